@@ -1,0 +1,2 @@
+//! The heapwise executable.
+fn main() {}
