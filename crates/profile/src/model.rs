@@ -1,0 +1,128 @@
+//! The [`Profile`]: plain tables that refer to each other by typed ids.
+
+mod module;
+mod stack_table;
+mod symbol;
+
+pub use module::{BuildId, Module};
+pub use stack_table::StackTable;
+pub use symbol::{Function, Line, Location};
+
+use crate::{StackId, ThreadId, Values, metric::Unit};
+
+/// A heap profile at one moment: who allocated, how much, and what is still live.
+#[derive(Debug, Clone, Default)]
+pub struct Profile {
+    /// Where it comes from and how far it can be trusted.
+    pub meta: Meta,
+    /// Mapped binaries; the main program first.
+    pub modules: Vec<Module>,
+    /// Distinct code addresses (or named frames of sources that have no addresses).
+    pub locations: Vec<Location>,
+    /// Distinct functions, known after symbolisation.
+    pub functions: Vec<Function>,
+    /// Call stacks as a prefix tree of locations.
+    pub stacks: StackTable,
+    /// Threads that samples refer to; empty when the source does not tell.
+    pub threads: Vec<Thread>,
+    /// The measurements. Several may share a stack (other thread, other block size).
+    pub samples: Vec<Sample>,
+    /// Further columns, one value per sample each (same length as `samples`).
+    pub extra: Vec<ExtraColumn>,
+}
+
+/// One measurement: a stack, and what was allocated there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Sample {
+    /// Leaf of the allocating stack.
+    pub stack: StackId,
+    /// Allocating thread, where known.
+    pub thread: Option<ThreadId>,
+    /// Requested size of each block, when all blocks of this sample have the same.
+    pub block_bytes: Option<u64>,
+    /// Unbiased values: for a sampled profile each object is already weighted by 1/p.
+    pub values: Values,
+    /// Estimated variance of each of `values`; all zero when exact.
+    pub variance: Values,
+}
+
+/// A named metric beyond the four shared ones.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ExtraColumn {
+    /// Metric name, e.g. `peak_space`, `waste_space`, `temporary_objects`.
+    pub name: String,
+    /// Unit of the values.
+    pub unit: Unit,
+    /// One value per sample.
+    pub values: Vec<f64>,
+}
+
+/// A thread of the profiled program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thread {
+    /// Kernel thread id, or the source's own number.
+    pub tid: u64,
+    /// Name, possibly empty.
+    pub name: String,
+}
+
+/// How the samples were chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub enum Sampling {
+    /// Every allocation.
+    #[default]
+    Exact,
+    /// One allocation per `mean_bytes` on average (Poisson by bytes).
+    Poisson {
+        /// Mean distance in requested bytes.
+        mean_bytes: u64,
+    },
+}
+
+/// Where a profile comes from and how far it can be trusted.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Meta {
+    /// Path of the profiled executable, if known.
+    pub program: String,
+    /// Command line, if known.
+    pub args: Vec<String>,
+    /// Process id, if known.
+    pub pid: Option<u32>,
+    /// What the bytes were: `heapwise segment`, `jemalloc heap_v2`, `pprof`, …
+    pub source: String,
+    /// How samples were chosen.
+    pub sampling: Sampling,
+    /// Wall-clock time of the snapshot, nanoseconds since the epoch.
+    pub time_unix_ns: Option<u64>,
+    /// Time covered, nanoseconds.
+    pub duration_ns: Option<u64>,
+    /// Highest number of live bytes seen, if the source knows it.
+    pub peak_bytes: Option<u64>,
+    /// What was missed.
+    pub losses: Losses,
+    /// Remarks a reader should see (`from a segment of a killed process`, …).
+    pub comments: Vec<String>,
+}
+
+/// One counter per reason something was missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Losses {
+    /// Events not recorded because a table or buffer was full.
+    pub dropped_events: u64,
+    /// Stacks cut at the depth limit.
+    pub truncated_stacks: u64,
+    /// Stacks that end in code without unwind information.
+    pub broken_stacks: u64,
+    /// Events not recorded because the probe was already busy on that thread (signal handlers).
+    pub reentrant_events: u64,
+}
+
+impl Profile {
+    /// Sum of all samples.
+    #[must_use]
+    pub fn total(&self) -> Values {
+        self.samples
+            .iter()
+            .fold(Values::default(), |sum, sample| sum + sample.values)
+    }
+}

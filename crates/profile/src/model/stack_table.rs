@@ -1,0 +1,85 @@
+//! Call stacks as a parent-linked prefix tree in columns.
+//!
+//! Invariant: a parent precedes its children, so one forward pass visits callers before callees
+//! and one backward pass sums callees into callers.
+
+use std::collections::HashMap;
+
+use crate::{LocationId, StackId};
+
+/// All stacks of a profile. A stack is named by its leaf node.
+#[derive(Debug, Clone, Default)]
+pub struct StackTable {
+    parents: Vec<Option<StackId>>,
+    locations: Vec<LocationId>,
+    children: HashMap<(Option<StackId>, LocationId), StackId>,
+}
+
+impl StackTable {
+    /// The node for `location` called from `parent` (`None`: a root).
+    pub fn child(&mut self, parent: Option<StackId>, location: LocationId) -> StackId {
+        *self.children.entry((parent, location)).or_insert_with(|| {
+            self.parents.push(parent);
+            self.locations.push(location);
+            StackId::new(self.parents.len() - 1)
+        })
+    }
+
+    /// Interns a whole stack given from root to leaf; `None` for an empty one.
+    pub fn intern(
+        &mut self,
+        root_to_leaf: impl IntoIterator<Item = LocationId>,
+    ) -> Option<StackId> {
+        root_to_leaf
+            .into_iter()
+            .fold(None, |parent, location| Some(self.child(parent, location)))
+    }
+
+    /// The caller of a node.
+    #[must_use]
+    pub fn parent(&self, stack: StackId) -> Option<StackId> {
+        self.parents[stack.index()]
+    }
+
+    /// The code location of a node.
+    #[must_use]
+    pub fn location(&self, stack: StackId) -> LocationId {
+        self.locations[stack.index()]
+    }
+
+    /// The nodes of a stack from leaf to root.
+    pub fn leaf_to_root(&self, stack: StackId) -> impl Iterator<Item = StackId> + '_ {
+        std::iter::successors(Some(stack), |node| self.parent(*node))
+    }
+
+    /// Number of nodes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.parents.len()
+    }
+
+    /// Whether there are no stacks.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parents.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_precede_children_and_prefixes_are_shared() {
+        let mut table = StackTable::default();
+        let [main, left, right] = [0, 1, 2].map(LocationId);
+        let a = table.intern([main, left]).unwrap();
+        let b = table.intern([main, right]).unwrap();
+        assert_eq!(table.intern([main, left]), Some(a));
+        assert_eq!(table.parent(a), table.parent(b));
+        assert_eq!(table.len(), 3);
+        for node in (0..table.len()).map(StackId::new) {
+            assert!(table.parent(node).is_none_or(|parent| parent < node));
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Code locations, and what symbolisation adds to them.
+
+use crate::{FunctionId, ModuleId};
+
+/// A place in code that appears in stacks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Location {
+    /// Address in the process as recorded (a return address, except in signal frames and leaves
+    /// of sources that store call sites); 0 for sources that have only names.
+    pub address: u64,
+    /// Whether `address` is a return address, so that the call site is `address - 1`.
+    pub is_return_address: bool,
+    /// The mapping it lies in.
+    pub module: Option<ModuleId>,
+    /// Functions at this place, innermost inlined callee first, physical function last. Empty
+    /// until symbolised, or when nothing is known.
+    pub lines: Vec<Line>,
+}
+
+impl Location {
+    /// The address to look symbols up with: inside the call instruction, not after it.
+    #[must_use]
+    pub fn lookup_address(&self) -> u64 {
+        self.address - u64::from(self.is_return_address && self.address != 0)
+    }
+}
+
+/// One function at a location, with the source line executing there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Line {
+    /// The function.
+    pub function: FunctionId,
+    /// Source line; 0 when unknown.
+    pub line: u32,
+}
+
+/// A function as symbols name it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct Function {
+    /// Demangled name with parameters, as written in full reports.
+    pub name: String,
+    /// Name in the symbol table (mangled), or empty.
+    pub system_name: String,
+    /// Source file, or empty.
+    pub file: String,
+    /// Line of the declaration; 0 when unknown.
+    pub start_line: u32,
+}
