@@ -1,3 +1,14 @@
+//! The contract between the probe and everything that reads it: the layout of the shared segment,
+//! the codec of events, the container of recordings.
+//!
+//! `no_std`, no dependencies, no `unsafe`: both ends link the same definitions, and a reader of
+//! hostile bytes can do no worse than return an error.
 #![no_std]
 #![forbid(unsafe_code)]
-//! heapwise-format
+
+#[cfg(test)]
+extern crate std;
+
+pub mod bytes;
+pub mod place;
+pub mod segment;

@@ -11,6 +11,5 @@ pub mod model;
 pub use id::{FunctionId, LocationId, ModuleId, StackId, ThreadId};
 pub use metric::{Metric, Values};
 pub use model::{
-    BuildId, Function, Line, Location, Losses, Meta, Module, Profile, Sample, Sampling, StackTable,
-    Thread,
+    BuildId, Function, Line, Location, Losses, Meta, Module, Profile, Sample, Sampling, StackTable, Thread,
 };

@@ -29,12 +29,8 @@ pub enum Unit {
 
 impl Metric {
     /// The four shared metrics, in the order of pprof's sample types.
-    pub const SHARED: [Metric; 4] = [
-        Metric::AllocObjects,
-        Metric::AllocSpace,
-        Metric::InuseObjects,
-        Metric::InuseSpace,
-    ];
+    pub const SHARED: [Metric; 4] =
+        [Metric::AllocObjects, Metric::AllocSpace, Metric::InuseObjects, Metric::InuseSpace];
 
     /// The name other tools use (`inuse_space`, …); extra columns carry their own name.
     #[must_use]

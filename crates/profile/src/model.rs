@@ -121,8 +121,6 @@ impl Profile {
     /// Sum of all samples.
     #[must_use]
     pub fn total(&self) -> Values {
-        self.samples
-            .iter()
-            .fold(Values::default(), |sum, sample| sum + sample.values)
+        self.samples.iter().fold(Values::default(), |sum, sample| sum + sample.values)
     }
 }

@@ -27,9 +27,7 @@ impl Module {
     /// File offset of an address of the process.
     #[must_use]
     pub fn file_offset_of(&self, address: u64) -> u64 {
-        address
-            .wrapping_sub(self.start)
-            .wrapping_add(self.file_offset)
+        address.wrapping_sub(self.start).wrapping_add(self.file_offset)
     }
 
     /// Last component of the path: what reports print.
@@ -51,11 +49,7 @@ impl BuildId {
             return None;
         }
         let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).ok();
-        (0..text.len())
-            .step_by(2)
-            .map(byte)
-            .collect::<Option<Vec<u8>>>()
-            .map(Self)
+        (0..text.len()).step_by(2).map(byte).collect::<Option<Vec<u8>>>().map(Self)
     }
 
     /// Whether there is none.

@@ -26,13 +26,8 @@ impl StackTable {
     }
 
     /// Interns a whole stack given from root to leaf; `None` for an empty one.
-    pub fn intern(
-        &mut self,
-        root_to_leaf: impl IntoIterator<Item = LocationId>,
-    ) -> Option<StackId> {
-        root_to_leaf
-            .into_iter()
-            .fold(None, |parent, location| Some(self.child(parent, location)))
+    pub fn intern(&mut self, root_to_leaf: impl IntoIterator<Item = LocationId>) -> Option<StackId> {
+        root_to_leaf.into_iter().fold(None, |parent, location| Some(self.child(parent, location)))
     }
 
     /// The caller of a node.

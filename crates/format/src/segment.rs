@@ -1,0 +1,40 @@
+//! The shared segment: everything the probe knows, in one sparse file.
+//!
+//! ```text
+//! page 0   header     who, where, version, section table        written once by the probe
+//! page 1   control    what the controller wants  (u64 words)    written by the controller
+//! page 2   counters   what the probe counted     (u64 words)    written by the probe
+//! page 3…  sections   arrays of fixed-size records, each at its own offset with its own capacity
+//! ```
+//!
+//! Rules that make it safe to share:
+//! * nothing in it is a pointer or a lock; indices are checked against capacities on both sides;
+//! * sections are sparse: the probe makes pages real (`MADV_POPULATE_WRITE`) before it touches them, so
+//!   a full file system is a counted loss and never a `SIGBUS`;
+//! * readers use `pread`, never a mapping: a truncated file is a short read, and reading a hole
+//!   of tmpfs through a mapping would make it real;
+//! * an array's length is a [`Counter`] that is stored after the record it covers.
+
+mod control;
+mod counter;
+mod header;
+mod layout;
+mod record;
+
+pub use control::{Control, ControlWord, IndexKind, Mode, OnFull};
+pub use counter::Counter;
+pub use header::{AllocatorKind, Architecture, Header, HeaderError, MAGIC, State, VERSION};
+pub use layout::{
+    CHUNK_BYTES, LIVE_FIRST_LEVEL, Layout, SHADOW_DIRECTORY_BYTES, SHADOW_LEAF_BYTES, Section, SectionKind,
+    Tier,
+};
+pub use record::{Bucket, CallKind, LiveBlock, Mark, Module, Node, NodePlace, Tally, Thread, ThreadState};
+
+/// Size of each of the three leading pages, whatever the machine's page size is.
+pub const PAGE_BYTES: usize = 4096;
+/// Offset of the control page.
+pub const CONTROL_OFFSET: usize = PAGE_BYTES;
+/// Offset of the counter page.
+pub const COUNTERS_OFFSET: usize = 2 * PAGE_BYTES;
+/// Offset of the first section; a multiple of 64 KiB so that sections suit every page size.
+pub const SECTIONS_OFFSET: usize = 64 * 1024;

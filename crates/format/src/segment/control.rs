@@ -1,0 +1,183 @@
+//! The control page: what the controller wants. Words are `u64`, indexed by [`ControlWord`].
+//!
+//! Protocol (a sequence lock with one writer, held by an OFD lock on the file): the controller makes
+//! `Sequence` odd, writes the words, makes it even. The probe compares `Sequence` with the last one
+//! it applied on each slow path, copies all words, re-reads `Sequence`, and clamps every value: the
+//! other side may have written anything.
+
+use crate::bytes::u64_at;
+
+/// Index of a word in the control page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum ControlWord {
+    /// Even: consistent; odd: being written.
+    Sequence = 0,
+    /// A [`Mode`].
+    Mode,
+    /// Mean distance of samples in bytes (sampled mode).
+    SampleBytes,
+    /// Deepest stack recorded.
+    MaxDepth,
+    /// An [`IndexKind`] (exact mode).
+    Index,
+    /// An [`OnFull`] (log mode).
+    OnFull,
+    /// Longest time an event may wait for room, milliseconds (log mode).
+    BlockMillis,
+    /// Incremented to forget everything counted so far.
+    ResetCount,
+    /// Incremented to ask for the allocator's own statistics.
+    AllocatorStatsCount,
+    /// Pid of the controller that drains the log; 0 when there is none.
+    DrainPid,
+    /// Milliseconds since the start of the recording, ticked by the draining controller.
+    TickMillis,
+    /// `CLOCK_MONOTONIC` nanoseconds of the drainer's last sign of life.
+    DrainHeartbeat,
+    /// 0: stay as after start-up; 1: compare every memoised stack with a full walk, abort on a difference.
+    Paranoid,
+    /// Number of words.
+    Count,
+}
+
+/// What is recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u64)]
+pub enum Mode {
+    /// Nothing.
+    #[default]
+    Off = 0,
+    /// One block per [`Control::sample_bytes`] on average.
+    Sampled = 1,
+    /// Every block, aggregated in the segment.
+    Exact = 2,
+    /// Every event, streamed to the controller.
+    Log = 3,
+}
+
+/// How exact mode finds a block by its address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u64)]
+pub enum IndexKind {
+    /// The probe chooses by allocator.
+    #[default]
+    Auto = 0,
+    /// Open addressing, 16 bytes a slot: compact.
+    Hash = 1,
+    /// Direct-mapped by address, 4 bytes per 16 bytes of touched heap: fastest.
+    Shadow = 2,
+}
+
+/// What an event does when the log has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(u64)]
+pub enum OnFull {
+    /// Wait up to [`Control::block_millis`], then drop and count.
+    #[default]
+    Block = 0,
+    /// Drop and count at once.
+    Drop = 1,
+}
+
+/// The control page as plain values, every one inside its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Control {
+    /// Sequence this was read at.
+    pub sequence: u64,
+    /// What to record.
+    pub mode: Mode,
+    /// Mean distance of samples in bytes, at least 1.
+    pub sample_bytes: u64,
+    /// Deepest stack recorded, 1..=[`Control::MAX_DEPTH`].
+    pub max_depth: u32,
+    /// Index of live blocks in exact mode.
+    pub index: IndexKind,
+    /// What to do when the log is full.
+    pub on_full: OnFull,
+    /// Longest wait for room in the log.
+    pub block_millis: u32,
+    /// How often counts were reset.
+    pub reset_count: u64,
+    /// How often allocator statistics were asked for.
+    pub allocator_stats_count: u64,
+    /// Who drains the log; 0 for nobody.
+    pub drain_pid: u32,
+    /// Compare memoised stacks with full walks.
+    pub paranoid: bool,
+}
+
+impl Control {
+    /// Deepest stack that can be asked for; the unwinder's tables have this size.
+    pub const MAX_DEPTH: u32 = 512;
+    /// Depth unless told otherwise.
+    pub const DEFAULT_DEPTH: u32 = 128;
+    /// Mean sampling distance unless told otherwise.
+    pub const DEFAULT_SAMPLE_BYTES: u64 = 512 * 1024;
+    /// Largest mean sampling distance: beyond it nothing would ever be sampled.
+    pub const MAX_SAMPLE_BYTES: u64 = 1 << 40;
+    /// Longest an event may wait for room in the log.
+    pub const MAX_BLOCK_MILLIS: u32 = 10_000;
+
+    /// Decodes and clamps a copy of the control words.
+    #[must_use]
+    pub fn from_words(word: impl Fn(ControlWord) -> u64) -> Self {
+        let bounded = |w, low: u64, high: u64| word(w).clamp(low, high);
+        Self {
+            sequence: word(ControlWord::Sequence),
+            mode: Mode::from_word(word(ControlWord::Mode)),
+            sample_bytes: bounded(ControlWord::SampleBytes, 1, Self::MAX_SAMPLE_BYTES),
+            max_depth: bounded(ControlWord::MaxDepth, 1, u64::from(Self::MAX_DEPTH)) as u32,
+            index: IndexKind::from_word(word(ControlWord::Index)),
+            on_full: if word(ControlWord::OnFull) == 1 { OnFull::Drop } else { OnFull::Block },
+            block_millis: bounded(ControlWord::BlockMillis, 0, u64::from(Self::MAX_BLOCK_MILLIS)) as u32,
+            reset_count: word(ControlWord::ResetCount),
+            allocator_stats_count: word(ControlWord::AllocatorStatsCount),
+            drain_pid: word(ControlWord::DrainPid) as u32,
+            paranoid: word(ControlWord::Paranoid) == 1,
+        }
+    }
+
+    /// Decodes a control page; `None` when it is too short.
+    #[must_use]
+    pub fn from_page(page: &[u8]) -> Option<Self> {
+        u64_at(page, (ControlWord::Count as usize - 1) * 8)?;
+        Some(Self::from_words(|word| u64_at(page, word as usize * 8).unwrap_or(0)))
+    }
+}
+
+impl Mode {
+    /// Anything unknown is [`Mode::Off`]: the harmless one.
+    #[must_use]
+    pub fn from_word(word: u64) -> Self {
+        match word {
+            1 => Mode::Sampled,
+            2 => Mode::Exact,
+            3 => Mode::Log,
+            _ => Mode::Off,
+        }
+    }
+
+    /// The name on the command line and in reports.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::Off => "off",
+            Mode::Sampled => "sampled",
+            Mode::Exact => "exact",
+            Mode::Log => "log",
+        }
+    }
+}
+
+impl IndexKind {
+    /// Anything unknown is [`IndexKind::Auto`].
+    #[must_use]
+    pub fn from_word(word: u64) -> Self {
+        match word {
+            1 => IndexKind::Hash,
+            2 => IndexKind::Shadow,
+            _ => IndexKind::Auto,
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! The counter page: what the probe counted. Words are `u64`, indexed by [`Counter`].
+//!
+//! One counter per reason something was missed, so that a report can say which.
+
+/// Index of a word in the counter page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Counter {
+    /// A [`super::State`].
+    State = 0,
+    /// Why the probe stands aside (an errno, or 0).
+    Errno,
+    /// Control sequence last applied.
+    AppliedSequence,
+    /// [`super::Mode`] in force.
+    Mode,
+    /// Sampling distance in force.
+    SampleBytes,
+    /// [`super::IndexKind`] in force.
+    Index,
+    /// Counting period: incremented by each reset; buckets carry it.
+    Period,
+    /// `CLOCK_MONOTONIC` nanoseconds when the period began.
+    PeriodStart,
+    /// `CLOCK_MONOTONIC` nanoseconds of the last slow path.
+    LastSeen,
+
+    /// Records in the section of the same name.
+    Modules,
+    /// Stack nodes in use (node 0 is the empty stack).
+    Nodes,
+    /// Bytes of strings in use.
+    Strings,
+    /// Distinct sampling distances in use.
+    Rates,
+    /// Buckets in use (bucket 0 is nobody's).
+    Buckets,
+    /// Threads ever seen.
+    Threads,
+    /// Marks ever set.
+    Marks,
+    /// Tally slabs ever used; slab 0 is shared, the others belong to one thread at a time.
+    Slabs,
+    /// Directory pages of the shadow index in use.
+    ShadowDirectories,
+    /// Leaves of the shadow index in use.
+    ShadowLeaves,
+    /// Levels of the hash index in use.
+    LiveLevels,
+    /// Chunks of the log in use.
+    Chunks,
+
+    /// Allocations recorded (all of them in exact mode, the samples in sampled mode).
+    Recorded,
+    /// Frees of recorded blocks.
+    Freed,
+    /// Live bytes now: exact, or estimated from samples (two's complement; may be briefly negative).
+    LiveBytes,
+    /// Highest [`Counter::LiveBytes`] of this period. In exact mode threads report in steps of 64 KiB.
+    PeakBytes,
+    /// Bytes allocated in this period: exact, or estimated.
+    AllocatedBytes,
+    /// Bytes of the segment and of private tables made real: the probe's own memory.
+    OwnBytes,
+    /// Nanoseconds spent in slow paths, measured on one in 64 of them and scaled.
+    OwnNanos,
+
+    /// Frees of blocks allocated before recording began, or by a path that is not hooked.
+    UnknownFrees,
+    /// Recordings dropped: no room for a live block.
+    LostLive,
+    /// Recordings dropped: bucket table full.
+    LostBuckets,
+    /// Recordings attributed to the deepest known caller: node table full.
+    LostNodes,
+    /// Recordings dropped: no memory for a thread's state.
+    LostThreads,
+    /// Events dropped: log full.
+    LostEvents,
+    /// Events that waited for room in the log.
+    WaitedEvents,
+    /// Events inside the probe itself on the same thread (a signal handler that allocates).
+    Reentrant,
+    /// Stacks cut at the depth limit.
+    Truncated,
+    /// Stacks that end in code without unwind information.
+    Broken,
+    /// Modules not recorded: table full.
+    LostModules,
+    /// Thread tallies shared because every slab was taken.
+    SharedSlabs,
+    /// Forks seen (each child has a segment of its own).
+    Forks,
+    /// Automatic dumps written by the probe.
+    Dumps,
+    /// Automatic dumps that failed.
+    FailedDumps,
+
+    /// `AllocatorStatsCount` last answered; the ten words that follow belong to it.
+    StatsAnswered,
+    /// Bytes the allocator has handed out.
+    StatsAllocated,
+    /// Bytes in pages that hold live blocks.
+    StatsActive,
+    /// Bytes resident in memory.
+    StatsResident,
+    /// Bytes mapped from the system.
+    StatsMapped,
+    /// Bytes kept mapped but unused.
+    StatsRetained,
+    /// Bytes of the allocator's own books.
+    StatsMetadata,
+    /// Arenas.
+    StatsArenas,
+    /// Bytes free inside the allocator, ready for reuse.
+    StatsFree,
+    /// Bytes in blocks mapped one by one.
+    StatsLarge,
+    /// Errno-like word: 0 answered, else why not.
+    StatsError,
+    /// Number of words.
+    Count,
+}
