@@ -1,2 +1,36 @@
-//! Developer commands: `cargo xtask tidy`, `cargo xtask bench`, …
-fn main() {}
+//! Developer commands: `cargo xtask victims`, `cargo xtask bench`, …
+
+mod failure;
+mod programs;
+mod victims;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use failure::Failure;
+
+const USAGE: &str = "usage: cargo xtask victims [OUT]";
+
+/// The repository: this package's parent folder.
+fn root() -> PathBuf {
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    package.parent().unwrap_or(package).to_path_buf()
+}
+
+fn run(args: &[String]) -> Result<(), Failure> {
+    match args.first().map(String::as_str) {
+        Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
+        _ => Err(Failure::new(USAGE)),
+    }
+}
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("xtask: {failure}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! Compiles a folder of small C and C++ programs, one executable (or module) per file.
+//!
+//! Each file says in a line `// build: FLAGS` what it needs beyond the common flags. `{out}` stands for
+//! the output folder; `-shared` makes a module `NAME.so`, built before the programs that may link it.
+//! A file older than its result, header included, is not compiled again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::SystemTime;
+
+use crate::failure::Failure;
+
+/// One source file and what becomes of it.
+struct Program {
+    source: PathBuf,
+    flags: Vec<String>,
+    target: PathBuf,
+}
+
+impl Program {
+    fn read(source: PathBuf, out: &Path) -> Result<Program, Failure> {
+        let text = fs::read_to_string(&source).map_err(|e| Failure::at(&source, e))?;
+        let line = text
+            .lines()
+            .find_map(|line| line.strip_prefix("// build: "));
+        let flags: Vec<String> = line
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(|flag| flag.replace("{out}", &out.to_string_lossy()))
+            .collect();
+        let mut target = out.join(source.file_stem().unwrap_or_default());
+        if flags.iter().any(|flag| flag == "-shared") {
+            target.set_extension("so");
+        }
+        Ok(Program {
+            source,
+            flags,
+            target,
+        })
+    }
+
+    fn is_module(&self) -> bool {
+        self.target.extension().is_some()
+    }
+
+    fn compile(&self) -> Result<(), Failure> {
+        let cpp = self.source.extension().is_some_and(|e| e == "cpp");
+        let (compiler, standard) = if cpp {
+            ("g++", "-std=gnu++20")
+        } else {
+            ("gcc", "-std=gnu17")
+        };
+        let status = Command::new(compiler)
+            .args([standard, "-D_GNU_SOURCE", "-g", "-O2", "-Wall", "-Wextra"])
+            // A victim discards blocks on purpose, and asks for impossible sizes.
+            .args([
+                "-Wno-unused-result",
+                "-Wno-alloc-size-larger-than",
+                "-Wno-infinite-recursion",
+            ])
+            .arg("-o")
+            .arg(&self.target)
+            .arg(&self.source)
+            .args(&self.flags)
+            .status()
+            .map_err(|e| Failure::at(Path::new(compiler), e))?;
+        if status.success() {
+            Ok(())
+        } else {
+            Err(Failure::new(format!(
+                "{compiler} {}",
+                self.source.display()
+            )))
+        }
+    }
+}
+
+fn modified(path: &Path) -> Option<SystemTime> {
+    fs::metadata(path).and_then(|m| m.modified()).ok()
+}
+
+/// Compiles every `.c` and `.cpp` file of `sources` into `out`; the programs' paths, sorted.
+pub(crate) fn build(sources: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
+    fs::create_dir_all(out).map_err(|e| Failure::at(out, e))?;
+    // Modules are named with an absolute path: a relative one would end up in the program's DT_NEEDED.
+    let out = out.canonicalize().map_err(|e| Failure::at(out, e))?;
+    let mut programs = Vec::new();
+    let mut newest_header = None;
+    for entry in fs::read_dir(sources).map_err(|e| Failure::at(sources, e))? {
+        let path = entry.map_err(|e| Failure::at(sources, e))?.path();
+        match path.extension().and_then(|e| e.to_str()) {
+            Some("c" | "cpp") => programs.push(Program::read(path, &out)?),
+            Some("h") => newest_header = newest_header.max(modified(&path)),
+            _ => {}
+        }
+    }
+    programs.sort_by_key(|p| (!p.is_module(), p.source.clone()));
+    for program in &programs {
+        let inputs = modified(&program.source).max(newest_header);
+        if modified(&program.target) < inputs {
+            program.compile()?;
+        }
+    }
+    Ok(programs
+        .into_iter()
+        .filter(|p| !p.is_module())
+        .map(|p| p.target)
+        .collect())
+}
