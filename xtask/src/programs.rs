@@ -21,9 +21,7 @@ struct Program {
 impl Program {
     fn read(source: PathBuf, out: &Path) -> Result<Program, Failure> {
         let text = fs::read_to_string(&source).map_err(|e| Failure::at(&source, e))?;
-        let line = text
-            .lines()
-            .find_map(|line| line.strip_prefix("// build: "));
+        let line = text.lines().find_map(|line| line.strip_prefix("// build: "));
         let flags: Vec<String> = line
             .unwrap_or_default()
             .split_whitespace()
@@ -33,11 +31,7 @@ impl Program {
         if flags.iter().any(|flag| flag == "-shared") {
             target.set_extension("so");
         }
-        Ok(Program {
-            source,
-            flags,
-            target,
-        })
+        Ok(Program { source, flags, target })
     }
 
     fn is_module(&self) -> bool {
@@ -46,19 +40,11 @@ impl Program {
 
     fn compile(&self) -> Result<(), Failure> {
         let cpp = self.source.extension().is_some_and(|e| e == "cpp");
-        let (compiler, standard) = if cpp {
-            ("g++", "-std=gnu++20")
-        } else {
-            ("gcc", "-std=gnu17")
-        };
+        let (compiler, standard) = if cpp { ("g++", "-std=gnu++20") } else { ("gcc", "-std=gnu17") };
         let status = Command::new(compiler)
             .args([standard, "-D_GNU_SOURCE", "-g", "-O2", "-Wall", "-Wextra"])
             // A victim discards blocks on purpose, and asks for impossible sizes.
-            .args([
-                "-Wno-unused-result",
-                "-Wno-alloc-size-larger-than",
-                "-Wno-infinite-recursion",
-            ])
+            .args(["-Wno-unused-result", "-Wno-alloc-size-larger-than", "-Wno-infinite-recursion"])
             .arg("-o")
             .arg(&self.target)
             .arg(&self.source)
@@ -68,10 +54,7 @@ impl Program {
         if status.success() {
             Ok(())
         } else {
-            Err(Failure::new(format!(
-                "{compiler} {}",
-                self.source.display()
-            )))
+            Err(Failure::new(format!("{compiler} {}", self.source.display())))
         }
     }
 }
@@ -102,9 +85,5 @@ pub(crate) fn build(sources: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure>
             program.compile()?;
         }
     }
-    Ok(programs
-        .into_iter()
-        .filter(|p| !p.is_module())
-        .map(|p| p.target)
-        .collect())
+    Ok(programs.into_iter().filter(|p| !p.is_module()).map(|p| p.target).collect())
 }

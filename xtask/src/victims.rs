@@ -7,8 +7,7 @@ use crate::programs;
 
 /// Where the victims go unless told otherwise: beside the other build products.
 fn default_folder(root: &Path) -> PathBuf {
-    let target =
-        std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     target.join("victims")
 }
 

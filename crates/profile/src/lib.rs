@@ -4,9 +4,11 @@
 //! whatever goes out is a view of it. Reading order: [`id`] and [`metric`], then [`model`].
 #![forbid(unsafe_code)]
 
+pub mod estimate;
 pub mod id;
 pub mod metric;
 pub mod model;
+pub mod snapshot;
 
 pub use id::{FunctionId, LocationId, ModuleId, StackId, ThreadId};
 pub use metric::{Metric, Values};

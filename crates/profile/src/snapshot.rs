@@ -1,0 +1,173 @@
+//! From a shared segment (live, or left behind by a dead process) to a [`Profile`].
+//!
+//! Sans-IO: the caller supplies [`SegmentSource`], a positioned read. The probe may be writing while
+//! this reads: every count is a lower bound that was true a moment ago, records are only read up to the
+//! count published after them, and every index is checked, so a torn or hostile segment gives a
+//! poorer profile and never a crash.
+
+mod stacks;
+mod tallies;
+
+use heapwise_format::bytes::{text, u64_at};
+use heapwise_format::segment::{
+    COUNTERS_OFFSET, Control, Counter, Header, HeaderError, Layout, Mode, PAGE_BYTES, SectionKind, State,
+};
+
+use crate::{Losses, Meta, Profile, Sampling};
+
+/// Positioned reads of a segment.
+pub trait SegmentSource {
+    /// Fills as much of `buffer` as there is at `offset`; returns the number of bytes read.
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize;
+}
+
+/// A segment opened for reading: its header and its counters at one moment.
+#[derive(Debug)]
+pub struct Snapshot<'a, S> {
+    source: &'a S,
+    /// Who it belongs to.
+    pub header: Header,
+    counters: Vec<u8>,
+    control: Option<Control>,
+}
+
+impl<'a, S: SegmentSource> Snapshot<'a, S> {
+    /// Reads the three leading pages.
+    ///
+    /// # Errors
+    /// When the source is no segment of this version.
+    pub fn open(source: &'a S) -> Result<Self, HeaderError> {
+        let mut pages = vec![0; COUNTERS_OFFSET + PAGE_BYTES];
+        let got = source.read_at(0, &mut pages);
+        pages.truncate(got);
+        let header = Header::decode(&pages)?;
+        let control = pages.get(PAGE_BYTES..).and_then(Control::from_page);
+        let counters = pages.get(COUNTERS_OFFSET..).unwrap_or_default().to_vec();
+        Ok(Self { source, header, counters, control })
+    }
+
+    /// A counter.
+    #[must_use]
+    pub fn counter(&self, counter: Counter) -> u64 {
+        u64_at(&self.counters, counter as usize * 8).unwrap_or(0)
+    }
+
+    /// What the controller asked for last.
+    #[must_use]
+    pub fn control(&self) -> Option<Control> {
+        self.control
+    }
+
+    /// What the probe is doing.
+    #[must_use]
+    pub fn state(&self) -> State {
+        State::from_word(self.counter(Counter::State))
+    }
+
+    /// Mode in force.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        Mode::from_word(self.counter(Counter::Mode))
+    }
+
+    /// Live bytes now, exact or estimated; never below zero.
+    #[must_use]
+    pub fn live_bytes(&self) -> u64 {
+        (self.counter(Counter::LiveBytes) as i64).max(0) as u64
+    }
+
+    /// What was missed.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        let sum = |counters: &[Counter]| counters.iter().map(|c| self.counter(*c)).sum();
+        Losses {
+            dropped_events: sum(&[
+                Counter::LostLive,
+                Counter::LostBuckets,
+                Counter::LostThreads,
+                Counter::LostEvents,
+            ]),
+            truncated_stacks: self.counter(Counter::Truncated),
+            broken_stacks: self.counter(Counter::Broken),
+            reentrant_events: self.counter(Counter::Reentrant),
+        }
+    }
+
+    /// Everything counted in the current period, as a profile without symbols.
+    #[must_use]
+    pub fn profile(&self) -> Profile {
+        let mut profile = Profile { meta: self.meta(), ..Profile::default() };
+        let nodes = stacks::read(self, &mut profile);
+        tallies::read(self, &nodes, &mut profile);
+        profile
+    }
+
+    fn meta(&self) -> Meta {
+        let seen = self.counter(Counter::LastSeen).max(self.header.start_monotonic_ns);
+        let period_start = self.counter(Counter::PeriodStart).max(self.header.start_monotonic_ns);
+        let sampling = match self.mode() {
+            Mode::Sampled => Sampling::Poisson { mean_bytes: self.counter(Counter::SampleBytes).max(1) },
+            Mode::Off | Mode::Exact | Mode::Log => Sampling::Exact,
+        };
+        let mut comments = Vec::new();
+        let unknown = self.counter(Counter::UnknownFrees);
+        if unknown > 0 {
+            comments.push(format!("{unknown} frees of blocks allocated before recording began"));
+        }
+        Meta {
+            program: lossy(self.header.exe()),
+            args: self
+                .header
+                .cmdline
+                .split(|byte| *byte == 0)
+                .filter(|argument| !argument.is_empty())
+                .map(lossy)
+                .collect(),
+            pid: Some(self.header.process.pid),
+            source: "heapwise segment".into(),
+            sampling,
+            time_unix_ns: Some(
+                self.header.start_realtime_ns.saturating_add(seen - self.header.start_monotonic_ns),
+            ),
+            duration_ns: Some(seen.saturating_sub(period_start)),
+            peak_bytes: Some(self.counter(Counter::PeakBytes)),
+            losses: self.losses(),
+            comments,
+        }
+    }
+
+    fn layout(&self) -> &Layout {
+        &self.header.layout
+    }
+
+    /// Reads up to `count` records of a section starting at `first`; fewer when the file is shorter.
+    /// Memory is bounded by what the file really holds: reading goes in blocks and stops at the
+    /// first short one.
+    fn records(&self, kind: SectionKind, first: u64, count: u64) -> Vec<u8> {
+        const BLOCK: u64 = 1 << 20;
+        let section = self.layout().section(kind);
+        let count = count.min(section.capacity.saturating_sub(first));
+        let (mut at, mut left) = match section.record_offset(first) {
+            Some(at) => (at, count * section.record_bytes),
+            None => return Vec::new(),
+        };
+        let mut bytes = Vec::new();
+        while left > 0 {
+            let want = left.min(BLOCK) as usize;
+            let start = bytes.len();
+            bytes.resize(start + want, 0);
+            let got = self.source.read_at(at, &mut bytes[start..]).min(want);
+            bytes.truncate(start + got);
+            if got < want {
+                break;
+            }
+            at += want as u64;
+            left -= want as u64;
+        }
+        bytes
+    }
+}
+
+fn lossy(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(text(bytes)).into_owned()
+}
