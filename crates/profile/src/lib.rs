@@ -1,17 +1,32 @@
 //! The model of a heap profile and everything derived from it, without IO, clocks or `unsafe`.
 //!
 //! Whatever comes in (live segment, recording, a file of another tool) becomes one [`Profile`];
-//! whatever goes out is a view of it. Reading order: [`id`] and [`metric`], then [`model`].
+//! whatever goes out is a view of it. Reading order: [`id`] and [`metric`], then [`model`]; a
+//! [`Query`] makes a [`CallTree`] of it, and every [`view`] is a sum over that tree.
 #![forbid(unsafe_code)]
 
+pub mod allocator;
+pub mod call_tree;
+pub mod diff;
 pub mod estimate;
+#[cfg(test)]
+mod fixture;
+pub mod frame_table;
 pub mod id;
 pub mod metric;
 pub mod model;
+pub mod name;
+pub mod query;
 pub mod snapshot;
+pub mod view;
+pub mod weight;
 
+pub use call_tree::CallTree;
+pub use frame_table::{Frame, FrameId};
 pub use id::{FunctionId, LocationId, ModuleId, StackId, ThreadId};
 pub use metric::{Metric, Values};
 pub use model::{
     BuildId, Function, Line, Location, Losses, Meta, Module, Profile, Sample, Sampling, StackTable, Thread,
 };
+pub use query::Query;
+pub use weight::Weight;

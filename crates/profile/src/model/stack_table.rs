@@ -47,6 +47,11 @@ impl StackTable {
         std::iter::successors(Some(stack), |node| self.parent(*node))
     }
 
+    /// All nodes, callers before callees.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = StackId> + use<> {
+        (0..self.len()).map(StackId::new)
+    }
+
     /// Number of nodes.
     #[must_use]
     pub fn len(&self) -> usize {

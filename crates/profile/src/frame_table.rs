@@ -1,0 +1,295 @@
+//! Frames: what a row or a box stands for, at the granularity asked for.
+//!
+//! Names are made, matched and classified once per distinct function, never per sample.
+
+use rustc_hash::FxHashMap;
+
+use crate::query::{Granularity, NameStyle, Query};
+use crate::{FunctionId, Location, LocationId, Profile, allocator, name};
+
+/// A row of a [`FrameTable`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct FrameId(pub u32);
+
+impl FrameId {
+    /// The row in its table.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A function, line, file, address or module, as views print it. Two profiles agree on a frame
+/// when they agree on its label, so that a comparison survives a rebuild.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Frame {
+    /// What is printed.
+    pub label: String,
+    /// The function alone; empty for files and modules.
+    pub function: String,
+    /// Source file, or empty.
+    pub file: String,
+    /// Source line (of the declaration, for functions); 0 when unknown.
+    pub line: u32,
+    /// Binary, last component of its path, or empty.
+    pub module: String,
+}
+
+/// All distinct frames of a query.
+#[derive(Debug, Clone, Default)]
+pub struct FrameTable {
+    frames: Vec<Frame>,
+    by_label: FxHashMap<String, FrameId>,
+}
+
+impl FrameTable {
+    /// All frames, indexed by [`FrameId`].
+    #[must_use]
+    pub fn all(&self) -> &[Frame] {
+        &self.frames
+    }
+
+    /// One frame.
+    #[must_use]
+    pub fn get(&self, id: FrameId) -> &Frame {
+        &self.frames[id.index()]
+    }
+
+    /// The frame with this label.
+    #[must_use]
+    pub fn find(&self, label: &str) -> Option<FrameId> {
+        self.by_label.get(label).copied()
+    }
+
+    fn intern(&mut self, frame: Frame) -> FrameId {
+        if let Some(&id) = self.by_label.get(&frame.label) {
+            return id;
+        }
+        let id = FrameId(u32::try_from(self.frames.len()).unwrap_or(u32::MAX));
+        self.by_label.insert(frame.label.clone(), id);
+        self.frames.push(frame);
+        id
+    }
+}
+
+/// How a query treats one function.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Verdict {
+    pub(crate) focus: bool,
+    pub(crate) ignore: bool,
+    pub(crate) hidden: bool,
+    pub(crate) allocator: bool,
+}
+
+/// One function at a location, ready for the call tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    pub(crate) frame: FrameId,
+    pub(crate) verdict: Verdict,
+}
+
+/// The steps of every location of one profile, outermost function first.
+pub(crate) struct Steps {
+    steps: Vec<Step>,
+    starts: Vec<u32>,
+}
+
+impl Steps {
+    pub(crate) fn of(&self, location: LocationId) -> &[Step] {
+        let at = location.index();
+        &self.steps[self.starts[at] as usize..self.starts[at + 1] as usize]
+    }
+
+    /// Names every location of `profile`, adding new frames to `table`.
+    pub(crate) fn resolve(profile: &Profile, query: &Query, table: &mut FrameTable) -> Self {
+        let mut namer = Namer {
+            profile,
+            query,
+            table,
+            functions: vec![None; profile.functions.len()],
+            frames: FxHashMap::default(),
+        };
+        let mut steps = Vec::with_capacity(profile.locations.len());
+        let mut starts = Vec::with_capacity(profile.locations.len() + 1);
+        starts.push(0);
+        for location in &profile.locations {
+            namer.push_steps(location, &mut steps);
+            starts.push(u32::try_from(steps.len()).unwrap_or(u32::MAX));
+        }
+        Self { steps, starts }
+    }
+}
+
+/// A function's spelling and verdict, computed once.
+#[derive(Clone)]
+struct Known {
+    name: String,
+    verdict: Verdict,
+}
+
+/// What makes two lines of locations the same frame within one profile.
+#[derive(PartialEq, Eq, Hash)]
+struct FrameKey {
+    function: FunctionId,
+    line: u32,
+    inlined: bool,
+    module: u32,
+}
+
+struct Namer<'a> {
+    profile: &'a Profile,
+    query: &'a Query,
+    table: &'a mut FrameTable,
+    functions: Vec<Option<Known>>,
+    frames: FxHashMap<FrameKey, FrameId>,
+}
+
+impl Namer<'_> {
+    fn push_steps(&mut self, location: &Location, steps: &mut Vec<Step>) {
+        if location.lines.is_empty() {
+            steps.push(self.unresolved(location));
+            return;
+        }
+        let physical = location.lines.len() - 1;
+        for (depth, line) in location.lines.iter().enumerate().rev() {
+            let known = self.known(line.function);
+            let verdict = known.verdict;
+            let key = FrameKey {
+                function: line.function,
+                line: if self.per_line() { line.line } else { 0 },
+                inlined: depth != physical && self.query.names == NameStyle::Jeprof,
+                module: match self.query.granularity {
+                    Granularity::Modules => location.module.map_or(u32::MAX, |module| module.0),
+                    _ => 0,
+                },
+            };
+            let cached = match self.query.granularity {
+                Granularity::Addresses => None,
+                _ => self.frames.get(&key).copied(),
+            };
+            let frame = cached.unwrap_or_else(|| {
+                let frame = self.frame(location, line.function, line.line, key.inlined);
+                let id = self.table.intern(frame);
+                self.frames.insert(key, id);
+                id
+            });
+            steps.push(Step { frame, verdict });
+        }
+    }
+
+    fn per_line(&self) -> bool {
+        self.query.granularity == Granularity::Lines
+    }
+
+    fn known(&mut self, id: FunctionId) -> &Known {
+        let function = &self.profile.functions[id.index()];
+        let query = self.query;
+        self.functions[id.index()].get_or_insert_with(|| {
+            let name = match query.names {
+                NameStyle::Short => name::short(&function.name),
+                NameStyle::Full => function.name.clone(),
+                NameStyle::Jeprof => name::jeprof_short(&function.name),
+            };
+            let mut verdict = judge(query, &name, &function.file);
+            verdict.allocator = !query.keep_allocator && allocator::is_allocator(&function.name);
+            Known { name, verdict }
+        })
+    }
+
+    fn frame(&mut self, at: &Location, id: FunctionId, line: u32, inlined: bool) -> Frame {
+        let function = &self.profile.functions[id.index()];
+        let mut name = self.known(id).name.clone();
+        if inlined {
+            name.push_str(" (inline)");
+        }
+        let module = self.module_name(at);
+        let start_line = function.start_line;
+        let file = function.file.clone();
+        match self.query.granularity {
+            Granularity::Functions => {
+                Frame { label: name.clone(), function: name, file, line: start_line, module }
+            }
+            Granularity::Lines => {
+                Frame { label: self.with_line(&name, &file, line), function: name, file, line, module }
+            }
+            Granularity::Addresses => Frame {
+                label: format!("0x{:016x} {}", at.lookup_address(), self.with_line(&name, &file, line)),
+                function: name,
+                file,
+                line,
+                module,
+            },
+            Granularity::Files if file.is_empty() => self.fileless(at, module),
+            Granularity::Files => Frame { label: file.clone(), file, module, ..Frame::default() },
+            Granularity::Modules => module_frame(module),
+        }
+    }
+
+    /// `f file:line`; jeprof writes `??:0` for what is unknown, we leave it out.
+    fn with_line(&self, name: &str, file: &str, line: u32) -> String {
+        match (file, self.query.names) {
+            ("", NameStyle::Jeprof) => format!("{name} ??:0"),
+            ("", _) => name.to_owned(),
+            _ => format!("{name} {file}:{line}"),
+        }
+    }
+
+    /// A frame that is in no known source file counts for its binary.
+    fn fileless(&self, location: &Location, module: String) -> Frame {
+        if self.query.names == NameStyle::Jeprof {
+            return self.nameless(location, module);
+        }
+        let frame = module_frame(module);
+        let label = match frame.module.as_str() {
+            "" => frame.label,
+            module => format!("[{module}]"),
+        };
+        Frame { label, ..frame }
+    }
+
+    fn unresolved(&mut self, location: &Location) -> Step {
+        let module = self.module_name(location);
+        let frame = match self.query.granularity {
+            Granularity::Modules => module_frame(module),
+            Granularity::Files => self.fileless(location, module),
+            _ => self.nameless(location, module),
+        };
+        let verdict = judge(self.query, &frame.label, "");
+        Step { frame: self.table.intern(frame), verdict }
+    }
+
+    /// `module+0xoffset` in the file, or the bare address where no module is known.
+    fn nameless(&self, location: &Location, module: String) -> Frame {
+        let address = location.lookup_address();
+        let mapping = location
+            .module
+            .map(|id| &self.profile.modules[id.index()])
+            .filter(|_| self.query.names != NameStyle::Jeprof);
+        let label = match mapping {
+            Some(mapping) => format!("{module}+0x{:x}", mapping.file_offset_of(address)),
+            None => format!("0x{address:016x}"),
+        };
+        Frame { function: label.clone(), label, module, ..Frame::default() }
+    }
+
+    fn module_name(&self, location: &Location) -> String {
+        location.module.map_or_else(String::new, |id| self.profile.modules[id.index()].name().to_owned())
+    }
+}
+
+fn module_frame(module: String) -> Frame {
+    let label = if module.is_empty() { "[unknown]".to_owned() } else { module.clone() };
+    Frame { label, module, ..Frame::default() }
+}
+
+fn judge(query: &Query, name: &str, file: &str) -> Verdict {
+    let filter = &query.filter;
+    let matches = |pattern: &regex::Regex| pattern.is_match(name) || pattern.is_match(file);
+    Verdict {
+        focus: filter.focus.as_ref().is_some_and(matches),
+        ignore: filter.ignore.as_ref().is_some_and(matches),
+        hidden: filter.hide.as_ref().is_some_and(matches)
+            || filter.show.as_ref().is_some_and(|show| !matches(show)),
+        allocator: false,
+    }
+}

@@ -1,0 +1,127 @@
+//! What a view is asked: which number, at which granularity, of which part of the profile.
+
+pub use regex::Regex;
+
+use crate::{Metric, Profile, ThreadId};
+
+/// One question. The default is what `heapwise top` asks: live bytes per function, all of them.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// The number looked at.
+    pub metric: Metric,
+    /// What a row or a box stands for.
+    pub granularity: Granularity,
+    /// How functions are spelled.
+    pub names: NameStyle,
+    /// Which stacks and frames take part.
+    pub filter: Filter,
+    /// Ranking of rows.
+    pub order: Order,
+    /// Most rows wanted; `None` for all.
+    pub limit: Option<usize>,
+    /// What a graph or tree leaves out.
+    pub prune: Prune,
+    /// Keep `malloc`, `operator new` and what they call, instead of cutting them off.
+    pub keep_allocator: bool,
+}
+
+/// What a row or a box stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Granularity {
+    /// A function, all its overloads and instances together under [`NameStyle::Short`].
+    #[default]
+    Functions,
+    /// A source line within a function.
+    Lines,
+    /// A source file.
+    Files,
+    /// A code address.
+    Addresses,
+    /// A binary.
+    Modules,
+}
+
+/// How functions are spelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NameStyle {
+    /// Without parameters, template arguments and return types.
+    #[default]
+    Short,
+    /// As the symbol was demangled.
+    Full,
+    /// Exactly as `jeprof` shortens and decorates them (`f (inline)`, `0x…` when unknown).
+    Jeprof,
+}
+
+/// Ranking of rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// By what a function allocated itself.
+    #[default]
+    Flat,
+    /// By what it and its callees allocated.
+    Cum,
+}
+
+/// Which stacks and frames take part. Patterns match function names and source files.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only stacks with a matching frame.
+    pub focus: Option<Regex>,
+    /// No stacks with a matching frame.
+    pub ignore: Option<Regex>,
+    /// Matching frames are taken out of their stacks.
+    pub hide: Option<Regex>,
+    /// Frames that do not match are taken out of their stacks.
+    pub show: Option<Regex>,
+    /// Only what these threads allocated.
+    pub thread: Option<ThreadFilter>,
+}
+
+impl Filter {
+    /// Whether samples of a thread take part.
+    #[must_use]
+    pub fn passes_thread(&self, profile: &Profile, thread: Option<ThreadId>) -> bool {
+        let thread = thread.map(|id| &profile.threads[id.index()]);
+        match (&self.thread, thread) {
+            (None, _) => true,
+            (Some(_), None) => false,
+            (Some(ThreadFilter::Tid(tid)), Some(thread)) => thread.tid == *tid,
+            (Some(ThreadFilter::Name(pattern)), Some(thread)) => pattern.is_match(&thread.name),
+        }
+    }
+}
+
+/// Selects threads.
+#[derive(Debug, Clone)]
+pub enum ThreadFilter {
+    /// The thread with this id (the kernel's, or the source's own number).
+    Tid(u64),
+    /// Threads whose name matches.
+    Name(Regex),
+}
+
+/// What a graph or tree leaves out, with the defaults of jeprof and pprof.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prune {
+    /// Most nodes drawn.
+    pub nodecount: usize,
+    /// Nodes whose cum is at most this share of the total are dropped.
+    pub nodefraction: f64,
+    /// Edges of at most this share of the total are dropped.
+    pub edgefraction: f64,
+    /// Most edges into and out of a node, beyond what reachability needs.
+    pub maxdegree: usize,
+}
+
+impl Default for Prune {
+    fn default() -> Self {
+        Self { nodecount: 80, nodefraction: 0.005, edgefraction: 0.001, maxdegree: 8 }
+    }
+}
+
+impl Prune {
+    /// Leaves nothing out.
+    pub const NOTHING: Prune =
+        Prune { nodecount: usize::MAX, nodefraction: 0.0, edgefraction: 0.0, maxdegree: usize::MAX };
+}

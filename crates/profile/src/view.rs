@@ -1,0 +1,60 @@
+//! Views: answers as plain data. Renderers turn them into text, pictures and JSON.
+
+mod calls;
+pub mod flame;
+pub mod graph;
+pub mod leaks;
+pub mod list;
+pub mod modules;
+pub mod peek;
+pub mod sizes;
+pub mod threads;
+pub mod top;
+pub mod traces;
+
+use crate::metric::Unit;
+use crate::{CallTree, Frame, Weight};
+
+/// What every view says about the whole it is a part of.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Summary {
+    /// Name of the metric, e.g. `inuse_space`.
+    pub metric: String,
+    /// Its unit.
+    pub unit: Unit,
+    /// Sum of all samples.
+    pub grand_total: Weight,
+    /// Sum of those that pass the filter: what percentages refer to.
+    pub total: Weight,
+}
+
+impl Summary {
+    /// The summary of a call tree.
+    #[must_use]
+    pub fn of(tree: &CallTree) -> Self {
+        Self {
+            metric: tree.metric.clone(),
+            unit: tree.unit,
+            grand_total: tree.grand_total,
+            total: tree.total(),
+        }
+    }
+
+    /// What 100 % is: the total, or against a base the base's total, because a difference near
+    /// zero makes no scale.
+    #[must_use]
+    pub fn whole(&self) -> f64 {
+        if self.total.base == 0.0 { self.total.value } else { self.total.base }
+    }
+}
+
+/// A row of a ranking.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Row {
+    /// What it stands for.
+    pub frame: Frame,
+    /// Allocated there.
+    pub flat: Weight,
+    /// Allocated there and in callees.
+    pub cum: Weight,
+}

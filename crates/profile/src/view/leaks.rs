@@ -1,0 +1,106 @@
+//! What is still held: live stacks, grouped by the frame that allocated.
+
+use rustc_hash::FxHashMap;
+
+use super::Summary;
+use super::top::descending;
+use super::traces::Trace;
+use crate::call_tree::{CallTree, NodeId};
+use crate::{Frame, FrameId, Query, Weight};
+
+/// What may be said of a block that is still allocated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Verdict {
+    /// The program runs (or was killed): the block is in use, perhaps rightly.
+    #[default]
+    Live,
+    /// The program ended without freeing it.
+    NeverFreed,
+    /// No pointer to it was found.
+    Unreachable,
+}
+
+/// Still-live memory, largest group first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Leaks {
+    /// The whole.
+    pub summary: Summary,
+    /// What the numbers mean.
+    pub verdict: Verdict,
+    /// One per allocating frame.
+    pub groups: Vec<LeakGroup>,
+    /// Groups left out by the limit.
+    pub dropped: usize,
+}
+
+/// Stacks that end in the same frame.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeakGroup {
+    /// The allocating frame.
+    pub site: Frame,
+    /// What its stacks hold together.
+    pub weight: Weight,
+    /// The stacks, largest first.
+    pub stacks: Vec<Trace>,
+}
+
+/// What is still held according to `tree`, whose metric must be one of memory in use.
+#[must_use]
+pub fn leaks(tree: &CallTree, verdict: Verdict, query: &Query) -> Leaks {
+    let mut by_site: FxHashMap<FrameId, (Weight, Vec<NodeId>)> = FxHashMap::default();
+    for (id, node) in tree.frames_in_stacks() {
+        if node.own.value != 0.0 {
+            let (weight, stacks) = by_site.entry(node.frame).or_default();
+            *weight += node.own;
+            stacks.push(id);
+        }
+    }
+    let label = |id: &FrameId| &tree.frames.get(*id).label;
+    let mut ranked: Vec<_> = by_site.into_iter().collect();
+    ranked.sort_by(|(a, (a_sum, _)), (b, (b_sum, _))| {
+        descending(a_sum.value, b_sum.value).then_with(|| label(a).cmp(label(b)))
+    });
+    let shown = query.limit.unwrap_or(usize::MAX).min(ranked.len());
+    let dropped = ranked.len() - shown;
+    ranked.truncate(shown);
+    let groups = ranked.into_iter().map(|(site, (weight, stacks))| LeakGroup {
+        site: tree.frames.get(site).clone(),
+        weight,
+        stacks: group_stacks(tree, stacks),
+    });
+    Leaks { summary: Summary::of(tree), verdict, groups: groups.collect(), dropped }
+}
+
+fn group_stacks(tree: &CallTree, mut stacks: Vec<NodeId>) -> Vec<Trace> {
+    let own = |id: &NodeId| tree.node(*id).own;
+    stacks.sort_by(|a, b| descending(own(a).value, own(b).value).then_with(|| a.cmp(b)));
+    let trace = |id: NodeId| Trace {
+        frames: tree.leaf_to_root(id).map(|frame| tree.frames.get(frame).clone()).collect(),
+        weight: own(&id),
+    };
+    stacks.into_iter().map(trace).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::profile;
+
+    #[test]
+    fn stacks_are_grouped_by_allocating_frame() {
+        let program = profile("main;a;f;malloc 10 1\nmain;b;f;malloc 30 2\nmain;g 35 1\nmain;h 0 0");
+        let query = Query::default();
+        let view = leaks(&CallTree::new(&program, &query), Verdict::NeverFreed, &query);
+        let groups: Vec<_> = view
+            .groups
+            .iter()
+            .map(|group| {
+                (group.site.label.as_str(), group.weight.value, group.weight.objects, group.stacks.len())
+            })
+            .collect();
+        assert_eq!(groups, [("f", 40.0, 3.0, 2), ("g", 35.0, 1.0, 1)]);
+        let largest: Vec<_> =
+            view.groups[0].stacks[0].frames.iter().map(|frame| frame.label.as_str()).collect();
+        assert_eq!(largest, ["f", "b", "main"]);
+    }
+}

@@ -1,0 +1,74 @@
+//! Who allocated, by thread.
+
+use super::Summary;
+use super::top::descending;
+use crate::call_tree::{CallTree, NodeId, weigh};
+use crate::{Profile, Query, ThreadId, Weight};
+
+/// Threads, largest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Threads {
+    /// The whole.
+    pub summary: Summary,
+    /// One per thread that allocated.
+    pub rows: Vec<ThreadRow>,
+}
+
+/// What one thread allocated.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ThreadRow {
+    /// Its number; `None` for what the source does not attribute.
+    pub tid: Option<u64>,
+    /// Its name, possibly empty.
+    pub name: String,
+    /// What it allocated.
+    pub weight: Weight,
+}
+
+/// What each thread of `profile` allocated, under the filter of `query`.
+#[must_use]
+pub fn threads(profile: &Profile, query: &Query) -> Threads {
+    let tree = CallTree::new(profile, query);
+    let mut sums: Vec<Option<Weight>> = vec![None; profile.threads.len() + 1];
+    let nobody = profile.threads.len();
+    for (at, sample) in profile.samples.iter().enumerate() {
+        let in_tree = tree.node_of(sample.stack).is_some_and(|id| id != NodeId::ROOT);
+        if in_tree && query.filter.passes_thread(profile, sample.thread) {
+            let slot = sample.thread.map_or(nobody, ThreadId::index);
+            *sums[slot].get_or_insert_with(Weight::default) += weigh(profile, at, sample, query.metric);
+        }
+    }
+    let mut rows: Vec<ThreadRow> = sums
+        .into_iter()
+        .enumerate()
+        .filter_map(|(at, weight)| {
+            let thread = profile.threads.get(at);
+            Some(ThreadRow {
+                tid: thread.map(|thread| thread.tid),
+                name: thread.map_or_else(String::new, |thread| thread.name.clone()),
+                weight: weight?,
+            })
+        })
+        .collect();
+    rows.sort_by(|a, b| descending(a.weight.value, b.weight.value).then_with(|| a.tid.cmp(&b.tid)));
+    rows.truncate(query.limit.unwrap_or(usize::MAX));
+    Threads { summary: Summary::of(&tree), rows }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::profile;
+
+    #[test]
+    fn threads_are_ranked_and_strays_kept() {
+        let program = profile("main;f 4 1 7\nmain;g 6 1 8\nmain;f 5 1 7\nmain;f 1 1");
+        let rows: Vec<_> = threads(&program, &Query::default())
+            .rows
+            .into_iter()
+            .map(|row| (row.tid, row.name, row.weight.value))
+            .collect();
+        let expected = [(Some(7), "worker-7", 9.0), (Some(8), "worker-8", 6.0), (None, "", 1.0)];
+        assert_eq!(rows, expected.map(|(tid, name, value)| (tid, name.to_owned(), value)));
+    }
+}

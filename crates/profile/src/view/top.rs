@@ -1,0 +1,219 @@
+//! The ranking: who allocated most.
+
+use std::cmp::Ordering;
+
+use super::{Row, Summary};
+use crate::call_tree::FrameTotals;
+use crate::query::Order;
+use crate::{CallTree, FrameId, Query, Weight};
+
+/// Frames ranked by flat or cum, largest first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Top {
+    /// The whole.
+    pub summary: Summary,
+    /// The rows asked for. Sums over the first rows are running sums of `flat`.
+    pub rows: Vec<Row>,
+    /// Rows left out by the limit.
+    pub dropped: usize,
+}
+
+/// Ranks the frames of `tree`.
+#[must_use]
+pub fn top(tree: &CallTree, query: &Query) -> Top {
+    let totals = tree.frame_totals();
+    let ranked = ranking(tree, &totals, query.order);
+    let shown = query.limit.unwrap_or(usize::MAX).min(ranked.len());
+    Top {
+        summary: Summary::of(tree),
+        rows: ranked[..shown].iter().map(|&id| row(tree, &totals, id)).collect(),
+        dropped: ranked.len() - shown,
+    }
+}
+
+/// Frames that count for something, largest first; ties by name, so that output is stable.
+pub(super) fn ranking(tree: &CallTree, totals: &FrameTotals, order: Order) -> Vec<FrameId> {
+    let key = |id: FrameId| match order {
+        Order::Flat => totals.flat[id.index()].value,
+        Order::Cum => totals.cum[id.index()].value,
+    };
+    let mut ids: Vec<FrameId> = (0..tree.frames.all().len())
+        .map(|at| FrameId(u32::try_from(at).unwrap_or(u32::MAX)))
+        .filter(|id| counts(&totals.flat[id.index()]) || counts(&totals.cum[id.index()]))
+        .collect();
+    ids.sort_by(|a, b| {
+        descending(key(*a), key(*b)).then_with(|| tree.frames.get(*a).label.cmp(&tree.frames.get(*b).label))
+    });
+    ids
+}
+
+/// Whether a row says anything: a difference of zero does not.
+fn counts(weight: &Weight) -> bool {
+    weight.value != 0.0
+}
+
+pub(super) fn descending(a: f64, b: f64) -> Ordering {
+    b.total_cmp(&a)
+}
+
+pub(super) fn row(tree: &CallTree, totals: &FrameTotals, id: FrameId) -> Row {
+    Row { frame: tree.frames.get(id).clone(), flat: totals.flat[id.index()], cum: totals.cum[id.index()] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::profile;
+    use crate::query::{Filter, Granularity, NameStyle, Regex, ThreadFilter};
+
+    const PROGRAM: &str = "
+        main;parse;malloc 10 1
+        main;parse;read_all;operator_new/malloc;je_arena 30 3
+        main;serve;serve;alloc_row;malloc 50 5
+        main;serve;cache 5 1
+        lib.so!?;malloc 5 1";
+
+    fn rows(text: &str, query: &Query) -> Vec<(String, f64, f64)> {
+        let tree = CallTree::new(&profile(text), query);
+        let rows = top(&tree, query).rows.into_iter();
+        rows.map(|row| (row.frame.label, row.flat.value, row.cum.value)).collect()
+    }
+
+    fn expect(actual: Vec<(String, f64, f64)>, expected: &[(&str, f64, f64)]) {
+        let actual: Vec<_> = actual.iter().map(|(name, flat, cum)| (name.as_str(), *flat, *cum)).collect();
+        assert_eq!(actual, expected);
+    }
+
+    #[test]
+    fn flat_and_cum_without_the_allocator_and_with_recursion_counted_once() {
+        expect(
+            rows(PROGRAM, &Query::default()),
+            &[
+                ("alloc_row", 50.0, 50.0),
+                ("operator_new", 30.0, 30.0),
+                ("parse", 10.0, 40.0),
+                ("cache", 5.0, 5.0),
+                ("lib.so+0x234", 5.0, 5.0),
+                ("main", 0.0, 95.0),
+                ("read_all", 0.0, 30.0),
+                ("serve", 0.0, 55.0),
+            ],
+        );
+    }
+
+    #[test]
+    fn order_by_cum_with_a_limit() {
+        let query = Query { order: Order::Cum, limit: Some(2), ..Query::default() };
+        expect(rows(PROGRAM, &query), &[("main", 0.0, 95.0), ("serve", 0.0, 55.0)]);
+        let tree = CallTree::new(&profile(PROGRAM), &query);
+        assert_eq!(top(&tree, &query).dropped, 6);
+    }
+
+    #[test]
+    fn allocator_frames_are_kept_on_request() {
+        let query = Query { keep_allocator: true, limit: Some(2), ..Query::default() };
+        expect(rows(PROGRAM, &query), &[("malloc", 65.0, 95.0), ("je_arena", 30.0, 30.0)]);
+    }
+
+    #[test]
+    fn focus_ignore_and_totals() {
+        let query = Query {
+            filter: Filter {
+                focus: Regex::new("^serve$").ok(),
+                ignore: Regex::new("cache").ok(),
+                ..Filter::default()
+            },
+            ..Query::default()
+        };
+        expect(
+            rows(PROGRAM, &query),
+            &[("alloc_row", 50.0, 50.0), ("main", 0.0, 50.0), ("serve", 0.0, 50.0)],
+        );
+        let summary = top(&CallTree::new(&profile(PROGRAM), &query), &query).summary;
+        assert_eq!((summary.grand_total.value, summary.total.value), (100.0, 50.0));
+    }
+
+    #[test]
+    fn hidden_frames_give_their_bytes_to_their_callers_and_cut_frames_match_nothing() {
+        let query = Query {
+            filter: Filter {
+                hide: Regex::new("alloc_row|^main").ok(),
+                ignore: Regex::new("je_arena").ok(),
+                ..Filter::default()
+            },
+            limit: Some(2),
+            ..Query::default()
+        };
+        expect(rows(PROGRAM, &query), &[("serve", 50.0, 55.0), ("operator_new", 30.0, 30.0)]);
+    }
+
+    #[test]
+    fn granularities() {
+        let text = "main:3;f:10;malloc 4 1\nmain:3;f:11;malloc 6 1\nlib.so!g 2 1";
+        let by = |granularity, names| Query { granularity, names, ..Query::default() };
+        expect(
+            rows(text, &by(Granularity::Lines, NameStyle::Short)),
+            &[
+                ("f app.c:11", 6.0, 6.0),
+                ("f app.c:10", 4.0, 4.0),
+                ("g", 2.0, 2.0),
+                ("main app.c:3", 0.0, 10.0),
+            ],
+        );
+        expect(
+            rows(text, &by(Granularity::Files, NameStyle::Short)),
+            &[("app.c", 10.0, 10.0), ("[lib.so]", 2.0, 2.0)],
+        );
+        expect(
+            rows(text, &by(Granularity::Modules, NameStyle::Short)),
+            &[("app", 10.0, 10.0), ("lib.so", 2.0, 2.0)],
+        );
+        let jeprof = rows(text, &by(Granularity::Lines, NameStyle::Jeprof));
+        assert_eq!(jeprof[2].0, "g ??:0");
+    }
+
+    #[test]
+    fn thread_filter() {
+        let text = "main;f 4 1 7\nmain;f 6 1 8\nmain;f 1 1";
+        let only = |thread| Query {
+            filter: Filter { thread: Some(thread), ..Filter::default() },
+            ..Query::default()
+        };
+        let expected = [("f", 6.0, 6.0), ("main", 0.0, 6.0)];
+        expect(rows(text, &only(ThreadFilter::Tid(8))), &expected);
+        let named = ThreadFilter::Name(Regex::new("-8$").unwrap());
+        expect(rows(text, &only(named)), &expected);
+    }
+
+    #[test]
+    fn a_difference_is_signed_and_matched_by_name() {
+        // `f` moved to another address and module order; `gone` is only in the base.
+        let now = profile("other.so!x 1 1\nmain;f 10 2");
+        let before = profile("main;f 4 1\nmain;gone 3 1\nmain;same 2 1");
+        let same = profile("other.so!x 1 1\nmain;f 10 2\nmain;same 2 1");
+        let query = Query::default();
+        let tree = CallTree::compare(&same, Some(&before), &query);
+        let view = top(&tree, &query);
+        let rows: Vec<_> =
+            view.rows.iter().map(|row| (row.frame.label.as_str(), row.flat.value, row.flat.base)).collect();
+        assert_eq!(rows, [("f", 6.0, 4.0), ("x", 1.0, 0.0), ("main", 0.0, 0.0), ("gone", -3.0, 3.0)]);
+        assert_eq!(view.summary.total.value, 4.0);
+        assert_eq!(view.summary.whole(), 9.0);
+
+        let subtracted = crate::diff::subtract(&now, &before);
+        let rows = top(&CallTree::new(&subtracted, &query), &query).rows;
+        let values: Vec<_> = rows.iter().map(|row| (row.frame.label.as_str(), row.flat.value)).collect();
+        assert_eq!(values, [("f", 6.0), ("x", 1.0), ("main", 0.0), ("same", -2.0), ("gone", -3.0)]);
+    }
+
+    #[test]
+    fn standard_errors_add_in_squares() {
+        let mut sampled = profile("main;f 10 1\nmain;g;f 10 1");
+        for (sample, deviation) in sampled.samples.iter_mut().zip([3.0_f64, 4.0]) {
+            sample.variance.inuse_bytes = deviation * deviation;
+        }
+        let query = Query::default();
+        let rows = top(&CallTree::new(&sampled, &query), &query).rows;
+        assert_eq!(rows[0].flat.standard_error(), 5.0);
+    }
+}
