@@ -1,1 +1,39 @@
-//! heapwise-symbolize
+//! Binaries in, names and lines out.
+//!
+//! [`symbolize`] is a join: a profile's locations with what the binaries on this machine say about
+//! them. Reading order: [`Options`], [`join`](crate::symbolize), `search` (which file), `resolver`
+//! (one binary), then the sources of names: `dwarf`, `split_unit`, `symbol_table`, `mini_debug`.
+
+mod address;
+mod answer;
+mod cache;
+mod debug_file;
+mod debuginfod;
+mod demangle;
+mod dwarf;
+mod elf;
+mod image;
+mod join;
+mod mini_debug;
+mod mmap;
+mod options;
+mod parallel;
+mod private_file;
+mod question;
+mod report;
+mod resolver;
+mod search;
+mod segments;
+mod split_unit;
+mod symbol_table;
+mod symbols;
+mod unwind_extent;
+mod vdso;
+
+pub use address::{FileOffset, Svma};
+pub use demangle::demangle;
+pub use join::symbolize;
+pub use options::Options;
+pub use report::{Detail, ModuleReport, Problem, Report};
+pub use resolver::Resolver;
+pub use symbols::Symbols;

@@ -1,0 +1,138 @@
+//! What is known about one binary: from the cache, and from its files where that falls short.
+
+use heapwise_profile::{BuildId, Line};
+
+use crate::{
+    Detail, FileOffset, ModuleReport, Options, Problem, Resolver, Svma,
+    cache::{self, Remembered},
+    elf,
+    question::Question,
+    search::{self, Wanted},
+};
+
+/// What is known about one binary, from the cache and from its files.
+pub(crate) struct Answer<'a> {
+    pub(crate) question: &'a Question,
+    build_id: BuildId,
+    pub(crate) resolver: Option<Resolver>,
+    pub(crate) known: Remembered,
+    /// Offsets the cache did not know, with the addresses they stand for.
+    pub(crate) missing: Vec<(FileOffset, Svma)>,
+    cached: usize,
+    problems: Vec<Problem>,
+}
+
+impl<'a> Answer<'a> {
+    /// Asks the cache, and opens the binary if that is not enough.
+    pub(crate) fn prepare(question: &'a Question, options: &Options) -> Self {
+        let mut answer = Self {
+            question,
+            build_id: question.build_id.clone(),
+            resolver: None,
+            known: Remembered::default(),
+            missing: Vec::new(),
+            cached: 0,
+            problems: Vec::new(),
+        };
+        if answer.recall(options) {
+            return answer;
+        }
+        let wanted = Wanted {
+            path: &question.path,
+            build_id: &question.build_id,
+            is_main: question.is_main,
+        };
+        let image = match search::binary(&wanted, options) {
+            Ok(image) => image,
+            Err(problems) => {
+                answer.problems = problems;
+                return answer;
+            }
+        };
+        if answer.build_id.is_empty() {
+            answer.build_id = elf::build_id(&image);
+            if answer.recall(options) {
+                return answer;
+            }
+        }
+        match Resolver::new(image, options) {
+            Ok(resolver) => answer.open(resolver),
+            Err(problem) => answer.problems.push(problem),
+        }
+        answer
+    }
+
+    /// Takes what the cache knows; true when that is all there is to know.
+    fn recall(&mut self, options: &Options) -> bool {
+        let Some(directory) = &options.cache_dir else {
+            return false;
+        };
+        let Some(known) = cache::load(directory, &self.build_id) else {
+            return false;
+        };
+        let path = &self.question.path;
+        if known.detail < Detail::Lines && search::has_debug_file(path, &self.build_id, options) {
+            return false;
+        }
+        let mut offsets = self.question.offsets.iter();
+        let is_known = |(offset, _): &&(FileOffset, FileOffset)| known.places.contains_key(offset);
+        self.cached = offsets.by_ref().filter(is_known).count();
+        self.known = known;
+        self.cached == self.question.offsets.len()
+    }
+
+    fn open(&mut self, resolver: Resolver) {
+        if resolver.detail() != self.known.detail {
+            self.known = Remembered::default();
+            self.cached = 0;
+        }
+        self.known.detail = resolver.detail();
+        for (offset, mapped_from) in &self.question.offsets {
+            if self.known.places.contains_key(offset) {
+                continue;
+            }
+            match resolver.svma_of(*offset, *mapped_from) {
+                Some(svma) => self.missing.push((*offset, svma)),
+                None => drop(self.known.places.insert(*offset, Vec::new())),
+            }
+        }
+        self.problems.extend_from_slice(resolver.problems());
+        self.resolver = Some(resolver);
+    }
+
+    /// Writes the cache if there is something new.
+    pub(crate) fn remember(&self, options: &Options) {
+        if let (Some(directory), Some(_)) = (&options.cache_dir, &self.resolver) {
+            cache::store(directory, &self.build_id, &self.known);
+        }
+    }
+
+    pub(crate) fn lines(&self, offset: FileOffset) -> &[Line] {
+        self.known.places.get(&offset).map_or(&[], Vec::as_slice)
+    }
+
+    pub(crate) fn report(&self) -> ModuleReport {
+        let offsets = &self.question.offsets;
+        let is_resolved = |(offset, _): &&(FileOffset, FileOffset)| !self.lines(*offset).is_empty();
+        let mut problems = self.problems.clone();
+        if problems.is_empty() {
+            match self.known.detail {
+                Detail::None => problems.push(Problem::NoSymbols),
+                Detail::Names => problems.push(Problem::NoDebugInfo),
+                Detail::Lines => {}
+            }
+        }
+        let resolver = self.resolver.as_ref();
+        ModuleReport {
+            path: self.question.path.clone(),
+            build_id: self.build_id.clone(),
+            image: resolver.map(|resolver| resolver.path().to_owned()),
+            debug_file: resolver.and_then(Resolver::debug_path),
+            detail: self.known.detail,
+            addresses: offsets.len(),
+            resolved: offsets.iter().filter(is_resolved).count(),
+            cached: self.cached,
+            problems,
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a profile wants to know, binary by binary.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    path::Path,
+};
+
+use heapwise_profile::{BuildId, Location, Module, Profile};
+
+use crate::{FileOffset, Options};
+
+/// The addresses of one binary that want an answer.
+pub(crate) struct Question {
+    pub(crate) path: String,
+    pub(crate) build_id: BuildId,
+    pub(crate) is_main: bool,
+    /// Rows of [`Profile::modules`] that map this binary.
+    pub(crate) modules: Vec<usize>,
+    /// For each address, the offset at which its mapping begins.
+    pub(crate) offsets: Vec<(FileOffset, FileOffset)>,
+}
+
+/// Groups the profile's unresolved locations by binary.
+pub(crate) fn questions(profile: &Profile, options: &Options) -> Vec<Question> {
+    let mut offsets: Vec<BTreeSet<_>> = vec![BTreeSet::new(); profile.modules.len()];
+    for location in &profile.locations {
+        if let Some((at, offset)) = unresolved(&profile.modules, location) {
+            let mapped_from = FileOffset(profile.modules[at].file_offset);
+            offsets[at].insert((offset, mapped_from));
+        }
+    }
+    let main = main_module(profile, options);
+    let mut by_binary: HashMap<(&str, &BuildId), usize> = HashMap::new();
+    let mut questions: Vec<Question> = Vec::new();
+    for (at, module) in profile.modules.iter().enumerate() {
+        if offsets[at].is_empty() {
+            continue;
+        }
+        let key = (module.path.as_str(), &module.build_id);
+        let row = *by_binary.entry(key).or_insert(questions.len());
+        if row == questions.len() {
+            questions.push(Question {
+                path: module.path.clone(),
+                build_id: module.build_id.clone(),
+                is_main: main == Some(module.path.as_str()),
+                modules: Vec::new(),
+                offsets: Vec::new(),
+            });
+        }
+        questions[row].modules.push(at);
+        questions[row].offsets.extend(&offsets[at]);
+    }
+    for question in &mut questions {
+        question.offsets.sort_unstable();
+        question.offsets.dedup_by_key(|(offset, _)| *offset);
+    }
+    questions
+}
+
+/// Module and file offset of a location that has an address but no lines.
+pub(crate) fn unresolved(modules: &[Module], location: &Location) -> Option<(usize, FileOffset)> {
+    if !location.lines.is_empty() || location.address == 0 {
+        return None;
+    }
+    let at = location.module?.index();
+    let offset = modules.get(at)?.file_offset_of(location.lookup_address());
+    Some((at, FileOffset(offset)))
+}
+
+/// Path of the module the user's program stands for: the one with its file name, else the first,
+/// which is the main program by convention.
+fn main_module<'a>(profile: &'a Profile, options: &Options) -> Option<&'a str> {
+    let name = options.main_program.as_ref()?.file_name()?;
+    let mut modules = profile.modules.iter();
+    let named = modules.find(|module| Path::new(&module.path).file_name() == Some(name));
+    let first = || {
+        profile
+            .modules
+            .first()
+            .filter(|it| !it.name().contains(".so"))
+    };
+    named.or_else(first).map(|module| module.path.as_str())
+}

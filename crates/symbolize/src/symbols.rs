@@ -1,0 +1,60 @@
+//! What a lookup yields: functions, and for each address asked the lines in them.
+
+use std::collections::HashMap;
+
+use heapwise_profile::{Function, FunctionId, Line};
+
+use crate::{demangle, dwarf::RawFrame};
+
+/// Answers for a list of addresses of one binary. Ids are rows of `functions`, not of a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Symbols {
+    /// Distinct functions.
+    pub functions: Vec<Function>,
+    /// For each address, in the order asked, its functions: innermost inlined callee first,
+    /// physical function last, empty when unresolved.
+    pub places: Vec<Vec<Line>>,
+}
+
+/// Collects raw frames, and demangles each distinct function once.
+#[derive(Default)]
+pub(crate) struct SymbolsBuilder<'a> {
+    ids: HashMap<(&'a [u8], Option<&'a str>), FunctionId>,
+    functions: Vec<Function>,
+    places: Vec<Vec<Line>>,
+}
+
+impl<'a> SymbolsBuilder<'a> {
+    /// Adds the answer for the next address. Frames without a name tell nothing.
+    pub(crate) fn push(&mut self, frames: &[RawFrame<'a>]) {
+        let named = frames.iter().filter_map(|frame| Some((frame.name?, frame)));
+        let lines = named.map(|(name, frame)| Line {
+            function: self.function(name, frame.file),
+            line: frame.line,
+        });
+        let lines = lines.collect();
+        self.places.push(lines);
+    }
+
+    fn function(&mut self, name: &'a [u8], file: Option<&'a str>) -> FunctionId {
+        let next = FunctionId::new(self.functions.len());
+        let functions = &mut self.functions;
+        *self.ids.entry((name, file)).or_insert_with(|| {
+            let system_name = String::from_utf8_lossy(name).into_owned();
+            functions.push(Function {
+                name: demangle(&system_name),
+                system_name,
+                file: file.unwrap_or_default().to_owned(),
+                start_line: 0,
+            });
+            next
+        })
+    }
+
+    pub(crate) fn finish(self) -> Symbols {
+        Symbols {
+            functions: self.functions,
+            places: self.places,
+        }
+    }
+}

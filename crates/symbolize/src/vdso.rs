@@ -1,0 +1,34 @@
+//! The vDSO: a binary without a file, found in our own memory when the kernel is the same.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::PathBuf,
+};
+
+use heapwise_profile::BuildId;
+
+use crate::{elf::Elf, image::Image};
+
+/// How the kernel names it in `/proc/PID/maps`.
+pub(crate) const PATH: &str = "[vdso]";
+
+/// Larger than any vDSO (two pages on x86-64), so that a misread map asks for no more.
+const MAX_BYTES: usize = 1 << 20;
+
+/// This process's vDSO if it has the build-id; without one there is no telling which kernel the
+/// profile is from.
+pub(crate) fn image(build_id: &BuildId) -> Option<Image> {
+    let maps = fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with(PATH))?;
+    let (start, end) = line.split_whitespace().next()?.split_once('-')?;
+    let start = u64::from_str_radix(start, 16).ok()?;
+    let size = u64::from_str_radix(end, 16).ok()?.checked_sub(start)?;
+    let mut bytes = vec![0; usize::try_from(size).ok()?.min(MAX_BYTES)];
+    File::open("/proc/self/mem")
+        .ok()?
+        .read_exact_at(&mut bytes, start)
+        .ok()?;
+    let found = Elf::parse(&bytes).ok()?.build_id();
+    (!found.is_empty() && found == *build_id).then(|| Image::from_bytes(PathBuf::from(PATH), bytes))
+}
