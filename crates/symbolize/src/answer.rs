@@ -37,11 +37,7 @@ impl<'a> Answer<'a> {
         if answer.recall(options) {
             return answer;
         }
-        let wanted = Wanted {
-            path: &question.path,
-            build_id: &question.build_id,
-            is_main: question.is_main,
-        };
+        let wanted = Wanted { path: &question.path, build_id: &question.build_id, is_main: question.is_main };
         let image = match search::binary(&wanted, options) {
             Ok(image) => image,
             Err(problems) => {

@@ -48,16 +48,11 @@ impl UnitFile {
         let elf = Elf::parse(&image).ok()?;
         let endian = endian_of(&elf);
         let sections = DwarfSections::load(|id| section(&image, &elf, name(id))).ok()?;
-        Some(Self {
-            image,
-            sections,
-            endian,
-        })
+        Some(Self { image, sections, endian })
     }
 
     pub(crate) fn dwarf(&self) -> Dwarf<Slice<'_>> {
-        self.sections
-            .borrow(|section| section.slice(&self.image, self.endian))
+        self.sections.borrow(|section| section.slice(&self.image, self.endian))
     }
 }
 
@@ -65,20 +60,13 @@ impl PackageFile {
     pub(crate) fn open(image: Image) -> Option<Self> {
         let elf = Elf::parse(&image).ok()?;
         let endian = endian_of(&elf);
-        let sections =
-            DwarfPackageSections::load(|id| section(&image, &elf, id.dwo_name())).ok()?;
-        Some(Self {
-            image: Arc::new(image),
-            sections,
-            endian,
-        })
+        let sections = DwarfPackageSections::load(|id| section(&image, &elf, id.dwo_name())).ok()?;
+        Some(Self { image: Arc::new(image), sections, endian })
     }
 
     pub(crate) fn package(&self) -> Option<gimli::DwarfPackage<Slice<'_>>> {
         let empty = EndianSlice::new(&[], self.endian);
-        self.sections
-            .borrow(|section| section.slice(&self.image, self.endian), empty)
-            .ok()
+        self.sections.borrow(|section| section.slice(&self.image, self.endian), empty).ok()
     }
 }
 
@@ -93,11 +81,7 @@ impl SectionBytes {
 }
 
 pub(crate) fn endian_of(elf: &Elf<'_>) -> RunTimeEndian {
-    if elf.file.is_little_endian() {
-        RunTimeEndian::Little
-    } else {
-        RunTimeEndian::Big
-    }
+    if elf.file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
 }
 
 /// A missing or damaged section is an empty one: what depends on it stays unresolved.

@@ -62,10 +62,7 @@ pub(crate) fn fetch(
         match download(&url, &path) {
             Ok(true) => return verified(&path, build_id),
             Ok(false) => {}
-            Err(reason) => problems.push(Problem::Debuginfod {
-                url: server.clone(),
-                reason,
-            }),
+            Err(reason) => problems.push(Problem::Debuginfod { url: server.clone(), reason }),
         }
     }
     if problems.is_empty() {

@@ -13,9 +13,7 @@ const MAX_NESTING: u32 = 256;
 /// it is not mangled.
 #[must_use]
 pub fn demangle(name: &str) -> String {
-    demangle_rust(name)
-        .or_else(|| demangle_cpp(name))
-        .unwrap_or_else(|| name.to_owned())
+    demangle_rust(name).or_else(|| demangle_cpp(name)).unwrap_or_else(|| name.to_owned())
 }
 
 /// Whether a name carries more than itself.
@@ -48,9 +46,7 @@ fn demangle_cpp(name: &str) -> Option<String> {
     let limit = cpp_demangle::ParseOptions::default().recursion_limit(MAX_NESTING);
     let symbol = cpp_demangle::Symbol::new_with_options(name.as_bytes(), &limit).ok()?;
     let mut out = Bounded::default();
-    symbol
-        .structured_demangle(&mut out, &cpp_demangle::DemangleOptions::default())
-        .ok()?;
+    symbol.structured_demangle(&mut out, &cpp_demangle::DemangleOptions::default()).ok()?;
     Some(out.0)
 }
 

@@ -61,18 +61,14 @@ impl<'a> Elf<'a> {
 
     fn section_size(&self, name: &str) -> u64 {
         let section = self.file.section_by_name(name);
-        section
-            .and_then(|section| section.file_range())
-            .map_or(0, |(_, size)| size)
+        section.and_then(|section| section.file_range()).map_or(0, |(_, size)| size)
     }
 
     /// Content of a section, inflated if need be; `None` when absent, damaged or absurdly large.
     pub(crate) fn section(&self, name: &str) -> Option<Cow<'a, [u8]>> {
         let section = self.file.section_by_name(name)?;
         let packed = section.compressed_data().ok()?;
-        let limit = (packed.data.len() as u64)
-            .saturating_mul(MAX_INFLATION)
-            .min(MAX_INFLATED_BYTES);
+        let limit = (packed.data.len() as u64).saturating_mul(MAX_INFLATION).min(MAX_INFLATED_BYTES);
         let is_packed = packed.format != object::CompressionFormat::None;
         if is_packed && packed.uncompressed_size > limit {
             return None;

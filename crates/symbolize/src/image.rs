@@ -40,23 +40,15 @@ impl Image {
             Bytes::Mapped(mmap::map(&file)?)
         } else {
             let mut buffer = Vec::new();
-            file.by_ref()
-                .take(MAP_FROM_BYTES)
-                .read_to_end(&mut buffer)?;
+            file.by_ref().take(MAP_FROM_BYTES).read_to_end(&mut buffer)?;
             Bytes::Read(buffer)
         };
-        Ok(Self {
-            path: path.to_owned(),
-            bytes,
-        })
+        Ok(Self { path: path.to_owned(), bytes })
     }
 
     /// A binary that is no file of its own: the vDSO, or one packed into another's section.
     pub(crate) fn from_bytes(path: PathBuf, bytes: Vec<u8>) -> Self {
-        Self {
-            path,
-            bytes: Bytes::Read(bytes),
-        }
+        Self { path, bytes: Bytes::Read(bytes) }
     }
 }
 

@@ -19,33 +19,34 @@ const CHUNK_ADDRESSES: usize = 2048;
 pub fn symbolize(profile: &mut Profile, options: &Options) -> Report {
     let questions = questions(profile, options);
     let threads = options.threads();
-    let mut answers = parallel::map(threads, &questions, |question| {
-        Answer::prepare(question, options)
-    });
+    let mut answers = parallel::map(threads, &questions, |question| Answer::prepare(question, options));
     look_up(&mut answers, threads);
     parallel::map(threads, &answers, |answer| answer.remember(options));
-    let mut report = Report {
-        modules: answers.iter().map(Answer::report).collect(),
-        ..Report::default()
-    };
+    let mut report = Report { modules: answers.iter().map(Answer::report).collect(), ..Report::default() };
     fill(profile, &answers, options, &mut report);
     report
 }
 
+/// A share of the addresses of one answer.
+struct Chunk<'a> {
+    answer: usize,
+    resolver: &'a Resolver,
+    missing: &'a [(FileOffset, Svma)],
+}
+
 /// Looks up what the caches did not know. Addresses of a large binary are shared out.
 fn look_up(answers: &mut [Answer<'_>], threads: usize) {
-    let mut chunks: Vec<(usize, &Resolver, &[(FileOffset, Svma)])> = Vec::new();
+    let mut chunks = Vec::new();
     for (at, answer) in answers.iter().enumerate() {
         if let Some(resolver) = &answer.resolver {
             let size = answer.missing.len().div_ceil(threads).max(CHUNK_ADDRESSES);
-            let parts = answer.missing.chunks(size);
-            chunks.extend(parts.map(|part| (at, resolver, part)));
+            chunks.extend(answer.missing.chunks(size).map(|missing| Chunk { answer: at, resolver, missing }));
         }
     }
-    chunks.sort_by_key(|(.., part)| Reverse(part.len()));
-    let found = parallel::map(threads, &chunks, |(at, resolver, part)| {
-        let (offsets, addresses): (Vec<_>, Vec<_>) = part.iter().copied().unzip();
-        (*at, offsets, resolver.resolve(&addresses))
+    chunks.sort_by_key(|chunk| Reverse(chunk.missing.len()));
+    let found = parallel::map(threads, &chunks, |chunk| {
+        let (offsets, addresses): (Vec<_>, Vec<_>) = chunk.missing.iter().copied().unzip();
+        (chunk.answer, offsets, chunk.resolver.resolve(&addresses))
     });
     for (at, offsets, symbols) in found {
         answers[at].known.extend(&offsets, symbols);
@@ -92,15 +93,8 @@ struct Functions<'a> {
 impl<'a> Functions<'a> {
     fn new(table: &'a mut Vec<Function>, answers: &'a [Answer<'a>]) -> Self {
         let rows = table.iter().cloned().zip((0..).map(FunctionId)).collect();
-        let known = answers
-            .iter()
-            .map(|it| vec![None; it.known.functions.len()]);
-        Self {
-            table,
-            rows,
-            known: known.collect(),
-            answers,
-        }
+        let known = answers.iter().map(|it| vec![None; it.known.functions.len()]);
+        Self { table, rows, known: known.collect(), answers }
     }
 
     fn line(&mut self, answer: usize, line: &Line) -> Line {

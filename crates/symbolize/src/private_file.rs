@@ -14,20 +14,13 @@ use std::{
 pub(crate) fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let directory = path.parent().unwrap_or(Path::new("."));
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
     if !is_ours(directory) {
         return Err(io::Error::other("directory is open to other users"));
     }
     let unique = COUNTER.fetch_add(1, Ordering::Relaxed);
     let temporary = path.with_added_extension(format!("{}-{unique}.tmp", process::id()));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temporary)?;
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
     let outcome = fill(&mut file)
         .and_then(|()| file.set_permissions(Permissions::from_mode(0o600)))
         .and_then(|()| fs::rename(&temporary, path));

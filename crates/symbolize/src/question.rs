@@ -73,11 +73,6 @@ fn main_module<'a>(profile: &'a Profile, options: &Options) -> Option<&'a str> {
     let name = options.main_program.as_ref()?.file_name()?;
     let mut modules = profile.modules.iter();
     let named = modules.find(|module| Path::new(&module.path).file_name() == Some(name));
-    let first = || {
-        profile
-            .modules
-            .first()
-            .filter(|it| !it.name().contains(".so"))
-    };
+    let first = || profile.modules.first().filter(|it| !it.name().contains(".so"));
     named.or_else(first).map(|module| module.path.as_str())
 }

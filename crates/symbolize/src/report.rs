@@ -87,11 +87,7 @@ impl fmt::Display for Problem {
         match self {
             Problem::NotFound => write!(out, "binary not found"),
             Problem::BuildIdMismatch { path, found } if found.is_empty() => {
-                write!(
-                    out,
-                    "{} is another build (it has no build-id)",
-                    path.display()
-                )
+                write!(out, "{} is another build (it has no build-id)", path.display())
             }
             Problem::BuildIdMismatch { path, found } => {
                 write!(out, "{} is another build ({found})", path.display())

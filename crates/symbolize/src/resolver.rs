@@ -52,10 +52,8 @@ impl Resolver {
 
     pub(crate) fn new(binary: Image, options: &Options) -> Result<Self, Problem> {
         let binary = Arc::new(binary);
-        let damaged = |error: object::Error| Problem::Damaged {
-            path: binary.path.clone(),
-            reason: error.to_string(),
-        };
+        let damaged =
+            |error: object::Error| Problem::Damaged { path: binary.path.clone(), reason: error.to_string() };
         let elf = Elf::parse(&binary).map_err(damaged)?;
         let mut problems = Vec::new();
         let debug = if elf.has_dwarf() {
@@ -71,9 +69,7 @@ impl Resolver {
         Ok(Self {
             build_id: elf.build_id(),
             segments: Segments::new(&elf),
-            package: debug
-                .as_ref()
-                .and_then(|_| split_unit::open_package(&binary.path)),
+            package: debug.as_ref().and_then(|_| split_unit::open_package(&binary.path)),
             tables: symbol_tables(&binary, debug.as_ref().map(|debug| &debug.image)),
             shared,
             debug,
@@ -154,15 +150,9 @@ impl Resolver {
 /// scope (`-g1`, `-gmlt`), as binutils' addr2line does.
 fn name_physical<'a>(frames: &mut Vec<RawFrame<'a>>, symbol: Option<&'a [u8]>) {
     match (frames.last_mut(), symbol) {
-        (None, Some(name)) => frames.push(RawFrame {
-            name: Some(name),
-            ..RawFrame::default()
-        }),
+        (None, Some(name)) => frames.push(RawFrame { name: Some(name), ..RawFrame::default() }),
         (Some(physical), Some(name)) => {
-            if physical
-                .name
-                .is_none_or(|plain| is_mangled(name) && !is_mangled(plain))
-            {
+            if physical.name.is_none_or(|plain| is_mangled(name) && !is_mangled(plain)) {
                 physical.name = Some(name);
             }
         }
@@ -191,10 +181,7 @@ impl<'a> TableView<'a> {
 }
 
 /// A full symbol table if there is one, else the dynamic one and what `.gnu_debugdata` adds.
-fn symbol_tables(
-    binary: &Arc<Image>,
-    debug: Option<&Arc<Image>>,
-) -> Vec<(Arc<Image>, SymbolTable)> {
+fn symbol_tables(binary: &Arc<Image>, debug: Option<&Arc<Image>>) -> Vec<(Arc<Image>, SymbolTable)> {
     let parsed = |image: &Arc<Image>| {
         let elf = Elf::parse(image).ok()?;
         Some((elf.has_symtab(), SymbolTable::new(&elf)))
@@ -209,9 +196,7 @@ fn symbol_tables(
         }
         dynamic.push((image.clone(), table));
     }
-    let mini = Elf::parse(binary)
-        .ok()
-        .and_then(|elf| mini_debug::unpack(&binary.path, &elf));
+    let mini = Elf::parse(binary).ok().and_then(|elf| mini_debug::unpack(&binary.path, &elf));
     if let Some(image) = mini.map(Arc::new)
         && let Some((_, table)) = parsed(&image)
     {

@@ -46,10 +46,7 @@ pub(crate) fn binary(wanted: &Wanted<'_>, options: &Options) -> Result<Image, Ve
                 return Ok(image);
             }
             Ok(found) => problems.push(Problem::BuildIdMismatch { path, found }),
-            Err(error) => problems.push(Problem::Damaged {
-                path,
-                reason: error.to_string(),
-            }),
+            Err(error) => problems.push(Problem::Damaged { path, reason: error.to_string() }),
         }
     }
     for artifact in [Artifact::Executable, Artifact::DebugInfo] {
@@ -66,10 +63,7 @@ pub(crate) fn binary(wanted: &Wanted<'_>, options: &Options) -> Result<Image, Ve
 
 fn binary_candidates(wanted: &Wanted<'_>, options: &Options) -> Vec<PathBuf> {
     let is_deleted = wanted.path.ends_with(" (deleted)");
-    let path = wanted
-        .path
-        .strip_suffix(" (deleted)")
-        .unwrap_or(wanted.path);
+    let path = wanted.path.strip_suffix(" (deleted)").unwrap_or(wanted.path);
     let recorded = Path::new(path);
     let is_known = !wanted.build_id.is_empty();
     let mut candidates = Vec::new();
@@ -131,9 +125,7 @@ fn belongs(image: &Image, build_id: &BuildId, crc: Option<u32>) -> bool {
 
 /// Whether a debug file has turned up for a binary that had none when it was last looked at.
 pub(crate) fn has_debug_file(path: &str, build_id: &BuildId, options: &Options) -> bool {
-    debug_candidates(Path::new(path), build_id, None, options)
-        .iter()
-        .any(|path| path.is_file())
+    debug_candidates(Path::new(path), build_id, None, options).iter().any(|path| path.is_file())
 }
 
 fn debug_candidates(
@@ -167,14 +159,11 @@ pub(crate) fn shared_debug_file(debug: &Image, options: &Options) -> Option<Imag
     let directory = debug.path.canonicalize().ok()?;
     let beside = directory.parent()?.join(stated);
     let below = options.sysroot.iter().map(|root| under(root, stated));
-    by_build_id(&link.build_id, ".debug", options)
-        .chain(below)
-        .chain([beside])
-        .find_map(|path| {
-            let image = Image::open(&path).ok()?;
-            let found = Elf::parse(&image).ok()?.build_id();
-            (found == link.build_id).then_some(image)
-        })
+    by_build_id(&link.build_id, ".debug", options).chain(below).chain([beside]).find_map(|path| {
+        let image = Image::open(&path).ok()?;
+        let found = Elf::parse(&image).ok()?.build_id();
+        (found == link.build_id).then_some(image)
+    })
 }
 
 /// `ROOT/.build-id/ab/cdef…SUFFIX` under every root.
@@ -184,20 +173,15 @@ fn by_build_id(
     options: &Options,
 ) -> impl Iterator<Item = PathBuf> + use<> {
     let hex = build_id.to_string();
-    let relative =
-        (hex.len() > 2).then(|| format!(".build-id/{}/{}{suffix}", &hex[..2], &hex[2..]));
+    let relative = (hex.len() > 2).then(|| format!(".build-id/{}/{}{suffix}", &hex[..2], &hex[2..]));
     let roots = debug_roots(options);
-    relative
-        .into_iter()
-        .flat_map(move |relative| roots.clone().into_iter().map(move |it| it.join(&relative)))
+    relative.into_iter().flat_map(move |relative| roots.clone().into_iter().map(move |it| it.join(&relative)))
 }
 
 fn debug_roots(options: &Options) -> Vec<PathBuf> {
     let user = options.debug_paths.iter().cloned();
     let sysroot = options.sysroot.iter().map(|it| it.join(SYSTEM_DEBUG_ROOT));
-    user.chain(sysroot)
-        .chain([Path::new("/").join(SYSTEM_DEBUG_ROOT)])
-        .collect()
+    user.chain(sysroot).chain([Path::new("/").join(SYSTEM_DEBUG_ROOT)]).collect()
 }
 
 fn under(root: &Path, path: &Path) -> PathBuf {

@@ -26,33 +26,20 @@ pub(crate) struct SplitUnits<'a> {
 
 impl<'a> SplitUnits<'a> {
     pub(crate) fn new(package: Option<&'a PackageFile>, options: &'a Options) -> Self {
-        Self {
-            files: Arena::new(),
-            package: package.and_then(PackageFile::package),
-            options,
-        }
+        Self { files: Arena::new(), package: package.and_then(PackageFile::package), options }
     }
 
     /// The unit a lookup asks for; `None` leaves the skeleton's own lines.
-    pub(crate) fn load(
-        &'a self,
-        wanted: &SplitDwarfLoad<Slice<'a>>,
-    ) -> Option<Arc<Dwarf<Slice<'a>>>> {
+    pub(crate) fn load(&'a self, wanted: &SplitDwarfLoad<Slice<'a>>) -> Option<Arc<Dwarf<Slice<'a>>>> {
         let packed = self.package.as_ref();
         let packed = packed.and_then(|it| it.find_cu(wanted.dwo_id, &wanted.parent).ok()?);
         if let Some(unit) = packed {
             return Some(Arc::new(unit));
         }
-        self.candidates(wanted)
-            .into_iter()
-            .find_map(|path| self.open(&path, wanted))
+        self.candidates(wanted).into_iter().find_map(|path| self.open(&path, wanted))
     }
 
-    fn open(
-        &'a self,
-        path: &Path,
-        wanted: &SplitDwarfLoad<Slice<'a>>,
-    ) -> Option<Arc<Dwarf<Slice<'a>>>> {
+    fn open(&'a self, path: &Path, wanted: &SplitDwarfLoad<Slice<'a>>) -> Option<Arc<Dwarf<Slice<'a>>>> {
         let file = UnitFile::split(Image::open(path).ok()?)?;
         {
             let dwarf = file.dwarf();

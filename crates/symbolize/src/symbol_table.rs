@@ -4,9 +4,7 @@
 //! (hand-written assembly) reach to the next symbol or the end of their section, and only as far
 //! as the unwind table does not say that another function has begun.
 
-use object::{
-    Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, SectionIndex, SymbolIndex, SymbolKind,
-};
+use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, SectionIndex, SymbolIndex, SymbolKind};
 
 use crate::{Svma, elf::Elf, unwind_extent::UnwindExtents};
 
@@ -44,19 +42,13 @@ enum Table {
 impl SymbolTable {
     /// Reads the full symbol table of a file, or what is left of it in a stripped one.
     pub(crate) fn new(elf: &Elf<'_>) -> Self {
-        let table = if elf.has_symtab() {
-            Table::Full
-        } else {
-            Table::Dynamic
-        };
+        let table = if elf.has_symtab() { Table::Full } else { Table::Dynamic };
         let mut symbols = read_symbols(elf, table);
         symbols.sort_unstable_by_key(|symbol| (symbol.start, !symbol.is_sized));
         drop_nested_labels(&mut symbols);
         let mut symbols = one_per_address(elf, &symbols);
         bound_unsized(elf, &mut symbols);
-        Self {
-            extents: disjoint(&symbols),
-        }
+        Self { extents: disjoint(&symbols) }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -65,9 +57,7 @@ impl SymbolTable {
 
     /// The symbol whose extent holds the address.
     pub(crate) fn find(&self, address: Svma, unwind: &UnwindExtents<'_>) -> Option<Symbol> {
-        let after = self
-            .extents
-            .partition_point(|extent| extent.start <= address.0);
+        let after = self.extents.partition_point(|extent| extent.start <= address.0);
         let extent = self.extents.get(after.checked_sub(1)?)?;
         let symbol = extent.symbol;
         let inside = address.0 < extent.end;
@@ -182,11 +172,7 @@ fn one_per_address(elf: &Elf<'_>, symbols: &[Symbol]) -> Vec<Symbol> {
         }) else {
             continue;
         };
-        chosen.push(Symbol {
-            end: end.unwrap_or(best.end),
-            is_sized: aliases[0].is_sized,
-            ..best
-        });
+        chosen.push(Symbol { end: end.unwrap_or(best.end), is_sized: aliases[0].is_sized, ..best });
     }
     chosen
 }

@@ -28,10 +28,8 @@ impl<'a> SymbolsBuilder<'a> {
     /// Adds the answer for the next address. Frames without a name tell nothing.
     pub(crate) fn push(&mut self, frames: &[RawFrame<'a>]) {
         let named = frames.iter().filter_map(|frame| Some((frame.name?, frame)));
-        let lines = named.map(|(name, frame)| Line {
-            function: self.function(name, frame.file),
-            line: frame.line,
-        });
+        let lines =
+            named.map(|(name, frame)| Line { function: self.function(name, frame.file), line: frame.line });
         let lines = lines.collect();
         self.places.push(lines);
     }
@@ -52,9 +50,6 @@ impl<'a> SymbolsBuilder<'a> {
     }
 
     pub(crate) fn finish(self) -> Symbols {
-        Symbols {
-            functions: self.functions,
-            places: self.places,
-        }
+        Symbols { functions: self.functions, places: self.places }
     }
 }

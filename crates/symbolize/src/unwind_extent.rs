@@ -34,11 +34,7 @@ impl<'a> UnwindExtents<'a> {
             index: elf.section(".eh_frame_hdr").unwrap_or_default(),
             frames: elf.section(".eh_frame").unwrap_or_default(),
             bases,
-            endian: if elf.file.is_little_endian() {
-                RunTimeEndian::Little
-            } else {
-                RunTimeEndian::Big
-            },
+            endian: if elf.file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big },
             address_size: if elf.file.is_64() { 8 } else { 4 },
         }
     }
@@ -51,9 +47,7 @@ impl<'a> UnwindExtents<'a> {
 
     /// First address of the entry that covers an address.
     fn function_start(&self, address: Svma) -> Option<u64> {
-        let header = EhFrameHdr::new(&self.index, self.endian)
-            .parse(&self.bases, self.address_size)
-            .ok()?;
+        let header = EhFrameHdr::new(&self.index, self.endian).parse(&self.bases, self.address_size).ok()?;
         let mut frames = EhFrame::from(EndianSlice::new(&self.frames, self.endian));
         frames.set_address_size(self.address_size);
         let entry = header

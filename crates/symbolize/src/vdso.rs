@@ -25,10 +25,7 @@ pub(crate) fn image(build_id: &BuildId) -> Option<Image> {
     let start = u64::from_str_radix(start, 16).ok()?;
     let size = u64::from_str_radix(end, 16).ok()?.checked_sub(start)?;
     let mut bytes = vec![0; usize::try_from(size).ok()?.min(MAX_BYTES)];
-    File::open("/proc/self/mem")
-        .ok()?
-        .read_exact_at(&mut bytes, start)
-        .ok()?;
+    File::open("/proc/self/mem").ok()?.read_exact_at(&mut bytes, start).ok()?;
     let found = Elf::parse(&bytes).ok()?.build_id();
     (!found.is_empty() && found == *build_id).then(|| Image::from_bytes(PathBuf::from(PATH), bytes))
 }

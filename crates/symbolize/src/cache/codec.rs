@@ -84,11 +84,7 @@ pub(super) fn decode(bytes: &[u8], build_id: &BuildId) -> Option<Remembered> {
         Some((FileOffset(previous), lines))
     })?;
     let places: BTreeMap<_, _> = places.into_iter().collect();
-    input.0.is_empty().then_some(Remembered {
-        detail,
-        functions,
-        places,
-    })
+    input.0.is_empty().then_some(Remembered { detail, functions, places })
 }
 
 struct Writer(Vec<u8>);
@@ -163,18 +159,11 @@ mod tests {
             file: "f.cc".into(),
             start_line: 7,
         };
-        let line = Line {
-            function: FunctionId(0),
-            line: 300,
-        };
+        let line = Line { function: FunctionId(0), line: 300 };
         let known = Remembered {
             detail: Detail::Lines,
             functions: vec![function],
-            places: [
-                (FileOffset(0x1234), vec![line, line]),
-                (FileOffset(u64::MAX), vec![]),
-            ]
-            .into(),
+            places: [(FileOffset(0x1234), vec![line, line]), (FileOffset(u64::MAX), vec![])].into(),
         };
         (known, BuildId(vec![0xab; 20]))
     }
@@ -210,11 +199,7 @@ mod tests {
                 bad[12..16].copy_from_slice(&crc.to_le_bytes());
                 if let Some(known) = decode(&bad, &id) {
                     let lines = known.places.values().flatten();
-                    assert!(
-                        lines
-                            .clone()
-                            .all(|line| line.function.index() < known.functions.len())
-                    );
+                    assert!(lines.clone().all(|line| line.function.index() < known.functions.len()));
                 }
             }
         }
