@@ -10,5 +10,9 @@
 extern crate std;
 
 pub mod bytes;
+pub mod chunk;
+pub mod event;
 pub mod place;
+pub mod recording;
 pub mod segment;
+pub mod varint;

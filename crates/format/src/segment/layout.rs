@@ -103,8 +103,8 @@ pub struct Layout {
 pub const SHADOW_DIRECTORY_BYTES: u64 = 4096;
 /// Bytes per leaf of the shadow index: 65536 entries of `u32`, one MiB of heap.
 pub const SHADOW_LEAF_BYTES: u64 = 256 * 1024;
-/// Bytes per chunk of the event log.
-pub const CHUNK_BYTES: u64 = 256 * 1024;
+/// Bytes per chunk of the event log: each thread holds one, so many small ones serve more threads.
+pub const CHUNK_BYTES: u64 = 64 * 1024;
 /// Slots of the first level of the hash index; each further level has twice as many.
 pub const LIVE_FIRST_LEVEL: u64 = 1 << 12;
 /// Sections start on multiples of this, which suits every page size in use.
@@ -116,10 +116,10 @@ impl Layout {
     pub fn new(tier: Tier) -> Self {
         // (nodes, buckets, slabs, levels of the hash index, shadow directories, leaves, chunks)
         let (nodes, buckets, slabs, levels, directories, leaves, chunks) = match tier {
-            Tier::Full => (1 << 22, 1 << 21, 128, 13, 4096, 1 << 16, 512),
-            Tier::Medium => (1 << 20, 1 << 18, 16, 10, 512, 1 << 12, 128),
-            Tier::Small => (1 << 18, 1 << 15, 4, 6, 64, 256, 32),
-            Tier::Tiny => (1 << 16, 1 << 14, 1, 3, 0, 0, 4),
+            Tier::Full => (1 << 22, 1 << 21, 128, 13, 4096, 1 << 16, 2048),
+            Tier::Medium => (1 << 20, 1 << 18, 16, 10, 512, 1 << 12, 512),
+            Tier::Small => (1 << 18, 1 << 15, 4, 6, 64, 256, 128),
+            Tier::Tiny => (1 << 16, 1 << 14, 1, 3, 0, 0, 16),
         };
         let root = if directories == 0 { 0 } else { 1 << 18 };
         let capacities = [

@@ -1,0 +1,97 @@
+//! The recording: a file of every event of a program's heap, with time, thread and stack.
+//!
+//! ```text
+//! preamble   16 bytes: magic, version
+//! frame      header (48 bytes, checksummed) + payload (checksummed, perhaps compressed)
+//! frame …
+//! index      a frame that lists all others               (missing when the recorder was killed)
+//! trailer    16 bytes: where the index is                (then the frames are found by walking)
+//! ```
+//!
+//! What describes the program (modules, stack nodes, threads, strings, marks) is carried as the
+//! segment's own records, verbatim, in [`FrameKind::Table`] frames, so there is one decoder for a
+//! segment and a recording. Events are stored *paired*: the recorder has already found the allocation
+//! that each free belongs to, so a reader needs neither addresses nor an index of live blocks, every
+//! events frame can be read on its own, and memory is bounded by the number of distinct (stack, size).
+//!
+//! Compression is the caller's: a header says which codec a payload went through.
+
+mod bucket;
+mod checkpoint;
+mod checksum;
+mod entry;
+mod frame;
+mod index;
+mod moment;
+
+pub use bucket::SiteBucket;
+pub use checkpoint::BucketCount;
+pub use checksum::checksum;
+pub use entry::{AllocKind, Entries, Entry};
+pub use frame::{Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_PAYLOAD_BYTES};
+pub use index::{INDEX_ROW_BYTES, IndexRow, TRAILER_BYTES, Trailer};
+pub use moment::{MOMENT_MS, Moment, MomentState};
+
+use crate::bytes::{u32_at, u64_at};
+
+/// First eight bytes of a recording.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"HWISEREC");
+/// Version of everything in the file.
+pub const VERSION: u32 = 1;
+/// Bytes before the first frame.
+pub const PREAMBLE_BYTES: usize = 16;
+
+/// Why a file cannot be read as a recording at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreambleError {
+    /// Shorter than a preamble.
+    Short,
+    /// Not a recording.
+    Magic,
+    /// A recording of another version.
+    Version(u32),
+}
+
+/// The first bytes of a recording.
+#[must_use]
+pub fn preamble() -> [u8; PREAMBLE_BYTES] {
+    let mut bytes = [0; PREAMBLE_BYTES];
+    let (magic, rest) = bytes.split_at_mut(8);
+    magic.copy_from_slice(&MAGIC.to_le_bytes());
+    for (target, byte) in rest.iter_mut().zip(VERSION.to_le_bytes()) {
+        *target = byte;
+    }
+    bytes
+}
+
+/// Checks the first bytes of a recording.
+///
+/// # Errors
+/// When they are not those of a recording of this version.
+pub fn check_preamble(bytes: &[u8]) -> Result<(), PreambleError> {
+    if bytes.len() < PREAMBLE_BYTES {
+        return Err(PreambleError::Short);
+    }
+    if u64_at(bytes, 0) != Some(MAGIC) {
+        return Err(PreambleError::Magic);
+    }
+    match u32_at(bytes, 8) {
+        Some(VERSION) => Ok(()),
+        other => Err(PreambleError::Version(other.unwrap_or(0))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn strangers_are_refused() {
+        assert_eq!(check_preamble(&preamble()), Ok(()));
+        assert_eq!(check_preamble(&preamble()[..15]), Err(PreambleError::Short));
+        assert_eq!(check_preamble(&[b'x'; 16]), Err(PreambleError::Magic));
+        let mut other = preamble();
+        other[8] = 9;
+        assert_eq!(check_preamble(&other), Err(PreambleError::Version(9)));
+    }
+}
