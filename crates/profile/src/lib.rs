@@ -6,6 +6,8 @@
 #![forbid(unsafe_code)]
 
 pub mod allocator;
+pub mod annotation;
+pub mod builder;
 pub mod call_tree;
 pub mod diff;
 pub mod estimate;
@@ -16,7 +18,9 @@ pub mod id;
 pub mod metric;
 pub mod model;
 pub mod name;
+pub mod pprof_proto;
 pub mod query;
+pub mod read;
 pub mod snapshot;
 pub mod view;
 pub mod weight;

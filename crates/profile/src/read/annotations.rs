@@ -1,0 +1,275 @@
+//! Reads the lines heapwise adds to text profiles (grammar: docs/FORMATS.md).
+
+use std::collections::HashMap;
+
+use super::{
+    error::{ReadError, quote},
+    lines::{TextLine, fields, parse_hex, to_text},
+    maps,
+};
+use crate::{
+    BuildId, Function, FunctionId, Line, Losses, Meta, Module, Values,
+    annotation::{self, unescape},
+    builder::Builder,
+    metric::Unit,
+    model::Sampling,
+};
+
+/// All annotations of one file.
+#[derive(Debug, Default)]
+pub(super) struct Annotations {
+    /// Whether heapwise wrote the file: then leaves are call sites, not return addresses.
+    pub(super) present: bool,
+    pub(super) meta: Meta,
+    /// Kernel id and name of thread `tN`.
+    pub(super) threads: HashMap<u64, (u64, String)>,
+    pub(super) modules: Vec<Module>,
+    columns: Vec<(String, Unit)>,
+    functions: Vec<Function>,
+    symbols: HashMap<u64, Vec<Line>>,
+    pub(super) samples: Vec<ExactSample>,
+}
+
+/// A measurement with nothing lost to jeprof's number format.
+#[derive(Debug)]
+pub(super) struct ExactSample {
+    /// Which `@` line of the file, counted from 0.
+    pub(super) stack: usize,
+    /// N of `tN`.
+    pub(super) thread: Option<u64>,
+    pub(super) block_bytes: Option<u64>,
+    pub(super) values: Values,
+    pub(super) variance: Values,
+    extra: Vec<f64>,
+    line: u64,
+}
+
+impl Annotations {
+    /// Takes a line that begins with [`annotation::PREFIX`]; words of later versions are passed over.
+    pub(super) fn take(&mut self, line: TextLine<'_>) -> Result<(), ReadError> {
+        self.present = true;
+        let body = line.text.get(annotation::PREFIX.len()..).unwrap_or(b"");
+        let text = to_text(body);
+        let (word, rest) = text.split_once(' ').unwrap_or((&text, ""));
+        let known = match word {
+            "build-id" => self.take_build_id(rest),
+            "thread" => self.take_thread(rest),
+            "column" => self.take_column(rest),
+            "function" => self.take_function(rest),
+            "symbol" => self.take_symbol(rest),
+            "sample" => self.take_sample(rest, line.number),
+            _ => self.take_meta(word, rest),
+        };
+        known.ok_or_else(|| {
+            ReadError::at_line(
+                "heapwise",
+                line.number,
+                format!("annotation not understood: {}", quote(line.text)),
+            )
+        })
+    }
+
+    fn take_meta(&mut self, word: &str, rest: &str) -> Option<()> {
+        let meta = &mut self.meta;
+        match word {
+            "program" => meta.program = unescape(rest),
+            "args" => meta.args = rest.split('\t').map(unescape).collect(),
+            "pid" => meta.pid = Some(rest.parse().ok()?),
+            "source" => meta.source = unescape(rest),
+            "sampling" => meta.sampling = sampling(rest)?,
+            "time" => meta.time_unix_ns = Some(rest.parse().ok()?),
+            "duration" => meta.duration_ns = Some(rest.parse().ok()?),
+            "peak" => meta.peak_bytes = Some(rest.parse().ok()?),
+            "comment" => meta.comments.push(unescape(rest)),
+            "lost" => meta.losses = losses(rest)?,
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn take_build_id(&mut self, rest: &str) -> Option<()> {
+        let mut parts = rest.splitn(4, ' ');
+        let build_id = BuildId::from_hex(parts.next()?)?;
+        let (range, offset) = (parts.next()?, parts.next()?);
+        let path = unescape(parts.next()?);
+        let offset = parse_hex(offset.as_bytes())?;
+        let module = maps::module(range.as_bytes(), offset, path.as_bytes())?;
+        self.modules.push(Module { build_id, ..module });
+        Some(())
+    }
+
+    fn take_thread(&mut self, rest: &str) -> Option<()> {
+        let mut parts = rest.splitn(3, ' ');
+        let number = parts.next()?.parse().ok()?;
+        let tid = parts.next()?.parse().ok()?;
+        let name = unescape(parts.next().unwrap_or(""));
+        self.threads.insert(number, (tid, name));
+        Some(())
+    }
+
+    fn take_column(&mut self, rest: &str) -> Option<()> {
+        let (unit, name) = rest.split_once(' ')?;
+        let unit = match unit {
+            "bytes" => Unit::Bytes,
+            "objects" => Unit::Objects,
+            _ => return None,
+        };
+        self.columns.push((unescape(name), unit));
+        Some(())
+    }
+
+    fn take_function(&mut self, rest: &str) -> Option<()> {
+        let mut parts = rest.split('\t');
+        let start_line = parts.next()?.parse().ok()?;
+        let mut text = || parts.next().map(unescape);
+        let (name, system_name, file) = (text()?, text()?, text()?);
+        self.functions.push(Function {
+            name,
+            system_name,
+            file,
+            start_line,
+        });
+        Some(())
+    }
+
+    fn take_symbol(&mut self, rest: &str) -> Option<()> {
+        let mut parts = rest.split(' ');
+        let address = parse_hex(parts.next()?.as_bytes())?;
+        let line = |part: &str| {
+            let (function, line) = part.split_once(':')?;
+            Some(Line {
+                function: FunctionId(function.parse().ok()?),
+                line: line.parse().ok()?,
+            })
+        };
+        let lines: Vec<Line> = parts.map(line).collect::<Option<_>>()?;
+        let known = |line: &Line| line.function.index() < self.functions.len();
+        if !lines.iter().all(known) {
+            return None;
+        }
+        self.symbols.insert(address, lines);
+        Some(())
+    }
+
+    fn take_sample(&mut self, rest: &str, line: u64) -> Option<()> {
+        let mut parts = fields(rest.as_bytes()).map(|field| std::str::from_utf8(field).ok());
+        let stack = parts.next()??.parse().ok()?;
+        let mut optional = || -> Option<Option<u64>> {
+            match parts.next()?? {
+                "-" => Some(None),
+                number => Some(Some(number.parse().ok()?)),
+            }
+        };
+        let (thread, block_bytes) = (optional()?, optional()?);
+        let finite = |text: Option<&str>| text?.parse().ok().filter(|v: &f64| v.is_finite());
+        let numbers: Vec<f64> = parts.map(finite).collect::<Option<_>>()?;
+        let extra = numbers.get(8..).unwrap_or(&[]).to_vec();
+        if extra.len() > self.columns.len() {
+            return None;
+        }
+        self.samples.push(ExactSample {
+            stack,
+            thread,
+            block_bytes,
+            values: four(numbers.get(..4)?),
+            variance: numbers.get(4..8).map(four).unwrap_or_default(),
+            extra,
+            line,
+        });
+        Some(())
+    }
+
+    /// Puts the measurements into `builder`, over the stacks of the file in order.
+    pub(super) fn add_samples(
+        &self,
+        builder: &mut Builder,
+        stacks: &[crate::StackId],
+    ) -> Result<(), ReadError> {
+        let columns: Vec<usize> = self
+            .columns
+            .iter()
+            .map(|(name, unit)| builder.column(name, *unit))
+            .collect();
+        for sample in &self.samples {
+            let Some(stack) = stacks.get(sample.stack) else {
+                let what = format!("no stack number {}", sample.stack);
+                return Err(ReadError::at_line("heapwise", sample.line, what));
+            };
+            let thread = sample.thread.map(|number| self.thread(builder, number));
+            let row = builder.add(
+                *stack,
+                thread,
+                sample.block_bytes,
+                sample.values,
+                sample.variance,
+            );
+            for (column, value) in columns.iter().zip(&sample.extra) {
+                builder.add_extra(*column, row, *value);
+            }
+        }
+        Ok(())
+    }
+
+    /// The thread that the file calls `tN`.
+    pub(super) fn thread(&self, builder: &mut Builder, number: u64) -> crate::ThreadId {
+        match self.threads.get(&number) {
+            Some((tid, name)) => builder.thread(*tid, name),
+            None => builder.thread(number, ""),
+        }
+    }
+
+    /// Completes the locations: names where the file carries them, no address where it had none.
+    pub(super) fn complete(&mut self, builder: &mut Builder) {
+        let functions: Vec<FunctionId> = self
+            .functions
+            .drain(..)
+            .map(|function| builder.function(function))
+            .collect();
+        for location in builder.locations() {
+            if let Some(lines) = self.symbols.get(&location.lookup_address()) {
+                location.lines = lines
+                    .iter()
+                    .map(|line| Line {
+                        function: functions[line.function.index()],
+                        line: line.line,
+                    })
+                    .collect();
+            }
+            if self.present && location.address >= annotation::NAMED_FRAMES {
+                location.address = 0;
+                location.is_return_address = false;
+            }
+        }
+    }
+}
+
+fn sampling(rest: &str) -> Option<Sampling> {
+    match rest.split_once(' ') {
+        None if rest == "exact" => Some(Sampling::Exact),
+        Some(("poisson", mean)) => Some(Sampling::Poisson {
+            mean_bytes: mean.parse().ok()?,
+        }),
+        _ => None,
+    }
+}
+
+fn losses(rest: &str) -> Option<Losses> {
+    let mut numbers = rest.split(' ').map(|number| number.parse().ok());
+    let mut next = || numbers.next().flatten();
+    Some(Losses {
+        dropped_events: next()?,
+        truncated_stacks: next()?,
+        broken_stacks: next()?,
+        reentrant_events: next()?,
+    })
+}
+
+/// Four numbers in pprof's order.
+fn four(numbers: &[f64]) -> Values {
+    Values {
+        alloc_objects: numbers[0],
+        alloc_bytes: numbers[1],
+        inuse_objects: numbers[2],
+        inuse_bytes: numbers[3],
+    }
+}

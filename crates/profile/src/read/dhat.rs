@@ -1,0 +1,194 @@
+//! DHAT's JSON (`dhatFileVersion` 2), as Valgrind and the `dhat` crate write it.
+//!
+//! Total is what was ever allocated, end is what is in use; the global peak becomes a column.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+
+use super::error::ReadError;
+use crate::{
+    Function, Line, Location, LocationId, Module, Profile, Values, builder::Builder, metric::Unit,
+};
+
+const FORMAT: &str = "DHAT";
+
+/// The key that every such file holds near its start.
+pub(super) const KEY: &[u8] = b"\"dhatFileVersion\"";
+
+#[derive(Deserialize)]
+struct File {
+    #[serde(rename = "dhatFileVersion")]
+    version: u64,
+    #[serde(default)]
+    cmd: String,
+    #[serde(default)]
+    pid: u32,
+    #[serde(default)]
+    mode: String,
+    pps: Vec<Point>,
+    ftbl: Vec<String>,
+}
+
+/// A program point: a stack and its numbers.
+#[derive(Deserialize)]
+struct Point {
+    tb: u64,
+    tbk: u64,
+    #[serde(default)]
+    gb: u64,
+    #[serde(default)]
+    gbk: u64,
+    #[serde(default)]
+    eb: u64,
+    #[serde(default)]
+    ebk: u64,
+    fs: Vec<usize>,
+}
+
+/// Reads a whole file.
+pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
+    let file: File = serde_json::from_slice(bytes)
+        .map_err(|error| ReadError::at_line(FORMAT, error.line() as u64, error.to_string()))?;
+    if file.version != 2 {
+        let what = format!("version {} (only 2 is known)", file.version);
+        return Err(ReadError::at_line(FORMAT, 1, what));
+    }
+    let mut builder = Builder::new(FORMAT);
+    let peak: u64 = file
+        .pps
+        .iter()
+        .fold(0, |sum, point| sum.saturating_add(point.gb));
+    let meta = builder.meta();
+    meta.args = file.cmd.split_whitespace().map(str::to_owned).collect();
+    meta.program = meta.args.first().cloned().unwrap_or_default();
+    meta.pid = Some(file.pid).filter(|pid| *pid != 0);
+    meta.peak_bytes = Some(peak).filter(|peak| *peak != 0);
+    if !matches!(file.mode.as_str(), "heap" | "rust-heap") {
+        let remark = format!("DHAT mode {:?}: the numbers are not heap blocks", file.mode);
+        meta.comments.push(remark);
+    }
+    let frames = read_frames(&file.ftbl, &mut builder);
+    let columns = [("peak_space", Unit::Bytes), ("peak_objects", Unit::Objects)]
+        .map(|(name, unit)| builder.column(name, unit));
+    for (number, point) in file.pps.iter().enumerate() {
+        let frame = |index: &usize| frames.get(*index).copied();
+        let stack: Option<Vec<LocationId>> = point.fs.iter().rev().map(frame).collect();
+        let stack = stack.ok_or_else(|| {
+            let what = format!("program point {number} refers to no frame of ftbl");
+            ReadError::at_line(FORMAT, 1, what)
+        })?;
+        let stack = builder.stack(stack);
+        let values = Values {
+            alloc_objects: point.tbk as f64,
+            alloc_bytes: point.tb as f64,
+            inuse_objects: point.ebk as f64,
+            inuse_bytes: point.eb as f64,
+        };
+        let row = builder.add(stack, None, None, values, Values::default());
+        for (column, value) in columns.into_iter().zip([point.gb, point.gbk]) {
+            builder.add_extra(column, row, value as f64);
+        }
+    }
+    Ok(builder.finish())
+}
+
+fn read_frames(table: &[String], builder: &mut Builder) -> Vec<LocationId> {
+    let mut modules = HashMap::new();
+    let mut frame = |text: &String| {
+        let frame = Frame::parse(text);
+        let module = frame.module.map(|path| {
+            *modules.entry(path.to_owned()).or_insert_with(|| {
+                builder.module(Module {
+                    path: path.to_owned(),
+                    ..Module::default()
+                })
+            })
+        });
+        let lines = match frame.name {
+            "" | "???" => Vec::new(),
+            name => {
+                let function = builder.function(Function {
+                    name: name.to_owned(),
+                    file: frame.file.to_owned(),
+                    ..Function::default()
+                });
+                vec![Line {
+                    function,
+                    line: frame.line,
+                }]
+            }
+        };
+        builder.distinct(Location {
+            address: frame.address,
+            is_return_address: false,
+            module,
+            lines,
+        })
+    };
+    table.iter().map(&mut frame).collect()
+}
+
+/// `0x1091B1: leaf_a (fixture.c:10)`, `0x4866: ??? (in /usr/lib/x.so)`, `[root]`.
+#[derive(Debug, PartialEq, Default)]
+struct Frame<'a> {
+    address: u64,
+    name: &'a str,
+    file: &'a str,
+    line: u32,
+    module: Option<&'a str>,
+}
+
+impl<'a> Frame<'a> {
+    fn parse(text: &'a str) -> Self {
+        let address = |(digits, rest): (&str, &'a str)| {
+            let digits = digits.strip_prefix("0x")?;
+            Some((u64::from_str_radix(digits, 16).ok()?, rest))
+        };
+        let (address, text) = text.split_once(": ").and_then(address).unwrap_or((0, text));
+        let place = text
+            .strip_suffix(')')
+            .and_then(|text| text.rsplit_once(" ("));
+        let Some((name, place)) = place else {
+            return Self {
+                address,
+                name: text,
+                ..Self::default()
+            };
+        };
+        let mut frame = Self {
+            address,
+            name,
+            ..Self::default()
+        };
+        if let Some(path) = place.strip_prefix("in ") {
+            frame.module = Some(path);
+        } else if let Some((file, line)) = place.rsplit_once(':')
+            && let Ok(line) = line.split(':').next().unwrap_or("").parse()
+        {
+            (frame.file, frame.line) = (file, line);
+        } else {
+            frame.name = text;
+        }
+        frame
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_taken_apart() {
+        let leaf = Frame::parse("0x1091B1: leaf_a (fixture.c:10)");
+        assert_eq!((leaf.address, leaf.name), (0x10_91b1, "leaf_a"));
+        assert_eq!((leaf.file, leaf.line), ("fixture.c", 10));
+        let library = Frame::parse("0x4866: malloc (in /usr/libexec/a.so)");
+        assert_eq!(library.module, Some("/usr/libexec/a.so"));
+        assert_eq!(library.name, "malloc");
+        let cpp = Frame::parse("0x1: f(int) (a.cpp:3)");
+        assert_eq!((cpp.name, cpp.file, cpp.line), ("f(int)", "a.cpp", 3));
+        assert_eq!(Frame::parse("[root]").name, "[root]");
+        assert_eq!(Frame::parse("0x1: f (int)").name, "f (int)");
+    }
+}

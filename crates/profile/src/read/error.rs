@@ -1,0 +1,106 @@
+//! Why bytes are not a profile: what was wrong, and where, in one line.
+
+use std::fmt;
+
+/// A place in the input; in the decompressed input where it was compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Position {
+    /// Offset from the start, in bytes.
+    Byte(u64),
+    /// Line of a text format, counted from 1.
+    Line(u64),
+}
+
+/// Why bytes are not a profile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReadError {
+    /// There are no bytes.
+    Empty,
+    /// No known format begins like this.
+    Unrecognised {
+        /// The first bytes, escaped.
+        begins: String,
+    },
+    /// A known format, but broken.
+    Malformed {
+        /// Name of the format.
+        format: &'static str,
+        /// Where reading stopped.
+        at: Position,
+        /// What was found there, or what was expected.
+        what: String,
+    },
+    /// Compressed input that unfolds beyond what a profile of its size can be.
+    TooLarge {
+        /// Name of the compression.
+        format: &'static str,
+        /// Where decompression was stopped.
+        limit_bytes: u64,
+    },
+}
+
+impl ReadError {
+    pub(super) fn at_line(format: &'static str, line: u64, what: impl Into<String>) -> Self {
+        Self::Malformed {
+            format,
+            at: Position::Line(line),
+            what: what.into(),
+        }
+    }
+
+    pub(super) fn at_byte(format: &'static str, byte: usize, what: impl Into<String>) -> Self {
+        Self::Malformed {
+            format,
+            at: Position::Byte(byte as u64),
+            what: what.into(),
+        }
+    }
+
+    pub(super) fn unrecognised(bytes: &[u8]) -> Self {
+        let head = &bytes[..bytes.len().min(24)];
+        Self::Unrecognised {
+            begins: head.escape_ascii().to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Position::Byte(offset) => write!(out, "byte {offset}"),
+            Position::Line(number) => write!(out, "line {number}"),
+        }
+    }
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReadError::Empty => write!(out, "the profile is empty (0 bytes)"),
+            ReadError::Unrecognised { begins } => write!(
+                out,
+                "not a heap profile of any known format: byte 0 begins with \"{begins}\""
+            ),
+            ReadError::Malformed { format, at, what } => {
+                write!(out, "malformed {format} profile at {at}: {what}")
+            }
+            ReadError::TooLarge {
+                format,
+                limit_bytes,
+            } => write!(
+                out,
+                "{format} data unfolds to more than {limit_bytes} bytes: not a profile, or damaged"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+/// Text of the input as it may stand in a message: escaped, and cut to a readable length.
+pub(super) fn quote(text: &[u8]) -> String {
+    const LONGEST: usize = 60;
+    let cut = &text[..text.len().min(LONGEST)];
+    let dots = if text.len() > LONGEST { "…" } else { "" };
+    format!("\"{}{dots}\"", cut.escape_ascii())
+}

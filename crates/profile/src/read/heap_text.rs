@@ -1,0 +1,144 @@
+//! What jemalloc's and gperftools' text profiles share: records of counts, stacks of addresses,
+//! and the section behind them with mappings and annotations.
+
+use super::{
+    annotations::Annotations,
+    error::{ReadError, quote},
+    lines::{Lines, TextLine, fields, parse_hex, skip_blanks, take, take_decimal},
+    maps,
+    unbias::Counts,
+};
+use crate::{LocationId, Module, Profile, StackId, annotation, builder::Builder};
+
+const MAPPINGS: [&[u8]; 2] = [b"MAPPED_LIBRARIES:", b"--- Memory map:"];
+
+/// What stands behind the records.
+#[derive(Debug, Default)]
+pub(super) struct Tail {
+    pub(super) annotations: Annotations,
+    pub(super) modules: Vec<Module>,
+    /// Whether the section of mappings is there at all.
+    pub(super) has_mappings: bool,
+}
+
+/// Splits a text profile at its mappings and reads what is behind. The tail is read first because
+/// it tells who wrote the file.
+pub(super) fn split_tail(bytes: &[u8], first_line: u64) -> Result<(&[u8], Tail), ReadError> {
+    let mut tail = Tail::default();
+    let Some(at) = mappings_start(bytes) else {
+        return Ok((bytes, tail));
+    };
+    let (records, rest) = bytes.split_at(at);
+    tail.has_mappings = true;
+    let tail_line = first_line + records.iter().filter(|byte| **byte == b'\n').count() as u64;
+    for line in Lines::from_number(rest, tail_line).skip(1) {
+        if line.text.starts_with(annotation::PREFIX.as_bytes()) {
+            tail.annotations.take(line)?;
+        } else if let Some(module) = maps::parse(line.text) {
+            tail.modules.push(module);
+        }
+    }
+    Ok((records, tail))
+}
+
+/// Offset of the line that opens the mappings, searched from the end: the section is short.
+fn mappings_start(bytes: &[u8]) -> Option<usize> {
+    let mut end = bytes.len();
+    loop {
+        let start = bytes[..end]
+            .iter()
+            .rposition(|byte| *byte == b'\n')
+            .map_or(0, |newline| newline + 1);
+        if MAPPINGS
+            .iter()
+            .any(|marker| bytes[start..].starts_with(marker))
+        {
+            return Some(start);
+        }
+        end = start.checked_sub(1)?;
+    }
+}
+
+/// `objects: bytes [objects: bytes]` off the front of a line; blanks are free between the tokens.
+pub(super) fn take_counts(text: &mut &[u8]) -> Option<Counts> {
+    let number = |text: &mut &[u8]| {
+        skip_blanks(text);
+        take_decimal(text)
+    };
+    let token = |text: &mut &[u8], token: &[u8]| {
+        skip_blanks(text);
+        take(text, token)
+    };
+    let inuse_objects = number(text)?;
+    token(text, b":")?;
+    let inuse_bytes = number(text)?;
+    token(text, b"[")?;
+    let alloc_objects = number(text)?;
+    token(text, b":")?;
+    let alloc_bytes = number(text)?;
+    token(text, b"]")?;
+    Some(Counts {
+        inuse_objects,
+        inuse_bytes,
+        alloc_objects,
+        alloc_bytes,
+    })
+}
+
+/// The stack of a line of addresses, leaf first. In foreign files all of them are return
+/// addresses; in ours the leaf is the call site, because jeprof takes leaves as they are.
+pub(super) fn read_stack(
+    builder: &mut Builder,
+    frames: &mut Vec<LocationId>,
+    addresses: &[u8],
+    ours: bool,
+) -> Option<StackId> {
+    frames.clear();
+    for field in fields(addresses) {
+        let address = parse_hex(field)?;
+        let leaf_shift = u64::from(ours && frames.is_empty());
+        frames.push(builder.address(address.wrapping_add(leaf_shift), true));
+    }
+    Some(builder.stack(frames.iter().rev().copied()))
+}
+
+/// The profile out of the records in `builder` and the tail.
+pub(super) fn finish(mut builder: Builder, mut tail: Tail, format: &str) -> Profile {
+    if tail.annotations.present {
+        let source = std::mem::take(&mut builder.meta().source);
+        *builder.meta() = std::mem::take(&mut tail.annotations.meta);
+        if builder.meta().source.is_empty() {
+            builder.meta().source = source;
+        }
+    }
+    if !tail.has_mappings {
+        let remark = format!("no mappings in this {format} file: it may have been cut off");
+        builder.meta().comments.push(remark);
+    }
+    tail.annotations.complete(&mut builder);
+    for module in tail.modules {
+        builder.module(module);
+    }
+    for annotated in std::mem::take(&mut tail.annotations.modules) {
+        let range = (annotated.start, annotated.end);
+        let modules = builder.modules();
+        match modules
+            .iter_mut()
+            .find(|module| (module.start, module.end) == range)
+        {
+            Some(module) => module.build_id = annotated.build_id,
+            None => modules.push(annotated),
+        }
+    }
+    if builder.meta().program.is_empty() {
+        let main = builder.modules().first().map(|module| module.path.clone());
+        builder.meta().program = main.unwrap_or_default();
+    }
+    builder.finish()
+}
+
+/// The error for a line that is none of the format's.
+pub(super) fn unexpected(format: &'static str, line: TextLine<'_>) -> ReadError {
+    let what = format!("line not understood: {}", quote(line.text));
+    ReadError::at_line(format, line.number, what)
+}

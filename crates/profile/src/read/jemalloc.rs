@@ -1,0 +1,186 @@
+//! jemalloc's threaded `heap_v2/N`, which is also the form of heapwise's own profile files.
+//!
+//! ```text
+//! heap_v2/524288
+//!   t*: 395: 28596647 [0: 0]        totals: synthetic numbers, never to be added
+//!   t0: 390: 28000000 [0: 0] name
+//! @ 0x7f… 0x55…                     leaf first
+//!   t*: 1: 100 [0: 0]
+//!   t0: 1: 100 [0: 0]
+//!
+//! MAPPED_LIBRARIES:
+//! ```
+
+use std::collections::HashMap;
+
+use super::{
+    error::{ReadError, quote},
+    heap_text::{self, Tail, read_stack, take_counts, unexpected},
+    lines::{Lines, TextLine, skip_blanks, take, take_decimal, to_text},
+    unbias::{Estimate, Scaling},
+};
+use crate::{Profile, StackId, builder::Builder};
+
+const FORMAT: &str = "jemalloc heap_v2";
+
+/// What the first line begins with.
+pub(super) const MAGIC: &[u8] = b"heap_v2/";
+
+/// Reads a whole file, its first line being number `first_line` of the input.
+pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> {
+    let (records, tail) = heap_text::split_tail(bytes, first_line)?;
+    let mut lines = Lines::from_number(records, first_line);
+    let header = lines.next().ok_or(ReadError::Empty)?;
+    let scaling = parse_header(header)?;
+    let mut reader = Reader {
+        builder: Builder::new(FORMAT),
+        scaling,
+        ours: tail.annotations.present,
+        stacks: Vec::new(),
+        open: None,
+        thread_names: HashMap::new(),
+        tail,
+    };
+    reader.builder.meta().sampling = scaling.sampling();
+    let mut frames = Vec::new();
+    for line in lines {
+        reader.take(line, &mut frames)?;
+    }
+    reader.finish()
+}
+
+fn parse_header(header: TextLine<'_>) -> Result<Scaling, ReadError> {
+    let mut rate = header.text.strip_prefix(MAGIC).unwrap_or(b"");
+    match take_decimal(&mut rate) {
+        Some(0) => Ok(Scaling::Exact),
+        Some(mean) => Ok(Scaling::Poisson(mean as f64)),
+        None => {
+            let what = format!("no sampling rate in {}", quote(header.text));
+            Err(ReadError::at_line(FORMAT, header.number, what))
+        }
+    }
+}
+
+struct Reader {
+    builder: Builder,
+    scaling: Scaling,
+    ours: bool,
+    stacks: Vec<StackId>,
+    open: Option<OpenRecord>,
+    thread_names: HashMap<u64, String>,
+    tail: Tail,
+}
+
+/// The record whose thread lines are being read.
+struct OpenRecord {
+    stack: StackId,
+    total: Option<Estimate>,
+    threads: Vec<(u64, Estimate)>,
+}
+
+impl Reader {
+    fn take(
+        &mut self,
+        line: TextLine<'_>,
+        frames: &mut Vec<crate::LocationId>,
+    ) -> Result<(), ReadError> {
+        let text = line.text.trim_ascii();
+        match text.first() {
+            None | Some(b'#') => Ok(()),
+            Some(b'@') => {
+                self.close();
+                let stack = read_stack(&mut self.builder, frames, &text[1..], self.ours)
+                    .ok_or_else(|| unexpected(FORMAT, line))?;
+                self.stacks.push(stack);
+                self.open = Some(OpenRecord {
+                    stack,
+                    total: None,
+                    threads: Vec::new(),
+                });
+                Ok(())
+            }
+            _ => self
+                .take_thread(text)
+                .ok_or_else(|| unexpected(FORMAT, line)),
+        }
+    }
+
+    /// `tN: counts [name]` or `t*: counts`.
+    fn take_thread(&mut self, mut text: &[u8]) -> Option<()> {
+        take(&mut text, b"t")?;
+        let thread = match take(&mut text, b"*") {
+            Some(()) => None,
+            None => Some(take_decimal(&mut text)?),
+        };
+        take(&mut text, b":")?;
+        let counts = take_counts(&mut text)?;
+        skip_blanks(&mut text);
+        let Some(record) = &mut self.open else {
+            if let Some(number) = thread {
+                self.thread_names.insert(number, to_text(text));
+            }
+            return Some(());
+        };
+        let estimate = self.scaling.unbias(counts);
+        match thread {
+            None => record.total = Some(estimate),
+            Some(number) => record.threads.push((number, estimate)),
+        }
+        Some(())
+    }
+
+    /// Adds the open record. What `t*` has beyond its threads is rounding of jemalloc's synthetic
+    /// numbers; it is kept, without a thread, so that a stack's sum is what jeprof prints.
+    fn close(&mut self) {
+        let Some(record) = self.open.take() else {
+            return;
+        };
+        if !self.tail.annotations.samples.is_empty() {
+            return;
+        }
+        let mut rest = record.total.unwrap_or_default();
+        for (number, estimate) in &record.threads {
+            rest.values = rest.values - estimate.values;
+            rest.variance = rest.variance - estimate.variance;
+            let thread = self.thread(*number);
+            self.builder.add(
+                record.stack,
+                Some(thread),
+                None,
+                estimate.values,
+                estimate.variance,
+            );
+        }
+        let no_rest = record.total.is_none() || rest.values == crate::Values::default();
+        if !no_rest || record.threads.is_empty() {
+            rest.variance = positive(rest.variance);
+            self.builder
+                .add(record.stack, None, None, rest.values, rest.variance);
+        }
+    }
+
+    fn thread(&mut self, number: u64) -> crate::ThreadId {
+        if self.ours {
+            return self.tail.annotations.thread(&mut self.builder, number);
+        }
+        let name = self.thread_names.get(&number).map_or("", String::as_str);
+        self.builder.thread(number, name)
+    }
+
+    fn finish(mut self) -> Result<Profile, ReadError> {
+        self.close();
+        self.tail
+            .annotations
+            .add_samples(&mut self.builder, &self.stacks)?;
+        Ok(heap_text::finish(self.builder, self.tail, FORMAT))
+    }
+}
+
+fn positive(variance: crate::Values) -> crate::Values {
+    crate::Values {
+        alloc_objects: variance.alloc_objects.max(0.0),
+        alloc_bytes: variance.alloc_bytes.max(0.0),
+        inuse_objects: variance.inuse_objects.max(0.0),
+        inuse_bytes: variance.inuse_bytes.max(0.0),
+    }
+}

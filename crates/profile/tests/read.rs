@@ -1,0 +1,275 @@
+//! Readers against recordings of the real tools (made by `data/make.sh`). The truth is what the
+//! programs in `data/` say they allocate.
+
+use heapwise_profile::{Profile, Sampling, StackId, Values, read::read};
+
+fn recording(name: &str) -> Vec<u8> {
+    let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
+    std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+const RECORDINGS: [&str; 11] = [
+    "jemalloc-exact.heap",
+    "jemalloc-sampled.heap",
+    "jeprof-raw.txt",
+    "tcmalloc-exact.heap",
+    "tcmalloc-sample.heap",
+    "tcmalloc-growth.heap",
+    "heaptrack.zst",
+    "heaptrack.gz",
+    "heaptrack-raw.zst",
+    "dhat.json",
+    "go.pb.gz",
+];
+
+/// Sums per stack of all samples whose values satisfy `wanted`.
+fn stacks_where(profile: &Profile, wanted: impl Fn(&Values) -> bool) -> Vec<(StackId, Values)> {
+    let mut sums: Vec<(StackId, Values)> = Vec::new();
+    for sample in &profile.samples {
+        match sums.iter_mut().find(|(stack, _)| *stack == sample.stack) {
+            Some((_, values)) => *values += sample.values,
+            None => sums.push((sample.stack, sample.values)),
+        }
+    }
+    sums.retain(|(_, values)| wanted(values));
+    sums
+}
+
+/// fixture.c: leaf_a keeps 100 of 64 B, leaf_b 20 of 50 of `b` B, two workers 20 of 4096 B, and
+/// one block of at least 3000000 B is kept.
+fn assert_fixture(profile: &Profile, b: f64) {
+    let exactly = |objects: f64, bytes: f64, allocated: f64| {
+        let found = stacks_where(profile, |values| {
+            (values.inuse_objects - objects).abs() < 1e-3
+                && (values.inuse_bytes - bytes).abs() < 1e-3
+                && (values.alloc_objects - allocated).abs() < 1e-3
+        });
+        assert_eq!(found.len(), 1, "{objects} blocks of {bytes} bytes");
+    };
+    exactly(100.0, 6400.0, 100.0);
+    exactly(20.0, 20.0 * b, 50.0);
+    exactly(20.0, 81920.0, 20.0);
+    let big = stacks_where(profile, |values| values.inuse_bytes >= 3e6);
+    assert_eq!(big.len(), 1);
+}
+
+fn module_of_main(profile: &Profile) -> &str {
+    let sample = &profile.samples[0];
+    profile
+        .stacks
+        .leaf_to_root(sample.stack)
+        .filter_map(|node| profile.locations[profile.stacks.location(node).index()].module)
+        .map(|module| profile.modules[module.index()].name())
+        .find(|name| *name == "fixture")
+        .unwrap_or("no frame in the program")
+}
+
+fn has_function(profile: &Profile, name: &str) -> bool {
+    profile
+        .functions
+        .iter()
+        .any(|function| function.name.starts_with(name))
+}
+
+#[test]
+fn jemalloc_with_its_threads() {
+    let profile = read(&recording("jemalloc-exact.heap")).unwrap();
+    assert_fixture(&profile, 1024.0); // usable bytes, not requested ones
+    assert_eq!(profile.meta.sampling, Sampling::Poisson { mean_bytes: 1 });
+    assert_eq!(profile.meta.program, "/tmp/heapwise-fixture/fixture");
+    assert_eq!(module_of_main(&profile), "fixture");
+    let worker = stacks_where(&profile, |values| {
+        (values.inuse_bytes - 81920.0).abs() < 1.0
+    })
+    .into_iter()
+    .find(|(_, values)| values.inuse_objects > 19.0);
+    let (worker, _) = worker.unwrap();
+    let mut threads: Vec<u64> = profile
+        .samples
+        .iter()
+        .filter(|sample| sample.stack == worker)
+        .map(|sample| profile.threads[sample.thread.unwrap().index()].tid)
+        .collect();
+    threads.sort_unstable();
+    assert_eq!(threads, [1, 2]);
+}
+
+#[test]
+fn jemalloc_sampled_is_unbiased_per_record() {
+    let profile = read(&recording("jemalloc-sampled.heap")).unwrap();
+    let total = profile.total();
+    let sigma: f64 = profile
+        .samples
+        .iter()
+        .map(|sample| sample.variance.inuse_bytes)
+        .sum::<f64>()
+        .sqrt();
+    // 100×64 + 20×1024 + 20×4096 + 3145728, and libstdc++'s pool of 81920 and thread blocks.
+    let truth = 3_337_088.0;
+    assert!(sigma > 0.0 && sigma < 0.05 * truth, "{sigma}");
+    assert!(
+        (total.inuse_bytes - truth).abs() < 4.0 * sigma,
+        "{total:?} ± {sigma}"
+    );
+}
+
+#[test]
+fn jeprof_raw_has_its_names() {
+    let profile = read(&recording("jeprof-raw.txt")).unwrap();
+    assert_fixture(&profile, 1024.0);
+    assert_eq!(profile.meta.program, "./fixture");
+    for name in ["main", "leaf_a", "leaf_b", "worker", "big"] {
+        assert!(has_function(&profile, name), "{name}");
+    }
+    let unnamed = profile.locations.iter().filter(|one| one.lines.is_empty());
+    assert_eq!(unnamed.count(), 0);
+}
+
+#[test]
+fn tcmalloc_exact() {
+    let profile = read(&recording("tcmalloc-exact.heap")).unwrap();
+    assert_fixture(&profile, 1000.0);
+    assert_eq!(profile.meta.sampling, Sampling::Exact);
+    assert_eq!(module_of_main(&profile), "fixture");
+}
+
+#[test]
+fn tcmalloc_sampled() {
+    let profile = read(&recording("tcmalloc-sample.heap")).unwrap();
+    let expected = Sampling::Poisson {
+        mean_bytes: 524_288,
+    };
+    assert_eq!(profile.meta.sampling, expected);
+    let total = profile.total().inuse_bytes;
+    let variance: f64 = profile
+        .samples
+        .iter()
+        .map(|one| one.variance.inuse_bytes)
+        .sum();
+    let truth = 100.0 * 100_000.0 + 1900.0 * 64.0;
+    assert!((total - truth).abs() < 4.0 * variance.sqrt(), "{total}");
+}
+
+#[test]
+fn tcmalloc_growth_is_not_scaled() {
+    let profile = read(&recording("tcmalloc-growth.heap")).unwrap();
+    let text = String::from_utf8(recording("tcmalloc-growth.heap")).unwrap();
+    let header: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
+    assert_eq!(
+        profile.total().inuse_bytes,
+        header[3].parse::<f64>().unwrap()
+    );
+}
+
+#[test]
+fn heaptrack_of_every_kind() {
+    for name in ["heaptrack.zst", "heaptrack.gz", "heaptrack-raw.zst"] {
+        let profile = read(&recording(name)).unwrap();
+        assert_fixture(&profile, 1000.0);
+        assert!(profile.meta.peak_bytes.unwrap() > 3_100_000, "{name}");
+        assert_eq!(
+            has_function(&profile, "leaf_a"),
+            name != "heaptrack-raw.zst"
+        );
+        let modules: Vec<&str> = profile.modules.iter().map(|one| one.name()).collect();
+        assert!(modules.contains(&"fixture"), "{name}: {modules:?}");
+    }
+}
+
+#[test]
+fn dhat() {
+    let profile = read(&recording("dhat.json")).unwrap();
+    assert_fixture(&profile, 1000.0);
+    assert!(has_function(&profile, "leaf_b"));
+    assert!(profile.meta.peak_bytes.unwrap() >= 3_108_320);
+}
+
+#[test]
+fn go() {
+    let profile = read(&recording("go.pb.gz")).unwrap();
+    let small = stacks_where(&profile, |values| values.inuse_bytes == 102_400.0);
+    assert_eq!(small[0].1.inuse_objects, 100.0);
+    assert!(has_function(&profile, "main.large"));
+    assert_eq!(profile.meta.sampling, Sampling::Exact);
+    assert!(!profile.modules[0].build_id.is_empty());
+}
+
+/// Not every cut is an error (a text file may end at any line), but none may panic, and every
+/// error is one line.
+#[test]
+fn cut_anywhere() {
+    for name in RECORDINGS {
+        let whole = recording(name);
+        for end in 0..whole.len() {
+            if let Err(error) = read(&whole[..end]) {
+                assert!(
+                    !error.to_string().contains('\n'),
+                    "{name} cut at {end}: {error}"
+                );
+            }
+        }
+    }
+}
+
+/// Damage of single bytes, chosen by a fixed sequence.
+#[test]
+fn damaged_anywhere() {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    for name in RECORDINGS {
+        let whole = recording(name);
+        for _ in 0..2000 {
+            let mut bytes = whole.clone();
+            for _ in 0..1 + next() % 3 {
+                let at = next() as usize % bytes.len();
+                bytes[at] = next() as u8;
+            }
+            if let Err(error) = read(&bytes) {
+                assert!(!error.to_string().contains('\n'), "{name}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_bomb_is_refused() {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+    let zeros = vec![0; 1 << 20];
+    for _ in 0..64 {
+        encoder.write_all(&zeros).unwrap();
+    }
+    let bomb = encoder.finish().unwrap();
+    let error = read(&bomb).unwrap_err().to_string();
+    assert!(error.contains("unfolds to more than"), "{error}");
+}
+
+#[test]
+fn nothing_and_nonsense_are_named_as_such() {
+    for (bytes, part) in [
+        (&b""[..], "empty"),
+        (b"\x7fELF\x02\x01", "byte 0 begins with \"\\x7fELF"),
+        (b"heap_v2/\n", "line 1"),
+        (b"heap_v2/1\n@ 0x1\n  t*: 1 2\n", "line 3"),
+        (
+            b"heap profile: 1: 2 [3: 4] @ heap\n1: 2 [3: 4] 0x1\n",
+            "line 2",
+        ),
+        (b"%warn only\n", "ends before its header"),
+        (b"--- symbol\n---\n--- heap\nnothing\n", "line 4"),
+        (b"v 10400 4\n", "line 1"),
+        (
+            b"{\"dhatFileVersion\":3,\"pps\":[],\"ftbl\":[]}",
+            "version 3",
+        ),
+        (b"\0\0\0\x08\0\0\0\x01\x05ab\0", "byte 9"),
+    ] {
+        let error = read(bytes).unwrap_err().to_string();
+        assert!(error.contains(part), "{error}");
+    }
+}
