@@ -1,0 +1,47 @@
+//! Who this process is and when it began.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::clock;
+use crate::sys::File;
+
+/// `CLOCK_MONOTONIC` nanoseconds from which `born_ms` of records counts.
+static EPOCH_NS: AtomicU64 = AtomicU64::new(0);
+
+pub(crate) fn set_epoch(monotonic_ns: u64) {
+    EPOCH_NS.store(monotonic_ns, Ordering::Relaxed);
+}
+
+/// Milliseconds since the probe started, to the kernel's tick.
+pub(crate) fn age_ms() -> u32 {
+    (clock::coarse_ns().saturating_sub(EPOCH_NS.load(Ordering::Relaxed)) / 1_000_000) as u32
+}
+
+/// Start time of the process in clock ticks since boot; 0 without `/proc`.
+pub(crate) fn start_time() -> u64 {
+    let mut buffer = [0; 1024];
+    File::open(c"/proc/self/stat", libc::O_RDONLY)
+        .ok()
+        .and_then(|file| start_time_in(file.read_up_to(&mut buffer)))
+        .unwrap_or(0)
+}
+
+/// Field 22 of a `stat` line. Field 2, the name, may contain anything: count from its last `)`.
+fn start_time_in(stat: &[u8]) -> Option<u64> {
+    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
+    let field = stat.get(name_end + 2..)?.split(|byte| *byte == b' ').nth(22 - 3)?;
+    core::str::from_utf8(field).ok()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::start_time_in;
+
+    #[test]
+    fn names_with_parentheses_do_not_shift_the_fields() {
+        let tail = (3..=30).map(|n| if n == 3 { "S".into() } else { n.to_string() });
+        let line = format!("1 (a) 5 (b) {}", tail.collect::<Vec<_>>().join(" "));
+        assert_eq!(start_time_in(line.as_bytes()), Some(22));
+        assert_eq!(start_time_in(b"1 (short) S 2 3"), None);
+    }
+}

@@ -1,0 +1,131 @@
+//! The mapped segment, for the rest of the probe: counters, control words, records.
+//!
+//! Every access goes through here, so that three things hold everywhere: an index is checked against
+//! the section's capacity, a page is made real before it is touched (`pages`), and without a segment the
+//! same code runs against a scratch page and capacities of zero.
+#![allow(unsafe_code)]
+
+mod birth;
+mod pages;
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use heapwise_format::segment::{
+    CONTROL_OFFSET, COUNTERS_OFFSET, ControlWord, Counter, Layout, Section, SectionKind, State,
+};
+
+pub(crate) use birth::{create, recreate};
+pub(crate) use pages::{is_real, make_real};
+
+/// Stands in for the three leading pages until there is a segment.
+#[repr(align(4096))]
+struct Scratch(UnsafeCell<[u8; 3 * 4096]>);
+// SAFETY: accessed through atomics only.
+unsafe impl Sync for Scratch {}
+static SCRATCH: Scratch = Scratch(UnsafeCell::new([0; 3 * 4096]));
+
+static BASE: AtomicPtr<u8> = AtomicPtr::new(SCRATCH.0.get().cast());
+
+struct Sections(UnsafeCell<[Section; SectionKind::ALL.len()]>);
+// SAFETY: written before the segment is published, by the only thread there is.
+unsafe impl Sync for Sections {}
+static SECTIONS: Sections =
+    Sections(UnsafeCell::new([Section { offset: 0, capacity: 0, record_bytes: 1 }; SectionKind::ALL.len()]));
+
+fn publish(base: *mut u8, layout: &Layout) {
+    // SAFETY: see `Sections`.
+    let sections = unsafe { &mut *SECTIONS.0.get() };
+    for (slot, section) in sections.iter_mut().zip(layout.sections()) {
+        *slot = *section;
+    }
+    BASE.store(base, Ordering::Release);
+}
+
+#[inline(always)]
+fn base() -> *mut u8 {
+    BASE.load(Ordering::Relaxed)
+}
+
+/// Where a section is and how large it may grow.
+#[inline(always)]
+pub(crate) fn section(kind: SectionKind) -> Section {
+    // SAFETY: see `Sections`; `kind` is an index of it.
+    unsafe { *(*SECTIONS.0.get()).get_unchecked(kind as usize) }
+}
+
+/// Number of tally slabs.
+pub(crate) fn slabs() -> u64 {
+    section(SectionKind::Tallies).capacity.checked_div(section(SectionKind::Buckets).capacity).unwrap_or(0)
+}
+
+/// A word of the counter page.
+#[inline(always)]
+pub(crate) fn counter(counter: Counter) -> &'static AtomicU64 {
+    // SAFETY: the page is mapped for the life of the process, or is `SCRATCH`.
+    unsafe { &*base().add(COUNTERS_OFFSET + counter as usize * 8).cast() }
+}
+
+/// Adds one to a counter that threads share.
+#[inline(always)]
+pub(crate) fn count(which: Counter) {
+    counter(which).fetch_add(1, Ordering::Relaxed);
+}
+
+/// A word of the control page.
+#[inline(always)]
+pub(crate) fn control(word: ControlWord) -> &'static AtomicU64 {
+    // SAFETY: as `counter`.
+    unsafe { &*base().add(CONTROL_OFFSET + word as usize * 8).cast() }
+}
+
+/// Says what the probe is doing.
+pub(crate) fn set_state(state: State) {
+    counter(Counter::State).store(state as u64, Ordering::Release);
+}
+
+/// A record, its pages real; `None` beyond the capacity or when there is no memory for it.
+#[inline]
+pub(crate) fn record(kind: SectionKind, index: u64) -> Option<*mut u8> {
+    let section = section(kind);
+    let offset = section.record_offset(index)?;
+    // SAFETY: inside the mapping, because `index` is below the capacity.
+    make_real(offset, section.record_bytes).then(|| unsafe { base().add(offset as usize) })
+}
+
+/// A record that may never have been written; `None` when it was not.
+#[inline]
+pub(crate) fn existing(kind: SectionKind, index: u64) -> Option<*mut u8> {
+    let offset = section(kind).record_offset(index)?;
+    // SAFETY: as `record`.
+    is_real(offset).then(|| unsafe { base().add(offset as usize) })
+}
+
+/// Writes a whole record before it is published.
+pub(crate) fn write<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
+    debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
+    let Some(place) = record(kind, index) else { return false };
+    // SAFETY: a record of this section has the size and alignment of `T` (asserted in the format crate).
+    unsafe { place.cast::<T>().write(value) };
+    true
+}
+
+/// A `u32` inside a record that is known to be real.
+///
+/// # Safety
+/// `place` came from [`record`] or [`existing`], and `byte` is a multiple of 4 inside that record.
+#[inline(always)]
+pub(crate) unsafe fn word32(place: *mut u8, byte: usize) -> &'static AtomicU32 {
+    // SAFETY: the caller's promise; records are 8-byte aligned.
+    unsafe { &*place.add(byte).cast() }
+}
+
+/// A `u64` inside a record that is known to be real.
+///
+/// # Safety
+/// As [`word32`], a multiple of 8.
+#[inline(always)]
+pub(crate) unsafe fn word64(place: *mut u8, byte: usize) -> &'static AtomicU64 {
+    // SAFETY: the caller's promise.
+    unsafe { &*place.add(byte).cast() }
+}

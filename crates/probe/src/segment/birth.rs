@@ -1,0 +1,172 @@
+//! How a segment comes into being: the file, its size, its header.
+#![allow(unsafe_code)]
+
+use core::cell::UnsafeCell;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use heapwise_format::place::{DIRECTORIES, DIRECTORY_VARIABLE, Incarnation, SUFFIX};
+use heapwise_format::segment::{
+    AllocatorKind, Architecture, COUNTERS_OFFSET, Counter, Header, Layout, PAGE_BYTES, State, Tier,
+};
+
+use super::{base, counter, make_real, pages, publish, set_state};
+use crate::environment;
+use crate::fixed_text::FixedText;
+use crate::sys::{self, Errno, File};
+use crate::{clock, process};
+
+/// A path of a segment: a directory, a slash, two numbers.
+type Path = FixedText<512>;
+
+struct Place(UnsafeCell<Path>);
+// SAFETY: written while the segment is created, by one thread.
+unsafe impl Sync for Place {}
+static PATH: Place = Place(UnsafeCell::new(Path::new()));
+static PRIVATE: AtomicBool = AtomicBool::new(false);
+
+#[cfg(target_arch = "x86_64")]
+const ARCHITECTURE: Architecture = Architecture::X86_64;
+#[cfg(target_arch = "aarch64")]
+const ARCHITECTURE: Architecture = Architecture::Aarch64;
+
+/// Whether the segment is memory of this process only: no directory would take a file.
+pub(super) fn is_private() -> bool {
+    PRIVATE.load(Ordering::Relaxed)
+}
+
+/// Makes room in the file by name, for kernels that cannot populate a mapping.
+pub(super) fn allocate(offset: u64, bytes: u64) -> bool {
+    // SAFETY: see `Place`.
+    let path = unsafe { &*PATH.0.get() };
+    let Some(file) = path.as_c_str().and_then(|path| File::open(path, libc::O_RDWR).ok()) else {
+        return false;
+    };
+    file.allocate(offset, bytes).is_ok()
+}
+
+/// Creates this process's segment; false when there is no memory even for a private one.
+pub(crate) fn create(allocator: AllocatorKind) -> bool {
+    let process = Incarnation { pid: sys::pid(), starttime: process::start_time() };
+    let mut refusal = Errno(0);
+    for tier in [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny] {
+        let layout = Layout::new(tier);
+        if !fits(&layout) {
+            continue;
+        }
+        let (memory, private) = match in_file(process, layout.file_bytes()) {
+            Ok(memory) => (Ok(memory), false),
+            Err(error) => {
+                refusal = error;
+                (sys::map_private(layout.file_bytes() as usize), true)
+            }
+        };
+        let Ok(memory) = memory else { continue };
+        PRIVATE.store(private, Ordering::Relaxed);
+        let _ = sys::advise(memory as usize, layout.file_bytes() as usize, libc::MADV_DONTDUMP);
+        pages::forget();
+        publish(memory, &layout);
+        if !make_real(0, (COUNTERS_OFFSET + PAGE_BYTES) as u64) {
+            return false;
+        }
+        describe(process, allocator, layout);
+        counter(Counter::Errno).store(refusal.0 as u64, Ordering::Relaxed);
+        return true;
+    }
+    false
+}
+
+/// Replaces the inherited segment by one of this process: the old one belongs to the parent.
+pub(crate) fn recreate(allocator: AllocatorKind) -> bool {
+    create(allocator)
+}
+
+/// Whether the limits of the process leave room: the file may be that large, and an eighth of the
+/// address space is enough for us.
+fn fits(layout: &Layout) -> bool {
+    let bytes = layout.file_bytes();
+    bytes <= sys::limit(libc::RLIMIT_FSIZE) && bytes <= sys::limit(libc::RLIMIT_AS) / 8
+}
+
+fn in_file(process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
+    if let Some(directory) = environment::variable::<256>(DIRECTORY_VARIABLE.as_bytes()) {
+        return directory
+            .as_c_str()
+            .map_or(Err(Errno(libc::ENAMETOOLONG)), |directory| in_directory(directory, process, bytes));
+    }
+    let mut refusal = Errno(libc::ENOENT);
+    for pattern in DIRECTORIES {
+        let mut directory = FixedText::<256>::new();
+        for (part, text) in pattern.split("%u").enumerate() {
+            if part > 0 {
+                directory.push_decimal(u64::from(sys::effective_uid()));
+            }
+            directory.push(text.as_bytes());
+        }
+        let Some(directory) = directory.as_c_str() else { continue };
+        match in_directory(directory, process, bytes) {
+            Ok(memory) => return Ok(memory),
+            Err(error) => refusal = error,
+        }
+    }
+    Err(refusal)
+}
+
+/// One descriptor at a time: a program may have a single one left.
+fn in_directory(directory: &CStr, process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
+    match sys::make_directory(directory) {
+        Ok(()) | Err(Errno(libc::EEXIST)) => {}
+        Err(error) => return Err(error),
+    }
+    let status = File::open(directory, libc::O_RDONLY | libc::O_DIRECTORY)?.status()?;
+    if status.uid != sys::effective_uid() || status.mode & 0o077 != 0 {
+        return Err(Errno(libc::EPERM));
+    }
+    let mut path = Path::new();
+    path.push(directory.to_bytes()).push(b"/").push_decimal(u64::from(process.pid)).push(b"-");
+    path.push_decimal(process.starttime).push(SUFFIX.as_bytes());
+    let name = path.as_c_str().ok_or(Errno(libc::ENAMETOOLONG))?;
+    let file = new_file(name)?;
+    file.set_mode(0o600);
+    let memory = file.truncate(bytes).and_then(|()| file.map_shared(bytes));
+    if memory.is_err() {
+        sys::unlink(name);
+    }
+    // SAFETY: see `Place`.
+    unsafe { *PATH.0.get() = path };
+    memory
+}
+
+/// A file of our name that exists was written by this very process before it called `exec`, which
+/// keeps pid and start time. Whoever holds it open learns that it is over.
+fn new_file(name: &CStr) -> Result<File, Errno> {
+    let create = || File::open(name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL);
+    match create() {
+        Err(Errno(libc::EEXIST)) => {
+            if let Ok(old) = File::open(name, libc::O_RDWR) {
+                let at = (COUNTERS_OFFSET + Counter::State as usize * 8) as u64;
+                let _ = old.write_at(&(State::Replaced as u64).to_le_bytes(), at);
+            }
+            sys::unlink(name);
+            create()
+        }
+        other => other,
+    }
+}
+
+fn describe(process: Incarnation, allocator: AllocatorKind, layout: Layout) {
+    let mut header = Header::new(process, ARCHITECTURE, layout);
+    header.parent_pid = sys::parent_pid();
+    header.uid = sys::effective_uid();
+    header.allocator = allocator;
+    header.start_monotonic_ns = clock::monotonic_ns();
+    header.start_realtime_ns = clock::realtime_ns();
+    let _ = sys::read_link(c"/proc/self/exe", header.exe.split_last_mut().map_or(&mut [], |(_, exe)| exe));
+    if let Ok(file) = File::open(c"/proc/self/cmdline", libc::O_RDONLY) {
+        let _ = file.read_up_to(header.cmdline.split_last_mut().map_or(&mut [], |(_, line)| line));
+    }
+    // SAFETY: page 0 is mapped, real, and nobody else writes it.
+    header.encode(unsafe { &mut *base().cast::<[u8; PAGE_BYTES]>() });
+    process::set_epoch(header.start_monotonic_ns);
+    set_state(State::Starting);
+}

@@ -1,0 +1,83 @@
+//! Making sparse pages real before they are touched: on a full file system a store into a hole would
+//! be a `SIGBUS` in the program; a failed `madvise` is a loss to count.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use heapwise_format::segment::Counter;
+
+use super::{base, birth, counter};
+use crate::sys;
+
+/// Unit of growth. Small, so that many sections with little in them stay small; a multiple of the
+/// usual page size (kernels with 64 KiB pages round it up themselves).
+const STEP: u64 = 16 * 1024;
+/// Largest segment the map below covers.
+const MOST_BYTES: u64 = 32 << 30;
+/// One bit per step that is real.
+static REAL: [AtomicU64; (MOST_BYTES / STEP / 64) as usize] =
+    [const { AtomicU64::new(0) }; (MOST_BYTES / STEP / 64) as usize];
+
+/// False once the kernel said that it does not know `MADV_POPULATE_WRITE` (before 5.14).
+static POPULATE: AtomicBool = AtomicBool::new(true);
+
+/// Forgets what was real: the segment is a new one.
+pub(super) fn forget() {
+    for word in &REAL {
+        if word.load(Ordering::Relaxed) != 0 {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+#[inline(always)]
+fn bit(offset: u64) -> Option<(&'static AtomicU64, u64)> {
+    let step = offset / STEP;
+    Some((REAL.get((step / 64) as usize)?, 1 << (step % 64)))
+}
+
+/// Whether the byte at `offset` may be touched.
+#[inline(always)]
+pub(crate) fn is_real(offset: u64) -> bool {
+    bit(offset).is_some_and(|(word, mask)| word.load(Ordering::Acquire) & mask != 0)
+}
+
+/// Makes `bytes` bytes at `offset` safe to touch; false when the memory for them is not there.
+#[inline(always)]
+pub(crate) fn make_real(offset: u64, bytes: u64) -> bool {
+    let last = offset + bytes.max(1) - 1;
+    if is_real(offset) && (offset / STEP == last / STEP || is_real(last)) {
+        return true;
+    }
+    grow(offset - offset % STEP, last)
+}
+
+#[cold]
+#[inline(never)]
+fn grow(first: u64, last: u64) -> bool {
+    let bytes = (last - first) / STEP * STEP + STEP;
+    if !birth::is_private() && !populate(first, bytes) {
+        return false;
+    }
+    let mut at = first;
+    while at <= last {
+        if let Some((word, mask)) = bit(at)
+            && word.fetch_or(mask, Ordering::AcqRel) & mask == 0
+        {
+            counter(Counter::OwnBytes).fetch_add(STEP, Ordering::Relaxed);
+        }
+        at += STEP;
+    }
+    true
+}
+
+fn populate(offset: u64, bytes: u64) -> bool {
+    if POPULATE.load(Ordering::Relaxed) {
+        match sys::populate(base() as usize + offset as usize, bytes as usize) {
+            Ok(()) => return true,
+            Err(sys::Errno(libc::EINVAL)) => POPULATE.store(false, Ordering::Relaxed),
+            Err(_) => return false,
+        }
+    }
+    birth::allocate(offset, bytes)
+}

@@ -1,0 +1,215 @@
+//! System calls, raw: they never touch libc's `errno`, never allocate, and cannot be interposed by
+//! the program (an allocator that hooks `mmap` must not see ours).
+#![allow(unsafe_code)]
+
+use core::ffi::CStr;
+
+use crate::arch::syscall;
+
+/// A negated result of a system call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Errno(pub(crate) i32);
+
+type Result<T> = core::result::Result<T, Errno>;
+
+fn checked(result: isize) -> Result<usize> {
+    if result < 0 { Err(Errno(-result as i32)) } else { Ok(result as usize) }
+}
+
+/// A file descriptor that closes itself.
+#[derive(Debug)]
+pub(crate) struct File(usize);
+
+impl Drop for File {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is ours and used nowhere else.
+        unsafe { syscall(libc::SYS_close, [self.0, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// What [`File::status`] tells.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Status {
+    pub(crate) mode: u32,
+    pub(crate) uid: u32,
+}
+
+impl File {
+    /// Opens `path` with `O_CLOEXEC | O_NOFOLLOW` and `flags`; a created file gets mode 0600.
+    pub(crate) fn open(path: &CStr, flags: i32) -> Result<Self> {
+        let flags = (flags | libc::O_CLOEXEC | libc::O_NOFOLLOW) as usize;
+        let path = path.as_ptr() as usize;
+        // SAFETY: `path` is NUL-terminated and outlives the call.
+        let result =
+            unsafe { syscall(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0o600, 0, 0]) };
+        checked(result).map(Self)
+    }
+
+    pub(crate) fn read(&self, into: &mut [u8]) -> Result<usize> {
+        // SAFETY: the kernel writes at most `into.len()` bytes there.
+        checked(unsafe { syscall(libc::SYS_read, [self.0, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) })
+    }
+
+    /// Reads until `into` is full or the file ends; the part filled.
+    pub(crate) fn read_up_to<'a>(&self, into: &'a mut [u8]) -> &'a [u8] {
+        let mut len = 0;
+        while let Some(rest) = into.get_mut(len..) {
+            match self.read(rest) {
+                Ok(0) | Err(_) => break,
+                Ok(count) => len += count,
+            }
+        }
+        into.get(..len).unwrap_or(&[])
+    }
+
+    pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize> {
+        let arguments = [self.0, bytes.as_ptr() as usize, bytes.len(), offset as usize, 0, 0];
+        // SAFETY: the kernel reads `bytes.len()` bytes there.
+        checked(unsafe { syscall(libc::SYS_pwrite64, arguments) })
+    }
+
+    pub(crate) fn truncate(&self, bytes: u64) -> Result<()> {
+        // SAFETY: no pointers.
+        checked(unsafe { syscall(libc::SYS_ftruncate, [self.0, bytes as usize, 0, 0, 0, 0]) }).map(drop)
+    }
+
+    pub(crate) fn allocate(&self, offset: u64, bytes: u64) -> Result<()> {
+        let arguments = [self.0, 0, offset as usize, bytes as usize, 0, 0];
+        // SAFETY: no pointers.
+        checked(unsafe { syscall(libc::SYS_fallocate, arguments) }).map(drop)
+    }
+
+    pub(crate) fn set_mode(&self, mode: u32) {
+        // SAFETY: no pointers.
+        unsafe { syscall(libc::SYS_fchmod, [self.0, mode as usize, 0, 0, 0, 0]) };
+    }
+
+    pub(crate) fn status(&self) -> Result<Status> {
+        // SAFETY: zero is a valid `stat`, and the kernel fills it.
+        let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+        // SAFETY: `stat` is large enough.
+        checked(unsafe { syscall(libc::SYS_fstat, [self.0, &raw mut stat as usize, 0, 0, 0, 0]) })?;
+        Ok(Status { mode: stat.st_mode, uid: stat.st_uid })
+    }
+
+    /// Maps the whole file shared, sparse pages not reserved.
+    pub(crate) fn map_shared(&self, bytes: u64) -> Result<*mut u8> {
+        map(0, bytes as usize, libc::MAP_SHARED | libc::MAP_NORESERVE, self.0)
+    }
+}
+
+fn map(address: usize, bytes: usize, flags: i32, file: usize) -> Result<*mut u8> {
+    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+    // SAFETY: without MAP_FIXED the kernel chooses unused addresses.
+    checked(unsafe { syscall(libc::SYS_mmap, [address, bytes, protection, flags as usize, file, 0]) })
+        .map(|address| address as *mut u8)
+}
+
+/// Zeroed private memory that appears in no core dump of the program.
+pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
+    let memory = map(0, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, usize::MAX)?;
+    advise(memory as usize, bytes, libc::MADV_DONTDUMP)?;
+    Ok(memory)
+}
+
+/// Gives memory of [`map_private`] or [`File::map_shared`] back.
+///
+/// # Safety
+/// Nothing refers to it any more.
+pub(crate) unsafe fn unmap(memory: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { syscall(libc::SYS_munmap, [memory as usize, bytes, 0, 0, 0, 0]) };
+}
+
+/// Makes pages of a mapping real (Linux 5.14).
+pub(crate) fn populate(address: usize, bytes: usize) -> Result<()> {
+    const MADV_POPULATE_WRITE: i32 = 23;
+    advise(address, bytes, MADV_POPULATE_WRITE)
+}
+
+/// `madvise` with an advice that loses no data.
+pub(crate) fn advise(address: usize, bytes: usize, advice: i32) -> Result<()> {
+    // SAFETY: DONTDUMP, WIPEONFORK, POPULATE_WRITE change no content in this process.
+    checked(unsafe { syscall(libc::SYS_madvise, [address, bytes, advice as usize, 0, 0, 0]) }).map(drop)
+}
+
+pub(crate) fn make_directory(path: &CStr) -> Result<()> {
+    let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0o700, 0, 0, 0];
+    // SAFETY: `path` is NUL-terminated.
+    checked(unsafe { syscall(libc::SYS_mkdirat, arguments) }).map(drop)
+}
+
+pub(crate) fn unlink(path: &CStr) {
+    // SAFETY: `path` is NUL-terminated.
+    unsafe { syscall(libc::SYS_unlinkat, [libc::AT_FDCWD as usize, path.as_ptr() as usize, 0, 0, 0, 0]) };
+}
+
+/// The target of a symbolic link, as much as fits.
+pub(crate) fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
+    let arguments =
+        [libc::AT_FDCWD as usize, path.as_ptr() as usize, into.as_mut_ptr() as usize, into.len(), 0, 0];
+    // SAFETY: the kernel writes at most `into.len()` bytes.
+    let len = checked(unsafe { syscall(libc::SYS_readlinkat, arguments) }).unwrap_or(0);
+    into.get(..len).unwrap_or(&[])
+}
+
+/// The soft limit of a resource; the maximum when it is unlimited or unknown.
+pub(crate) fn limit(resource: u32) -> u64 {
+    let mut both = libc::rlimit64 { rlim_cur: u64::MAX, rlim_max: u64::MAX };
+    // SAFETY: `both` is large enough; no new limit is set.
+    unsafe {
+        syscall(libc::SYS_prlimit64, [0, resource as usize, 0, &raw mut both as usize, 0, 0]);
+    }
+    both.rlim_cur
+}
+
+fn number(call: i64) -> u32 {
+    // SAFETY: identity calls take no arguments and cannot fail.
+    unsafe { syscall(call, [0; 6]) as u32 }
+}
+
+pub(crate) fn pid() -> u32 {
+    number(libc::SYS_getpid)
+}
+
+pub(crate) fn parent_pid() -> u32 {
+    number(libc::SYS_getppid)
+}
+
+pub(crate) fn tid() -> u32 {
+    number(libc::SYS_gettid)
+}
+
+pub(crate) fn effective_uid() -> u32 {
+    number(libc::SYS_geteuid)
+}
+
+/// The calling thread's name.
+pub(crate) fn thread_name() -> [u8; 16] {
+    let mut name = [0_u8; 16];
+    // SAFETY: the kernel writes at most 16 bytes.
+    unsafe {
+        syscall(libc::SYS_prctl, [libc::PR_GET_NAME as usize, name.as_mut_ptr() as usize, 0, 0, 0, 0]);
+    }
+    name
+}
+
+/// A seed nobody can guess; a clock will do where the kernel has none to give.
+pub(crate) fn random() -> u64 {
+    let mut seed = 0_u64;
+    // SAFETY: the kernel writes 8 bytes.
+    let result = unsafe { syscall(libc::SYS_getrandom, [&raw mut seed as usize, 8, 1, 0, 0, 0]) };
+    if result == 8 { seed } else { crate::clock::monotonic_ns() ^ u64::from(tid()) << 32 }
+}
+
+/// Ends the process the way `abort` does, without libc.
+#[cfg(all(feature = "preload", not(test)))]
+pub(crate) fn abort() -> ! {
+    loop {
+        // SAFETY: sends a signal to ourselves.
+        unsafe {
+            syscall(libc::SYS_tgkill, [pid() as usize, tid() as usize, libc::SIGABRT as usize, 0, 0, 0]);
+            syscall(libc::SYS_exit_group, [127, 0, 0, 0, 0, 0]);
+        }
+    }
+}
