@@ -39,6 +39,8 @@ pub struct CallTree {
     pub frames: FrameTable,
     /// Sum of all samples, before any filter.
     pub grand_total: Weight,
+    /// Whether values are differences to a base.
+    pub compared: bool,
     nodes: Vec<Node>,
     /// Where each stack of the profile ended up; [`FILTERED`] for those that take no part.
     node_of_stack: Vec<u32>,

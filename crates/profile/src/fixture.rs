@@ -7,7 +7,11 @@ use crate::{
 
 /// One stack a line: `main;f;g BYTES OBJECTS [THREAD]`, in use and allocated alike. A frame may be
 /// `module!function:line`; a frame `a/b` is `b` inlined into `a`; `?` is unresolved.
-pub(crate) fn profile(text: &str) -> Profile {
+///
+/// # Panics
+/// On text that is not of this form.
+#[must_use]
+pub fn profile(text: &str) -> Profile {
     let mut profile = Profile::default();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let mut fields = line.split_whitespace();

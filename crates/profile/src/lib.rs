@@ -11,8 +11,8 @@ pub mod builder;
 pub mod call_tree;
 pub mod diff;
 pub mod estimate;
-#[cfg(test)]
-mod fixture;
+#[cfg(any(test, feature = "fixture"))]
+pub mod fixture;
 pub mod frame_table;
 pub mod id;
 pub mod metric;

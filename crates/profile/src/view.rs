@@ -7,6 +7,7 @@ pub mod leaks;
 pub mod list;
 pub mod modules;
 pub mod peek;
+pub mod sites;
 pub mod sizes;
 pub mod threads;
 pub mod top;
@@ -26,6 +27,8 @@ pub struct Summary {
     pub grand_total: Weight,
     /// Sum of those that pass the filter: what percentages refer to.
     pub total: Weight,
+    /// Whether values are differences to a base.
+    pub compared: bool,
 }
 
 impl Summary {
@@ -37,6 +40,7 @@ impl Summary {
             unit: tree.unit,
             grand_total: tree.grand_total,
             total: tree.total(),
+            compared: tree.compared,
         }
     }
 

@@ -30,6 +30,7 @@ impl CallTree {
             unit: unit(profile, query.metric),
             frames: builder.frames,
             grand_total: grand_total + added.grand_total,
+            compared: base.is_some(),
             nodes: builder.nodes,
             node_of_stack: added.node_of_stack,
         };

@@ -88,6 +88,7 @@ impl<'a> Growing<'a> {
             unit: self.source.unit,
             frames: self.source.frames.clone(),
             grand_total: self.source.grand_total,
+            compared: self.source.compared,
             nodes: self.nodes,
             node_of_stack: Vec::new(),
         };

@@ -31,11 +31,15 @@ pub fn top(tree: &CallTree, query: &Query) -> Top {
     }
 }
 
-/// Frames that count for something, largest first; ties by name, so that output is stable.
+/// Frames that count for something, largest first (of a comparison the largest change, whatever
+/// its sign); ties by name, so that output is stable.
 pub(super) fn ranking(tree: &CallTree, totals: &FrameTotals, order: Order) -> Vec<FrameId> {
-    let key = |id: FrameId| match order {
-        Order::Flat => totals.flat[id.index()].value,
-        Order::Cum => totals.cum[id.index()].value,
+    let key = |id: FrameId| {
+        let value = match order {
+            Order::Flat => totals.flat[id.index()].value,
+            Order::Cum => totals.cum[id.index()].value,
+        };
+        if tree.compared { value.abs() } else { value }
     };
     let mut ids: Vec<FrameId> = (0..tree.frames.all().len())
         .map(|at| FrameId(u32::try_from(at).unwrap_or(u32::MAX)))
@@ -196,7 +200,7 @@ mod tests {
         let view = top(&tree, &query);
         let rows: Vec<_> =
             view.rows.iter().map(|row| (row.frame.label.as_str(), row.flat.value, row.flat.base)).collect();
-        assert_eq!(rows, [("f", 6.0, 4.0), ("x", 1.0, 0.0), ("main", 0.0, 0.0), ("gone", -3.0, 3.0)]);
+        assert_eq!(rows, [("f", 6.0, 4.0), ("gone", -3.0, 3.0), ("x", 1.0, 0.0), ("main", 0.0, 0.0)]);
         assert_eq!(view.summary.total.value, 4.0);
         assert_eq!(view.summary.whole(), 9.0);
 

@@ -1,0 +1,68 @@
+//! What changed: signed, with both sides.
+
+use heapwise_profile::view::top::Top;
+
+use super::TextOptions;
+use super::table::Table;
+use crate::amount::percent;
+
+/// `change  change%  before  after  cum change  name`; percentages refer to the base's total.
+#[must_use]
+pub fn diff(view: &Top, options: &TextOptions) -> String {
+    let summary = &view.summary;
+    let amount = |value: f64| options.amount(value, summary);
+    let signed = |value: f64| {
+        let text = amount(value);
+        if value > 0.0 { format!("+{text}") } else { text }
+    };
+    let mut out = String::new();
+    if options.total {
+        let whole = summary.grand_total;
+        let unit = options.amounts.unit(summary.unit);
+        out += &format!(
+            "Total: {} {unit} ({} before, {} after)\n",
+            signed(whole.value),
+            amount(whole.base),
+            amount(whole.base + whole.value),
+        );
+    }
+    let mut table = Table::default();
+    table.push(["change", "change%", "before", "after", "cum", "name"].map(str::to_owned));
+    for row in &view.rows {
+        table.push([
+            signed(row.flat.value),
+            percent(row.flat.value, summary.whole()),
+            amount(row.flat.base),
+            amount(row.flat.base + row.flat.value),
+            signed(row.cum.value),
+            row.frame.label.clone(),
+        ]);
+    }
+    table.write(&mut out);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwise_profile::{CallTree, Query, view};
+
+    use super::*;
+    use heapwise_profile::fixture::profile;
+
+    #[test]
+    fn largest_change_first_whatever_its_sign() {
+        let now = profile("main;grew 3145728 1\nmain;same 1048576 1");
+        let before = profile("main;grew 1048576 1\nmain;gone 5242880 1\nmain;same 1048576 1");
+        let query = Query::default();
+        let tree = CallTree::compare(&now, Some(&before), &query);
+        let text = diff(&view::top::top(&tree, &query), &TextOptions::default());
+        assert_eq!(
+            text,
+            "Total: -3.0 MB (7.0 before, 4.0 after)\n\
+             change  change%  before  after   cum  name\n\
+             \x20 -5.0   -71.4%     5.0    0.0  -5.0  gone\n\
+             \x20 +2.0    28.6%     1.0    3.0  +2.0  grew\n\
+             \x20  0.0     0.0%     0.0    0.0  -3.0  main\n"
+        );
+    }
+}

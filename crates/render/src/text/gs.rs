@@ -1,0 +1,52 @@
+//! The memory report of the gs driver: one source line a row, largest first.
+
+use heapwise_profile::view::sites::Sites;
+use serde_json::{Value, json};
+
+/// `file line:N size:BYTES`, one a site. Sites without a known file show their label instead.
+#[must_use]
+pub fn lines(view: &Sites) -> Vec<String> {
+    let row = |site: &heapwise_profile::view::Row| {
+        let (frame, size) = (&site.frame, site.flat.value.round() as i64);
+        let file = if frame.file.is_empty() { &frame.label } else { &frame.file };
+        format!("{file} line:{} size:{size}", frame.line)
+    };
+    view.rows.iter().map(row).collect()
+}
+
+/// The report as text.
+#[must_use]
+pub fn report(view: &Sites) -> String {
+    lines(view).into_iter().map(|line| line + "\n").collect()
+}
+
+/// The report as the driver's script API returns it.
+#[must_use]
+pub fn report_json(view: &Sites) -> Value {
+    json!({
+        "total_size": view.summary.total.value.round() as i64,
+        "mem_report": lines(view),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwise_profile::query::Granularity;
+    use heapwise_profile::{CallTree, Query, view};
+
+    use super::*;
+    use heapwise_profile::fixture::profile;
+
+    #[test]
+    fn sites_by_size_with_the_empty_ones_on_request() {
+        let program = profile("main:3;f:10;malloc 40 1\nmain:3;f:12 60 2\nmain:4;g:7;malloc 0 0");
+        let query = Query { granularity: Granularity::Lines, ..Query::default() };
+        let tree = CallTree::new(&program, &query);
+        let sites = |zero| view::sites::sites(&program, &tree, &query, zero);
+        assert_eq!(report(&sites(false)), "app.c line:12 size:60\napp.c line:10 size:40\n");
+        assert_eq!(
+            report_json(&sites(true)).to_string(),
+            r#"{"total_size":100,"mem_report":["app.c line:12 size:60","app.c line:10 size:40","app.c line:7 size:0"]}"#
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! What is still held, and what may be said of it.
+
+use heapwise_profile::view::leaks::{LeakGroup, Leaks, Verdict};
+use heapwise_profile::view::{Summary, traces::Trace};
+
+use super::TextOptions;
+use crate::amount::percent;
+
+/// Stacks shown per site; the rest are counted.
+const STACKS_SHOWN: usize = 3;
+
+/// Sites with their largest stacks, under a line that says what the numbers mean.
+#[must_use]
+pub fn leaks(view: &Leaks, options: &TextOptions) -> String {
+    let summary = &view.summary;
+    let what = match view.verdict {
+        Verdict::Live => "Live (in use, not necessarily leaked)",
+        Verdict::NeverFreed => "Never freed at exit",
+        Verdict::Unreachable => "Leaked (no pointer to it is left)",
+    };
+    let mut out = format!(
+        "{what}: {}, {}\n",
+        options.amounts.with_unit(summary.total.value, summary.unit),
+        counted(summary.total.objects, "object"),
+    );
+    for group in &view.groups {
+        push_group(&mut out, group, summary, options);
+    }
+    if view.dropped > 0 {
+        out += &format!("\n… and {} more\n", counted(view.dropped as f64, "site"));
+    }
+    out
+}
+
+fn push_group(out: &mut String, group: &LeakGroup, summary: &Summary, options: &TextOptions) {
+    let amount = |value: f64| options.amounts.with_unit(value, summary.unit);
+    *out += &format!(
+        "\n{} ({}) in {}, {}: {}\n",
+        amount(group.weight.value),
+        percent(group.weight.value, summary.whole()),
+        counted(group.weight.objects, "object"),
+        counted(group.stacks.len() as f64, "stack"),
+        group.site.label,
+    );
+    for Trace { frames, weight } in group.stacks.iter().take(STACKS_SHOWN) {
+        *out += &format!("    {} in {}\n", amount(weight.value), counted(weight.objects, "object"));
+        for frame in frames {
+            *out += &format!("        {}\n", frame.label);
+        }
+    }
+    if let Some(more) = group.stacks.len().checked_sub(STACKS_SHOWN).filter(|more| *more > 0) {
+        *out += &format!("    … and {}\n", counted(more as f64, "more stack"));
+    }
+}
+
+fn counted(number: f64, noun: &str) -> String {
+    let plural = if number.round() == 1.0 { "" } else { "s" };
+    format!("{number:.0} {noun}{plural}")
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwise_profile::{CallTree, Query, view};
+
+    use super::*;
+    use heapwise_profile::fixture::profile;
+
+    #[test]
+    fn the_verdict_comes_first() {
+        let query = Query::default();
+        let tree = CallTree::new(&profile("main;f;malloc 1048576 1\nmain;g;f 3145728 2"), &query);
+        let view = view::leaks::leaks(&tree, Verdict::NeverFreed, &query);
+        assert_eq!(
+            leaks(&view, &TextOptions::default()),
+            "Never freed at exit: 4.0 MB, 3 objects\n\n\
+             4.0 MB (100.0%) in 3 objects, 2 stacks: f\n\
+             \x20   3.0 MB in 2 objects\n        f\n        g\n        main\n\
+             \x20   1.0 MB in 1 object\n        f\n        main\n"
+        );
+    }
+}

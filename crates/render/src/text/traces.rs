@@ -1,0 +1,47 @@
+//! Whole stacks, the allocating frame first.
+
+use heapwise_profile::view::Summary;
+use heapwise_profile::view::traces::{Trace, Traces};
+
+use super::TextOptions;
+
+const RULE: &str = "-----------+-------------------------------------------------------\n";
+
+/// One block a stack, in the layout of `pprof -traces`.
+#[must_use]
+pub fn traces(view: &Traces, options: &TextOptions) -> String {
+    let mut out = String::new();
+    if options.total {
+        out += &options.total_line(&view.summary, "");
+    }
+    for stack in &view.stacks {
+        out += RULE;
+        push_stack(&mut out, stack, &view.summary, options);
+    }
+    out += RULE;
+    out
+}
+
+fn push_stack(out: &mut String, stack: &Trace, summary: &Summary, options: &TextOptions) {
+    let mut amount = options.amount(stack.weight.value, summary);
+    for frame in &stack.frames {
+        *out += &format!("{amount:>10}   {}\n", frame.label);
+        amount.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwise_profile::{CallTree, Query, view};
+
+    use super::*;
+    use heapwise_profile::fixture::profile;
+
+    #[test]
+    fn stacks_leaf_first() {
+        let query = Query::default();
+        let tree = CallTree::new(&profile("main;f 1048576 1"), &query);
+        let text = traces(&view::traces::traces(&tree, &query), &TextOptions::default());
+        assert_eq!(text, format!("Total: 1.0 MB\n{RULE}       1.0   f\n             main\n{RULE}"));
+    }
+}
