@@ -60,12 +60,7 @@ mod tests {
 
     #[test]
     fn any_text_survives_a_line() {
-        for text in [
-            "",
-            "a\tb\nc\r\\d\\n",
-            "operator new(unsigned long)",
-            "größe",
-        ] {
+        for text in ["", "a\tb\nc\r\\d\\n", "operator new(unsigned long)", "größe"] {
             let escaped = escape(text);
             assert!(!escaped.contains(['\t', '\n', '\r']));
             assert_eq!(unescape(&escaped), text);

@@ -6,8 +6,8 @@
 use std::collections::HashMap;
 
 use crate::{
-    Function, FunctionId, Line, Location, LocationId, Meta, Module, ModuleId, Profile, Sample,
-    StackId, Thread, ThreadId, Values, metric::Unit, model::ExtraColumn,
+    Function, FunctionId, Line, Location, LocationId, Meta, Module, ModuleId, Profile, Sample, StackId,
+    Thread, ThreadId, Values, metric::Unit, model::ExtraColumn,
 };
 
 /// A profile in the making.
@@ -40,17 +40,10 @@ impl Builder {
     /// The location at an address of the process.
     pub fn address(&mut self, address: u64, is_return_address: bool) -> LocationId {
         let locations = &mut self.profile.locations;
-        *self
-            .by_address
-            .entry((address, is_return_address))
-            .or_insert_with(|| {
-                locations.push(Location {
-                    address,
-                    is_return_address,
-                    ..Location::default()
-                });
-                LocationId::new(locations.len() - 1)
-            })
+        *self.by_address.entry((address, is_return_address)).or_insert_with(|| {
+            locations.push(Location { address, is_return_address, ..Location::default() });
+            LocationId::new(locations.len() - 1)
+        })
     }
 
     /// The location of a source that tells no address, known by its functions alone.
@@ -58,20 +51,14 @@ impl Builder {
         if let Some(id) = self.by_name.get(&lines) {
             return *id;
         }
-        let id = self.distinct(Location {
-            lines: lines.clone(),
-            ..Location::default()
-        });
+        let id = self.distinct(Location { lines: lines.clone(), ..Location::default() });
         self.by_name.insert(lines, id);
         id
     }
 
     /// The location of a source that tells nothing but a name.
     pub fn named(&mut self, name: &str) -> LocationId {
-        let function = self.function(Function {
-            name: name.to_owned(),
-            ..Function::default()
-        });
+        let function = self.function(Function { name: name.to_owned(), ..Function::default() });
         self.frames(vec![Line { function, line: 0 }])
     }
 
@@ -105,16 +92,10 @@ impl Builder {
     /// A thread by number and name.
     pub fn thread(&mut self, tid: u64, name: &str) -> ThreadId {
         let threads = &mut self.profile.threads;
-        *self
-            .by_thread
-            .entry((tid, name.to_owned()))
-            .or_insert_with(|| {
-                threads.push(Thread {
-                    tid,
-                    name: name.to_owned(),
-                });
-                ThreadId::new(threads.len() - 1)
-            })
+        *self.by_thread.entry((tid, name.to_owned())).or_insert_with(|| {
+            threads.push(Thread { tid, name: name.to_owned() });
+            ThreadId::new(threads.len() - 1)
+        })
     }
 
     /// A mapped binary; its id is its place in the order of the calls.
@@ -152,19 +133,16 @@ impl Builder {
         variance: Values,
     ) -> usize {
         let samples = &mut self.profile.samples;
-        let row = *self
-            .by_sample
-            .entry((stack, thread, block_bytes))
-            .or_insert_with(|| {
-                samples.push(Sample {
-                    stack,
-                    thread,
-                    block_bytes,
-                    values: Values::default(),
-                    variance: Values::default(),
-                });
-                samples.len() - 1
+        let row = *self.by_sample.entry((stack, thread, block_bytes)).or_insert_with(|| {
+            samples.push(Sample {
+                stack,
+                thread,
+                block_bytes,
+                values: Values::default(),
+                variance: Values::default(),
             });
+            samples.len() - 1
+        });
         samples[row].values += values;
         samples[row].variance += variance;
         row
@@ -175,11 +153,7 @@ impl Builder {
         let extra = &mut self.profile.extra;
         let known = extra.iter().position(|column| column.name == name);
         known.unwrap_or_else(|| {
-            extra.push(ExtraColumn {
-                name: name.to_owned(),
-                unit,
-                values: Vec::new(),
-            });
+            extra.push(ExtraColumn { name: name.to_owned(), unit, values: Vec::new() });
             extra.len() - 1
         })
     }
@@ -205,9 +179,7 @@ impl Builder {
     }
 
     fn find_modules(&mut self) {
-        let Profile {
-            modules, locations, ..
-        } = &mut self.profile;
+        let Profile { modules, locations, .. } = &mut self.profile;
         let mut by_start: Vec<ModuleId> = (0..modules.len()).map(ModuleId::new).collect();
         by_start.sort_by_key(|id| modules[id.index()].start);
         for location in locations.iter_mut() {
@@ -216,10 +188,8 @@ impl Builder {
             }
             let address = location.lookup_address();
             let after = by_start.partition_point(|id| modules[id.index()].start <= address);
-            location.module = by_start[..after]
-                .last()
-                .copied()
-                .filter(|id| modules[id.index()].contains(address));
+            location.module =
+                by_start[..after].last().copied().filter(|id| modules[id.index()].contains(address));
         }
     }
 }
@@ -232,10 +202,7 @@ mod tests {
     fn measurements_of_one_place_add_up_and_columns_are_as_long_as_the_samples() {
         let mut builder = Builder::new("test");
         let [a, b] = ["a", "b"].map(|name| builder.named(name));
-        let one = Values {
-            inuse_bytes: 1.0,
-            ..Values::default()
-        };
+        let one = Values { inuse_bytes: 1.0, ..Values::default() };
         for leaf in [a, b, a] {
             let stack = builder.stack([leaf]);
             builder.add(stack, None, None, one, Values::default());
@@ -252,12 +219,7 @@ mod tests {
     fn an_address_belongs_to_the_module_of_its_call_instruction() {
         let mut builder = Builder::new("test");
         for (path, start) in [("/b", 0x2000), ("/a", 0x1000)] {
-            builder.module(Module {
-                path: path.to_owned(),
-                start,
-                end: start + 0x1000,
-                ..Module::default()
-            });
+            builder.module(Module { path: path.to_owned(), start, end: start + 0x1000, ..Module::default() });
         }
         // A call at the very end of /a returns to the first address of /b.
         let returned = builder.address(0x2000, true);

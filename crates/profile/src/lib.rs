@@ -15,12 +15,14 @@ pub mod estimate;
 pub mod fixture;
 pub mod frame_table;
 pub mod id;
+pub mod merge;
 pub mod metric;
 pub mod model;
 pub mod name;
 pub mod pprof_proto;
 pub mod query;
 pub mod read;
+pub mod series;
 pub mod snapshot;
 pub mod view;
 pub mod weight;
@@ -28,9 +30,12 @@ pub mod weight;
 pub use call_tree::CallTree;
 pub use frame_table::{Frame, FrameId};
 pub use id::{FunctionId, LocationId, ModuleId, StackId, ThreadId};
+pub use merge::merge;
 pub use metric::{Metric, Values};
 pub use model::{
     BuildId, Function, Line, Location, Losses, Meta, Module, Profile, Sample, Sampling, StackTable, Thread,
 };
 pub use query::Query;
+pub use read::{ReadError, read};
+pub use series::Series;
 pub use weight::Weight;

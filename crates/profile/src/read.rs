@@ -76,15 +76,11 @@ fn read_plain(bytes: &[u8]) -> Result<Profile, ReadError> {
 fn is_dhat(bytes: &[u8]) -> bool {
     let head = &bytes[..bytes.len().min(HEAD_BYTES as usize)];
     head.trim_ascii_start().starts_with(b"{")
-        && head
-            .windows(dhat::KEY.len())
-            .any(|window| window == dhat::KEY)
+        && head.windows(dhat::KEY.len()).any(|window| window == dhat::KEY)
 }
 
 /// Whether the first byte is the tag of a field that pprof's top message has: 1 to 14, a varint or
 /// a length.
 fn is_protobuf(bytes: &[u8]) -> bool {
-    bytes
-        .first()
-        .is_some_and(|tag| matches!(tag & 7, 0 | 2) && (1..=14).contains(&(tag >> 3)))
+    bytes.first().is_some_and(|tag| matches!(tag & 7, 0 | 2) && (1..=14).contains(&(tag >> 3)))
 }

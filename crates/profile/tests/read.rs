@@ -65,10 +65,7 @@ fn module_of_main(profile: &Profile) -> &str {
 }
 
 fn has_function(profile: &Profile, name: &str) -> bool {
-    profile
-        .functions
-        .iter()
-        .any(|function| function.name.starts_with(name))
+    profile.functions.iter().any(|function| function.name.starts_with(name))
 }
 
 #[test]
@@ -78,11 +75,9 @@ fn jemalloc_with_its_threads() {
     assert_eq!(profile.meta.sampling, Sampling::Poisson { mean_bytes: 1 });
     assert_eq!(profile.meta.program, "/tmp/heapwise-fixture/fixture");
     assert_eq!(module_of_main(&profile), "fixture");
-    let worker = stacks_where(&profile, |values| {
-        (values.inuse_bytes - 81920.0).abs() < 1.0
-    })
-    .into_iter()
-    .find(|(_, values)| values.inuse_objects > 19.0);
+    let worker = stacks_where(&profile, |values| (values.inuse_bytes - 81920.0).abs() < 1.0)
+        .into_iter()
+        .find(|(_, values)| values.inuse_objects > 19.0);
     let (worker, _) = worker.unwrap();
     let mut threads: Vec<u64> = profile
         .samples
@@ -98,19 +93,11 @@ fn jemalloc_with_its_threads() {
 fn jemalloc_sampled_is_unbiased_per_record() {
     let profile = read(&recording("jemalloc-sampled.heap")).unwrap();
     let total = profile.total();
-    let sigma: f64 = profile
-        .samples
-        .iter()
-        .map(|sample| sample.variance.inuse_bytes)
-        .sum::<f64>()
-        .sqrt();
+    let sigma: f64 = profile.samples.iter().map(|sample| sample.variance.inuse_bytes).sum::<f64>().sqrt();
     // 100×64 + 20×1024 + 20×4096 + 3145728, and libstdc++'s pool of 81920 and thread blocks.
     let truth = 3_337_088.0;
     assert!(sigma > 0.0 && sigma < 0.05 * truth, "{sigma}");
-    assert!(
-        (total.inuse_bytes - truth).abs() < 4.0 * sigma,
-        "{total:?} ± {sigma}"
-    );
+    assert!((total.inuse_bytes - truth).abs() < 4.0 * sigma, "{total:?} ± {sigma}");
 }
 
 #[test]
@@ -136,16 +123,10 @@ fn tcmalloc_exact() {
 #[test]
 fn tcmalloc_sampled() {
     let profile = read(&recording("tcmalloc-sample.heap")).unwrap();
-    let expected = Sampling::Poisson {
-        mean_bytes: 524_288,
-    };
+    let expected = Sampling::Poisson { mean_bytes: 524_288 };
     assert_eq!(profile.meta.sampling, expected);
     let total = profile.total().inuse_bytes;
-    let variance: f64 = profile
-        .samples
-        .iter()
-        .map(|one| one.variance.inuse_bytes)
-        .sum();
+    let variance: f64 = profile.samples.iter().map(|one| one.variance.inuse_bytes).sum();
     let truth = 100.0 * 100_000.0 + 1900.0 * 64.0;
     assert!((total - truth).abs() < 4.0 * variance.sqrt(), "{total}");
 }
@@ -155,10 +136,7 @@ fn tcmalloc_growth_is_not_scaled() {
     let profile = read(&recording("tcmalloc-growth.heap")).unwrap();
     let text = String::from_utf8(recording("tcmalloc-growth.heap")).unwrap();
     let header: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
-    assert_eq!(
-        profile.total().inuse_bytes,
-        header[3].parse::<f64>().unwrap()
-    );
+    assert_eq!(profile.total().inuse_bytes, header[3].parse::<f64>().unwrap());
 }
 
 #[test]
@@ -167,10 +145,7 @@ fn heaptrack_of_every_kind() {
         let profile = read(&recording(name)).unwrap();
         assert_fixture(&profile, 1000.0);
         assert!(profile.meta.peak_bytes.unwrap() > 3_100_000, "{name}");
-        assert_eq!(
-            has_function(&profile, "leaf_a"),
-            name != "heaptrack-raw.zst"
-        );
+        assert_eq!(has_function(&profile, "leaf_a"), name != "heaptrack-raw.zst");
         let modules: Vec<&str> = profile.modules.iter().map(|one| one.name()).collect();
         assert!(modules.contains(&"fixture"), "{name}: {modules:?}");
     }
@@ -202,10 +177,7 @@ fn cut_anywhere() {
         let whole = recording(name);
         for end in 0..whole.len() {
             if let Err(error) = read(&whole[..end]) {
-                assert!(
-                    !error.to_string().contains('\n'),
-                    "{name} cut at {end}: {error}"
-                );
+                assert!(!error.to_string().contains('\n'), "{name} cut at {end}: {error}");
             }
         }
     }
@@ -256,17 +228,11 @@ fn nothing_and_nonsense_are_named_as_such() {
         (b"\x7fELF\x02\x01", "byte 0 begins with \"\\x7fELF"),
         (b"heap_v2/\n", "line 1"),
         (b"heap_v2/1\n@ 0x1\n  t*: 1 2\n", "line 3"),
-        (
-            b"heap profile: 1: 2 [3: 4] @ heap\n1: 2 [3: 4] 0x1\n",
-            "line 2",
-        ),
+        (b"heap profile: 1: 2 [3: 4] @ heap\n1: 2 [3: 4] 0x1\n", "line 2"),
         (b"%warn only\n", "ends before its header"),
         (b"--- symbol\n---\n--- heap\nnothing\n", "line 4"),
         (b"v 10400 4\n", "line 1"),
-        (
-            b"{\"dhatFileVersion\":3,\"pps\":[],\"ftbl\":[]}",
-            "version 3",
-        ),
+        (b"{\"dhatFileVersion\":3,\"pps\":[],\"ftbl\":[]}", "version 3"),
         (b"\0\0\0\x08\0\0\0\x01\x05ab\0", "byte 9"),
     ] {
         let error = read(bytes).unwrap_err().to_string();

@@ -15,6 +15,9 @@ use crate::{
     model::Sampling,
 };
 
+/// Columns beyond the shared four that a file may declare.
+const MOST_COLUMNS: usize = 64;
+
 /// All annotations of one file.
 #[derive(Debug, Default)]
 pub(super) struct Annotations {
@@ -108,7 +111,7 @@ impl Annotations {
     }
 
     fn take_column(&mut self, rest: &str) -> Option<()> {
-        let (unit, name) = rest.split_once(' ')?;
+        let (unit, name) = rest.split_once(' ').filter(|_| self.columns.len() < MOST_COLUMNS)?;
         let unit = match unit {
             "bytes" => Unit::Bytes,
             "objects" => Unit::Objects,
@@ -123,12 +126,7 @@ impl Annotations {
         let start_line = parts.next()?.parse().ok()?;
         let mut text = || parts.next().map(unescape);
         let (name, system_name, file) = (text()?, text()?, text()?);
-        self.functions.push(Function {
-            name,
-            system_name,
-            file,
-            start_line,
-        });
+        self.functions.push(Function { name, system_name, file, start_line });
         Some(())
     }
 
@@ -137,10 +135,7 @@ impl Annotations {
         let address = parse_hex(parts.next()?.as_bytes())?;
         let line = |part: &str| {
             let (function, line) = part.split_once(':')?;
-            Some(Line {
-                function: FunctionId(function.parse().ok()?),
-                line: line.parse().ok()?,
-            })
+            Some(Line { function: FunctionId(function.parse().ok()?), line: line.parse().ok()? })
         };
         let lines: Vec<Line> = parts.map(line).collect::<Option<_>>()?;
         let known = |line: &Line| line.function.index() < self.functions.len();
@@ -185,24 +180,15 @@ impl Annotations {
         builder: &mut Builder,
         stacks: &[crate::StackId],
     ) -> Result<(), ReadError> {
-        let columns: Vec<usize> = self
-            .columns
-            .iter()
-            .map(|(name, unit)| builder.column(name, *unit))
-            .collect();
+        let columns: Vec<usize> =
+            self.columns.iter().map(|(name, unit)| builder.column(name, *unit)).collect();
         for sample in &self.samples {
             let Some(stack) = stacks.get(sample.stack) else {
                 let what = format!("no stack number {}", sample.stack);
                 return Err(ReadError::at_line("heapwise", sample.line, what));
             };
             let thread = sample.thread.map(|number| self.thread(builder, number));
-            let row = builder.add(
-                *stack,
-                thread,
-                sample.block_bytes,
-                sample.values,
-                sample.variance,
-            );
+            let row = builder.add(*stack, thread, sample.block_bytes, sample.values, sample.variance);
             for (column, value) in columns.iter().zip(&sample.extra) {
                 builder.add_extra(*column, row, *value);
             }
@@ -220,19 +206,13 @@ impl Annotations {
 
     /// Completes the locations: names where the file carries them, no address where it had none.
     pub(super) fn complete(&mut self, builder: &mut Builder) {
-        let functions: Vec<FunctionId> = self
-            .functions
-            .drain(..)
-            .map(|function| builder.function(function))
-            .collect();
+        let functions: Vec<FunctionId> =
+            self.functions.drain(..).map(|function| builder.function(function)).collect();
         for location in builder.locations() {
             if let Some(lines) = self.symbols.get(&location.lookup_address()) {
                 location.lines = lines
                     .iter()
-                    .map(|line| Line {
-                        function: functions[line.function.index()],
-                        line: line.line,
-                    })
+                    .map(|line| Line { function: functions[line.function.index()], line: line.line })
                     .collect();
             }
             if self.present && location.address >= annotation::NAMED_FRAMES {
@@ -246,9 +226,7 @@ impl Annotations {
 fn sampling(rest: &str) -> Option<Sampling> {
     match rest.split_once(' ') {
         None if rest == "exact" => Some(Sampling::Exact),
-        Some(("poisson", mean)) => Some(Sampling::Poisson {
-            mean_bytes: mean.parse().ok()?,
-        }),
+        Some(("poisson", mean)) => Some(Sampling::Poisson { mean_bytes: mean.parse().ok()? }),
         _ => None,
     }
 }

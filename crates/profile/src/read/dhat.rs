@@ -7,9 +7,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use super::error::ReadError;
-use crate::{
-    Function, Line, Location, LocationId, Module, Profile, Values, builder::Builder, metric::Unit,
-};
+use crate::{Function, Line, Location, LocationId, Module, Profile, Values, builder::Builder, metric::Unit};
 
 const FORMAT: &str = "DHAT";
 
@@ -55,10 +53,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
         return Err(ReadError::at_line(FORMAT, 1, what));
     }
     let mut builder = Builder::new(FORMAT);
-    let peak: u64 = file
-        .pps
-        .iter()
-        .fold(0, |sum, point| sum.saturating_add(point.gb));
+    let peak: u64 = file.pps.iter().fold(0, |sum, point| sum.saturating_add(point.gb));
     let meta = builder.meta();
     meta.args = file.cmd.split_whitespace().map(str::to_owned).collect();
     meta.program = meta.args.first().cloned().unwrap_or_default();
@@ -98,12 +93,9 @@ fn read_frames(table: &[String], builder: &mut Builder) -> Vec<LocationId> {
     let mut frame = |text: &String| {
         let frame = Frame::parse(text);
         let module = frame.module.map(|path| {
-            *modules.entry(path.to_owned()).or_insert_with(|| {
-                builder.module(Module {
-                    path: path.to_owned(),
-                    ..Module::default()
-                })
-            })
+            *modules
+                .entry(path.to_owned())
+                .or_insert_with(|| builder.module(Module { path: path.to_owned(), ..Module::default() }))
         });
         let lines = match frame.name {
             "" | "???" => Vec::new(),
@@ -113,18 +105,10 @@ fn read_frames(table: &[String], builder: &mut Builder) -> Vec<LocationId> {
                     file: frame.file.to_owned(),
                     ..Function::default()
                 });
-                vec![Line {
-                    function,
-                    line: frame.line,
-                }]
+                vec![Line { function, line: frame.line }]
             }
         };
-        builder.distinct(Location {
-            address: frame.address,
-            is_return_address: false,
-            module,
-            lines,
-        })
+        builder.distinct(Location { address: frame.address, is_return_address: false, module, lines })
     };
     table.iter().map(&mut frame).collect()
 }
@@ -146,21 +130,11 @@ impl<'a> Frame<'a> {
             Some((u64::from_str_radix(digits, 16).ok()?, rest))
         };
         let (address, text) = text.split_once(": ").and_then(address).unwrap_or((0, text));
-        let place = text
-            .strip_suffix(')')
-            .and_then(|text| text.rsplit_once(" ("));
+        let place = text.strip_suffix(')').and_then(|text| text.rsplit_once(" ("));
         let Some((name, place)) = place else {
-            return Self {
-                address,
-                name: text,
-                ..Self::default()
-            };
+            return Self { address, name: text, ..Self::default() };
         };
-        let mut frame = Self {
-            address,
-            name,
-            ..Self::default()
-        };
+        let mut frame = Self { address, name, ..Self::default() };
         if let Some(path) = place.strip_prefix("in ") {
             frame.module = Some(path);
         } else if let Some((file, line)) = place.rsplit_once(':')

@@ -41,26 +41,16 @@ pub enum ReadError {
 
 impl ReadError {
     pub(super) fn at_line(format: &'static str, line: u64, what: impl Into<String>) -> Self {
-        Self::Malformed {
-            format,
-            at: Position::Line(line),
-            what: what.into(),
-        }
+        Self::Malformed { format, at: Position::Line(line), what: what.into() }
     }
 
     pub(super) fn at_byte(format: &'static str, byte: usize, what: impl Into<String>) -> Self {
-        Self::Malformed {
-            format,
-            at: Position::Byte(byte as u64),
-            what: what.into(),
-        }
+        Self::Malformed { format, at: Position::Byte(byte as u64), what: what.into() }
     }
 
     pub(super) fn unrecognised(bytes: &[u8]) -> Self {
         let head = &bytes[..bytes.len().min(24)];
-        Self::Unrecognised {
-            begins: head.escape_ascii().to_string(),
-        }
+        Self::Unrecognised { begins: head.escape_ascii().to_string() }
     }
 }
 
@@ -77,17 +67,13 @@ impl fmt::Display for ReadError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReadError::Empty => write!(out, "the profile is empty (0 bytes)"),
-            ReadError::Unrecognised { begins } => write!(
-                out,
-                "not a heap profile of any known format: byte 0 begins with \"{begins}\""
-            ),
+            ReadError::Unrecognised { begins } => {
+                write!(out, "not a heap profile of any known format: byte 0 begins with \"{begins}\"")
+            }
             ReadError::Malformed { format, at, what } => {
                 write!(out, "malformed {format} profile at {at}: {what}")
             }
-            ReadError::TooLarge {
-                format,
-                limit_bytes,
-            } => write!(
+            ReadError::TooLarge { format, limit_bytes } => write!(
                 out,
                 "{format} data unfolds to more than {limit_bytes} bytes: not a profile, or damaged"
             ),

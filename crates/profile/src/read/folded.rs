@@ -37,10 +37,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
             frames.push(builder.named(name));
         }
         let stack = builder.stack(frames.iter().copied());
-        let values = Values {
-            inuse_bytes: value,
-            ..Values::default()
-        };
+        let values = Values { inuse_bytes: value, ..Values::default() };
         builder.add(stack, None, None, values, Values::default());
     }
     Ok(builder.finish())

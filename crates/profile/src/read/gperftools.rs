@@ -47,8 +47,8 @@ pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> 
         skip_blanks(&mut text);
         take(&mut text, b"@").ok_or_else(|| unexpected(FORMAT, line))?;
         let ours = tail.annotations.present;
-        let stack = read_stack(&mut builder, &mut frames, text, ours)
-            .ok_or_else(|| unexpected(FORMAT, line))?;
+        let stack =
+            read_stack(&mut builder, &mut frames, text, ours).ok_or_else(|| unexpected(FORMAT, line))?;
         stacks.push(stack);
         if tail.annotations.samples.is_empty() {
             let estimate = header.scaling.unbias(counts);
@@ -60,10 +60,7 @@ pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> 
 }
 
 /// Passes over `%` lines, keeping warnings as comments, up to the header.
-fn read_commands<'a>(
-    lines: &mut Lines<'a>,
-    builder: &mut Builder,
-) -> Result<TextLine<'a>, ReadError> {
+fn read_commands<'a>(lines: &mut Lines<'a>, builder: &mut Builder) -> Result<TextLine<'a>, ReadError> {
     for line in lines.by_ref() {
         if !line.text.starts_with(COMMAND) {
             return Ok(line);
@@ -96,11 +93,7 @@ fn parse_header(line: &[u8]) -> Option<Header> {
     }
     let kind = to_text(kind.trim_ascii());
     let scaling = scaling(&kind, rate.unwrap_or(0), totals);
-    let kind = if kind.is_empty() {
-        "untyped".to_owned()
-    } else {
-        kind
-    };
+    let kind = if kind.is_empty() { "untyped".to_owned() } else { kind };
     Some(Header { kind, scaling })
 }
 
@@ -109,8 +102,8 @@ fn parse_header(line: &[u8]) -> Option<Header> {
 fn scaling(kind: &str, rate: u64, totals: Counts) -> Scaling {
     let distance = |told: f64| if told > 0.0 { told } else { UNTOLD_DISTANCE };
     if kind.is_empty() {
-        let sampled = totals.inuse_objects == totals.alloc_objects
-            && totals.inuse_bytes == totals.alloc_bytes;
+        let sampled =
+            totals.inuse_objects == totals.alloc_objects && totals.inuse_bytes == totals.alloc_bytes;
         return match sampled {
             true => Scaling::Uniform(UNTOLD_DISTANCE),
             false => Scaling::Exact,
@@ -140,26 +133,11 @@ mod tests {
             ("heap profile: 1: 2 [1: 2] @ growth", Scaling::Exact),
             ("heap profile: 1: 2 [1: 2] @ growthz", Scaling::Exact),
             ("heap profile: 1: 2 [1: 2] @ fragmentation", Scaling::Exact),
-            (
-                "heap profile: 1: 2 [1: 2] @ heap_v2/524288",
-                Scaling::Poisson(524_288.0),
-            ),
-            (
-                "heap profile: 1: 2 [1: 2] @ heapz_v2/524288",
-                Scaling::Poisson(524_288.0),
-            ),
-            (
-                "heap profile: 0: 0 [0: 0] @ heap_v2/0",
-                Scaling::Poisson(UNTOLD_DISTANCE),
-            ),
-            (
-                "heap profile: 1: 2 [1: 2] @ heap/1048576",
-                Scaling::Uniform(524_288.0),
-            ),
-            (
-                "heap profile: 1: 2 [1: 2]",
-                Scaling::Uniform(UNTOLD_DISTANCE),
-            ),
+            ("heap profile: 1: 2 [1: 2] @ heap_v2/524288", Scaling::Poisson(524_288.0)),
+            ("heap profile: 1: 2 [1: 2] @ heapz_v2/524288", Scaling::Poisson(524_288.0)),
+            ("heap profile: 0: 0 [0: 0] @ heap_v2/0", Scaling::Poisson(UNTOLD_DISTANCE)),
+            ("heap profile: 1: 2 [1: 2] @ heap/1048576", Scaling::Uniform(524_288.0)),
+            ("heap profile: 1: 2 [1: 2]", Scaling::Uniform(UNTOLD_DISTANCE)),
             ("heap profile: 1: 2 [3: 4]", Scaling::Exact),
             ("heap profile: 1: 2 [3: 4] @ ", Scaling::Exact),
         ] {

@@ -1,6 +1,8 @@
 //! What jemalloc's and gperftools' text profiles share: records of counts, stacks of addresses,
 //! and the section behind them with mappings and annotations.
 
+use std::collections::HashMap;
+
 use super::{
     annotations::Annotations,
     error::{ReadError, quote},
@@ -45,14 +47,8 @@ pub(super) fn split_tail(bytes: &[u8], first_line: u64) -> Result<(&[u8], Tail),
 fn mappings_start(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.len();
     loop {
-        let start = bytes[..end]
-            .iter()
-            .rposition(|byte| *byte == b'\n')
-            .map_or(0, |newline| newline + 1);
-        if MAPPINGS
-            .iter()
-            .any(|marker| bytes[start..].starts_with(marker))
-        {
+        let start = bytes[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        if MAPPINGS.iter().any(|marker| bytes[start..].starts_with(marker)) {
             return Some(start);
         }
         end = start.checked_sub(1)?;
@@ -77,12 +73,7 @@ pub(super) fn take_counts(text: &mut &[u8]) -> Option<Counts> {
     token(text, b":")?;
     let alloc_bytes = number(text)?;
     token(text, b"]")?;
-    Some(Counts {
-        inuse_objects,
-        inuse_bytes,
-        alloc_objects,
-        alloc_bytes,
-    })
+    Some(Counts { inuse_objects, inuse_bytes, alloc_objects, alloc_bytes })
 }
 
 /// The stack of a line of addresses, leaf first. In foreign files all of them are return
@@ -119,22 +110,24 @@ pub(super) fn finish(mut builder: Builder, mut tail: Tail, format: &str) -> Prof
     for module in tail.modules {
         builder.module(module);
     }
-    for annotated in std::mem::take(&mut tail.annotations.modules) {
-        let range = (annotated.start, annotated.end);
-        let modules = builder.modules();
-        match modules
-            .iter_mut()
-            .find(|module| (module.start, module.end) == range)
-        {
-            Some(module) => module.build_id = annotated.build_id,
-            None => modules.push(annotated),
-        }
-    }
+    add_build_ids(builder.modules(), std::mem::take(&mut tail.annotations.modules));
     if builder.meta().program.is_empty() {
         let main = builder.modules().first().map(|module| module.path.clone());
         builder.meta().program = main.unwrap_or_default();
     }
     builder.finish()
+}
+
+/// Gives mappings the build-ids of their ranges; a range the mappings lack becomes one.
+fn add_build_ids(modules: &mut Vec<Module>, annotated: Vec<Module>) {
+    let by_range: HashMap<(u64, u64), usize> =
+        modules.iter().enumerate().map(|(row, module)| ((module.start, module.end), row)).collect();
+    for module in annotated {
+        match by_range.get(&(module.start, module.end)) {
+            Some(row) => modules[*row].build_id = module.build_id,
+            None => modules.push(module),
+        }
+    }
 }
 
 /// The error for a line that is none of the format's.

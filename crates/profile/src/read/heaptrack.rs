@@ -31,10 +31,7 @@ pub(super) fn is_heaptrack(bytes: &[u8]) -> bool {
     let Some(rest) = line.strip_prefix(b"v ") else {
         return false;
     };
-    !rest.is_empty()
-        && rest
-            .iter()
-            .all(|byte| byte.is_ascii_hexdigit() || *byte == b' ')
+    !rest.is_empty() && rest.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b' ')
 }
 
 /// Reads a whole stream of decompressed lines.
@@ -84,15 +81,11 @@ impl Reader {
             b'-' => self.free(&mut fields).ok_or("no deallocation")?,
             b'a' => self.declare(&mut fields).ok_or("no allocation info")?,
             b't' => self.trace(&mut fields).ok_or("no trace")?,
-            b'i' => self
-                .frames
-                .take_pointer(&mut self.builder, &mut fields)
-                .ok_or("no instruction pointer")?,
+            b'i' => {
+                self.frames.take_pointer(&mut self.builder, &mut fields).ok_or("no instruction pointer")?
+            }
             b's' => self.frames.take_string(&mut fields).ok_or("no string")?,
-            b'm' => self
-                .frames
-                .take_module(&mut fields, &self.builder.meta().program)
-                .ok_or("no module")?,
+            b'm' => self.frames.take_module(&mut fields, &self.builder.meta().program).ok_or("no module")?,
             b'c' => self.last_ms = fields.hex().ok_or("no time stamp")?.max(self.last_ms),
             b'v' => self.take_version(&mut fields)?,
             b'x' => self.builder.meta().program = fields.text().ok_or("no program")?,
@@ -191,33 +184,20 @@ mod tests {
         for file in [sized, unsized_, pointers, raw] {
             let profile = read(file.as_bytes()).unwrap();
             let total = profile.total();
-            assert_eq!(
-                (total.alloc_objects, total.alloc_bytes),
-                (2.0, 32.0),
-                "{file}"
-            );
-            assert_eq!(
-                (total.inuse_objects, total.inuse_bytes),
-                (1.0, 16.0),
-                "{file}"
-            );
+            assert_eq!((total.alloc_objects, total.alloc_bytes), (2.0, 32.0), "{file}");
+            assert_eq!((total.inuse_objects, total.inuse_bytes), (1.0, 16.0), "{file}");
             assert_eq!(profile.meta.peak_bytes, Some(32), "{file}");
             let location = &profile.locations[0];
             let module = location.module.unwrap();
             assert_eq!(profile.modules[module.index()].path, "ma n", "{file}");
             let temporary = &profile.extra[1];
-            assert_eq!(
-                (temporary.name.as_str(), temporary.values[0]),
-                ("temporary_objects", 1.0)
-            );
+            assert_eq!((temporary.name.as_str(), temporary.values[0]), ("temporary_objects", 1.0));
         }
     }
 
     #[test]
     fn an_index_out_of_range_is_an_error_that_names_its_line() {
-        for bad in [
-            "+ 0", "- 5", "a 10 7", "t 9 0", "t 0 9", "v 1 9", "? 1", "+", "+ zz",
-        ] {
+        for bad in ["+ 0", "- 5", "a 10 7", "t 9 0", "t 0 9", "v 1 9", "? 1", "+", "+ zz"] {
             let file = format!("v 10400 3\n{bad}\n");
             let error = read(file.as_bytes()).unwrap_err().to_string();
             assert!(error.contains("line 2"), "{bad}: {error}");

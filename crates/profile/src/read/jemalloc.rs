@@ -79,11 +79,7 @@ struct OpenRecord {
 }
 
 impl Reader {
-    fn take(
-        &mut self,
-        line: TextLine<'_>,
-        frames: &mut Vec<crate::LocationId>,
-    ) -> Result<(), ReadError> {
+    fn take(&mut self, line: TextLine<'_>, frames: &mut Vec<crate::LocationId>) -> Result<(), ReadError> {
         let text = line.text.trim_ascii();
         match text.first() {
             None | Some(b'#') => Ok(()),
@@ -92,16 +88,10 @@ impl Reader {
                 let stack = read_stack(&mut self.builder, frames, &text[1..], self.ours)
                     .ok_or_else(|| unexpected(FORMAT, line))?;
                 self.stacks.push(stack);
-                self.open = Some(OpenRecord {
-                    stack,
-                    total: None,
-                    threads: Vec::new(),
-                });
+                self.open = Some(OpenRecord { stack, total: None, threads: Vec::new() });
                 Ok(())
             }
-            _ => self
-                .take_thread(text)
-                .ok_or_else(|| unexpected(FORMAT, line)),
+            _ => self.take_thread(text).ok_or_else(|| unexpected(FORMAT, line)),
         }
     }
 
@@ -143,19 +133,12 @@ impl Reader {
             rest.values = rest.values - estimate.values;
             rest.variance = rest.variance - estimate.variance;
             let thread = self.thread(*number);
-            self.builder.add(
-                record.stack,
-                Some(thread),
-                None,
-                estimate.values,
-                estimate.variance,
-            );
+            self.builder.add(record.stack, Some(thread), None, estimate.values, estimate.variance);
         }
         let no_rest = record.total.is_none() || rest.values == crate::Values::default();
         if !no_rest || record.threads.is_empty() {
             rest.variance = positive(rest.variance);
-            self.builder
-                .add(record.stack, None, None, rest.values, rest.variance);
+            self.builder.add(record.stack, None, None, rest.values, rest.variance);
         }
     }
 
@@ -169,9 +152,7 @@ impl Reader {
 
     fn finish(mut self) -> Result<Profile, ReadError> {
         self.close();
-        self.tail
-            .annotations
-            .add_samples(&mut self.builder, &self.stacks)?;
+        self.tail.annotations.add_samples(&mut self.builder, &self.stacks)?;
         Ok(heap_text::finish(self.builder, self.tail, FORMAT))
     }
 }

@@ -19,10 +19,7 @@ pub(super) struct Lines<'a> {
 impl<'a> Lines<'a> {
     /// The first line is number `first`.
     pub(super) fn from_number(bytes: &'a [u8], first: u64) -> Self {
-        Self {
-            rest: bytes,
-            number: first.saturating_sub(1),
-        }
+        Self { rest: bytes, number: first.saturating_sub(1) }
     }
 
     /// What has not been handed out yet.
@@ -49,10 +46,7 @@ impl<'a> Iterator for Lines<'a> {
         };
         self.rest = rest;
         self.number += 1;
-        Some(TextLine {
-            number: self.number,
-            text: line.strip_suffix(b"\r").unwrap_or(line),
-        })
+        Some(TextLine { number: self.number, text: line.strip_suffix(b"\r").unwrap_or(line) })
     }
 }
 
@@ -86,8 +80,7 @@ pub(super) fn parse_hex(text: &[u8]) -> Option<u64> {
 
 /// The fields between runs of white space.
 pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(u8::is_ascii_whitespace)
-        .filter(|field| !field.is_empty())
+    text.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
 /// Names and paths as text; bytes that are no UTF-8 are replaced.
@@ -101,9 +94,7 @@ mod tests {
 
     #[test]
     fn lines_are_numbered_and_lose_either_line_end() {
-        let lines: Vec<_> = Lines::from_number(b"a\r\n\nb", 1)
-            .map(|line| (line.number, line.text))
-            .collect();
+        let lines: Vec<_> = Lines::from_number(b"a\r\n\nb", 1).map(|line| (line.number, line.text)).collect();
         assert_eq!(lines, [(1, &b"a"[..]), (2, b""), (3, b"b")]);
     }
 

@@ -55,20 +55,11 @@ mod tests {
         let code = parse(b"559126a10000-559126a11000 r-xp 00001000 fe:00 10011600   /a b/fixture");
         let code = code.unwrap();
         assert_eq!((code.start, code.end), (0x5591_26a1_0000, 0x5591_26a1_1000));
-        assert_eq!(
-            (code.path.as_str(), code.file_offset),
-            ("/a b/fixture", 0x1000)
-        );
-        assert_eq!(
-            parse(b"559126a0f000-559126a10000 r--p 00000000 fe:00 1 /x"),
-            None
-        );
+        assert_eq!((code.path.as_str(), code.file_offset), ("/a b/fixture", 0x1000));
+        assert_eq!(parse(b"559126a0f000-559126a10000 r--p 00000000 fe:00 1 /x"), None);
         assert_eq!(parse(b"7f00-7f10 r-xp 00000000 00:00 0 "), None);
         assert_eq!(parse(b"2000-1000 r-xp 0 0:0 0 /x"), None);
         assert_eq!(parse(b"VmPeak: 12 kB"), None);
-        assert_eq!(
-            parse(b"40000000-40015000: /lib/ld.so").unwrap().path,
-            "/lib/ld.so"
-        );
+        assert_eq!(parse(b"40000000-40015000: /lib/ld.so").unwrap().path, "/lib/ld.so");
     }
 }

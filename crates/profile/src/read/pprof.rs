@@ -6,26 +6,28 @@ use prost::Message;
 
 use super::{error::ReadError, unbias::variance_of_unbiased};
 use crate::{
-    BuildId, Function, FunctionId, Line, Location, LocationId, Metric, Module, ModuleId, Profile,
-    Values, builder::Builder, metric::Unit, model::Sampling, pprof_proto as proto,
+    BuildId, Function, FunctionId, Line, Location, LocationId, Metric, Module, ModuleId, Profile, Values,
+    builder::Builder, metric::Unit, model::Sampling, pprof_proto as proto,
 };
 
 const FORMAT: &str = "pprof";
 
+/// Heap profiles have 1 to 8.
+const MOST_SAMPLE_TYPES: usize = 64;
+
 /// Reads an uncompressed message.
 pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
-    let message = proto::Profile::decode(bytes)
-        .map_err(|error| ReadError::at_byte(FORMAT, 0, error.to_string()))?;
-    if message.sample_type.is_empty() || message.string_table.first().is_none_or(|s| !s.is_empty())
-    {
+    let message =
+        proto::Profile::decode(bytes).map_err(|error| ReadError::at_byte(FORMAT, 0, error.to_string()))?;
+    if message.sample_type.is_empty() || message.string_table.first().is_none_or(|s| !s.is_empty()) {
         let what = "no sample types, or a string table that does not begin empty";
         return Err(ReadError::at_byte(FORMAT, 0, what));
     }
-    let mut reader = Reader {
-        builder: Builder::new(FORMAT),
-        message: &message,
-        locations: HashMap::new(),
-    };
+    if message.sample_type.len() > MOST_SAMPLE_TYPES {
+        let what = format!("{} sample types", message.sample_type.len());
+        return Err(ReadError::at_byte(FORMAT, 0, what));
+    }
+    let mut reader = Reader { builder: Builder::new(FORMAT), message: &message, locations: HashMap::new() };
     reader.read_meta();
     let modules = reader.read_mappings();
     let functions = reader.read_functions();
@@ -52,23 +54,15 @@ impl<'a> Reader<'a> {
     /// An index of the string table; one out of range reads as empty.
     fn text(&self, index: i64) -> &'a str {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
-        self.message
-            .string_table
-            .get(index)
-            .map_or("", String::as_str)
+        self.message.string_table.get(index).map_or("", String::as_str)
     }
 
     fn read_meta(&mut self) {
         let message = self.message;
         let positive = |number: i64| u64::try_from(number).ok().filter(|number| *number > 0);
-        let comments: Vec<String> = message
-            .comment
-            .iter()
-            .map(|index| self.text(*index).to_owned())
-            .collect();
-        let by_bytes = message
-            .period_type
-            .is_some_and(|period| self.text(period.unit) == "bytes");
+        let comments: Vec<String> =
+            message.comment.iter().map(|index| self.text(*index).to_owned()).collect();
+        let by_bytes = message.period_type.is_some_and(|period| self.text(period.unit) == "bytes");
         let meta = self.builder.meta();
         meta.comments = comments;
         meta.time_unix_ns = positive(message.time_nanos);
@@ -91,9 +85,8 @@ impl<'a> Reader<'a> {
             modules.insert(mapping.id, self.builder.module(module));
         }
         let main = self.message.mapping.first();
-        self.builder.meta().program = main
-            .map(|mapping| self.text(mapping.filename).to_owned())
-            .unwrap_or_default();
+        self.builder.meta().program =
+            main.map(|mapping| self.text(mapping.filename).to_owned()).unwrap_or_default();
         modules
     }
 
@@ -111,11 +104,7 @@ impl<'a> Reader<'a> {
         functions
     }
 
-    fn read_locations(
-        &mut self,
-        modules: &HashMap<u64, ModuleId>,
-        functions: &HashMap<u64, FunctionId>,
-    ) {
+    fn read_locations(&mut self, modules: &HashMap<u64, ModuleId>, functions: &HashMap<u64, FunctionId>) {
         for location in &self.message.location {
             let line = |line: &proto::Line| {
                 Some(Line {
@@ -162,21 +151,16 @@ impl<'a> Reader<'a> {
                 return Err(broken("has not one value per sample type"));
             }
             let frame = |id: &u64| self.locations.get(id).copied();
-            let frames: Option<Vec<LocationId>> =
-                sample.location_id.iter().rev().map(frame).collect();
+            let frames: Option<Vec<LocationId>> = sample.location_id.iter().rev().map(frame).collect();
             let frames = frames.ok_or_else(|| broken("refers to no location"))?;
             let stack = self.builder.stack(frames);
             let values = shared_values(columns, &sample.value);
             let variance = match sampling {
                 Sampling::Exact => Values::default(),
-                Sampling::Poisson { mean_bytes } => {
-                    variance_of_unbiased(&values, mean_bytes as f64)
-                }
+                Sampling::Poisson { mean_bytes } => variance_of_unbiased(&values, mean_bytes as f64),
             };
             let (thread, block_bytes) = self.read_labels(&sample.label);
-            let row = self
-                .builder
-                .add(stack, thread, block_bytes, values, variance);
+            let row = self.builder.add(stack, thread, block_bytes, values, variance);
             for (target, value) in columns.iter().zip(&sample.value) {
                 if let Target::Extra(column) = target {
                     self.builder.add_extra(*column, row, *value as f64);

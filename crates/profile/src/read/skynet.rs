@@ -16,9 +16,7 @@ const FORMAT: &str = "skynet-mprof";
 
 /// Whether the first word tells the length of the rest, as nothing else does.
 pub(super) fn is_length_prefixed(bytes: &[u8]) -> bool {
-    let word = bytes
-        .first_chunk::<4>()
-        .map(|word| u32::from_be_bytes(*word));
+    let word = bytes.first_chunk::<4>().map(|word| u32::from_be_bytes(*word));
     bytes.len() >= 8 && word.is_some_and(|length| length as usize == bytes.len() - 4)
 }
 
@@ -29,13 +27,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     let names = read_functions(&mut cursor, &mut builder)?;
     let mut frames: Vec<LocationId> = Vec::new();
     while cursor.at < bytes.len() {
-        let [alloc_objects, alloc_bytes, free_objects, free_bytes, depth] = [
-            cursor.u32()?,
-            cursor.u32()?,
-            cursor.u32()?,
-            cursor.u32()?,
-            cursor.u32()?,
-        ];
+        let [alloc_objects, alloc_bytes, free_objects, free_bytes, depth] =
+            [cursor.u32()?, cursor.u32()?, cursor.u32()?, cursor.u32()?, cursor.u32()?];
         frames.clear();
         for _ in 0..depth {
             let pc = cursor.u64()?;
@@ -62,10 +55,7 @@ struct Named {
     line: Line,
 }
 
-fn read_functions(
-    cursor: &mut Cursor<'_>,
-    builder: &mut Builder,
-) -> Result<HashMap<u64, Named>, ReadError> {
+fn read_functions(cursor: &mut Cursor<'_>, builder: &mut Builder) -> Result<HashMap<u64, Named>, ReadError> {
     let mut modules = HashMap::new();
     let mut names = HashMap::new();
     for _ in 0..cursor.u32()? {
@@ -74,25 +64,16 @@ fn read_functions(
         let pc = cursor.u64()?;
         let (path, symbol) = split_backtrace_symbol(&text);
         let module = path.map(|path| {
-            *modules.entry(path.to_owned()).or_insert_with(|| {
-                builder.module(Module {
-                    path: path.to_owned(),
-                    ..Module::default()
-                })
-            })
+            *modules
+                .entry(path.to_owned())
+                .or_insert_with(|| builder.module(Module { path: path.to_owned(), ..Module::default() }))
         });
         let function = builder.function(Function {
             name: symbol.unwrap_or(&text).to_owned(),
             system_name: text.clone(),
             ..Function::default()
         });
-        names.insert(
-            pc,
-            Named {
-                module,
-                line: Line { function, line: 0 },
-            },
-        );
+        names.insert(pc, Named { module, line: Line { function, line: 0 } });
     }
     Ok(names)
 }
@@ -154,10 +135,7 @@ mod tests {
     #[test]
     fn a_name_of_backtrace_symbols_tells_module_and_function() {
         let split = split_backtrace_symbol;
-        assert_eq!(
-            split("./skynet(skynet_malloc+0x21) [0x55d0]"),
-            (Some("./skynet"), Some("skynet_malloc"))
-        );
+        assert_eq!(split("./skynet(skynet_malloc+0x21) [0x55d0]"), (Some("./skynet"), Some("skynet_malloc")));
         assert_eq!(split("./skynet(+0x21) [0x55d0]"), (Some("./skynet"), None));
         assert_eq!(split("./skynet() [0x55d0]"), (Some("./skynet"), None));
         assert_eq!(split("[0x55d0]"), (None, None));

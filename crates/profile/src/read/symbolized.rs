@@ -93,9 +93,7 @@ fn attach(profile: &mut Profile, names: &Names<'_>) {
         .enumerate()
         .filter(|(_, location)| location.lines.is_empty())
         .filter_map(|(index, location)| {
-            let name = names
-                .get(&location.lookup_address())
-                .or_else(|| names.get(&location.address))?;
+            let name = names.get(&location.lookup_address()).or_else(|| names.get(&location.address))?;
             Some((LocationId::new(index), lines_of(&mut builder, name)))
         })
         .collect();
@@ -116,10 +114,7 @@ fn lines_of(builder: &mut Builder, name: &[u8]) -> Vec<Line> {
         .split("--")
         .filter(|part| !part.is_empty())
         .map(|part| Line {
-            function: builder.function(Function {
-                name: part.to_owned(),
-                ..Function::default()
-            }),
+            function: builder.function(Function { name: part.to_owned(), ..Function::default() }),
             line: 0,
         })
         .collect();

@@ -43,10 +43,7 @@ impl Scaling {
             inuse_objects: inuse[0],
             inuse_bytes: inuse[1],
         };
-        Estimate {
-            values: values(inuse.0, alloc.0),
-            variance: values(inuse.1, alloc.1),
-        }
+        Estimate { values: values(inuse.0, alloc.0), variance: values(inuse.1, alloc.1) }
     }
 
     /// `([objects, bytes], [their variances])`. Each of n sampled blocks stands for 1/p blocks;
@@ -60,10 +57,7 @@ impl Scaling {
         let p = self.probability(mean);
         let scale = 1.0 / p;
         let variance = count * (1.0 - p) * scale * scale;
-        (
-            [count * scale, sum * scale],
-            [variance, variance * mean * mean],
-        )
+        ([count * scale, sum * scale], [variance, variance * mean * mean])
     }
 
     /// Probability that a block of `size` bytes is sampled.
@@ -84,9 +78,7 @@ impl Scaling {
     pub(super) fn sampling(self) -> Sampling {
         match self {
             Scaling::Exact => Sampling::Exact,
-            Scaling::Poisson(mean) | Scaling::Uniform(mean) => Sampling::Poisson {
-                mean_bytes: mean as u64,
-            },
+            Scaling::Poisson(mean) | Scaling::Uniform(mean) => Sampling::Poisson { mean_bytes: mean as u64 },
         }
     }
 }
@@ -105,12 +97,7 @@ pub(super) fn variance_of_unbiased(values: &Values, mean_distance: f64) -> Value
     };
     let [alloc_objects, alloc_bytes] = pair(values.alloc_objects, values.alloc_bytes);
     let [inuse_objects, inuse_bytes] = pair(values.inuse_objects, values.inuse_bytes);
-    Values {
-        alloc_objects,
-        alloc_bytes,
-        inuse_objects,
-        inuse_bytes,
-    }
+    Values { alloc_objects, alloc_bytes, inuse_objects, inuse_bytes }
 }
 
 #[cfg(test)]

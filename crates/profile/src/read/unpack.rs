@@ -103,10 +103,7 @@ impl<'a> Unpacked<'a> {
 fn explain(error: &io::Error, packing: Packing, done_bytes: u64, limit_bytes: u64) -> ReadError {
     let format = packing.name();
     match error.kind() {
-        ErrorKind::FileTooLarge => ReadError::TooLarge {
-            format,
-            limit_bytes,
-        },
+        ErrorKind::FileTooLarge => ReadError::TooLarge { format, limit_bytes },
         _ => ReadError::Malformed {
             format,
             at: Position::Byte(done_bytes),

@@ -129,13 +129,7 @@ impl Accounts {
                 inuse_objects: account.live as f64,
                 inuse_bytes: account.live as f64 * size,
             };
-            let row = builder.add(
-                account.stack,
-                None,
-                Some(account.size),
-                values,
-                Values::default(),
-            );
+            let row = builder.add(account.stack, None, Some(account.size), values, Values::default());
             builder.add_extra(peak, row, account.live_at_peak as f64 * size);
             builder.add_extra(temporary, row, account.temporary as f64);
         }

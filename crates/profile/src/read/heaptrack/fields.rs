@@ -10,10 +10,7 @@ pub(super) struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     pub(super) fn new(rest: &'a [u8], sized_strings: bool) -> Self {
-        Self {
-            rest,
-            sized_strings,
-        }
+        Self { rest, sized_strings }
     }
 
     /// The next number.

@@ -1,6 +1,7 @@
 //! Strings, modules, instruction pointers and traces, as a heaptrack file tells them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 
 use super::fields::Fields;
 use crate::{Function, Line, Location, LocationId, Module, ModuleId, StackId, builder::Builder};
@@ -13,15 +14,14 @@ pub(super) struct Frames {
     traces: Vec<StackId>,
     /// Modules of interpreted files, which have a path only.
     modules: HashMap<u64, ModuleId>,
-    /// Segments mapped at this point of a raw file, sorted by address.
-    segments: Vec<Segment>,
-    known_segments: HashMap<(String, u64), ModuleId>,
+    /// Segments mapped at this point of a raw file, by their first address.
+    segments: BTreeMap<u64, Segment>,
+    known_segments: HashMap<(Rc<str>, u64), ModuleId>,
     raw_pointers: HashMap<u64, LocationId>,
 }
 
 struct Segment {
-    path: String,
-    start: u64,
+    path: Rc<str>,
     end: u64,
     /// Address in the file's own numbering; the offset in the file equals it in the text segments
     /// that linkers write, and the file does not tell more.
@@ -41,11 +41,7 @@ impl Frames {
 
     /// `i ip module [function file line]…`, the innermost function first; the last triple may stop
     /// after the function.
-    pub(super) fn take_pointer(
-        &mut self,
-        builder: &mut Builder,
-        fields: &mut Fields<'_>,
-    ) -> Option<()> {
+    pub(super) fn take_pointer(&mut self, builder: &mut Builder, fields: &mut Fields<'_>) -> Option<()> {
         let address = fields.hex()?;
         let module = self.path_module(builder, fields.hex().unwrap_or(0));
         let mut lines = Vec::new();
@@ -59,17 +55,9 @@ impl Frames {
                 file: self.string(file).to_owned(),
                 ..Function::default()
             });
-            lines.push(Line {
-                function,
-                line: u32::try_from(line).unwrap_or(0),
-            });
+            lines.push(Line { function, line: u32::try_from(line).unwrap_or(0) });
         }
-        self.pointers.push(builder.distinct(Location {
-            address,
-            is_return_address: false,
-            module,
-            lines,
-        }));
+        self.pointers.push(builder.distinct(Location { address, is_return_address: false, module, lines }));
         Some(())
     }
 
@@ -78,12 +66,8 @@ impl Frames {
             return None;
         }
         let path = self.string(index).to_owned();
-        let id = self.modules.entry(index).or_insert_with(|| {
-            builder.module(Module {
-                path,
-                ..Module::default()
-            })
-        });
+        let id =
+            self.modules.entry(index).or_insert_with(|| builder.module(Module { path, ..Module::default() }));
         Some(*id)
     }
 
@@ -106,17 +90,12 @@ impl Frames {
             path if path == "x" => program.to_owned(),
             path => path,
         };
+        let path: Rc<str> = path.into();
         let base = fields.hex()?;
         while let (Some(virtual_address), Some(size)) = (fields.hex(), fields.hex()) {
             let start = base.wrapping_add(virtual_address);
-            let segment = Segment {
-                path: path.clone(),
-                start,
-                end: start.saturating_add(size),
-                virtual_address,
-            };
-            let at = self.segments.partition_point(|other| other.start <= start);
-            self.segments.insert(at, segment);
+            let end = start.saturating_add(size);
+            self.segments.insert(start, Segment { path: path.clone(), end, virtual_address });
         }
         Some(())
     }
@@ -127,27 +106,21 @@ impl Frames {
             return *id;
         }
         let module = self.segment_module(builder, address);
-        let id = builder.distinct(Location {
-            address,
-            is_return_address: false,
-            module,
-            lines: Vec::new(),
-        });
+        let id = builder.distinct(Location { address, is_return_address: false, module, lines: Vec::new() });
         self.raw_pointers.insert(address, id);
         id
     }
 
     fn segment_module(&mut self, builder: &mut Builder, address: u64) -> Option<ModuleId> {
-        let after = self.segments.partition_point(|one| one.start <= address);
-        let segment = self.segments[..after].last()?;
+        let (&start, segment) = self.segments.range(..=address).next_back()?;
         if address >= segment.end {
             return None;
         }
-        let key = (segment.path.clone(), segment.start);
+        let key = (segment.path.clone(), start);
         let id = self.known_segments.entry(key).or_insert_with(|| {
             builder.module(Module {
-                path: segment.path.clone(),
-                start: segment.start,
+                path: segment.path.to_string(),
+                start,
                 end: segment.end,
                 file_offset: segment.virtual_address,
                 ..Module::default()

@@ -1,0 +1,242 @@
+//! Several profiles as one: measurements of the same code add up, wherever it was mapped.
+//!
+//! The identity of a location is its binary (build-id, else path) and its offset in that file, so
+//! that runs with different address layouts meet. Locations of no known mapping meet by address,
+//! those without an address by their functions.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{
+    BuildId, Function, FunctionId, Line, Location, LocationId, Meta, Module, ModuleId, Profile, Sampling,
+    StackId, ThreadId, builder::Builder,
+};
+
+/// The sum of `profiles`; facts that cannot be added (program, time) are those of the first.
+#[must_use]
+pub fn merge(mut profiles: Vec<Profile>) -> Profile {
+    if profiles.len() < 2 {
+        return profiles.pop().unwrap_or_default();
+    }
+    let mut merger = Merger::default();
+    for profile in &profiles {
+        merger.add(profile);
+    }
+    *merger.builder.meta() = merge_meta(&profiles);
+    merger.builder.finish()
+}
+
+#[derive(Default)]
+struct Merger {
+    builder: Builder,
+    modules: HashMap<ModuleKey, ModuleId>,
+    locations: HashMap<LocationKey, LocationId>,
+    /// Start and end of the mappings so far, which do not overlap.
+    ranges: BTreeMap<u64, u64>,
+}
+
+/// A mapping: of which file, from where in it, how long.
+#[derive(PartialEq, Eq, Hash)]
+struct ModuleKey {
+    build_id: BuildId,
+    /// Empty where the build-id tells.
+    path: String,
+    file_offset: u64,
+    bytes: u64,
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum LocationKey {
+    InFile { module: ModuleId, offset: u64, is_return_address: bool },
+    AtAddress { address: u64, is_return_address: bool },
+    Named(Option<ModuleId>, Vec<Line>),
+}
+
+impl Merger {
+    fn add(&mut self, profile: &Profile) {
+        let modules: Vec<ModuleId> = profile.modules.iter().map(|module| self.module(module)).collect();
+        let functions: Vec<FunctionId> = profile
+            .functions
+            .iter()
+            .map(|function: &Function| self.builder.function(function.clone()))
+            .collect();
+        let locations: Vec<LocationId> = profile
+            .locations
+            .iter()
+            .map(|location| self.location(profile, location, &modules, &functions))
+            .collect();
+        let threads: Vec<ThreadId> =
+            profile.threads.iter().map(|thread| self.builder.thread(thread.tid, &thread.name)).collect();
+        let mut stacks: Vec<StackId> = Vec::with_capacity(profile.stacks.len());
+        for node in (0..profile.stacks.len()).map(StackId::new) {
+            let parent = profile.stacks.parent(node).map(|parent| stacks[parent.index()]);
+            let location = locations[profile.stacks.location(node).index()];
+            stacks.push(self.builder.child(parent, location));
+        }
+        let columns: Vec<usize> =
+            profile.extra.iter().map(|column| self.builder.column(&column.name, column.unit)).collect();
+        for (number, sample) in profile.samples.iter().enumerate() {
+            let row = self.builder.add(
+                stacks[sample.stack.index()],
+                sample.thread.map(|thread| threads[thread.index()]),
+                sample.block_bytes,
+                sample.values,
+                sample.variance,
+            );
+            for (column, extra) in columns.iter().zip(&profile.extra) {
+                self.builder.add_extra(*column, row, extra.values[number]);
+            }
+        }
+    }
+
+    fn module(&mut self, module: &Module) -> ModuleId {
+        let bytes = module.end.saturating_sub(module.start);
+        let key = ModuleKey {
+            build_id: module.build_id.clone(),
+            path: if module.build_id.is_empty() { module.path.clone() } else { String::new() },
+            file_offset: module.file_offset,
+            bytes,
+        };
+        if let Some(id) = self.modules.get(&key) {
+            return *id;
+        }
+        let mut placed = module.clone();
+        if bytes > 0 && self.is_taken(placed.start, placed.end) {
+            let highest = self.ranges.last_key_value().map_or(0, |(_, end)| *end);
+            placed.start = highest.checked_next_multiple_of(1 << 12).unwrap_or(0);
+            placed.end = placed.start.saturating_add(bytes);
+        }
+        if bytes > 0 {
+            self.ranges.insert(placed.start, placed.end);
+        }
+        let id = self.builder.module(placed);
+        self.modules.insert(key, id);
+        id
+    }
+
+    fn is_taken(&self, start: u64, end: u64) -> bool {
+        let below = self.ranges.range(..end).next_back();
+        below.is_some_and(|(_, other_end)| *other_end > start)
+    }
+
+    fn location(
+        &mut self,
+        profile: &Profile,
+        location: &Location,
+        modules: &[ModuleId],
+        functions: &[FunctionId],
+    ) -> LocationId {
+        let lines: Vec<Line> = location
+            .lines
+            .iter()
+            .map(|line| Line { function: functions[line.function.index()], line: line.line })
+            .collect();
+        let module = location.module.map(|id| modules[id.index()]);
+        let source = location.module.map(|id| &profile.modules[id.index()]);
+        let is_return_address = location.is_return_address;
+        let mut address = location.address;
+        let key = match (source, module) {
+            (Some(source), Some(module)) if source.start < source.end && address != 0 => {
+                let offset = source.file_offset_of(address);
+                let placed = &self.builder.modules()[module.index()];
+                address = placed.start.wrapping_add(offset.wrapping_sub(placed.file_offset));
+                LocationKey::InFile { module, offset, is_return_address }
+            }
+            // A module without a range tells nothing of where in the file an address is.
+            _ if !lines.is_empty() && (address == 0 || module.is_some()) => {
+                LocationKey::Named(module, lines.clone())
+            }
+            _ => LocationKey::AtAddress { address, is_return_address },
+        };
+        if let Some(id) = self.locations.get(&key) {
+            let known = self.builder.location(*id);
+            if known.lines.is_empty() {
+                known.lines = lines;
+            }
+            return *id;
+        }
+        let id = self.builder.distinct(Location { address, is_return_address, module, lines });
+        self.locations.insert(key, id);
+        id
+    }
+}
+
+fn merge_meta(profiles: &[Profile]) -> Meta {
+    let first = &profiles[0].meta;
+    let mut meta = first.clone();
+    meta.pid = first.pid.filter(|_| profiles.iter().all(|profile| profile.meta.pid == first.pid));
+    meta.peak_bytes = None;
+    meta.duration_ns = profiles.iter().filter_map(|profile| profile.meta.duration_ns).max();
+    meta.comments = vec![format!("sum of {} profiles", profiles.len())];
+    for profile in &profiles[1..] {
+        let lost = profile.meta.losses;
+        meta.losses.dropped_events += lost.dropped_events;
+        meta.losses.truncated_stacks += lost.truncated_stacks;
+        meta.losses.broken_stacks += lost.broken_stacks;
+        meta.losses.reentrant_events += lost.reentrant_events;
+        if profile.meta.sampling != first.sampling {
+            meta.sampling = coarser(meta.sampling, profile.meta.sampling);
+        }
+    }
+    let comments = profiles.iter().flat_map(|profile| &profile.meta.comments);
+    for comment in comments {
+        if !meta.comments.contains(comment) {
+            meta.comments.push(comment.clone());
+        }
+    }
+    meta
+}
+
+/// Of two samplings the one that promises less.
+fn coarser(one: Sampling, other: Sampling) -> Sampling {
+    let mean = |sampling| match sampling {
+        Sampling::Exact => 0,
+        Sampling::Poisson { mean_bytes } => mean_bytes,
+    };
+    if mean(one) >= mean(other) { one } else { other }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Values;
+
+    fn one_block(base: u64, build_id: &[u8], path: &str, offset: u64) -> Profile {
+        let mut builder = Builder::new("test");
+        builder.module(Module {
+            path: path.to_owned(),
+            build_id: BuildId(build_id.to_vec()),
+            start: base,
+            end: base + 0x1000,
+            file_offset: 0x2000,
+        });
+        let location = builder.address(base + offset, true);
+        let stack = builder.stack([location]);
+        let values = Values { inuse_bytes: 8.0, ..Values::default() };
+        builder.add(stack, None, None, values, Values::default());
+        builder.finish()
+    }
+
+    #[test]
+    fn the_same_code_at_another_address_and_path_is_the_same_code() {
+        let merged = merge(vec![
+            one_block(0x10_0000, b"id", "/a/program", 0x10),
+            one_block(0x70_0000, b"id", "/b/program", 0x10),
+        ]);
+        assert_eq!((merged.modules.len(), merged.locations.len(), merged.samples.len()), (1, 1, 1));
+        assert_eq!(merged.total().inuse_bytes, 16.0);
+        assert_eq!(merged.locations[0].address, 0x10_0010);
+    }
+
+    #[test]
+    fn another_binary_at_the_same_address_is_other_code() {
+        let merged = merge(vec![
+            one_block(0x10_0000, b"id", "/program", 0x10),
+            one_block(0x10_0000, b"other", "/program", 0x10),
+        ]);
+        assert_eq!((merged.modules.len(), merged.locations.len(), merged.samples.len()), (2, 2, 2));
+        let [one, two] = [&merged.modules[0], &merged.modules[1]];
+        assert!(one.end <= two.start || two.end <= one.start);
+        assert!(two.contains(merged.locations[1].address));
+        assert_eq!(two.file_offset_of(merged.locations[1].address), 0x2010);
+    }
+}

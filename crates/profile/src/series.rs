@@ -1,0 +1,117 @@
+//! The dumps of a directory in the order they were made.
+
+use crate::Profile;
+
+/// Dumps in order of time.
+#[derive(Debug, Clone, Default)]
+pub struct Series {
+    /// The dumps, oldest first.
+    pub dumps: Vec<Dump>,
+}
+
+/// One file of a series.
+#[derive(Debug, Clone)]
+pub struct Dump {
+    /// Name of the file.
+    pub name: String,
+    /// What the name tells.
+    pub label: DumpName,
+    /// Its content.
+    pub profile: Profile,
+}
+
+/// What the naming schemes of dumping allocators tell.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DumpName {
+    /// Everything before the numbers.
+    pub prefix: String,
+    /// Process, in jemalloc's names.
+    pub pid: Option<u32>,
+    /// Number of the dump within the process.
+    pub sequence: Option<u64>,
+    /// Why it was dumped: `i`nterval, `m`anual, `u` (new high-water mark), `f`inal.
+    pub reason: Option<char>,
+}
+
+impl DumpName {
+    /// Reads `PREFIX.PID.SEQ.KIND[N].heap` (jemalloc), `PREFIX.SEQ.heap` (gperftools, mem-profiler)
+    /// and `YYYYmmdd.HHMMSS.heap` (brpc), whatever the extension.
+    #[must_use]
+    pub fn parse(name: &str) -> Self {
+        let parts: Vec<&str> = name.split('.').collect();
+        let number = |part: &&str| part.parse::<u64>().ok();
+        match parts.as_slice() {
+            [prefix @ .., pid, sequence, kind, _]
+                if !prefix.is_empty()
+                    && number(pid).is_some()
+                    && number(sequence).is_some()
+                    && is_kind(kind) =>
+            {
+                Self {
+                    prefix: prefix.join("."),
+                    pid: pid.parse().ok(),
+                    sequence: number(sequence),
+                    reason: kind.chars().next(),
+                }
+            }
+            [date, time, _] if date.len() == 8 && time.len() == 6 && number(date).is_some() => Self {
+                sequence: number(date).zip(number(time)).map(|(date, time)| date * 1_000_000 + time),
+                ..Self::default()
+            },
+            [prefix @ .., sequence, _] if !prefix.is_empty() && number(sequence).is_some() => {
+                Self { prefix: prefix.join("."), sequence: number(sequence), ..Self::default() }
+            }
+            _ => Self { prefix: name.to_owned(), ..Self::default() },
+        }
+    }
+}
+
+/// `f`, `i12`, `m0`, `u7`.
+fn is_kind(part: &str) -> bool {
+    let number = part.strip_prefix(['i', 'm', 'u', 'f']);
+    number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+impl Series {
+    /// Orders files by process and sequence number, else by the time their content tells, else by name.
+    #[must_use]
+    pub fn new(files: impl IntoIterator<Item = (String, Profile)>) -> Self {
+        let mut dumps: Vec<Dump> = files
+            .into_iter()
+            .map(|(name, profile)| Dump { label: DumpName::parse(&name), name, profile })
+            .collect();
+        dumps.sort_by(|one, other| key(one).cmp(&key(other)));
+        Self { dumps }
+    }
+}
+
+fn key(dump: &Dump) -> (&str, Option<u32>, Option<u64>, Option<u64>, &str) {
+    let DumpName { prefix, pid, sequence, .. } = &dump.label;
+    let prefix = if sequence.is_some() { prefix.as_str() } else { "" };
+    (prefix, *pid, *sequence, dump.profile.meta.time_unix_ns, &dump.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schemes_are_told_apart() {
+        let parse = DumpName::parse;
+        let jemalloc = parse("jeprof.out.1234.10.i3.heap");
+        assert_eq!((jemalloc.prefix.as_str(), jemalloc.pid), ("jeprof.out", Some(1234)));
+        assert_eq!((jemalloc.sequence, jemalloc.reason), (Some(10), Some('i')));
+        assert_eq!(parse("jeprof.1234.0.f.heap").reason, Some('f'));
+        assert_eq!(parse("prof.0007.heap").sequence, Some(7));
+        assert_eq!(parse("20261115.093000.heap").sequence, Some(20_261_115_093_000));
+        assert_eq!(parse("profile.heap").sequence, None);
+    }
+
+    #[test]
+    fn numbers_order_dumps_not_letters() {
+        let names = ["p.1.10.i10.heap", "p.1.2.i2.heap", "p.1.11.f.heap", "p.1.9.m0.heap"];
+        let series = Series::new(names.map(|name| (name.to_owned(), Profile::default())));
+        let sequence: Vec<_> = series.dumps.iter().filter_map(|dump| dump.label.sequence).collect();
+        assert_eq!(sequence, [2, 9, 10, 11]);
+    }
+}
