@@ -2,6 +2,8 @@
 
 mod failure;
 mod programs;
+mod test;
+mod tidy;
 mod victims;
 
 use std::path::{Path, PathBuf};
@@ -9,7 +11,7 @@ use std::process::ExitCode;
 
 use failure::Failure;
 
-const USAGE: &str = "usage: cargo xtask victims [OUT]";
+const USAGE: &str = "usage: cargo xtask test | tidy | victims [OUT]";
 
 /// The repository: this package's parent folder.
 fn root() -> PathBuf {
@@ -19,6 +21,8 @@ fn root() -> PathBuf {
 
 fn run(args: &[String]) -> Result<(), Failure> {
     match args.first().map(String::as_str) {
+        Some("test") => test::command(&root()),
+        Some("tidy") => tidy::command(&root()),
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
         _ => Err(Failure::new(USAGE)),
     }

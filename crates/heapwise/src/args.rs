@@ -1,0 +1,52 @@
+//! The command line: what the user typed.
+
+use std::ffi::OsString;
+
+use clap::{Parser, Subcommand};
+
+use crate::commands;
+
+#[derive(Debug, Parser)]
+#[command(
+    name = "heapwise",
+    version,
+    about = "Heap profiler for Linux: who is holding the memory?",
+    after_help = "Try: heapwise run -- python3 -c 'x=[str(i)*10 for i in range(10**6)]'",
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// One subcommand and its options.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a program with the probe inside and write its profile
+    Run(commands::run::RunArgs),
+    /// List processes that carry the probe
+    Ps(commands::ps::PsArgs),
+    /// Start recording in a running process
+    Start(commands::switch::StartArgs),
+    /// Stop recording; what was recorded stays readable
+    Stop(commands::switch::StopArgs),
+    /// Forget what was recorded so far
+    Reset(commands::switch::ResetArgs),
+    /// Change rate or mode of a running process
+    Set(commands::switch::SetArgs),
+    /// Write the profile of a process to a file
+    Dump(commands::dump::DumpArgs),
+    /// Counters of the probe and statistics of the allocator
+    Stats(commands::stats::StatsArgs),
+    /// Reset, start, wait, stop and write the profile
+    Collect(commands::collect::CollectArgs),
+    /// Print the path of the preload library
+    Preload,
+    /// What works on this machine, and why not
+    Doctor,
+}
+
+/// Parses the arguments.
+pub fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+    Cli::try_parse_from(arguments).map(|cli| cli.command)
+}

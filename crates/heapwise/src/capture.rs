@@ -1,0 +1,8 @@
+//! Getting at programs: launching them with the probe, finding those that carry it, controlling them.
+
+pub mod control;
+pub mod launch;
+pub mod preload;
+pub mod process;
+pub mod segments;
+pub mod suitability;

@@ -1,0 +1,137 @@
+//! Telling a running probe what to do, through words in its segment.
+
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+use heapwise_format::bytes::u64_at;
+use heapwise_format::segment::{CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, Mode, PAGE_BYTES};
+use heapwise_profile::snapshot::SegmentSource;
+
+use super::segments::SegmentFile;
+use crate::failure::{Failure, Outcome};
+
+/// One change of the control page.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    words: Vec<(ControlWord, Update)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Update {
+    Set(u64),
+    Increment,
+}
+
+impl Change {
+    /// Nothing.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Changes the mode.
+    pub fn mode(self, mode: Mode) -> Self {
+        self.set(ControlWord::Mode, mode as u64)
+    }
+
+    /// Changes the mean distance of samples.
+    pub fn sample_bytes(self, bytes: u64) -> Self {
+        self.set(ControlWord::SampleBytes, bytes)
+    }
+
+    /// Changes the depth limit.
+    pub fn max_depth(self, depth: u32) -> Self {
+        self.set(ControlWord::MaxDepth, u64::from(depth))
+    }
+
+    /// Changes the index of exact mode.
+    pub fn index(self, index: IndexKind) -> Self {
+        self.set(ControlWord::Index, index as u64)
+    }
+
+    /// Forgets what was counted.
+    pub fn reset(self) -> Self {
+        self.increment(ControlWord::ResetCount)
+    }
+
+    /// Asks for the allocator's own statistics.
+    pub fn allocator_stats(self) -> Self {
+        self.increment(ControlWord::AllocatorStatsCount)
+    }
+
+    /// Sets any word.
+    pub fn set(mut self, word: ControlWord, value: u64) -> Self {
+        self.words.push((word, Update::Set(value)));
+        self
+    }
+
+    fn increment(mut self, word: ControlWord) -> Self {
+        self.words.push((word, Update::Increment));
+        self
+    }
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Applied {
+    /// The probe works by it.
+    Yes,
+    /// It will take effect when the program allocates next.
+    Pending,
+}
+
+/// How long a change is waited for: an allocating program takes it up within 100 ms.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Writes a change and waits until the probe has taken it up, or for [`PATIENCE`].
+pub fn apply(segment: &SegmentFile, change: &Change) -> Outcome<Applied> {
+    let sequence = write(segment, change)?;
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if segment.snapshot()?.counter(Counter::AppliedSequence) >= sequence {
+            return Ok(Applied::Yes);
+        }
+        if Instant::now() >= deadline {
+            return Ok(Applied::Pending);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Writes a change; returns the sequence that stands for it. Writers take turns by a lock on the
+/// file, which the kernel releases when one dies.
+pub fn write(segment: &SegmentFile, change: &Change) -> Outcome<u64> {
+    let failed = |error: std::io::Error| Failure::file(segment.path(), format!("cannot control: {error}"));
+    segment.file().lock().map_err(failed)?;
+    let result = write_locked(segment, change).map_err(failed);
+    segment.file().unlock().map_err(failed)?;
+    result
+}
+
+fn write_locked(segment: &SegmentFile, change: &Change) -> std::io::Result<u64> {
+    let mut page = vec![0; PAGE_BYTES];
+    segment.read_at(CONTROL_OFFSET as u64, &mut page);
+    let word = |word: ControlWord| u64_at(&page, word as usize * 8).unwrap_or(0);
+    let put = |word: ControlWord, value: u64| {
+        let at = CONTROL_OFFSET as u64 + word as u64 * 8;
+        segment.file().write_all_at(&value.to_le_bytes(), at)
+    };
+    // A writer that died half-way left the sequence odd: `| 1` covers both cases.
+    let odd = word(ControlWord::Sequence) | 1;
+    put(ControlWord::Sequence, odd)?;
+    for (name, update) in &change.words {
+        match update {
+            Update::Set(value) => put(*name, *value)?,
+            Update::Increment => put(*name, word(*name).wrapping_add(1))?,
+        }
+    }
+    put(ControlWord::Sequence, odd + 1)?;
+    Ok(odd + 1)
+}
+
+/// What the control page asks for now.
+pub fn current(segment: &SegmentFile) -> Outcome<Control> {
+    segment
+        .snapshot()?
+        .control()
+        .ok_or_else(|| Failure::file(segment.path(), "is cut off before the end of its control page"))
+}

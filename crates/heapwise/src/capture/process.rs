@@ -1,0 +1,42 @@
+//! What `/proc` says about processes.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// User id of heapwise itself.
+pub fn own_uid() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+/// Owner of a process; `None` when there is none.
+pub fn uid(pid: u32) -> Option<u32> {
+    fs::metadata(format!("/proc/{pid}")).ok().map(|data| data.uid())
+}
+
+/// Start time in clock ticks since boot (field 22 of `stat`); `None` when there is no such process or
+/// it is only a zombie waiting for its parent.
+pub fn starttime(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the name in parentheses and may hold anything, parentheses included.
+    let mut fields = stat.get(stat.rfind(')')? + 2..)?.split(' ');
+    let state = fields.next()?;
+    if matches!(state, "Z" | "X") {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+/// Program name: last component of the executable's path.
+pub fn name(pid: u32) -> String {
+    fs::read_link(format!("/proc/{pid}/exe"))
+        .ok()
+        .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
+        .unwrap_or_default()
+}
+
+/// Resident bytes of a process.
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+    let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
+    Some(pages * rustix::param::page_size() as u64)
+}

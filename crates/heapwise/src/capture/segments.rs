@@ -1,0 +1,150 @@
+//! Segment files of this user: finding, opening and checking them.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use heapwise_format::place::{DIRECTORIES, DIRECTORY_VARIABLE, Incarnation};
+use heapwise_format::segment::{HeaderError, VERSION};
+use heapwise_profile::snapshot::{SegmentSource, Snapshot};
+
+use super::process;
+use crate::failure::{Failure, Outcome};
+
+/// A segment file in one of the user's directories.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// Whose it is.
+    pub process: Incarnation,
+    /// Whether that process still runs.
+    pub alive: bool,
+}
+
+impl Found {
+    /// Whether the process runs at this moment; `alive` says whether it did when it was found.
+    pub fn is_alive(&self) -> bool {
+        process::starttime(self.process.pid) == Some(self.process.starttime)
+    }
+}
+
+/// An open segment. Reads are positioned reads of the file, never a mapping.
+#[derive(Debug)]
+pub struct SegmentFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl SegmentSource for SegmentFile {
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(got) => done += got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        done
+    }
+}
+
+impl SegmentFile {
+    /// Opens a segment for reading and control: a regular file of this user, not a link.
+    pub fn open(path: &Path) -> Outcome<Self> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+            .open(path)
+            .map_err(|error| Failure::file(path, error))?;
+        let metadata = file.metadata().map_err(|error| Failure::file(path, error))?;
+        if !metadata.is_file() || metadata.uid() != process::own_uid() {
+            return Err(Failure::file(path, "is not a file of this user; not opened"));
+        }
+        Ok(Self { file, path: path.to_owned() })
+    }
+
+    /// The file itself, for locks and positioned writes.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Header and counters at this moment.
+    pub fn snapshot(&self) -> Outcome<Snapshot<'_, Self>> {
+        Snapshot::open(self).map_err(|error| Failure::file(&self.path, describe(error)))
+    }
+}
+
+fn describe(error: HeaderError) -> String {
+    match error {
+        HeaderError::Short => "is cut off before the end of its header".into(),
+        HeaderError::Magic => "is not a heapwise segment".into(),
+        HeaderError::Version(found) => format!(
+            "is a segment of version {found}, this heapwise reads version {VERSION}; \
+             use the heapwise that started the program, or restart the program with this one"
+        ),
+        HeaderError::Field(at) => format!("has an impossible header field at byte {at}"),
+    }
+}
+
+/// Directories that may hold segments of this user.
+pub fn directories() -> Vec<PathBuf> {
+    if let Some(only) = std::env::var_os(DIRECTORY_VARIABLE) {
+        return vec![only.into()];
+    }
+    let uid = process::own_uid().to_string();
+    DIRECTORIES.iter().map(|pattern| pattern.replace("%u", &uid).into()).collect()
+}
+
+/// All segments of this user, oldest process first.
+pub fn list() -> Vec<Found> {
+    let mut found: Vec<Found> = directories()
+        .iter()
+        .filter(|directory| {
+            directory.symlink_metadata().is_ok_and(|data| data.is_dir() && data.uid() == process::own_uid())
+        })
+        .filter_map(|directory| fs::read_dir(directory).ok())
+        .flatten()
+        .filter_map(|entry| {
+            let entry = entry.ok()?;
+            let process = Incarnation::from_file_name(entry.file_name().to_str()?)?;
+            let alive = process::starttime(process.pid) == Some(process.starttime);
+            Some(Found { path: entry.path(), process, alive })
+        })
+        .collect();
+    found.sort_by_key(|segment| (segment.process.starttime, segment.process.pid));
+    found
+}
+
+/// The segment of a pid: of the running process, else the newest left behind by one.
+pub fn of_pid(pid: u32) -> Outcome<Found> {
+    let mut candidates: Vec<Found> = list().into_iter().filter(|found| found.process.pid == pid).collect();
+    candidates.sort_by_key(|found| (found.alive, found.process.starttime));
+    if let Some(found) = candidates.pop() {
+        return Ok(found);
+    }
+    Err(Failure::Input(match process::uid(pid) {
+        None => format!("no process {pid}, and no segment of one; `heapwise ps --dead` lists what is left"),
+        Some(uid) if uid != process::own_uid() => {
+            format!("process {pid} belongs to user {uid}; run heapwise as that user")
+        }
+        Some(_) => format!(
+            "process {pid} does not carry the probe; start it with `heapwise run`, \
+             or with LD_PRELOAD=$(heapwise preload)"
+        ),
+    }))
+}
+
+/// Running processes with the probe whose program name is `name`.
+pub fn of_name(name: &str) -> Vec<Found> {
+    list().into_iter().filter(|found| found.alive && process::name(found.process.pid) == name).collect()
+}

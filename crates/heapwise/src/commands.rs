@@ -1,0 +1,33 @@
+//! One file per command: its options, and what it does.
+
+pub mod collect;
+pub mod doctor;
+pub mod dump;
+pub mod ps;
+pub mod run;
+pub mod stats;
+pub mod switch;
+
+use std::process::ExitCode;
+
+use crate::args::Command;
+use crate::capture::preload;
+use crate::failure::Outcome;
+
+/// Runs a command.
+pub fn run(command: Command) -> Outcome<ExitCode> {
+    match command {
+        Command::Run(args) => return run::run(args),
+        Command::Ps(args) => ps::run(&args)?,
+        Command::Start(args) => switch::start(&args)?,
+        Command::Stop(args) => switch::stop(&args)?,
+        Command::Reset(args) => switch::reset(&args)?,
+        Command::Set(args) => switch::set(&args)?,
+        Command::Dump(args) => dump::run(&args)?,
+        Command::Stats(args) => stats::run(&args)?,
+        Command::Collect(args) => collect::run(&args)?,
+        Command::Preload => println!("{}", preload::path()?.display()),
+        Command::Doctor => return doctor::run(),
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,156 @@
+//! `collect`: reset, start, wait with a progress bar, stop, write the profile.
+
+use std::io::{IsTerminal, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use heapwise_format::segment::{Counter, Mode};
+
+use super::{dump, switch};
+use crate::capture::control::{self, Change};
+use crate::capture::segments::{Found, SegmentFile};
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Overwrite};
+use crate::quantity::{self, parse_duration, parse_rate};
+use crate::source;
+
+/// Options of `collect`.
+#[derive(Debug, Args)]
+pub struct CollectArgs {
+    /// How long to collect
+    #[arg(short = 's', long, value_name = "SECONDS", value_parser = parse_duration)]
+    seconds: Duration,
+    /// Sample one block per RATE bytes on average
+    #[arg(short = 'c', long = "rate", value_name = "RATE", default_value = "1024", value_parser = parse_rate)]
+    rate: u64,
+    /// Beginning of the file names
+    #[arg(short, long, value_name = "PREFIX", default_value = "./heapwise.")]
+    output: String,
+    /// Replace existing files
+    #[arg(short, long)]
+    force: bool,
+    /// Pids or program names; every process with the probe when left out
+    #[arg(value_name = "PID|NAME")]
+    targets: Vec<String>,
+}
+
+/// What a collection was asked for, whoever asks.
+#[derive(Debug, Clone)]
+pub struct Collection {
+    /// How long.
+    pub time: Duration,
+    /// Mean distance of samples in bytes.
+    pub sample_bytes: u64,
+    /// Beginning of the file names; `<program>.<pid>.heap` follows.
+    pub prefix: String,
+    /// Whether existing files may be replaced.
+    pub overwrite: Overwrite,
+}
+
+/// Collects from the named processes.
+pub fn run(args: &CollectArgs) -> Outcome {
+    let collection = Collection {
+        time: args.seconds,
+        sample_bytes: args.rate,
+        prefix: args.output.clone(),
+        overwrite: if args.force { Overwrite::Allow } else { Overwrite::Refuse },
+    };
+    for path in collection.collect(&source::processes(&args.targets)?)? {
+        eprintln!("heapwise: wrote {0}; look at it with: heapwise top {0}", path.display());
+    }
+    Ok(())
+}
+
+impl Collection {
+    /// Runs the collection; returns the files written, one per process.
+    pub fn collect(&self, processes: &[Found]) -> Outcome<Vec<PathBuf>> {
+        let open: Vec<(&Found, SegmentFile, PathBuf)> = processes
+            .iter()
+            .map(|found| {
+                let segment = switch::open_live(found)?;
+                let path = self.file_name(&segment)?;
+                output::refuse_existing(&path, self.overwrite)?;
+                Ok((found, segment, path))
+            })
+            .collect::<Outcome<_>>()?;
+        let start = Change::new().reset().mode(Mode::Sampled).sample_bytes(self.sample_bytes);
+        for (_, segment, _) in &open {
+            control::apply(segment, &start)?;
+        }
+        self.wait(&open)?;
+        for (found, segment, path) in &open {
+            let mut profile = segment.snapshot()?.profile();
+            if found.is_alive() {
+                control::apply(segment, &Change::new().mode(Mode::Off))?;
+                profile = segment.snapshot()?.profile();
+                profile.meta.sampling = heapwise_profile::Sampling::Poisson { mean_bytes: self.sample_bytes };
+            } else {
+                profile.meta.comments.push("the process ended before the collection did".into());
+            }
+            dump::write_profile(&profile, path, self.overwrite)?;
+        }
+        Ok(open.into_iter().map(|(_, _, path)| path).collect())
+    }
+
+    fn file_name(&self, segment: &SegmentFile) -> Outcome<PathBuf> {
+        let snapshot = segment.snapshot()?;
+        let exe = String::from_utf8_lossy(snapshot.header.exe()).into_owned();
+        let program = exe.rsplit('/').next().unwrap_or_default();
+        let path = PathBuf::from(format!("{}{program}.{}.heap", self.prefix, snapshot.header.process.pid));
+        let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        match directory {
+            Some(directory) if !directory.is_dir() => {
+                Err(Failure::file(directory, "no such directory; create it or choose another -o"))
+            }
+            _ => Ok(path),
+        }
+    }
+
+    /// Waits for the time to pass, for Ctrl-C, or for the last process to end.
+    fn wait(&self, open: &[(&Found, SegmentFile, PathBuf)]) -> Outcome {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&interrupted))
+                .map_err(|error| Failure::Input(format!("cannot watch for Ctrl-C: {error}")))?;
+        }
+        let started = Instant::now();
+        let bar = std::io::stderr().is_terminal();
+        while started.elapsed() < self.time && !interrupted.load(Ordering::Relaxed) {
+            if !open.iter().any(|(found, _, _)| found.is_alive()) {
+                break;
+            }
+            if bar {
+                self.draw(started.elapsed(), open)?;
+            }
+            std::thread::sleep(Duration::from_millis(100).min(self.time.saturating_sub(started.elapsed())));
+        }
+        if bar {
+            eprint!("\r\x1b[K");
+        }
+        Ok(())
+    }
+
+    fn draw(&self, elapsed: Duration, open: &[(&Found, SegmentFile, PathBuf)]) -> Outcome {
+        const WIDTH: usize = 30;
+        let (mut live, mut samples) = (0, 0);
+        for (_, segment, _) in open {
+            let snapshot = segment.snapshot()?;
+            live += snapshot.live_bytes();
+            samples += snapshot.counter(Counter::Recorded);
+        }
+        let done = (elapsed.as_secs_f64() / self.time.as_secs_f64() * WIDTH as f64) as usize;
+        eprint!(
+            "\r\x1b[K[{}{}] {} of {}   live {}   {samples} samples",
+            "=".repeat(done.min(WIDTH)),
+            " ".repeat(WIDTH - done.min(WIDTH)),
+            quantity::duration(elapsed),
+            quantity::duration(self.time),
+            quantity::bytes(live as f64),
+        );
+        let _ = std::io::stderr().flush();
+        Ok(())
+    }
+}

@@ -1,0 +1,49 @@
+//! `dump`: the profile of a process, running or ended, as a file.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use heapwise_profile::Profile;
+use heapwise_render::export::{self, Format};
+
+use crate::failure::Outcome;
+use crate::output::{self, Overwrite};
+use crate::source;
+
+/// Options of `dump`.
+#[derive(Debug, Args)]
+pub struct DumpArgs {
+    /// Pid or program name
+    #[arg(value_name = "PID|NAME")]
+    target: String,
+    /// File to write
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(short, long)]
+    force: bool,
+}
+
+/// Writes the profile.
+pub fn run(args: &DumpArgs) -> Outcome {
+    let found = source::process(&args.target)?;
+    let profile = source::of_segment(&found)?;
+    let path = args.output.clone().unwrap_or_else(|| default_name(&profile));
+    let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
+    write_profile(&profile, &path, overwrite)?;
+    eprintln!("heapwise: wrote {0}; look at it with: heapwise top {0}", path.display());
+    Ok(())
+}
+
+/// `heapwise.<program>.<pid>.heap`.
+pub fn default_name(profile: &Profile) -> PathBuf {
+    let program = profile.meta.program.rsplit('/').next().unwrap_or_default();
+    format!("heapwise.{program}.{}.heap", profile.meta.pid.unwrap_or(0)).into()
+}
+
+/// Writes a profile in our own text form, which is jemalloc's with more at the end.
+pub fn write_profile(profile: &Profile, path: &Path, overwrite: Overwrite) -> Outcome {
+    output::write_file(path, overwrite, |out| {
+        export::export(profile, Format::HeapV2, heapwise_profile::Metric::InuseSpace, out)
+    })
+}

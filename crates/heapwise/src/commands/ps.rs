@@ -1,0 +1,137 @@
+//! `ps`: processes that carry the probe, or left their last state behind.
+
+use std::fs;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use clap::Args;
+use heapwise_format::segment::Mode;
+use heapwise_format::segment::{Counter, State};
+
+use crate::capture::segments::{self, Found, SegmentFile};
+use crate::failure::{Failure, Outcome};
+use crate::quantity;
+
+/// Options of `ps`.
+#[derive(Debug, Args)]
+pub struct PsArgs {
+    /// List processes that have ended but left their last state behind
+    #[arg(long)]
+    dead: bool,
+    /// Remove what ended processes left behind
+    #[arg(long)]
+    clean: bool,
+    /// As data
+    #[arg(long)]
+    json: bool,
+}
+
+/// One line of the list.
+struct Row {
+    pid: u32,
+    program: String,
+    mode: &'static str,
+    rate: Option<u64>,
+    live_bytes: u64,
+    age: Duration,
+    state: &'static str,
+}
+
+/// Lists, or cleans up.
+pub fn run(args: &PsArgs) -> Outcome {
+    if args.clean {
+        return clean();
+    }
+    let rows: Vec<Row> = segments::list()
+        .iter()
+        .filter(|found| found.alive != args.dead)
+        .filter_map(|found| match row(found) {
+            Ok(row) => Some(row),
+            Err(problem) => {
+                eprintln!("heapwise: {problem}");
+                None
+            }
+        })
+        .collect();
+    if args.json {
+        print_json(&rows)
+    } else {
+        print_table(&rows, args.dead)
+    }
+    Ok(())
+}
+
+fn clean() -> Outcome {
+    let mut removed = 0;
+    for found in segments::list().into_iter().filter(|found| !found.alive) {
+        fs::remove_file(&found.path).map_err(|error| Failure::file(&found.path, error))?;
+        removed += 1;
+    }
+    eprintln!("heapwise: removed what {removed} ended processes left behind");
+    Ok(())
+}
+
+fn row(found: &Found) -> Outcome<Row> {
+    let segment = SegmentFile::open(&found.path)?;
+    let snapshot = segment.snapshot()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mode = snapshot.mode();
+    Ok(Row {
+        pid: found.process.pid,
+        program: String::from_utf8_lossy(snapshot.header.exe()).rsplit('/').next().unwrap_or("?").to_owned(),
+        mode: mode.name(),
+        rate: (mode == Mode::Sampled).then(|| snapshot.counter(Counter::SampleBytes)),
+        live_bytes: snapshot.live_bytes(),
+        age: now.saturating_sub(Duration::from_nanos(snapshot.header.start_realtime_ns)),
+        state: match (found.alive, snapshot.state()) {
+            (_, State::StoodAside) => "standing aside",
+            (true, _) => "running",
+            (false, State::Exited) => "exited",
+            (false, _) => "killed",
+        },
+    })
+}
+
+fn print_table(rows: &[Row], dead: bool) {
+    if rows.is_empty() {
+        eprintln!(
+            "heapwise: {}",
+            if dead {
+                "no ended process left its state behind"
+            } else {
+                "no running process carries the probe; start one with `heapwise run -- PROGRAM`, \
+                 or with LD_PRELOAD=$(heapwise preload)"
+            }
+        );
+        return;
+    }
+    println!(
+        "{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} {}",
+        "PID", "PROGRAM", "MODE", "RATE", "LIVE", "AGE", "STATE"
+    );
+    for row in rows {
+        let rate = row.rate.map_or("-".to_owned(), |rate| quantity::bytes(rate as f64));
+        println!(
+            "{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} {}",
+            row.pid,
+            row.program,
+            row.mode,
+            rate,
+            quantity::bytes(row.live_bytes as f64),
+            quantity::duration(row.age),
+            row.state
+        );
+    }
+}
+
+fn print_json(rows: &[Row]) {
+    let rows: Vec<serde_json::Value> = rows
+        .iter()
+        .map(|row| {
+            serde_json::json!({
+                "pid": row.pid, "program": row.program, "mode": row.mode, "rate": row.rate,
+                "live_bytes": row.live_bytes, "age_seconds": row.age.as_secs(), "state": row.state,
+            })
+        })
+        .collect();
+    println!("{}", serde_json::Value::from(rows));
+}

@@ -1,0 +1,156 @@
+//! `run`: a program with the probe inside, its profile afterwards.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use heapwise_format::segment::{Counter, Mode};
+use heapwise_profile::snapshot::Snapshot;
+use heapwise_profile::{Metric, Profile};
+
+use super::dump;
+use super::switch::ModeArgs;
+use crate::capture::launch::{self, Ended};
+use crate::capture::segments::{self, Found, SegmentFile};
+use crate::failure::Outcome;
+use crate::output::{self, Overwrite};
+use crate::quantity;
+
+/// Options of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    mode: ModeArgs,
+    /// File for the profile [default: heapwise.PROGRAM.PID.heap]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(short, long)]
+    force: bool,
+    /// Write a profile for each child process too (FILE.PID)
+    #[arg(long)]
+    children: bool,
+    /// No summary
+    #[arg(short, long)]
+    quiet: bool,
+    /// The program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+/// Runs the program; the exit status is the program's.
+pub fn run(args: RunArgs) -> Outcome<ExitCode> {
+    let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
+    if let Some(path) = &args.output {
+        output::refuse_existing(path, overwrite)?;
+    }
+    let running = launch::start(&args.command, &args.mode.conf())?;
+    let pid = running.pid();
+    let ended = running.wait()?;
+    let family = family_of(pid);
+    let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
+        eprintln!(
+            "heapwise: the program left no profile: it ended before its first allocation, or did not load the probe"
+        );
+        return Ok(ExitCode::from(ended.code));
+    };
+    if args.mode.mode() != Mode::Off {
+        finish(&args, found, &ended, overwrite)?;
+        if args.children {
+            write_children(&args, &family, pid, overwrite)?;
+        }
+    }
+    for segment in &family {
+        let _ = fs::remove_file(&segment.path);
+    }
+    Ok(ExitCode::from(ended.code))
+}
+
+fn finish(args: &RunArgs, found: &Found, ended: &Ended, overwrite: Overwrite) -> Outcome {
+    let segment = SegmentFile::open(&found.path)?;
+    let snapshot = segment.snapshot()?;
+    let mut profile = snapshot.profile();
+    if let Some(signal) = ended.signal {
+        profile.meta.comments.push(format!("the program was killed by signal {signal}"));
+    }
+    let path = args.output.clone().unwrap_or_else(|| dump::default_name(&profile));
+    dump::write_profile(&profile, &path, overwrite)?;
+    if !args.quiet {
+        summary(&snapshot, &profile, ended);
+        eprintln!("  profile      {}", path.display());
+        eprintln!("look deeper: heapwise top {}", path.display());
+    }
+    Ok(())
+}
+
+fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {
+    let total = profile.total();
+    let error = |metric: Metric| {
+        let variance: f64 = profile.samples.iter().map(|sample| sample.variance.get(metric)).sum();
+        let value = total.get(metric);
+        let percent = if value > 0.0 { 100.0 * variance.sqrt() / value } else { 0.0 };
+        if percent > 0.0 { format!(" ±{percent:.1} %") } else { String::new() }
+    };
+    let how = match ended.signal {
+        Some(signal) => format!("killed by signal {signal}"),
+        None => format!("exit {}", ended.code),
+    };
+    eprintln!("heapwise: {} ran {}, {how}", profile.meta.program, quantity::duration(ended.ran));
+    let line = |name: &str, bytes: f64, rest: String| {
+        eprintln!("  {name:<12} {}{rest}", quantity::bytes(bytes));
+    };
+    let blocks = |count: f64| format!(" in {count:.0} blocks");
+    line("allocated", total.alloc_bytes, error(Metric::AllocSpace) + &blocks(total.alloc_objects));
+    line("peak", profile.meta.peak_bytes.unwrap_or(0) as f64, String::new());
+    line("still live", total.inuse_bytes, error(Metric::InuseSpace) + &blocks(total.inuse_objects));
+    let losses = profile.meta.losses;
+    let recorded = snapshot.counter(Counter::Recorded);
+    let kind = match snapshot.mode() {
+        Mode::Sampled => {
+            format!("one per {}", quantity::bytes(snapshot.counter(Counter::SampleBytes) as f64))
+        }
+        _ => "every block".into(),
+    };
+    eprintln!(
+        "  recorded     {recorded} ({kind}), {} lost, {} stacks cut, {} broken",
+        losses.dropped_events, losses.truncated_stacks, losses.broken_stacks
+    );
+    let own = snapshot.counter(Counter::OwnNanos) as f64 / 1e9;
+    eprintln!(
+        "  probe        {:.1} ms ({:.2} % of the run), {} of memory",
+        own * 1e3,
+        100.0 * own / ended.ran.as_secs_f64().max(1e-9),
+        quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64)
+    );
+}
+
+fn write_children(args: &RunArgs, family: &[Found], pid: u32, overwrite: Overwrite) -> Outcome {
+    for child in family.iter().filter(|found| found.process.pid != pid) {
+        let profile = SegmentFile::open(&child.path)?.snapshot()?.profile();
+        let path = match &args.output {
+            Some(path) => format!("{}.{}", path.display(), child.process.pid).into(),
+            None => dump::default_name(&profile),
+        };
+        dump::write_profile(&profile, &path, overwrite)?;
+        eprintln!("  child        {}", path.display());
+    }
+    Ok(())
+}
+
+/// Segments of a process and its ended descendants.
+fn family_of(pid: u32) -> Vec<Found> {
+    let mut members = vec![pid];
+    let mut family = Vec::new();
+    // Oldest first, so a parent comes before its children.
+    for found in segments::list() {
+        let parent = SegmentFile::open(&found.path)
+            .and_then(|segment| segment.snapshot().map(|snapshot| snapshot.header.parent_pid));
+        if found.process.pid == pid || parent.is_ok_and(|parent| members.contains(&parent)) && !found.alive {
+            members.push(found.process.pid);
+            family.push(found);
+        }
+    }
+    family
+}

@@ -1,0 +1,217 @@
+//! `start`, `stop`, `reset`, `set`: a running process is told what to record.
+
+use clap::Args;
+use heapwise_format::segment::{Control, IndexKind, Mode};
+
+use crate::capture::control::{self, Applied, Change};
+use crate::capture::segments::{Found, SegmentFile};
+use crate::failure::Outcome;
+use crate::quantity::parse_rate;
+use crate::{input_error, source};
+
+/// What to record and how.
+#[derive(Debug, Clone, Args)]
+pub struct ModeArgs {
+    /// Sample one block per RATE bytes on average (K, M, G)
+    #[arg(short = 'c', long = "rate", value_name = "RATE", value_parser = parse_rate)]
+    pub rate: Option<u64>,
+    /// Record every allocation, aggregated inside the program
+    #[arg(long, conflicts_with = "rate")]
+    pub exact: bool,
+    /// Record every event with its time
+    #[arg(long, conflicts_with_all = ["rate", "exact"])]
+    pub log: bool,
+    /// Carry the probe but record nothing
+    #[arg(long, conflicts_with_all = ["rate", "exact", "log"])]
+    pub off: bool,
+    /// The gs driver's name of a mode
+    #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["rate", "exact", "log", "off"])]
+    pub mode: Option<GsMode>,
+    /// How exact mode finds a block
+    #[arg(long, value_enum, default_value = "auto")]
+    pub index: Index,
+    /// Deepest stack recorded
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(Control::MAX_DEPTH)))]
+    pub depth: Option<u32>,
+    /// Check every memoised stack against a full walk; abort on a difference
+    #[arg(long, hide = true)]
+    pub paranoid: bool,
+}
+
+/// The gs driver's modes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub enum GsMode {
+    /// Nothing
+    Closed,
+    /// Every block, stacks by the hash index
+    MemRecord,
+    /// Every block, stacks by the shadow index
+    MemFast,
+    /// Every event
+    LogRecord,
+    /// Every event; drop rather than wait when the recorder falls behind
+    LogFast,
+}
+
+/// Index of live blocks in exact mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Index {
+    /// Chosen by allocator
+    Auto,
+    /// Compact
+    Hash,
+    /// Fastest
+    Shadow,
+}
+
+impl ModeArgs {
+    /// The mode asked for.
+    pub fn mode(&self) -> Mode {
+        match self.mode {
+            Some(GsMode::Closed) => Mode::Off,
+            Some(GsMode::MemRecord | GsMode::MemFast) => Mode::Exact,
+            Some(GsMode::LogRecord | GsMode::LogFast) => Mode::Log,
+            None if self.off => Mode::Off,
+            None if self.exact => Mode::Exact,
+            None if self.log => Mode::Log,
+            None => Mode::Sampled,
+        }
+    }
+
+    /// The index asked for.
+    pub fn index(&self) -> IndexKind {
+        match (self.mode, self.index) {
+            (Some(GsMode::MemRecord), Index::Auto) | (_, Index::Hash) => IndexKind::Hash,
+            (Some(GsMode::MemFast), Index::Auto) | (_, Index::Shadow) => IndexKind::Shadow,
+            (_, Index::Auto) => IndexKind::Auto,
+        }
+    }
+
+    /// The sampling distance asked for, or the default.
+    pub fn sample_bytes(&self) -> u64 {
+        self.rate.unwrap_or(Control::DEFAULT_SAMPLE_BYTES)
+    }
+
+    /// As the probe's first orders (`HEAPWISE_CONF`).
+    pub fn conf(&self) -> String {
+        let index = match self.index() {
+            IndexKind::Auto => "auto",
+            IndexKind::Hash => "hash",
+            IndexKind::Shadow => "shadow",
+        };
+        format!(
+            "mode:{},rate:{},depth:{},index:{index}{}",
+            self.mode().name(),
+            self.sample_bytes(),
+            self.depth.unwrap_or(Control::DEFAULT_DEPTH),
+            if self.paranoid { ",paranoid:true" } else { "" },
+        )
+    }
+
+    /// As a change of the control page.
+    pub fn change(&self) -> Change {
+        let change = Change::new().mode(self.mode()).sample_bytes(self.sample_bytes()).index(self.index());
+        match self.depth {
+            Some(depth) => change.max_depth(depth),
+            None => change,
+        }
+    }
+
+    fn names_a_mode(&self) -> bool {
+        self.rate.is_some() || self.exact || self.log || self.off || self.mode.is_some()
+    }
+}
+
+/// Options of `start`.
+#[derive(Debug, Args)]
+pub struct StartArgs {
+    #[command(flatten)]
+    mode: ModeArgs,
+    /// Pids or program names
+    #[arg(required = true, value_name = "PID|NAME")]
+    targets: Vec<String>,
+}
+
+/// Options of `stop`.
+#[derive(Debug, Args)]
+pub struct StopArgs {
+    /// Pids or program names
+    #[arg(required = true, value_name = "PID|NAME")]
+    targets: Vec<String>,
+}
+
+/// Options of `reset`.
+#[derive(Debug, Args)]
+pub struct ResetArgs {
+    /// Pids or program names
+    #[arg(required = true, value_name = "PID|NAME")]
+    targets: Vec<String>,
+}
+
+/// Options of `set`.
+#[derive(Debug, Args)]
+pub struct SetArgs {
+    #[command(flatten)]
+    mode: ModeArgs,
+    /// Pids or program names
+    #[arg(required = true, value_name = "PID|NAME")]
+    targets: Vec<String>,
+}
+
+/// Starts recording.
+pub fn start(args: &StartArgs) -> Outcome {
+    change_all(&args.targets, &args.mode.change(), &format!("recording ({})", describe(&args.mode)))
+}
+
+/// Stops recording.
+pub fn stop(args: &StopArgs) -> Outcome {
+    change_all(&args.targets, &Change::new().mode(Mode::Off), "stopped")
+}
+
+/// Forgets what was recorded.
+pub fn reset(args: &ResetArgs) -> Outcome {
+    change_all(&args.targets, &Change::new().reset(), "reset")
+}
+
+/// Changes rate, mode or depth.
+pub fn set(args: &SetArgs) -> Outcome {
+    if args.mode.names_a_mode() {
+        return change_all(&args.targets, &args.mode.change(), &format!("set to {}", describe(&args.mode)));
+    }
+    match args.mode.depth {
+        Some(depth) => change_all(&args.targets, &Change::new().max_depth(depth), "depth set"),
+        None => Err(input_error!("nothing to set; give --rate, --exact, --log, --off or --depth")),
+    }
+}
+
+fn describe(mode: &ModeArgs) -> String {
+    match mode.mode() {
+        Mode::Sampled => format!("one block per {} bytes", mode.sample_bytes()),
+        other => other.name().to_owned(),
+    }
+}
+
+fn change_all(targets: &[String], change: &Change, done: &str) -> Outcome {
+    for found in source::processes(targets)? {
+        let pid = found.process.pid;
+        match control::apply(&open_live(&found)?, change)? {
+            Applied::Yes => eprintln!("heapwise: {pid}: {done}"),
+            Applied::Pending => {
+                eprintln!("heapwise: {pid}: {done}, from the program's next allocation on");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Opens the segment of a process that can still be told something.
+pub fn open_live(found: &Found) -> Outcome<SegmentFile> {
+    if found.alive {
+        return SegmentFile::open(&found.path);
+    }
+    Err(input_error!(
+        "process {0} has ended; its last state can still be read: heapwise top {0}",
+        found.process.pid
+    ))
+}

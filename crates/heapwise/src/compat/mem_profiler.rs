@@ -1,0 +1,54 @@
+//! `mem_profiler -s 60 [-c 1024] [-o ./custom_prof]`: start, wait, stop, write `.heap` files.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use crate::commands::collect::Collection;
+use crate::failure::Outcome;
+use crate::output::Overwrite;
+use crate::quantity::{parse_duration, parse_rate};
+use crate::source;
+
+#[derive(Debug, Parser)]
+#[command(name = "mem_profiler", about = "Collects heap profiles of running processes that carry the probe")]
+struct Options {
+    /// Seconds to collect
+    #[arg(short = 's', value_name = "SECONDS", value_parser = parse_duration)]
+    seconds: Duration,
+    /// Bytes between samples, on average
+    #[arg(short = 'c', value_name = "BYTES", default_value = "1024", value_parser = parse_rate)]
+    rate: u64,
+    /// Beginning of the output files' names
+    #[arg(short = 'o', value_name = "PREFIX", default_value = "./custom_prof")]
+    prefix: String,
+    /// Process to collect from; all that carry the probe when left out
+    #[arg(value_name = "PID")]
+    targets: Vec<String>,
+}
+
+/// Runs the tool.
+pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
+    let options = match Options::try_parse_from(arguments) {
+        Ok(options) => options,
+        Err(error) => {
+            let _ = error.print();
+            return Ok(ExitCode::from(error.exit_code() as u8));
+        }
+    };
+    let collection = Collection {
+        time: options.seconds,
+        sample_bytes: options.rate,
+        prefix: format!("{}.", options.prefix),
+        // The original overwrites: its users run it in a loop with one prefix.
+        overwrite: Overwrite::Allow,
+    };
+    let files = collection.collect(&source::processes(&options.targets)?)?;
+    println!("succeeded in collecting memory data!");
+    for file in files {
+        println!("{}", file.display());
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,72 @@
+//! Where results go: whole files or nothing, never over an existing one unless told.
+
+use std::ffi::OsString;
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use crate::failure::{Failure, Outcome};
+
+/// Whether a file that exists may be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Overwrite {
+    /// An existing file is an error.
+    Refuse,
+    /// An existing file is replaced.
+    Allow,
+}
+
+/// Writes a file through a temporary name and a rename, so that a full disk or a kill leaves either
+/// the old file or the new one.
+pub fn write_file(
+    path: &Path,
+    overwrite: Overwrite,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Outcome {
+    refuse_existing(path, overwrite)?;
+    let temporary = temporary_name(path);
+    let result = write_temporary(&temporary, write).and_then(|()| fs::rename(&temporary, path));
+    result.map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        Failure::file(path, format!("cannot write: {error}; choose another place with -o"))
+    })
+}
+
+/// Fails early when `path` exists and must not be replaced.
+pub fn refuse_existing(path: &Path, overwrite: Overwrite) -> Outcome {
+    if overwrite == Overwrite::Refuse && path.symlink_metadata().is_ok() {
+        return Err(Failure::file(path, "exists already; use -f to replace it or -o for another name"));
+    }
+    Ok(())
+}
+
+/// Writes to `path`, or to stdout when there is none. A closed pipe (`| head`) is no error.
+pub fn write_result(
+    path: Option<&Path>,
+    overwrite: Overwrite,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Outcome {
+    let Some(path) = path else {
+        let mut out = BufWriter::new(io::stdout().lock());
+        return match write(&mut out).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::Input(format!("cannot write to stdout: {error}")))
+            }
+            _ => Ok(()),
+        };
+    };
+    write_file(path, overwrite, write)
+}
+
+fn temporary_name(path: &Path) -> PathBuf {
+    let mut name = OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.tmp", std::process::id()));
+    path.with_file_name(name)
+}
+
+fn write_temporary(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(path)?);
+    write(&mut out)?;
+    out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()
+}

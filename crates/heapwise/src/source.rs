@@ -1,0 +1,84 @@
+//! What a report is made of: a file, or a process, as the user names it.
+
+use std::fs;
+use std::path::Path;
+
+use heapwise_profile::Profile;
+use heapwise_profile::snapshot::SegmentSource as _;
+
+use crate::capture::segments::{self, Found, SegmentFile};
+use crate::failure::{Failure, Outcome};
+use crate::input_error;
+
+/// Processes named by pid or program name; with no name, every running one that carries the probe.
+pub fn processes(targets: &[String]) -> Outcome<Vec<Found>> {
+    if targets.is_empty() {
+        let found: Vec<Found> = segments::list().into_iter().filter(|found| found.alive).collect();
+        return match found.len() {
+            0 => Err(input_error!(
+                "no running process carries the probe; start one with `heapwise run`, \
+                 or with LD_PRELOAD=$(heapwise preload)"
+            )),
+            _ => Ok(found),
+        };
+    }
+    let mut all = Vec::new();
+    for target in targets {
+        match target.parse::<u32>() {
+            Ok(pid) => all.push(segments::of_pid(pid)?),
+            Err(_) => match segments::of_name(target) {
+                found if found.is_empty() => {
+                    return Err(input_error!(
+                        "no running process named `{target}` carries the probe; `heapwise ps` lists those that do"
+                    ));
+                }
+                found => all.extend(found),
+            },
+        }
+    }
+    Ok(all)
+}
+
+/// Exactly one process.
+pub fn process(target: &str) -> Outcome<Found> {
+    let mut found = processes(std::slice::from_ref(&target.to_owned()))?;
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        count => Err(input_error!("{count} processes are named `{target}`; give a pid from `heapwise ps`")),
+    }
+}
+
+/// The profile a segment holds now.
+pub fn of_segment(found: &Found) -> Outcome<Profile> {
+    let segment = SegmentFile::open(&found.path)?;
+    let mut profile = segment.snapshot()?.profile();
+    if !found.alive {
+        profile.meta.comments.push("last state of a process that has ended".into());
+    }
+    Ok(profile)
+}
+
+/// A profile from a file (detected by content) or a process (by pid or name).
+pub fn load(target: &str) -> Outcome<Profile> {
+    let path = Path::new(target);
+    if path.exists() {
+        return read_file(path);
+    }
+    let is_process = target.parse::<u32>().is_ok() || !segments::of_name(target).is_empty();
+    if is_process {
+        return of_segment(&process(target)?);
+    }
+    Err(Failure::file(path, "no such file, and no process of that name carries the probe"))
+}
+
+fn read_file(path: &Path) -> Outcome<Profile> {
+    if let Ok(segment) = SegmentFile::open(path) {
+        let mut magic = [0; 8];
+        segment.read_at(0, &mut magic);
+        if u64::from_le_bytes(magic) == heapwise_format::segment::MAGIC {
+            return Ok(segment.snapshot()?.profile());
+        }
+    }
+    let bytes = fs::read(path).map_err(|error| Failure::file(path, error))?;
+    heapwise_profile::read::read(&bytes).map_err(|error| Failure::file(path, error))
+}

