@@ -9,9 +9,11 @@ mod capture;
 mod commands;
 mod compat;
 mod failure;
+mod look;
 mod output;
 mod quantity;
 mod source;
+mod symbols;
 
 use std::ffi::OsString;
 use std::path::Path;
