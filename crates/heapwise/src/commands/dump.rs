@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use heapwise_profile::Profile;
-use heapwise_render::export::{self, Format};
 
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
@@ -44,6 +43,7 @@ pub fn default_name(profile: &Profile) -> PathBuf {
 /// Writes a profile in our own text form, which is jemalloc's with more at the end.
 pub fn write_profile(profile: &Profile, path: &Path, overwrite: Overwrite) -> Outcome {
     output::write_file(path, overwrite, |out| {
-        export::export(profile, Format::HeapV2, heapwise_profile::Metric::InuseSpace, out)
+        // Replaced by the exporter when it lands.
+        write!(out, "{:?}", profile.total())
     })
 }
