@@ -6,9 +6,6 @@ use std::fmt::{self, Write};
 /// bound; the longest in Clang, Boost and Rust binaries are about 10 KiB.
 const MAX_NAME_BYTES: usize = 64 << 10;
 
-/// Nesting at which a hostile name is given up; the same as binutils'.
-const MAX_NESTING: u32 = 256;
-
 /// The full form, with parameters, as `nm -C` and `addr2line -C` print it; the name itself when
 /// it is not mangled.
 #[must_use]
@@ -43,8 +40,7 @@ fn demangle_cpp(name: &str) -> Option<String> {
     if !name.starts_with("_Z") {
         return None;
     }
-    let limit = cpp_demangle::ParseOptions::default().recursion_limit(MAX_NESTING);
-    let symbol = cpp_demangle::Symbol::new_with_options(name.as_bytes(), &limit).ok()?;
+    let symbol = cpp_demangle::Symbol::new(name.as_bytes()).ok()?;
     let mut out = Bounded::default();
     symbol.structured_demangle(&mut out, &cpp_demangle::DemangleOptions::default()).ok()?;
     Some(out.0)

@@ -151,13 +151,23 @@ impl Resolver {
 fn name_physical<'a>(frames: &mut Vec<RawFrame<'a>>, symbol: Option<&'a [u8]>) {
     match (frames.last_mut(), symbol) {
         (None, Some(name)) => frames.push(RawFrame { name: Some(name), ..RawFrame::default() }),
-        (Some(physical), Some(name)) => {
-            if physical.name.is_none_or(|plain| is_mangled(name) && !is_mangled(plain)) {
-                physical.name = Some(name);
+        (Some(physical), Some(name)) => match physical.name {
+            None => physical.name = Some(name),
+            Some(plain) if is_mangled(name) && !is_mangled(plain) => {
+                physical.name = Some(without_cold_suffix(name));
             }
-        }
+            Some(_) => {}
+        },
         (_, None) => {}
     }
+}
+
+/// The unlikely part of a function has a symbol of its own (`f.cold`); DWARF knows it is `f`.
+fn without_cold_suffix(name: &[u8]) -> &[u8] {
+    let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let unnumbered = &name[..name.len() - digits];
+    let unnumbered = unnumbered.strip_suffix(b".").filter(|_| digits > 0).unwrap_or(name);
+    unnumbered.strip_suffix(b".cold").unwrap_or(name)
 }
 
 /// A symbol table with the parsed file its names are in.
