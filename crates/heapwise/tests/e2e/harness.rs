@@ -1,0 +1,124 @@
+//! Running heapwise and victims in a scratch directory of their own.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+/// The compiled victims.
+pub fn victims() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs");
+        let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("victims");
+        crate::programs::build(&sources, &out).expect("victims compile");
+        out
+    })
+}
+
+/// A directory for one test: segments, profiles and caches stay inside and end with it.
+pub struct Scratch {
+    path: PathBuf,
+}
+
+impl Scratch {
+    pub fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scratch-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(path.join("segments")).expect("scratch directory");
+        Self { path }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    /// A command that sees only this test's segments.
+    pub fn command(&self, program: impl AsRef<Path>) -> Command {
+        let mut command = Command::new(program.as_ref());
+        command
+            .current_dir(&self.path)
+            .env("HEAPWISE_DIR", self.path.join("segments"))
+            .env_remove("LD_PRELOAD")
+            .stdin(Stdio::null());
+        command
+    }
+
+    pub fn heapwise(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(env!("CARGO_BIN_EXE_heapwise"));
+        command.args(arguments);
+        command
+    }
+
+    /// Runs heapwise; its standard output.
+    pub fn output_of(&self, arguments: &[&str]) -> String {
+        let output = self.heapwise(arguments).output().expect("heapwise starts");
+        assert!(output.status.success(), "heapwise {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    pub fn json_of(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&self.output_of(arguments)).expect("JSON")
+    }
+
+    /// Runs a victim under `heapwise run MODE`.
+    pub fn capture(&self, mode: &[&str], victim: &str, arguments: &[&str]) -> Capture<'_> {
+        let profile = self.path(&format!("{victim}.heap"));
+        let program = victims().join(victim);
+        let output = self
+            .heapwise(&["run", "-f", "-o"])
+            .arg(&profile)
+            .args(mode)
+            .arg("--")
+            .arg(program)
+            .args(arguments)
+            .output()
+            .expect("heapwise starts");
+        Capture { scratch: self, witness: witness(&output), output, profile }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.path);
+    }
+}
+
+/// What a victim counted, what heapwise recorded.
+pub struct Capture<'a> {
+    scratch: &'a Scratch,
+    pub output: Output,
+    pub witness: BTreeMap<String, i64>,
+    pub profile: PathBuf,
+}
+
+impl Capture<'_> {
+    /// Sum over the victim's own frames.
+    pub fn total(&self, metric: &str) -> i64 {
+        self.total_of(metric, "^w_")
+    }
+
+    pub fn total_of(&self, metric: &str, focus: &str) -> i64 {
+        let profile = self.profile.to_str().expect("UTF-8");
+        let top = self.scratch.json_of(&["top", "--json", &format!("--{metric}"), "--focus", focus, profile]);
+        top["total"].as_i64().expect("a total")
+    }
+
+    pub fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+}
+
+/// Lines `witness NAME VALUE` of a victim's output.
+pub fn witness(output: &Output) -> BTreeMap<String, i64> {
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| line.strip_prefix("witness "))
+        .filter_map(|rest| rest.split_once(' '))
+        .map(|(name, value)| (name.to_owned(), value.trim().parse().expect("a number")))
+        .collect()
+}
