@@ -40,6 +40,29 @@ pub enum Command {
     Stats(commands::stats::StatsArgs),
     /// Reset, start, wait, stop and write the profile
     Collect(commands::collect::CollectArgs),
+    /// Largest holders first
+    Top(commands::report::ReportArgs),
+    /// Callers and callees of each function
+    Tree(commands::report::ReportArgs),
+    /// Callers and callees of matching functions
+    Peek(commands::report::PatternArgs),
+    /// Source of matching functions with the bytes of each line
+    List(commands::report::PatternArgs),
+    /// What is still held, by allocating site
+    Leaks(commands::report::ReportArgs),
+    /// Sizes of blocks
+    Sizes(commands::report::ReportArgs),
+    /// One row per binary
+    Modules(commands::report::ReportArgs),
+    /// One row per thread
+    Threads(commands::report::ReportArgs),
+    /// Every stack
+    #[command(visible_alias = "raw")]
+    Traces(commands::report::ReportArgs),
+    /// What changed between two profiles
+    Diff(commands::diff::DiffArgs),
+    /// Gate for CI: exit 1 when a limit does not hold
+    Check(commands::check::CheckArgs),
     /// Print the path of the preload library
     Preload,
     /// What works on this machine, and why not

@@ -1,9 +1,12 @@
 //! One file per command: its options, and what it does.
 
+pub mod check;
 pub mod collect;
+pub mod diff;
 pub mod doctor;
 pub mod dump;
 pub mod ps;
+pub mod report;
 pub mod run;
 pub mod stats;
 pub mod switch;
@@ -26,6 +29,17 @@ pub fn run(command: Command) -> Outcome<ExitCode> {
         Command::Dump(args) => dump::run(&args)?,
         Command::Stats(args) => stats::run(&args)?,
         Command::Collect(args) => collect::run(&args)?,
+        Command::Top(args) => report::top(&args)?,
+        Command::Tree(args) => report::tree(&args)?,
+        Command::Peek(args) => report::peek(&args)?,
+        Command::List(args) => report::list(&args)?,
+        Command::Leaks(args) => report::leaks(&args)?,
+        Command::Sizes(args) => report::sizes(&args)?,
+        Command::Modules(args) => report::modules(&args)?,
+        Command::Threads(args) => report::threads(&args)?,
+        Command::Traces(args) => report::traces(&args)?,
+        Command::Diff(args) => diff::run(args)?,
+        Command::Check(args) => check::run(&args)?,
         Command::Preload => println!("{}", preload::path()?.display()),
         Command::Doctor => return doctor::run(),
     }

@@ -129,7 +129,7 @@ impl LookArgs {
             targets.iter().map(|target| source::load(target)).collect::<Outcome<_>>()?;
         let profile = match profiles.len() {
             1 => profiles.remove(0),
-            _ => profiles.remove(0),
+            _ => heapwise_profile::merge(profiles),
         };
         self.of(profile)
     }

@@ -1,16 +1,18 @@
 //! The whole thing, end to end: victim programs that keep their own account, and real programs, with the
 //! executable as a user has it.
 
+#![allow(unreachable_pub, reason = "a test binary exports nothing")]
+
 #[path = "../../../xtask/src/failure.rs"]
 #[allow(dead_code, reason = "shared with xtask")]
 mod failure;
 #[path = "../../../xtask/src/programs.rs"]
 mod programs;
 
-#[path = "e2e/harness.rs"]
-mod harness;
 #[path = "e2e/control.rs"]
 mod control;
+#[path = "e2e/harness.rs"]
+mod harness;
 #[path = "e2e/input.rs"]
 mod input;
 #[path = "e2e/victims.rs"]

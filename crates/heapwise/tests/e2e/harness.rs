@@ -28,7 +28,8 @@ impl Scratch {
     pub fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scratch-{}-{number}", std::process::id()));
+        let path =
+            Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scratch-{}-{number}", std::process::id()));
         std::fs::create_dir_all(path.join("segments")).expect("scratch directory");
         Self { path }
     }
@@ -57,7 +58,11 @@ impl Scratch {
     /// Runs heapwise; its standard output.
     pub fn output_of(&self, arguments: &[&str]) -> String {
         let output = self.heapwise(arguments).output().expect("heapwise starts");
-        assert!(output.status.success(), "heapwise {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "heapwise {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
         String::from_utf8(output.stdout).expect("UTF-8")
     }
 

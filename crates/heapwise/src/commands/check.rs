@@ -1,0 +1,115 @@
+//! `check`: a gate for CI. Exit status 1 when a limit does not hold.
+
+use clap::Args;
+use heapwise_profile::query::Regex;
+use heapwise_profile::{CallTree, Metric, Query};
+
+use crate::failure::{Failure, Outcome};
+use crate::input_error;
+use crate::look::LookArgs;
+use crate::quantity::{self, parse_bytes};
+
+/// Options of `check`.
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    look: LookArgs,
+    /// Most bytes live at once
+    #[arg(long = "max-peak", value_name = "BYTES", value_parser = parse_bytes)]
+    max_peak: Option<u64>,
+    /// Most bytes still live at the end
+    #[arg(long = "max-leaked", value_name = "BYTES", value_parser = parse_bytes)]
+    max_leaked: Option<u64>,
+    /// Most blocks ever allocated
+    #[arg(long = "max-allocs", value_name = "N")]
+    max_allocs: Option<u64>,
+    /// Most bytes more than --base still live
+    #[arg(long = "max-growth", value_name = "BYTES", value_parser = parse_bytes, requires = "base")]
+    max_growth: Option<u64>,
+    /// Leave out stacks with a frame that matches (known leaks)
+    #[arg(long = "allow", value_name = "RE")]
+    allow: Option<Regex>,
+    /// The profile
+    #[arg(value_name = "FILE|PID")]
+    target: String,
+}
+
+/// One limit and what was measured.
+struct Limit {
+    name: &'static str,
+    most: Option<u64>,
+    found: f64,
+    is_bytes: bool,
+}
+
+/// Checks every limit given; the first that does not hold names the culprit.
+pub fn run(args: &CheckArgs) -> Outcome {
+    let limits_given =
+        [args.max_peak, args.max_leaked, args.max_allocs, args.max_growth].iter().flatten().count();
+    if limits_given == 0 {
+        return Err(input_error!(
+            "nothing to check; give --max-peak, --max-leaked, --max-allocs or --max-growth"
+        ));
+    }
+    let mut look = args.look.load(std::slice::from_ref(&args.target))?;
+    look.query.filter.ignore = args.allow.clone().or(look.query.filter.ignore);
+    let total = |metric, with_base: bool| {
+        let query = Query { metric, ..look.query.clone() };
+        let base = look.base.as_ref().filter(|_| with_base);
+        CallTree::compare(&look.profile, base, &query).total().value
+    };
+    let peak = look.profile.meta.peak_bytes;
+    if args.max_peak.is_some() && peak.is_none() {
+        return Err(input_error!("{}: this profile does not know its peak", args.target));
+    }
+    let limits = [
+        Limit { name: "peak", most: args.max_peak, found: peak.unwrap_or(0) as f64, is_bytes: true },
+        Limit {
+            name: "still live",
+            most: args.max_leaked,
+            found: total(Metric::InuseSpace, false),
+            is_bytes: true,
+        },
+        Limit {
+            name: "allocations",
+            most: args.max_allocs,
+            found: total(Metric::AllocObjects, false),
+            is_bytes: false,
+        },
+        Limit {
+            name: "growth",
+            most: args.max_growth,
+            found: total(Metric::InuseSpace, true),
+            is_bytes: true,
+        },
+    ];
+    report(&args.target, &limits)
+}
+
+fn report(target: &str, limits: &[Limit]) -> Outcome {
+    let amount = |limit: &Limit, value: f64| {
+        if limit.is_bytes { quantity::bytes(value) } else { format!("{value:.0}") }
+    };
+    let mut broken = Vec::new();
+    for limit in limits {
+        let Some(most) = limit.most else { continue };
+        let holds = limit.found <= most as f64;
+        println!(
+            "{}  {:<12} {} (limit {})",
+            if holds { "ok  " } else { "FAIL" },
+            limit.name,
+            amount(limit, limit.found),
+            amount(limit, most as f64)
+        );
+        if !holds {
+            broken.push(limit.name);
+        }
+    }
+    match broken.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Gate(format!(
+            "{target}: over the limit: {}; look with: heapwise leaks {target}",
+            broken.join(", ")
+        ))),
+    }
+}

@@ -1,0 +1,210 @@
+//! `top`, `tree`, `peek`, `list`, `leaks`, `sizes`, `modules`, `threads`, `traces`: views as text or data.
+
+use clap::Args;
+use heapwise_profile::CallTree;
+use heapwise_profile::query::{Granularity, Regex};
+use heapwise_profile::view::{self, leaks::Verdict};
+use heapwise_render::text::gs;
+use heapwise_render::{Amounts, TextOptions, json, text};
+use serde_json::Value;
+
+use crate::failure::Outcome;
+use crate::look::{Look, LookArgs};
+use crate::output;
+
+/// Rows of `top` unless told otherwise; the rest is a question away.
+const DEFAULT_ROWS: usize = 40;
+
+/// Options of a report on one or more profiles that add up.
+#[derive(Debug, Clone, Args)]
+pub struct ReportArgs {
+    #[command(flatten)]
+    pub look: LookArgs,
+    #[command(flatten)]
+    pub style: StyleArgs,
+    /// Files, pids or program names; several add up
+    #[arg(required = true, value_name = "FILE|PID")]
+    pub targets: Vec<String>,
+}
+
+/// Options of a report about functions that match a pattern.
+#[derive(Debug, Clone, Args)]
+pub struct PatternArgs {
+    #[command(flatten)]
+    look: LookArgs,
+    #[command(flatten)]
+    style: StyleArgs,
+    /// Pattern for function names
+    #[arg(value_name = "RE")]
+    pattern: Regex,
+    /// Files, pids or program names; several add up
+    #[arg(required = true, value_name = "FILE|PID")]
+    targets: Vec<String>,
+}
+
+/// How numbers are written.
+#[derive(Debug, Clone, Default, Args)]
+#[group(id = "style")]
+pub struct StyleArgs {
+    /// Sizes in bytes
+    #[arg(long = "show_bytes", visible_alias = "bytes")]
+    show_bytes: bool,
+    /// Each size with the unit that suits it
+    #[arg(long, conflicts_with = "show_bytes")]
+    human: bool,
+    /// Name the columns
+    #[arg(long)]
+    header: bool,
+    /// Show the standard error of estimates
+    #[arg(long)]
+    errors: bool,
+    /// The gs driver's report: `file line:N size:BYTES`
+    #[arg(long)]
+    gs: bool,
+    /// Keep sites that hold nothing any more (with --gs)
+    #[arg(long)]
+    zero: bool,
+}
+
+impl StyleArgs {
+    /// As the renderer takes them.
+    pub fn text(&self) -> TextOptions {
+        let amounts = match (self.show_bytes, self.human) {
+            (true, _) => Amounts::Bytes,
+            (_, true) => Amounts::Human,
+            _ => Amounts::Megabytes,
+        };
+        TextOptions { amounts, header: self.header, errors: self.errors, ..TextOptions::default() }
+    }
+}
+
+impl Look {
+    /// The call tree that most views start from.
+    pub fn tree(&self) -> CallTree {
+        CallTree::compare(&self.profile, self.base.as_ref(), &self.query)
+    }
+}
+
+/// A view that is ready to be written.
+struct Written {
+    text: String,
+    data: Value,
+}
+
+/// Largest holders first.
+pub fn top(args: &ReportArgs) -> Outcome {
+    if args.style.gs {
+        return gs_report(args);
+    }
+    let mut look = args.look.load(&args.targets)?;
+    look.query.limit = match args.look.rows {
+        Some(0) => None,
+        None if !args.look.json => Some(DEFAULT_ROWS),
+        rows => rows,
+    };
+    let view = view::top::top(&look.tree(), &look.query);
+    let text = match look.base {
+        Some(_) => text::diff::diff(&view, &args.style.text()),
+        None => text::top::top(&view, &args.style.text()),
+    };
+    write(&args.look, Written { text, data: json::top(&view) })?;
+    if view.dropped > 0 && !args.look.json {
+        eprintln!("heapwise: {} more rows; -n 0 shows all", view.dropped);
+    }
+    notes(&look);
+    Ok(())
+}
+
+fn gs_report(args: &ReportArgs) -> Outcome {
+    let mut look = args.look.load(&args.targets)?;
+    look.query.granularity = Granularity::Lines;
+    let tree = look.tree();
+    let view = view::sites::sites(&look.profile, &tree, &look.query, args.style.zero);
+    write(&args.look, Written { text: gs::report(&view), data: gs::report_json(&view) })
+}
+
+/// Callers and callees of each function.
+pub fn tree(args: &ReportArgs) -> Outcome {
+    let look = args.look.load(&args.targets)?;
+    let view = view::peek::tree(&look.tree(), &look.query);
+    write(&args.look, Written { text: text::tree::tree(&view, &args.style.text()), data: json::tree(&view) })
+}
+
+/// Callers and callees of matching functions.
+pub fn peek(args: &PatternArgs) -> Outcome {
+    let look = args.look.load(&args.targets)?;
+    let view = view::peek::peek(&look.tree(), &args.pattern, &look.query);
+    write(&args.look, Written { text: text::tree::tree(&view, &args.style.text()), data: json::tree(&view) })
+}
+
+/// Source of matching functions with the bytes of each line.
+pub fn list(args: &PatternArgs) -> Outcome {
+    let look = args.look.load(&args.targets)?;
+    let view = view::list::list(&look.profile, look.base.as_ref(), &args.pattern, &look.query);
+    let source = |path: &str| std::fs::read_to_string(path).ok();
+    let text = text::list::list(&view, &source, &args.style.text());
+    write(&args.look, Written { text, data: json::list(&view) })
+}
+
+/// What is still held, by allocating site.
+pub fn leaks(args: &ReportArgs) -> Outcome {
+    let look = args.look.load(&args.targets)?;
+    let ended = look.profile.meta.comments.iter().any(|comment| comment.contains("exited"));
+    let verdict = if ended { Verdict::NeverFreed } else { Verdict::Live };
+    let view = view::leaks::leaks(&look.tree(), verdict, &look.query);
+    write(
+        &args.look,
+        Written { text: text::leaks::leaks(&view, &args.style.text()), data: json::leaks(&view) },
+    )
+}
+
+/// Sizes of blocks.
+pub fn sizes(args: &ReportArgs) -> Outcome {
+    let look = args.look.load(&args.targets)?;
+    let view = view::sizes::sizes(&look.profile, &look.tree(), &look.query);
+    write(
+        &args.look,
+        Written { text: text::sizes::sizes(&view, &args.style.text()), data: json::sizes(&view) },
+    )
+}
+
+/// Per binary.
+pub fn modules(args: &ReportArgs) -> Outcome {
+    let look = args.look.load(&args.targets)?;
+    let view = view::modules::modules(&look.profile, look.base.as_ref(), &look.query);
+    let text = text::table::modules(&view, &args.style.text());
+    write(&args.look, Written { text, data: json::modules(&view) })
+}
+
+/// Per thread.
+pub fn threads(args: &ReportArgs) -> Outcome {
+    let look = args.look.load(&args.targets)?;
+    let view = view::threads::threads(&look.profile, &look.query);
+    let text = text::table::threads(&view, &args.style.text());
+    write(&args.look, Written { text, data: json::threads(&view) })
+}
+
+/// Every stack.
+pub fn traces(args: &ReportArgs) -> Outcome {
+    let look = args.look.load(&args.targets)?;
+    let view = view::traces::traces(&look.tree(), &look.query);
+    let text = text::traces::traces(&view, &args.style.text());
+    write(&args.look, Written { text, data: json::traces(&view) })
+}
+
+fn write(look: &LookArgs, written: Written) -> Outcome {
+    output::write_result(look.output(), look.overwrite(), |out| {
+        if look.json { writeln!(out, "{}", written.data) } else { out.write_all(written.text.as_bytes()) }
+    })
+}
+
+/// What a reader of the numbers should know, on stderr.
+fn notes(look: &Look) {
+    let losses = look.profile.meta.losses;
+    if losses.dropped_events > 0 {
+        eprintln!("heapwise: {} events were lost, so the numbers are too small", losses.dropped_events);
+    }
+    for comment in &look.profile.meta.comments {
+        eprintln!("heapwise: note: {comment}");
+    }
+}

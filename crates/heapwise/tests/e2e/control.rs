@@ -1,0 +1,141 @@
+//! A running program is watched and switched from outside.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Scratch, victims};
+
+/// The victim `live_switch`, carrying the probe, driven over its standard input.
+struct Live {
+    child: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Live {
+    fn start(scratch: &Scratch) -> Self {
+        let library = scratch.output_of(&["preload"]);
+        let mut child = scratch
+            .command(victims().join("live_switch"))
+            .env("LD_PRELOAD", library.trim())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("victim starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped"));
+        let live = Self { child, lines };
+        live.wait_for(scratch);
+        live
+    }
+
+    /// Until its segment can be read.
+    fn wait_for(&self, scratch: &Scratch) {
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !scratch.heapwise(&["stats", &self.pid()]).output().is_ok_and(|out| out.status.success()) {
+            assert!(Instant::now() < deadline, "no segment appeared");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn say(&mut self, command: &str) {
+        writeln!(self.child.stdin.as_mut().expect("piped"), "{command}").expect("victim listens");
+    }
+
+    /// Reads `witness` lines up to the total named `name`.
+    fn read_until(&mut self, name: &str) -> i64 {
+        let mut line = String::new();
+        while self.lines.read_line(&mut line).expect("readable") > 0 {
+            if let Some(value) = line.strip_prefix(&format!("witness {name} ")) {
+                return value.trim().parse().expect("a number");
+            }
+            line.clear();
+        }
+        panic!("the victim ended without `{name}`");
+    }
+}
+
+impl Drop for Live {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn starts_idle_and_is_switched_from_outside() {
+    let scratch = Scratch::new();
+    let mut live = Live::start(&scratch);
+    let pid = live.pid();
+    let list = scratch.json_of(&["ps", "--json"]);
+    assert_eq!(list[0]["pid"].to_string(), pid);
+    assert_eq!(list[0]["mode"], "off");
+    scratch.output_of(&["start", "--exact", &pid]);
+    assert_eq!(scratch.json_of(&["ps", "--json"])[0]["mode"], "exact");
+    live.say("pause");
+    let phase = live.read_until("phase1.alloc_bytes");
+    let recorded =
+        scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", &pid])["total"].as_i64();
+    assert!(recorded.is_some_and(|bytes| bytes > 0 && bytes <= phase), "{recorded:?} of {phase}");
+    scratch.output_of(&["stop", &pid]);
+    scratch.output_of(&["reset", &pid]);
+    live.say("go");
+    live.say("pause");
+    live.read_until("phase2.alloc_bytes");
+    assert_eq!(scratch.json_of(&["top", "--json", "--alloc_space", &pid])["total"], 0);
+}
+
+#[test]
+fn a_whole_phase_is_counted_exactly() {
+    let scratch = Scratch::new();
+    let mut live = Live::start(&scratch);
+    let pid = live.pid();
+    live.say("pause");
+    live.read_until("phase1.alloc_bytes");
+    // Quiet now: recording begins with the first allocation of the next phase.
+    scratch.output_of(&["set", "--exact", &pid]);
+    live.say("go");
+    std::thread::sleep(Duration::from_millis(100));
+    live.say("pause");
+    let own = live.read_until("phase2.alloc_bytes");
+    let total =
+        scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", &pid])["total"].as_i64();
+    assert_eq!(total, Some(own));
+}
+
+#[test]
+fn collect_writes_a_file_and_mem_profiler_says_so() {
+    let scratch = Scratch::new();
+    let live = Live::start(&scratch);
+    scratch.output_of(&["collect", "-s", "0.3", "-c", "1K", "-o", "p_", &live.pid()]);
+    let file = format!("p_live_switch.{}.heap", live.pid());
+    assert!(scratch.path(&file).exists());
+    let said = scratch.output_of(&["mem_profiler", "-s", "1", "-o", "./custom_prof", &live.pid()]);
+    assert!(said.contains("succeeded in collecting memory data!"), "{said}");
+    assert!(scratch.path(&format!("custom_prof.live_switch.{}.heap", live.pid())).exists());
+    assert_eq!(scratch.json_of(&["ps", "--json"])[0]["mode"], "off");
+}
+
+#[test]
+fn the_dead_can_be_read_and_cleaned_up() {
+    let scratch = Scratch::new();
+    let mut live = Live::start(&scratch);
+    let pid = live.pid();
+    scratch.output_of(&["start", "--exact", &pid]);
+    std::thread::sleep(Duration::from_millis(100));
+    live.child.kill().expect("killed");
+    live.child.wait().expect("waited");
+    assert_eq!(scratch.json_of(&["ps", "--dead", "--json"])[0]["state"], "killed");
+    assert!(
+        scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", &pid])["total"].as_i64()
+            > Some(0)
+    );
+    scratch.output_of(&["dump", "-o", "dead.heap", &pid]);
+    let late = scratch.heapwise(&["start", &pid]).output().expect("heapwise starts");
+    assert_eq!(late.status.code(), Some(2));
+    scratch.output_of(&["ps", "--clean"]);
+    assert_eq!(scratch.json_of(&["ps", "--dead", "--json"]), serde_json::json!([]));
+}

@@ -1,0 +1,65 @@
+//! Bad input gets one line that says what and what to do, exit status 2, and nothing half-written.
+
+use crate::harness::Scratch;
+
+fn refuses(scratch: &Scratch, arguments: &[&str], says: &str) {
+    let output = scratch.heapwise(arguments).output().expect("heapwise starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}: {error}");
+    assert!(error.contains(says), "{arguments:?}: {error}");
+    assert!(output.stdout.is_empty(), "{arguments:?} wrote to stdout");
+}
+
+#[test]
+fn wrong_targets() {
+    let scratch = Scratch::new();
+    refuses(&scratch, &["top", "no-such-file.heap"], "no such file");
+    refuses(&scratch, &["start", "4194304"], "no process 4194304");
+    refuses(&scratch, &["start", "1"], "does not carry the probe");
+    refuses(&scratch, &["collect", "-s", "1"], "no running process carries the probe");
+    refuses(&scratch, &["run", "--", "no-such-program"], "no such program");
+}
+
+#[test]
+fn wrong_numbers() {
+    let scratch = Scratch::new();
+    refuses(&scratch, &["run", "-c", "0", "--", "true"], "rate of 0");
+    refuses(&scratch, &["run", "-c", "5Q", "--", "true"], "unknown unit");
+    refuses(&scratch, &["start", "--depth", "100000", "1"], "100000");
+}
+
+#[test]
+fn files_are_never_overwritten_unless_told() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("there.heap"), "precious").expect("written");
+    refuses(&scratch, &["run", "-o", "there.heap", "--", "true"], "exists already");
+    assert_eq!(std::fs::read_to_string(scratch.path("there.heap")).expect("readable"), "precious");
+}
+
+#[test]
+fn garbage_is_not_a_profile() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("garbage"), [0xfe; 1000]).expect("written");
+    refuses(&scratch, &["top", "garbage"], "garbage");
+    std::fs::write(scratch.path("empty"), []).expect("written");
+    refuses(&scratch, &["top", "empty"], "empty");
+}
+
+#[test]
+fn a_static_program_is_told_so() {
+    let scratch = Scratch::new();
+    let program = crate::harness::victims().join("static_program");
+    refuses(&scratch, &["run", "--", program.to_str().expect("UTF-8")], "statically linked");
+}
+
+#[test]
+fn the_programs_output_and_status_are_its_own() {
+    let scratch = Scratch::new();
+    let output = scratch
+        .heapwise(&["run", "-o", "p.heap", "--", "sh", "-c", "echo out; echo err >&2; exit 7"])
+        .output()
+        .expect("heapwise starts");
+    assert_eq!(output.status.code(), Some(7));
+    assert_eq!(output.stdout, b"out\n");
+    assert!(String::from_utf8_lossy(&output.stderr).starts_with("err\n"));
+}
