@@ -16,6 +16,7 @@ mod stack_tree;
 mod start;
 mod sys;
 mod unwind;
+pub mod workbench;
 
 /// Nothing in the probe panics; if something does, the program's own crash handling sees the abort.
 #[cfg(all(feature = "preload", not(test)))]

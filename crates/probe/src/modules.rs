@@ -1,7 +1,145 @@
-//! The binaries that stacks refer to.
+//! The binaries that stacks refer to, and their comings and goings.
+//!
+//! A binary gets a record in the segment when an address in it is first unwound. Records are never
+//! reused: a binary that comes back to its old place, the same in every byte we compare, gets its old
+//! number; another binary at that place gets a new one. As a node of the stack tree is told apart by
+//! its module too, a reused address is a new node.
+//!
+//! Everything derived from a binary's unwind information (cached rules, memoised stacks) carries the
+//! *generation* it was made in. When a binary is unloaded the generation changes, and nothing of the
+//! older one is ever used again.
+#![allow(unsafe_code)]
 
-/// A module went away: what is known of its addresses no longer holds.
-pub(crate) fn generation_changed() {}
+mod image;
+mod record;
 
-/// Starts an empty module table in a fresh segment (again after `fork`).
-pub(crate) fn init() {}
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+
+use heapwise_format::segment::{Counter, SectionKind};
+
+pub(crate) use image::{Image, Segment};
+
+use crate::{segment, unwind};
+
+/// Most modules ever; the section of the segment holds no more either.
+const LIMIT: usize = 2048;
+
+const _: () = assert!(LIMIT < crate::unwind::MODULE_LIMIT as usize);
+
+/// What the probe itself remembers of a record: the segment may be scribbled over by others.
+struct Slot {
+    /// Hash of place and fingerprint; 0 when free.
+    identity: AtomicU64,
+    start: AtomicU64,
+    end: AtomicU64,
+    /// Was it loaded when its range was last looked at?
+    loaded: AtomicBool,
+}
+
+static SLOTS: [Slot; LIMIT] = [const {
+    Slot {
+        identity: AtomicU64::new(0),
+        start: AtomicU64::new(0),
+        end: AtomicU64::new(0),
+        loaded: AtomicBool::new(false),
+    }
+}; LIMIT];
+
+/// Starts at 1: zeroed memory belongs to no generation.
+static GENERATION: AtomicU32 = AtomicU32::new(1);
+
+/// The loader's count of unloaded objects when the generation last changed.
+static UNLOADED: AtomicU64 = AtomicU64::new(0);
+
+/// The current generation.
+#[inline(always)]
+pub(crate) fn generation() -> u32 {
+    GENERATION.load(Acquire)
+}
+
+/// Starts a new generation.
+pub(crate) fn next_generation() {
+    let before = GENERATION.fetch_add(1, Release);
+    unwind::forget_rules_on_wrap(before.wrapping_add(1));
+}
+
+/// To be called when `dlclose` has returned: starts a new generation if an object was unloaded
+/// (mostly `dlclose` only drops a reference).
+pub(crate) fn generation_changed() {
+    let mut unloaded = 0_u64;
+    // SAFETY: `read_unloaded` gets `unloaded` back as its last argument.
+    unsafe { libc::dl_iterate_phdr(Some(read_unloaded), (&raw mut unloaded).cast()) };
+    if UNLOADED.swap(unloaded, Relaxed) != unloaded {
+        next_generation();
+    }
+}
+
+unsafe extern "C" fn read_unloaded(info: *mut libc::dl_phdr_info, _: usize, count: *mut c_void) -> c_int {
+    // SAFETY: the loader passes a valid `info`, `generation_changed` its own counter.
+    unsafe { *count.cast::<u64>() = (*info).dlpi_subs };
+    1
+}
+
+/// Starts an empty table in a fresh segment: at start, and in the child of a fork.
+pub(crate) fn init() {
+    for slot in &SLOTS {
+        slot.identity.store(0, Relaxed);
+        slot.loaded.store(false, Relaxed);
+    }
+    next_generation();
+}
+
+/// The number (record plus 1) of the module that `image` has around `address`; 0 when there is no
+/// room for another. Lock-free: two threads that find a new module at once agree on a slot.
+pub(crate) fn number(image: &Image, address: u64) -> u32 {
+    let Some(segment) = image.code_segment(address) else { return 0 };
+    let identity = identity(image, &segment);
+    let capacity = LIMIT.min(segment::section(SectionKind::Modules).capacity as usize);
+    for (index, slot) in SLOTS.iter().enumerate().take(capacity) {
+        let known = match slot.identity.compare_exchange(0, identity, Acquire, Acquire) {
+            Ok(_) => {
+                slot.start.store(segment.start, Relaxed);
+                slot.end.store(segment.end, Relaxed);
+                publish(index, image, &segment);
+                identity
+            }
+            Err(other) => other,
+        };
+        if known == identity {
+            if !slot.loaded.swap(true, Relaxed) {
+                retire_others(index, &segment);
+            }
+            return index as u32 + 1;
+        }
+    }
+    segment::count(Counter::LostModules);
+    0
+}
+
+fn identity(image: &Image, segment: &Segment) -> u64 {
+    (image.fingerprint() ^ segment.start).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1)
+}
+
+/// Whatever else was loaded in this range is gone, though nobody told us (the C library unloads its
+/// own plugins without `dlclose`): what was derived from it is void.
+fn retire_others(index: usize, segment: &Segment) {
+    let mut any = false;
+    for (other, slot) in SLOTS.iter().enumerate().take_while(|(_, slot)| slot.identity.load(Relaxed) != 0) {
+        let overlaps = slot.start.load(Relaxed) < segment.end && segment.start < slot.end.load(Relaxed);
+        any |= other != index && overlaps && slot.loaded.swap(false, Relaxed);
+    }
+    if any {
+        next_generation();
+    }
+}
+
+fn publish(index: usize, image: &Image, segment: &Segment) {
+    let record = record::describe(image, segment, generation());
+    if segment::write(SectionKind::Modules, index as u64, record) {
+        segment::counter(Counter::Modules).fetch_max(index as u64 + 1, Release);
+    } else {
+        segment::count(Counter::LostModules);
+    }
+}

@@ -1,42 +1,105 @@
-//! From the registers at a hook's entry to a node of the stack tree.
+//! The unwinder: from the registers at a hook's entry to a node of the stack tree.
+//!
+//! ```text
+//! Entry ─► State ─► rule_cache ──miss──► modules::Image ─► eh_frame ─► cfi ─► Rule
+//!            ▲          │ Rule
+//!            └── step ◄─┘   reads ≤ 3 words of the stack, never faults
+//!                │ End, Broken
+//!                ▼
+//!          stack_tree::child, root to leaf ─► Captured
+//! ```
+//!
+//! It takes no lock, allocates nothing, patches nothing, and is safe in a signal handler. What it cannot
+//! follow with certainty ends the stack and is reported as broken: nothing is guessed.
 
-use crate::stack_tree;
+mod cfi;
+mod eh_frame;
+mod expression;
+mod rule;
+mod rule_cache;
+mod scratch;
+mod stack;
+mod step;
+mod walk;
 
-/// The caller's state at the entry of a hook, as if the hook had just returned.
+#[cfg(target_arch = "aarch64")]
+#[path = "unwind/aarch64.rs"]
+mod machine;
+#[cfg(target_arch = "x86_64")]
+#[path = "unwind/x86_64.rs"]
+mod machine;
+
+pub(crate) use rule::MODULE_LIMIT;
+pub(crate) use rule_cache::forget_rules_on_wrap;
+pub(crate) use stack::OwnStack;
+
+use heapwise_format::segment::Control;
+
+use crate::modules;
+use step::State;
+
+/// Deepest stack that is recorded.
+const MAX_DEPTH: usize = Control::MAX_DEPTH as usize;
+
+/// Walks tried when the module generation changes in the middle: one that came across a replaced module
+/// may have used rules of the old one.
+const ATTEMPTS: u32 = 3;
+
+/// The caller's registers at a hook's entry.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Entry {
-    /// Return address.
+    /// Where the hook will return to: the word at the stack pointer, or the link register as it is.
     pub(crate) pc: u64,
-    /// Stack pointer after the return.
+    /// The caller's stack pointer after the hook has returned.
     pub(crate) sp: u64,
-    /// Frame pointer register.
+    /// The frame-pointer register, untouched since the entry.
     pub(crate) fp: u64,
+}
+
+impl From<Entry> for State {
+    #[inline(always)]
+    fn from(entry: Entry) -> State {
+        State { pc: entry.pc, sp: entry.sp, fp: entry.fp, context: 0 }
+    }
+}
+
+/// A captured stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Captured {
+    /// Its node; 0 for the empty stack.
+    pub(crate) node: u32,
+    /// The depth limit cut it: only the youngest frames are there.
+    pub(crate) truncated: bool,
+    /// It ends where there is no usable unwind information, or passed through such code.
+    pub(crate) broken: bool,
+}
+
+/// Captures by a full walk. May run in a signal handler, also one that interrupted a capture; then
+/// `own` must not be the interrupted thread state's, but a fresh one.
+pub(crate) fn capture_plain(own: &mut OwnStack, entry: Entry, max_depth: u32) -> Captured {
+    let max_depth = (max_depth as usize).clamp(1, MAX_DEPTH);
+    let captured = scratch::with_frames(|frames| {
+        let mut walk = walk::Walk::default();
+        for _ in 0..ATTEMPTS {
+            let generation = modules::generation();
+            let mut stack = own.window(entry.sp);
+            walk = walk::walk(entry.into(), &mut stack, generation, max_depth, frames);
+            if modules::generation() == generation {
+                break;
+            }
+        }
+        walk.intern(frames)
+    });
+    captured.unwrap_or(Captured { node: 0, truncated: false, broken: true })
 }
 
 /// The last stack of a thread. Zeroed memory is valid: no stack yet.
 pub(crate) struct Memo {
-    _frames: [u64; 2],
+    own: OwnStack,
 }
 
-/// A captured stack.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Captured {
-    /// Node of the innermost frame.
-    pub(crate) node: u32,
-    /// Cut at the depth limit.
-    pub(crate) truncated: bool,
-    /// Ends in code without unwind information.
-    pub(crate) broken: bool,
-}
-
-/// The stack at `entry`, unwinding only what changed since the last call on this thread.
-pub(crate) fn capture(_memo: &mut Memo, entry: Entry, max_depth: u32) -> Captured {
-    capture_plain(entry, max_depth)
-}
-
-/// The stack at `entry`, without memory of earlier ones. Must be safe to enter again from a signal
-/// handler that interrupted it.
-pub(crate) fn capture_plain(entry: Entry, _max_depth: u32) -> Captured {
-    Captured { node: stack_tree::child(0, entry.pc, 0), truncated: true, broken: false }
+/// Captures, unwinding only what changed since the last call with this memo.
+pub(crate) fn capture(memo: &mut Memo, entry: Entry, max_depth: u32) -> Captured {
+    capture_plain(&mut memo.own, entry, max_depth)
 }

@@ -1,0 +1,72 @@
+//! aarch64: register numbers, slots, pointer authentication.
+#![allow(unsafe_code)]
+
+use core::arch::asm;
+
+use gimli::{AArch64, Register};
+
+use super::rule::{FpSlot, Kind, Rule};
+
+/// Width of a rule's CFA offset: frames up to 512 KiB.
+pub(super) const CFA_BITS: u32 = 17;
+/// Width of a rule's slots; x29 and x30 may be saved at the bottom of a frame, up to 128 KiB down.
+pub(super) const SLOT_BITS: u32 = 15;
+
+pub(super) const SP: Register = AArch64::SP;
+pub(super) const FP: Register = AArch64::X29;
+/// The column that holds the return address.
+pub(super) const RA: Register = AArch64::X30;
+/// Expressions cannot name the current address.
+pub(super) const PC: Option<Register> = None;
+/// A return address may still be in x30.
+pub(super) const HAS_LINK_REGISTER: bool = true;
+/// Whose vendor-specific instructions the call frame programs use.
+pub(super) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
+
+/// Byte offset of `regs[0]` in the kernel's `rt_sigframe`, which sp points to inside the trampoline:
+/// `siginfo` 128, `ucontext` up to `uc_mcontext` 176, `fault_address` 8.
+const REGISTERS: u64 = 128 + 176 + 8;
+
+/// Word of `rt_sigframe` that holds x30.
+pub(super) const SIGNAL_LINK_WORD: u64 = REGISTERS / 8 + 30;
+
+/// `mov x8, #139; svc #0`: the kernel's trampoline. Its own unwind information only describes the
+/// frame record, so the code is what identifies it (as in libgcc).
+const TRAMPOLINE: [u8; 8] = [0x68, 0x11, 0x80, 0xd2, 0x01, 0x00, 0x00, 0xd4];
+
+/// The rule of a signal trampoline known by its code.
+pub(super) fn trampoline_rule(code: &[u8]) -> Option<Rule> {
+    let word = |register: u64| REGISTERS / 8 + register;
+    if code.starts_with(&TRAMPOLINE) {
+        Rule::new(Kind::Signal, word(31) as i64, FpSlot::Saved(word(29)), word(32))
+    } else {
+        None
+    }
+}
+
+/// Bytes of code before a return address that [`follows_call`] wants to see.
+pub(super) const CALL_BYTES: u64 = 4;
+
+/// Do these bytes, the last ones before a return address, end in a call instruction?
+pub(super) fn follows_call(before: [u8; CALL_BYTES as usize]) -> bool {
+    let instruction = u32::from_le_bytes(before);
+    // bl; blr and its authenticating forms
+    instruction >> 26 == 0b100101 || instruction & 0xfeff_f000 == 0xd63f_0000
+}
+
+/// The address of a code pointer as loaded from memory: without its authentication code.
+#[inline(always)]
+pub(super) fn strip(pc: u64) -> u64 {
+    let stripped;
+    // SAFETY: `xpaclri` (hint 7, a no-op on older cores) only changes x30.
+    unsafe { asm!("hint 7", inout("x30") pc => stripped, options(nomem, nostack, preserves_flags)) };
+    stripped
+}
+
+/// The thread's control block, which libc puts at the top of the stack it allocates.
+pub(super) fn thread_pointer() -> u64 {
+    let pointer;
+    // SAFETY: reading the register has no effect.
+    unsafe { asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
+}

@@ -1,0 +1,130 @@
+//! One step: from a frame to its caller.
+
+use super::machine::{self, strip};
+use super::rule::{Kind, Rule};
+use super::stack::Window;
+use crate::modules::Image;
+
+/// The registers of a frame, as far as they are needed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct State {
+    /// Return address as found in memory (on aarch64 it may carry an authentication code), or the
+    /// interrupted instruction.
+    pub(super) pc: u64,
+    pub(super) sp: u64,
+    pub(super) fp: u64,
+    /// 0, or where a signal frame saved the registers: then `pc` was interrupted, not called from.
+    pub(super) context: u64,
+}
+
+impl State {
+    /// The address whose rule applies: a return address belongs to the call before it.
+    #[inline(always)]
+    pub(super) fn code(&self) -> u64 {
+        let pc = strip(self.pc);
+        if self.context == 0 { pc.wrapping_sub(1) } else { pc }
+    }
+}
+
+/// Where a step leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// To the caller.
+    Caller(State),
+    /// This was the outermost frame.
+    End,
+    /// There is a caller, but it cannot be found with certainty.
+    Broken,
+}
+
+/// Applies `rule`, the rule of `state.code()`.
+#[inline(always)]
+pub(super) fn step(state: &State, rule: Rule, stack: &mut Window) -> Step {
+    if !rule.is_plain() {
+        return unusual_step(state, rule, stack);
+    }
+    let base = if rule.is_fp_based() { state.fp } else { state.sp };
+    let cfa = base.wrapping_add(rule.cfa_bytes());
+    if cfa <= state.sp {
+        return Step::Broken;
+    }
+    let Some(pc) = stack.read(cfa.wrapping_sub(rule.ra_bytes())) else { return Step::Broken };
+    let mut fp = state.fp;
+    if rule.fp_words() != 0 {
+        fp = if rule.loses_fp() {
+            0
+        } else {
+            match stack.read(cfa.wrapping_sub(rule.fp_bytes())) {
+                Some(word) => word,
+                None => return Step::Broken,
+            }
+        };
+    }
+    if pc == 0 {
+        return Step::End;
+    }
+    Step::Caller(State { pc, sp: cfa, fp, context: 0 })
+}
+
+#[cold]
+#[inline(never)]
+fn unusual_step(state: &State, rule: Rule, stack: &mut Window) -> Step {
+    let next = match rule.kind() {
+        Kind::End => return Step::End,
+        Kind::Realigned => realigned(state, rule, stack),
+        Kind::Signal => signal(state, rule, stack),
+        Kind::Leaf => leaf(state, rule, stack),
+        Kind::Unknown | Kind::Sp | Kind::Fp => by_frame_pointer(state, stack),
+    };
+    match next {
+        Some(next) if next.pc == 0 => Step::End,
+        Some(next) => Step::Caller(next),
+        None => Step::Broken,
+    }
+}
+
+fn realigned(state: &State, rule: Rule, stack: &mut Window) -> Option<State> {
+    let sp = stack.read(state.fp.wrapping_add(rule.cfa_bytes()))?;
+    if sp <= state.sp {
+        return None;
+    }
+    let fp = stack.read(state.fp)?;
+    Some(State { pc: stack.read(sp.wrapping_sub(rule.ra_bytes()))?, sp, fp, context: 0 })
+}
+
+/// The interrupted frame may be on another stack, anywhere.
+fn signal(state: &State, rule: Rule, stack: &mut Window) -> Option<State> {
+    let sp = stack.read(state.sp.wrapping_add(rule.cfa_bytes()))?;
+    let fp = stack.read(state.sp.wrapping_add(rule.fp_bytes()))?;
+    let pc = stack.read(state.sp.wrapping_add(rule.ra_bytes()))?;
+    Some(State { pc, sp, fp, context: state.sp })
+}
+
+fn leaf(state: &State, rule: Rule, stack: &mut Window) -> Option<State> {
+    if state.context == 0 || rule.fp_words() != 0 {
+        return None;
+    }
+    let sp = state.sp.wrapping_add(rule.cfa_bytes());
+    let pc = stack.read(state.context.wrapping_add(machine::SIGNAL_LINK_WORD * 8))?;
+    (sp >= state.sp).then_some(State { pc, sp, fp: state.fp, context: 0 })
+}
+
+/// Code without unwind information (a just-in-time compiler, assembly) that keeps frame pointers. It is
+/// followed only into code of a known module, right behind a call instruction, and the stack still
+/// counts as broken, since frames that keep none may have been passed over.
+fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
+    if state.fp % 8 != 0 || state.fp < state.sp {
+        return None;
+    }
+    let fp = stack.read(state.fp)?;
+    let pc = stack.read(state.fp.wrapping_add(8))?;
+    let plausible = pc == 0 || (fp == 0 || fp > state.fp) && follows_call(strip(pc));
+    plausible.then_some(State { pc, sp: state.fp.wrapping_add(16), fp, context: 0 })
+}
+
+fn follows_call(pc: u64) -> bool {
+    let start = pc.wrapping_sub(machine::CALL_BYTES);
+    let bytes = Image::find(start).filter(|image| image.code_segment(start).is_some());
+    let bytes = bytes.and_then(|image| image.bytes_from(start));
+    bytes.and_then(|bytes| bytes.first_chunk().copied()).is_some_and(machine::follows_call)
+}

@@ -1,0 +1,80 @@
+//! The full walk: every frame from the caller to the end of the stack.
+
+use heapwise_format::segment::NodePlace;
+
+use super::machine::strip;
+use super::rule::{Kind, Rule};
+use super::rule_cache::rule_of;
+use super::stack::Window;
+use super::step::{State, Step, step};
+use super::{Captured, MAX_DEPTH};
+use crate::stack_tree;
+
+/// A frame, as the stack tree wants it.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Frame {
+    place: u64,
+    module: u32,
+}
+
+/// The frames of a walk, the youngest first.
+pub(super) type Frames = [Frame; MAX_DEPTH];
+
+/// A walk's result.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Walk {
+    len: usize,
+    truncated: bool,
+    broken: bool,
+}
+
+/// What a node says of a frame.
+#[inline(always)]
+pub(super) fn place_of(state: &State) -> u64 {
+    let pc = strip(state.pc);
+    if state.context == 0 { NodePlace::Return(pc).encode() } else { NodePlace::Interrupted(pc).encode() }
+}
+
+/// Does a frame with this rule make the whole stack count as broken?
+#[inline(always)]
+pub(super) fn breaks(rule: Rule) -> bool {
+    !rule.is_plain() && rule.kind() == Kind::Unknown
+}
+
+/// Walks from `state`, at most `max_depth` frames.
+pub(super) fn walk(
+    mut state: State,
+    stack: &mut Window,
+    generation: u32,
+    max_depth: usize,
+    frames: &mut Frames,
+) -> Walk {
+    let mut walk = Walk::default();
+    for frame in frames.iter_mut().take(max_depth) {
+        let rule = rule_of(state.code(), generation);
+        *frame = Frame { place: place_of(&state), module: rule.module() };
+        walk.len += 1;
+        walk.broken |= breaks(rule);
+        match step(&state, rule, stack) {
+            Step::Caller(caller) => state = caller,
+            Step::End => return walk,
+            Step::Broken => return Walk { broken: true, ..walk },
+        }
+    }
+    Walk { truncated: true, ..walk }
+}
+
+impl Walk {
+    /// Enters the stack into the tree.
+    pub(super) fn intern(self, frames: &Frames) -> Captured {
+        let mut node = stack_tree::ROOT;
+        for frame in frames.iter().take(self.len).rev() {
+            match stack_tree::child(node, frame.place, frame.module) {
+                Some(child) => node = child,
+                None => break,
+            }
+        }
+        Captured { node, truncated: self.truncated, broken: self.broken }
+    }
+}

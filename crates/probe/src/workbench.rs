@@ -1,0 +1,106 @@
+//! The unwinder seen from outside, for `tests/` and `benches/unwind`: a segment of this process's own,
+//! an entry point that hands over the registers as a hook's stub does, and the stacks read back.
+#![allow(unsafe_code)]
+
+use core::arch::naked_asm;
+use core::ffi::c_void;
+use core::sync::atomic::Ordering::Relaxed;
+
+use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, SectionKind};
+
+use crate::{modules, segment, stack_tree, unwind};
+
+/// The caller's registers at the entry of [`hook`].
+#[derive(Debug, Clone, Copy)]
+pub struct Entry(unwind::Entry);
+
+/// A captured stack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Captured {
+    /// Its node.
+    pub node: u32,
+    /// Cut at the depth limit.
+    pub truncated: bool,
+    /// Ends in, or passed through, code without unwind information.
+    pub broken: bool,
+}
+
+impl From<unwind::Captured> for Captured {
+    fn from(captured: unwind::Captured) -> Self {
+        Self { node: captured.node, truncated: captured.truncated, broken: captured.broken }
+    }
+}
+
+/// Makes the segment. Once per process, before anything else.
+#[must_use]
+pub fn start() -> bool {
+    let made = segment::create(AllocatorKind::Other);
+    stack_tree::init();
+    modules::init();
+    made
+}
+
+/// What [`hook`] calls.
+pub type Body = unsafe extern "C" fn(context: *mut c_void, entry: &Entry) -> i64;
+
+/// Calls `body` as a hook would be: with the registers of the caller, from a frame that is not there.
+///
+/// # Safety
+/// `body` may be called with `context`.
+#[unsafe(naked)]
+#[cfg(target_arch = "x86_64")]
+pub unsafe extern "C" fn hook(context: *mut c_void, body: Body) -> i64 {
+    naked_asm!(
+        ".cfi_startproc",
+        "sub rsp, 40",
+        ".cfi_adjust_cfa_offset 40",
+        "mov rax, [rsp + 40]",
+        "mov [rsp], rax",
+        "lea rax, [rsp + 48]",
+        "mov [rsp + 8], rax",
+        "mov [rsp + 16], rbp",
+        "mov rax, rsi",
+        "mov rsi, rsp",
+        "call rax",
+        "add rsp, 40",
+        ".cfi_adjust_cfa_offset -40",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
+/// Captures by a full walk.
+#[must_use]
+pub fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captured {
+    unwind::capture_plain(&mut own.0, entry.0, max_depth).into()
+}
+
+/// What is known of a thread's own stack.
+#[derive(Debug, Default)]
+pub struct OwnStack(unwind::OwnStack);
+
+/// The places of a stack from the youngest on.
+pub fn places(node: u32) -> impl Iterator<Item = NodePlace> {
+    let nodes = core::iter::successors(stack_tree::node(node), |node| stack_tree::node(node.parent));
+    nodes.map(|node| NodePlace::decode(node.place))
+}
+
+/// The module of a stack's youngest frame.
+#[must_use]
+pub fn module_of(node: u32) -> Option<Module> {
+    let index = stack_tree::node(node)?.module.checked_sub(1)?;
+    let record = segment::existing(SectionKind::Modules, u64::from(index))?;
+    // SAFETY: a module that a node names is written.
+    Some(unsafe { record.cast::<Module>().read() })
+}
+
+/// A counter of the segment.
+#[must_use]
+pub fn counter(counter: Counter) -> u64 {
+    segment::counter(counter).load(Relaxed)
+}
+
+/// What the `dlclose` hook does afterwards.
+pub fn closed() {
+    modules::generation_changed();
+}
