@@ -1,6 +1,6 @@
 //! What is known about one binary: from the cache, and from its files where that falls short.
 
-use heapwise_profile::{BuildId, Line};
+use heapwise_profile::{BuildId, Function, FunctionId, Line};
 
 use crate::{
     Detail, FileOffset, ModuleReport, Options, Problem, Resolver, Svma,
@@ -89,7 +89,8 @@ impl<'a> Answer<'a> {
             }
             match resolver.svma_of(*offset, *mapped_from) {
                 Some(svma) => self.missing.push((*offset, svma)),
-                None => drop(self.known.places.insert(*offset, Vec::new())),
+                None if resolver.is_whole() => drop(self.known.places.insert(*offset, Vec::new())),
+                None => {}
             }
         }
         self.problems.extend_from_slice(resolver.problems());
@@ -107,9 +108,25 @@ impl<'a> Answer<'a> {
         self.known.places.get(&offset).map_or(&[], Vec::as_slice)
     }
 
+    /// Whether the lines name a function, rather than say where one without a name begins.
+    pub(crate) fn has_name(&self, lines: &[Line]) -> bool {
+        let function = lines.last().map(|line| &self.known.functions[line.function.index()]);
+        function.is_some_and(|function| !function.system_name.is_empty())
+    }
+
+    /// A function as the profile is to show it.
+    pub(crate) fn function(&self, id: FunctionId) -> Function {
+        let mut function = self.known.functions[id.index()].clone();
+        if function.system_name.is_empty() {
+            let path = &self.question.path;
+            function.name.insert_str(0, path.rsplit('/').next().unwrap_or(path));
+        }
+        function
+    }
+
     pub(crate) fn report(&self) -> ModuleReport {
         let offsets = &self.question.offsets;
-        let is_resolved = |(offset, _): &&(FileOffset, FileOffset)| !self.lines(*offset).is_empty();
+        let is_resolved = |(offset, _): &&(FileOffset, FileOffset)| self.has_name(self.lines(*offset));
         let mut problems = self.problems.clone();
         if problems.is_empty() {
             match self.known.detail {

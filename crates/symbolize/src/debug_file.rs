@@ -47,6 +47,7 @@ impl UnitFile {
     fn load(image: Arc<Image>, name: impl Fn(SectionId) -> Option<&'static str>) -> Option<Self> {
         let elf = Elf::parse(&image).ok()?;
         let endian = endian_of(&elf);
+        let name = |id| name(id).filter(|_| is_needed(id));
         let sections = DwarfSections::load(|id| section(&image, &elf, name(id))).ok()?;
         Some(Self { image, sections, endian })
     }
@@ -82,6 +83,21 @@ impl SectionBytes {
 
 pub(crate) fn endian_of(elf: &Elf<'_>) -> RunTimeEndian {
     if elf.file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
+}
+
+/// Whether lookups of functions and lines read a section; the others (variables, macros) can be
+/// most of a file, and need not be inflated.
+fn is_needed(id: SectionId) -> bool {
+    use SectionId as Id;
+    !matches!(
+        id,
+        Id::DebugLoc
+            | Id::DebugLocLists
+            | Id::DebugMacinfo
+            | Id::DebugMacro
+            | Id::DebugNames
+            | Id::DebugTypes
+    )
 }
 
 /// A missing or damaged section is an empty one: what depends on it stays unresolved.

@@ -73,11 +73,15 @@ fn fill(profile: &mut Profile, answers: &[Answer<'_>], options: &Options, report
             continue;
         };
         let mut lines = answers[row].lines(offset);
+        let has_name = answers[row].has_name(lines);
+        if !has_name && !options.unnamed {
+            continue;
+        }
         if !options.inlines {
             lines = lines.last_chunk::<1>().map_or(&[], |last| last);
         }
         location.lines = lines.iter().map(|line| functions.line(row, line)).collect();
-        report.resolved += usize::from(!lines.is_empty());
+        report.resolved += usize::from(has_name);
     }
 }
 
@@ -100,14 +104,11 @@ impl<'a> Functions<'a> {
     fn line(&mut self, answer: usize, line: &Line) -> Line {
         let slot = &mut self.known[answer][line.function.index()];
         let function = *slot.get_or_insert_with(|| {
-            let function = &self.answers[answer].known.functions[line.function.index()];
-            let next = FunctionId::new(self.table.len());
-            if let Some(row) = self.rows.get(function) {
-                return *row;
-            }
-            self.table.push(function.clone());
-            self.rows.insert(function.clone(), next);
-            next
+            let function = self.answers[answer].function(line.function);
+            *self.rows.entry(function).or_insert_with_key(|function| {
+                self.table.push(function.clone());
+                FunctionId::new(self.table.len() - 1)
+            })
         });
         Line { function, ..*line }
     }

@@ -20,6 +20,9 @@ pub struct Options {
     pub jobs: usize,
     /// Whether inlined functions get lines of their own.
     pub inlines: bool,
+    /// Whether functions that have no name but an unwind entry are called `module+0xoffset` after
+    /// their first byte, so that all their addresses add up in one row.
+    pub unnamed: bool,
 }
 
 impl Default for Options {
@@ -32,6 +35,7 @@ impl Default for Options {
             main_program: None,
             jobs: 0,
             inlines: true,
+            unnamed: true,
         }
     }
 }

@@ -11,7 +11,7 @@ pub struct Report {
     pub modules: Vec<ModuleReport>,
     /// Locations that had no lines and have an address.
     pub locations: usize,
-    /// Those of them that have lines now.
+    /// Those of them that have a name now.
     pub resolved: usize,
 }
 

@@ -123,6 +123,11 @@ impl Resolver {
         self.segments.svma_of(offset, mapped_from)
     }
 
+    /// Whether the binary itself was found, not only its debug file.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.segments.have_contents()
+    }
+
     /// Looks up addresses; fastest when they are in order.
     #[must_use]
     pub fn resolve(&self, addresses: &[Svma]) -> Symbols {
@@ -131,6 +136,8 @@ impl Resolver {
         let debug = debug.and_then(|file| DebugInfo::new(file, self.shared.as_ref(), &split));
         let tables = self.tables.iter().filter_map(TableView::new);
         let tables: Vec<_> = tables.collect();
+        let unwind = Elf::parse(&self.binary).ok().map(|elf| UnwindExtents::new(&elf));
+        let unwind = unwind.unwrap_or_default();
         let mut builder = SymbolsBuilder::default();
         let mut frames = Vec::new();
         for address in addresses {
@@ -138,9 +145,13 @@ impl Resolver {
             if let Some(debug) = &debug {
                 debug.frames(*address, |frame| frames.push(frame));
             }
-            let symbol = tables.iter().find_map(|table| table.name_at(*address));
+            let symbol = tables.iter().find_map(|table| table.name_at(*address, &unwind));
             name_physical(&mut frames, symbol);
-            builder.push(&frames);
+            let start = unwind.function_start(*address).filter(|_| frames.is_empty());
+            match start.and_then(|start| self.segments.offset_of(start)) {
+                Some(start) => builder.push_unnamed(start),
+                None => builder.push(&frames),
+            }
         }
         builder.finish()
     }
@@ -174,18 +185,16 @@ fn without_cold_suffix(name: &[u8]) -> &[u8] {
 struct TableView<'a> {
     table: &'a SymbolTable,
     elf: Elf<'a>,
-    unwind: UnwindExtents<'a>,
 }
 
 impl<'a> TableView<'a> {
     fn new((image, table): &'a (Arc<Image>, SymbolTable)) -> Option<Self> {
         let elf = Elf::parse(image).ok()?;
-        let unwind = UnwindExtents::new(&elf);
-        Some(Self { table, elf, unwind })
+        Some(Self { table, elf })
     }
 
-    fn name_at(&self, address: Svma) -> Option<&'a [u8]> {
-        let symbol: Symbol = self.table.find(address, &self.unwind)?;
+    fn name_at(&self, address: Svma, unwind: &UnwindExtents<'_>) -> Option<&'a [u8]> {
+        let symbol: Symbol = self.table.find(address, unwind)?;
         symbol.name(&self.elf)
     }
 }

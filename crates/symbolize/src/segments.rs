@@ -53,6 +53,19 @@ impl Segments {
         by_offset.or_else(|| self.svma_by_mapping(offset, mapped_from))
     }
 
+    /// The inverse, for code.
+    pub(crate) fn offset_of(&self, address: Svma) -> Option<FileOffset> {
+        self.0.iter().find_map(|segment| {
+            let inside = address.0.checked_sub(segment.address)?;
+            (inside < segment.file_bytes).then(|| FileOffset(segment.offset.wrapping_add(inside)))
+        })
+    }
+
+    /// Whether this is the program itself, not a debug file that stands in for it.
+    pub(crate) fn have_contents(&self) -> bool {
+        self.0.iter().any(|segment| segment.is_code && segment.file_bytes > 0)
+    }
+
     /// For a debug file that stands in for its lost binary: its segments have addresses but no
     /// contents, hence no offsets. The mapping then begins at the page of the one executable
     /// segment.

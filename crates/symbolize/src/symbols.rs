@@ -4,12 +4,13 @@ use std::collections::HashMap;
 
 use heapwise_profile::{Function, FunctionId, Line};
 
-use crate::{demangle, dwarf::RawFrame};
+use crate::{FileOffset, demangle, dwarf::RawFrame};
 
 /// Answers for a list of addresses of one binary. Ids are rows of `functions`, not of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Symbols {
-    /// Distinct functions.
+    /// Distinct functions. One without a `system_name` is known only by where it begins: its name
+    /// is `+0x` and that file offset, for the caller to put the module's name in front.
     pub functions: Vec<Function>,
     /// For each address, in the order asked, its functions: innermost inlined callee first,
     /// physical function last, empty when unresolved.
@@ -20,6 +21,7 @@ pub struct Symbols {
 #[derive(Default)]
 pub(crate) struct SymbolsBuilder<'a> {
     ids: HashMap<(&'a [u8], Option<&'a str>), FunctionId>,
+    unnamed: HashMap<FileOffset, FunctionId>,
     functions: Vec<Function>,
     places: Vec<Vec<Line>>,
 }
@@ -32,6 +34,16 @@ impl<'a> SymbolsBuilder<'a> {
             named.map(|(name, frame)| Line { function: self.function(name, frame.file), line: frame.line });
         let lines = lines.collect();
         self.places.push(lines);
+    }
+
+    /// Adds the answer for an address in a function that has no name.
+    pub(crate) fn push_unnamed(&mut self, start: FileOffset) {
+        let next = FunctionId::new(self.functions.len());
+        let function = *self.unnamed.entry(start).or_insert(next);
+        if function == next {
+            self.functions.push(Function { name: format!("+{:#x}", start.0), ..Function::default() });
+        }
+        self.places.push(vec![Line { function, line: 0 }]);
     }
 
     fn function(&mut self, name: &'a [u8], file: Option<&'a str>) -> FunctionId {

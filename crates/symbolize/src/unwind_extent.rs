@@ -1,40 +1,42 @@
-//! Function extents from `.eh_frame`: the second opinion on symbols that state no size.
+//! Function extents from `.eh_frame`: the second opinion on symbols that state no size, and all
+//! that is known about functions that have no symbol.
 
 use std::borrow::Cow;
 
-use gimli::{BaseAddresses, EhFrame, EhFrameHdr, EndianSlice, RunTimeEndian, UnwindSection};
+use gimli::{BaseAddresses, EhFrame, EhFrameOffset, EndianSlice, RunTimeEndian, UnwindSection};
 use object::{Object, ObjectSection};
 
-use crate::{Svma, elf::Elf};
+use crate::{Svma, debug_file::endian_of, elf::Elf};
+
+/// First bytes of an `.eh_frame_hdr` as every linker writes it: version 1, a pointer to `.eh_frame`
+/// (relative, 4 bytes), a count (4 bytes), pairs of 4-byte numbers relative to the header.
+const INDEX_HEADER: [u8; 4] = [1, 0x1b, 0x03, 0x3b];
+/// Bytes before the pairs.
+const INDEX_START: usize = 12;
 
 /// The unwind table of a binary, searched through the sorted index in `.eh_frame_hdr`; a binary
 /// without that index has no opinion.
+#[derive(Default)]
 pub(crate) struct UnwindExtents<'a> {
+    /// Pairs of function start and table entry, both relative to `index_address`.
     index: Cow<'a, [u8]>,
+    index_address: u64,
     frames: Cow<'a, [u8]>,
-    bases: BaseAddresses,
+    frames_address: u64,
     endian: RunTimeEndian,
     address_size: u8,
 }
 
 impl<'a> UnwindExtents<'a> {
     pub(crate) fn new(elf: &Elf<'a>) -> Self {
-        let address = |name| elf.file.section_by_name(name).map(|it| it.address());
-        let mut bases = BaseAddresses::default();
-        if let Some(start) = address(".eh_frame_hdr") {
-            bases = bases.set_eh_frame_hdr(start);
-        }
-        if let Some(start) = address(".eh_frame") {
-            bases = bases.set_eh_frame(start);
-        }
-        if let Some(start) = address(".text") {
-            bases = bases.set_text(start);
-        }
+        let address = |name| elf.file.section_by_name(name).map_or(0, |it| it.address());
+        let index = elf.section(".eh_frame_hdr").filter(|index| index.starts_with(&INDEX_HEADER));
         Self {
-            index: elf.section(".eh_frame_hdr").unwrap_or_default(),
+            index: index.unwrap_or_default(),
+            index_address: address(".eh_frame_hdr"),
             frames: elf.section(".eh_frame").unwrap_or_default(),
-            bases,
-            endian: if elf.file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big },
+            frames_address: address(".eh_frame"),
+            endian: endian_of(elf),
             address_size: if elf.file.is_64() { 8 } else { 4 },
         }
     }
@@ -46,14 +48,27 @@ impl<'a> UnwindExtents<'a> {
     }
 
     /// First address of the entry that covers an address.
-    fn function_start(&self, address: Svma) -> Option<u64> {
-        let header = EhFrameHdr::new(&self.index, self.endian).parse(&self.bases, self.address_size).ok()?;
+    pub(crate) fn function_start(&self, address: Svma) -> Option<Svma> {
+        let (pairs, _) = self.index.get(INDEX_START..)?.as_chunks::<8>();
+        let after = pairs.partition_point(|pair| self.relative(pair.first_chunk()) <= address.0);
+        let entry = self.relative(pairs[..after].last()?.last_chunk());
+        let offset = usize::try_from(entry.checked_sub(self.frames_address)?).ok()?;
         let mut frames = EhFrame::from(EndianSlice::new(&self.frames, self.endian));
         frames.set_address_size(self.address_size);
-        let entry = header
-            .table()?
-            .fde_for_address(&frames, &self.bases, address.0, EhFrame::cie_from_offset)
-            .ok()?;
-        Some(entry.initial_address())
+        let bases = BaseAddresses::default().set_eh_frame(self.frames_address);
+        let offset = EhFrameOffset(offset);
+        let entry = frames.fde_from_offset(&bases, offset, EhFrame::cie_from_offset).ok()?;
+        let start = entry.initial_address();
+        (address.0.checked_sub(start)? < entry.len()).then_some(Svma(start))
+    }
+
+    /// Address of a number in the index.
+    fn relative(&self, number: Option<&[u8; 4]>) -> u64 {
+        let bytes = number.copied().unwrap_or_default();
+        let distance = match self.endian {
+            RunTimeEndian::Little => i32::from_le_bytes(bytes),
+            RunTimeEndian::Big => i32::from_be_bytes(bytes),
+        };
+        self.index_address.wrapping_add_signed(i64::from(distance))
     }
 }

@@ -20,7 +20,8 @@ fn the_symbol_table_names_what_debug_information_no_longer_does() {
     }
 }
 
-/// Exported functions keep their names, the code between them does not take the nearest.
+/// Exported functions keep their names; the others do not take the nearest, but are known by where
+/// they begin.
 #[test]
 fn a_stripped_program_names_only_what_it_exports() {
     let program = Program::cpp(&["-O2", "-rdynamic", "-fvisibility=hidden"]);
@@ -28,7 +29,7 @@ fn a_stripped_program_names_only_what_it_exports() {
     program.run(&["strip", "--strip-all", "shop"]);
     let addresses: Vec<_> = functions.iter().flat_map(|(start, size, _)| *start..start + size).collect();
     let mut profile = program.profile(&addresses);
-    symbolize(&mut profile, &Options::default());
+    let report = symbolize(&mut profile, &Options::default());
     let mut named = 0;
     for (address, location) in addresses.iter().zip(&profile.locations) {
         let holds = |(start, size, _): &&(u64, u64, String)| (*start..start + size).contains(address);
@@ -38,10 +39,17 @@ fn a_stripped_program_names_only_what_it_exports() {
             assert_eq!(frames.first().map(|frame| &frame.0), Some(name), "{address:#x}");
             named += 1;
         } else {
-            assert_eq!(frames, [], "{address:#x} is in {name}");
+            let offset = program.offset_of(functions.iter().find(holds).unwrap().0).0;
+            let unnamed = (format!("shop+{offset:#x}"), String::new(), 0);
+            assert_eq!(frames, [unnamed], "{address:#x} is in {name}");
         }
     }
+    assert_eq!(report.resolved, named);
     assert!(named > 0 && named < addresses.len());
+    let mut profile = program.profile(&addresses);
+    symbolize(&mut profile, &Options { unnamed: false, ..Options::default() });
+    let without_lines = profile.locations.iter().filter(|location| location.lines.is_empty());
+    assert_eq!(without_lines.count(), addresses.len() - named);
 }
 
 #[test]
@@ -115,7 +123,7 @@ fn functions_end_where_their_size_or_unwind_entry_does() {
         (start("main"), Some("main")),
     ] {
         let mut profile = program.profile(&[address]);
-        symbolize(&mut profile, &Options::default());
+        symbolize(&mut profile, &Options { unnamed: false, ..Options::default() });
         let name = profile.functions.first().map(|function| function.name.as_str());
         assert_eq!(name, expected, "{address:#x}");
     }
