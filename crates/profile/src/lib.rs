@@ -22,6 +22,7 @@ pub mod name;
 pub mod pprof_proto;
 pub mod query;
 pub mod read;
+pub mod recording;
 pub mod series;
 pub mod snapshot;
 pub mod view;

@@ -8,12 +8,14 @@
 mod stacks;
 mod tallies;
 
+pub(crate) use tallies::unknown_stack;
+
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::segment::{
     COUNTERS_OFFSET, Control, Counter, Header, HeaderError, Layout, Mode, PAGE_BYTES, SectionKind, State,
 };
 
-use crate::{Losses, Meta, Profile, Sampling};
+use crate::{Losses, Meta, Profile, Sampling, StackId};
 
 /// Positioned reads of a segment.
 pub trait SegmentSource {
@@ -96,10 +98,16 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     /// Everything counted in the current period, as a profile without symbols.
     #[must_use]
     pub fn profile(&self) -> Profile {
-        let mut profile = Profile { meta: self.meta(), ..Profile::default() };
-        let nodes = stacks::read(self, &mut profile);
+        let (mut profile, nodes) = self.stacks();
         tallies::read(self, &nodes, &mut profile);
         profile
+    }
+
+    /// A profile of modules and stacks without samples, and the stack of each node.
+    pub(crate) fn stacks(&self) -> (Profile, Vec<Option<StackId>>) {
+        let mut profile = Profile { meta: self.meta(), ..Profile::default() };
+        let nodes = stacks::read(self, &mut profile);
+        (profile, nodes)
     }
 
     fn meta(&self) -> Meta {

@@ -46,7 +46,7 @@ pub(super) fn read<S: SegmentSource>(
 }
 
 /// Where blocks go whose stack could not be recorded, so that totals stay whole.
-fn unknown_stack(profile: &mut Profile) -> StackId {
+pub(crate) fn unknown_stack(profile: &mut Profile) -> StackId {
     profile.functions.push(Function { name: "[unknown]".into(), ..Function::default() });
     let function = FunctionId::new(profile.functions.len() - 1);
     profile.locations.push(Location { lines: vec![Line { function, line: 0 }], ..Location::default() });

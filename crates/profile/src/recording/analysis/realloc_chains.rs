@@ -1,0 +1,29 @@
+//! Blocks that grow step by step through `realloc`: each step may copy everything before it.
+//!
+//! A chain begins with the first `realloc` of a block that `realloc` had not made; its length is the
+//! number of `realloc`s after that, on average over the chains of a place.
+
+use super::{Evidence, Finding, PlaceUnit, Site};
+
+/// Worth saying from this average length on.
+const LEAST_LENGTH: u64 = 4;
+
+pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
+    let is_long = |site: &Site| site.events.next_reallocs >= LEAST_LENGTH * site.events.first_reallocs.max(1);
+    let steps = |site: &Site| if is_long(site) { site.events.next_reallocs } else { 0 };
+    let places = evidence.largest(PlaceUnit::Blocks, steps);
+    let first = places.first()?;
+    let site = evidence.sites().iter().find(|site| site.node == first.node)?;
+    let length = site.events.next_reallocs / site.events.first_reallocs.max(1) + 1;
+    Some(Finding {
+        name: "realloc chains",
+        headline: format!(
+            "{} steps of realloc on blocks that realloc had made; \
+             at the place with most, a block was resized {length} times on average",
+            evidence.sum(steps)
+        ),
+        places,
+        lines: Vec::new(),
+        next: "heapwise peek FILE realloc --alloc_objects",
+    })
+}

@@ -1,0 +1,239 @@
+//! One true order from many threads' chunks.
+//!
+//! Each thread's events are in order by themselves. Across threads only events of one address need
+//! an order, and their numbers give it: an event is taken when its number is the next of its shard.
+//! Time comes second: within what the numbers allow, threads advance together millisecond by
+//! millisecond, and the time of the merged stream never runs backwards.
+
+use std::collections::VecDeque;
+
+use heapwise_format::event::{Event, EventState, SHARDS, shard};
+use rustc_hash::FxHashMap;
+
+/// Merges the chunks of all threads of one process.
+#[derive(Debug)]
+pub struct Merger {
+    streams: Vec<Stream>,
+    by_thread: FxHashMap<u32, usize>,
+    /// Next number of each shard; `None` until the first one is seen, when recording began in mid-run.
+    next: [Option<u32>; SHARDS],
+    tick_ms: u64,
+    first_chunk: Option<u32>,
+    /// Events that came after a later one of the same shard had been taken.
+    pub late: u64,
+}
+
+/// The chunks of one thread.
+#[derive(Debug)]
+struct Stream {
+    thread: u32,
+    chunks: VecDeque<Chunk>,
+    /// Sequence of the chunk to read next or being read; `None` before the first of a thread that was
+    /// there before the recording.
+    current: Option<u32>,
+    state: EventState,
+    at: usize,
+    tick_ms: u64,
+    head: Option<Event>,
+}
+
+#[derive(Debug)]
+struct Chunk {
+    sequence: u32,
+    bytes: Vec<u8>,
+    is_complete: bool,
+}
+
+impl Merger {
+    /// A merger that sees the log from its first event.
+    #[must_use]
+    pub fn from_start() -> Self {
+        Self::new(Some(0), Some(1))
+    }
+
+    /// A merger that joins a log in the middle: it takes the first numbers it sees as the next.
+    #[must_use]
+    pub fn from_now() -> Self {
+        Self::new(None, None)
+    }
+
+    fn new(first_number: Option<u32>, first_chunk: Option<u32>) -> Self {
+        Self {
+            streams: Vec::new(),
+            by_thread: FxHashMap::default(),
+            next: [first_number; SHARDS],
+            tick_ms: 0,
+            first_chunk,
+            late: 0,
+        }
+    }
+
+    /// Adds bytes to a chunk of a thread; `is_complete` when no more will come for this chunk.
+    pub fn feed(&mut self, thread: u32, sequence: u32, bytes: &[u8], is_complete: bool) {
+        let stream = self.stream(thread);
+        let position = stream.chunks.iter().position(|chunk| chunk.sequence >= sequence);
+        let place = position.unwrap_or(stream.chunks.len());
+        if stream.chunks.get(place).is_none_or(|chunk| chunk.sequence != sequence) {
+            stream.chunks.insert(place, Chunk { sequence, bytes: Vec::new(), is_complete: false });
+        }
+        if let Some(chunk) = stream.chunks.get_mut(place) {
+            chunk.bytes.extend_from_slice(bytes);
+            chunk.is_complete |= is_complete;
+        }
+    }
+
+    fn stream(&mut self, thread: u32) -> &mut Stream {
+        let place = *self.by_thread.entry(thread).or_insert_with(|| {
+            self.streams.push(Stream {
+                thread,
+                chunks: VecDeque::new(),
+                current: self.first_chunk,
+                state: EventState::default(),
+                at: 0,
+                tick_ms: 0,
+                head: None,
+            });
+            self.streams.len() - 1
+        });
+        &mut self.streams[place]
+    }
+
+    /// Bytes of chunks that are not yet read to their ends.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.streams.iter().flat_map(|stream| &stream.chunks).map(|chunk| chunk.bytes.len()).sum()
+    }
+
+    /// Gives out, in order, every event before millisecond `until_ms` that can be. Returns whether
+    /// events before that remain, waiting for a number that has not arrived.
+    pub fn advance(&mut self, until_ms: u64, mut take: impl FnMut(u32, u64, &Event)) -> bool {
+        self.streams.iter_mut().for_each(Stream::load_head);
+        loop {
+            let Some(tick) = self.first_pending(0, until_ms) else { return false };
+            self.tick_ms = self.tick_ms.max(tick);
+            if !self.run(&mut take) {
+                // Everything up to now waits for a number drawn by an event a little later.
+                let Some(later) = self.first_pending(self.tick_ms + 1, until_ms) else { return true };
+                self.tick_ms = later;
+            }
+        }
+    }
+
+    /// Earliest millisecond in `from_ms..until_ms` at which an event waits.
+    fn first_pending(&self, from_ms: u64, until_ms: u64) -> Option<u64> {
+        let ticks = self.streams.iter().filter(|stream| stream.head.is_some()).map(|stream| stream.tick_ms);
+        ticks.filter(|tick| (from_ms..until_ms).contains(tick)).min()
+    }
+
+    /// Runs every stream as far as time and numbers allow; whether any event was taken.
+    fn run(&mut self, take: &mut impl FnMut(u32, u64, &Event)) -> bool {
+        let mut progressed = false;
+        loop {
+            let mut moved = false;
+            for stream in &mut self.streams {
+                moved |= stream.run(self.tick_ms, &mut self.next, &mut self.late, take);
+            }
+            if !moved {
+                return progressed;
+            }
+            progressed = true;
+        }
+    }
+
+    /// Gives up one number that will not come (its thread died between drawing and writing it), so that
+    /// [`Merger::advance`] can go on; whether there was one.
+    pub fn skip_missing(&mut self) -> bool {
+        for stream in &mut self.streams {
+            // A chunk that never came: read on with what is there.
+            if let (None, Some(first)) = (&stream.head, stream.chunks.front()) {
+                stream.current = Some(first.sequence);
+                stream.load_head();
+            }
+        }
+        let blocked = self.streams.iter().filter(|stream| stream.head.is_some());
+        let Some(first) = blocked.min_by_key(|stream| stream.tick_ms).and_then(|stream| stream.head) else {
+            return false;
+        };
+        if let Event::Alloc { address, order, .. } | Event::Free { address, order } = first {
+            self.next[shard(address)] = Some(order);
+        }
+        true
+    }
+}
+
+impl Stream {
+    /// Decodes up to the next event that is not a tick.
+    #[inline]
+    fn load_head(&mut self) {
+        while self.head.is_none() {
+            match self.decode() {
+                Some(Event::Tick(ms)) => self.tick_ms = ms,
+                other => {
+                    self.head = other;
+                    return;
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn decode(&mut self) -> Option<Event> {
+        loop {
+            let chunk = self.chunks.front()?;
+            let current = *self.current.get_or_insert(chunk.sequence);
+            if chunk.sequence < current {
+                self.chunks.pop_front();
+                continue;
+            }
+            if chunk.sequence > current {
+                return None;
+            }
+            if let Some(event) = self.state.decode(&chunk.bytes, &mut self.at) {
+                return Some(event);
+            }
+            if !chunk.is_complete {
+                return None;
+            }
+            self.chunks.pop_front();
+            self.current = Some(current.wrapping_add(1));
+            self.state = EventState::default();
+            self.at = 0;
+        }
+    }
+
+    #[inline]
+    fn run(
+        &mut self,
+        now_ms: u64,
+        next: &mut [Option<u32>; SHARDS],
+        late: &mut u64,
+        take: &mut impl FnMut(u32, u64, &Event),
+    ) -> bool {
+        let mut moved = false;
+        while let Some(event) = self.head {
+            if self.tick_ms > now_ms {
+                break;
+            }
+            if let Event::Alloc { address, order, .. } | Event::Free { address, order } = event {
+                let slot = &mut next[shard(address)];
+                let ahead = order.wrapping_sub(slot.unwrap_or(order)) as i32;
+                if ahead > 0 {
+                    break;
+                }
+                if ahead == 0 {
+                    *slot = Some(order.wrapping_add(1));
+                } else {
+                    *late += 1;
+                }
+            }
+            take(self.thread, now_ms, &event);
+            moved = true;
+            self.head = None;
+            self.load_head();
+        }
+        moved
+    }
+}
+
+#[cfg(test)]
+mod tests;
