@@ -1,5 +1,6 @@
 //! Developer commands: `cargo xtask victims`, `cargo xtask bench`, …
 
+mod bench;
 mod failure;
 mod programs;
 mod test;
@@ -10,8 +11,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use failure::Failure;
-
-const USAGE: &str = "usage: cargo xtask test | tidy | victims [OUT]";
 
 /// The repository: this package's parent folder.
 fn root() -> PathBuf {
@@ -24,7 +23,11 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("test") => test::command(&root()),
         Some("tidy") => tidy::command(&root()),
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
-        _ => Err(Failure::new(USAGE)),
+        Some("bench") => bench::command(&root(), &args[1..]),
+        _ => Err(Failure::new(format!(
+            "usage: cargo xtask test | tidy | victims [OUT]\n       {}",
+            bench::USAGE
+        ))),
     }
 }
 

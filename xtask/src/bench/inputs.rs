@@ -1,0 +1,92 @@
+//! Inputs for the real programs, generated so that nobody's data is in the repository. `scale` 4 is one
+//! to three seconds of an unprofiled run.
+
+/// Tables, indexes, joins and text functions for the sqlite3 shell.
+pub(crate) fn sql(scale: u32) -> String {
+    let rows = 60_000 * scale;
+    format!(
+        "CREATE TABLE person(id INTEGER PRIMARY KEY, name TEXT, city TEXT, score REAL);\n\
+         CREATE TABLE visit(person INTEGER, day INTEGER, note TEXT);\n\
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < {rows})\n\
+         INSERT INTO person SELECT i, 'name-' || (i*7919 % {rows}), 'city-' || (i % 500), i * 0.5 FROM n;\n\
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i < {rows})\n\
+         INSERT INTO visit SELECT 1 + i*31 % {rows}, i % 365, hex(i) || upper('note' || i) FROM n;\n\
+         CREATE INDEX person_name ON person(name);\n\
+         CREATE INDEX visit_person ON visit(person, day);\n\
+         SELECT city, count(*), avg(score), max(length(note)) FROM person JOIN visit ON person = id\n\
+           GROUP BY city ORDER BY 2 DESC, 1 LIMIT 5;\n\
+         SELECT count(DISTINCT substr(note, 1, 6)), group_concat(DISTINCT day % 7) FROM visit;\n\
+         UPDATE person SET name = replace(name, 'name', 'renamed') WHERE id % 3 = 0;\n\
+         SELECT count(*) FROM person WHERE name LIKE '%named-1%';\n"
+    )
+}
+
+/// Encodes and decodes nested objects.
+pub(crate) fn python(scale: u32) -> String {
+    let rounds = 6 * scale;
+    format!(
+        "import json\n\
+         total = 0\n\
+         for r in range({rounds}):\n\
+         \x20   rows = [{{'id': i, 'name': 'name-%d' % (i * 7919), 'tags': ['t%d' % (i % k) for k in (3, 5, 7)],\n\
+         \x20            'point': {{'x': i / 3, 'y': [i, str(i)]}}}} for i in range(10000)]\n\
+         \x20   text = json.dumps(rows, indent=1)\n\
+         \x20   total += len(json.loads(text)) + len(text)\n\
+         print(total)\n"
+    )
+}
+
+/// A translation unit that instantiates maps and regular expressions.
+pub(crate) fn cpp() -> String {
+    let mut text = String::from(
+        "#include <map>\n#include <regex>\n#include <string>\n#include <vector>\n\
+         template <int N> struct Record { std::string name; double value[N]; };\n",
+    );
+    for n in 1..=12 {
+        text.push_str(&format!(
+            "std::map<std::string, std::vector<Record<{n}>>> table{n};\n\
+             bool match{n}(const std::string &s) {{\n\
+             \x20 static const std::regex pattern(\"([a-z]+)-{n}=([0-9]*)\");\n\
+             \x20 std::smatch found;\n\
+             \x20 if (!std::regex_match(s, found, pattern)) return false;\n\
+             \x20 table{n}[found[1].str()].push_back({{found[2].str(), {{{n}}}}});\n\
+             \x20 return true;\n}}\n"
+        ));
+    }
+    text
+}
+
+/// Tables, closures and strings.
+pub(crate) fn lua(scale: u32) -> String {
+    let rounds = 5 * scale;
+    format!(
+        "local words, total = {{}}, 0\n\
+         for round = 1, {rounds} do\n\
+         \x20 local index = {{}}\n\
+         \x20 for i = 1, 60000 do\n\
+         \x20   local key = 'key' .. (i * 7919 % 30011)\n\
+         \x20   index[key] = {{ name = key .. '-' .. i, at = i, next = index[key] }}\n\
+         \x20 end\n\
+         \x20 for key, entry in pairs(index) do total = total + #entry.name + #key end\n\
+         \x20 words[round % 4] = index\n\
+         end\n\
+         print(total)\n"
+    )
+}
+
+/// Hashes of arrays, regular expressions, sorting.
+pub(crate) fn perl(scale: u32) -> String {
+    let rounds = 3 * scale;
+    format!(
+        "use strict;\nmy $total = 0;\n\
+         for my $round (1 .. {rounds}) {{\n\
+         \x20 my %index;\n\
+         \x20 for my $i (1 .. 60000) {{\n\
+         \x20   my $line = 'user' . ($i * 7919 % 30011) . \"=value-$i;tag-\" . ($i % 17);\n\
+         \x20   push @{{$index{{$1}}}}, {{ value => $2, tag => $3 }} if $line =~ /^(\\w+)=([^;]+);(.*)$/;\n\
+         \x20 }}\n\
+         \x20 $total += scalar @{{$index{{$_}}}} for sort keys %index;\n\
+         }}\n\
+         print \"$total\\n\";\n"
+    )
+}

@@ -1,0 +1,92 @@
+//! What is run: our own programs, real ones from Debian, and whatever a folder holds.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::inputs;
+use super::tools;
+use crate::failure::Failure;
+use crate::programs;
+
+/// One program with its arguments and input.
+#[derive(Clone)]
+pub(crate) struct Workload {
+    pub name: String,
+    pub program: PathBuf,
+    pub args: Vec<String>,
+    pub env: Vec<(&'static str, &'static str)>,
+    pub stdin: Option<PathBuf>,
+}
+
+/// Our programs: name, scale for a full run (1 to 3 s alone), scale for a quick one.
+const OWN: [(&str, &str, &str); 7] = [
+    ("factor", "20", "4"),
+    ("producer_consumer", "30", "8"),
+    ("replace_mixed", "40", "10"),
+    ("tree_strings", "60", "15"),
+    ("maps_exceptions", "15", "4"),
+    ("big_live", "12", "3"),
+    ("small_live", "100000", "100000"),
+];
+
+impl Workload {
+    fn new(name: &str, program: impl Into<PathBuf>, args: &[&str]) -> Workload {
+        let args = args.iter().map(|a| a.to_string()).collect();
+        Workload { name: name.into(), program: program.into(), args, env: Vec::new(), stdin: None }
+    }
+}
+
+/// The programs of `benches/programs`, built into `folder`.
+pub(crate) fn own(root: &Path, folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure> {
+    programs::build(&root.join("benches/programs"), folder)?;
+    let scale = |full, small| if quick { small } else { full };
+    Ok(OWN
+        .iter()
+        .map(|(name, full, small)| Workload::new(name, folder.join(name), &[scale(full, small)]))
+        .collect())
+}
+
+/// Real programs on inputs generated into `folder`; those not installed are left out.
+pub(crate) fn real(folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure> {
+    let scale = if quick { 1 } else { 4 };
+    let file = |name: &str, text: String| {
+        let path = folder.join(name);
+        fs::write(&path, text).map_err(|e| Failure::at(&path, e))?;
+        Ok::<String, Failure>(path.to_string_lossy().into_owned())
+    };
+    let sql = file("input.sql", inputs::sql(scale))?;
+    let json = file("input.py", inputs::python(scale))?;
+    let cpp = file("input.cpp", inputs::cpp())?;
+    let lua = file("input.lua", inputs::lua(scale))?;
+    let perl = file("input.pl", inputs::perl(scale))?;
+
+    let sqlite = Workload { stdin: Some(sql.into()), ..Workload::new("sqlite", "sqlite3", &[":memory:"]) };
+    let python = Workload::new("python-json", "python3", &[&json]);
+    let mut python_malloc = Workload::new("python-malloc", "python3", &[&json]);
+    python_malloc.env = vec![("PYTHONMALLOC", "malloc")];
+    let clang = Workload::new("clang", "clang++", &["-O1", "-c", &cpp, "-o", "/dev/null"]);
+    let all = [
+        sqlite,
+        python,
+        python_malloc,
+        clang,
+        Workload::new("lua", "lua5.4", &[&lua]),
+        Workload::new("perl", "perl", &[&perl]),
+    ];
+    Ok(all.into_iter().filter(|w| tools::has(&w.program.to_string_lossy())).collect())
+}
+
+/// Every executable file of `folder`, run without arguments.
+pub(crate) fn of_folder(folder: &Path) -> Result<Vec<Workload>, Failure> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|e| Failure::at(folder, e))?.flatten() {
+        let path = entry.path();
+        let executable = path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
+        if executable && path.extension().is_none_or(|e| e != "so") {
+            found.push(Workload::new(&entry.file_name().to_string_lossy(), path, &[]));
+        }
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
