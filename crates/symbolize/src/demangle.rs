@@ -1,5 +1,7 @@
 //! Names as programmers wrote them: C++ (Itanium) and Rust (v0 and legacy).
 
+mod spelling;
+
 use std::fmt::{self, Write};
 
 /// Longest demangled name kept. Back-references let a name of a few hundred bytes expand without
@@ -40,10 +42,13 @@ fn demangle_cpp(name: &str) -> Option<String> {
     if !name.starts_with("_Z") {
         return None;
     }
+    if let Some((kind, target)) = spelling::thunk(name) {
+        return Some(format!("{kind} to {}", demangle_cpp(&format!("_Z{target}"))?));
+    }
     let symbol = cpp_demangle::Symbol::new(name.as_bytes()).ok()?;
     let mut out = Bounded::default();
     symbol.structured_demangle(&mut out, &cpp_demangle::DemangleOptions::default()).ok()?;
-    Some(out.0)
+    Some(spelling::as_in_binutils(out.0))
 }
 
 /// Formats unless the result would be too long.

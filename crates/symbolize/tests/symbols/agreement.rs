@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use heapwise_symbolize::{Detail, Options, symbolize};
+use heapwise_profile::name::jeprof_short;
+use heapwise_symbolize::{Detail, Options, demangle, symbolize};
 
 use crate::{program::Program, witness};
 
@@ -110,5 +111,27 @@ fn rust_names_are_plain_paths() {
         let frames = witness::frames(&profile, &profile.locations[0]);
         let (name, file, _) = frames.last().unwrap();
         assert_eq!((name.as_str(), file.as_str()), ("shop::shop::open", "shop.rs"));
+    }
+}
+
+/// Every function of the C++ library, by the short name that reports print. `nm` demangles with the
+/// same rules as addr2line.
+#[test]
+fn short_names_of_the_cpp_library_are_those_of_nm() {
+    let program = Program::build("gcc", "shop.c", "int main() { return 0; }", &[]);
+    let library = program.run(&["g++", "-print-file-name=libstdc++.so.6"]);
+    let names = |flags: &str| -> Vec<String> {
+        let listing = program.run(&["nm", flags, "--defined-only", library.trim()]);
+        let name = |line: &str| {
+            let (_, name) = line.split_once(" T ").or_else(|| line.split_once(" W "))?;
+            Some(name.split_once('@').map_or(name, |(name, _)| name).to_owned())
+        };
+        listing.lines().filter_map(name).collect()
+    };
+    let (mangled, expected) = (names("-Dp"), names("-DpC"));
+    assert_eq!(mangled.len(), expected.len());
+    assert!(mangled.len() > 3000);
+    for (name, expected) in mangled.iter().zip(&expected) {
+        assert_eq!(jeprof_short(&demangle(name)), jeprof_short(expected), "{name}");
     }
 }
