@@ -203,7 +203,6 @@ pub(crate) fn random() -> u64 {
 }
 
 /// Ends the process the way `abort` does, without libc.
-#[cfg(all(feature = "preload", not(test)))]
 pub(crate) fn abort() -> ! {
     loop {
         // SAFETY: sends a signal to ourselves.

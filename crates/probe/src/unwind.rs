@@ -13,8 +13,11 @@
 //! follow with certainty ends the stack and is reported as broken: nothing is guessed.
 
 mod cfi;
+mod checks;
 mod eh_frame;
 mod expression;
+mod memo;
+mod paranoia;
 mod rule;
 mod rule_cache;
 mod scratch;
@@ -29,9 +32,12 @@ mod machine;
 #[path = "unwind/x86_64.rs"]
 mod machine;
 
+pub(crate) use memo::Memo;
 pub(crate) use rule::MODULE_LIMIT;
 pub(crate) use rule_cache::forget_rules_on_wrap;
 pub(crate) use stack::OwnStack;
+
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use heapwise_format::segment::Control;
 
@@ -94,12 +100,24 @@ pub(crate) fn capture_plain(own: &mut OwnStack, entry: Entry, max_depth: u32) ->
     captured.unwrap_or(Captured { node: 0, truncated: false, broken: true })
 }
 
-/// The last stack of a thread. Zeroed memory is valid: no stack yet.
-pub(crate) struct Memo {
-    own: OwnStack,
+/// Captures, unwinding only what changed since the last call with this memo.
+#[inline(always)]
+pub(crate) fn capture(memo: &mut Memo, entry: Entry, max_depth: u32) -> Captured {
+    let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
+    let captured = match memo.capture(entry.into(), depth) {
+        Some(captured) => captured,
+        None => return capture_plain(memo.own(), entry, max_depth),
+    };
+    if PARANOID.load(Relaxed) {
+        paranoia::compare(captured, capture_plain(memo.own(), entry, max_depth));
+    }
+    captured
 }
 
-/// Captures, unwinding only what changed since the last call with this memo.
-pub(crate) fn capture(memo: &mut Memo, entry: Entry, max_depth: u32) -> Captured {
-    capture_plain(&mut memo.own, entry, max_depth)
+/// Whether every memoised stack is compared with a full walk.
+static PARANOID: AtomicBool = AtomicBool::new(false);
+
+/// Compares every memoised stack with a full walk from now on, and aborts on a difference; or no longer.
+pub(crate) fn set_paranoid(paranoid: bool) {
+    PARANOID.store(paranoid, Relaxed);
 }

@@ -75,6 +75,21 @@ pub fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captu
     unwind::capture_plain(&mut own.0, entry.0, max_depth).into()
 }
 
+/// Captures through a memo.
+#[inline(always)]
+#[must_use]
+pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
+    unwind::capture(&mut memo.0, entry.0, max_depth).into()
+}
+
+/// A thread's last stack. Zeroed memory is valid.
+pub struct Memo(unwind::Memo);
+
+/// Compares every memoised stack with a full walk; aborts on a difference.
+pub fn set_paranoid(paranoid: bool) {
+    unwind::set_paranoid(paranoid);
+}
+
 /// What is known of a thread's own stack.
 #[derive(Debug, Default)]
 pub struct OwnStack(unwind::OwnStack);

@@ -138,6 +138,18 @@ impl Rule {
         self.0 >> FP_SHIFT & SLOT_MASK
     }
 
+    /// Does the step use the frame pointer?
+    #[inline(always)]
+    pub(super) fn uses_fp(self) -> bool {
+        self.0 & 0b1111 == Kind::Fp as u64 || self.0 & 0b1111 == Kind::Realigned as u64
+    }
+
+    /// Does the caller have the frame pointer in the register?
+    #[inline(always)]
+    pub(super) fn keeps_fp(self) -> bool {
+        self.fp_words() == 0
+    }
+
     #[inline(always)]
     pub(super) fn loses_fp(self) -> bool {
         self.fp_words() == LOST

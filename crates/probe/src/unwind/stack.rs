@@ -96,23 +96,24 @@ pub(super) struct Window {
     /// Last readable word, counted from `low`.
     span: u64,
     own: OwnStack,
+    moved: bool,
 }
 
 impl Window {
     #[inline(always)]
     fn new(own: OwnStack, sp: u64) -> Window {
         if own.contains(sp) {
-            Window { low: sp & !7, span: own.high - 8 - (sp & !7), own }
+            Window { low: sp & !7, span: own.high - 8 - (sp & !7), own, moved: false }
         } else {
             // One word of a page speaks for all of it; `sp`'s page has just been used.
-            Window { low: sp & !(PAGE - 1), span: PAGE - 8, own }
+            Window { low: sp & !(PAGE - 1), span: PAGE - 8, own, moved: true }
         }
     }
 
-    /// Is the walk still where it cannot fault? Then words may be read ahead of their checks.
+    /// Has the walk been on the thread's own stack from the start? Words there may always be read.
     #[inline(always)]
-    pub(super) fn is_own(&self) -> bool {
-        self.own.contains(self.low)
+    pub(super) fn is_steady(&self) -> bool {
+        !self.moved
     }
 
     /// The word at `address`; `None` when it cannot be read.
@@ -131,7 +132,7 @@ impl Window {
         // Asked even on the own stack: the main one may not have grown down to `address` yet.
         let readable = address % 8 == 0 && is_readable(address);
         if readable {
-            *self = Window::new(self.own, address);
+            *self = Window { moved: true, ..Window::new(self.own, address) };
         }
         readable
     }
@@ -191,7 +192,7 @@ mod tests {
             let mut own = OwnStack::default();
             let sp = here();
             let mut window = own.window(sp);
-            assert!(window.is_own() && own.high == thread_pointer());
+            assert!(window.is_steady() && own.high == thread_pointer());
             assert!(window.read(sp & !7).is_some());
             assert!(window.read(own.high - 8).is_some());
         })
@@ -208,7 +209,7 @@ mod tests {
         let mut own = OwnStack::default();
         own.window(here());
         let mut window = own.window(base + 64);
-        assert!(!window.is_own());
+        assert!(!window.is_steady());
         assert_eq!(window.read(base + 4088), Some(0));
         assert_eq!(window.read(base + 4096), Some(0));
         assert_eq!(window.read(base + 8192), None);
@@ -216,7 +217,7 @@ mod tests {
         assert_eq!(window.read(8), None);
         assert_eq!(window.read(base), Some(0));
         let word = here() & !7;
-        assert!(window.read(word).is_some() && window.is_own());
+        assert!(window.read(word).is_some() && !window.is_steady());
         // SAFETY: our own mapping.
         unsafe { sys::unmap(memory, 3 * 4096) };
     }
@@ -226,7 +227,7 @@ mod tests {
         fn deeper(own: &mut OwnStack, levels: u32) {
             let pad = [0_u8; 6000];
             std::hint::black_box(&pad);
-            assert!(own.window(here()).is_own());
+            assert!(own.window(here()).is_steady());
             if levels > 0 {
                 deeper(own, levels - 1);
             }

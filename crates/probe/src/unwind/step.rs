@@ -29,9 +29,9 @@ impl State {
 /// Where a step leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// To the caller.
+    /// To the caller; a zero `pc` says that this was the outermost frame.
     Caller(State),
-    /// This was the outermost frame.
+    /// This was the outermost frame, says its rule.
     End,
     /// There is a caller, but it cannot be found with certainty.
     Broken,
@@ -60,9 +60,6 @@ pub(super) fn step(state: &State, rule: Rule, stack: &mut Window) -> Step {
             }
         };
     }
-    if pc == 0 {
-        return Step::End;
-    }
     Step::Caller(State { pc, sp: cfa, fp, context: 0 })
 }
 
@@ -76,11 +73,7 @@ fn unusual_step(state: &State, rule: Rule, stack: &mut Window) -> Step {
         Kind::Leaf => leaf(state, rule, stack),
         Kind::Unknown | Kind::Sp | Kind::Fp => by_frame_pointer(state, stack),
     };
-    match next {
-        Some(next) if next.pc == 0 => Step::End,
-        Some(next) => Step::Caller(next),
-        None => Step::Broken,
-    }
+    next.map_or(Step::Broken, Step::Caller)
 }
 
 fn realigned(state: &State, rule: Rule, stack: &mut Window) -> Option<State> {

@@ -57,8 +57,8 @@ pub(super) fn walk(
         walk.len += 1;
         walk.broken |= breaks(rule);
         match step(&state, rule, stack) {
-            Step::Caller(caller) => state = caller,
-            Step::End => return walk,
+            Step::Caller(caller) if caller.pc != 0 => state = caller,
+            Step::Caller(_) | Step::End => return walk,
             Step::Broken => return Walk { broken: true, ..walk },
         }
     }

@@ -1,0 +1,286 @@
+//! The last stack of a thread, so that only what changed has to be unwound.
+//!
+//! **Claim.** With the rules fixed, the result equals that of a full walk from the same registers.
+//!
+//! **Why.** A step is a function of the frame's registers and of the ≤ 3 words it reads. The memo keeps, for
+//! each frame of the last stack, its registers, and each word its step read as a [`Check`]. A walk starts at
+//! the caller's registers. When it arrives at a frame of the memo with equal registers, and all words that
+//! the older steps read are still the same, then by induction every older frame is the same. At the first
+//! word that is not, the frames up to it are still true, and the walk goes on from there in real memory.
+//! No assumption is made about calls and returns: `longjmp`, exceptions, coroutines, copied stacks
+//! are all decided by what the memory holds now.
+//!
+//! **The frame pointer** mostly is an ordinary register. It takes part in the comparison only where it is
+//! *live*: where an older frame's rule will use it before one restores it.
+//!
+//! **What is not memoised:** broken stacks (their end depends on more than the words read), stacks deeper than
+//! [`DEPTH`], and anything of another module generation.
+#![allow(unsafe_code)]
+
+use super::checks::Checks;
+use super::rule::Rule;
+use super::rule_cache::rule_of;
+use super::stack::{OwnStack, Window};
+use super::step::{State, Step, step};
+use super::walk::{breaks, place_of};
+use super::{Captured, MAX_DEPTH};
+use crate::modules;
+use crate::stack_tree::{self, Key};
+
+/// Deepest stack that is memoised; beyond the recorded depth, so that cut stacks are cheap too.
+const DEPTH: usize = 2 * MAX_DEPTH;
+/// Slots of the private cache of tree children, as a power of two: 32 KiB.
+const CHILD_BITS: u32 = 12;
+
+/// A frame of the last stack.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Known {
+    state: State,
+    rule: Rule,
+    /// Its node; 0 beyond the depth limit.
+    node: u32,
+    /// Its caller's node.
+    parent: u32,
+    /// Checks of this frame's step and of all older ones.
+    checks: u32,
+    /// Is its frame pointer live?
+    live: bool,
+}
+
+/// A frame of this walk that is not (or no longer) known.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Fresh {
+    state: State,
+    rule: Rule,
+}
+
+/// A thread's last stack. Zeroed memory is valid: no stack yet.
+#[repr(C)]
+pub(crate) struct Memo {
+    own: OwnStack,
+    /// Segment and module generation this was learnt in.
+    epoch: u32,
+    generation: u32,
+    max_depth: usize,
+    /// Frames known, the outermost first.
+    len: usize,
+    /// The cut stack of `cut_len` known frames, if there is one.
+    cut_len: usize,
+    cut_node: u32,
+    known: [Known; DEPTH],
+    checks: Checks<{ 3 * DEPTH }>,
+    fresh: [Fresh; DEPTH],
+    children: [u64; 1 << CHILD_BITS],
+}
+
+/// How a walk met the memo.
+enum Met {
+    /// At frame `top - 1`, which and whose callers are verified; `fresh` younger frames are new.
+    At { top: usize, fresh: usize },
+    /// Not at all: `fresh` frames up to the end of the stack, which is a zero return address or a rule.
+    Never { fresh: usize, end: Option<State> },
+}
+
+impl Memo {
+    /// Captures the stack of `state`; `None` when it cannot be memoised.
+    #[inline(always)]
+    pub(super) fn capture(&mut self, state: State, max_depth: usize) -> Option<Captured> {
+        let generation = modules::generation();
+        if (generation, stack_tree::epoch(), max_depth) != (self.generation, self.epoch, self.max_depth) {
+            self.forget(generation, max_depth);
+        }
+        let mut stack = self.own.window(state.sp);
+        let met = self.walk(state, &mut stack);
+        let known = match met {
+            Some(Met::At { top, fresh: 0 }) => {
+                self.len = top;
+                true
+            }
+            Some(met) => self.learn(met, &stack) && modules::generation() == generation,
+            None => false,
+        };
+        if !known {
+            self.len = 0;
+            return None;
+        }
+        self.result()
+    }
+
+    /// What is known of the own stack, for a full walk.
+    pub(super) fn own(&mut self) -> &mut OwnStack {
+        &mut self.own
+    }
+
+    #[cold]
+    fn forget(&mut self, generation: u32, max_depth: usize) {
+        if self.epoch != stack_tree::epoch() {
+            self.children.fill(0);
+            for known in &mut self.known {
+                known.node = 0;
+            }
+            self.epoch = stack_tree::epoch();
+        }
+        (self.generation, self.max_depth) = (generation, max_depth);
+        (self.len, self.cut_len) = (0, 0);
+    }
+
+    /// Walks until it meets the memo or the end of the stack; `None` when the stack is broken or too deep.
+    #[inline(always)]
+    fn walk(&mut self, mut state: State, stack: &mut Window) -> Option<Met> {
+        let mut top = self.len;
+        let mut fresh = 0;
+        // Known frames down to this one are true again, but for the step of the last.
+        let mut replay = usize::MAX;
+        loop {
+            let rule = if top > replay {
+                top -= 1;
+                self.known.get(top)?.rule
+            } else {
+                while let Some(known) = self.known(top)
+                    && known.state.sp < state.sp
+                {
+                    top -= 1;
+                }
+                if let Some(known) = self.known(top)
+                    && known.state.sp == state.sp
+                {
+                    if known.is_met_by(&state) {
+                        match self.checks.first_broken(known.checks as usize, stack) {
+                            None => return Some(Met::At { top, fresh }),
+                            Some(check) => {
+                                replay = self.frame_of(check, top);
+                                continue;
+                            }
+                        }
+                    }
+                    top -= 1;
+                }
+                let rule = rule_of(state.code(), self.generation);
+                if breaks(rule) {
+                    return None;
+                }
+                rule
+            };
+            *self.fresh.get_mut(fresh)? = Fresh { state, rule };
+            fresh += 1;
+            match step(&state, rule, stack) {
+                Step::Caller(caller) if caller.pc != 0 => state = caller,
+                Step::Caller(end) => return Some(Met::Never { fresh, end: Some(end) }),
+                Step::End => return Some(Met::Never { fresh, end: None }),
+                Step::Broken => return None,
+            }
+        }
+    }
+
+    /// The youngest of the first `top` known frames.
+    #[inline(always)]
+    fn known(&self, top: usize) -> Option<&Known> {
+        self.known.get(top.wrapping_sub(1))
+    }
+
+    /// The frame below `top` whose step a check belongs to.
+    #[cold]
+    fn frame_of(&self, check: usize, top: usize) -> usize {
+        let frames = self.known.get(..top).unwrap_or(&[]);
+        frames.partition_point(|known| known.checks as usize <= check)
+    }
+
+    /// Puts the fresh frames on top of what was met; false when there was no room for them.
+    #[inline(always)]
+    fn learn(&mut self, met: Met, stack: &Window) -> bool {
+        let (top, fresh, end) = match met {
+            Met::At { top, fresh } => (top, fresh, None),
+            Met::Never { fresh, end } => (0, fresh, end),
+        };
+        let (mut older, mut live, mut node, mut checks) = match self.known(top) {
+            Some(known) => (Some(known.state), known.live, known.node, known.checks as usize),
+            None => (end, false, stack_tree::ROOT, 0),
+        };
+        self.checks.found_in(stack, top == 0);
+        self.cut_len = 0;
+        let mut len = top;
+        for index in (0..fresh).rev() {
+            let Some(&Fresh { state, rule }) = self.fresh.get(index) else { return false };
+            if let Some(older) = older {
+                checks = self.checks.add_step(checks, &state, rule, &older, live);
+            }
+            live = rule.uses_fp() || rule.keeps_fp() && live;
+            let parent = node;
+            if len < self.max_depth {
+                let Some(child) = self.child(len, parent, &state, rule) else { return false };
+                node = child;
+            } else {
+                node = 0;
+            }
+            let Some(known) = self.known.get_mut(len) else { return false };
+            *known = Known { state, rule, node, parent, checks: checks as u32, live };
+            len += 1;
+            older = Some(state);
+        }
+        self.len = len;
+        true
+    }
+
+    /// The node of a frame at depth `len`. Often it is the one that was there before.
+    #[inline(always)]
+    fn child(&mut self, len: usize, parent: u32, state: &State, rule: Rule) -> Option<u32> {
+        let before = self.known.get(len)?;
+        if before.node != 0
+            && before.parent == parent
+            && before.state.pc == state.pc
+            && before.state.context == state.context
+            && before.rule.module() == rule.module()
+        {
+            return Some(before.node);
+        }
+        self.cached_child(Key::new(parent, place_of(state), rule.module()))
+    }
+
+    #[inline(always)]
+    fn cached_child(&mut self, key: Key) -> Option<u32> {
+        let slot = self.children.get_mut((key.hash >> (64 - CHILD_BITS)) as usize)?;
+        if let Some(id) = key.id_in(*slot) {
+            return Some(id);
+        }
+        let id = stack_tree::child_of(key)?;
+        *slot = key.entry(id);
+        Some(id)
+    }
+
+    #[inline(always)]
+    fn result(&mut self) -> Option<Captured> {
+        if self.len > self.max_depth {
+            return Some(Captured { node: self.cut()?, truncated: true, broken: false });
+        }
+        let node = self.known(self.len)?.node;
+        Some(Captured { node, truncated: false, broken: false })
+    }
+
+    /// The node of the youngest `max_depth` frames.
+    #[cold]
+    fn cut(&mut self) -> Option<u32> {
+        if self.cut_len != self.len {
+            let mut node = stack_tree::ROOT;
+            for index in self.len - self.max_depth..self.len {
+                let Known { state, rule, .. } = self.known.get(index)?;
+                let key = Key::new(node, place_of(state), rule.module());
+                node = self.cached_child(key)?;
+            }
+            (self.cut_len, self.cut_node) = (self.len, node);
+        }
+        Some(self.cut_node)
+    }
+}
+
+impl Known {
+    /// Does a walk that has come to `state` go on here? Not at an interrupted frame: where its registers
+    /// were saved would have to be compared too.
+    #[inline(always)]
+    fn is_met_by(&self, state: &State) -> bool {
+        self.state.pc == state.pc
+            && (!self.live || self.state.fp == state.fp)
+            && (self.state.context | state.context) == 0
+    }
+}
