@@ -5,16 +5,33 @@
 #![cfg_attr(not(test), no_std)]
 
 mod arch;
+mod arena;
+mod buckets;
 mod clock;
+mod config;
+mod control;
 mod environment;
+mod exponential;
+mod family;
+mod filter;
 mod fixed_text;
+mod hooks;
+mod index;
+mod live;
 mod log;
 mod modules;
 mod process;
+mod rates;
+mod recorder;
+mod sampler;
 mod segment;
+mod shadow;
 mod stack_tree;
 mod start;
+mod symbols;
 mod sys;
+mod tallies;
+mod thread;
 mod unwind;
 pub mod workbench;
 

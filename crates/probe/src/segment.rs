@@ -12,11 +12,14 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::{
-    CONTROL_OFFSET, COUNTERS_OFFSET, ControlWord, Counter, Layout, Section, SectionKind, State,
+    CONTROL_OFFSET, COUNTERS_OFFSET, ControlWord, Counter, Section, SectionKind, State,
 };
 
-pub(crate) use birth::{create, recreate};
-pub(crate) use pages::{is_real, make_real};
+pub(crate) use birth::create;
+use pages::is_real;
+pub(crate) use pages::make_real;
+
+use crate::sys;
 
 /// Stands in for the three leading pages until there is a segment.
 #[repr(align(4096))]
@@ -25,18 +28,32 @@ struct Scratch(UnsafeCell<[u8; 3 * 4096]>);
 unsafe impl Sync for Scratch {}
 static SCRATCH: Scratch = Scratch(UnsafeCell::new([0; 3 * 4096]));
 
+/// A section when there is no segment.
+const EMPTY: Section = Section { offset: 0, capacity: 0, record_bytes: 1 };
+/// Bytes mapped at [`BASE`]; 0 while it is the scratch pages.
+static BYTES: AtomicU64 = AtomicU64::new(0);
 static BASE: AtomicPtr<u8> = AtomicPtr::new(SCRATCH.0.get().cast());
 
 struct Sections(UnsafeCell<[Section; SectionKind::ALL.len()]>);
 // SAFETY: written before the segment is published, by the only thread there is.
 unsafe impl Sync for Sections {}
-static SECTIONS: Sections =
-    Sections(UnsafeCell::new([Section { offset: 0, capacity: 0, record_bytes: 1 }; SectionKind::ALL.len()]));
+static SECTIONS: Sections = Sections(UnsafeCell::new([EMPTY; SectionKind::ALL.len()]));
 
-fn publish(base: *mut u8, layout: &Layout) {
+/// Unmaps an inherited segment: it belongs to the parent.
+pub(crate) fn leave() {
+    let old = BASE.load(Ordering::Relaxed);
+    let bytes = BYTES.swap(0, Ordering::Relaxed);
+    publish(SCRATCH.0.get().cast(), &[EMPTY; SectionKind::ALL.len()]);
+    if bytes != 0 {
+        // SAFETY: a forked child has one thread, and it holds no reference into the segment here.
+        unsafe { sys::unmap(old, bytes as usize) };
+    }
+}
+
+fn publish(base: *mut u8, new: &[Section]) {
     // SAFETY: see `Sections`.
     let sections = unsafe { &mut *SECTIONS.0.get() };
-    for (slot, section) in sections.iter_mut().zip(layout.sections()) {
+    for (slot, section) in sections.iter_mut().zip(new) {
         *slot = *section;
     }
     BASE.store(base, Ordering::Release);
@@ -108,6 +125,14 @@ pub(crate) fn write<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     // SAFETY: a record of this section has the size and alignment of `T` (asserted in the format crate).
     unsafe { place.cast::<T>().write(value) };
     true
+}
+
+/// Copies a record; `None` when it was never written. Any content of shared memory is a valid `T`.
+#[inline]
+pub(crate) fn read<T: Copy>(kind: SectionKind, index: u64) -> Option<T> {
+    debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
+    // SAFETY: as `write`; records are plain numbers.
+    existing(kind, index).map(|place| unsafe { place.cast::<T>().read_volatile() })
 }
 
 /// A `u32` inside a record that is known to be real.

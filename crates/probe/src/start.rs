@@ -1,16 +1,74 @@
-//! The beginning.
+//! The beginning and the end: the first hooked call of the process, the constructor, the destructor.
 #![allow(unsafe_code)]
 
-use heapwise_format::segment::{AllocatorKind, State};
+use core::sync::atomic::{AtomicBool, Ordering};
 
-use crate::segment;
+use heapwise_format::segment::State;
 
-extern "C" fn start() {
-    if segment::create(AllocatorKind::Other) {
+use crate::arch::words;
+use crate::config::Config;
+use crate::{buckets, control, family, hooks, index, log, modules, rates, segment, stack_tree, thread};
+
+static BEGUN: AtomicBool = AtomicBool::new(false);
+
+/// Starts the probe unless that was done. Whoever comes first does it, perhaps the loader before libc is
+/// set up; nobody waits.
+#[inline]
+pub(crate) fn ensure() {
+    if !BEGUN.load(Ordering::Relaxed) && !BEGUN.swap(true, Ordering::AcqRel) {
+        begin();
+    }
+}
+
+#[cold]
+fn begin() {
+    let _busy = words().enter();
+    hooks::resolve_all();
+    family::begin();
+    begin_segment(&Config::from_environment());
+}
+
+/// Starts a segment with empty tables, in a new process or a forked child.
+pub(crate) fn begin_segment(config: &Config) {
+    let allocator = hooks::allocator_kind();
+    if !segment::create(allocator) {
+        return;
+    }
+    rates::init();
+    index::init();
+    thread::forget_slabs();
+    modules::init();
+    stack_tree::init();
+    log::init();
+    if buckets::init() {
+        control::begin(config, allocator);
         segment::set_state(State::Ready);
+    } else {
+        segment::set_state(State::StoodAside);
+    }
+}
+
+extern "C" fn construct() {
+    ensure();
+    thread::create_key();
+}
+
+/// The program ends by `exit`. Destructors that run later are still recorded.
+extern "C" fn destruct() {
+    let words = words();
+    if let Some(busy) = words.enter()
+        && !family::is_forked_child()
+    {
+        if let Some(state) = words.existing_state(&busy) {
+            state.flush();
+        }
+        segment::set_state(State::Exited);
     }
 }
 
 #[used]
 #[cfg_attr(feature = "preload", unsafe(link_section = ".init_array"))]
-static START: extern "C" fn() = start;
+static CONSTRUCT: extern "C" fn() = construct;
+#[used]
+#[cfg_attr(feature = "preload", unsafe(link_section = ".fini_array"))]
+static DESTRUCT: extern "C" fn() = destruct;

@@ -58,7 +58,9 @@ pub enum AllocatorKind {
 }
 
 impl AllocatorKind {
-    fn from_word(word: u32) -> Self {
+    /// Anything unknown is [`AllocatorKind::Other`].
+    #[must_use]
+    pub fn from_word(word: u32) -> Self {
         match word {
             1 => Self::Glibc,
             2 => Self::Jemalloc,

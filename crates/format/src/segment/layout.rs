@@ -22,11 +22,12 @@ pub enum SectionKind {
     Threads,
     /// Live blocks by hashed address ([`super::LiveBlock`]), level after level of doubling size.
     Live,
-    /// Shadow index: `u32` per GiB of address space, a directory number or 0.
+    /// Shadow index: `u32` per GiB of address space, a directory number or 0. Here and below, number `n` is
+    /// record `n - 1`.
     ShadowRoot,
-    /// Shadow index: directories of 1024 `u32`, one per MiB of heap, a leaf number or 0.
+    /// Shadow index: directories of 16384 `u32`, one per 64 KiB of heap, a leaf number or 0.
     ShadowDirectories,
-    /// Shadow index: leaves of 65536 `u32`, one per 16 bytes of heap, a bucket number or 0.
+    /// Shadow index: leaves of 4096 `u32`, one per 16 bytes of heap, a bucket number or 0.
     ShadowLeaves,
     /// Chunks of the event log.
     Chunks,
@@ -99,10 +100,11 @@ pub struct Layout {
     file_bytes: u64,
 }
 
-/// Bytes per directory of the shadow index: 1024 entries of `u32`, one GiB of addresses.
-pub const SHADOW_DIRECTORY_BYTES: u64 = 4096;
-/// Bytes per leaf of the shadow index: 65536 entries of `u32`, one MiB of heap.
-pub const SHADOW_LEAF_BYTES: u64 = 256 * 1024;
+/// Bytes per directory of the shadow index: 16384 entries of `u32`, one GiB of addresses.
+pub const SHADOW_DIRECTORY_BYTES: u64 = 64 * 1024;
+/// Bytes per leaf of the shadow index: 4096 entries of `u32`, 64 KiB of heap. A leaf is also the step in which
+/// the probe makes pages real, so that a leaf that has a number may be touched.
+pub const SHADOW_LEAF_BYTES: u64 = 16 * 1024;
 /// Bytes per chunk of the event log: each thread holds one, so many small ones serve more threads.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
 /// Slots of the first level of the hash index; each further level has twice as many.
@@ -116,9 +118,9 @@ impl Layout {
     pub fn new(tier: Tier) -> Self {
         // (nodes, buckets, slabs, levels of the hash index, shadow directories, leaves, chunks)
         let (nodes, buckets, slabs, levels, directories, leaves, chunks) = match tier {
-            Tier::Full => (1 << 22, 1 << 21, 128, 13, 4096, 1 << 16, 2048),
-            Tier::Medium => (1 << 20, 1 << 18, 16, 10, 512, 1 << 12, 512),
-            Tier::Small => (1 << 18, 1 << 15, 4, 6, 64, 256, 128),
+            Tier::Full => (1 << 22, 1 << 21, 128, 13, 1024, 1 << 20, 2048),
+            Tier::Medium => (1 << 20, 1 << 18, 16, 10, 256, 1 << 16, 512),
+            Tier::Small => (1 << 18, 1 << 15, 4, 6, 32, 1 << 12, 128),
             Tier::Tiny => (1 << 16, 1 << 14, 1, 3, 0, 0, 16),
         };
         let root = if directories == 0 { 0 } else { 1 << 18 };

@@ -268,7 +268,7 @@ impl Thread {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub struct LiveBlock {
-    /// Address; 0: never used, 1: removed.
+    /// Address; 0: free, 1: being written.
     pub address: u64,
     /// Its bucket.
     pub bucket: u32,

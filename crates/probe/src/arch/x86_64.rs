@@ -1,7 +1,9 @@
 //! x86-64.
 #![allow(unsafe_code)]
 
-use core::arch::asm;
+use core::arch::{asm, global_asm};
+
+use crate::thread::Words;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.
 ///
@@ -23,3 +25,278 @@ pub(crate) unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     }
     result
 }
+
+// Initial-exec: dynamic thread-local storage would call the allocator on a thread's first touch.
+global_asm!(
+    ".section .tbss,\"awT\",@nobits",
+    ".p2align 6",
+    ".type heapwise_thread,@object",
+    ".size heapwise_thread,64",
+    ".hidden heapwise_thread",
+    ".globl heapwise_thread",
+    "heapwise_thread: .zero 64",
+    ".text",
+);
+
+/// The calling thread's words.
+#[inline(always)]
+pub(crate) fn words() -> &'static Words {
+    let address: *const Words;
+    // SAFETY: reads the thread pointer and a link-time offset; the block lives as long as the thread.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr fs:[0]",
+            "add {0}, qword ptr [rip + heapwise_thread@GOTTPOFF]",
+            out(reg) address,
+            options(nostack, readonly, pure)
+        );
+        &*address
+    }
+}
+
+/// The function that the program calls: one indirect jump.
+macro_rules! entry_stub {
+    ($symbol:ident, $hook:ident) => {
+        #[unsafe(naked)]
+        #[cfg_attr(feature = "preload", unsafe(no_mangle))]
+        pub(crate) unsafe extern "C" fn $symbol() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "jmp qword ptr [rip + {slots} + {slot}]",
+                ".cfi_endproc",
+                slots = sym $crate::hooks::SLOTS,
+                slot = const $crate::hooks::vector_offset($crate::hooks::Hook::$hook),
+            )
+        }
+
+        /// Stands for the real function until it is found.
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn boot() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "push r8",
+                ".cfi_def_cfa_offset 48",
+                "mov edi, {hook}",
+                "call {resolve}",
+                "pop r8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                ".cfi_def_cfa_offset 8",
+                "jmp rax",
+                ".cfi_endproc",
+                hook = const $crate::hooks::Hook::$hook as usize,
+                resolve = sym $crate::hooks::resolve,
+            )
+        }
+    };
+}
+
+/// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
+/// and an exception must not meet a Rust frame. `$size` computes the size into r10.
+macro_rules! allocate_stub {
+    ($hook:ident, $kind:ident, $size:literal) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn count() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                $size,
+                "mov rax, qword ptr [rip + heapwise_thread@GOTTPOFF]",
+                "sub qword ptr fs:[rax], r10",
+                "jb 2f",
+                "jmp qword ptr [rip + {slots} + {real}]",
+                "2:",
+                "add qword ptr fs:[rax], r10",
+                "jmp {trace}",
+                ".cfi_endproc",
+                slots = sym $crate::hooks::SLOTS,
+                real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
+                trace = sym trace,
+            )
+        }
+
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn trace() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                $size,
+                "sub rsp, 40",
+                ".cfi_def_cfa_offset 48",
+                "mov qword ptr [rsp + 32], r10",
+                "mov rax, qword ptr [rsp + 40]",
+                "lea rcx, [rsp + 48]",
+                "mov qword ptr [rsp], rax",
+                "mov qword ptr [rsp + 8], rcx",
+                "mov qword ptr [rsp + 16], rbp",
+                "call qword ptr [rip + {slots} + {real}]",
+                "mov rdi, rax",
+                "mov rsi, qword ptr [rsp + 32]",
+                "mov edx, {kind}",
+                "mov rcx, rsp",
+                "call {allocated}",
+                "add rsp, 40",
+                ".cfi_def_cfa_offset 8",
+                "ret",
+                ".cfi_endproc",
+                slots = sym $crate::hooks::SLOTS,
+                real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
+                kind = const heapwise_format::segment::CallKind::$kind as u32,
+                allocated = sym $crate::recorder::allocated,
+            )
+        }
+    };
+}
+/// Size in the first argument.
+macro_rules! size_first {
+    ($hook:ident, $kind:ident) => {
+        $crate::arch::allocate_stub!($hook, $kind, "mov r10, rdi");
+    };
+}
+/// Size is the product of the first two arguments; an overflow fails in the real function anyway.
+macro_rules! size_product {
+    ($hook:ident, $kind:ident) => {
+        $crate::arch::allocate_stub!($hook, $kind, "mov r10, rdi\n imul r10, rsi");
+    };
+}
+
+/// Shape `release`: up to three arguments, the first is the block. `releasing` returns what to free.
+macro_rules! release_stub {
+    ($hook:ident) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn count() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "mov rax, rdi",
+                "shr rax, 12",
+                "and eax, {mask}",
+                "lea rcx, [rip + {filter}]",
+                "cmp byte ptr [rcx + rax], 0",
+                "jne {trace}",
+                "jmp qword ptr [rip + {slots} + {real}]",
+                ".cfi_endproc",
+                mask = const $crate::filter::PAGES - 1,
+                filter = sym $crate::filter::FILTER,
+                slots = sym $crate::hooks::SLOTS,
+                real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
+                trace = sym trace,
+            )
+        }
+
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn trace() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                ".cfi_def_cfa_offset 32",
+                "call {releasing}",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                "mov rdi, rax",
+                ".cfi_def_cfa_offset 8",
+                "jmp qword ptr [rip + {slots} + {real}]",
+                ".cfi_endproc",
+                slots = sym $crate::hooks::SLOTS,
+                real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
+                releasing = sym $crate::recorder::releasing,
+            )
+        }
+    };
+}
+
+/// Shape `replace`: a Rust function with the hook's arguments and, as the next one, the caller's
+/// state. `$argument` is the register of that one.
+macro_rules! replace_stub {
+    ($body:path, $argument:literal) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn trace() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "sub rsp, 24",
+                ".cfi_def_cfa_offset 32",
+                "mov rax, qword ptr [rsp + 24]",
+                "lea r10, [rsp + 32]",
+                "mov qword ptr [rsp], rax",
+                "mov qword ptr [rsp + 8], r10",
+                "mov qword ptr [rsp + 16], rbp",
+                concat!("mov ", $argument, ", rsp"),
+                "call {body}",
+                "add rsp, 24",
+                ".cfi_def_cfa_offset 8",
+                "ret",
+                ".cfi_endproc",
+                body = sym $body,
+            )
+        }
+    };
+}
+macro_rules! replace_1 {
+    ($body:path) => {
+        $crate::arch::replace_stub!($body, "rsi");
+    };
+}
+macro_rules! replace_2 {
+    ($body:path) => {
+        $crate::arch::replace_stub!($body, "rdx");
+    };
+}
+macro_rules! replace_3 {
+    ($body:path) => {
+        $crate::arch::replace_stub!($body, "rcx");
+    };
+}
+macro_rules! replace_4 {
+    ($body:path) => {
+        $crate::arch::replace_stub!($body, "r8");
+    };
+}
+
+/// The quick way through `realloc`: the old block is on no page with a sample, and the countdown holds.
+macro_rules! resize_count_stub {
+    ($hook:ident) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn count() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "mov rax, rdi",
+                "shr rax, 12",
+                "and eax, {mask}",
+                "lea rcx, [rip + {filter}]",
+                "cmp byte ptr [rcx + rax], 0",
+                "jne {trace}",
+                "mov rax, qword ptr [rip + heapwise_thread@GOTTPOFF]",
+                "sub qword ptr fs:[rax], rsi",
+                "jb 2f",
+                "jmp qword ptr [rip + {slots} + {real}]",
+                "2:",
+                "add qword ptr fs:[rax], rsi",
+                "jmp {trace}",
+                ".cfi_endproc",
+                mask = const $crate::filter::PAGES - 1,
+                filter = sym $crate::filter::FILTER,
+                slots = sym $crate::hooks::SLOTS,
+                real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
+                trace = sym trace,
+            )
+        }
+    };
+}
+
+pub(crate) use {
+    allocate_stub, entry_stub, release_stub, replace_1, replace_2, replace_3, replace_4, replace_stub,
+    resize_count_stub, size_first, size_product,
+};

@@ -10,7 +10,7 @@ use heapwise_format::segment::{
     AllocatorKind, Architecture, COUNTERS_OFFSET, Counter, Header, Layout, PAGE_BYTES, State, Tier,
 };
 
-use super::{base, counter, make_real, pages, publish, set_state};
+use super::{BYTES, base, counter, make_real, pages, publish, set_state};
 use crate::environment;
 use crate::fixed_text::FixedText;
 use crate::sys::{self, Errno, File};
@@ -65,7 +65,8 @@ pub(crate) fn create(allocator: AllocatorKind) -> bool {
         PRIVATE.store(private, Ordering::Relaxed);
         let _ = sys::advise(memory as usize, layout.file_bytes() as usize, libc::MADV_DONTDUMP);
         pages::forget();
-        publish(memory, &layout);
+        publish(memory, layout.sections());
+        BYTES.store(layout.file_bytes(), Ordering::Relaxed);
         if !make_real(0, (COUNTERS_OFFSET + PAGE_BYTES) as u64) {
             return false;
         }
@@ -74,11 +75,6 @@ pub(crate) fn create(allocator: AllocatorKind) -> bool {
         return true;
     }
     false
-}
-
-/// Replaces the inherited segment by one of this process: the old one belongs to the parent.
-pub(crate) fn recreate(allocator: AllocatorKind) -> bool {
-    create(allocator)
 }
 
 /// Whether the limits of the process leave room: the file may be that large, and an eighth of the

@@ -1,0 +1,157 @@
+//! Buckets: blocks that are alike (same stack, size, call, rate and period) are counted together.
+//!
+//! The records are in the segment; the hash that finds them is private. It grows by adding levels of
+//! doubling size, never by rehashing: a lookup goes from the largest level down, and threads keep a cache of
+//! what they found.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use heapwise_format::segment::{Bucket, CallKind, Counter, SectionKind};
+
+use crate::{process, segment, sys};
+
+/// What makes blocks alike.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Key {
+    pub(crate) size: u64,
+    pub(crate) node: u32,
+    pub(crate) rate: u16,
+    pub(crate) kind: CallKind,
+    pub(crate) period: u32,
+}
+
+/// Slots of a group: one cache line.
+const GROUP: usize = 8;
+/// Groups of the first level; each further level has twice as many.
+const FIRST_GROUPS: usize = 512;
+
+/// Slots: the upper half of a hash, and a bucket number. 0 is free.
+static SLOTS: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
+static LEVELS_MAPPED: AtomicU32 = AtomicU32::new(0);
+static LEVELS_USED: AtomicU32 = AtomicU32::new(1);
+
+/// Groups before a level.
+const fn first_group(level: u32) -> usize {
+    FIRST_GROUPS * ((1 << level) - 1)
+}
+
+/// Maps an empty table with room for twice the buckets of the segment; false without memory.
+pub(crate) fn init() -> bool {
+    let capacity = segment::section(SectionKind::Buckets).capacity as usize;
+    let mut levels = 1;
+    while first_group(levels) * GROUP < capacity * 2 {
+        levels += 1;
+    }
+    let old = SLOTS.load(Ordering::Relaxed);
+    if !old.is_null() {
+        let bytes = first_group(LEVELS_MAPPED.load(Ordering::Relaxed)) * GROUP * 8;
+        // SAFETY: only a forked child begins anew, and it has a single thread.
+        unsafe { sys::unmap(old.cast(), bytes) };
+    }
+    let Ok(memory) = sys::map_private(first_group(levels) * GROUP * 8) else { return false };
+    LEVELS_MAPPED.store(levels, Ordering::Relaxed);
+    LEVELS_USED.store(1, Ordering::Relaxed);
+    SLOTS.store(memory.cast(), Ordering::Release);
+    // Bucket 0 is nobody's.
+    segment::counter(Counter::Buckets).store(1, Ordering::Relaxed);
+    true
+}
+
+fn group(level: u32, hash: u64) -> &'static [AtomicU64; GROUP] {
+    let groups = FIRST_GROUPS << level;
+    let index = first_group(level) + (hash as usize & (groups - 1));
+    // SAFETY: `level < LEVELS_MAPPED`, so the group is inside the mapping, which is never unmapped while threads run.
+    unsafe { &*SLOTS.load(Ordering::Relaxed).add(index * GROUP).cast() }
+}
+
+fn hash(key: &Key) -> u64 {
+    const K: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut hash = (key.size ^ (u64::from(key.node) << 32)).wrapping_mul(K);
+    hash ^= hash >> 29;
+    let rest = u64::from(key.rate) | (key.kind as u64) << 16 | u64::from(key.period) << 32;
+    hash = (hash ^ rest).wrapping_mul(K);
+    hash ^ hash >> 32
+}
+
+/// The bucket of `key`, made when there is none; `None` (counted) when the table is full.
+#[inline(never)]
+pub(crate) fn find(key: &Key) -> Option<u32> {
+    if SLOTS.load(Ordering::Relaxed).is_null() {
+        return None;
+    }
+    let hash = hash(key);
+    let levels = LEVELS_USED.load(Ordering::Acquire);
+    (0..levels).rev().find_map(|level| find_in(group(level, hash), hash, key)).or_else(|| {
+        let made = make(key, hash, levels);
+        if made.is_none() {
+            segment::count(Counter::LostBuckets);
+        }
+        made
+    })
+}
+
+fn find_in(group: &[AtomicU64; GROUP], hash: u64, key: &Key) -> Option<u32> {
+    group.iter().find_map(|slot| {
+        let word = slot.load(Ordering::Acquire);
+        (word != 0 && word >> 32 == hash >> 32 && holds(word as u32, key)).then_some(word as u32)
+    })
+}
+
+fn holds(bucket: u32, key: &Key) -> bool {
+    record(bucket).is_some_and(|bucket| {
+        (bucket.size, bucket.node, bucket.rate, bucket.kind, bucket.period)
+            == (key.size, key.node, key.rate, key.kind as u16, key.period)
+    })
+}
+
+/// The record of a bucket; `None` when there is no such bucket.
+#[inline]
+pub(crate) fn record(bucket: u32) -> Option<Bucket> {
+    segment::read(SectionKind::Buckets, u64::from(bucket))
+}
+
+/// Two threads may make the same bucket at once: readers add them up.
+fn make(key: &Key, hash: u64, levels: u32) -> Option<u32> {
+    let capacity = segment::section(SectionKind::Buckets).capacity;
+    let claim = |used: u64| (used < capacity).then_some(used + 1);
+    let used = segment::counter(Counter::Buckets);
+    let bucket = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()? as u32;
+    let record = Bucket {
+        size: key.size,
+        node: key.node,
+        rate: key.rate,
+        kind: key.kind as u16,
+        period: key.period,
+        waste: 0,
+        born_ms: process::age_ms(),
+        reserved: 0,
+    };
+    if !segment::write(SectionKind::Buckets, u64::from(bucket), record) {
+        return None;
+    }
+    let word = hash >> 32 << 32 | u64::from(bucket);
+    let place = |level| {
+        group(level, hash)
+            .iter()
+            .any(|slot| slot.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok())
+    };
+    if (0..levels).rev().any(place) {
+        return Some(bucket);
+    }
+    // Every level is full for this hash: add one. Beyond the last the bucket serves this block only.
+    if levels < LEVELS_MAPPED.load(Ordering::Relaxed) {
+        place(levels);
+        LEVELS_USED.fetch_max(levels + 1, Ordering::AcqRel);
+    }
+    Some(bucket)
+}
+
+/// Notes how much more than asked for the allocator gave to a block of this bucket.
+pub(crate) fn set_waste(bucket: u32, waste: u64) {
+    if let Some(place) = segment::existing(SectionKind::Buckets, u64::from(bucket)) {
+        // SAFETY: inside the record; aligned.
+        let word = unsafe { segment::word32(place, core::mem::offset_of!(Bucket, waste)) };
+        word.store(waste.min(u64::from(u32::MAX)) as u32, Ordering::Relaxed);
+    }
+}

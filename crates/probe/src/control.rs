@@ -1,0 +1,246 @@
+//! What is wanted, and what is in force: the control page is copied, clamped and applied by whichever
+//! thread first notices a new sequence number.
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+
+use heapwise_format::segment::{AllocatorKind, Control, ControlWord, Counter, IndexKind, Mode};
+
+use crate::hooks::{self, Vectors};
+use crate::{clock, config, family, index, rates, segment};
+
+/// What the hooks do with an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum Activity {
+    /// Nothing, but samples that are still alive are followed.
+    Idle = 0,
+    /// Some are recorded.
+    Sampling = 1,
+    /// All are counted.
+    Exact = 2,
+    /// All are written down.
+    Log = 3,
+}
+
+static ACTIVITY: AtomicU32 = AtomicU32::new(0);
+static EPOCH: AtomicU32 = AtomicU32::new(0);
+static DISTANCE: AtomicU64 = AtomicU64::new(0);
+static RATE: AtomicU32 = AtomicU32::new(0);
+static DEPTH: AtomicU32 = AtomicU32::new(Control::DEFAULT_DEPTH);
+static PERIOD: AtomicU32 = AtomicU32::new(1);
+static RESETS: AtomicU64 = AtomicU64::new(0);
+static PARANOID: AtomicBool = AtomicBool::new(false);
+static SEED: AtomicU64 = AtomicU64::new(0);
+static ALLOCATOR: AtomicU32 = AtomicU32::new(0);
+/// Held by the thread that applies; others do not wait for it.
+static APPLYING: AtomicBool = AtomicBool::new(false);
+
+#[inline(always)]
+pub(crate) fn activity() -> Activity {
+    match ACTIVITY.load(Ordering::Relaxed) {
+        1 => Activity::Sampling,
+        2 => Activity::Exact,
+        3 => Activity::Log,
+        _ => Activity::Idle,
+    }
+}
+
+/// Changes whenever distances to the next sample have to be drawn anew; never 0.
+pub(crate) fn epoch() -> u32 {
+    EPOCH.load(Ordering::Relaxed)
+}
+
+/// Mean distance of samples in bytes; 0 when nothing is sampled.
+pub(crate) fn sampling_distance() -> u64 {
+    DISTANCE.load(Ordering::Relaxed)
+}
+
+/// Number of the sampling distance in force.
+pub(crate) fn rate() -> u16 {
+    RATE.load(Ordering::Relaxed) as u16
+}
+
+/// Deepest stack recorded.
+#[inline(always)]
+pub(crate) fn depth() -> u32 {
+    DEPTH.load(Ordering::Relaxed)
+}
+
+/// The counting period, from 1.
+#[inline(always)]
+pub(crate) fn period() -> u32 {
+    PERIOD.load(Ordering::Relaxed)
+}
+
+/// Whether memoised stacks are compared with full walks.
+pub(crate) fn paranoid() -> bool {
+    PARANOID.load(Ordering::Relaxed)
+}
+
+/// A fixed seed for the sampler, for tests that repeat a run.
+pub(crate) fn seed() -> Option<u64> {
+    let seed = SEED.load(Ordering::Relaxed);
+    (seed != 0).then_some(seed)
+}
+
+/// Applies the control page if it changed since the last time: two loads when it did not.
+#[inline(always)]
+pub(crate) fn poll() {
+    if segment::control(ControlWord::Sequence).load(Ordering::Relaxed) != family::applied() {
+        apply();
+    }
+}
+
+/// Puts the start-up configuration on the control page of a fresh segment and applies it.
+pub(crate) fn begin(wanted: &config::Config, allocator: AllocatorKind) {
+    ALLOCATOR.store(allocator as u32, Ordering::Relaxed);
+    SEED.store(wanted.seed, Ordering::Relaxed);
+    RESETS.store(0, Ordering::Relaxed);
+    PERIOD.store(1, Ordering::Relaxed);
+    let words = [
+        (ControlWord::Mode, wanted.mode as u64),
+        (ControlWord::SampleBytes, wanted.sample_bytes),
+        (ControlWord::MaxDepth, u64::from(wanted.max_depth)),
+        (ControlWord::Index, wanted.index as u64),
+        (ControlWord::BlockMillis, 1000),
+        (ControlWord::Paranoid, u64::from(wanted.paranoid)),
+    ];
+    for (word, value) in words {
+        segment::control(word).store(value, Ordering::Relaxed);
+    }
+    segment::counter(Counter::Period).store(1, Ordering::Relaxed);
+    segment::counter(Counter::PeriodStart).store(clock::monotonic_ns(), Ordering::Relaxed);
+    segment::control(ControlWord::Sequence).store(FIRST_SEQUENCE, Ordering::Release);
+    apply();
+}
+
+/// Even, and not 0: a forked child finds 0 in its wiped page and notices that it is one.
+const FIRST_SEQUENCE: u64 = 2;
+
+/// What is in force, to start a forked child with.
+pub(crate) fn in_force() -> config::Config {
+    let word = |word| segment::control(word).load(Ordering::Relaxed);
+    let control = Control::from_words(word);
+    config::Config {
+        mode: control.mode,
+        sample_bytes: control.sample_bytes,
+        max_depth: control.max_depth,
+        index: control.index,
+        paranoid: control.paranoid,
+        seed: SEED.load(Ordering::Relaxed),
+    }
+}
+
+/// Changes control words as a controller would.
+pub(crate) fn change(words: impl FnOnce()) {
+    let sequence = segment::control(ControlWord::Sequence);
+    let before = sequence.load(Ordering::Relaxed) & !1;
+    sequence.store(before + 1, Ordering::Relaxed);
+    fence(Ordering::Release);
+    words();
+    sequence.store(before + 2, Ordering::Release);
+    apply();
+}
+
+#[cold]
+#[inline(never)]
+fn apply() {
+    if APPLYING.swap(true, Ordering::Acquire) {
+        return;
+    }
+    if family::is_forked_child() {
+        family::adopt();
+    }
+    let sequence = segment::control(ControlWord::Sequence).load(Ordering::Acquire);
+    if sequence % 2 == 0 {
+        let wanted = Control::from_words(|word| segment::control(word).load(Ordering::Relaxed));
+        fence(Ordering::Acquire);
+        if segment::control(ControlWord::Sequence).load(Ordering::Relaxed) == sequence {
+            enforce(&wanted);
+            family::set_applied(sequence);
+            segment::counter(Counter::AppliedSequence).store(sequence, Ordering::Release);
+        }
+    } else {
+        // Being written: not looked at again before it changes.
+        family::set_applied(sequence);
+    }
+    APPLYING.store(false, Ordering::Release);
+}
+
+fn enforce(wanted: &Control) {
+    DEPTH.store(wanted.max_depth, Ordering::Relaxed);
+    PARANOID.store(wanted.paranoid, Ordering::Relaxed);
+    if wanted.reset_count != RESETS.swap(wanted.reset_count, Ordering::Relaxed) {
+        reset();
+    }
+    let activity = match wanted.mode {
+        Mode::Off => Activity::Idle,
+        Mode::Log => Activity::Log,
+        Mode::Exact => Activity::Exact,
+        // One block per byte is every block, also those of no bytes.
+        Mode::Sampled if wanted.sample_bytes <= 1 => Activity::Exact,
+        Mode::Sampled => Activity::Sampling,
+    };
+    let distance = if activity == Activity::Sampling { wanted.sample_bytes } else { 0 };
+    let number = if distance == 0 { Some(0) } else { rates::number(distance) };
+    if let Some(number) = number {
+        RATE.store(u32::from(number), Ordering::Relaxed);
+        if DISTANCE.swap(distance, Ordering::Relaxed) != distance || epoch() == 0 {
+            EPOCH.store(epoch().wrapping_add(1).max(1), Ordering::Relaxed);
+        }
+    }
+    if activity == Activity::Exact {
+        let chosen = index::choose(wanted.index, allocator());
+        show(Counter::Index, chosen as u64);
+    }
+    ACTIVITY.store(activity as u32, Ordering::Relaxed);
+    hooks::set_vectors(match activity {
+        Activity::Exact | Activity::Log => Vectors::Tracing,
+        _ if index::holds_exact_blocks() => Vectors::CountingAllocations,
+        _ => Vectors::Counting,
+    });
+    show(Counter::Mode, wanted.mode as u64);
+    show(Counter::SampleBytes, if wanted.mode == Mode::Sampled { wanted.sample_bytes } else { 0 });
+}
+
+fn show(counter: Counter, value: u64) {
+    segment::counter(counter).store(value, Ordering::Relaxed);
+}
+
+fn allocator() -> AllocatorKind {
+    AllocatorKind::from_word(ALLOCATOR.load(Ordering::Relaxed))
+}
+
+/// A new period: what was counted before is history, which readers pass over.
+fn reset() {
+    let period = period().wrapping_add(1).max(1);
+    PERIOD.store(period, Ordering::Relaxed);
+    for counter in [
+        Counter::Recorded,
+        Counter::Freed,
+        Counter::LiveBytes,
+        Counter::PeakBytes,
+        Counter::AllocatedBytes,
+        Counter::UnknownFrees,
+        Counter::LostLive,
+        Counter::LostBuckets,
+        Counter::LostNodes,
+        Counter::Reentrant,
+        Counter::Truncated,
+        Counter::Broken,
+    ] {
+        show(counter, 0);
+    }
+    show(Counter::PeriodStart, clock::monotonic_ns());
+    show(Counter::Period, u64::from(period));
+}
+
+/// The index kind by the name on the command line.
+pub(crate) fn index_by_name(name: &[u8]) -> Option<IndexKind> {
+    match name {
+        b"auto" => Some(IndexKind::Auto),
+        b"hash" => Some(IndexKind::Hash),
+        b"shadow" => Some(IndexKind::Shadow),
+        _ => None,
+    }
+}

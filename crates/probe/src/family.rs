@@ -1,0 +1,93 @@
+//! Noticing that this process is a forked child, whose memory still speaks of its parent.
+//!
+//! The number of the last applied control sequence lives on a page that the kernel wipes in a child
+//! (`MADV_WIPEONFORK`). So a child finds on its first slow path that something is to be applied, sees the
+//! wiped mark and starts a segment of its own: no handler runs inside `fork`, a child that only execs
+//! pays nothing, and a raw `clone` is noticed too. `vfork` shares memory, wipes nothing, and changes nothing.
+#![allow(unsafe_code)]
+
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use heapwise_format::segment::Counter;
+
+use crate::arch::words;
+use crate::thread::State;
+use crate::{control, segment, start, symbols, sys};
+
+const PAGE: usize = 4096;
+const MARK: u64 = u64::from_le_bytes(*b"heapwise");
+const MADV_WIPEONFORK: i32 = 18;
+
+struct Wiped {
+    mark: AtomicU64,
+    applied: AtomicU64,
+}
+
+/// Serves until there is a page.
+static INITIAL: Wiped = Wiped { mark: AtomicU64::new(MARK), applied: AtomicU64::new(0) };
+static PAGE_OF_PROCESS: AtomicPtr<Wiped> = AtomicPtr::new((&raw const INITIAL).cast_mut());
+
+#[inline(always)]
+fn wiped() -> &'static Wiped {
+    // SAFETY: `INITIAL` or a page that is never unmapped.
+    unsafe { &*PAGE_OF_PROCESS.load(Ordering::Relaxed) }
+}
+
+/// Control sequence last applied by this process.
+#[inline(always)]
+pub(crate) fn applied() -> u64 {
+    wiped().applied.load(Ordering::Relaxed)
+}
+
+pub(crate) fn set_applied(sequence: u64) {
+    wiped().applied.store(sequence, Ordering::Relaxed);
+}
+
+pub(crate) fn is_forked_child() -> bool {
+    wiped().mark.load(Ordering::Relaxed) != MARK
+}
+
+/// Sets up the page. Kernels before 4.14 cannot wipe it; there a fork handler does.
+pub(crate) fn begin() {
+    let Ok(memory) = sys::map_private(PAGE) else { return };
+    let page = memory.cast::<Wiped>();
+    // SAFETY: fresh zeroed memory.
+    unsafe { (*page).mark.store(MARK, Ordering::Relaxed) };
+    let wipes = sys::advise(memory as usize, PAGE, MADV_WIPEONFORK).is_ok();
+    PAGE_OF_PROCESS.store(page, Ordering::Release);
+    if !wipes {
+        register_fork_handler();
+    }
+}
+
+extern "C" fn wipe() {
+    wiped().mark.store(0, Ordering::Relaxed);
+    wiped().applied.store(0, Ordering::Relaxed);
+}
+
+fn register_fork_handler() {
+    type Handler = Option<extern "C" fn()>;
+    type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> i32;
+    if let Some(register) = symbols::find_next(c"__register_atfork") {
+        // SAFETY: glibc's function behind pthread_atfork, with its signature.
+        let register: Register = unsafe { core::mem::transmute(register.address) };
+        // SAFETY: the handler lives for ever; no handle, because the probe is never unloaded.
+        unsafe { register(None, None, Some(wipe), core::ptr::null_mut()) };
+    }
+}
+
+/// Starts over in a forked child: its own segment, empty tables, the parent's configuration. The last thing
+/// it does in its parent's segment is to be counted.
+pub(crate) fn adopt() {
+    wiped().mark.store(MARK, Ordering::Relaxed);
+    if let Some(state) = words().take_state() {
+        State::discard(state);
+    }
+    words().epoch.store(0, Ordering::Relaxed);
+    words().random.store(0, Ordering::Relaxed);
+    segment::count(Counter::Forks);
+    let config = control::in_force();
+    segment::leave();
+    start::begin_segment(&config);
+}

@@ -1,0 +1,227 @@
+//! The functions the probe puts itself in front of.
+//!
+//! Each hook is a module with up to four stubs: the exported function (a jump through its slot's vector),
+//! `boot` (stands for the real function until it is found), `count` (off and sampled: a countdown or a
+//! page filter, then a jump to the real function) and `trace` (records). Switching modes is storing other
+//! vectors.
+#![allow(unsafe_code)]
+
+mod bodies;
+mod fallback;
+mod resolve;
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+pub(crate) use bodies::usable_size;
+pub(crate) use resolve::{allocator_kind, resolve, resolve_all};
+
+/// Where a hook jumps to. Read by the stubs.
+#[repr(C)]
+pub(crate) struct Slot {
+    /// What the exported function jumps to.
+    vector: AtomicPtr<()>,
+    /// The function underneath.
+    real: AtomicPtr<()>,
+}
+
+/// Offset of a hook's vector in [`SLOTS`].
+pub(crate) const fn vector_offset(hook: Hook) -> usize {
+    hook as usize * size_of::<Slot>()
+}
+
+/// Offset of a hook's real function in [`SLOTS`].
+pub(crate) const fn real_offset(hook: Hook) -> usize {
+    vector_offset(hook) + core::mem::offset_of!(Slot, real)
+}
+
+/// What decides whether a hook records at all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Family {
+    /// Always.
+    C,
+    /// Only where the allocator brings its own operators; libstdc++'s call `malloc` and `free`.
+    Cxx,
+    /// Not an allocation.
+    Loader,
+}
+
+/// What is known of a hook at compile time.
+struct Description {
+    symbol: &'static CStr,
+    family: Family,
+    count: unsafe extern "C" fn(),
+    trace: unsafe extern "C" fn(),
+    boot: unsafe extern "C" fn(),
+    fallback: Fallback,
+}
+
+/// What serves when no object defines the function.
+#[derive(Clone, Copy)]
+enum Fallback {
+    /// Another hook's real function, with the same leading arguments.
+    Hook(Hook),
+    /// A function of ours.
+    Function(unsafe extern "C" fn()),
+}
+
+macro_rules! c_str {
+    ($symbol:ident) => {
+        match CStr::from_bytes_with_nul(concat!(stringify!($symbol), "\0").as_bytes()) {
+            Ok(text) => text,
+            Err(_) => c"",
+        }
+    };
+}
+
+macro_rules! count_or_trace {
+    ($symbol:ident, replace) => {
+        $symbol::trace
+    };
+    ($symbol:ident, $shape:ident) => {
+        $symbol::count
+    };
+}
+
+macro_rules! shape_of {
+    (allocate $hook:ident $size:ident $kind:ident) => {
+        arch::$size!($hook, $kind);
+    };
+    (release $hook:ident) => {
+        arch::release_stub!($hook);
+    };
+    (resize $hook:ident $body:ident) => {
+        arch::resize_count_stub!($hook);
+        arch::replace_2!(super::bodies::$body);
+    };
+    (replace $hook:ident $form:ident $body:ident) => {
+        arch::$form!(super::bodies::$body);
+    };
+}
+
+macro_rules! hooks {
+    ($($hook:ident $symbol:ident $family:ident $fallback:expr, $shape:ident $($detail:ident)*;)*) => {
+        /// The hooked functions.
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        #[repr(usize)]
+        pub(crate) enum Hook {
+            $($hook,)*
+        }
+
+        $(
+            #[allow(non_snake_case, reason = "C++ symbols")]
+            mod $symbol {
+                use crate::arch;
+                arch::entry_stub!($symbol, $hook);
+                shape_of!($shape $hook $($detail)*);
+            }
+        )*
+
+        /// Every hook, in the order of [`Hook`].
+        static DESCRIPTIONS: &[Description] = &[$(Description {
+            symbol: c_str!($symbol),
+            family: Family::$family,
+            count: count_or_trace!($symbol, $shape),
+            trace: $symbol::trace,
+            boot: $symbol::boot,
+            fallback: $fallback,
+        },)*];
+
+        const COUNT: usize = [$(Hook::$hook,)*].len();
+
+        /// Jump table of the stubs. Usable from the first instruction on: the vectors count, and the first
+        /// call of a real function looks for it.
+        pub(crate) static SLOTS: [Slot; COUNT] = [$(Slot {
+            vector: AtomicPtr::new(count_or_trace!($symbol, $shape) as *mut ()),
+            real: AtomicPtr::new($symbol::boot as *mut ()),
+        },)*];
+
+        /// Keeps the exported functions when the probe is linked.
+        #[used]
+        static EXPORTED: [unsafe extern "C" fn(); COUNT] = [$($symbol::$symbol,)*];
+    };
+}
+
+use Fallback::{Function, Hook as Like};
+
+hooks! {
+    Malloc malloc C Function(fallback::malloc), allocate size_first Malloc;
+    Calloc calloc C Function(fallback::calloc), allocate size_product Calloc;
+    Realloc realloc C Function(fallback::realloc), resize realloc;
+    Reallocarray reallocarray C Function(fallback::reallocarray), replace replace_3 reallocarray;
+    Free free C Function(fallback::free), release;
+    Cfree cfree C Like(Hook::Free), release;
+    FreeSized free_sized C Like(Hook::Free), release;
+    FreeAlignedSized free_aligned_sized C Like(Hook::Free), release;
+    PosixMemalign posix_memalign C Function(fallback::posix_memalign), replace replace_3 posix_memalign;
+    AlignedAlloc aligned_alloc C Function(fallback::memalign), replace replace_2 aligned_alloc;
+    Memalign memalign C Function(fallback::memalign), replace replace_2 memalign;
+    Valloc valloc C Function(fallback::valloc), replace replace_1 valloc;
+    Pvalloc pvalloc C Function(fallback::valloc), replace replace_1 pvalloc;
+    MallocUsableSize malloc_usable_size C Function(fallback::malloc_usable_size), replace replace_1 malloc_usable_size;
+
+    New _Znwm Cxx Like(Hook::Malloc), allocate size_first New;
+    NewArray _Znam Cxx Like(Hook::Malloc), allocate size_first New;
+    NewNothrow _ZnwmRKSt9nothrow_t Cxx Like(Hook::Malloc), allocate size_first New;
+    NewArrayNothrow _ZnamRKSt9nothrow_t Cxx Like(Hook::Malloc), allocate size_first New;
+    NewAligned _ZnwmSt11align_val_t Cxx Function(fallback::new_aligned), allocate size_first New;
+    NewArrayAligned _ZnamSt11align_val_t Cxx Function(fallback::new_aligned), allocate size_first New;
+    NewAlignedNothrow _ZnwmSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first New;
+    NewArrayAlignedNothrow _ZnamSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first New;
+    Delete _ZdlPv Cxx Like(Hook::Free), release;
+    DeleteArray _ZdaPv Cxx Like(Hook::Free), release;
+    DeleteNothrow _ZdlPvRKSt9nothrow_t Cxx Like(Hook::Free), release;
+    DeleteArrayNothrow _ZdaPvRKSt9nothrow_t Cxx Like(Hook::Free), release;
+    DeleteSized _ZdlPvm Cxx Like(Hook::Free), release;
+    DeleteArraySized _ZdaPvm Cxx Like(Hook::Free), release;
+    DeleteAligned _ZdlPvSt11align_val_t Cxx Like(Hook::Free), release;
+    DeleteArrayAligned _ZdaPvSt11align_val_t Cxx Like(Hook::Free), release;
+    DeleteAlignedNothrow _ZdlPvSt11align_val_tRKSt9nothrow_t Cxx Like(Hook::Free), release;
+    DeleteArrayAlignedNothrow _ZdaPvSt11align_val_tRKSt9nothrow_t Cxx Like(Hook::Free), release;
+    DeleteSizedAligned _ZdlPvmSt11align_val_t Cxx Like(Hook::Free), release;
+    DeleteArraySizedAligned _ZdaPvmSt11align_val_t Cxx Like(Hook::Free), release;
+
+    Mallocx mallocx C Function(fallback::mallocx), replace replace_2 mallocx;
+    Rallocx rallocx C Function(fallback::rallocx), replace replace_3 rallocx;
+    Xallocx xallocx C Function(fallback::xallocx), replace replace_4 xallocx;
+    Dallocx dallocx C Like(Hook::Free), release;
+    Sdallocx sdallocx C Like(Hook::Free), release;
+
+    Dlclose dlclose Loader Function(fallback::dlclose), replace replace_1 dlclose;
+}
+
+/// How the vectors stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Vectors {
+    /// Allocations count down, frees ask the page filter.
+    Counting,
+    /// Allocations count down, every free is looked up: blocks of exact mode are still alive.
+    CountingAllocations,
+    /// Everything is recorded.
+    Tracing,
+}
+
+impl Slot {
+    fn real(&self) -> *mut () {
+        self.real.load(Ordering::Relaxed)
+    }
+}
+
+fn slot(hook: Hook) -> &'static Slot {
+    &SLOTS[hook as usize]
+}
+
+/// Switches every hook of the whole process.
+pub(crate) fn set_vectors(vectors: Vectors) {
+    for (index, description) in DESCRIPTIONS.iter().enumerate() {
+        let Some(slot) = SLOTS.get(index) else { continue };
+        let passes = description.family == Family::Cxx && !resolve::records_operators();
+        let stub = match vectors {
+            _ if passes => slot.real(),
+            Vectors::Counting => description.count as *mut (),
+            Vectors::CountingAllocations if resolve::allocates(index) => description.count as *mut (),
+            Vectors::CountingAllocations | Vectors::Tracing => description.trace as *mut (),
+        };
+        slot.vector.store(stub, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,175 @@
+//! The hooks that are more than a stub: `realloc` and its kin, the aligned family, jemalloc's own calls.
+//!
+//! The aligned family and `reallocarray` may be built from other hooked functions by the libc underneath
+//! (musl does); what those record inside is left out.
+#![allow(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+
+use heapwise_format::segment::CallKind;
+
+use super::Hook;
+use super::resolve::real;
+use crate::thread::Nested;
+use crate::unwind::Entry;
+use crate::{arena, modules, recorder};
+
+type Pointer = *mut c_void;
+
+fn allocated(block: Pointer, size: usize, kind: CallKind, entry: &Entry) -> Pointer {
+    recorder::allocated(block, size, kind as u32, entry)
+}
+
+/// Takes the old block out of the books before the real call, because inside it another thread may
+/// already get its address; puts it back when the call failed.
+fn resized(old: Pointer, size: usize, entry: &Entry, call: impl FnOnce() -> Pointer) -> Pointer {
+    let taken = recorder::take(old);
+    let new = call();
+    if new.is_null() {
+        if size == 0 {
+            recorder::released(taken);
+        } else {
+            recorder::put_back(old, taken, entry);
+        }
+        return new;
+    }
+    let grown = (size as u64).saturating_sub(recorder::released(taken));
+    recorder::reallocated(new, size, if old.is_null() { 0 } else { grown }, entry);
+    new
+}
+
+pub(super) unsafe extern "C" fn realloc(old: Pointer, size: usize, entry: &Entry) -> Pointer {
+    if arena::holds(old) {
+        return arena::moved(old, size);
+    }
+    // SAFETY: the signature of realloc; the arguments are the program's.
+    resized(old, size, entry, || unsafe {
+        real::<unsafe extern "C" fn(_, _) -> Pointer>(Hook::Realloc)(old, size)
+    })
+}
+
+pub(super) unsafe extern "C" fn reallocarray(
+    old: Pointer,
+    count: usize,
+    size: usize,
+    entry: &Entry,
+) -> Pointer {
+    let bytes = count.checked_mul(size);
+    if arena::holds(old) {
+        return bytes.map_or(core::ptr::null_mut(), |bytes| arena::moved(old, bytes));
+    }
+    resized(old, bytes.unwrap_or(usize::MAX), entry, || {
+        let _nested = Nested::enter();
+        // SAFETY: the signature of reallocarray.
+        unsafe { real::<unsafe extern "C" fn(_, _, _) -> Pointer>(Hook::Reallocarray)(old, count, size) }
+    })
+}
+
+pub(super) unsafe extern "C" fn posix_memalign(
+    out: *mut Pointer,
+    alignment: usize,
+    size: usize,
+    entry: &Entry,
+) -> c_int {
+    let result = {
+        let _nested = Nested::enter();
+        // SAFETY: the signature of posix_memalign.
+        unsafe { real::<unsafe extern "C" fn(_, _, _) -> c_int>(Hook::PosixMemalign)(out, alignment, size) }
+    };
+    if result == 0 {
+        // SAFETY: on success the allocator stored the block there.
+        allocated(unsafe { *out }, size, CallKind::Aligned, entry);
+    }
+    result
+}
+
+fn aligned(hook: Hook, alignment: usize, size: usize, entry: &Entry) -> Pointer {
+    let block = {
+        let _nested = Nested::enter();
+        // SAFETY: the signature of memalign and aligned_alloc.
+        unsafe { real::<unsafe extern "C" fn(_, _) -> Pointer>(hook)(alignment, size) }
+    };
+    allocated(block, size, CallKind::Aligned, entry)
+}
+
+pub(super) unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize, entry: &Entry) -> Pointer {
+    aligned(Hook::AlignedAlloc, alignment, size, entry)
+}
+
+pub(super) unsafe extern "C" fn memalign(alignment: usize, size: usize, entry: &Entry) -> Pointer {
+    aligned(Hook::Memalign, alignment, size, entry)
+}
+
+fn paged(hook: Hook, size: usize, entry: &Entry) -> Pointer {
+    let block = {
+        let _nested = Nested::enter();
+        // SAFETY: the signature of valloc and pvalloc.
+        unsafe { real::<unsafe extern "C" fn(_) -> Pointer>(hook)(size) }
+    };
+    allocated(block, size, CallKind::Aligned, entry)
+}
+
+pub(super) unsafe extern "C" fn valloc(size: usize, entry: &Entry) -> Pointer {
+    paged(Hook::Valloc, size, entry)
+}
+
+pub(super) unsafe extern "C" fn pvalloc(size: usize, entry: &Entry) -> Pointer {
+    paged(Hook::Pvalloc, size, entry)
+}
+
+pub(super) unsafe extern "C" fn malloc_usable_size(block: Pointer, _entry: &Entry) -> usize {
+    if arena::holds(block) {
+        return arena::size_of(block);
+    }
+    // SAFETY: the signature of malloc_usable_size.
+    unsafe { real::<unsafe extern "C" fn(_) -> usize>(Hook::MallocUsableSize)(block) }
+}
+
+pub(super) unsafe extern "C" fn mallocx(size: usize, flags: c_int, entry: &Entry) -> Pointer {
+    // SAFETY: the signature of mallocx.
+    let block = unsafe { real::<unsafe extern "C" fn(_, _) -> Pointer>(Hook::Mallocx)(size, flags) };
+    allocated(block, size, CallKind::Malloc, entry)
+}
+
+pub(super) unsafe extern "C" fn rallocx(old: Pointer, size: usize, flags: c_int, entry: &Entry) -> Pointer {
+    // SAFETY: the signature of rallocx.
+    resized(old, size, entry, || unsafe {
+        real::<unsafe extern "C" fn(_, _, _) -> Pointer>(Hook::Rallocx)(old, size, flags)
+    })
+}
+
+/// Resizes in place, if at all: the result is the usable size afterwards.
+pub(super) unsafe extern "C" fn xallocx(
+    block: Pointer,
+    size: usize,
+    extra: usize,
+    flags: c_int,
+    entry: &Entry,
+) -> usize {
+    let taken = recorder::take(block);
+    // SAFETY: the signature of xallocx.
+    let usable = unsafe {
+        real::<unsafe extern "C" fn(_, _, _, _) -> usize>(Hook::Xallocx)(block, size, extra, flags)
+    };
+    if usable < size {
+        recorder::put_back(block, taken, entry);
+        return usable;
+    }
+    let asked = usable.min(size.saturating_add(extra));
+    let grown = (asked as u64).saturating_sub(recorder::released(taken));
+    recorder::reallocated(block, asked, grown, entry);
+    usable
+}
+
+pub(super) unsafe extern "C" fn dlclose(handle: Pointer, _entry: &Entry) -> c_int {
+    // SAFETY: the signature of dlclose.
+    let result = unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Dlclose)(handle) };
+    modules::generation_changed();
+    result
+}
+
+/// Bytes the allocator reserved for `block`.
+pub(crate) fn usable_size(block: Pointer) -> usize {
+    // SAFETY: `block` was just returned by the allocator underneath.
+    unsafe { real::<unsafe extern "C" fn(_) -> usize>(Hook::MallocUsableSize)(block) }
+}

@@ -1,0 +1,100 @@
+//! Finding the real functions, on the first call of each.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use heapwise_format::segment::AllocatorKind;
+
+use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, slot};
+use crate::symbols::{Found, find_next};
+
+/// Whether the operators come from the allocator itself.
+static OPERATORS: AtomicBool = AtomicBool::new(false);
+/// The object that defines `malloc`.
+static ALLOCATOR: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether C++ operators are recorded, or left to call `malloc`.
+pub(super) fn records_operators() -> bool {
+    OPERATORS.load(Ordering::Relaxed)
+}
+
+/// Whether a hook makes blocks and frees none.
+pub(super) fn allocates(index: usize) -> bool {
+    const MALLOC: usize = Hook::Malloc as usize;
+    const CALLOC: usize = Hook::Calloc as usize;
+    const FIRST_NEW: usize = Hook::New as usize;
+    const LAST_NEW: usize = Hook::NewArrayAlignedNothrow as usize;
+    matches!(index, MALLOC | CALLOC | FIRST_NEW..=LAST_NEW)
+}
+
+/// Called by the `boot` stubs: the function to jump to.
+pub(crate) extern "C" fn resolve(index: usize) -> *mut () {
+    crate::start::ensure();
+    find(index)
+}
+
+/// Looks for every real function; those not there yet are looked for again when they are called.
+pub(crate) fn resolve_all() {
+    let object = |hook: Hook| {
+        let symbol = DESCRIPTIONS.get(hook as usize).map_or(c"", |description| description.symbol);
+        find_next(symbol).map(|found: Found| found.object as usize)
+    };
+    let malloc = object(Hook::Malloc);
+    ALLOCATOR.store(malloc.unwrap_or(0), Ordering::Relaxed);
+    OPERATORS.store(malloc.is_some() && object(Hook::New) == malloc, Ordering::Relaxed);
+    for index in 0..SLOTS.len() {
+        find(index);
+    }
+}
+
+fn find(index: usize) -> *mut () {
+    let (Some(description), Some(slot_)) = (DESCRIPTIONS.get(index), SLOTS.get(index)) else {
+        return core::ptr::null_mut();
+    };
+    let known = slot_.real();
+    if known != description.boot as *mut () {
+        return known;
+    }
+    if let Some(found) = find_next(description.symbol) {
+        slot_.real.store(found.address, Ordering::Release);
+        if description.family == Family::Cxx && !records_operators() {
+            slot_.vector.store(found.address, Ordering::Release);
+        }
+        return found.address;
+    }
+    match description.fallback {
+        Fallback::Function(function) => function as *mut (),
+        Fallback::Hook(hook) if hook as usize != index => find(hook as usize),
+        Fallback::Hook(_) => core::ptr::null_mut(),
+    }
+}
+
+/// The real function of `hook` as `F`, a function pointer of its signature.
+///
+/// # Safety
+/// `F` is that signature.
+#[inline(always)]
+pub(super) unsafe fn real<F: Copy>(hook: Hook) -> F {
+    let address = slot(hook).real();
+    // SAFETY: the caller's promise; a slot is never empty.
+    unsafe { core::mem::transmute_copy(&address) }
+}
+
+/// Which allocator is underneath, by the functions only it has.
+pub(crate) fn allocator_kind() -> AllocatorKind {
+    let allocator = ALLOCATOR.load(Ordering::Relaxed);
+    let has = |name| find_next(name).is_some_and(|found| found.object as usize == allocator);
+    if has(c"mallocx") || has(c"mallctl") {
+        AllocatorKind::Jemalloc
+    } else if has(c"mi_malloc") {
+        AllocatorKind::Mimalloc
+    } else if has(c"tc_malloc") || has(c"MallocExtension_Internal_GetNumericProperty") {
+        AllocatorKind::Tcmalloc
+    } else if has(c"gnu_get_libc_version") {
+        AllocatorKind::Glibc
+    } else if has(c"__musl_libc_start_main") || has(c"__libc_start_main") {
+        AllocatorKind::Musl
+    } else {
+        AllocatorKind::Other
+    }
+}

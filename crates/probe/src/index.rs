@@ -1,0 +1,102 @@
+//! From the address of a live block to its bucket, whichever mode recorded it.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use heapwise_format::segment::{AllocatorKind, Counter, IndexKind};
+
+use crate::{buckets, filter, live, shadow, tallies};
+
+/// New exact blocks go to the shadow index.
+static SHADOW: AtomicBool = AtomicBool::new(false);
+/// The shadow index may hold blocks.
+static SHADOW_USED: AtomicBool = AtomicBool::new(false);
+/// The hash index may hold exact blocks, which the page filter does not know.
+static HASH_EXACT: AtomicBool = AtomicBool::new(false);
+
+/// Starts empty (again after `fork`).
+pub(crate) fn init() {
+    live::init();
+    shadow::init();
+    filter::clear();
+    for used in [&SHADOW, &SHADOW_USED, &HASH_EXACT] {
+        used.store(false, Ordering::Relaxed);
+    }
+}
+
+/// Chooses where exact blocks go from now on. Two blocks can share 16 bytes only under allocators with
+/// classes of 8 bytes.
+pub(crate) fn choose(wanted: IndexKind, allocator: AllocatorKind) -> IndexKind {
+    let sixteen = matches!(allocator, AllocatorKind::Glibc | AllocatorKind::Tcmalloc | AllocatorKind::Musl);
+    let shadow = match wanted {
+        IndexKind::Hash => false,
+        IndexKind::Shadow => true,
+        IndexKind::Auto => sixteen,
+    } && shadow::exists();
+    SHADOW.store(shadow, Ordering::Relaxed);
+    if shadow { &SHADOW_USED } else { &HASH_EXACT }.store(true, Ordering::Relaxed);
+    if shadow { IndexKind::Shadow } else { IndexKind::Hash }
+}
+
+/// Whether every free has to be looked up.
+pub(crate) fn holds_exact_blocks() -> bool {
+    SHADOW_USED.load(Ordering::Relaxed) || HASH_EXACT.load(Ordering::Relaxed)
+}
+
+/// Remembers an exact block; false (counted) when there is no room.
+#[inline(always)]
+pub(crate) fn insert_exact(address: u64, bucket: u32, born_ms: u32) -> bool {
+    let inserted = if SHADOW.load(Ordering::Relaxed) {
+        match shadow::insert(address, bucket) {
+            Ok(None) => true,
+            Ok(Some(old)) => {
+                tallies::add_free_shared(old);
+                true
+            }
+            Err(shadow::NoRoom) => false,
+        }
+    } else {
+        live::insert(address, bucket, born_ms)
+    };
+    if !inserted {
+        crate::segment::count(Counter::LostLive);
+    }
+    inserted
+}
+
+/// Remembers a sample; false (counted) when there is no room.
+pub(crate) fn insert_sample(address: u64, bucket: u32, born_ms: u32) -> bool {
+    let inserted = live::insert(address, bucket, born_ms);
+    if inserted {
+        filter::add(address);
+    } else {
+        crate::segment::count(Counter::LostLive);
+    }
+    inserted
+}
+
+/// Forgets a block; its bucket.
+#[inline(always)]
+pub(crate) fn remove(address: u64) -> Option<u32> {
+    if SHADOW_USED.load(Ordering::Relaxed)
+        && let Some(bucket) = shadow::remove(address)
+    {
+        return Some(bucket);
+    }
+    if !HASH_EXACT.load(Ordering::Relaxed) && !filter::may_hold(address) {
+        return None;
+    }
+    let bucket = live::remove(address)?;
+    if buckets::record(bucket).is_some_and(|bucket| bucket.rate != 0) {
+        filter::remove(address);
+    }
+    Some(bucket)
+}
+
+/// Undoes [`remove`]: the `realloc` that took the block failed.
+pub(crate) fn restore(address: u64, bucket: u32, born_ms: u32) {
+    if buckets::record(bucket).is_some_and(|bucket| bucket.rate != 0) {
+        insert_sample(address, bucket, born_ms);
+    } else {
+        insert_exact(address, bucket, born_ms);
+    }
+}

@@ -1,0 +1,111 @@
+//! The hash index of live blocks: address to bucket, without locks and without rehashing.
+//!
+//! A level is an array of groups of eight slots (two cache lines); an address has one group per level. When
+//! all its groups are full, a level twice as large is added. Removing leaves a free slot behind: nothing
+//! degrades with time. A slot has one writer from claim to publication; only the thread that frees a
+//! block removes it.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use heapwise_format::segment::{Counter, LIVE_FIRST_LEVEL, Layout, LiveBlock, SectionKind};
+
+use crate::segment;
+
+/// Slots of a group.
+const GROUP: u64 = 8;
+/// `LiveBlock::address` of a slot that is being written.
+const CLAIMED: u64 = 1;
+
+/// Levels in use. Private: what is in the segment may be overwritten by others.
+static LEVELS: AtomicU32 = AtomicU32::new(1);
+
+/// Starts with one level (again after `fork`).
+pub(crate) fn init() {
+    set_levels(1);
+}
+
+fn set_levels(levels: u32) {
+    LEVELS.store(levels, Ordering::Release);
+    segment::counter(Counter::LiveLevels).store(u64::from(levels), Ordering::Relaxed);
+}
+
+/// Levels that fit the section.
+fn most_levels() -> u32 {
+    (segment::section(SectionKind::Live).capacity / LIVE_FIRST_LEVEL + 1).ilog2()
+}
+
+#[inline(always)]
+fn hash(address: u64) -> u64 {
+    (address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// First slot of the address's group in a level.
+#[inline(always)]
+fn group(level: u32, hash: u64) -> u64 {
+    let (start, slots) = Layout::live_level(level);
+    let groups = slots / GROUP;
+    start + (hash >> (64 - groups.ilog2())) * GROUP
+}
+
+#[inline(always)]
+fn slot(group: *mut u8, index: u64) -> *mut u8 {
+    // SAFETY: a group has `GROUP` slots, all in one step of pages because groups are aligned.
+    unsafe { group.add(index as usize * size_of::<LiveBlock>()) }
+}
+
+/// Remembers a block; false when there is no room.
+#[inline]
+pub(crate) fn insert(address: u64, bucket: u32, born_ms: u32) -> bool {
+    let hash = hash(address);
+    let levels = LEVELS.load(Ordering::Acquire);
+    if (0..levels).rev().any(|level| insert_in(level, hash, address, bucket, born_ms)) {
+        return true;
+    }
+    if levels >= most_levels() || !insert_in(levels, hash, address, bucket, born_ms) {
+        return false;
+    }
+    if LEVELS.fetch_max(levels + 1, Ordering::AcqRel) < levels + 1 {
+        segment::counter(Counter::LiveLevels).fetch_max(u64::from(levels + 1), Ordering::Relaxed);
+    }
+    true
+}
+
+#[inline(always)]
+fn insert_in(level: u32, hash: u64, address: u64, bucket: u32, born_ms: u32) -> bool {
+    let Some(group) = segment::record(SectionKind::Live, group(level, hash)) else { return false };
+    (0..GROUP).any(|index| {
+        let slot = slot(group, index);
+        // SAFETY: a slot of the group: address, bucket, time.
+        let (key, tail) = unsafe { (segment::word64(slot, 0), segment::word64(slot, 8)) };
+        if key.load(Ordering::Relaxed) != 0
+            || key.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
+            return false;
+        }
+        tail.store(u64::from(bucket) | u64::from(born_ms) << 32, Ordering::Relaxed);
+        key.store(address, Ordering::Release);
+        true
+    })
+}
+
+/// Forgets a block; its bucket, or `None` when it was not there.
+#[inline]
+pub(crate) fn remove(address: u64) -> Option<u32> {
+    let hash = hash(address);
+    let levels = LEVELS.load(Ordering::Acquire);
+    (0..levels).rev().find_map(|level| {
+        let group = segment::existing(SectionKind::Live, group(level, hash))?;
+        (0..GROUP).find_map(|index| {
+            let slot = slot(group, index);
+            // SAFETY: as in `insert_in`.
+            let (key, tail) = unsafe { (segment::word64(slot, 0), segment::word64(slot, 8)) };
+            if key.load(Ordering::Acquire) != address {
+                return None;
+            }
+            let bucket = tail.load(Ordering::Relaxed) as u32;
+            key.store(0, Ordering::Release);
+            Some(bucket)
+        })
+    })
+}

@@ -1,0 +1,123 @@
+//! What the probe keeps per thread: 64 bytes of thread-local words, and a mapped [`State`] for threads that
+//! record everything.
+#![allow(unsafe_code)]
+
+mod ending;
+mod slabs;
+mod state;
+
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+
+pub(crate) use ending::create_key;
+pub(crate) use slabs::{SHARED_SLAB, forget as forget_slabs};
+pub(crate) use state::State;
+
+use crate::arch::words;
+
+/// The words in thread-local storage. All zero on a new thread, which sends its first allocation down
+/// the slow path by itself. Atomic because signal handlers of the same thread use them too.
+#[repr(C)]
+pub(crate) struct Words {
+    /// Bytes to allocate until the next slow path. First: the stubs subtract from it.
+    pub(crate) countdown: AtomicU64,
+    /// Bytes of the sampling gap that follow the countdown.
+    pub(crate) gap: AtomicU64,
+    /// State of the random numbers; 0 before the first.
+    pub(crate) random: AtomicU64,
+    /// Mapped state, null until the thread records everything.
+    state: AtomicPtr<State>,
+    /// Sampling epoch that the gap was drawn in.
+    pub(crate) epoch: AtomicU32,
+    /// Inside the probe.
+    busy: AtomicU32,
+    /// Inside a real function that may be built from hooked ones.
+    nested: AtomicU32,
+    /// The thread's destructors have run: what comes now is shared accounting.
+    ended: AtomicU32,
+    /// Slow paths taken; one in 64 is timed.
+    pub(crate) slow_paths: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Words>() <= 64, "the room in thread-local storage (arch)");
+const _: () = assert!(core::mem::offset_of!(Words, countdown) == 0);
+
+impl Words {
+    /// Enters the probe; `None` when the thread is inside already (a signal handler).
+    #[inline(always)]
+    pub(crate) fn enter(&self) -> Option<Busy<'_>> {
+        if self.busy.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        self.busy.store(1, Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        Some(Busy(self))
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_nested(&self) -> bool {
+        self.nested.load(Ordering::Relaxed) != 0
+    }
+
+    /// The mapped state, created on first use; `None` after the thread's end or without memory.
+    #[inline(always)]
+    pub(crate) fn state(&self, _busy: &Busy<'_>) -> Option<&mut State> {
+        let state = self.state.load(Ordering::Relaxed);
+        let state = if state.is_null() { self.new_state()? } else { state };
+        // SAFETY: the pointer is this thread's own, and `_busy` makes this the only use of it.
+        Some(unsafe { &mut *state })
+    }
+
+    /// The mapped state, if there is one.
+    pub(crate) fn existing_state(&self, _busy: &Busy<'_>) -> Option<&mut State> {
+        // SAFETY: as `state`.
+        unsafe { self.state.load(Ordering::Relaxed).as_mut() }
+    }
+
+    #[cold]
+    fn new_state(&self) -> Option<*mut State> {
+        if self.ended.load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let state = State::create()?;
+        self.state.store(state, Ordering::Relaxed);
+        ending::watch();
+        Some(state)
+    }
+
+    /// Detaches the state: the thread ends, or the process is a forked child.
+    pub(crate) fn take_state(&self) -> Option<*mut State> {
+        let state = self.state.swap(core::ptr::null_mut(), Ordering::Relaxed);
+        (!state.is_null()).then_some(state)
+    }
+
+    fn set_ended(&self) {
+        self.ended.store(1, Ordering::Relaxed);
+    }
+}
+
+/// While it exists, the thread is inside the probe.
+pub(crate) struct Busy<'a>(&'a Words);
+
+impl Drop for Busy<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        compiler_fence(Ordering::SeqCst);
+        self.0.busy.store(0, Ordering::Relaxed);
+    }
+}
+
+/// While it exists, hooked functions that this thread calls record nothing.
+pub(crate) struct Nested;
+
+impl Nested {
+    pub(crate) fn enter() -> Self {
+        words().nested.fetch_add(1, Ordering::Relaxed);
+        Nested
+    }
+}
+
+impl Drop for Nested {
+    fn drop(&mut self) {
+        words().nested.fetch_sub(1, Ordering::Relaxed);
+    }
+}

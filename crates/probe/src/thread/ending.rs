@@ -1,0 +1,57 @@
+//! Noticing that a thread ends: a pthread key's destructor.
+#![allow(unsafe_code)]
+
+use core::ffi::{c_int, c_uint, c_void};
+use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
+
+use super::{State, words};
+use crate::symbols::find_next;
+
+type Create = unsafe extern "C" fn(*mut c_uint, unsafe extern "C" fn(*mut c_void)) -> c_int;
+type Set = unsafe extern "C" fn(c_uint, *const c_void) -> c_int;
+
+/// The key plus one; 0 when there is none.
+static KEY: AtomicU32 = AtomicU32::new(0);
+static SET: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+/// glibc keeps the values of the first keys in the thread itself; for later ones `pthread_setspecific` calls
+/// the allocator.
+const KEYS_WITHOUT_ALLOCATION: c_uint = 32;
+
+/// Creates the key; from the probe's constructor, when libc is ready.
+pub(crate) fn create_key() {
+    let (Some(create), Some(set)) = (find_next(c"pthread_key_create"), find_next(c"pthread_setspecific"))
+    else {
+        return;
+    };
+    // SAFETY: the signature of pthread_key_create.
+    let create: Create = unsafe { core::mem::transmute(create.address) };
+    let mut key = 0;
+    // SAFETY: `key` is ours, the destructor lives for ever (nodelete).
+    if unsafe { create(&raw mut key, thread_ends) } == 0 && key < KEYS_WITHOUT_ALLOCATION {
+        SET.store(set.address, Ordering::Relaxed);
+        KEY.store(key + 1, Ordering::Release);
+    }
+}
+
+/// Asks for the destructor of the calling thread.
+pub(super) fn watch() {
+    let key = KEY.load(Ordering::Acquire);
+    if key == 0 {
+        return;
+    }
+    // SAFETY: the signature of pthread_setspecific, stored before the key.
+    let set: Set = unsafe { core::mem::transmute(SET.load(Ordering::Relaxed)) };
+    // SAFETY: a key of ours and any value that is not null.
+    unsafe { set(key - 1, (&raw const KEY).cast()) };
+}
+
+/// Destructors of the program that run after this one still allocate and free: they find no state and use
+/// the shared slab.
+unsafe extern "C" fn thread_ends(_: *mut c_void) {
+    let words = words();
+    let Some(_busy) = words.enter() else { return };
+    words.set_ended();
+    if let Some(state) = words.take_state() {
+        State::destroy(state);
+    }
+}

@@ -1,0 +1,168 @@
+//! The mapped state of a thread that records everything.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::Ordering;
+
+use heapwise_format::segment::{CallKind, Counter};
+
+use super::slabs;
+use crate::log::ThreadLog;
+use crate::unwind::Memo;
+use crate::{buckets, clock, control, hooks, log, process, segment, sys};
+
+/// Live bytes reach the shared counters in steps of this, so that threads do not fight for them.
+const FLUSH_BYTES: i64 = 64 * 1024;
+/// Entries of the cache of buckets: 32 KiB a thread.
+const CACHE: usize = 2048;
+
+/// Zeroed memory is valid.
+pub(crate) struct State {
+    /// This thread's slab of tallies.
+    pub(crate) slab: u32,
+    record: u32,
+    /// Period that the sums below belong to, and the cache.
+    period: u32,
+    /// Events so far; some work is done on one in 64.
+    events: u32,
+    /// `age_ms` as of the last look at the clock.
+    pub(crate) now_ms: u32,
+    live: i64,
+    allocated: u64,
+    recorded: u64,
+    freed: u64,
+    unknown: u64,
+    cache: [Cached; CACHE],
+    /// The last stack.
+    pub(crate) memo: Memo,
+    /// The event log.
+    pub(crate) log: ThreadLog,
+}
+
+/// The bucket of a (stack, size, call); bucket 0 marks an empty entry.
+#[derive(Clone, Copy)]
+struct Cached {
+    size: u64,
+    node: u32,
+    kind: u16,
+    _unused: u16,
+    bucket: u32,
+}
+
+impl State {
+    pub(super) fn create() -> Option<*mut State> {
+        let Ok(memory) = sys::map_private(size_of::<State>()) else {
+            segment::count(Counter::LostThreads);
+            return None;
+        };
+        let state = memory.cast::<State>();
+        let (slab, record) = slabs::acquire();
+        // SAFETY: fresh zeroed memory of this size, page-aligned, which is a valid state.
+        unsafe {
+            (*state).slab = slab;
+            (*state).record = record;
+        }
+        segment::counter(Counter::OwnBytes).fetch_add(size_of::<State>() as u64, Ordering::Relaxed);
+        Some(state)
+    }
+
+    /// Gives everything back.
+    pub(super) fn destroy(state: *mut State) {
+        {
+            // SAFETY: detached from its thread by `take_state`, so this is the only user.
+            let state = unsafe { &mut *state };
+            log::end(&mut state.log);
+            state.flush();
+            slabs::release(state.slab, state.record);
+        }
+        Self::discard(state);
+        segment::counter(Counter::OwnBytes).fetch_sub(size_of::<State>() as u64, Ordering::Relaxed);
+    }
+
+    /// Unmaps without a word: the state of a forked child speaks of its parent's segment.
+    pub(crate) fn discard(state: *mut State) {
+        // SAFETY: as `destroy`.
+        unsafe { sys::unmap(state.cast(), size_of::<State>()) };
+    }
+
+    /// Begins an event; true for the one in 64 whose time is taken.
+    #[inline(always)]
+    pub(crate) fn tick(&mut self) -> bool {
+        self.events = self.events.wrapping_add(1);
+        if self.period != control::period() {
+            self.begin_period();
+        }
+        let timed = self.events % 64 == 1;
+        if timed {
+            self.now_ms = process::age_ms();
+        }
+        timed
+    }
+
+    #[cold]
+    fn begin_period(&mut self) {
+        (self.live, self.allocated, self.recorded, self.freed, self.unknown) = (0, 0, 0, 0, 0);
+        self.cache.iter_mut().for_each(|cached| cached.bucket = 0);
+        self.period = control::period();
+    }
+
+    /// The bucket of the exact block at `address`, through the cache.
+    #[inline(always)]
+    pub(crate) fn bucket(&mut self, node: u32, size: u64, kind: CallKind, address: u64) -> Option<u32> {
+        let hash = (u64::from(node) ^ size << 32 ^ size >> 20 ^ (kind as u64) << 28)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let cached = self.cache.get_mut((hash >> 53) as usize)?;
+        if cached.bucket != 0 && cached.node == node && cached.size == size && cached.kind == kind as u16 {
+            return Some(cached.bucket);
+        }
+        let key = buckets::Key { size, node, rate: 0, kind, period: self.period };
+        let bucket = buckets::find(&key)?;
+        let usable = hooks::usable_size(address as *mut _) as u64;
+        buckets::set_waste(bucket, usable.saturating_sub(size));
+        *cached = Cached { size, node, kind: kind as u16, _unused: 0, bucket };
+        Some(bucket)
+    }
+
+    #[inline(always)]
+    pub(crate) fn add_allocated(&mut self, size: u64) {
+        self.recorded += 1;
+        self.allocated = self.allocated.wrapping_add(size);
+        self.live = self.live.wrapping_add(size as i64);
+        if self.live > FLUSH_BYTES {
+            self.flush();
+        }
+    }
+
+    /// `None` for a block of an earlier period.
+    #[inline(always)]
+    pub(crate) fn add_freed(&mut self, size: Option<u64>) {
+        let Some(size) = size else { return };
+        self.freed += 1;
+        self.live = self.live.wrapping_sub(size as i64);
+        if self.live < -FLUSH_BYTES {
+            self.flush();
+        }
+    }
+
+    pub(crate) fn add_unknown(&mut self) {
+        self.unknown += 1;
+        if self.unknown >= 64 {
+            self.flush();
+        }
+    }
+
+    /// Adds the sums to the shared counters.
+    #[cold]
+    pub(crate) fn flush(&mut self) {
+        let add = |which, amount| segment::counter(which).fetch_add(amount, Ordering::Relaxed);
+        if self.period == control::period() {
+            add(Counter::Recorded, self.recorded);
+            add(Counter::Freed, self.freed);
+            add(Counter::UnknownFrees, self.unknown);
+            add(Counter::AllocatedBytes, self.allocated);
+            let live = add(Counter::LiveBytes, self.live as u64).wrapping_add(self.live as u64) as i64;
+            segment::counter(Counter::PeakBytes).fetch_max(live.max(0) as u64, Ordering::Relaxed);
+            segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
+        }
+        (self.live, self.allocated, self.recorded, self.freed, self.unknown) = (0, 0, 0, 0, 0);
+    }
+}
