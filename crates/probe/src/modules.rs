@@ -21,7 +21,7 @@ use heapwise_format::segment::{Counter, SectionKind};
 
 pub(crate) use image::{Image, Segment};
 
-use crate::{segment, unwind};
+use crate::{segment, symbols, unwind};
 
 /// Most modules ever; the section of the segment holds no more either.
 const LIMIT: usize = 2048;
@@ -84,6 +84,8 @@ unsafe extern "C" fn read_unloaded(info: *mut libc::dl_phdr_info, _: usize, coun
 
 /// Starts an empty table in a fresh segment: at start, and in the child of a fork.
 pub(crate) fn init() {
+    let find_object = symbols::find_next(c"_dl_find_object");
+    image::set_find_object(find_object.map_or(core::ptr::null_mut(), |found| found.address.cast()));
     for slot in &SLOTS {
         slot.identity.store(0, Relaxed);
         slot.loaded.store(false, Relaxed);

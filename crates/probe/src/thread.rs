@@ -6,13 +6,15 @@ mod ending;
 mod slabs;
 mod state;
 
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 pub(crate) use ending::create_key;
 pub(crate) use slabs::{SHARED_SLAB, forget as forget_slabs};
 pub(crate) use state::State;
 
 use crate::arch::words;
+use crate::unwind::OwnStack;
 
 /// The words in thread-local storage. All zero on a new thread, which sends its first allocation down
 /// the slow path by itself. Atomic because signal handlers of the same thread use them too.
@@ -26,16 +28,18 @@ pub(crate) struct Words {
     pub(crate) random: AtomicU64,
     /// Mapped state, null until the thread records everything.
     state: AtomicPtr<State>,
+    /// Where this thread's stack is, for stacks captured without a state.
+    own_stack: UnsafeCell<OwnStack>,
     /// Sampling epoch that the gap was drawn in.
     pub(crate) epoch: AtomicU32,
     /// Inside the probe.
-    busy: AtomicU32,
+    busy: AtomicU8,
     /// Inside a real function that may be built from hooked ones.
-    nested: AtomicU32,
+    nested: AtomicU8,
     /// The thread's destructors have run: what comes now is shared accounting.
-    ended: AtomicU32,
+    ended: AtomicU8,
     /// Slow paths taken; one in 64 is timed.
-    pub(crate) slow_paths: AtomicU32,
+    pub(crate) slow_paths: AtomicU8,
 }
 
 const _: () = assert!(size_of::<Words>() <= 64, "the room in thread-local storage (arch)");
@@ -51,6 +55,12 @@ impl Words {
         self.busy.store(1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         Some(Busy(self))
+    }
+
+    /// What is known of this thread's stack.
+    pub(crate) fn own_stack(&self, _busy: &mut Busy<'_>) -> &mut OwnStack {
+        // SAFETY: `_busy` makes this the only use of it.
+        unsafe { &mut *self.own_stack.get() }
     }
 
     #[inline(always)]

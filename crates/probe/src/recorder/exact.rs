@@ -6,7 +6,7 @@ use super::timing::Timing;
 use super::{Block, note};
 use crate::arch::words;
 use crate::thread::{SHARED_SLAB, State};
-use crate::unwind::{self, Entry};
+use crate::unwind::{self, Entry, OwnStack};
 use crate::{buckets, control, index, log, process, segment, tallies};
 use core::sync::atomic::Ordering;
 
@@ -47,7 +47,7 @@ fn allocated_by(state: &mut State, block: &Block, entry: &Entry) {
 /// The same without a state of the thread: it ended, has no memory, or was interrupted inside the probe.
 #[cold]
 fn allocated_shared(block: &Block, entry: &Entry) {
-    let captured = unwind::capture_plain(*entry, control::depth());
+    let captured = unwind::capture_plain(&mut OwnStack::default(), *entry, control::depth());
     note(&captured);
     let key = buckets::Key {
         size: block.size,

@@ -8,13 +8,13 @@ use super::timing::Timing;
 use super::{Block, note};
 use crate::arch::words;
 use crate::thread::SHARED_SLAB;
-use crate::unwind::{self, Entry};
+use crate::unwind::{self, Captured, Entry};
 use crate::{buckets, clock, control, hooks, index, process, rates, sampler, segment, tallies};
 
 /// A countdown ran out: perhaps the block is a sample, perhaps it is only time to look at the control page.
 pub(super) fn allocated(block: &Block, entry: &Entry) {
     let words = words();
-    let Some(_busy) = words.enter() else {
+    let Some(mut busy) = words.enter() else {
         segment::count(Counter::Reentrant);
         return;
     };
@@ -26,12 +26,11 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     }
     let turn = words.slow_paths.fetch_add(1, Ordering::Relaxed);
     let _timing = Timing::start(turn % 64 == 0);
-    sample(block, entry);
+    sample(block, &unwind::capture_plain(words.own_stack(&mut busy), *entry, control::depth()));
 }
 
-fn sample(block: &Block, entry: &Entry) {
-    let captured = unwind::capture_plain(*entry, control::depth());
-    note(&captured);
+fn sample(block: &Block, captured: &Captured) {
+    note(captured);
     let rate = control::rate();
     let key = buckets::Key {
         size: block.size,
