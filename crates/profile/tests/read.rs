@@ -195,7 +195,7 @@ fn damaged_anywhere() {
     };
     for name in RECORDINGS {
         let whole = recording(name);
-        for _ in 0..2000 {
+        for _ in 0..500 {
             let mut bytes = whole.clone();
             for _ in 0..1 + next() % 3 {
                 let at = next() as usize % bytes.len();

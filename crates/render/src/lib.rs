@@ -2,8 +2,10 @@
 #![forbid(unsafe_code)]
 
 pub mod amount;
+pub mod export;
 pub mod json;
 pub mod text;
 
 pub use amount::Amounts;
+pub use export::{Format, export};
 pub use text::TextOptions;

@@ -8,7 +8,7 @@ use super::{
     maps,
 };
 use crate::{
-    BuildId, Function, FunctionId, Line, Losses, Meta, Module, Values,
+    BuildId, Function, FunctionId, Line, Losses, Meta, Module, ModuleId, Values,
     annotation::{self, unescape},
     builder::Builder,
     metric::Unit,
@@ -30,6 +30,9 @@ pub(super) struct Annotations {
     columns: Vec<(String, Unit)>,
     functions: Vec<Function>,
     symbols: HashMap<u64, Vec<Line>>,
+    unmapped_paths: Vec<String>,
+    /// Rows of `unmapped_paths`.
+    unmapped: HashMap<u64, usize>,
     pub(super) samples: Vec<ExactSample>,
 }
 
@@ -60,6 +63,7 @@ impl Annotations {
             "column" => self.take_column(rest),
             "function" => self.take_function(rest),
             "symbol" => self.take_symbol(rest),
+            "unmapped" => self.take_unmapped(rest),
             "sample" => self.take_sample(rest, line.number),
             _ => self.take_meta(word, rest),
         };
@@ -146,6 +150,15 @@ impl Annotations {
         Some(())
     }
 
+    fn take_unmapped(&mut self, rest: &str) -> Option<()> {
+        let (addresses, path) = rest.split_once('\t')?;
+        for address in addresses.split(' ') {
+            self.unmapped.insert(parse_hex(address.as_bytes())?, self.unmapped_paths.len());
+        }
+        self.unmapped_paths.push(unescape(path));
+        Some(())
+    }
+
     fn take_sample(&mut self, rest: &str, line: u64) -> Option<()> {
         let mut parts = fields(rest.as_bytes()).map(|field| std::str::from_utf8(field).ok());
         let stack = parts.next()??.parse().ok()?;
@@ -205,7 +218,13 @@ impl Annotations {
     }
 
     /// Completes the locations: names where the file carries them, no address where it had none.
+    /// To be called when all mappings are known.
     pub(super) fn complete(&mut self, builder: &mut Builder) {
+        let unmapped: Vec<ModuleId> = self
+            .unmapped_paths
+            .drain(..)
+            .map(|path| builder.module(Module { path, ..Module::default() }))
+            .collect();
         let functions: Vec<FunctionId> =
             self.functions.drain(..).map(|function| builder.function(function)).collect();
         for location in builder.locations() {
@@ -215,6 +234,8 @@ impl Annotations {
                     .map(|line| Line { function: functions[line.function.index()], line: line.line })
                     .collect();
             }
+            let binary = self.unmapped.get(&location.lookup_address());
+            location.module = binary.map(|row| unmapped[*row]);
             if self.present && location.address >= annotation::NAMED_FRAMES {
                 location.address = 0;
                 location.is_return_address = false;

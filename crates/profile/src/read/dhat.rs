@@ -14,6 +14,9 @@ const FORMAT: &str = "DHAT";
 /// The key that every such file holds near its start.
 pub(super) const KEY: &[u8] = b"\"dhatFileVersion\"";
 
+/// Functions inlined into one call; a bound so that no stack costs quadratic time.
+const MOST_INLINED: usize = 64;
+
 #[derive(Deserialize)]
 struct File {
     #[serde(rename = "dhatFileVersion")]
@@ -63,17 +66,15 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
         let remark = format!("DHAT mode {:?}: the numbers are not heap blocks", file.mode);
         meta.comments.push(remark);
     }
-    let frames = read_frames(&file.ftbl, &mut builder);
+    let mut frames = FrameTable::read(&file.ftbl, &mut builder);
     let columns = [("peak_space", Unit::Bytes), ("peak_objects", Unit::Objects)]
         .map(|(name, unit)| builder.column(name, unit));
     for (number, point) in file.pps.iter().enumerate() {
-        let frame = |index: &usize| frames.get(*index).copied();
-        let stack: Option<Vec<LocationId>> = point.fs.iter().rev().map(frame).collect();
-        let stack = stack.ok_or_else(|| {
+        let leaf_first = frames.locations(&mut builder, &point.fs).ok_or_else(|| {
             let what = format!("program point {number} refers to no frame of ftbl");
             ReadError::at_line(FORMAT, 1, what)
         })?;
-        let stack = builder.stack(stack);
+        let stack = builder.stack(leaf_first.into_iter().rev());
         let values = Values {
             alloc_objects: point.tbk as f64,
             alloc_bytes: point.tb as f64,
@@ -88,29 +89,66 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     Ok(builder.finish())
 }
 
-fn read_frames(table: &[String], builder: &mut Builder) -> Vec<LocationId> {
-    let mut modules = HashMap::new();
-    let mut frame = |text: &String| {
-        let frame = Frame::parse(text);
-        let module = frame.module.map(|path| {
-            *modules
-                .entry(path.to_owned())
-                .or_insert_with(|| builder.module(Module { path: path.to_owned(), ..Module::default() }))
-        });
-        let lines = match frame.name {
-            "" | "???" => Vec::new(),
-            name => {
-                let function = builder.function(Function {
-                    name: name.to_owned(),
-                    file: frame.file.to_owned(),
-                    ..Function::default()
-                });
-                vec![Line { function, line: frame.line }]
-            }
+/// The frames of `ftbl`, put together to locations. DHAT tells inlined functions as frames of their
+/// own with the address of the call they are part of.
+struct FrameTable {
+    frames: Vec<Location>,
+    known: HashMap<Vec<usize>, LocationId>,
+}
+
+impl FrameTable {
+    fn read(table: &[String], builder: &mut Builder) -> Self {
+        let mut modules = HashMap::new();
+        let mut frame = |text: &String| {
+            let frame = Frame::parse(text);
+            let module = frame.module.map(|path| {
+                *modules
+                    .entry(path.to_owned())
+                    .or_insert_with(|| builder.module(Module { path: path.to_owned(), ..Module::default() }))
+            });
+            let lines = match frame.name {
+                "" | "???" => Vec::new(),
+                name => {
+                    let (name, file) = (name.to_owned(), frame.file.to_owned());
+                    let function = builder.function(Function { name, file, ..Function::default() });
+                    vec![Line { function, line: frame.line }]
+                }
+            };
+            Location { address: frame.address, is_return_address: false, module, lines }
         };
-        builder.distinct(Location { address: frame.address, is_return_address: false, module, lines })
-    };
-    table.iter().map(&mut frame).collect()
+        let frames = table.iter().map(&mut frame).collect();
+        Self { frames, known: HashMap::new() }
+    }
+
+    /// The locations of a stack, leaf first; `None` if it refers to no frame of the table.
+    fn locations(&mut self, builder: &mut Builder, leaf_first: &[usize]) -> Option<Vec<LocationId>> {
+        let mut locations = Vec::new();
+        let mut rest = leaf_first;
+        while let Some(first) = rest.first() {
+            let address = self.frames.get(*first)?.address;
+            let inlined = |at: &usize| {
+                let index = rest[*at];
+                let same_call = self.frames.get(index).is_some_and(|frame| frame.address == address);
+                // The same frame again is a recursive call, not a part of this one.
+                address != 0 && same_call && !rest[..*at].contains(&index)
+            };
+            let length = 1 + (1..rest.len().min(MOST_INLINED)).take_while(inlined).count();
+            let (call, others) = rest.split_at(length);
+            locations.push(self.location(builder, call));
+            rest = others;
+        }
+        Some(locations)
+    }
+
+    fn location(&mut self, builder: &mut Builder, frames: &[usize]) -> LocationId {
+        if let Some(id) = self.known.get(frames) {
+            return *id;
+        }
+        let lines = frames.iter().flat_map(|index| self.frames[*index].lines.iter().copied()).collect();
+        let id = builder.distinct(Location { lines, ..self.frames[frames[0]].clone() });
+        self.known.insert(frames.to_vec(), id);
+        id
+    }
 }
 
 /// `0x1091B1: leaf_a (fixture.c:10)`, `0x4866: ??? (in /usr/lib/x.so)`, `[root]`.

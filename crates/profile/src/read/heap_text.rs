@@ -106,11 +106,11 @@ pub(super) fn finish(mut builder: Builder, mut tail: Tail, format: &str) -> Prof
         let remark = format!("no mappings in this {format} file: it may have been cut off");
         builder.meta().comments.push(remark);
     }
-    tail.annotations.complete(&mut builder);
     for module in tail.modules {
         builder.module(module);
     }
     add_build_ids(builder.modules(), std::mem::take(&mut tail.annotations.modules));
+    tail.annotations.complete(&mut builder);
     if builder.meta().program.is_empty() {
         let main = builder.modules().first().map(|module| module.path.clone());
         builder.meta().program = main.unwrap_or_default();

@@ -26,6 +26,9 @@ const FORMAT: &str = "jemalloc heap_v2";
 /// What the first line begins with.
 pub(super) const MAGIC: &[u8] = b"heap_v2/";
 
+/// Part of a sum that is lost to floating point.
+const NOISE: f64 = 1e-9;
+
 /// Reads a whole file, its first line being number `first_line` of the input.
 pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> {
     let (records, tail) = heap_text::split_tail(bytes, first_line)?;
@@ -107,7 +110,11 @@ impl Reader {
         skip_blanks(&mut text);
         let Some(record) = &mut self.open else {
             if let Some(number) = thread {
-                self.thread_names.insert(number, to_text(text));
+                let name = to_text(text);
+                if !self.ours {
+                    self.builder.thread(number, &name);
+                }
+                self.thread_names.insert(number, name);
             }
             return Some(());
         };
@@ -121,6 +128,7 @@ impl Reader {
 
     /// Adds the open record. What `t*` has beyond its threads is rounding of jemalloc's synthetic
     /// numbers; it is kept, without a thread, so that a stack's sum is what jeprof prints.
+    /// A rest of floating-point noise is none.
     fn close(&mut self) {
         let Some(record) = self.open.take() else {
             return;
@@ -135,7 +143,11 @@ impl Reader {
             let thread = self.thread(*number);
             self.builder.add(record.stack, Some(thread), None, estimate.values, estimate.variance);
         }
-        let no_rest = record.total.is_none() || rest.values == crate::Values::default();
+        let noise = record
+            .total
+            .map_or(f64::INFINITY, |total| NOISE * total.values.alloc_bytes.max(total.values.inuse_bytes));
+        let is_noise = |value: f64| value.abs() <= noise;
+        let no_rest = is_noise(rest.values.inuse_bytes) && is_noise(rest.values.alloc_bytes);
         if !no_rest || record.threads.is_empty() {
             rest.variance = positive(rest.variance);
             self.builder.add(record.stack, None, None, rest.values, rest.variance);

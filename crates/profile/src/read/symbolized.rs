@@ -28,7 +28,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     let mut lines = Lines::from_number(bytes, 1);
     let (names, program) = read_symbols(&mut lines);
     let mut profile = read_profile(&mut lines)?;
-    attach(&mut profile, &names);
+    // A file of ours carries its symbols a second time, and knows more of them.
+    if profile.locations.iter().all(|location| location.lines.is_empty()) {
+        attach(&mut profile, &names);
+    }
     if let Some(program) = program {
         profile.meta.program = program;
     }

@@ -8,9 +8,10 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 work=/tmp/heapwise-fixture
 rm -rf "$work" && mkdir "$work" && cd "$work"
+cp "$here/fixture.c" "$here/sample.cc" "$here/heap.go" .
 lib=/usr/lib/$(gcc -print-multiarch)
 
-gcc -g -O1 -fno-optimize-sibling-calls "$here/fixture.c" -o fixture -lpthread
+gcc -g -O1 -fno-optimize-sibling-calls fixture.c -o fixture -lpthread
 MALLOC_CONF=prof:true,prof_final:true,lg_prof_sample:0,prof_accum:true,prof_prefix:exact \
     LD_PRELOAD=$lib/libjemalloc.so.2 ./fixture
 MALLOC_CONF=prof:true,prof_final:true,lg_prof_sample:10,prof_accum:true,prof_prefix:sampled \
@@ -23,7 +24,7 @@ mv sampled.*.heap "$here/jemalloc-sampled.heap"
 
 HEAPPROFILE=$work/tc LD_PRELOAD=$lib/libtcmalloc.so.4 ./fixture
 mv tc.0001.heap "$here/tcmalloc-exact.heap"
-g++ -g -O1 "$here/sample.cc" -o sample -ltcmalloc
+g++ -g -O1 sample.cc -o sample -ltcmalloc
 TCMALLOC_SAMPLE_PARAMETER=524288 ./sample
 mv tcmalloc-sample.heap tcmalloc-growth.heap "$here"
 
@@ -32,4 +33,4 @@ zstd -dc "$here/heaptrack.zst" | gzip -9n > "$here/heaptrack.gz"
 heaptrack --raw -o "$work/htraw" ./fixture && mv htraw.raw.zst "$here/heaptrack-raw.zst"
 valgrind --tool=dhat --dhat-out-file="$here/dhat.json" ./fixture
 chmod 644 "$here/dhat.json"
-go run "$here/heap.go" && mv go.pb.gz "$here"
+go run -trimpath heap.go && mv go.pb.gz "$here"

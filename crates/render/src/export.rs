@@ -1,0 +1,159 @@
+//! A whole profile in the format of another tool.
+//!
+//! One file a format; each takes the [`Profile`] as it is and writes bytes. What a format cannot
+//! hold is left out, never made up; docs/FORMATS.md lists what that is.
+
+mod annotations;
+mod callgrind;
+mod csv;
+mod dhat;
+mod firefox;
+mod folded;
+mod frames;
+mod gperftools;
+mod heap_records;
+mod heap_v2;
+mod heaptrack;
+mod json;
+mod pprof;
+mod skynet;
+mod speedscope;
+mod symbolized;
+
+use std::io::{self, BufWriter, Write};
+
+use heapwise_profile::{Metric, Profile};
+
+/// A format to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// `profile.proto`, gzipped: Go's pprof, Pyroscope, Parca, speedscope.
+    Pprof,
+    /// jemalloc's text and heapwise's own profile file: jeprof.
+    HeapV2,
+    /// gperftools' text: google-pprof, Go's pprof.
+    Gperftools,
+    /// jeprof's `--raw`: heap_v2 behind its symbols, for machines without the binaries.
+    Raw,
+    /// Folded stacks of one metric: flame graph scripts.
+    Folded,
+    /// Callgrind as Valgrind's xtree writes it: KCachegrind, callgrind_annotate.
+    Callgrind,
+    /// speedscope's JSON.
+    Speedscope,
+    /// Firefox Profiler's JSON, of one metric.
+    Firefox,
+    /// DHAT's JSON: dh_view.
+    Dhat,
+    /// heaptrack's interpreted text: heaptrack_gui, heaptrack_print.
+    Heaptrack,
+    /// skynet-mprof's dump.
+    Skynet,
+    /// heapwise's documented JSON.
+    Json,
+    /// A table with a row per measurement.
+    Csv,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: [Format; 13] = [
+        Format::Pprof,
+        Format::HeapV2,
+        Format::Gperftools,
+        Format::Raw,
+        Format::Folded,
+        Format::Callgrind,
+        Format::Speedscope,
+        Format::Firefox,
+        Format::Dhat,
+        Format::Heaptrack,
+        Format::Skynet,
+        Format::Json,
+        Format::Csv,
+    ];
+
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Format::Pprof => "pprof",
+            Format::HeapV2 => "heap_v2",
+            Format::Gperftools => "gperftools",
+            Format::Raw => "raw",
+            Format::Folded => "folded",
+            Format::Callgrind => "callgrind",
+            Format::Speedscope => "speedscope",
+            Format::Firefox => "firefox",
+            Format::Dhat => "dhat",
+            Format::Heaptrack => "heaptrack",
+            Format::Skynet => "skynet",
+            Format::Json => "json",
+            Format::Csv => "csv",
+        }
+    }
+
+    /// The format of that name, or of the name its tool's users know it by.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        let alias = match name {
+            "proto" => "pprof",
+            "jemalloc" | "heap" => "heap_v2",
+            "tcmalloc" => "gperftools",
+            "collapsed" => "folded",
+            "xtree" => "callgrind",
+            "pro" => "skynet",
+            other => other,
+        };
+        Self::ALL.into_iter().find(|format| format.name() == alias)
+    }
+
+    /// What a file of this format is called after.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            Format::Pprof => "pb.gz",
+            Format::HeapV2 | Format::Gperftools => "heap",
+            Format::Raw => "raw",
+            Format::Folded => "folded",
+            Format::Callgrind => "kcg",
+            Format::Speedscope => "speedscope.json",
+            Format::Firefox => "profile.json",
+            Format::Dhat => "dhat.json",
+            Format::Heaptrack => "heaptrack",
+            Format::Skynet => "pro",
+            Format::Json => "json",
+            Format::Csv => "csv",
+        }
+    }
+
+    /// Whether a file holds one metric only.
+    #[must_use]
+    pub fn has_one_metric(self) -> bool {
+        matches!(self, Format::Folded | Format::Firefox)
+    }
+}
+
+/// Writes `profile` as `format`; formats of one metric write `metric`, the others all they can.
+///
+/// # Errors
+/// Those of `out`.
+pub fn export(profile: &Profile, format: Format, metric: Metric, out: &mut impl Write) -> io::Result<()> {
+    let mut out = BufWriter::new(out);
+    match format {
+        Format::Pprof => pprof::write(profile, &mut out)?,
+        Format::HeapV2 => heap_v2::write(profile, &mut out)?,
+        Format::Gperftools => gperftools::write(profile, &mut out)?,
+        Format::Raw => symbolized::write(profile, &mut out)?,
+        Format::Folded => folded::write(profile, metric, &mut out)?,
+        Format::Callgrind => callgrind::write(profile, &mut out)?,
+        Format::Speedscope => speedscope::write(profile, &mut out)?,
+        Format::Firefox => firefox::write(profile, metric, &mut out)?,
+        Format::Dhat => dhat::write(profile, &mut out)?,
+        Format::Heaptrack => heaptrack::write(profile, &mut out)?,
+        Format::Skynet => skynet::write(profile, &mut out)?,
+        Format::Json => json::write(profile, &mut out)?,
+        Format::Csv => csv::write(profile, &mut out)?,
+    }
+    out.flush()
+}

@@ -1,0 +1,140 @@
+//! DHAT's JSON, version 2, for `dh_view.html`.
+//!
+//! Total is what was ever allocated, end what is in use. Where the profile knows what was live at
+//! the peak, that is DHAT's t-gmax; else the end is taken for it. Lifetimes and accesses are unknown.
+
+use std::{
+    collections::HashMap,
+    io::{self, Write},
+};
+
+use heapwise_profile::{Location, LocationId, Profile};
+use serde::Serialize;
+
+use super::frames::{NamedFrame, natural, of_location};
+
+#[derive(Serialize)]
+#[allow(non_snake_case)] // the keys of the format
+struct File {
+    dhatFileVersion: u32,
+    mode: &'static str,
+    verb: &'static str,
+    bklt: bool,
+    bkacc: bool,
+    tu: &'static str,
+    Mtu: &'static str,
+    tuth: u64,
+    cmd: String,
+    pid: u32,
+    tg: u64,
+    te: u64,
+    pps: Vec<Point>,
+    ftbl: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Point {
+    tb: u64,
+    tbk: u64,
+    tl: u64,
+    mb: u64,
+    mbk: u64,
+    gb: u64,
+    gbk: u64,
+    eb: u64,
+    ebk: u64,
+    fs: Vec<usize>,
+}
+
+pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+    let mut table = FrameTable::new(profile);
+    let pps = (0..profile.samples.len()).map(|row| point(profile, row, &mut table)).collect();
+    let meta = &profile.meta;
+    // dh_view divides by the end time.
+    let end_ms = meta.duration_ns.map_or(1, |ns| (ns / 1_000_000).max(1));
+    let file = File {
+        dhatFileVersion: 2,
+        mode: "heap",
+        verb: "Allocated",
+        bklt: true,
+        bkacc: false,
+        tu: "ms",
+        Mtu: "s",
+        tuth: 1,
+        cmd: if meta.args.is_empty() { meta.program.clone() } else { meta.args.join(" ") },
+        pid: meta.pid.unwrap_or(0),
+        tg: end_ms,
+        te: end_ms,
+        pps,
+        ftbl: table.texts,
+    };
+    serde_json::to_writer(out, &file).map_err(io::Error::from)
+}
+
+fn point(profile: &Profile, row: usize, table: &mut FrameTable<'_>) -> Point {
+    let sample = &profile.samples[row];
+    let values = sample.values;
+    let (tb, tbk) = (natural(values.alloc_bytes), natural(values.alloc_objects));
+    let (eb, ebk) = (natural(values.inuse_bytes), natural(values.inuse_objects));
+    let column = |name: &str| {
+        let column = profile.extra.iter().find(|column| column.name == name)?;
+        Some(natural(column.values[row]))
+    };
+    let by_size = |bytes: u64| sample.block_bytes.and_then(|size| bytes.checked_div(size));
+    let (gb, gbk) = match column("peak_space") {
+        Some(gb) => (gb, column("peak_objects").or_else(|| by_size(gb)).unwrap_or(ebk)),
+        None => (eb, ebk),
+    };
+    let stack = profile.stacks.leaf_to_root(sample.stack);
+    let fs = stack.flat_map(|node| table.rows(profile.stacks.location(node))).collect();
+    // A site cannot have allocated less than it holds; files of sources without totals would say so.
+    Point {
+        tb: tb.max(eb).max(gb),
+        tbk: tbk.max(ebk).max(gbk),
+        tl: 0,
+        mb: gb.max(eb),
+        mbk: gbk.max(ebk),
+        gb,
+        gbk,
+        eb,
+        ebk,
+        fs,
+    }
+}
+
+/// Texts of frames; entry 0 is the root of the tree that dh_view draws.
+struct FrameTable<'a> {
+    profile: &'a Profile,
+    texts: Vec<String>,
+    known: HashMap<LocationId, Vec<usize>>,
+}
+
+impl<'a> FrameTable<'a> {
+    fn new(profile: &'a Profile) -> Self {
+        Self { profile, texts: vec!["[root]".to_owned()], known: HashMap::new() }
+    }
+
+    /// The entries of a location, the innermost function first.
+    fn rows(&mut self, id: LocationId) -> Vec<usize> {
+        if let Some(rows) = self.known.get(&id) {
+            return rows.clone();
+        }
+        let location = &self.profile.locations[id.index()];
+        let first = self.texts.len();
+        self.texts.extend(of_location(self.profile, location).iter().map(|frame| text(location, frame)));
+        let rows: Vec<usize> = (first..self.texts.len()).collect();
+        self.known.insert(id, rows.clone());
+        rows
+    }
+}
+
+/// `0x1091B1: leaf_a (fixture.c:10)`, as Valgrind writes it.
+fn text(location: &Location, frame: &NamedFrame<'_>) -> String {
+    let address = location.lookup_address();
+    let place = match (frame.file, frame.module) {
+        ("", "") => String::new(),
+        ("", module) => format!(" (in {module})"),
+        (file, _) => format!(" ({file}:{})", frame.line),
+    };
+    format!("{address:#X}: {}{place}", frame.name).replacen("0X", "0x", 1)
+}
