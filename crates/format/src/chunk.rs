@@ -3,16 +3,18 @@
 //!
 //! ```text
 //!  0  u32  state       FREE → OWNED (by the thread) → FULL (by the thread) → DRAINED (by the drainer) → OWNED …
-//!  4  u32  thread      record number in the threads section
+//!  4  u32  thread      record number in the threads section (threads of one name may share one, in turn)
 //!  8  u64  published   sequence << 32 | bytes of events that are whole
-//! 16       (unused, zero)
+//! 16  u32  stream      number of the thread's log in this process, from 1
+//! 20  u32  last        1 when the stream ends with this chunk
+//! 24       (unused, zero)
 //! 64       events
 //! ```
 //!
-//! The thread stores `published` after the bytes it covers, one word, so a reader never sees a length
-//! without its bytes or the length of another use of the chunk; a killed program leaves a decodable prefix.
-//! `sequence` counts uses of chunks in the process: it orders the chunks of a thread and tells the
-//! drainer that a chunk was taken anew.
+//! The thread stores `published` after everything it covers, so a reader never sees a length without its
+//! bytes; a killed program leaves a decodable prefix. `sequence` counts the chunks of a stream from 1. The
+//! drainer makes `published` zero before it lets a chunk go, so that a chunk in a new owner's hands says
+//! nothing until its owner does.
 
 use crate::bytes::{u32_at, u64_at};
 use crate::segment::CHUNK_BYTES;
@@ -27,6 +29,10 @@ pub const AT_STATE: usize = 0;
 pub const AT_THREAD: usize = 4;
 /// Byte offset of the published word.
 pub const AT_PUBLISHED: usize = 8;
+/// Byte offset of the stream.
+pub const AT_STREAM: usize = 16;
+/// Byte offset of the mark of a stream's last chunk.
+pub const AT_LAST: usize = 20;
 
 /// Whose turn it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +68,12 @@ pub struct ChunkHeader {
     pub state: ChunkState,
     /// Record number of the thread.
     pub thread: u32,
-    /// Which use of a chunk in the process this is.
+    /// Number of the thread's log.
+    pub stream: u32,
+    /// Which chunk of the stream this is, from 1; 0 when nothing is said yet.
     pub sequence: u32,
+    /// Whether the stream ends with this chunk.
+    pub is_last: bool,
     /// Bytes of whole events, at most [`EVENT_BYTES`].
     pub len: usize,
 }
@@ -76,6 +86,8 @@ impl ChunkHeader {
         Some(Self {
             state: ChunkState::from_word(u32_at(bytes, AT_STATE)?),
             thread: u32_at(bytes, AT_THREAD)?,
+            stream: u32_at(bytes, AT_STREAM)?,
+            is_last: u32_at(bytes, AT_LAST)? == 1,
             sequence: (published >> 32) as u32,
             len: (published as u32 as usize).min(EVENT_BYTES),
         })
@@ -98,9 +110,12 @@ mod tests {
         let mut bytes = [0; HEADER_BYTES];
         bytes[AT_STATE] = 2;
         bytes[AT_THREAD] = 9;
+        bytes[AT_STREAM] = 4;
+        bytes[AT_LAST] = 1;
         bytes[AT_PUBLISHED..AT_PUBLISHED + 8].copy_from_slice(&published(7, usize::MAX >> 32).to_le_bytes());
-        let expected = ChunkHeader { state: ChunkState::Full, thread: 9, sequence: 7, len: EVENT_BYTES };
+        let (state, len) = (ChunkState::Full, EVENT_BYTES);
+        let expected = ChunkHeader { state, thread: 9, stream: 4, sequence: 7, is_last: true, len };
         assert_eq!(ChunkHeader::decode(&bytes), Some(expected));
-        assert_eq!(ChunkHeader::decode(&bytes[..15]), None);
+        assert_eq!(ChunkHeader::decode(&bytes[..AT_LAST]), None);
     }
 }

@@ -1,20 +1,173 @@
 //! Log mode: every event, in order, into chunks that a controller drains.
+//!
+//! A thread owns one chunk at a time and fills it without a lock. An event costs a number from the shard of
+//! its address (what orders it among threads), a load of the clock that the drainer ticks, a few bytes,
+//! and the store that publishes them: nothing is ever flushed, so nothing is lost by a kill. What happens
+//! when the drainer does not keep up is in [`room`].
+#![allow(unsafe_code)]
 
-use heapwise_format::segment::CallKind;
+mod room;
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published};
+use heapwise_format::event::{EventState, MAX_EVENT_BYTES, SHARDS, shard};
+use heapwise_format::segment::{CallKind, ControlWord, Counter};
+
+use crate::{clock, process, segment};
+
+/// The order counters, each in a cache line of its own.
+#[repr(align(64))]
+struct Shard(AtomicU32);
+static ORDERS: [Shard; SHARDS] = [const { Shard(AtomicU32::new(0)) }; SHARDS];
+
+/// Events between two looks at the clock, for when no drainer ticks.
+const CLOCK_EVENTS: u32 = 64;
+/// A drainer that gave no sign of life for so long does not tick any more.
+const STALE_TICK_NS: u64 = 50_000_000;
+/// An event may be preceded by a gap and a tick.
+const ROOM: usize = 3 * MAX_EVENT_BYTES;
 
 /// What a thread keeps between its events. Zeroed memory is valid: no chunk yet.
 pub(crate) struct ThreadLog {
-    _chunk: u64,
+    /// The chunk in the segment, null without one.
+    chunk: *mut u8,
+    /// Bytes of events in it.
+    len: usize,
+    /// Which chunk of this stream it is.
+    sequence: u32,
+    /// Number of this stream in the process; 0 before the first chunk.
+    stream: u32,
+    /// The thread's record, for the chunk's header.
+    pub(crate) thread: u32,
+    /// Events until the next look at the clock.
+    until_clock: u32,
+    /// The drainer's tick as of the last event.
+    tick: u64,
+    /// Milliseconds written last in this chunk.
+    noted: Option<u64>,
+    /// Events dropped since the last one written.
+    dropped: u64,
+    /// Events to drop before room is looked for again.
+    resting: u32,
+    state: EventState,
 }
 
 /// A block was allocated: called after the real call, before the program sees the block.
-pub(crate) fn alloc(_log: &mut ThreadLog, _address: u64, _size: u64, _node: u32, _kind: CallKind) {}
+#[inline(always)]
+pub(crate) fn alloc(log: &mut ThreadLog, address: u64, size: u64, node: u32, kind: CallKind) {
+    if log.begin() {
+        let order = draw(address);
+        let realloc = matches!(kind, CallKind::Realloc);
+        log.put(|state, out| state.encode_alloc(out, (address, size), node, order, realloc));
+    }
+}
 
 /// A block is about to be freed: called before the real call.
-pub(crate) fn free(_log: &mut ThreadLog, _address: u64) {}
+#[inline(always)]
+pub(crate) fn free(log: &mut ThreadLog, address: u64) {
+    if log.begin() {
+        let order = draw(address);
+        log.put(|state, out| state.encode_free(out, address, order));
+    }
+}
 
-/// The thread ends (or the mode changes): no more events from `log`.
-pub(crate) fn end(_log: &mut ThreadLog) {}
+/// The thread ends: no more events from `log`.
+pub(crate) fn end(log: &mut ThreadLog) {
+    if log.dropped > 0 && !log.chunk.is_null() {
+        log.put_gap();
+    }
+    room::leave(log, room::Leaving::Last);
+}
 
 /// Starts an empty log in a fresh segment (again after `fork`).
-pub(crate) fn init() {}
+pub(crate) fn init() {
+    for order in &ORDERS {
+        order.0.store(0, Ordering::Relaxed);
+    }
+    room::init();
+}
+
+/// The next number of an address's shard. Acquire and release, so that numbers of one address follow the
+/// order in which threads handed it to each other.
+#[inline(always)]
+fn draw(address: u64) -> u32 {
+    // In bounds by the definition of `shard`.
+    ORDERS.get(shard(address)).map_or(0, |order| order.0.fetch_add(1, Ordering::AcqRel))
+}
+
+impl ThreadLog {
+    /// Makes room for an event and notes the time; false when the event is dropped. No number is drawn
+    /// before, so a dropped event leaves no hole in the order.
+    #[inline(always)]
+    fn begin(&mut self) -> bool {
+        let has_room = !self.chunk.is_null() && self.len + ROOM <= EVENT_BYTES;
+        if !has_room && !self.next_chunk() {
+            return false;
+        }
+        let tick = segment::control(ControlWord::TickMillis).load(Ordering::Relaxed);
+        self.until_clock = self.until_clock.wrapping_sub(1);
+        if tick != self.tick || self.until_clock >= CLOCK_EVENTS {
+            self.note_time(tick);
+        }
+        true
+    }
+
+    /// Writes one event behind the last and publishes it.
+    #[inline(always)]
+    fn put(&mut self, encode: impl FnOnce(&mut EventState, &mut [u8; MAX_EVENT_BYTES]) -> usize) {
+        // SAFETY: `begin` left room for `ROOM` bytes in the chunk, which `room` gave to this thread alone;
+        // the drainer reads through the file only.
+        let out = unsafe { &mut *self.chunk.add(HEADER_BYTES + self.len).cast::<[u8; MAX_EVENT_BYTES]>() };
+        self.len += encode(&mut self.state, out);
+        self.publish();
+    }
+
+    #[inline(always)]
+    fn publish(&self) {
+        // SAFETY: the chunk is this thread's, and the word is inside its header.
+        let word: &AtomicU64 = unsafe { segment::word64(self.chunk, AT_PUBLISHED) };
+        word.store(published(self.sequence, self.len), Ordering::Release);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn next_chunk(&mut self) -> bool {
+        if self.resting > 0 || !room::take(self) {
+            self.resting = self.resting.saturating_sub(1);
+            self.dropped += 1;
+            segment::count(Counter::LostEvents);
+            return false;
+        }
+        if self.dropped > 0 {
+            self.put_gap();
+        }
+        // Every chunk decodes on its own: its first event is preceded by the time.
+        self.noted = None;
+        self.note_time(segment::control(ControlWord::TickMillis).load(Ordering::Relaxed));
+        true
+    }
+
+    fn put_gap(&mut self) {
+        let dropped = core::mem::take(&mut self.dropped);
+        self.put(|_, out| EventState::encode_gap(out, dropped));
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_time(&mut self, tick: u64) {
+        self.tick = tick;
+        self.until_clock = CLOCK_EVENTS - 1;
+        let heartbeat = segment::control(ControlWord::DrainHeartbeat).load(Ordering::Relaxed);
+        let silence = clock::coarse_ns().saturating_sub(heartbeat);
+        let milliseconds = match heartbeat {
+            0 => u64::from(process::age_ms()),
+            _ if silence > STALE_TICK_NS => tick + silence / 1_000_000,
+            _ => tick,
+        };
+        if self.noted != Some(milliseconds) {
+            self.noted = Some(milliseconds);
+            self.put(|_, out| EventState::encode_tick(out, milliseconds));
+        }
+    }
+}

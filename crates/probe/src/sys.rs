@@ -163,6 +163,13 @@ pub(crate) fn limit(resource: u32) -> u64 {
     both.rlim_cur
 }
 
+/// Sleeps; less when a signal comes.
+pub(crate) fn sleep(nanoseconds: u64) {
+    let time = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds as i64 };
+    // SAFETY: `time` outlives the call.
+    unsafe { syscall(libc::SYS_nanosleep, [&raw const time as usize, 0, 0, 0, 0, 0]) };
+}
+
 fn number(call: i64) -> u32 {
     // SAFETY: identity calls take no arguments and cannot fail.
     unsafe { syscall(call, [0; 6]) as u32 }

@@ -24,7 +24,7 @@ pub use archive::{Damage, DamageKind, OpenError, Recording, RecordingSource};
 pub use catalog::{Catalog, MarkAt};
 pub use counts::{Count, Counts};
 pub use ledger::{Ledger, RawFrame, Totals};
-pub use merge::Merger;
+pub use merge::{Merger, Piece};
 pub use replay::{Moment, Window};
 pub use statistics::Statistics;
 pub use timeline::{Step, Timeline};

@@ -27,6 +27,7 @@ pub struct Ledger {
     counts: Counts,
     written_buckets: usize,
     page: Page,
+    freed: FxHashMap<u32, bool>,
     timeline: Vec<Moment>,
     moment: Moment,
     moment_touched: bool,
@@ -67,8 +68,9 @@ struct Page {
     thread: u32,
     /// Block whose allocation is the entry written last, on the thread that wrote it.
     last_alloc: Option<u64>,
-    /// Whether the thread's event before was the free of a block that came from `realloc`.
-    freed_realloc: bool,
+    /// The thread's event before was a free, of a block that came from `realloc` or not: what a
+    /// `realloc` by this thread goes on from.
+    freed: Option<bool>,
 }
 
 impl Page {
@@ -116,10 +118,10 @@ impl Ledger {
             let age_ms = self.release(&missed);
             self.page.put(Entry::MissedFree { bucket: missed.bucket, age_ms });
         }
-        let kind = match (realloc, self.page.freed_realloc) {
-            (false, _) => AllocKind::Fresh,
-            (true, false) => AllocKind::FirstRealloc,
-            (true, true) => AllocKind::NextRealloc,
+        let kind = match (realloc, self.page.freed) {
+            (false, _) | (true, None) => AllocKind::Fresh,
+            (true, Some(false)) => AllocKind::FirstRealloc,
+            (true, Some(true)) => AllocKind::NextRealloc,
         };
         self.counts.row(bucket).allocs += 1;
         self.totals.allocs += 1;
@@ -135,7 +137,7 @@ impl Ledger {
         }
         self.page.put(Entry::Alloc { bucket, kind });
         self.page.last_alloc = Some(address);
-        self.page.freed_realloc = false;
+        self.page.freed = None;
     }
 
     #[inline]
@@ -144,14 +146,14 @@ impl Ledger {
             self.totals.unknown_frees += 1;
             self.page.put(Entry::UnknownFree(1));
             self.page.last_alloc = None;
-            self.page.freed_realloc = false;
+            self.page.freed = None;
             return;
         };
         let age_ms = self.release(&block);
         let temporary = self.page.last_alloc == Some(address) && age_ms == 0;
         self.page.put(Entry::Free { bucket: block.bucket, age_ms, temporary });
         self.page.last_alloc = None;
-        self.page.freed_realloc = block.from_realloc;
+        self.page.freed = Some(block.from_realloc);
     }
 
     /// Takes a block off the books; returns its age.
@@ -182,9 +184,14 @@ impl Ledger {
     }
 
     fn switch(&mut self, thread: u32) {
+        // A thread may be interrupted between the two events of a `realloc`.
+        match self.page.freed.take() {
+            Some(from_realloc) => self.freed.insert(self.page.thread, from_realloc),
+            None => self.freed.remove(&self.page.thread),
+        };
+        self.page.freed = self.freed.remove(&thread);
         self.page.thread = thread;
         self.page.last_alloc = None;
-        self.page.freed_realloc = false;
         if self.page.entries == 0 {
             self.page.first_thread = thread;
         } else {

@@ -10,11 +10,11 @@ use std::collections::VecDeque;
 use heapwise_format::event::{Event, EventState, SHARDS, shard};
 use rustc_hash::FxHashMap;
 
-/// Merges the chunks of all threads of one process.
+/// Merges the chunks of all threads of one process. A stream is one thread's log.
 #[derive(Debug)]
 pub struct Merger {
     streams: Vec<Stream>,
-    by_thread: FxHashMap<u32, usize>,
+    places: FxHashMap<u32, usize>,
     /// Next number of each shard; `None` until the first one is seen, when recording began in mid-run.
     next: [Option<u32>; SHARDS],
     tick_ms: u64,
@@ -23,18 +23,37 @@ pub struct Merger {
     pub late: u64,
 }
 
+/// A piece of a chunk as the drainer read it.
+#[derive(Debug, Clone, Copy)]
+pub struct Piece<'a> {
+    /// Number of the thread's log.
+    pub stream: u32,
+    /// The thread's record.
+    pub thread: u32,
+    /// Which chunk of the stream.
+    pub sequence: u32,
+    /// The bytes that follow what was fed of this chunk before.
+    pub bytes: &'a [u8],
+    /// No more will come for this chunk.
+    pub is_complete: bool,
+    /// No more chunks will come for this stream.
+    pub is_last: bool,
+}
+
 /// The chunks of one thread.
 #[derive(Debug)]
 struct Stream {
+    number: u32,
     thread: u32,
     chunks: VecDeque<Chunk>,
     /// Sequence of the chunk to read next or being read; `None` before the first of a thread that was
     /// there before the recording.
     current: Option<u32>,
-    state: EventState,
+    state: Box<EventState>,
     at: usize,
     tick_ms: u64,
     head: Option<Event>,
+    is_ended: bool,
 }
 
 #[derive(Debug)]
@@ -42,6 +61,7 @@ struct Chunk {
     sequence: u32,
     bytes: Vec<u8>,
     is_complete: bool,
+    is_last: bool,
 }
 
 impl Merger {
@@ -60,7 +80,7 @@ impl Merger {
     fn new(first_number: Option<u32>, first_chunk: Option<u32>) -> Self {
         Self {
             streams: Vec::new(),
-            by_thread: FxHashMap::default(),
+            places: FxHashMap::default(),
             next: [first_number; SHARDS],
             tick_ms: 0,
             first_chunk,
@@ -68,34 +88,57 @@ impl Merger {
         }
     }
 
-    /// Adds bytes to a chunk of a thread; `is_complete` when no more will come for this chunk.
-    pub fn feed(&mut self, thread: u32, sequence: u32, bytes: &[u8], is_complete: bool) {
-        let stream = self.stream(thread);
+    /// Takes in a piece of a chunk.
+    pub fn feed(&mut self, piece: Piece<'_>) {
+        let sequence = piece.sequence;
+        let stream = self.stream(piece.stream, piece.thread);
         let position = stream.chunks.iter().position(|chunk| chunk.sequence >= sequence);
         let place = position.unwrap_or(stream.chunks.len());
         if stream.chunks.get(place).is_none_or(|chunk| chunk.sequence != sequence) {
-            stream.chunks.insert(place, Chunk { sequence, bytes: Vec::new(), is_complete: false });
+            stream
+                .chunks
+                .insert(place, Chunk { sequence, bytes: Vec::new(), is_complete: false, is_last: false });
         }
         if let Some(chunk) = stream.chunks.get_mut(place) {
-            chunk.bytes.extend_from_slice(bytes);
-            chunk.is_complete |= is_complete;
+            chunk.bytes.extend_from_slice(piece.bytes);
+            chunk.is_complete |= piece.is_complete;
+            chunk.is_last |= piece.is_last;
         }
     }
 
-    fn stream(&mut self, thread: u32) -> &mut Stream {
-        let place = *self.by_thread.entry(thread).or_insert_with(|| {
+    /// Takes in a piece of a chunk that was written before the recording began: its events are not
+    /// given out, but what follows cannot be decoded without them.
+    pub fn feed_past(&mut self, piece: Piece<'_>) {
+        self.feed(piece);
+        let stream = self.stream(piece.stream, piece.thread);
+        while stream.decode().is_some() {}
+    }
+
+    fn stream(&mut self, number: u32, thread: u32) -> &mut Stream {
+        let place = *self.places.entry(number).or_insert_with(|| {
             self.streams.push(Stream {
+                number,
                 thread,
                 chunks: VecDeque::new(),
                 current: self.first_chunk,
-                state: EventState::default(),
+                state: Box::default(),
                 at: 0,
                 tick_ms: 0,
                 head: None,
+                is_ended: false,
             });
             self.streams.len() - 1
         });
         &mut self.streams[place]
+    }
+
+    /// Forgets streams that have ended: a program may have any number of threads one after another.
+    fn forget_ended(&mut self) {
+        if self.streams.iter().any(|stream| stream.is_ended) {
+            self.streams.retain(|stream| !stream.is_ended);
+            let places = self.streams.iter().enumerate().map(|(place, stream)| (stream.number, place));
+            self.places = places.collect();
+        }
     }
 
     /// Bytes of chunks that are not yet read to their ends.
@@ -109,7 +152,10 @@ impl Merger {
     pub fn advance(&mut self, until_ms: u64, mut take: impl FnMut(u32, u64, &Event)) -> bool {
         self.streams.iter_mut().for_each(Stream::load_head);
         loop {
-            let Some(tick) = self.first_pending(0, until_ms) else { return false };
+            let Some(tick) = self.first_pending(0, until_ms) else {
+                self.forget_ended();
+                return false;
+            };
             self.tick_ms = self.tick_ms.max(tick);
             if !self.run(&mut take) {
                 // Everything up to now waits for a number drawn by an event a little later.
@@ -194,9 +240,10 @@ impl Stream {
             if !chunk.is_complete {
                 return None;
             }
+            self.is_ended = chunk.is_last;
             self.chunks.pop_front();
             self.current = Some(current.wrapping_add(1));
-            self.state = EventState::default();
+            *self.state = EventState::default();
             self.at = 0;
         }
     }

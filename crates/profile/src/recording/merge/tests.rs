@@ -4,11 +4,15 @@ use std::collections::HashMap;
 
 use heapwise_format::event::{Event, EventState, MAX_EVENT_BYTES, SHARDS, shard};
 
-use super::Merger;
+use super::{Merger, Piece};
 
 fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
     *seed >> 33
+}
+
+fn piece(stream: u32, sequence: u32, bytes: &[u8], is_complete: bool) -> Piece<'_> {
+    Piece { stream, thread: stream, sequence, bytes, is_complete, is_last: false }
 }
 
 /// A program whose threads allocate, and free each other's blocks, over few addresses; events are noted in
@@ -85,7 +89,7 @@ fn every_address_sees_its_events_in_true_order() {
         let (mut merger, mut merged) = (Merger::from_start(), Vec::new());
         let mut last = 0;
         for (thread, sequence, bytes) in &program.chunks {
-            merger.feed(*thread, *sequence, bytes, true);
+            merger.feed(piece(*thread, *sequence, bytes, true));
             merger.advance(u64::MAX, |thread, tick, event| {
                 assert!(tick >= last);
                 last = tick;
@@ -107,7 +111,7 @@ fn chunks_may_arrive_late_and_in_pieces() {
     for (thread, sequence, bytes) in &arrivals {
         let (first, second) = bytes.split_at(bytes.len() / 2);
         for (part, complete) in [(first, false), (second, true)] {
-            merger.feed(*thread, *sequence, part, complete);
+            merger.feed(piece(*thread, *sequence, part, complete));
             merger.advance(u64::MAX, |thread, _, event| merged.push((thread, *event)));
         }
     }
@@ -125,7 +129,7 @@ fn a_number_that_never_comes_is_skipped_on_request() {
     }
     let (mut merger, mut merged) = (Merger::from_start(), Vec::new());
     for (thread, sequence, bytes) in &chunks {
-        merger.feed(*thread, *sequence, bytes, true);
+        merger.feed(piece(*thread, *sequence, bytes, true));
     }
     let mut waits = merger.advance(u64::MAX, |thread, _, event| merged.push((thread, *event)));
     while waits && merger.skip_missing() {
@@ -140,7 +144,7 @@ fn events_of_the_future_wait() {
     let program = program(2, 1_000, 6);
     let (mut merger, mut count) = (Merger::from_start(), 0);
     for (thread, sequence, bytes) in &program.chunks {
-        merger.feed(*thread, *sequence, bytes, true);
+        merger.feed(piece(*thread, *sequence, bytes, true));
     }
     merger.advance(5, |_, tick, _| {
         assert!(tick < 5);
@@ -150,11 +154,42 @@ fn events_of_the_future_wait() {
 }
 
 #[test]
+fn streams_that_ended_are_forgotten() {
+    let program = program(3, 2_000, 8);
+    let (mut merger, mut count) = (Merger::from_start(), 0);
+    let last: Vec<u32> = (0..3).map(|t| program.chunks.iter().filter(|c| c.0 == t).count() as u32).collect();
+    for (thread, sequence, bytes) in &program.chunks {
+        let is_last = *sequence == last[*thread as usize];
+        merger.feed(Piece { is_last, ..piece(*thread, *sequence, bytes, true) });
+    }
+    merger.advance(u64::MAX, |_, _, _| count += 1);
+    assert_eq!((count, merger.streams.len(), merger.held_bytes()), (2_000, 0, 0));
+}
+
+#[test]
+fn what_was_before_the_recording_is_not_given_out() {
+    let program = program(1, 500, 8);
+    let (mut merger, mut merged) = (Merger::from_now(), Vec::new());
+    let (_, _, bytes) = &program.chunks[0];
+    let mut state = EventState::default();
+    let mut cut = 0;
+    (0..10).for_each(|_| drop(state.decode(bytes, &mut cut)));
+    merger.feed_past(piece(0, 1, &bytes[..cut], false));
+    merger.feed(piece(0, 1, &bytes[cut..], true));
+    for (thread, sequence, bytes) in &program.chunks[1..] {
+        merger.feed(piece(*thread, *sequence, bytes, true));
+    }
+    merger.advance(u64::MAX, |thread, _, event| merged.push((thread, *event)));
+    assert!(program.truth.ends_with(&merged));
+    assert!((485..500).contains(&merged.len()));
+}
+
+#[test]
 fn joining_in_the_middle_takes_numbers_as_they_come() {
     let program = program(1, 2_000, 7);
     let (mut merger, mut merged) = (Merger::from_now(), Vec::new());
     for (thread, sequence, bytes) in program.chunks.iter().skip(3) {
-        merger.feed(*thread, *sequence, bytes, true);
+        merger.feed(piece(*thread, *sequence, bytes, true));
     }
     assert!(!merger.advance(u64::MAX, |thread, _, event| merged.push((thread, *event))));
     assert!(program.truth.ends_with(&merged) && merged.len() > 1_000);

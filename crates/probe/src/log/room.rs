@@ -1,0 +1,146 @@
+//! Chunks for threads: taking one, leaving one, and what to do when there is none.
+//!
+//! With a drainer that is alive, a thread waits for room in small steps, up to the time it was allowed;
+//! otherwise, and after that, events are dropped and counted, and the next event that finds room is
+//! preceded by a gap that says how many. A thread that waited in vain does not wait again before it
+//! has found room: the program is never slowed to a halt.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use heapwise_format::chunk::{AT_LAST, AT_STATE, AT_STREAM, AT_THREAD, ChunkState};
+use heapwise_format::event::EventState;
+use heapwise_format::segment::{Control, ControlWord, Counter, SectionKind};
+
+use super::ThreadLog;
+use crate::{clock, segment, sys};
+
+/// Where the search for a drained chunk begins: behind the one found last.
+static HINT: AtomicU32 = AtomicU32::new(0);
+/// Streams so far.
+static STREAMS: AtomicU32 = AtomicU32::new(0);
+/// A wait ended without room; cleared by the next chunk taken.
+static STARVED: AtomicBool = AtomicBool::new(false);
+
+/// Chunks looked at before the log grows: enough to find one when the drainer keeps up.
+const NEAR: u64 = 32;
+/// A wait's step. heapprofd's value: short against a drain, long against a switch of threads.
+const STEP_NS: u64 = 100_000;
+/// A drainer without a sign of life for so long is not waited for.
+const DEAD_NS: u64 = 1_000_000_000;
+/// Events dropped before a full log is searched again.
+const REST_EVENTS: u32 = 256;
+
+/// How a thread leaves its chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leaving {
+    /// It is full.
+    Full,
+    /// The thread ends.
+    Last,
+}
+
+/// The segment is a new one.
+pub(super) fn init() {
+    HINT.store(0, Ordering::Relaxed);
+    STREAMS.store(0, Ordering::Relaxed);
+    STARVED.store(false, Ordering::Relaxed);
+}
+
+/// Hands the chunk over to the drainer.
+pub(super) fn leave(log: &mut ThreadLog, how: Leaving) {
+    if log.chunk.is_null() {
+        return;
+    }
+    let last = u32::from(how == Leaving::Last);
+    // SAFETY: the chunk is this thread's until the store of its state, which is the last.
+    unsafe {
+        segment::word32(log.chunk, AT_LAST).store(last, Ordering::Relaxed);
+        segment::word32(log.chunk, AT_STATE).store(ChunkState::Full as u32, Ordering::Release);
+    }
+    log.chunk = core::ptr::null_mut();
+}
+
+/// Leaves the full chunk and takes another; false when there is none and none came in time.
+pub(super) fn take(log: &mut ThreadLog) -> bool {
+    leave(log, Leaving::Full);
+    let Some(chunk) = find().or_else(wait) else {
+        log.resting = REST_EVENTS;
+        return false;
+    };
+    STARVED.store(false, Ordering::Relaxed);
+    if log.stream == 0 {
+        log.stream = STREAMS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+    }
+    log.chunk = chunk;
+    log.len = 0;
+    log.resting = 0;
+    log.sequence = log.sequence.wrapping_add(1).max(1);
+    log.state = EventState::default();
+    // SAFETY: `find` gave the chunk to this thread; `publish` follows with release.
+    unsafe {
+        segment::word32(chunk, AT_THREAD).store(log.thread, Ordering::Relaxed);
+        segment::word32(chunk, AT_STREAM).store(log.stream, Ordering::Relaxed);
+        segment::word32(chunk, AT_LAST).store(0, Ordering::Relaxed);
+    }
+    log.publish();
+    true
+}
+
+/// A chunk for the calling thread: one nearby that is drained, else a new one, else any that is drained.
+fn find() -> Option<*mut u8> {
+    let used = segment::counter(Counter::Chunks).load(Ordering::Relaxed);
+    drained(used, NEAR).or_else(fresh).or_else(|| drained(used, used))
+}
+
+fn drained(used: u64, most: u64) -> Option<*mut u8> {
+    let start = u64::from(HINT.load(Ordering::Relaxed));
+    (0..most.min(used)).find_map(|step| {
+        let index = (start + step) % used;
+        let chunk = segment::existing(SectionKind::Chunks, index)?;
+        claim(chunk, ChunkState::Drained).then(|| {
+            HINT.store(index as u32 + 1, Ordering::Relaxed);
+            chunk
+        })
+    })
+}
+
+fn fresh() -> Option<*mut u8> {
+    let capacity = segment::section(SectionKind::Chunks).capacity;
+    let next = |used: u64| (used < capacity).then_some(used + 1);
+    let counter = segment::counter(Counter::Chunks);
+    let index = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+    let chunk = segment::record(SectionKind::Chunks, index)?;
+    claim(chunk, ChunkState::Free).then_some(chunk)
+}
+
+fn claim(chunk: *mut u8, from: ChunkState) -> bool {
+    // SAFETY: a chunk from the segment; the state is a word of its header.
+    let state = unsafe { segment::word32(chunk, AT_STATE) };
+    let (from, owned) = (from as u32, ChunkState::Owned as u32);
+    state.load(Ordering::Relaxed) == from
+        && state.compare_exchange(from, owned, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+}
+
+/// Waits for the drainer, if that is wanted and it is alive.
+#[cold]
+fn wait() -> Option<*mut u8> {
+    let control = Control::from_words(|word| segment::control(word).load(Ordering::Relaxed));
+    if control.on_full != heapwise_format::segment::OnFull::Block || STARVED.load(Ordering::Relaxed) {
+        return None;
+    }
+    segment::count(Counter::WaitedEvents);
+    let deadline = clock::monotonic_ns() + u64::from(control.block_millis) * 1_000_000;
+    loop {
+        let now = clock::monotonic_ns();
+        let heartbeat = segment::control(ControlWord::DrainHeartbeat).load(Ordering::Relaxed);
+        if now >= deadline || heartbeat == 0 || now.saturating_sub(heartbeat) > DEAD_NS {
+            STARVED.store(true, Ordering::Relaxed);
+            return None;
+        }
+        sys::sleep(STEP_NS);
+        if let Some(chunk) = find() {
+            return Some(chunk);
+        }
+    }
+}
