@@ -1,5 +1,5 @@
 // Hazard: _exit ends the process with no destructor, no atexit, nothing flushed.
-// Counts: all of it. Argument: blocks.
+// Counts: all of it. Arguments: blocks, exit status.
 #include "witness.h"
 
 int main(int argc, char **argv) {
@@ -9,5 +9,5 @@ int main(int argc, char **argv) {
         if (i % 10) w_free(block);
     }
     w_report("");
-    _exit(7);
+    _exit((int)w_argument(argc, argv, 2, 0));
 }

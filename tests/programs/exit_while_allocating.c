@@ -1,5 +1,6 @@
 // Hazard: exit() runs destructors while other threads are still inside malloc and free.
-// Counts: `before_exit.alloc_objects`, a lower bound: the threads never stop. Argument: threads.
+// Counts: `before_exit.alloc_objects`, a lower bound: the threads never stop. Arguments: threads, exit
+// status.
 // build: -pthread
 #include "witness.h"
 #include <pthread.h>
@@ -19,5 +20,5 @@ int main(int argc, char **argv) {
     }
     nanosleep(&(struct timespec){0, 30000000}, NULL);
     w_say("before_exit.", "alloc_objects", w_get(&w_total.alloc_objects));
-    exit(5);
+    exit((int)w_argument(argc, argv, 2, 0));
 }

@@ -1,7 +1,8 @@
 //! Compiles a folder of small C and C++ programs, one executable (or module) per file.
 //!
-//! Each file says in a line `// build: FLAGS` what it needs beyond the common flags. `{out}` stands for
-//! the output folder; `-shared` makes a module `NAME.so`, built before the programs that may link it.
+//! Each file says in a line `// build: FLAGS` what it needs beyond the common flags, and in a line
+//! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` stands for the output folder;
+//! `-shared` makes a module `NAME.so`, built before the programs that may link it.
 //! A file older than its result, header included, is not compiled again.
 
 use std::fs;
@@ -14,6 +15,7 @@ use crate::failure::Failure;
 /// One source file and what becomes of it.
 struct Program {
     source: PathBuf,
+    compiler: String,
     flags: Vec<String>,
     target: PathBuf,
 }
@@ -21,17 +23,21 @@ struct Program {
 impl Program {
     fn read(source: PathBuf, out: &Path) -> Result<Program, Failure> {
         let text = fs::read_to_string(&source).map_err(|e| Failure::at(&source, e))?;
-        let line = text.lines().find_map(|line| line.strip_prefix("// build: "));
-        let flags: Vec<String> = line
-            .unwrap_or_default()
-            .split_whitespace()
-            .map(|flag| flag.replace("{out}", &out.to_string_lossy()))
-            .collect();
+        let says = |what: &str| text.lines().find_map(|line| line.strip_prefix(what));
+        let cpp = source.extension().is_some_and(|e| e == "cpp");
+        let (compiler, standard) = if cpp { ("g++", "-std=gnu++20") } else { ("gcc", "-std=gnu17") };
+        let compiler = says("// compiler: ").unwrap_or(compiler).to_owned();
+        let mut flags = vec![standard.to_owned()];
+        let own = says("// build: ").unwrap_or_default().split_whitespace();
+        flags.extend(own.map(|flag| flag.replace("{out}", &out.to_string_lossy())));
+
         let mut target = out.join(source.file_stem().unwrap_or_default());
         if flags.iter().any(|flag| flag == "-shared") {
             target.set_extension("so");
+            let name = target.file_name().unwrap_or_default().to_string_lossy();
+            flags.push(format!("-Wl,-soname,{name}"));
         }
-        Ok(Program { source, flags, target })
+        Ok(Program { source, compiler, flags, target })
     }
 
     fn is_module(&self) -> bool {
@@ -39,10 +45,9 @@ impl Program {
     }
 
     fn compile(&self) -> Result<(), Failure> {
-        let cpp = self.source.extension().is_some_and(|e| e == "cpp");
-        let (compiler, standard) = if cpp { ("g++", "-std=gnu++20") } else { ("gcc", "-std=gnu17") };
+        let compiler = &self.compiler;
         let status = Command::new(compiler)
-            .args([standard, "-D_GNU_SOURCE", "-g", "-O2", "-Wall", "-Wextra"])
+            .args(["-D_GNU_SOURCE", "-g", "-O2", "-Wall", "-Wextra"])
             // A victim discards blocks on purpose, and asks for impossible sizes.
             .args(["-Wno-unused-result", "-Wno-alloc-size-larger-than", "-Wno-infinite-recursion"])
             .arg("-o")
@@ -66,7 +71,7 @@ fn modified(path: &Path) -> Option<SystemTime> {
 /// Compiles every `.c` and `.cpp` file of `sources` into `out`; the programs' paths, sorted.
 pub(crate) fn build(sources: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
     fs::create_dir_all(out).map_err(|e| Failure::at(out, e))?;
-    // Modules are named with an absolute path: a relative one would end up in the program's DT_NEEDED.
+    // `{out}` must mean the same folder to the compiler, wherever it runs.
     let out = out.canonicalize().map_err(|e| Failure::at(out, e))?;
     let mut programs = Vec::new();
     let mut newest_header = None;

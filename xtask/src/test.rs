@@ -10,9 +10,10 @@ use std::time::Instant;
 use crate::failure::Failure;
 
 /// Debian packages that provide programs to profile and witnesses to compare with: (file, package).
-const PACKAGES: [(&str, &str); 18] = [
+const PACKAGES: [(&str, &str); 19] = [
     ("/usr/bin/gcc", "gcc"),
     ("/usr/bin/g++", "g++"),
+    ("/usr/bin/musl-gcc", "musl-tools"),
     ("/usr/bin/gdb", "gdb"),
     ("/usr/bin/jeprof", "libjemalloc-dev"),
     ("/usr/bin/google-pprof", "google-perftools"),

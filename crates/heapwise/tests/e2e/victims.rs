@@ -70,7 +70,7 @@ exact! {
 fn eight_threads_and_ten_million_events() {
     let scratch = Scratch::new();
     for mode in [&WHOLE[0], &WHOLE[1]] {
-        let capture = scratch.capture(mode, "cross_thread_free", &["8", "1250000"]);
+        let capture = scratch.capture(mode, "cross_thread_free", &["8", "10000000"]);
         assert_exact(&capture, &format!("{mode:?}"));
     }
 }
