@@ -2,10 +2,17 @@
 #![forbid(unsafe_code)]
 
 pub mod amount;
+mod colour;
 pub mod export;
+pub mod font;
+pub mod graph;
 pub mod json;
+pub mod layout;
+pub mod raster;
+mod svg;
 pub mod text;
 
 pub use amount::Amounts;
 pub use export::{Format, export};
+pub use graph::GraphOptions;
 pub use text::TextOptions;

@@ -1,0 +1,21 @@
+//! The lines at the top left of a graph; users of jeprof and mem-profiler look for `Total MB:`.
+
+use heapwise_profile::view::graph::Graph;
+
+use super::GraphOptions;
+
+pub(super) fn lines(graph: &Graph, options: &GraphOptions) -> Vec<String> {
+    let summary = &graph.summary;
+    let amount = |value: f64| options.amounts.format(value, summary.unit);
+    let unit = options.amounts.unit(summary.unit);
+    let label = if unit.is_empty() { "Total".to_owned() } else { format!("Total {unit}") };
+    let mut lines = vec![
+        options.program.clone(),
+        format!("{label}: {}", amount(summary.grand_total.value)),
+        format!("Focusing on: {}", amount(summary.total.value)),
+        format!("Dropped nodes with <= {} abs({unit})", amount(graph.dropped.node_floor)),
+        format!("Dropped edges with <= {} {unit}", amount(graph.dropped.edge_floor)),
+    ];
+    lines.extend(options.remarks.iter().cloned());
+    lines
+}

@@ -1,0 +1,80 @@
+//! PNG and PDF from our own SVG, with our own font.
+
+use std::fmt;
+use std::sync::Arc;
+
+use resvg::tiny_skia::{Pixmap, Transform};
+use resvg::usvg::{Options, Tree, fontdb};
+
+use crate::font;
+
+/// Why a picture could not be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RasterError {
+    /// Not a picture this renderer understands.
+    Svg(String),
+    /// More pixels than fit in memory.
+    TooLarge {
+        /// Width in pixels.
+        width: u32,
+        /// Height in pixels.
+        height: u32,
+    },
+    /// The encoder failed.
+    Encode(String),
+}
+
+impl fmt::Display for RasterError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Svg(why) => write!(out, "cannot read the SVG: {why}"),
+            Self::TooLarge { width, height } => {
+                write!(out, "a picture of {width}×{height} pixels is too large; use -n or SVG")
+            }
+            Self::Encode(why) => write!(out, "cannot encode the picture: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for RasterError {}
+
+/// Pixels of a picture: 16 000 × 16 000, one gigabyte while it is drawn.
+const MAX_PIXELS: u64 = 256_000_000;
+
+fn parse(svg: &str) -> Result<Tree, RasterError> {
+    let mut fonts = fontdb::Database::new();
+    fonts.load_font_data(font::data().to_vec());
+    // Every family we might write ends up as the one face we measured with.
+    fonts.set_sans_serif_family("DejaVu Sans");
+    fonts.set_monospace_family("DejaVu Sans");
+    let options = Options { fontdb: Arc::new(fonts), ..Options::default() };
+    Tree::from_str(svg, &options).map_err(|error| RasterError::Svg(error.to_string()))
+}
+
+/// A PNG with `scale` pixels per unit of the SVG.
+///
+/// # Errors
+/// When the SVG is not ours, or the picture too large.
+pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, RasterError> {
+    let tree = parse(svg)?;
+    let size = tree.size();
+    let (width, height) = ((size.width() * scale).ceil() as u32, (size.height() * scale).ceil() as u32);
+    let too_large = RasterError::TooLarge { width, height };
+    if u64::from(width) * u64::from(height) > MAX_PIXELS {
+        return Err(too_large);
+    }
+    let mut pixels = Pixmap::new(width, height).ok_or(too_large)?;
+    resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
+    pixels.encode_png().map_err(|error| RasterError::Encode(error.to_string()))
+}
+
+/// A PDF of one page, with text that can be selected.
+///
+/// # Errors
+/// When the SVG is not ours.
+pub fn pdf(svg: &str) -> Result<Vec<u8>, RasterError> {
+    let tree = parse(svg)?;
+    let page = svg2pdf::PageOptions::default();
+    svg2pdf::to_pdf(&tree, svg2pdf::ConversionOptions::default(), page)
+        .map_err(|error| RasterError::Encode(error.to_string()))
+}
