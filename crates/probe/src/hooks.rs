@@ -8,12 +8,14 @@
 
 mod bodies;
 mod fallback;
+mod inside;
 mod resolve;
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub(crate) use bodies::usable_size;
+pub(crate) use inside::is_inside;
 pub(crate) use resolve::{allocator_kind, resolve, resolve_all};
 
 /// Where a hook jumps to. Read by the stubs.
@@ -42,6 +44,8 @@ enum Family {
     C,
     /// Only where the allocator brings its own operators; libstdc++'s call `malloc` and `free`.
     Cxx,
+    /// Always: the C++ runtime rounds the size before it asks `aligned_alloc`, which then does not count.
+    CxxAligned,
     /// Not an allocation.
     Loader,
 }
@@ -164,10 +168,10 @@ hooks! {
     NewArray _Znam Cxx Like(Hook::Malloc), allocate size_first New;
     NewNothrow _ZnwmRKSt9nothrow_t Cxx Like(Hook::Malloc), allocate size_first New;
     NewArrayNothrow _ZnamRKSt9nothrow_t Cxx Like(Hook::Malloc), allocate size_first New;
-    NewAligned _ZnwmSt11align_val_t Cxx Function(fallback::new_aligned), allocate size_first New;
-    NewArrayAligned _ZnamSt11align_val_t Cxx Function(fallback::new_aligned), allocate size_first New;
-    NewAlignedNothrow _ZnwmSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first New;
-    NewArrayAlignedNothrow _ZnamSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first New;
+    NewAligned _ZnwmSt11align_val_t CxxAligned Function(fallback::new_aligned), allocate size_first New;
+    NewArrayAligned _ZnamSt11align_val_t CxxAligned Function(fallback::new_aligned), allocate size_first New;
+    NewAlignedNothrow _ZnwmSt11align_val_tRKSt9nothrow_t CxxAligned Function(fallback::new_aligned), allocate size_first New;
+    NewArrayAlignedNothrow _ZnamSt11align_val_tRKSt9nothrow_t CxxAligned Function(fallback::new_aligned), allocate size_first New;
     Delete _ZdlPv Cxx Like(Hook::Free), release;
     DeleteArray _ZdaPv Cxx Like(Hook::Free), release;
     DeleteNothrow _ZdlPvRKSt9nothrow_t Cxx Like(Hook::Free), release;

@@ -11,7 +11,7 @@ use heapwise_format::segment::{CallKind, Counter};
 use crate::arch::words;
 use crate::control::Activity;
 use crate::unwind::{Captured, Entry};
-use crate::{arena, buckets, control, index, log, process, segment};
+use crate::{arena, buckets, control, hooks, index, log, process, segment};
 
 type Pointer = *mut c_void;
 
@@ -35,7 +35,7 @@ pub(crate) fn reallocated(block: Pointer, size: usize, grown: u64, entry: &Entry
 
 #[inline(always)]
 fn record(block: Pointer, size: u64, kind: CallKind, grown: u64, entry: &Entry) {
-    if words().is_nested() {
+    if hooks::is_inside(entry.pc) {
         return;
     }
     let block = Block { address: block as u64, size, kind, grown };
@@ -55,11 +55,11 @@ struct Block {
 }
 
 /// Before a block is freed: called by the stubs; returns what is to be freed.
-pub(crate) extern "C" fn releasing(block: Pointer) -> Pointer {
+pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     if arena::holds(block) {
         return core::ptr::null_mut();
     }
-    released(take(block));
+    released(take(block, caller));
     block
 }
 
@@ -72,9 +72,9 @@ pub(crate) struct Taken {
 
 /// Takes a block out of the index, before the real function can give its address to another thread.
 #[inline(always)]
-pub(crate) fn take(block: Pointer) -> Taken {
+pub(crate) fn take(block: Pointer, caller: u64) -> Taken {
     let words = words();
-    if block.is_null() || words.is_nested() {
+    if block.is_null() || hooks::is_inside(caller) {
         return Taken { bucket: 0, log: false };
     }
     control::poll();

@@ -46,6 +46,8 @@ const VERSION_HIDDEN: u16 = 0x8000;
 #[derive(Clone, Copy)]
 pub(crate) struct Found {
     pub(crate) address: *mut (),
+    /// Bytes of the function.
+    pub(crate) len: u64,
     pub(crate) object: *const LinkMap,
 }
 
@@ -63,7 +65,7 @@ pub(crate) fn find_next(name: &CStr) -> Option<Found> {
             passed = true;
         } else if passed || before.is_none() {
             let found = Tables::of(map).and_then(|tables| tables.find(name));
-            let found = found.map(|address| Found { address, object });
+            let found = found.map(|(address, len)| Found { address, len, object });
             if passed && found.is_some() {
                 return found;
             }
@@ -135,7 +137,7 @@ impl Tables {
         (!tables.symbols.is_null() && !tables.strings.is_null()).then_some(tables)
     }
 
-    fn find(&self, name: &CStr) -> Option<*mut ()> {
+    fn find(&self, name: &CStr) -> Option<(*mut (), u64)> {
         if !self.gnu_hash.is_null() {
             // SAFETY: the loader itself relies on these tables.
             unsafe { self.find_by_gnu_hash(name) }
@@ -147,7 +149,7 @@ impl Tables {
         }
     }
 
-    unsafe fn find_by_gnu_hash(&self, name: &CStr) -> Option<*mut ()> {
+    unsafe fn find_by_gnu_hash(&self, name: &CStr) -> Option<(*mut (), u64)> {
         let wanted = gnu_hash(name.to_bytes());
         // SAFETY: layout of DT_GNU_HASH: 4 words, bloom words of 8 bytes, buckets, chains.
         unsafe {
@@ -161,9 +163,9 @@ impl Tables {
             loop {
                 let hash = *chains.add((index - first) as usize);
                 if hash | 1 == wanted | 1
-                    && let Some(address) = self.defined(index as usize, name)
+                    && let Some(found) = self.defined(index as usize, name)
                 {
-                    return Some(address);
+                    return Some(found);
                 }
                 if hash & 1 != 0 {
                     return None;
@@ -173,7 +175,7 @@ impl Tables {
         }
     }
 
-    unsafe fn find_by_scan(&self, name: &CStr) -> Option<*mut ()> {
+    unsafe fn find_by_scan(&self, name: &CStr) -> Option<(*mut (), u64)> {
         // SAFETY: word 1 of DT_HASH is the number of symbols.
         unsafe {
             let count = *self.hash.add(1) as usize;
@@ -181,8 +183,8 @@ impl Tables {
         }
     }
 
-    /// The address of symbol `index` when it is the default definition of `name`.
-    unsafe fn defined(&self, index: usize, name: &CStr) -> Option<*mut ()> {
+    /// Address and size of symbol `index` when it is the default definition of `name`.
+    unsafe fn defined(&self, index: usize, name: &CStr) -> Option<(*mut (), u64)> {
         // SAFETY: `index` came from the object's own tables.
         let (symbol, text, hidden) = unsafe {
             let symbol = &*self.symbols.add(index);
@@ -199,9 +201,9 @@ impl Tables {
             // SAFETY: an indirect function: its value is a resolver that takes the hardware capabilities.
             let resolver: extern "C" fn(u64) -> *mut () = unsafe { core::mem::transmute(address) };
             // SAFETY: reads the auxiliary vector.
-            return Some(resolver(unsafe { libc::getauxval(libc::AT_HWCAP) }));
+            return Some((resolver(unsafe { libc::getauxval(libc::AT_HWCAP) }), 0));
         }
-        Some(address)
+        Some((address, symbol.st_size))
     }
 }
 

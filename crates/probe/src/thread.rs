@@ -34,8 +34,6 @@ pub(crate) struct Words {
     pub(crate) epoch: AtomicU32,
     /// Inside the probe.
     busy: AtomicU8,
-    /// Inside a real function that may be built from hooked ones.
-    nested: AtomicU8,
     /// The thread's destructors have run: what comes now is shared accounting.
     ended: AtomicU8,
     /// Slow paths taken; one in 64 is timed.
@@ -61,11 +59,6 @@ impl Words {
     pub(crate) fn own_stack(&self, _busy: &mut Busy<'_>) -> &mut OwnStack {
         // SAFETY: `_busy` makes this the only use of it.
         unsafe { &mut *self.own_stack.get() }
-    }
-
-    #[inline(always)]
-    pub(crate) fn is_nested(&self) -> bool {
-        self.nested.load(Ordering::Relaxed) != 0
     }
 
     /// The mapped state, created on first use; `None` after the thread's end or without memory.
@@ -113,21 +106,5 @@ impl Drop for Busy<'_> {
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
         self.0.busy.store(0, Ordering::Relaxed);
-    }
-}
-
-/// While it exists, hooked functions that this thread calls record nothing.
-pub(crate) struct Nested;
-
-impl Nested {
-    pub(crate) fn enter() -> Self {
-        words().nested.fetch_add(1, Ordering::Relaxed);
-        Nested
-    }
-}
-
-impl Drop for Nested {
-    fn drop(&mut self) {
-        words().nested.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -167,7 +167,8 @@ macro_rules! size_product {
     };
 }
 
-/// Shape `release`: up to three arguments, the first is the block. `releasing` returns what to free.
+/// Shape `release`: up to three arguments, the first is the block. `releasing` gets the block and
+/// the return address, and returns what to free.
 macro_rules! release_stub {
     ($hook:ident) => {
         #[unsafe(naked)]
@@ -200,6 +201,7 @@ macro_rules! release_stub {
                 "push rsi",
                 "push rdx",
                 ".cfi_def_cfa_offset 32",
+                "mov rsi, qword ptr [rsp + 24]",
                 "call {releasing}",
                 "pop rdx",
                 "pop rsi",

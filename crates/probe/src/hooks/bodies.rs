@@ -1,7 +1,4 @@
 //! The hooks that are more than a stub: `realloc` and its kin, the aligned family, jemalloc's own calls.
-//!
-//! The aligned family and `reallocarray` may be built from other hooked functions by the libc underneath
-//! (musl does); what those record inside is left out.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
@@ -10,7 +7,6 @@ use heapwise_format::segment::CallKind;
 
 use super::Hook;
 use super::resolve::real;
-use crate::thread::Nested;
 use crate::unwind::Entry;
 use crate::{arena, modules, recorder};
 
@@ -23,7 +19,7 @@ fn allocated(block: Pointer, size: usize, kind: CallKind, entry: &Entry) -> Poin
 /// Takes the old block out of the books before the real call, because inside it another thread may
 /// already get its address; puts it back when the call failed.
 fn resized(old: Pointer, size: usize, entry: &Entry, call: impl FnOnce() -> Pointer) -> Pointer {
-    let taken = recorder::take(old);
+    let taken = recorder::take(old, entry.pc);
     let new = call();
     if new.is_null() {
         if size == 0 {
@@ -58,10 +54,9 @@ pub(super) unsafe extern "C" fn reallocarray(
     if arena::holds(old) {
         return bytes.map_or(core::ptr::null_mut(), |bytes| arena::moved(old, bytes));
     }
-    resized(old, bytes.unwrap_or(usize::MAX), entry, || {
-        let _nested = Nested::enter();
-        // SAFETY: the signature of reallocarray.
-        unsafe { real::<unsafe extern "C" fn(_, _, _) -> Pointer>(Hook::Reallocarray)(old, count, size) }
+    // SAFETY: the signature of reallocarray.
+    resized(old, bytes.unwrap_or(usize::MAX), entry, || unsafe {
+        real::<unsafe extern "C" fn(_, _, _) -> Pointer>(Hook::Reallocarray)(old, count, size)
     })
 }
 
@@ -71,11 +66,9 @@ pub(super) unsafe extern "C" fn posix_memalign(
     size: usize,
     entry: &Entry,
 ) -> c_int {
-    let result = {
-        let _nested = Nested::enter();
-        // SAFETY: the signature of posix_memalign.
-        unsafe { real::<unsafe extern "C" fn(_, _, _) -> c_int>(Hook::PosixMemalign)(out, alignment, size) }
-    };
+    // SAFETY: the signature of posix_memalign.
+    let result =
+        unsafe { real::<unsafe extern "C" fn(_, _, _) -> c_int>(Hook::PosixMemalign)(out, alignment, size) };
     if result == 0 {
         // SAFETY: on success the allocator stored the block there.
         allocated(unsafe { *out }, size, CallKind::Aligned, entry);
@@ -84,11 +77,8 @@ pub(super) unsafe extern "C" fn posix_memalign(
 }
 
 fn aligned(hook: Hook, alignment: usize, size: usize, entry: &Entry) -> Pointer {
-    let block = {
-        let _nested = Nested::enter();
-        // SAFETY: the signature of memalign and aligned_alloc.
-        unsafe { real::<unsafe extern "C" fn(_, _) -> Pointer>(hook)(alignment, size) }
-    };
+    // SAFETY: the signature of memalign and aligned_alloc.
+    let block = unsafe { real::<unsafe extern "C" fn(_, _) -> Pointer>(hook)(alignment, size) };
     allocated(block, size, CallKind::Aligned, entry)
 }
 
@@ -101,11 +91,8 @@ pub(super) unsafe extern "C" fn memalign(alignment: usize, size: usize, entry: &
 }
 
 fn paged(hook: Hook, size: usize, entry: &Entry) -> Pointer {
-    let block = {
-        let _nested = Nested::enter();
-        // SAFETY: the signature of valloc and pvalloc.
-        unsafe { real::<unsafe extern "C" fn(_) -> Pointer>(hook)(size) }
-    };
+    // SAFETY: the signature of valloc and pvalloc.
+    let block = unsafe { real::<unsafe extern "C" fn(_) -> Pointer>(hook)(size) };
     allocated(block, size, CallKind::Aligned, entry)
 }
 
@@ -146,7 +133,7 @@ pub(super) unsafe extern "C" fn xallocx(
     flags: c_int,
     entry: &Entry,
 ) -> usize {
-    let taken = recorder::take(block);
+    let taken = recorder::take(block, entry.pc);
     // SAFETY: the signature of xallocx.
     let usable = unsafe {
         real::<unsafe extern "C" fn(_, _, _, _) -> usize>(Hook::Xallocx)(block, size, extra, flags)

@@ -5,8 +5,8 @@ use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use heapwise_format::segment::AllocatorKind;
 
-use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, slot};
-use crate::symbols::{Found, find_next};
+use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, inside, slot};
+use crate::symbols::find_next;
 
 /// Whether the operators come from the allocator itself.
 static OPERATORS: AtomicBool = AtomicBool::new(false);
@@ -27,6 +27,21 @@ pub(super) fn allocates(index: usize) -> bool {
     matches!(index, MALLOC | CALLOC | FIRST_NEW..=LAST_NEW)
 }
 
+/// Whether some libc builds the function from other hooked ones (musl does).
+fn may_be_composed(index: usize) -> bool {
+    const COMPOSED: [Hook; 8] = [
+        Hook::Calloc,
+        Hook::Realloc,
+        Hook::Reallocarray,
+        Hook::PosixMemalign,
+        Hook::AlignedAlloc,
+        Hook::Memalign,
+        Hook::Valloc,
+        Hook::Pvalloc,
+    ];
+    COMPOSED.iter().any(|hook| *hook as usize == index)
+}
+
 /// Called by the `boot` stubs: the function to jump to.
 pub(crate) extern "C" fn resolve(index: usize) -> *mut () {
     crate::start::ensure();
@@ -35,13 +50,12 @@ pub(crate) extern "C" fn resolve(index: usize) -> *mut () {
 
 /// Looks for every real function; those not there yet are looked for again when they are called.
 pub(crate) fn resolve_all() {
-    let object = |hook: Hook| {
-        let symbol = DESCRIPTIONS.get(hook as usize).map_or(c"", |description| description.symbol);
-        find_next(symbol).map(|found: Found| found.object as usize)
-    };
-    let malloc = object(Hook::Malloc);
-    ALLOCATOR.store(malloc.unwrap_or(0), Ordering::Relaxed);
-    OPERATORS.store(malloc.is_some() && object(Hook::New) == malloc, Ordering::Relaxed);
+    if let Some(malloc) = find_next(c"malloc") {
+        let new = find_next(c"_Znwm");
+        OPERATORS.store(new.is_some_and(|new| new.object == malloc.object), Ordering::Relaxed);
+        ALLOCATOR.store(malloc.object as usize, Ordering::Relaxed);
+        inside::learn(&malloc);
+    }
     for index in 0..SLOTS.len() {
         find(index);
     }
@@ -57,6 +71,10 @@ fn find(index: usize) -> *mut () {
     }
     if let Some(found) = find_next(description.symbol) {
         slot_.real.store(found.address, Ordering::Release);
+        let of_runtime = description.family == Family::CxxAligned;
+        if of_runtime || may_be_composed(index) {
+            inside::learn_function(&found, of_runtime);
+        }
         if description.family == Family::Cxx && !records_operators() {
             slot_.vector.store(found.address, Ordering::Release);
         }

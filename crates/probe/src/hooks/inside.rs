@@ -1,0 +1,112 @@
+//! Calls that come from inside another hooked call, told by their return address: a block counts once.
+//!
+//! By address and not by a flag of the thread: a flag would also hide what a signal handler allocates while
+//! it interrupts a hooked call.
+
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crate::modules::Image;
+use crate::symbols::{Found, find_next};
+
+/// First address and length of a piece of code.
+struct Code {
+    start: AtomicU64,
+    len: AtomicU64,
+}
+
+impl Code {
+    const fn none() -> Self {
+        Self { start: AtomicU64::new(0), len: AtomicU64::new(0) }
+    }
+
+    fn set(&self, start: u64, len: u64) {
+        self.start.store(start, Ordering::Relaxed);
+        self.len.store(len, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn holds(&self, address: u64) -> bool {
+        address.wrapping_sub(self.start.load(Ordering::Relaxed)) < self.len.load(Ordering::Relaxed)
+    }
+
+    /// Grows to hold `len` bytes at `start` too.
+    fn extend(&self, start: u64, len: u64) {
+        let (old, old_len) = (self.start.load(Ordering::Relaxed), self.len.load(Ordering::Relaxed));
+        if old_len == 0 {
+            return self.set(start, len);
+        }
+        let first = old.min(start);
+        self.set(first, (old + old_len).max(start + len) - first);
+    }
+}
+
+/// Asked on every event, so in one cache line.
+#[repr(align(64))]
+struct Modules {
+    /// The probe itself: a real function that our stub called ended in a jump to another hooked one.
+    own: Code,
+    /// An allocator that is a library of its own: some are built from their own exported functions.
+    allocator: Code,
+    /// Around the functions of libc and of the C++ runtime that may be built from other hooked ones. What
+    /// other functions of theirs allocate counts.
+    libc: Code,
+    runtime: Code,
+}
+
+static MODULES: Modules =
+    Modules { own: Code::none(), allocator: Code::none(), libc: Code::none(), runtime: Code::none() };
+const FUNCTIONS: usize = 16;
+static KNOWN: AtomicUsize = AtomicUsize::new(0);
+static KNOWN_FUNCTIONS: [Code; FUNCTIONS] = [const { Code::none() }; FUNCTIONS];
+
+/// Learns where the probe and the allocator are.
+pub(super) fn learn(malloc: &Found) {
+    let own: extern "C" fn(usize) -> *mut () = super::resolve;
+    learn_module(&MODULES.own, own as usize as u64);
+    if find_next(c"strdup").is_none_or(|found| found.object != malloc.object) {
+        learn_module(&MODULES.allocator, malloc.address as u64);
+    }
+}
+
+fn learn_module(code: &Code, address: u64) {
+    if let Some(segment) = Image::find(address).and_then(|image| image.code_segment(address)) {
+        code.set(segment.start, segment.end - segment.start);
+    }
+}
+
+/// Learns a function that may be built from other hooked ones.
+pub(super) fn learn_function(function: &Found, of_runtime: bool) {
+    let (start, len) = (function.address as u64, function.len);
+    if let Some(code) = KNOWN_FUNCTIONS.get(KNOWN.fetch_add(1, Ordering::Relaxed)) {
+        code.set(start, len);
+        if of_runtime { &MODULES.runtime } else { &MODULES.libc }.extend(start, len);
+    }
+}
+
+/// Whether a call that returns to `caller` is part of another one.
+#[inline(always)]
+pub(crate) fn is_inside(caller: u64) -> bool {
+    MODULES.own.holds(caller)
+        || MODULES.allocator.holds(caller)
+        || (MODULES.libc.holds(caller) || MODULES.runtime.holds(caller)) && is_known(caller)
+}
+
+#[cold]
+fn is_known(caller: u64) -> bool {
+    KNOWN_FUNCTIONS.iter().any(|code| code.holds(caller))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Code;
+
+    #[test]
+    fn code_grows_both_ways() {
+        let code = Code::none();
+        assert!(!code.holds(0) && !code.holds(100));
+        code.extend(100, 10);
+        code.extend(50, 5);
+        code.extend(120, 1);
+        assert!(code.holds(50) && code.holds(120) && !code.holds(49) && !code.holds(121));
+    }
+}
