@@ -32,7 +32,7 @@ struct File {
     ftbl: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, Default)]
 struct Point {
     tb: u64,
     tbk: u64,
@@ -48,7 +48,7 @@ struct Point {
 
 pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let mut table = FrameTable::new(profile);
-    let pps = (0..profile.samples.len()).map(|row| point(profile, row, &mut table)).collect();
+    let pps = points(profile, &mut table);
     let meta = &profile.meta;
     // dh_view divides by the end time.
     let end_ms = meta.duration_ns.map_or(1, |ns| (ns / 1_000_000).max(1));
@@ -71,34 +71,46 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(out, &file).map_err(io::Error::from)
 }
 
-fn point(profile: &Profile, row: usize, table: &mut FrameTable<'_>) -> Point {
-    let sample = &profile.samples[row];
-    let values = sample.values;
-    let (tb, tbk) = (natural(values.alloc_bytes), natural(values.alloc_objects));
-    let (eb, ebk) = (natural(values.inuse_bytes), natural(values.inuse_objects));
-    let column = |name: &str| {
-        let column = profile.extra.iter().find(|column| column.name == name)?;
-        Some(natural(column.values[row]))
-    };
-    let by_size = |bytes: u64| sample.block_bytes.and_then(|size| bytes.checked_div(size));
-    let (gb, gbk) = match column("peak_space") {
-        Some(gb) => (gb, column("peak_objects").or_else(|| by_size(gb)).unwrap_or(ebk)),
-        None => (eb, ebk),
-    };
-    let stack = profile.stacks.leaf_to_root(sample.stack);
-    let fs = stack.flat_map(|node| table.rows(profile.stacks.location(node))).collect();
-    // A site cannot have allocated less than it holds; files of sources without totals would say so.
-    Point {
-        tb: tb.max(eb).max(gb),
-        tbk: tbk.max(ebk).max(gbk),
-        tl: 0,
-        mb: gb.max(eb),
-        mbk: gbk.max(ebk),
-        gb,
-        gbk,
-        eb,
-        ebk,
-        fs,
+/// The samples, one point per stack of texts: dh_view refuses a file that tells a stack twice.
+fn points(profile: &Profile, table: &mut FrameTable<'_>) -> Vec<Point> {
+    let mut points: Vec<Point> = Vec::new();
+    let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
+    for (row, sample) in profile.samples.iter().enumerate() {
+        let stack = profile.stacks.leaf_to_root(sample.stack);
+        let fs: Vec<usize> = stack.flat_map(|node| table.rows(profile.stacks.location(node))).collect();
+        let at = *known.entry(fs).or_insert_with_key(|fs| {
+            points.push(Point { fs: fs.clone(), ..Point::default() });
+            points.len() - 1
+        });
+        points[at].add(profile, row);
+    }
+    points
+}
+
+impl Point {
+    fn add(&mut self, profile: &Profile, row: usize) {
+        let sample = &profile.samples[row];
+        let values = sample.values;
+        let (tb, tbk) = (natural(values.alloc_bytes), natural(values.alloc_objects));
+        let (eb, ebk) = (natural(values.inuse_bytes), natural(values.inuse_objects));
+        let column = |name: &str| {
+            let column = profile.extra.iter().find(|column| column.name == name)?;
+            Some(natural(column.values[row]))
+        };
+        let by_size = |bytes: u64| sample.block_bytes.and_then(|size| bytes.checked_div(size));
+        let (gb, gbk) = match column("peak_space") {
+            Some(gb) => (gb, column("peak_objects").or_else(|| by_size(gb)).unwrap_or(ebk)),
+            None => (eb, ebk),
+        };
+        // A site cannot have allocated less than it holds; sources without totals would say so.
+        self.tb += tb.max(eb).max(gb);
+        self.tbk += tbk.max(ebk).max(gbk);
+        self.mb += gb.max(eb);
+        self.mbk += gbk.max(ebk);
+        self.gb += gb;
+        self.gbk += gbk;
+        self.eb += eb;
+        self.ebk += ebk;
     }
 }
 
@@ -107,11 +119,12 @@ struct FrameTable<'a> {
     profile: &'a Profile,
     texts: Vec<String>,
     known: HashMap<LocationId, Vec<usize>>,
+    by_text: HashMap<String, usize>,
 }
 
 impl<'a> FrameTable<'a> {
     fn new(profile: &'a Profile) -> Self {
-        Self { profile, texts: vec!["[root]".to_owned()], known: HashMap::new() }
+        Self { profile, texts: vec!["[root]".to_owned()], known: HashMap::new(), by_text: HashMap::new() }
     }
 
     /// The entries of a location, the innermost function first.
@@ -120,9 +133,14 @@ impl<'a> FrameTable<'a> {
             return rows.clone();
         }
         let location = &self.profile.locations[id.index()];
-        let first = self.texts.len();
-        self.texts.extend(of_location(self.profile, location).iter().map(|frame| text(location, frame)));
-        let rows: Vec<usize> = (first..self.texts.len()).collect();
+        let mut row = |text: String| {
+            *self.by_text.entry(text).or_insert_with_key(|text| {
+                self.texts.push(text.clone());
+                self.texts.len() - 1
+            })
+        };
+        let frames = of_location(self.profile, location);
+        let rows: Vec<usize> = frames.iter().map(|frame| row(text(location, frame))).collect();
         self.known.insert(id, rows.clone());
         rows
     }
