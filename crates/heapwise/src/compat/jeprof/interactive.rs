@@ -1,0 +1,159 @@
+//! jeprof's prompt: `top[N]`, `list RE`, `web`, `callgrind [FILE]`, `help`, `quit`.
+
+use std::io::{BufRead, Write};
+
+use heapwise_profile::CallTree;
+use heapwise_profile::query::{Granularity, Order, Query, Regex};
+use heapwise_profile::view::{list, top};
+use heapwise_render::export::{self, Format};
+use heapwise_render::text::{self, TextOptions};
+
+use super::Input;
+use super::options::{Options, Picture};
+use super::report;
+use crate::failure::Outcome;
+use crate::input_error;
+use crate::output::{self, Overwrite};
+
+const HELP: &str = "\
+Interactive jeprof mode
+
+Commands:
+  top[N] [--cum] [--lines] [-ignore]*   rows of the profile (10 unless told)
+  text                                  the same
+  list RE [-ignore]*                    annotated source of matching functions
+  web|gv|evince [focus]* [-ignore]*     call graph, shown by the desktop
+  callgrind [FILE]                      callgrind's format
+  help                                  this text
+  quit                                  or end of input
+";
+
+/// Reads commands until `quit` or the end of input.
+pub fn run(options: &Options, input: &Input) -> Outcome {
+    eprintln!("Welcome to jeprof!  For help, type 'help'.");
+    let stdin = std::io::stdin();
+    let mut line = String::new();
+    loop {
+        eprint!("(jeprof) ");
+        line.clear();
+        let read = stdin.lock().read_line(&mut line).map_err(|error| input_error!("standard input: {error}"))?;
+        if read == 0 || line.trim_start().starts_with("quit") {
+            return Ok(());
+        }
+        if let Err(failure) = command(options, input, line.trim()) {
+            eprintln!("{failure}");
+        }
+    }
+}
+
+fn command(options: &Options, input: &Input, line: &str) -> Outcome {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
+    match word.trim_end_matches(|c: char| c.is_ascii_digit()) {
+        "" => {}
+        "help" => eprint!("{HELP}"),
+        "top" | "text" => print_top(options, input, digits.parse().unwrap_or(10), &Arguments::parse(rest)?)?,
+        "list" => print_list(options, input, &Arguments::parse(rest)?)?,
+        "web" | "gv" | "evince" => {
+            let arguments = Arguments::parse(rest)?;
+            let (query, tree) = process(options, input, &arguments, true)?;
+            report::show(&report::draw(input, &query, &tree, Picture::Svg)?)?;
+        }
+        "callgrind" => callgrind(options, input, rest.trim())?,
+        _ => eprintln!("Unknown command: try 'help'."),
+    }
+    Ok(())
+}
+
+/// Words after a command: `-word` ignores, any other focuses; several are alternatives.
+struct Arguments {
+    cum: bool,
+    lines: bool,
+    focus: Option<Regex>,
+    ignore: Option<Regex>,
+}
+
+impl Arguments {
+    fn parse(text: &str) -> Outcome<Self> {
+        let (mut focus, mut ignore) = (Vec::new(), Vec::new());
+        let (mut cum, mut lines) = (false, false);
+        for word in text.split_whitespace() {
+            match word {
+                "--cum" | "-cum" => cum = true,
+                "--lines" | "-lines" => lines = true,
+                _ => match word.strip_prefix('-') {
+                    Some(pattern) => ignore.push(pattern),
+                    None => focus.push(word),
+                },
+            }
+        }
+        let compile = |words: Vec<&str>| -> Outcome<Option<Regex>> {
+            let pattern = words.join("|");
+            let regex = Regex::new(&pattern).map_err(|error| input_error!("{pattern}: {error}"))?;
+            Ok(Some(regex).filter(|_| !pattern.is_empty()))
+        };
+        if !ignore.is_empty() {
+            eprintln!("Ignoring samples in call stacks that match '{}'", ignore.join("|"));
+        }
+        Ok(Self { cum, lines, focus: compile(focus)?, ignore: compile(ignore)? })
+    }
+}
+
+/// Applies a command's words, and prints what is left after each, as jeprof does.
+fn process(options: &Options, input: &Input, arguments: &Arguments, focuses: bool) -> Outcome<(Query, CallTree)> {
+    let mut query = report::query(options, None);
+    query.order = if arguments.cum { Order::Cum } else { Order::Flat };
+    if arguments.lines {
+        query.granularity = Granularity::Lines;
+    }
+    let style = report::style(options);
+    let mut tree = CallTree::compare(&input.profile, input.base.as_ref(), &query);
+    let total = tree.grand_total.value;
+    let unit = tree.unit;
+    let mut said = format!("Total: {}\n", style.amounts.with_unit(total, unit));
+    let filters = [
+        ("focusing on", arguments.focus.as_ref().filter(|_| focuses)),
+        ("ignoring", arguments.ignore.as_ref()),
+    ];
+    for (what, pattern) in filters {
+        let Some(pattern) = pattern else { continue };
+        let target = if what == "ignoring" { &mut query.filter.ignore } else { &mut query.filter.focus };
+        *target = Some(pattern.clone());
+        tree = CallTree::compare(&input.profile, input.base.as_ref(), &query);
+        let left = tree.total().value;
+        said += &format!(
+            "After {what} '{pattern}': {} of {} ({:.1}%)\n",
+            style.amounts.with_unit(left, unit),
+            style.amounts.format(total, unit),
+            if total == 0.0 { 0.0 } else { left * 100.0 / total }
+        );
+    }
+    print(&said)?;
+    Ok((query, tree))
+}
+
+fn print_top(options: &Options, input: &Input, rows: usize, arguments: &Arguments) -> Outcome {
+    let (mut query, tree) = process(options, input, arguments, false)?;
+    query.limit = Some(rows);
+    let style = TextOptions { total: false, ..report::style(options) };
+    print(&text::top::top(&top::top(&tree, &query), &style))
+}
+
+fn print_list(options: &Options, input: &Input, arguments: &Arguments) -> Outcome {
+    let pattern = arguments.focus.as_ref().ok_or_else(|| input_error!("list needs a pattern"))?;
+    let (query, _) = process(options, input, arguments, false)?;
+    let view = list::list(&input.profile, input.base.as_ref(), pattern, &query);
+    let source = |path: &str| std::fs::read_to_string(path).ok();
+    print(&text::list::list(&view, &source, &report::style(options)))
+}
+
+fn callgrind(options: &Options, input: &Input, file: &str) -> Outcome {
+    let path = (!file.is_empty()).then(|| std::path::Path::new(file));
+    output::write_result(path, Overwrite::Refuse, |out| {
+        export::export(&input.profile, Format::Callgrind, options.metric, out)
+    })
+}
+
+fn print(text: &str) -> Outcome {
+    output::write_result(None, Overwrite::Refuse, |out: &mut dyn Write| out.write_all(text.as_bytes()))
+}

@@ -1,0 +1,297 @@
+//! jeprof's command line, as Perl's `Getopt::Long` reads it: one or two dashes, `--name=value` or
+//! `--name value`, `--noname`, any unambiguous beginning of a name, options anywhere.
+
+use heapwise_profile::Metric;
+use heapwise_profile::query::{Granularity, Prune, Regex};
+
+use crate::failure::Outcome;
+use crate::input_error;
+
+/// What comes out.
+#[derive(Debug, Clone)]
+pub enum Mode {
+    /// A prompt.
+    Interactive,
+    /// A table.
+    Text,
+    /// Annotated source of matching functions.
+    List(Regex),
+    /// Graphviz text.
+    Dot,
+    /// A call graph in this form.
+    Picture(Picture),
+    /// A call graph, shown by the desktop.
+    Show,
+    /// callgrind's format.
+    Callgrind,
+    /// Symbols and profile in one file.
+    Raw,
+    /// Folded stacks.
+    Collapsed,
+    /// Names for addresses on standard input.
+    Symbols,
+}
+
+/// Forms of a call graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Picture {
+    /// SVG.
+    Svg,
+    /// PDF.
+    Pdf,
+    /// PNG, where jeprof has GIF.
+    Png,
+}
+
+/// Which threads' profiles are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Threads {
+    /// All together.
+    Merged,
+    /// Each by itself.
+    Each,
+    /// One.
+    One(u64),
+}
+
+/// Everything said on the command line.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub mode: Mode,
+    pub metric: Metric,
+    pub granularity: Granularity,
+    pub cum: bool,
+    pub show_bytes: bool,
+    pub drop_negative: bool,
+    pub base: Option<String>,
+    pub focus: Option<Regex>,
+    pub ignore: Option<Regex>,
+    pub retain: Option<Regex>,
+    pub exclude: Option<Regex>,
+    pub threads: Threads,
+    pub prune: Prune,
+    pub seconds: u64,
+    pub lib_prefix: Option<String>,
+    /// Program and profiles.
+    pub operands: Vec<String>,
+}
+
+/// What the command line asks for.
+#[derive(Debug)]
+pub enum Request {
+    /// A report.
+    Report(Box<Options>),
+    /// The help text.
+    Help,
+    /// The version.
+    Version,
+}
+
+const FLAGS: [&str; 35] = [
+    "help", "version", "cum", "functions", "lines", "addresses", "files", "text", "callgrind", "symbols", "gv", "evince",
+    "web", "dot", "ps", "pdf", "svg", "gif", "raw", "collapsed", "interactive", "heapcheck", "inuse_space",
+    "inuse_objects", "alloc_space", "alloc_objects", "show_bytes", "drop_negative", "total_delay", "contentions",
+    "mean_delay", "test", "debug", "debug-syms-by-id", "stacks",
+];
+const VALUES: [&str; 16] = [
+    "base", "seconds", "add_lib", "lib_prefix", "list", "disasm", "nodecount", "nodefraction", "edgefraction", "maxdegree",
+    "focus", "thread", "ignore", "scale", "retain", "exclude",
+];
+const MODES: [&str; 14] = [
+    "text", "callgrind", "symbols", "gv", "evince", "web", "dot", "ps", "pdf", "svg", "gif", "raw", "collapsed",
+    "interactive",
+];
+
+/// Names given, with their values (empty for flags).
+struct Given {
+    pairs: Vec<(&'static str, String)>,
+    operands: Vec<String>,
+}
+
+impl Given {
+    fn parse(arguments: &[String]) -> Outcome<Self> {
+        let mut given = Given { pairs: Vec::new(), operands: Vec::new() };
+        let mut rest = arguments.iter();
+        while let Some(argument) = rest.next() {
+            let Some(text) = argument.strip_prefix('-').filter(|text| !text.is_empty()) else {
+                given.operands.push(argument.clone());
+                continue;
+            };
+            let text = text.strip_prefix('-').unwrap_or(text);
+            if text.is_empty() {
+                given.operands.extend(rest.cloned());
+                break;
+            }
+            let (name, inline) = match text.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (text, None),
+            };
+            given.option(name, inline, &mut rest)?;
+        }
+        Ok(given)
+    }
+
+    fn option(&mut self, name: &str, inline: Option<String>, rest: &mut std::slice::Iter<'_, String>) -> Outcome {
+        if let Some(flag) = resolve(name, &FLAGS, &VALUES)? {
+            self.pairs.push((flag, String::new()));
+        } else if let Some(option) = resolve(name, &VALUES, &FLAGS)? {
+            let value = inline.or_else(|| rest.next().cloned());
+            let value = value.ok_or_else(|| input_error!("Option {option} requires an argument"))?;
+            self.pairs.push((option, value));
+        } else if let Some(flag) = name.strip_prefix("no").map(|name| resolve(name, &FLAGS, &[])).transpose()?.flatten() {
+            self.pairs.retain(|(given, _)| *given != flag);
+        } else {
+            return Err(input_error!("Unknown option: {name}; see jeprof --help"));
+        }
+        Ok(())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.pairs.iter().any(|(given, _)| *given == name)
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        let found = self.pairs.iter().rev().find(|(given, _)| *given == name);
+        found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
+    }
+
+    fn regex(&self, name: &str) -> Outcome<Option<Regex>> {
+        let compile = |text| Regex::new(text).map_err(|error| input_error!("--{name}: {error}"));
+        self.value(name).map(compile).transpose()
+    }
+
+    fn number<T: std::str::FromStr>(&self, name: &str, default: T) -> Outcome<T> {
+        let parse = |text: &str| text.parse().map_err(|_| input_error!("--{name}: `{text}` is not a number"));
+        self.value(name).map_or(Ok(default), parse)
+    }
+
+    fn one_of(&self, names: &[&'static str], complaint: &str) -> Outcome<Option<&'static str>> {
+        let mut chosen = names.iter().copied().filter(|name| self.has(name));
+        let first = chosen.next();
+        if chosen.next().is_some() { Err(input_error!("{complaint}; see jeprof --help")) } else { Ok(first) }
+    }
+}
+
+/// The option a name stands for: itself, or the only one it begins.
+fn resolve(name: &str, among: &[&'static str], others: &[&'static str]) -> Outcome<Option<&'static str>> {
+    if let Some(exact) = among.iter().find(|option| **option == name) {
+        return Ok(Some(exact));
+    }
+    if others.contains(&name) {
+        return Ok(None);
+    }
+    let mut begun = among.iter().filter(|option| option.starts_with(name));
+    let first = begun.next().copied();
+    let elsewhere = others.iter().any(|option| option.starts_with(name));
+    match first {
+        Some(_) if begun.next().is_some() || elsewhere => {
+            Err(input_error!("Option {name} is ambiguous; see jeprof --help"))
+        }
+        first => Ok(first),
+    }
+}
+
+/// Reads the arguments after the program's name.
+pub fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<Request> {
+    let given = Given::parse(arguments)?;
+    if given.has("help") {
+        return Ok(Request::Help);
+    }
+    if given.has("version") {
+        return Ok(Request::Version);
+    }
+    let metrics = ["inuse_space", "inuse_objects", "alloc_space", "alloc_objects"];
+    let metric = given.one_of(&metrics, "Specify at most one of the --inuse/--alloc options")?;
+    let grains = ["functions", "lines", "addresses", "files"];
+    let granularity = given.one_of(&grains, "Only specify one output granularity option")?;
+    let defaults = Prune::default();
+    Ok(Request::Report(Box::new(Options {
+        mode: mode(&given, stdout_is_terminal)?,
+        metric: Metric::SHARED.into_iter().find(|known| Some(known.name()) == metric).unwrap_or_default(),
+        granularity: match granularity {
+            Some("lines") => Granularity::Lines,
+            Some("addresses") => Granularity::Addresses,
+            Some("files") => Granularity::Files,
+            _ => Granularity::Functions,
+        },
+        cum: given.has("cum"),
+        show_bytes: given.has("show_bytes"),
+        drop_negative: given.has("drop_negative"),
+        base: given.value("base").map(str::to_owned),
+        focus: given.regex("focus")?,
+        ignore: given.regex("ignore")?,
+        retain: given.regex("retain")?,
+        exclude: given.regex("exclude")?,
+        threads: match given.value("thread") {
+            None => Threads::Merged,
+            Some("*") => Threads::Each,
+            Some(_) => Threads::One(given.number("thread", 0)?),
+        },
+        prune: Prune {
+            nodecount: given.number("nodecount", defaults.nodecount)?,
+            nodefraction: given.number("nodefraction", defaults.nodefraction)?,
+            edgefraction: given.number("edgefraction", defaults.edgefraction)?,
+            maxdegree: given.number("maxdegree", defaults.maxdegree)?,
+        },
+        seconds: given.number("seconds", 30)?,
+        lib_prefix: given.value("lib_prefix").map(str::to_owned),
+        operands: given.operands,
+    })))
+}
+
+fn mode(given: &Given, stdout_is_terminal: bool) -> Outcome<Mode> {
+    let list = given.regex("list")?;
+    if given.value("disasm").is_some() {
+        return Err(input_error!("--disasm is not here; use objdump -dl, or jeprof --list for annotated source"));
+    }
+    let chosen = given.one_of(&MODES, "Only specify one output mode")?;
+    Ok(match (chosen, list) {
+        (Some(_), Some(_)) => return Err(input_error!("Only specify one output mode; see jeprof --help")),
+        (None, Some(pattern)) => Mode::List(pattern),
+        (Some("text"), None) => Mode::Text,
+        (Some("callgrind"), None) => Mode::Callgrind,
+        (Some("symbols"), None) => Mode::Symbols,
+        (Some("dot"), None) => Mode::Dot,
+        (Some("svg"), None) => Mode::Picture(Picture::Svg),
+        (Some("pdf" | "ps"), None) => Mode::Picture(Picture::Pdf),
+        (Some("gif"), None) => Mode::Picture(Picture::Png),
+        (Some("gv" | "evince" | "web"), None) => Mode::Show,
+        (Some("raw"), None) => Mode::Raw,
+        (Some("collapsed"), None) => Mode::Collapsed,
+        (Some(_), None) => Mode::Interactive,
+        (None, None) if stdout_is_terminal => Mode::Interactive,
+        (None, None) => Mode::Text,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(text: &str) -> Options {
+        let arguments: Vec<String> = text.split(' ').map(str::to_owned).collect();
+        match parse(&arguments, false) {
+            Ok(Request::Report(options)) => *options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn prefixes_dashes_and_values() {
+        let options = report("-show --focus=main prog --base old.heap new.heap --lin --nodecount 7");
+        assert!(options.show_bytes);
+        assert_eq!(options.operands, ["prog", "new.heap"]);
+        assert_eq!(options.base.as_deref(), Some("old.heap"));
+        assert_eq!(options.granularity, Granularity::Lines);
+        assert_eq!(options.prune.nodecount, 7);
+        assert!(matches!(options.mode, Mode::Text));
+    }
+
+    #[test]
+    fn contradictions_are_refused() {
+        for text in ["--text --svg p f", "--lines --files p f", "--inuse_space --alloc_space p f", "--i p f", "--bogus"] {
+            let arguments: Vec<String> = text.split(' ').map(str::to_owned).collect();
+            assert!(parse(&arguments, false).is_err(), "{text}");
+        }
+    }
+}

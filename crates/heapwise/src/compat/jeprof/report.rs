@@ -1,0 +1,168 @@
+//! jeprof's output modes other than the prompt.
+
+use std::io::{Read as _, Write};
+
+use heapwise_profile::query::{Filter, NameStyle, Order, Query, ThreadFilter};
+use heapwise_profile::view::{graph, list, top};
+use heapwise_profile::{CallTree, Metric, Profile};
+use heapwise_render::export::{self, Format};
+use heapwise_render::graph as picture;
+use heapwise_render::text::TextOptions;
+use heapwise_render::{Amounts, raster, text};
+
+use super::Input;
+use super::options::{Mode, Options, Picture, Threads};
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Overwrite};
+use crate::{input_error, quantity};
+
+/// Writes the report to standard output.
+pub fn write(options: &Options, input: &Input) -> Outcome {
+    let mut bytes = Vec::new();
+    for (label, filter) in threads(options, &input.profile) {
+        let query = query(options, filter);
+        let tree = CallTree::compare(&input.profile, input.base.as_ref(), &query);
+        match &options.mode {
+            Mode::Text => bytes.extend(table(options, &tree, &query, &label).into_bytes()),
+            _ => picture_or_export(options, input, &query, &tree, &mut bytes)?,
+        }
+    }
+    output::write_result(None, Overwrite::Refuse, |out| out.write_all(&bytes))
+}
+
+/// The question jeprof asks.
+pub fn query(options: &Options, thread: Option<ThreadFilter>) -> Query {
+    Query {
+        metric: options.metric,
+        granularity: options.granularity,
+        names: NameStyle::Jeprof,
+        filter: Filter {
+            focus: options.focus.clone(),
+            ignore: options.ignore.clone(),
+            hide: options.exclude.clone(),
+            show: options.retain.clone(),
+            thread,
+        },
+        order: if options.cum { Order::Cum } else { Order::Flat },
+        limit: None,
+        prune: options.prune,
+        keep_allocator: false,
+    }
+}
+
+/// How jeprof writes numbers.
+pub fn style(options: &Options) -> TextOptions {
+    let amounts = if options.show_bytes { Amounts::Bytes } else { Amounts::Megabytes };
+    TextOptions { amounts, ..TextOptions::default() }
+}
+
+/// One report for all threads together, or one for each.
+fn threads(options: &Options, profile: &Profile) -> Vec<(String, Option<ThreadFilter>)> {
+    let wanted = |tid: u64| match options.threads {
+        Threads::Merged => false,
+        Threads::Each => true,
+        Threads::One(one) => one == tid,
+    };
+    if options.threads == Threads::Merged {
+        return vec![(String::new(), None)];
+    }
+    let mut tids: Vec<u64> = profile.threads.iter().map(|thread| thread.tid).filter(|tid| wanted(*tid)).collect();
+    tids.sort_unstable();
+    tids.dedup();
+    tids.into_iter().map(|tid| (format!("t{tid}"), Some(ThreadFilter::Tid(tid)))).collect()
+}
+
+fn table(options: &Options, tree: &CallTree, query: &Query, label: &str) -> String {
+    let view = top::top(tree, query);
+    let style = style(options);
+    style.total_line(&view.summary, label) + &text::top::top(&view, &TextOptions { total: false, ..style })
+}
+
+fn picture_or_export(
+    options: &Options,
+    input: &Input,
+    query: &Query,
+    tree: &CallTree,
+    out: &mut Vec<u8>,
+) -> Outcome {
+    match &options.mode {
+        Mode::List(pattern) => {
+            let view = list::list(&input.profile, input.base.as_ref(), pattern, query);
+            let source = |path: &str| std::fs::read_to_string(path).ok();
+            out.extend(text::list::list(&view, &source, &style(options)).into_bytes());
+        }
+        Mode::Dot => out.extend(picture::dot(&graph::graph(tree, query), &legend(input, query)).into_bytes()),
+        Mode::Picture(form) => out.extend(draw(input, query, tree, *form)?),
+        Mode::Show => show(&draw(input, query, tree, Picture::Svg)?)?,
+        Mode::Callgrind => write_export(&input.profile, Format::Callgrind, query.metric, out)?,
+        Mode::Collapsed => write_export(&input.profile, Format::Folded, query.metric, out)?,
+        Mode::Raw => raw(input, out)?,
+        Mode::Text | Mode::Interactive | Mode::Symbols => {}
+    }
+    Ok(())
+}
+
+fn legend(input: &Input, query: &Query) -> picture::Legend {
+    let mut legend = picture::Legend::of(&input.profile, query);
+    legend.program.clone_from(&input.program);
+    legend
+}
+
+/// The call graph as a picture.
+pub fn draw(input: &Input, query: &Query, tree: &CallTree, form: Picture) -> Outcome<Vec<u8>> {
+    let view = graph::graph(tree, query);
+    if view.nodes.is_empty() {
+        return Err(Failure::Gate("No nodes to print".into()));
+    }
+    let svg = picture::svg(&view, &legend(input, query));
+    let failed = |error| input_error!("cannot draw: {error}");
+    match form {
+        Picture::Svg => Ok(svg.into_bytes()),
+        Picture::Pdf => raster::pdf(&svg).map_err(failed),
+        Picture::Png => raster::png(&svg).map_err(failed),
+    }
+}
+
+/// Writes a picture to a temporary file and hands it to the desktop.
+pub fn show(svg: &[u8]) -> Outcome {
+    let path = std::env::temp_dir().join(format!("jeprof-{}.svg", std::process::id()));
+    output::write_file(&path, Overwrite::Allow, |out| out.write_all(svg))?;
+    let opened = std::process::Command::new("xdg-open").arg(&path).spawn().is_ok();
+    let hint = if opened { "opened" } else { "open it in a browser:" };
+    eprintln!("{hint} {} ({})", path.display(), quantity::bytes(svg.len() as f64));
+    Ok(())
+}
+
+fn write_export(profile: &Profile, format: Format, metric: Metric, out: &mut Vec<u8>) -> Outcome {
+    export::export(profile, format, metric, out).map_err(|error| input_error!("cannot write: {error}"))
+}
+
+/// Symbols and profile in one file: `--- symbol` … `--- heap`.
+fn raw(input: &Input, out: &mut Vec<u8>) -> Outcome {
+    let names = |index: usize| input.profile.functions[index].name.as_str();
+    let mut text = format!("--- symbol\nbinary={}\n", input.program);
+    for location in input.profile.locations.iter().filter(|location| !location.lines.is_empty()) {
+        let chain: Vec<&str> = location.lines.iter().rev().map(|line| names(line.function.index())).collect();
+        text += &format!("{:#018x} {}\n", location.lookup_address(), chain.join("--"));
+    }
+    text += "---\n--- heap\n";
+    out.extend(text.into_bytes());
+    match &input.fetched {
+        Some(bytes) => out.extend(bytes),
+        None => write_export(&input.profile, Format::HeapV2, Metric::InuseSpace, out)?,
+    }
+    Ok(())
+}
+
+/// `--symbols`: reads maps lines, then addresses, from standard input; prints a name for each address.
+pub fn symbols(options: &Options) -> Outcome {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| input_error!("cannot read standard input: {error}"))?;
+    let program = options.operands.first().ok_or_else(|| input_error!("Did not specify program"))?;
+    let resolved = crate::symbols::names_of_addresses(program, &text)?;
+    output::write_result(None, Overwrite::Refuse, |out| {
+        resolved.iter().try_for_each(|name| writeln!(out, "{name}"))
+    })
+}
