@@ -61,6 +61,10 @@ pub enum Command {
     Traces(commands::report::ReportArgs),
     /// What changed between two profiles
     Diff(commands::diff::DiffArgs),
+    /// Write a profile in the format of another tool
+    Export(commands::export::ExportArgs),
+    /// Put the symbols into a profile, so that it opens anywhere
+    Symbolize(commands::export::SymbolizeArgs),
     /// Gate for CI: exit 1 when a limit does not hold
     Check(commands::check::CheckArgs),
     /// Print the path of the preload library

@@ -5,6 +5,7 @@ pub mod collect;
 pub mod diff;
 pub mod doctor;
 pub mod dump;
+pub mod export;
 pub mod ps;
 pub mod report;
 pub mod run;
@@ -40,6 +41,8 @@ pub fn run(command: Command) -> Outcome<ExitCode> {
         Command::Traces(args) => report::traces(&args)?,
         Command::Diff(args) => diff::run(args)?,
         Command::Check(args) => check::run(&args)?,
+        Command::Export(args) => export::run(args)?,
+        Command::Symbolize(args) => export::symbolize(&args)?,
         Command::Preload => println!("{}", preload::path()?.display()),
         Command::Doctor => return doctor::run(),
     }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use heapwise_profile::Profile;
+use heapwise_profile::{Metric, Profile};
+use heapwise_render::export::{self, Format};
 
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
@@ -42,8 +43,7 @@ pub fn default_name(profile: &Profile) -> PathBuf {
 
 /// Writes a profile in our own text form, which is jemalloc's with more at the end.
 pub fn write_profile(profile: &Profile, path: &Path, overwrite: Overwrite) -> Outcome {
-    output::write_file(path, overwrite, |out| {
-        // Replaced by the exporter when it lands.
-        write!(out, "{:?}", profile.total())
+    output::write_file(path, overwrite, |mut out| {
+        export::export(profile, Format::HeapV2, Metric::InuseSpace, &mut out)
     })
 }

@@ -49,8 +49,6 @@ pub struct Input {
     pub profile: Profile,
     /// What is subtracted.
     pub base: Option<Profile>,
-    /// The bytes of a fetched profile, for `--raw`.
-    pub fetched: Option<Vec<u8>>,
 }
 
 fn load(options: &Options) -> Outcome<Input> {
@@ -60,15 +58,10 @@ fn load(options: &Options) -> Outcome<Input> {
         debug_path: options.lib_prefix.iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
         ..SymbolArgs::default()
     };
-    let mut fetched = None;
     let mut profiles = Vec::new();
     for name in &names {
         let mut profile = match remote::Location::parse(name) {
-            Some(location) => {
-                let fetch = location.fetch(options.seconds)?;
-                fetched = Some(fetch.bytes);
-                fetch.profile
-            }
+            Some(location) => location.fetch(options.seconds)?,
             None => local(name)?,
         };
         symbols.symbolize(&mut profile);
@@ -80,7 +73,7 @@ fn load(options: &Options) -> Outcome<Input> {
     });
     let profile = if profiles.len() == 1 { profiles.remove(0) } else { heapwise_profile::merge(profiles) };
     let program = program.map_or_else(|| profile.meta.program.clone(), |path| path.display().to_string());
-    Ok(Input { program, profile, base, fetched })
+    Ok(Input { program, profile, base })
 }
 
 /// Splits the operands into program and profiles. A single operand is a profile that needs no

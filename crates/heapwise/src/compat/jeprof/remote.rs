@@ -20,15 +20,6 @@ pub struct Location {
     page: String,
 }
 
-/// What a server answered.
-#[derive(Debug)]
-pub struct Fetch {
-    /// The profile, with the server's symbols.
-    pub profile: Profile,
-    /// Its bytes.
-    pub bytes: Vec<u8>,
-}
-
 impl Location {
     /// Recognises `http://…` and `host:port[/page]`. A name that is neither is a file: unlike jeprof, a
     /// mistyped file is never taken for a host.
@@ -56,7 +47,7 @@ impl Location {
     }
 
     /// Fetches program name, profile and symbols, and keeps the profile where jeprof would.
-    pub fn fetch(&self, seconds: u64) -> Outcome<Fetch> {
+    pub fn fetch(&self, seconds: u64) -> Outcome<Profile> {
         let agent = Agent::new(seconds);
         let count = agent.get(&format!("{}/pprof/symbol", self.base))?;
         let count = String::from_utf8_lossy(&count);
@@ -78,7 +69,7 @@ impl Location {
             heapwise_profile::read(&bytes).map_err(|error| input_error!("{url}: {error}"))?;
         agent.symbolize(&format!("{}/pprof/symbol", self.base), &mut profile)?;
         profile.meta.program = program;
-        Ok(Fetch { profile, bytes })
+        Ok(profile)
     }
 
     fn profile_url(&self, seconds: u64) -> String {

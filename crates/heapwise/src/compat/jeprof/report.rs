@@ -96,7 +96,7 @@ fn picture_or_export(
         Mode::Show => show(&draw(input, query, tree, Picture::Svg)?)?,
         Mode::Callgrind => write_export(&input.profile, Format::Callgrind, query.metric, out)?,
         Mode::Collapsed => write_export(&input.profile, Format::Folded, query.metric, out)?,
-        Mode::Raw => raw(input, out)?,
+        Mode::Raw => write_export(&input.profile, Format::Raw, query.metric, out)?,
         Mode::Text | Mode::Interactive | Mode::Symbols => {}
     }
     Ok(())
@@ -135,23 +135,6 @@ pub fn show(svg: &[u8]) -> Outcome {
 
 fn write_export(profile: &Profile, format: Format, metric: Metric, out: &mut Vec<u8>) -> Outcome {
     export::export(profile, format, metric, out).map_err(|error| input_error!("cannot write: {error}"))
-}
-
-/// Symbols and profile in one file: `--- symbol` … `--- heap`.
-fn raw(input: &Input, out: &mut Vec<u8>) -> Outcome {
-    let names = |index: usize| input.profile.functions[index].name.as_str();
-    let mut text = format!("--- symbol\nbinary={}\n", input.program);
-    for location in input.profile.locations.iter().filter(|location| !location.lines.is_empty()) {
-        let chain: Vec<&str> = location.lines.iter().rev().map(|line| names(line.function.index())).collect();
-        text += &format!("{:#018x} {}\n", location.lookup_address(), chain.join("--"));
-    }
-    text += "---\n--- heap\n";
-    out.extend(text.into_bytes());
-    match &input.fetched {
-        Some(bytes) => out.extend(bytes),
-        None => write_export(&input.profile, Format::HeapV2, Metric::InuseSpace, out)?,
-    }
-    Ok(())
 }
 
 /// `--symbols`: reads maps lines, then addresses, from standard input; prints a name for each address.

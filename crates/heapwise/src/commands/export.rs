@@ -1,0 +1,103 @@
+//! `export` and `symbolize`: a profile in the format of another tool, or with its symbols inside.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use heapwise_profile::Metric;
+use heapwise_render::export::{self, Format};
+
+use super::dump;
+use crate::failure::Outcome;
+use crate::look::{LookArgs, NumberArgs, PartArgs};
+use crate::output::{self, Overwrite};
+use crate::source;
+use crate::symbols::SymbolArgs;
+
+/// Options of `export`.
+#[derive(Debug, Args)]
+pub struct ExportArgs {
+    /// Format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox, dhat, heaptrack, pro, json, csv
+    #[arg(short = 'f', long = "format", value_name = "FORMAT", value_parser = parse_format)]
+    format: Format,
+    #[command(flatten)]
+    number: NumberArgs,
+    #[command(flatten)]
+    part: PartArgs,
+    #[command(flatten)]
+    symbols: SymbolArgs,
+    /// Subtract this profile
+    #[arg(long, value_name = "FILE|PID")]
+    base: Option<String>,
+    /// File for the result
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(long)]
+    force: bool,
+    /// Files, pids or program names; several add up
+    #[arg(required = true, value_name = "FILE|PID")]
+    targets: Vec<String>,
+}
+
+/// Options of `symbolize`.
+#[derive(Debug, Args)]
+pub struct SymbolizeArgs {
+    #[command(flatten)]
+    symbols: SymbolArgs,
+    /// File to write [default: FILE itself]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The profile
+    #[arg(value_name = "FILE|PID")]
+    target: String,
+}
+
+fn parse_format(name: &str) -> Result<Format, String> {
+    Format::from_name(name).ok_or_else(|| {
+        let known: Vec<&str> = Format::ALL.iter().map(|format| format.name()).collect();
+        format!("no such format; there are {}", known.join(", "))
+    })
+}
+
+/// Writes the profile in another tool's format.
+pub fn run(args: ExportArgs) -> Outcome {
+    let options = LookArgs {
+        number: args.number,
+        part: args.part,
+        symbols: args.symbols,
+        base: args.base,
+        rows: None,
+        cum: false,
+        json: false,
+        output: args.output,
+        force: args.force,
+    };
+    let look = options.load(&args.targets)?;
+    let profile = match &look.base {
+        Some(base) => heapwise_profile::diff::subtract(&look.profile, base),
+        None => look.profile,
+    };
+    output::write_result(options.output(), options.overwrite(), |mut out| {
+        export::export(&profile, args.format, look.query.metric, &mut out)
+    })
+}
+
+/// Writes the profile with its symbols inside, so that it opens on a machine without the binaries.
+pub fn symbolize(args: &SymbolizeArgs) -> Outcome {
+    let mut profile = source::load(&args.target)?;
+    let report = args.symbols.symbolize(&mut profile);
+    let path = args.output.clone().unwrap_or_else(|| match std::path::Path::new(&args.target) {
+        file if file.is_file() => file.to_owned(),
+        _ => dump::default_name(&profile),
+    });
+    output::write_file(&path, Overwrite::Allow, |mut out| {
+        export::export(&profile, Format::HeapV2, Metric::InuseSpace, &mut out)
+    })?;
+    eprintln!(
+        "heapwise: {} of {} addresses have names now; wrote {}",
+        report.resolved,
+        report.locations,
+        path.display()
+    );
+    Ok(())
+}
