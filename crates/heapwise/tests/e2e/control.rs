@@ -93,10 +93,12 @@ fn a_whole_phase_is_counted_exactly() {
     let scratch = Scratch::new();
     let mut live = Live::start(&scratch);
     let pid = live.pid();
+    // An idle probe looks at its orders every 32 KiB; an exact one at every event, so that the reset below
+    // takes effect with the first allocation of the next phase.
+    scratch.output_of(&["set", "--exact", &pid]);
     live.say("pause");
     live.read_until("phase1.alloc_bytes");
-    // Quiet now: recording begins with the first allocation of the next phase.
-    scratch.output_of(&["set", "--exact", &pid]);
+    scratch.output_of(&["reset", &pid]);
     live.say("go");
     std::thread::sleep(Duration::from_millis(100));
     live.say("pause");

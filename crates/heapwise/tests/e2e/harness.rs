@@ -1,6 +1,7 @@
 //! Running heapwise and victims in a scratch directory of their own.
 
 use std::collections::BTreeMap;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -30,7 +31,9 @@ impl Scratch {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path =
             Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("scratch-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(path.join("segments")).expect("scratch directory");
+        std::fs::create_dir_all(&path).expect("scratch directory");
+        let segments = std::fs::DirBuilder::new().mode(0o700).create(path.join("segments"));
+        segments.expect("directory for segments");
         Self { path }
     }
 
