@@ -21,8 +21,9 @@ static uintptr_t arena_start(void) {
     return start;
 }
 
-// The size sits in the 16 bytes before the block.
-void *memalign(size_t alignment, size_t size) {
+// The size sits in the 16 bytes before the block. Static, as inside real allocators: a call through an exported
+// name would come back to whoever interposes it.
+static void *take(size_t alignment, size_t size) {
     uintptr_t start = arena_start();
     if (alignment < 16) alignment = 16;
     size_t room = size + alignment + 16;
@@ -34,13 +35,15 @@ void *memalign(size_t alignment, size_t size) {
     return (void *)block;
 }
 
-void *malloc(size_t size) { return memalign(16, size); }
+void *malloc(size_t size) { return take(16, size); }
+void *memalign(size_t alignment, size_t size) { return take(alignment, size); }
 void free(void *p) { (void)p; }
-size_t malloc_usable_size(void *p) { return p ? ((size_t *)p)[-1] : 0; }
-void *aligned_alloc(size_t alignment, size_t size) { return memalign(alignment, size); }
+static size_t size_of(void *p) { return p ? ((size_t *)p)[-1] : 0; }
+size_t malloc_usable_size(void *p) { return size_of(p); }
+void *aligned_alloc(size_t alignment, size_t size) { return take(alignment, size); }
 
 int posix_memalign(void **p, size_t alignment, size_t size) {
-    void *block = memalign(alignment, size);
+    void *block = take(alignment, size);
     if (!block) return ENOMEM;
     *p = block;
     return 0;
@@ -50,13 +53,13 @@ int posix_memalign(void **p, size_t alignment, size_t size) {
 void *calloc(size_t count, size_t size) {
     size_t bytes;
     if (__builtin_mul_overflow(count, size, &bytes)) return errno = ENOMEM, NULL;
-    return memalign(16, bytes);
+    return take(16, bytes);
 }
 
 void *realloc(void *old, size_t size) {
     if (old && !size) return NULL;
-    void *fresh = memalign(16, size);
-    size_t had = malloc_usable_size(old);
+    void *fresh = take(16, size);
+    size_t had = size_of(old);
     if (fresh && old) memcpy(fresh, old, had < size ? had : size);
     return fresh;
 }
