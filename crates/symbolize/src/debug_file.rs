@@ -1,11 +1,15 @@
 //! A file with DWARF in it, with its sections found and inflated once.
 
-use std::{borrow::Cow, ops::Range, sync::Arc};
+use std::{borrow::Cow, cell::Cell, ops::Range, sync::Arc};
 
 use gimli::{Dwarf, DwarfPackageSections, DwarfSections, EndianSlice, RunTimeEndian, SectionId};
 use object::Object;
 
-use crate::{elf::Elf, image::Image};
+use crate::{
+    elf::Elf,
+    image::Image,
+    metered::{Meter, Metered},
+};
 
 pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
@@ -52,8 +56,19 @@ impl UnitFile {
         Some(Self { image, sections, endian })
     }
 
-    pub(crate) fn dwarf(&self) -> Dwarf<Slice<'_>> {
-        self.sections.borrow(|section| section.slice(&self.image, self.endian))
+    pub(crate) fn dwarf<'a>(&'a self, meter: &'a Meter) -> Dwarf<Metered<'a>> {
+        self.sections.borrow(|section| Metered::new(section.slice(&self.image, self.endian), meter))
+    }
+
+    /// Bytes of all sections, for the meter.
+    pub(crate) fn size(&self) -> u64 {
+        let total = Cell::new(0);
+        self.sections.borrow(|section| {
+            let slice = section.slice(&self.image, self.endian);
+            total.set(total.get() + slice.len() as u64);
+            slice
+        });
+        total.get()
     }
 }
 
@@ -65,9 +80,10 @@ impl PackageFile {
         Some(Self { image: Arc::new(image), sections, endian })
     }
 
-    pub(crate) fn package(&self) -> Option<gimli::DwarfPackage<Slice<'_>>> {
-        let empty = EndianSlice::new(&[], self.endian);
-        self.sections.borrow(|section| section.slice(&self.image, self.endian), empty).ok()
+    pub(crate) fn package<'a>(&'a self, meter: &'a Meter) -> Option<gimli::DwarfPackage<Metered<'a>>> {
+        let metered = |slice| Metered::new(slice, meter);
+        let empty = metered(EndianSlice::new(&[], self.endian));
+        self.sections.borrow(|section| metered(section.slice(&self.image, self.endian)), empty).ok()
     }
 }
 

@@ -5,15 +5,11 @@ use std::sync::Arc;
 use addr2line::{Context, LookupContinuation, LookupResult};
 use gimli::AbbreviationsCacheStrategy;
 
-use crate::{
-    Svma,
-    debug_file::{Slice, UnitFile},
-    split_unit::SplitUnits,
-};
+use crate::{Svma, debug_file::UnitFile, metered::Metered, split_unit::SplitUnits};
 
 /// The debug information of one binary, ready for lookups. Units are parsed when first hit.
 pub(crate) struct DebugInfo<'a> {
-    context: Context<Slice<'a>>,
+    context: Context<Metered<'a>>,
     split: &'a SplitUnits<'a>,
 }
 
@@ -33,9 +29,12 @@ impl<'a> DebugInfo<'a> {
         shared: Option<&'a UnitFile>,
         split: &'a SplitUnits<'a>,
     ) -> Option<Self> {
-        let mut dwarf = file.dwarf();
+        let meter = split.meter;
+        meter.extend(file.size());
+        let mut dwarf = file.dwarf(meter);
         if let Some(shared) = shared {
-            dwarf.set_sup(shared.dwarf());
+            meter.extend(shared.size());
+            dwarf.set_sup(shared.dwarf(meter));
         }
         dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
         let context = Context::from_arc_dwarf(Arc::new(dwarf)).ok()?;
@@ -57,7 +56,7 @@ impl<'a> DebugInfo<'a> {
         while let Ok(Some(frame)) = frames.next() {
             let location = frame.location.as_ref();
             visit(RawFrame {
-                name: frame.function.map(|function| function.name.slice()),
+                name: frame.function.map(|function| function.name.bytes()),
                 file: location.and_then(|location| location.file),
                 line: location.and_then(|location| location.line).unwrap_or(0),
             });

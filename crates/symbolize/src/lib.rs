@@ -14,6 +14,7 @@ mod dwarf;
 mod elf;
 mod image;
 mod join;
+mod metered;
 mod mini_debug;
 mod mmap;
 mod options;

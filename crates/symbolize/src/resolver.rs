@@ -14,6 +14,7 @@ use crate::{
     dwarf::{DebugInfo, RawFrame},
     elf::Elf,
     image::Image,
+    metered::Meter,
     mini_debug, search,
     segments::Segments,
     split_unit::{self, SplitUnits},
@@ -131,7 +132,8 @@ impl Resolver {
     /// Looks up addresses; fastest when they are in order.
     #[must_use]
     pub fn resolve(&self, addresses: &[Svma]) -> Symbols {
-        let split = SplitUnits::new(self.package.as_ref(), &self.options);
+        let meter = Meter::default();
+        let split = SplitUnits::new(self.package.as_ref(), &self.options, &meter);
         let debug = self.debug.as_ref();
         let debug = debug.and_then(|file| DebugInfo::new(file, self.shared.as_ref(), &split));
         let tables = self.tables.iter().filter_map(TableView::new);

@@ -1,6 +1,7 @@
 //! Split DWARF: units whose debug information was left in a `.dwo`, or gathered in a `.dwp`.
 
 use std::{
+    cell::Cell,
     ffi::OsStr,
     os::unix::ffi::OsStrExt,
     path::{Path, PathBuf},
@@ -13,24 +14,35 @@ use typed_arena::Arena;
 
 use crate::{
     Options,
-    debug_file::{PackageFile, Slice, UnitFile},
+    debug_file::{PackageFile, UnitFile},
     image::Image,
+    metered::{Meter, Metered},
 };
+
+/// Most bytes of `.dwo` files one lookup opens: units may all name the same file.
+const MAX_UNIT_BYTES: u64 = 4 << 30;
 
 /// Finds split units by the id the skeleton states, and keeps their files while a lookup borrows.
 pub(crate) struct SplitUnits<'a> {
     files: Arena<UnitFile>,
-    package: Option<DwarfPackage<Slice<'a>>>,
+    package: Option<DwarfPackage<Metered<'a>>>,
     options: &'a Options,
+    /// Bytes of `.dwo` files that may still be opened.
+    room: Cell<u64>,
+    pub(crate) meter: &'a Meter,
 }
 
 impl<'a> SplitUnits<'a> {
-    pub(crate) fn new(package: Option<&'a PackageFile>, options: &'a Options) -> Self {
-        Self { files: Arena::new(), package: package.and_then(PackageFile::package), options }
+    pub(crate) fn new(package: Option<&'a PackageFile>, options: &'a Options, meter: &'a Meter) -> Self {
+        let package = package.and_then(|file| {
+            meter.extend(file.image.len() as u64);
+            file.package(meter)
+        });
+        Self { files: Arena::new(), package, options, room: Cell::new(MAX_UNIT_BYTES), meter }
     }
 
     /// The unit a lookup asks for; `None` leaves the skeleton's own lines.
-    pub(crate) fn load(&'a self, wanted: &SplitDwarfLoad<Slice<'a>>) -> Option<Arc<Dwarf<Slice<'a>>>> {
+    pub(crate) fn load(&'a self, wanted: &SplitDwarfLoad<Metered<'a>>) -> Option<Arc<Dwarf<Metered<'a>>>> {
         let packed = self.package.as_ref();
         let packed = packed.and_then(|it| it.find_cu(wanted.dwo_id, &wanted.parent).ok()?);
         if let Some(unit) = packed {
@@ -39,23 +51,27 @@ impl<'a> SplitUnits<'a> {
         self.candidates(wanted).into_iter().find_map(|path| self.open(&path, wanted))
     }
 
-    fn open(&'a self, path: &Path, wanted: &SplitDwarfLoad<Slice<'a>>) -> Option<Arc<Dwarf<Slice<'a>>>> {
+    fn open(&'a self, path: &Path, wanted: &SplitDwarfLoad<Metered<'a>>) -> Option<Arc<Dwarf<Metered<'a>>>> {
         let file = UnitFile::split(Image::open(path).ok()?)?;
+        let room = self.room.get().checked_sub(file.image.len() as u64)?;
         {
-            let dwarf = file.dwarf();
+            let dwarf = file.dwarf(self.meter);
             let header = dwarf.units().next().ok()??;
             if dwarf.unit(header).ok()?.dwo_id != Some(wanted.dwo_id) {
                 return None;
             }
         }
-        let mut dwarf = self.files.alloc(file).dwarf();
+        self.room.set(room);
+        self.meter.extend(file.size());
+        let file = self.files.alloc(file);
+        let mut dwarf = file.dwarf(self.meter);
         dwarf.make_dwo(&wanted.parent);
         Some(Arc::new(dwarf))
     }
 
     /// Where the compiler wrote it (under the sysroot first), then the user's directories.
-    fn candidates(&self, wanted: &SplitDwarfLoad<Slice<'a>>) -> Vec<PathBuf> {
-        let path = |bytes: &Slice<'a>| PathBuf::from(OsStr::from_bytes(bytes.slice()));
+    fn candidates(&self, wanted: &SplitDwarfLoad<Metered<'a>>) -> Vec<PathBuf> {
+        let path = |bytes: &Metered<'a>| PathBuf::from(OsStr::from_bytes(bytes.bytes()));
         let Some(name) = wanted.path.as_ref().map(path) else {
             return Vec::new();
         };

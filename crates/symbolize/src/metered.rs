@@ -1,0 +1,143 @@
+//! A DWARF reader that can run dry.
+//!
+//! DWARF entries refer to lists and to each other by offset, so a file of a megabyte can describe
+//! years of work: a hundred thousand functions that all state the same list of a hundred thousand
+//! ranges. Real files are read a few times over at most, which sets the bound.
+
+use std::{borrow::Cow, cell::Cell};
+
+use gimli::{Error, Reader, ReaderOffsetId, Result, RunTimeEndian};
+
+use crate::debug_file::Slice;
+
+/// How often each byte may be read on average. Asking for every function of libc or of a Rust program
+/// reads 0.7 of theirs.
+const MAX_PASSES: u64 = 8;
+/// Allowance for tiny files.
+const MIN_BYTES: u64 = 16 << 20;
+
+/// What is left to read. Shared by all readers of one lookup.
+#[derive(Debug)]
+pub(crate) struct Meter(Cell<u64>);
+
+impl Default for Meter {
+    fn default() -> Self {
+        Self(Cell::new(MIN_BYTES))
+    }
+}
+
+impl Meter {
+    /// Allows for the bytes of a file.
+    pub(crate) fn extend(&self, bytes: u64) {
+        let more = bytes.saturating_mul(MAX_PASSES);
+        self.0.set(self.0.get().saturating_add(more));
+    }
+}
+
+/// A slice of a section, read at the meter's expense.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Metered<'a> {
+    slice: Slice<'a>,
+    meter: &'a Meter,
+}
+
+impl<'a> Metered<'a> {
+    pub(crate) fn new(slice: Slice<'a>, meter: &'a Meter) -> Self {
+        Self { slice, meter }
+    }
+
+    /// The bytes themselves.
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.slice.slice()
+    }
+
+    #[inline]
+    fn charge(&self, bytes: usize) -> Result<()> {
+        let left = self.meter.0.get().checked_sub(bytes as u64);
+        self.meter.0.set(left.unwrap_or(0));
+        left.map(|_| ()).ok_or(Error::TooManyIterations)
+    }
+}
+
+impl Reader for Metered<'_> {
+    type Endian = RunTimeEndian;
+    type Offset = usize;
+
+    #[inline]
+    fn endian(&self) -> RunTimeEndian {
+        self.slice.endian()
+    }
+
+    #[inline]
+    fn len(&self) -> usize {
+        self.slice.len()
+    }
+
+    #[inline]
+    fn empty(&mut self) {
+        self.slice.empty();
+    }
+
+    #[inline]
+    fn truncate(&mut self, len: usize) -> Result<()> {
+        self.slice.truncate(len)
+    }
+
+    #[inline]
+    fn offset_from(&self, base: &Self) -> usize {
+        self.slice.offset_from(base.slice)
+    }
+
+    #[inline]
+    fn offset_id(&self) -> ReaderOffsetId {
+        self.slice.offset_id()
+    }
+
+    #[inline]
+    fn lookup_offset_id(&self, id: ReaderOffsetId) -> Option<usize> {
+        self.slice.lookup_offset_id(id)
+    }
+
+    #[inline]
+    fn find(&self, byte: u8) -> Result<usize> {
+        let found = Reader::find(&self.slice, byte)?;
+        self.charge(found)?;
+        Ok(found)
+    }
+
+    #[inline]
+    fn skip(&mut self, len: usize) -> Result<()> {
+        self.charge(1)?;
+        self.slice.skip(len)
+    }
+
+    #[inline]
+    fn split(&mut self, len: usize) -> Result<Self> {
+        self.charge(1)?;
+        Ok(Self { slice: self.slice.split(len)?, meter: self.meter })
+    }
+
+    fn to_slice(&self) -> Result<Cow<'_, [u8]>> {
+        self.slice.to_slice()
+    }
+
+    fn to_string(&self) -> Result<Cow<'_, str>> {
+        Reader::to_string(&self.slice)
+    }
+
+    fn to_string_lossy(&self) -> Result<Cow<'_, str>> {
+        Reader::to_string_lossy(&self.slice)
+    }
+
+    #[inline]
+    fn read_slice(&mut self, buffer: &mut [u8]) -> Result<()> {
+        self.charge(buffer.len())?;
+        Reader::read_slice(&mut self.slice, buffer)
+    }
+
+    #[inline]
+    fn read_u8(&mut self) -> Result<u8> {
+        self.charge(1)?;
+        self.slice.read_u8()
+    }
+}
