@@ -11,6 +11,7 @@
 //!
 //! It takes no lock, allocates nothing, patches nothing, and is safe in a signal handler. What it cannot
 //! follow with certainty ends the stack and is reported as broken: nothing is guessed.
+#![allow(unsafe_code)]
 
 mod cfi;
 mod checks;
@@ -63,10 +64,19 @@ pub(crate) struct Entry {
     pub(crate) fp: u64,
 }
 
-impl From<Entry> for State {
+impl From<&Entry> for State {
     #[inline(always)]
-    fn from(entry: Entry) -> State {
-        State { pc: entry.pc, sp: entry.sp, fp: entry.fp, context: 0 }
+    fn from(entry: &Entry) -> State {
+        // Word by word: the stub has just stored them so (see `memo::Fresh::read`).
+        // SAFETY: references can be read.
+        unsafe {
+            State {
+                pc: (&raw const entry.pc).read_volatile(),
+                sp: (&raw const entry.sp).read_volatile(),
+                fp: (&raw const entry.fp).read_volatile(),
+                context: 0,
+            }
+        }
     }
 }
 
@@ -83,7 +93,7 @@ pub(crate) struct Captured {
 
 /// Captures by a full walk. May run in a signal handler, also one that interrupted a capture; then
 /// `own` must not be the interrupted thread state's, but a fresh one.
-pub(crate) fn capture_plain(own: &mut OwnStack, entry: Entry, max_depth: u32) -> Captured {
+pub(crate) fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captured {
     let max_depth = (max_depth as usize).clamp(1, MAX_DEPTH);
     let captured = scratch::with_frames(|frames| {
         let mut walk = walk::Walk::default();
@@ -102,7 +112,7 @@ pub(crate) fn capture_plain(own: &mut OwnStack, entry: Entry, max_depth: u32) ->
 
 /// Captures, unwinding only what changed since the last call with this memo.
 #[inline(always)]
-pub(crate) fn capture(memo: &mut Memo, entry: Entry, max_depth: u32) -> Captured {
+pub(crate) fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
     let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
     let captured = match memo.capture(entry.into(), depth) {
         Some(captured) => captured,

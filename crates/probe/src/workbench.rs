@@ -72,14 +72,14 @@ pub unsafe extern "C" fn hook(context: *mut c_void, body: Body) -> i64 {
 /// Captures by a full walk.
 #[must_use]
 pub fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captured {
-    unwind::capture_plain(&mut own.0, entry.0, max_depth).into()
+    unwind::capture_plain(&mut own.0, &entry.0, max_depth).into()
 }
 
 /// Captures through a memo.
 #[inline(always)]
 #[must_use]
 pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
-    unwind::capture(&mut memo.0, entry.0, max_depth).into()
+    unwind::capture(&mut memo.0, &entry.0, max_depth).into()
 }
 
 /// A thread's last stack. Zeroed memory is valid.

@@ -93,15 +93,37 @@ fn slots(level: usize) -> Option<&'static [AtomicU64]> {
 }
 
 /// The node of `key`; if there is none, the one that `append` makes.
-#[cold]
+#[inline]
 pub(super) fn find_or_insert(key: Key, append: impl Fn() -> Option<u32>) -> Option<u32> {
     let published = PUBLISHED.load(Acquire);
-    let known = (0..published).rev().find_map(|level| probe(level, key));
-    if known.is_some() {
-        return known;
+    let newest = published.wrapping_sub(1);
+    if let Some(id) = at_home(newest, key) {
+        return Some(id);
     }
+    search_or_insert(published, key, append)
+}
+
+/// The node of `key`, if it is where most keys are.
+#[inline]
+fn at_home(level: usize, key: Key) -> Option<u32> {
+    let slots = TABLE.get(level)?.slots.load(Acquire);
+    // SAFETY: `level` is published, so these are `1 << bits` words, and the shift leaves that many bits.
+    let slot = unsafe { &*slots.add((key.hash >> (64 - bits(level))) as usize) };
+    key.id_in(slot.load(Acquire))
+}
+
+#[inline(never)]
+fn search_or_insert(published: usize, key: Key, append: impl Fn() -> Option<u32>) -> Option<u32> {
+    if let Some(id) = probe(published.wrapping_sub(1), key) {
+        return Some(id);
+    }
+    let older = (0..published.saturating_sub(1)).rev().find_map(|level| probe(level, key));
     let level = level_for_insertion(published)?;
-    insert(level, key, append)
+    match older {
+        // What is still in use moves on to the newest table, where it is found at once.
+        Some(id) => insert(level, key, || Some(id)),
+        None => insert(level, key, append),
+    }
 }
 
 /// Slots looked at before a table counts as full; at half load a run of 32 is rare.

@@ -31,10 +31,10 @@ impl<const N: usize> Checks<N> {
 
     /// Of the oldest `count` checks, the youngest that does not hold.
     #[inline(always)]
-    pub(super) fn first_broken(&self, count: usize, stack: &mut Window) -> Option<usize> {
+    pub(super) fn first_broken(&self, count: usize, stack: &Window) -> Option<usize> {
         let checks = self.list.get(..count)?;
         if self.foreign || !stack.is_steady() {
-            return first_broken_of_foreign(checks, stack);
+            return first_broken_of_foreign(checks, *stack);
         }
         let mut rest = checks;
         // Four at a time, since the loads do not depend on each other: a chain of frame pointers would.
@@ -62,7 +62,7 @@ impl<const N: usize> Checks<N> {
         live: bool,
     ) -> usize {
         if !rule.is_plain() {
-            return self.add_unusual_step(count, state, rule, older, live);
+            return self.add_unusual_step(count, *state, rule, *older, live);
         }
         let count = self.add(count, older.sp.wrapping_sub(rule.ra_bytes()), older.pc);
         if live && !rule.keeps_fp() && !rule.loses_fp() {
@@ -76,9 +76,9 @@ impl<const N: usize> Checks<N> {
     fn add_unusual_step(
         &mut self,
         count: usize,
-        state: &State,
+        state: State,
         rule: Rule,
-        older: &State,
+        older: State,
         live: bool,
     ) -> usize {
         let (cfa, ra, fp) = match rule.kind() {
@@ -110,7 +110,8 @@ impl<const N: usize> Checks<N> {
 
 /// One after the other, which reads exactly what a full walk would, through the window.
 #[cold]
-fn first_broken_of_foreign(checks: &[Check], stack: &mut Window) -> Option<usize> {
+#[inline(never)]
+fn first_broken_of_foreign(checks: &[Check], mut stack: Window) -> Option<usize> {
     checks.iter().rposition(|check| stack.read(check.address) != Some(check.word))
 }
 

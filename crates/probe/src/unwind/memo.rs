@@ -19,7 +19,7 @@
 
 use super::checks::Checks;
 use super::rule::Rule;
-use super::rule_cache::rule_of;
+use super::rule_cache::Rules;
 use super::stack::{OwnStack, Window};
 use super::step::{State, Step, step};
 use super::walk::{breaks, place_of};
@@ -34,7 +34,7 @@ const CHILD_BITS: u32 = 12;
 
 /// A frame of the last stack.
 #[derive(Clone, Copy)]
-#[repr(C)]
+#[repr(C, align(64))]
 struct Known {
     state: State,
     rule: Rule,
@@ -54,6 +54,15 @@ struct Known {
 struct Fresh {
     state: State,
     rule: Rule,
+}
+
+impl Fresh {
+    /// Word by word: a vector load of words that were just stored one by one would wait until they have
+    /// left the store buffer, which is a sixth of a capture.
+    #[inline(always)]
+    fn read(&self) -> Fresh {
+        Fresh { state: self.state.read(), rule: self.rule }
+    }
 }
 
 /// A thread's last stack. Zeroed memory is valid: no stack yet.
@@ -133,6 +142,7 @@ impl Memo {
         let mut fresh = 0;
         // Known frames down to this one are true again, but for the step of the last.
         let mut replay = usize::MAX;
+        let rules = Rules::of(self.generation);
         loop {
             let rule = if top > replay {
                 top -= 1;
@@ -157,7 +167,7 @@ impl Memo {
                     }
                     top -= 1;
                 }
-                let rule = rule_of(state.code(), self.generation);
+                let rule = rules.rule(state.code());
                 if breaks(rule) {
                     return None;
                 }
@@ -202,7 +212,7 @@ impl Memo {
         self.cut_len = 0;
         let mut len = top;
         for index in (0..fresh).rev() {
-            let Some(&Fresh { state, rule }) = self.fresh.get(index) else { return false };
+            let Some(Fresh { state, rule }) = self.fresh.get(index).map(Fresh::read) else { return false };
             if let Some(older) = older {
                 checks = self.checks.add_step(checks, &state, rule, &older, live);
             }
@@ -215,7 +225,9 @@ impl Memo {
                 node = 0;
             }
             let Some(known) = self.known.get_mut(len) else { return false };
-            *known = Known { state, rule, node, parent, checks: checks as u32, live };
+            known.state.write(&state);
+            (known.rule, known.checks, known.live) = (rule, checks as u32, live);
+            (known.node, known.parent) = (node, parent);
             len += 1;
             older = Some(state);
         }

@@ -8,7 +8,7 @@
 
 use core::ptr;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU64};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use heapwise_format::segment::Counter;
 
@@ -36,59 +36,91 @@ const GROWTH_BITS: u32 = 2;
 static FIRST: [Entry; 1 << FIRST_BITS] =
     [const { Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) } }; 1 << FIRST_BITS];
 
-/// A table: its slots, and in the low bits of the pointer how far it has grown. Older tables are left
-/// mapped, since somebody may be reading them; together they are a third of the newest.
-static TABLE: AtomicPtr<Entry> = AtomicPtr::new(ptr::null_mut());
+/// How often the table has grown.
+static GROWTH: AtomicU32 = AtomicU32::new(0);
+/// The tables after the first. Older ones stay mapped, since somebody may be reading them; together they
+/// are a third of the newest.
+static GROWN: [AtomicPtr<Entry>; GROWTHS] = [const { AtomicPtr::new(ptr::null_mut()) }; GROWTHS];
+const GROWTHS: usize = ((LAST_BITS - FIRST_BITS) / GROWTH_BITS) as usize;
 
+/// The rules as of a generation: the view of one walk.
 #[derive(Clone, Copy)]
-struct Table {
+pub(super) struct Rules {
     slots: &'static [Entry],
-    bits: u32,
+    /// 64 minus the logarithm of the number of slots.
+    shift: u32,
+    /// The generation's part of a key.
+    tag: u64,
 }
 
-impl Table {
+impl Rules {
+    /// The rules of `generation`.
     #[inline(always)]
-    fn current() -> Table {
-        let tagged = TABLE.load(Acquire);
-        let growth = tagged.addr() & 15;
+    pub(super) fn of(generation: u32) -> Rules {
+        let tag = u64::from(generation) << ADDRESS_BITS;
+        let growth = GROWTH.load(Acquire);
         if growth == 0 {
-            return Table { slots: &FIRST, bits: FIRST_BITS };
+            Rules { slots: &FIRST, shift: 64 - FIRST_BITS, tag }
+        } else {
+            Rules::grown(growth, tag)
         }
-        let bits = FIRST_BITS + GROWTH_BITS * growth as u32;
-        let slots = tagged.map_addr(|address| address & !15);
+    }
+
+    fn grown(growth: u32, tag: u64) -> Rules {
+        let bits = FIRST_BITS + GROWTH_BITS * growth;
+        let slots = GROWN.get(growth as usize - 1).map_or(ptr::null_mut(), |slots| slots.load(Acquire));
+        if slots.is_null() {
+            return Rules { slots: &FIRST, shift: 64 - FIRST_BITS, tag };
+        }
         // SAFETY: `grow` published a mapping of that many zero-initialised entries; it stays.
-        Table { slots: unsafe { core::slice::from_raw_parts(slots, 1 << bits) }, bits }
+        Rules { slots: unsafe { core::slice::from_raw_parts(slots, 1 << bits) }, shift: 64 - bits, tag }
     }
 
-    /// The slots `key` may be in. A table ends in a run that wraps to its start.
+    /// The rule of the instruction at `address`.
     #[inline(always)]
-    fn ways(self, key: u64) -> impl Iterator<Item = &'static Entry> {
-        let hash = (key & ((1 << ADDRESS_BITS) - 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let home = (hash >> (64 - self.bits)) as usize;
-        let mask = self.slots.len() - 1;
-        // SAFETY: the mask keeps the index inside.
-        (home..home + WAYS).map(move |index| unsafe { self.slots.get_unchecked(index & mask) })
-    }
-
-    #[inline(always)]
-    fn get(self, key: u64) -> Option<Rule> {
-        for entry in self.ways(key) {
-            let found = entry.key.load(Acquire);
-            if found == key {
-                let rule = entry.rule.load(Acquire);
-                // A writer that took the slot over in between left another key.
-                return (entry.key.load(Relaxed) == key).then_some(Rule::from_bits(rule));
-            }
-            if found == 0 {
-                return None;
+    pub(super) fn rule(self, address: u64) -> Rule {
+        let key = address | self.tag;
+        if address >> ADDRESS_BITS == 0 {
+            if let Some(rule) = self.way(self.home(address), 0).get(key) {
+                return rule;
             }
         }
-        None
+        self.rule_elsewhere(address)
+    }
+
+    /// The rule of an address that is not in its first slot.
+    #[cold]
+    #[inline(never)]
+    fn rule_elsewhere(self, address: u64) -> Rule {
+        let key = address | self.tag;
+        if address >> ADDRESS_BITS == 0
+            && let Some(rule) = self.ways(address).find_map(|entry| entry.get(key))
+        {
+            return rule;
+        }
+        find(address, key)
+    }
+
+    #[inline(always)]
+    fn home(self, address: u64) -> usize {
+        (address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    }
+
+    #[inline(always)]
+    fn way(self, home: usize, way: usize) -> &'static Entry {
+        // SAFETY: the mask keeps the index inside; the number of slots is a power of two.
+        unsafe { self.slots.get_unchecked((home + way) & (self.slots.len() - 1)) }
+    }
+
+    /// The slots `address` may be in. A table ends in a run that wraps to its start.
+    fn ways(self, address: u64) -> impl Iterator<Item = &'static Entry> {
+        let home = self.home(address);
+        (0..WAYS).map(move |way| self.way(home, way))
     }
 
     /// Stores a rule in a slot that is free or of another generation; false when there is none.
     fn put(self, key: u64, rule: Rule) -> bool {
-        self.ways(key).any(|entry| {
+        self.ways(address_of(key)).any(|entry| {
             let old = entry.key.load(Relaxed);
             let reusable = old == 0 || old != CLAIMED && (old ^ key) >> ADDRESS_BITS != 0;
             reusable && entry.replace(old, key, rule)
@@ -96,7 +128,21 @@ impl Table {
     }
 }
 
+fn address_of(key: u64) -> u64 {
+    key & ((1 << ADDRESS_BITS) - 1)
+}
+
 impl Entry {
+    #[inline(always)]
+    fn get(&self, key: u64) -> Option<Rule> {
+        if self.key.load(Acquire) != key {
+            return None;
+        }
+        let rule = self.rule.load(Acquire);
+        // A writer that took the slot over in between left another key.
+        (self.key.load(Relaxed) == key).then_some(Rule::from_bits(rule))
+    }
+
     fn replace(&self, old: u64, key: u64, rule: Rule) -> bool {
         if self.key.compare_exchange(old, CLAIMED, AcqRel, Relaxed).is_err() {
             return false;
@@ -110,70 +156,54 @@ impl Entry {
 /// Empties the table when the generation's part of a key starts over.
 pub(crate) fn forget_rules_on_wrap(generation: u32) {
     if generation as u16 == 0 {
-        for entry in Table::current().slots {
+        for entry in Rules::of(generation).slots {
             entry.key.store(0, Release);
         }
     }
 }
 
-/// The rule of the instruction at `address`, as of `generation`.
-#[inline(always)]
-pub(super) fn rule_of(address: u64, generation: u32) -> Rule {
-    let key = address | u64::from(generation) << ADDRESS_BITS;
-    if address >> ADDRESS_BITS == 0
-        && let Some(rule) = Table::current().get(key)
-    {
-        return rule;
-    }
-    find(address, key)
-}
-
-#[cold]
-#[inline(never)]
+/// Looks a rule up where it comes from, and remembers it.
 fn find(address: u64, key: u64) -> Rule {
     // Not remembered: a module may be loaded there later.
     let Some(image) = Image::find(address) else { return Rule::UNKNOWN };
     let rule = eh_frame::rule_at(&image, address).in_module(modules::number(&image, address));
-    if address >> ADDRESS_BITS == 0 && !Table::current().put(key, rule) {
-        grow(key);
-        let table = Table::current();
-        if !table.put(key, rule)
-            && let Some(entry) = table.ways(key).next()
-        {
+    let newest = || Rules::of((key >> ADDRESS_BITS) as u32);
+    if address >> ADDRESS_BITS == 0 && !newest().put(key, rule) {
+        grow(newest());
+        let rules = newest();
+        if !rules.put(key, rule) {
             // The largest table is full here: the youngest address takes the place of an older one.
+            let entry = rules.way(rules.home(address), 0);
             entry.replace(entry.key.load(Relaxed), key, rule);
         }
     }
     rule
 }
 
-/// Publishes a larger table with the current generation's rules.
-fn grow(key: u64) {
-    let old = TABLE.load(Acquire);
-    let current = Table::current();
-    let bits = current.bits + GROWTH_BITS;
-    if bits > LAST_BITS {
-        return;
-    }
+/// Publishes a larger table with the rules of the same generation.
+fn grow(old: Rules) {
+    let bits = 64 - old.shift + GROWTH_BITS;
+    let growth = (bits - FIRST_BITS) / GROWTH_BITS;
+    let Some(place) = GROWN.get(growth as usize - 1) else { return };
     let bytes = size_of::<Entry>() << bits;
     let Ok(memory) = sys::map_private(bytes) else { return };
     let slots = memory.cast::<Entry>();
     // SAFETY: freshly mapped, zero-initialised, of that size.
-    let table = Table { slots: unsafe { core::slice::from_raw_parts(slots, 1 << bits) }, bits };
-    for entry in current.slots {
-        let known = entry.key.load(Acquire);
-        if (known ^ key) >> ADDRESS_BITS == 0
-            && let Some(rule) = current.get(known)
+    let new =
+        Rules { slots: unsafe { core::slice::from_raw_parts(slots, 1 << bits) }, shift: 64 - bits, ..old };
+    for entry in old.slots {
+        let key = entry.key.load(Acquire);
+        if (key ^ old.tag) >> ADDRESS_BITS == 0
+            && let Some(rule) = entry.get(key)
         {
-            table.put(known, rule);
+            new.put(key, rule);
         }
     }
-    let growth = (bits - FIRST_BITS) / GROWTH_BITS;
-    let tagged = slots.map_addr(|address| address | growth as usize);
-    if TABLE.compare_exchange(old, tagged, AcqRel, Relaxed).is_err() {
+    if place.compare_exchange(ptr::null_mut(), slots, AcqRel, Relaxed).is_err() {
         // SAFETY: just mapped, and nobody has seen it.
         unsafe { sys::unmap(memory, bytes) };
     } else {
         segment::counter(Counter::OwnBytes).fetch_add(bytes as u64, Relaxed);
     }
+    GROWTH.fetch_max(growth, Release);
 }

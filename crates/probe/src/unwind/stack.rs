@@ -89,8 +89,9 @@ fn all_readable(from: u64, to: u64) -> bool {
     (from..to).step_by(PAGE as usize).all(is_readable)
 }
 
-/// The memory a walk may read without asking: the rest of the own stack, or one page.
-#[derive(Debug)]
+/// The memory a walk may read without asking: the rest of the own stack, or one page. The unlikely paths
+/// take and return it by value, so that the likely ones can keep it in registers.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     low: u64,
     /// Last readable word, counted from `low`.
@@ -119,22 +120,20 @@ impl Window {
     /// The word at `address`; `None` when it cannot be read.
     #[inline(always)]
     pub(super) fn read(&mut self, address: u64) -> Option<u64> {
-        if address.wrapping_sub(self.low) > self.span && !self.slide(address) {
-            return None;
+        if address.wrapping_sub(self.low) > self.span {
+            *self = self.moved_to(address)?;
         }
         // SAFETY: the word lies in the window.
         Some(unsafe { load(address) })
     }
 
-    /// Moves the window to `address`, which must be aligned: an aligned word lies in one page.
+    /// The window that has `address`, which must be aligned: an aligned word lies in one page.
     #[cold]
-    fn slide(&mut self, address: u64) -> bool {
+    #[inline(never)]
+    fn moved_to(self, address: u64) -> Option<Window> {
         // Asked even on the own stack: the main one may not have grown down to `address` yet.
         let readable = address % 8 == 0 && is_readable(address);
-        if readable {
-            *self = Window { moved: true, ..Window::new(self.own, address) };
-        }
-        readable
+        readable.then(|| Window { moved: true, ..Window::new(self.own, address) })
     }
 }
 

@@ -1,4 +1,5 @@
 //! One step: from a frame to its caller.
+#![allow(unsafe_code)]
 
 use super::machine::{self, strip};
 use super::rule::{Kind, Rule};
@@ -18,6 +19,32 @@ pub(super) struct State {
 }
 
 impl State {
+    /// A copy made word by word (see `memo::Fresh::read`).
+    #[inline(always)]
+    pub(super) fn read(&self) -> State {
+        // SAFETY: references can be read.
+        unsafe {
+            State {
+                pc: (&raw const self.pc).read_volatile(),
+                sp: (&raw const self.sp).read_volatile(),
+                fp: (&raw const self.fp).read_volatile(),
+                context: (&raw const self.context).read_volatile(),
+            }
+        }
+    }
+
+    /// The counterpart of [`State::read`].
+    #[inline(always)]
+    pub(super) fn write(&mut self, from: &State) {
+        // SAFETY: references can be written.
+        unsafe {
+            (&raw mut self.pc).write_volatile(from.pc);
+            (&raw mut self.sp).write_volatile(from.sp);
+            (&raw mut self.fp).write_volatile(from.fp);
+            (&raw mut self.context).write_volatile(from.context);
+        }
+    }
+
     /// The address whose rule applies: a return address belongs to the call before it.
     #[inline(always)]
     pub(super) fn code(&self) -> u64 {
@@ -41,7 +68,9 @@ pub(super) enum Step {
 #[inline(always)]
 pub(super) fn step(state: &State, rule: Rule, stack: &mut Window) -> Step {
     if !rule.is_plain() {
-        return unusual_step(state, rule, stack);
+        let (next, window) = unusual_step(*state, rule, *stack);
+        *stack = window;
+        return next;
     }
     let base = if rule.is_fp_based() { state.fp } else { state.sp };
     let cfa = base.wrapping_add(rule.cfa_bytes());
@@ -65,15 +94,15 @@ pub(super) fn step(state: &State, rule: Rule, stack: &mut Window) -> Step {
 
 #[cold]
 #[inline(never)]
-fn unusual_step(state: &State, rule: Rule, stack: &mut Window) -> Step {
+fn unusual_step(state: State, rule: Rule, mut stack: Window) -> (Step, Window) {
     let next = match rule.kind() {
-        Kind::End => return Step::End,
-        Kind::Realigned => realigned(state, rule, stack),
-        Kind::Signal => signal(state, rule, stack),
-        Kind::Leaf => leaf(state, rule, stack),
-        Kind::Unknown | Kind::Sp | Kind::Fp => by_frame_pointer(state, stack),
+        Kind::End => return (Step::End, stack),
+        Kind::Realigned => realigned(&state, rule, &mut stack),
+        Kind::Signal => signal(&state, rule, &mut stack),
+        Kind::Leaf => leaf(&state, rule, &mut stack),
+        Kind::Unknown | Kind::Sp | Kind::Fp => by_frame_pointer(&state, &mut stack),
     };
-    next.map_or(Step::Broken, Step::Caller)
+    (next.map_or(Step::Broken, Step::Caller), stack)
 }
 
 fn realigned(state: &State, rule: Rule, stack: &mut Window) -> Option<State> {

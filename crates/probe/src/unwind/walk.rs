@@ -4,7 +4,7 @@ use heapwise_format::segment::NodePlace;
 
 use super::machine::strip;
 use super::rule::{Kind, Rule};
-use super::rule_cache::rule_of;
+use super::rule_cache::Rules;
 use super::stack::Window;
 use super::step::{State, Step, step};
 use super::{Captured, MAX_DEPTH};
@@ -51,8 +51,9 @@ pub(super) fn walk(
     frames: &mut Frames,
 ) -> Walk {
     let mut walk = Walk::default();
+    let rules = Rules::of(generation);
     for frame in frames.iter_mut().take(max_depth) {
-        let rule = rule_of(state.code(), generation);
+        let rule = rules.rule(state.code());
         *frame = Frame { place: place_of(&state), module: rule.module() };
         walk.len += 1;
         walk.broken |= breaks(rule);
