@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use heapwise_format::segment::{AllocatorKind, Control, ControlWord, Counter, IndexKind, Mode};
 
 use crate::hooks::{self, Vectors};
-use crate::{clock, config, family, index, rates, segment};
+use crate::{clock, config, family, index, rates, segment, unwind};
 
 /// What the hooks do with an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,6 @@ static RATE: AtomicU32 = AtomicU32::new(0);
 static DEPTH: AtomicU32 = AtomicU32::new(Control::DEFAULT_DEPTH);
 static PERIOD: AtomicU32 = AtomicU32::new(1);
 static RESETS: AtomicU64 = AtomicU64::new(0);
-static PARANOID: AtomicBool = AtomicBool::new(false);
 static SEED: AtomicU64 = AtomicU64::new(0);
 static ALLOCATOR: AtomicU32 = AtomicU32::new(0);
 /// Held by the thread that applies; others do not wait for it.
@@ -70,11 +69,6 @@ pub(crate) fn depth() -> u32 {
 #[inline(always)]
 pub(crate) fn period() -> u32 {
     PERIOD.load(Ordering::Relaxed)
-}
-
-/// Whether memoised stacks are compared with full walks.
-pub(crate) fn paranoid() -> bool {
-    PARANOID.load(Ordering::Relaxed)
 }
 
 /// A fixed seed for the sampler, for tests that repeat a run.
@@ -169,7 +163,7 @@ fn apply() {
 
 fn enforce(wanted: &Control) {
     DEPTH.store(wanted.max_depth, Ordering::Relaxed);
-    PARANOID.store(wanted.paranoid, Ordering::Relaxed);
+    unwind::set_paranoid(wanted.paranoid);
     if wanted.reset_count != RESETS.swap(wanted.reset_count, Ordering::Relaxed) {
         reset();
     }

@@ -31,7 +31,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
 #[inline(always)]
 fn allocated_by(state: &mut State, block: &Block, entry: &Entry) {
     let _timing = Timing::start(state.tick());
-    let captured = unwind::capture(&mut state.memo, *entry, control::depth());
+    let captured = unwind::capture(&mut state.memo, entry, control::depth());
     note(&captured);
     let Some(bucket) = state.bucket(captured.node, block.size, block.kind, block.address) else { return };
     if !tallies::add_alloc(state.slab, bucket, block.grown) {
@@ -47,7 +47,7 @@ fn allocated_by(state: &mut State, block: &Block, entry: &Entry) {
 /// The same without a state of the thread: it ended, has no memory, or was interrupted inside the probe.
 #[cold]
 fn allocated_shared(block: &Block, entry: &Entry) {
-    let captured = unwind::capture_plain(&mut OwnStack::default(), *entry, control::depth());
+    let captured = unwind::capture_plain(&mut OwnStack::default(), entry, control::depth());
     note(&captured);
     let key = buckets::Key {
         size: block.size,
@@ -115,7 +115,7 @@ pub(super) fn logged(block: &Block, entry: &Entry) {
         return;
     };
     let _timing = Timing::start(state.tick());
-    let captured = unwind::capture(&mut state.memo, *entry, control::depth());
+    let captured = unwind::capture(&mut state.memo, entry, control::depth());
     note(&captured);
     log::alloc(&mut state.log, block.address, block.size, captured.node, block.kind);
 }

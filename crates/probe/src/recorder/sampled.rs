@@ -26,7 +26,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     }
     let turn = words.slow_paths.fetch_add(1, Ordering::Relaxed);
     let _timing = Timing::start(turn % 64 == 0);
-    sample(block, &unwind::capture_plain(words.own_stack(&mut busy), *entry, control::depth()));
+    sample(block, &unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth()));
 }
 
 fn sample(block: &Block, captured: &Captured) {
