@@ -1,9 +1,10 @@
 //! Draws the pictures of the README from a made-up program: `cargo run --example pictures DIR`.
 
-use heapwise_profile::fixture::profile;
 use heapwise_profile::query::Prune;
-use heapwise_profile::{CallTree, Query, view};
-use heapwise_render::{GraphOptions, graph, raster};
+use heapwise_profile::view::flame::Shape;
+use heapwise_profile::{CallTree, Profile, Query, fixture, view};
+use heapwise_render::flame::{self, Colours};
+use heapwise_render::{FlameOptions, GraphOptions, graph, raster};
 
 #[path = "program/mod.rs"]
 mod program;
@@ -11,7 +12,7 @@ mod program;
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let directory = std::env::args().nth(1).ok_or("usage: pictures DIR")?;
     let folded = program::folded(60, 1500, 20);
-    let profile = profile(&folded);
+    let profile = fixture::profile(&folded);
     for nodes in [20, 60] {
         let query = Query { prune: Prune { nodecount: nodes, ..Prune::default() }, ..Query::default() };
         let tree = CallTree::new(&profile, &query);
@@ -24,6 +25,26 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         std::fs::write(format!("{directory}/graph{nodes}.dot"), graph::dot(&view, &options))?;
         std::fs::write(format!("{directory}/graph{nodes}.png"), raster::png(&svg, 1.0)?)?;
         std::fs::write(format!("{directory}/graph{nodes}.pdf"), raster::pdf(&svg)?)?;
+    }
+    flames(&profile, &directory)
+}
+
+fn flames(profile: &Profile, directory: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let query = Query::default();
+    let tree = CallTree::new(profile, &query);
+    let base = fixture::profile(&program::folded(60, 1100, 20));
+    let compared = CallTree::compare(profile, Some(&base), &query);
+    let title = "/usr/bin/shop-server".to_owned();
+    for (name, tree, colours) in [("flame", &tree, Colours::Name), ("flame-diff", &compared, Colours::Change)]
+    {
+        let options = FlameOptions { title: title.clone(), colours, root_on_top: false };
+        let down = view::flame::flame(tree, &Shape::TopDown, flame::SVG_MIN_SHARE);
+        let svg = flame::svg(&down, &options);
+        std::fs::write(format!("{directory}/{name}.svg"), &svg)?;
+        std::fs::write(format!("{directory}/{name}.png"), raster::png(&svg, 1.0)?)?;
+        let [down, up] = [Shape::TopDown, Shape::BottomUp]
+            .map(|shape| view::flame::flame(tree, &shape, flame::PAGE_MIN_SHARE));
+        std::fs::write(format!("{directory}/{name}.html"), flame::page(&down, &up, &options))?;
     }
     Ok(())
 }

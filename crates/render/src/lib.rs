@@ -4,6 +4,7 @@
 pub mod amount;
 mod colour;
 pub mod export;
+pub mod flame;
 pub mod font;
 pub mod graph;
 pub mod json;
@@ -14,5 +15,6 @@ pub mod text;
 
 pub use amount::Amounts;
 pub use export::{Format, export};
+pub use flame::FlameOptions;
 pub use graph::GraphOptions;
 pub use text::TextOptions;

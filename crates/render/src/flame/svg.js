@@ -1,0 +1,69 @@
+// Click a box to zoom, the root or "show all" to go back; / searches; Esc clears.
+(function () {
+  "use strict";
+  var svg = document.currentScript.ownerSVGElement;
+  var side = +svg.dataset.side, room = svg.viewBox.baseVal.width - 2 * side;
+  var total = +svg.dataset.total;
+  var reset = svg.querySelector("#reset"), details = svg.querySelector("#details");
+  var matched = svg.querySelector("#matched");
+  var boxes = Array.prototype.map.call(svg.querySelectorAll(".f"), function (g) {
+    var title = g.querySelector("title").textContent;
+    return {
+      g: g, rect: g.querySelector("rect"), text: g.querySelector("text"), title: title,
+      name: title.replace(/ (\[[^\]]*\] )?[-+]?[\d.]+[a-zA-Z]* \([^()]*\)$/, ""),
+      start: +g.dataset.s, width: +g.dataset.w, depth: +g.dataset.d,
+    };
+  });
+
+  function fit(name, width) {
+    var letters = Math.floor((width - 6) / 6.9);
+    if (letters < 3) return "";
+    if (name.length <= letters) return name;
+    name = name.split("::").pop();
+    return name.length <= letters ? name : name.slice(0, letters - 1) + "…";
+  }
+  function zoom(target) {
+    var from = target ? target.start : 0, span = target ? target.width : total;
+    reset.setAttribute("visibility", target ? "visible" : "hidden");
+    boxes.forEach(function (b) {
+      var above = target && b.depth < target.depth &&
+        b.start <= from + 0.5 && b.start + b.width >= from + span - 0.5;
+      var inside = b.start >= from - 0.5 && b.start + b.width <= from + span + 0.5 &&
+        (!target || b.depth >= target.depth);
+      b.g.style.display = above || inside ? "" : "none";
+      if (!above && !inside) return;
+      var x = above ? side : side + (b.start - from) / span * room;
+      var width = above ? room : b.width / span * room;
+      b.g.classList.toggle("dim", !!above);
+      b.rect.setAttribute("x", x);
+      b.rect.setAttribute("width", Math.max(width - 0.4, 0.2));
+      b.text.setAttribute("x", x + 3);
+      b.text.textContent = fit(b.name, width);
+    });
+  }
+  function search(text) {
+    var pattern = null;
+    try { pattern = text ? new RegExp(text, "i") : null; } catch (_) { return; }
+    var sum = 0, end = -1;
+    boxes.forEach(function (b) {
+      var hit = !!pattern && pattern.test(b.name);
+      b.g.classList.toggle("hit", hit);
+      // Depth first order: a hit inside an earlier one is already counted.
+      if (hit && b.start >= end - 0.5) { sum += b.width; end = b.start + b.width; }
+    });
+    matched.textContent = pattern ? "matched " + (sum * 100 / total).toFixed(1) + "%" : "\u00a0";
+  }
+  function ask() { search(window.prompt("Search for (regular expression):") || ""); }
+
+  boxes.forEach(function (b) {
+    b.g.addEventListener("click", function () { zoom(b.width >= total - 0.5 ? null : b); });
+    b.g.addEventListener("mouseenter", function () { details.textContent = b.title; });
+    b.g.addEventListener("mouseleave", function () { details.textContent = "\u00a0"; });
+  });
+  reset.addEventListener("click", function () { zoom(null); });
+  svg.querySelector("#search").addEventListener("click", ask);
+  window.addEventListener("keydown", function (event) {
+    if (event.key === "/" || (event.ctrlKey && event.key === "f")) { event.preventDefault(); ask(); }
+    else if (event.key === "Escape") { search(""); zoom(null); }
+  });
+})();
