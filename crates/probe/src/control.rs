@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 
-use heapwise_format::segment::{AllocatorKind, Control, ControlWord, Counter, IndexKind, Mode};
+use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode};
 
 use crate::hooks::{self, Vectors};
 use crate::{clock, config, family, index, rates, segment, unwind};
@@ -30,7 +30,6 @@ static DEPTH: AtomicU32 = AtomicU32::new(Control::DEFAULT_DEPTH);
 static PERIOD: AtomicU32 = AtomicU32::new(1);
 static RESETS: AtomicU64 = AtomicU64::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
-static ALLOCATOR: AtomicU32 = AtomicU32::new(0);
 /// Held by the thread that applies; others do not wait for it.
 static APPLYING: AtomicBool = AtomicBool::new(false);
 
@@ -86,8 +85,7 @@ pub(crate) fn poll() {
 }
 
 /// Puts the start-up configuration on the control page of a fresh segment and applies it.
-pub(crate) fn begin(wanted: &config::Config, allocator: AllocatorKind) {
-    ALLOCATOR.store(allocator as u32, Ordering::Relaxed);
+pub(crate) fn begin(wanted: &config::Config) {
     SEED.store(wanted.seed, Ordering::Relaxed);
     RESETS.store(0, Ordering::Relaxed);
     PERIOD.store(1, Ordering::Relaxed);
@@ -184,7 +182,7 @@ fn enforce(wanted: &Control) {
         }
     }
     if activity == Activity::Exact {
-        let chosen = index::choose(wanted.index, allocator());
+        let chosen = index::choose(wanted.index);
         show(Counter::Index, chosen as u64);
     }
     ACTIVITY.store(activity as u32, Ordering::Relaxed);
@@ -199,10 +197,6 @@ fn enforce(wanted: &Control) {
 
 fn show(counter: Counter, value: u64) {
     segment::counter(counter).store(value, Ordering::Relaxed);
-}
-
-fn allocator() -> AllocatorKind {
-    AllocatorKind::from_word(ALLOCATOR.load(Ordering::Relaxed))
 }
 
 /// A new period: what was counted before is history, which readers pass over.

@@ -219,9 +219,8 @@ fn slot(hook: Hook) -> &'static Slot {
 pub(crate) fn set_vectors(vectors: Vectors) {
     for (index, description) in DESCRIPTIONS.iter().enumerate() {
         let Some(slot) = SLOTS.get(index) else { continue };
-        let passes = description.family == Family::Cxx && !resolve::records_operators();
         let stub = match vectors {
-            _ if passes => slot.real(),
+            _ if resolve::passes(index) => slot.real(),
             Vectors::Counting => description.count as *mut (),
             Vectors::CountingAllocations if resolve::allocates(index) => description.count as *mut (),
             Vectors::CountingAllocations | Vectors::Tracing => description.trace as *mut (),

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use heapwise_format::segment::{AllocatorKind, Counter, IndexKind};
+use heapwise_format::segment::{Counter, IndexKind};
 
 use crate::{buckets, filter, live, shadow, tallies};
 
@@ -23,18 +23,19 @@ pub(crate) fn init() {
     }
 }
 
-/// Chooses where exact blocks go from now on. Two blocks can share 16 bytes only under allocators with
-/// classes of 8 bytes.
-pub(crate) fn choose(wanted: IndexKind, allocator: AllocatorKind) -> IndexKind {
-    let sixteen = matches!(allocator, AllocatorKind::Glibc | AllocatorKind::Tcmalloc | AllocatorKind::Musl);
-    let shadow = match wanted {
-        IndexKind::Hash => false,
-        IndexKind::Shadow => true,
-        IndexKind::Auto => sixteen,
-    } && shadow::exists();
+/// Chooses where exact blocks go from now on.
+pub(crate) fn choose(wanted: IndexKind) -> IndexKind {
+    let shadow = wanted != IndexKind::Hash && shadow::exists();
     SHADOW.store(shadow, Ordering::Relaxed);
     if shadow { &SHADOW_USED } else { &HASH_EXACT }.store(true, Ordering::Relaxed);
     if shadow { IndexKind::Shadow } else { IndexKind::Hash }
+}
+
+/// Whether the shadow index is for this address. Under allocators with classes of 8 bytes two blocks can share
+/// 16 bytes; the second of them is in the hash.
+#[inline(always)]
+fn is_shadowed(address: u64) -> bool {
+    address % 16 == 0
 }
 
 /// Whether every free has to be looked up.
@@ -45,7 +46,7 @@ pub(crate) fn holds_exact_blocks() -> bool {
 /// Remembers an exact block; false (counted) when there is no room.
 #[inline(always)]
 pub(crate) fn insert_exact(address: u64, bucket: u32, born_ms: u32) -> bool {
-    let inserted = if SHADOW.load(Ordering::Relaxed) {
+    let inserted = if SHADOW.load(Ordering::Relaxed) && is_shadowed(address) {
         match shadow::insert(address, bucket) {
             Ok(None) => true,
             Ok(Some(old)) => {
@@ -77,12 +78,15 @@ pub(crate) fn insert_sample(address: u64, bucket: u32, born_ms: u32) -> bool {
 /// Forgets a block; its bucket.
 #[inline(always)]
 pub(crate) fn remove(address: u64) -> Option<u32> {
-    if SHADOW_USED.load(Ordering::Relaxed)
-        && let Some(bucket) = shadow::remove(address)
-    {
-        return Some(bucket);
+    let mut in_hash = HASH_EXACT.load(Ordering::Relaxed);
+    if SHADOW_USED.load(Ordering::Relaxed) {
+        if !is_shadowed(address) {
+            in_hash = true;
+        } else if let Some(bucket) = shadow::remove(address) {
+            return Some(bucket);
+        }
     }
-    if !HASH_EXACT.load(Ordering::Relaxed) && !filter::may_hold(address) {
+    if !in_hash && !filter::may_hold(address) {
         return None;
     }
     let bucket = live::remove(address)?;

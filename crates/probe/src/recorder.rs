@@ -66,6 +66,7 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
 /// A block taken out of the index; bucket 0: nobody's.
 #[must_use]
 pub(crate) struct Taken {
+    address: u64,
     bucket: u32,
     log: bool,
 }
@@ -75,7 +76,7 @@ pub(crate) struct Taken {
 pub(crate) fn take(block: Pointer, caller: u64) -> Taken {
     let words = words();
     if block.is_null() || hooks::is_inside(caller) {
-        return Taken { bucket: 0, log: false };
+        return Taken { address: 0, bucket: 0, log: false };
     }
     control::poll();
     let activity = control::activity();
@@ -91,9 +92,9 @@ pub(crate) fn take(block: Pointer, caller: u64) -> Taken {
     }
     let bucket = index::remove(block as u64).unwrap_or(0);
     if bucket == 0 && activity == Activity::Exact {
-        exact::unknown_free();
+        exact::unknown_free(block as u64);
     }
-    Taken { bucket, log }
+    Taken { address: block as u64, bucket, log }
 }
 
 /// Counts the free of a taken block; its size, 0 when unknown.
@@ -104,7 +105,7 @@ pub(crate) fn released(taken: Taken) -> u64 {
     }
     let Some(bucket) = buckets::record(taken.bucket) else { return 0 };
     if bucket.rate == 0 {
-        exact::freed(taken.bucket, &bucket);
+        exact::freed(taken.address, taken.bucket, &bucket);
     } else {
         sampled::freed(taken.bucket, &bucket);
     }

@@ -1,6 +1,6 @@
 //! The shadow index of live blocks: one `u32` per 16 bytes of heap, found by address in three loads.
 //!
-//! For allocators whose blocks are at least 16 bytes apart. Root, directories and leaves are in the
+//! For blocks at multiples of 16. Root, directories and leaves are in the
 //! segment; a directory or leaf that has a number is real and may be touched.
 #![allow(unsafe_code)]
 

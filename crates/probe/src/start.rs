@@ -30,8 +30,7 @@ fn begin() {
 
 /// Starts a segment with empty tables, in a new process or a forked child.
 pub(crate) fn begin_segment(config: &Config) {
-    let allocator = hooks::allocator_kind();
-    if !segment::create(allocator) {
+    if !segment::create(hooks::allocator_kind()) {
         return;
     }
     rates::init();
@@ -41,7 +40,7 @@ pub(crate) fn begin_segment(config: &Config) {
     stack_tree::init();
     log::init();
     if buckets::init() {
-        control::begin(config, allocator);
+        control::begin(config);
         segment::set_state(State::Ready);
     } else {
         segment::set_state(State::StoodAside);

@@ -60,7 +60,7 @@ pub enum Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u64)]
 pub enum IndexKind {
-    /// The probe chooses by allocator.
+    /// The probe chooses: `Shadow` where there is room for it.
     #[default]
     Auto = 0,
     /// Open addressing, 16 bytes a slot: compact.

@@ -58,9 +58,7 @@ pub enum AllocatorKind {
 }
 
 impl AllocatorKind {
-    /// Anything unknown is [`AllocatorKind::Other`].
-    #[must_use]
-    pub fn from_word(word: u32) -> Self {
+    fn from_word(word: u32) -> Self {
         match word {
             1 => Self::Glibc,
             2 => Self::Jemalloc,

@@ -1,21 +1,23 @@
 //! Finding the real functions, on the first call of each.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use heapwise_format::segment::AllocatorKind;
 
 use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, inside, slot};
 use crate::symbols::find_next;
 
-/// Whether the operators come from the allocator itself.
-static OPERATORS: AtomicBool = AtomicBool::new(false);
+/// Which C++ operators come from the allocator itself.
+static OWN_OPERATORS: AtomicU64 = AtomicU64::new(0);
+const _: () = assert!(SLOTS.len() <= 64, "one bit each in OWN_OPERATORS");
 /// The object that defines `malloc`.
 static ALLOCATOR: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether C++ operators are recorded, or left to call `malloc`.
-pub(super) fn records_operators() -> bool {
-    OPERATORS.load(Ordering::Relaxed)
+/// Whether a hook is left alone: a C++ operator that calls `malloc` or `free`, or another operator.
+pub(super) fn passes(index: usize) -> bool {
+    let is_operator = DESCRIPTIONS.get(index).is_some_and(|description| description.family == Family::Cxx);
+    is_operator && OWN_OPERATORS.load(Ordering::Relaxed) >> index & 1 == 0
 }
 
 /// Whether a hook makes blocks and frees none.
@@ -51,8 +53,6 @@ pub(crate) extern "C" fn resolve(index: usize) -> *mut () {
 /// Looks for every real function; those not there yet are looked for again when they are called.
 pub(crate) fn resolve_all() {
     if let Some(malloc) = find_next(c"malloc") {
-        let new = find_next(c"_Znwm");
-        OPERATORS.store(new.is_some_and(|new| new.object == malloc.object), Ordering::Relaxed);
         ALLOCATOR.store(malloc.object as usize, Ordering::Relaxed);
         inside::learn(&malloc);
     }
@@ -75,7 +75,10 @@ fn find(index: usize) -> *mut () {
         if of_runtime || may_be_composed(index) {
             inside::learn_function(&found, of_runtime);
         }
-        if description.family == Family::Cxx && !records_operators() {
+        if found.object as usize == ALLOCATOR.load(Ordering::Relaxed) {
+            OWN_OPERATORS.fetch_or(1 << index, Ordering::Relaxed);
+        }
+        if passes(index) {
             slot_.vector.store(found.address, Ordering::Release);
         }
         return found.address;

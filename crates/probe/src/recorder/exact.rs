@@ -70,13 +70,16 @@ fn allocated_shared(block: &Block, entry: &Entry) {
 
 /// A block of exact mode was freed.
 #[inline(always)]
-pub(super) fn freed(number: u32, bucket: &Bucket) {
+pub(super) fn freed(address: u64, number: u32, bucket: &Bucket) {
     let words = words();
     if let Some(busy) = words.enter() {
         if let Some(state) = words.state(&busy) {
             state.tick();
             tallies::add_free(state.slab, number);
-            state.add_freed(if bucket.period == control::period() { Some(bucket.size) } else { None });
+            state.add_freed(
+                address,
+                if bucket.period == control::period() { Some(bucket.size) } else { None },
+            );
             return;
         }
     } else {
@@ -90,10 +93,10 @@ pub(super) fn freed(number: u32, bucket: &Bucket) {
 }
 
 /// A block nobody remembers was freed: allocated before exact mode began, or by a way that is not hooked.
-pub(super) fn unknown_free() {
+pub(super) fn unknown_free(address: u64) {
     let words = words();
     match words.enter().as_ref().and_then(|busy| words.state(busy)) {
-        Some(state) => state.add_unknown(),
+        Some(state) => state.add_unknown(address),
         None => segment::count(Counter::UnknownFrees),
     }
 }

@@ -12,6 +12,8 @@ use crate::{buckets, clock, control, hooks, log, process, segment, sys};
 
 /// Live bytes reach the shared counters in steps of this, so that threads do not fight for them.
 const FLUSH_BYTES: i64 = 64 * 1024;
+/// The other counters are at most this many events old.
+const FLUSH_EVENTS: u32 = 4096;
 /// Entries of the cache of buckets: 32 KiB a thread.
 const CACHE: usize = 2048;
 
@@ -31,6 +33,8 @@ pub(crate) struct State {
     recorded: u64,
     freed: u64,
     unknown: u64,
+    /// Address last freed.
+    last_freed: u64,
     cache: [Cached; CACHE],
     /// The last stack.
     pub(crate) memo: Memo,
@@ -94,6 +98,9 @@ impl State {
         let timed = self.events % 64 == 1;
         if timed {
             self.now_ms = process::age_ms();
+            if self.events % FLUSH_EVENTS == 1 {
+                self.flush();
+            }
         }
         timed
     }
@@ -132,9 +139,10 @@ impl State {
         }
     }
 
-    /// `None` for a block of an earlier period.
+    /// `size` is `None` for a block of an earlier period.
     #[inline(always)]
-    pub(crate) fn add_freed(&mut self, size: Option<u64>) {
+    pub(crate) fn add_freed(&mut self, address: u64, size: Option<u64>) {
+        self.last_freed = address;
         let Some(size) = size else { return };
         self.freed += 1;
         self.live = self.live.wrapping_sub(size as i64);
@@ -143,7 +151,11 @@ impl State {
         }
     }
 
-    pub(crate) fn add_unknown(&mut self) {
+    /// The same address twice in a row is one free: a hooked operator ended in a jump to `free`.
+    pub(crate) fn add_unknown(&mut self, address: u64) {
+        if self.last_freed == address {
+            return;
+        }
         self.unknown += 1;
         if self.unknown >= 64 {
             self.flush();
