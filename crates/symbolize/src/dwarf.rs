@@ -1,7 +1,5 @@
 //! Inlined frames, files and lines from DWARF.
 
-use std::sync::Arc;
-
 use addr2line::{Context, LookupContinuation, LookupResult};
 use gimli::AbbreviationsCacheStrategy;
 
@@ -37,7 +35,7 @@ impl<'a> DebugInfo<'a> {
             dwarf.set_sup(shared.dwarf(meter));
         }
         dwarf.populate_abbreviations_cache(AbbreviationsCacheStrategy::Duplicates);
-        let context = Context::from_arc_dwarf(Arc::new(dwarf)).ok()?;
+        let context = Context::from_dwarf(dwarf).ok()?;
         Some(Self { context, split })
     }
 

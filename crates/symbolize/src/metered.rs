@@ -2,7 +2,8 @@
 //!
 //! DWARF entries refer to lists and to each other by offset, so a file of a megabyte can describe
 //! years of work: a hundred thousand functions that all state the same list of a hundred thousand
-//! ranges. Real files are read a few times over at most, which sets the bound.
+//! ranges. Real files are read a few times over at most, which sets the bound. Entries also nest, and
+//! the library that reads them recurses, so the meter watches the stack, too.
 
 use std::{borrow::Cow, cell::Cell};
 
@@ -16,21 +17,35 @@ const MAX_PASSES: u64 = 8;
 /// Allowance for tiny files.
 const MIN_BYTES: u64 = 16 << 20;
 
-/// What is left to read. Shared by all readers of one lookup.
+/// Deepest stack below the meter's own frame: half of what a thread gets by default, and room for
+/// thousands of nested inlined functions, where real ones reach about a hundred.
+const MAX_STACK_BYTES: usize = 1 << 20;
+
+/// What is left to read. Shared by all readers of one lookup, on one thread.
 #[derive(Debug)]
-pub(crate) struct Meter(Cell<u64>);
+pub(crate) struct Meter {
+    left: Cell<u64>,
+    stack: usize,
+}
 
 impl Default for Meter {
     fn default() -> Self {
-        Self(Cell::new(MIN_BYTES))
+        Self { left: Cell::new(MIN_BYTES), stack: stack_position() }
     }
+}
+
+/// Roughly where the stack is now.
+#[inline(always)]
+fn stack_position() -> usize {
+    let here = 0_u8;
+    (&raw const here).addr()
 }
 
 impl Meter {
     /// Allows for the bytes of a file.
     pub(crate) fn extend(&self, bytes: u64) {
         let more = bytes.saturating_mul(MAX_PASSES);
-        self.0.set(self.0.get().saturating_add(more));
+        self.left.set(self.left.get().saturating_add(more));
     }
 }
 
@@ -53,9 +68,13 @@ impl<'a> Metered<'a> {
 
     #[inline]
     fn charge(&self, bytes: usize) -> Result<()> {
-        let left = self.meter.0.get().checked_sub(bytes as u64);
-        self.meter.0.set(left.unwrap_or(0));
-        left.map(|_| ()).ok_or(Error::TooManyIterations)
+        let left = self.meter.left.get().checked_sub(bytes as u64);
+        self.meter.left.set(left.unwrap_or(0));
+        let is_deep = self.meter.stack.abs_diff(stack_position()) > MAX_STACK_BYTES;
+        if left.is_none() || is_deep {
+            return Err(Error::TooManyIterations);
+        }
+        Ok(())
     }
 }
 

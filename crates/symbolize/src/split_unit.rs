@@ -1,4 +1,6 @@
 //! Split DWARF: units whose debug information was left in a `.dwo`, or gathered in a `.dwp`.
+// `Arc` is what addr2line resumes a lookup with; a lookup stays on its thread.
+#![allow(clippy::arc_with_non_send_sync)]
 
 use std::{
     cell::Cell,

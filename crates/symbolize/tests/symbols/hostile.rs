@@ -99,9 +99,10 @@ fn seq_id(at: usize) -> String {
     if at >= 36 { format!("{}{}", digit(at / 36), digit(at)) } else { digit(at).to_string() }
 }
 
-/// DWARF 4 by hand: 40 000 functions that all state the same list of 40 000 ranges, together 1.6
-/// thousand million.
-const SHARED_RANGES: &str = r#"
+/// DWARF 4 by hand: a unit that covers `main` and holds whatever is put in place of `ENTRIES`.
+/// Abbreviation 2 is a function with ranges, 3 one with an address, 4 an inlined function with
+/// children.
+const BY_HAND: &str = r#"
     .text
     .globl main
     .type main, @function
@@ -111,6 +112,8 @@ main:
     .section .debug_abbrev,"",@progbits
     .byte 1, 0x11, 1, 0x11, 0x01, 0x12, 0x07, 0, 0
     .byte 2, 0x2e, 0, 0x03, 0x08, 0x55, 0x17, 0, 0
+    .byte 3, 0x2e, 1, 0x03, 0x08, 0x11, 0x01, 0x12, 0x07, 0, 0
+    .byte 4, 0x1d, 1, 0, 0
     .byte 0
     .section .debug_info,"",@progbits
     .4byte end - start
@@ -120,11 +123,7 @@ start:
     .byte 8
     .byte 1
     .8byte main, 1
-    .rept 40000
-    .byte 2
-    .asciz "f"
-    .4byte 0
-    .endr
+    ENTRIES
     .byte 0
 end:
     .section .debug_ranges,"",@progbits
@@ -135,14 +134,25 @@ end:
     .section .note.GNU-stack,"",@progbits
 "#;
 
-#[test]
-#[cfg(target_arch = "x86_64")]
-fn entries_that_share_a_long_list_do_not_hang() {
-    let program = Program::build("gcc", "shop.s", SHARED_RANGES, &[]);
+/// The symbol table still names `main`.
+fn main_is_found(entries: &str) {
+    let program = Program::build("gcc", "shop.s", &BY_HAND.replace("ENTRIES", entries), &[]);
     let listing = program.run(&["nm", "shop"]);
     let main = listing.lines().find(|line| line.ends_with(" main")).unwrap();
     let main = u64::from_str_radix(main.split(' ').next().unwrap(), 16).unwrap();
     let resolver = Resolver::open(&program.binary, &Options::default()).unwrap();
     let symbols = resolver.resolve(&[Svma(main)]);
-    assert_eq!(symbols.functions[0].name, "main", "the symbol table still has it");
+    assert_eq!(symbols.functions[0].name, "main");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn functions_that_share_a_long_list_do_not_hang() {
+    main_is_found(".rept 40000\n .byte 2\n .asciz \"f\"\n .4byte 0\n .endr");
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn functions_nested_without_end_do_not_overflow_the_stack() {
+    main_is_found(".byte 3\n .asciz \"main\"\n .8byte main, 1\n .fill 1000000, 1, 4\n .fill 1000001, 1, 0");
 }
