@@ -1,0 +1,303 @@
+//! The drainer: takes the event log out of a program's segment and writes a recording.
+//!
+//! ```text
+//! segment ─ chunks ─→ Merger ─→ Ledger ─→ frames ─→ Sink
+//!         └ tables ───────────────────────→┘
+//! ```
+//!
+//! It reads by `pread` only and writes three things into the segment: the clock (a thread of its own,
+//! [`ticker`]), the release of drained chunks, and the live bytes for `heapwise ps`. Neither side waits for
+//! a dead one: the program stops waiting when the clock stops, the drainer ends when the program does.
+
+mod chunks;
+mod tables;
+mod ticker;
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use heapwise_format::segment::{COUNTERS_OFFSET, ControlWord, Counter, Mode, OnFull};
+use heapwise_profile::recording::{Ledger, Merger, Totals};
+
+use super::control::{self, Change};
+use super::process;
+use super::segments::{Found, SegmentFile};
+use crate::failure::{Failure, Outcome};
+use crate::recording::sink::{Keeping, Opening, Sink};
+use chunks::Chunks;
+use tables::Tables;
+use ticker::Ticker;
+
+/// How a program is recorded.
+#[derive(Debug, Clone)]
+pub struct Orders {
+    /// Name of the recording.
+    pub path: PathBuf,
+    /// How it is kept.
+    pub keeping: Keeping,
+    /// What events do when the log is full.
+    pub on_full: OnFull,
+    /// How long they may wait.
+    pub block: Duration,
+    /// Whether the program's events from before now belong to the recording.
+    pub from: From,
+}
+
+/// Where a recording begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum From {
+    /// With the program.
+    Start,
+    /// Now.
+    Now,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// Name of the recording.
+    pub path: PathBuf,
+    /// Sums of its events.
+    pub totals: Totals,
+    /// Highest live bytes and the millisecond of it.
+    pub peak: (u64, u64),
+    /// Live bytes at the end.
+    pub live_bytes: u64,
+    /// Milliseconds it covers.
+    pub span_ms: u64,
+    /// Events that waited for room.
+    pub waited: u64,
+}
+
+/// Entries are written when they are this long.
+const PAGE_BYTES: usize = 1 << 20;
+/// Whatever is pending is written after this: what a killed recorder loses at most.
+const FLUSH: Duration = Duration::from_millis(500);
+/// Pause when there was nothing to read. Chunks hold seconds of events, so this costs no room.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Distance of samples of resident memory.
+const RESIDENT: Duration = Duration::from_millis(100);
+/// A number that has not come for so long will not come: its thread was stopped or killed.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// Events held back for order before reading stops, so that memory stays bounded.
+const MOST_HELD_BYTES: usize = 256 << 20;
+/// A checkpoint is written when the events since the last are this many times larger.
+const CHECKPOINT_SHARE: u64 = 16;
+/// And not before this many bytes of events.
+const CHECKPOINT_BYTES: u64 = 8 << 20;
+
+/// Records until the program ends or `stop` is set.
+///
+/// # Errors
+/// When the recording cannot be written or the segment cannot be controlled.
+pub fn record(found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Recorded> {
+    let segment = SegmentFile::open(&found.path)?;
+    let failed = |error: io::Error| Failure::file(&orders.path, format!("cannot write: {error}"));
+    let mut drainer = Drainer::new(&segment, found, orders).map_err(failed)?;
+    drainer.begin(orders)?;
+    while found.is_alive() && !stop.load(Ordering::Relaxed) {
+        let read = drainer.step().map_err(failed)?;
+        if read == 0 {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    if found.is_alive() && orders.from == From::Now {
+        control::apply(&segment, &Change::new().mode(Mode::Off))?;
+    }
+    drainer.finish(&orders.path).map_err(failed)
+}
+
+struct Drainer<'a> {
+    segment: &'a SegmentFile,
+    pid: u32,
+    chunks: Chunks,
+    tables: Tables,
+    merger: Merger,
+    ledger: Ledger,
+    sink: Sink,
+    ticker: Ticker,
+    marks: usize,
+    flushed: Instant,
+    sampled: Instant,
+    stalled: Option<Instant>,
+    /// Bytes of events since the last checkpoint, and the size of that.
+    since_checkpoint: u64,
+    checkpoint_bytes: u64,
+}
+
+impl<'a> Drainer<'a> {
+    fn new(segment: &'a SegmentFile, found: &Found, orders: &Orders) -> io::Result<Self> {
+        let header = segment.snapshot().map_err(|failure| io::Error::other(failure.to_string()))?.header;
+        let origin_ns = match orders.from {
+            From::Start => header.start_monotonic_ns,
+            From::Now => ticker::monotonic_ns(),
+        };
+        Ok(Self {
+            segment,
+            pid: found.process.pid,
+            chunks: Chunks::new(&header.layout),
+            tables: Tables::new(header.layout, origin_ns),
+            merger: if orders.from == From::Start { Merger::from_start() } else { Merger::from_now() },
+            ledger: Ledger::default(),
+            sink: Sink::create(&orders.path, &orders.keeping)?,
+            ticker: Ticker::start(segment.file().try_clone()?, origin_ns),
+            marks: 0,
+            flushed: Instant::now(),
+            sampled: Instant::now() - RESIDENT,
+            stalled: None,
+            since_checkpoint: 0,
+            checkpoint_bytes: 0,
+        })
+    }
+
+    fn begin(&mut self, orders: &Orders) -> Outcome {
+        let mut change = Change::new()
+            .set(ControlWord::OnFull, orders.on_full as u64)
+            .set(ControlWord::BlockMillis, orders.block.as_millis() as u64)
+            .set(ControlWord::DrainPid, u64::from(std::process::id()));
+        if orders.from == From::Now {
+            self.chunks.skip_past(self.segment, &mut self.merger);
+            change = change.mode(Mode::Log);
+        }
+        control::write(self.segment, &change).map(drop)
+    }
+
+    /// Reads what there is and writes what is due; the number of bytes read.
+    fn step(&mut self) -> io::Result<usize> {
+        // Taken before the chunks are read: events before this moment are all in what is read now.
+        let now_ms = self.ticker.now_ms();
+        let read = if self.merger.held_bytes() < MOST_HELD_BYTES {
+            self.chunks.read(self.segment, &mut self.merger)
+        } else {
+            0
+        };
+        let ledger = &mut self.ledger;
+        let waits = self.merger.advance(now_ms, |thread, ms, event| ledger.book(thread, ms, event));
+        self.note_stall(waits);
+        if self.sampled.elapsed() >= RESIDENT {
+            self.sampled = Instant::now();
+            if !waits {
+                self.ledger.pass(now_ms);
+            }
+            self.ledger.resident(process::resident_bytes(self.pid).unwrap_or(0));
+        }
+        if self.ledger.pending_bytes() >= PAGE_BYTES || self.flushed.elapsed() >= FLUSH {
+            self.flush()?;
+        }
+        Ok(read)
+    }
+
+    fn note_stall(&mut self, waits: bool) {
+        if !waits {
+            self.stalled = None;
+        } else if self.stalled.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
+            self.merger.skip_missing();
+            self.stalled = None;
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.flushed = Instant::now();
+        // After the chunks: what their events refer to is in the tables by now.
+        for frame in self.tables.update(self.segment) {
+            self.sink.put(frame)?;
+        }
+        for frame in self.ledger.take_frames() {
+            self.since_checkpoint += frame.payload.len() as u64;
+            self.sink.put(frame)?;
+        }
+        if self.since_checkpoint >= CHECKPOINT_BYTES.max(CHECKPOINT_SHARE * self.checkpoint_bytes) {
+            let checkpoint = self.ledger.checkpoint();
+            self.checkpoint_bytes = checkpoint.payload.len() as u64;
+            self.since_checkpoint = 0;
+            self.sink.put(checkpoint)?;
+        }
+        if self.sink.is_full() {
+            let opening = self.opening();
+            self.sink.turn(&opening)?;
+        }
+        self.dump_at_marks()?;
+        self.show_live()
+    }
+
+    /// A flight recorder writes itself down at every mark.
+    fn dump_at_marks(&mut self) -> io::Result<()> {
+        let marks = self.tables.marks();
+        if self.sink.is_ring() {
+            let new: Vec<String> = marks.iter().skip(self.marks).cloned().collect();
+            for mark in new {
+                let opening = self.opening();
+                if let Some(path) = self.sink.dump(&opening, &mark)? {
+                    eprintln!("heapwise: mark `{mark}`: wrote {}", path.display());
+                }
+            }
+        }
+        self.marks = marks.len();
+        Ok(())
+    }
+
+    /// What a further file begins with.
+    fn opening(&mut self) -> Opening {
+        Opening {
+            tables: self.tables.all(self.segment),
+            buckets: self.ledger.all_buckets(),
+            checkpoint: Some(self.ledger.checkpoint()),
+        }
+    }
+
+    /// In log mode the probe does not know the size of what is freed; the drainer does.
+    fn show_live(&self) -> io::Result<()> {
+        let totals = self.ledger.totals();
+        let counters = [
+            (Counter::LiveBytes, self.ledger.live_bytes()),
+            (Counter::PeakBytes, self.ledger.peak().0),
+            (Counter::AllocatedBytes, totals.alloc_bytes),
+            (Counter::Recorded, totals.allocs),
+            (Counter::Freed, totals.frees),
+            (Counter::UnknownFrees, totals.unknown_frees),
+        ];
+        counters.iter().try_for_each(|(counter, value)| {
+            let at = COUNTERS_OFFSET as u64 + *counter as u64 * 8;
+            self.segment.file().write_all_at(&value.to_le_bytes(), at)
+        })
+    }
+
+    /// Reads to the end of what there is, in order as far as there is one, and ends the file.
+    fn finish(mut self, path: &Path) -> Outcome<Recorded> {
+        let failed = |error: io::Error| Failure::file(path, format!("cannot write: {error}"));
+        loop {
+            let read = self.chunks.read(self.segment, &mut self.merger);
+            let ledger = &mut self.ledger;
+            self.merger.advance(u64::MAX, |thread, ms, event| ledger.book(thread, ms, event));
+            if self.ledger.pending_bytes() >= PAGE_BYTES {
+                self.flush().map_err(failed)?;
+            }
+            if read == 0 {
+                break;
+            }
+        }
+        while self.merger.skip_missing() {
+            let ledger = &mut self.ledger;
+            self.merger.advance(u64::MAX, |thread, ms, event| ledger.book(thread, ms, event));
+        }
+        let (now_ms, last_ms) = (self.ticker.now_ms(), self.ledger.tick_ms());
+        if process::starttime(self.pid).is_some() {
+            self.ledger.pass(now_ms.max(last_ms));
+        }
+        self.flush().map_err(failed)?;
+        let opening = self.opening();
+        self.ticker.stop();
+        let waited = self.segment.snapshot()?.counter(Counter::WaitedEvents);
+        Ok(Recorded {
+            path: self.sink.end(&opening).map_err(failed)?,
+            totals: self.ledger.totals(),
+            peak: self.ledger.peak(),
+            live_bytes: self.ledger.live_bytes(),
+            span_ms: self.ledger.tick_ms(),
+            waited,
+        })
+    }
+}

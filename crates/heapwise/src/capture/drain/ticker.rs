@@ -1,0 +1,78 @@
+//! The clock of a recording: a thread that writes the time into the segment every millisecond, which is also
+//! the drainer's sign of life.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use heapwise_format::segment::{CONTROL_OFFSET, ControlWord};
+use rustix::time::{ClockId, clock_gettime};
+
+/// A running clock.
+#[derive(Debug)]
+pub struct Ticker {
+    origin_ns: u64,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// `CLOCK_MONOTONIC`, which the probe uses too.
+pub fn monotonic_ns() -> u64 {
+    let time = clock_gettime(ClockId::Monotonic);
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+impl Ticker {
+    /// Starts a clock that is 0 at `origin_ns`.
+    pub fn start(segment: File, origin_ns: u64) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        tick(&segment, origin_ns);
+        let thread = std::thread::spawn(move || {
+            while !stopped.load(Ordering::Relaxed) {
+                tick(&segment, origin_ns);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            put(&segment, ControlWord::DrainHeartbeat, 0);
+        });
+        Self { origin_ns, stop, thread: Some(thread) }
+    }
+
+    /// Milliseconds since the origin.
+    pub fn now_ms(&self) -> u64 {
+        milliseconds(monotonic_ns(), self.origin_ns)
+    }
+
+    /// Stops the clock: nobody waits for this drainer any more.
+    pub fn stop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Ticker {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn milliseconds(now_ns: u64, origin_ns: u64) -> u64 {
+    now_ns.saturating_sub(origin_ns) / 1_000_000
+}
+
+fn tick(segment: &File, origin_ns: u64) {
+    let now_ns = monotonic_ns();
+    put(segment, ControlWord::TickMillis, milliseconds(now_ns, origin_ns));
+    put(segment, ControlWord::DrainHeartbeat, now_ns);
+}
+
+/// The two words of the clock are not part of what `Sequence` guards: each is read on its own.
+fn put(segment: &File, word: ControlWord, value: u64) {
+    // A segment that cannot be written to any more ticks no longer; the probe goes on by its own clock.
+    let _ = segment.write_all_at(&value.to_le_bytes(), CONTROL_OFFSET as u64 + word as u64 * 8);
+}

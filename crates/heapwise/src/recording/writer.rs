@@ -1,0 +1,69 @@
+//! One recording file being written. Every frame goes out in one write, so a killed recorder leaves whole
+//! frames and at most one cut-off.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use heapwise_format::recording::{
+    FRAME_HEADER_BYTES, FrameHeader, FrameKind, IndexRow, TRAILER_BYTES, Trailer, preamble,
+};
+use heapwise_profile::recording::RawFrame;
+
+use super::packing::{self, Packed};
+
+/// Writes frames to a file.
+#[derive(Debug)]
+pub struct Writer {
+    file: File,
+    path: PathBuf,
+    offset: u64,
+    index: Vec<u8>,
+}
+
+impl Writer {
+    /// Creates the file; only its owner may read what a program did.
+    pub fn create(path: &Path) -> io::Result<Self> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let preamble = preamble();
+        file.write_all(&preamble)?;
+        Ok(Self { file, path: path.to_owned(), offset: preamble.len() as u64, index: Vec::new() })
+    }
+
+    /// Packs and writes a frame.
+    pub fn put(&mut self, frame: &RawFrame) -> io::Result<()> {
+        self.put_packed(&frame.header, frame.payload.len(), &packing::pack(frame))
+    }
+
+    /// Writes a frame that is packed already.
+    pub fn put_packed(&mut self, header: &FrameHeader, raw_bytes: usize, packed: &Packed) -> io::Result<()> {
+        let header = header.seal(packed.codec, raw_bytes, &packed.bytes);
+        let mut bytes = Vec::with_capacity(FRAME_HEADER_BYTES + packed.bytes.len());
+        bytes.extend_from_slice(&header.encode());
+        bytes.extend_from_slice(&packed.bytes);
+        self.file.write_all(&bytes)?;
+        self.index.extend_from_slice(&IndexRow { offset: self.offset, header }.encode());
+        self.offset += bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Bytes written, with what [`Writer::end`] will add at most.
+    pub fn bytes(&self) -> u64 {
+        self.offset + (self.index.len() + FRAME_HEADER_BYTES + TRAILER_BYTES) as u64
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Writes the index and ends the file.
+    pub fn end(mut self) -> io::Result<PathBuf> {
+        let trailer = Trailer { index_offset: self.offset };
+        let payload = std::mem::take(&mut self.index);
+        self.put(&RawFrame { header: FrameHeader::new(FrameKind::Index), payload })?;
+        self.file.write_all(&trailer.encode())?;
+        Ok(self.path)
+    }
+}
