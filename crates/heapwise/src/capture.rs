@@ -1,6 +1,7 @@
 //! Getting at programs: launching them with the probe, finding those that carry it, controlling them.
 
 pub mod control;
+pub mod drain;
 pub mod launch;
 pub mod preload;
 pub mod process;

@@ -13,6 +13,7 @@ mod failure;
 mod look;
 mod output;
 mod quantity;
+mod recording;
 mod source;
 mod symbols;
 

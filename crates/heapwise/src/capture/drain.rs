@@ -43,12 +43,12 @@ pub struct Orders {
     /// How long they may wait.
     pub block: Duration,
     /// Whether the program's events from before now belong to the recording.
-    pub from: From,
+    pub from: Beginning,
 }
 
 /// Where a recording begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum From {
+pub enum Beginning {
     /// With the program.
     Start,
     /// Now.
@@ -95,6 +95,7 @@ const CHECKPOINT_BYTES: u64 = 8 << 20;
 /// When the recording cannot be written or the segment cannot be controlled.
 pub fn record(found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Recorded> {
     let segment = SegmentFile::open(&found.path)?;
+    let before = control::current(&segment)?.mode;
     let failed = |error: io::Error| Failure::file(&orders.path, format!("cannot write: {error}"));
     let mut drainer = Drainer::new(&segment, found, orders).map_err(failed)?;
     drainer.begin(orders)?;
@@ -104,8 +105,8 @@ pub fn record(found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Reco
             std::thread::sleep(PAUSE);
         }
     }
-    if found.is_alive() && orders.from == From::Now {
-        control::apply(&segment, &Change::new().mode(Mode::Off))?;
+    if found.is_alive() && orders.from == Beginning::Now {
+        control::apply(&segment, &Change::new().mode(before))?;
     }
     drainer.finish(&orders.path).map_err(failed)
 }
@@ -132,15 +133,15 @@ impl<'a> Drainer<'a> {
     fn new(segment: &'a SegmentFile, found: &Found, orders: &Orders) -> io::Result<Self> {
         let header = segment.snapshot().map_err(|failure| io::Error::other(failure.to_string()))?.header;
         let origin_ns = match orders.from {
-            From::Start => header.start_monotonic_ns,
-            From::Now => ticker::monotonic_ns(),
+            Beginning::Start => header.start_monotonic_ns,
+            Beginning::Now => ticker::monotonic_ns(),
         };
         Ok(Self {
             segment,
             pid: found.process.pid,
             chunks: Chunks::new(&header.layout),
             tables: Tables::new(header.layout, origin_ns),
-            merger: if orders.from == From::Start { Merger::from_start() } else { Merger::from_now() },
+            merger: if orders.from == Beginning::Start { Merger::from_start() } else { Merger::from_now() },
             ledger: Ledger::default(),
             sink: Sink::create(&orders.path, &orders.keeping)?,
             ticker: Ticker::start(segment.file().try_clone()?, origin_ns),
@@ -158,7 +159,7 @@ impl<'a> Drainer<'a> {
             .set(ControlWord::OnFull, orders.on_full as u64)
             .set(ControlWord::BlockMillis, orders.block.as_millis() as u64)
             .set(ControlWord::DrainPid, u64::from(std::process::id()));
-        if orders.from == From::Now {
+        if orders.from == Beginning::Now {
             self.chunks.skip_past(self.segment, &mut self.merger);
             change = change.mode(Mode::Log);
         }
@@ -288,7 +289,7 @@ impl<'a> Drainer<'a> {
             self.ledger.pass(now_ms.max(last_ms));
         }
         self.flush().map_err(failed)?;
-        let opening = self.opening();
+        let opening = if self.sink.is_ring() { self.opening() } else { Opening::default() };
         self.ticker.stop();
         let waited = self.segment.snapshot()?.counter(Counter::WaitedEvents);
         Ok(Recorded {

@@ -1,0 +1,178 @@
+//! `record`: every event of a running process with its time, into a recording; and the same for `run --log`.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use heapwise_format::segment::OnFull;
+
+use super::switch;
+use crate::capture::drain::{self, Beginning, Orders, Recorded};
+use crate::capture::segments::{self, Found};
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Overwrite};
+use crate::quantity::{self, parse_bytes, parse_duration};
+use crate::recording::sink::Keeping;
+use crate::{input_error, source};
+
+/// Options of `record`.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// How long to record [default: until Ctrl-C or the end of the process]
+    #[arg(short = 's', long, value_name = "SECONDS", value_parser = parse_duration)]
+    seconds: Option<Duration>,
+    /// File for the recording [default: heapwise.PROGRAM.PID.hwr]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(short, long)]
+    force: bool,
+    #[command(flatten)]
+    keeping: KeepingArgs,
+    /// Pid or program name
+    #[arg(value_name = "PID|NAME")]
+    target: String,
+}
+
+/// How a recording is kept, and what happens when it cannot keep up.
+#[derive(Debug, Clone, Args)]
+#[group(id = "keeping")]
+pub struct KeepingArgs {
+    /// Begin another numbered file at this size
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    rotate: Option<u64>,
+    /// Numbered files kept; changed while recording by the number in FILE.keep
+    #[arg(long, value_name = "N", default_value = "10", requires = "rotate")]
+    keep: usize,
+    /// Keep the last TIME of events in memory; write them at the end and at every mark
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "rotate")]
+    ring: Option<Duration>,
+    /// What an event does when there is no room for it
+    #[arg(long = "on-full", value_enum, default_value = "block")]
+    on_full: WhenFull,
+    /// Longest wait for room; then the event is dropped and counted
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    block: Duration,
+}
+
+/// What an event does when there is no room for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum WhenFull {
+    /// Wait, then drop and count
+    Block,
+    /// Drop and count
+    Drop,
+}
+
+impl KeepingArgs {
+    /// The orders for a recording at `path`.
+    pub fn orders(&self, path: PathBuf, from: Beginning) -> Orders {
+        let keeping = match (self.rotate, self.ring) {
+            (Some(bytes), _) => Keeping::Rotated { bytes: bytes.max(1 << 16), files: self.keep.max(1) },
+            (None, Some(time)) => Keeping::Ring { time },
+            (None, None) => Keeping::All,
+        };
+        let on_full = if self.on_full == WhenFull::Drop { OnFull::Drop } else { OnFull::Block };
+        Orders { path, keeping, on_full, block: self.block, from }
+    }
+}
+
+/// Records a process.
+pub fn run(args: &RecordArgs) -> Outcome {
+    let found = source::process(&args.target)?;
+    let path = match &args.output {
+        Some(path) => path.clone(),
+        None => default_name(&crate::capture::process::name(found.process.pid), found.process.pid),
+    };
+    output::refuse_existing(&path, if args.force { Overwrite::Allow } else { Overwrite::Refuse })?;
+    // What a process left behind is read from its first event.
+    let from = if found.alive { Beginning::Now } else { Beginning::Start };
+    if found.alive {
+        switch::open_live(&found)?;
+    }
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| input_error!("cannot watch for Ctrl-C: {error}"))?;
+    }
+    let orders = args.keeping.orders(path, from);
+    let worker = Arc::clone(&stop);
+    let recorder = std::thread::spawn(move || drain::record(&found, &orders, &worker));
+    let started = Instant::now();
+    while !recorder.is_finished() && args.seconds.is_none_or(|time| started.elapsed() < time) {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    stop.store(true, Ordering::Relaxed);
+    report(&join(recorder)?);
+    Ok(())
+}
+
+fn join(recorder: JoinHandle<Outcome<Recorded>>) -> Outcome<Recorded> {
+    recorder.join().unwrap_or_else(|_| Err(Failure::Input("the recorder failed unexpectedly".into())))
+}
+
+/// Name of a recording that was not named.
+pub fn default_name(program: &str, pid: u32) -> PathBuf {
+    let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    format!("heapwise.{program}.{pid}.hwr").into()
+}
+
+/// The recording of a program that is being run.
+#[derive(Debug)]
+pub struct Following {
+    stop: Arc<AtomicBool>,
+    recorder: JoinHandle<Outcome<Recorded>>,
+}
+
+impl Following {
+    /// Records `pid`, just started, from its first event.
+    pub fn start(pid: u32, orders: Orders) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let recorder = std::thread::spawn(move || {
+            let found = await_segment(pid, &stopped)?;
+            drain::record(&found, &orders, &stopped)
+        });
+        Self { stop, recorder }
+    }
+
+    /// The program has ended: takes what is left and ends the recording.
+    pub fn end(self) -> Outcome<Recorded> {
+        self.stop.store(true, Ordering::Relaxed);
+        join(self.recorder)
+    }
+}
+
+fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<Found> {
+    loop {
+        let ended = stop.load(Ordering::Relaxed);
+        match segments::of_pid(pid) {
+            Ok(found) => return Ok(found),
+            Err(_) if ended => {
+                return Err(Failure::Input("nothing recorded: the program did not load the probe".into()));
+            }
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+/// Says what was recorded and how to go on.
+pub fn report(recorded: &Recorded) {
+    let line = |name: &str, text: String| eprintln!("  {name:<12} {text}");
+    let totals = recorded.totals;
+    eprintln!("heapwise: recorded {} ms", recorded.span_ms);
+    line("allocated", format!("{} in {} blocks", quantity::bytes(totals.alloc_bytes as f64), totals.allocs));
+    let (peak, ms) = recorded.peak;
+    line("peak", format!("{} after {ms} ms", quantity::bytes(peak as f64)));
+    line("still live", quantity::bytes(recorded.live_bytes as f64));
+    line("lost", format!("{} events ({} waited for room)", totals.gap_events, recorded.waited));
+    let path = recorded.path.display();
+    line("recording", path.to_string());
+    eprintln!("look deeper: heapwise summary {path}");
+}
