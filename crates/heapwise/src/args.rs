@@ -40,6 +40,16 @@ pub enum Command {
     Stats(commands::stats::StatsArgs),
     /// Reset, start, wait, stop and write the profile
     Collect(commands::collect::CollectArgs),
+    /// Record every event of a running process with its time
+    Record(commands::record::RecordArgs),
+    /// Give the present moment of a process a name
+    Mark(commands::mark::MarkArgs),
+    /// Live bytes of a recording over time
+    Timeline(commands::timeline::TimelineArgs),
+    /// Any report on a recording at one moment (305ms, peak, end, A..B, a mark)
+    At(Box<commands::at::AtArgs>),
+    /// What in a recording deserves a look
+    Summary(commands::summary::SummaryArgs),
     /// Largest holders first
     Top(commands::report::ReportArgs),
     /// Callers and callees of each function

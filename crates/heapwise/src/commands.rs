@@ -1,16 +1,21 @@
 //! One file per command: its options, and what it does.
 
+pub mod at;
 pub mod check;
 pub mod collect;
 pub mod diff;
 pub mod doctor;
 pub mod dump;
 pub mod export;
+pub mod mark;
 pub mod ps;
+pub mod record;
 pub mod report;
 pub mod run;
 pub mod stats;
+pub mod summary;
 pub mod switch;
+pub mod timeline;
 
 use std::process::ExitCode;
 
@@ -43,6 +48,11 @@ pub fn run(command: Command) -> Outcome<ExitCode> {
         Command::Check(args) => check::run(&args)?,
         Command::Export(args) => export::run(args)?,
         Command::Symbolize(args) => export::symbolize(&args)?,
+        Command::Record(args) => record::run(&args)?,
+        Command::Mark(args) => mark::run(&args)?,
+        Command::Timeline(args) => timeline::run(&args)?,
+        Command::At(args) => at::run(*args)?,
+        Command::Summary(args) => summary::run(&args)?,
         Command::Preload => println!("{}", preload::path()?.display()),
         Command::Doctor => return doctor::run(),
     }

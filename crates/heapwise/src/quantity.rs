@@ -70,6 +70,23 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
+/// `2026-11-15 09:54:17 UTC` of seconds since the epoch.
+pub fn utc(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days to a date of the Gregorian calendar, years beginning in March (Hinnant, "chrono-Compatible
+    // Low-Level Date Algorithms").
+    let shifted = days + 719_468;
+    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let march_month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
+    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -83,6 +100,14 @@ mod tests {
         assert!(parse_rate("0").is_err());
         assert_eq!(bytes(1_572_864.0), "1.5 MB");
         assert_eq!(bytes(-2048.0), "-2.0 KB");
+    }
+
+    #[test]
+    fn dates() {
+        // As `date -u -d @N` has them.
+        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
+        assert_eq!(utc(1_794_736_457), "2026-11-15 09:54:17 UTC");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use heapwise_profile::snapshot::SegmentSource as _;
 use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
+use crate::recording::{moment, open};
 
 /// Processes named by pid or program name; with no name, every running one that carries the probe.
 pub fn processes(targets: &[String]) -> Outcome<Vec<Found>> {
@@ -58,17 +59,39 @@ pub fn of_segment(found: &Found) -> Outcome<Profile> {
     Ok(profile)
 }
 
-/// A profile from a file (detected by content) or a process (by pid or name).
+/// Stands between the name of a recording and a moment of it: `app.hwr@peak`, `app.hwr@305ms`.
+pub const AT: char = '@';
+
+/// A profile from a file (detected by content), a recording at a moment, or a process (by pid or name).
 pub fn load(target: &str) -> Outcome<Profile> {
     let path = Path::new(target);
+    if open::is_recording(path) {
+        return at_moment(path, "end");
+    }
     if path.exists() {
         return read_file(path);
+    }
+    if let Some((file, moment)) = target.rsplit_once(AT)
+        && open::is_recording(Path::new(file))
+    {
+        return at_moment(Path::new(file), moment);
     }
     let is_process = target.parse::<u32>().is_ok() || !segments::of_name(target).is_empty();
     if is_process {
         return of_segment(&process(target)?);
     }
     Err(Failure::file(path, "no such file, and no process of that name carries the probe"))
+}
+
+/// `moment` may end in `/MS`, the step whose highest moment a time stands for.
+fn at_moment(path: &Path, moment: &str) -> Outcome<Profile> {
+    let mut opened = open::open(path)?;
+    let (moment, step_ms) = match moment.rsplit_once('/') {
+        Some((moment, step)) => (moment, step.parse().unwrap_or(moment::DEFAULT_STEP_MS)),
+        None => (moment, moment::DEFAULT_STEP_MS),
+    };
+    let part = moment::parse(moment, &opened, step_ms)?;
+    Ok(moment::profile(&mut opened, part))
 }
 
 fn read_file(path: &Path) -> Outcome<Profile> {

@@ -12,6 +12,7 @@ pub mod layout;
 pub mod raster;
 mod svg;
 pub mod text;
+pub mod timeline;
 
 pub use amount::Amounts;
 pub use export::{Format, export};

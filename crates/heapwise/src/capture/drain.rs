@@ -27,6 +27,8 @@ use super::process;
 use super::segments::{Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::recording::sink::{Keeping, Opening, Sink};
+pub use ticker::monotonic_ns;
+
 use chunks::Chunks;
 use tables::Tables;
 use ticker::Ticker;
@@ -108,7 +110,7 @@ pub fn record(found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Reco
     if found.is_alive() && orders.from == Beginning::Now {
         control::apply(&segment, &Change::new().mode(before))?;
     }
-    drainer.finish(&orders.path).map_err(failed)
+    drainer.finish(&orders.path)
 }
 
 struct Drainer<'a> {

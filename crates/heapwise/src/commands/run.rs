@@ -6,12 +6,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use heapwise_format::segment::{Counter, Mode};
+use heapwise_format::segment::{Counter, Mode, OnFull};
 use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::{Metric, Profile};
 
 use super::dump;
-use super::switch::ModeArgs;
+use super::record::{self, Following, KeepingArgs};
+use super::switch::{GsMode, ModeArgs};
+use crate::capture::drain::{Beginning, Orders};
 use crate::capture::launch::{self, Ended};
 use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::Outcome;
@@ -23,6 +25,8 @@ use crate::quantity;
 pub struct RunArgs {
     #[command(flatten)]
     mode: ModeArgs,
+    #[command(flatten)]
+    keeping: KeepingArgs,
     /// File for the profile [default: heapwise.PROGRAM.PID.heap]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -48,7 +52,9 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
     }
     let running = launch::start(&args.command, &args.mode.conf())?;
     let pid = running.pid();
+    let following = (args.mode.mode() == Mode::Log).then(|| Following::start(pid, args.log_orders(pid)));
     let ended = running.wait()?;
+    let recorded = following.map(Following::end).transpose();
     let family = family_of(pid);
     let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
         eprintln!(
@@ -56,7 +62,11 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
         );
         return Ok(ExitCode::from(ended.code));
     };
-    if args.mode.mode() != Mode::Off {
+    if let Some(recorded) = recorded? {
+        if !args.quiet {
+            record::report(&recorded);
+        }
+    } else if args.mode.mode() != Mode::Off {
         finish(&args, found, &ended, overwrite)?;
         if args.children {
             write_children(&args, &family, pid, overwrite)?;
@@ -66,6 +76,20 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
         let _ = fs::remove_file(&segment.path);
     }
     Ok(ExitCode::from(ended.code))
+}
+
+impl RunArgs {
+    /// How the program is recorded in log mode.
+    fn log_orders(&self, pid: u32) -> Orders {
+        let program = self.command.first().map(|program| program.to_string_lossy().into_owned());
+        let path = self.output.clone();
+        let path = path.unwrap_or_else(|| record::default_name(&program.unwrap_or_default(), pid));
+        let mut orders = self.keeping.orders(path, Beginning::Start);
+        if self.mode.mode == Some(GsMode::LogFast) {
+            orders.on_full = OnFull::Drop;
+        }
+        orders
+    }
 }
 
 fn finish(args: &RunArgs, found: &Found, ended: &Ended, overwrite: Overwrite) -> Outcome {

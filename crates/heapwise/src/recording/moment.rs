@@ -62,7 +62,8 @@ fn time(text: &str, opened: &Opened) -> Outcome<u64> {
     }
     parse_duration(text).map(|time| time.as_millis() as u64).map_err(|_| {
         let marks: Vec<&str> = opened.catalog.marks.iter().map(|mark| &*mark.name).collect();
-        let known = if marks.is_empty() { String::new() } else { format!(", marks are {}", marks.join(", ")) };
+        let known =
+            if marks.is_empty() { String::new() } else { format!(", marks are {}", marks.join(", ")) };
         input_error!("`{text}` is no moment; try 305ms, peak, end, 50%, 1s..2s{known}")
     })
 }

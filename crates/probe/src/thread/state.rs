@@ -64,6 +64,7 @@ impl State {
         unsafe {
             (*state).slab = slab;
             (*state).record = record;
+            (*state).log.thread = record;
         }
         segment::counter(Counter::OwnBytes).fetch_add(size_of::<State>() as u64, Ordering::Relaxed);
         Some(state)

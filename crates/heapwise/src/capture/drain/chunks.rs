@@ -44,12 +44,7 @@ impl Chunks {
         (0..used).map(|index| self.read_one(segment, index, &mut feed)).sum()
     }
 
-    fn read_one(
-        &mut self,
-        segment: &SegmentFile,
-        index: usize,
-        feed: &mut impl FnMut(Piece<'_>),
-    ) -> usize {
+    fn read_one(&mut self, segment: &SegmentFile, index: usize, feed: &mut impl FnMut(Piece<'_>)) -> usize {
         let Some(offset) = self.section.record_offset(index as u64) else { return 0 };
         let Some(first) = header(segment, offset).filter(|header| header.sequence != 0) else { return 0 };
         // A chunk says nothing before it says a sequence; what it says besides was stored before that.

@@ -2,9 +2,7 @@
 
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::recording::{FrameHeader, FrameKind};
-use heapwise_format::segment::{
-    COUNTERS_OFFSET, Counter, Layout, Mark, Node, PAGE_BYTES, SectionKind,
-};
+use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Layout, Mark, Node, PAGE_BYTES, SectionKind};
 use heapwise_profile::recording::RawFrame;
 use heapwise_profile::snapshot::SegmentSource;
 
@@ -67,7 +65,8 @@ impl Tables {
         for (kind, counter, copy) in &mut self.changing {
             let section = layout.section(*kind);
             let length = u64_at(&counters, *counter as usize * 8).unwrap_or(0);
-            let count = if *kind == SectionKind::Marks { section.capacity } else { length.min(section.capacity) };
+            let count =
+                if *kind == SectionKind::Marks { section.capacity } else { length.min(section.capacity) };
             let records = read(segment, section.offset, (count * section.record_bytes) as usize);
             if records != *copy && records.iter().any(|byte| *byte != 0) {
                 copy.clone_from(&records);
@@ -136,7 +135,8 @@ fn whole_records(kind: SectionKind, first: u64, records: &[u8]) -> u64 {
         };
     }
     let nodes = records.chunks_exact(size_of::<Node>());
-    let unwritten = |(row, node): (usize, &[u8])| first + row as u64 > 0 && node.iter().all(|byte| *byte == 0);
+    let unwritten =
+        |(row, node): (usize, &[u8])| first + row as u64 > 0 && node.iter().all(|byte| *byte == 0);
     let total = nodes.len();
     nodes.enumerate().position(unwritten).unwrap_or(total) as u64
 }

@@ -1,0 +1,92 @@
+//! `timeline`: live bytes over time, as a table, a chart, data or a picture.
+
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use heapwise_profile::recording::Timeline;
+use heapwise_render::timeline::{self, Picture};
+
+use crate::failure::{Failure, Outcome};
+use crate::output::{self, Overwrite};
+use crate::quantity::parse_duration;
+use crate::recording::open::{self, Opened};
+
+/// Options of `timeline`.
+#[derive(Debug, Args)]
+pub struct TimelineArgs {
+    /// Length of a step, a multiple of 10 ms
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
+    step: Duration,
+    /// `[[ms, bytes], …]`
+    #[arg(long)]
+    json: bool,
+    /// A row per step even in a terminal
+    #[arg(long)]
+    table: bool,
+    /// Picture with live bytes, resident bytes, allocation rate and marks
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// File for the result
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(short, long)]
+    force: bool,
+    /// Recording
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Width of a chart where the terminal's is unknown.
+const DEFAULT_WIDTH: usize = 100;
+const CHART_HEIGHT: usize = 12;
+
+/// Shows the timeline.
+pub fn run(args: &TimelineArgs) -> Outcome {
+    let mut opened = open::open(&args.file)?;
+    let step_ms = args.step.as_millis() as u64;
+    let timeline = opened
+        .recording
+        .read(|recording| Timeline::read(recording, step_ms))
+        .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
+    eprintln!("heapwise: {}", contains(&opened));
+    let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
+    if let Some(path) = &args.svg {
+        return draw(path, args, &opened, &timeline, overwrite);
+    }
+    let text = if args.json {
+        timeline::data(&timeline).to_string() + "\n"
+    } else if args.table || args.output.is_some() || !std::io::stdout().is_terminal() {
+        timeline::table(&timeline)
+    } else {
+        let width = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| usize::from(size.ws_col));
+        timeline::chart(&timeline, width.unwrap_or(DEFAULT_WIDTH), CHART_HEIGHT)
+    };
+    output::write_result(args.output.as_deref(), overwrite, |out| out.write_all(text.as_bytes()))
+}
+
+/// What a recording covers, in the gs driver's words.
+pub fn contains(opened: &Opened) -> String {
+    let (first, end) = opened.recording.span_ms();
+    let start_ns = opened.catalog.start_unix_ns.saturating_add(first.saturating_mul(1_000_000));
+    let start = crate::quantity::utc(start_ns / 1_000_000_000);
+    format!("profiler contains record for {} ms, start from {first} ms ({start})", end - first)
+}
+
+fn draw(
+    path: &Path,
+    args: &TimelineArgs,
+    opened: &Opened,
+    timeline: &Timeline,
+    overwrite: Overwrite,
+) -> Outcome {
+    let title = format!("{}: {}", name(&args.file), contains(opened));
+    let picture = timeline::svg(timeline, &Picture { title, marks: &opened.catalog.marks });
+    output::write_file(path, overwrite, |out| out.write_all(picture.as_bytes()))
+}
+
+fn name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
