@@ -5,11 +5,12 @@
 //! what they found.
 #![allow(unsafe_code)]
 
+use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::{Bucket, CallKind, Counter, SectionKind};
 
-use crate::{process, segment, sys};
+use crate::{process, rates, sampler, segment, sys};
 
 /// What makes blocks alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +126,7 @@ fn make(key: &Key, hash: u64, levels: u32) -> Option<u32> {
         period: key.period,
         waste: 0,
         born_ms: process::age_ms(),
-        reserved: 0,
+        stands_for: u32::try_from(weight(key.size, key.rate)).unwrap_or(u32::MAX),
     };
     if !segment::write(SectionKind::Buckets, u64::from(bucket), record) {
         return None;
@@ -147,11 +148,30 @@ fn make(key: &Key, hash: u64, levels: u32) -> Option<u32> {
     Some(bucket)
 }
 
-/// Notes how much more than asked for the allocator gave to a block of this bucket.
-pub(crate) fn set_waste(bucket: u32, waste: u64) {
+fn weight(size: u64, rate: u16) -> u64 {
+    if rate == 0 { size } else { sampler::weighted_bytes(size, rates::of(rate)) }
+}
+
+/// Bytes that each block of the bucket stands for.
+#[inline(always)]
+pub(crate) fn stands_for(bucket: &Bucket) -> u64 {
+    match bucket.stands_for {
+        u32::MAX => weight(bucket.size, bucket.rate),
+        bytes => u64::from(bytes),
+    }
+}
+
+/// Notes how many bytes the allocator gave to a block of this bucket.
+pub(crate) fn set_waste(bucket: u32, usable: u64) {
     if let Some(place) = segment::existing(SectionKind::Buckets, u64::from(bucket)) {
         // SAFETY: inside the record; aligned.
-        let word = unsafe { segment::word32(place, core::mem::offset_of!(Bucket, waste)) };
-        word.store(waste.min(u64::from(u32::MAX)) as u32, Ordering::Relaxed);
+        let (size, waste) = unsafe {
+            (
+                segment::word64(place, offset_of!(Bucket, size)),
+                segment::word32(place, offset_of!(Bucket, waste)),
+            )
+        };
+        let more = usable.saturating_sub(size.load(Ordering::Relaxed));
+        waste.store(u32::try_from(more).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 }

@@ -44,7 +44,8 @@ enum Family {
     C,
     /// Only where the allocator brings its own operators; libstdc++'s call `malloc` and `free`.
     Cxx,
-    /// Always: the C++ runtime rounds the size before it asks `aligned_alloc`, which then does not count.
+    /// Always: the C++ runtime rounds the size before it asks `aligned_alloc`, which then does not count. Its other
+    /// operators for aligned blocks call this one.
     CxxAligned,
     /// Not an allocation.
     Loader,
@@ -169,9 +170,9 @@ hooks! {
     NewNothrow _ZnwmRKSt9nothrow_t Cxx Like(Hook::Malloc), allocate size_first New;
     NewArrayNothrow _ZnamRKSt9nothrow_t Cxx Like(Hook::Malloc), allocate size_first New;
     NewAligned _ZnwmSt11align_val_t CxxAligned Function(fallback::new_aligned), allocate size_first New;
-    NewArrayAligned _ZnamSt11align_val_t CxxAligned Function(fallback::new_aligned), allocate size_first New;
-    NewAlignedNothrow _ZnwmSt11align_val_tRKSt9nothrow_t CxxAligned Function(fallback::new_aligned), allocate size_first New;
-    NewArrayAlignedNothrow _ZnamSt11align_val_tRKSt9nothrow_t CxxAligned Function(fallback::new_aligned), allocate size_first New;
+    NewArrayAligned _ZnamSt11align_val_t Cxx Function(fallback::new_aligned), allocate size_first New;
+    NewAlignedNothrow _ZnwmSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first New;
+    NewArrayAlignedNothrow _ZnamSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first New;
     Delete _ZdlPv Cxx Like(Hook::Free), release;
     DeleteArray _ZdaPv Cxx Like(Hook::Free), release;
     DeleteNothrow _ZdlPvRKSt9nothrow_t Cxx Like(Hook::Free), release;

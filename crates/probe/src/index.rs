@@ -2,9 +2,9 @@
 
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use heapwise_format::segment::{Counter, IndexKind};
+use heapwise_format::segment::{Bucket, Counter, IndexKind};
 
-use crate::{buckets, filter, live, shadow, tallies};
+use crate::{buckets, filter, live, segment, shadow, tallies};
 
 /// New exact blocks go to the shadow index.
 static SHADOW: AtomicBool = AtomicBool::new(false);
@@ -43,10 +43,16 @@ pub(crate) fn holds_exact_blocks() -> bool {
     SHADOW_USED.load(Ordering::Relaxed) || HASH_EXACT.load(Ordering::Relaxed)
 }
 
-/// Remembers an exact block; false (counted) when there is no room.
+/// Remembers a block; false (counted) when there is no room.
 #[inline(always)]
-pub(crate) fn insert_exact(address: u64, bucket: u32, born_ms: u32) -> bool {
-    let inserted = if SHADOW.load(Ordering::Relaxed) && is_shadowed(address) {
+pub(crate) fn insert(address: u64, bucket: u32, rate: u16, born_ms: u32) -> bool {
+    let inserted = if rate != 0 {
+        let inserted = live::insert(address, bucket, born_ms);
+        if inserted {
+            filter::add(address);
+        }
+        inserted
+    } else if SHADOW.load(Ordering::Relaxed) && is_shadowed(address) {
         match shadow::insert(address, bucket) {
             Ok(None) => true,
             Ok(Some(old)) => {
@@ -59,48 +65,29 @@ pub(crate) fn insert_exact(address: u64, bucket: u32, born_ms: u32) -> bool {
         live::insert(address, bucket, born_ms)
     };
     if !inserted {
-        crate::segment::count(Counter::LostLive);
+        segment::count(Counter::LostLive);
     }
     inserted
 }
 
-/// Remembers a sample; false (counted) when there is no room.
-pub(crate) fn insert_sample(address: u64, bucket: u32, born_ms: u32) -> bool {
-    let inserted = live::insert(address, bucket, born_ms);
-    if inserted {
-        filter::add(address);
-    } else {
-        crate::segment::count(Counter::LostLive);
-    }
-    inserted
-}
-
-/// Forgets a block; its bucket.
+/// Forgets a block; number and record of its bucket.
 #[inline(always)]
-pub(crate) fn remove(address: u64) -> Option<u32> {
+pub(crate) fn remove(address: u64) -> Option<(u32, Bucket)> {
     let mut in_hash = HASH_EXACT.load(Ordering::Relaxed);
     if SHADOW_USED.load(Ordering::Relaxed) {
         if !is_shadowed(address) {
             in_hash = true;
-        } else if let Some(bucket) = shadow::remove(address) {
-            return Some(bucket);
+        } else if let Some(number) = shadow::remove(address) {
+            return Some((number, buckets::record(number)?));
         }
     }
     if !in_hash && !filter::may_hold(address) {
         return None;
     }
-    let bucket = live::remove(address)?;
-    if buckets::record(bucket).is_some_and(|bucket| bucket.rate != 0) {
+    let number = live::remove(address)?;
+    let bucket = buckets::record(number)?;
+    if bucket.rate != 0 {
         filter::remove(address);
     }
-    Some(bucket)
-}
-
-/// Undoes [`remove`]: the `realloc` that took the block failed.
-pub(crate) fn restore(address: u64, bucket: u32, born_ms: u32) {
-    if buckets::record(bucket).is_some_and(|bucket| bucket.rate != 0) {
-        insert_sample(address, bucket, born_ms);
-    } else {
-        insert_exact(address, bucket, born_ms);
-    }
+    Some((number, bucket))
 }

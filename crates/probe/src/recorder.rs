@@ -1,17 +1,18 @@
 //! What happens to an event, by what the probe is doing at the moment.
 
-mod exact;
+mod ledger;
+mod logged;
 mod sampled;
 mod timing;
 
 use core::ffi::c_void;
 
-use heapwise_format::segment::{CallKind, Counter};
+use heapwise_format::segment::{Bucket, CallKind, Counter};
 
-use crate::arch::words;
+use crate::buckets::Key;
 use crate::control::Activity;
 use crate::unwind::{Captured, Entry};
-use crate::{arena, buckets, control, hooks, index, log, process, segment};
+use crate::{arena, control, hooks, index, process, segment};
 
 type Pointer = *mut c_void;
 
@@ -41,17 +42,25 @@ fn record(block: Pointer, size: u64, kind: CallKind, grown: u64, entry: &Entry) 
     let block = Block { address: block as u64, size, kind, grown };
     match control::activity() {
         Activity::Idle | Activity::Sampling => sampled::allocated(&block, entry),
-        Activity::Exact => exact::allocated(&block, entry),
-        Activity::Log => exact::logged(&block, entry),
+        Activity::Exact => ledger::allocated(&block, entry),
+        Activity::Log => logged::allocated(&block, entry),
     }
 }
 
 /// A block that was just allocated.
-struct Block {
-    address: u64,
-    size: u64,
-    kind: CallKind,
+pub(crate) struct Block {
+    pub(crate) address: u64,
+    pub(crate) size: u64,
+    pub(crate) kind: CallKind,
+    /// Bytes added by `realloc`.
     grown: u64,
+}
+
+impl Block {
+    /// What it is counted under.
+    pub(crate) fn key(&self, node: u32, rate: u16) -> Key {
+        Key { size: self.size, node, rate, kind: self.kind, period: control::period() }
+    }
 }
 
 /// Before a block is freed: called by the stubs; returns what is to be freed.
@@ -63,63 +72,51 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     block
 }
 
-/// A block taken out of the index; bucket 0: nobody's.
+/// A block taken out of the index.
 #[must_use]
 pub(crate) struct Taken {
     address: u64,
-    bucket: u32,
-    log: bool,
+    /// Number and record of its bucket, when it was recorded.
+    bucket: Option<(u32, Bucket)>,
+    logged: bool,
 }
 
 /// Takes a block out of the index, before the real function can give its address to another thread.
 #[inline(always)]
 pub(crate) fn take(block: Pointer, caller: u64) -> Taken {
-    let words = words();
+    let address = block as u64;
     if block.is_null() || hooks::is_inside(caller) {
-        return Taken { address: 0, bucket: 0, log: false };
+        return Taken { address, bucket: None, logged: false };
     }
     control::poll();
     let activity = control::activity();
-    let log = activity == Activity::Log;
-    if log {
-        match words.enter() {
-            Some(busy) => match words.state(&busy) {
-                Some(state) => log::free(&mut state.log, block as u64),
-                None => segment::count(Counter::LostEvents),
-            },
-            None => segment::count(Counter::LostEvents),
-        }
+    let logged = activity == Activity::Log;
+    if logged {
+        logged::freed(address);
     }
-    let bucket = index::remove(block as u64).unwrap_or(0);
-    if bucket == 0 && activity == Activity::Exact {
-        exact::unknown_free(block as u64);
+    let bucket = index::remove(address);
+    if bucket.is_none() && activity == Activity::Exact {
+        ledger::unknown_free(address);
     }
-    Taken { address: block as u64, bucket, log }
+    Taken { address, bucket, logged }
 }
 
 /// Counts the free of a taken block; its size, 0 when unknown.
 #[inline(always)]
 pub(crate) fn released(taken: Taken) -> u64 {
-    if taken.bucket == 0 {
-        return 0;
-    }
-    let Some(bucket) = buckets::record(taken.bucket) else { return 0 };
-    if bucket.rate == 0 {
-        exact::freed(taken.address, taken.bucket, &bucket);
-    } else {
-        sampled::freed(taken.bucket, &bucket);
-    }
+    let Some((number, bucket)) = taken.bucket else { return 0 };
+    ledger::freed(taken.address, number, &bucket);
     bucket.size
 }
 
 /// The real `realloc` failed: the block is still there.
 pub(crate) fn put_back(block: Pointer, taken: Taken, entry: &Entry) {
-    if taken.bucket != 0 {
-        index::restore(block as u64, taken.bucket, process::age_ms());
+    if let Some((number, bucket)) = taken.bucket {
+        index::insert(taken.address, number, bucket.rate, process::age_ms());
     }
-    if taken.log {
-        let size = crate::hooks::usable_size(block) as u64;
-        exact::logged(&Block { address: block as u64, size, kind: CallKind::Realloc, grown: 0 }, entry);
+    if taken.logged {
+        let size = hooks::usable_size(block) as u64;
+        logged::allocated(&Block { address: taken.address, size, kind: CallKind::Realloc, grown: 0 }, entry);
     }
 }
 

@@ -170,8 +170,9 @@ pub struct Bucket {
     pub waste: u32,
     /// `CLOCK_MONOTONIC` milliseconds since start of the probe when it was made.
     pub born_ms: u32,
-    /// Unused, zero.
-    pub reserved: u32,
+    /// Bytes that each block stands for in [`super::Counter::LiveBytes`]; the maximum means that many or more.
+    /// Reports compute their estimates from size and rate.
+    pub stands_for: u32,
 }
 
 impl Bucket {
@@ -186,7 +187,7 @@ impl Bucket {
             period: u32_at(bytes, 16)?,
             waste: u32_at(bytes, 20)?,
             born_ms: u32_at(bytes, 24)?,
-            reserved: u32_at(bytes, 28)?,
+            stands_for: u32_at(bytes, 28)?,
         })
     }
 }

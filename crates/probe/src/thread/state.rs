@@ -3,10 +3,11 @@
 
 use core::sync::atomic::Ordering;
 
-use heapwise_format::segment::{CallKind, Counter};
+use heapwise_format::segment::Counter;
 
 use super::slabs;
 use crate::log::ThreadLog;
+use crate::recorder::Block;
 use crate::unwind::Memo;
 use crate::{buckets, clock, control, hooks, log, process, segment, sys};
 
@@ -14,8 +15,8 @@ use crate::{buckets, clock, control, hooks, log, process, segment, sys};
 const FLUSH_BYTES: i64 = 64 * 1024;
 /// The other counters are at most this many events old.
 const FLUSH_EVENTS: u32 = 4096;
-/// Entries of the cache of buckets: 32 KiB a thread.
-const CACHE: usize = 2048;
+/// Entries of the cache of buckets, as a power of two: 64 KiB a thread.
+const CACHE_BITS: u32 = 11;
 
 /// Zeroed memory is valid.
 pub(crate) struct State {
@@ -35,21 +36,28 @@ pub(crate) struct State {
     unknown: u64,
     /// Address last freed.
     last_freed: u64,
-    cache: [Cached; CACHE],
+    cache: [Cached; 1 << CACHE_BITS],
     /// The last stack.
     pub(crate) memo: Memo,
     /// The event log.
     pub(crate) log: ThreadLog,
 }
 
-/// The bucket of a (stack, size, call); bucket 0 marks an empty entry.
+/// The bucket of a (stack, size, call, rate).
 #[derive(Clone, Copy)]
 struct Cached {
     size: u64,
     node: u32,
     kind: u16,
-    _unused: u16,
-    bucket: u32,
+    rate: u16,
+    kept: Kept,
+}
+
+/// A bucket and the bytes that a block of it stands for; bucket 0 is nobody's.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept {
+    pub(crate) bucket: u32,
+    pub(crate) stands_for: u64,
 }
 
 impl State {
@@ -109,44 +117,47 @@ impl State {
     #[cold]
     fn begin_period(&mut self) {
         (self.live, self.allocated, self.recorded, self.freed, self.unknown) = (0, 0, 0, 0, 0);
-        self.cache.iter_mut().for_each(|cached| cached.bucket = 0);
+        self.cache.iter_mut().for_each(|cached| cached.kept.bucket = 0);
         self.period = control::period();
     }
 
-    /// The bucket of the exact block at `address`, through the cache.
+    /// The bucket of a block, through the cache.
     #[inline(always)]
-    pub(crate) fn bucket(&mut self, node: u32, size: u64, kind: CallKind, address: u64) -> Option<u32> {
-        let hash = (u64::from(node) ^ size << 32 ^ size >> 20 ^ (kind as u64) << 28)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let cached = self.cache.get_mut((hash >> 53) as usize)?;
-        if cached.bucket != 0 && cached.node == node && cached.size == size && cached.kind == kind as u16 {
-            return Some(cached.bucket);
+    pub(crate) fn bucket(&mut self, node: u32, block: &Block, rate: u16) -> Option<Kept> {
+        let size = block.size;
+        let mixed = u64::from(node) ^ size << 32 ^ size >> 20 ^ (block.kind as u64) << 28;
+        let hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE_BITS);
+        let cached = self.cache.get_mut(hash as usize)?;
+        let alike = cached.node == node
+            && cached.size == size
+            && cached.kind == block.kind as u16
+            && cached.rate == rate;
+        if !alike || cached.kept.bucket == 0 {
+            let bucket = buckets::find(&block.key(node, rate))?;
+            buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
+            let stands_for = buckets::stands_for(&buckets::record(bucket)?);
+            *cached = Cached { size, node, kind: block.kind as u16, rate, kept: Kept { bucket, stands_for } };
         }
-        let key = buckets::Key { size, node, rate: 0, kind, period: self.period };
-        let bucket = buckets::find(&key)?;
-        let usable = hooks::usable_size(address as *mut _) as u64;
-        buckets::set_waste(bucket, usable.saturating_sub(size));
-        *cached = Cached { size, node, kind: kind as u16, _unused: 0, bucket };
-        Some(bucket)
+        Some(cached.kept)
     }
 
     #[inline(always)]
-    pub(crate) fn add_allocated(&mut self, size: u64) {
+    pub(crate) fn add_allocated(&mut self, bytes: u64) {
         self.recorded += 1;
-        self.allocated = self.allocated.wrapping_add(size);
-        self.live = self.live.wrapping_add(size as i64);
+        self.allocated = self.allocated.wrapping_add(bytes);
+        self.live = self.live.wrapping_add(bytes as i64);
         if self.live > FLUSH_BYTES {
             self.flush();
         }
     }
 
-    /// `size` is `None` for a block of an earlier period.
+    /// `bytes` is `None` for a block of an earlier period.
     #[inline(always)]
-    pub(crate) fn add_freed(&mut self, address: u64, size: Option<u64>) {
+    pub(crate) fn add_freed(&mut self, address: u64, bytes: Option<u64>) {
         self.last_freed = address;
-        let Some(size) = size else { return };
+        let Some(bytes) = bytes else { return };
         self.freed += 1;
-        self.live = self.live.wrapping_sub(size as i64);
+        self.live = self.live.wrapping_sub(bytes as i64);
         if self.live < -FLUSH_BYTES {
             self.flush();
         }
