@@ -16,6 +16,8 @@ pub(crate) struct Answer<'a> {
     build_id: BuildId,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) known: Remembered,
+    /// Whether every file that should have been asked was there: worth remembering.
+    pub(crate) is_whole: bool,
     /// Offsets the cache did not know, with the addresses they stand for.
     pub(crate) missing: Vec<(FileOffset, Svma)>,
     cached: usize,
@@ -30,6 +32,7 @@ impl<'a> Answer<'a> {
             build_id: question.build_id.clone(),
             resolver: None,
             known: Remembered::default(),
+            is_whole: true,
             missing: Vec::new(),
             cached: 0,
             problems: Vec::new(),
@@ -67,7 +70,7 @@ impl<'a> Answer<'a> {
             return false;
         };
         let path = &self.question.path;
-        if known.detail < Detail::Lines && search::has_debug_file(path, &self.build_id, options) {
+        if known.detail < Detail::Lines && search::may_have_debug_file(path, &self.build_id, options) {
             return false;
         }
         let mut offsets = self.question.offsets.iter();
@@ -99,7 +102,8 @@ impl<'a> Answer<'a> {
 
     /// Writes the cache if there is something new.
     pub(crate) fn remember(&self, options: &Options) {
-        if let (Some(directory), Some(_)) = (&options.cache_dir, &self.resolver) {
+        let is_new = self.resolver.is_some() && self.is_whole;
+        if let Some(directory) = options.cache_dir.as_ref().filter(|_| is_new) {
             cache::store(directory, &self.build_id, &self.known);
         }
     }

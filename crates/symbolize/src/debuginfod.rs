@@ -17,8 +17,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(300);
 /// Largest file taken.
 const MAX_BYTES: u64 = 8 << 30;
-/// How long a server's "no" is remembered: the same as elfutils' client.
-const ABSENT_FOR: Duration = Duration::from_secs(600);
+/// How long a server's "no" or silence is remembered: the same as elfutils' client.
+const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
 /// What a server has of a build-id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -44,32 +44,74 @@ pub(crate) fn fetch(
     options: &Options,
     problems: &mut Vec<Problem>,
 ) -> Option<Image> {
-    let directory = options.cache_dir.as_ref()?.join("debuginfod");
-    if build_id.is_empty() || options.debuginfod_urls.is_empty() {
-        return None;
-    }
-    let path = directory.join(format!("{build_id}.{}", artifact.name()));
-    if let Some(image) = verified(&path, build_id) {
+    let place = Place::of(build_id, artifact, options)?;
+    if let Some(image) = verified(&place.file, build_id) {
         return Some(image);
     }
-    let absent = path.with_added_extension("absent");
-    if is_recent(&absent) {
+    if is_recent(&place.absent) {
         return None;
     }
+    let mut all_answered = true;
     for server in &options.debuginfod_urls {
+        let down = place.down(server);
+        if is_recent(&down) {
+            all_answered = false;
+            continue;
+        }
         let url = server.trim_end_matches('/');
         let url = format!("{url}/buildid/{build_id}/{}", artifact.name());
-        match download(&url, &path) {
-            Ok(true) => return verified(&path, build_id),
+        match download(&url, &place.file) {
+            Ok(true) => return verified(&place.file, build_id),
             Ok(false) => {}
-            Err(reason) => problems.push(Problem::Debuginfod { url: server.clone(), reason }),
+            Err(reason) => {
+                all_answered = false;
+                mark(&down);
+                problems.push(Problem::Debuginfod { url: server.clone(), reason });
+            }
         }
     }
-    if problems.is_empty() {
-        // Best effort: not remembering a "no" only costs asking again.
-        let _ = private_file::write(&absent, |_| Ok(()));
+    if all_answered {
+        mark(&place.absent);
     }
     None
+}
+
+/// Whether asking the servers for debug information may help.
+pub(crate) fn may_have(build_id: &BuildId, options: &Options) -> bool {
+    Place::of(build_id, Artifact::DebugInfo, options).is_some_and(|place| {
+        let servers = &options.debuginfod_urls;
+        !is_recent(&place.absent) && servers.iter().any(|server| !is_recent(&place.down(server)))
+    })
+}
+
+/// Where the file of one request is kept, and what is remembered about it.
+struct Place {
+    directory: PathBuf,
+    file: PathBuf,
+    /// All servers said no.
+    absent: PathBuf,
+}
+
+impl Place {
+    fn of(build_id: &BuildId, artifact: Artifact, options: &Options) -> Option<Self> {
+        let directory = options.cache_dir.as_ref()?.join("debuginfod");
+        if build_id.is_empty() || options.debuginfod_urls.is_empty() {
+            return None;
+        }
+        let file = directory.join(format!("{build_id}.{}", artifact.name()));
+        Some(Self { absent: file.with_added_extension("absent"), file, directory })
+    }
+
+    /// The server did not answer: not to be waited for once per binary.
+    fn down(&self, server: &str) -> PathBuf {
+        self.directory.join(format!("{:08x}.down", crc32fast::hash(server.as_bytes())))
+    }
+}
+
+/// Leaves a mark that holds for [`REMEMBERED_FOR`].
+fn mark(path: &Path) {
+    // Best effort: without it, the next run asks again.
+    let _ = private_file::write(path, |_| Ok(()));
 }
 
 /// A download is used only if it is what was asked for.
@@ -79,9 +121,9 @@ fn verified(path: &Path, build_id: &BuildId) -> Option<Image> {
     (found == *build_id).then_some(image)
 }
 
-fn is_recent(path: &PathBuf) -> bool {
+fn is_recent(path: &Path) -> bool {
     let age = fs::metadata(path).and_then(|meta| meta.modified());
-    age.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < ABSENT_FOR))
+    age.is_ok_and(|time| time.elapsed().is_ok_and(|age| age < REMEMBERED_FOR))
 }
 
 /// Whether the server had the file; the file is complete or not there at all.

@@ -81,3 +81,8 @@ impl<'a> Elf<'a> {
 pub(crate) fn build_id(bytes: &[u8]) -> BuildId {
     Elf::parse(bytes).map_or_else(|_| BuildId::default(), |elf| elf.build_id())
 }
+
+/// Whether a debug file refers to one that dwz made.
+pub(crate) fn has_alt_link(bytes: &[u8]) -> bool {
+    Elf::parse(bytes).is_ok_and(|elf| elf.alt_link().is_some())
+}

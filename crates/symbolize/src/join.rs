@@ -49,6 +49,7 @@ fn look_up(answers: &mut [Answer<'_>], threads: usize) {
         (chunk.answer, offsets, chunk.resolver.resolve(&addresses))
     });
     for (at, offsets, symbols) in found {
+        answers[at].is_whole &= symbols.is_whole;
         answers[at].known.extend(&offsets, symbols);
     }
 }

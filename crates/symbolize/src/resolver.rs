@@ -12,7 +12,7 @@ use crate::{
     debug_file::{PackageFile, UnitFile},
     demangle::is_mangled,
     dwarf::{DebugInfo, RawFrame},
-    elf::Elf,
+    elf::{self, Elf},
     image::Image,
     metered::Meter,
     mini_debug, search,
@@ -34,6 +34,7 @@ pub struct Resolver {
     debug: Option<UnitFile>,
     /// What dwz moved out of several debug files into one.
     shared: Option<UnitFile>,
+    lacks_shared: bool,
     package: Option<PackageFile>,
     /// Symbol tables in order of preference, each with the file it indexes.
     tables: Vec<(Arc<Image>, SymbolTable)>,
@@ -67,11 +68,13 @@ impl Resolver {
             let image = search::shared_debug_file(&debug.image, options)?;
             UnitFile::linked(Arc::new(image))
         });
+        let wants_shared = debug.as_ref().is_some_and(|debug| elf::has_alt_link(&debug.image));
         Ok(Self {
             build_id: elf.build_id(),
             segments: Segments::new(&elf),
             package: debug.as_ref().and_then(|_| split_unit::open_package(&binary.path)),
             tables: symbol_tables(&binary, debug.as_ref().map(|debug| &debug.image)),
+            lacks_shared: wants_shared && shared.is_none(),
             shared,
             debug,
             binary,
@@ -155,7 +158,7 @@ impl Resolver {
                 None => builder.push(&frames),
             }
         }
-        builder.finish()
+        builder.finish(!split.were_missing() && !self.lacks_shared)
     }
 }
 

@@ -45,6 +45,8 @@ pub(crate) fn binary(wanted: &Wanted<'_>, options: &Options) -> Result<Image, Ve
             Ok(found) if wanted.build_id.is_empty() || found == *wanted.build_id => {
                 return Ok(image);
             }
+            // The user's program is tried for every module; that it is not a library is no news.
+            Ok(_) if !wanted.is_main && options.main_program.as_ref() == Some(&path) => {}
             Ok(found) => problems.push(Problem::BuildIdMismatch { path, found }),
             Err(error) => problems.push(Problem::Damaged { path, reason: error.to_string() }),
         }
@@ -123,9 +125,10 @@ fn belongs(image: &Image, build_id: &BuildId, crc: Option<u32>) -> bool {
     same && elf.has_dwarf()
 }
 
-/// Whether a debug file has turned up for a binary that had none when it was last looked at.
-pub(crate) fn has_debug_file(path: &str, build_id: &BuildId, options: &Options) -> bool {
-    debug_candidates(Path::new(path), build_id, None, options).iter().any(|path| path.is_file())
+/// Whether there may be a debug file now for a binary that had none when it was last looked at.
+pub(crate) fn may_have_debug_file(path: &str, build_id: &BuildId, options: &Options) -> bool {
+    let candidates = debug_candidates(Path::new(path), build_id, None, options);
+    candidates.iter().any(|path| path.is_file()) || debuginfod::may_have(build_id, options)
 }
 
 fn debug_candidates(

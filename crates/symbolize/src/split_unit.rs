@@ -31,6 +31,7 @@ pub(crate) struct SplitUnits<'a> {
     options: &'a Options,
     /// Bytes of `.dwo` files that may still be opened.
     room: Cell<u64>,
+    were_missing: Cell<bool>,
     pub(crate) meter: &'a Meter,
 }
 
@@ -40,7 +41,14 @@ impl<'a> SplitUnits<'a> {
             meter.extend(file.image.len() as u64);
             file.package(meter)
         });
-        Self { files: Arena::new(), package, options, room: Cell::new(MAX_UNIT_BYTES), meter }
+        Self {
+            files: Arena::new(),
+            package,
+            options,
+            room: Cell::new(MAX_UNIT_BYTES),
+            were_missing: Cell::new(false),
+            meter,
+        }
     }
 
     /// The unit a lookup asks for; `None` leaves the skeleton's own lines.
@@ -50,7 +58,14 @@ impl<'a> SplitUnits<'a> {
         if let Some(unit) = packed {
             return Some(Arc::new(unit));
         }
-        self.candidates(wanted).into_iter().find_map(|path| self.open(&path, wanted))
+        let found = self.candidates(wanted).into_iter().find_map(|path| self.open(&path, wanted));
+        self.were_missing.set(self.were_missing.get() || found.is_none());
+        found
+    }
+
+    /// Whether a unit was asked for and not found.
+    pub(crate) fn were_missing(&self) -> bool {
+        self.were_missing.get()
     }
 
     fn open(&'a self, path: &Path, wanted: &SplitDwarfLoad<Metered<'a>>) -> Option<Arc<Dwarf<Metered<'a>>>> {

@@ -15,6 +15,9 @@ pub struct Symbols {
     /// For each address, in the order asked, its functions: innermost inlined callee first,
     /// physical function last, empty when unresolved.
     pub places: Vec<Vec<Line>>,
+    /// False when files the debug information refers to (`.dwo`, dwz) were not found: asking again
+    /// when they are there would tell more.
+    pub is_whole: bool,
 }
 
 /// Collects raw frames, and demangles each distinct function once.
@@ -61,7 +64,7 @@ impl<'a> SymbolsBuilder<'a> {
         })
     }
 
-    pub(crate) fn finish(self) -> Symbols {
-        Symbols { functions: self.functions, places: self.places }
+    pub(crate) fn finish(self, is_whole: bool) -> Symbols {
+        Symbols { functions: self.functions, places: self.places, is_whole }
     }
 }

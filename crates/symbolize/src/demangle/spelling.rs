@@ -12,11 +12,9 @@ const LITERALS: [(&str, &str); 6] = [
 ];
 
 /// Classes whose constructors and destructors are named after the template they abbreviate.
-const ABBREVIATIONS: [(&str, &str, &str); 4] = [
+const ABBREVIATIONS: [(&str, &str, &str); 2] = [
     ("string", "basic_string", "<char, std::char_traits<char>, std::allocator<char> >"),
-    ("istream", "basic_istream", "<char, std::char_traits<char> >"),
     ("ostream", "basic_ostream", "<char, std::char_traits<char> >"),
-    ("iostream", "basic_iostream", "<char, std::char_traits<char> >"),
 ];
 
 /// Respells a demangled name.
@@ -36,15 +34,16 @@ pub(super) fn as_in_binutils(mut name: String) -> String {
     name
 }
 
-/// The library abbreviates `std::ostream`, but not the streams that read.
+/// The library abbreviates `std::ostream`, but not the streams that read. Constructors and
+/// destructors stay as they are.
 fn abbreviate_streams(name: &str) -> String {
     ["istream", "iostream"].iter().fold(name.to_owned(), |name, stream| {
-        name.replace(
-            &format!("std::basic_{stream}<char, std::char_traits<char> >"),
-            &format!("std::{stream}"),
-        )
-        .replace(&format!("::basic_{stream}("), &format!("::{stream}("))
-        .replace(&format!("::~basic_{stream}("), &format!("::~{stream}("))
+        let full = format!("std::basic_{stream}<char, std::char_traits<char> >");
+        let (constructor, destructor) = (format!("::basic_{stream}"), format!("::~basic_{stream}"));
+        let short = format!("std::{stream}");
+        name.replace(&full, &short)
+            .replace(&format!("{short}{constructor}"), &format!("{full}{constructor}"))
+            .replace(&format!("{short}{destructor}"), &format!("{full}{destructor}"))
     })
 }
 
@@ -132,6 +131,11 @@ mod tests {
                 "std::basic_string<char, std::char_traits<char>, std::allocator<char> >::~basic_string()",
             ),
             ("std::string::strange()", "std::string::strange()"),
+            ("f(std::basic_istream<char, std::char_traits<char> >&)", "f(std::istream&)"),
+            (
+                "std::basic_istream<char, std::char_traits<char> >::~basic_istream()",
+                "std::basic_istream<char, std::char_traits<char> >::~basic_istream()",
+            ),
         ] {
             assert_eq!(as_in_binutils(ours.to_owned()), theirs);
         }

@@ -135,3 +135,25 @@ fn short_names_of_the_cpp_library_are_those_of_nm() {
         assert_eq!(jeprof_short(&demangle(name)), jeprof_short(expected), "{name}");
     }
 }
+
+/// A large library is shared out among threads.
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    let program = Program::build("gcc", "shop.c", "int main() { return 0; }", &[]);
+    let library = program.run(&["g++", "-print-file-name=libstdc++.so.6"]);
+    fs::copy(library.trim(), &program.binary).unwrap();
+    let listing = program.run(&["nm", "-D", "--defined-only", "shop"]);
+    let code = listing.lines().filter(|line| line.contains(" T ") || line.contains(" W "));
+    let mut addresses: Vec<_> = code.map(|line| u64::from_str_radix(&line[..16], 16).unwrap()).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    assert!(addresses.len() > 3000);
+    let resolved = |jobs: usize| {
+        let mut profile = program.profile(&addresses);
+        let report = symbolize(&mut profile, &Options { jobs, ..Options::default() });
+        assert_eq!(report.resolved, addresses.len());
+        let frames = profile.locations.iter().map(|location| witness::frames(&profile, location));
+        frames.collect::<Vec<_>>()
+    };
+    assert_eq!(resolved(1), resolved(3));
+}

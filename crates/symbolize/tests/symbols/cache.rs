@@ -78,3 +78,21 @@ fn debug_information_that_turns_up_later_is_used() {
     fs::remove_file(program.path("shop.debug")).unwrap();
     assert_eq!(detail(), Detail::Lines);
 }
+
+/// Split units that are missing today may be there tomorrow.
+#[test]
+fn what_was_only_half_found_is_not_remembered() {
+    let program = Program::cpp(&["-g", "-O2", "-gsplit-dwarf"]);
+    let addresses = witness::addresses(&program);
+    let (options, file) = cached_in(&program);
+    let unit = program.path(program.run(&["find", ".", "-name", "*.dwo"]).trim());
+    fs::rename(&unit, program.path("hidden")).unwrap();
+    let empty = program.profile(&addresses);
+    symbolize(&mut empty.clone(), &options);
+    assert!(!file.exists());
+    fs::rename(program.path("hidden"), &unit).unwrap();
+    let mut profile = empty;
+    symbolize(&mut profile, &options);
+    assert!(file.exists());
+    assert!(profile.locations.iter().any(|location| location.lines.len() > 1));
+}

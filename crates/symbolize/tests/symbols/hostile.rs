@@ -34,7 +34,7 @@ fn damaged_binaries_are_survived() {
         let good = fs::read(&program.binary).unwrap();
         let addresses: Vec<_> = witness::addresses(&program).into_iter().map(Svma).collect();
         let mut random = Random(0x9e37_79b9_7f4a_7c15);
-        for round in 0..120 {
+        for round in 0..60 {
             let mut bad = good.clone();
             // From a single flipped byte to whole stretches of noise, headers included.
             for _ in 0..=random.below(20) {

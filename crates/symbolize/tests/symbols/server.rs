@@ -80,4 +80,6 @@ fn a_server_that_is_not_there_is_a_problem_to_report() {
     let report = symbolize(&mut program.profile(&witness::addresses(&program)), &options);
     assert!(matches!(report.modules[0].problems[..], [Problem::Debuginfod { .. }]), "{report:?}");
     assert_eq!(report.modules[0].detail, Detail::Names);
+    let again = symbolize(&mut program.profile(&witness::addresses(&program)), &options);
+    assert_eq!(again.modules[0].problems, [Problem::NoDebugInfo], "it is not waited for again at once");
 }
