@@ -168,7 +168,7 @@ impl Memo {
                     top -= 1;
                 }
                 let rule = rules.rule(state.code());
-                if breaks(rule) {
+                if breaks(&state, rule) {
                     return None;
                 }
                 rule

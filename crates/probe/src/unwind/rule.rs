@@ -138,10 +138,11 @@ impl Rule {
         self.0 >> FP_SHIFT & SLOT_MASK
     }
 
-    /// Does the step use the frame pointer?
+    /// Does the step depend on the frame pointer?
     #[inline(always)]
     pub(super) fn uses_fp(self) -> bool {
-        self.0 & 0b1111 == Kind::Fp as u64 || self.0 & 0b1111 == Kind::Realigned as u64
+        const KINDS: u64 = 1 << Kind::Fp as u64 | 1 << Kind::Realigned as u64 | 1 << Kind::Unknown as u64;
+        KINDS >> (self.0 & 0b1111) & 1 != 0
     }
 
     /// Does the caller have the frame pointer in the register?

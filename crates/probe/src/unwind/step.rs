@@ -45,6 +45,12 @@ impl State {
         }
     }
 
+    /// Is this the outermost frame, though its code has no unwind information? The ABI marks it with a zero
+    /// frame pointer; the loader's start code, in which constructors run, relies on that alone.
+    pub(super) fn marks_end(&self, rule: Rule) -> bool {
+        self.fp == 0 && rule.kind() == Kind::Unknown && rule.module() != 0
+    }
+
     /// The address whose rule applies: a return address belongs to the call before it.
     #[inline(always)]
     pub(super) fn code(&self) -> u64 {
@@ -52,6 +58,9 @@ impl State {
         if self.context == 0 { pc.wrapping_sub(1) } else { pc }
     }
 }
+
+/// The frame pointer of a caller whose callee lost it: no step can use it.
+const LOST_FP: u64 = 1;
 
 /// Where a step leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,7 +90,7 @@ pub(super) fn step(state: &State, rule: Rule, stack: &mut Window) -> Step {
     let mut fp = state.fp;
     if rule.fp_words() != 0 {
         fp = if rule.loses_fp() {
-            0
+            LOST_FP
         } else {
             match stack.read(cfa.wrapping_sub(rule.fp_bytes())) {
                 Some(word) => word,
@@ -100,6 +109,7 @@ fn unusual_step(state: State, rule: Rule, mut stack: Window) -> (Step, Window) {
         Kind::Realigned => realigned(&state, rule, &mut stack),
         Kind::Signal => signal(&state, rule, &mut stack),
         Kind::Leaf => leaf(&state, rule, &mut stack),
+        Kind::Unknown if state.marks_end(rule) => return (Step::End, stack),
         Kind::Unknown | Kind::Sp | Kind::Fp => by_frame_pointer(&state, &mut stack),
     };
     (next.map_or(Step::Broken, Step::Caller), stack)

@@ -38,8 +38,8 @@ pub(super) fn place_of(state: &State) -> u64 {
 
 /// Does a frame with this rule make the whole stack count as broken?
 #[inline(always)]
-pub(super) fn breaks(rule: Rule) -> bool {
-    !rule.is_plain() && rule.kind() == Kind::Unknown
+pub(super) fn breaks(state: &State, rule: Rule) -> bool {
+    !rule.is_plain() && rule.kind() == Kind::Unknown && !state.marks_end(rule)
 }
 
 /// Walks from `state`, at most `max_depth` frames.
@@ -56,7 +56,7 @@ pub(super) fn walk(
         let rule = rules.rule(state.code());
         *frame = Frame { place: place_of(&state), module: rule.module() };
         walk.len += 1;
-        walk.broken |= breaks(rule);
+        walk.broken |= breaks(&state, rule);
         match step(&state, rule, stack) {
             Step::Caller(caller) if caller.pc != 0 => state = caller,
             Step::Caller(_) | Step::End => return walk,
