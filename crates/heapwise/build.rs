@@ -1,13 +1,18 @@
-//! Builds the probe as a shared library with a cargo of its own, for `include_bytes!`.
+//! Builds the probe as a shared library with a cargo of its own, for `include_bytes!`, and the page
+//! (build/web.rs).
 //!
 //! Stable cargo cannot embed a cdylib dependency in an executable, and `cargo install` copies
 //! executables only; a nested build makes both `cargo build` and `cargo install` yield one file.
+
+#[path = "build/web.rs"]
+mod web;
 
 use std::env;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
+    web::bundle();
     let crates = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("..");
     for source in ["probe/src", "probe/Cargo.toml", "format/src", "format/Cargo.toml", "../Cargo.toml"] {
         println!("cargo::rerun-if-changed={}", crates.join(source).display());

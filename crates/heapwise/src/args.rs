@@ -79,6 +79,8 @@ pub enum Command {
     Check(commands::check::CheckArgs),
     /// Print the path of the preload library
     Preload,
+    /// Show processes and files on a web page, and to tools over HTTP
+    Serve(commands::serve::ServeArgs),
     /// What works on this machine, and why not
     Doctor,
 }

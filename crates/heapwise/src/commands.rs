@@ -12,6 +12,7 @@ pub mod ps;
 pub mod record;
 pub mod report;
 pub mod run;
+pub mod serve;
 pub mod stats;
 pub mod summary;
 pub mod switch;
@@ -54,6 +55,7 @@ pub fn run(command: Command) -> Outcome<ExitCode> {
         Command::At(args) => at::run(*args)?,
         Command::Summary(args) => summary::run(&args)?,
         Command::Preload => println!("{}", preload::path()?.display()),
+        Command::Serve(args) => serve::run(args)?,
         Command::Doctor => return doctor::run(),
     }
     Ok(ExitCode::SUCCESS)

@@ -14,6 +14,7 @@ mod look;
 mod output;
 mod quantity;
 mod recording;
+mod serve;
 mod source;
 mod symbols;
 

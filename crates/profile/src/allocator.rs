@@ -116,6 +116,14 @@ pub fn is_allocator(full_name: &str) -> bool {
         .any(|name| ENTRY_POINTS.contains(&name))
 }
 
+/// Whether a binary, given by the last component of its path, is an allocator and nothing else: its
+/// inner functions are the allocator's business even when nothing names them.
+#[must_use]
+pub fn is_allocator_module(name: &str) -> bool {
+    const LIBRARIES: [&str; 4] = ["libjemalloc", "libtcmalloc", "libmimalloc", "libheapwise"];
+    LIBRARIES.iter().any(|library| name.starts_with(library)) && name.contains(".so")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,7 +5,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::query::{Granularity, NameStyle, Query};
-use crate::{FunctionId, Location, LocationId, Profile, allocator, name};
+use crate::{FunctionId, Location, LocationId, Module, Profile, allocator, name};
 
 /// A row of a [`FrameTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -102,9 +102,14 @@ impl Steps {
 
     /// Names every location of `profile`, adding new frames to `table`.
     pub(crate) fn resolve(profile: &Profile, query: &Query, table: &mut FrameTable) -> Self {
+        // jeprof knows functions only, and its users compare to the byte.
+        let cuts_modules = !query.keep_allocator && query.names != NameStyle::Jeprof;
+        let is_allocator =
+            |module: &Module| cuts_modules && allocator::is_allocator_module(module.name());
         let mut namer = Namer {
             profile,
             query,
+            allocator_modules: profile.modules.iter().map(is_allocator).collect(),
             table,
             functions: vec![None; profile.functions.len()],
             frames: FxHashMap::default(),
@@ -140,6 +145,8 @@ struct Namer<'a> {
     profile: &'a Profile,
     query: &'a Query,
     table: &'a mut FrameTable,
+    /// By module: whether it is an allocator.
+    allocator_modules: Vec<bool>,
     functions: Vec<Option<Known>>,
     frames: FxHashMap<FrameKey, FrameId>,
 }
@@ -150,10 +157,11 @@ impl Namer<'_> {
             steps.push(self.unresolved(location));
             return;
         }
+        let in_allocator = self.in_allocator(location);
         let physical = location.lines.len() - 1;
         for (depth, line) in location.lines.iter().enumerate().rev() {
-            let known = self.known(line.function);
-            let verdict = known.verdict;
+            let mut verdict = self.known(line.function).verdict;
+            verdict.allocator |= in_allocator;
             let key = FrameKey {
                 function: line.function,
                 line: if self.per_line() { line.line } else { 0 },
@@ -175,6 +183,10 @@ impl Namer<'_> {
             });
             steps.push(Step { frame, verdict });
         }
+    }
+
+    fn in_allocator(&self, location: &Location) -> bool {
+        location.module.is_some_and(|module| self.allocator_modules[module.index()])
     }
 
     fn per_line(&self) -> bool {
@@ -254,7 +266,8 @@ impl Namer<'_> {
             Granularity::Files => self.fileless(location, module),
             _ => self.nameless(location, module),
         };
-        let verdict = judge(self.query, &frame.label, "");
+        let mut verdict = judge(self.query, &frame.label, "");
+        verdict.allocator = self.in_allocator(location);
         Step { frame: self.table.intern(frame), verdict }
     }
 

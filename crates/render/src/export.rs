@@ -134,14 +134,15 @@ impl Format {
     }
 }
 
-/// Writes `profile` as `format`; formats of one metric write `metric`, the others all they can.
+/// Writes `profile` as `format`; formats of one metric write `metric`, the others all they can, and
+/// pprof opens on `metric`.
 ///
 /// # Errors
 /// Those of `out`.
 pub fn export(profile: &Profile, format: Format, metric: Metric, out: &mut impl Write) -> io::Result<()> {
     let mut out = BufWriter::new(out);
     match format {
-        Format::Pprof => pprof::write(profile, &mut out)?,
+        Format::Pprof => pprof::write(profile, metric, &mut out)?,
         Format::HeapV2 => heap_v2::write(profile, &mut out)?,
         Format::Gperftools => gperftools::write(profile, &mut out)?,
         Format::Raw => symbolized::write(profile, &mut out)?,

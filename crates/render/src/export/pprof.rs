@@ -11,14 +11,14 @@ use prost::Message;
 
 use super::frames::whole;
 
-pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(profile: &Profile, opens_on: Metric, out: &mut dyn Write) -> io::Result<()> {
     let mut encoder = GzEncoder::new(out, Compression::default());
-    encoder.write_all(&message(profile).encode_to_vec())?;
+    encoder.write_all(&message(profile, opens_on).encode_to_vec())?;
     encoder.finish()?;
     Ok(())
 }
 
-fn message(profile: &Profile) -> proto::Profile {
+fn message(profile: &Profile, opens_on: Metric) -> proto::Profile {
     let mut strings = Strings::default();
     strings.id("");
     let mut message = proto::Profile {
@@ -29,7 +29,9 @@ fn message(profile: &Profile) -> proto::Profile {
         ..proto::Profile::default()
     };
     message.sample = samples(profile, &mut strings);
-    message.default_sample_type = strings.id(Metric::InuseSpace.name());
+    // Further columns are not written, so a reader could not open on one.
+    let opens_on = if matches!(opens_on, Metric::Extra(_)) { Metric::InuseSpace } else { opens_on };
+    message.default_sample_type = strings.id(opens_on.name());
     message.period_type = Some(proto::ValueType { r#type: strings.id("space"), unit: strings.id("bytes") });
     message.period = match profile.meta.sampling {
         Sampling::Exact => 1,

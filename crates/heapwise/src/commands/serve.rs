@@ -1,0 +1,88 @@
+//! `serve`: the web page and the HTTP addresses other tools know.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::failure::Outcome;
+use crate::input_error;
+use crate::serve::http::Address;
+use crate::serve::{Server, Settings};
+use crate::symbols::SymbolArgs;
+
+/// Options of `serve`.
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Files, directories of dumps, pids or program names; every process with the probe when left out
+    #[arg(value_name = "FILE|DIR|PID|NAME")]
+    targets: Vec<String>,
+    /// Port on 127.0.0.1 (0 takes a free one)
+    #[arg(long, value_name = "PORT", default_value_t = 8090, conflicts_with = "listen")]
+    port: u16,
+    /// Listen elsewhere: ADDRESS:PORT (readers then need the token), or the path of a Unix socket
+    #[arg(long, value_name = "ADDRESS:PORT|PATH")]
+    listen: Option<String>,
+    /// Token for changes, and for reading too; a fresh one is made when left out
+    #[arg(long, value_name = "TEXT")]
+    token: Option<String>,
+    /// Profiles kept of each process
+    #[arg(long = "max_profiles_kept", alias = "max-profiles-kept", value_name = "N", default_value_t = 32)]
+    max_profiles_kept: usize,
+    /// Where profiles taken are kept
+    #[arg(long = "profile-dir", value_name = "DIR")]
+    profile_dir: Option<PathBuf>,
+    #[command(flatten)]
+    symbols: SymbolArgs,
+}
+
+/// Shortest token a user may choose.
+const SHORTEST_TOKEN: usize = 8;
+
+/// Serves until interrupted.
+pub fn run(args: ServeArgs) -> Outcome {
+    let address = match &args.listen {
+        None => Address::Tcp(([127, 0, 0, 1], args.port).into()),
+        Some(text) => Address::parse(text).ok_or_else(|| {
+            input_error!(
+                "--listen {text}: not an address; give ADDRESS:PORT, or a path with a `/` for a Unix socket"
+            )
+        })?,
+    };
+    if let Some(token) = &args.token
+        && (token.len() < SHORTEST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    {
+        return Err(input_error!("--token: use at least {SHORTEST_TOKEN} letters and digits"));
+    }
+    let root = args.profile_dir.or_else(state_dir).ok_or_else(|| {
+        input_error!("no place to keep profiles: neither XDG_STATE_HOME nor HOME is set; give --profile-dir")
+    })?;
+    let server = Server::new(Settings {
+        address,
+        token: args.token,
+        targets: args.targets,
+        root,
+        most_profiles: args.max_profiles_kept.max(1),
+        symbols: args.symbols,
+    })?;
+    announce(&server);
+    server.run()
+}
+
+/// `$XDG_STATE_HOME/heapwise/profiles`, or `~/.local/state/heapwise/profiles`.
+fn state_dir() -> Option<PathBuf> {
+    let state = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".local/state")))?;
+    Some(state.join("heapwise/profiles"))
+}
+
+/// Says where to look, once, on stderr.
+fn announce(server: &Server) {
+    let (address, guard) = (server.address(), server.guard());
+    if guard.token_for_reading() && address.ip().is_some() {
+        eprintln!("heapwise: serving at {address}?token={}", guard.token());
+    } else {
+        eprintln!("heapwise: serving at {address}");
+        eprintln!("heapwise: token for changes by other tools: {}", guard.token());
+    }
+}

@@ -1,0 +1,138 @@
+//! Everything served, by id: what was named on the command line, or every process with the probe.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::pulse::Pulse;
+use super::source::{DirectorySource, FileSource, ProcessSource, Source};
+use super::trouble::{Answer, Trouble};
+use crate::capture::segments::{self, Found};
+use crate::failure::Outcome;
+
+/// The sources of a server.
+pub(crate) struct Catalog {
+    /// Files and directories, in the order they were named.
+    fixed: Vec<Arc<dyn Source>>,
+    /// Processes named; `None` serves every process of this user that carries the probe.
+    named: Option<Vec<Found>>,
+    /// Process sources made so far: a process keeps its history object while it is served.
+    processes: Mutex<HashMap<String, Arc<dyn Source>>>,
+    root: PathBuf,
+    most: usize,
+    pulse: Arc<Pulse>,
+}
+
+impl Catalog {
+    /// A catalog of `targets`: files, directories, pids and program names; all processes when there
+    /// are none. Profiles taken are kept under `root`, `most` a process.
+    pub(crate) fn new(targets: &[String], root: PathBuf, most: usize) -> Outcome<Self> {
+        let mut catalog = Self {
+            fixed: Vec::new(),
+            named: (!targets.is_empty()).then(Vec::new),
+            processes: Mutex::default(),
+            root,
+            most,
+            pulse: Arc::default(),
+        };
+        for target in targets {
+            let path = Path::new(target);
+            if path.is_dir() {
+                let id = catalog.free_id(path);
+                catalog.fixed.push(Arc::new(DirectorySource::new(id, path.to_owned())));
+            } else if path.exists() {
+                let id = catalog.free_id(path);
+                catalog.fixed.push(Arc::new(FileSource::new(id, path.to_owned())));
+            } else {
+                let found = crate::source::processes(std::slice::from_ref(target))?;
+                catalog.named.get_or_insert_default().extend(found);
+            }
+        }
+        Ok(catalog)
+    }
+
+    /// All sources now.
+    pub(crate) fn list(&self) -> Vec<Arc<dyn Source>> {
+        let processes = self.found().into_iter().map(|found| self.process(found));
+        processes.chain(self.fixed.iter().cloned()).collect()
+    }
+
+    /// The source of an id; a bare pid finds the newest process that has or had it.
+    pub(crate) fn find(&self, id: &str) -> Answer<Arc<dyn Source>> {
+        if let Some(fixed) = self.fixed.iter().find(|source| source.id() == id) {
+            return Ok(Arc::clone(fixed));
+        }
+        let mut matching: Vec<Found> = self
+            .found()
+            .into_iter()
+            .filter(|found| ProcessSource::id_of(found) == id || found.process.pid.to_string() == id)
+            .collect();
+        matching.sort_by_key(|found| (found.alive, found.process.starttime));
+        match matching.pop() {
+            Some(found) => Ok(self.process(found)),
+            None => Err(Trouble::missing(format!("nothing called `{id}` is served here; / lists what is"))),
+        }
+    }
+
+    /// The source that addresses without an id speak of.
+    pub(crate) fn only(&self) -> Answer<Arc<dyn Source>> {
+        let mut all = self.list();
+        if all.len() > 1 {
+            // One live process among files and dead ones is what is meant.
+            let live = |source: &Arc<dyn Source>| source.facts().is_ok_and(|facts| facts.is_live());
+            let alive: Vec<_> = all.iter().filter(|source| live(source)).cloned().collect();
+            if alive.len() == 1 {
+                return Ok(Arc::clone(&alive[0]));
+            }
+        }
+        match all.len() {
+            1 => Ok(all.remove(0)),
+            0 => {
+                Err(Trouble::missing("nothing is served yet; start a program with `heapwise run -- PROGRAM`"))
+            }
+            many => Err(Trouble::missing(format!(
+                "{many} are served; put /p/<pid> before the path, / lists them"
+            ))),
+        }
+    }
+
+    /// Adds a point to the curve of every live process.
+    pub(crate) fn beat(&self) {
+        for source in self.list() {
+            if let Ok(facts) = source.facts()
+                && facts.is_live()
+            {
+                self.pulse.beat(source.id(), facts.live_bytes.unwrap_or(0));
+            }
+        }
+    }
+
+    fn found(&self) -> Vec<Found> {
+        match &self.named {
+            Some(named) => named.clone(),
+            None => segments::list(),
+        }
+    }
+
+    fn process(&self, found: Found) -> Arc<dyn Source> {
+        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        let id = ProcessSource::id_of(&found);
+        let make = || -> Arc<dyn Source> {
+            Arc::new(ProcessSource::new(found, &self.root, self.most, Arc::clone(&self.pulse)))
+        };
+        Arc::clone(processes.entry(id).or_insert_with(make))
+    }
+
+    /// The file name, made safe for URLs and unique.
+    fn free_id(&self, path: &Path) -> String {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = path.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().into_owned());
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let name: String = name.chars().map(safe).collect();
+        let taken = |id: &str| self.fixed.iter().any(|source| source.id() == id);
+        (1..)
+            .map(|number| if number == 1 { name.clone() } else { format!("{name}-{number}") })
+            .find(|id| !taken(id))
+            .unwrap_or(name)
+    }
+}

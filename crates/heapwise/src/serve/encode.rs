@@ -1,0 +1,50 @@
+//! Profiles as the bytes that other tools, and the history, expect.
+
+use heapwise_profile::view::graph::Graph;
+use heapwise_profile::{Metric, Profile, Sampling};
+use heapwise_render::export::{Format, export};
+use heapwise_render::graph::{self, GraphOptions};
+
+/// As the history keeps them: heapwise's own profile file, symbols included.
+pub(super) fn stored(profile: &Profile) -> Vec<u8> {
+    write(profile, Format::HeapV2, Metric::InuseSpace)
+}
+
+/// jemalloc's text, as `jeprof` fetches it.
+pub(super) fn heap_v2(profile: &Profile) -> Vec<u8> {
+    write(profile, Format::HeapV2, Metric::InuseSpace)
+}
+
+/// gperftools' text of type `growth`, which readers take as it is: estimates stay estimates, already
+/// scaled.
+pub(super) fn growth(profile: &Profile) -> Vec<u8> {
+    let mut scaled = profile.clone();
+    scaled.meta.sampling = Sampling::Exact;
+    let text = String::from_utf8_lossy(&write(&scaled, Format::Gperftools, Metric::InuseSpace)).into_owned();
+    text.replacen(" @ heapprofile\n", " @ growth\n", 1).into_bytes()
+}
+
+/// `profile.proto`, gzipped, opening on live or on allocated bytes.
+pub(super) fn pprof(profile: &Profile, allocs: bool) -> Vec<u8> {
+    write(profile, Format::Pprof, if allocs { Metric::AllocSpace } else { Metric::InuseSpace })
+}
+
+fn write(profile: &Profile, format: Format, metric: Metric) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    export(profile, format, metric, &mut bytes).expect("a Vec takes everything");
+    bytes
+}
+
+/// The call graph as SVG, drawn by our own layout.
+pub(super) fn graph_svg(graph: &Graph, program: &str) -> String {
+    graph::svg(graph, &graph_options(program))
+}
+
+/// The call graph for Graphviz.
+pub(super) fn graph_dot(graph: &Graph, program: &str) -> String {
+    graph::dot(graph, &graph_options(program))
+}
+
+fn graph_options(program: &str) -> GraphOptions {
+    GraphOptions { program: program.to_owned(), ..GraphOptions::default() }
+}

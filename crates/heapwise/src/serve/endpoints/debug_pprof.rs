@@ -1,0 +1,30 @@
+//! `/debug/pprof/…`: the addresses of Go programs, for `go tool pprof`, Parca and Pyroscope.
+
+use super::delta::current_or_delta;
+use super::pprof;
+use crate::serve::context::Context;
+use crate::serve::encode;
+use crate::serve::http::{Request, Response, Status};
+use crate::serve::source::Source;
+use crate::serve::trouble::{Answer, Trouble};
+
+/// Answers `/debug/pprof/<path>`.
+pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, path: &[&str]) -> Answer {
+    match path {
+        [] => Ok(Response::text("heap\nallocs\nsymbol\ncmdline\n")),
+        [what @ ("heap" | "allocs")] => profile(context, request, source, what),
+        [what @ ("symbol" | "cmdline")] => pprof::answer(context, request, source, what),
+        _ => Err(Trouble::missing("no such profile; there are heap and allocs")),
+    }
+}
+
+/// `heap` opens on live bytes, `allocs` on allocated bytes; both hold all four. `debug=1` gives text.
+fn profile(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Answer {
+    let profile = current_or_delta(context, source, &request.query)?;
+    if request.query.given("debug").is_some_and(|level| level != "0") {
+        return Ok(Response::text(encode::heap_v2(&profile)));
+    }
+    let name = format!("attachment; filename=\"{what}.pb.gz\"");
+    let body = encode::pprof(&profile, what == "allocs");
+    Ok(Response::new(Status::Ok, "application/octet-stream", body).with("Content-Disposition", name))
+}

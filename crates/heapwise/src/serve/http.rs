@@ -1,0 +1,15 @@
+//! A small blocking HTTP/1.1 server: one bounded thread per connection, every size and wait limited.
+//!
+//! Written by hand over `httparse` because the maintained frameworks bring an async runtime and some
+//! fifty crates for what is a handful of local readers; the limits below are the point of it.
+
+mod connection;
+mod limits;
+mod listener;
+mod request;
+mod response;
+
+pub(crate) use limits::Limits;
+pub(crate) use listener::{Address, Listener};
+pub(crate) use request::{Method, Query, Request};
+pub(crate) use response::{Response, Status};

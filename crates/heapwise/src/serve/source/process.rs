@@ -1,0 +1,154 @@
+//! A process that carries the probe, or the last state of one that has ended.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use heapwise_format::segment::{Control, Counter, Mode};
+use heapwise_profile::Profile;
+use serde_json::{Value, json};
+
+use super::{Facts, Kind, Order, Source, Stored, Timeline};
+use crate::capture::control::{self, Change};
+use crate::capture::segments::{Found, SegmentFile};
+use crate::serve::history::History;
+use crate::serve::pulse::Pulse;
+use crate::serve::statistics;
+use crate::serve::trouble::{Answer, Trouble};
+
+/// Name of the last state of an ended process among its stored profiles.
+const LAST_STATE: &str = "last-state";
+
+/// A served process.
+#[derive(Debug)]
+pub(crate) struct ProcessSource {
+    id: String,
+    found: Found,
+    history: History,
+    pulse: Arc<Pulse>,
+}
+
+impl ProcessSource {
+    /// The id of a process: unique even when the kernel uses a pid again.
+    pub(crate) fn id_of(found: &Found) -> String {
+        format!("{}-{}", found.process.pid, found.process.starttime)
+    }
+
+    /// Serves a process whose profiles are kept under `root`.
+    pub(crate) fn new(found: Found, root: &Path, most: usize, pulse: Arc<Pulse>) -> Self {
+        let id = Self::id_of(&found);
+        Self { history: History::new(root, &id, most), id, found, pulse }
+    }
+
+    fn segment(&self) -> Answer<SegmentFile> {
+        Ok(SegmentFile::open(&self.found.path)?)
+    }
+
+    fn live_segment(&self) -> Answer<SegmentFile> {
+        if self.found.is_alive() {
+            return self.segment();
+        }
+        Err(Trouble::bad("the process has ended; its last state is shown"))
+    }
+}
+
+impl Source for ProcessSource {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn facts(&self) -> Answer<Facts> {
+        let segment = self.segment()?;
+        let snapshot = segment.snapshot()?;
+        let program = String::from_utf8_lossy(snapshot.header.exe()).into_owned();
+        let command: Vec<_> = snapshot
+            .header
+            .cmdline
+            .split(|byte| *byte == 0)
+            .filter(|argument| !argument.is_empty())
+            .map(|argument| String::from_utf8_lossy(argument).into_owned())
+            .collect();
+        let mode = snapshot.mode();
+        Ok(Facts {
+            kind: if self.found.is_alive() { Kind::Live } else { Kind::Dead },
+            title: program.rsplit('/').next().unwrap_or(&program).to_owned(),
+            detail: command.join(" "),
+            pid: Some(self.found.process.pid),
+            mode: Some(mode.name()),
+            rate_bytes: (mode == Mode::Sampled).then(|| snapshot.counter(Counter::SampleBytes)),
+            live_bytes: Some(snapshot.live_bytes()),
+            started_unix_ms: Some(snapshot.header.start_realtime_ns / 1_000_000),
+            has_timeline: true,
+        })
+    }
+
+    fn stored(&self) -> Answer<Vec<Stored>> {
+        let mut all = self.history.list();
+        if !self.found.is_alive() {
+            let last = Stored { name: LAST_STATE.into(), time_unix_ms: None, bytes: 0, version: 0 };
+            all.insert(0, last);
+        }
+        Ok(all)
+    }
+
+    fn load(&self, name: &str, _at: Option<&str>) -> Answer<Profile> {
+        if name == LAST_STATE {
+            return self.current();
+        }
+        let bytes = self
+            .history
+            .read(name)
+            .map_err(|_| Trouble::missing(format!("no stored profile `{name}`; it may have been pruned")))?;
+        heapwise_profile::read(&bytes).map_err(|why| Trouble::failed(format!("{name}: {why}")))
+    }
+
+    fn current(&self) -> Answer<Profile> {
+        let now = Found { alive: self.found.is_alive(), ..self.found.clone() };
+        Ok(crate::source::of_segment(&now)?)
+    }
+
+    fn keep(&self, profile: &Profile) -> Answer<Stored> {
+        let bytes = crate::serve::encode::stored(profile);
+        let stored = self.history.store(SystemTime::now(), &bytes);
+        stored.map_err(|why| Trouble::failed(format!("the profile could not be stored: {why}")))
+    }
+
+    fn order(&self, order: &Order) -> Answer<()> {
+        let segment = self.live_segment()?;
+        let change = match order {
+            Order::Start => {
+                let known = control::current(&segment)?;
+                let mode = if known.sample_bytes <= 1 { Mode::Exact } else { Mode::Sampled };
+                Change::new().mode(mode)
+            }
+            Order::Stop => Change::new().mode(Mode::Off),
+            Order::Reset => Change::new().reset(),
+            Order::Rate(1) => Change::new().mode(Mode::Exact),
+            Order::Rate(bytes) if *bytes <= Control::MAX_SAMPLE_BYTES => {
+                Change::new().mode(Mode::Sampled).sample_bytes(*bytes)
+            }
+            Order::Rate(_) => return Err(Trouble::bad("a rate is at most 1 TiB")),
+            Order::Mark(name) => {
+                self.pulse.mark(&self.id, name);
+                return Ok(());
+            }
+        };
+        control::apply(&segment, &change)?;
+        Ok(())
+    }
+
+    fn timeline(&self) -> Answer<Timeline> {
+        let stored: Vec<(String, u64)> = self
+            .history
+            .list()
+            .into_iter()
+            .filter_map(|stored| Some((stored.name, stored.time_unix_ms?)))
+            .collect();
+        Ok(self.pulse.timeline(&self.id, &stored))
+    }
+
+    fn statistics(&self) -> Answer<Value> {
+        let segment = self.segment()?;
+        Ok(json!({ "sections": statistics::sections(&segment, &self.found)? }))
+    }
+}

@@ -1,0 +1,114 @@
+// A live process: controlled from the page, its profiles kept and shown to others, and its last
+// state after it was killed.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { setTimeout as sleep } from "node:timers/promises";
+import { browse, drawn, open, Scratch } from "./harness.js";
+
+let scratch, browser, page, address, token, program, pid;
+
+before(async () => {
+  scratch = new Scratch();
+  const victim = scratch.build("live_switch");
+  program = scratch.start("run", "-c", "4K", "--", victim, "200");
+  for (let i = 0; i < 100 && !pid; i += 1) {
+    await sleep(100);
+    pid = JSON.parse(scratch.heapwise("ps", "--json")).find((row) => row.program === "live_switch")?.pid;
+  }
+  assert.ok(pid, "the victim runs under the probe");
+  ({ address, token } = await scratch.serve());
+  browser = await browse();
+  page = await open(browser);
+});
+
+after(async () => {
+  await browser?.close();
+  scratch.close();
+});
+
+async function source() {
+  const { sources } = await (await fetch(`${address}/api/v1/sources`)).json();
+  return sources.find((source) => source.pid === pid);
+}
+
+test("a live process is listed and opens on a new, kept profile", async () => {
+  await page.goto(address);
+  await page.click(`a.source:has-text("pid ${pid}")`);
+  await drawn(page, "overview");
+  assert.match(page.url(), /profile=\d{8}\.\d{6}\.heap/);
+  await page.waitForSelector(".top-list a");
+  assert.match(await page.textContent(".columns"), /step|w_malloc/);
+});
+
+test("the same URL shows another person the same profile", async () => {
+  await page.click("nav.tabs a:has-text('Table')");
+  await drawn(page, "table");
+  const other = await open(browser);
+  await other.goto(page.url());
+  await drawn(other, "table");
+  assert.equal(await other.locator(".vrow").first().textContent(), await page.locator(".vrow").first().textContent());
+  await other.close();
+});
+
+test("new profiles get names of their own within a second", async () => {
+  const count = () => page.locator("label:has-text('View') option").count();
+  const before = await count();
+  for (let i = 0; i < 3; i += 1) {
+    const url = page.url();
+    await page.keyboard.press("n");
+    await page.waitForURL((next) => next.href !== url);
+    await drawn(page, "table");
+  }
+  assert.equal(await count(), before + 3);
+});
+
+test("stop, start and rate reach the process", async () => {
+  await page.click("button:has-text('Stop')");
+  await page.waitForSelector("button:has-text('Start')");
+  assert.equal((await source()).mode, "off");
+  await page.click("button:has-text('Start')");
+  await page.waitForSelector("button:has-text('Stop')");
+  assert.equal((await source()).mode, "sampled");
+  await page.selectOption("select[aria-label='Sampling rate']", "65536");
+  await page.waitForSelector(".toast:has-text('64.0 KiB')");
+  assert.equal((await source()).rate_bytes, 65536);
+});
+
+test("a mark appears on the timeline", async () => {
+  page.once("dialog", (dialog) => dialog.accept("warmed up"));
+  await page.click("button:has-text('Mark')");
+  await page.waitForSelector(".toast:has-text('warmed up')");
+  await page.click("nav.tabs a:has-text('Timeline')");
+  await drawn(page, "timeline");
+  assert.match(await page.textContent(".timeline"), /warmed up/);
+});
+
+test("allocator statistics", async () => {
+  await page.click("nav.tabs a:has-text('Allocator')");
+  await drawn(page, "allocator");
+  assert.match(await page.textContent("main"), /Rss/);
+  assert.match(await page.textContent("main"), /Probe/);
+});
+
+test("changes without the token are refused", async () => {
+  const { id } = await source();
+  const control = (headers) => fetch(`${address}/api/v1/sources/${id}/control`, { method: "POST", body: "action=stop", headers });
+  assert.equal((await control({})).status, 403);
+  assert.equal((await control({ "X-Heapwise-Token": token, Origin: "http://evil.example" })).status, 403);
+  assert.equal((await source()).mode, "sampled");
+});
+
+test("a killed process answers with its last state", async () => {
+  process.kill(pid, "SIGKILL");
+  for (let i = 0; i < 50 && (await source()).kind !== "dead"; i += 1) await sleep(100);
+  await page.goto(address);
+  await page.click(`a.source:has-text("pid ${pid}")`);
+  await drawn(page, "overview");
+  assert.match(page.url(), /profile=last-state/);
+  assert.match(await page.textContent(".tiles"), /Live/);
+  const text = await (await fetch(`${address}/p/${pid}/pprof/heap?display=text`)).text();
+  assert.match(text, /^Total: [\d.]+ MB/);
+});
+
+test("no view logged an error", () => assert.deepEqual(page.errors, []));

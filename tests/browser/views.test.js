@@ -1,0 +1,186 @@
+// Every view of a real profile: what it shows is what the program did.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { browse, drawn, open, Scratch } from "./harness.js";
+
+const BLOCKS = 4000;
+let scratch, browser, page, address, id;
+
+before(async () => {
+  scratch = new Scratch();
+  const leaky = scratch.build("leaky");
+  for (const [name, blocks] of [["first.heap", BLOCKS / 2], ["second.heap", BLOCKS]]) {
+    scratch.heapwise("run", "--exact", "-o", scratch.file(`dumps-${name}`), "--", leaky, String(blocks));
+  }
+  const { mkdirSync, renameSync } = await import("node:fs");
+  mkdirSync(scratch.file("dumps"));
+  for (const name of ["first.heap", "second.heap"]) renameSync(scratch.file(`dumps-${name}`), scratch.file(`dumps/${name}`));
+  ({ address } = await scratch.serve(scratch.file("dumps")));
+  id = "dumps";
+  browser = await browse();
+  page = await open(browser);
+});
+
+after(async () => {
+  await browser?.close();
+  scratch.close();
+});
+
+async function visit(view, query = "profile=second.heap") {
+  await page.goto(`${address}/s/${id}/${view}?${query}`);
+  await drawn(page, view);
+}
+
+/// Requested bytes that w_hold keeps: 4000 nodes of 112 bytes.
+const HELD = BLOCKS * 112;
+
+test("the list leads to the overview, and the URL names the profile", async () => {
+  await page.goto(address);
+  await page.click("a.source");
+  await drawn(page, "overview");
+  assert.match(page.url(), /profile=second\.heap/);
+  assert.match(await page.textContent(".tiles"), /Live/);
+  await page.waitForSelector(".top-list a");
+  assert.match(await page.textContent(".columns"), /w_hold/);
+});
+
+test("the flame graph zooms, searches, inverts, and remembers it in the URL", async () => {
+  await visit("flame");
+  const status = await page.textContent(".status");
+  assert.match(status, /boxes/);
+  await page.keyboard.press("/");
+  await page.keyboard.type("w_hold");
+  assert.match(await page.textContent(".found"), new RegExp(`1 found, ${(HELD / 1024).toFixed(0)} KiB`));
+  assert.match(page.url(), /search=w_hold/);
+  await page.keyboard.press("Escape");
+  for (let i = 0; i < 4; i += 1) await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  assert.match(page.url(), /zoom=/);
+  const zoomed = page.url();
+  await page.goto(zoomed);
+  await drawn(page, "flame");
+  assert.match(await page.textContent(".crumbs"), /main/);
+  await page.keyboard.press("i");
+  await drawn(page, "flame");
+  assert.match(page.url(), /shape=bottomup/);
+});
+
+test("a function's callers and callees", async () => {
+  await visit("flame", "profile=second.heap&shape=sandwich&pivot=w_hold");
+  assert.match(await page.textContent(".sandwich h3"), /Callers of w_hold/);
+  assert.equal(await page.locator(".flame-scroll canvas").count(), 2);
+});
+
+test("the table ranks, sorts, filters, and acts on a row", async () => {
+  await visit("table");
+  const first = page.locator(".vrow").first();
+  assert.match(await first.textContent(), /w_(lose|hold)/);
+  await page.click("button.heading:has-text('Name')");
+  await drawn(page, "table");
+  assert.match(page.url(), /sort=name/);
+  await page.fill("input[aria-label='Search rows']", "w_hold");
+  assert.equal(await page.locator(".vrow").count(), 1);
+  await page.click(".vrow");
+  await page.click("text=Focus on stacks with this");
+  await drawn(page, "table");
+  assert.match(await page.textContent(".chip"), /Focus: w_hold/);
+  await page.click(".chip button");
+  await drawn(page, "table");
+  assert.equal(await page.locator(".chip").count(), 0);
+});
+
+test("the tree opens and closes with the keyboard", async () => {
+  await visit("tree");
+  const before = await page.locator(".vrow").count();
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowLeft");
+  await page.waitForFunction((count) => document.querySelectorAll(".vrow").length < count, before);
+  await page.keyboard.press("ArrowRight");
+  await page.waitForFunction((count) => document.querySelectorAll(".vrow").length === count, before);
+});
+
+test("the call graph is drawn and can be zoomed", async () => {
+  await visit("graph");
+  assert.match(await page.textContent(".graph-frame svg"), /w_hold/);
+  const box = () => page.getAttribute(".graph-frame svg", "viewBox");
+  const whole = await box();
+  await page.keyboard.press("+");
+  assert.notEqual(await box(), whole);
+  await page.keyboard.press("0");
+  assert.equal(await box(), whole);
+});
+
+test("leaks name the places that hold memory, with their stacks", async () => {
+  await visit("leaks");
+  assert.match(await page.textContent(".leaks"), /w_hold/);
+  assert.match(await page.textContent(".leaks .stack"), /main/);
+});
+
+test("sizes count the blocks", async () => {
+  await visit("sizes");
+  const row = page.locator("tr", { hasText: "65 B – 128 B" });
+  assert.match(await row.textContent(), /KiB/);
+});
+
+test("a range on the timeline selects profiles for every other view", async () => {
+  await visit("timeline");
+  const chart = await page.locator(".chart canvas").boundingBox();
+  await page.mouse.move(chart.x + 70, chart.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(chart.x + chart.width - 20, chart.y + 60, { steps: 5 });
+  await page.mouse.up();
+  await drawn(page, "timeline");
+  assert.match(page.url(), /profile=second\.heap&base=first\.heap/);
+  await page.click("nav.tabs a:has-text('Diff')");
+  await drawn(page, "diff");
+  const grown = page.locator(".card", { hasText: "Grew" }).locator("tr", { hasText: "w_hold" });
+  assert.match(await grown.textContent(), /\+219 KiB/);
+});
+
+test("against a base the flame graph says what grew and shrank", async () => {
+  await visit("flame", "profile=second.heap&base=first.heap");
+  assert.match(await page.textContent(".legend"), /shrank.*same.*grew/);
+});
+
+test("the choices change number and granularity", async () => {
+  await visit("table");
+  await page.selectOption("label:has-text('Sample') select", "alloc_objects");
+  await drawn(page, "table");
+  assert.match(page.url(), /type=alloc_objects/);
+  assert.match(await page.locator(".vrow").first().textContent(), /\d/);
+  await page.selectOption("label:has-text('By') select", "lines");
+  await drawn(page, "table");
+  assert.match(await page.locator(".vrow").first().textContent(), /leaky\.c:\d+|witness\.h:\d+/);
+});
+
+test("a bad pattern is explained, not a blank page", async () => {
+  await page.goto(`${address}/s/${id}/table?profile=second.heap&focus=(`);
+  await page.waitForSelector(".trouble");
+  assert.match(await page.textContent(".trouble"), /focus: .*unclosed group/);
+  page.errors = page.errors.filter((text) => !text.includes("400"));
+});
+
+test("back and forward move between states", async () => {
+  await visit("table");
+  await page.click("nav.tabs a:has-text('Sizes')");
+  await drawn(page, "sizes");
+  await page.goBack();
+  await drawn(page, "table");
+  await page.goForward();
+  await drawn(page, "sizes");
+});
+
+test("dark theme and a phone's width hold every view", async () => {
+  const phone = await open(browser, { viewport: { width: 390, height: 844 }, colorScheme: "dark" });
+  for (const view of ["overview", "flame", "table", "tree", "leaks", "sizes", "timeline", "diff"]) {
+    await phone.goto(`${address}/s/${id}/${view}?profile=second.heap&base=first.heap`);
+    await drawn(phone, view);
+    const overflow = await phone.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    assert.ok(overflow <= 0, `${view} is ${overflow} px too wide`);
+  }
+  assert.deepEqual(phone.errors, []);
+  await phone.close();
+});
+
+test("no view logged an error", () => assert.deepEqual(page.errors, []));

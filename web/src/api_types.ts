@@ -1,0 +1,138 @@
+// The shapes of /api/v1 (docs/API.md is their description).
+
+export type Unit = "bytes" | "objects";
+export type Kind = "live" | "dead" | "file" | "directory" | "recording";
+
+export interface Source {
+  id: string;
+  kind: Kind;
+  title: string;
+  detail: string;
+  pid: number | null;
+  mode: string | null;
+  rate_bytes: number | null;
+  live_bytes: number | null;
+  started_unix_ms: number | null;
+  can_control: boolean;
+  can_snapshot: boolean;
+  has_timeline: boolean;
+}
+
+export interface StoredProfile {
+  name: string;
+  time_unix_ms: number | null;
+  bytes: number;
+}
+
+export interface SourcePage {
+  source: Source;
+  profiles: StoredProfile[];
+}
+
+export interface SampleType {
+  name: string;
+  unit: Unit;
+  total: number;
+  base: number;
+}
+
+export interface Finding {
+  title: string;
+  detail: string;
+  view: string;
+  focus: string;
+}
+
+export interface Summary {
+  profile: string;
+  program: string;
+  args: string[];
+  pid: number | null;
+  format: string;
+  sampling_mean_bytes: number | null;
+  time_unix_ms: number | null;
+  duration_ms: number | null;
+  peak_bytes: number | null;
+  stacks: number;
+  functions: number;
+  threads: number;
+  modules: number;
+  losses: Record<string, number>;
+  comments: string[];
+  sample_types: SampleType[];
+  findings: Finding[];
+}
+
+export interface Whole {
+  sample_type: string;
+  unit: Unit;
+  grand_total: number;
+  total: number;
+  /// Total of the base; 0 without one.
+  base_total: number;
+}
+
+export interface Row {
+  name: string;
+  file: string;
+  line: number;
+  module: string;
+  flat: number;
+  flat_base: number;
+  flat_percent: number;
+  sum_percent: number;
+  cum: number;
+  cum_base: number;
+  cum_percent: number;
+}
+
+export interface Top extends Whole {
+  rows: Row[];
+  dropped: number;
+}
+
+export interface FlameColumns extends Whole {
+  frames: { name: string[]; module: string[]; file: string[]; line: number[] };
+  boxes: { frame: number[]; depth: number[]; width: number[]; own: number[]; sum?: number[]; base?: number[] };
+  dropped: number;
+}
+
+export interface Stack {
+  value: number;
+  frames: { name: string; file: string; line: number; module: string }[];
+}
+
+export interface Leaks extends Whole {
+  verdict: "live" | "never_freed" | "unreachable";
+  groups: { name: string; file: string; line: number; module: string; value: number; stacks: Stack[]; more_stacks: number }[];
+  dropped: number;
+}
+
+export interface Sizes extends Whole {
+  classes: { min: number; max: number; objects: number; bytes: number }[];
+  largest: { name: string; file: string; line: number; block_bytes: number; objects: number; bytes: number }[];
+}
+
+export interface Threads extends Whole {
+  rows: { tid: number | null; name: string; value: number }[];
+}
+
+export interface Modules extends Whole {
+  rows: { name: string; path: string; build_id: string; flat: number; cum: number }[];
+}
+
+export interface Timeline {
+  /// Wall-clock time of ms 0, when known.
+  start_unix_ms: number | null;
+  step_ms: number;
+  /// `[ms, live bytes]`, the local maximum of each step.
+  points: [number, number][];
+  peak: [number, number] | null;
+  marks: { ms: number; name: string; profile: string | null }[];
+  /// Whether any range can be asked for, or only the marked moments.
+  any_range: boolean;
+}
+
+export interface Statistics {
+  sections: { title: string; rows: { name: string; value: number; unit: Unit | "text"; text?: string; about?: string }[] }[];
+}

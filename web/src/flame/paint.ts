@@ -1,0 +1,141 @@
+// Drawing what can be seen: boxes of at least half a pixel in the rows on screen.
+
+import type { FlameModel } from "./model.ts";
+import type { Palette } from "./color.ts";
+import type { Matches } from "./search.ts";
+
+export const ROW = 19;
+const FONT = "12px system-ui, sans-serif";
+const MIN_PX = 0.5;
+/// Narrower boxes get no text.
+const TEXT_PX = 32;
+
+/// The part of the picture on screen.
+export interface Window {
+  /// Zoomed part, in the metric's unit.
+  readonly from: number;
+  readonly to: number;
+  readonly widthPx: number;
+  readonly topPx: number;
+  readonly heightPx: number;
+  /// Rows grow upwards from the bottom (callers of a sandwich) instead of downwards.
+  readonly upwards: boolean;
+}
+
+export interface Decoration {
+  readonly selected: number;
+  readonly hovered: number;
+  readonly matches: Matches | null;
+}
+
+/// Calls `visit` with each box that can be seen, and its left edge and width in pixels.
+export function visible(
+  model: FlameModel,
+  view: Window,
+  visit: (box: number, x: number, width: number) => void,
+): void {
+  const scale = view.widthPx / (view.to - view.from || 1);
+  const maxLevel = Math.ceil((view.topPx + view.heightPx) / ROW);
+  for (let i = 0; i < model.count; ) {
+    const start = model.start[i];
+    const width = model.span[i] * scale;
+    if (width < MIN_PX) {
+      // Later siblings are no wider: on with what follows the parent.
+      i = model.parent[i] < 0 ? model.count : model.end[model.parent[i]];
+      continue;
+    }
+    if (start >= view.to || start + model.span[i] <= view.from) {
+      i = model.end[i];
+      continue;
+    }
+    const left = Math.max(0, (start - view.from) * scale);
+    const right = Math.min(view.widthPx, (start + model.span[i] - view.from) * scale);
+    visit(i, left, right - left);
+    i = model.depth[i] + 1 >= maxLevel && !view.upwards ? model.end[i] : i + 1;
+  }
+}
+
+/// Vertical position of a row on the canvas.
+export function rowTop(model: FlameModel, view: Window, level: number): number {
+  const y = view.upwards ? (model.levels - 1 - level) * ROW : level * ROW;
+  return y - view.topPx;
+}
+
+export function paint(
+  context: CanvasRenderingContext2D,
+  model: FlameModel,
+  view: Window,
+  colors: Palette,
+  marks: Decoration,
+): void {
+  context.clearRect(0, 0, view.widthPx, view.heightPx);
+  context.font = FONT;
+  context.textBaseline = "middle";
+  visible(model, view, (box, x, width) => {
+    const y = rowTop(model, view, model.depth[box]);
+    if (y + ROW < 0 || y > view.heightPx) return;
+    const matched = !marks.matches || marks.matches.frames[model.frame[box]] === 1;
+    context.fillStyle = matched ? colors.fill(box) : colors.dim;
+    const inner = width > 3 ? width - 1 : width;
+    context.fillRect(x, y, inner, ROW - 1);
+    if (width > TEXT_PX) label(context, model, box, x, y, inner, matched ? colors.text : colors.dimText);
+    if (box === marks.selected || box === marks.hovered) {
+      context.strokeStyle = colors.mark;
+      context.lineWidth = box === marks.selected ? 2 : 1;
+      context.strokeRect(x + 0.5, y + 0.5, Math.max(inner - 1, 1), ROW - 2);
+    }
+  });
+}
+
+function label(
+  context: CanvasRenderingContext2D, model: FlameModel, box: number,
+  x: number, y: number, width: number, color: string,
+): void {
+  const room = width - 8;
+  let text = model.names[model.frame[box]];
+  const full = textWidth(context, text);
+  if (full > room) {
+    const fits = Math.floor((text.length * room) / full) - 1;
+    if (fits < 2) return;
+    text = `${text.slice(0, fits)}…`;
+  }
+  context.fillStyle = color;
+  context.fillText(text, x + 4, y + ROW / 2);
+}
+
+/// Widths of names, which are measured once: measuring is what text costs.
+const widths = new Map<string, number>();
+
+function textWidth(context: CanvasRenderingContext2D, text: string): number {
+  let width = widths.get(text);
+  if (width === undefined) {
+    width = context.measureText(text).width;
+    if (widths.size > 50_000) widths.clear();
+    widths.set(text, width);
+  }
+  return width;
+}
+
+/// The box under a point of the canvas; -1 for none.
+export function boxAt(model: FlameModel, view: Window, px: number, py: number): number {
+  const row = Math.floor((py + view.topPx) / ROW);
+  const level = view.upwards ? model.levels - 1 - row : row;
+  const value = view.from + (px / view.widthPx) * (view.to - view.from);
+  let from = 0;
+  let to = model.count;
+  for (let depth = 0; depth <= level; depth += 1) {
+    let hit = -1;
+    for (let at = from; at < to; at = model.end[at]) {
+      if (value < model.start[at]) break;
+      if (value < model.start[at] + model.span[at]) {
+        hit = at;
+        break;
+      }
+    }
+    if (hit < 0) return -1;
+    if (depth === level) return hit;
+    from = hit + 1;
+    to = model.end[hit];
+  }
+  return -1;
+}

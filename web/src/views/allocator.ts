@@ -1,0 +1,18 @@
+// What the allocator and the kernel say about the same memory.
+
+import { get } from "../api.ts";
+import type { Statistics } from "../api_types.ts";
+import { h } from "../dom.ts";
+import { quantity } from "../format.ts";
+import { setViewKeys } from "../keys.ts";
+import { nothing } from "../widgets/message.ts";
+import type { Draw } from "./view.ts";
+
+export const drawAllocator: Draw = async (input) => {
+  setViewKeys([]);
+  const statistics = await get<Statistics>(`sources/${encodeURIComponent(input.state.source)}/statistics`);
+  if (!statistics.sections.length) return nothing("No statistics", "Only a live process can be asked for its allocator's numbers.");
+  return h("section.columns", null, statistics.sections.map((section) => h("div.card", null, h("h3", null, section.title),
+    h("table.plain", null, h("tbody", null, section.rows.map((row) => h("tr", { title: row.about ?? "" },
+      h("th.left", { scope: "row" }, row.name), h("td.number", null, row.unit === "text" ? row.text ?? "" : quantity(row.value, row.unit)))))))));
+};

@@ -1,0 +1,31 @@
+// What changed against the base: grown and shrunk, largest first.
+
+import type { Row, Top } from "../api_types.ts";
+import { h } from "../dom.ts";
+import { change, percent, quantity } from "../format.ts";
+import { setViewKeys } from "../keys.ts";
+import { href } from "../state/navigate.ts";
+import { bar } from "../widgets/bar.ts";
+import { nothing } from "../widgets/message.ts";
+import { ask, type Draw } from "./view.ts";
+
+const SHOWN = 40;
+
+export const drawDiff: Draw = async (input) => {
+  setViewKeys([]);
+  if (!input.state.base) {
+    return nothing("Choose what to compare with", "Pick another profile under “Diff” above; the views then show what changed from it to this one.");
+  }
+  const top = await ask<Top>(input, "top");
+  const grown = top.rows.filter((row) => row.flat > 0).sort((a, b) => b.flat - a.flat);
+  const shrunk = top.rows.filter((row) => row.flat < 0).sort((a, b) => a.flat - b.flat);
+  const most = Math.max(Math.abs(grown[0]?.flat ?? 0), Math.abs(shrunk[0]?.flat ?? 0)) || 1;
+  const list = (title: string, rows: Row[]) => h("div.card", null, h("h3", null, title, h("span.muted", null, ` ${rows.length}`)),
+    rows.length ? h("table.plain", null, h("tbody", null, rows.slice(0, SHOWN).map((row) => h("tr", null,
+      h("td.number", null, change(row.flat, top.unit)), h("td.wide", null, bar(row.flat / most)), h("td.number.muted", null, `was ${quantity(row.flat_base, top.unit)}`),
+      h("td.name", null, h("a", { href: href({ view: "flame", shape: "sandwich", pivot: row.name }), "data-go": true }, row.name))))))
+      : h("p.note", null, "Nothing."));
+  return h("section.diff", null,
+    h("p.lead", null, h("b", null, change(top.total, top.unit)), ` from ${quantity(top.base_total, top.unit)} to ${quantity(top.base_total + top.total, top.unit)} (${percent(top.total, top.base_total)}).`),
+    h("div.columns", null, list("Grew", grown), list("Shrank", shrunk)));
+};

@@ -1,0 +1,89 @@
+// The call graph, drawn by the server, moved and zoomed here.
+
+import { getText } from "../api.ts";
+import { h } from "../dom.ts";
+import { setViewKeys } from "../keys.ts";
+import { nothing } from "../widgets/message.ts";
+import { apiPath, type Draw } from "./view.ts";
+
+export const drawGraph: Draw = async (input) => {
+  const text = await getText(apiPath(input, "graph"));
+  const svg = new DOMParser().parseFromString(text, "image/svg+xml").documentElement as unknown as SVGSVGElement;
+  if (svg.nodeName !== "svg") return nothing("Nothing to draw", "No function holds enough for a box.");
+  for (const script of svg.querySelectorAll("script")) script.remove();
+  const frame = h("div.graph-frame", { tabindex: "0", "aria-label": "call graph" });
+  frame.append(document.importNode(svg, true));
+  const camera = new Camera(frame, frame.firstElementChild as SVGSVGElement);
+  setViewKeys([
+    { key: "+", about: "closer", run: () => camera.zoom(0.8) },
+    { key: "-", about: "farther", run: () => camera.zoom(1.25) },
+    { key: "0", about: "whole picture", run: () => camera.reset() },
+  ]);
+  const file = (format: string) => h("a", { href: `/api/v1/${apiPath(input, "graph", { format })}`, download: `graph.${format}` }, format.toUpperCase());
+  const tool = (label: string, about: string, run: () => void) => h("button", { onclick: run, "aria-label": about, title: about }, label);
+  return h("section.graph", null,
+    h("div.view-tools", null, tool("−", "Farther", () => camera.zoom(1.25)), tool("+", "Closer", () => camera.zoom(0.8)), tool("Fit", "Whole picture", () => camera.reset()),
+      h("span.found", null, "Drag to move, wheel to zoom. Download: "), file("svg"), file("dot")),
+    frame);
+};
+
+/// Moves the `viewBox` of a picture: sharp at any scale, and no layout.
+class Camera {
+  private readonly whole: DOMRect;
+  private box: DOMRect;
+
+  constructor(private readonly frame: HTMLElement, private readonly svg: SVGSVGElement) {
+    const { viewBox } = svg;
+    const size = (value: string | null) => parseFloat(value ?? "") || 1000;
+    const given = viewBox.baseVal;
+    this.whole = given && given.width
+      ? new DOMRect(given.x, given.y, given.width, given.height)
+      : new DOMRect(0, 0, size(svg.getAttribute("width")), size(svg.getAttribute("height")));
+    this.box = this.whole;
+    svg.setAttribute("width", "100%");
+    svg.setAttribute("height", "100%");
+    svg.setAttribute("preserveAspectRatio", "xMidYMid meet");
+    this.apply();
+    this.listen();
+  }
+
+  reset(): void {
+    this.box = this.whole;
+    this.apply();
+  }
+
+  zoom(by: number, shareX = 0.5, shareY = 0.5): void {
+    const { x, y, width, height } = this.box;
+    const most = this.whole.width * 2;
+    const next = Math.max(this.whole.width / 60, Math.min(most, width * by));
+    const scale = next / width;
+    this.box = new DOMRect(x + width * shareX * (1 - scale), y + height * shareY * (1 - scale), next, height * scale);
+    this.apply();
+  }
+
+  private apply(): void {
+    const { x, y, width, height } = this.box;
+    this.svg.setAttribute("viewBox", `${x} ${y} ${width} ${height}`);
+  }
+
+  private listen(): void {
+    let last: { x: number; y: number } | null = null;
+    this.frame.addEventListener("wheel", (event) => {
+      event.preventDefault();
+      const at = this.frame.getBoundingClientRect();
+      this.zoom(event.deltaY > 0 ? 1.15 : 0.87, (event.clientX - at.x) / at.width, (event.clientY - at.y) / at.height);
+    }, { passive: false });
+    this.frame.addEventListener("pointerdown", (event) => {
+      last = { x: event.clientX, y: event.clientY };
+      this.frame.setPointerCapture(event.pointerId);
+    });
+    this.frame.addEventListener("pointermove", (event) => {
+      if (!last) return;
+      const scale = Math.max(this.box.width / this.frame.clientWidth, this.box.height / this.frame.clientHeight);
+      this.box = new DOMRect(this.box.x - (event.clientX - last.x) * scale, this.box.y - (event.clientY - last.y) * scale, this.box.width, this.box.height);
+      last = { x: event.clientX, y: event.clientY };
+      this.apply();
+    });
+    this.frame.addEventListener("pointerup", () => (last = null));
+  }
+}

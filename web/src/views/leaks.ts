@@ -1,0 +1,46 @@
+// What is still held, by the place that allocated it, with the stacks that led there.
+
+import type { Leaks, Stack } from "../api_types.ts";
+import { h } from "../dom.ts";
+import { change, count, percent, quantity } from "../format.ts";
+import { setViewKeys } from "../keys.ts";
+import { bar } from "../widgets/bar.ts";
+import { nothing } from "../widgets/message.ts";
+import { ask, type Draw } from "./view.ts";
+
+const MEANING: Record<Leaks["verdict"], string> = {
+  live: "Still in use at this moment. Whether it is a leak, its growth tells: compare with an earlier profile.",
+  never_freed: "Never freed: the program ended with these blocks allocated.",
+  unreachable: "Unreachable: no pointer to these blocks was found.",
+};
+
+export const drawLeaks: Draw = async (input) => {
+  const leaks = await ask<Leaks>(input, "leaks", { n: "200" });
+  setViewKeys([]);
+  if (!leaks.groups.length) return nothing("Nothing is held", "Every block that passes the filter was freed.");
+  const amount = (value: number) => (leaks.base_total ? change(value, leaks.unit) : quantity(value, leaks.unit));
+  const whole = leaks.base_total || leaks.total;
+  const groups = leaks.groups.map((group, at) =>
+    h("details.leak", { open: at === 0 },
+      h("summary", null, h("span.number", null, amount(group.value)), h("span.share", null, bar(group.value / whole), percent(group.value, whole)),
+        h("span.name", { title: group.name }, group.name), h("span.where", null, place(group))),
+      group.stacks.map((stack) => drawStack(stack, amount)),
+      group.more_stacks > 0 && h("p.note", null, `and ${count(group.more_stacks)} smaller stacks`)));
+  return h("section.leaks", null, h("p.lead", null, h("b", null, amount(leaks.total)), ` in ${count(leaks.groups.length + leaks.dropped)} places. `, MEANING[leaks.verdict]),
+    groups, leaks.dropped > 0 && h("p.note", null, `${count(leaks.dropped)} smaller places are not listed; focus to see them.`));
+};
+
+/// Frames shown of a stack before it is opened.
+const FRAMES = 10;
+
+function drawStack(stack: Stack, amount: (value: number) => string): HTMLElement {
+  const item = (frame: Stack["frames"][number]) => h("li", null, h("code", null, frame.name), " ", h("span.where", null, place(frame)));
+  const rest = stack.frames.slice(FRAMES);
+  return h("div.stack", null, h("span.number", null, amount(stack.value)),
+    h("div", null, h("ol", null, stack.frames.slice(0, FRAMES).map(item)),
+      rest.length > 0 && h("details.rest", null, h("summary", null, `${rest.length} callers more`), h("ol", null, rest.map(item)))));
+}
+
+function place(frame: { file: string; line: number; module: string }): string {
+  return frame.file ? `${frame.file.split("/").pop()}${frame.line ? `:${frame.line}` : ""}` : frame.module;
+}

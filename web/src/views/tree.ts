@@ -1,0 +1,121 @@
+// The call tree to open step by step: callees of callers, or callers of what allocated.
+
+import type { FlameColumns } from "../api_types.ts";
+import { h } from "../dom.ts";
+import { change, percent, quantity } from "../format.ts";
+import { buildModel, type FlameModel } from "../flame/model.ts";
+import { setViewKeys } from "../keys.ts";
+import { href } from "../state/navigate.ts";
+import { bar } from "../widgets/bar.ts";
+import { frameActions } from "../widgets/frame_actions.ts";
+import { showMenu } from "../widgets/menu.ts";
+import { nothing } from "../widgets/message.ts";
+import { VirtualRows } from "../widgets/virtual_rows.ts";
+import { ask, type Draw } from "./view.ts";
+
+/// A path is opened at the start while its heaviest child holds at least this share of it.
+const OPEN_SHARE = 0.6;
+
+export const drawTree: Draw = async (input) => {
+  const shape = input.state.shape === "bottomup" ? "bottomup" : "topdown";
+  const model = buildModel(await ask<FlameColumns>(input, "flame", { shape }));
+  if (!model.count) return nothing("Nothing to list", "No sample passes the filter, or the total is zero.");
+  const tree = new TreeRows(model);
+  setViewKeys([
+    { key: "ArrowDown", about: "next row", run: () => tree.list.move(1) },
+    { key: "ArrowUp", about: "previous row", run: () => tree.list.move(-1) },
+    { key: "ArrowRight", about: "open", run: () => tree.setOpen(true) },
+    { key: "ArrowLeft", about: "close", run: () => tree.setOpen(false) },
+    { key: "Enter", about: "open or close", run: () => tree.list.enter() },
+  ]);
+  const link = (name: string, label: string) =>
+    h("a", { href: href({ shape: name }), "data-go": true, "aria-current": shape === name }, label);
+  return h("section.table", null,
+    h("div.view-tools", null, h("nav.segments", { "aria-label": "Shape" }, link("topdown", "Top-down"), link("bottomup", "Bottom-up"))),
+    h("div.tree-row.table-head", { role: "row" }, h("span.number", null, "Total"), h("span.share", null, "Share"), h("span.number", null, "Self"), h("span.name", null, "Name")),
+    tree.list.element);
+};
+
+class TreeRows {
+  readonly list: VirtualRows;
+  private readonly open = new Set<number>();
+  /// Steps to the right: only where a path branches, so that long chains stay readable.
+  private readonly indent: Uint16Array;
+  private rows: number[] = [];
+
+  constructor(private readonly model: FlameModel) {
+    this.list = new VirtualRows((index) => this.row(this.rows[index]), (index, event) => this.click(index, event));
+    this.indent = indents(model);
+    this.openHeaviest();
+    this.refresh();
+  }
+
+  setOpen(open: boolean): void {
+    const box = this.rows[this.list.selected];
+    if (box === undefined) return;
+    if (open) this.open.add(box);
+    else if (!this.open.delete(box)) {
+      const parent = this.rows.indexOf(this.model.parent[box]);
+      if (parent >= 0) this.list.move(parent - this.list.selected);
+    }
+    this.refresh();
+  }
+
+  private hasChildren(box: number): boolean {
+    return this.model.end[box] > box + 1;
+  }
+
+  private openHeaviest(): void {
+    let box = 0;
+    while (this.hasChildren(box) && this.open.size < 64) {
+      this.open.add(box);
+      const child = box + 1;
+      if (this.model.span[child] < OPEN_SHARE * this.model.span[box]) break;
+      box = child;
+    }
+  }
+
+  private refresh(): void {
+    const { model, open } = this;
+    this.rows = [];
+    for (let box = 0; box < model.count; box = open.has(box) ? box + 1 : model.end[box]) this.rows.push(box);
+    this.list.resize(this.rows.length);
+  }
+
+  private click(index: number, event: MouseEvent | null): void {
+    const box = this.rows[index];
+    if (event && (event.target as Element).closest(".more")) {
+      showMenu(event.clientX, event.clientY, this.name(box), frameActions(this.name(box)));
+      return;
+    }
+    if (!this.open.delete(box)) this.open.add(box);
+    this.refresh();
+  }
+
+  private name(box: number): string {
+    return this.model.names[this.model.frame[box]];
+  }
+
+  private row(box: number): HTMLElement {
+    const { model } = this;
+    const amount = (value: number) => (model.isDiff ? change(value, model.unit) : quantity(value, model.unit));
+    const arrow = this.hasChildren(box) ? (this.open.has(box) ? "▾" : "▸") : "·";
+    return h("div.vrow.tree-row", { role: "row", "aria-expanded": this.hasChildren(box) ? String(this.open.has(box)) : null },
+      h("span.number", null, amount(model.sum[box])),
+      h("span.share", null, bar(model.sum[box] / model.width), percent(model.sum[box], model.width)),
+      h("span.number", null, model.own[box] ? amount(model.own[box]) : ""),
+      h("span.name", { title: this.name(box), style: { paddingLeft: `${this.indent[box] * 14}px` } },
+        h("span.arrow", null, arrow), this.name(box), h("button.more", { "aria-label": "Actions", tabindex: "-1" }, "⋯")));
+  }
+}
+
+function indents(model: FlameModel): Uint16Array {
+  const indent = new Uint16Array(model.count);
+  for (let box = 0; box < model.count; box += 1) {
+    const parent = model.parent[box];
+    if (parent < 0) continue;
+    const isOnly = model.end[parent + 1] === model.end[parent];
+    indent[box] = indent[parent] + (isOnly ? 0 : 1);
+  }
+  return indent;
+}

@@ -1,0 +1,24 @@
+// What every view is given, and how it asks for its numbers.
+
+import { getKept } from "../api.ts";
+import type { SourcePage } from "../api_types.ts";
+import { selection, type State } from "../state/location.ts";
+
+export interface ViewInput {
+  readonly state: State;
+  readonly page: SourcePage;
+}
+
+/// A view turns the state into an element; views that draw later do so inside of it.
+export type Draw = (input: ViewInput) => Promise<HTMLElement>;
+
+/// Path of an answer about the selected profile, e.g. `ask(input, "top", { n: "20" })`.
+export function apiPath(input: ViewInput, what: string, more: Record<string, string> = {}): string {
+  const query = new URLSearchParams(selection(input.state));
+  for (const [name, value] of Object.entries(more)) query.set(name, value);
+  return `sources/${encodeURIComponent(input.state.source)}/${what}?${query}`;
+}
+
+export function ask<T>(input: ViewInput, what: string, more: Record<string, string> = {}): Promise<T> {
+  return getKept<T>(apiPath(input, what, more));
+}

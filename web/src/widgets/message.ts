@@ -1,0 +1,17 @@
+// What stands where a picture would: waiting, nothing to show, or what went wrong.
+
+import { h } from "../dom.ts";
+import { ApiError } from "../api.ts";
+
+export function waiting(): HTMLElement {
+  return h("div.message.waiting", { role: "status" }, "Loading…");
+}
+
+export function nothing(title: string, hint: string): HTMLElement {
+  return h("div.message", null, h("b", null, title), h("p", null, hint));
+}
+
+export function trouble(why: unknown): HTMLElement {
+  const text = why instanceof ApiError ? why.message : `Something went wrong in the page: ${String(why)}`;
+  return h("div.message.trouble", { role: "alert" }, h("b", null, "Not possible"), h("p", null, text));
+}
