@@ -3,7 +3,7 @@
 //! Locations, functions and threads are interned, measurements of the same stack, thread and block
 //! size add up, and addresses find their module at the end, when all mappings are known.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::{
     Function, FunctionId, Line, Location, LocationId, Meta, Module, ModuleId, Profile, Sample, StackId,

@@ -3,7 +3,7 @@
 //! Invariant: a parent precedes its children, so one forward pass visits callers before callees
 //! and one backward pass sums callees into callers.
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::{LocationId, StackId};
 
