@@ -74,11 +74,20 @@ impl Image {
         if unsafe { function(address as usize as *mut c_void, &raw mut found) } != 0 {
             return None;
         }
-        // SAFETY: the loader says that the object is loaded from `map_start` on.
-        let headers = unsafe { program_headers(found.map_start.cast())? };
-        // SAFETY: as above; the public part of a link map never moves.
+        // SAFETY: the loader's own record; the public part of a link map never moves.
         let map = unsafe { found.link_map.as_ref()? };
-        Some(Image { bias: map.bias, name: map.name, headers, eh_frame_hdr: found.eh_frame as u64 })
+        // SAFETY: the loader says that the object, or a part of it, is loaded from `map_start` on.
+        let headers = unsafe { program_headers(found.map_start.cast()) };
+        let image =
+            |headers| Image { bias: map.bias, name: map.name, headers, eh_frame_hdr: found.eh_frame as u64 };
+        match headers {
+            Some(headers) => Some(image(headers)),
+            // An object with gaps between its parts is known to the loader part by part. The headers are in
+            // the first one; only those of the program can be had without asking for all objects.
+            None => Some(image(own_program_headers()))
+                .filter(|image| image.name().is_empty() && image.code_segment(address).is_some())
+                .or_else(|| Image::iterate(address)),
+        }
     }
 
     fn iterate(address: u64) -> Option<Image> {
@@ -170,6 +179,17 @@ unsafe fn program_headers(start: *const Header) -> Option<&'static [ProgramHeade
         let table = start.byte_add(header.e_phoff as usize).cast();
         core::slice::from_raw_parts(table, usize::from(header.e_phnum))
     })
+}
+
+/// The headers of the program itself, from the kernel.
+fn own_program_headers() -> &'static [ProgramHeader] {
+    // SAFETY: reads the auxiliary vector.
+    let (table, count) = unsafe { (libc::getauxval(libc::AT_PHDR), libc::getauxval(libc::AT_PHNUM)) };
+    if table == 0 {
+        return &[];
+    }
+    // SAFETY: the kernel's promise about the two.
+    unsafe { core::slice::from_raw_parts(table as usize as *const ProgramHeader, count as usize) }
 }
 
 struct Search {

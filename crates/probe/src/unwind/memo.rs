@@ -29,6 +29,8 @@ use crate::stack_tree::{self, Key};
 
 /// Deepest stack that is memoised; beyond the recorded depth, so that cut stacks are cheap too.
 const DEPTH: usize = 2 * MAX_DEPTH;
+/// A program whose stacks are broken or too deep has many such: most of them are not tried.
+const PAUSE: u32 = 15;
 /// Slots of the private cache of tree children, as a power of two: 32 KiB.
 const CHILD_BITS: u32 = 12;
 
@@ -73,6 +75,8 @@ pub(crate) struct Memo {
     epoch: u32,
     generation: u32,
     max_depth: usize,
+    /// Captures to leave to the full walk, after one that could not be memoised.
+    pause: u32,
     /// Frames known, the outermost first.
     len: usize,
     /// The cut stack of `cut_len` known frames, if there is one.
@@ -96,6 +100,10 @@ impl Memo {
     /// Captures the stack of `state`; `None` when it cannot be memoised.
     #[inline(always)]
     pub(super) fn capture(&mut self, state: State, max_depth: usize) -> Option<Captured> {
+        if self.pause != 0 {
+            self.pause -= 1;
+            return None;
+        }
         let generation = modules::generation();
         if (generation, stack_tree::epoch(), max_depth) != (self.generation, self.epoch, self.max_depth) {
             self.forget(generation, max_depth);
@@ -111,7 +119,7 @@ impl Memo {
             None => false,
         };
         if !known {
-            self.len = 0;
+            (self.len, self.pause) = (0, PAUSE);
             return None;
         }
         self.result()
