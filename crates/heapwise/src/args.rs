@@ -58,6 +58,10 @@ pub enum Command {
     Peek(commands::report::PatternArgs),
     /// Source of matching functions with the bytes of each line
     List(commands::report::PatternArgs),
+    /// Call graph as SVG, PNG, PDF or dot
+    Graph(commands::picture::GraphArgs),
+    /// Flame graph as a page, SVG or PNG
+    Flame(commands::picture::FlameArgs),
     /// What is still held, by allocating site
     Leaks(commands::report::ReportArgs),
     /// Sizes of blocks

@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod dump;
 pub mod export;
 pub mod mark;
+pub mod picture;
 pub mod ps;
 pub mod record;
 pub mod report;
@@ -47,6 +48,8 @@ pub fn run(command: Command) -> Outcome<ExitCode> {
         Command::Traces(args) => report::traces(&args)?,
         Command::Diff(args) => diff::run(args)?,
         Command::Check(args) => check::run(&args)?,
+        Command::Graph(args) => picture::graph(&args)?,
+        Command::Flame(args) => picture::flame(&args)?,
         Command::Export(args) => export::run(args)?,
         Command::Symbolize(args) => export::symbolize(&args)?,
         Command::Record(args) => record::run(&args)?,

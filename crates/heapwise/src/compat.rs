@@ -1,6 +1,9 @@
 //! Tools that heapwise replaces, under their own names and with their own words.
 
+mod jeprof;
+mod mem_parser;
 mod mem_profiler;
+mod mprof;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -12,6 +15,12 @@ use crate::failure::Outcome;
 pub enum Tool {
     /// Baidu's collector.
     MemProfiler,
+    /// Baidu's parser.
+    MemParser,
+    /// skynet-mprof's parser.
+    Mprof,
+    /// jemalloc's reporter.
+    Jeprof,
 }
 
 impl Tool {
@@ -19,6 +28,9 @@ impl Tool {
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "mem_profiler" => Some(Tool::MemProfiler),
+            "mem_parser" => Some(Tool::MemParser),
+            "mprof" => Some(Tool::Mprof),
+            "jeprof" => Some(Tool::Jeprof),
             _ => None,
         }
     }
@@ -27,6 +39,9 @@ impl Tool {
     pub fn run(self, arguments: Vec<OsString>) -> Outcome<ExitCode> {
         match self {
             Tool::MemProfiler => mem_profiler::run(arguments),
+            Tool::MemParser => mem_parser::run(arguments),
+            Tool::Mprof => mprof::run(arguments),
+            Tool::Jeprof => jeprof::run(arguments),
         }
     }
 }

@@ -2,7 +2,6 @@
 //!
 //! Called under the name of a tool it replaces (`mem_profiler`, `mem_parser`, …) it behaves as that tool.
 
-#![allow(dead_code)]
 #![allow(unreachable_pub, reason = "an executable exports nothing")]
 
 mod args;

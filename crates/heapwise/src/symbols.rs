@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use heapwise_profile::Profile;
+use heapwise_profile::{Location, ModuleId, Profile};
 use heapwise_symbolize::{Options, Report};
 
 /// Options of every command that shows names.
@@ -55,4 +55,42 @@ fn cache_dir() -> Option<PathBuf> {
         .map(PathBuf::from)
         .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")))?;
     Some(cache.join("heapwise/symbols"))
+}
+
+/// A name for each address: `text` is maps lines, then one hexadecimal address a line. Unknown addresses
+/// come back as they were.
+pub fn names_of_addresses(program: &str, text: &str) -> Vec<String> {
+    let (maps, addresses): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains(' '));
+    let mut profile =
+        Profile { modules: maps.iter().filter_map(|line| module(line)).collect(), ..Profile::default() };
+    for line in &addresses {
+        let address = u64::from_str_radix(line.trim().trim_start_matches("0x"), 16).unwrap_or(0);
+        let module = profile.modules.iter().position(|module| module.contains(address)).map(ModuleId::new);
+        profile.locations.push(Location { address, module, ..Location::default() });
+    }
+    let args = SymbolArgs { program: Some(program.into()), ..SymbolArgs::default() };
+    args.symbolize(&mut profile);
+    let name = |(location, line): (&Location, &&str)| match location.lines.last() {
+        Some(line) => profile.functions[line.function.index()].name.clone(),
+        None => (*line).to_owned(),
+    };
+    profile.locations.iter().zip(&addresses).map(name).collect()
+}
+
+/// An executable mapping of a line of `/proc/<pid>/maps`.
+fn module(line: &str) -> Option<heapwise_profile::Module> {
+    let mut fields = line.split_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let executable = fields.next()?.contains('x');
+    let offset = fields.next()?;
+    let path = fields.nth(2)?;
+    let hex = |text| u64::from_str_radix(text, 16).ok();
+    let module = heapwise_profile::Module {
+        path: path.to_owned(),
+        start: hex(start)?,
+        end: hex(end)?,
+        file_offset: hex(offset)?,
+        ..heapwise_profile::Module::default()
+    };
+    executable.then_some(module)
 }

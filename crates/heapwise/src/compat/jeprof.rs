@@ -72,8 +72,25 @@ fn load(options: &Options) -> Outcome<Input> {
         base
     });
     let profile = if profiles.len() == 1 { profiles.remove(0) } else { heapwise_profile::merge(profiles) };
+    let (profile, base) = match base {
+        Some(base) if options.drop_negative => (without_shrinkage(&profile, &base), None),
+        base => (profile, base),
+    };
     let program = program.map_or_else(|| profile.meta.program.clone(), |path| path.display().to_string());
     Ok(Input { program, profile, base })
+}
+
+/// What grew, stack by stack; what shrank counts as nothing.
+fn without_shrinkage(profile: &Profile, base: &Profile) -> Profile {
+    let mut grown = heapwise_profile::diff::subtract(profile, base);
+    for sample in &mut grown.samples {
+        let values = &mut sample.values;
+        values.alloc_objects = values.alloc_objects.max(0.0);
+        values.alloc_bytes = values.alloc_bytes.max(0.0);
+        values.inuse_objects = values.inuse_objects.max(0.0);
+        values.inuse_bytes = values.inuse_bytes.max(0.0);
+    }
+    grown
 }
 
 /// Splits the operands into program and profiles. A single operand is a profile that needs no

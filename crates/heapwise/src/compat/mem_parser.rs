@@ -7,7 +7,8 @@ use std::process::ExitCode;
 use clap::{ArgGroup, Parser};
 use heapwise_profile::view::{graph, top};
 use heapwise_profile::{CallTree, Profile, Query};
-use heapwise_render::{TextOptions, graph as picture, text};
+use heapwise_render::graph::{self as picture, GraphOptions};
+use heapwise_render::{TextOptions, text};
 
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
@@ -45,12 +46,19 @@ pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
         }
     };
     if !options.program.is_file() {
-        return Err(crate::failure::Failure::file(&options.program, "no such program; -p names the profiled one"));
+        return Err(crate::failure::Failure::file(
+            &options.program,
+            "no such program; -p names the profiled one",
+        ));
     }
     let mut profile = source::load(&options.file)?;
     let symbols = SymbolArgs { program: Some(options.program.clone()), ..SymbolArgs::default() };
     symbols.symbolize(&mut profile);
-    if options.text { write_text(&options, &profile)? } else { write_svg(&options, &profile)? }
+    if options.text {
+        write_text(&options, &profile)?
+    } else {
+        write_svg(&options, &profile)?
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -64,7 +72,8 @@ fn write_text(options: &Options, profile: &Profile) -> Outcome {
 fn write_svg(options: &Options, profile: &Profile) -> Outcome {
     let query = Query::default();
     let view = graph::graph(&CallTree::new(profile, &query), &query);
-    let svg = picture::svg(&view, &picture::Legend::of(profile, &query));
+    let program = options.program.display().to_string();
+    let svg = picture::svg(&view, &GraphOptions { program, ..GraphOptions::default() });
     let path = options.output.clone().unwrap_or_else(|| format!("{}.svg", options.file).into());
     output::write_file(&path, Overwrite::Allow, |out| out.write_all(svg.as_bytes()))?;
     println!("{}", path.display());

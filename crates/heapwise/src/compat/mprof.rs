@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use heapwise_profile::query::{Granularity, Order};
 use heapwise_profile::view::{graph, top};
 use heapwise_profile::{CallTree, Metric, Profile, Query};
-use heapwise_render::graph as picture;
+use heapwise_render::graph::{self as picture, GraphOptions};
 use heapwise_render::raster;
 use heapwise_render::text::mprof;
 
@@ -17,7 +17,8 @@ use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
 use crate::{input_error, source};
 
-const USAGE: &str = "usage: mprof -i FILE [-top flat|cum] [-inuse=false] [-png FILE] [-svg FILE] [-info FILE]";
+const USAGE: &str =
+    "usage: mprof -i FILE [-top flat|cum] [-inuse=false] [-png FILE] [-svg FILE] [-info FILE]";
 
 /// The options, in the syntax of Go's `flag` package: `-name value`, `-name=value`, one or two dashes.
 #[derive(Debug, Default)]
@@ -42,7 +43,8 @@ impl Options {
                 None => (name, None),
             };
             if name == "inuse" {
-                options.alloc = matches!(inline.as_deref(), Some("false" | "0" | "f" | "F" | "FALSE" | "False"));
+                options.alloc =
+                    matches!(inline.as_deref(), Some("false" | "0" | "f" | "F" | "FALSE" | "False"));
                 continue;
             }
             let value = inline.or_else(|| rest.next());
@@ -94,12 +96,13 @@ fn print_top(options: &Options, profile: &Profile, order: Order) -> Outcome {
 fn write_pictures(options: &Options, profile: &Profile) -> Outcome {
     let query = options.query(Order::Flat);
     let view = graph::graph(&CallTree::new(profile, &query), &query);
-    let svg = picture::svg(&view, &picture::Legend::of(profile, &query));
+    let program = profile.meta.program.clone();
+    let svg = picture::svg(&view, &GraphOptions { program, ..GraphOptions::default() });
     if let Some(path) = &options.svg {
         output::write_file(path, Overwrite::Allow, |out| out.write_all(svg.as_bytes()))?;
     }
     if let Some(path) = &options.png {
-        let png = raster::png(&svg).map_err(|error| Failure::file(path, error))?;
+        let png = raster::png(&svg, 2.0).map_err(|error| Failure::file(path, error))?;
         output::write_file(path, Overwrite::Allow, |out| out.write_all(&png))?;
     }
     Ok(())

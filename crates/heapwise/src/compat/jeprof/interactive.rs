@@ -36,7 +36,8 @@ pub fn run(options: &Options, input: &Input) -> Outcome {
     loop {
         eprint!("(jeprof) ");
         line.clear();
-        let read = stdin.lock().read_line(&mut line).map_err(|error| input_error!("standard input: {error}"))?;
+        let read =
+            stdin.lock().read_line(&mut line).map_err(|error| input_error!("standard input: {error}"))?;
         if read == 0 || line.trim_start().starts_with("quit") {
             return Ok(());
         }
@@ -100,7 +101,12 @@ impl Arguments {
 }
 
 /// Applies a command's words, and prints what is left after each, as jeprof does.
-fn process(options: &Options, input: &Input, arguments: &Arguments, focuses: bool) -> Outcome<(Query, CallTree)> {
+fn process(
+    options: &Options,
+    input: &Input,
+    arguments: &Arguments,
+    focuses: bool,
+) -> Outcome<(Query, CallTree)> {
     let mut query = report::query(options, None);
     query.order = if arguments.cum { Order::Cum } else { Order::Flat };
     if arguments.lines {
@@ -149,8 +155,8 @@ fn print_list(options: &Options, input: &Input, arguments: &Arguments) -> Outcom
 
 fn callgrind(options: &Options, input: &Input, file: &str) -> Outcome {
     let path = (!file.is_empty()).then(|| std::path::Path::new(file));
-    output::write_result(path, Overwrite::Refuse, |out| {
-        export::export(&input.profile, Format::Callgrind, options.metric, out)
+    output::write_result(path, Overwrite::Refuse, |mut out| {
+        export::export(&input.profile, Format::Callgrind, options.metric, &mut out)
     })
 }
 

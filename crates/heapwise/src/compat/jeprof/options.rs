@@ -88,17 +88,74 @@ pub enum Request {
 }
 
 const FLAGS: [&str; 35] = [
-    "help", "version", "cum", "functions", "lines", "addresses", "files", "text", "callgrind", "symbols", "gv", "evince",
-    "web", "dot", "ps", "pdf", "svg", "gif", "raw", "collapsed", "interactive", "heapcheck", "inuse_space",
-    "inuse_objects", "alloc_space", "alloc_objects", "show_bytes", "drop_negative", "total_delay", "contentions",
-    "mean_delay", "test", "debug", "debug-syms-by-id", "stacks",
+    "help",
+    "version",
+    "cum",
+    "functions",
+    "lines",
+    "addresses",
+    "files",
+    "text",
+    "callgrind",
+    "symbols",
+    "gv",
+    "evince",
+    "web",
+    "dot",
+    "ps",
+    "pdf",
+    "svg",
+    "gif",
+    "raw",
+    "collapsed",
+    "interactive",
+    "heapcheck",
+    "inuse_space",
+    "inuse_objects",
+    "alloc_space",
+    "alloc_objects",
+    "show_bytes",
+    "drop_negative",
+    "total_delay",
+    "contentions",
+    "mean_delay",
+    "test",
+    "debug",
+    "debug-syms-by-id",
+    "stacks",
 ];
 const VALUES: [&str; 16] = [
-    "base", "seconds", "add_lib", "lib_prefix", "list", "disasm", "nodecount", "nodefraction", "edgefraction", "maxdegree",
-    "focus", "thread", "ignore", "scale", "retain", "exclude",
+    "base",
+    "seconds",
+    "add_lib",
+    "lib_prefix",
+    "list",
+    "disasm",
+    "nodecount",
+    "nodefraction",
+    "edgefraction",
+    "maxdegree",
+    "focus",
+    "thread",
+    "ignore",
+    "scale",
+    "retain",
+    "exclude",
 ];
 const MODES: [&str; 14] = [
-    "text", "callgrind", "symbols", "gv", "evince", "web", "dot", "ps", "pdf", "svg", "gif", "raw", "collapsed",
+    "text",
+    "callgrind",
+    "symbols",
+    "gv",
+    "evince",
+    "web",
+    "dot",
+    "ps",
+    "pdf",
+    "svg",
+    "gif",
+    "raw",
+    "collapsed",
     "interactive",
 ];
 
@@ -131,14 +188,21 @@ impl Given {
         Ok(given)
     }
 
-    fn option(&mut self, name: &str, inline: Option<String>, rest: &mut std::slice::Iter<'_, String>) -> Outcome {
+    fn option(
+        &mut self,
+        name: &str,
+        inline: Option<String>,
+        rest: &mut std::slice::Iter<'_, String>,
+    ) -> Outcome {
         if let Some(flag) = resolve(name, &FLAGS, &VALUES)? {
             self.pairs.push((flag, String::new()));
         } else if let Some(option) = resolve(name, &VALUES, &FLAGS)? {
             let value = inline.or_else(|| rest.next().cloned());
             let value = value.ok_or_else(|| input_error!("Option {option} requires an argument"))?;
             self.pairs.push((option, value));
-        } else if let Some(flag) = name.strip_prefix("no").map(|name| resolve(name, &FLAGS, &[])).transpose()?.flatten() {
+        } else if let Some(flag) =
+            name.strip_prefix("no").map(|name| resolve(name, &FLAGS, &[])).transpose()?.flatten()
+        {
             self.pairs.retain(|(given, _)| *given != flag);
         } else {
             return Err(input_error!("Unknown option: {name}; see jeprof --help"));
@@ -242,7 +306,9 @@ pub fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<Request>
 fn mode(given: &Given, stdout_is_terminal: bool) -> Outcome<Mode> {
     let list = given.regex("list")?;
     if given.value("disasm").is_some() {
-        return Err(input_error!("--disasm is not here; use objdump -dl, or jeprof --list for annotated source"));
+        return Err(input_error!(
+            "--disasm is not here; use objdump -dl, or jeprof --list for annotated source"
+        ));
     }
     let chosen = given.one_of(&MODES, "Only specify one output mode")?;
     Ok(match (chosen, list) {
@@ -289,7 +355,13 @@ mod tests {
 
     #[test]
     fn contradictions_are_refused() {
-        for text in ["--text --svg p f", "--lines --files p f", "--inuse_space --alloc_space p f", "--i p f", "--bogus"] {
+        for text in [
+            "--text --svg p f",
+            "--lines --files p f",
+            "--inuse_space --alloc_space p f",
+            "--i p f",
+            "--bogus",
+        ] {
             let arguments: Vec<String> = text.split(' ').map(str::to_owned).collect();
             assert!(parse(&arguments, false).is_err(), "{text}");
         }

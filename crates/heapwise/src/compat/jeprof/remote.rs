@@ -65,8 +65,7 @@ impl Location {
         let url = self.profile_url(seconds);
         let bytes = agent.get(&url)?;
         self.keep(&program, &url, &bytes)?;
-        let mut profile =
-            heapwise_profile::read(&bytes).map_err(|error| input_error!("{url}: {error}"))?;
+        let mut profile = heapwise_profile::read(&bytes).map_err(|error| input_error!("{url}: {error}"))?;
         agent.symbolize(&format!("{}/pprof/symbol", self.base), &mut profile)?;
         profile.meta.program = program;
         Ok(profile)
@@ -114,7 +113,8 @@ impl Agent {
 
     /// Asks for every address at once; the answer has a line `0x<address> <name>[--<inlined>…]` for each.
     fn symbolize(&self, url: &str, profile: &mut Profile) -> Outcome {
-        let mut addresses: Vec<u64> = profile.locations.iter().map(|location| location.lookup_address()).collect();
+        let mut addresses: Vec<u64> =
+            profile.locations.iter().map(|location| location.lookup_address()).collect();
         addresses.sort_unstable();
         addresses.dedup();
         let body: Vec<String> = addresses.iter().map(|address| format!("{address:#018x}")).collect();

@@ -1,12 +1,12 @@
 //! jeprof's output modes other than the prompt.
 
-use std::io::{Read as _, Write};
+use std::io::Read as _;
 
 use heapwise_profile::query::{Filter, NameStyle, Order, Query, ThreadFilter};
 use heapwise_profile::view::{graph, list, top};
 use heapwise_profile::{CallTree, Metric, Profile};
 use heapwise_render::export::{self, Format};
-use heapwise_render::graph as picture;
+use heapwise_render::graph::{self as picture, GraphOptions};
 use heapwise_render::text::TextOptions;
 use heapwise_render::{Amounts, raster, text};
 
@@ -66,7 +66,8 @@ fn threads(options: &Options, profile: &Profile) -> Vec<(String, Option<ThreadFi
     if options.threads == Threads::Merged {
         return vec![(String::new(), None)];
     }
-    let mut tids: Vec<u64> = profile.threads.iter().map(|thread| thread.tid).filter(|tid| wanted(*tid)).collect();
+    let mut tids: Vec<u64> =
+        profile.threads.iter().map(|thread| thread.tid).filter(|tid| wanted(*tid)).collect();
     tids.sort_unstable();
     tids.dedup();
     tids.into_iter().map(|tid| (format!("t{tid}"), Some(ThreadFilter::Tid(tid)))).collect()
@@ -102,10 +103,14 @@ fn picture_or_export(
     Ok(())
 }
 
-fn legend(input: &Input, query: &Query) -> picture::Legend {
-    let mut legend = picture::Legend::of(&input.profile, query);
-    legend.program.clone_from(&input.program);
-    legend
+fn legend(input: &Input, query: &Query) -> GraphOptions {
+    let focus = query.filter.focus.as_ref().map(|pattern| format!("Focusing on: {pattern}"));
+    let ignore = query.filter.ignore.as_ref().map(|pattern| format!("Ignoring: {pattern}"));
+    GraphOptions {
+        program: input.program.clone(),
+        remarks: focus.into_iter().chain(ignore).collect(),
+        ..GraphOptions::default()
+    }
 }
 
 /// The call graph as a picture.
@@ -119,7 +124,7 @@ pub fn draw(input: &Input, query: &Query, tree: &CallTree, form: Picture) -> Out
     match form {
         Picture::Svg => Ok(svg.into_bytes()),
         Picture::Pdf => raster::pdf(&svg).map_err(failed),
-        Picture::Png => raster::png(&svg).map_err(failed),
+        Picture::Png => raster::png(&svg, 2.0).map_err(failed),
     }
 }
 
@@ -144,7 +149,7 @@ pub fn symbols(options: &Options) -> Outcome {
         .read_to_string(&mut text)
         .map_err(|error| input_error!("cannot read standard input: {error}"))?;
     let program = options.operands.first().ok_or_else(|| input_error!("Did not specify program"))?;
-    let resolved = crate::symbols::names_of_addresses(program, &text)?;
+    let resolved = crate::symbols::names_of_addresses(program, &text);
     output::write_result(None, Overwrite::Refuse, |out| {
         resolved.iter().try_for_each(|name| writeln!(out, "{name}"))
     })

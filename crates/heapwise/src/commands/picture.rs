@@ -1,0 +1,142 @@
+//! `graph` and `flame`: pictures, in the form the output file's ending says.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use heapwise_profile::query::Regex;
+use heapwise_profile::view::flame::{self, Shape};
+use heapwise_profile::view::graph;
+use heapwise_render::flame::{self as flames, Colours, FlameOptions};
+use heapwise_render::graph::{self as graphs, GraphOptions};
+use heapwise_render::raster;
+
+use crate::failure::{Failure, Outcome};
+use crate::input_error;
+use crate::look::{Look, LookArgs};
+use crate::output;
+
+/// Pixels per unit of a PNG: sharp on a dense screen.
+const PNG_SCALE: f32 = 2.0;
+
+/// Options of `graph`.
+#[derive(Debug, Args)]
+pub struct GraphArgs {
+    #[command(flatten)]
+    look: LookArgs,
+    /// Files, pids or program names; several add up
+    #[arg(required = true, value_name = "FILE|PID")]
+    targets: Vec<String>,
+}
+
+/// Options of `flame`.
+#[derive(Debug, Args)]
+pub struct FlameArgs {
+    #[command(flatten)]
+    look: LookArgs,
+    /// Allocating functions at the root, their callers above
+    #[arg(long)]
+    inverted: bool,
+    /// Only what matching functions call
+    #[arg(long, value_name = "RE", conflicts_with = "inverted")]
+    callees: Option<Regex>,
+    /// Only who calls matching functions
+    #[arg(long, value_name = "RE", conflicts_with_all = ["inverted", "callees"])]
+    callers: Option<Regex>,
+    /// Colour by binary
+    #[arg(long = "by-module")]
+    by_module: bool,
+    /// Files, pids or program names; several add up
+    #[arg(required = true, value_name = "FILE|PID")]
+    targets: Vec<String>,
+}
+
+/// Draws the call graph: SVG, PNG, PDF or dot.
+pub fn graph(args: &GraphArgs) -> Outcome {
+    let look = args.look.load(&args.targets)?;
+    let view = graph::graph(&look.tree(), &look.query);
+    if view.nodes.is_empty() {
+        return Err(input_error!("nothing to draw: no stack is left, or none holds anything"));
+    }
+    let options = graph_options(&look);
+    let path = output_path(&args.look, &args.targets, "graph.svg");
+    let bytes = match ending(&path) {
+        "dot" | "gv" => graphs::dot(&view, &options).into_bytes(),
+        form => picture(graphs::svg(&view, &options), form, &path)?,
+    };
+    write(&args.look, &path, &bytes)
+}
+
+/// Draws the flame graph: an HTML page, SVG or PNG.
+pub fn flame(args: &FlameArgs) -> Outcome {
+    let look = args.look.load(&args.targets)?;
+    let tree = look.tree();
+    let path = output_path(&args.look, &args.targets, "flame.html");
+    let options = FlameOptions {
+        title: title(&look),
+        colours: match (&look.base, args.by_module) {
+            (Some(_), _) => Colours::Change,
+            (None, true) => Colours::Module,
+            (None, false) => Colours::Name,
+        },
+        root_on_top: false,
+    };
+    let shape = match (args.inverted, &args.callees, &args.callers) {
+        (true, ..) => Shape::BottomUp,
+        (_, Some(pattern), _) => Shape::Callees(pattern.clone()),
+        (_, _, Some(pattern)) => Shape::Callers(pattern.clone()),
+        _ => Shape::TopDown,
+    };
+    let bytes = match ending(&path) {
+        "html" | "htm" => {
+            let shown = flame::flame(&tree, &shape, flames::PAGE_MIN_SHARE);
+            let turned = flame::flame(&tree, &Shape::BottomUp, flames::PAGE_MIN_SHARE);
+            flames::page(&shown, &turned, &options).into_bytes()
+        }
+        form => {
+            let shown = flame::flame(&tree, &shape, flames::SVG_MIN_SHARE);
+            picture(flames::svg(&shown, &options), form, &path)?
+        }
+    };
+    write(&args.look, &path, &bytes)
+}
+
+/// What a graph of this look says beside itself.
+pub fn graph_options(look: &Look) -> GraphOptions {
+    let filter = &look.query.filter;
+    let named = [("Focusing on", &filter.focus), ("Ignoring", &filter.ignore)];
+    let remarks = named
+        .into_iter()
+        .filter_map(|(what, pattern)| pattern.as_ref().map(|pattern| format!("{what}: {pattern}")))
+        .collect();
+    GraphOptions { program: look.profile.meta.program.clone(), remarks, ..GraphOptions::default() }
+}
+
+fn title(look: &Look) -> String {
+    let program = look.profile.meta.program.rsplit('/').next().unwrap_or_default();
+    if program.is_empty() { "heapwise".into() } else { program.into() }
+}
+
+fn output_path(look: &LookArgs, targets: &[String], ending: &str) -> PathBuf {
+    let name = targets.first().map_or("heapwise", |target| target.rsplit('/').next().unwrap_or(target));
+    look.output.clone().unwrap_or_else(|| format!("{name}.{ending}").into())
+}
+
+fn ending(path: &Path) -> &str {
+    path.extension().and_then(|ending| ending.to_str()).unwrap_or_default()
+}
+
+fn picture(svg: String, form: &str, path: &Path) -> Outcome<Vec<u8>> {
+    let failed = |error| Failure::file(path, error);
+    match form {
+        "svg" => Ok(svg.into_bytes()),
+        "png" => raster::png(&svg, PNG_SCALE).map_err(failed),
+        "pdf" => raster::pdf(&svg).map_err(failed),
+        _ => Err(Failure::file(path, "unknown form; use an ending like .svg, .png, .pdf, .dot or .html")),
+    }
+}
+
+fn write(look: &LookArgs, path: &Path, bytes: &[u8]) -> Outcome {
+    output::write_file(path, look.overwrite(), |out| out.write_all(bytes))?;
+    eprintln!("heapwise: wrote {}", path.display());
+    Ok(())
+}
