@@ -78,3 +78,34 @@ pub fn pdf(svg: &str) -> Result<Vec<u8>, RasterError> {
     svg2pdf::to_pdf(&tree, svg2pdf::ConversionOptions::default(), page)
         .map_err(|error| RasterError::Encode(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 40 20\">\
+        <text x=\"2\" y=\"15\" font-family=\"DejaVu Sans, Verdana, sans-serif\">mmm</text></svg>";
+
+    #[test]
+    fn a_png_of_the_size_asked_for_with_its_text() {
+        let bytes = png(TEXT, 2.0).unwrap();
+        let pixels = Pixmap::decode_png(&bytes).unwrap();
+        assert_eq!((pixels.width(), pixels.height()), (80, 40));
+        // A family that is not found would leave the picture empty, without an error.
+        assert!(pixels.pixels().iter().any(|pixel| pixel.alpha() > 200));
+    }
+
+    #[test]
+    fn a_pdf_with_the_font_inside() {
+        let bytes = pdf(TEXT).unwrap();
+        assert!(bytes.starts_with(b"%PDF-"));
+        assert!(bytes.windows(6).any(|window| window == b"DejaVu"));
+    }
+
+    #[test]
+    fn errors_say_what_to_do() {
+        assert!(matches!(png("<html/>", 1.0), Err(RasterError::Svg(_))));
+        let error = png(TEXT, 100_000.0).unwrap_err();
+        assert_eq!(error.to_string(), "a picture of 4000000×2000000 pixels is too large; use -n or SVG");
+    }
+}
