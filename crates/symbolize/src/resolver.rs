@@ -152,7 +152,8 @@ impl Resolver {
             }
             let symbol = tables.iter().find_map(|table| table.name_at(*address, &unwind));
             name_physical(&mut frames, symbol);
-            let start = unwind.function_start(*address).filter(|_| frames.is_empty());
+            let is_named = frames.iter().any(|frame| frame.name.is_some());
+            let start = if is_named { None } else { unwind.function_start(*address) };
             match start.and_then(|start| self.segments.offset_of(start)) {
                 Some(start) => builder.push_unnamed(start),
                 None => builder.push(&frames),

@@ -48,20 +48,21 @@ fn abbreviate_streams(name: &str) -> String {
 }
 
 /// Splits the mangled name of a thunk (code that adjusts `this` and jumps on) into its kind and the
-/// encoding of its target.
+/// encoding of its target, which is no thunk itself.
 pub(super) fn thunk(name: &str) -> Option<(&'static str, &str)> {
-    let number = |text: &str| -> Option<usize> {
-        let digits = text.strip_prefix('n').unwrap_or(text);
-        let count = digits.bytes().take_while(u8::is_ascii_digit).count();
-        let size = text.len() - digits.len() + count;
-        (count > 0 && digits[count..].starts_with('_')).then_some(size + 1)
+    let (kind, target) = if let Some(rest) = name.strip_prefix("_ZTh") {
+        ("non-virtual thunk", after_number(rest)?)
+    } else {
+        ("virtual thunk", after_number(after_number(name.strip_prefix("_ZTv")?)?)?)
     };
-    if let Some(rest) = name.strip_prefix("_ZTh") {
-        return Some(("non-virtual thunk", &rest[number(rest)?..]));
-    }
-    let rest = name.strip_prefix("_ZTv")?;
-    let rest = &rest[number(rest)?..];
-    Some(("virtual thunk", &rest[number(rest)?..]))
+    (!target.starts_with('T')).then_some((kind, target))
+}
+
+/// What follows a mangled number: `n` if negative, digits, `_`.
+fn after_number(text: &str) -> Option<&str> {
+    let digits = text.strip_prefix('n').unwrap_or(text);
+    let rest = digits.trim_start_matches(|digit: char| digit.is_ascii_digit());
+    rest.strip_prefix('_').filter(|_| rest.len() < digits.len())
 }
 
 /// `std::string::string(…)` becomes `std::basic_string<…>::basic_string(…)`.

@@ -84,6 +84,7 @@ fn names_cannot_grow_without_bound() {
         format!("_Z{}", "N1a".repeat(50_000)),
         format!("_ZN{}E", "3abc".repeat(50_000)),
         format!("_R{}", "NvC".repeat(50_000)),
+        format!("_Z{}1fv", "Th0_".repeat(50_000)),
         "_Z".to_owned(),
         "_ZN17h0123456789abcdefE".to_owned(),
         "\u{0}_Zé".to_owned(),
