@@ -1,7 +1,9 @@
 //! aarch64.
 #![allow(unsafe_code)]
 
-use core::arch::asm;
+use core::arch::{asm, global_asm};
+
+use crate::thread::Words;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.
 ///
@@ -23,3 +25,302 @@ pub(crate) unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     }
     result
 }
+
+// Initial-exec: dynamic thread-local storage would call the allocator on a thread's first touch.
+global_asm!(
+    ".section .tbss,\"awT\",@nobits",
+    ".p2align 6",
+    ".type heapwise_thread,@object",
+    ".size heapwise_thread,64",
+    ".hidden heapwise_thread",
+    ".globl heapwise_thread",
+    "heapwise_thread: .zero 64",
+    ".text",
+);
+
+/// The calling thread's words.
+#[inline(always)]
+pub(crate) fn words() -> &'static Words {
+    let address: *const Words;
+    // SAFETY: reads the thread pointer and a link-time offset; the block lives as long as the thread.
+    unsafe {
+        asm!(
+            "mrs {0}, tpidr_el0",
+            "adrp {1}, :gottprel:heapwise_thread",
+            "ldr {1}, [{1}, :gottprel_lo12:heapwise_thread]",
+            "add {0}, {0}, {1}",
+            out(reg) address,
+            out(reg) _,
+            options(nostack, readonly, pure)
+        );
+        &*address
+    }
+}
+
+/// The function that the program calls: one indirect jump.
+macro_rules! entry_stub {
+    ($symbol:ident, $hook:ident) => {
+        #[unsafe(naked)]
+        #[cfg_attr(feature = "preload", unsafe(no_mangle))]
+        pub(crate) unsafe extern "C" fn $symbol() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "hint #34", // bti c
+                "adrp x16, {slots} + {slot}",
+                "ldr x16, [x16, #:lo12:{slots} + {slot}]",
+                "br x16",
+                ".cfi_endproc",
+                slots = sym $crate::hooks::SLOTS,
+                slot = const $crate::hooks::vector_offset($crate::hooks::Hook::$hook),
+            )
+        }
+
+        /// Stands for the real function until it is found.
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn boot() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "hint #34",
+                "stp x29, x30, [sp, #-64]!",
+                ".cfi_def_cfa_offset 64",
+                ".cfi_offset x29, -64",
+                ".cfi_offset x30, -56",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "str x4, [sp, #48]",
+                "mov x0, {hook}",
+                "bl {resolve}",
+                "mov x16, x0",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x2, x3, [sp, #32]",
+                "ldr x4, [sp, #48]",
+                "ldp x29, x30, [sp], #64",
+                ".cfi_def_cfa_offset 0",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                "br x16",
+                ".cfi_endproc",
+                hook = const $crate::hooks::Hook::$hook as usize,
+                resolve = sym $crate::hooks::resolve,
+            )
+        }
+    };
+}
+
+/// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
+/// and an exception must not meet a Rust frame. `$size` computes the size into x10.
+macro_rules! allocate_stub {
+    ($hook:ident, $kind:ident, $size:literal) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn count() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "hint #34",
+                $size,
+                "mrs x17, tpidr_el0",
+                "adrp x16, :gottprel:heapwise_thread",
+                "ldr x16, [x16, :gottprel_lo12:heapwise_thread]",
+                "ldr x9, [x17, x16]",
+                "subs x9, x9, x10",
+                "b.lo {trace}",
+                "str x9, [x17, x16]",
+                "adrp x16, {slots} + {real}",
+                "ldr x16, [x16, #:lo12:{slots} + {real}]",
+                "br x16",
+                ".cfi_endproc",
+                slots = sym $crate::hooks::SLOTS,
+                real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
+                trace = sym trace,
+            )
+        }
+
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn trace() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "hint #34",
+                $size,
+                "mov x9, sp",
+                "stp x29, x30, [sp, #-64]!",
+                ".cfi_def_cfa_offset 64",
+                ".cfi_offset x29, -64",
+                ".cfi_offset x30, -56",
+                "stp x30, x9, [sp, #16]",
+                "stp x29, x10, [sp, #32]",
+                "adrp x16, {slots} + {real}",
+                "ldr x16, [x16, #:lo12:{slots} + {real}]",
+                "blr x16",
+                "ldr x1, [sp, #40]",
+                "mov w2, {kind}",
+                "add x3, sp, #16",
+                "bl {allocated}",
+                "ldp x29, x30, [sp], #64",
+                ".cfi_def_cfa_offset 0",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                "ret",
+                ".cfi_endproc",
+                slots = sym $crate::hooks::SLOTS,
+                real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
+                kind = const heapwise_format::segment::CallKind::$kind as u32,
+                allocated = sym $crate::recorder::allocated,
+            )
+        }
+    };
+}
+/// Size in the first argument.
+macro_rules! size_first {
+    ($hook:ident, $kind:ident) => {
+        $crate::arch::allocate_stub!($hook, $kind, "mov x10, x0");
+    };
+}
+/// Size is the product of the first two arguments; an overflow fails in the real function anyway.
+macro_rules! size_product {
+    ($hook:ident, $kind:ident) => {
+        $crate::arch::allocate_stub!($hook, $kind, "mul x10, x0, x1");
+    };
+}
+
+/// Shape `release`: up to three arguments, the first is the block. `releasing` gets the block and
+/// the return address, and returns what to free.
+macro_rules! release_stub {
+    ($hook:ident) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn count() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "hint #34",
+                "ubfx x9, x0, #12, {bits}",
+                "adrp x16, {filter}",
+                "add x16, x16, #:lo12:{filter}",
+                "ldrb w9, [x16, x9]",
+                "cbnz w9, {trace}",
+                "adrp x16, {slots} + {real}",
+                "ldr x16, [x16, #:lo12:{slots} + {real}]",
+                "br x16",
+                ".cfi_endproc",
+                bits = const $crate::filter::PAGES.ilog2(),
+                filter = sym $crate::filter::FILTER,
+                slots = sym $crate::hooks::SLOTS,
+                real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
+                trace = sym trace,
+            )
+        }
+
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn trace() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "hint #34",
+                "stp x29, x30, [sp, #-32]!",
+                ".cfi_def_cfa_offset 32",
+                ".cfi_offset x29, -32",
+                ".cfi_offset x30, -24",
+                "stp x1, x2, [sp, #16]",
+                "mov x1, x30",
+                "bl {releasing}",
+                "ldp x1, x2, [sp, #16]",
+                "ldp x29, x30, [sp], #32",
+                ".cfi_def_cfa_offset 0",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                "adrp x16, {slots} + {real}",
+                "ldr x16, [x16, #:lo12:{slots} + {real}]",
+                "br x16",
+                ".cfi_endproc",
+                slots = sym $crate::hooks::SLOTS,
+                real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
+                releasing = sym $crate::recorder::releasing,
+            )
+        }
+    };
+}
+
+/// Shape `replace`: a Rust function with the hook's arguments and, as the next one, the caller's
+/// state. `$argument` is the register of that one.
+macro_rules! replace_stub {
+    ($body:path, $argument:literal) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn trace() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "hint #34",
+                "mov x9, sp",
+                "stp x29, x30, [sp, #-48]!",
+                ".cfi_def_cfa_offset 48",
+                ".cfi_offset x29, -48",
+                ".cfi_offset x30, -40",
+                "stp x30, x9, [sp, #16]",
+                "str x29, [sp, #32]",
+                concat!("add ", $argument, ", sp, #16"),
+                "bl {body}",
+                "ldp x29, x30, [sp], #48",
+                ".cfi_def_cfa_offset 0",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                "ret",
+                ".cfi_endproc",
+                body = sym $body,
+            )
+        }
+    };
+}
+macro_rules! replace_1 {
+    ($body:path) => {
+        $crate::arch::replace_stub!($body, "x1");
+    };
+}
+macro_rules! replace_2 {
+    ($body:path) => {
+        $crate::arch::replace_stub!($body, "x2");
+    };
+}
+macro_rules! replace_3 {
+    ($body:path) => {
+        $crate::arch::replace_stub!($body, "x3");
+    };
+}
+macro_rules! replace_4 {
+    ($body:path) => {
+        $crate::arch::replace_stub!($body, "x4");
+    };
+}
+
+/// The quick way through `realloc`: the old block is on no page with a sample, and the countdown holds.
+macro_rules! resize_count_stub {
+    ($hook:ident) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn count() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "hint #34",
+                "ubfx x9, x0, #12, {bits}",
+                "adrp x16, {filter}",
+                "add x16, x16, #:lo12:{filter}",
+                "ldrb w9, [x16, x9]",
+                "cbnz w9, {trace}",
+                "mrs x17, tpidr_el0",
+                "adrp x16, :gottprel:heapwise_thread",
+                "ldr x16, [x16, :gottprel_lo12:heapwise_thread]",
+                "ldr x9, [x17, x16]",
+                "subs x9, x9, x1",
+                "b.lo {trace}",
+                "str x9, [x17, x16]",
+                "adrp x16, {slots} + {real}",
+                "ldr x16, [x16, #:lo12:{slots} + {real}]",
+                "br x16",
+                ".cfi_endproc",
+                bits = const $crate::filter::PAGES.ilog2(),
+                filter = sym $crate::filter::FILTER,
+                slots = sym $crate::hooks::SLOTS,
+                real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
+                trace = sym trace,
+            )
+        }
+    };
+}
+
+pub(crate) use {
+    allocate_stub, entry_stub, release_stub, replace_1, replace_2, replace_3, replace_4, replace_stub,
+    resize_count_stub, size_first, size_product,
+};
