@@ -104,8 +104,7 @@ impl Steps {
     pub(crate) fn resolve(profile: &Profile, query: &Query, table: &mut FrameTable) -> Self {
         // jeprof knows functions only, and its users compare to the byte.
         let cuts_modules = !query.keep_allocator && query.names != NameStyle::Jeprof;
-        let is_allocator =
-            |module: &Module| cuts_modules && allocator::is_allocator_module(module.name());
+        let is_allocator = |module: &Module| cuts_modules && allocator::is_allocator_module(module.name());
         let mut namer = Namer {
             profile,
             query,

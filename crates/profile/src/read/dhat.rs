@@ -1,6 +1,7 @@
 //! DHAT's JSON (`dhatFileVersion` 2), as Valgrind and the `dhat` crate write it.
 //!
-//! Total is what was ever allocated, end is what is in use; the global peak becomes a column.
+//! Total is what was ever allocated, end is what is in use. What was live at the program's peak and
+//! the peak of each site become columns.
 
 use std::collections::HashMap;
 
@@ -37,6 +38,10 @@ struct Point {
     tb: u64,
     tbk: u64,
     #[serde(default)]
+    mb: u64,
+    #[serde(default)]
+    mbk: u64,
+    #[serde(default)]
     gb: u64,
     #[serde(default)]
     gbk: u64,
@@ -67,8 +72,13 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
         meta.comments.push(remark);
     }
     let mut frames = FrameTable::read(&file.ftbl, &mut builder);
-    let columns = [("peak_space", Unit::Bytes), ("peak_objects", Unit::Objects)]
-        .map(|(name, unit)| builder.column(name, unit));
+    let columns = [
+        ("at_peak_space", Unit::Bytes),
+        ("at_peak_objects", Unit::Objects),
+        ("peak_space", Unit::Bytes),
+        ("peak_objects", Unit::Objects),
+    ]
+    .map(|(name, unit)| builder.column(name, unit));
     for (number, point) in file.pps.iter().enumerate() {
         let leaf_first = frames.locations(&mut builder, &point.fs).ok_or_else(|| {
             let what = format!("program point {number} refers to no frame of ftbl");
@@ -82,7 +92,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
             inuse_bytes: point.eb as f64,
         };
         let row = builder.add(stack, None, None, values, Values::default());
-        for (column, value) in columns.into_iter().zip([point.gb, point.gbk]) {
+        for (column, value) in columns.into_iter().zip([point.gb, point.gbk, point.mb, point.mbk]) {
             builder.add_extra(column, row, value as f64);
         }
     }

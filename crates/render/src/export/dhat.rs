@@ -98,15 +98,17 @@ impl Point {
             Some(natural(column.values[row]))
         };
         let by_size = |bytes: u64| sample.block_bytes.and_then(|size| bytes.checked_div(size));
-        let (gb, gbk) = match column("peak_space") {
-            Some(gb) => (gb, column("peak_objects").or_else(|| by_size(gb)).unwrap_or(ebk)),
+        let (gb, gbk) = match column("at_peak_space") {
+            Some(gb) => (gb, column("at_peak_objects").or_else(|| by_size(gb)).unwrap_or(ebk)),
             None => (eb, ebk),
         };
+        let mb = column("peak_space").unwrap_or(0).max(gb).max(eb);
+        let mbk = column("peak_objects").or_else(|| by_size(mb)).unwrap_or(0).max(gbk).max(ebk);
         // A site cannot have allocated less than it holds; sources without totals would say so.
-        self.tb += tb.max(eb).max(gb);
-        self.tbk += tbk.max(ebk).max(gbk);
-        self.mb += gb.max(eb);
-        self.mbk += gbk.max(ebk);
+        self.tb += tb.max(mb);
+        self.tbk += tbk.max(mbk);
+        self.mb += mb;
+        self.mbk += mbk;
         self.gb += gb;
         self.gbk += gbk;
         self.eb += eb;

@@ -47,7 +47,7 @@ struct Account {
 fn accounts(profile: &Profile) -> Vec<Account> {
     let total: f64 = profile.samples.iter().map(|sample| sample.values.alloc_objects.max(1.0)).sum();
     let blocks_per_event = (natural(total) * 2).div_ceil(MOST_EVENTS).max(1);
-    let peak = profile.extra.iter().find(|column| column.name == "peak_space");
+    let peak = profile.extra.iter().find(|column| column.name == "at_peak_space");
     let mut accounts = Vec::new();
     for (row, sample) in profile.samples.iter().enumerate() {
         let mut made = Vec::new();

@@ -119,7 +119,7 @@ impl Accounts {
 
     /// The accounts as samples, in the order they were opened.
     pub(super) fn add_to(&self, builder: &mut Builder) {
-        let peak = builder.column("peak_space", Unit::Bytes);
+        let peak = builder.column("at_peak_space", Unit::Bytes);
         let temporary = builder.column("temporary_objects", Unit::Objects);
         for account in &self.accounts {
             let size = account.size as f64;
