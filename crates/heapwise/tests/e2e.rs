@@ -11,6 +11,8 @@ mod programs;
 
 #[path = "e2e/control.rs"]
 mod control;
+#[path = "e2e/faults.rs"]
+mod faults;
 #[path = "e2e/harness.rs"]
 mod harness;
 #[path = "e2e/input.rs"]

@@ -1,0 +1,153 @@
+//! The fault matrix: surroundings that break a careless guest. The program must run as it would alone, and
+//! what heapwise says of it must be true.
+
+use std::process::Output;
+
+use crate::harness::{Scratch, victims, witness};
+
+const METRICS: [(&str, &str); 4] = [
+    ("alloc_objects", "alloc_objects"),
+    ("alloc_space", "alloc_bytes"),
+    ("inuse_objects", "inuse_objects"),
+    ("inuse_space", "inuse_bytes"),
+];
+
+const EXACT: [&[&str]; 2] = [&["--exact", "--index", "shadow"], &["--exact", "--index", "hash"]];
+
+/// Every mode a program may find itself in.
+const MODES: [&[&str]; 5] = [
+    &["--off"],
+    &["-c", "1K"],
+    &["--exact", "--index", "shadow"],
+    &["--exact", "--index", "hash"],
+    &["--log"],
+];
+
+fn alone(victim: &str, arguments: &[&str]) -> Output {
+    let scratch = Scratch::new();
+    scratch.command(victims().join(victim)).args(arguments).output().expect("the victim starts")
+}
+
+/// The program says and returns under heapwise what it says and returns alone, in the lines `kept`.
+fn runs_unchanged_in(victim: &str, arguments: &[&str], kept: impl Fn(&str) -> bool) {
+    let expected = alone(victim, arguments);
+    let account = |output: &Output| {
+        let mut lines = witness(output);
+        lines.retain(|name, _| kept(name));
+        lines
+    };
+    let scratch = Scratch::new();
+    for mode in MODES {
+        let capture = scratch.capture(mode, victim, arguments);
+        let what = format!("{victim} {arguments:?} {mode:?}: {}", capture.stderr());
+        assert_eq!(capture.output.status.code(), expected.status.code(), "{what}");
+        assert_eq!(account(&capture.output), account(&expected), "{what}");
+    }
+}
+
+fn runs_unchanged(victim: &str, arguments: &[&str]) {
+    runs_unchanged_in(victim, arguments, |_| true);
+}
+
+fn counts_exactly(victim: &str, arguments: &[&str]) {
+    let scratch = Scratch::new();
+    for mode in EXACT {
+        let capture = scratch.capture(mode, victim, arguments);
+        for (metric, name) in METRICS {
+            assert_eq!(
+                capture.total(metric),
+                capture.witness[name],
+                "{victim} {arguments:?} {mode:?}: {metric}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_bounded_fork_bomb() {
+    runs_unchanged("fork_tree", &["3", "3"]);
+    counts_exactly("fork_tree", &["3", "3"]);
+}
+
+#[test]
+fn another_root_directory() {
+    runs_unchanged("chroot_dir", &[]);
+    // `skipped` is what the victim says when it may not chroot.
+    if !witness(&alone("chroot_dir", &[])).contains_key("skipped") {
+        counts_exactly("chroot_dir", &[]);
+    }
+}
+
+#[test]
+fn hardly_any_address_space() {
+    // The limit a running program sets itself counts the segment it already carries; what the limit leaves to
+    // a fresh image is the image's alone.
+    runs_unchanged_in("rlimits", &["as"], |name| !name.starts_with("before."));
+}
+
+#[test]
+fn no_file_may_grow() {
+    runs_unchanged("rlimits", &["fsize"]);
+}
+
+#[test]
+fn hardly_any_descriptors() {
+    runs_unchanged("rlimits", &["nofile"]);
+}
+
+#[test]
+fn errno_is_the_programs_own() {
+    runs_unchanged("malloc_fail", &["200"]);
+}
+
+#[test]
+fn exit_status_without_flushing() {
+    runs_unchanged("exit_underscore", &["1000", "7"]);
+}
+
+#[test]
+fn nowhere_to_put_the_segment() {
+    let expected = witness(&alone("plain", &["5000"]));
+    for place in ["/proc/nowhere", "/dev/null", "/"] {
+        let scratch = Scratch::new();
+        let mut command = scratch.heapwise(&["run", "--exact", "-o", "out.heap", "--"]);
+        let program = victims().join("plain");
+        let output =
+            command.arg(program).arg("5000").env("HEAPWISE_DIR", place).output().expect("heapwise starts");
+        assert_eq!(output.status.code(), Some(0), "{place}");
+        assert_eq!(witness(&output), expected, "{place}");
+    }
+}
+
+#[test]
+fn another_allocator_underneath() {
+    for library in ["libjemalloc.so.2", "libtcmalloc.so.4", "libmimalloc.so.2"] {
+        for (victim, arguments) in
+            [("plain", ["20000"]), ("cross_thread_free", ["4"]), ("cpp_operators", ["50"])]
+        {
+            if (victim, library) == ("cpp_operators", "libmimalloc.so.2") {
+                continue; // mimalloc 2.0 aborts the victim's impossible `new (nothrow)` by itself
+            }
+            let scratch = Scratch::new();
+            let profile = scratch.path("out.heap");
+            let mut command = scratch.heapwise(&["run", "--exact", "-o", "out.heap", "--"]);
+            command.arg(victims().join(victim)).args(arguments).env("LD_PRELOAD", library);
+            let output = command.output().expect("heapwise starts");
+            let what = format!("{victim} over {library}");
+            assert!(output.status.success(), "{what}: {}", String::from_utf8_lossy(&output.stderr));
+            let file = profile.to_str().expect("UTF-8");
+            for (metric, name) in METRICS {
+                let top = scratch.json_of(&["top", "--json", &format!("--{metric}"), "--focus", "^w_", file]);
+                assert_eq!(top["total"].as_i64(), Some(witness(&output)[name]), "{what}: {metric}");
+            }
+        }
+    }
+}
+
+#[test]
+fn another_c_library_is_told_so() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "musl_program", &[]);
+    assert_eq!(capture.output.status.code(), Some(2));
+    assert!(capture.stderr().contains("musl"), "{}", capture.stderr());
+}
