@@ -88,6 +88,7 @@ impl Bench {
     }
 }
 
+/// Measures section by section; the page is saved after each, so that an interrupted run keeps what it has.
 fn measure_all(root: &Path, scratch: &Path, options: &Options) -> Result<Results, Failure> {
     let own = workload::own(root, &scratch.join("programs"), options.quick)?;
     let mut wanted = [own.clone(), workload::real(scratch, options.quick)?].concat();
@@ -100,25 +101,41 @@ fn measure_all(root: &Path, scratch: &Path, options: &Options) -> Result<Results
     for workload in &wanted {
         eprintln!("bench: {}", workload.name);
         results.rows.push(measure::row(&bench, workload)?);
+        save(root, options, &results)?;
     }
     if options.wants("pair") {
         eprintln!("bench: pair");
-        let (program, count) =
-            (scratch.join("programs/pair"), if options.quick { 200_000 } else { 1_000_000 });
+        let count = if options.quick { 200_000 } else { 1_000_000 };
+        let program = scratch.join("programs/pair");
         results.pairs = micro::pairs(&bench, &program, count)?;
         results.instructions = micro::instructions(&bench, &program);
+        save(root, options, &results)?;
     }
     if options.wants("redis") && tools::has("redis-server") {
         eprintln!("bench: redis");
         let (rounds, requests) = if options.quick { (1, 50_000) } else { (3, 200_000) };
         results.redis = redis::run(&bench, rounds, requests)?;
+        save(root, options, &results)?;
     }
     if options.wants("accuracy") {
         eprintln!("bench: accuracy");
         let runs = if options.quick { 2 } else { 10 };
         results.accuracy = accuracy::compare(&bench, &own, runs)?;
+        save(root, options, &results)?;
     }
     Ok(results)
+}
+
+/// Writes the page, unless it goes to stdout, which gets it once, at the end.
+fn save(root: &Path, options: &Options, results: &Results) -> Result<(), Failure> {
+    if options.out == Path::new("-") {
+        return Ok(());
+    }
+    let file = root.join(&options.out);
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).map_err(|e| Failure::at(folder, e))?;
+    }
+    fs::write(&file, page::write(results)).map_err(|e| Failure::at(&file, e))
 }
 
 /// The command.
@@ -130,16 +147,11 @@ pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     let results = measure_all(root, &scratch, &options);
     // A folder that cannot be removed is no reason to lose the figures.
     let _ = fs::remove_dir_all(&scratch);
-    let page = page::write(&results?);
+    let results = results?;
     if options.out == Path::new("-") {
-        print!("{page}");
-        return Ok(());
+        print!("{}", page::write(&results));
+    } else {
+        eprintln!("bench: wrote {}", root.join(&options.out).display());
     }
-    let file = root.join(&options.out);
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).map_err(|e| Failure::at(folder, e))?;
-    }
-    fs::write(&file, page).map_err(|e| Failure::at(&file, e))?;
-    eprintln!("bench: wrote {}", file.display());
     Ok(())
 }
