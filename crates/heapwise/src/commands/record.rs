@@ -11,7 +11,7 @@ use heapwise_format::segment::OnFull;
 
 use super::switch;
 use crate::capture::drain::{self, Beginning, Orders, Recorded};
-use crate::capture::segments::{self, Found};
+use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use crate::quantity::{self, parse_bytes, parse_duration};
@@ -149,10 +149,15 @@ impl Following {
     }
 }
 
+/// The segment with its header: the probe makes the file first and describes it then.
 fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<Found> {
+    let described = |found: Found| {
+        SegmentFile::open(&found.path)?.snapshot()?;
+        Ok(found)
+    };
     loop {
         let ended = stop.load(Ordering::Relaxed);
-        match segments::of_pid(pid) {
+        match segments::of_pid(pid).and_then(described) {
             Ok(found) => return Ok(found),
             Err(_) if ended => {
                 return Err(Failure::Input("nothing recorded: the program did not load the probe".into()));
