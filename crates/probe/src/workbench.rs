@@ -69,6 +69,34 @@ pub unsafe extern "C" fn hook(context: *mut c_void, body: Body) -> i64 {
     )
 }
 
+/// Calls `body` as a hook would be: with the registers of the caller, from a frame that is not there.
+///
+/// # Safety
+/// `body` may be called with `context`.
+#[unsafe(naked)]
+#[cfg(target_arch = "aarch64")]
+pub unsafe extern "C" fn hook(context: *mut c_void, body: Body) -> i64 {
+    naked_asm!(
+        ".cfi_startproc",
+        "stp x29, x30, [sp, #-48]!",
+        ".cfi_def_cfa_offset 48",
+        ".cfi_offset 29, -48",
+        ".cfi_offset 30, -40",
+        "add x9, sp, #48",
+        "stp x30, x9, [sp, #16]",
+        "str x29, [sp, #32]",
+        "mov x9, x1",
+        "add x1, sp, #16",
+        "blr x9",
+        "ldp x29, x30, [sp], #48",
+        ".cfi_def_cfa_offset 0",
+        ".cfi_restore 29",
+        ".cfi_restore 30",
+        "ret",
+        ".cfi_endproc",
+    )
+}
+
 /// Captures by a full walk.
 #[must_use]
 pub fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captured {

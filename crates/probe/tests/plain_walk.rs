@@ -1,5 +1,4 @@
 //! The full walk against glibc's `backtrace`, which is libgcc's unwinder.
-#![cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #![allow(unsafe_code)]
 
 mod support;

@@ -20,6 +20,8 @@ pub(super) const RA: Register = AArch64::X30;
 pub(super) const PC: Option<Register> = None;
 /// A return address may still be in x30.
 pub(super) const HAS_LINK_REGISTER: bool = true;
+/// The signal trampoline is the kernel's, but emulators have no vDSO and put it anywhere.
+pub(super) const HAS_STRAY_TRAMPOLINES: bool = true;
 /// Whose vendor-specific instructions the call frame programs use.
 pub(super) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 

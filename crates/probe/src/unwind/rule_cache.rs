@@ -12,8 +12,8 @@ use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use heapwise_format::segment::Counter;
 
-use super::eh_frame;
 use super::rule::Rule;
+use super::{eh_frame, machine, stack};
 use crate::modules::{self, Image};
 use crate::{segment, sys};
 
@@ -162,10 +162,19 @@ pub(crate) fn forget_rules_on_wrap(generation: u32) {
     }
 }
 
+/// The rule of code that no module has: a signal trampoline where emulators put it, else unknown.
+fn outside_modules(address: u64) -> Rule {
+    if !machine::HAS_STRAY_TRAMPOLINES {
+        return Rule::UNKNOWN;
+    }
+    let code = stack::read_anywhere(address.wrapping_add(1));
+    code.and_then(|code| machine::trampoline_rule(&code.to_ne_bytes())).unwrap_or(Rule::UNKNOWN)
+}
+
 /// Looks a rule up where it comes from, and remembers it.
 fn find(address: u64, key: u64) -> Rule {
     // Not remembered: a module may be loaded there later.
-    let Some(image) = Image::find(address) else { return Rule::UNKNOWN };
+    let Some(image) = Image::find(address) else { return outside_modules(address) };
     let rule = eh_frame::rule_at(&image, address).in_module(modules::number(&image, address));
     let newest = || Rules::of((key >> ADDRESS_BITS) as u32);
     if address >> ADDRESS_BITS == 0 && !newest().put(key, rule) {

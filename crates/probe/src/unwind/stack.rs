@@ -147,6 +147,12 @@ fn is_readable(address: u64) -> bool {
     result == -(libc::EINVAL as isize)
 }
 
+/// The word at any address at all.
+pub(super) fn read_anywhere(address: u64) -> Option<u64> {
+    // SAFETY: the kernel has just said that it can be read.
+    is_readable(address).then(|| unsafe { load(address) })
+}
+
 /// The word at `address`.
 ///
 /// # Safety

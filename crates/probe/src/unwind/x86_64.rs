@@ -20,6 +20,8 @@ pub(super) const RA: Register = X86_64::RA;
 pub(super) const PC: Option<Register> = Some(X86_64::RA);
 /// A `call` pushes the return address: it is never in a register.
 pub(super) const HAS_LINK_REGISTER: bool = false;
+/// The signal trampoline is always part of libc.
+pub(super) const HAS_STRAY_TRAMPOLINES: bool = false;
 /// Whose vendor-specific instructions the call frame programs use.
 pub(super) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
 
