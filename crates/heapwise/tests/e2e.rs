@@ -9,6 +9,8 @@ mod failure;
 #[path = "../../../xtask/src/programs.rs"]
 mod programs;
 
+#[path = "e2e/compat.rs"]
+mod compat;
 #[path = "e2e/control.rs"]
 mod control;
 #[path = "e2e/faults.rs"]
@@ -17,5 +19,7 @@ mod faults;
 mod harness;
 #[path = "e2e/input.rs"]
 mod input;
+#[path = "e2e/real_programs.rs"]
+mod real_programs;
 #[path = "e2e/victims.rs"]
 mod victims;

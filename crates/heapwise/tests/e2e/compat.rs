@@ -1,0 +1,129 @@
+//! The tools heapwise replaces: their words still work, and the originals agree with us where they are right.
+
+use std::process::Command;
+
+use crate::harness::{Scratch, victims};
+
+/// Rows about the victim's own functions, and the total: what does not depend on whether the machine has
+/// debug information for libc (without it jeprof names libc's frames after the nearest exported symbol).
+fn own_rows(text: &str) -> Vec<&str> {
+    let own = |line: &&str| {
+        let name = line.split_whitespace().nth(5).unwrap_or_default();
+        line.starts_with("Total") || name.starts_with("w_") || name == "main"
+    };
+    text.lines().filter(own).collect()
+}
+
+#[test]
+fn jeprof_prints_what_the_original_prints() {
+    let scratch = Scratch::new();
+    let program = victims().join("plain");
+    let program = program.to_str().expect("UTF-8");
+    for mode in [["--exact", "--depth=64"], ["-c", "4096"]] {
+        let capture = scratch.capture(&mode, "plain", &["30000", "3"]);
+        let profile = capture.profile.to_str().expect("UTF-8");
+        for options in [
+            vec![],
+            vec!["--show_bytes"],
+            vec!["--inuse_objects"],
+            vec!["--alloc_space", "--cum"],
+            vec!["--alloc_objects", "--lines"],
+            vec!["--focus=w_fresh", "--show_bytes"],
+            vec!["--ignore=w_fresh", "--alloc_space"],
+        ] {
+            let mut arguments = vec!["--text"];
+            arguments.extend(&options);
+            arguments.extend([program, profile]);
+            let original = Command::new("jeprof").args(&arguments).output().expect("install libjemalloc-dev");
+            let original = String::from_utf8(original.stdout).expect("UTF-8");
+            let mut ours = vec!["jeprof"];
+            ours.extend(&arguments);
+            let ours = scratch.output_of(&ours);
+            assert!(own_rows(&original).len() > 2, "{mode:?} {options:?}: {original}");
+            assert_eq!(own_rows(&ours), own_rows(&original), "{mode:?} {options:?}");
+        }
+    }
+}
+
+#[test]
+fn jeprof_answers_at_a_prompt() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "plain", &["2000"]);
+    let program = victims().join("plain");
+    std::fs::write(scratch.path("commands"), "top3 --cum\ntop -w_fresh\nbogus\nquit\n").expect("written");
+    let output = scratch
+        .heapwise(&["jeprof", "--interactive"])
+        .arg(program)
+        .arg(&capture.profile)
+        .stdin(std::fs::File::open(scratch.path("commands")).expect("readable"))
+        .output()
+        .expect("heapwise starts");
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(said.matches("Total: ").count(), 2, "{said}");
+    assert!(said.contains("After ignoring 'w_fresh'"), "{said}");
+    let prompt = String::from_utf8_lossy(&output.stderr);
+    assert!(prompt.contains("(jeprof) ") && prompt.contains("Unknown command: try 'help'."), "{prompt}");
+}
+
+#[test]
+fn a_missing_profile_is_a_missing_file() {
+    let scratch = Scratch::new();
+    let output = scratch.heapwise(&["jeprof", "--text", "/bin/true", "typo.heap"]).output().expect("starts");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no such file"));
+}
+
+#[test]
+fn mem_parser_as_text_and_as_a_graph() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "plain", &["5000"]);
+    let program = victims().join("plain");
+    let (program, profile) = (program.to_str().expect("UTF-8"), capture.profile.to_str().expect("UTF-8"));
+    let text = scratch.output_of(&["mem_parser", "-p", program, "-f", profile, "-t"]);
+    assert!(text.starts_with("Total: ") && text.contains(" w_malloc"), "{text}");
+    scratch.output_of(&["mem_parser", "-p", program, "-f", profile, "-s", "-o", "graph.svg"]);
+    let svg = std::fs::read_to_string(scratch.path("graph.svg")).expect("written");
+    assert!(svg.starts_with("<svg") || svg.starts_with("<?xml"), "{}", &svg[..80]);
+    assert!(svg.contains("Total MB:") && svg.contains("w_malloc"));
+    for wrong in [
+        vec!["mem_parser", "-f", profile, "-t"],
+        vec!["mem_parser", "-p", program, "-t"],
+        vec!["mem_parser", "-p", program, "-f", profile],
+        vec!["mem_parser", "-p", program, "-f", profile, "-s", "-t"],
+    ] {
+        let output = scratch.heapwise(&wrong).output().expect("heapwise starts");
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn mem_parser_finds_the_program_at_another_place() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "plain", &["5000"]);
+    let profile = capture.profile.to_str().expect("UTF-8");
+    // The recorded path is gone: only the build-id says that the copy is the same program.
+    let text = std::fs::read_to_string(profile).expect("readable").replace("victims/plain", "victims/gone");
+    std::fs::write(scratch.path("moved.heap"), text).expect("written");
+    std::fs::copy(victims().join("plain"), scratch.path("renamed")).expect("copied");
+    let table = scratch.output_of(&["mem_parser", "-p", "renamed", "-f", "moved.heap", "-t"]);
+    assert!(table.contains(" w_malloc"), "{table}");
+}
+
+#[test]
+fn mprof_ranks_and_draws() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "plain", &["5000"]);
+    let profile = capture.profile.to_str().expect("UTF-8");
+    scratch.output_of(&["export", "-f", "pro", "-o", "plain.pro", profile]);
+    for input in [profile, "plain.pro"] {
+        let top = scratch.output_of(&["mprof", "-i", input, "-top=flat"]);
+        assert!(top.contains("-----------inuse space ranking----------"), "{top}");
+        assert!(top.contains("No:") && top.contains("1th"), "{top}");
+        let alloc = scratch.output_of(&["mprof", "-i", input, "-top", "cum", "-inuse=false"]);
+        assert!(alloc.contains("-----------alloc space ranking----------"), "{alloc}");
+    }
+    scratch.output_of(&["mprof", "-i", "plain.pro", "-png", "g.png", "-svg", "g.svg", "-info", "info.txt"]);
+    assert!(std::fs::read(scratch.path("g.png")).expect("written").starts_with(b"\x89PNG"));
+    let info = std::fs::read_to_string(scratch.path("info.txt")).expect("written");
+    assert!(info.starts_with("----------FuncName:------------"), "{info}");
+}
