@@ -4,6 +4,7 @@
 //! never panics and prints nothing. Whatever does not work is dropped and counted in the segment.
 #![cfg_attr(not(test), no_std)]
 
+pub mod api;
 mod arch;
 mod arena;
 mod buckets;
@@ -24,10 +25,12 @@ mod process;
 mod rates;
 mod recorder;
 mod sampler;
+mod script;
 mod segment;
 mod shadow;
 mod stack_tree;
 mod start;
+mod strings;
 mod symbols;
 mod sys;
 mod tallies;

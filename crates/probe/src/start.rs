@@ -7,7 +7,9 @@ use heapwise_format::segment::State;
 
 use crate::arch::words;
 use crate::config::Config;
-use crate::{buckets, control, family, hooks, index, log, modules, rates, segment, stack_tree, thread};
+use crate::{
+    buckets, control, family, hooks, index, log, modules, rates, segment, stack_tree, strings, thread,
+};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
@@ -38,6 +40,7 @@ pub(crate) fn begin_segment(config: &Config) {
     thread::forget_slabs();
     modules::init();
     stack_tree::init();
+    strings::init();
     log::init();
     if buckets::init() {
         control::begin(config);

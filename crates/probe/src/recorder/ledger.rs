@@ -38,7 +38,8 @@ pub(super) fn allocated_by(state: &mut State, block: &Block, rate: u16, entry: &
     let _timing = Timing::start(state.tick());
     let captured = unwind::capture(&mut state.memo, entry, control::depth());
     note(&captured);
-    let Some(kept) = state.bucket(captured.node, block, rate) else { return };
+    let node = state.script.above(captured.node);
+    let Some(kept) = state.bucket(node, block, rate) else { return };
     if !tallies::add_alloc(state.slab, kept.bucket, block.grown) {
         return;
     }

@@ -22,7 +22,8 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     let _timing = Timing::start(state.tick());
     let captured = unwind::capture(&mut state.memo, entry, control::depth());
     note(&captured);
-    log::alloc(&mut state.log, block.address, block.size, captured.node, block.kind);
+    let node = state.script.above(captured.node);
+    log::alloc(&mut state.log, block.address, block.size, node, block.kind);
 }
 
 pub(super) fn freed(address: u64) {

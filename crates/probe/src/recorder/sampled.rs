@@ -34,6 +34,9 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     }
     let turn = words.slow_paths.fetch_add(1, Ordering::Relaxed);
     let _timing = Timing::start(turn % 64 == 0);
-    let captured = unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth());
+    let mut captured = unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth());
+    if let Some(state) = words.existing_state(&busy) {
+        captured.node = state.script.above(captured.node);
+    }
     ledger::allocated_shared(block, control::rate(), &captured);
 }

@@ -8,6 +8,7 @@ use heapwise_format::segment::Counter;
 use super::slabs;
 use crate::log::ThreadLog;
 use crate::recorder::Block;
+use crate::script::Script;
 use crate::unwind::Memo;
 use crate::{buckets, clock, control, hooks, log, process, segment, sys};
 
@@ -39,6 +40,8 @@ pub(crate) struct State {
     cache: [Cached; 1 << CACHE_BITS],
     /// The last stack.
     pub(crate) memo: Memo,
+    /// Declared frames.
+    pub(crate) script: Script,
     /// The event log.
     pub(crate) log: ThreadLog,
 }

@@ -1,0 +1,77 @@
+/* heapwise.h: a program speaks to the probe that runs inside it.
+ *
+ * Every function is weak: the program links and runs without the probe, and the inline wrappers
+ * below then do nothing. Include it, call hw_…, and start the program under `heapwise run` or with the probe
+ * preloaded. Nothing here allocates from the program's heap. */
+#ifndef HEAPWISE_H
+#define HEAPWISE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum heapwise_mode { HEAPWISE_OFF = 0, HEAPWISE_SAMPLED = 1, HEAPWISE_EXACT = 2, HEAPWISE_LOG = 3 };
+
+/* One frame of a script, innermost first in an array. Strings need to live until the call returns. */
+struct heapwise_frame {
+    const char *function;
+    const char *file;
+    int line;
+};
+
+/* Writes at most `max` frames of the script that `coroutine` runs, innermost first; returns how many. Called
+ * while the thread allocates, so it must not wait for a lock that is held around allocations. */
+typedef int (*heapwise_provider)(void *coroutine, struct heapwise_frame *frames, int max);
+
+#define HEAPWISE_WEAK __attribute__((weak))
+
+/* Switches for the whole process. `sample_bytes` matters to HEAPWISE_SAMPLED; 0 keeps the rate in force. */
+HEAPWISE_WEAK void heapwise_set_mode(enum heapwise_mode mode, uint64_t sample_bytes);
+/* Forgets what was counted so far. */
+HEAPWISE_WEAK void heapwise_reset(void);
+/* Names this moment. */
+HEAPWISE_WEAK void heapwise_mark(const char *name);
+
+/* Declared frames of the calling thread: what it allocates is attributed to them, on top of its native
+ * frames. Leave what was entered, on the same thread. */
+HEAPWISE_WEAK void heapwise_script_enter(const char *file, const char *function, int line);
+HEAPWISE_WEAK void heapwise_script_line(int line);
+HEAPWISE_WEAK void heapwise_script_leave(void);
+
+/* Instead of declaring each frame: a function that knows the current ones, and which coroutine (for Lua the
+ * lua_State) the calling thread runs now; null when it runs none. Only recorded allocations ask. */
+HEAPWISE_WEAK void heapwise_script_provider(heapwise_provider provider);
+HEAPWISE_WEAK void heapwise_script_switch(void *coroutine);
+
+static inline int hw_present(void) { return heapwise_set_mode != 0; }
+static inline void hw_set_mode(enum heapwise_mode mode, uint64_t sample_bytes) {
+    if (heapwise_set_mode) heapwise_set_mode(mode, sample_bytes);
+}
+static inline void hw_reset(void) {
+    if (heapwise_reset) heapwise_reset();
+}
+static inline void hw_mark(const char *name) {
+    if (heapwise_mark) heapwise_mark(name);
+}
+static inline void hw_script_enter(const char *file, const char *function, int line) {
+    if (heapwise_script_enter) heapwise_script_enter(file, function, line);
+}
+static inline void hw_script_line(int line) {
+    if (heapwise_script_line) heapwise_script_line(line);
+}
+static inline void hw_script_leave(void) {
+    if (heapwise_script_leave) heapwise_script_leave();
+}
+static inline void hw_script_provider(heapwise_provider provider) {
+    if (heapwise_script_provider) heapwise_script_provider(provider);
+}
+static inline void hw_script_switch(void *coroutine) {
+    if (heapwise_script_switch) heapwise_script_switch(coroutine);
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif

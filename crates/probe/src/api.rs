@@ -1,0 +1,90 @@
+//! What `heapwise.h` declares.
+#![allow(unsafe_code)]
+
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::Ordering;
+
+use heapwise_format::bytes::set_text;
+use heapwise_format::segment::{ControlWord, Counter, Mark, SectionKind};
+
+use crate::arch::words;
+use crate::script::{self, Provider, Script, text};
+use crate::{clock, control, segment};
+
+fn set(word: ControlWord, value: u64) {
+    segment::control(word).store(value, Ordering::Relaxed);
+}
+
+fn with_script(act: impl FnOnce(&mut Script)) {
+    let words = words();
+    if let Some(busy) = words.enter()
+        && let Some(state) = words.state(&busy)
+    {
+        act(&mut state.script);
+    }
+}
+
+/// Switches what is recorded, for the whole process.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_set_mode(mode: c_int, sample_bytes: u64) {
+    let Some(_busy) = words().enter() else { return };
+    control::change(|| {
+        set(ControlWord::Mode, mode as u64);
+        if sample_bytes != 0 {
+            set(ControlWord::SampleBytes, sample_bytes);
+        }
+    });
+}
+
+/// Forgets what was counted so far.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_reset() {
+    let Some(_busy) = words().enter() else { return };
+    control::change(|| {
+        segment::control(ControlWord::ResetCount).fetch_add(1, Ordering::Relaxed);
+    });
+}
+
+/// Names this moment.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_mark(name: *const c_char) {
+    let Some(_busy) = words().enter() else { return };
+    let capacity = segment::section(SectionKind::Marks).capacity;
+    let claim = |used: u64| (used < capacity).then_some(used + 1);
+    let marks = segment::counter(Counter::Marks);
+    if let Ok(index) = marks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) {
+        let mut mark = Mark { time_ns: clock::monotonic_ns(), name: [0; 56] };
+        set_text(&mut mark.name, text(&name).to_bytes());
+        segment::write(SectionKind::Marks, index, mark);
+    }
+}
+
+/// Declares a frame of the calling thread.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_script_enter(file: *const c_char, function: *const c_char, line: c_int) {
+    with_script(|script| script.enter(text(&file), text(&function), line.max(0) as u32));
+}
+
+/// Moves the innermost declared frame to another line.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_script_line(line: c_int) {
+    with_script(|script| script.set_line(line.max(0) as u32));
+}
+
+/// Ends the innermost declared frame.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_script_leave() {
+    with_script(Script::leave);
+}
+
+/// Sets the function that knows the script stack of a coroutine.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_script_provider(provider: Option<Provider>) {
+    script::set_provider(provider);
+}
+
+/// Says which coroutine the calling thread runs now; null for none.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_script_switch(coroutine: *mut c_void) {
+    with_script(|script| script.switch(coroutine));
+}

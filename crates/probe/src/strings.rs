@@ -1,0 +1,72 @@
+//! Names of declared frames, each once in the segment.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use heapwise_format::segment::{Counter, SectionKind};
+
+use crate::segment;
+
+/// Entries of the hash of known names, as a power of two.
+const BITS: u32 = 13;
+/// Upper part of a hash, and the offset plus 1.
+static KNOWN: [AtomicU64; 1 << BITS] = [const { AtomicU64::new(0) }; 1 << BITS];
+/// Bits of an offset plus 1; the section has a MiB.
+const OFFSET_BITS: u32 = 24;
+/// Bytes handed out. Private: the segment may be overwritten by others.
+static USED: AtomicU64 = AtomicU64::new(0);
+/// Longest part of a name that is kept.
+const LONGEST: usize = 1024;
+
+/// Starts empty (again after `fork`).
+pub(crate) fn init() {
+    KNOWN.iter().for_each(|entry| entry.store(0, Ordering::Relaxed));
+    USED.store(0, Ordering::Relaxed);
+}
+
+/// Offset of `function\0file`; `None` when there is no room for another.
+pub(crate) fn intern(function: &[u8], file: &[u8]) -> Option<u32> {
+    let function = function.get(..LONGEST).unwrap_or(function);
+    let file = file.get(..LONGEST).unwrap_or(file);
+    let hash = hash(function, file);
+    let tag = hash >> OFFSET_BITS << OFFSET_BITS;
+    let mut slot = (hash >> (64 - BITS)) as usize;
+    for _ in 0..KNOWN.len() {
+        let entry = KNOWN.get(slot)?;
+        let word = entry.load(Ordering::Acquire);
+        if word == 0 {
+            let offset = store(function, file)?;
+            entry.store(tag | (u64::from(offset) + 1), Ordering::Release);
+            return Some(offset);
+        }
+        if word >> OFFSET_BITS << OFFSET_BITS == tag {
+            return Some((word & ((1 << OFFSET_BITS) - 1)) as u32 - 1);
+        }
+        slot = (slot + 1) % KNOWN.len();
+    }
+    None
+}
+
+/// FNV-1a, finished so that its upper bits are as good as the lower; of 40 bits that are compared.
+fn hash(function: &[u8], file: &[u8]) -> u64 {
+    let bytes = function.iter().chain(&[0]).chain(file);
+    let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let mixed = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+fn store(function: &[u8], file: &[u8]) -> Option<u32> {
+    let len = function.len() + 1 + file.len();
+    let bytes = len as u64 + 2;
+    let capacity = segment::section(SectionKind::Strings).capacity;
+    let claim = |used: u64| (used + bytes <= capacity).then_some(used + bytes);
+    let offset = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
+    let text = (len as u16).to_le_bytes().into_iter().chain(function.iter().copied()).chain([0]);
+    for (at, byte) in (offset..).zip(text.chain(file.iter().copied())) {
+        segment::write(SectionKind::Strings, at, byte);
+    }
+    segment::counter(Counter::Strings).fetch_max(offset + bytes, Ordering::Release);
+    Some(offset as u32)
+}
