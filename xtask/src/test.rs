@@ -46,7 +46,10 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         ("tidy", &["cargo", "xtask", "tidy"]),
         ("lints", &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         ("tests", &["cargo", "test", "--workspace"]),
-        ("browser driver", &["npm", "ci", "--silent", "--no-audit", "--no-fund", "--prefix", "tests/browser"]),
+        (
+            "browser driver",
+            &["npm", "ci", "--silent", "--no-audit", "--no-fund", "--prefix", "tests/browser"],
+        ),
         ("page", &["npm", "test", "--silent", "--prefix", "tests/browser"]),
     ];
     for (name, command) in steps {

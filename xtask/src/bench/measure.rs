@@ -22,6 +22,9 @@ pub(crate) struct Patience {
     pub cell: f64,
 }
 
+/// Seconds a program must run alone for its ratios to mean anything.
+const SHORTEST: f64 = 0.1;
+
 /// One system on one workload.
 pub(crate) struct Cell {
     pub system: System,
@@ -74,9 +77,12 @@ impl Row {
         self.cells.iter().find(|c| c.system.name == cell.system.baseline)
     }
 
-    /// Ratio of the smallest values of one measure.
+    /// Ratio of the smallest values of one measure. None for a program so short that the figure would be of
+    /// its start-up; such a one is there for its memory.
     pub(crate) fn ratio(&self, cell: &Cell, of: impl Fn(&Usage) -> f64 + Copy) -> Option<f64> {
-        Some(cell.least(of)? / self.baseline(cell)?.least(of)?)
+        let base = self.baseline(cell)?;
+        let long_enough = base.least(|usage| usage.wall)? >= SHORTEST;
+        long_enough.then_some(cell.least(of)? / base.least(of)?)
     }
 }
 
