@@ -1,7 +1,7 @@
 // Starts what the tests look at: victim programs under the probe, the server, and a browser.
 
 import { execFileSync, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
@@ -18,6 +18,7 @@ const CHROMIUM = process.env["CHROMIUM"] ?? "/usr/bin/chromium";
 export class Scratch {
   constructor() {
     this.path = mkdtempSync(path.join(tmpdir(), "heapwise-browser-"));
+    mkdirSync(path.join(this.path, "segments"), { mode: 0o700 });
     this.children = [];
     this.env = { ...process.env, HEAPWISE_DIR: path.join(this.path, "segments"), XDG_STATE_HOME: this.path, XDG_CACHE_HOME: this.path };
   }
@@ -39,11 +40,11 @@ export class Scratch {
     return execFileSync(HEAPWISE, args, { env: this.env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   }
 
-  /// Starts a program under the probe; it runs until the tests end.
-  start(...args) {
-    const child = spawn(HEAPWISE, args, { env: this.env, stdio: ["pipe", "ignore", "inherit"] });
-    this.children.push(child);
-    return child;
+  /// Starts a program that carries the probe and has no controller, so that its segment outlives it.
+  startWithProbe(program, ...args) {
+    const library = this.heapwise("preload").trim();
+    const env = { ...this.env, LD_PRELOAD: library, HEAPWISE_CONF: "mode:sampled,rate:4096" };
+    this.children.push(spawn(program, args, { env, stdio: ["pipe", "ignore", "inherit"] }));
   }
 
   /// Starts the server; resolves to its address and token.

@@ -6,12 +6,12 @@ import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 import { browse, drawn, open, Scratch } from "./harness.js";
 
-let scratch, browser, page, address, token, program, pid;
+let scratch, browser, page, address, token, pid;
 
 before(async () => {
   scratch = new Scratch();
   const victim = scratch.build("live_switch");
-  program = scratch.start("run", "-c", "4K", "--", victim, "200");
+  scratch.startWithProbe(victim, "200");
   for (let i = 0; i < 100 && !pid; i += 1) {
     await sleep(100);
     pid = JSON.parse(scratch.heapwise("ps", "--json")).find((row) => row.program === "live_switch")?.pid;
@@ -52,7 +52,7 @@ test("the same URL shows another person the same profile", async () => {
 });
 
 test("new profiles get names of their own within a second", async () => {
-  const count = () => page.locator("label:has-text('View') option").count();
+  const count = () => page.locator(".choice:has(> span:text-is('View')) option").count();
   const before = await count();
   for (let i = 0; i < 3; i += 1) {
     const url = page.url();

@@ -60,7 +60,6 @@ export interface Summary {
   losses: Record<string, number>;
   comments: string[];
   sample_types: SampleType[];
-  findings: Finding[];
 }
 
 export interface Whole {

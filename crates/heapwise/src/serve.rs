@@ -67,7 +67,8 @@ pub(crate) struct Server {
 impl Server {
     /// Binds the address and looks at the targets.
     pub(crate) fn new(settings: Settings) -> Outcome<Self> {
-        let catalog = Catalog::new(&settings.targets, settings.root, settings.most_profiles)?;
+        let catalog =
+            Catalog::new(&settings.targets, settings.root, settings.most_profiles, &settings.symbols)?;
         let listener = Listener::bind(&settings.address).map_err(|why| {
             input_error!("cannot listen on {}: {why}; choose another with --port", settings.address)
         })?;

@@ -21,5 +21,7 @@ mod harness;
 mod input;
 #[path = "e2e/real_programs.rs"]
 mod real_programs;
+#[path = "e2e/serve.rs"]
+mod serve;
 #[path = "e2e/victims.rs"]
 mod victims;

@@ -1,15 +1,15 @@
 // The first look: facts, the timeline, who holds most by each measure, and what stands out.
 
-import { get } from "../api.ts";
-import type { SampleType, Summary, Timeline, Top } from "../api_types.ts";
+import type { Finding, SampleType, Summary, Top } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { bytes, change, count, duration, moment, percent, quantity } from "../format.ts";
 import { setViewKeys } from "../keys.ts";
+import type { View } from "../state/location.ts";
 import { href } from "../state/navigate.ts";
 import { bar } from "../widgets/bar.ts";
 import { Chart } from "../widgets/chart.ts";
 import { trouble, waiting } from "../widgets/message.ts";
-import { choose, selected } from "./timeline.ts";
+import { choose, fetchTimeline, follow, selected } from "./timeline.ts";
 import { ask, type Draw, type ViewInput } from "./view.ts";
 
 const ROWS = 8;
@@ -25,7 +25,7 @@ export const drawOverview: Draw = async (input) => {
   const types = summary.sample_types.filter((type) => type.total !== 0 || type.base !== 0);
   return h("section.overview", null,
     h("div.tiles", null, tiles(summary)),
-    summary.findings.length > 0 && findings(summary),
+    findingsCard(input),
     input.page.source.has_timeline && chartCard(input),
     h("div.columns", null, types.map((type) => topCard(input, type))),
     facts(summary));
@@ -54,18 +54,25 @@ function tiles(summary: Summary): HTMLElement[] {
   return shown;
 }
 
-function findings(summary: Summary): HTMLElement {
-  const item = (finding: Summary["findings"][number]) => h("li", null,
-    h("a", { href: href({ view: (finding.view || "flame") as never, focus: finding.focus }), "data-go": true }, finding.title), h("span.muted", null, ` ${finding.detail}`));
-  return h("div.card", null, h("h3", null, "Findings"), h("ul.findings", null, summary.findings.map(item)));
+/// Filled when the server has looked; nothing to say leaves no card.
+function findingsCard(input: ViewInput): HTMLElement {
+  const card = h("div.card", { hidden: true });
+  const item = (finding: Finding) => h("li", null,
+    h("a", { href: href({ view: finding.view as View, focus: finding.focus }), "data-go": true }, finding.title), h("span.muted", null, ` ${finding.detail}`));
+  ask<{ findings: Finding[] }>(input, "findings").then(({ findings }) => {
+    show(card, h("h3", null, "Findings"), h("ul.findings", null, findings.map(item)));
+    card.hidden = findings.length === 0;
+  }, () => {});
+  return card;
 }
 
 function chartCard(input: ViewInput): HTMLElement {
   const card = h("div.card.chart-card", null, waiting());
-  get<Timeline>(`sources/${encodeURIComponent(input.state.source)}/timeline`).then(
+  fetchTimeline(input).then(
     (timeline) => {
       if (timeline.points.length < 2) return card.remove();
       const chart = new Chart(timeline, selected(input, timeline), (picked) => choose(timeline, picked));
+      follow(input, chart);
       show(card, h("h3", null, "Live bytes over time"), h("div.chart-box.small", null, chart.element));
     },
     (why) => show(card, trouble(why)),

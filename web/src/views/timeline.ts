@@ -10,8 +10,11 @@ import { Chart, type Selected } from "../widgets/chart.ts";
 import { nothing } from "../widgets/message.ts";
 import type { Draw, ViewInput } from "./view.ts";
 
+/// A live curve is asked for again this often while it is on screen.
+const FOLLOW_MS = 2000;
+
 export const drawTimeline: Draw = async (input) => {
-  const timeline = await get<Timeline>(`sources/${encodeURIComponent(input.state.source)}/timeline`);
+  const timeline = await fetchTimeline(input);
   setViewKeys([
     { key: "p", about: "the peak", run: () => timeline.peak && choose(timeline, { from: timeline.peak[0], to: timeline.peak[0] }) },
     { key: "Escape", about: "no selection", run: () => go({ at: "" }) },
@@ -20,12 +23,26 @@ export const drawTimeline: Draw = async (input) => {
     return nothing("No timeline yet", "A recording (heapwise run --log) has one from the start; a live process gets one while it is watched.");
   }
   const chart = new Chart(timeline, selected(input, timeline), (picked) => choose(timeline, picked));
+  follow(input, chart);
   const marks = timeline.marks.map((mark) => h("tr", null, h("td.number", null, duration(mark.ms)), h("td", null, markLink(mark))));
   return h("section.timeline", null, h("div.chart-box", null, chart.element), h("p.lead", null, hint(timeline, input)),
     h("div.view-tools", null, timeline.peak && h("a.button", { href: atHref(timeline, timeline.peak[0]), "data-go": true }, "At the peak"),
       input.state.at && h("a.button", { href: href({ at: "" }), "data-go": true }, "Clear selection")),
     marks.length > 0 && h("div.card", null, h("table.plain.narrow", null, h("thead", null, h("tr", null, h("th", null, "Time"), h("th.left", null, "Mark"))), h("tbody", null, marks))));
 };
+
+export function fetchTimeline(input: ViewInput): Promise<Timeline> {
+  return get<Timeline>(`sources/${encodeURIComponent(input.state.source)}/timeline`);
+}
+
+/// Keeps the chart of a live process growing until the page shows something else.
+export function follow(input: ViewInput, chart: Chart): void {
+  if (input.page.source.kind !== "live") return;
+  const timer = setInterval(() => {
+    if (!chart.element.isConnected) clearInterval(timer);
+    else if (!document.hidden) fetchTimeline(input).then((timeline) => chart.replace(timeline), () => clearInterval(timer));
+  }, FOLLOW_MS);
+}
 
 /// Goes to what was picked: any moment of a recording, or the stored profiles nearest to it.
 export function choose(timeline: Timeline, picked: Selected): void {

@@ -18,13 +18,20 @@ export class Chart {
   private dragFrom: number | null = null;
 
   constructor(
-    private readonly timeline: Timeline,
+    private timeline: Timeline,
     private selected: Selected,
     private readonly choose: (selected: Selected) => void,
   ) {
     this.element = h("div.chart", null, this.canvas);
     new ResizeObserver(() => this.draw()).observe(this.element);
     this.listen();
+  }
+
+  /// Shows a longer curve, unless somebody is dragging over the present one.
+  replace(timeline: Timeline): void {
+    if (this.dragFrom !== null) return;
+    this.timeline = timeline;
+    this.draw();
   }
 
   draw(): void {

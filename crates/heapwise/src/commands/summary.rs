@@ -39,15 +39,7 @@ const FRAMES: usize = 4;
 /// Shows the findings.
 pub fn run(args: &SummaryArgs) -> Outcome {
     let mut opened = open::open(&args.file)?;
-    let jobs = args.jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
-    let catalog = &opened.catalog;
-    let facts = opened
-        .recording
-        .read(|recording| Facts::read(recording, &opened.catalog, jobs))
-        .ok_or_else(|| Failure::file(&args.file, "holds nothing that can be read"))?;
-    let evidence =
-        Evidence::new(catalog, &facts.statistics, &facts.timeline, &facts.base, (&facts.peak, facts.peak_ms));
-    let found = findings(&evidence);
+    let found = analyse(&mut opened, args.jobs)?;
     let names = Names::new(&opened, &found, &args.symbols);
     let text = if args.json {
         json!({ "contains": contains(&opened), "findings": names.data(&found) }).to_string() + "\n"
@@ -55,6 +47,23 @@ pub fn run(args: &SummaryArgs) -> Outcome {
         contains(&opened) + "\n" + &names.text(&found, &args.file.display().to_string())
     };
     output::write_result(None, Overwrite::Refuse, |out| out.write_all(text.as_bytes()))
+}
+
+/// The findings of a recording as data.
+pub fn data(opened: &mut Opened, symbols: &SymbolArgs) -> Outcome<Value> {
+    let found = analyse(opened, None)?;
+    Ok(Names::new(opened, &found, symbols).data(&found))
+}
+
+fn analyse(opened: &mut Opened, jobs: Option<usize>) -> Outcome<Vec<Finding>> {
+    let jobs = jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+    let facts = opened
+        .recording
+        .read(|recording| Facts::read(recording, &opened.catalog, jobs))
+        .ok_or_else(|| Failure::file(&opened.path, "holds nothing that can be read"))?;
+    let peak = (&facts.peak, facts.peak_ms);
+    let evidence = Evidence::new(&opened.catalog, &facts.statistics, &facts.timeline, &facts.base, peak);
+    Ok(findings(&evidence))
 }
 
 /// Everything the analyses look at.

@@ -4,11 +4,17 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::history::{self, History};
 use super::pulse::Pulse;
-use super::source::{DirectorySource, FileSource, ProcessSource, Source};
+use super::source::{DirectorySource, FileSource, PastSource, ProcessSource, RecordedSource, Source};
 use super::trouble::{Answer, Trouble};
 use crate::capture::segments::{self, Found};
 use crate::failure::Outcome;
+use crate::recording::open;
+use crate::symbols::SymbolArgs;
+
+/// Process sources remembered; processes come and go for as long as the server runs.
+const MOST_PROCESSES: usize = 1024;
 
 /// The sources of a server.
 pub(crate) struct Catalog {
@@ -16,7 +22,7 @@ pub(crate) struct Catalog {
     fixed: Vec<Arc<dyn Source>>,
     /// Processes named; `None` serves every process of this user that carries the probe.
     named: Option<Vec<Found>>,
-    /// Process sources made so far: a process keeps its history object while it is served.
+    /// Process sources made so far. They hold nothing that cannot be made again.
     processes: Mutex<HashMap<String, Arc<dyn Source>>>,
     root: PathBuf,
     most: usize,
@@ -26,7 +32,7 @@ pub(crate) struct Catalog {
 impl Catalog {
     /// A catalog of `targets`: files, directories, pids and program names; all processes when there
     /// are none. Profiles taken are kept under `root`, `most` a process.
-    pub(crate) fn new(targets: &[String], root: PathBuf, most: usize) -> Outcome<Self> {
+    pub(crate) fn new(targets: &[String], root: PathBuf, most: usize, symbols: &SymbolArgs) -> Outcome<Self> {
         let mut catalog = Self {
             fixed: Vec::new(),
             named: (!targets.is_empty()).then(Vec::new),
@@ -37,7 +43,10 @@ impl Catalog {
         };
         for target in targets {
             let path = Path::new(target);
-            if path.is_dir() {
+            if open::is_recording(path) {
+                let id = catalog.free_id(path);
+                catalog.fixed.push(Arc::new(RecordedSource::new(id, path.to_owned(), symbols.clone())));
+            } else if path.is_dir() {
                 let id = catalog.free_id(path);
                 catalog.fixed.push(Arc::new(DirectorySource::new(id, path.to_owned())));
             } else if path.exists() {
@@ -54,7 +63,7 @@ impl Catalog {
     /// All sources now.
     pub(crate) fn list(&self) -> Vec<Arc<dyn Source>> {
         let processes = self.found().into_iter().map(|found| self.process(found));
-        processes.chain(self.fixed.iter().cloned()).collect()
+        processes.chain(self.past()).chain(self.fixed.iter().cloned()).collect()
     }
 
     /// The source of an id; a bare pid finds the newest process that has or had it.
@@ -68,8 +77,11 @@ impl Catalog {
             .filter(|found| ProcessSource::id_of(found) == id || found.process.pid.to_string() == id)
             .collect();
         matching.sort_by_key(|found| (found.alive, found.process.starttime));
-        match matching.pop() {
-            Some(found) => Ok(self.process(found)),
+        if let Some(found) = matching.pop() {
+            return Ok(self.process(found));
+        }
+        match self.past().find(|source| source.id() == id) {
+            Some(past) => Ok(past),
             None => Err(Trouble::missing(format!("nothing called `{id}` is served here; / lists what is"))),
         }
     }
@@ -107,6 +119,16 @@ impl Catalog {
         }
     }
 
+    /// Processes that are gone but for their kept profiles; of no interest when others were named.
+    fn past(&self) -> impl Iterator<Item = Arc<dyn Source>> {
+        let known: Vec<String> = self.found().iter().map(ProcessSource::id_of).collect();
+        let all = if self.named.is_none() { history::processes(&self.root) } else { Vec::new() };
+        all.into_iter().filter(move |id| !known.contains(id)).map(|id| -> Arc<dyn Source> {
+            let history = History::new(&self.root, &id, self.most);
+            Arc::new(PastSource::new(id, history))
+        })
+    }
+
     fn found(&self) -> Vec<Found> {
         match &self.named {
             Some(named) => named.clone(),
@@ -116,6 +138,9 @@ impl Catalog {
 
     fn process(&self, found: Found) -> Arc<dyn Source> {
         let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        if processes.len() >= MOST_PROCESSES {
+            processes.clear();
+        }
         let id = ProcessSource::id_of(&found);
         let make = || -> Arc<dyn Source> {
             Arc::new(ProcessSource::new(found, &self.root, self.most, Arc::clone(&self.pulse)))

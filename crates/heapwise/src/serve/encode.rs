@@ -1,8 +1,10 @@
 //! Profiles as the bytes that other tools, and the history, expect.
 
+use heapwise_profile::view::flame::{Shape, flame};
 use heapwise_profile::view::graph::Graph;
-use heapwise_profile::{Metric, Profile, Sampling};
+use heapwise_profile::{CallTree, Metric, Profile, Sampling};
 use heapwise_render::export::{Format, export};
+use heapwise_render::flame::{self, Colours, FlameOptions};
 use heapwise_render::graph::{self, GraphOptions};
 
 /// As the history keeps them: heapwise's own profile file, symbols included.
@@ -47,4 +49,11 @@ pub(super) fn graph_dot(graph: &Graph, program: &str) -> String {
 
 fn graph_options(program: &str) -> GraphOptions {
     GraphOptions { program: program.to_owned(), ..GraphOptions::default() }
+}
+
+/// The flame graph as an interactive SVG, callers at the top.
+pub(super) fn flame_svg(tree: &CallTree, program: &str) -> String {
+    let view = flame(tree, &Shape::TopDown, flame::SVG_MIN_SHARE);
+    let colours = if view.summary.compared { Colours::Change } else { Colours::Module };
+    flame::svg(&view, &FlameOptions { title: program.to_owned(), colours, root_on_top: true })
 }

@@ -7,5 +7,5 @@ pub(crate) mod hotspots;
 pub(crate) mod memory;
 pub(crate) mod pprof;
 
-mod delta;
+mod current;
 mod display;

@@ -15,7 +15,7 @@ const LARGE_SHARE: f64 = 0.4;
 const CHURN: f64 = 20.0;
 
 /// The findings of a selection, most important first.
-pub(super) fn findings(selection: &Selection) -> Vec<Value> {
+pub(super) fn of_profile(selection: &Selection) -> Vec<Value> {
     let mut found: Vec<Value> =
         [grown(selection), concentrated(selection), churning(selection), lost(selection)]
             .into_iter()

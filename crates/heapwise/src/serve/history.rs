@@ -10,6 +10,8 @@ use super::source::Stored;
 
 /// Processes whose history is kept; the longest untouched go first.
 const MOST_PROCESSES: usize = 64;
+/// Holds the name of the program, for when the process and its segment are gone.
+const PROGRAM: &str = "program";
 
 /// The stored profiles of one process.
 #[derive(Debug, Clone)]
@@ -59,9 +61,15 @@ impl History {
         Ok(bytes)
     }
 
-    /// Stores a profile under the time it was taken, and prunes.
-    pub(crate) fn store(&self, taken: SystemTime, bytes: &[u8]) -> io::Result<Stored> {
+    /// The name of the program, as the last stored profile said it.
+    pub(crate) fn program(&self) -> String {
+        fs::read_to_string(self.directory.join(PROGRAM)).unwrap_or_default()
+    }
+
+    /// Stores a profile of `program` under the time it was taken, and prunes.
+    pub(crate) fn store(&self, taken: SystemTime, program: &str, bytes: &[u8]) -> io::Result<Stored> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
+        fs::write(self.directory.join(PROGRAM), program)?;
         let name = self.reserve(taken)?;
         let path = self.directory.join(&name);
         let temporary = self.directory.join(format!(".{name}.{}.tmp", std::process::id()));
@@ -101,6 +109,19 @@ impl History {
             prune_processes(root);
         }
     }
+}
+
+/// Processes under `root` that have a history.
+pub(crate) fn processes(root: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(root) else { return Vec::new() };
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.filter(|name| is_process(name)).take(MOST_PROCESSES).collect()
+}
+
+/// `<pid>-<start time>`: the only names that are looked for on disk.
+fn is_process(name: &str) -> bool {
+    let number = |text: &str| !text.is_empty() && text.len() <= 20 && is_number(text);
+    name.split_once('-').is_some_and(|(pid, start)| number(pid) && number(start))
 }
 
 fn prune_processes(root: &Path) {
@@ -203,7 +224,7 @@ mod tests {
         let root = scratch("prune");
         let history = History::new(&root, "1-2", 3);
         let at = UNIX_EPOCH + Duration::from_secs(1_794_733_980);
-        let names: Vec<String> = (0..5).map(|_| history.store(at, b"x").unwrap().name).collect();
+        let names: Vec<String> = (0..5).map(|_| history.store(at, "p", b"x").unwrap().name).collect();
         assert_eq!(names[4], "20261115.091300.4.heap");
         let kept: Vec<String> = history.list().into_iter().map(|stored| stored.name).collect();
         assert_eq!(kept, [names[4].clone(), names[3].clone(), names[2].clone()]);
@@ -214,7 +235,7 @@ mod tests {
     fn only_names_it_made_are_read() {
         let root = scratch("names");
         let history = History::new(&root, "1-2", 3);
-        history.store(UNIX_EPOCH, b"x").unwrap();
+        history.store(UNIX_EPOCH, "p", b"x").unwrap();
         fs::write(root.join("secret"), "no").unwrap();
         std::os::unix::fs::symlink(root.join("secret"), root.join("1-2/19700101.000001.heap")).unwrap();
         assert_eq!(history.read("19700101.000000.heap").unwrap(), b"x");
@@ -224,6 +245,8 @@ mod tests {
             assert!(history.read(name).is_err(), "{name}");
         }
         assert_eq!(history.list().len(), 1);
+        fs::create_dir(root.join("not-a-process")).unwrap();
+        assert_eq!(processes(&root), ["1-2"]);
         fs::remove_dir_all(root).unwrap();
     }
 }

@@ -34,7 +34,7 @@ impl Pulse {
     pub(crate) fn beat(&self, id: &str, live_bytes: u64) {
         let mut tracks = self.lock();
         if tracks.len() >= MOST_TRACKS && !tracks.contains_key(id) {
-            return;
+            forget_oldest(&mut tracks);
         }
         let track = tracks.entry(id.to_owned()).or_default();
         let point = (now_ms(), live_bytes);
@@ -89,6 +89,14 @@ impl Pulse {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Track>> {
         self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes room: the process seen longest ago has most likely ended.
+fn forget_oldest(tracks: &mut HashMap<String, Track>) {
+    let last_seen = |track: &Track| track.points.back().map_or(0, |point| point.0);
+    if let Some(oldest) = tracks.iter().min_by_key(|(_, track)| last_seen(track)).map(|(id, _)| id.clone()) {
+        tracks.remove(&oldest);
     }
 }
 

@@ -2,12 +2,16 @@
 
 mod directory;
 mod file;
+mod past;
 mod process;
+mod recorded;
 mod timeline;
 
 pub(crate) use directory::DirectorySource;
 pub(crate) use file::FileSource;
+pub(crate) use past::PastSource;
 pub(crate) use process::ProcessSource;
+pub(crate) use recorded::RecordedSource;
 pub(crate) use timeline::{Mark, Timeline};
 
 use heapwise_profile::Profile;
@@ -22,6 +26,7 @@ pub(crate) enum Kind {
     Dead,
     File,
     Directory,
+    Recording,
 }
 
 impl Kind {
@@ -32,6 +37,7 @@ impl Kind {
             Kind::Dead => "dead",
             Kind::File => "file",
             Kind::Directory => "directory",
+            Kind::Recording => "recording",
         }
     }
 }
@@ -126,6 +132,11 @@ pub(crate) trait Source: Send + Sync {
     /// Live bytes over time.
     fn timeline(&self) -> Answer<Timeline> {
         Ok(Timeline::default())
+    }
+
+    /// What stands out over its whole time, as the API shows findings.
+    fn findings(&self) -> Answer<Vec<Value>> {
+        Ok(Vec::new())
     }
 
     /// What allocator and kernel say, as sections of rows.

@@ -1,6 +1,6 @@
 //! `/debug/pprof/…`: the addresses of Go programs, for `go tool pprof`, Parca and Pyroscope.
 
-use super::delta::current_or_delta;
+use super::current::rendered;
 use super::pprof;
 use crate::serve::context::Context;
 use crate::serve::encode;
@@ -20,11 +20,13 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
 
 /// `heap` opens on live bytes, `allocs` on allocated bytes; both hold all four. `debug=1` gives text.
 fn profile(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Answer {
-    let profile = current_or_delta(context, source, &request.query)?;
-    if request.query.given("debug").is_some_and(|level| level != "0") {
-        return Ok(Response::text(encode::heap_v2(&profile)));
-    }
-    let name = format!("attachment; filename=\"{what}.pb.gz\"");
-    let body = encode::pprof(&profile, what == "allocs");
-    Ok(Response::new(Status::Ok, "application/octet-stream", body).with("Content-Disposition", name))
+    let as_text = request.query.given("debug").is_some_and(|level| level != "0");
+    rendered(context, request, source, what, |profile| {
+        if as_text {
+            return Ok(Response::text(encode::heap_v2(profile)));
+        }
+        let name = format!("attachment; filename=\"{what}.pb.gz\"");
+        let body = encode::pprof(profile, what == "allocs");
+        Ok(Response::new(Status::Ok, "application/octet-stream", body).with("Content-Disposition", name))
+    })
 }

@@ -6,7 +6,7 @@ use heapwise_profile::{CallTree, Metric, Profile};
 use heapwise_render::TextOptions;
 
 use crate::serve::encode;
-use crate::serve::http::{Query, Response, Status};
+use crate::serve::http::{Query, Response};
 use crate::serve::selection::{granularity, pattern, question};
 use crate::serve::trouble::{Answer, Trouble};
 
@@ -81,7 +81,7 @@ pub(super) fn text(profile: &Profile, base: Option<&Profile>, options: &Options)
 /// The call graph as SVG.
 pub(super) fn graph(profile: &Profile, base: Option<&Profile>, options: &Options) -> Answer {
     let graph = view::graph::graph(&options.tree(profile, base), &options.question);
-    Ok(svg(encode::graph_svg(&graph, &profile.meta.program)))
+    Ok(Response::picture(encode::graph_svg(&graph, &profile.meta.program)))
 }
 
 /// The call graph for Graphviz.
@@ -90,8 +90,9 @@ pub(super) fn dot(profile: &Profile, base: Option<&Profile>, options: &Options) 
     Ok(Response::text(encode::graph_dot(&graph, &profile.meta.program)))
 }
 
-fn svg(body: String) -> Response {
-    Response::new(Status::Ok, "image/svg+xml", body)
+/// The flame graph as SVG.
+pub(super) fn flame(profile: &Profile, base: Option<&Profile>, options: &Options) -> Answer {
+    Ok(Response::picture(encode::flame_svg(&options.tree(profile, base), &profile.meta.program)))
 }
 
 #[cfg(test)]

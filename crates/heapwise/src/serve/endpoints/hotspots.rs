@@ -2,7 +2,7 @@
 
 use super::display::{self, Options};
 use crate::serve::context::Context;
-use crate::serve::http::{Request, Response};
+use crate::serve::http::{Request, Response, Status};
 use crate::serve::source::{Source, Stored, find_stored};
 use crate::serve::trouble::{Answer, Trouble};
 
@@ -26,8 +26,12 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
         None => new_profile(context, source)?,
     };
     let base = request.query.given("base").map(|name| find_stored(source, file_name(name))).transpose()?;
-    let picture = draw(context, request, source, &stored, base.as_ref())?;
-    if !fetched {
+    let base_name = base.as_ref().map(|base| (&base.name, base.version));
+    let key = format!("{}\nhotspots\n{stored:?}\n{base_name:?}\n{:?}", source.id(), request.query);
+    let picture = context
+        .renders
+        .get(&key, || draw(context, request, source, &stored, base.as_ref()).unwrap_or_else(Response::from));
+    if !fetched || picture.status != Status::Ok {
         return Ok(picture);
     }
     let mut body = format!("{}{NAME_END}", stored.name).into_bytes();
@@ -48,6 +52,7 @@ fn draw(
     let base = base.as_deref();
     match request.query.given("display_type").unwrap_or("dot") {
         "dot" => display::dot(&profile, base, &options),
+        "flame" => display::flame(&profile, base, &options),
         "text" => display::text(&profile, base, &options),
         other => Err(Trouble::bad(format!("display_type={other}: there are dot, flame and text"))),
     }

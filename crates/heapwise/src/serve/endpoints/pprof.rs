@@ -2,7 +2,7 @@
 
 use heapwise_profile::{Location, Profile};
 
-use super::delta::current_or_delta;
+use super::current::rendered;
 use super::display::{self, Options};
 use crate::serve::context::Context;
 use crate::serve::encode;
@@ -17,10 +17,9 @@ const MOST_ADDRESSES: usize = 400_000;
 pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Answer {
     match what {
         "heap" => heap(context, request, source),
-        "growth" => {
-            let profile = current_or_delta(context, source, &request.query)?;
-            Ok(Response::text(encode::growth(&profile)))
-        }
+        "growth" => rendered(context, request, source, "growth", |profile| {
+            Ok(Response::text(encode::growth(profile)))
+        }),
         "symbol" => symbol(context, request, source),
         "cmdline" => cmdline(source),
         "profile" | "contention" | "wall" | "pmuprofile" => Err(Trouble::missing(format!(
@@ -32,20 +31,21 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
 
 fn heap(context: &Context, request: &Request, source: &dyn Source) -> Answer {
     let Some(display) = request.query.given("display") else {
-        let profile = current_or_delta(context, source, &request.query)?;
-        return Ok(Response::text(encode::heap_v2(&profile)));
+        return rendered(context, request, source, "heap", |profile| {
+            Ok(Response::text(encode::heap_v2(profile)))
+        });
     };
     if display == "stats" {
         return super::memory::statistics(source, request.query.given("opts").unwrap_or("Ja"));
     }
     let options = Options::of_request(&request.query)?;
-    let profile = current_or_delta(context, source, &request.query)?;
-    match display {
-        "text" => display::text(&profile, None, &options),
-        "svg" => display::graph(&profile, None, &options),
+    rendered(context, request, source, "display", |profile| match display {
+        "text" => display::text(profile, None, &options),
+        "flamegraph" => display::flame(profile, None, &options),
+        "svg" => display::graph(profile, None, &options),
         // brpc answers 200, and scripts that look for the words depend on it.
         other => Ok(Response::text(format!("display:{other} invalid"))),
-    }
+    })
 }
 
 /// GET and HEAD say that there are symbols, POST resolves `0x…+0x…`: call sites, so nothing is taken

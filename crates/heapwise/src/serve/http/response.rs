@@ -9,7 +9,6 @@ use std::sync::Arc;
 pub(crate) enum Status {
     Ok,
     Found,
-    NotModified,
     BadRequest,
     Unauthorized,
     Forbidden,
@@ -28,7 +27,6 @@ impl Status {
         match self {
             Status::Ok => "200 OK",
             Status::Found => "302 Found",
-            Status::NotModified => "304 Not Modified",
             Status::BadRequest => "400 Bad Request",
             Status::Unauthorized => "401 Unauthorized",
             Status::Forbidden => "403 Forbidden",
@@ -68,6 +66,11 @@ impl Response {
         Self::new(Status::Ok, "application/json", body)
     }
 
+    /// An interactive SVG.
+    pub(crate) fn picture(body: impl Into<Vec<u8>>) -> Self {
+        Self::new(Status::Ok, "image/svg+xml", body).with("Content-Security-Policy", PICTURE_POLICY)
+    }
+
     /// One line of text saying what was wrong and what to do.
     pub(crate) fn error(status: Status, message: &str) -> Self {
         Self::new(status, "text/plain; charset=utf-8", format!("{message}\n"))
@@ -102,10 +105,11 @@ impl Response {
         for (name, value) in &self.headers {
             let _ = write!(head, "{name}: {value}\r\n");
         }
-        if !self.headers.iter().any(|(name, _)| *name == "Cache-Control") {
-            head.push_str("Cache-Control: no-store\r\n");
+        for (name, default) in DEFAULTS {
+            if !self.headers.iter().any(|(own, _)| *own == name) {
+                let _ = write!(head, "{name}: {default}\r\n");
+            }
         }
-        head.push_str(SECURITY);
         head.push_str(if keep { "Connection: keep-alive\r\n\r\n" } else { "Connection: close\r\n\r\n" });
         out.write_all(head.as_bytes())?;
         if !head_only {
@@ -115,8 +119,21 @@ impl Response {
     }
 }
 
-/// Nothing from elsewhere is loaded, nothing here is framed, types are as stated. Inline styles are
-/// allowed for the SVG call graph; scripts only from this server.
-const SECURITY: &str = "Content-Security-Policy: default-src 'self'; style-src 'self' 'unsafe-inline'; \
-img-src 'self' data:; frame-ancestors 'none'; base-uri 'none'; form-action 'self'\r\n\
-X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n";
+/// Headers of a response that does not say otherwise. Nothing from elsewhere is loaded, nothing here
+/// is framed, types are as stated. Inline styles are for the SVG call graph; scripts come only from
+/// this server.
+const DEFAULTS: [(&str, &str); 5] = [
+    ("Cache-Control", "no-store"),
+    (
+        "Content-Security-Policy",
+        "default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; frame-ancestors 'none'; \
+         base-uri 'none'; form-action 'self'",
+    ),
+    ("X-Content-Type-Options", "nosniff"),
+    ("X-Frame-Options", "DENY"),
+    ("Referrer-Policy", "no-referrer"),
+];
+
+/// A picture that brings its own script may run it, apart from this server's pages and token.
+const PICTURE_POLICY: &str =
+    "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'";

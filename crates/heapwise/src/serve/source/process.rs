@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{Facts, Kind, Order, Source, Stored, Timeline};
 use crate::capture::control::{self, Change};
 use crate::capture::segments::{Found, SegmentFile};
+use crate::commands::mark;
 use crate::serve::history::History;
 use crate::serve::pulse::Pulse;
 use crate::serve::statistics;
@@ -95,11 +96,7 @@ impl Source for ProcessSource {
         if name == LAST_STATE {
             return self.current();
         }
-        let bytes = self
-            .history
-            .read(name)
-            .map_err(|_| Trouble::missing(format!("no stored profile `{name}`; it may have been pruned")))?;
-        heapwise_profile::read(&bytes).map_err(|why| Trouble::failed(format!("{name}: {why}")))
+        load_kept(&self.history, name)
     }
 
     fn current(&self) -> Answer<Profile> {
@@ -109,7 +106,8 @@ impl Source for ProcessSource {
 
     fn keep(&self, profile: &Profile) -> Answer<Stored> {
         let bytes = crate::serve::encode::stored(profile);
-        let stored = self.history.store(SystemTime::now(), &bytes);
+        let program = profile.meta.program.rsplit('/').next().unwrap_or_default();
+        let stored = self.history.store(SystemTime::now(), program, &bytes);
         stored.map_err(|why| Trouble::failed(format!("the profile could not be stored: {why}")))
     }
 
@@ -130,7 +128,7 @@ impl Source for ProcessSource {
             Order::Rate(_) => return Err(Trouble::bad("a rate is at most 1 TiB")),
             Order::Mark(name) => {
                 self.pulse.mark(&self.id, name);
-                return Ok(());
+                return Ok(mark::set(&segment, name)?);
             }
         };
         control::apply(&segment, &change)?;
@@ -151,4 +149,12 @@ impl Source for ProcessSource {
         let segment = self.segment()?;
         Ok(json!({ "sections": statistics::sections(&segment, &self.found)? }))
     }
+}
+
+/// A profile from a history.
+pub(super) fn load_kept(history: &History, name: &str) -> Answer<Profile> {
+    let bytes = history
+        .read(name)
+        .map_err(|_| Trouble::missing(format!("no stored profile `{name}`; it may have been pruned")))?;
+    heapwise_profile::read(&bytes).map_err(|why| Trouble::failed(format!("{name}: {why}")))
 }

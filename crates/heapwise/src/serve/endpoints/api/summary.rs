@@ -4,8 +4,11 @@ use heapwise_profile::metric::Unit;
 use heapwise_profile::{Metric, Profile, Sampling};
 use serde_json::{Value, json};
 
-use crate::serve::findings::findings;
+use crate::serve::findings;
+use crate::serve::http::Response;
 use crate::serve::selection::Selection;
+use crate::serve::source::Source;
+use crate::serve::trouble::Answer;
 
 /// The answer of `GET …/summary`.
 pub(super) fn summary(selection: &Selection) -> Value {
@@ -35,8 +38,14 @@ pub(super) fn summary(selection: &Selection) -> Value {
         },
         "comments": meta.comments,
         "sample_types": sample_types(selection),
-        "findings": findings(selection),
     })
+}
+
+/// The answer of `GET …/findings`: what stands out in the recording, then in the profile.
+pub(super) fn findings(source: &dyn Source, selection: &Selection) -> Answer {
+    let mut all = source.findings()?;
+    all.extend(findings::of_profile(selection));
+    Ok(Response::json(json!({ "findings": all }).to_string()))
 }
 
 fn distinct_stacks(profile: &Profile) -> usize {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{flame, summary, unknown};
 use crate::serve::context::Context;
 use crate::serve::encode;
-use crate::serve::http::{Request, Response, Status};
+use crate::serve::http::{Request, Response};
 use crate::serve::selection::{Selection, cache_key};
 use crate::serve::source::Source;
 use crate::serve::trouble::Answer;
@@ -15,7 +15,8 @@ use crate::serve::trouble::Answer;
 /// Stacks sent of one leak group; the rest is counted.
 const MOST_STACKS: usize = 12;
 
-const VIEWS: [&str; 9] = ["summary", "top", "flame", "tree", "graph", "leaks", "sizes", "threads", "modules"];
+const VIEWS: [&str; 10] =
+    ["summary", "findings", "top", "flame", "tree", "graph", "leaks", "sizes", "threads", "modules"];
 
 /// Answers `GET …/<view>`.
 pub(super) fn answer(context: &Context, request: &Request, source: &dyn Source, view: &str) -> Answer {
@@ -31,6 +32,7 @@ fn render(context: &Context, request: &Request, source: &dyn Source, view: &str)
     let (profile, question) = (&selection.profile, &selection.question);
     let value = match view {
         "summary" => return Ok(Response::json(summary::summary(&selection).to_string())),
+        "findings" => return summary::findings(source, &selection),
         "flame" => return flame::answer(request, &selection),
         "graph" => return graph(request, &selection),
         "top" => json::top(&view::top::top(&selection.tree(), question)),
@@ -73,6 +75,6 @@ fn graph(request: &Request, selection: &Selection) -> Answer {
     Ok(match request.query.given("format").unwrap_or("svg") {
         "json" => Response::json(with_base(json::graph(&graph), selection).to_string()),
         "dot" => Response::text(encode::graph_dot(&graph, program)),
-        _ => Response::new(Status::Ok, "image/svg+xml", encode::graph_svg(&graph, program)),
+        _ => Response::picture(encode::graph_svg(&graph, program)),
     })
 }

@@ -1,0 +1,236 @@
+//! The server, asked by the tools that know its addresses, and by a client that means no good.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use crate::harness::Scratch;
+
+/// A running server.
+struct Server {
+    child: Child,
+    /// `127.0.0.1:PORT`.
+    address: String,
+    token: String,
+}
+
+impl Server {
+    fn start(scratch: &Scratch, targets: &[&str]) -> Self {
+        let mut child = scratch
+            .heapwise(&["serve", "--port", "0", "--profile-dir", "kept"])
+            .args(targets)
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("heapwise starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("piped")).lines();
+        let mut after = |words: &str| {
+            let line =
+                lines.by_ref().map_while(Result::ok).find(|line| line.contains(words)).expect("announced");
+            line.rsplit(' ').next().expect("a word").to_owned()
+        };
+        let address = after("serving at").trim_start_matches("http://").trim_end_matches('/').to_owned();
+        let token = after("token for changes");
+        Self { child, address, token }
+    }
+
+    fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// Sends these bytes; everything that comes back.
+    fn send(&self, bytes: &[u8]) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("listening");
+        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("settable");
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    fn get(&self, path: &str) -> String {
+        self.send(
+            format!("GET {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", self.address).as_bytes(),
+        )
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn run(command: &mut Command) -> String {
+    let output = command.output().expect("the witness is installed");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {stderr}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// `leaky` with 3000 rounds holds 3000 nodes of 112 bytes in `w_hold` and about as much in `w_lose`.
+fn served() -> (Scratch, Server) {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "leaky", &["3000"]);
+    let profile = capture.profile.to_str().expect("UTF-8").to_owned();
+    let server = Server::start(&scratch, &[&profile]);
+    (scratch, server)
+}
+
+#[test]
+fn jeprof_fetches_profile_and_symbols() {
+    let (scratch, server) = served();
+    let home = scratch.path("");
+    let text = run(Command::new("jeprof")
+        .args(["--text", "--show_bytes", &server.url("/pprof/heap")])
+        .env("HOME", &home));
+    assert!(text.contains("w_hold") && text.contains("main"), "{text}");
+    let collapsed = run(Command::new("jeprof")
+        .args(["--collapsed", &server.url("/p/leaky.heap/pprof/heap")])
+        .env("HOME", &home));
+    let held = collapsed.lines().find(|line| line.contains("w_hold")).expect("the site is there");
+    assert!(held.ends_with(" 336000"), "{held}");
+}
+
+#[test]
+fn google_pprof_fetches_the_growth_profile() {
+    let (scratch, server) = served();
+    let text = run(Command::new("google-pprof")
+        .args(["--text", "--show_bytes", &server.url("/pprof/growth")])
+        .env("HOME", scratch.path("")));
+    assert!(text.contains("w_hold"), "{text}");
+}
+
+#[test]
+fn go_tool_pprof_reads_both_profiles() {
+    let (scratch, server) = served();
+    let pprof = |path: &str, more: &[&str]| {
+        let mut command = Command::new("go");
+        command.args(["tool", "pprof", "-top", "-unit=B"]).args(more).arg(server.url(path));
+        run(command.env("PPROF_TMPDIR", scratch.path("")))
+    };
+    let heap = pprof("/debug/pprof/heap", &[]);
+    assert!(heap.contains("Type: inuse_space") && heap.contains("w_hold"), "{heap}");
+    let allocs = pprof("/debug/pprof/allocs", &[]);
+    assert!(allocs.contains("Type: alloc_space"), "{allocs}");
+}
+
+#[test]
+fn brpc_displays_and_options_work() {
+    let (_scratch, server) = served();
+    let text = server.get("/pprof/heap?display=text&extra_options=show_bytes,inuse_objects");
+    assert!(text.contains("Total: ") && text.contains(" objects"), "{text}");
+    assert!(server.get("/pprof/heap?display=svg").contains("<svg"));
+    assert!(server.get("/pprof/heap?display=flamegraph").contains("image/svg+xml"));
+    assert!(server.get("/pprof/heap?display=nonsense").ends_with("display:nonsense invalid"));
+    let dot = server.get("/hotspots/heap_non_responsive?console=1");
+    assert!(dot.contains("leaky.heap[addToProfEnd]digraph"), "{dot}");
+    let page = server.send(
+        format!("GET /hotspots/heap?display_type=flame HTTP/1.1\r\nHost: {}\r\nUser-Agent: Mozilla/5.0\r\nConnection: close\r\n\r\n", server.address)
+            .as_bytes(),
+    );
+    assert!(page.contains("Location: /s/leaky.heap/flame"), "{page}");
+}
+
+#[test]
+fn changes_need_post_and_token_and_foreign_pages_get_nothing() {
+    let (_scratch, server) = served();
+    let post = |extra: &str| {
+        server.send(
+            format!(
+                "POST /api/v1/sources/leaky.heap/control HTTP/1.1\r\nHost: {}\r\n{extra}Content-Length: 11\r\nConnection: close\r\n\r\naction=stop",
+                server.address
+            )
+            .as_bytes(),
+        )
+    };
+    assert!(post("").starts_with("HTTP/1.1 403"));
+    let token = format!("X-Heapwise-Token: {}\r\n", server.token);
+    // A file cannot be told anything, but the request got as far as that.
+    assert!(post(&token).starts_with("HTTP/1.1 400"));
+    assert!(post(&format!("{token}Origin: http://evil.example\r\n")).starts_with("HTTP/1.1 403"));
+    let rebound = server.send(b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
+    assert!(rebound.starts_with("HTTP/1.1 403") && !rebound.contains(&server.token), "{rebound}");
+}
+
+/// Bytes from a fixed seed: the same requests in every run.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self, below: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 % below as u64) as usize
+    }
+}
+
+#[test]
+fn hostile_requests_reach_no_other_file_and_break_nothing() {
+    let (scratch, server) = served();
+    std::fs::write(scratch.path("secret.heap"), "heap_v2/1\n  t*: 1: 1 [0: 0]\nSECRET").expect("writable");
+    let secret = scratch.path("secret.heap").display().to_string();
+    let pieces = [
+        "..",
+        "%2e%2e",
+        "%2f",
+        "/",
+        "\\",
+        "%00",
+        "%",
+        "+",
+        "secret.heap",
+        "etc/passwd",
+        "leaky.heap",
+        "api",
+        "v1",
+        "sources",
+        "p",
+        "pprof",
+        "heap",
+        "s",
+        "t",
+        "flame",
+        "top",
+        "?",
+        "profile=",
+        "base=",
+        "view=",
+        "&",
+        "focus=(",
+        "at=",
+        "é",
+        "\u{1f}",
+        &secret,
+        "seconds=999999999999",
+        "n=-1",
+        "display=svg",
+        "graph",
+        "timeline",
+    ];
+    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    for round in 0..1500 {
+        let mut target = String::from("/");
+        for _ in 0..random.next(9) {
+            target += pieces[random.next(pieces.len())];
+            target += ["", "/", "/"][random.next(3)];
+        }
+        let mut bytes =
+            format!("GET {target} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n\r\n", server.address)
+                .into_bytes();
+        if round % 3 == 0 {
+            let at = random.next(bytes.len());
+            bytes[at] = random.next(256) as u8;
+        }
+        let answer = server.send(&bytes);
+        let known = ["HTTP/1.1 200", "HTTP/1.1 302", "HTTP/1.1 4", "HTTP/1.1 503"];
+        assert!(
+            answer.is_empty() || known.iter().any(|status| answer.starts_with(status)),
+            "{target}: {answer}"
+        );
+        assert!(!answer.contains("SECRET") && !answer.contains("root:x:"), "{target}");
+    }
+    assert!(server.get("/health").contains("200 OK"));
+}

@@ -1,0 +1,68 @@
+// A recording: its timeline selects a moment or a range, and every view follows.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { browse, drawn, open, Scratch } from "./harness.js";
+
+let scratch, browser, page, address, witness;
+
+before(async () => {
+  scratch = new Scratch();
+  const victim = scratch.build("timeline");
+  const said = scratch.heapwise("run", "--log", "-o", scratch.file("app.hwr"), "--", victim, scratch.file("account"), "1500");
+  witness = Number(/witness peak_bytes (\d+)/.exec(said)[1]);
+  ({ address } = await scratch.serve(scratch.file("app.hwr")));
+  browser = await browse();
+  page = await open(browser);
+});
+
+after(async () => {
+  await browser?.close();
+  scratch.close();
+});
+
+/// Live bytes of the victim's own blocks in the selected part.
+async function live() {
+  const query = new URL(page.url()).searchParams;
+  const answer = await fetch(`${address}/api/v1/sources/app.hwr/top?profile=app.hwr&focus=^w_&at=${query.get("at") ?? ""}`);
+  return (await answer.json()).total;
+}
+
+test("the overview shows the curve and its peak", async () => {
+  await page.goto(address);
+  await page.click("a.source");
+  await drawn(page, "overview");
+  await page.waitForSelector(".chart-card .chart canvas");
+});
+
+test("the peak of the timeline is what the views show at the peak", async () => {
+  await page.goto(`${address}/s/app.hwr/timeline`);
+  await drawn(page, "timeline");
+  await page.click("text=At the peak");
+  await drawn(page, "flame");
+  assert.match(page.url(), /at=peak/);
+  // The victim counts between steps, of which each ends with one block of 64 bytes.
+  assert.ok(Math.abs((await live()) - witness) <= 64, `${await live()} and ${witness}`);
+});
+
+test("a drag selects a range, a click a moment", async () => {
+  await page.goto(`${address}/s/app.hwr/timeline?profile=app.hwr`);
+  await drawn(page, "timeline");
+  const box = await page.locator(".chart").boundingBox();
+  await page.mouse.move(box.x + box.width * 0.3, box.y + 60);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.7, box.y + 60, { steps: 4 });
+  await page.mouse.up();
+  await drawn(page, "timeline");
+  assert.match(page.url(), /at=\d+ms\.\.\d+ms/);
+  assert.match(await page.textContent(".chip"), /At: \d+ms\.\.\d+ms/);
+  for (const view of ["flame", "table", "leaks"]) {
+    await page.click(`nav.tabs a[href*="/${view}?"]`);
+    await page.waitForSelector(`main[data-view="${view}"] >> text=/boxes|rows|places|Nothing/`);
+    assert.match(page.url(), /at=\d+ms\.\.\d+ms/);
+  }
+  await page.click(".chip button");
+  assert.doesNotMatch(page.url(), /at=/);
+});
+
+test("no view logged an error", () => assert.deepEqual(page.errors, []));
