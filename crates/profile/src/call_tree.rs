@@ -2,6 +2,7 @@
 //! Every view is a sum over it.
 
 mod build;
+mod growing;
 mod reshape;
 
 use crate::frame_table::{FrameId, FrameTable};

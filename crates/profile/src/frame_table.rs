@@ -2,6 +2,8 @@
 //!
 //! Names are made, matched and classified once per distinct function, never per sample.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use crate::query::{Granularity, NameStyle, Query};
@@ -35,23 +37,23 @@ pub struct Frame {
     pub module: String,
 }
 
-/// All distinct frames of a query.
+/// All distinct frames of a query. Shared, because a stack listing repeats them many times.
 #[derive(Debug, Clone, Default)]
 pub struct FrameTable {
-    frames: Vec<Frame>,
+    frames: Vec<Arc<Frame>>,
     by_label: FxHashMap<String, FrameId>,
 }
 
 impl FrameTable {
     /// All frames, indexed by [`FrameId`].
     #[must_use]
-    pub fn all(&self) -> &[Frame] {
+    pub fn all(&self) -> &[Arc<Frame>] {
         &self.frames
     }
 
     /// One frame.
     #[must_use]
-    pub fn get(&self, id: FrameId) -> &Frame {
+    pub fn get(&self, id: FrameId) -> &Arc<Frame> {
         &self.frames[id.index()]
     }
 
@@ -67,7 +69,7 @@ impl FrameTable {
         }
         let id = FrameId(u32::try_from(self.frames.len()).unwrap_or(u32::MAX));
         self.by_label.insert(frame.label.clone(), id);
-        self.frames.push(frame);
+        self.frames.push(Arc::new(frame));
         id
     }
 }

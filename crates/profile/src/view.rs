@@ -13,6 +13,8 @@ pub mod threads;
 pub mod top;
 pub mod traces;
 
+use std::sync::Arc;
+
 use crate::metric::Unit;
 use crate::{CallTree, Frame, Weight};
 
@@ -56,7 +58,7 @@ impl Summary {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// What it stands for.
-    pub frame: Frame,
+    pub frame: Arc<Frame>,
     /// Allocated there.
     pub flat: Weight,
     /// Allocated there and in callees.

@@ -1,12 +1,11 @@
 //! From profile to call tree: weigh the stacks, drop those filtered out, name and merge the rest.
 
-use rustc_hash::FxHashMap;
-
-use super::{CallTree, FILTERED, Node, NodeId, node_id};
+use super::growing::Growing;
+use super::{CallTree, FILTERED, Node, NodeId};
 use crate::frame_table::{FrameId, FrameTable, Steps, Verdict};
 use crate::metric::Unit;
 use crate::query::{Granularity, Query};
-use crate::{Metric, Profile, Sample, Weight};
+use crate::{Metric, Profile, Sample, StackId, Weight};
 
 impl CallTree {
     /// The call tree of `profile` as `query` wants it.
@@ -31,7 +30,7 @@ impl CallTree {
             frames: builder.frames,
             grand_total: grand_total + added.grand_total,
             compared: base.is_some(),
-            nodes: builder.nodes,
+            nodes: builder.tree.nodes,
             node_of_stack: added.node_of_stack,
         };
         tree.sum_up();
@@ -59,75 +58,48 @@ struct Added {
 struct Builder<'a> {
     query: &'a Query,
     frames: FrameTable,
-    nodes: Vec<Node>,
-    by_caller: FxHashMap<(NodeId, FrameId), NodeId>,
+    tree: Growing,
 }
 
 impl<'a> Builder<'a> {
     fn new(query: &'a Query) -> Self {
-        Self {
-            query,
-            frames: FrameTable::default(),
-            nodes: vec![Node {
-                parent: NodeId::ROOT,
-                frame: FrameId(u32::MAX),
-                own: Weight::default(),
-                sum: Weight::default(),
-            }],
-            by_caller: FxHashMap::default(),
-        }
+        Self { query, frames: FrameTable::default(), tree: Growing::new() }
     }
 
     fn add(&mut self, profile: &Profile, signed: &dyn Fn(Weight) -> Weight) -> Added {
         let steps = Steps::resolve(profile, self.query, &mut self.frames);
-        let mut weights = vec![None; profile.stacks.len()];
+        let mut sums = StackSums::new(profile.stacks.len());
         let mut grand_total = Weight::default();
         for (at, sample) in profile.samples.iter().enumerate() {
             let weight = signed(weigh(profile, at, sample, self.query.metric));
             grand_total += weight;
             if self.query.filter.passes_thread(profile, sample.thread) {
-                *weights[sample.stack.index()].get_or_insert_with(Weight::default) += weight;
+                sums.add(sample.stack, weight);
             }
         }
         let seen = walk_down(profile, &steps);
-        let selected = self.select(profile, &seen, &mut weights);
+        let wants_focus = self.query.filter.focus.is_some();
+        sums.list.retain(|(stack, _)| {
+            let seen = seen[stack.index()];
+            !seen.ignore && (seen.focus || !wants_focus)
+        });
+        let selected = ways_to(profile, &sums.list);
         let node_of_stack = self.grow(profile, &steps, &seen, &selected);
-        for (at, weight) in weights.iter().enumerate() {
+        for (stack, weight) in &sums.list {
             // Stacks whose frames are all hidden end in the root and take no part.
-            let node = node_of_stack[at];
-            if let Some(weight) = weight
-                && node != FILTERED
-                && node != 0
-            {
-                self.nodes[node as usize].own += *weight;
+            let node = node_of_stack[stack.index()];
+            if node != NodeId::ROOT.0 {
+                self.tree.nodes[node as usize].own += *weight;
             }
         }
         Added { grand_total, node_of_stack }
-    }
-
-    /// Clears the weights of stacks that focus and ignore exclude; returns which nodes lie on the
-    /// way to a stack that is left.
-    fn select(&self, profile: &Profile, seen: &[Seen], weights: &mut [Option<Weight>]) -> Vec<bool> {
-        let stacks = &profile.stacks;
-        let wants_focus = self.query.filter.focus.is_some();
-        let mut selected = vec![false; stacks.len()];
-        for stack in stacks.ids().rev() {
-            let at = stack.index();
-            if seen[at].ignore || (wants_focus && !seen[at].focus) {
-                weights[at] = None;
-            }
-            selected[at] |= weights[at].is_some();
-            if let (true, Some(parent)) = (selected[at], stacks.parent(stack)) {
-                selected[parent.index()] = true;
-            }
-        }
-        selected
     }
 
     /// Adds the selected stacks to the tree; returns the node of each.
     fn grow(&mut self, profile: &Profile, steps: &Steps, seen: &[Seen], selected: &[bool]) -> Vec<u32> {
         let stacks = &profile.stacks;
         let mut node_of_stack = vec![FILTERED; stacks.len()];
+        self.tree.reserve(selected.iter().filter(|selected| **selected).count());
         for stack in stacks.ids().filter(|stack| selected[stack.index()]) {
             let mut node = NodeId::ROOT;
             let mut state = Seen::default();
@@ -148,15 +120,46 @@ impl<'a> Builder<'a> {
     fn child(&mut self, parent: NodeId, frame: FrameId) -> NodeId {
         let coarse = matches!(self.query.granularity, Granularity::Files | Granularity::Modules);
         // A call within one file or module is no step at that granularity.
-        if coarse && parent != NodeId::ROOT && self.nodes[parent.index()].frame == frame {
+        if coarse && parent != NodeId::ROOT && self.tree.nodes[parent.index()].frame == frame {
             return parent;
         }
-        let nodes = &mut self.nodes;
-        *self.by_caller.entry((parent, frame)).or_insert_with(|| {
-            nodes.push(Node { parent, frame, own: Weight::default(), sum: Weight::default() });
-            node_id(nodes.len() - 1)
-        })
+        self.tree.child(parent, frame)
     }
+}
+
+/// What each stack that has samples holds together.
+struct StackSums {
+    /// Place in `list` of each stack of the profile, plus one; 0 for none.
+    place: Vec<u32>,
+    list: Vec<(StackId, Weight)>,
+}
+
+impl StackSums {
+    fn new(stacks: usize) -> Self {
+        Self { place: vec![0; stacks], list: Vec::new() }
+    }
+
+    fn add(&mut self, stack: StackId, weight: Weight) {
+        let place = &mut self.place[stack.index()];
+        if *place == 0 {
+            self.list.push((stack, Weight::default()));
+            *place = u32::try_from(self.list.len()).unwrap_or(u32::MAX);
+        }
+        self.list[*place as usize - 1].1 += weight;
+    }
+}
+
+/// Which nodes lie on the way to one of the stacks.
+fn ways_to(profile: &Profile, stacks: &[(StackId, Weight)]) -> Vec<bool> {
+    let mut selected = vec![false; profile.stacks.len()];
+    for (stack, _) in stacks {
+        for node in profile.stacks.leaf_to_root(*stack) {
+            if std::mem::replace(&mut selected[node.index()], true) {
+                break;
+            }
+        }
+    }
+    selected
 }
 
 /// What has been met on the way from the root to a stack node.

@@ -1,5 +1,7 @@
 //! Flame graphs: the call tree as nested boxes, in the order they are drawn.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::Summary;
@@ -13,7 +15,7 @@ pub struct Flame {
     /// The whole.
     pub summary: Summary,
     /// Frames that boxes refer to.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<Arc<Frame>>,
     /// Boxes, depth first; siblings largest first.
     pub boxes: Vec<FlameBox>,
     /// Boxes too small to draw.

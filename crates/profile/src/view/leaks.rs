@@ -1,5 +1,7 @@
 //! What is still held: live stacks, grouped by the frame that allocated.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::Summary;
@@ -37,7 +39,7 @@ pub struct Leaks {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LeakGroup {
     /// The allocating frame.
-    pub site: Frame,
+    pub site: Arc<Frame>,
     /// What its stacks hold together.
     pub weight: Weight,
     /// The stacks, largest first.

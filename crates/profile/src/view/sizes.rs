@@ -1,5 +1,7 @@
 //! How large the blocks are: a histogram, and the sites of the largest.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::Summary;
@@ -35,7 +37,7 @@ pub struct SizeClass {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LargeSite {
     /// The allocating frame.
-    pub site: Frame,
+    pub site: Arc<Frame>,
     /// Bytes of one block; the mean where a sample mixes sizes.
     pub block_bytes: u64,
     /// Blocks.

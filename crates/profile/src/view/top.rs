@@ -80,7 +80,7 @@ mod tests {
     fn rows(text: &str, query: &Query) -> Vec<(String, f64, f64)> {
         let tree = CallTree::new(&profile(text), query);
         let rows = top(&tree, query).rows.into_iter();
-        rows.map(|row| (row.frame.label, row.flat.value, row.cum.value)).collect()
+        rows.map(|row| (row.frame.label.clone(), row.flat.value, row.cum.value)).collect()
     }
 
     fn expect(actual: Vec<(String, f64, f64)>, expected: &[(&str, f64, f64)]) {

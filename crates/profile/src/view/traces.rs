@@ -1,5 +1,7 @@
 //! Whole stacks with what they allocated, as they are.
 
+use std::sync::Arc;
+
 use super::Summary;
 use super::top::descending;
 use crate::{CallTree, Frame, Query, Weight};
@@ -19,7 +21,7 @@ pub struct Traces {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Trace {
     /// Frames, the allocating one first.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<Arc<Frame>>,
     /// What it allocated.
     pub weight: Weight,
 }
