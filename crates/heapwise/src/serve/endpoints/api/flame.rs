@@ -42,8 +42,9 @@ fn columns(flame: &Flame, compared: bool) -> String {
         summary.total.base.round() as i64,
         flame.dropped
     );
-    let texts =
-        |of: fn(&heapwise_profile::Frame) -> &str| Value::from_iter(flame.frames.iter().map(of)).to_string();
+    let texts = |of: fn(&heapwise_profile::Frame) -> &str| {
+        Value::from_iter(flame.frames.iter().map(|frame| of(frame))).to_string()
+    };
     let lines = Value::from_iter(flame.frames.iter().map(|frame| frame.line));
     let _ = write!(
         out,
