@@ -5,6 +5,7 @@ mod failure;
 mod programs;
 mod test;
 mod tidy;
+mod torture;
 mod victims;
 
 use std::path::{Path, PathBuf};
@@ -23,9 +24,10 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("test") => test::command(&root()),
         Some("tidy") => tidy::command(&root()),
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
+        Some("torture") => torture::command(&root(), &args[1..]),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | victims [OUT]\n       {}",
+            "usage: cargo xtask test | tidy | victims [OUT] | torture [--rounds N] [--seed N]\n       {}",
             bench::USAGE
         ))),
     }

@@ -27,7 +27,7 @@ mod moment;
 pub use bucket::SiteBucket;
 pub use checkpoint::BucketCount;
 pub use checksum::checksum;
-pub use entry::{AllocKind, Entries, Entry};
+pub use entry::{AllocKind, Entries, Entry, EntryState};
 pub use frame::{Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_PAYLOAD_BYTES};
 pub use index::{INDEX_ROW_BYTES, IndexRow, TRAILER_BYTES, Trailer};
 pub use moment::{MOMENT_MS, Moment, MomentState};

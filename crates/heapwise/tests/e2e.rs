@@ -8,6 +8,9 @@
 mod failure;
 #[path = "../../../xtask/src/programs.rs"]
 mod programs;
+#[path = "../../../xtask/src/torture.rs"]
+#[allow(dead_code, reason = "shared with xtask")]
+mod torture;
 
 #[path = "e2e/compat.rs"]
 mod compat;
@@ -21,6 +24,8 @@ mod harness;
 mod input;
 #[path = "e2e/real_programs.rs"]
 mod real_programs;
+#[path = "e2e/recording.rs"]
+mod recording;
 #[path = "e2e/serve.rs"]
 mod serve;
 #[path = "e2e/victims.rs"]

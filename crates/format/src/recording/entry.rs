@@ -5,8 +5,8 @@
 //!
 //! ```text
 //! u32      bytes of the first column
-//! column 1 per entry a varint: bucket << 2 | kind
-//!            0 allocation   1 free   2 free of the block the entry before allocated (bucket omitted)
+//! column 1 per entry a varint: step << 2 | kind
+//!            0 allocation   1 free   2 free of the block the entry before allocated (step 0)
 //!            3 other: (value << 3 | what) << 2 | 3, what being
 //!              0 tick: value ms passed      1 thread: value is the thread of what follows
 //!              2 allocation by realloc      3 allocation by realloc of a block that came from realloc
@@ -14,9 +14,12 @@
 //!              6 frees of value unknown blocks
 //! column 2 per free (kinds 1 and 5) a varint: milliseconds since the allocation
 //! ```
+//!
+//! A bucket is told by the zigzag step from the last bucket of its like, allocations and frees each for
+//! themselves: programs walk through their sites, and back through them when they tear down.
 
 use crate::bytes::u32_at;
-use crate::varint;
+use crate::varint::{self, unzigzag, zigzag};
 
 /// Which call made a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,24 +80,51 @@ const GAP: u64 = 4;
 const MISSED: u64 = 5;
 const UNKNOWN: u64 = 6;
 
-impl Entry {
+/// What both ends remember from entry to entry; it starts afresh in every frame.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct EntryState {
+    last_alloc: u32,
+    last_free: u32,
+}
+
+/// The step from `last` to `bucket`, which becomes the last.
+#[inline]
+fn step(last: &mut u32, bucket: u32) -> u64 {
+    let step = zigzag(i64::from(bucket) - i64::from(*last));
+    *last = bucket;
+    step
+}
+
+/// Undoes [`step`]; `None` when it leads out of the numbers of buckets.
+#[inline]
+fn stepped(last: &mut u32, step: u64) -> Option<u32> {
+    *last = u32::try_from(i64::from(*last).checked_add(unzigzag(step))?).ok()?;
+    Some(*last)
+}
+
+impl EntryState {
     /// Appends an entry to the two columns. A temporary free must follow the entry that allocated its
     /// block directly.
     #[inline]
-    pub fn encode(self, column: &mut impl Extend<u8>, ages: &mut impl Extend<u8>) {
+    pub fn encode(&mut self, entry: Entry, column: &mut impl Extend<u8>, ages: &mut impl Extend<u8>) {
         let other = |what: u64, value: u64| (value << 3 | what) << 2 | OTHER;
-        let word = match self {
-            Entry::Alloc { bucket, kind: AllocKind::Fresh } => u64::from(bucket) << 2 | ALLOC,
-            Entry::Alloc { bucket, kind: AllocKind::FirstRealloc } => other(FIRST_REALLOC, bucket.into()),
-            Entry::Alloc { bucket, kind: AllocKind::NextRealloc } => other(NEXT_REALLOC, bucket.into()),
+        let word = match entry {
+            Entry::Alloc { bucket, kind } => {
+                let step = step(&mut self.last_alloc, bucket);
+                match kind {
+                    AllocKind::Fresh => step << 2 | ALLOC,
+                    AllocKind::FirstRealloc => other(FIRST_REALLOC, step),
+                    AllocKind::NextRealloc => other(NEXT_REALLOC, step),
+                }
+            }
             Entry::Free { temporary: true, .. } => TEMPORARY,
             Entry::Free { bucket, age_ms, temporary: false } => {
                 varint::put(ages, age_ms);
-                u64::from(bucket) << 2 | FREE
+                step(&mut self.last_free, bucket) << 2 | FREE
             }
             Entry::MissedFree { bucket, age_ms } => {
                 varint::put(ages, age_ms);
-                other(MISSED, bucket.into())
+                other(MISSED, step(&mut self.last_free, bucket))
             }
             Entry::Tick(ms) => other(TICK, ms),
             Entry::Thread(thread) => other(THREAD, thread.into()),
@@ -113,7 +143,7 @@ pub struct Entries<'a> {
     ages: &'a [u8],
     at: usize,
     ages_at: usize,
-    last_alloc: u32,
+    state: EntryState,
 }
 
 impl<'a> Entries<'a> {
@@ -123,7 +153,7 @@ impl<'a> Entries<'a> {
         let len = u32_at(payload, 0)? as usize;
         let rest = payload.get(4..)?;
         let (column, ages) = (rest.get(..len)?, rest.get(len..)?);
-        Some(Self { column, ages, at: 0, ages_at: 0, last_alloc: 0 })
+        Some(Self { column, ages, at: 0, ages_at: 0, state: EntryState::default() })
     }
 
     /// Whether both columns were read to their ends.
@@ -139,14 +169,20 @@ impl<'a> Entries<'a> {
 
     fn other(&mut self, word: u64) -> Option<Entry> {
         let value = word >> 5;
-        let bucket = u32::try_from(value);
+        let mut realloc = |kind| {
+            let bucket = stepped(&mut self.state.last_alloc, value)?;
+            Some(Entry::Alloc { bucket, kind })
+        };
         Some(match word >> 2 & 7 {
             TICK => Entry::Tick(value),
-            THREAD => Entry::Thread(bucket.ok()?),
-            FIRST_REALLOC => Entry::Alloc { bucket: bucket.ok()?, kind: AllocKind::FirstRealloc },
-            NEXT_REALLOC => Entry::Alloc { bucket: bucket.ok()?, kind: AllocKind::NextRealloc },
+            THREAD => Entry::Thread(u32::try_from(value).ok()?),
+            FIRST_REALLOC => realloc(AllocKind::FirstRealloc)?,
+            NEXT_REALLOC => realloc(AllocKind::NextRealloc)?,
             GAP => Entry::Gap(value),
-            MISSED => Entry::MissedFree { bucket: bucket.ok()?, age_ms: self.age()? },
+            MISSED => {
+                let bucket = stepped(&mut self.state.last_free, value)?;
+                Entry::MissedFree { bucket, age_ms: self.age()? }
+            }
             UNKNOWN => Entry::UnknownFree(value),
             _ => return None,
         })
@@ -159,17 +195,18 @@ impl Iterator for Entries<'_> {
     #[inline]
     fn next(&mut self) -> Option<Entry> {
         let word = varint::decode(self.column, &mut self.at)?;
-        let bucket = (word >> 2) as u32;
-        let entry = match word & 3 {
-            ALLOC => Entry::Alloc { bucket, kind: AllocKind::Fresh },
-            FREE => Entry::Free { bucket, age_ms: self.age()?, temporary: false },
-            TEMPORARY => Entry::Free { bucket: self.last_alloc, age_ms: 0, temporary: true },
+        Some(match word & 3 {
+            ALLOC => {
+                let bucket = stepped(&mut self.state.last_alloc, word >> 2)?;
+                Entry::Alloc { bucket, kind: AllocKind::Fresh }
+            }
+            FREE => {
+                let bucket = stepped(&mut self.state.last_free, word >> 2)?;
+                Entry::Free { bucket, age_ms: self.age()?, temporary: false }
+            }
+            TEMPORARY => Entry::Free { bucket: self.state.last_alloc, age_ms: 0, temporary: true },
             _ => self.other(word)?,
-        };
-        if let Entry::Alloc { bucket, .. } = entry {
-            self.last_alloc = bucket;
-        }
-        Some(entry)
+        })
     }
 }
 
@@ -199,7 +236,8 @@ mod tests {
 
     fn payload(entries: &[Entry]) -> Vec<u8> {
         let (mut column, mut ages) = (Vec::new(), Vec::new());
-        entries.iter().for_each(|entry| entry.encode(&mut column, &mut ages));
+        let mut state = EntryState::default();
+        entries.iter().for_each(|entry| state.encode(*entry, &mut column, &mut ages));
         [&(column.len() as u32).to_le_bytes()[..], &column, &ages].concat()
     }
 

@@ -74,8 +74,6 @@ pub struct Recorded {
     pub waited: u64,
 }
 
-/// Entries are written when they are this long.
-const PAGE_BYTES: usize = 1 << 20;
 /// Whatever is pending is written after this: what a killed recorder loses at most.
 const FLUSH: Duration = Duration::from_millis(500);
 /// Pause when there was nothing to read. Chunks hold seconds of events, so this costs no room.
@@ -187,7 +185,7 @@ impl<'a> Drainer<'a> {
             }
             self.ledger.resident(process::resident_bytes(self.pid).unwrap_or(0));
         }
-        if self.ledger.pending_bytes() >= PAGE_BYTES || self.flushed.elapsed() >= FLUSH {
+        if self.ledger.is_due() || self.flushed.elapsed() >= FLUSH {
             self.flush()?;
         }
         Ok(read)
@@ -275,7 +273,7 @@ impl<'a> Drainer<'a> {
             let read = self.chunks.read(self.segment, &mut self.merger);
             let ledger = &mut self.ledger;
             self.merger.advance(u64::MAX, |thread, ms, event| ledger.book(thread, ms, event));
-            if self.ledger.pending_bytes() >= PAGE_BYTES {
+            if self.ledger.is_due() {
                 self.flush().map_err(failed)?;
             }
             if read == 0 {

@@ -88,6 +88,15 @@ impl Scratch {
             .expect("heapwise starts");
         Capture { scratch: self, witness: witness(&output), output, profile }
     }
+
+    /// Records a victim; what it counted.
+    pub fn record(&self, victim: &str, arguments: &[&str], recording: &Path) -> BTreeMap<String, i64> {
+        let program = victims().join(victim);
+        let mut run = self.heapwise(&["run", "--log", "-q", "-o"]);
+        let output = run.arg(recording).arg("--").arg(program).args(arguments).output().expect("heapwise starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        witness(&output)
+    }
 }
 
 impl Drop for Scratch {

@@ -11,8 +11,8 @@ const METRICS: [(&str, &str); 4] = [
 ];
 
 /// Modes that record every block.
-const WHOLE: [&[&str]; 3] =
-    [&["--exact", "--index", "shadow"], &["--exact", "--index", "hash"], &["-c", "1"]];
+const WHOLE: [&[&str]; 4] =
+    [&["--exact", "--index", "shadow"], &["--exact", "--index", "hash"], &["-c", "1"], &["--log"]];
 
 fn assert_exact(capture: &Capture<'_>, what: &str) {
     assert!(capture.output.status.success(), "{what}: {}", capture.stderr());

@@ -1,13 +1,15 @@
 //! The recorder's book: pairs each free with its allocation, keeps the totals, and writes entries.
 
+mod sites;
+
 use heapwise_format::event::Event;
 use heapwise_format::recording::{
-    AllocKind, Entry, FrameHeader, FrameKind, MOMENT_MS, Moment, MomentState, SiteBucket,
+    AllocKind, Entry, EntryState, FrameHeader, FrameKind, MOMENT_MS, Moment, MomentState, SiteBucket,
 };
 use rustc_hash::FxHashMap;
 
 use super::live_index::{Block, LiveIndex};
-use super::{Count, Counts};
+use sites::Sites;
 
 /// A frame before packing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,11 +24,11 @@ pub struct RawFrame {
 #[derive(Debug, Default)]
 pub struct Ledger {
     live: LiveIndex,
-    buckets: Vec<SiteBucket>,
-    by_site: FxHashMap<SiteBucket, u32>,
-    counts: Counts,
+    sites: Sites,
     written_buckets: usize,
     page: Page,
+    /// Pages that are full, oldest first.
+    full: Vec<RawFrame>,
     freed: FxHashMap<u32, bool>,
     timeline: Vec<Moment>,
     moment: Moment,
@@ -57,9 +59,13 @@ pub struct Totals {
     pub gap_events: u64,
 }
 
+/// A page is full at this size: small enough to be unpacked at once, large enough to pack well.
+const PAGE_BYTES: usize = 1 << 20;
+
 /// The events frame being written.
 #[derive(Debug, Default)]
 struct Page {
+    state: EntryState,
     column: Vec<u8>,
     ages: Vec<u8>,
     entries: u32,
@@ -76,7 +82,7 @@ struct Page {
 impl Page {
     #[inline]
     fn put(&mut self, entry: Entry) {
-        entry.encode(&mut self.column, &mut self.ages);
+        self.state.encode(entry, &mut self.column, &mut self.ages);
         self.entries += 1;
     }
 
@@ -107,11 +113,15 @@ impl Ledger {
             }
             Event::Tick(_) => {}
         }
+        if self.page.bytes() >= PAGE_BYTES {
+            let page = self.take_page();
+            self.full.push(page);
+        }
     }
 
     #[inline]
     fn alloc(&mut self, address: u64, site: SiteBucket, realloc: bool) {
-        let bucket = self.bucket(site);
+        let bucket = self.sites.alloc(site);
         let block = Block { bucket, born_ms: self.tick_ms as u32, from_realloc: realloc };
         if let Some(missed) = self.live.insert(address, block) {
             self.totals.missed_frees += 1;
@@ -123,7 +133,6 @@ impl Ledger {
             (true, Some(false)) => AllocKind::FirstRealloc,
             (true, Some(true)) => AllocKind::NextRealloc,
         };
-        self.counts.row(bucket).allocs += 1;
         self.totals.allocs += 1;
         self.totals.alloc_bytes += site.size;
         self.live_bytes += site.size;
@@ -159,28 +168,13 @@ impl Ledger {
     /// Takes a block off the books; returns its age.
     #[inline]
     fn release(&mut self, block: &Block) -> u64 {
-        let size = self.buckets.get(block.bucket as usize).map_or(0, |bucket| bucket.size);
-        self.counts.row(block.bucket).frees += 1;
+        let size = self.sites.free(block.bucket);
         self.totals.frees += 1;
         self.live_bytes -= size.min(self.live_bytes);
         self.live_blocks -= 1;
         self.moment.frees += 1;
         self.moment_touched = true;
         u64::from((self.tick_ms as u32).wrapping_sub(block.born_ms))
-    }
-
-    #[inline]
-    fn bucket(&mut self, site: SiteBucket) -> u32 {
-        if let Some(known) = self.by_site.get(&site) {
-            return *known;
-        }
-        if self.buckets.is_empty() {
-            self.buckets.push(SiteBucket::default());
-        }
-        let bucket = self.buckets.len() as u32;
-        self.buckets.push(site);
-        self.by_site.insert(site, bucket);
-        bucket
     }
 
     fn switch(&mut self, thread: u32) {
@@ -243,10 +237,10 @@ impl Ledger {
 
 /// Frames.
 impl Ledger {
-    /// Bytes of entries not yet taken.
+    /// Whether frames should be taken: a page is full.
     #[must_use]
-    pub fn pending_bytes(&self) -> usize {
-        self.page.bytes()
+    pub fn is_due(&self) -> bool {
+        !self.full.is_empty()
     }
 
     /// Takes what was booked since the last call, in the order it must be written: new buckets, events,
@@ -254,6 +248,7 @@ impl Ledger {
     pub fn take_frames(&mut self) -> Vec<RawFrame> {
         let mut frames = Vec::new();
         frames.extend(self.new_buckets());
+        frames.append(&mut self.full);
         if self.page.entries > 0 {
             frames.push(self.take_page());
         }
@@ -266,9 +261,8 @@ impl Ledger {
 
     fn new_buckets(&mut self) -> Option<RawFrame> {
         let first = self.written_buckets.max(1);
-        self.written_buckets = self.buckets.len();
-        let new = self.buckets.get(first..).filter(|new| !new.is_empty())?;
-        Some(buckets_frame(first, new))
+        self.written_buckets = self.sites.len();
+        buckets_frame(first, self.sites.from(first))
     }
 
     fn take_page(&mut self) -> RawFrame {
@@ -284,6 +278,7 @@ impl Ledger {
             thread: page.first_thread,
             ..FrameHeader::new(FrameKind::Events)
         };
+        page.state = EntryState::default();
         page.column.clear();
         page.ages.clear();
         page.entries = 0;
@@ -297,7 +292,7 @@ impl Ledger {
     /// events are pending.
     #[must_use]
     pub fn checkpoint(&self) -> RawFrame {
-        let (payload, count) = self.counts.encode();
+        let (payload, count) = self.sites.counts().encode();
         let header = FrameHeader { first: self.tick_ms, count, ..FrameHeader::new(FrameKind::Checkpoint) };
         RawFrame { header, payload }
     }
@@ -305,19 +300,16 @@ impl Ledger {
     /// All buckets, for the start of another file.
     #[must_use]
     pub fn all_buckets(&self) -> Option<RawFrame> {
-        self.buckets.get(1..).filter(|all| !all.is_empty()).map(|all| buckets_frame(1, all))
+        buckets_frame(1, self.sites.from(1))
     }
 }
 
-fn buckets_frame(first: usize, buckets: &[SiteBucket]) -> RawFrame {
-    let mut payload = Vec::new();
-    buckets.iter().for_each(|bucket| bucket.encode(&mut payload));
-    let header = FrameHeader {
-        first: first as u64,
-        count: buckets.len() as u32,
-        ..FrameHeader::new(FrameKind::Buckets)
-    };
-    RawFrame { header, payload }
+/// The frame of some buckets; none when there are none.
+fn buckets_frame(first: usize, sites: impl ExactSizeIterator<Item = SiteBucket>) -> Option<RawFrame> {
+    let (mut payload, count) = (Vec::new(), sites.len() as u32);
+    sites.for_each(|site| site.encode(&mut payload));
+    let header = FrameHeader { first: first as u64, count, ..FrameHeader::new(FrameKind::Buckets) };
+    (count > 0).then_some(RawFrame { header, payload })
 }
 
 fn timeline_frame(rows: &[Moment]) -> RawFrame {
@@ -362,11 +354,5 @@ impl Ledger {
     #[must_use]
     pub fn tick_ms(&self) -> u64 {
         self.tick_ms
-    }
-
-    /// Counts of a bucket.
-    #[must_use]
-    pub fn count(&self, bucket: u32) -> Count {
-        self.counts.rows().get(bucket as usize).copied().unwrap_or_default()
     }
 }

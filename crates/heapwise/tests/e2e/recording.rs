@@ -1,0 +1,126 @@
+//! Recordings end to end: every instant against the victim's own account, kills, rotation, marks.
+
+use std::time::Duration;
+
+use crate::harness::{Scratch, victims};
+use crate::torture::{Killed, Torture};
+
+/// Bytes that the victim's calls hold in `target`.
+fn held(scratch: &Scratch, target: &str) -> i64 {
+    let top = scratch.json_of(&["top", "--json", "--focus", "^w_", target]);
+    top["total"].as_i64().expect("a total")
+}
+
+/// The victim `timeline` notes its live bytes every 10 ms at a quiet moment. Its clock starts when its
+/// first block is made, the recording's when the probe starts: a constant few milliseconds apart.
+#[test]
+fn every_step_agrees_with_the_programs_own_account() {
+    let scratch = Scratch::new();
+    let (account, recording) = (scratch.path("account"), scratch.path("timeline.hwr"));
+    let capture = scratch.record("timeline", &[account.to_str().unwrap(), "1000"], &recording);
+    let account = std::fs::read_to_string(account).unwrap();
+    let points: Vec<(u64, i64)> = account
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(ms, bytes)| (ms.parse().unwrap(), bytes.parse().unwrap()))
+        .collect();
+    let recording = recording.to_str().unwrap();
+    let mut apart: Option<u64> = None;
+    for (ms, bytes) in points.iter().skip(5).step_by(10) {
+        let near = apart.map_or(0..200, |apart| apart.saturating_sub(12)..apart + 13);
+        let found = near.into_iter().find(|apart| held(&scratch, &format!("{recording}@0..{}", ms + apart)) == *bytes);
+        assert!(found.is_some(), "{bytes} bytes at {ms} ms: at no time near that, apart {apart:?}");
+        apart = apart.or(found);
+    }
+    // The victim takes its highest after each round, when the temporary block of 64 bytes is gone.
+    assert_eq!(held(&scratch, &format!("{recording}@peak")), capture["peak_bytes"] + 64);
+    let steps = scratch.json_of(&["timeline", "--json", recording]);
+    let highest = steps.as_array().unwrap().iter().map(|step| step[1].as_i64().unwrap()).max();
+    assert!(highest >= Some(capture["peak_bytes"] + 64), "{steps}");
+}
+
+#[test]
+fn rotated_files_are_readable_alone_and_together() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("app.hwr");
+    let account = scratch.path("account");
+    let status = scratch
+        .heapwise(&["run", "--log", "--rotate", "64K", "--keep", "3", "-o"])
+        .arg(&recording)
+        .arg("--")
+        .arg(victims().join("tortured"))
+        .args([account.to_str().unwrap(), "3000", "2"])
+        .status()
+        .unwrap();
+    assert!(status.success());
+    let mut files: Vec<String> = std::fs::read_dir(scratch.path(""))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.starts_with("app-"))
+        .collect();
+    files.sort();
+    assert!((2..=3).contains(&files.len()), "{files:?}");
+    let together = held(&scratch, "app.hwr");
+    let newest = files.iter().max_by_key(|name| name.len() * 1000 + name.bytes().map(usize::from).sum::<usize>());
+    for file in &files {
+        scratch.output_of(&["timeline", "--json", file]);
+        scratch.output_of(&["summary", file]);
+    }
+    assert!(newest.is_some() && together > 0);
+}
+
+#[test]
+fn a_mark_names_a_moment() {
+    let scratch = Scratch::new();
+    let (account, recording) = (scratch.path("account"), scratch.path("marked.hwr"));
+    let mut running = scratch
+        .heapwise(&["run", "--log", "-q", "-o"])
+        .arg(&recording)
+        .arg("--")
+        .arg(victims().join("tortured"))
+        .args([account.to_str().unwrap(), "1500", "1"])
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    scratch.output_of(&["mark", "tortured", "half way"]);
+    assert!(running.wait().unwrap().success());
+    let recording = recording.to_str().unwrap();
+    let after = held(&scratch, &format!("{recording}@half way..end"));
+    assert!(after > 0);
+    scratch.output_of(&["at", recording, "half way"]);
+    let wrong = scratch.heapwise(&["at", recording, "nowhere"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("half way"), "the marks there are, are named");
+}
+
+fn torture() -> (Scratch, Torture) {
+    let scratch = Scratch::new();
+    let torture = Torture {
+        heapwise: env!("CARGO_BIN_EXE_heapwise").into(),
+        victim: victims().join("tortured"),
+        scratch: scratch.path(""),
+    };
+    (scratch, torture)
+}
+
+#[test]
+fn a_killed_program_loses_nothing() {
+    let (_scratch, torture) = torture();
+    for after in [0, 30, 333] {
+        torture.round(Killed::Program, Duration::from_millis(after)).unwrap();
+    }
+}
+
+#[test]
+fn a_killed_recorder_leaves_a_readable_file_and_a_running_program() {
+    let (_scratch, torture) = torture();
+    for after in [0, 150, 900] {
+        torture.round(Killed::Recorder, Duration::from_millis(after)).unwrap();
+    }
+}
+
+#[test]
+fn random_kills() {
+    let (_scratch, torture) = torture();
+    torture.run(6, 42).unwrap();
+}
