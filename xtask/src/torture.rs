@@ -46,8 +46,9 @@ impl Torture {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let killed = if seed >> 40 & 1 == 0 { Killed::Program } else { Killed::Recorder };
             let after = Duration::from_millis((seed >> 41) % 700);
-            self.round(killed, after)
-                .map_err(|problem| Failure::new(format!("round {round}, {killed:?} killed after {after:?}: {problem}")))?;
+            self.round(killed, after).map_err(|problem| {
+                Failure::new(format!("round {round}, {killed:?} killed after {after:?}: {problem}"))
+            })?;
         }
         Ok(())
     }

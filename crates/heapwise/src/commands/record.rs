@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use heapwise_format::segment::OnFull;
+use heapwise_format::segment::{OnFull, State};
 
 use super::switch;
 use crate::capture::drain::{self, Beginning, Orders, Recorded};
@@ -149,22 +149,23 @@ impl Following {
     }
 }
 
-/// The segment with its header: the probe makes the file first and describes it then.
 fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<Found> {
-    let described = |found: Found| {
-        SegmentFile::open(&found.path)?.snapshot()?;
-        Ok(found)
-    };
     loop {
         let ended = stop.load(Ordering::Relaxed);
-        match segments::of_pid(pid).and_then(described) {
-            Ok(found) => return Ok(found),
-            Err(_) if ended => {
+        match segments::of_pid(pid) {
+            Ok(found) if is_ready(&found) => return Ok(found),
+            _ if ended => {
                 return Err(Failure::Input("nothing recorded: the program did not load the probe".into()));
             }
-            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            _ => std::thread::sleep(Duration::from_millis(1)),
         }
     }
+}
+
+/// The probe makes the file first and describes it then.
+fn is_ready(found: &Found) -> bool {
+    let state = SegmentFile::open(&found.path).and_then(|segment| segment.snapshot().map(|s| s.state()));
+    state.is_ok_and(|state| state != State::Starting)
 }
 
 /// Says what was recorded and how to go on.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use heapwise_profile::recording::Timeline;
+use heapwise_render::raster;
 use heapwise_render::timeline::{self, Picture};
 
 use crate::failure::{Failure, Outcome};
@@ -28,6 +29,9 @@ pub struct TimelineArgs {
     /// Picture with live bytes, resident bytes, allocation rate and marks
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
+    /// The same picture in pixels
+    #[arg(long, value_name = "FILE")]
+    png: Option<PathBuf>,
     /// File for the result
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -42,6 +46,8 @@ pub struct TimelineArgs {
 /// Width of a chart where the terminal's is unknown.
 const DEFAULT_WIDTH: usize = 100;
 const CHART_HEIGHT: usize = 12;
+/// Pixels per unit of the picture: sharp on today's screens.
+const PNG_SCALE: f32 = 2.0;
 
 /// Shows the timeline.
 pub fn run(args: &TimelineArgs) -> Outcome {
@@ -53,8 +59,8 @@ pub fn run(args: &TimelineArgs) -> Outcome {
         .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
     eprintln!("heapwise: {}", contains(&opened));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
-    if let Some(path) = &args.svg {
-        return draw(path, args, &opened, &timeline, overwrite);
+    if args.svg.is_some() || args.png.is_some() {
+        return draw(args, &opened, &timeline, overwrite);
     }
     let text = if args.json {
         timeline::data(&timeline).to_string() + "\n"
@@ -75,16 +81,17 @@ pub fn contains(opened: &Opened) -> String {
     format!("profiler contains record for {} ms, start from {first} ms ({start})", end - first)
 }
 
-fn draw(
-    path: &Path,
-    args: &TimelineArgs,
-    opened: &Opened,
-    timeline: &Timeline,
-    overwrite: Overwrite,
-) -> Outcome {
+fn draw(args: &TimelineArgs, opened: &Opened, timeline: &Timeline, overwrite: Overwrite) -> Outcome {
     let title = format!("{}: {}", name(&args.file), contains(opened));
     let picture = timeline::svg(timeline, &Picture { title, marks: &opened.catalog.marks });
-    output::write_file(path, overwrite, |out| out.write_all(picture.as_bytes()))
+    if let Some(path) = &args.svg {
+        output::write_file(path, overwrite, |out| out.write_all(picture.as_bytes()))?;
+    }
+    if let Some(path) = &args.png {
+        let pixels = raster::png(&picture, PNG_SCALE).map_err(|error| Failure::file(path, error))?;
+        output::write_file(path, overwrite, |out| out.write_all(&pixels))?;
+    }
+    Ok(())
 }
 
 fn name(path: &Path) -> String {

@@ -6,8 +6,8 @@ use heapwise_profile::recording::RawFrame;
 /// Level for events: several times faster than the default and as good on this kind of data
 /// (measured: within 2 % of level 3).
 const FAST_LEVEL: i32 = 1;
-/// Level for tables, which are small and written once.
-const TABLE_LEVEL: i32 = 9;
+/// Level for tables, which are written once.
+const TABLE_LEVEL: i32 = 3;
 
 /// A payload ready for the file.
 #[derive(Debug, Clone)]

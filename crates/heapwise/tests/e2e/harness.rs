@@ -93,7 +93,8 @@ impl Scratch {
     pub fn record(&self, victim: &str, arguments: &[&str], recording: &Path) -> BTreeMap<String, i64> {
         let program = victims().join(victim);
         let mut run = self.heapwise(&["run", "--log", "-q", "-o"]);
-        let output = run.arg(recording).arg("--").arg(program).args(arguments).output().expect("heapwise starts");
+        let output =
+            run.arg(recording).arg("--").arg(program).args(arguments).output().expect("heapwise starts");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         witness(&output)
     }

@@ -28,7 +28,9 @@ fn every_step_agrees_with_the_programs_own_account() {
     let mut apart: Option<u64> = None;
     for (ms, bytes) in points.iter().skip(5).step_by(10) {
         let near = apart.map_or(0..200, |apart| apart.saturating_sub(12)..apart + 13);
-        let found = near.into_iter().find(|apart| held(&scratch, &format!("{recording}@0..{}", ms + apart)) == *bytes);
+        let found = near
+            .into_iter()
+            .find(|apart| held(&scratch, &format!("{recording}@0..{}", ms + apart)) == *bytes);
         assert!(found.is_some(), "{bytes} bytes at {ms} ms: at no time near that, apart {apart:?}");
         apart = apart.or(found);
     }
@@ -61,7 +63,8 @@ fn rotated_files_are_readable_alone_and_together() {
     files.sort();
     assert!((2..=3).contains(&files.len()), "{files:?}");
     let together = held(&scratch, "app.hwr");
-    let newest = files.iter().max_by_key(|name| name.len() * 1000 + name.bytes().map(usize::from).sum::<usize>());
+    let newest =
+        files.iter().max_by_key(|name| name.len() * 1000 + name.bytes().map(usize::from).sum::<usize>());
     for file in &files {
         scratch.output_of(&["timeline", "--json", file]);
         scratch.output_of(&["summary", file]);
