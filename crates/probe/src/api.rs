@@ -17,8 +17,8 @@ fn set(word: ControlWord, value: u64) {
 
 fn with_script(act: impl FnOnce(&mut Script)) {
     let words = words();
-    if let Some(busy) = words.enter()
-        && let Some(state) = words.state(&busy)
+    if let Some(mut busy) = words.enter()
+        && let Some(state) = words.state(&mut busy)
     {
         act(&mut state.script);
     }

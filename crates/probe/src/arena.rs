@@ -70,7 +70,7 @@ mod tests {
         // SAFETY: 24 bytes are ours.
         unsafe { block.write_bytes(7, 24) };
         let moved = moved(block.cast(), 40);
-        assert!(holds(moved) && size_of(moved) == 40 && moved as usize % 16 == 0);
+        assert!(holds(moved) && size_of(moved) == 40 && (moved as usize).is_multiple_of(16));
         // SAFETY: copied from above.
         assert_eq!(unsafe { *moved.cast::<u8>().add(23) }, 7);
         assert!(allocate(BYTES).is_null() && allocate(usize::MAX).is_null());

@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use heapwise_format::segment::{Bucket, CallKind, Counter, SectionKind};
 
@@ -27,43 +27,55 @@ const GROUP: usize = 8;
 /// Groups of the first level; each further level has twice as many.
 const FIRST_GROUPS: usize = 512;
 
-/// Slots: the upper half of a hash, and a bucket number. 0 is free.
-static SLOTS: AtomicPtr<AtomicU64> = AtomicPtr::new(core::ptr::null_mut());
-static LEVELS_MAPPED: AtomicU32 = AtomicU32::new(0);
-static LEVELS_USED: AtomicU32 = AtomicU32::new(1);
+/// Most levels: room for twice the buckets of the largest segment.
+const MOST_LEVELS: usize = 10;
 
-/// Groups before a level.
-const fn first_group(level: u32) -> usize {
-    FIRST_GROUPS * ((1 << level) - 1)
+/// Each level is a mapping of its own, null until it is needed. A slot has the upper half of a hash and a
+/// bucket number; 0 is free.
+static LEVELS: [AtomicPtr<Group>; MOST_LEVELS] =
+    [const { AtomicPtr::new(core::ptr::null_mut()) }; MOST_LEVELS];
+
+type Group = [AtomicU64; GROUP];
+
+const fn level_bytes(level: usize) -> usize {
+    (FIRST_GROUPS << level) * size_of::<Group>()
 }
 
-/// Maps an empty table with room for twice the buckets of the segment; false without memory.
+/// Starts with an empty table (again after `fork`); false without memory.
 pub(crate) fn init() -> bool {
-    let capacity = segment::section(SectionKind::Buckets).capacity as usize;
-    let mut levels = 1;
-    while first_group(levels) * GROUP < capacity * 2 {
-        levels += 1;
+    for (level, slots) in LEVELS.iter().enumerate() {
+        let old = slots.swap(core::ptr::null_mut(), Ordering::Relaxed);
+        if !old.is_null() {
+            // SAFETY: only a forked child begins anew, and it has a single thread.
+            unsafe { sys::unmap(old.cast(), level_bytes(level)) };
+        }
     }
-    let old = SLOTS.load(Ordering::Relaxed);
-    if !old.is_null() {
-        let bytes = first_group(LEVELS_MAPPED.load(Ordering::Relaxed)) * GROUP * 8;
-        // SAFETY: only a forked child begins anew, and it has a single thread.
-        unsafe { sys::unmap(old.cast(), bytes) };
-    }
-    let Ok(memory) = sys::map_private(first_group(levels) * GROUP * 8) else { return false };
-    LEVELS_MAPPED.store(levels, Ordering::Relaxed);
-    LEVELS_USED.store(1, Ordering::Relaxed);
-    SLOTS.store(memory.cast(), Ordering::Release);
     // Bucket 0 is nobody's.
     segment::counter(Counter::Buckets).store(1, Ordering::Relaxed);
+    add_level(0)
+}
+
+/// Maps a level; true when it is there afterwards.
+fn add_level(level: usize) -> bool {
+    let Some(slots) = LEVELS.get(level) else { return false };
+    let Ok(memory) = sys::map_private(level_bytes(level)) else { return false };
+    let publish =
+        slots.compare_exchange(core::ptr::null_mut(), memory.cast(), Ordering::AcqRel, Ordering::Relaxed);
+    if publish.is_err() {
+        // SAFETY: another thread was faster; ours was never seen.
+        unsafe { sys::unmap(memory, level_bytes(level)) };
+    }
     true
 }
 
-fn group(level: u32, hash: u64) -> &'static [AtomicU64; GROUP] {
-    let groups = FIRST_GROUPS << level;
-    let index = first_group(level) + (hash as usize & (groups - 1));
-    // SAFETY: `level < LEVELS_MAPPED`, so the group is inside the mapping, which is never unmapped while threads run.
-    unsafe { &*SLOTS.load(Ordering::Relaxed).add(index * GROUP).cast() }
+/// The key's group in each level that is there, largest first.
+fn groups(hash: u64) -> impl Iterator<Item = &'static Group> {
+    LEVELS.iter().enumerate().rev().filter_map(move |(level, slots)| {
+        let slots = slots.load(Ordering::Acquire);
+        let index = hash as usize & ((FIRST_GROUPS << level) - 1);
+        // SAFETY: a published level has that many groups and stays mapped while threads run.
+        (!slots.is_null()).then(|| unsafe { &*slots.add(index) })
+    })
 }
 
 fn hash(key: &Key) -> u64 {
@@ -78,21 +90,15 @@ fn hash(key: &Key) -> u64 {
 /// The bucket of `key`, made when there is none; `None` (counted) when the table is full.
 #[inline(never)]
 pub(crate) fn find(key: &Key) -> Option<u32> {
-    if SLOTS.load(Ordering::Relaxed).is_null() {
-        return None;
-    }
     let hash = hash(key);
-    let levels = LEVELS_USED.load(Ordering::Acquire);
-    (0..levels).rev().find_map(|level| find_in(group(level, hash), hash, key)).or_else(|| {
-        let made = make(key, hash, levels);
-        if made.is_none() {
-            segment::count(Counter::LostBuckets);
-        }
-        made
-    })
+    let found = groups(hash).find_map(|group| find_in(group, hash, key)).or_else(|| make(key, hash));
+    if found.is_none() {
+        segment::count(Counter::LostBuckets);
+    }
+    found
 }
 
-fn find_in(group: &[AtomicU64; GROUP], hash: u64, key: &Key) -> Option<u32> {
+fn find_in(group: &Group, hash: u64, key: &Key) -> Option<u32> {
     group.iter().find_map(|slot| {
         let word = slot.load(Ordering::Acquire);
         (word != 0 && word >> 32 == hash >> 32 && holds(word as u32, key)).then_some(word as u32)
@@ -113,7 +119,7 @@ pub(crate) fn record(bucket: u32) -> Option<Bucket> {
 }
 
 /// Two threads may make the same bucket at once: readers add them up.
-fn make(key: &Key, hash: u64, levels: u32) -> Option<u32> {
+fn make(key: &Key, hash: u64) -> Option<u32> {
     let capacity = segment::section(SectionKind::Buckets).capacity;
     let claim = |used: u64| (used < capacity).then_some(used + 1);
     let used = segment::counter(Counter::Buckets);
@@ -132,18 +138,15 @@ fn make(key: &Key, hash: u64, levels: u32) -> Option<u32> {
         return None;
     }
     let word = hash >> 32 << 32 | u64::from(bucket);
-    let place = |level| {
-        group(level, hash)
-            .iter()
+    let put = || {
+        groups(hash)
+            .flatten()
             .any(|slot| slot.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok())
     };
-    if (0..levels).rev().any(place) {
-        return Some(bucket);
-    }
     // Every level is full for this hash: add one. Beyond the last the bucket serves this block only.
-    if levels < LEVELS_MAPPED.load(Ordering::Relaxed) {
-        place(levels);
-        LEVELS_USED.fetch_max(levels + 1, Ordering::AcqRel);
+    if !put() {
+        let used = LEVELS.iter().take_while(|slots| !slots.load(Ordering::Acquire).is_null()).count();
+        let _ = add_level(used) && put();
     }
     Some(bucket)
 }

@@ -144,7 +144,7 @@ fn apply() {
         family::adopt();
     }
     let sequence = segment::control(ControlWord::Sequence).load(Ordering::Acquire);
-    if sequence % 2 == 0 {
+    if sequence.is_multiple_of(2) {
         let wanted = Control::from_words(|word| segment::control(word).load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         if segment::control(ControlWord::Sequence).load(Ordering::Relaxed) == sequence {

@@ -10,6 +10,7 @@ mod bodies;
 mod fallback;
 mod inside;
 mod resolve;
+mod restraint;
 
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, Ordering};
@@ -48,7 +49,7 @@ enum Family {
     /// operators for aligned blocks call this one.
     CxxAligned,
     /// Not an allocation.
-    Loader,
+    System,
 }
 
 /// What is known of a hook at compile time.
@@ -100,7 +101,7 @@ macro_rules! shape_of {
         arch::replace_2!(super::bodies::$body);
     };
     (replace $hook:ident $form:ident $body:ident) => {
-        arch::$form!(super::bodies::$body);
+        arch::$form!(super::$body);
     };
 }
 
@@ -148,6 +149,8 @@ macro_rules! hooks {
 }
 
 use Fallback::{Function, Hook as Like};
+use bodies::*;
+use restraint::*;
 
 hooks! {
     Malloc malloc C Function(fallback::malloc), allocate size_first Malloc;
@@ -192,7 +195,12 @@ hooks! {
     Dallocx dallocx C Like(Hook::Free), release;
     Sdallocx sdallocx C Like(Hook::Free), release;
 
-    Dlclose dlclose Loader Function(fallback::dlclose), replace replace_1 dlclose;
+    Dlclose dlclose System Function(fallback::dlclose), replace replace_1 dlclose;
+    Setrlimit setrlimit System Function(fallback::refuse), replace replace_2 setrlimit;
+    Setrlimit64 setrlimit64 System Function(fallback::refuse), replace replace_2 setrlimit64;
+    Prlimit prlimit System Function(fallback::refuse), replace replace_4 prlimit;
+    Prlimit64 prlimit64 System Function(fallback::refuse), replace replace_4 prlimit64;
+    Prctl prctl System Function(fallback::refuse), replace replace_5 prctl;
 }
 
 /// How the vectors stand.

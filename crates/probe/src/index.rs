@@ -35,7 +35,7 @@ pub(crate) fn choose(wanted: IndexKind) -> IndexKind {
 /// 16 bytes; the second of them is in the hash.
 #[inline(always)]
 fn is_shadowed(address: u64) -> bool {
-    address % 16 == 0
+    address.is_multiple_of(16)
 }
 
 /// Whether every free has to be looked up.

@@ -50,6 +50,26 @@ pub(crate) fn leave() {
     }
 }
 
+/// Makes the segment live with what it has and a little more per section, from now on.
+///
+/// `room` is that little in bytes. With `give_back` the rest of its addresses goes back to the system.
+pub(crate) fn settle(room: u64, give_back: bool) {
+    for kind in SectionKind::ALL {
+        let section = section(kind);
+        let stride =
+            if kind == SectionKind::Tallies { section.bytes() / slabs().max(1) } else { section.bytes() };
+        let parts =
+            if kind == SectionKind::Tallies { counter(Counter::Slabs).load(Ordering::Relaxed) } else { 1 };
+        for part in 0..parts.clamp(1, slabs().max(1)) {
+            pages::extend(section.offset + part * stride, stride, room);
+        }
+    }
+    pages::settle();
+    if give_back {
+        pages::unmap_rest(BYTES.load(Ordering::Relaxed));
+    }
+}
+
 fn publish(base: *mut u8, new: &[Section]) {
     // SAFETY: see `Sections`.
     let sections = unsafe { &mut *SECTIONS.0.get() };

@@ -58,10 +58,10 @@ extern "C" fn construct() {
 /// The program ends by `exit`. Destructors that run later are still recorded.
 extern "C" fn destruct() {
     let words = words();
-    if let Some(busy) = words.enter()
+    if let Some(mut busy) = words.enter()
         && !family::is_forked_child()
     {
-        if let Some(state) = words.existing_state(&busy) {
+        if let Some(state) = words.existing_state(&mut busy) {
             state.flush();
         }
         segment::set_state(State::Exited);

@@ -56,22 +56,22 @@ impl Words {
     }
 
     /// What is known of this thread's stack.
-    pub(crate) fn own_stack(&self, _busy: &mut Busy<'_>) -> &mut OwnStack {
-        // SAFETY: `_busy` makes this the only use of it.
+    pub(crate) fn own_stack<'b>(&self, _busy: &'b mut Busy<'_>) -> &'b mut OwnStack {
+        // SAFETY: this thread's own, and borrowing the one `Busy` makes it the only use.
         unsafe { &mut *self.own_stack.get() }
     }
 
     /// The mapped state, created on first use; `None` after the thread's end or without memory.
     #[inline(always)]
-    pub(crate) fn state(&self, _busy: &Busy<'_>) -> Option<&mut State> {
+    pub(crate) fn state<'b>(&self, _busy: &'b mut Busy<'_>) -> Option<&'b mut State> {
         let state = self.state.load(Ordering::Relaxed);
         let state = if state.is_null() { self.new_state()? } else { state };
-        // SAFETY: the pointer is this thread's own, and `_busy` makes this the only use of it.
+        // SAFETY: this thread's own, and borrowing the one `Busy` makes it the only use.
         Some(unsafe { &mut *state })
     }
 
     /// The mapped state, if there is one.
-    pub(crate) fn existing_state(&self, _busy: &Busy<'_>) -> Option<&mut State> {
+    pub(crate) fn existing_state<'b>(&self, _busy: &'b mut Busy<'_>) -> Option<&'b mut State> {
         // SAFETY: as `state`.
         unsafe { self.state.load(Ordering::Relaxed).as_mut() }
     }

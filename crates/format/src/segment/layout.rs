@@ -89,8 +89,10 @@ pub enum Tier {
     Medium,
     /// 256 MiB of heap, 4 slabs of 2¹⁵ buckets: about 100 MiB.
     Small,
-    /// Sampling only, in about 8 MiB.
+    /// No shadow index, one slab: about 10 MiB.
     Tiny,
+    /// The same for a program with next to no address space: less than 1 MiB, no log.
+    Least,
 }
 
 /// Where everything is.
@@ -122,16 +124,19 @@ impl Layout {
             Tier::Medium => (1 << 20, 1 << 18, 16, 10, 256, 1 << 16, 512),
             Tier::Small => (1 << 18, 1 << 15, 4, 6, 32, 1 << 12, 128),
             Tier::Tiny => (1 << 16, 1 << 14, 1, 3, 0, 0, 16),
+            Tier::Least => (1 << 13, 1 << 12, 1, 1, 0, 0, 0),
         };
+        let (modules, strings, threads) =
+            if tier == Tier::Least { (64, 1 << 14, 64) } else { (2048, 1 << 20, 4096) };
         let root = if directories == 0 { 0 } else { 1 << 18 };
         let capacities = [
-            (2048, record::MODULE_BYTES),
+            (modules, record::MODULE_BYTES),
             (nodes, record::NODE_BYTES),
-            (1 << 20, 1),
+            (strings, 1),
             (256, 8),
             (buckets, record::BUCKET_BYTES),
             (slabs * buckets, record::TALLY_BYTES),
-            (4096, record::THREAD_BYTES),
+            (threads, record::THREAD_BYTES),
             (LIVE_FIRST_LEVEL * ((1 << levels) - 1), record::LIVE_BYTES),
             (root, 4),
             (directories, SHADOW_DIRECTORY_BYTES),
@@ -212,7 +217,7 @@ mod tests {
 
     #[test]
     fn sections_do_not_overlap() {
-        for tier in [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny] {
+        for tier in [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny, Tier::Least] {
             let layout = Layout::new(tier);
             let mut end = SECTIONS_OFFSET as u64;
             for section in layout.sections() {
@@ -231,6 +236,7 @@ mod tests {
         assert!((1.0..2.0).contains(&gib(Tier::Medium)), "{}", gib(Tier::Medium));
         assert!(gib(Tier::Small) < 0.15, "{}", gib(Tier::Small));
         assert!(gib(Tier::Tiny) < 0.012, "{}", gib(Tier::Tiny));
+        assert!(gib(Tier::Least) < 0.001, "{}", gib(Tier::Least));
     }
 
     #[test]

@@ -266,6 +266,12 @@ macro_rules! replace_4 {
     };
 }
 
+macro_rules! replace_5 {
+    ($body:path) => {
+        $crate::arch::replace_stub!($body, "r9");
+    };
+}
+
 /// The quick way through `realloc`: the old block is on no page with a sample, and the countdown holds.
 macro_rules! resize_count_stub {
     ($hook:ident) => {
@@ -299,6 +305,6 @@ macro_rules! resize_count_stub {
 }
 
 pub(crate) use {
-    allocate_stub, entry_stub, release_stub, replace_1, replace_2, replace_3, replace_4, replace_stub,
-    resize_count_stub, size_first, size_product,
+    allocate_stub, entry_stub, release_stub, replace_1, replace_2, replace_3, replace_4, replace_5,
+    replace_stub, resize_count_stub, size_first, size_product,
 };

@@ -21,12 +21,12 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
         return;
     }
     let words = words();
-    let Some(busy) = words.enter() else {
+    let Some(mut busy) = words.enter() else {
         segment::count(Counter::Reentrant);
         return allocated_alone(block, entry);
     };
     control::poll();
-    match words.state(&busy) {
+    match words.state(&mut busy) {
         Some(state) => allocated_by(state, block, EVERY, entry),
         None => allocated_alone(block, entry),
     }
@@ -80,8 +80,9 @@ pub(super) fn allocated_shared(block: &Block, rate: u16, captured: &Captured) {
 pub(super) fn freed(address: u64, number: u32, bucket: &Bucket) {
     let bytes = (bucket.period == control::period()).then(|| buckets::stands_for(bucket));
     let words = words();
-    if let Some(busy) = words.enter() {
-        let state = if bucket.rate == EVERY { words.state(&busy) } else { words.existing_state(&busy) };
+    if let Some(mut busy) = words.enter() {
+        let state =
+            if bucket.rate == EVERY { words.state(&mut busy) } else { words.existing_state(&mut busy) };
         if let Some(state) = state {
             state.tick();
             tallies::add_free(state.slab, number);
@@ -100,7 +101,7 @@ pub(super) fn freed(address: u64, number: u32, bucket: &Bucket) {
 /// A block nobody remembers was freed: allocated before exact mode began, or by a way that is not hooked.
 pub(super) fn unknown_free(address: u64) {
     let words = words();
-    match words.enter().as_ref().and_then(|busy| words.state(busy)) {
+    match words.enter().as_mut().and_then(|busy| words.state(busy)) {
         Some(state) => state.add_unknown(address),
         None => segment::count(Counter::UnknownFrees),
     }

@@ -13,12 +13,12 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
         return;
     }
     let words = words();
-    let Some(busy) = words.enter() else {
+    let Some(mut busy) = words.enter() else {
         segment::count(Counter::Reentrant);
         return segment::count(Counter::LostEvents);
     };
     control::poll();
-    let Some(state) = words.state(&busy) else { return segment::count(Counter::LostEvents) };
+    let Some(state) = words.state(&mut busy) else { return segment::count(Counter::LostEvents) };
     let _timing = Timing::start(state.tick());
     let captured = unwind::capture(&mut state.memo, entry, control::depth());
     note(&captured);
@@ -28,7 +28,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
 
 pub(super) fn freed(address: u64) {
     let words = words();
-    match words.enter().as_ref().and_then(|busy| words.state(busy)) {
+    match words.enter().as_mut().and_then(|busy| words.state(busy)) {
         Some(state) => log::free(&mut state.log, address),
         None => segment::count(Counter::LostEvents),
     }

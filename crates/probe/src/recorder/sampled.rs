@@ -28,14 +28,14 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
         return;
     }
     if control::sampling_distance() < FINE_BYTES
-        && let Some(state) = words.state(&busy)
+        && let Some(state) = words.state(&mut busy)
     {
         return ledger::allocated_by(state, block, control::rate(), entry);
     }
     let turn = words.slow_paths.fetch_add(1, Ordering::Relaxed);
-    let _timing = Timing::start(turn % 64 == 0);
+    let _timing = Timing::start(turn.is_multiple_of(64));
     let mut captured = unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth());
-    if let Some(state) = words.existing_state(&busy) {
+    if let Some(state) = words.existing_state(&mut busy) {
         captured.node = state.script.above(captured.node);
     }
     ledger::allocated_shared(block, control::rate(), &captured);

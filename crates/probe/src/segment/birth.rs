@@ -45,13 +45,14 @@ pub(super) fn allocate(offset: u64, bytes: u64) -> bool {
     file.allocate(offset, bytes).is_ok()
 }
 
-/// Creates this process's segment; false when there is no memory even for a private one.
+/// Creates this process's segment, as large as an eighth of its address space allows; false when there is no
+/// memory even for a private one.
 pub(crate) fn create(allocator: AllocatorKind) -> bool {
     let process = Incarnation { pid: sys::pid(), starttime: process::start_time() };
     let mut refusal = Errno(0);
-    for tier in [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny] {
+    for tier in [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny, Tier::Least] {
         let layout = Layout::new(tier);
-        if !fits(&layout) {
+        if layout.file_bytes() > sys::limit(libc::RLIMIT_AS) / 8 {
             continue;
         }
         let (memory, private) = match in_file(process, layout.file_bytes()) {
@@ -77,14 +78,11 @@ pub(crate) fn create(allocator: AllocatorKind) -> bool {
     false
 }
 
-/// Whether the limits of the process leave room: the file may be that large, and an eighth of the
-/// address space is enough for us.
-fn fits(layout: &Layout) -> bool {
-    let bytes = layout.file_bytes();
-    bytes <= sys::limit(libc::RLIMIT_FSIZE) && bytes <= sys::limit(libc::RLIMIT_AS) / 8
-}
-
 fn in_file(process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
+    // Asked before: the attempt would be a signal to the program.
+    if bytes > sys::limit(libc::RLIMIT_FSIZE) {
+        return Err(Errno(libc::EFBIG));
+    }
     if let Some(directory) = environment::variable::<256>(DIRECTORY_VARIABLE.as_bytes()) {
         return directory
             .as_c_str()

@@ -21,8 +21,48 @@ static REAL: [AtomicU64; (MOST_BYTES / STEP / 64) as usize] =
 /// False once the kernel said that it does not know `MADV_POPULATE_WRITE` (before 5.14).
 static POPULATE: AtomicBool = AtomicBool::new(true);
 
+/// True once the segment may not grow any more.
+static SETTLED: AtomicBool = AtomicBool::new(false);
+
+/// Makes real the first `room` bytes of a range that are not real yet.
+pub(super) fn extend(start: u64, bytes: u64, room: u64) {
+    let mut left = room / STEP;
+    let mut at = start;
+    while at < start + bytes && left > 0 {
+        if !is_real(at) {
+            left -= 1;
+            if !make_real(at, 1) {
+                return;
+            }
+        }
+        at += STEP;
+    }
+}
+
+/// Makes the segment stop growing: nothing but what is real now will ever be touched.
+pub(super) fn settle() {
+    SETTLED.store(true, Ordering::Relaxed);
+}
+
+/// Gives the addresses of everything in `bytes` bytes that is not real back to the system; after [`settle`].
+pub(super) fn unmap_rest(bytes: u64) {
+    let mut start = 0;
+    let mut at = 0;
+    while at <= bytes {
+        if at == bytes || is_real(at) {
+            if at > start {
+                // SAFETY: never touched, and after `settle` it never will be.
+                unsafe { sys::unmap(base().wrapping_add(start as usize), (at - start) as usize) };
+            }
+            start = at + STEP;
+        }
+        at += STEP;
+    }
+}
+
 /// Forgets what was real: the segment is a new one.
 pub(super) fn forget() {
+    SETTLED.store(false, Ordering::Relaxed);
     for word in &REAL {
         if word.load(Ordering::Relaxed) != 0 {
             word.store(0, Ordering::Relaxed);
@@ -56,6 +96,9 @@ pub(crate) fn make_real(offset: u64, bytes: u64) -> bool {
 #[inline(never)]
 fn grow(first: u64, last: u64) -> bool {
     let bytes = (last - first) / STEP * STEP + STEP;
+    if SETTLED.load(Ordering::Relaxed) {
+        return false;
+    }
     if !birth::is_private() && !populate(first, bytes) {
         return false;
     }

@@ -1,0 +1,103 @@
+//! Calls by which a program restrains itself. The probe's address space and system calls would count against
+//! it, so the probe gives them up first.
+#![allow(unsafe_code)]
+
+use core::ffi::{c_int, c_ulong};
+
+use super::Hook;
+use super::resolve::real;
+use crate::arch::words;
+use crate::unwind::Entry;
+use crate::{control, segment, sys};
+
+/// What a section may still grow by under a limit on addresses.
+const ROOM_UNDER_LIMIT: u64 = 64 * 1024;
+/// The same when memory is no problem, but system calls are.
+const ROOM_WHEN_QUIET: u64 = 1024 * 1024;
+
+/// A 64-bit `struct rlimit`, which is also `struct rlimit64`.
+#[repr(C)]
+pub(super) struct Limit {
+    soft: u64,
+    hard: u64,
+}
+
+fn before_limit(process: c_int, resource: c_int, limit: *const Limit) {
+    let own = process == 0 || process as u32 == sys::pid();
+    // SAFETY: the program's argument; the kernel would read it next.
+    let limited = unsafe { limit.as_ref() }.is_some_and(|limit| limit.soft != u64::MAX);
+    if own && limited && resource == libc::RLIMIT_AS as c_int {
+        settle(ROOM_UNDER_LIMIT, true);
+    }
+}
+
+/// Takes what is needed for the future first: afterwards there is no more.
+fn settle(room: u64, give_back: bool) {
+    let words = words();
+    let Some(mut busy) = words.enter() else { return };
+    control::poll();
+    if control::activity() != control::Activity::Idle {
+        let _ = words.state(&mut busy);
+    }
+    segment::settle(room, give_back);
+}
+
+pub(super) unsafe extern "C" fn setrlimit(resource: c_int, limit: *const Limit, _: &Entry) -> c_int {
+    before_limit(0, resource, limit);
+    // SAFETY: the signature of setrlimit.
+    unsafe { real::<unsafe extern "C" fn(_, _) -> c_int>(Hook::Setrlimit)(resource, limit) }
+}
+
+pub(super) unsafe extern "C" fn setrlimit64(resource: c_int, limit: *const Limit, _: &Entry) -> c_int {
+    before_limit(0, resource, limit);
+    // SAFETY: the signature of setrlimit64.
+    unsafe { real::<unsafe extern "C" fn(_, _) -> c_int>(Hook::Setrlimit64)(resource, limit) }
+}
+
+type Prlimit = unsafe extern "C" fn(c_int, c_int, *const Limit, *mut Limit) -> c_int;
+
+pub(super) unsafe extern "C" fn prlimit(
+    process: c_int,
+    resource: c_int,
+    new: *const Limit,
+    old: *mut Limit,
+    _: &Entry,
+) -> c_int {
+    before_limit(process, resource, new);
+    // SAFETY: the signature of prlimit.
+    unsafe { real::<Prlimit>(Hook::Prlimit)(process, resource, new, old) }
+}
+
+pub(super) unsafe extern "C" fn prlimit64(
+    process: c_int,
+    resource: c_int,
+    new: *const Limit,
+    old: *mut Limit,
+    _: &Entry,
+) -> c_int {
+    before_limit(process, resource, new);
+    // SAFETY: the signature of prlimit64.
+    unsafe { real::<Prlimit>(Hook::Prlimit64)(process, resource, new, old) }
+}
+
+/// After strict seccomp any system call but `read`, `write` and `exit` kills the process.
+pub(super) unsafe extern "C" fn prctl(
+    option: c_int,
+    a: c_ulong,
+    b: c_ulong,
+    c: c_ulong,
+    d: c_ulong,
+    _: &Entry,
+) -> c_int {
+    type Prctl = unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int;
+    let strict = option == libc::PR_SET_SECCOMP && a == c_ulong::from(libc::SECCOMP_MODE_STRICT);
+    if strict {
+        settle(ROOM_WHEN_QUIET, false);
+    }
+    // SAFETY: the signature of prctl; unused arguments are passed on as they came.
+    let result = unsafe { real::<Prctl>(Hook::Prctl)(option, a, b, c, d) };
+    if strict && result == 0 {
+        sys::be_quiet();
+    }
+    result
+}
