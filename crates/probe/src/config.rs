@@ -2,10 +2,7 @@
 
 use heapwise_format::segment::{Control, IndexKind, Mode};
 
-use crate::{control, environment};
-
-/// Name of the environment variable.
-const VARIABLE: &[u8] = b"HEAPWISE_CONF";
+use crate::control;
 
 /// What to begin with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +17,8 @@ pub(crate) struct Config {
 }
 
 impl Config {
-    const fn new() -> Self {
+    /// Idle.
+    pub(crate) const fn new() -> Self {
         Self {
             mode: Mode::Off,
             sample_bytes: Control::DEFAULT_SAMPLE_BYTES,
@@ -31,16 +29,9 @@ impl Config {
         }
     }
 
-    /// From the environment; idle without it.
-    pub(crate) fn from_environment() -> Self {
-        let text = environment::variable::<1024>(VARIABLE);
-        let text = text.as_ref().and_then(|text| text.as_c_str()).unwrap_or(c"");
-        Self::parse(text.to_bytes())
-    }
-
     /// Pairs `key:value` between commas. What is not understood is left at its default: a guest does not
     /// complain.
-    fn parse(text: &[u8]) -> Self {
+    pub(crate) fn parse(text: &[u8]) -> Self {
         let mut config = Self::new();
         for pair in text.split(|byte| *byte == b',') {
             let Some(colon) = pair.iter().position(|byte| *byte == b':') else { continue };
@@ -50,7 +41,8 @@ impl Config {
         config
     }
 
-    fn set(&mut self, key: &[u8], value: &[u8]) {
+    /// Takes one pair; whether the key is known.
+    pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> bool {
         match key {
             b"mode" => self.mode = mode(value).unwrap_or(self.mode),
             b"rate" => self.sample_bytes = size(value).filter(|rate| *rate > 0).unwrap_or(self.sample_bytes),
@@ -58,8 +50,9 @@ impl Config {
             b"index" => self.index = control::index_by_name(value).unwrap_or(self.index),
             b"paranoid" => self.paranoid = value == b"true",
             b"seed" => self.seed = size(value).unwrap_or(0),
-            _ => {}
+            _ => return false,
         }
+        true
     }
 }
 

@@ -15,6 +15,22 @@ impl<const N: usize> FixedText<N> {
         Self { bytes: [0; N], len: 0, cut: false }
     }
 
+    /// A short constant.
+    pub(crate) const fn of(text: &[u8]) -> Self {
+        let mut new = Self::new();
+        while new.len < text.len() && new.len + 1 < N {
+            new.bytes[new.len] = text[new.len];
+            new.len += 1;
+        }
+        new.cut = new.len < text.len();
+        new
+    }
+
+    /// What fitted.
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        self.bytes.get(..self.len).unwrap_or(&[])
+    }
+
     pub(crate) fn push(&mut self, text: &[u8]) -> &mut Self {
         for byte in text {
             if self.len + 1 >= N {

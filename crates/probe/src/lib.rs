@@ -1,7 +1,7 @@
 //! libheapwise.so: the guest inside the profiled program.
 //!
 //! It never allocates from the program's heap, takes no lock the program may hold, never blocks,
-//! never panics and prints nothing. Whatever does not work is dropped and counted in the segment.
+//! never panics and prints nothing it was not asked for. Whatever does not work is dropped and counted in the segment.
 #![cfg_attr(not(test), no_std)]
 
 pub mod api;
@@ -9,8 +9,10 @@ mod arch;
 mod arena;
 mod buckets;
 mod clock;
+mod conf;
 mod config;
 mod control;
+mod dump;
 mod environment;
 mod exponential;
 mod family;

@@ -8,7 +8,8 @@ use heapwise_format::segment::State;
 use crate::arch::words;
 use crate::config::Config;
 use crate::{
-    buckets, control, family, hooks, index, log, modules, rates, segment, stack_tree, strings, thread,
+    buckets, conf, control, dump, family, hooks, index, log, modules, rates, segment, stack_tree, strings,
+    thread,
 };
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -27,7 +28,7 @@ fn begin() {
     let _busy = words().enter();
     hooks::resolve_all();
     family::begin();
-    begin_segment(&Config::from_environment());
+    begin_segment(&conf::read(hooks::allocator_kind()));
 }
 
 /// Starts a segment with empty tables, in a new process or a forked child.
@@ -43,6 +44,7 @@ pub(crate) fn begin_segment(config: &Config) {
     strings::init();
     log::init();
     if buckets::init() {
+        dump::begin();
         control::begin(config);
         segment::set_state(State::Ready);
     } else {
@@ -57,6 +59,7 @@ extern "C" fn construct() {
 
 /// The program ends by `exit`. Destructors that run later are still recorded.
 extern "C" fn destruct() {
+    dump::at_exit();
     let words = words();
     if let Some(mut busy) = words.enter()
         && !family::is_forked_child()

@@ -68,6 +68,19 @@ impl File {
         checked(result).map(Self)
     }
 
+    /// Opens a file for the user to read, mode 0644, with nothing in it.
+    pub(crate) fn create(path: &CStr) -> Result<Self> {
+        let flags = (libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC) as usize;
+        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0o644, 0, 0];
+        // SAFETY: `path` is NUL-terminated and outlives the call.
+        checked(unsafe { syscall(libc::SYS_openat, arguments) }).map(Self)
+    }
+
+    /// Writes everything.
+    pub(crate) fn write_all(&self, bytes: &[u8]) -> Result<()> {
+        write_all(self.0, bytes)
+    }
+
     pub(crate) fn read(&self, into: &mut [u8]) -> Result<usize> {
         // SAFETY: the kernel writes at most `into.len()` bytes there.
         checked(unsafe { syscall(libc::SYS_read, [self.0, into.as_mut_ptr() as usize, into.len(), 0, 0, 0]) })
@@ -119,6 +132,24 @@ impl File {
     pub(crate) fn map_shared(&self, bytes: u64) -> Result<*mut u8> {
         map(0, bytes as usize, libc::MAP_SHARED | libc::MAP_NORESERVE, self.0)
     }
+}
+
+fn write_all(file: usize, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        let arguments = [file, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];
+        // SAFETY: the kernel reads `bytes.len()` bytes there.
+        match checked(unsafe { syscall(libc::SYS_write, arguments) }) {
+            Ok(count) => bytes = bytes.get(count..).unwrap_or(&[]),
+            Err(Errno(libc::EINTR)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes to standard error.
+pub(crate) fn write_error(bytes: &[u8]) {
+    let _ = write_all(libc::STDERR_FILENO as usize, bytes);
 }
 
 fn map(address: usize, bytes: usize, flags: i32, file: usize) -> Result<*mut u8> {
@@ -230,6 +261,14 @@ pub(crate) fn random() -> u64 {
     // SAFETY: the kernel writes 8 bytes.
     let result = unsafe { syscall(libc::SYS_getrandom, [&raw mut seed as usize, 8, 1, 0, 0, 0]) };
     if result == 8 { seed } else { crate::clock::monotonic_ns() ^ u64::from(tid()) << 32 }
+}
+
+/// Ends the process at once.
+pub(crate) fn exit(status: i32) -> ! {
+    loop {
+        // SAFETY: no pointers; does not return.
+        unsafe { syscall(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
 }
 
 /// Ends the process the way `abort` does, without libc.

@@ -9,7 +9,7 @@ use super::{Block, note};
 use crate::arch::words;
 use crate::thread::{SHARED_SLAB, State};
 use crate::unwind::{self, Captured, Entry, OwnStack};
-use crate::{buckets, control, hooks, index, process, segment, tallies};
+use crate::{buckets, control, dump, hooks, index, process, segment, tallies};
 
 /// The rate of blocks that are all recorded.
 const EVERY: u16 = 0;
@@ -73,6 +73,7 @@ pub(super) fn allocated_shared(block: &Block, rate: u16, captured: &Captured) {
     segment::counter(Counter::AllocatedBytes).fetch_add(bytes, Ordering::Relaxed);
     let live = segment::counter(Counter::LiveBytes).fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
     segment::counter(Counter::PeakBytes).fetch_max((live as i64).max(0) as u64, Ordering::Relaxed);
+    dump::notice();
 }
 
 /// Counts the free of a recorded block.

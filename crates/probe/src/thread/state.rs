@@ -10,10 +10,12 @@ use crate::log::ThreadLog;
 use crate::recorder::Block;
 use crate::script::Script;
 use crate::unwind::Memo;
-use crate::{buckets, clock, control, hooks, log, process, segment, sys};
+use crate::{buckets, clock, control, dump, hooks, log, process, segment, sys};
 
 /// Live bytes reach the shared counters in steps of this, so that threads do not fight for them.
 const FLUSH_BYTES: i64 = 64 * 1024;
+/// Allocated bytes are told at least this often, for dumps that are due by them.
+const FLUSH_ALLOCATED: u64 = 1 << 20;
 /// The other counters are at most this many events old.
 const FLUSH_EVENTS: u32 = 4096;
 /// Entries of the cache of buckets, as a power of two: 64 KiB a thread.
@@ -149,7 +151,7 @@ impl State {
         self.recorded += 1;
         self.allocated = self.allocated.wrapping_add(bytes);
         self.live = self.live.wrapping_add(bytes as i64);
-        if self.live > FLUSH_BYTES {
+        if self.live > FLUSH_BYTES || self.allocated > FLUSH_ALLOCATED {
             self.flush();
         }
     }
@@ -191,5 +193,6 @@ impl State {
             segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
         }
         (self.live, self.allocated, self.recorded, self.freed, self.unknown) = (0, 0, 0, 0, 0);
+        dump::notice();
     }
 }

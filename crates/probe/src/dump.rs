@@ -1,0 +1,119 @@
+//! Heap dumps that the probe writes itself: jemalloc's text under jemalloc's names, without allocating.
+//!
+//! One thread writes at a time. Automatic dumps that find another one under way are skipped (it has the same
+//! numbers); those that somebody asked for wait, though not for ever: the writer may be a thread that the
+//! program stopped.
+
+mod desk;
+mod leaks;
+mod text;
+mod triggers;
+
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use heapwise_format::segment::Counter;
+
+use crate::arch::words;
+use crate::conf::{options, say};
+use crate::fixed_text::FixedText;
+use crate::sys::File;
+use crate::{control, segment};
+use desk::{Desk, Path};
+pub(crate) use desk::{MOST_KEPT, set_prefix};
+use text::Summary;
+pub(crate) use triggers::{interval, is_at_highs, notice, set_at_highs};
+
+/// Why a dump was written; the letter in its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// So many bytes were allocated.
+    Interval = b'i' as isize,
+    /// More is live than ever before.
+    High = b'u' as isize,
+    /// The program asked.
+    Manual = b'm' as isize,
+    /// The program ends.
+    Final = b'f' as isize,
+}
+
+/// Longest wait for another dump.
+const PATIENCE_MS: u32 = 10_000;
+
+/// The process ends once, though threads may race to end it.
+static FINISHED: AtomicBool = AtomicBool::new(false);
+
+/// Starts over in a new process or a forked child: its files are its own.
+pub(crate) fn begin() {
+    desk::begin();
+    triggers::begin();
+    FINISHED.store(false, Ordering::Relaxed);
+}
+
+/// Writes a dump that nobody waits for.
+fn automatic(kind: Kind) {
+    if let Some(mut desk) = Desk::try_take() {
+        write_announced(&mut desk, kind);
+    }
+}
+
+/// Writes a dump for the program; under the next name when it gives none.
+pub(crate) fn manual(name: Option<&CStr>) -> bool {
+    let words = words();
+    let Some(_busy) = words.enter() else { return false };
+    control::poll();
+    let Some(mut desk) = Desk::take(PATIENCE_MS) else { return false };
+    match name {
+        Some(name) => write(&mut desk, name).is_some(),
+        None => {
+            let path = desk.next_path(Kind::Manual);
+            path.and_then(|path| write(&mut desk, path.as_c_str()?)).is_some()
+        }
+    }
+}
+
+/// The last dump, and the leak report. Does not return when leaks are an error and there are any.
+pub(crate) fn at_exit() {
+    let options = options();
+    if !options.prof || !options.at_exit || FINISHED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let written = {
+        let words = words();
+        let Some(_busy) = words.enter() else { return };
+        control::poll();
+        let Some(mut desk) = Desk::take(PATIENCE_MS) else { return };
+        write_announced(&mut desk, Kind::Final)
+    };
+    if let Some((path, summary)) = written.filter(|_| options.leak) {
+        leaks::report(&path, &summary, options.leak_error);
+    }
+}
+
+/// Writes under the next name, and says so when the file cannot be made.
+fn write_announced(desk: &mut Desk, kind: Kind) -> Option<(Path, Summary)> {
+    let path = desk.next_path(kind)?;
+    let summary = write(desk, path.as_c_str()?);
+    if summary.is_none() {
+        say(&[b"failed to open \"", path.as_bytes(), b"\""]);
+    }
+    Some((path, summary?))
+}
+
+/// Writes a file; `None`, counted, when it cannot be made. The file is complete and closed afterwards.
+fn write(desk: &mut Desk, path: &CStr) -> Option<Summary> {
+    let Ok(file) = File::create(path) else {
+        segment::count(Counter::FailedDumps);
+        return None;
+    };
+    let (summary, complete) = text::write(&file, desk.buffer());
+    segment::count(if complete { Counter::Dumps } else { Counter::FailedDumps });
+    Some(summary)
+}
+
+/// Text of a number.
+fn decimal(number: u64) -> FixedText<24> {
+    let mut text = FixedText::new();
+    text.push_decimal(number);
+    text
+}

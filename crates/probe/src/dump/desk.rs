@@ -1,0 +1,185 @@
+//! What the thread that writes a dump holds: the names given so far, and a buffer.
+#![allow(unsafe_code)]
+
+use core::cell::UnsafeCell;
+use core::ffi::CStr;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use super::Kind;
+use crate::conf::{PREFIX_BYTES, options};
+use crate::fixed_text::FixedText;
+use crate::sys;
+
+/// Name of a dump.
+pub(super) type Path = FixedText<4096>;
+
+/// Most files that `prof_dump_keep` can count.
+pub(crate) const MOST_KEPT: usize = 1024;
+/// As jemalloc's.
+const BUFFER_BYTES: usize = 64 * 1024;
+
+/// Numbers of one name.
+#[derive(Clone, Copy)]
+struct Given {
+    kind: Kind,
+    number: u64,
+    number_of_kind: u64,
+}
+
+pub(super) struct Desk {
+    /// Names given so far, and of each kind (interval, high, manual).
+    number: u64,
+    of_kind: [u64; 3],
+    /// Set by the program; else the option's.
+    prefix: Option<FixedText<PREFIX_BYTES>>,
+    /// The last names, where only some are kept.
+    kept: [Option<Given>; MOST_KEPT],
+    given: usize,
+    buffer: [u8; BUFFER_BYTES],
+}
+
+struct Place(UnsafeCell<Desk>);
+// SAFETY: used by the thread that set `TAKEN`.
+unsafe impl Sync for Place {}
+static DESK: Place = Place(UnsafeCell::new(Desk {
+    number: 0,
+    of_kind: [0; 3],
+    prefix: None,
+    kept: [None; MOST_KEPT],
+    given: 0,
+    buffer: [0; BUFFER_BYTES],
+}));
+static TAKEN: AtomicBool = AtomicBool::new(false);
+
+/// While it exists, nobody else is at the desk.
+pub(super) struct Seat(());
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        TAKEN.store(false, Ordering::Release);
+    }
+}
+
+impl Deref for Seat {
+    type Target = Desk;
+    fn deref(&self) -> &Desk {
+        // SAFETY: see `Place`.
+        unsafe { &*DESK.0.get() }
+    }
+}
+
+impl DerefMut for Seat {
+    fn deref_mut(&mut self) -> &mut Desk {
+        // SAFETY: see `Place`.
+        unsafe { &mut *DESK.0.get() }
+    }
+}
+
+/// Frees the desk: in a forked child the thread that sat there is gone. Files written before are not the child's
+/// to remove.
+pub(super) fn begin() {
+    TAKEN.store(false, Ordering::Relaxed);
+    if let Some(mut desk) = Desk::try_take() {
+        desk.forget();
+    }
+}
+
+/// Changes the beginning of names; false when it is too long or the desk stays taken.
+pub(crate) fn set_prefix(prefix: &CStr) -> bool {
+    let Some(mut desk) = Desk::take(super::PATIENCE_MS) else { return false };
+    if prefix.count_bytes() >= PREFIX_BYTES {
+        return false;
+    }
+    let mut text = FixedText::new();
+    text.push(prefix.to_bytes());
+    desk.prefix = Some(text);
+    desk.forget();
+    true
+}
+
+impl Desk {
+    pub(super) fn try_take() -> Option<Seat> {
+        (!TAKEN.swap(true, Ordering::Acquire)).then_some(Seat(()))
+    }
+
+    pub(super) fn take(patience_ms: u32) -> Option<Seat> {
+        (0..=patience_ms).find_map(|_| {
+            let seat = Self::try_take();
+            if seat.is_none() {
+                sys::sleep(1_000_000);
+            }
+            seat
+        })
+    }
+
+    pub(super) fn buffer(&mut self) -> &mut [u8] {
+        &mut self.buffer
+    }
+
+    fn forget(&mut self) {
+        self.kept = [None; MOST_KEPT];
+        self.given = 0;
+    }
+
+    /// The next name; `None` when an empty prefix forbids them. Removes the oldest file where only some are kept.
+    pub(super) fn next_path(&mut self, kind: Kind) -> Option<Path> {
+        let options = options();
+        if self.prefix.as_ref().unwrap_or(&options.prefix).as_bytes().is_empty() {
+            return None;
+        }
+        let of_kind = match kind {
+            Kind::Interval => self.of_kind.get_mut(0),
+            Kind::High => self.of_kind.get_mut(1),
+            Kind::Manual => self.of_kind.get_mut(2),
+            Kind::Final => None,
+        };
+        let number_of_kind = of_kind.map_or(0, |number| {
+            *number += 1;
+            *number - 1
+        });
+        let given = Given { kind, number: self.number, number_of_kind };
+        self.number += 1;
+        self.keep(given, options.dump_keep as usize);
+        Some(self.path(given))
+    }
+
+    fn keep(&mut self, given: Given, limit: usize) {
+        if limit == 0 {
+            return;
+        }
+        let oldest = self.given.checked_sub(limit).and_then(|old| *self.kept.get(old % MOST_KEPT)?);
+        if let Some(oldest) = oldest
+            && let Some(path) = self.path(oldest).as_c_str()
+        {
+            sys::unlink(path);
+        }
+        if let Some(slot) = self.kept.get_mut(self.given % MOST_KEPT) {
+            *slot = Some(given);
+        }
+        self.given += 1;
+    }
+
+    fn path(&self, given: Given) -> Path {
+        let options = options();
+        let mut path = Path::new();
+        path.push(self.prefix.as_ref().unwrap_or(&options.prefix).as_bytes());
+        if options.pid_namespace {
+            path.push(b".").push(namespace(&mut [0; 64]));
+        }
+        path.push(b".").push_decimal(u64::from(sys::pid())).push(b".").push_decimal(given.number);
+        path.push(b".").push(&[given.kind as u8]);
+        if given.kind != Kind::Final {
+            path.push_decimal(given.number_of_kind);
+        }
+        path.push(b".heap");
+        path
+    }
+}
+
+/// Number of the pid namespace: the digits of `pid:[4026531836]`.
+fn namespace(buffer: &mut [u8; 64]) -> &[u8] {
+    let link = sys::read_link(c"/proc/self/ns/pid", buffer);
+    let digits = link.strip_prefix(b"pid:[").and_then(|rest| rest.strip_suffix(b"]"));
+    digits.unwrap_or(b"0")
+}
