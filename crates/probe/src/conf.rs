@@ -18,8 +18,8 @@ use heapwise_format::segment::{AllocatorKind, Mode};
 use crate::config::Config;
 use crate::sys;
 use grammar::{Item, Pairs};
-pub(crate) use options::PREFIX_BYTES;
-use options::{Options, Verdict};
+use options::Verdict;
+pub(crate) use options::{Options, PREFIX_BYTES};
 pub(crate) use report::say;
 use sources::Source;
 

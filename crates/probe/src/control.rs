@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode};
 
 use crate::hooks::{self, Vectors};
-use crate::{clock, config, family, index, rates, segment, unwind};
+use crate::{allocator, clock, config, family, index, rates, segment, unwind};
 
 /// What the hooks do with an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,6 +165,7 @@ fn enforce(wanted: &Control) {
     if wanted.reset_count != RESETS.swap(wanted.reset_count, Ordering::Relaxed) {
         reset();
     }
+    allocator::answer(wanted.allocator_stats_count);
     let activity = match wanted.mode {
         Mode::Off => Activity::Idle,
         Mode::Log => Activity::Log,

@@ -4,6 +4,7 @@
 //! never panics and prints nothing it was not asked for. Whatever does not work is dropped and counted in the segment.
 #![cfg_attr(not(test), no_std)]
 
+mod allocator;
 pub mod api;
 mod arch;
 mod arena;
@@ -22,8 +23,10 @@ mod hooks;
 mod index;
 mod live;
 mod log;
+pub mod mallctl;
 mod modules;
 mod process;
+mod prof;
 mod rates;
 mod recorder;
 mod sampler;

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::clock;
-use crate::sys::File;
+use crate::sys::{self, File};
 
 /// `CLOCK_MONOTONIC` nanoseconds from which `born_ms` of records counts.
 static EPOCH_NS: AtomicU64 = AtomicU64::new(0);
@@ -24,6 +24,16 @@ pub(crate) fn start_time() -> u64 {
         .ok()
         .and_then(|file| start_time_in(file.read_up_to(&mut buffer)))
         .unwrap_or(0)
+}
+
+/// Bytes of the whole process in memory; the maximum when `/proc` does not tell.
+pub(crate) fn resident_bytes() -> u64 {
+    let mut buffer = [0; 256];
+    let pages = File::open(c"/proc/self/statm", libc::O_RDONLY).ok().and_then(|file| {
+        let field = file.read_up_to(&mut buffer).split(|byte| *byte == b' ').nth(1)?;
+        core::str::from_utf8(field).ok()?.parse::<u64>().ok()
+    });
+    pages.map_or(u64::MAX, |pages| pages.saturating_mul(sys::page_bytes()))
 }
 
 /// Field 22 of a `stat` line. Field 2, the name, may contain anything: count from its last `)`.

@@ -8,8 +8,8 @@ use heapwise_format::segment::State;
 use crate::arch::words;
 use crate::config::Config;
 use crate::{
-    buckets, conf, control, dump, family, hooks, index, log, modules, rates, segment, stack_tree, strings,
-    thread,
+    allocator, buckets, conf, control, dump, family, hooks, index, log, modules, prof, rates, segment,
+    stack_tree, strings, thread,
 };
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -45,6 +45,8 @@ pub(crate) fn begin_segment(config: &Config) {
     log::init();
     if buckets::init() {
         dump::begin();
+        prof::begin();
+        allocator::begin();
         control::begin(config);
         segment::set_state(State::Ready);
     } else {

@@ -76,6 +76,16 @@ pub(crate) fn find_next(name: &CStr) -> Option<Found> {
     before
 }
 
+/// As [`find_next`], as a pointer to a function.
+///
+/// # Safety
+/// `F` is the function's signature.
+pub(crate) unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut ()>()) };
+    // SAFETY: a pointer to a function, by the caller's promise.
+    find_next(name).map(|found| unsafe { core::mem::transmute_copy(&found.address) })
+}
+
 /// The executable's entry of the loader's list, through `DT_DEBUG`.
 fn first_object() -> *const LinkMap {
     // SAFETY: reads the auxiliary vector.

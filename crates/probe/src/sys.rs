@@ -217,6 +217,12 @@ pub(crate) fn limit(resource: u32) -> u64 {
     both.rlim_cur
 }
 
+/// Bytes of a page.
+pub(crate) fn page_bytes() -> u64 {
+    // SAFETY: reads the auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_PAGESZ) }.max(4096)
+}
+
 /// Sleeps; less when a signal comes.
 pub(crate) fn sleep(nanoseconds: u64) {
     let time = libc::timespec { tv_sec: 0, tv_nsec: nanoseconds as i64 };

@@ -36,6 +36,8 @@ pub(crate) struct Words {
     busy: AtomicU8,
     /// The thread's destructors have run: what comes now is shared accounting.
     ended: AtomicU8,
+    /// Whether what the thread allocates is recorded (`prof`); 0: not decided.
+    pub(crate) active: AtomicU8,
     /// Slow paths taken; one in 64 is timed.
     pub(crate) slow_paths: AtomicU8,
 }

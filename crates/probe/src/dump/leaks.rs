@@ -43,10 +43,9 @@ fn plural(number: u64) -> &'static [u8] {
 
 /// What the program printed and stdio still holds would be lost by an exit from here.
 fn flush_streams() {
-    if let Some(found) = symbols::find_next(c"fflush") {
-        // SAFETY: the signature of fflush.
-        let flush: unsafe extern "C" fn(*mut c_void) -> c_int =
-            unsafe { core::mem::transmute(found.address) };
+    // SAFETY: the signature of fflush.
+    if let Some(flush) = unsafe { symbols::function::<unsafe extern "C" fn(*mut c_void) -> c_int>(c"fflush") }
+    {
         // SAFETY: null means every stream; the program is in `exit` and holds none of them.
         unsafe { flush(core::ptr::null_mut()) };
     }

@@ -9,7 +9,7 @@ use super::{Block, note};
 use crate::arch::words;
 use crate::thread::{SHARED_SLAB, State};
 use crate::unwind::{self, Captured, Entry, OwnStack};
-use crate::{buckets, control, dump, hooks, index, process, segment, tallies};
+use crate::{buckets, control, dump, hooks, index, process, prof, segment, tallies};
 
 /// The rate of blocks that are all recorded.
 const EVERY: u16 = 0;
@@ -21,6 +21,9 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
         return;
     }
     let words = words();
+    if prof::is_silent(words) {
+        return;
+    }
     let Some(mut busy) = words.enter() else {
         segment::count(Counter::Reentrant);
         return allocated_alone(block, entry);

@@ -8,7 +8,7 @@ use super::timing::Timing;
 use super::{Block, ledger};
 use crate::arch::words;
 use crate::unwind::{self, Entry};
-use crate::{clock, control, sampler, segment};
+use crate::{clock, control, prof, sampler, segment};
 
 /// Samples closer than this are worth a state of the thread: its memoised stack, its own slab.
 const FINE_BYTES: u64 = 64 * 1024;
@@ -24,7 +24,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
         segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
         return;
     }
-    if block.address == 0 {
+    if block.address == 0 || prof::is_silent(words) {
         return;
     }
     if control::sampling_distance() < FINE_BYTES

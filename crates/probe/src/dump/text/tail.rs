@@ -1,5 +1,4 @@
 //! What follows the records: the mappings, and lines that jeprof passes over.
-#![allow(unsafe_code)]
 
 use core::sync::atomic::Ordering;
 
@@ -46,8 +45,7 @@ fn line<'a, 'b>(out: &'a mut Output<'b>, text: &[u8]) -> &'a mut Output<'b> {
 fn write_modules(out: &mut Output<'_>) {
     let capacity = segment::section(SectionKind::Modules).capacity;
     let used = segment::counter(Counter::Modules).load(Ordering::Acquire).min(capacity);
-    // SAFETY: reads the auxiliary vector.
-    let page = unsafe { libc::getauxval(libc::AT_PAGESZ) }.max(4096);
+    let page = sys::page_bytes();
     for index in 0..used {
         let Some(module) = segment::read::<Module>(SectionKind::Modules, index) else { continue };
         let Some(id) = module.build_id.get(..module.build_id_len as usize).filter(|id| !id.is_empty()) else {

@@ -1,0 +1,81 @@
+//! What the allocator underneath says of itself, asked by its own functions.
+//!
+//! They take the allocator's locks, so they are asked only where the program could call them itself: after an
+//! allocation has returned or before a free begins, never from inside the allocator.
+
+mod glibc;
+mod jemalloc;
+mod mimalloc;
+mod tcmalloc;
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use heapwise_format::segment::{AllocatorKind, Counter};
+
+use crate::{hooks, process, segment};
+
+/// The allocator's own account, in bytes but for `arenas`; 0 where it does not tell.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Statistics {
+    /// Handed out to the program.
+    pub(crate) allocated: u64,
+    /// In pages that hold live blocks.
+    pub(crate) active: u64,
+    /// In memory, at most.
+    pub(crate) resident: u64,
+    /// Mapped from the system.
+    pub(crate) mapped: u64,
+    /// Kept as addresses without memory.
+    pub(crate) retained: u64,
+    /// The allocator's own books.
+    pub(crate) metadata: u64,
+    pub(crate) arenas: u64,
+    /// Free inside the allocator.
+    pub(crate) free: u64,
+    /// In blocks that are mapped one by one.
+    pub(crate) large: u64,
+}
+
+/// Asks; `None` when the allocator has nothing to ask.
+pub(crate) fn statistics() -> Option<Statistics> {
+    let told = match hooks::allocator_kind() {
+        AllocatorKind::Glibc => glibc::ask(),
+        AllocatorKind::Jemalloc => jemalloc::ask(),
+        AllocatorKind::Tcmalloc => tcmalloc::ask(),
+        AllocatorKind::Mimalloc => mimalloc::ask(),
+        AllocatorKind::Musl | AllocatorKind::Other => None,
+    }?;
+    // No more of it can be in memory than of the whole process.
+    let resident =
+        if told.resident == 0 { told.mapped.min(process::resident_bytes()) } else { told.resident };
+    Some(Statistics { resident, ..told })
+}
+
+/// Request last answered.
+static ANSWERED: AtomicU64 = AtomicU64::new(0);
+
+/// Starts with no request (again after `fork`).
+pub(crate) fn begin() {
+    ANSWERED.store(0, Ordering::Relaxed);
+}
+
+/// Answers the controller's request number `wanted`, once.
+pub(crate) fn answer(wanted: u64) {
+    if ANSWERED.swap(wanted, Ordering::Relaxed) == wanted {
+        return;
+    }
+    let told = statistics();
+    let numbers = told.unwrap_or_default();
+    let show = |counter, value| segment::counter(counter).store(value, Ordering::Relaxed);
+    show(Counter::StatsAllocated, numbers.allocated);
+    show(Counter::StatsActive, numbers.active);
+    show(Counter::StatsResident, numbers.resident);
+    show(Counter::StatsMapped, numbers.mapped);
+    show(Counter::StatsRetained, numbers.retained);
+    show(Counter::StatsMetadata, numbers.metadata);
+    show(Counter::StatsArenas, numbers.arenas);
+    show(Counter::StatsFree, numbers.free);
+    show(Counter::StatsLarge, numbers.large);
+    show(Counter::StatsError, if told.is_some() { 0 } else { libc::ENOSYS as u64 });
+    segment::counter(Counter::StatsAnswered).store(wanted, Ordering::Release);
+}

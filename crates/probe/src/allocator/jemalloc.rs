@@ -1,0 +1,50 @@
+//! jemalloc: `mallctl`, after a new epoch.
+#![allow(unsafe_code)]
+
+use core::ffi::{CStr, c_char, c_int, c_void};
+
+use super::Statistics;
+use crate::symbols::function;
+
+type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
+
+pub(super) fn ask() -> Option<Statistics> {
+    // SAFETY: the signature of mallctl.
+    let mallctl = unsafe { function::<Mallctl>(c"mallctl") }?;
+    let mut epoch = 1_u64;
+    let new = (&raw mut epoch).cast();
+    // SAFETY: `epoch` takes eight bytes.
+    unsafe {
+        mallctl(c"epoch".as_ptr(), core::ptr::null_mut(), core::ptr::null_mut(), new, size_of::<u64>());
+    }
+    let read = |name: &CStr| {
+        let (mut value, mut len) = (0_usize, size_of::<usize>());
+        // SAFETY: jemalloc writes at most `len` bytes.
+        let result = unsafe {
+            mallctl(name.as_ptr(), (&raw mut value).cast(), &raw mut len, core::ptr::null_mut(), 0)
+        };
+        if result == 0 { value as u64 } else { 0 }
+    };
+    let (active, allocated) = (read(c"stats.active"), read(c"stats.allocated"));
+    Some(Statistics {
+        allocated,
+        active,
+        resident: read(c"stats.resident"),
+        mapped: read(c"stats.mapped"),
+        retained: read(c"stats.retained"),
+        metadata: read(c"stats.metadata"),
+        arenas: arenas(mallctl),
+        free: active.saturating_sub(allocated),
+        large: 0,
+    })
+}
+
+fn arenas(mallctl: Mallctl) -> u64 {
+    let (mut value, mut len) = (0_u32, size_of::<u32>());
+    // SAFETY: jemalloc writes at most `len` bytes.
+    unsafe {
+        let name = c"arenas.narenas".as_ptr();
+        mallctl(name, (&raw mut value).cast(), &raw mut len, core::ptr::null_mut(), 0);
+    }
+    u64::from(value)
+}

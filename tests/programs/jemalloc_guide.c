@@ -1,0 +1,117 @@
+// The programs of jemalloc's guide in one: what its users do by option and by mallctl, over any allocator.
+// Usage: jemalloc_guide leak|grow|switched|dump|strict|fork|threads
+// build: -fno-optimize-sibling-calls -pthread
+#include "witness.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+// Weak: the program runs without the probe and without jemalloc.
+__attribute__((weak)) int mallctl(const char *, void *, size_t *, void *, size_t);
+__attribute__((weak)) int mallctlnametomib(const char *, size_t *, size_t *);
+__attribute__((weak)) int mallctlbymib(const size_t *, size_t, void *, size_t *, void *, size_t);
+
+W_SITE void do_something(size_t i) { w_malloc(i * 1024); }
+W_SITE void do_something_else(size_t i) { w_malloc(i * 4096); }
+
+static int set_bool(const char *name, bool value) { return mallctl(name, NULL, NULL, &value, sizeof value); }
+
+static int dump(const char *name) { return mallctl("prof.dump", NULL, NULL, &name, sizeof name); }
+
+static void leak(void) {
+    for (size_t i = 0; i < 80; i++) do_something(i);
+    for (size_t i = 0; i < 40; i++) do_something_else(i);
+}
+
+// Grows to 8 MiB by steps of 64 KiB and keeps everything.
+static void grow(void) {
+    for (int i = 0; i < 128; i++) w_malloc(64 * 1024);
+}
+
+// Recorded only while switched on.
+static void switched(void) {
+    for (size_t i = 0; i < 80; i++) do_something(i);
+    w_say("", "switched_on", set_bool("prof.active", true));
+    for (size_t i = 0; i < 40; i++) do_something_else(i);
+    w_say("", "switched_off", set_bool("prof.active", false));
+    for (size_t i = 0; i < 80; i++) do_something(i);
+    w_say("", "dumped", dump(NULL));
+}
+
+static void manual(void) {
+    leak();
+    w_say("", "automatic_name", dump(NULL));
+    w_say("", "given_name", dump("given.heap"));
+    w_say("", "no_directory", dump("/nonexistent/given.heap"));
+}
+
+// Sizes, ways and errnos.
+static void strict(void) {
+    bool flag = true;
+    size_t len = sizeof flag, wide = 0, wide_len = sizeof wide;
+    w_say("", "read_bool", mallctl("opt.prof", &flag, &len, NULL, 0));
+    w_say("", "prof", flag);
+    w_say("", "bool_as_word", mallctl("opt.prof", &wide, &wide_len, NULL, 0));
+    w_say("", "copied", (long)wide_len);
+    w_say("", "write_readonly", mallctl("opt.prof", NULL, NULL, &flag, sizeof flag));
+    len = sizeof flag;
+    w_say("", "read_writeonly", mallctl("prof.dump", &flag, &len, NULL, 0));
+    w_say("", "unknown", mallctl("prof.nonsense", NULL, NULL, NULL, 0));
+    w_say("", "active_as_word", mallctl("prof.active", NULL, NULL, &wide, sizeof wide));
+    size_t mib[4], depth = 4, allocated = 0, size = sizeof allocated;
+    w_say("", "to_mib", mallctlnametomib("stats.allocated", mib, &depth));
+    w_say("", "depth", (long)depth);
+    w_say("", "by_mib", mallctlbymib(mib, depth, &allocated, &size, NULL, 0));
+    struct w_block block = w_malloc(32 << 20);
+    uint64_t epoch = 1;
+    mallctl("epoch", NULL, NULL, &epoch, sizeof epoch);
+    size_t after = 0;
+    mallctl("stats.allocated", &after, &size, NULL, 0);
+    w_say("", "grown_by_the_block", after - allocated >= 32 << 20 && after - allocated < 33 << 20);
+    w_free(block);
+}
+
+static void forked(void) {
+    leak();
+    pid_t child = fork();
+    if (child == 0) {
+        for (int i = 0; i < 32; i++) w_malloc(128 * 1024);
+        exit(0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    w_say("", "child", status);
+    w_say("", "child_pid", child);
+}
+
+static void *busy(void *stop) {
+    while (!__atomic_load_n((int *)stop, __ATOMIC_RELAXED)) w_free(w_malloc(4096));
+    w_malloc(1000);
+    return NULL;
+}
+
+// 64 threads allocate and end while the process does.
+static void threads(void) {
+    static int stop;
+    pthread_t all[64];
+    for (int i = 0; i < 64; i++) pthread_create(&all[i], NULL, busy, &stop);
+    leak();
+    usleep(100000);
+    __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
+}
+
+int main(int argc, char **argv) {
+    const struct {
+        const char *name;
+        void (*run)(void);
+    } chapters[] = {{"leak", leak},     {"grow", grow},   {"switched", switched}, {"dump", manual},
+                    {"strict", strict}, {"fork", forked}, {"threads", threads}};
+    for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
+        if (argc > 1 && strcmp(argv[1], chapters[i].name) == 0) chapters[i].run();
+    w_say("", "pid", getpid());
+    w_report("");
+    printf("goodbye");
+    return 0;
+}
