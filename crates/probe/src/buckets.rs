@@ -5,6 +5,8 @@
 //! what they found.
 #![allow(unsafe_code)]
 
+mod recycling;
+
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -123,7 +125,10 @@ fn make(key: &Key, hash: u64) -> Option<u32> {
     let capacity = segment::section(SectionKind::Buckets).capacity;
     let claim = |used: u64| (used < capacity).then_some(used + 1);
     let used = segment::counter(Counter::Buckets);
-    let bucket = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()? as u32;
+    let bucket = match used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) {
+        Ok(bucket) => bucket as u32,
+        Err(_) => recycling::take()?,
+    };
     let record = Bucket {
         size: key.size,
         node: key.node,
@@ -149,6 +154,18 @@ fn make(key: &Key, hash: u64) -> Option<u32> {
         let _ = add_level(used) && put();
     }
     Some(bucket)
+}
+
+/// Takes a bucket out of the hash; readers pass over it because it belongs to no period.
+fn retire(bucket: u32, record: &Bucket) {
+    segment::write(SectionKind::Buckets, u64::from(bucket), Bucket { period: 0, ..*record });
+    let kind = CallKind::from_number(record.kind);
+    let key = Key { size: record.size, node: record.node, rate: record.rate, kind, period: record.period };
+    let hash = hash(&key);
+    let word = hash >> 32 << 32 | u64::from(bucket);
+    let _ = groups(hash)
+        .flatten()
+        .any(|slot| slot.compare_exchange(word, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok());
 }
 
 fn weight(size: u64, rate: u16) -> u64 {

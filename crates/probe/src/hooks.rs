@@ -200,6 +200,7 @@ hooks! {
     Setrlimit64 setrlimit64 System Function(fallback::refuse), replace replace_2 setrlimit64;
     Prlimit prlimit System Function(fallback::refuse), replace replace_4 prlimit;
     Prlimit64 prlimit64 System Function(fallback::refuse), replace replace_4 prlimit64;
+    Mlockall mlockall System Function(fallback::refuse), replace replace_1 mlockall;
     Prctl prctl System Function(fallback::refuse), replace replace_5 prctl;
 }
 

@@ -18,14 +18,7 @@ type Pointer = *mut c_void;
 
 /// After an allocation: called by the stubs with what the real function returned, which it returns.
 pub(crate) extern "C" fn allocated(block: Pointer, size: usize, kind: u32, entry: &Entry) -> Pointer {
-    let kind = match kind {
-        1 => CallKind::Calloc,
-        2 => CallKind::Realloc,
-        3 => CallKind::Aligned,
-        4 => CallKind::New,
-        _ => CallKind::Malloc,
-    };
-    record(block, size as u64, kind, 0, entry);
+    record(block, size as u64, CallKind::from_number(kind as u16), 0, entry);
     block
 }
 

@@ -19,6 +19,21 @@ struct Words {
     grown_bytes: &'static AtomicU64,
 }
 
+impl Words {
+    #[inline(always)]
+    fn at(place: *mut u8) -> Self {
+        // SAFETY: `place` is a tally that is real; these are its fields.
+        unsafe {
+            Self {
+                allocs: segment::word64(place, offset_of!(Tally, allocs)),
+                frees: segment::word64(place, offset_of!(Tally, frees)),
+                peak: segment::word64(place, offset_of!(Tally, peak)),
+                grown_bytes: segment::word64(place, offset_of!(Tally, grown_bytes)),
+            }
+        }
+    }
+}
+
 #[inline(always)]
 fn words(slab: u32, bucket: u32) -> Option<Words> {
     let buckets = segment::section(SectionKind::Buckets).capacity;
@@ -26,15 +41,7 @@ fn words(slab: u32, bucket: u32) -> Option<Words> {
         return None;
     }
     let place = segment::record(SectionKind::Tallies, u64::from(slab) * buckets + u64::from(bucket))?;
-    // SAFETY: fields of one tally.
-    unsafe {
-        Some(Words {
-            allocs: segment::word64(place, offset_of!(Tally, allocs)),
-            frees: segment::word64(place, offset_of!(Tally, frees)),
-            peak: segment::word64(place, offset_of!(Tally, peak)),
-            grown_bytes: segment::word64(place, offset_of!(Tally, grown_bytes)),
-        })
-    }
+    Some(Words::at(place))
 }
 
 /// Adds to a word that only this thread writes, or that all do.
@@ -66,6 +73,33 @@ pub(crate) fn add_alloc(slab: u32, bucket: u32, grown: u64) -> bool {
         add(words.grown_bytes, grown, shared);
     }
     true
+}
+
+/// The tallies of a bucket in all slabs, as far as they were ever written.
+fn everywhere(bucket: u32) -> impl Iterator<Item = Words> {
+    let buckets = segment::section(SectionKind::Buckets).capacity;
+    (0..segment::slabs()).filter_map(move |slab| {
+        let place = segment::existing(SectionKind::Tallies, slab * buckets + u64::from(bucket))?;
+        Some(Words::at(place))
+    })
+}
+
+/// Whether as many blocks of the bucket were freed as allocated.
+pub(crate) fn is_settled(bucket: u32) -> bool {
+    let live = everywhere(bucket).fold(0_u64, |live, words| {
+        live.wrapping_add(words.allocs.load(Ordering::Relaxed))
+            .wrapping_sub(words.frees.load(Ordering::Relaxed))
+    });
+    live == 0
+}
+
+/// Forgets what was counted for a bucket that nobody uses.
+pub(crate) fn clear(bucket: u32) {
+    for words in everywhere(bucket) {
+        for word in [words.allocs, words.frees, words.peak, words.grown_bytes] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Undoes [`add_alloc`]: there was no room to remember the block.

@@ -150,6 +150,20 @@ pub enum CallKind {
     New = 4,
 }
 
+impl CallKind {
+    /// Anything unknown is [`CallKind::Malloc`].
+    #[must_use]
+    pub fn from_number(number: u16) -> Self {
+        match number {
+            1 => CallKind::Calloc,
+            2 => CallKind::Realloc,
+            3 => CallKind::Aligned,
+            4 => CallKind::New,
+            _ => CallKind::Malloc,
+        }
+    }
+}
+
 /// A set of blocks that are alike: same stack, same requested size, same sampling distance, same
 /// period. Bytes are counts times size; estimates are counts times a weight that depends on
 /// nothing but (size, rate), so no averages are ever taken.

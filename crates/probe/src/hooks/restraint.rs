@@ -12,8 +12,8 @@ use crate::{control, segment, sys};
 
 /// What a section may still grow by under a limit on addresses.
 const ROOM_UNDER_LIMIT: u64 = 64 * 1024;
-/// The same when memory is no problem, but system calls are.
-const ROOM_WHEN_QUIET: u64 = 1024 * 1024;
+/// The same when memory is no problem, but system calls or locked pages are.
+const ROOM: u64 = 1024 * 1024;
 
 /// A 64-bit `struct rlimit`, which is also `struct rlimit64`.
 #[repr(C)]
@@ -80,6 +80,13 @@ pub(super) unsafe extern "C" fn prlimit64(
     unsafe { real::<Prlimit>(Hook::Prlimit64)(process, resource, new, old) }
 }
 
+/// Every mapped page becomes a real one, also those of a sparse segment.
+pub(super) unsafe extern "C" fn mlockall(flags: c_int, _: &Entry) -> c_int {
+    settle(ROOM, true);
+    // SAFETY: the signature of mlockall.
+    unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Mlockall)(flags) }
+}
+
 /// After strict seccomp any system call but `read`, `write` and `exit` kills the process.
 pub(super) unsafe extern "C" fn prctl(
     option: c_int,
@@ -92,7 +99,7 @@ pub(super) unsafe extern "C" fn prctl(
     type Prctl = unsafe extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int;
     let strict = option == libc::PR_SET_SECCOMP && a == c_ulong::from(libc::SECCOMP_MODE_STRICT);
     if strict {
-        settle(ROOM_WHEN_QUIET, false);
+        settle(ROOM, false);
     }
     // SAFETY: the signature of prctl; unused arguments are passed on as they came.
     let result = unsafe { real::<Prctl>(Hook::Prctl)(option, a, b, c, d) };
