@@ -1,9 +1,9 @@
 //! `top`, `tree`, `peek`, `list`, `leaks`, `sizes`, `modules`, `threads`, `traces`: views as text or data.
 
 use clap::Args;
-use heapwise_profile::CallTree;
 use heapwise_profile::query::{Granularity, Regex};
 use heapwise_profile::view::{self, leaks::Verdict};
+use heapwise_profile::{CallTree, Profile};
 use heapwise_render::text::gs;
 use heapwise_render::{Amounts, TextOptions, json, text};
 use serde_json::Value;
@@ -146,12 +146,16 @@ pub fn list(args: &PatternArgs) -> Outcome {
     write(&args.look, Written { text, data: json::list(&view) })
 }
 
+/// What may be said of live blocks: those of a program that ended by itself were never freed.
+pub fn verdict(profile: &Profile) -> Verdict {
+    let exited = profile.meta.comments.iter().any(|comment| comment.contains("exited"));
+    if exited { Verdict::NeverFreed } else { Verdict::Live }
+}
+
 /// What is still held, by allocating site.
 pub fn leaks(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
-    let ended = look.profile.meta.comments.iter().any(|comment| comment.contains("exited"));
-    let verdict = if ended { Verdict::NeverFreed } else { Verdict::Live };
-    let view = view::leaks::leaks(&look.tree(), verdict, &look.query);
+    let view = view::leaks::leaks(&look.tree(), verdict(&look.profile), &look.query);
     write(
         &args.look,
         Written { text: text::leaks::leaks(&view, &args.style.text()), data: json::leaks(&view) },

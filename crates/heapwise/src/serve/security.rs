@@ -48,6 +48,7 @@ impl Guard {
     /// path: the form that tools which only know URLs (`jeprof`, `go tool pprof`) can use.
     pub(crate) fn admit(&self, request: &mut Request) -> Result<(), Refusal> {
         self.check_host(request)?;
+        check_embedding(request)?;
         let in_path = self.take_path_token(request)?;
         let known = in_path || self.carries_token(request);
         if self.token_for_reading && !known {
@@ -58,7 +59,7 @@ impl Guard {
             ));
         }
         if request.method == Method::Post {
-            self.check_origin(request)?;
+            self.admit_own(request)?;
         }
         Ok(())
     }
@@ -117,8 +118,8 @@ impl Guard {
         }
     }
 
-    /// A request that a browser sends on behalf of another site names that site here.
-    fn check_origin(&self, request: &Request) -> Result<(), Refusal> {
+    /// Refuses what a browser sends on behalf of another site, which it names in these headers.
+    pub(crate) fn admit_own(&self, request: &Request) -> Result<(), Refusal> {
         let foreign = Refusal(Status::Forbidden, "this server takes changes only from its own page");
         if request.header("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none")) {
             return Err(foreign);
@@ -129,6 +130,15 @@ impl Guard {
         });
         if own { Ok(()) } else { Err(foreign) }
     }
+}
+
+/// Other sites may link to a page here; they may not fetch or embed anything.
+fn check_embedding(request: &Request) -> Result<(), Refusal> {
+    let foreign = matches!(request.header("sec-fetch-site"), Some("cross-site" | "same-site"));
+    if foreign && request.header("sec-fetch-mode") != Some("navigate") {
+        return Err(Refusal(Status::Forbidden, "nothing here can be embedded in other pages"));
+    }
+    Ok(())
 }
 
 /// `host:port` without the port, `[v6]` kept in brackets.
@@ -190,6 +200,21 @@ mod tests {
             assert!(!admitted(&guard, Method::Post, "/", &[host, ("origin", origin)]), "{origin}");
         }
         assert!(!admitted(&guard, Method::Post, "/", &[host, ("sec-fetch-site", "cross-site")]));
+    }
+
+    #[test]
+    fn other_sites_may_link_but_not_embed() {
+        let guard = guard("127.0.0.1:8090");
+        let fetched = |site, mode| {
+            let headers = [("host", "127.0.0.1:8090"), ("sec-fetch-site", site), ("sec-fetch-mode", mode)];
+            admitted(&guard, Method::Get, "/pprof/heap", &headers)
+        };
+        assert!(
+            fetched("same-origin", "cors")
+                && fetched("none", "navigate")
+                && fetched("cross-site", "navigate")
+        );
+        assert!(!fetched("cross-site", "no-cors") && !fetched("same-site", "cors"));
     }
 
     #[test]

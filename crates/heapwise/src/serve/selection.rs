@@ -11,8 +11,9 @@ use heapwise_profile::{CallTree, Profile};
 use super::context::Context;
 use super::http::Query;
 use super::shelf::moment_key;
-use super::source::{Kind, Source, find_stored};
+use super::source::{Source, find_stored};
 use super::trouble::{Answer, Trouble};
+use crate::commands::report::verdict;
 use crate::look::metric_by_name;
 
 /// Longest pattern accepted: patterns are compiled, and their size is what compiling costs.
@@ -42,7 +43,7 @@ impl Selection {
             .map(|name| context.shelf.stored(source, &find_stored(source, name)?, None))
             .transpose()?;
         let question = question(query, &profile)?;
-        let verdict = verdict(source, &profile);
+        let verdict = verdict(&profile);
         Ok(Self { profile, base, question, name, verdict })
     }
 
@@ -73,13 +74,6 @@ fn newest(context: &Context, source: &dyn Source, at: Option<&str>) -> Answer<Ar
         return context.shelf.stored(source, stored, at);
     }
     context.shelf.current(source)
-}
-
-/// Blocks of a program that ended by itself were never freed; of any other they are in use.
-fn verdict(source: &dyn Source, profile: &Profile) -> Verdict {
-    let ended = source.facts().is_ok_and(|facts| facts.kind == Kind::Dead);
-    let said = profile.meta.comments.iter().any(|comment| comment.contains("at exit"));
-    if ended || said { Verdict::NeverFreed } else { Verdict::Live }
 }
 
 /// The question in the parameters of a request.

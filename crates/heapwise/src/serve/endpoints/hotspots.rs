@@ -23,7 +23,11 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     }
     let stored = match request.query.given("view") {
         Some(name) => find_stored(source, file_name(name))?,
-        None => new_profile(context, source)?,
+        None => {
+            // brpc's users take profiles with a plain GET; other sites in their browser may not.
+            context.guard.admit_own(request)?;
+            new_profile(context, source)?
+        }
     };
     let base = request.query.given("base").map(|name| find_stored(source, file_name(name))).transpose()?;
     let base_name = base.as_ref().map(|base| (&base.name, base.version));
