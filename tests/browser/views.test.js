@@ -103,6 +103,7 @@ test("the call graph is drawn and can be zoomed", async () => {
   await visit("graph");
   assert.match(await page.textContent(".graph-frame svg"), /w_hold/);
   const box = () => page.getAttribute(".graph-frame svg", "viewBox");
+  await page.keyboard.press("0");
   const whole = await box();
   await page.keyboard.press("+");
   assert.notEqual(await box(), whole);

@@ -27,6 +27,9 @@ export const drawGraph: Draw = async (input) => {
     frame);
 };
 
+/// Pixels per unit of the picture at which its smallest text can be read.
+const READABLE = 0.85;
+
 /// Moves the `viewBox` of a picture: sharp at any scale, and no layout.
 class Camera {
   private readonly whole: DOMRect;
@@ -45,6 +48,22 @@ class Camera {
     svg.setAttribute("preserveAspectRatio", "xMidYMid meet");
     this.apply();
     this.listen();
+    const sized = new ResizeObserver(() => {
+      sized.disconnect();
+      this.startReadable();
+    });
+    sized.observe(frame);
+  }
+
+  /// A picture too large to be read as a whole starts at its top, where the program starts.
+  private startReadable(): void {
+    const { clientWidth, clientHeight } = this.frame;
+    const fit = Math.min(clientWidth / this.whole.width, clientHeight / this.whole.height);
+    if (fit >= READABLE) return;
+    const width = clientWidth / READABLE;
+    const middle = this.whole.x + this.whole.width / 2;
+    this.box = new DOMRect(middle - width / 2, this.whole.y, width, clientHeight / READABLE);
+    this.apply();
   }
 
   reset(): void {

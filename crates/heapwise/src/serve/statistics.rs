@@ -49,8 +49,11 @@ pub(super) fn sections(segment: &SegmentFile, found: &Found) -> Answer<Vec<Value
         json!({ "name": name, "value": value, "unit": if counts { "objects" } else { "bytes" }, "about": about })
     };
     let mut sections = Vec::new();
-    if answered {
-        let title = format!("Allocator ({})", snapshot.header.allocator.name());
+    // A program that does not allocate answers later; until then its last answer stands.
+    if answered || snapshot.counter(Counter::StatsAnswered) > 0 && snapshot.counter(Counter::StatsError) == 0
+    {
+        let when = if answered { "" } else { ", when it allocated last" };
+        let title = format!("Allocator ({}{when})", snapshot.header.allocator.name());
         sections.push(json!({ "title": title, "rows": ALLOCATOR.map(row) }));
     }
     let kernel = kernel_rows(found.process.pid);

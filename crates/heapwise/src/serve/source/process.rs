@@ -72,7 +72,8 @@ impl Source for ProcessSource {
         let mode = snapshot.mode();
         Ok(Facts {
             kind: if self.found.is_alive() { Kind::Live } else { Kind::Dead },
-            title: program.rsplit('/').next().unwrap_or(&program).to_owned(),
+            // As it was called: one executable may go by many names.
+            title: last_part(command.first().unwrap_or(&program)),
             detail: command.join(" "),
             pid: Some(self.found.process.pid),
             mode: Some(mode.name()),
@@ -106,8 +107,8 @@ impl Source for ProcessSource {
 
     fn keep(&self, profile: &Profile) -> Answer<Stored> {
         let bytes = crate::serve::encode::stored(profile);
-        let program = profile.meta.program.rsplit('/').next().unwrap_or_default();
-        let stored = self.history.store(SystemTime::now(), program, &bytes);
+        let program = last_part(profile.meta.args.first().unwrap_or(&profile.meta.program));
+        let stored = self.history.store(SystemTime::now(), &program, &bytes);
         stored.map_err(|why| Trouble::failed(format!("the profile could not be stored: {why}")))
     }
 
@@ -157,4 +158,8 @@ pub(super) fn load_kept(history: &History, name: &str) -> Answer<Profile> {
         .read(name)
         .map_err(|_| Trouble::missing(format!("no stored profile `{name}`; it may have been pruned")))?;
     heapwise_profile::read(&bytes).map_err(|why| Trouble::failed(format!("{name}: {why}")))
+}
+
+fn last_part(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
 }
