@@ -6,8 +6,9 @@ mod support;
 use std::ffi::{CString, c_char, c_void};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
-use heapwise_format::segment::NodePlace;
+use heapwise_format::segment::{Counter, NodePlace};
 use heapwise_probe::workbench::{self, Body, Captured, Entry, Memo, OwnStack};
 
 /// Every so many stacks are compared with `backtrace` too, which takes a thousand times longer.
@@ -127,11 +128,19 @@ fn run(acts: Acts, seed: u64, count: i64, max_depth: u32) -> Trial {
     trial
 }
 
+/// One library for all tests: its signal handlers are the process's.
+fn adversary() -> Acts {
+    static ADVERSARY: OnceLock<Acts> = OnceLock::new();
+    *ADVERSARY.get_or_init(|| {
+        let library = open(&compile("cc", "adversary.c", "adversary.so", &[]));
+        // SAFETY: the type of that function.
+        unsafe { function(library, c"adversary_run") }
+    })
+}
+
 #[test]
 fn calls_jumps_coroutines_and_signals() {
-    let library = open(&compile("cc", "adversary.c", "adversary.so", &[]));
-    // SAFETY: the type of that function.
-    let acts: Acts = unsafe { function(library, c"adversary_run") };
+    let acts = adversary();
     let threads: Vec<_> = [(1, 512), (2, 512), (3, 20)]
         .map(|(seed, depth)| std::thread::spawn(move || run(acts, seed, 6000, depth)))
         .into_iter()
@@ -142,6 +151,15 @@ fn calls_jumps_coroutines_and_signals() {
     }
     assert!(threads[0].interrupted > 0, "some of the stacks pass through a signal handler");
     assert!(threads[0].truncated == 0 && threads[2].truncated > 100);
+}
+
+/// The tables behind the tree grow several times meanwhile.
+#[test]
+fn a_stack_keeps_its_node() {
+    let acts = adversary();
+    let runs: Vec<Vec<u32>> = (0..2).map(|_| run(acts, 5, 6000, 512).nodes).collect();
+    assert!(workbench::counter(Counter::Nodes) > 20_000, "{}", workbench::counter(Counter::Nodes));
+    assert!(runs[0] == runs[1], "the same stacks in the same order have the same nodes");
 }
 
 #[test]
