@@ -45,10 +45,8 @@ pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
 pub struct Input {
     /// The program, as named or as the server tells.
     pub program: String,
-    /// The profiles, added up, with symbols.
+    /// The profiles, added up, less `--base`, with symbols.
     pub profile: Profile,
-    /// What is subtracted.
-    pub base: Option<Profile>,
 }
 
 fn load(options: &Options) -> Outcome<Input> {
@@ -72,12 +70,14 @@ fn load(options: &Options) -> Outcome<Input> {
         base
     });
     let profile = if profiles.len() == 1 { profiles.remove(0) } else { heapwise_profile::merge(profiles) };
-    let (profile, base) = match base {
-        Some(base) if options.drop_negative => (without_shrinkage(&profile, &base), None),
-        base => (profile, base),
+    // Subtracted here, not compared: jeprof's percentages refer to the difference.
+    let profile = match base {
+        Some(base) if options.drop_negative => without_shrinkage(&profile, &base),
+        Some(base) => heapwise_profile::diff::subtract(&profile, &base),
+        None => profile,
     };
     let program = program.map_or_else(|| profile.meta.program.clone(), |path| path.display().to_string());
-    Ok(Input { program, profile, base })
+    Ok(Input { program, profile })
 }
 
 /// What grew, stack by stack; what shrank counts as nothing.

@@ -113,7 +113,7 @@ fn process(
         query.granularity = Granularity::Lines;
     }
     let style = report::style(options);
-    let mut tree = CallTree::compare(&input.profile, input.base.as_ref(), &query);
+    let mut tree = CallTree::new(&input.profile, &query);
     let total = tree.grand_total.value;
     let unit = tree.unit;
     let mut said = format!("Total: {}\n", style.amounts.with_unit(total, unit));
@@ -125,7 +125,7 @@ fn process(
         let Some(pattern) = pattern else { continue };
         let target = if what == "ignoring" { &mut query.filter.ignore } else { &mut query.filter.focus };
         *target = Some(pattern.clone());
-        tree = CallTree::compare(&input.profile, input.base.as_ref(), &query);
+        tree = CallTree::new(&input.profile, &query);
         let left = tree.total().value;
         said += &format!(
             "After {what} '{pattern}': {} of {} ({:.1}%)\n",
@@ -148,7 +148,7 @@ fn print_top(options: &Options, input: &Input, rows: usize, arguments: &Argument
 fn print_list(options: &Options, input: &Input, arguments: &Arguments) -> Outcome {
     let pattern = arguments.focus.as_ref().ok_or_else(|| input_error!("list needs a pattern"))?;
     let (query, _) = process(options, input, arguments, false)?;
-    let view = list::list(&input.profile, input.base.as_ref(), pattern, &query);
+    let view = list::list(&input.profile, None, pattern, &query);
     let source = |path: &str| std::fs::read_to_string(path).ok();
     print(&text::list::list(&view, &source, &report::style(options)))
 }

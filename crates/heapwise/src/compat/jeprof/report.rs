@@ -21,7 +21,7 @@ pub fn write(options: &Options, input: &Input) -> Outcome {
     let mut bytes = Vec::new();
     for (label, filter) in threads(options, &input.profile) {
         let query = query(options, filter);
-        let tree = CallTree::compare(&input.profile, input.base.as_ref(), &query);
+        let tree = CallTree::new(&input.profile, &query);
         match &options.mode {
             Mode::Text => bytes.extend(table(options, &tree, &query, &label).into_bytes()),
             _ => picture_or_export(options, input, &query, &tree, &mut bytes)?,
@@ -88,7 +88,7 @@ fn picture_or_export(
 ) -> Outcome {
     match &options.mode {
         Mode::List(pattern) => {
-            let view = list::list(&input.profile, input.base.as_ref(), pattern, query);
+            let view = list::list(&input.profile, None, pattern, query);
             let source = |path: &str| std::fs::read_to_string(path).ok();
             out.extend(text::list::list(&view, &source, &style(options)).into_bytes());
         }
