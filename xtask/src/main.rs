@@ -1,5 +1,6 @@
 //! Developer commands: `cargo xtask victims`, `cargo xtask bench`, …
 
+mod aarch64;
 mod bench;
 mod failure;
 mod programs;
@@ -23,11 +24,12 @@ fn run(args: &[String]) -> Result<(), Failure> {
     match args.first().map(String::as_str) {
         Some("test") => test::command(&root()),
         Some("tidy") => tidy::command(&root()),
+        Some("aarch64") => aarch64::command(&root()),
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
         Some("torture") => torture::command(&root(), &args[1..]),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | victims [OUT] | torture [--rounds N] [--seed N]\n       {}",
+            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N]\n       {}",
             bench::USAGE
         ))),
     }
