@@ -239,10 +239,10 @@ impl Namer<'_> {
         }
     }
 
-    /// `f file:line`; jeprof writes `??:0` for what is unknown, we leave it out.
+    /// `f file:line`; jeprof passes on addr2line's `??:?` for what is unknown, we leave it out.
     fn with_line(&self, name: &str, file: &str, line: u32) -> String {
         match (file, self.query.names) {
-            ("", NameStyle::Jeprof) => format!("{name} ??:0"),
+            ("", NameStyle::Jeprof) => format!("{name} ??:?"),
             ("", _) => name.to_owned(),
             _ => format!("{name} {file}:{line}"),
         }

@@ -173,7 +173,7 @@ mod tests {
             &[("app", 10.0, 10.0), ("lib.so", 2.0, 2.0)],
         );
         let jeprof = rows(text, &by(Granularity::Lines, NameStyle::Jeprof));
-        assert_eq!(jeprof[2].0, "g ??:0");
+        assert_eq!(jeprof[2].0, "g ??:?");
     }
 
     #[test]
