@@ -1,7 +1,7 @@
 //! The hash index of live blocks: address to bucket, without locks and without rehashing.
 //!
 //! A level is an array of groups of eight slots (two cache lines); an address has one group per level. When
-//! all its groups are full, a level twice as large is added. Removing leaves a free slot behind: nothing
+//! all its groups are full, a level four times as large is added. Removing leaves a free slot behind: nothing
 //! degrades with time. A slot has one writer from claim to publication; only the thread that frees a
 //! block removes it.
 #![allow(unsafe_code)]
@@ -14,6 +14,8 @@ use crate::segment;
 
 /// Slots of a group.
 const GROUP: u64 = 8;
+/// Groups of 4 KiB.
+const GROUPS_OF_PAGE: u64 = 32;
 /// `LiveBlock::address` of a slot that is being written.
 const CLAIMED: u64 = 1;
 
@@ -32,20 +34,20 @@ fn set_levels(levels: u32) {
 
 /// Levels that fit the section.
 fn most_levels() -> u32 {
-    (segment::section(SectionKind::Live).capacity / LIVE_FIRST_LEVEL + 1).ilog2()
+    (segment::section(SectionKind::Live).capacity / LIVE_FIRST_LEVEL * 3 + 1).ilog2() / 2
 }
 
+/// Blocks of one page of the heap are in groups of one page of the index: what the program uses together is
+/// near together here too. The page is chosen by a hash; the order of groups in it as well, because large
+/// blocks all begin at the same offset of their pages.
 #[inline(always)]
-fn hash(address: u64) -> u64 {
-    (address >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15)
-}
-
-/// First slot of the address's group in a level.
-#[inline(always)]
-fn group(level: u32, hash: u64) -> u64 {
+fn group(level: u32, address: u64) -> u64 {
     let (start, slots) = Layout::live_level(level);
-    let groups = slots / GROUP;
-    start + (hash >> (64 - groups.ilog2())) * GROUP
+    let hash = (address >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let pages = slots / GROUP / GROUPS_OF_PAGE;
+    let page = hash >> (64 - pages.ilog2());
+    let in_page = (address >> 7 ^ hash) % GROUPS_OF_PAGE;
+    start + (page * GROUPS_OF_PAGE + in_page) * GROUP
 }
 
 #[inline(always)]
@@ -57,12 +59,11 @@ fn slot(group: *mut u8, index: u64) -> *mut u8 {
 /// Remembers a block; false when there is no room.
 #[inline]
 pub(crate) fn insert(address: u64, bucket: u32, born_ms: u32) -> bool {
-    let hash = hash(address);
     let levels = LEVELS.load(Ordering::Acquire);
-    if (0..levels).rev().any(|level| insert_in(level, hash, address, bucket, born_ms)) {
+    if (0..levels).rev().any(|level| insert_in(level, address, bucket, born_ms)) {
         return true;
     }
-    if levels >= most_levels() || !insert_in(levels, hash, address, bucket, born_ms) {
+    if levels >= most_levels() || !insert_in(levels, address, bucket, born_ms) {
         return false;
     }
     if LEVELS.fetch_max(levels + 1, Ordering::AcqRel) < levels + 1 {
@@ -72,8 +73,8 @@ pub(crate) fn insert(address: u64, bucket: u32, born_ms: u32) -> bool {
 }
 
 #[inline(always)]
-fn insert_in(level: u32, hash: u64, address: u64, bucket: u32, born_ms: u32) -> bool {
-    let Some(group) = segment::record(SectionKind::Live, group(level, hash)) else { return false };
+fn insert_in(level: u32, address: u64, bucket: u32, born_ms: u32) -> bool {
+    let Some(group) = segment::record(SectionKind::Live, group(level, address)) else { return false };
     (0..GROUP).any(|index| {
         let slot = slot(group, index);
         // SAFETY: a slot of the group: address, bucket, time.
@@ -92,10 +93,9 @@ fn insert_in(level: u32, hash: u64, address: u64, bucket: u32, born_ms: u32) -> 
 /// Forgets a block; its bucket, or `None` when it was not there.
 #[inline]
 pub(crate) fn remove(address: u64) -> Option<u32> {
-    let hash = hash(address);
     let levels = LEVELS.load(Ordering::Acquire);
     (0..levels).rev().find_map(|level| {
-        let group = segment::existing(SectionKind::Live, group(level, hash))?;
+        let group = segment::existing(SectionKind::Live, group(level, address))?;
         (0..GROUP).find_map(|index| {
             let slot = slot(group, index);
             // SAFETY: as in `insert_in`.

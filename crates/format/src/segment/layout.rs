@@ -20,7 +20,7 @@ pub enum SectionKind {
     Tallies,
     /// Threads ([`super::Thread`]).
     Threads,
-    /// Live blocks by hashed address ([`super::LiveBlock`]), level after level of doubling size.
+    /// Live blocks by hashed address ([`super::LiveBlock`]), each level four times the one before.
     Live,
     /// Shadow index: `u32` per GiB of address space, a directory number or 0. Here and below, number `n` is
     /// record `n - 1`.
@@ -109,7 +109,7 @@ pub const SHADOW_DIRECTORY_BYTES: u64 = 64 * 1024;
 pub const SHADOW_LEAF_BYTES: u64 = 16 * 1024;
 /// Bytes per chunk of the event log: each thread holds one, so many small ones serve more threads.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
-/// Slots of the first level of the hash index; each further level has twice as many.
+/// Slots of the first level of the hash index; each further level has four times as many.
 pub const LIVE_FIRST_LEVEL: u64 = 1 << 12;
 /// Sections start on multiples of this, which suits every page size in use.
 const ALIGNMENT: u64 = 64 * 1024;
@@ -120,10 +120,10 @@ impl Layout {
     pub fn new(tier: Tier) -> Self {
         // (nodes, buckets, slabs, levels of the hash index, shadow directories, leaves, chunks)
         let (nodes, buckets, slabs, levels, directories, leaves, chunks) = match tier {
-            Tier::Full => (1 << 22, 1 << 21, 128, 13, 1024, 1 << 20, 2048),
-            Tier::Medium => (1 << 20, 1 << 18, 16, 10, 256, 1 << 16, 512),
-            Tier::Small => (1 << 18, 1 << 15, 4, 6, 32, 1 << 12, 128),
-            Tier::Tiny => (1 << 16, 1 << 14, 1, 3, 0, 0, 16),
+            Tier::Full => (1 << 22, 1 << 21, 128, 7, 1024, 1 << 20, 2048),
+            Tier::Medium => (1 << 20, 1 << 18, 16, 6, 256, 1 << 16, 512),
+            Tier::Small => (1 << 18, 1 << 15, 4, 4, 32, 1 << 12, 128),
+            Tier::Tiny => (1 << 16, 1 << 14, 1, 2, 0, 0, 16),
             Tier::Least => (1 << 13, 1 << 12, 1, 1, 0, 0, 0),
         };
         let (modules, strings, threads) =
@@ -137,7 +137,7 @@ impl Layout {
             (buckets, record::BUCKET_BYTES),
             (slabs * buckets, record::TALLY_BYTES),
             (threads, record::THREAD_BYTES),
-            (LIVE_FIRST_LEVEL * ((1 << levels) - 1), record::LIVE_BYTES),
+            (Self::live_level(levels).0, record::LIVE_BYTES),
             (root, 4),
             (directories, SHADOW_DIRECTORY_BYTES),
             (leaves, SHADOW_LEAF_BYTES),
@@ -207,7 +207,7 @@ impl Layout {
     /// First slot of a level of the hash index, and its number of slots.
     #[must_use]
     pub fn live_level(level: u32) -> (u64, u64) {
-        (LIVE_FIRST_LEVEL * ((1 << level) - 1), LIVE_FIRST_LEVEL << level)
+        (LIVE_FIRST_LEVEL * (((1 << (2 * level)) - 1) / 3), LIVE_FIRST_LEVEL << (2 * level))
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
     fn levels_of_the_hash_index_are_contiguous() {
         let (start, slots) = Layout::live_level(0);
         assert_eq!((start, slots), (0, LIVE_FIRST_LEVEL));
-        for level in 0..12 {
+        for level in 0..7 {
             let (start, slots) = Layout::live_level(level);
             assert_eq!(Layout::live_level(level + 1).0, start + slots);
         }
