@@ -169,10 +169,15 @@ fn merge_meta(profiles: &[Profile]) -> Meta {
     meta.comments = vec![format!("sum of {} profiles", profiles.len())];
     for profile in &profiles[1..] {
         let lost = profile.meta.losses;
-        meta.losses.dropped_events += lost.dropped_events;
-        meta.losses.truncated_stacks += lost.truncated_stacks;
-        meta.losses.broken_stacks += lost.broken_stacks;
-        meta.losses.reentrant_events += lost.reentrant_events;
+        let sum = &mut meta.losses;
+        for (total, one) in [
+            (&mut sum.dropped_events, lost.dropped_events),
+            (&mut sum.truncated_stacks, lost.truncated_stacks),
+            (&mut sum.broken_stacks, lost.broken_stacks),
+            (&mut sum.reentrant_events, lost.reentrant_events),
+        ] {
+            *total = total.saturating_add(one);
+        }
         if profile.meta.sampling != first.sampling {
             meta.sampling = coarser(meta.sampling, profile.meta.sampling);
         }

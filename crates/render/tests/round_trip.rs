@@ -265,3 +265,24 @@ fn names_on_the_command_line_are_told_apart() {
     assert_eq!(Format::from_name("collapsed"), Some(Format::Folded));
     assert_eq!(Format::from_name("nonsense"), None);
 }
+
+/// Numbers that no file of a sane tool has, but that some file will have.
+#[test]
+fn absurd_numbers_can_be_written_in_every_format() {
+    let mut profile = rich();
+    for sample in &mut profile.samples {
+        sample.values =
+            Values { alloc_objects: 1e300, alloc_bytes: 1e300, inuse_objects: 10.0, inuse_bytes: 1e30 };
+    }
+    for location in &mut profile.locations {
+        (location.address, location.is_return_address) = (u64::MAX, false);
+    }
+    profile.samples[1].block_bytes = None;
+    for format in
+        Format::ALL.into_iter().filter(|format| !matches!(format, Format::Heaptrack | Format::Firefox))
+    {
+        let mut bytes = Vec::new();
+        let done = export(&profile, format, Metric::InuseSpace, &mut bytes);
+        assert!(done.is_ok() || format == Format::Skynet, "{format:?}: {done:?}");
+    }
+}

@@ -34,7 +34,7 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
             continue;
         }
         for (total, cost) in totals.iter_mut().zip(costs) {
-            *total += cost;
+            *total = i64::saturating_add(*total, cost);
         }
         write_stack(&frames.root_to_leaf(sample.stack), &joined(&costs), &mut names, out)?;
     }

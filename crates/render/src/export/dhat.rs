@@ -105,14 +105,18 @@ impl Point {
         let mb = column("peak_space").unwrap_or(0).max(gb).max(eb);
         let mbk = column("peak_objects").or_else(|| by_size(mb)).unwrap_or(0).max(gbk).max(ebk);
         // A site cannot have allocated less than it holds; sources without totals would say so.
-        self.tb += tb.max(mb);
-        self.tbk += tbk.max(mbk);
-        self.mb += mb;
-        self.mbk += mbk;
-        self.gb += gb;
-        self.gbk += gbk;
-        self.eb += eb;
-        self.ebk += ebk;
+        for (sum, one) in [
+            (&mut self.tb, tb.max(mb)),
+            (&mut self.tbk, tbk.max(mbk)),
+            (&mut self.mb, mb),
+            (&mut self.mbk, mbk),
+            (&mut self.gb, gb),
+            (&mut self.gbk, gbk),
+            (&mut self.eb, eb),
+            (&mut self.ebk, ebk),
+        ] {
+            *sum = sum.saturating_add(one);
+        }
     }
 }
 

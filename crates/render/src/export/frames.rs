@@ -77,7 +77,7 @@ pub(super) fn return_address(profile: &Profile, id: LocationId) -> u64 {
     let location = &profile.locations[id.index()];
     match location.address {
         0 => annotation::NAMED_FRAMES + (id.index() as u64 + 1) * annotation::NAMED_FRAME_STRIDE,
-        _ => location.lookup_address() + 1,
+        _ => location.lookup_address().saturating_add(1),
     }
 }
 

@@ -15,7 +15,7 @@ use super::frames::{FrameList, natural};
 
 /// Events a file may have. Beyond, several blocks are written as one of their common size: bytes
 /// stay right, counts of blocks do not.
-const MOST_EVENTS: u64 = 20_000_000;
+const MOST_EVENTS: f64 = 20e6;
 
 pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let command =
@@ -45,8 +45,11 @@ struct Account {
 }
 
 fn accounts(profile: &Profile) -> Vec<Account> {
-    let total: f64 = profile.samples.iter().map(|sample| sample.values.alloc_objects.max(1.0)).sum();
-    let blocks_per_event = (natural(total) * 2).div_ceil(MOST_EVENTS).max(1);
+    let blocks =
+        |sample: &Sample| natural(sample.values.alloc_objects.max(sample.values.inuse_objects)) as f64;
+    // Each block is at most two events.
+    let events = profile.samples.iter().map(blocks).sum::<f64>() * 2.0;
+    let blocks_per_event = natural((events / MOST_EVENTS).ceil()).max(1);
     let peak = profile.extra.iter().find(|column| column.name == "at_peak_space");
     let mut accounts = Vec::new();
     for (row, sample) in profile.samples.iter().enumerate() {
@@ -82,7 +85,7 @@ fn mixed_sizes(sample: &Sample, accounts: &mut Vec<Account>) {
         }
         let blocks = blocks.max(1);
         let (size, larger) = (bytes / blocks, bytes % blocks);
-        for (count, size) in [(blocks - larger, size), (larger, size + 1)] {
+        for (count, size) in [(blocks - larger, size), (larger, size.saturating_add(1))] {
             if count > 0 {
                 let live = if is_live { count } else { 0 };
                 let stack = sample.stack;

@@ -9,6 +9,9 @@ use heapwise_profile::{LocationId, Profile, Values};
 
 use super::frames::{FrameList, natural, return_address};
 
+/// Records one measurement may be split into: 2⁴⁷ bytes at least, a whole address space.
+const MOST_RECORDS: usize = 1 << 16;
+
 /// Longest name the format's own writer makes.
 const LONGEST_NAME: usize = 80;
 
@@ -21,7 +24,7 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
             .leaf_to_root(sample.stack)
             .map(|node| return_address(profile, profile.stacks.location(node)))
             .collect();
-        put_records(&sample.values, sample.block_bytes, &pcs, &mut body);
+        put_records(&sample.values, sample.block_bytes, &pcs, &mut body)?;
     }
     let Ok(length) = u32::try_from(body.len()) else {
         let what = "skynet-mprof files end at 4 GiB; this profile needs more";
@@ -79,14 +82,14 @@ fn cut(name: &str) -> &str {
 }
 
 /// One record, or as many as it takes for its bytes to fit 32 bits.
-fn put_records(values: &Values, block_bytes: Option<u64>, pcs: &[u64], body: &mut Vec<u8>) {
+fn put_records(values: &Values, block_bytes: Option<u64>, pcs: &[u64], body: &mut Vec<u8>) -> io::Result<()> {
     let mut left = [
         natural(values.alloc_objects),
         natural(values.alloc_bytes),
         natural(values.alloc_objects - values.inuse_objects),
         natural(values.alloc_bytes - values.inuse_bytes),
     ];
-    loop {
+    for _ in 0..MOST_RECORDS {
         let record = match block_bytes.filter(|size| *size > 0) {
             Some(size) => whole_blocks(left, size),
             None => left.map(|number| number.min(u32::MAX.into())),
@@ -98,9 +101,11 @@ fn put_records(values: &Values, block_bytes: Option<u64>, pcs: &[u64], body: &mu
         body.extend(u32::try_from(pcs.len()).unwrap_or(u32::MAX).to_be_bytes());
         body.extend(pcs.iter().flat_map(|pc| pc.to_be_bytes()));
         if left == [0; 4] || record == [0; 4] {
-            return;
+            return Ok(());
         }
     }
+    let what = "skynet-mprof counts with 32 bits; a stack of this profile needs more than 47";
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, what))
 }
 
 /// As many blocks of one size as a record can count, so that its size stays readable from it.

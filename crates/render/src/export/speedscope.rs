@@ -103,7 +103,7 @@ fn sampled(profile: &Profile, stacks: &[Vec<usize>], metric: Metric, unit: &'sta
         name: metric.name(),
         unit,
         start: 0,
-        end: weights.iter().sum(),
+        end: weights.iter().fold(0, |sum: i64, weight| sum.saturating_add(*weight)),
         samples,
         weights,
     }
