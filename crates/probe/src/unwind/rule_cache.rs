@@ -80,10 +80,10 @@ impl Rules {
     #[inline(always)]
     pub(super) fn rule(self, address: u64) -> Rule {
         let key = address | self.tag;
-        if address >> ADDRESS_BITS == 0 {
-            if let Some(rule) = self.way(self.home(address), 0).get(key) {
-                return rule;
-            }
+        if address >> ADDRESS_BITS == 0
+            && let Some(rule) = self.way(self.home(address), 0).get(key)
+        {
+            return rule;
         }
         self.rule_elsewhere(address)
     }
@@ -198,8 +198,8 @@ fn grow(old: Rules) {
     let Ok(memory) = sys::map_private(bytes) else { return };
     let slots = memory.cast::<Entry>();
     // SAFETY: freshly mapped, zero-initialised, of that size.
-    let new =
-        Rules { slots: unsafe { core::slice::from_raw_parts(slots, 1 << bits) }, shift: 64 - bits, ..old };
+    let room = unsafe { core::slice::from_raw_parts(slots, 1 << bits) };
+    let new = Rules { slots: room, shift: 64 - bits, ..old };
     for entry in old.slots {
         let key = entry.key.load(Acquire);
         if (key ^ old.tag) >> ADDRESS_BITS == 0

@@ -133,7 +133,7 @@ impl Window {
     #[inline(never)]
     fn moved_to(self, address: u64) -> Option<Window> {
         // Asked even on the own stack: the main one may not have grown down to `address` yet.
-        let readable = address % 8 == 0 && is_readable(address);
+        let readable = address.is_multiple_of(8) && is_readable(address);
         readable.then(|| Window { moved: true, ..Window::new(self.own, address) })
     }
 }

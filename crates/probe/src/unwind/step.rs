@@ -145,7 +145,7 @@ fn leaf(state: &State, rule: Rule, stack: &mut Window) -> Option<State> {
 /// followed only into code of a known module, right behind a call instruction, and the stack still
 /// counts as broken, since frames that keep none may have been passed over.
 fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
-    if state.fp % 8 != 0 || state.fp < state.sp {
+    if !state.fp.is_multiple_of(8) || state.fp < state.sp {
         return None;
     }
     let fp = stack.read(state.fp)?;
