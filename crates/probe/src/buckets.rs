@@ -195,3 +195,36 @@ pub(crate) fn set_waste(bucket: u32, usable: u64) {
         waste.store(u32::try_from(more).unwrap_or(u32::MAX), Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(size: u64) -> Key {
+        Key { size, node: 3, rate: 0, kind: CallKind::Malloc, period: 1 }
+    }
+
+    #[test]
+    fn alike_is_the_same_bucket_and_everything_counts() {
+        segment::for_tests();
+        let bucket = find(&key(24));
+        assert!(bucket.is_some() && find(&key(24)) == bucket);
+        let others = [
+            Key { size: 25, ..key(24) },
+            Key { node: 4, ..key(24) },
+            Key { kind: CallKind::New, ..key(24) },
+            Key { period: 2, ..key(24) },
+        ];
+        for other in others {
+            assert!(find(&other).is_some_and(|other| Some(other) != bucket), "{other:?}");
+        }
+    }
+
+    #[test]
+    fn the_table_grows_by_levels() {
+        segment::for_tests();
+        let made: Vec<_> = (1 << 20..(1 << 20) + 50_000).map(|size| find(&key(size))).collect();
+        let found = (1 << 20..).map(|size| find(&key(size)));
+        assert!(made.iter().all(Option::is_some) && made.iter().copied().eq(found.take(made.len())));
+    }
+}

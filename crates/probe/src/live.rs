@@ -109,3 +109,41 @@ pub(crate) fn remove(address: u64) -> Option<u32> {
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    /// Small blocks side by side, page-aligned large ones, and scattered ones, coming and going.
+    #[test]
+    fn agrees_with_a_map() {
+        segment::for_tests();
+        let mut seed = 7_u64;
+        let mut random = || {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            seed
+        };
+        let mut oracle = HashMap::new();
+        for turn in 0..300_000_u32 {
+            let address = match random() % 3 {
+                0 => 0x5555_0000_0000 + random() % 60_000 * 32,
+                1 => 0x7f00_0000_0010 + random() % 20_000 * 4096,
+                _ => 0x10_0000_0000 + random() % (1 << 36) / 8 * 8,
+            };
+            if let Some(bucket) = oracle.remove(&address) {
+                assert_eq!(remove(address), Some(bucket), "{address:#x}");
+                assert_eq!(remove(address), None);
+            } else {
+                assert!(insert(address, turn + 1, 0), "room for {} blocks", oracle.len());
+                oracle.insert(address, turn + 1);
+            }
+        }
+        for (address, bucket) in oracle {
+            assert_eq!(remove(address), Some(bucket), "{address:#x}");
+        }
+    }
+}

@@ -174,3 +174,18 @@ pub(crate) unsafe fn word64(place: *mut u8, byte: usize) -> &'static AtomicU64 {
     // SAFETY: the caller's promise.
     unsafe { &*place.add(byte).cast() }
 }
+
+/// A segment and empty tables for the unit tests of this process, which share them.
+#[cfg(test)]
+pub(crate) fn for_tests() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let allocator = heapwise_format::segment::AllocatorKind::Other;
+        assert!(create(allocator), "memory for a segment");
+        birth::unname();
+        crate::rates::init();
+        crate::live::init();
+        crate::shadow::init();
+        assert!(crate::buckets::init());
+    });
+}

@@ -114,3 +114,31 @@ pub(crate) fn remove(address: u64) -> Option<u32> {
     granule.store(0, Ordering::Relaxed);
     Some(bucket)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remembers_across_gibibytes_and_beyond_no_address() {
+        segment::for_tests();
+        let addresses = [0x10, 0xfff0, 0x1_0000, 0x4000_0000 - 16, 0x4000_0000, 0x7fff_ffff_fff0];
+        for (number, address) in (1..).zip(addresses) {
+            assert!(matches!(insert(address, number), Ok(None)), "{address:#x}");
+        }
+        for (number, address) in (1..).zip(addresses) {
+            assert_eq!(remove(address), Some(number), "{address:#x}");
+            assert_eq!(remove(address), None);
+        }
+        assert!(insert(1 << ADDRESS_BITS, 1).is_err());
+        assert_eq!(remove(u64::MAX - 15), None);
+    }
+
+    #[test]
+    fn a_block_that_was_never_freed_is_told() {
+        segment::for_tests();
+        assert!(matches!(insert(0x1234_0000, 5), Ok(None)));
+        assert!(matches!(insert(0x1234_0000, 6), Ok(Some(5))));
+        assert_eq!(remove(0x1234_0000), Some(6));
+    }
+}

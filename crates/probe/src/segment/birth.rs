@@ -45,6 +45,14 @@ pub(super) fn allocate(offset: u64, bytes: u64) -> bool {
     file.allocate(offset, bytes).is_ok()
 }
 
+/// Takes the name of the segment away: a test leaves nothing behind.
+#[cfg(test)]
+pub(super) fn unname() {
+    // SAFETY: see `Place`.
+    let path = unsafe { &*PATH.0.get() };
+    path.as_c_str().into_iter().for_each(sys::unlink);
+}
+
 /// Creates this process's segment, as large as an eighth of its address space allows; false when there is no
 /// memory even for a private one.
 pub(crate) fn create(allocator: AllocatorKind) -> bool {
