@@ -7,6 +7,7 @@ import type { Matches } from "./search.ts";
 export const ROW = 19;
 const FONT = "12px system-ui, sans-serif";
 const MIN_PX = 0.5;
+const ELLIPSIS_PX = 10;
 /// Narrower boxes get no text.
 const TEXT_PX = 32;
 
@@ -95,7 +96,7 @@ function label(
   let text = model.names[model.frame[box]];
   const full = textWidth(context, text);
   if (full > room) {
-    const fits = Math.floor((text.length * room) / full) - 1;
+    const fits = Math.floor((text.length * (room - ELLIPSIS_PX)) / full);
     if (fits < 2) return;
     text = `${text.slice(0, fits)}…`;
   }

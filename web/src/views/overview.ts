@@ -48,7 +48,7 @@ function tiles(summary: Summary): HTMLElement[] {
   if (summary.peak_bytes) shown.push(tile("Peak", bytes(summary.peak_bytes), live ? `now ${percent(live.total, summary.peak_bytes)} of it` : ""));
   if (allocated?.total) shown.push(tile("Allocated", amount(allocated), allocations ? `${amount(allocations)} allocations` : ""));
   if (summary.duration_ms) shown.push(tile("Time", duration(summary.duration_ms), summary.time_unix_ms ? moment(summary.time_unix_ms) : ""));
-  shown.push(tile("Stacks", count(summary.stacks), `${count(summary.functions)} functions, ${count(summary.threads)} threads`));
+  shown.push(tile("Stacks", count(summary.stacks), `${count(summary.functions)} functions, ${count(summary.threads)} ${summary.threads === 1 ? "thread" : "threads"}`));
   const mean = summary.sampling_mean_bytes;
   shown.push(tile("Measured", mean ? "Sampled" : "Exactly", mean ? `one block in ${bytes(mean)}` : "every allocation"));
   return shown;

@@ -93,14 +93,14 @@ export class Chart {
     context.lineWidth = 1;
     context.textBaseline = "middle";
     context.textAlign = "right";
-    for (const value of ticks(this.top, Math.max(2, Math.floor(this.height / 48)), 1024)) {
+    for (const value of byteTicks(this.top, Math.max(3, Math.floor(this.height / 44)))) {
       const y = Math.round(this.y(value)) + 0.5;
       line(context, PAD.left, y, this.width - PAD.right, y);
       context.fillText(bytes(value), PAD.left - 8, y);
     }
     context.textAlign = "center";
     const { from, to } = this.span;
-    for (const ms of ticks(to - from, Math.max(2, Math.floor(this.width / 130)), 1000)) {
+    for (const ms of timeTicks(to - from, Math.max(2, Math.floor(this.width / 110)))) {
       context.fillText(duration(ms), Math.min(this.x(from + ms), this.width - 26), this.height - 9);
     }
   }
@@ -203,13 +203,20 @@ function line(context: CanvasRenderingContext2D, x0: number, y0: number, x1: num
   context.stroke();
 }
 
-/// Round values from 0 to `most`; `base` is what a larger unit holds of the smaller.
-function ticks(most: number, about: number, base: number): number[] {
-  let unit = 1;
-  while (unit * base <= most) unit *= base;
-  let step = unit / (base === 1024 ? 8 : 10);
-  const steps = [2, 2.5, 2];
-  for (let i = 0; most / step > about; i += 1) step *= base === 1024 ? 2 : steps[i % 3];
+/// Steps that clocks have, in milliseconds.
+const TIME_STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3, 7200e3, 21600e3, 86400e3];
+
+function timeTicks(most: number, about: number): number[] {
+  const step = TIME_STEPS.find((candidate) => most / candidate <= about) ?? most;
+  return multiples(step, most);
+}
+
+/// Steps are powers of two, so that labels are round in KiB, MiB, GiB.
+function byteTicks(most: number, about: number): number[] {
+  return multiples(2 ** Math.ceil(Math.log2(Math.max(most / about, 1))), most);
+}
+
+function multiples(step: number, most: number): number[] {
   const values: number[] = [];
   for (let value = 0; value <= most; value += step) values.push(value);
   return values;
