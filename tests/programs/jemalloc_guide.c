@@ -1,5 +1,5 @@
 // The programs of jemalloc's guide in one: what its users do by option and by mallctl, over any allocator.
-// Usage: jemalloc_guide leak|grow|switched|dump|strict|fork|threads
+// Usage: jemalloc_guide leak|grow|switched|dump|strict|fork|threads|exits
 // build: -fno-optimize-sibling-calls -pthread
 #include "witness.h"
 
@@ -102,12 +102,31 @@ static void threads(void) {
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
 }
 
+static pthread_barrier_t together;
+
+static void *leave(void *nothing) {
+    pthread_barrier_wait(&together);
+    exit(0);
+    return nothing;
+}
+
+// 64 threads end the process at the same moment; the dump takes a while.
+static void exits(void) {
+    pthread_t thread;
+    pthread_barrier_init(&together, NULL, 64);
+    for (size_t i = 0; i < 20000; i++) w_malloc(i);
+    w_say("", "pid", getpid());
+    w_report("");
+    for (int i = 0; i < 64; i++) pthread_create(&thread, NULL, leave, NULL);
+    pause();
+}
+
 int main(int argc, char **argv) {
     const struct {
         const char *name;
         void (*run)(void);
     } chapters[] = {{"leak", leak},     {"grow", grow},   {"switched", switched}, {"dump", manual},
-                    {"strict", strict}, {"fork", forked}, {"threads", threads}};
+                    {"strict", strict}, {"fork", forked}, {"threads", threads}, {"exits", exits}};
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
         if (argc > 1 && strcmp(argv[1], chapters[i].name) == 0) chapters[i].run();
     w_say("", "pid", getpid());

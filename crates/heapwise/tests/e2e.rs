@@ -22,6 +22,8 @@ mod faults;
 mod harness;
 #[path = "e2e/input.rs"]
 mod input;
+#[path = "e2e/jemalloc.rs"]
+mod jemalloc;
 #[path = "e2e/paranoid.rs"]
 mod paranoid;
 #[path = "e2e/real_programs.rs"]

@@ -31,6 +31,9 @@ typedef int (*heapwise_provider)(void *coroutine, struct heapwise_frame *frames,
 HEAPWISE_WEAK void heapwise_set_mode(enum heapwise_mode mode, uint64_t sample_bytes);
 /* Forgets what was counted so far. */
 HEAPWISE_WEAK void heapwise_reset(void);
+/* Writes a heap dump that heapwise and jeprof read; a null path takes jemalloc's next name,
+ * `jeprof.<pid>.<seq>.m<n>.heap` in the current directory. Returns 0, or an errno. */
+HEAPWISE_WEAK int heapwise_dump(const char *path);
 /* Names this moment. */
 HEAPWISE_WEAK void heapwise_mark(const char *name);
 
@@ -52,6 +55,8 @@ static inline void hw_set_mode(enum heapwise_mode mode, uint64_t sample_bytes) {
 static inline void hw_reset(void) {
     if (heapwise_reset) heapwise_reset();
 }
+/* Also 0 without the probe: there was nothing to write. */
+static inline int hw_dump(const char *path) { return heapwise_dump ? heapwise_dump(path) : 0; }
 static inline void hw_mark(const char *name) {
     if (heapwise_mark) heapwise_mark(name);
 }

@@ -8,7 +8,7 @@ mod jemalloc;
 mod mimalloc;
 mod tcmalloc;
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use heapwise_format::segment::{AllocatorKind, Counter};
 
@@ -54,14 +54,18 @@ pub(crate) fn statistics() -> Option<Statistics> {
 /// Request last answered.
 static ANSWERED: AtomicU64 = AtomicU64::new(0);
 
+/// The probe has started; before, the allocator may not have.
+static STARTED: AtomicBool = AtomicBool::new(false);
+
 /// Starts with no request (again after `fork`).
 pub(crate) fn begin() {
     ANSWERED.store(0, Ordering::Relaxed);
+    STARTED.store(true, Ordering::Relaxed);
 }
 
 /// Answers the controller's request number `wanted`, once.
 pub(crate) fn answer(wanted: u64) {
-    if ANSWERED.swap(wanted, Ordering::Relaxed) == wanted {
+    if !STARTED.load(Ordering::Relaxed) || ANSWERED.swap(wanted, Ordering::Relaxed) == wanted {
         return;
     }
     let told = statistics();

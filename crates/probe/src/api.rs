@@ -9,7 +9,7 @@ use heapwise_format::segment::{ControlWord, Counter, Mark, SectionKind};
 
 use crate::arch::words;
 use crate::script::{self, Provider, Script, text};
-use crate::{clock, control, segment};
+use crate::{clock, control, dump, segment};
 
 fn set(word: ControlWord, value: u64) {
     segment::control(word).store(value, Ordering::Relaxed);
@@ -43,6 +43,13 @@ pub extern "C" fn heapwise_reset() {
     control::change(|| {
         segment::control(ControlWord::ResetCount).fetch_add(1, Ordering::Relaxed);
     });
+}
+
+/// Writes a heap dump; a null path takes the next automatic name. 0, or an errno.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_dump(path: *const c_char) -> c_int {
+    let name = if path.is_null() { None } else { Some(text(&path)) };
+    if dump::manual(name) { 0 } else { libc::EFAULT }
 }
 
 /// Names this moment.

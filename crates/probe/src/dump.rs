@@ -10,14 +10,14 @@ mod text;
 mod triggers;
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use heapwise_format::segment::Counter;
 
 use crate::arch::words;
 use crate::conf::{options, say};
 use crate::fixed_text::FixedText;
-use crate::sys::File;
+use crate::sys::{self, File};
 use crate::{control, segment};
 use desk::{Desk, Path};
 pub(crate) use desk::{MOST_KEPT, set_prefix};
@@ -42,12 +42,15 @@ const PATIENCE_MS: u32 = 10_000;
 
 /// The process ends once, though threads may race to end it.
 static FINISHED: AtomicBool = AtomicBool::new(false);
+/// The thread that ends it; 0 while nobody does.
+static ENDING: AtomicU32 = AtomicU32::new(0);
 
 /// Starts over in a new process or a forked child: its files are its own.
 pub(crate) fn begin() {
     desk::begin();
     triggers::begin();
     FINISHED.store(false, Ordering::Relaxed);
+    ENDING.store(0, Ordering::Relaxed);
 }
 
 /// Writes a dump that nobody waits for.
@@ -72,16 +75,38 @@ pub(crate) fn manual(name: Option<&CStr>) -> bool {
     }
 }
 
+/// Called by a thread that is about to end the process: where a last dump is wanted it waits for one that does so
+/// already.
+pub(crate) fn before_exit() {
+    if !wants_last() {
+        return;
+    }
+    if let Some(_busy) = words().enter() {
+        control::poll();
+    }
+    for _ in 0..PATIENCE_MS {
+        match ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed) {
+            Err(other) if other != sys::tid() => sys::sleep(1_000_000),
+            _ => return,
+        }
+    }
+}
+
+fn wants_last() -> bool {
+    options().prof && options().at_exit
+}
+
 /// The last dump, and the leak report. Does not return when leaks are an error and there are any.
 pub(crate) fn at_exit() {
     let options = options();
-    if !options.prof || !options.at_exit || FINISHED.swap(true, Ordering::Relaxed) {
+    if !wants_last() || FINISHED.swap(true, Ordering::Relaxed) {
         return;
     }
     let written = {
         let words = words();
         let Some(_busy) = words.enter() else { return };
         control::poll();
+        let _ = ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed);
         let Some(mut desk) = Desk::take(PATIENCE_MS) else { return };
         write_announced(&mut desk, Kind::Final)
     };

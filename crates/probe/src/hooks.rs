@@ -196,6 +196,7 @@ hooks! {
     Sdallocx sdallocx C Like(Hook::Free), release;
 
     Dlclose dlclose System Function(fallback::dlclose), replace replace_1 dlclose;
+    Exit exit System Function(fallback::exit), replace replace_1 exit;
     Setrlimit setrlimit System Function(fallback::refuse), replace replace_2 setrlimit;
     Setrlimit64 setrlimit64 System Function(fallback::refuse), replace replace_2 setrlimit64;
     Prlimit prlimit System Function(fallback::refuse), replace replace_4 prlimit;

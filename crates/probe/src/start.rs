@@ -46,8 +46,8 @@ pub(crate) fn begin_segment(config: &Config) {
     if buckets::init() {
         dump::begin();
         prof::begin();
-        allocator::begin();
         control::begin(config);
+        allocator::begin();
         segment::set_state(State::Ready);
     } else {
         segment::set_state(State::StoodAside);

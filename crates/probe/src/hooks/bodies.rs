@@ -8,7 +8,7 @@ use heapwise_format::segment::CallKind;
 use super::Hook;
 use super::resolve::real;
 use crate::unwind::Entry;
-use crate::{arena, modules, recorder};
+use crate::{arena, dump, modules, recorder};
 
 type Pointer = *mut c_void;
 
@@ -153,6 +153,14 @@ pub(super) unsafe extern "C" fn dlclose(handle: Pointer, _entry: &Entry) -> c_in
     let result = unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Dlclose)(handle) };
     modules::generation_changed();
     result
+}
+
+/// libcs before 2.41 let two threads end the process at once, and the second cuts off what the first still
+/// writes.
+pub(super) unsafe extern "C" fn exit(status: c_int, _entry: &Entry) {
+    dump::before_exit();
+    // SAFETY: the signature of exit, which does not return.
+    unsafe { real::<unsafe extern "C" fn(c_int)>(Hook::Exit)(status) };
 }
 
 /// Bytes the allocator reserved for `block`.

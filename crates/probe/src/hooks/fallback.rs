@@ -76,6 +76,7 @@ erased! { xallocx(block: Pointer, _size: usize, _extra: usize, _flags: c_int) ->
     crate::hooks::usable_size(block)
 } }
 erased! { dlclose(_handle: Pointer) -> c_int { 0 } }
+erased! { exit(status: c_int) -> c_int { crate::sys::exit(status) } }
 erased! { refuse() -> c_int { -1 } }
 
 /// By whatever aligned allocation the allocator underneath has.
