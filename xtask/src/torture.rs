@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::failure::Failure;
 
 /// What a torture needs.
-pub struct Torture {
+pub(crate) struct Torture {
     /// The heapwise executable.
     pub heapwise: PathBuf,
     /// The compiled `tortured`.
@@ -23,7 +23,7 @@ pub struct Torture {
 
 /// Who dies in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Killed {
+pub(crate) enum Killed {
     /// The recorded program.
     Program,
     /// heapwise.
@@ -40,7 +40,7 @@ struct Account {
 
 impl Torture {
     /// Runs `rounds` rounds; which dies and when follows from `seed`.
-    pub fn run(&self, rounds: u32, mut seed: u64) -> Result<(), Failure> {
+    pub(crate) fn run(&self, rounds: u32, mut seed: u64) -> Result<(), Failure> {
         fs::create_dir_all(&self.scratch).map_err(|error| Failure::new(format!("scratch: {error}")))?;
         for round in 0..rounds {
             seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -54,7 +54,7 @@ impl Torture {
     }
 
     /// One round.
-    pub fn round(&self, killed: Killed, after: Duration) -> Result<(), String> {
+    pub(crate) fn round(&self, killed: Killed, after: Duration) -> Result<(), String> {
         let (recording, account) = (self.scratch.join("tortured.hwr"), self.scratch.join("account"));
         let _ = fs::remove_file(&account);
         let _ = fs::remove_file(&recording);
@@ -173,7 +173,7 @@ fn read_account(path: &Path) -> Account {
 }
 
 /// The command: `torture [--rounds N] [--seed N]`, with the release build.
-pub fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
+pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     let option = |name: &str, default: u64| match args.iter().position(|arg| arg == name) {
         Some(at) => args
             .get(at + 1)

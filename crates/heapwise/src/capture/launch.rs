@@ -64,12 +64,6 @@ impl Running {
         self.child.id()
     }
 
-    /// Whether it has ended, without waiting.
-    pub fn poll(&mut self) -> Outcome<Option<Ended>> {
-        let status = self.child.try_wait().map_err(|error| Failure::Input(format!("wait: {error}")))?;
-        Ok(status.map(|status| self.ended(status)))
-    }
-
     /// Waits for its end. Signals meant to end the program reach the program, not its profile:
     /// a terminal's Ctrl-C goes to both already, a `kill` of heapwise is passed on.
     pub fn wait(mut self) -> Outcome<Ended> {

@@ -104,10 +104,7 @@ fn print_table(rows: &[Row], dead: bool) {
         );
         return;
     }
-    println!(
-        "{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} {}",
-        "PID", "PROGRAM", "MODE", "RATE", "LIVE", "AGE", "STATE"
-    );
+    println!("{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} STATE", "PID", "PROGRAM", "MODE", "RATE", "LIVE", "AGE");
     for row in rows {
         let rate = row.rate.map_or("-".to_owned(), |rate| quantity::bytes(rate as f64));
         println!(

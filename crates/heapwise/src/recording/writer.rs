@@ -53,11 +53,6 @@ impl Writer {
         self.offset + (self.index.len() + FRAME_HEADER_BYTES + TRAILER_BYTES) as u64
     }
 
-    /// Where the file is.
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// Writes the index and ends the file.
     pub fn end(mut self) -> io::Result<PathBuf> {
         let trailer = Trailer { index_offset: self.offset };
