@@ -69,7 +69,11 @@ impl Source for ProcessSource {
             .filter(|argument| !argument.is_empty())
             .map(|argument| String::from_utf8_lossy(argument).into_owned())
             .collect();
-        let mode = snapshot.mode();
+        // What was ordered last: a program that does not allocate takes it up later.
+        let (mode, rate_bytes) = match snapshot.control() {
+            Some(ordered) => (ordered.mode, ordered.sample_bytes),
+            None => (snapshot.mode(), snapshot.counter(Counter::SampleBytes)),
+        };
         Ok(Facts {
             kind: if self.found.is_alive() { Kind::Live } else { Kind::Dead },
             // As it was called: one executable may go by many names.
@@ -77,7 +81,7 @@ impl Source for ProcessSource {
             detail: command.join(" "),
             pid: Some(self.found.process.pid),
             mode: Some(mode.name()),
-            rate_bytes: (mode == Mode::Sampled).then(|| snapshot.counter(Counter::SampleBytes)),
+            rate_bytes: (mode == Mode::Sampled).then_some(rate_bytes),
             live_bytes: Some(snapshot.live_bytes()),
             started_unix_ms: Some(snapshot.header.start_realtime_ns / 1_000_000),
             has_timeline: true,
