@@ -14,11 +14,11 @@ use crate::failure::Failure;
 /// What a torture needs.
 pub(crate) struct Torture {
     /// The heapwise executable.
-    pub heapwise: PathBuf,
+    pub(crate) heapwise: PathBuf,
     /// The compiled `tortured`.
-    pub victim: PathBuf,
+    pub(crate) victim: PathBuf,
     /// A directory of its own.
-    pub scratch: PathBuf,
+    pub(crate) scratch: PathBuf,
 }
 
 /// Who dies in a round.

@@ -89,13 +89,12 @@ const CHECKPOINT_SHARE: u64 = 16;
 /// And not before this many bytes of events.
 const CHECKPOINT_BYTES: u64 = 8 << 20;
 
-/// Records until the program ends or `stop` is set.
+/// Records until the program ends or `stop` is set; the program's mode is the caller's to set back.
 ///
 /// # Errors
 /// When the recording cannot be written or the segment cannot be controlled.
 pub fn record(found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Recorded> {
     let segment = SegmentFile::open(&found.path)?;
-    let before = control::current(&segment)?.mode;
     let failed = |error: io::Error| Failure::file(&orders.path, format!("cannot write: {error}"));
     let mut drainer = Drainer::new(&segment, found, orders).map_err(failed)?;
     drainer.begin(orders)?;
@@ -104,9 +103,6 @@ pub fn record(found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Reco
         if read == 0 {
             std::thread::sleep(PAUSE);
         }
-    }
-    if found.is_alive() && orders.from == Beginning::Now {
-        control::apply(&segment, &Change::new().mode(before))?;
     }
     drainer.finish(&orders.path)
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use heapwise_format::segment::{OnFull, State};
 
-use super::switch;
+use crate::capture::control::{self, Change};
 use crate::capture::drain::{self, Beginning, Orders, Recorded};
 use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
@@ -90,9 +90,9 @@ pub fn run(args: &RecordArgs) -> Outcome {
     output::refuse_existing(&path, if args.force { Overwrite::Allow } else { Overwrite::Refuse })?;
     // What a process left behind is read from its first event.
     let from = if found.alive { Beginning::Now } else { Beginning::Start };
-    if found.alive {
-        switch::open_live(&found)?;
-    }
+    let segment = SegmentFile::open(&found.path)?;
+    let before = control::current(&segment)?.mode;
+    let process = found.clone();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
@@ -107,6 +107,10 @@ pub fn run(args: &RecordArgs) -> Outcome {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
+    }
+    // At once, and not when the recorder has caught up: what comes now is not asked for.
+    if process.is_alive() {
+        control::apply(&segment, &Change::new().mode(before))?;
     }
     stop.store(true, Ordering::Relaxed);
     report(&join(recorder)?);
