@@ -3,6 +3,7 @@
 //! ```text
 //! control byte   kind:2 | explicit order:1 | unaligned:1 | address width:2 | size width:2
 //! allocations    a second byte: node width:2 | from realloc:1
+//! frees          size width 1: the free did not happen after all
 //! then           order (4 bytes, if explicit), address, size, node   (little-endian, 1/2/4/8 bytes)
 //! ```
 //!
@@ -55,6 +56,13 @@ pub enum Event {
         /// Number drawn from the address's shard.
         order: u32,
     },
+    /// A block was about to go and stayed: a `realloc` that failed. It only uses up its number.
+    Kept {
+        /// Its address.
+        address: u64,
+        /// Number drawn from the address's shard.
+        order: u32,
+    },
     /// Milliseconds since the start of the recording, for the events that follow.
     Tick(u64),
     /// Events of this thread that found no room and are missing here.
@@ -68,6 +76,7 @@ const KIND_GAP: u8 = 3;
 const EXPLICIT_ORDER: u8 = 1 << 2;
 const UNALIGNED: u8 = 1 << 3;
 const REALLOC: u8 = 1 << 2;
+const KEPT: u8 = 1 << 6;
 
 /// What both ends remember from event to event within a chunk.
 #[derive(Debug, Clone)]
@@ -79,7 +88,7 @@ pub struct EventState {
 
 impl Default for EventState {
     fn default() -> Self {
-        Self { last_address: 0, last_node: 0, orders: [0; SHARDS] }
+        Self::new()
     }
 }
 
@@ -116,6 +125,12 @@ fn width(value: u64) -> u8 {
 }
 
 impl EventState {
+    /// The state at the start of a chunk.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { last_address: 0, last_node: 0, orders: [0; SHARDS] }
+    }
+
     /// The distance to `order` from the last one of the shard, and the bit that announces it.
     #[inline(always)]
     fn order_delta(&mut self, address: u64, order: u32) -> (u32, u8) {
@@ -163,11 +178,27 @@ impl EventState {
     /// Appends a free to `out`; returns its length.
     #[inline(always)]
     pub fn encode_free(&mut self, out: &mut [u8; MAX_EVENT_BYTES], address: u64, order: u32) -> usize {
+        self.encode_address(out, KIND_FREE, address, order)
+    }
+
+    /// Appends a free that did not happen to `out`; returns its length.
+    pub fn encode_kept(&mut self, out: &mut [u8; MAX_EVENT_BYTES], address: u64, order: u32) -> usize {
+        self.encode_address(out, KIND_FREE | KEPT, address, order)
+    }
+
+    #[inline(always)]
+    fn encode_address(
+        &mut self,
+        out: &mut [u8; MAX_EVENT_BYTES],
+        kind: u8,
+        address: u64,
+        order: u32,
+    ) -> usize {
         let (order, explicit) = self.order_delta(address, order);
         let (address, unaligned) = self.address_delta(address);
         let address_width = width(address);
         let mut writer = Writer { out, at: 0 };
-        writer.byte(KIND_FREE | explicit | unaligned | address_width << 4);
+        writer.byte(kind | explicit | unaligned | address_width << 4);
         if explicit != 0 {
             writer.word(u64::from(order), 2);
         }
@@ -239,7 +270,11 @@ impl EventState {
                 let order = if control & EXPLICIT_ORDER != 0 { reader.word(2)? as u32 } else { 0 };
                 let address = reader.word(control >> 4 & 3)?;
                 let address = self.address(address, control);
-                Event::Free { address, order: self.order(address, order) }
+                let order = self.order(address, order);
+                match control & KEPT {
+                    0 => Event::Free { address, order },
+                    _ => Event::Kept { address, order },
+                }
             }
             KIND_TICK => Event::Tick(reader.word(control >> 4 & 3)?),
             _ => Event::Gap(reader.word(control >> 4 & 3)?),
@@ -307,7 +342,8 @@ mod tests {
                 match r >> 8 & 7 {
                     0 => Event::Tick(row as u64 * 3),
                     1 => Event::Gap(r >> 20),
-                    2..4 => Event::Free { address, order: draw(address, r >> 11) },
+                    2 => Event::Kept { address, order: draw(address, r >> 11) },
+                    3 => Event::Free { address, order: draw(address, r >> 11) },
                     _ => Event::Alloc {
                         address,
                         size: next(&mut seed) >> (r & 63),
@@ -326,6 +362,7 @@ mod tests {
                 state.encode_alloc(out, (address, size), node, order, realloc)
             }
             Event::Free { address, order } => state.encode_free(out, address, order),
+            Event::Kept { address, order } => state.encode_kept(out, address, order),
             Event::Tick(ms) => EventState::encode_tick(out, ms),
             Event::Gap(events) => EventState::encode_gap(out, events),
         }

@@ -7,6 +7,9 @@
 #![allow(unsafe_code)]
 
 mod room;
+mod shared;
+
+pub(crate) use shared::with_shared;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -72,6 +75,22 @@ pub(crate) fn free(log: &mut ThreadLog, address: u64) {
     }
 }
 
+/// A block may be about to be freed: its number, drawn before the real call; `None` when the event is dropped.
+pub(crate) fn reserve(log: &mut ThreadLog, address: u64) -> Option<u32> {
+    log.begin().then(|| draw(address))
+}
+
+/// What became of a block with a reserved number: freed, or kept because the call failed. An event that finds
+/// no room any more leaves a hole in the order, which the drainer gives up after a while.
+pub(crate) fn settle(log: &mut ThreadLog, address: u64, order: u32, is_freed: bool) {
+    if log.begin() {
+        log.put(|state, out| match is_freed {
+            true => state.encode_free(out, address, order),
+            false => state.encode_kept(out, address, order),
+        });
+    }
+}
+
 /// The thread ends: no more events from `log`.
 pub(crate) fn end(log: &mut ThreadLog) {
     if log.dropped > 0 && !log.chunk.is_null() {
@@ -86,6 +105,7 @@ pub(crate) fn init() {
         order.0.store(0, Ordering::Relaxed);
     }
     room::init();
+    shared::init();
 }
 
 /// The next number of an address's shard. Acquire and release, so that numbers of one address follow the
@@ -97,6 +117,23 @@ fn draw(address: u64) -> u32 {
 }
 
 impl ThreadLog {
+    /// No chunk yet.
+    const fn new() -> Self {
+        Self {
+            chunk: core::ptr::null_mut(),
+            len: 0,
+            sequence: 0,
+            stream: 0,
+            thread: u32::MAX,
+            until_clock: 0,
+            tick: 0,
+            noted: None,
+            dropped: 0,
+            resting: 0,
+            state: EventState::new(),
+        }
+    }
+
     /// Makes room for an event and notes the time; false when the event is dropped. No number is drawn
     /// before, so a dropped event leaves no hole in the order.
     #[inline(always)]

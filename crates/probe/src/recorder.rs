@@ -61,8 +61,17 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     if arena::holds(block) {
         return core::ptr::null_mut();
     }
-    released(take(block, caller));
+    released(take_as(block, caller, Freeing::Certain));
     block
+}
+
+/// Whether a taken block will be freed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Freeing {
+    /// By `free`.
+    Certain,
+    /// By `realloc`, unless that fails.
+    Likely,
 }
 
 /// A block taken out of the index.
@@ -71,45 +80,56 @@ pub(crate) struct Taken {
     address: u64,
     /// Number and record of its bucket, when it was recorded.
     bucket: Option<(u32, Bucket)>,
-    logged: bool,
+    /// Number in the log that waits for what becomes of it.
+    number: Option<u32>,
 }
 
 /// Takes a block out of the index, before the real function can give its address to another thread.
-#[inline(always)]
 pub(crate) fn take(block: Pointer, caller: u64) -> Taken {
+    take_as(block, caller, Freeing::Likely)
+}
+
+#[inline(always)]
+fn take_as(block: Pointer, caller: u64, freeing: Freeing) -> Taken {
     let address = block as u64;
     if block.is_null() || hooks::is_inside(caller) {
-        return Taken { address, bucket: None, logged: false };
+        return Taken { address, bucket: None, number: None };
     }
     control::poll();
     let activity = control::activity();
-    let logged = activity == Activity::Log;
-    if logged {
-        logged::freed(address);
-    }
+    let number = match (activity, freeing) {
+        (Activity::Log, Freeing::Likely) => logged::freeing(address),
+        (Activity::Log, Freeing::Certain) => {
+            logged::freed(address);
+            None
+        }
+        _ => None,
+    };
     let bucket = index::remove(address);
     if bucket.is_none() && activity == Activity::Exact {
         ledger::unknown_free(address);
     }
-    Taken { address, bucket, logged }
+    Taken { address, bucket, number }
 }
 
 /// Counts the free of a taken block; its size, 0 when unknown.
 #[inline(always)]
 pub(crate) fn released(taken: Taken) -> u64 {
+    if let Some(number) = taken.number {
+        logged::settled(taken.address, number, true);
+    }
     let Some((number, bucket)) = taken.bucket else { return 0 };
     ledger::freed(taken.address, number, &bucket);
     bucket.size
 }
 
 /// The real `realloc` failed: the block is still there.
-pub(crate) fn put_back(block: Pointer, taken: Taken, entry: &Entry) {
+pub(crate) fn put_back(taken: Taken) {
     if let Some((number, bucket)) = taken.bucket {
         index::insert(taken.address, number, bucket.rate, process::age_ms());
     }
-    if taken.logged {
-        let size = hooks::usable_size(block) as u64;
-        logged::allocated(&Block { address: taken.address, size, kind: CallKind::Realloc, grown: 0 }, entry);
+    if let Some(number) = taken.number {
+        logged::settled(taken.address, number, false);
     }
 }
 

@@ -72,6 +72,8 @@ pub struct Recorded {
     pub span_ms: u64,
     /// Events that waited for room.
     pub waited: u64,
+    /// The program went on as another, with another segment.
+    pub is_replaced: bool,
 }
 
 /// Whatever is pending is written after this: what a killed recorder loses at most.
@@ -98,13 +100,15 @@ pub fn record(found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Reco
     let failed = |error: io::Error| Failure::file(&orders.path, format!("cannot write: {error}"));
     let mut drainer = Drainer::new(&segment, found, orders).map_err(failed)?;
     drainer.begin(orders)?;
-    while found.is_alive() && !stop.load(Ordering::Relaxed) {
+    while found.is_alive() && !stop.load(Ordering::Relaxed) && !segment.is_replaced() {
         let read = drainer.step().map_err(failed)?;
         if read == 0 {
             std::thread::sleep(PAUSE);
         }
     }
-    drainer.finish(&orders.path)
+    let mut recorded = drainer.finish(&orders.path)?;
+    recorded.is_replaced = segment.is_replaced();
+    Ok(recorded)
 }
 
 struct Drainer<'a> {
@@ -295,6 +299,7 @@ impl<'a> Drainer<'a> {
             live_bytes: self.ledger.live_bytes(),
             span_ms: self.ledger.tick_ms(),
             waited,
+            is_replaced: false,
         })
     }
 }

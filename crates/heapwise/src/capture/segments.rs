@@ -78,6 +78,14 @@ impl SegmentFile {
         &self.path
     }
 
+    /// Whether the name now stands for another file: the program replaced itself by `exec`.
+    pub fn is_replaced(&self) -> bool {
+        match (self.file.metadata(), fs::metadata(&self.path)) {
+            (Ok(own), Ok(named)) => own.ino() != named.ino() || own.dev() != named.dev(),
+            _ => false,
+        }
+    }
+
     /// Header and counters at this moment.
     pub fn snapshot(&self) -> Outcome<Snapshot<'_, Self>> {
         Snapshot::open(self).map_err(|error| Failure::file(&self.path, describe(error)))

@@ -140,8 +140,13 @@ impl Following {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let recorder = std::thread::spawn(move || {
-            let found = await_segment(pid, &stopped)?;
-            drain::record(&found, &orders, &stopped)
+            // A program that replaces itself by `exec` starts anew, and so does its recording.
+            loop {
+                let recorded = drain::record(&await_segment(pid, &stopped)?, &orders, &stopped)?;
+                if !recorded.is_replaced {
+                    return Ok(recorded);
+                }
+            }
         });
         Self { stop, recorder }
     }

@@ -25,7 +25,7 @@ fn resized(old: Pointer, size: usize, entry: &Entry, call: impl FnOnce() -> Poin
         if size == 0 {
             recorder::released(taken);
         } else {
-            recorder::put_back(old, taken, entry);
+            recorder::put_back(taken);
         }
         return new;
     }
@@ -139,7 +139,7 @@ pub(super) unsafe extern "C" fn xallocx(
         real::<unsafe extern "C" fn(_, _, _, _) -> usize>(Hook::Xallocx)(block, size, extra, flags)
     };
     if usable < size {
-        recorder::put_back(block, taken, entry);
+        recorder::put_back(taken);
         return usable;
     }
     let asked = usable.min(size.saturating_add(extra));

@@ -5,7 +5,8 @@ use heapwise_format::segment::Counter;
 use super::timing::Timing;
 use super::{Block, note};
 use crate::arch::words;
-use crate::unwind::{self, Entry};
+use crate::log::ThreadLog;
+use crate::unwind::{self, Entry, OwnStack};
 use crate::{control, log, segment};
 
 pub(super) fn allocated(block: &Block, entry: &Entry) {
@@ -15,10 +16,10 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     let words = words();
     let Some(mut busy) = words.enter() else {
         segment::count(Counter::Reentrant);
-        return segment::count(Counter::LostEvents);
+        return allocated_alone(block, entry);
     };
     control::poll();
-    let Some(state) = words.state(&mut busy) else { return segment::count(Counter::LostEvents) };
+    let Some(state) = words.state(&mut busy) else { return allocated_alone(block, entry) };
     let _timing = Timing::start(state.tick());
     let captured = unwind::capture(&mut state.memo, entry, control::depth());
     note(&captured);
@@ -26,10 +27,35 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     log::alloc(&mut state.log, block.address, block.size, node, block.kind);
 }
 
+/// Without a state: the thread ended, has no memory, or was interrupted inside the probe.
+#[cold]
+fn allocated_alone(block: &Block, entry: &Entry) {
+    let captured = unwind::capture_plain(&mut OwnStack::default(), entry, control::depth());
+    note(&captured);
+    log::with_shared(|log| log::alloc(log, block.address, block.size, captured.node, block.kind));
+}
+
+#[inline(always)]
 pub(super) fn freed(address: u64) {
+    write(|log| log::free(log, address));
+}
+
+/// A number for a block that `realloc` may free.
+pub(super) fn freeing(address: u64) -> Option<u32> {
+    write(|log| log::reserve(log, address)).flatten()
+}
+
+/// What `realloc` did with it.
+pub(super) fn settled(address: u64, number: u32, is_freed: bool) {
+    write(|log| log::settle(log, address, number, is_freed));
+}
+
+/// Writes to the thread's log, or to the shared one when it has none.
+#[inline(always)]
+fn write<T>(write: impl FnOnce(&mut ThreadLog) -> T) -> Option<T> {
     let words = words();
     match words.enter().as_mut().and_then(|busy| words.state(busy)) {
-        Some(state) => log::free(&mut state.log, address),
-        None => segment::count(Counter::LostEvents),
+        Some(state) => Some(write(&mut state.log)),
+        None => log::with_shared(write),
     }
 }

@@ -111,7 +111,7 @@ impl Ledger {
                 self.totals.gap_events += events;
                 self.page.put(Entry::Gap(events));
             }
-            Event::Tick(_) => {}
+            Event::Tick(_) | Event::Kept { .. } => {}
         }
         if self.page.bytes() >= PAGE_BYTES {
             let page = self.take_page();

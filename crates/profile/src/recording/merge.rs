@@ -200,10 +200,21 @@ impl Merger {
         let Some(first) = blocked.min_by_key(|stream| stream.tick_ms).and_then(|stream| stream.head) else {
             return false;
         };
-        if let Event::Alloc { address, order, .. } | Event::Free { address, order } = first {
+        if let Some((address, order)) = numbered(&first) {
             self.next[shard(address)] = Some(order);
         }
         true
+    }
+}
+
+/// Address and number of an event that has them.
+#[inline]
+fn numbered(event: &Event) -> Option<(u64, u32)> {
+    match *event {
+        Event::Alloc { address, order, .. }
+        | Event::Free { address, order }
+        | Event::Kept { address, order } => Some((address, order)),
+        Event::Tick(_) | Event::Gap(_) => None,
     }
 }
 
@@ -261,7 +272,7 @@ impl Stream {
             if self.tick_ms > now_ms {
                 break;
             }
-            if let Event::Alloc { address, order, .. } | Event::Free { address, order } = event {
+            if let Some((address, order)) = numbered(&event) {
                 let slot = &mut next[shard(address)];
                 let ahead = order.wrapping_sub(slot.unwrap_or(order)) as i32;
                 if ahead > 0 {
