@@ -26,8 +26,9 @@ static ORDERS: [Shard; SHARDS] = [const { Shard(AtomicU32::new(0)) }; SHARDS];
 
 /// Events between two looks at the clock, for when no drainer ticks.
 const CLOCK_EVENTS: u32 = 64;
-/// A drainer that gave no sign of life for so long does not tick any more.
-const STALE_TICK_NS: u64 = 50_000_000;
+/// A tick that is this old is helped along by the kernel's clock: the drainer was stopped, or not scheduled.
+/// Above the 4 ms that the coarse clock may lag behind.
+const STALE_TICK_NS: u64 = 8_000_000;
 /// An event may be preceded by a gap and a tick.
 const ROOM: usize = 3 * MAX_EVENT_BYTES;
 

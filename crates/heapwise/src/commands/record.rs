@@ -18,6 +18,9 @@ use crate::quantity::{self, parse_bytes, parse_duration};
 use crate::recording::sink::Keeping;
 use crate::{input_error, source};
 
+/// Smallest file of a rotated recording: below this the tables at its start would be most of it.
+const LEAST_FILE_BYTES: u64 = 4096;
+
 /// Options of `record`.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
@@ -71,7 +74,9 @@ impl KeepingArgs {
     /// The orders for a recording at `path`.
     pub fn orders(&self, path: PathBuf, from: Beginning) -> Orders {
         let keeping = match (self.rotate, self.ring) {
-            (Some(bytes), _) => Keeping::Rotated { bytes: bytes.max(1 << 16), files: self.keep.max(1) },
+            (Some(bytes), _) => {
+                Keeping::Rotated { bytes: bytes.max(LEAST_FILE_BYTES), files: self.keep.max(1) }
+            }
             (None, Some(time)) => Keeping::Ring { time },
             (None, None) => Keeping::All,
         };
