@@ -33,21 +33,32 @@ pub(crate) fn create_key() {
     }
 }
 
+/// POSIX runs destructors in at least this many rounds, as long as some key has a value again.
+const ROUNDS: usize = 4;
+
 /// Asks for the destructor of the calling thread.
 pub(super) fn watch() {
+    set_round(1);
+}
+
+/// Makes `round` the value of the key: not null, so the destructor is called with it.
+fn set_round(round: usize) {
     let key = KEY.load(Ordering::Acquire);
     if key == 0 {
         return;
     }
     // SAFETY: the signature of pthread_setspecific, stored before the key.
     let set: Set = unsafe { core::mem::transmute(SET.load(Ordering::Relaxed)) };
-    // SAFETY: a key of ours and any value that is not null.
-    unsafe { set(key - 1, (&raw const KEY).cast()) };
+    // SAFETY: a key of ours; the value is a number, never followed.
+    unsafe { set(key - 1, core::ptr::without_provenance(round)) };
 }
 
-/// Destructors of the program that run after this one still allocate and free: they find no state and use
-/// the shared slab.
-unsafe extern "C" fn thread_ends(_: *mut c_void) {
+/// Destructors of the program allocate and free too, so this one waits for the last round. What runs even later
+/// finds no state and uses the shared slab.
+unsafe extern "C" fn thread_ends(round: *mut c_void) {
+    if round.addr() < ROUNDS {
+        return set_round(round.addr() + 1);
+    }
     let words = words();
     let Some(_busy) = words.enter() else { return };
     words.set_ended();
