@@ -113,6 +113,22 @@ pub fn directories() -> Vec<PathBuf> {
     DIRECTORIES.iter().map(|pattern| pattern.replace("%u", &uid).into()).collect()
 }
 
+/// Why the directory named by the environment cannot hold segments; `None` when it can, or none is named.
+pub fn unusable_directory() -> Option<String> {
+    let path = PathBuf::from(std::env::var_os(DIRECTORY_VARIABLE)?);
+    let data = path.symlink_metadata().ok()?;
+    let problem = if !data.is_dir() {
+        "is not a directory"
+    } else if data.uid() != process::own_uid() {
+        "belongs to another user"
+    } else if data.mode() & 0o077 != 0 {
+        "is open to other users; chmod 700 it"
+    } else {
+        return None;
+    };
+    Some(format!("{} ({DIRECTORY_VARIABLE}) {problem}", path.display()))
+}
+
 /// All segments of this user, oldest process first.
 pub fn list() -> Vec<Found> {
     let mut found: Vec<Found> = directories()

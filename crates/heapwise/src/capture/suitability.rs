@@ -18,6 +18,8 @@ pub enum Obstacle {
     Secure,
     /// Another instruction set.
     Machine(u16),
+    /// Built with a sanitizer, whose runtime replaces the allocator and insists on coming first.
+    Sanitizer(&'static str),
 }
 
 impl std::fmt::Display for Obstacle {
@@ -32,6 +34,10 @@ impl std::fmt::Display for Obstacle {
             Obstacle::Secure => write!(
                 out,
                 "it is set-user-ID or set-group-ID, so the loader ignores LD_PRELOAD; run a copy without that bit"
+            ),
+            Obstacle::Sanitizer(runtime) => write!(
+                out,
+                "it is built with a sanitizer ({runtime}), which replaces the allocator itself; build it without"
             ),
             Obstacle::Machine(machine) => {
                 write!(out, "it is built for another machine (ELF machine {machine})")
@@ -59,9 +65,24 @@ pub fn obstacle(program: &Path) -> Option<Obstacle> {
         Some(loader) if loader.contains("musl") => return Some(Obstacle::Musl(loader)),
         Some(_) => {}
     }
+    if let Some(runtime) = sanitizer(program) {
+        return Some(Obstacle::Sanitizer(runtime));
+    }
     let privileged =
         metadata.permissions().mode() & 0o6000 != 0 && metadata.uid() != super::process::own_uid();
     privileged.then_some(Obstacle::Secure)
+}
+
+/// The sanitizer runtime a program needs: named in its dynamic string table, or linked in.
+fn sanitizer(program: &Path) -> Option<&'static str> {
+    /// Programs larger than this are not searched: sanitized ones are test builds.
+    const MOST_BYTES: u64 = 64 << 20;
+    const RUNTIMES: [&str; 4] = ["libasan.so", "libtsan.so", "libhwasan.so", "__asan_init"];
+    let bytes = fs::metadata(program)
+        .ok()
+        .filter(|data| data.len() <= MOST_BYTES)
+        .and_then(|_| fs::read(program).ok())?;
+    RUNTIMES.into_iter().find(|runtime| memchr::memmem::find(&bytes, runtime.as_bytes()).is_some())
 }
 
 /// The loader an ELF file asks for (`PT_INTERP`); outer `None` when the file is malformed.

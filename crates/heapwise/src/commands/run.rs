@@ -57,9 +57,10 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
     let recorded = following.map(Following::end).transpose();
     let family = family_of(pid);
     let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
-        eprintln!(
-            "heapwise: the program left no profile: it ended before its first allocation, or did not load the probe"
-        );
+        let why = segments::unusable_directory().unwrap_or_else(|| {
+            "it ended before its first allocation, or did not load the probe; see heapwise doctor".into()
+        });
+        eprintln!("heapwise: the program left no profile: {why}");
         return Ok(ExitCode::from(ended.code));
     };
     if let Some(recorded) = recorded? {

@@ -53,6 +53,22 @@ fn a_static_program_is_told_so() {
 }
 
 #[test]
+fn a_sanitized_program_is_told_so() {
+    let scratch = Scratch::new();
+    let program = crate::harness::victims().join("sanitized");
+    refuses(&scratch, &["run", "--", program.to_str().expect("UTF-8")], "built with a sanitizer");
+}
+
+#[test]
+fn a_directory_open_to_others_is_named() {
+    let scratch = Scratch::new();
+    std::fs::create_dir(scratch.path("open")).expect("created");
+    let mut command = scratch.heapwise(&["run", "-o", "p.heap", "--", "true"]);
+    let output = command.env("HEAPWISE_DIR", scratch.path("open")).output().expect("heapwise starts");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("open to other users"));
+}
+
+#[test]
 fn the_programs_output_and_status_are_its_own() {
     let scratch = Scratch::new();
     let output = scratch
