@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 
 const CLIENTS = 100;
-const ROUNDS = 3;
+const ROUNDS = 4;
 const seconds = Number(process.argv[2] ?? 60);
 const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 const heapwise = process.env["HEAPWISE"] ?? path.join(root, "target/release/heapwise");
@@ -92,13 +92,17 @@ try {
   const watched = [];
   let asked = 0;
   const errors = [];
-  for (let round = 0; round < ROUNDS; round += 1) {
-    alone.push(await throughput(seconds / ROUNDS));
+  const watch = async () => {
     const crowd = new Crowd(at, id);
     watched.push(await throughput(seconds / ROUNDS));
     await crowd.end();
     asked += crowd.asked;
     errors.push(...crowd.errors);
+  };
+  const leave = async () => alone.push(await throughput(seconds / ROUNDS));
+  // Each goes first in turn, so that neither always meets the warmer machine.
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const part of round % 2 ? [watch, leave] : [leave, watch]) await part();
   }
   const best = (values) => Math.max(...values);
   console.log(`requests ${asked}, errors ${errors.length} ${[...new Set(errors)].slice(0, 5).join("; ")}`);
