@@ -12,6 +12,9 @@ use crate::{arena, dump, modules, recorder};
 
 type Pointer = *mut c_void;
 
+/// No block is as large as what these bits address: a call that asks for more fails and changes nothing.
+const ADDRESS_BITS: u32 = 48;
+
 fn allocated(block: Pointer, size: usize, kind: CallKind, entry: &Entry) -> Pointer {
     recorder::allocated(block, size, kind as u32, entry)
 }
@@ -19,6 +22,9 @@ fn allocated(block: Pointer, size: usize, kind: CallKind, entry: &Entry) -> Poin
 /// Takes the old block out of the books before the real call, because inside it another thread may
 /// already get its address; puts it back when the call failed.
 fn resized(old: Pointer, size: usize, entry: &Entry, call: impl FnOnce() -> Pointer) -> Pointer {
+    if size >> ADDRESS_BITS != 0 {
+        return call();
+    }
     let taken = recorder::take(old, entry.pc);
     let new = call();
     if new.is_null() {
