@@ -1,5 +1,5 @@
 // The programs of jemalloc's guide in one: what its users do by option and by mallctl, over any allocator.
-// Usage: jemalloc_guide leak|grow|switched|dump|strict|fork|threads|exits
+// Usage: jemalloc_guide leak|grow|switched|dump|reset|strict|fork|threads|exits
 // build: -fno-optimize-sibling-calls -pthread
 #include "witness.h"
 
@@ -45,6 +45,17 @@ static void manual(void) {
     w_say("", "automatic_name", dump(NULL));
     w_say("", "given_name", dump("given.heap"));
     w_say("", "no_directory", dump("/nonexistent/given.heap"));
+}
+
+// One thread is passed over, then everything before a reset.
+static void reset(void) {
+    for (size_t i = 0; i < 80; i++) do_something_else(i);
+    w_say("", "reset", mallctl("prof.reset", NULL, NULL, NULL, 0));
+    w_say("", "thread_off", set_bool("thread.prof.active", false));
+    for (size_t i = 0; i < 80; i++) do_something_else(i);
+    w_say("", "thread_on", set_bool("thread.prof.active", true));
+    for (size_t i = 0; i < 80; i++) do_something(i);
+    w_say("", "dumped", dump(NULL));
 }
 
 // Sizes, ways and errnos.
@@ -125,7 +136,7 @@ int main(int argc, char **argv) {
     const struct {
         const char *name;
         void (*run)(void);
-    } chapters[] = {{"leak", leak},     {"grow", grow},   {"switched", switched}, {"dump", manual},
+    } chapters[] = {{"leak", leak},     {"grow", grow},   {"switched", switched}, {"dump", manual}, {"reset", reset},
                     {"strict", strict}, {"fork", forked}, {"threads", threads}, {"exits", exits}};
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
         if (argc > 1 && strcmp(argv[1], chapters[i].name) == 0) chapters[i].run();

@@ -6,6 +6,7 @@
 
 mod desk;
 mod leaks;
+mod noise;
 mod text;
 mod triggers;
 
@@ -16,10 +17,9 @@ use heapwise_format::segment::Counter;
 
 use crate::arch::words;
 use crate::conf::{options, say};
-use crate::fixed_text::FixedText;
 use crate::sys::{self, File};
 use crate::{control, segment};
-use desk::{Desk, Path};
+use desk::Desk;
 pub(crate) use desk::{MOST_KEPT, set_prefix};
 use text::Summary;
 pub(crate) use triggers::{interval, is_at_highs, notice, set_at_highs};
@@ -66,13 +66,7 @@ pub(crate) fn manual(name: Option<&CStr>) -> bool {
     let Some(_busy) = words.enter() else { return false };
     control::poll();
     let Some(mut desk) = Desk::take(PATIENCE_MS) else { return false };
-    match name {
-        Some(name) => write(&mut desk, name).is_some(),
-        None => {
-            let path = desk.next_path(Kind::Manual);
-            path.and_then(|path| write(&mut desk, path.as_c_str()?)).is_some()
-        }
-    }
+    (name.is_some() || desk.next_path(Kind::Manual)) && write(&mut desk, name).is_some()
 }
 
 /// Called by a thread that is about to end the process: where a last dump is wanted it waits for one that does so
@@ -102,43 +96,37 @@ pub(crate) fn at_exit() {
     if !wants_last() || FINISHED.swap(true, Ordering::Relaxed) {
         return;
     }
-    let written = {
-        let words = words();
-        let Some(_busy) = words.enter() else { return };
-        control::poll();
-        let _ = ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed);
-        let Some(mut desk) = Desk::take(PATIENCE_MS) else { return };
-        write_announced(&mut desk, Kind::Final)
-    };
-    if let Some((path, summary)) = written.filter(|_| options.leak) {
-        leaks::report(&path, &summary, options.leak_error);
+    let words = words();
+    let Some(_busy) = words.enter() else { return };
+    control::poll();
+    let _ = ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed);
+    let Some(mut desk) = Desk::take(PATIENCE_MS) else { return };
+    if let Some(summary) = write_announced(&mut desk, Kind::Final).filter(|_| options.leak) {
+        leaks::report(desk.tools().0, &summary, options.leak_error);
     }
 }
 
 /// Writes under the next name, and says so when the file cannot be made.
-fn write_announced(desk: &mut Desk, kind: Kind) -> Option<(Path, Summary)> {
-    let path = desk.next_path(kind)?;
-    let summary = write(desk, path.as_c_str()?);
-    if summary.is_none() {
-        say(&[b"failed to open \"", path.as_bytes(), b"\""]);
+fn write_announced(desk: &mut Desk, kind: Kind) -> Option<Summary> {
+    if !desk.next_path(kind) {
+        return None;
     }
-    Some((path, summary?))
+    let summary = write(desk, None);
+    if summary.is_none() {
+        say(&[b"failed to open \"", desk.tools().0.as_bytes(), b"\""]);
+    }
+    summary
 }
 
-/// Writes a file; `None`, counted, when it cannot be made. The file is complete and closed afterwards.
-fn write(desk: &mut Desk, path: &CStr) -> Option<Summary> {
-    let Ok(file) = File::create(path) else {
+/// Writes a file, under the last name given unless it has its own; `None`, counted, when it cannot be made. The file is
+/// complete and closed afterwards.
+fn write(desk: &mut Desk, name: Option<&CStr>) -> Option<Summary> {
+    let (path, buffer) = desk.tools();
+    let Some(file) = name.or(path.as_c_str()).and_then(|path| File::create(path).ok()) else {
         segment::count(Counter::FailedDumps);
         return None;
     };
-    let (summary, complete) = text::write(&file, desk.buffer());
+    let (summary, complete) = text::write(&file, buffer);
     segment::count(if complete { Counter::Dumps } else { Counter::FailedDumps });
     Some(summary)
-}
-
-/// Text of a number.
-fn decimal(number: u64) -> FixedText<24> {
-    let mut text = FixedText::new();
-    text.push_decimal(number);
-    text
 }

@@ -26,6 +26,12 @@ impl<const N: usize> FixedText<N> {
         new
     }
 
+    pub(crate) fn clear(&mut self) {
+        self.bytes.fill(0);
+        self.len = 0;
+        self.cut = false;
+    }
+
     /// What fitted.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&[])

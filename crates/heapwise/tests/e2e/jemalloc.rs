@@ -82,11 +82,15 @@ fn leaks_at_exit_are_told_and_jeprof_finds_them() {
     assert!(run.output.status.success());
     let leaked = run.jeprof(&[], "0.f")["leak"];
     assert_eq!(leaked, run.witness["inuse_bytes"]);
-    // The program's blocks, and the buffer that its `printf` made.
     let stderr = run.stderr();
-    let expected = format!("~{} objects, >= 3 contexts\n", run.witness["inuse_objects"] + 1);
-    assert!(stderr.starts_with("<heapwise>: Leak approximation summary: ~"), "{stderr}");
-    assert!(stderr.contains(&expected), "{stderr}");
+    let expected = format!(
+        "<heapwise>: Leak approximation summary: ~{leaked} bytes, ~{} objects, >= 2 contexts\n",
+        run.witness["inuse_objects"]
+    );
+    assert!(stderr.starts_with(&expected), "{stderr}");
+    // The buffer that its `printf` made.
+    let of_runtime = "<heapwise>: Not counted: ~4096 bytes, ~1 object of the C and C++ runtimes\n";
+    assert!(stderr.contains(of_runtime), "{stderr}");
     let file =
         format!("<heapwise>: Run jeprof on \"jeprof.{}.0.f.heap\" for leak detail\n", run.witness["pid"]);
     assert!(stderr.ends_with(&file), "{stderr}");
@@ -165,6 +169,35 @@ fn recording_is_switched_while_running() {
     let rows = run.jeprof(&[], "0.m0");
     assert_eq!(rows["do_something_else"], (0..40).map(|n| n * 4096).sum::<i64>());
     assert!(!rows.contains_key("do_something"), "{rows:?}");
+}
+
+#[test]
+fn a_reset_forgets_and_a_thread_is_passed_over() {
+    let scratch = Scratch::new();
+    let run = Run::new(&scratch, "prof:true,lg_prof_sample:0", "reset");
+    for result in ["reset", "thread_off", "thread_on", "dumped"] {
+        assert_eq!(run.witness[result], 0, "{result}");
+    }
+    let rows = run.jeprof(&[], "0.m0");
+    assert_eq!(rows["do_something"], (0..80).map(|n| n * 1024).sum::<i64>());
+    assert!(!rows.contains_key("do_something_else"), "{rows:?}");
+}
+
+#[test]
+fn a_program_carries_its_options_and_runtimes_do_not_leak() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let run = |arguments: &[&str]| {
+        let mut command = scratch.command(victims().join("jemalloc_conf"));
+        command.args(arguments).env("LD_PRELOAD", library.trim()).output().expect("victim starts")
+    };
+    let clean = run(&[]);
+    assert_eq!((clean.status.code(), String::from_utf8_lossy(&clean.stderr).as_ref()), (Some(0), ""));
+    let leaky = run(&["leak"]);
+    assert_eq!(leaky.status.code(), Some(1));
+    let stderr = String::from_utf8_lossy(&leaky.stderr).into_owned();
+    let summary = "<heapwise>: Leak approximation summary: ~1000 bytes, ~1 object, >= 1 context\n";
+    assert!(stderr.starts_with(summary) && stderr.contains("\"carried."), "{stderr}");
 }
 
 #[test]

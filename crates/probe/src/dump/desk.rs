@@ -1,4 +1,5 @@
-//! What the thread that writes a dump holds: the names given so far, and a buffer.
+//! What the thread that writes a dump holds: the names given so far, and buffers. They are here and not on its stack,
+//! because that may be of the smallest size there is.
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
@@ -36,6 +37,7 @@ pub(super) struct Desk {
     /// The last names, where only some are kept.
     kept: [Option<Given>; MOST_KEPT],
     given: usize,
+    path: Path,
     buffer: [u8; BUFFER_BYTES],
 }
 
@@ -48,6 +50,7 @@ static DESK: Place = Place(UnsafeCell::new(Desk {
     prefix: None,
     kept: [None; MOST_KEPT],
     given: 0,
+    path: Path::new(),
     buffer: [0; BUFFER_BYTES],
 }));
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -113,8 +116,9 @@ impl Desk {
         })
     }
 
-    pub(super) fn buffer(&mut self) -> &mut [u8] {
-        &mut self.buffer
+    /// The last name given, and room to write.
+    pub(super) fn tools(&mut self) -> (&Path, &mut [u8]) {
+        (&self.path, &mut self.buffer)
     }
 
     fn forget(&mut self) {
@@ -122,11 +126,12 @@ impl Desk {
         self.given = 0;
     }
 
-    /// The next name; `None` when an empty prefix forbids them. Removes the oldest file where only some are kept.
-    pub(super) fn next_path(&mut self, kind: Kind) -> Option<Path> {
+    /// Gives the next name; false when an empty prefix forbids them. Removes the oldest file where only some are
+    /// kept.
+    pub(super) fn next_path(&mut self, kind: Kind) -> bool {
         let options = options();
         if self.prefix.as_ref().unwrap_or(&options.prefix).as_bytes().is_empty() {
-            return None;
+            return false;
         }
         let of_kind = match kind {
             Kind::Interval => self.of_kind.get_mut(0),
@@ -141,7 +146,8 @@ impl Desk {
         let given = Given { kind, number: self.number, number_of_kind };
         self.number += 1;
         self.keep(given, options.dump_keep as usize);
-        Some(self.path(given))
+        self.write_path(given);
+        true
     }
 
     fn keep(&mut self, given: Given, limit: usize) {
@@ -149,10 +155,11 @@ impl Desk {
             return;
         }
         let oldest = self.given.checked_sub(limit).and_then(|old| *self.kept.get(old % MOST_KEPT)?);
-        if let Some(oldest) = oldest
-            && let Some(path) = self.path(oldest).as_c_str()
-        {
-            sys::unlink(path);
+        if let Some(oldest) = oldest {
+            self.write_path(oldest);
+            if let Some(path) = self.path.as_c_str() {
+                sys::unlink(path);
+            }
         }
         if let Some(slot) = self.kept.get_mut(self.given % MOST_KEPT) {
             *slot = Some(given);
@@ -160,9 +167,10 @@ impl Desk {
         self.given += 1;
     }
 
-    fn path(&self, given: Given) -> Path {
+    fn write_path(&mut self, given: Given) {
         let options = options();
-        let mut path = Path::new();
+        let path = &mut self.path;
+        path.clear();
         path.push(self.prefix.as_ref().unwrap_or(&options.prefix).as_bytes());
         if options.pid_namespace {
             path.push(b".").push(namespace(&mut [0; 64]));
@@ -173,7 +181,6 @@ impl Desk {
             path.push_decimal(given.number_of_kind);
         }
         path.push(b".heap");
-        path
     }
 }
 

@@ -3,9 +3,10 @@
 
 use core::ffi::{c_int, c_void};
 
+use super::Summary;
 use super::desk::Path;
-use super::{Summary, decimal};
 use crate::conf::say;
+use crate::fixed_text::FixedText;
 use crate::{symbols, sys};
 
 /// Says what is left; ends the process when that is an error. Nothing is said when nothing is left.
@@ -13,22 +14,20 @@ pub(super) fn report(path: &Path, summary: &Summary, is_error: bool) {
     if summary.live_bytes == 0 {
         return;
     }
-    let [bytes, objects, contexts] = [summary.live_bytes, summary.live_objects, summary.contexts]
-        .map(|number| (decimal(number), plural(number)));
-    say(&[
-        b"Leak approximation summary: ~",
-        bytes.0.as_bytes(),
-        b" byte",
-        bytes.1,
-        b", ~",
-        objects.0.as_bytes(),
-        b" object",
-        objects.1,
-        b", >= ",
-        contexts.0.as_bytes(),
-        b" context",
-        contexts.1,
-    ]);
+    let [bytes, objects, contexts, runtime_bytes, runtime_objects] = [
+        (summary.live_bytes, &b" byte"[..]),
+        (summary.live_objects, b" object"),
+        (summary.contexts, b" context"),
+        (summary.runtime_bytes, b" byte"),
+        (summary.runtime_objects, b" object"),
+    ]
+    .map(|(number, unit)| counted(number, unit));
+    let [bytes, objects, contexts] = [&bytes, &objects, &contexts].map(FixedText::as_bytes);
+    say(&[b"Leak approximation summary: ~", bytes, b", ~", objects, b", >= ", contexts]);
+    if summary.runtime_bytes != 0 {
+        let [bytes, objects] = [&runtime_bytes, &runtime_objects].map(FixedText::as_bytes);
+        say(&[b"Not counted: ~", bytes, b", ~", objects, b" of the C and C++ runtimes"]);
+    }
     say(&[b"Run jeprof on \"", path.as_bytes(), b"\" for leak detail"]);
     if is_error {
         say(&[b"Exiting with error code because memory leaks were detected"]);
@@ -37,8 +36,11 @@ pub(super) fn report(path: &Path, summary: &Summary, is_error: bool) {
     }
 }
 
-fn plural(number: u64) -> &'static [u8] {
-    if number == 1 { b"" } else { b"s" }
+/// A number and its unit, in the plural unless it is one.
+fn counted(number: u64, unit: &[u8]) -> FixedText<32> {
+    let mut text = FixedText::new();
+    text.push_decimal(number).push(unit).push(if number == 1 { b"" } else { b"s" });
+    text
 }
 
 /// What the program printed and stdio still holds would be lost by an exit from here.

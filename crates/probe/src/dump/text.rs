@@ -13,6 +13,7 @@ use core::sync::atomic::Ordering;
 use heapwise_format::segment::{Bucket, Counter, NodePlace, SectionKind, Tally};
 
 use self::output::Output;
+use super::noise::Noise;
 use crate::conf::options;
 use crate::sys::{self, File};
 use crate::{buckets, control, rates, sampler, segment, stack_tree};
@@ -24,6 +25,22 @@ pub(crate) struct Summary {
     pub(crate) live_objects: u64,
     /// Stacks that hold something.
     pub(crate) contexts: u64,
+    /// Of the runtime, and in none of the above.
+    pub(crate) runtime_bytes: u64,
+    pub(crate) runtime_objects: u64,
+}
+
+impl Summary {
+    fn add(&mut self, (objects, bytes): (u64, u64), of_runtime: bool, is_new: impl FnOnce() -> bool) {
+        let (all_objects, all_bytes) = if of_runtime {
+            (&mut self.runtime_objects, &mut self.runtime_bytes)
+        } else {
+            self.contexts += u64::from(is_new());
+            (&mut self.live_objects, &mut self.live_bytes)
+        };
+        *all_objects = all_objects.saturating_add(objects);
+        *all_bytes = all_bytes.saturating_add(bytes);
+    }
 }
 
 /// Blocks and bytes, live and ever.
@@ -55,6 +72,7 @@ pub(super) fn write(file: &File, buffer: &mut [u8]) -> (Summary, bool) {
     write_counts(&mut out, &total);
     let mut summary = Summary::default();
     let mut seen = Seen::new();
+    let noise = Noise::new();
     each_bucket(|bucket, counts| {
         let printed = printed(bucket, counts, rate);
         if printed.is_empty() {
@@ -62,11 +80,9 @@ pub(super) fn write(file: &File, buffer: &mut [u8]) -> (Summary, bool) {
         }
         write_stack(&mut out, bucket.node);
         write_counts(&mut out, &printed);
-        let estimate = estimated(bucket, counts);
-        summary.live_bytes = summary.live_bytes.saturating_add(estimate.live.1);
-        summary.live_objects = summary.live_objects.saturating_add(estimate.live.0);
         if counts.live.0 != 0 {
-            summary.contexts += u64::from(seen.insert(bucket.node));
+            let live = estimated(bucket, counts).live;
+            summary.add(live, noise.made(bucket.node), || seen.insert(bucket.node));
         }
     });
     tail::write(&mut out, rate);

@@ -16,7 +16,7 @@ pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
         out.text(b"\nMAPPED_LIBRARIES:\n").copy(&maps);
     }
     line(out, b"version 1").text(b"\n");
-    let mut program = [0; 4096];
+    let mut program = [0; 1024];
     line(out, b"program ");
     escaped(out, sys::read_link(c"/proc/self/exe", &mut program));
     line(out, b"source heapwise probe").text(b"\n");
