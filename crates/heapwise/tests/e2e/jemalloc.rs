@@ -139,6 +139,23 @@ fn only_the_last_dumps_are_kept() {
 }
 
 #[test]
+fn threads_that_dump_at_once_take_turns() {
+    let scratch = Scratch::new();
+    let conf = "prof:true,lg_prof_sample:0,lg_prof_interval:16,prof_dump_keep:4";
+    let run = Run::new(&scratch, conf, "threads");
+    let dumps = run.dumps();
+    assert!((1..=4).contains(&dumps.len()), "{dumps:?}");
+    // The last may be cut off by the end of the process.
+    for dump in dumps.iter().rev().skip(1) {
+        let text = std::fs::read_to_string(run.path(dump)).expect("a dump");
+        assert!(
+            text.starts_with("heap_v2/0\n") && text.contains("# heapwise build-id "),
+            "{dump} is damaged"
+        );
+    }
+}
+
+#[test]
 fn highs_are_dumped_in_steps() {
     let scratch = Scratch::new();
     let conf = "prof:true,lg_prof_sample:0,prof_gdump:true,prof_gdump_step:2097152";

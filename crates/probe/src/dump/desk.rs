@@ -103,7 +103,8 @@ pub(crate) fn set_prefix(prefix: &CStr) -> bool {
 
 impl Desk {
     pub(super) fn try_take() -> Option<Seat> {
-        (!TAKEN.swap(true, Ordering::Acquire)).then_some(Seat(()))
+        // Lazily: a seat that is made and dropped frees the desk.
+        (!TAKEN.swap(true, Ordering::Acquire)).then(|| Seat(()))
     }
 
     pub(super) fn take(patience_ms: u32) -> Option<Seat> {
