@@ -7,9 +7,9 @@
 #![allow(unsafe_code)]
 
 mod room;
-mod shared;
+mod strays;
 
-pub(crate) use shared::with_shared;
+pub(crate) use strays::with_shared;
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -106,7 +106,7 @@ pub(crate) fn init() {
         order.0.store(0, Ordering::Relaxed);
     }
     room::init();
-    shared::init();
+    strays::init();
 }
 
 /// The next number of an address's shard. Acquire and release, so that numbers of one address follow the

@@ -73,8 +73,6 @@ fn rotated_files_are_readable_alone_and_together() {
     files.sort();
     assert!((2..=3).contains(&files.len()), "{files:?}");
     let together = held(&scratch, "app.hwr");
-    let newest =
-        files.iter().max_by_key(|name| name.len() * 1000 + name.bytes().map(usize::from).sum::<usize>());
     for file in &files {
         scratch.output_of(&["timeline", "--json", file]);
         scratch.output_of(&["summary", file]);
