@@ -105,9 +105,22 @@ fn finish(args: &RunArgs, found: &Found, ended: &Ended, overwrite: Overwrite) ->
     if !args.quiet {
         summary(&snapshot, &profile, ended);
         eprintln!("  profile      {}", path.display());
-        eprintln!("look deeper: heapwise top {}", path.display());
+        // A program that freed everything has nothing to show but what it allocated on the way.
+        let metric = if profile.total().inuse_bytes == 0.0 { "--alloc_space " } else { "" };
+        eprintln!("look deeper: heapwise top {metric}{}", path.display());
+        if hides_small_objects(&profile.meta.program) {
+            eprintln!(
+                "note: python keeps small objects in arenas of its own; PYTHONMALLOC=malloc shows each of them"
+            );
+        }
     }
     Ok(())
+}
+
+/// CPython carves small objects out of mappings of its own, which are not calls of `malloc`.
+fn hides_small_objects(program: &str) -> bool {
+    let name = program.rsplit('/').next().unwrap_or_default();
+    name.starts_with("python") && std::env::var_os("PYTHONMALLOC").is_none()
 }
 
 fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {
