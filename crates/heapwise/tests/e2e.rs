@@ -18,6 +18,8 @@ mod compat;
 mod control;
 #[path = "e2e/faults.rs"]
 mod faults;
+#[path = "e2e/gs.rs"]
+mod gs;
 #[path = "e2e/harness.rs"]
 mod harness;
 #[path = "e2e/input.rs"]

@@ -12,7 +12,14 @@
 extern "C" {
 #endif
 
+/* Weak symbols of a program that is not position-independent are 0 for good: the probe would never be found. */
+#if !defined(__PIC__) && !defined(__PIE__)
+#warning "heapwise.h: compile with -fPIE or -fPIC, or the probe is not found"
+#endif
+
 enum heapwise_mode { HEAPWISE_OFF = 0, HEAPWISE_SAMPLED = 1, HEAPWISE_EXACT = 2, HEAPWISE_LOG = 3 };
+/* How exact mode finds a block: compact, or direct-mapped by address and fastest. */
+enum heapwise_index { HEAPWISE_INDEX_AUTO = 0, HEAPWISE_INDEX_HASH = 1, HEAPWISE_INDEX_SHADOW = 2 };
 
 /* One frame of a script, innermost first in an array. Strings need to live until the call returns. */
 struct heapwise_frame {
@@ -29,6 +36,12 @@ typedef int (*heapwise_provider)(void *coroutine, struct heapwise_frame *frames,
 
 /* Switches for the whole process. `sample_bytes` matters to HEAPWISE_SAMPLED; 0 keeps the rate in force. */
 HEAPWISE_WEAK void heapwise_set_mode(enum heapwise_mode mode, uint64_t sample_bytes);
+/* The mode in force, after taking up whatever another process has ordered meanwhile. */
+HEAPWISE_WEAK int heapwise_mode(void);
+/* The index that exact mode uses from its next start on. */
+HEAPWISE_WEAK void heapwise_set_index(enum heapwise_index index);
+/* CLOCK_MONOTONIC nanoseconds up to which the recording of this program is in its file; 0 before there is one. */
+HEAPWISE_WEAK uint64_t heapwise_recorded_ns(void);
 /* Forgets what was counted so far. */
 HEAPWISE_WEAK void heapwise_reset(void);
 /* Writes a heap dump that heapwise and jeprof read; a null path takes jemalloc's next name,
@@ -52,6 +65,13 @@ static inline int hw_present(void) { return heapwise_set_mode != 0; }
 static inline void hw_set_mode(enum heapwise_mode mode, uint64_t sample_bytes) {
     if (heapwise_set_mode) heapwise_set_mode(mode, sample_bytes);
 }
+static inline enum heapwise_mode hw_mode(void) {
+    return heapwise_mode ? (enum heapwise_mode)heapwise_mode() : HEAPWISE_OFF;
+}
+static inline void hw_set_index(enum heapwise_index index) {
+    if (heapwise_set_index) heapwise_set_index(index);
+}
+static inline uint64_t hw_recorded_ns(void) { return heapwise_recorded_ns ? heapwise_recorded_ns() : 0; }
 static inline void hw_reset(void) {
     if (heapwise_reset) heapwise_reset();
 }

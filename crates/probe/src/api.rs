@@ -36,6 +36,29 @@ pub extern "C" fn heapwise_set_mode(mode: c_int, sample_bytes: u64) {
     });
 }
 
+/// The mode in force, after orders that came meanwhile.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_mode() -> c_int {
+    if let Some(_busy) = words().enter() {
+        control::poll();
+    }
+    segment::counter(Counter::Mode).load(Ordering::Relaxed) as c_int
+}
+
+/// Chooses the index of exact mode.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_set_index(index: c_int) {
+    let Some(_busy) = words().enter() else { return };
+    control::change(|| set(ControlWord::Index, index as u64));
+}
+
+/// Up to when the recording of this program is in its file.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_recorded_ns() -> u64 {
+    let Some(_busy) = words().enter() else { return 0 };
+    segment::counter(Counter::RecordedNanos).load(Ordering::Acquire)
+}
+
 /// Forgets what was counted so far.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_reset() {

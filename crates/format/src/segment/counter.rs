@@ -118,6 +118,9 @@ pub enum Counter {
     StatsLarge,
     /// Errno-like word: 0 answered, else why not.
     StatsError,
+
+    /// `CLOCK_MONOTONIC` nanoseconds up to which the drainer has written all events to its file.
+    RecordedNanos,
     /// Number of words.
     Count,
 }

@@ -124,6 +124,8 @@ struct Drainer<'a> {
     flushed: Instant,
     sampled: Instant,
     stalled: Option<Instant>,
+    /// Every event before this moment is booked.
+    booked_ms: u64,
     /// Bytes of events since the last checkpoint, and the size of that.
     since_checkpoint: u64,
     checkpoint_bytes: u64,
@@ -149,6 +151,7 @@ impl<'a> Drainer<'a> {
             flushed: Instant::now(),
             sampled: Instant::now() - RESIDENT,
             stalled: None,
+            booked_ms: 0,
             since_checkpoint: 0,
             checkpoint_bytes: 0,
         })
@@ -178,6 +181,9 @@ impl<'a> Drainer<'a> {
         let ledger = &mut self.ledger;
         let waits = self.merger.advance(now_ms, |thread, ms, event| ledger.book(thread, ms, event));
         self.note_stall(waits);
+        if !waits {
+            self.booked_ms = now_ms;
+        }
         if self.sampled.elapsed() >= RESIDENT {
             self.sampled = Instant::now();
             if !waits {
@@ -259,6 +265,7 @@ impl<'a> Drainer<'a> {
             (Counter::Recorded, totals.allocs),
             (Counter::Freed, totals.frees),
             (Counter::UnknownFrees, totals.unknown_frees),
+            (Counter::RecordedNanos, self.ticker.monotonic_ns_at(self.booked_ms)),
         ];
         counters.iter().try_for_each(|(counter, value)| {
             let at = COUNTERS_OFFSET as u64 + *counter as u64 * 8;

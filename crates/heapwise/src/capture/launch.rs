@@ -39,10 +39,13 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     if let Some(obstacle) = suitability::obstacle(&path) {
         return Err(Failure::Input(format!("{name} cannot be profiled: {obstacle}")));
     }
-    let child = Command::new(&path)
-        .args(arguments)
-        .env("LD_PRELOAD", preload_list()?)
-        .env("HEAPWISE_CONF", conf)
+    let mut command = Command::new(&path);
+    command.args(arguments).env("LD_PRELOAD", preload_list()?).env("HEAPWISE_CONF", conf);
+    // heapwise_gs.h asks this executable, of the same version as the probe, for reports.
+    if let Ok(own) = std::env::current_exe() {
+        command.env("HEAPWISE_EXE", own);
+    }
+    let child = command
         .spawn()
         .map_err(|error| Failure::Input(format!("{name}: cannot start: {error}")))?;
     Ok(Running { child, started: Instant::now() })

@@ -46,6 +46,11 @@ impl Ticker {
         milliseconds(monotonic_ns(), self.origin_ns)
     }
 
+    /// `CLOCK_MONOTONIC` at a millisecond of this clock.
+    pub fn monotonic_ns_at(&self, ms: u64) -> u64 {
+        self.origin_ns.saturating_add(ms.saturating_mul(1_000_000))
+    }
+
     /// Stops the clock: nobody waits for this drainer any more.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
