@@ -1,7 +1,7 @@
 //! Compiles a folder of small C and C++ programs, one executable (or module) per file.
 //!
 //! Each file says in a line `// build: FLAGS` what it needs beyond the common flags, and in a line
-//! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` stands for the output folder;
+//! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` stands for the output folder, `{here}` for the file's own;
 //! `-shared` makes a module `NAME.so`, built before the programs that may link it.
 //! A file older than its result, header included, is not compiled again.
 
@@ -29,7 +29,11 @@ impl Program {
         let compiler = says("// compiler: ").unwrap_or(compiler).to_owned();
         let mut flags = vec![standard.to_owned()];
         let own = says("// build: ").unwrap_or_default().split_whitespace();
-        flags.extend(own.map(|flag| flag.replace("{out}", &out.to_string_lossy())));
+        let here = source.parent().unwrap_or(Path::new("."));
+        let place = |flag: &str| {
+            flag.replace("{out}", &out.to_string_lossy()).replace("{here}", &here.to_string_lossy())
+        };
+        flags.extend(own.map(place));
 
         let mut target = out.join(source.file_stem().unwrap_or_default());
         if flags.iter().any(|flag| flag == "-shared") {

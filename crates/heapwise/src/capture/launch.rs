@@ -45,9 +45,7 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     if let Ok(own) = std::env::current_exe() {
         command.env("HEAPWISE_EXE", own);
     }
-    let child = command
-        .spawn()
-        .map_err(|error| Failure::Input(format!("{name}: cannot start: {error}")))?;
+    let child = command.spawn().map_err(|error| Failure::Input(format!("{name}: cannot start: {error}")))?;
     Ok(Running { child, started: Instant::now() })
 }
 

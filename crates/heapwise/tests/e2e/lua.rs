@@ -1,0 +1,77 @@
+//! A real Lua 5.4 inside a program: its functions and lines stand on top of the native stack, with the right bytes.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::harness::{Capture, Scratch};
+
+const THREADS: i64 = 2;
+
+fn script() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs/lua_host.lua");
+    path.canonicalize().expect("the script").to_str().expect("UTF-8").to_owned()
+}
+
+fn capture<'a>(scratch: &'a Scratch, mode: &[&str]) -> Capture<'a> {
+    let capture = scratch.capture(mode, "lua_host", &[&script(), &THREADS.to_string()]);
+    assert!(capture.output.status.success(), "{mode:?}: {}", capture.stderr());
+    assert_eq!(capture.total("inuse_space"), capture.witness["inuse_bytes"], "{mode:?}");
+    capture
+}
+
+/// Bytes that blocks with `native` in their stack hold in line `line` of the script.
+fn held(scratch: &Scratch, profile: &str, native: &str, function: &str, line: u64) -> i64 {
+    let top = scratch.json_of(&["top", "--lines", "--json", "--focus", native, profile]);
+    let rows = top["rows"].as_array().expect("rows").iter();
+    let is_it = |row: &&Value| {
+        row["line"] == line
+            && row["file"] == script()
+            && row["name"].as_str().is_some_and(|name| name.starts_with(function))
+    };
+    rows.filter(is_it).map(|row| row["flat"].as_i64().expect("bytes")).sum()
+}
+
+#[test]
+fn memory_is_attributed_to_lua_lines() {
+    let scratch = Scratch::new();
+    for mode in
+        [&["--exact", "--index", "hash"][..], &["--exact", "--index", "shadow"], &["-c", "1"], &["--log"]]
+    {
+        let capture = capture(&scratch, mode);
+        let profile = capture.profile.to_str().expect("UTF-8");
+        // hold() is the only caller of w_malloc: ten times 1000 and ten times 200 bytes in two coroutines.
+        assert_eq!(held(&scratch, profile, "^w_malloc$", "leaf", 5), THREADS * 12_000, "{mode:?}");
+        assert_eq!(held(&scratch, profile, "^w_malloc$", "function:24", 24), THREADS * 7, "{mode:?}");
+        assert_eq!(held(&scratch, profile, "^w_malloc$", "(main chunk)", 25), THREADS * 50, "{mode:?}");
+        // Lua's strings come through its allocator; with their heads, and the buffer they were made in.
+        let text = held(&scratch, profile, "^w_lua$", "text", 9);
+        assert!((THREADS * 100_000..THREADS * 102_000).contains(&text), "{mode:?}: {text}");
+    }
+}
+
+#[test]
+fn lua_functions_are_in_every_view() {
+    let scratch = Scratch::new();
+    let capture = capture(&scratch, &["--exact"]);
+    let profile = capture.profile.to_str().expect("UTF-8");
+    // Script frames first, then the native frames they were reached through.
+    let traces = scratch.output_of(&[
+        "traces",
+        "--focus",
+        "^leaf$",
+        "--show",
+        "^(leaf|function:12|hold|run)$",
+        profile,
+    ]);
+    let words: Vec<&str> = traces.split_whitespace().filter(|word| word.parse::<f64>().is_err()).collect();
+    assert!(words.windows(4).any(|frames| frames == ["leaf", "function:12", "hold", "run"]), "{traces}");
+    let tree = scratch.output_of(&["tree", "--bytes", profile]);
+    assert!(tree.contains("leaf") && tree.contains("function:12"), "{tree}");
+    let report = scratch.output_of(&["top", "--gs", profile]);
+    assert!(report.contains("lua_host.lua line:9 size:"), "{report}");
+    // Only the script.
+    let only = scratch.json_of(&["top", "--json", "--show", r"\.lua$", profile]);
+    let rows = only["rows"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row["file"] == script()), "{only}");
+}

@@ -1,0 +1,125 @@
+/* heapwise for Lua 5.4 and 5.5: what a program allocates while it runs Lua is attributed to Lua functions and
+ * lines, which stand on top of the native stack.
+ *
+ * As a module:   gcc -O2 -shared -fPIC -I/usr/include/lua5.4 -IINCLUDE heapwise_lua.c -o heapwise.so
+ *                heapwise run --exact -- lua5.4 -e 'require "heapwise".attach()' script.lua
+ * In an engine:  compile it in, call luaopen_heapwise once a state, and surround each call into Lua:
+ *                lua_State *before = heapwise_lua_run(L);  lua_pcall(L, …);  heapwise_lua_run(before);
+ *
+ * The probe asks `frames_of` only about allocations that it records, and while the thread is inside its allocator:
+ * Lua's debug interface neither allocates nor raises errors for the questions asked here. */
+#include <lauxlib.h>
+#include <lua.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "heapwise.h"
+
+/* Functions without a name that get one each; few, because a loaded module's room for initial-exec is small. */
+enum { UNNAMED_FRAMES = 16 };
+
+/* initial-exec: any other model may call malloc on a thread's first access, from inside malloc. */
+#define HEAPWISE_LUA_THREAD static __thread __attribute__((tls_model("initial-exec")))
+
+/* The state this thread runs now; NULL: none. */
+HEAPWISE_LUA_THREAD lua_State *running;
+/* The probe reads names after `frames_of` has returned. */
+HEAPWISE_LUA_THREAD char unnamed[UNNAMED_FRAMES][24];
+
+/* The Lua functions of a state, innermost first. C functions are left out: the native frames show them. */
+static int frames_of(void *state, struct heapwise_frame *frames, int max) {
+    lua_State *L = (lua_State *)state;
+    lua_Debug call;
+    int count = 0, unnamed_count = 0;
+    for (int level = 0; count < max && lua_getstack(L, level, &call); level++) {
+        lua_getinfo(L, "nSl", &call);
+        if (call.currentline < 0) continue;
+        const char *name = call.name;
+        if (strcmp(call.what, "main") == 0) name = "(main chunk)";
+        if (!name && unnamed_count < UNNAMED_FRAMES) {
+            snprintf(unnamed[unnamed_count], sizeof unnamed[0], "function:%d", call.linedefined);
+            name = unnamed[unnamed_count++];
+        }
+        /* A source that begins otherwise is the program text itself. */
+        int is_named = call.source[0] == '@' || call.source[0] == '=';
+        const char *file = is_named ? call.source + 1 : "[string]";
+        frames[count++] = (struct heapwise_frame){name ? name : "function", file, call.currentline};
+    }
+    return count;
+}
+
+/* The calling thread runs `L` from now on; returns what it ran before, to be given back. */
+lua_State *heapwise_lua_run(lua_State *L) {
+    lua_State *before = running;
+    running = L;
+    hw_script_switch(L);
+    return before;
+}
+
+/* coroutine.resume, with the coroutine declared while it runs; the original is the upvalue. */
+static int resume(lua_State *L) {
+    lua_State *coroutine = lua_tothread(L, 1);
+    luaL_argcheck(L, coroutine, 1, "coroutine expected");
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_insert(L, 1);
+    lua_State *before = heapwise_lua_run(coroutine);
+    int status = lua_pcall(L, lua_gettop(L) - 1, LUA_MULTRET, 0);
+    heapwise_lua_run(before);
+    return status == LUA_OK ? lua_gettop(L) : lua_error(L);
+}
+
+/* What coroutine.wrap returns; upvalues: the original coroutine.resume, the coroutine. */
+static int resume_wrapped(lua_State *L) {
+    lua_State *coroutine = lua_tothread(L, lua_upvalueindex(2));
+    lua_pushvalue(L, lua_upvalueindex(2));
+    lua_insert(L, 1);
+    int count = resume(L);
+    if (lua_toboolean(L, -count)) return count - 1;
+    int status = lua_status(coroutine);
+    if (status != LUA_OK && status != LUA_YIELD) lua_resetthread(coroutine);
+    if (lua_type(L, -1) == LUA_TSTRING) {
+        luaL_where(L, 1);
+        lua_insert(L, -2);
+        lua_concat(L, 2);
+    }
+    return lua_error(L);
+}
+
+static int wrap(lua_State *L) {
+    luaL_checktype(L, 1, LUA_TFUNCTION);
+    lua_pushvalue(L, lua_upvalueindex(1));
+    lua_State *coroutine = lua_newthread(L);
+    lua_pushvalue(L, 1);
+    lua_xmove(L, coroutine, 1);
+    lua_pushcclosure(L, resume_wrapped, 2);
+    return 1;
+}
+
+/* heapwise.attach(): the calling thread runs this state, and no other, to its end. For interpreters, not for
+ * engines that move states between threads. */
+static int attach(lua_State *L) {
+    lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
+    heapwise_lua_run(lua_tothread(L, -1));
+    return 0;
+}
+
+static int mark(lua_State *L) {
+    hw_mark(luaL_checkstring(L, 1));
+    return 0;
+}
+
+/* require "heapwise": coroutines of this state are declared from now on. */
+int luaopen_heapwise(lua_State *L) {
+    static const luaL_Reg functions[] = {{"attach", attach}, {"mark", mark}, {NULL, NULL}};
+    hw_script_provider(frames_of);
+    if (lua_getglobal(L, "coroutine") == LUA_TTABLE) {
+        lua_getfield(L, -1, "resume");
+        lua_pushvalue(L, -1);
+        lua_pushcclosure(L, resume, 1);
+        lua_setfield(L, -3, "resume");
+        lua_pushcclosure(L, wrap, 1);
+        lua_setfield(L, -2, "wrap");
+    }
+    luaL_newlib(L, functions);
+    return 1;
+}
