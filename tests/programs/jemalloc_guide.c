@@ -1,5 +1,5 @@
 // The programs of jemalloc's guide in one: what its users do by option and by mallctl, over any allocator.
-// Usage: jemalloc_guide leak|grow|switched|dump|reset|strict|fork|threads|exits
+// Usage: jemalloc_guide leak|grow|switched|dump|reset|strict|foreign|fork|threads|exits
 // build: -fno-optimize-sibling-calls -pthread
 #include "witness.h"
 
@@ -84,6 +84,14 @@ static void strict(void) {
     w_free(block);
 }
 
+// Names that are about jemalloc as an allocator.
+static void foreign(void) {
+    static const char *const names[] = {"arenas.narenas", "arenas.page",      "arena.0.purge",  "thread.arena",
+                                        "thread.allocated", "thread.tcache.flush", "opt.narenas", "stats.arenas.0.pactive",
+                                        "stats.background_thread.num_threads"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) w_say("", names[i], mallctl(names[i], NULL, NULL, NULL, 0));
+}
+
 static void forked(void) {
     leak();
     pid_t child = fork();
@@ -137,7 +145,7 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(void);
     } chapters[] = {{"leak", leak},     {"grow", grow},   {"switched", switched}, {"dump", manual}, {"reset", reset},
-                    {"strict", strict}, {"fork", forked}, {"threads", threads}, {"exits", exits}};
+                    {"strict", strict}, {"foreign", foreign}, {"fork", forked}, {"threads", threads}, {"exits", exits}};
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
         if (argc > 1 && strcmp(argv[1], chapters[i].name) == 0) chapters[i].run();
     w_say("", "pid", getpid());

@@ -26,6 +26,8 @@ mod harness;
 mod input;
 #[path = "e2e/jemalloc.rs"]
 mod jemalloc;
+#[path = "e2e/jemalloc_threads.rs"]
+mod jemalloc_threads;
 #[path = "e2e/lua.rs"]
 mod lua;
 #[path = "e2e/paranoid.rs"]

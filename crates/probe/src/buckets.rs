@@ -21,6 +21,8 @@ pub(crate) struct Key {
     pub(crate) node: u32,
     pub(crate) rate: u16,
     pub(crate) kind: CallKind,
+    /// See [`Bucket::owner`].
+    pub(crate) owner: u8,
     pub(crate) period: u32,
 }
 
@@ -84,7 +86,10 @@ fn hash(key: &Key) -> u64 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
     let mut hash = (key.size ^ (u64::from(key.node) << 32)).wrapping_mul(K);
     hash ^= hash >> 29;
-    let rest = u64::from(key.rate) | (key.kind as u64) << 16 | u64::from(key.period) << 32;
+    let rest = u64::from(key.rate)
+        | (key.kind as u64) << 16
+        | u64::from(key.owner) << 24
+        | u64::from(key.period) << 32;
     hash = (hash ^ rest).wrapping_mul(K);
     hash ^ hash >> 32
 }
@@ -109,8 +114,8 @@ fn find_in(group: &Group, hash: u64, key: &Key) -> Option<u32> {
 
 fn holds(bucket: u32, key: &Key) -> bool {
     record(bucket).is_some_and(|bucket| {
-        (bucket.size, bucket.node, bucket.rate, bucket.kind, bucket.period)
-            == (key.size, key.node, key.rate, key.kind as u16, key.period)
+        (bucket.size, bucket.node, bucket.rate, bucket.kind, bucket.owner, bucket.period)
+            == (key.size, key.node, key.rate, key.kind as u8, key.owner, key.period)
     })
 }
 
@@ -133,7 +138,8 @@ fn make(key: &Key, hash: u64) -> Option<u32> {
         size: key.size,
         node: key.node,
         rate: key.rate,
-        kind: key.kind as u16,
+        kind: key.kind as u8,
+        owner: key.owner,
         period: key.period,
         waste: 0,
         born_ms: process::age_ms(),
@@ -159,8 +165,14 @@ fn make(key: &Key, hash: u64) -> Option<u32> {
 /// Takes a bucket out of the hash; readers pass over it because it belongs to no period.
 fn retire(bucket: u32, record: &Bucket) {
     segment::write(SectionKind::Buckets, u64::from(bucket), Bucket { period: 0, ..*record });
-    let kind = CallKind::from_number(record.kind);
-    let key = Key { size: record.size, node: record.node, rate: record.rate, kind, period: record.period };
+    let key = Key {
+        size: record.size,
+        node: record.node,
+        rate: record.rate,
+        kind: CallKind::from_number(record.kind.into()),
+        owner: record.owner,
+        period: record.period,
+    };
     let hash = hash(&key);
     let word = hash >> 32 << 32 | u64::from(bucket);
     let _ = groups(hash)
@@ -201,7 +213,7 @@ mod tests {
     use super::*;
 
     fn key(size: u64) -> Key {
-        Key { size, node: 3, rate: 0, kind: CallKind::Malloc, period: 1 }
+        Key { size, node: 3, rate: 0, kind: CallKind::Malloc, owner: 0, period: 1 }
     }
 
     #[test]
@@ -213,6 +225,7 @@ mod tests {
             Key { size: 25, ..key(24) },
             Key { node: 4, ..key(24) },
             Key { kind: CallKind::New, ..key(24) },
+            Key { owner: 1, ..key(24) },
             Key { period: 2, ..key(24) },
         ];
         for other in others {

@@ -4,9 +4,11 @@
 //! numbers); those that somebody asked for wait, though not for ever: the writer may be a thread that the
 //! program stopped.
 
+mod counts;
 mod desk;
 mod leaks;
 mod noise;
+pub(crate) mod size_class;
 mod text;
 mod triggers;
 
@@ -20,8 +22,9 @@ use crate::conf::{options, say};
 use crate::sys::{self, File};
 use crate::{control, segment};
 use desk::Desk;
-pub(crate) use desk::{MOST_KEPT, set_prefix};
+pub(crate) use desk::{MOST_KEPT, set_log_name, set_prefix, with_log_name};
 use text::Summary;
+pub(crate) use text::places;
 pub(crate) use triggers::{interval, is_at_highs, notice, set_at_highs};
 
 /// Why a dump was written; the letter in its name.
@@ -102,7 +105,7 @@ pub(crate) fn at_exit() {
     let _ = ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed);
     let Some(mut desk) = Desk::take(PATIENCE_MS) else { return };
     if let Some(summary) = write_announced(&mut desk, Kind::Final).filter(|_| options.leak) {
-        leaks::report(desk.tools().0, &summary, options.leak_error);
+        leaks::report(desk.path(), &summary, options.leak_error);
     }
 }
 
@@ -113,7 +116,7 @@ fn write_announced(desk: &mut Desk, kind: Kind) -> Option<Summary> {
     }
     let summary = write(desk, None);
     if summary.is_none() {
-        say(&[b"failed to open \"", desk.tools().0.as_bytes(), b"\""]);
+        say(&[b"failed to open \"", desk.path().as_bytes(), b"\""]);
     }
     summary
 }
@@ -121,12 +124,12 @@ fn write_announced(desk: &mut Desk, kind: Kind) -> Option<Summary> {
 /// Writes a file, under the last name given unless it has its own; `None`, counted, when it cannot be made. The file is
 /// complete and closed afterwards.
 fn write(desk: &mut Desk, name: Option<&CStr>) -> Option<Summary> {
-    let (path, buffer) = desk.tools();
+    let (path, buffer, threads) = desk.tools();
     let Some(file) = name.or(path.as_c_str()).and_then(|path| File::create(path).ok()) else {
         segment::count(Counter::FailedDumps);
         return None;
     };
-    let (summary, complete) = text::write(&file, buffer);
+    let (summary, complete) = text::write(&file, buffer, threads);
     segment::count(if complete { Counter::Dumps } else { Counter::FailedDumps });
     Some(summary)
 }

@@ -4,33 +4,38 @@
 //! it is the probe that profiles.
 #![allow(unsafe_code)]
 
+mod lookup;
 mod names;
 mod node;
+mod print;
 mod value;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
+use self::lookup::Found;
 use self::names::{NAMES, Name};
+pub(crate) use self::node::VERSION;
 use self::value::Request;
 use crate::conf::options;
-use crate::fixed_text::FixedText;
+use crate::json::{Callback, Sink};
 use crate::symbols::function;
-use crate::{allocator, sys};
 
-/// First component of our mibs, plus the row of the name: no jemalloc has as many names.
+/// Most components of a name.
+const MOST_DEPTH: usize = 7;
+/// First component of our mibs, plus the row of the name: no jemalloc has as many names. The beginning of a name has
+/// the row after the last.
 const FIRST_MIB: usize = 0x6865_6170;
 
 type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 type ByMib = unsafe extern "C" fn(*const usize, usize, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 type ToMib = unsafe extern "C" fn(*const c_char, *mut usize, *mut usize) -> c_int;
 type Print = unsafe extern "C" fn(Option<Callback>, *mut c_void, *const c_char);
-type Callback = unsafe extern "C" fn(*mut c_void, *const c_char);
 
-/// The row of a name that we answer ourselves, with a jemalloc behind us or not.
-fn own(name: &CStr, is_alone: bool) -> Option<usize> {
-    let row = NAMES.iter().position(|known| known.text == name.to_bytes())?;
-    let about_profiling = NAMES.get(row).is_some_and(Name::is_about_profiling);
-    (is_alone || options().prof && about_profiling).then_some(row)
+/// A name that we answer ourselves, with a jemalloc behind us or not, by its first `most` components.
+fn own(name: &CStr, most: usize, is_alone: bool) -> Option<Found> {
+    let found = lookup::find(name.to_bytes(), most)?;
+    let about_profiling = found.row.and_then(|row| NAMES.get(row)).is_some_and(Name::is_about_profiling);
+    (is_alone || options().prof && about_profiling).then_some(found)
 }
 
 /// Reads or writes a value by its name.
@@ -49,9 +54,12 @@ pub unsafe extern "C" fn mallctl(
     // SAFETY: the signature of mallctl; the name is text; the rest is passed on or used as promised.
     unsafe {
         let real = function::<Mallctl>(c"mallctl");
-        match (own(CStr::from_ptr(name), real.is_none()), real) {
-            (Some(row), _) => answer(row, old, old_len, new, new_len),
-            (None, Some(real)) => real(name, old, old_len, new, new_len),
+        match (own(CStr::from_ptr(name), MOST_DEPTH, real.is_none()), real) {
+            (Some(Found { row: Some(row), depth, number }), _) => {
+                answer((row, depth, number), old, old_len, new, new_len)
+            }
+            (Some(_), None) => libc::ENOENT,
+            (_, Some(real)) => real(name, old, old_len, new, new_len),
             (None, None) => libc::ENOENT,
         }
     }
@@ -67,17 +75,20 @@ pub unsafe extern "C" fn mallctlnametomib(name: *const c_char, mib: *mut usize, 
     // SAFETY: as `mallctl`.
     unsafe {
         let real = function::<ToMib>(c"mallctlnametomib");
-        let name_text = CStr::from_ptr(name);
-        let row = match (own(name_text, real.is_none()), real) {
-            (Some(row), _) => row,
-            (None, Some(real)) => return real(name, mib, len),
+        let found = match (own(CStr::from_ptr(name), *len, real.is_none()), real) {
+            (Some(found), None) | (Some(found @ Found { row: Some(_), .. }), _) => found,
+            (_, Some(real)) => return real(name, mib, len),
             (None, None) => return libc::ENOENT,
         };
-        let depth = name_text.to_bytes().split(|byte| *byte == b'.').count().min(*len);
-        for place in 0..depth {
-            *mib.add(place) = if place == 0 { FIRST_MIB + row } else { 0 };
+        let place = found.row.and_then(|row| lookup::shape(row).1);
+        for at in 0..found.depth {
+            *mib.add(at) = match at {
+                0 => FIRST_MIB + found.row.unwrap_or(NAMES.len()),
+                _ if place == Some(at) => found.number,
+                _ => 0,
+            };
         }
-        *len = depth;
+        *len = found.depth;
         0
     }
 }
@@ -99,27 +110,33 @@ pub unsafe extern "C" fn mallctlbymib(
     // SAFETY: as `mallctl`.
     unsafe {
         let row = if len == 0 { None } else { (*mib).checked_sub(FIRST_MIB) };
-        match row.filter(|row| *row < NAMES.len()) {
-            Some(row) => answer(row, old, old_len, new, new_len),
+        match row.filter(|row| *row <= NAMES.len()) {
+            Some(row) => {
+                let place = lookup::shape(row).1.filter(|place| *place < len);
+                let number = place.map_or(0, |place| *mib.add(place));
+                answer((row, len, number), old, old_len, new, new_len)
+            }
             None => function::<ByMib>(c"mallctlbymib")
                 .map_or(libc::ENOENT, |real| real(mib, len, old, old_len, new, new_len)),
         }
     }
 }
 
+/// Answers a row, its components and its number.
+///
 /// # Safety
 /// As [`mallctl`].
 unsafe fn answer(
-    row: usize,
+    (row, depth, number): (usize, usize, usize),
     old: *mut c_void,
     old_len: *mut usize,
     new: *mut c_void,
     new_len: usize,
 ) -> c_int {
-    let Some(name) = NAMES.get(row) else { return libc::ENOENT };
+    let Some(node) = lookup::by_row(row, depth, number) else { return libc::ENOENT };
     // SAFETY: the caller's promise.
     let mut request = unsafe { Request::new(old, old_len, new, new_len) };
-    node::answer(name.node, &mut request).err().map_or(0, |refusal| refusal.errno())
+    node::answer(node, number, &mut request).err().map_or(0, |refusal| refusal.errno())
 }
 
 /// Prints the allocator's statistics.
@@ -138,23 +155,11 @@ pub unsafe extern "C" fn malloc_stats_print(
         // SAFETY: passed on as it is.
         return unsafe { real(write, opaque, opts) };
     }
-    let numbers = allocator::statistics().unwrap_or_default();
-    let mut text = FixedText::<512>::new();
-    text.push(b"___ Begin heapwise statistics ___\n");
-    for (label, bytes) in [
-        (&b"Allocated: "[..], numbers.allocated),
-        (b", active: ", numbers.active),
-        (b", metadata: ", numbers.metadata),
-        (b", resident: ", numbers.resident),
-        (b", mapped: ", numbers.mapped),
-        (b", retained: ", numbers.retained),
-    ] {
-        text.push(label).push_decimal(bytes);
-    }
-    text.push(b"\n--- End heapwise statistics ---\n");
-    match (write, text.as_c_str()) {
-        // SAFETY: the program's function, as promised.
-        (Some(write), Some(text)) => unsafe { write(opaque, text.as_ptr()) },
-        _ => sys::write_error(text.as_bytes()),
-    }
+    let letters = if opts.is_null() {
+        &[]
+    } else {
+        // SAFETY: jemalloc's contract: text, or null.
+        unsafe { CStr::from_ptr(opts) }.to_bytes()
+    };
+    print::print(&mut Sink::new(write, opaque), letters);
 }

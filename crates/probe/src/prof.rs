@@ -1,5 +1,6 @@
 //! Profiling by jemalloc's switches while the program runs.
 
+use core::ffi::{CStr, c_char};
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use heapwise_format::segment::{ControlWord, Counter, Mode};
@@ -7,7 +8,7 @@ use heapwise_format::segment::{ControlWord, Counter, Mode};
 use crate::arch::words;
 use crate::conf::options;
 use crate::thread::Words;
-use crate::{control, segment};
+use crate::{control, segment, sys};
 
 /// Mean distance of samples as a power of two, plus one; 0: as the option says.
 static LG_SAMPLE: AtomicU32 = AtomicU32::new(0);
@@ -18,8 +19,12 @@ const ON: u8 = 2;
 /// Some thread may be switched off; asked before looking at the thread.
 static SOME_OFF: AtomicBool = AtomicBool::new(false);
 
+/// Blocks of different threads are counted apart.
+static THREADS_APART: AtomicBool = AtomicBool::new(false);
+
 /// Takes over the options of the start.
 pub(crate) fn begin() {
+    THREADS_APART.store(options().prof, Ordering::Relaxed);
     if !options().thread_active_init {
         SOME_OFF.store(true, Ordering::Relaxed);
     }
@@ -96,6 +101,33 @@ pub(crate) fn is_thread_active() -> bool {
 pub(crate) fn set_thread_active(wanted: bool) {
     words().active.store(if wanted { ON } else { OFF }, Ordering::Relaxed);
     SOME_OFF.fetch_or(!wanted, Ordering::Relaxed);
+}
+
+/// Whether blocks are counted by the thread that allocated them, as dumps have them.
+#[inline(always)]
+pub(crate) fn keeps_threads() -> bool {
+    THREADS_APART.load(Ordering::Relaxed)
+}
+
+/// The calling thread's name, alive as long as the thread: the program's or, where that is wanted, the system's.
+pub(crate) fn thread_name() -> *const c_char {
+    let words = words();
+    let Some(mut busy) = words.enter() else { return c"".as_ptr() };
+    let Some(state) = words.state(&mut busy) else { return c"".as_ptr() };
+    if options().sys_thread_name
+        && let Ok(name) = CStr::from_bytes_until_nul(&sys::thread_name())
+    {
+        state.set_name(name);
+    }
+    state.name().as_ptr()
+}
+
+/// Names the calling thread; false when there is no room for it.
+pub(crate) fn set_thread_name(name: &CStr) -> bool {
+    let words = words();
+    let Some(mut busy) = words.enter() else { return false };
+    control::poll();
+    words.state(&mut busy).map(|state| state.set_name(name)).is_some()
 }
 
 /// Whether what the calling thread allocates is passed over: one load unless somebody used the switch.

@@ -51,8 +51,8 @@ pub(crate) struct Block {
 
 impl Block {
     /// What it is counted under.
-    pub(crate) fn key(&self, node: u32, rate: u16) -> Key {
-        Key { size: self.size, node, rate, kind: self.kind, period: control::period() }
+    pub(crate) fn key(&self, node: u32, rate: u16, owner: u8) -> Key {
+        Key { size: self.size, node, rate, kind: self.kind, owner, period: control::period() }
     }
 }
 

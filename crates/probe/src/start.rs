@@ -8,8 +8,8 @@ use heapwise_format::segment::State;
 use crate::arch::words;
 use crate::config::Config;
 use crate::{
-    allocator, buckets, conf, control, dump, family, hooks, index, log, modules, prof, rates, segment,
-    stack_tree, strings, thread,
+    allocator, buckets, conf, control, dump, family, hooks, index, log, modules, prof, rates, recent,
+    segment, stack_tree, strings, thread,
 };
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -46,6 +46,7 @@ pub(crate) fn begin_segment(config: &Config) {
     if buckets::init() {
         dump::begin();
         prof::begin();
+        recent::begin();
         control::begin(config);
         allocator::begin();
         segment::set_state(State::Ready);
@@ -61,6 +62,7 @@ extern "C" fn construct() {
 
 /// The program ends by `exit`. Destructors that run later are still recorded.
 extern "C" fn destruct() {
+    recent::at_exit();
     dump::at_exit();
     let words = words();
     if let Some(mut busy) = words.enter()

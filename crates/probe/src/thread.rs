@@ -10,7 +10,7 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 pub(crate) use ending::create_key;
-pub(crate) use slabs::{SHARED_SLAB, forget as forget_slabs};
+pub(crate) use slabs::{SHARED_SLAB, forget as forget_slabs, name_in_dumps, owner, slabs_used};
 pub(crate) use state::State;
 
 use crate::arch::words;

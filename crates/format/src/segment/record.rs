@@ -177,7 +177,9 @@ pub struct Bucket {
     /// Index in the rates section.
     pub rate: u16,
     /// A [`CallKind`].
-    pub kind: u16,
+    pub kind: u8,
+    /// Slab of the thread that allocated; 0 where threads are not kept apart.
+    pub owner: u8,
     /// Period it counts for; buckets of other periods are history.
     pub period: u32,
     /// Usable minus requested bytes of the first block.
@@ -197,7 +199,8 @@ impl Bucket {
             size: u64_at(bytes, 0)?,
             node: u32_at(bytes, 8)?,
             rate: u16_at(bytes, 12)?,
-            kind: u16_at(bytes, 14)?,
+            kind: *bytes.get(14)?,
+            owner: *bytes.get(15)?,
             period: u32_at(bytes, 16)?,
             waste: u32_at(bytes, 20)?,
             born_ms: u32_at(bytes, 24)?,
@@ -253,8 +256,8 @@ pub struct Thread {
     pub state: u32,
     /// Slab that holds its tallies; slab 0 is shared.
     pub slab: u32,
-    /// Unused, zero.
-    pub reserved: u32,
+    /// 1 when the program gave the name, 0 when it is the system's.
+    pub named: u32,
     /// `CLOCK_MONOTONIC` milliseconds since start of the probe when it was first seen.
     pub born_ms: u64,
     /// The same when it ended; 0 while it runs.
@@ -271,7 +274,7 @@ impl Thread {
             tid: u32_at(bytes, 0)?,
             state: u32_at(bytes, 4)?,
             slab: u32_at(bytes, 8)?,
-            reserved: u32_at(bytes, 12)?,
+            named: u32_at(bytes, 12)?,
             born_ms: u64_at(bytes, 16)?,
             ended_ms: u64_at(bytes, 24)?,
             name: array_at(bytes, 32)?,

@@ -229,6 +229,50 @@ fn sizes_and_errnos_are_jemallocs() {
     assert_eq!(ours.witness, jemallocs);
 }
 
+/// What every name answers to every kind of call.
+fn answers(scratch: &Scratch, preload: &str, conf: &str) -> BTreeMap<String, i64> {
+    let mut command = scratch.command(victims().join("mallctl_names"));
+    let output = command.env("LD_PRELOAD", preload).env("MALLOC_CONF", conf).output().expect("victim starts");
+    assert!(output.status.success(), "{preload}: {output:?}");
+    witness(&output)
+}
+
+#[test]
+fn every_name_answers_as_jemalloc_does() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let confs = [
+        "prof:true",
+        "prof:false",
+        "prof:true,prof_active:false,prof_stats:true,prof_sys_thread_name:true",
+        "prof:true,lg_prof_sample:10,lg_prof_interval:20,prof_accum:true,prof_recent_alloc_max:7",
+    ];
+    for conf in confs {
+        let (jemallocs, ours) =
+            (answers(&scratch, "libjemalloc.so.2", conf), answers(&scratch, library.trim(), conf));
+        assert!(jemallocs.len() > 1200, "{} answers", jemallocs.len());
+        let differing: Vec<_> = jemallocs
+            .iter()
+            .filter(|(question, answer)| ours.get(*question) != Some(*answer))
+            .map(|(question, answer)| format!("{question}: {answer}, here {:?}", ours.get(question)))
+            // jemalloc reads the system's name of a thread when it samples a block of it, we when we are asked.
+            .filter(|line| {
+                !(conf.contains("sys_thread_name") && line.starts_with("thread.prof.name/length_"))
+            })
+            .collect();
+        assert!(differing.is_empty(), "{conf}: {differing:#?}");
+    }
+}
+
+/// Names of jemalloc's allocator, not of its profiler: over another allocator there is nothing to answer.
+#[test]
+fn the_allocators_own_names_are_unknown() {
+    let scratch = Scratch::new();
+    let run = Run::new(&scratch, "prof:true", "foreign");
+    let names: Vec<_> = run.witness.iter().filter(|(name, _)| name.contains('.')).collect();
+    assert!(names.len() >= 8 && names.iter().all(|(_, errno)| **errno == 2), "{names:?}");
+}
+
 #[test]
 fn a_jemalloc_underneath_is_asked_itself() {
     let scratch = Scratch::new();

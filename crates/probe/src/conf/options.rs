@@ -25,6 +25,7 @@ pub(crate) struct Options {
     pub(crate) leak_error: bool,
     pub(crate) prefix: FixedText<PREFIX_BYTES>,
     pub(crate) recent_alloc_max: i64,
+    pub(crate) log: bool,
     pub(crate) stats: bool,
     pub(crate) sys_thread_name: bool,
     pub(crate) high_resolution: bool,
@@ -63,6 +64,7 @@ impl Options {
             leak_error: false,
             prefix: FixedText::of(b"jeprof"),
             recent_alloc_max: 0,
+            log: false,
             stats: false,
             sys_thread_name: false,
             high_resolution: false,
@@ -120,6 +122,7 @@ impl Options {
             b"prof_final" => &mut self.at_exit,
             b"prof_leak" => &mut self.leak,
             b"prof_leak_error" => &mut self.leak_error,
+            b"prof_log" => &mut self.log,
             b"prof_stats" => &mut self.stats,
             b"prof_sys_thread_name" => &mut self.sys_thread_name,
             b"prof_unbias" => &mut self.unbias,
@@ -167,7 +170,7 @@ fn boolean(value: &[u8]) -> Option<bool> {
 
 /// jemalloc's options that are not about profiling (5.3): they are its allocator's business, not a mistake.
 fn is_other(key: &[u8]) -> bool {
-    const WORDS: [&[u8]; 26] = [
+    const WORDS: [&[u8]; 25] = [
         b"abort",
         b"background_thread",
         b"bin_shards",
@@ -185,7 +188,6 @@ fn is_other(key: &[u8]) -> bool {
         b"narenas",
         b"oversize_threshold",
         b"percpu_arena",
-        b"prof_log",
         b"retain",
         b"slab_sizes",
         b"thp",

@@ -8,6 +8,7 @@ use core::ops::{Deref, DerefMut};
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::Kind;
+use super::counts::Counts;
 use crate::conf::{PREFIX_BYTES, options};
 use crate::fixed_text::FixedText;
 use crate::sys;
@@ -38,8 +39,15 @@ pub(super) struct Desk {
     kept: [Option<Given>; MOST_KEPT],
     given: usize,
     path: Path,
+    /// Name of the log, where the program gave one, and logs named so far.
+    log_name: Option<Path>,
+    logs: u64,
     buffer: [u8; BUFFER_BYTES],
+    threads: [Counts; MOST_THREADS],
 }
+
+/// Sums per thread, by its slab.
+const MOST_THREADS: usize = 128;
 
 struct Place(UnsafeCell<Desk>);
 // SAFETY: used by the thread that set `TAKEN`.
@@ -51,7 +59,10 @@ static DESK: Place = Place(UnsafeCell::new(Desk {
     kept: [None; MOST_KEPT],
     given: 0,
     path: Path::new(),
+    log_name: None,
+    logs: 0,
     buffer: [0; BUFFER_BYTES],
+    threads: [Counts::new(); MOST_THREADS],
 }));
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -101,6 +112,29 @@ pub(crate) fn set_prefix(prefix: &CStr) -> bool {
     true
 }
 
+/// Sets the name of the next log.
+pub(crate) fn set_log_name(name: Option<&CStr>) {
+    let Some(mut desk) = Desk::take(super::PATIENCE_MS) else { return };
+    desk.log_name = name.map(|name| {
+        let mut path = Path::new();
+        path.push(name.to_bytes());
+        path
+    });
+}
+
+/// Hands the name of a log to `write`, by itself `<prefix>.<pid>.<n>.json`; false when there is none.
+pub(crate) fn with_log_name(write: impl FnOnce(&CStr) -> bool) -> bool {
+    let Some(mut desk) = Desk::take(super::PATIENCE_MS) else { return false };
+    if let Some(path) = desk.log_name.take() {
+        return path.as_c_str().is_some_and(write);
+    }
+    let number = desk.logs;
+    desk.logs += 1;
+    desk.write_beginning(number);
+    desk.path.push(b".json");
+    desk.path.as_c_str().is_some_and(write)
+}
+
 impl Desk {
     pub(super) fn try_take() -> Option<Seat> {
         // Lazily: a seat that is made and dropped frees the desk.
@@ -117,9 +151,14 @@ impl Desk {
         })
     }
 
-    /// The last name given, and room to write.
-    pub(super) fn tools(&mut self) -> (&Path, &mut [u8]) {
-        (&self.path, &mut self.buffer)
+    /// The last name given.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The last name given, room to write and to count.
+    pub(super) fn tools(&mut self) -> (&Path, &mut [u8], &mut [Counts]) {
+        (&self.path, &mut self.buffer, &mut self.threads)
     }
 
     fn forget(&mut self) {
@@ -169,6 +208,17 @@ impl Desk {
     }
 
     fn write_path(&mut self, given: Given) {
+        self.write_beginning(given.number);
+        let path = &mut self.path;
+        path.push(b".").push(&[given.kind as u8]);
+        if given.kind != Kind::Final {
+            path.push_decimal(given.number_of_kind);
+        }
+        path.push(b".heap");
+    }
+
+    /// `<prefix>[.<pid namespace>].<pid>.<number>`.
+    fn write_beginning(&mut self, number: u64) {
         let options = options();
         let path = &mut self.path;
         path.clear();
@@ -176,12 +226,7 @@ impl Desk {
         if options.pid_namespace {
             path.push(b".").push(namespace(&mut [0; 64]));
         }
-        path.push(b".").push_decimal(u64::from(sys::pid())).push(b".").push_decimal(given.number);
-        path.push(b".").push(&[given.kind as u8]);
-        if given.kind != Kind::Final {
-            path.push_decimal(given.number_of_kind);
-        }
-        path.push(b".heap");
+        path.push(b".").push_decimal(u64::from(sys::pid())).push(b".").push_decimal(number);
     }
 }
 

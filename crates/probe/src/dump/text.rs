@@ -8,15 +8,15 @@
 mod output;
 mod tail;
 
-use core::sync::atomic::Ordering;
-
-use heapwise_format::segment::{Bucket, Counter, NodePlace, SectionKind, Tally};
+use heapwise_format::bytes::text;
+use heapwise_format::segment::{Bucket, NodePlace, SectionKind};
 
 use self::output::Output;
+use super::counts::{Counts, each_counted};
 use super::noise::Noise;
 use crate::conf::options;
 use crate::sys::{self, File};
-use crate::{buckets, control, rates, sampler, segment, stack_tree};
+use crate::{control, prof, rates, sampler, segment, stack_tree, thread};
 
 /// What a dump holds, estimated.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,43 +43,27 @@ impl Summary {
     }
 }
 
-/// Blocks and bytes, live and ever.
-#[derive(Debug, Clone, Copy, Default)]
-struct Counts {
-    live: (u64, u64),
-    ever: (u64, u64),
-}
-
-impl Counts {
-    fn is_empty(&self) -> bool {
-        self.live.0 == 0 && self.ever.0 == 0
-    }
-
-    fn add(&mut self, other: &Counts) {
-        for (sum, one) in [(&mut self.live, other.live), (&mut self.ever, other.ever)] {
-            *sum = (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1));
-        }
-    }
-}
-
 /// Writes everything; what it was, and whether all of it reached the file.
-pub(super) fn write(file: &File, buffer: &mut [u8]) -> (Summary, bool) {
+pub(super) fn write(file: &File, buffer: &mut [u8], threads: &mut [Counts]) -> (Summary, bool) {
     let mut out = Output::new(file, buffer);
     let rate = common_rate();
     out.text(b"heap_v2/").decimal(rate.unwrap_or(0)).text(b"\n");
-    let mut total = Counts::default();
-    each_bucket(|bucket, counts| total.add(&printed(bucket, counts, rate)));
-    write_counts(&mut out, &total);
+    write_totals(&mut out, threads, rate);
     let mut summary = Summary::default();
     let mut seen = Seen::new();
     let noise = Noise::new();
-    each_bucket(|bucket, counts| {
+    each_counted(|bucket, counts| {
         let printed = printed(bucket, counts, rate);
         if printed.is_empty() {
             return;
         }
         write_stack(&mut out, bucket.node);
-        write_counts(&mut out, &printed);
+        write_counts(&mut out, None, &printed);
+        out.text(b"\n");
+        if let Some(thread) = bucket.owner.checked_sub(1) {
+            write_counts(&mut out, Some(thread), &printed);
+            out.text(b"\n");
+        }
         if counts.live.0 != 0 {
             let live = estimated(bucket, counts).live;
             summary.add(live, noise.made(bucket.node), || seen.insert(bucket.node));
@@ -89,37 +73,40 @@ pub(super) fn write(file: &File, buffer: &mut [u8]) -> (Summary, bool) {
     (summary, out.finish())
 }
 
-/// Calls `with` for each bucket of this period and the sums of its tallies.
-fn each_bucket(mut with: impl FnMut(&Bucket, &Counts)) {
-    let used = |counter| segment::counter(counter).load(Ordering::Acquire);
-    let capacity = segment::section(SectionKind::Buckets).capacity;
-    let slabs = used(Counter::Slabs).clamp(1, segment::slabs().max(1));
-    let accumulates = options().accum;
-    for number in 1..used(Counter::Buckets).min(capacity) {
-        let Some(bucket) = buckets::record(number as u32) else { continue };
-        if bucket.period != control::period() {
+/// The sums of everything, and of each thread with its name.
+fn write_totals(out: &mut Output<'_>, threads: &mut [Counts], rate: Option<u64>) {
+    threads.fill(Counts::new());
+    let mut total = Counts::new();
+    each_counted(|bucket, counts| {
+        let printed = printed(bucket, counts, rate);
+        total.add(&printed);
+        if let Some(thread) = threads.get_mut(usize::from(bucket.owner)) {
+            thread.add(&printed);
+        }
+    });
+    write_counts(out, None, &total);
+    out.text(b"\n");
+    for (slab, counts) in (0..thread::slabs_used()).zip(threads).skip(1) {
+        if thread::owner(slab).is_none() || !prof::keeps_threads() {
             continue;
         }
-        let (mut allocs, mut frees) = (0_u64, 0_u64);
-        for slab in 0..slabs {
-            if let Some(tally) = segment::read::<Tally>(SectionKind::Tallies, slab * capacity + number) {
-                allocs = allocs.wrapping_add(tally.allocs);
-                frees = frees.wrapping_add(tally.frees);
-            }
+        write_counts(out, Some((slab - 1) as u8), counts);
+        if let Some(name) = thread::name_in_dumps(slab).filter(|name| name[0] != 0) {
+            out.text(b" ").text(text(&name));
         }
-        // Read while threads count: a free may be seen before its allocation.
-        let live = (allocs.wrapping_sub(frees) as i64).max(0) as u64;
-        let ever = if accumulates { allocs.max(live) } else { 0 };
-        let bytes = |count: u64| count.saturating_mul(bucket.size);
-        with(&bucket, &Counts { live: (live, bytes(live)), ever: (ever, bytes(ever)) });
+        out.text(b"\n");
     }
 }
 
 /// The sampling distance of all that is counted, 0 for exact; `None` when there are several.
 fn common_rate() -> Option<u64> {
+    if !options().unbias {
+        // Counts of samples as they are, whatever distances they were taken at.
+        return Some(control::sampling_distance());
+    }
     let mut first = None;
     let mut mixed = false;
-    each_bucket(|bucket, counts| {
+    each_counted(|bucket, counts| {
         if !counts.is_empty() {
             mixed |= *first.get_or_insert(bucket.rate) != bucket.rate;
         }
@@ -150,34 +137,41 @@ fn estimated(bucket: &Bucket, counts: &Counts) -> Counts {
     Counts { live: of(counts.live), ever: of(counts.ever) }
 }
 
-fn write_counts(out: &mut Output<'_>, counts: &Counts) {
+/// Counts of a thread, or of all.
+fn write_counts(out: &mut Output<'_>, thread: Option<u8>, counts: &Counts) {
     let Counts { live, ever } = counts;
-    out.text(b"  t*: ").decimal(live.0).text(b": ").decimal(live.1);
-    out.text(b" [").decimal(ever.0).text(b": ").decimal(ever.1).text(b"]\n");
+    match thread {
+        Some(thread) => out.text(b"  t").decimal(thread.into()),
+        None => out.text(b"  t*"),
+    };
+    out.text(b": ").decimal(live.0).text(b": ").decimal(live.1);
+    out.text(b" [").decimal(ever.0).text(b": ").decimal(ever.1).text(b"]");
+}
+
+/// The places of a stack, leaf first.
+pub(crate) fn places(leaf: u32) -> impl Iterator<Item = NodePlace> {
+    let mut id = Some(leaf);
+    core::iter::from_fn(move || {
+        let here = id?;
+        let node = stack_tree::node(here)?;
+        // A parent is older than its child; anything else was scribbled over.
+        id = (node.parent < here).then_some(node.parent);
+        Some(NodePlace::decode(node.place))
+    })
 }
 
 /// The addresses of a stack, leaf first. jeprof looks callers up one byte lower, but takes the leaf as it is: so the
 /// leaf is written inside its call, and the others as what looks right one byte lower.
 fn write_stack(out: &mut Output<'_>, leaf: u32) {
     out.text(b"@");
-    let mut id = leaf;
-    let mut lower = 1;
-    while let Some(node) = stack_tree::node(id) {
-        let inside = match NodePlace::decode(node.place) {
-            NodePlace::Return(address) => Some(address.wrapping_sub(1)),
-            NodePlace::Interrupted(address) => Some(address),
-            // A name without an address: this text has no place for it.
-            NodePlace::Declared { .. } => None,
-        };
-        if let Some(inside) = inside {
-            out.text(b" 0x").hex(inside.wrapping_add(1 - lower));
-            lower = 0;
-        }
-        // A parent is older than its child; anything else was scribbled over.
-        if node.parent >= id {
-            break;
-        }
-        id = node.parent;
+    let inside = places(leaf).filter_map(|place| match place {
+        NodePlace::Return(address) => Some(address.wrapping_sub(1)),
+        NodePlace::Interrupted(address) => Some(address),
+        // A name without an address: this text has no place for it.
+        NodePlace::Declared { .. } => None,
+    });
+    for (depth, inside) in inside.enumerate() {
+        out.text(b" 0x").hex(inside.wrapping_add(u64::from(depth != 0)));
     }
     out.text(b"\n");
 }

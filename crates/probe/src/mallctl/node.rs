@@ -6,7 +6,9 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::value::{Refusal, Request};
 use crate::allocator::{self, Statistics};
 use crate::conf::{Options, options};
-use crate::{dump, prof};
+use crate::dump::size_class;
+use crate::json::Sink;
+use crate::{dump, prof, recent};
 
 /// The kinds of names.
 #[derive(Clone, Copy)]
@@ -19,8 +21,8 @@ pub(super) enum Node {
     Word(fn(&Options) -> u64),
     /// An option, as `unsigned`.
     Unsigned(fn(&Options) -> u32),
-    OptPrefix,
-    OptTimeResolution,
+    /// An option, as `const char *`.
+    Text(fn(&Options) -> &CStr),
     Active,
     ThreadActiveInit,
     AtHighs,
@@ -29,18 +31,40 @@ pub(super) enum Node {
     Reset,
     Interval,
     LgSample,
+    LogStart,
+    LogStop,
+    /// Sums of a size class.
+    Sizes {
+        large: bool,
+        ever: bool,
+    },
+    ThreadName,
     ThreadActive,
+    RecentMax,
+    RecentDump,
     /// What the allocator says, as `size_t`.
     Statistic(fn(&Statistics) -> u64),
 }
 
+impl Node {
+    /// Whether there is a name with this number.
+    pub(super) fn has(self, number: usize) -> bool {
+        let known = match self {
+            Node::Sizes { large, .. } => number < size_class::count(large),
+            _ => false,
+        };
+        known && options().prof && options().stats
+    }
+}
+
 /// The interface that is spoken; the rest says who speaks.
-const VERSION: &CStr = c"5.3.0-0-g0 heapwise";
+pub(crate) const VERSION: &CStr = c"5.3.0-0-g0 heapwise";
 static EPOCH: AtomicU64 = AtomicU64::new(1);
 
 type Outcome = Result<(), Refusal>;
 
-pub(super) fn answer(node: Node, request: &mut Request) -> Outcome {
+/// `number` is the one in the name.
+pub(super) fn answer(node: Node, number: usize, request: &mut Request) -> Outcome {
     match node {
         Node::Version => tell(request, VERSION.as_ptr()),
         Node::Epoch => {
@@ -52,28 +76,53 @@ pub(super) fn answer(node: Node, request: &mut Request) -> Outcome {
         Node::Flag(read) => tell(request, read(options())),
         Node::Word(read) => tell(request, read(options())),
         Node::Unsigned(read) => tell(request, read(options())),
-        Node::OptPrefix => tell(request, options().prefix.as_c_str().unwrap_or(c"").as_ptr()),
-        Node::OptTimeResolution => {
-            tell(request, if options().high_resolution { c"high" } else { c"default" }.as_ptr())
-        }
+        Node::Text(read) => tell(request, read(options()).as_ptr()),
         Node::Interval => tell(request, dump::interval()),
-        Node::LgSample => tell(request, u64::from(prof::lg_sample())),
+        Node::LgSample => tell(request, if options().prof { u64::from(prof::lg_sample()) } else { 0 }),
+        Node::Sizes { large, ever } => {
+            request.only_read()?;
+            request.give(size_class::sums(large, number, ever))
+        }
         Node::Statistic(read) => {
             request.only_read()?;
             let told = allocator::statistics().ok_or(Refusal::Unknown)?;
             request.give(read(&told))
         }
-        Node::Active => switch(request, prof::is_active, prof::set_active),
+        Node::Active => {
+            // Switching off what is off is no mistake; a wrong size always is.
+            let idle = !options().prof && request.take_bool()? == Some(false);
+            if idle { request.give(false) } else { switch(request, prof::is_active, prof::set_active) }
+        }
         Node::ThreadActiveInit => switch(request, prof::are_new_threads_active, prof::set_new_threads_active),
         Node::ThreadActive => switch(request, prof::is_thread_active, prof::set_thread_active),
         Node::AtHighs => switch(request, dump::is_at_highs, dump::set_at_highs),
-        Node::Dump | Node::Prefix | Node::Reset => act(node, request),
+        Node::Dump | Node::Prefix | Node::Reset | Node::LogStart => act(node, request),
+        _ if !options().prof => Err(Refusal::Unknown),
+        Node::LogStop => done(recent::stop_log()),
+        Node::ThreadName => thread_name(request),
+        Node::RecentMax => {
+            let before = recent::most();
+            if let Some(most) = request.take_u64()? {
+                recent::set_most(most as i64).then_some(()).ok_or(Refusal::WrongSize)?;
+            }
+            request.give(before)
+        }
+        Node::RecentDump => {
+            request.only_written()?;
+            let (write, opaque) = request.take_writer()?;
+            recent::write_recent(&mut Sink::new(write, opaque));
+            Ok(())
+        }
     }
 }
 
 fn tell<T: Copy>(request: &mut Request, value: T) -> Outcome {
     request.only_read()?;
     request.give(value)
+}
+
+fn done(is_done: bool) -> Outcome {
+    if is_done { Ok(()) } else { Err(Refusal::Failed) }
 }
 
 /// A switch: false, and not to be set, while profiling is off.
@@ -95,14 +144,31 @@ fn act(node: Node, request: &Request) -> Outcome {
         return Err(Refusal::Unknown);
     }
     request.only_written()?;
-    let done = match node {
+    done(match node {
         Node::Dump => dump::manual(request.take_text()?),
         Node::Prefix => request.take_text()?.is_some_and(dump::set_prefix),
+        Node::LogStart => recent::start_log(request.take_text()?),
         _ => {
             let lg_sample = request.take_u64()?.map_or(prof::lg_sample(), |lg| lg.min(63) as u32);
             prof::reset(lg_sample);
             true
         }
-    };
-    if done { Ok(()) } else { Err(Refusal::Failed) }
+    })
+}
+
+/// Read or written, not both; the system's own names are not to be changed.
+fn thread_name(request: &mut Request) -> Outcome {
+    request.read_or_written()?;
+    if !request.is_write() {
+        return request.give(prof::thread_name());
+    }
+    let name = request.take_text()?;
+    if options().sys_thread_name {
+        return Err(Refusal::Unknown);
+    }
+    done(name.is_some_and(|name| name.to_bytes().iter().all(is_printable) && prof::set_thread_name(name)))
+}
+
+fn is_printable(byte: &u8) -> bool {
+    byte.is_ascii_graphic() || matches!(byte, b' ' | b'\t')
 }

@@ -3,6 +3,8 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
+use crate::json::Callback;
+
 /// Why a call fails; the errno jemalloc has for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Refusal {
@@ -55,6 +57,15 @@ impl Request {
         if self.old.is_null() && self.old_len.is_null() { Ok(()) } else { Err(Refusal::WrongWay) }
     }
 
+    pub(super) fn read_or_written(&self) -> Result<(), Refusal> {
+        let is_read = !self.old.is_null() || !self.old_len.is_null();
+        if is_read && (self.is_write() || self.new_len != 0) { Err(Refusal::WrongWay) } else { Ok(()) }
+    }
+
+    pub(super) fn is_write(&self) -> bool {
+        !self.new.is_null()
+    }
+
     /// Hands out the old value. Where the size is wrong as much as fits is copied, as jemalloc does.
     pub(super) fn give<T: Copy>(&mut self, value: T) -> Result<(), Refusal> {
         if self.old.is_null() || self.old_len.is_null() {
@@ -88,6 +99,13 @@ impl Request {
 
     pub(super) fn take_u64(&self) -> Result<Option<u64>, Refusal> {
         self.take()
+    }
+
+    /// Where text goes: a function and its first argument, which must be given.
+    pub(super) fn take_writer(&self) -> Result<(Option<Callback>, *mut c_void), Refusal> {
+        let [write, opaque] = self.take::<[usize; 2]>()?.ok_or(Refusal::WrongSize)?;
+        // SAFETY: jemalloc's contract: a function of this kind, or null.
+        Ok((unsafe { core::mem::transmute::<usize, Option<Callback>>(write) }, opaque as *mut c_void))
     }
 
     /// Text that the program points to; null counts as none.

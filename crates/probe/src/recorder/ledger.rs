@@ -9,7 +9,7 @@ use super::{Block, note};
 use crate::arch::words;
 use crate::thread::{SHARED_SLAB, State};
 use crate::unwind::{self, Captured, Entry, OwnStack};
-use crate::{buckets, control, dump, hooks, index, process, prof, segment, tallies};
+use crate::{buckets, control, dump, hooks, index, process, prof, recent, segment, tallies};
 
 /// The rate of blocks that are all recorded.
 const EVERY: u16 = 0;
@@ -47,6 +47,7 @@ pub(super) fn allocated_by(state: &mut State, block: &Block, rate: u16, entry: &
         return;
     }
     if index::insert(block.address, kept.bucket, rate, state.now_ms) {
+        recent::allocated(block.address, block.size, node, state.slab);
         state.add_allocated(kept.stands_for);
     } else {
         tallies::undo_alloc(state.slab, kept.bucket);
@@ -63,13 +64,14 @@ fn allocated_alone(block: &Block, entry: &Entry) {
 /// Counts a block in the shared slab and remembers it.
 pub(super) fn allocated_shared(block: &Block, rate: u16, captured: &Captured) {
     note(captured);
-    let Some(bucket) = buckets::find(&block.key(captured.node, rate)) else { return };
+    let Some(bucket) = buckets::find(&block.key(captured.node, rate, 0)) else { return };
     if !tallies::add_alloc(SHARED_SLAB, bucket, block.grown) {
         return;
     }
     if !index::insert(block.address, bucket, rate, process::age_ms()) {
         return tallies::undo_alloc(SHARED_SLAB, bucket);
     }
+    recent::allocated(block.address, block.size, captured.node, SHARED_SLAB);
     buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
     let bytes = buckets::record(bucket).map_or(0, |bucket| buckets::stands_for(&bucket));
     segment::count(Counter::Recorded);
@@ -90,12 +92,14 @@ pub(super) fn freed(address: u64, number: u32, bucket: &Bucket) {
         if let Some(state) = state {
             state.tick();
             tallies::add_free(state.slab, number);
+            recent::freed(address, state.slab);
             return state.add_freed(address, bytes);
         }
     } else {
         segment::count(Counter::Reentrant);
     }
     tallies::add_free(SHARED_SLAB, number);
+    recent::freed(address, SHARED_SLAB);
     if let Some(bytes) = bytes {
         segment::count(Counter::Freed);
         segment::counter(Counter::LiveBytes).fetch_sub(bytes, Ordering::Relaxed);

@@ -27,7 +27,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     if block.address == 0 || prof::is_silent(words) {
         return;
     }
-    if control::sampling_distance() < FINE_BYTES
+    if (control::sampling_distance() < FINE_BYTES || prof::keeps_threads())
         && let Some(state) = words.state(&mut busy)
     {
         return ledger::allocated_by(state, block, control::rate(), entry);

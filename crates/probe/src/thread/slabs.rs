@@ -5,8 +5,10 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use heapwise_format::bytes::set_text;
 use heapwise_format::segment::{Counter, SectionKind, Thread, ThreadState};
 
+use crate::conf::options;
 use crate::{process, segment, sys};
 
 /// The slab that any thread may use, with atomic additions.
@@ -115,10 +117,43 @@ fn describe(record: u32, slab: u32, state: ThreadState) {
         ThreadState::Live => (now, 0),
         ThreadState::Ended => (born_of(record), now),
     };
-    let thread = Thread { tid: sys::tid(), state: state as u32, slab, reserved: 0, born_ms, ended_ms, name };
+    let mut thread = Thread { tid: sys::tid(), state: state as u32, slab, named: 0, born_ms, ended_ms, name };
+    if let (ThreadState::Ended, Some(before)) = (state, read(record)) {
+        // What the program called it stays.
+        (thread.named, thread.name) = if before.named == 0 { (0, name) } else { (1, before.name) };
+    }
     segment::write(SectionKind::Threads, u64::from(record), thread);
 }
 
+fn read(record: u32) -> Option<Thread> {
+    segment::read(SectionKind::Threads, u64::from(record))
+}
+
+/// The program names a thread.
+pub(super) fn rename(record: u32, name: &[u8]) {
+    if let Some(before) = read(record).filter(|_| record != NO_RECORD) {
+        let mut thread = Thread { named: 1, ..before };
+        set_text(&mut thread.name, name);
+        segment::write(SectionKind::Threads, u64::from(record), thread);
+    }
+}
+
+/// Slabs in use so far, the shared one among them.
+pub(crate) fn slabs_used() -> u32 {
+    segment::counter(Counter::Slabs).load(Ordering::Acquire).clamp(1, segment::slabs().max(1)) as u32
+}
+
+/// The thread that owned a slab last.
+pub(crate) fn owner(slab: u32) -> Option<Thread> {
+    let record = SLABS.get(slab as usize).filter(|_| slab != SHARED_SLAB)?.record.load(Ordering::Relaxed);
+    if record == NO_RECORD { None } else { read(record) }
+}
+
+/// The name that dumps have: the program's, or where that is wanted the system's.
+pub(crate) fn name_in_dumps(slab: u32) -> Option<[u8; 32]> {
+    owner(slab).filter(|thread| thread.named != 0 || options().sys_thread_name).map(|thread| thread.name)
+}
+
 fn born_of(record: u32) -> u64 {
-    segment::read::<Thread>(SectionKind::Threads, u64::from(record)).map_or(0, |thread| thread.born_ms)
+    read(record).map_or(0, |thread| thread.born_ms)
 }

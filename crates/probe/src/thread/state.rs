@@ -1,16 +1,18 @@
 //! The mapped state of a thread that records everything.
 #![allow(unsafe_code)]
 
+use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 
 use heapwise_format::segment::Counter;
 
 use super::slabs;
+use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
 use crate::recorder::Block;
 use crate::script::Script;
 use crate::unwind::Memo;
-use crate::{buckets, clock, control, dump, hooks, log, process, segment, sys};
+use crate::{buckets, clock, control, dump, hooks, log, process, prof, segment, sys};
 
 /// Live bytes reach the shared counters in steps of this, so that threads do not fight for them.
 const FLUSH_BYTES: i64 = 64 * 1024;
@@ -46,7 +48,12 @@ pub(crate) struct State {
     pub(crate) script: Script,
     /// The event log.
     pub(crate) log: ThreadLog,
+    /// What the program calls the thread.
+    name: FixedText<NAME_BYTES>,
 }
+
+/// Room for a thread's name, and its end.
+const NAME_BYTES: usize = 32;
 
 /// The bucket of a (stack, size, call, rate).
 #[derive(Clone, Copy)]
@@ -102,6 +109,19 @@ impl State {
         unsafe { sys::unmap(state.cast(), size_of::<State>()) };
     }
 
+    /// The thread's name: as the program set it, else empty.
+    pub(crate) fn name(&self) -> &CStr {
+        self.name.as_c_str().unwrap_or(c"")
+    }
+
+    /// Names the thread, cut to fit.
+    pub(crate) fn set_name(&mut self, name: &CStr) {
+        let bytes = name.to_bytes();
+        self.name.clear();
+        self.name.push(bytes.get(..NAME_BYTES - 1).unwrap_or(bytes));
+        slabs::rename(self.record, self.name.as_bytes());
+    }
+
     /// Begins an event; true for the one in 64 whose time is taken.
     #[inline(always)]
     pub(crate) fn tick(&mut self) -> bool {
@@ -138,7 +158,8 @@ impl State {
             && cached.kind == block.kind as u16
             && cached.rate == rate;
         if !alike || cached.kept.bucket == 0 {
-            let bucket = buckets::find(&block.key(node, rate))?;
+            let owner = if prof::keeps_threads() { self.slab as u8 } else { 0 };
+            let bucket = buckets::find(&block.key(node, rate, owner))?;
             buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
             let stands_for = buckets::stands_for(&buckets::record(bucket)?);
             *cached = Cached { size, node, kind: block.kind as u16, rate, kept: Kept { bucket, stands_for } };

@@ -2,11 +2,12 @@
 
 use core::sync::atomic::Ordering;
 
+use heapwise_format::bytes::text;
 use heapwise_format::segment::{Counter, Module, SectionKind};
 
 use super::Output;
 use crate::sys::{self, File};
-use crate::{clock, control, segment};
+use crate::{clock, control, prof, segment, thread};
 
 pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
     // By the path jemalloc prefers: it also works in a thread whose leader has ended.
@@ -35,7 +36,19 @@ pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
         out.text(b" ").decimal(count(counter));
     }
     out.text(b"\n");
+    write_threads(out);
     write_modules(out);
+}
+
+/// Who the threads are that have lines of their own.
+fn write_threads(out: &mut Output<'_>) {
+    for slab in 1..if prof::keeps_threads() { thread::slabs_used() } else { 0 } {
+        if let Some(owner) = thread::owner(slab) {
+            line(out, b"thread ").decimal(u64::from(slab - 1)).text(b" ").decimal(owner.tid.into());
+            out.text(b" ");
+            escaped(out, text(&owner.name));
+        }
+    }
 }
 
 fn line<'a, 'b>(out: &'a mut Output<'b>, text: &[u8]) -> &'a mut Output<'b> {
