@@ -1,9 +1,11 @@
 //! Developer commands: `cargo xtask victims`, `cargo xtask bench`, …
 
 mod aarch64;
+mod account;
 mod bench;
 mod failure;
 mod programs;
+mod soak;
 mod test;
 mod tidy;
 mod torture;
@@ -27,9 +29,10 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("aarch64") => aarch64::command(&root()),
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
         Some("torture") => torture::command(&root(), &args[1..]),
+        Some("soak") => soak::command(&root(), &args[1..]),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N]\n       {}",
+            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N] |\n       soak [--minutes N]\n       {}",
             bench::USAGE
         ))),
     }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::account;
 use crate::failure::Failure;
 
 /// What a torture needs.
@@ -107,19 +108,7 @@ impl Torture {
 
     /// Allocations by the victim that a recording holds.
     fn recorded(&self, recording: &Path) -> Result<u64, String> {
-        let output = self
-            .command()
-            .args(["top", "--json", "--alloc_objects", "--focus", "^w_malloc$"])
-            .arg(recording)
-            .output()
-            .map_err(|error| error.to_string())?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        // The total is the only number wanted; a JSON library for it would be this tool's largest part.
-        let number = text.split_once("\"total\":").map(|(_, rest)| rest.trim_start());
-        let digits = number.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or(""));
-        digits
-            .and_then(|digits| digits.parse().ok())
-            .ok_or_else(|| format!("the recording does not open: {}", output.status))
+        account::total(self.command(), recording, "alloc_objects", "^w_malloc$")
     }
 }
 
@@ -174,14 +163,7 @@ fn read_account(path: &Path) -> Account {
 
 /// The command: `torture [--rounds N] [--seed N]`, with the release build.
 pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
-    let option = |name: &str, default: u64| match args.iter().position(|arg| arg == name) {
-        Some(at) => args
-            .get(at + 1)
-            .and_then(|value| value.parse().ok())
-            .ok_or_else(|| Failure::new(format!("{name} needs a number"))),
-        None => Ok(default),
-    };
-    let (rounds, seed) = (option("--rounds", 1000)?, option("--seed", 1)?);
+    let (rounds, seed) = (option(args, "--rounds", 1000)?, option(args, "--seed", 1)?);
     let out = root.join("target/torture");
     crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
     let torture = Torture {
@@ -192,4 +174,15 @@ pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     torture.run(rounds as u32, seed)?;
     println!("{rounds} rounds: every recording opened and held what it must");
     Ok(())
+}
+
+/// The number after `name`.
+pub(crate) fn option(args: &[String], name: &str, default: u64) -> Result<u64, Failure> {
+    match args.iter().position(|arg| arg == name) {
+        Some(at) => args
+            .get(at + 1)
+            .and_then(|value| value.parse().ok())
+            .ok_or_else(|| Failure::new(format!("{name} needs a number"))),
+        None => Ok(default),
+    }
 }

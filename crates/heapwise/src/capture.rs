@@ -2,6 +2,7 @@
 
 pub mod control;
 pub mod drain;
+pub mod family;
 pub mod launch;
 pub mod preload;
 pub mod process;

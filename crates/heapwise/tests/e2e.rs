@@ -3,11 +3,16 @@
 
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 
+#[path = "../../../xtask/src/account.rs"]
+mod account;
 #[path = "../../../xtask/src/failure.rs"]
 #[allow(dead_code, reason = "shared with xtask")]
 mod failure;
 #[path = "../../../xtask/src/programs.rs"]
 mod programs;
+#[path = "../../../xtask/src/soak.rs"]
+#[allow(dead_code, reason = "shared with xtask")]
+mod soak;
 #[path = "../../../xtask/src/torture.rs"]
 #[allow(dead_code, reason = "shared with xtask")]
 mod torture;
@@ -28,6 +33,8 @@ mod input;
 mod jemalloc;
 #[path = "e2e/jemalloc_threads.rs"]
 mod jemalloc_threads;
+#[path = "e2e/long_life.rs"]
+mod long_life;
 #[path = "e2e/lua.rs"]
 mod lua;
 #[path = "e2e/paranoid.rs"]

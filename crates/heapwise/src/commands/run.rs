@@ -14,6 +14,7 @@ use super::dump;
 use super::record::{self, Following, KeepingArgs};
 use super::switch::{GsMode, ModeArgs};
 use crate::capture::drain::{Beginning, Orders};
+use crate::capture::family::{Family, Sweeping};
 use crate::capture::launch::{self, Ended};
 use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::Outcome;
@@ -53,9 +54,11 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
     let running = launch::start(&args.command, &args.mode.conf())?;
     let pid = running.pid();
     let following = (args.mode.mode() == Mode::Log).then(|| Following::start(pid, args.log_orders(pid)));
+    // Without `--children` nobody will ask for what they left.
+    let sweeping = (!args.children).then(|| Sweeping::start(Family::of(pid)));
     let ended = running.wait()?;
     let recorded = following.map(Following::end).transpose();
-    let family = family_of(pid);
+    let family = sweeping.map_or_else(|| Family::of(pid), |sweeping| sweeping.end(pid)).segments();
     let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
         let why = segments::unusable_directory().unwrap_or_else(|| {
             "it ended before its first allocation, or did not load the probe; see heapwise doctor".into()
@@ -175,20 +178,4 @@ fn write_children(args: &RunArgs, family: &[Found], pid: u32, overwrite: Overwri
         eprintln!("  child        {}", path.display());
     }
     Ok(())
-}
-
-/// Segments of a process and its ended descendants.
-fn family_of(pid: u32) -> Vec<Found> {
-    let mut members = vec![pid];
-    let mut family = Vec::new();
-    // Oldest first, so a parent comes before its children.
-    for found in segments::list() {
-        let parent = SegmentFile::open(&found.path)
-            .and_then(|segment| segment.snapshot().map(|snapshot| snapshot.header.parent_pid));
-        if found.process.pid == pid || parent.is_ok_and(|parent| members.contains(&parent)) && !found.alive {
-            members.push(found.process.pid);
-            family.push(found);
-        }
-    }
-    family
 }

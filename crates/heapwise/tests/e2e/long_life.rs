@@ -1,0 +1,28 @@
+//! The short form of `cargo xtask soak`.
+
+use std::time::Duration;
+
+use crate::harness::{Scratch, victims};
+use crate::soak::Soak;
+
+fn soak(mode: &str) {
+    let scratch = Scratch::new();
+    let soak = Soak {
+        heapwise: env!("CARGO_BIN_EXE_heapwise").into(),
+        victim: victims().join("soak"),
+        scratch: scratch.path("soak"),
+        time: Duration::from_secs(6),
+        burst: 300,
+    };
+    soak.run(mode).unwrap();
+}
+
+#[test]
+fn exact_mode_neither_grows_nor_drifts() {
+    soak("--exact");
+}
+
+#[test]
+fn log_mode_neither_grows_nor_drifts() {
+    soak("--log");
+}

@@ -1,0 +1,47 @@
+//! Two accounts of one run: the victim's own and heapwise's.
+
+use std::path::Path;
+use std::process::Command;
+
+/// What is compared: the metric of a report, and the victim's word for it.
+pub(crate) const METRICS: [(&str, &str); 4] = [
+    ("alloc_objects", "alloc_objects"),
+    ("alloc_space", "alloc_bytes"),
+    ("inuse_objects", "inuse_objects"),
+    ("inuse_space", "inuse_bytes"),
+];
+
+/// A line `witness NAME VALUE` of a victim's output.
+pub(crate) fn witness(output: &str, name: &str) -> Option<u64> {
+    output.lines().find_map(|line| line.strip_prefix("witness ")?.strip_prefix(name)?.trim().parse().ok())
+}
+
+/// Total of `metric` over the victim's frames in a profile or recording. `heapwise` is the executable with its
+/// surroundings.
+pub(crate) fn total(mut heapwise: Command, file: &Path, metric: &str, focus: &str) -> Result<u64, String> {
+    let output = heapwise
+        .args(["top", "--json", &format!("--{metric}"), "--focus", focus])
+        .arg(file)
+        .output()
+        .map_err(|error| error.to_string())?;
+    // The total is the only number wanted; a JSON library for it would be this tool's largest part.
+    let text = String::from_utf8_lossy(&output.stdout);
+    let number = text.split_once("\"total\":").map(|(_, rest)| rest.trim_start());
+    let digits = number.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or(""));
+    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+        let problem = String::from_utf8_lossy(&output.stderr).into_owned();
+        format!("{} does not open: {}: {problem}", file.display(), output.status)
+    })
+}
+
+/// The first metric in which the accounts differ.
+pub(crate) fn compare(heapwise: impl Fn() -> Command, file: &Path, output: &str) -> Result<(), String> {
+    for (metric, name) in METRICS {
+        let own = witness(output, name).ok_or_else(|| format!("the victim said nothing of {name}"))?;
+        let found = total(heapwise(), file, metric, "^w_")?;
+        if found != own {
+            return Err(format!("{metric}: heapwise has {found}, the program counted {own}"));
+        }
+    }
+    Ok(())
+}
