@@ -1,5 +1,6 @@
 //! Getting at programs: launching them with the probe, finding those that carry it, controlling them.
 
+pub mod clock;
 pub mod control;
 pub mod drain;
 pub mod family;

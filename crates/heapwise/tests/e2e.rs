@@ -45,5 +45,7 @@ mod real_programs;
 mod recording;
 #[path = "e2e/serve.rs"]
 mod serve;
+#[path = "e2e/surroundings.rs"]
+mod surroundings;
 #[path = "e2e/victims.rs"]
 mod victims;

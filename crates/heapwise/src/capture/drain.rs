@@ -22,12 +22,12 @@ use std::time::{Duration, Instant};
 use heapwise_format::segment::{COUNTERS_OFFSET, ControlWord, Counter, Mode, OnFull};
 use heapwise_profile::recording::{Ledger, Merger, Totals};
 
+use super::clock::Clock;
 use super::control::{self, Change};
 use super::process;
 use super::segments::{Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::recording::sink::{Keeping, Opening, Sink};
-pub use ticker::monotonic_ns;
 
 use chunks::Chunks;
 use tables::Tables;
@@ -134,9 +134,10 @@ struct Drainer<'a> {
 impl<'a> Drainer<'a> {
     fn new(segment: &'a SegmentFile, found: &Found, orders: &Orders) -> io::Result<Self> {
         let header = segment.snapshot().map_err(|failure| io::Error::other(failure.to_string()))?.header;
+        let clock = Clock::of(found.process.pid);
         let origin_ns = match orders.from {
             Beginning::Start => header.start_monotonic_ns,
-            Beginning::Now => ticker::monotonic_ns(),
+            Beginning::Now => clock.now_ns(),
         };
         Ok(Self {
             segment,
@@ -146,7 +147,7 @@ impl<'a> Drainer<'a> {
             merger: if orders.from == Beginning::Start { Merger::from_start() } else { Merger::from_now() },
             ledger: Ledger::default(),
             sink: Sink::create(&orders.path, &orders.keeping)?,
-            ticker: Ticker::start(segment.file().try_clone()?, origin_ns),
+            ticker: Ticker::start(segment.file().try_clone()?, clock, origin_ns),
             marks: 0,
             flushed: Instant::now(),
             sampled: Instant::now() - RESIDENT,

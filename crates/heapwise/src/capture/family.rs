@@ -33,7 +33,7 @@ impl Family {
                 found.process.pid == self.root || parent.is_ok_and(|parent| self.members.contains(&parent));
             if is_member {
                 self.members.insert(found.process.pid);
-                if found.process.pid == self.root || !found.alive {
+                if found.process.pid == self.root || !found.is_alive() {
                     family.push(found);
                 }
             }

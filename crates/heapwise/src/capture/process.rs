@@ -40,3 +40,9 @@ pub fn resident_bytes(pid: u32) -> Option<u64> {
     let pages: u64 = statm.split(' ').nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }
+
+/// Whether a file of this name is part of the process's memory; true when the system does not tell.
+pub fn maps(pid: u32, file_name: &str) -> bool {
+    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return true };
+    maps.lines().any(|line| line.trim_end_matches(" (deleted)").ends_with(file_name))
+}

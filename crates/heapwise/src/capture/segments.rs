@@ -19,12 +19,13 @@ pub struct Found {
     pub path: PathBuf,
     /// Whose it is.
     pub process: Incarnation,
-    /// Whether that process still runs.
+    /// Whether that process still runs, and with this segment: one that replaced itself by `exec` with a program
+    /// that did not load the probe leaves the file behind.
     pub alive: bool,
 }
 
 impl Found {
-    /// Whether the process runs at this moment; `alive` says whether it did when it was found.
+    /// Whether the process runs at this moment, with this segment or about to have another.
     pub fn is_alive(&self) -> bool {
         process::starttime(self.process.pid) == Some(self.process.starttime)
     }
@@ -140,8 +141,10 @@ pub fn list() -> Vec<Found> {
         .flatten()
         .filter_map(|entry| {
             let entry = entry.ok()?;
-            let process = Incarnation::from_file_name(entry.file_name().to_str()?)?;
-            let alive = process::starttime(process.pid) == Some(process.starttime);
+            let name = entry.file_name();
+            let process = Incarnation::from_file_name(name.to_str()?)?;
+            let alive = process::starttime(process.pid) == Some(process.starttime)
+                && process::maps(process.pid, name.to_str()?);
             Some(Found { path: entry.path(), process, alive })
         })
         .collect();

@@ -8,7 +8,7 @@ use heapwise_format::segment::{Mark, SectionKind};
 use heapwise_profile::snapshot::SegmentSource;
 
 use super::switch;
-use crate::capture::drain::monotonic_ns;
+use crate::capture::clock::Clock;
 use crate::capture::segments::SegmentFile;
 use crate::failure::{Failure, Outcome};
 use crate::{input_error, source};
@@ -32,7 +32,8 @@ pub fn run(args: &MarkArgs) -> Outcome {
 /// Writes a mark into the segment. The program's own marks fill the table from its start, those of
 /// controllers from its end, so that neither needs to know of the other.
 pub fn set(segment: &SegmentFile, name: &str) -> Outcome {
-    let section = segment.snapshot()?.header.layout.section(SectionKind::Marks);
+    let header = segment.snapshot()?.header;
+    let (section, clock) = (header.layout.section(SectionKind::Marks), Clock::of(header.process.pid));
     let failed = |error: std::io::Error| Failure::file(segment.path(), format!("cannot mark: {error}"));
     segment.file().lock().map_err(failed)?;
     let mut bytes = vec![0; section.bytes() as usize];
@@ -45,7 +46,7 @@ pub fn set(segment: &SegmentFile, name: &str) -> Outcome {
         set_text(&mut text, name.as_bytes());
         // The time last: a mark without one is none.
         segment.file().write_all_at(&text, offset + 8)?;
-        segment.file().write_all_at(&monotonic_ns().to_le_bytes(), offset)
+        segment.file().write_all_at(&clock.now_ns().to_le_bytes(), offset)
     });
     segment.file().unlock().map_err(failed)?;
     match written {

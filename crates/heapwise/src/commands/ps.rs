@@ -62,7 +62,7 @@ pub fn run(args: &PsArgs) -> Outcome {
 
 fn clean() -> Outcome {
     let mut removed = 0;
-    for found in segments::list().into_iter().filter(|found| !found.alive) {
+    for found in segments::list().into_iter().filter(|found| !found.is_alive()) {
         fs::remove_file(&found.path).map_err(|error| Failure::file(&found.path, error))?;
         removed += 1;
     }
@@ -85,6 +85,7 @@ fn row(found: &Found) -> Outcome<Row> {
         state: match (found.alive, snapshot.state()) {
             (_, State::StoodAside) => "standing aside",
             (true, _) => "running",
+            (false, _) if found.is_alive() => "replaced",
             (false, State::Exited) => "exited",
             (false, _) => "killed",
         },

@@ -210,6 +210,13 @@ pub fn open_live(found: &Found) -> Outcome<SegmentFile> {
     if found.alive {
         return SegmentFile::open(&found.path);
     }
+    if found.is_alive() {
+        return Err(input_error!(
+            "process {0} replaced itself by exec with a program that does not carry the probe; \
+             its state before can still be read: heapwise top {0}",
+            found.process.pid
+        ));
+    }
     Err(input_error!(
         "process {0} has ended; its last state can still be read: heapwise top {0}",
         found.process.pid

@@ -96,6 +96,37 @@ fn hardly_any_descriptors() {
 }
 
 #[test]
+fn nothing_but_read_write_and_exit() {
+    runs_unchanged("seccomp_strict", &[]);
+    counts_exactly("seccomp_strict", &[]);
+}
+
+#[test]
+fn huge_pages_under_the_heap() {
+    // 1: transparent ones by madvise, 2: MAP_HUGETLB, which falls back where none are reserved.
+    for kind in ["1", "2"] {
+        for mode in EXACT {
+            let scratch = Scratch::new();
+            let mut command = scratch.heapwise(&["run", "-o", "out.heap"]);
+            command.args(mode).arg("--").arg(victims().join("plain")).arg("50000");
+            let tunables = format!("glibc.malloc.hugetlb={kind}");
+            let output = command.env("GLIBC_TUNABLES", tunables).output().expect("heapwise starts");
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            for (metric, name) in METRICS {
+                let report = ["top", "--json", &format!("--{metric}"), "--focus", "^w_", "out.heap"];
+                let total = scratch.json_of(&report)["total"].as_i64();
+                assert_eq!(total, Some(witness(&output)[name]), "hugetlb {kind} {mode:?}: {metric}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_thousand_threads_alive_or_gone() {
+    counts_exactly("many_threads", &["1000", "128"]);
+}
+
+#[test]
 fn errno_is_the_programs_own() {
     runs_unchanged("malloc_fail", &["200"]);
 }

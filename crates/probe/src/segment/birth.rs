@@ -16,6 +16,9 @@ use crate::fixed_text::FixedText;
 use crate::sys::{self, Errno, File};
 use crate::{clock, process};
 
+/// The pages that every access takes for granted.
+const LEADING_BYTES: u64 = (COUNTERS_OFFSET + PAGE_BYTES) as u64;
+
 /// A path of a segment: a directory, a slash, two numbers.
 type Path = FixedText<512>;
 
@@ -45,8 +48,7 @@ pub(super) fn allocate(offset: u64, bytes: u64) -> bool {
     file.allocate(offset, bytes).is_ok()
 }
 
-/// Takes the name of the segment away: a test leaves nothing behind.
-#[cfg(test)]
+/// Takes the name of the segment away.
 pub(super) fn unname() {
     // SAFETY: see `Place`.
     let path = unsafe { &*PATH.0.get() };
@@ -76,8 +78,10 @@ pub(crate) fn create(allocator: AllocatorKind) -> bool {
         pages::forget();
         publish(memory, layout.sections());
         BYTES.store(layout.file_bytes(), Ordering::Relaxed);
-        if !make_real(0, (COUNTERS_OFFSET + PAGE_BYTES) as u64) {
-            return false;
+        if !make_real(0, LEADING_BYTES) {
+            super::leave();
+            unname();
+            continue;
         }
         describe(process, allocator, layout);
         counter(Counter::Errno).store(refusal.0 as u64, Ordering::Relaxed);
@@ -130,13 +134,22 @@ fn in_directory(directory: &CStr, process: Incarnation, bytes: u64) -> Result<*m
     let name = path.as_c_str().ok_or(Errno(libc::ENAMETOOLONG))?;
     let file = new_file(name)?;
     file.set_mode(0o600);
-    let memory = file.truncate(bytes).and_then(|()| file.map_shared(bytes));
+    let memory = file.truncate(bytes).and_then(|()| has_room(&file)).and_then(|()| file.map_shared(bytes));
     if memory.is_err() {
         sys::unlink(name);
     }
     // SAFETY: see `Place`.
     unsafe { *PATH.0.get() = path };
     memory
+}
+
+/// A full file system is noticed here, where another one can still be tried.
+fn has_room(file: &File) -> Result<(), Errno> {
+    match file.allocate(0, LEADING_BYTES) {
+        // Not a kind of file system that can tell.
+        Err(Errno(libc::EOPNOTSUPP)) => Ok(()),
+        told => told,
+    }
 }
 
 /// A file of our name that exists was written by this very process before it called `exec`, which

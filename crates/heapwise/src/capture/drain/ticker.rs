@@ -9,41 +9,37 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use heapwise_format::segment::{CONTROL_OFFSET, ControlWord};
-use rustix::time::{ClockId, clock_gettime};
+
+use crate::capture::clock::Clock;
 
 /// A running clock.
 #[derive(Debug)]
 pub struct Ticker {
+    clock: Clock,
     origin_ns: u64,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// `CLOCK_MONOTONIC`, which the probe uses too.
-pub fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
-}
-
 impl Ticker {
-    /// Starts a clock that is 0 at `origin_ns`.
-    pub fn start(segment: File, origin_ns: u64) -> Self {
+    /// Starts a clock that is 0 at `origin_ns` of the program's `clock`.
+    pub fn start(segment: File, clock: Clock, origin_ns: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        tick(&segment, origin_ns);
+        tick(&segment, clock, origin_ns);
         let thread = std::thread::spawn(move || {
             while !stopped.load(Ordering::Relaxed) {
-                tick(&segment, origin_ns);
+                tick(&segment, clock, origin_ns);
                 std::thread::sleep(Duration::from_millis(1));
             }
             put(&segment, ControlWord::DrainHeartbeat, 0);
         });
-        Self { origin_ns, stop, thread: Some(thread) }
+        Self { clock, origin_ns, stop, thread: Some(thread) }
     }
 
     /// Milliseconds since the origin.
     pub fn now_ms(&self) -> u64 {
-        milliseconds(monotonic_ns(), self.origin_ns)
+        milliseconds(self.clock.now_ns(), self.origin_ns)
     }
 
     /// `CLOCK_MONOTONIC` at a millisecond of this clock.
@@ -70,8 +66,8 @@ fn milliseconds(now_ns: u64, origin_ns: u64) -> u64 {
     now_ns.saturating_sub(origin_ns) / 1_000_000
 }
 
-fn tick(segment: &File, origin_ns: u64) {
-    let now_ns = monotonic_ns();
+fn tick(segment: &File, clock: Clock, origin_ns: u64) {
+    let now_ns = clock.now_ns();
     put(segment, ControlWord::TickMillis, milliseconds(now_ns, origin_ns));
     put(segment, ControlWord::DrainHeartbeat, now_ns);
 }

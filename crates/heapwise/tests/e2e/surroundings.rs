@@ -1,0 +1,171 @@
+//! Surroundings that only the kernel can make: file systems that fill up, another clock, privileges, a recorder
+//! that stands still. `unshare` (util-linux) makes them without privileges.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use crate::harness::{Scratch, victims, witness};
+
+const HEAPWISE: &str = env!("CARGO_BIN_EXE_heapwise");
+
+fn is_root() -> bool {
+    fs::metadata("/proc/self").is_ok_and(|data| data.uid() == 0)
+}
+
+/// Runs a shell script with a file system of `kilobytes` at `$SMALL`, which others do not see.
+fn with_small_disk(scratch: &Scratch, kilobytes: u32, script: &str) -> Output {
+    let small = scratch.path("small");
+    fs::create_dir(&small).expect("created");
+    let mount = format!("mount -t tmpfs -o mode=700,size={kilobytes}k none \"$SMALL\" && {script}");
+    scratch
+        .command("/usr/bin/unshare")
+        .args(["-rm", "sh", "-c", &mount])
+        .env("SMALL", small)
+        .env("HEAPWISE", HEAPWISE)
+        .env("VICTIMS", victims())
+        .output()
+        .expect("unshare starts")
+}
+
+/// The place of the segment is full at once, or fills up while the program runs.
+#[test]
+fn no_room_for_the_segment() {
+    let expected = Scratch::new().command(victims().join("plain")).arg("50000").output().expect("starts");
+    for kilobytes in [4, 64, 300] {
+        for mode in ["--exact", "-c 1K", "--log"] {
+            let script = format!(
+                "HEAPWISE_DIR=\"$SMALL\" \"$HEAPWISE\" run {mode} -o out -- \"$VICTIMS/plain\" 50000"
+            );
+            let output = with_small_disk(&Scratch::new(), kilobytes, &script);
+            let what = format!("{kilobytes} KiB {mode}: {}", String::from_utf8_lossy(&output.stderr));
+            assert_eq!(witness(&output), witness(&expected), "{what}");
+        }
+    }
+}
+
+/// What a full segment could not take is counted.
+#[test]
+fn losses_for_lack_of_room_are_told() {
+    let script = "HEAPWISE_DIR=\"$SMALL\" \"$HEAPWISE\" run --exact -o out -- \"$VICTIMS/plain\" 50000";
+    let output = with_small_disk(&Scratch::new(), 300, script);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("recorded") && !said.contains(" 0 lost"), "{said}");
+}
+
+/// The disk fills up under a recording: the program does not notice, the user is told, what was written opens.
+#[test]
+fn a_disk_full_of_recording() {
+    let scratch = Scratch::new();
+    let script = "\"$HEAPWISE\" run --log -o \"$SMALL/out.hwr\" -- \"$VICTIMS/tortured\" account 2000 2; \
+        echo \"status $?\"; \"$HEAPWISE\" top --json --alloc_objects \"$SMALL/out.hwr\" | tr , '\\n' | grep '\"total\"'";
+    let output = with_small_disk(&scratch, 32, script);
+    let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(witness(&output).contains_key("alloc_objects"), "the program ends by itself: {out} {said}");
+    assert!(said.contains("No space left") || said.contains("cannot write"), "{said}");
+    assert!(out.contains("\"total\":"), "{out} {said}");
+}
+
+/// The program's clock runs elsewhere than the recorder's: a day ahead, or hours behind.
+#[test]
+fn a_clock_that_jumped() {
+    for offset in ["86400", "-3600"] {
+        let scratch = Scratch::new();
+        let output = scratch
+            .heapwise(&[
+                "run",
+                "--log",
+                "-q",
+                "-o",
+                "out.hwr",
+                "--",
+                "/usr/bin/unshare",
+                "-rT",
+                "--monotonic",
+            ])
+            .args([offset, victims().join("plain").to_str().expect("UTF-8"), "100000"])
+            .output()
+            .expect("heapwise starts");
+        let what = format!("{offset}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{what}");
+        let report = ["top", "--json", "--alloc_objects", "--focus", "^w_", "out.hwr"];
+        let total = scratch.json_of(&report)["total"].as_i64();
+        assert_eq!(total, Some(witness(&output)["alloc_objects"]), "{what}");
+        let timeline = scratch.json_of(&["timeline", "--json", "out.hwr"]);
+        let last_ms = timeline.as_array().and_then(|rows| rows.last()?.get(0)?.as_i64());
+        assert!(last_ms.is_some_and(|ms| ms < 120_000), "{what}: {last_ms:?}");
+    }
+}
+
+/// A recorder that is stopped for a while (a suspended machine, a debugger) costs waiting, and no event.
+#[test]
+fn a_recorder_that_stands_still() {
+    let scratch = Scratch::new();
+    let mut recorder = scratch
+        .heapwise(&["run", "--log", "-q", "-o", "out.hwr", "--"])
+        .arg(victims().join("tortured"))
+        .args(["account", "2500", "1"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("heapwise starts");
+    let signal = |name: &str| {
+        let sent = Command::new("kill").args([name, &recorder.id().to_string()]).status();
+        assert!(sent.is_ok_and(|status| status.success()));
+    };
+    std::thread::sleep(Duration::from_millis(500));
+    signal("-STOP");
+    std::thread::sleep(Duration::from_millis(600));
+    signal("-CONT");
+    let mut out = String::new();
+    std::io::Read::read_to_string(&mut recorder.stdout.take().expect("piped"), &mut out).expect("readable");
+    assert!(recorder.wait().expect("ends").success());
+    let own = crate::account::witness(&out, "alloc_objects").expect("the victim's account");
+    let report = ["top", "--json", "--alloc_objects", "--focus", "^w_", "out.hwr"];
+    assert_eq!(scratch.json_of(&report)["total"].as_u64(), Some(own));
+}
+
+/// A set-user-ID program of somebody else: heapwise says why not, and the loader keeps the probe out.
+#[test]
+fn a_privileged_program_is_told_so() {
+    let scratch = Scratch::new();
+    let program = scratch.path("privileged");
+    if is_root() {
+        fs::copy(victims().join("plain"), &program).expect("copied");
+        std::os::unix::fs::chown(&program, Some(65534), None).expect("given away");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("set-user-ID");
+    } else {
+        std::os::unix::fs::symlink("/usr/bin/su", &program).expect("linked");
+    }
+    let output = scratch.heapwise(&["run", "-o", "out", "--"]).arg(&program).output().expect("starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("set-user-ID"), "{said}");
+}
+
+/// A program that replaces itself by one without the probe: what it left is not taken for a running one.
+#[test]
+fn replaced_by_a_program_without_the_probe() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut child = scratch
+        .command("/bin/sh")
+        .args(["-c", "exec env -u LD_PRELOAD sleep 30"])
+        .env("LD_PRELOAD", library.trim())
+        .spawn()
+        .expect("sh starts");
+    let pid = child.id().to_string();
+    let name = || fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    while name() != "sleep\n" {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let running = scratch.output_of(&["ps", "--json"]);
+    let left = scratch.output_of(&["ps", "--dead", "--json"]);
+    let refused = scratch.heapwise(&["start", &pid]).output().expect("heapwise starts");
+    child.kill().and_then(|()| child.wait()).expect("killed");
+    assert!(!running.contains(&pid), "{running}");
+    assert!(left.contains(&pid) && left.contains("replaced"), "{left}");
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&refused.stderr).contains("exec"));
+}
