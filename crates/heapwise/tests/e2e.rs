@@ -17,6 +17,8 @@ mod soak;
 #[allow(dead_code, reason = "shared with xtask")]
 mod torture;
 
+#[path = "e2e/client.rs"]
+mod client;
 #[path = "e2e/compat.rs"]
 mod compat;
 #[path = "e2e/control.rs"]

@@ -50,6 +50,22 @@ HEAPWISE_WEAK int heapwise_dump(const char *path);
 /* Names this moment. */
 HEAPWISE_WEAK void heapwise_mark(const char *name);
 
+/* What was counted so far; sums of other threads may be 64 KiB behind. */
+struct heapwise_snapshot {
+    uint64_t live_bytes;      /* exact, or estimated from samples */
+    uint64_t peak_bytes;      /* highest live_bytes since the last reset */
+    uint64_t allocated_bytes; /* since the last reset */
+    uint64_t recorded;        /* allocations recorded: all of them, or the samples */
+    uint64_t freed;           /* recorded blocks that were freed */
+    uint64_t lost;            /* events that could not be recorded */
+};
+HEAPWISE_WEAK void heapwise_take_snapshot(struct heapwise_snapshot *snapshot);
+
+/* What the calling thread works for: until it is popped, blocks it allocates are attributed to a frame `[name]` on top
+ * of their native frames. Labels nest. */
+HEAPWISE_WEAK void heapwise_label_push(const char *name);
+HEAPWISE_WEAK void heapwise_label_pop(void);
+
 /* Declared frames of the calling thread: what it allocates is attributed to them, on top of its native
  * frames. Leave what was entered, on the same thread. */
 HEAPWISE_WEAK void heapwise_script_enter(const char *file, const char *function, int line);
@@ -79,6 +95,24 @@ static inline void hw_reset(void) {
 static inline int hw_dump(const char *path) { return heapwise_dump ? heapwise_dump(path) : 0; }
 static inline void hw_mark(const char *name) {
     if (heapwise_mark) heapwise_mark(name);
+}
+/* One block per `sample_bytes` on average is recorded from now on; 0: every block. */
+static inline void hw_start(uint64_t sample_bytes) {
+    hw_set_mode(sample_bytes ? HEAPWISE_SAMPLED : HEAPWISE_EXACT, sample_bytes);
+}
+static inline void hw_stop(void) { hw_set_mode(HEAPWISE_OFF, 0); }
+/* 1, or without the probe 0 and nothing but zeros. */
+static inline int hw_snapshot(struct heapwise_snapshot *snapshot) {
+    struct heapwise_snapshot nothing = {0, 0, 0, 0, 0, 0};
+    *snapshot = nothing;
+    if (heapwise_take_snapshot) heapwise_take_snapshot(snapshot);
+    return heapwise_take_snapshot != 0;
+}
+static inline void hw_label_push(const char *name) {
+    if (heapwise_label_push) heapwise_label_push(name);
+}
+static inline void hw_label_pop(void) {
+    if (heapwise_label_pop) heapwise_label_pop();
 }
 static inline void hw_script_enter(const char *file, const char *function, int line) {
     if (heapwise_script_enter) heapwise_script_enter(file, function, line);

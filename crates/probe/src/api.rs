@@ -8,6 +8,7 @@ use heapwise_format::bytes::set_text;
 use heapwise_format::segment::{ControlWord, Counter, Mark, SectionKind};
 
 use crate::arch::words;
+use crate::fixed_text::FixedText;
 use crate::script::{self, Provider, Script, text};
 use crate::{clock, control, dump, segment};
 
@@ -87,6 +88,61 @@ pub extern "C" fn heapwise_mark(name: *const c_char) {
         set_text(&mut mark.name, text(&name).to_bytes());
         segment::write(SectionKind::Marks, index, mark);
     }
+}
+
+/// `struct heapwise_snapshot`.
+#[repr(C)]
+pub struct Snapshot {
+    live_bytes: u64,
+    peak_bytes: u64,
+    allocated_bytes: u64,
+    recorded: u64,
+    freed: u64,
+    lost: u64,
+}
+
+/// Tells what was counted so far.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_take_snapshot(snapshot: Option<&mut Snapshot>) {
+    let words = words();
+    if let Some(mut busy) = words.enter() {
+        control::poll();
+        if let Some(state) = words.existing_state(&mut busy) {
+            state.flush();
+        }
+    }
+    let count = |counter| segment::counter(counter).load(Ordering::Relaxed);
+    if let Some(snapshot) = snapshot {
+        *snapshot = Snapshot {
+            live_bytes: (count(Counter::LiveBytes) as i64).max(0) as u64,
+            peak_bytes: count(Counter::PeakBytes),
+            allocated_bytes: count(Counter::AllocatedBytes),
+            recorded: count(Counter::Recorded),
+            freed: count(Counter::Freed),
+            lost: [Counter::LostLive, Counter::LostBuckets, Counter::LostThreads, Counter::LostEvents]
+                .map(count)
+                .iter()
+                .sum(),
+        };
+    }
+}
+
+/// Attributes what the calling thread allocates to a name; in brackets, as names that are no functions stand in reports.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_label_push(name: *const c_char) {
+    let mut label = FixedText::<256>::new();
+    let name = text(&name).to_bytes();
+    label.push(b"[").push(name.get(..LONGEST_LABEL).unwrap_or(name)).push(b"]");
+    with_script(|script| script.enter(c"", label.as_c_str().unwrap_or(c"[]"), 0));
+}
+
+/// Longest label; a longer one is cut.
+const LONGEST_LABEL: usize = 250;
+
+/// Ends the innermost label.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_label_pop() {
+    with_script(Script::leave);
 }
 
 /// Declares a frame of the calling thread.

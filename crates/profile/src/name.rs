@@ -5,6 +5,10 @@
 /// `<alloc::vec::Vec<T> as Clone>::clone` becomes `alloc::vec::Vec::clone`.
 #[must_use]
 pub fn short(name: &str) -> String {
+    // A label, or what stands for no function at all.
+    if name.starts_with('[') && name.ends_with(']') {
+        return name.to_owned();
+    }
     let name = name.find(" [clone ").map_or(name, |at| &name[..at]);
     let (head, rest) = match qualified_self(name) {
         Some((self_type, rest)) => (short(self_type), rest),
@@ -170,6 +174,7 @@ mod tests {
             ("core::ptr::drop_in_place<alloc::string::String>", "core::ptr::drop_in_place"),
             ("alloc::alloc::exchange_malloc::h0123456789abcdef", "alloc::alloc::exchange_malloc"),
             ("app+0x1234", "app+0x1234"),
+            ("[basket of 3 (new)]", "[basket of 3 (new)]"),
         ] {
             assert_eq!(short(full), expected, "{full}");
         }
