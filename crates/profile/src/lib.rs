@@ -9,6 +9,7 @@ pub mod allocator;
 pub mod annotation;
 pub mod builder;
 pub mod call_tree;
+pub mod compact;
 pub mod diff;
 pub mod estimate;
 #[cfg(any(test, feature = "fixture"))]

@@ -23,9 +23,10 @@ mod unpack;
 use std::io::BufReader;
 
 pub use error::{Position, ReadError};
+pub use unpack::HELD_RATIO;
 use unpack::{Packing, Unpacked};
 
-use crate::Profile;
+use crate::{Profile, compact};
 
 /// Bytes from the start that are enough to tell a format.
 const HEAD_BYTES: u64 = 4096;
@@ -45,6 +46,9 @@ pub fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
 fn read_plain(bytes: &[u8]) -> Result<Profile, ReadError> {
     if bytes.is_empty() {
         return Err(ReadError::Empty);
+    }
+    if bytes.starts_with(compact::MAGIC) {
+        return compact::decode(bytes);
     }
     if bytes.starts_with(jemalloc::MAGIC) {
         return jemalloc::read(bytes, 1);

@@ -5,6 +5,7 @@
 
 mod annotations;
 mod callgrind;
+mod compact;
 mod csv;
 mod dhat;
 mod firefox;
@@ -29,7 +30,9 @@ use heapwise_profile::{Metric, Profile};
 pub enum Format {
     /// `profile.proto`, gzipped: Go's pprof, Pyroscope, Parca, speedscope.
     Pprof,
-    /// jemalloc's text and heapwise's own profile file: jeprof.
+    /// heapwise's own profile file: small, quick, and nothing is lost.
+    Heapwise,
+    /// jemalloc's text, with the rest of what heapwise knows behind it: jeprof.
     HeapV2,
     /// gperftools' text: google-pprof, Go's pprof.
     Gperftools,
@@ -57,8 +60,9 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 13] = [
+    pub const ALL: [Format; 14] = [
         Format::Pprof,
+        Format::Heapwise,
         Format::HeapV2,
         Format::Gperftools,
         Format::Raw,
@@ -78,6 +82,7 @@ impl Format {
     pub fn name(self) -> &'static str {
         match self {
             Format::Pprof => "pprof",
+            Format::Heapwise => "heapwise",
             Format::HeapV2 => "heap_v2",
             Format::Gperftools => "gperftools",
             Format::Raw => "raw",
@@ -97,6 +102,7 @@ impl Format {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let alias = match name {
+            "hwp" => "heapwise",
             "proto" => "pprof",
             "jemalloc" | "heap" => "heap_v2",
             "tcmalloc" => "gperftools",
@@ -113,6 +119,7 @@ impl Format {
     pub fn extension(self) -> &'static str {
         match self {
             Format::Pprof => "pb.gz",
+            Format::Heapwise => "hwp",
             Format::HeapV2 | Format::Gperftools => "heap",
             Format::Raw => "raw",
             Format::Folded => "folded",
@@ -143,6 +150,7 @@ pub fn export(profile: &Profile, format: Format, metric: Metric, out: &mut impl 
     let mut out = BufWriter::new(out);
     match format {
         Format::Pprof => pprof::write(profile, metric, &mut out)?,
+        Format::Heapwise => compact::write(profile, &mut out)?,
         Format::HeapV2 => heap_v2::write(profile, &mut out)?,
         Format::Gperftools => gperftools::write(profile, &mut out)?,
         Format::Raw => symbolized::write(profile, &mut out)?,

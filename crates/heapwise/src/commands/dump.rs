@@ -35,15 +35,18 @@ pub fn run(args: &DumpArgs) -> Outcome {
     Ok(())
 }
 
-/// `heapwise.<program>.<pid>.heap`.
+/// `heapwise.<program>.<pid>.hwp`.
 pub fn default_name(profile: &Profile) -> PathBuf {
     let program = profile.meta.program.rsplit('/').next().unwrap_or_default();
-    format!("heapwise.{program}.{}.heap", profile.meta.pid.unwrap_or(0)).into()
+    format!("heapwise.{program}.{}.hwp", profile.meta.pid.unwrap_or(0)).into()
 }
 
-/// Writes a profile in our own text form, which is jemalloc's with more at the end.
+/// Writes a profile without loss: compact, or as jemalloc's text when it is named `.heap` as
+/// jeprof's users name it.
 pub fn write_profile(profile: &Profile, path: &Path, overwrite: Overwrite) -> Outcome {
+    let is_text = path.extension().is_some_and(|extension| extension == Format::HeapV2.extension());
+    let format = if is_text { Format::HeapV2 } else { Format::Heapwise };
     output::write_file(path, overwrite, |mut out| {
-        export::export(profile, Format::HeapV2, Metric::InuseSpace, &mut out)
+        export::export(profile, format, Metric::InuseSpace, &mut out)
     })
 }

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use heapwise_profile::Metric;
 use heapwise_render::export::{self, Format};
 
 use super::dump;
@@ -90,9 +89,7 @@ pub fn symbolize(args: &SymbolizeArgs) -> Outcome {
         file if file.is_file() => file.to_owned(),
         _ => dump::default_name(&profile),
     });
-    output::write_file(&path, Overwrite::Allow, |mut out| {
-        export::export(&profile, Format::HeapV2, Metric::InuseSpace, &mut out)
-    })?;
+    dump::write_profile(&profile, &path, Overwrite::Allow)?;
     eprintln!(
         "heapwise: {} of {} addresses have names now; wrote {}",
         report.resolved,

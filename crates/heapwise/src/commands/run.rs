@@ -28,7 +28,7 @@ pub struct RunArgs {
     mode: ModeArgs,
     #[command(flatten)]
     keeping: KeepingArgs,
-    /// File for the profile [default: heapwise.PROGRAM.PID.heap]
+    /// File for the profile, as jemalloc's text when named .heap [default: heapwise.PROGRAM.PID.hwp]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file

@@ -25,6 +25,13 @@ impl StackTable {
         })
     }
 
+    /// Makes room for `nodes` more nodes at once.
+    pub fn reserve(&mut self, nodes: usize) {
+        self.parents.reserve(nodes);
+        self.locations.reserve(nodes);
+        self.children.reserve(nodes);
+    }
+
     /// Interns a whole stack given from root to leaf; `None` for an empty one.
     pub fn intern(&mut self, root_to_leaf: impl IntoIterator<Item = LocationId>) -> Option<StackId> {
         root_to_leaf.into_iter().fold(None, |parent, location| Some(self.child(parent, location)))

@@ -44,7 +44,7 @@ impl ReadError {
         Self::Malformed { format, at: Position::Line(line), what: what.into() }
     }
 
-    pub(super) fn at_byte(format: &'static str, byte: usize, what: impl Into<String>) -> Self {
+    pub(crate) fn at_byte(format: &'static str, byte: usize, what: impl Into<String>) -> Self {
         Self::Malformed { format, at: Position::Byte(byte as u64), what: what.into() }
     }
 

@@ -34,7 +34,7 @@ impl Packing {
 
 /// Decompressed bytes a file held in memory may have per compressed byte: profiles in pprof's and
 /// the text forms reach 5 to 30.
-const HELD_RATIO: u64 = 256;
+pub const HELD_RATIO: u64 = 256;
 
 /// The same for a file that is read as a stream, where only time is at stake: event streams of
 /// loops reach thousands.

@@ -1,0 +1,123 @@
+//! heapwise's own profile file: the tables of a [`Profile`](crate::Profile), column by column.
+//!
+//! Call stacks stay the tree they are, a node being the distance to its parent and a location, so
+//! that a file grows with the nodes of the tree and not with the depth of its stacks. Like stands
+//! beside like, which is what makes the bytes pack well. Layout: docs/FORMATS.md.
+
+mod decode;
+mod encode;
+
+pub(crate) use decode::decode;
+pub use encode::encode;
+
+/// First bytes of a file, before any packing; the number is the version.
+pub const MAGIC: &[u8] = b"heapwise profile 1\n";
+
+/// A table of the file. A section is its tag, the length of its body and the body; readers pass
+/// over tags they do not know, and over what a later version adds at the end of a body they do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Section {
+    /// Nothing follows; a file without it was cut off.
+    End = 0,
+    Meta = 1,
+    Modules = 2,
+    Threads = 3,
+    Functions = 4,
+    Locations = 5,
+    Stacks = 6,
+    Samples = 7,
+    /// One column beyond the four shared metrics.
+    Extra = 8,
+}
+
+impl Section {
+    fn of_tag(tag: u8) -> Option<Self> {
+        use Section::{End, Extra, Functions, Locations, Meta, Modules, Samples, Stacks, Threads};
+        [End, Meta, Modules, Threads, Functions, Locations, Stacks, Samples, Extra]
+            .get(usize::from(tag))
+            .copied()
+    }
+}
+
+/// Codes of a number: what was predicted, the bits of an `f64`, or a whole number plus two.
+const AS_PREDICTED: u64 = 0;
+const BITS: u64 = 1;
+const WHOLE: u64 = 2;
+
+/// Whole numbers below this are exact in an `f64`.
+const WHOLE_LIMIT: f64 = (1u64 << 53) as f64;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Profile, fixture, metric::Unit, model::ExtraColumn};
+
+    fn sample_profile() -> Profile {
+        let mut profile = fixture::profile("main;left;malloc 3 4096\nmain;right 1 10\nother 0 0\n");
+        profile.meta.args = vec!["a".into(), "b c".into()];
+        profile.meta.pid = Some(7);
+        profile.meta.peak_bytes = Some(u64::MAX);
+        profile.meta.comments = vec!["a remark".into()];
+        profile.samples[0].block_bytes = Some(64);
+        profile.samples[0].variance.inuse_bytes = 0.125;
+        profile.samples[1].values.alloc_bytes = -1e300;
+        let values = vec![1.5; profile.samples.len()];
+        profile.extra.push(ExtraColumn { name: "peak_space".into(), unit: Unit::Bytes, values });
+        profile
+    }
+
+    #[test]
+    fn everything_comes_back() {
+        let profile = sample_profile();
+        let back = decode(&encode(&profile)).unwrap();
+        let nodes = |profile: &Profile| {
+            let node = |id| (profile.stacks.parent(id), profile.stacks.location(id));
+            profile.stacks.ids().map(node).collect::<Vec<_>>()
+        };
+        assert_eq!(back.meta, profile.meta);
+        assert_eq!(back.modules, profile.modules);
+        assert_eq!(back.threads, profile.threads);
+        assert_eq!(back.functions, profile.functions);
+        assert_eq!(back.locations, profile.locations);
+        assert_eq!(nodes(&back), nodes(&profile));
+        assert_eq!(back.samples, profile.samples);
+        assert_eq!(back.extra, profile.extra);
+    }
+
+    #[test]
+    fn a_cut_at_any_byte_is_an_error_that_names_it() {
+        let bytes = encode(&sample_profile());
+        for length in MAGIC.len()..bytes.len() {
+            let error = decode(&bytes[..length]).unwrap_err().to_string();
+            assert!(error.contains("at byte"), "{error}");
+        }
+    }
+
+    #[test]
+    fn no_flipped_byte_is_taken_for_a_row_that_is_not_there() {
+        let bytes = encode(&sample_profile());
+        for at in MAGIC.len()..bytes.len() {
+            for value in [0, 1, 0x7f, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] = value;
+                let Ok(profile) = decode(&damaged) else { continue };
+                for sample in &profile.samples {
+                    let nodes = profile.stacks.leaf_to_root(sample.stack);
+                    assert!(
+                        nodes.map(|node| &profile.locations[profile.stacks.location(node).index()]).count()
+                            > 0
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn sections_and_fields_of_later_versions_are_passed_over() {
+        let bytes = encode(&sample_profile());
+        let (body, end) = bytes.split_at(bytes.len() - 2);
+        let later = [body, &[200, 3, 1, 2, 3], end].concat();
+        assert_eq!(decode(&later).unwrap().samples, sample_profile().samples);
+    }
+}
