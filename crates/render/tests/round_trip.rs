@@ -60,7 +60,7 @@ fn assert_same(before: &BTreeMap<String, Values>, after: &BTreeMap<String, Value
 
 #[test]
 fn heapwise_text_loses_nothing() {
-    for format in [Format::HeapV2, Format::Gperftools, Format::Raw] {
+    for format in [Format::Heapwise, Format::HeapV2, Format::Gperftools, Format::Raw] {
         let before = rich();
         let after = there_and_back(&before, format);
         assert_same(&sums(&before, true), &sums(&after, true), 0.0, format.name());
@@ -114,7 +114,7 @@ fn every_recording_survives_every_format_that_keeps_four_numbers() {
         "jeprof-raw.txt",
     ] {
         let before = recording(name);
-        for format in [Format::Pprof, Format::HeapV2, Format::Gperftools, Format::Raw] {
+        for format in [Format::Heapwise, Format::Pprof, Format::HeapV2, Format::Gperftools, Format::Raw] {
             let after = there_and_back(&before, format);
             assert_same(&sums(&before, false), &sums(&after, false), 1.0, &format!("{name} as {format:?}"));
         }
