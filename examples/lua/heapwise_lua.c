@@ -6,10 +6,16 @@
  * In an engine:  compile it in, call luaopen_heapwise once a state, and surround each call into Lua:
  *                lua_State *before = heapwise_lua_run(L);  lua_pcall(L, …);  heapwise_lua_run(before);
  *
- * The probe asks `frames_of` only about allocations that it records, and while the thread is inside its allocator:
- * Lua's debug interface neither allocates nor raises errors for the questions asked here. */
+ * The probe asks `frames_of` only about allocations that it records, from inside the allocator. Lua's debug interface
+ * neither allocates nor raises errors for the questions asked here; but it reads the state's stack, which must not be
+ * looked at while that is the block being resized. So Lua's allocator is watched, too. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <dlfcn.h>
 #include <lauxlib.h>
 #include <lua.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -25,12 +31,26 @@ enum { UNNAMED_FRAMES = 16 };
 HEAPWISE_LUA_THREAD lua_State *running;
 /* The probe reads names after `frames_of` has returned. */
 HEAPWISE_LUA_THREAD char unnamed[UNNAMED_FRAMES][24];
+/* The block that Lua resizes now. */
+HEAPWISE_LUA_THREAD struct {
+    void *block;
+    size_t size;
+} resized;
+
+/* Whether the stack that `call` lies in is being resized. A CallInfo begins with its function's place in the stack; Lua
+ * from 5.4.5 on makes that an offset meanwhile, and no stack is larger than 16 MB. */
+static int is_stack_moving(const lua_Debug *call) {
+    uintptr_t place;
+    memcpy(&place, call->i_ci, sizeof place);
+    return place <= 16 << 20 || place - (uintptr_t)resized.block < resized.size;
+}
 
 /* The Lua functions of a state, innermost first. C functions are left out: the native frames show them. */
 static int frames_of(void *state, struct heapwise_frame *frames, int max) {
     lua_State *L = (lua_State *)state;
     lua_Debug call;
     int count = 0, unnamed_count = 0;
+    if (!lua_getstack(L, 0, &call) || is_stack_moving(&call)) return 0;
     for (int level = 0; count < max && lua_getstack(L, level, &call); level++) {
         lua_getinfo(L, "nSl", &call);
         if (call.currentline < 0) continue;
@@ -54,6 +74,26 @@ lua_State *heapwise_lua_run(lua_State *L) {
     running = L;
     hw_script_switch(L);
     return before;
+}
+
+/* The allocator that the program gives to its states; its data stays what it was, engines find themselves by it. */
+static lua_Alloc allocate;
+
+/* By this name reports take it for a part of the allocator, and leave it out. */
+static void *heapwise_realloc(void *data, void *block, size_t old_size, size_t size) {
+    if (block && size) resized.block = block, resized.size = old_size;
+    void *result = allocate(data, block, old_size, size);
+    resized.block = NULL, resized.size = 0;
+    return result;
+}
+
+static void watch_allocator(lua_State *L) {
+    void *data;
+    lua_Alloc own = lua_getallocf(L, &data);
+    if (own == heapwise_realloc) return;
+    if (allocate && allocate != own) luaL_error(L, "heapwise: the states of this program have different allocators");
+    allocate = own;
+    lua_setallocf(L, heapwise_realloc, data);
 }
 
 /* coroutine.resume, with the coroutine declared while it runs; the original is the upvalue. */
@@ -108,9 +148,17 @@ static int mark(lua_State *L) {
     return 0;
 }
 
+/* A state closes its modules before it frees its last blocks, and the probe keeps the provider: this code stays. */
+static void stay_loaded(void) {
+    Dl_info own;
+    if (dladdr((void *)stay_loaded, &own)) dlopen(own.dli_fname, RTLD_NOW | RTLD_NODELETE);
+}
+
 /* require "heapwise": coroutines of this state are declared from now on. */
 int luaopen_heapwise(lua_State *L) {
     static const luaL_Reg functions[] = {{"attach", attach}, {"mark", mark}, {NULL, NULL}};
+    stay_loaded();
+    watch_allocator(L);
     hw_script_provider(frames_of);
     if (lua_getglobal(L, "coroutine") == LUA_TTABLE) {
         lua_getfield(L, -1, "resume");

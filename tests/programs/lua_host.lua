@@ -24,3 +24,16 @@ end
 pcall(function() hold(7) end) -- line 24: a function without a name
 hold(50) -- line 25
 text(100000)
+
+-- Stacks grow and shrink while blocks are made: frames must not be read from a stack that is being moved.
+local function deep(depth)
+  if depth == 0 then return end
+  local a, b, c, d, e, f, g, h = {}, 1, 2, 3, 4, 5, 6, 7
+  deep(depth - 1)
+  return a, b, c, d, e, f, g, h
+end
+for _ = 1, 3 do
+  coroutine.wrap(deep)(3000)
+  deep(1000)
+  collectgarbage()
+end

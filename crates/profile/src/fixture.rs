@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// One stack a line: `main;f;g BYTES OBJECTS [THREAD]`, in use and allocated alike. A frame may be
-/// `module!function:line`; a frame `a/b` is `b` inlined into `a`; `?` is unresolved.
+/// `module!function:line`, and without a name before the `!` one that a script engine declared; a frame `a/b` is `b` inlined into `a`; `?` is unresolved.
 ///
 /// # Panics
 /// On text that is not of this form.
@@ -45,9 +45,9 @@ fn thread(profile: &mut Profile, tid: u64) -> ThreadId {
 
 fn location(profile: &mut Profile, text: &str) -> LocationId {
     let (module, rest) = text.split_once('!').unwrap_or(("app", text));
-    let module = module_id(profile, module);
-    let mut location = Location { module: Some(module), ..Location::default() };
-    if rest == "?" {
+    let module = (!module.is_empty()).then(|| module_id(profile, module));
+    let mut location = Location { module, ..Location::default() };
+    if let Some(module) = module.filter(|_| rest == "?") {
         location.address = profile.modules[module.index()].start + 0x234;
     } else {
         location.lines = rest.split('/').rev().map(|name| line(profile, name)).collect();

@@ -81,6 +81,8 @@ pub(crate) struct Verdict {
     pub(crate) ignore: bool,
     pub(crate) hidden: bool,
     pub(crate) allocator: bool,
+    /// Declared by a script engine: stands above the native frames, the allocator's included.
+    pub(crate) script: bool,
 }
 
 /// One function at a location, ready for the call tree.
@@ -160,10 +162,13 @@ impl Namer<'_> {
             return;
         }
         let in_allocator = self.in_allocator(location);
+        // Named, and not by any binary though there are some: by the program itself.
+        let script = location.module.is_none() && !self.profile.modules.is_empty();
         let physical = location.lines.len() - 1;
         for (depth, line) in location.lines.iter().enumerate().rev() {
             let mut verdict = self.known(line.function).verdict;
-            verdict.allocator |= in_allocator;
+            verdict.allocator = (verdict.allocator || in_allocator) && !script;
+            verdict.script = script;
             let key = FrameKey {
                 function: line.function,
                 line: if self.per_line() { line.line } else { 0 },
@@ -306,5 +311,6 @@ fn judge(query: &Query, name: &str, file: &str) -> Verdict {
         hidden: filter.hide.as_ref().is_some_and(matches)
             || filter.show.as_ref().is_some_and(|show| !matches(show)),
         allocator: false,
+        script: false,
     }
 }

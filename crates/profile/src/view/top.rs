@@ -114,6 +114,15 @@ mod tests {
     }
 
     #[test]
+    fn script_frames_stand_above_the_allocator_whatever_their_names() {
+        let text = "main;vm;je_malloc;arena;!quest:12;!malloc:3 10 1";
+        expect(
+            rows(text, &Query::default()),
+            &[("malloc", 10.0, 10.0), ("main", 0.0, 10.0), ("quest", 0.0, 10.0), ("vm", 0.0, 10.0)],
+        );
+    }
+
+    #[test]
     fn allocator_frames_are_kept_on_request() {
         let query = Query { keep_allocator: true, limit: Some(2), ..Query::default() };
         expect(rows(PROGRAM, &query), &[("malloc", 65.0, 95.0), ("je_arena", 30.0, 30.0)]);
