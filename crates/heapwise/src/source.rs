@@ -68,16 +68,18 @@ pub fn load(target: &str) -> Outcome<Profile> {
     if open::is_recording(path) {
         return at_moment(path, "end");
     }
+    // `top skynet` in the directory where the program `skynet` lies is about the process.
+    let is_process = || target.parse::<u32>().is_ok() || !segments::of_name(target).is_empty();
     if path.exists() {
-        return read_file(path);
+        return read_file(path)
+            .or_else(|failure| if is_process() { of_segment(&process(target)?) } else { Err(failure) });
     }
     if let Some((file, moment)) = target.rsplit_once(AT)
         && open::is_recording(Path::new(file))
     {
         return at_moment(Path::new(file), moment);
     }
-    let is_process = target.parse::<u32>().is_ok() || !segments::of_name(target).is_empty();
-    if is_process {
+    if is_process() {
         return of_segment(&process(target)?);
     }
     Err(Failure::file(path, "no such file, and no process of that name carries the probe"))

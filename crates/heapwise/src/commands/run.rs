@@ -147,12 +147,13 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
     line("peak", profile.meta.peak_bytes.unwrap_or(0) as f64, String::new());
     line("still live", total.inuse_bytes, error(Metric::InuseSpace) + &blocks(total.inuse_objects));
     let losses = profile.meta.losses;
-    let recorded = snapshot.counter(Counter::Recorded);
-    let kind = match snapshot.mode() {
+    let (recorded, kind) = match snapshot.mode() {
         Mode::Sampled => {
-            format!("one per {}", quantity::bytes(snapshot.counter(Counter::SampleBytes) as f64))
+            let distance = quantity::bytes(snapshot.counter(Counter::SampleBytes) as f64);
+            (snapshot.counter(Counter::Recorded), format!("one per {distance}"))
         }
-        _ => "every block".into(),
+        // The counter runs behind in threads that were killed; the tallies do not.
+        _ => (total.alloc_objects as u64, "every block".into()),
     };
     eprintln!(
         "  recorded     {recorded} ({kind}), {} lost, {} stacks cut, {} broken",

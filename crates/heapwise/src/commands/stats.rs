@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use heapwise_format::segment::Counter;
+use heapwise_format::segment::{Counter, Mode};
 use serde_json::{Map, Value};
 
 use crate::capture::control::{self, Change};
@@ -71,6 +71,18 @@ pub fn run(args: &StatsArgs) -> Outcome {
                 .map(|(name, counter)| ((*name).to_owned(), snapshot.counter(*counter).into()))
                 .collect()
         };
+        let mut probe = section(&PROBE);
+        if snapshot.mode() == Mode::Exact {
+            // Threads add to the counters now and then; their tallies are exact.
+            let total = snapshot.profile().total();
+            let exact = [
+                ("recorded", total.alloc_objects),
+                ("freed", total.alloc_objects - total.inuse_objects),
+                ("live_bytes", total.inuse_bytes),
+                ("allocated_bytes", total.alloc_bytes),
+            ];
+            probe.extend(exact.map(|(name, value)| (name.to_owned(), (value as u64).into())));
+        }
         let resident = process::resident_bytes(found.process.pid);
         all.push(serde_json::json!({
             "pid": found.process.pid,
@@ -78,7 +90,7 @@ pub fn run(args: &StatsArgs) -> Outcome {
             "mode": snapshot.mode().name(),
             "allocator": snapshot.header.allocator.name(),
             "rss": resident,
-            "probe": section(&PROBE),
+            "probe": probe,
             "allocator_stats": if answered { Value::Object(section(&ALLOCATOR)) } else { Value::Null },
         }));
     }
