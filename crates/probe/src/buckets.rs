@@ -1,18 +1,19 @@
 //! Buckets: blocks that are alike (same stack, size, call, rate and period) are counted together.
 //!
-//! The records are in the segment; the hash that finds them is private. It grows by adding levels of
-//! doubling size, never by rehashing: a lookup goes from the largest level down, and threads keep a cache of
-//! what they found.
+//! The records are in the segment; what finds them is private: the first buckets of a stack are a list, the
+//! others are in a hash. It grows by adding levels of doubling size, never by rehashing: a lookup goes from
+//! the largest level down, and threads keep a cache of what they found.
 #![allow(unsafe_code)]
 
 mod recycling;
 
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::{Bucket, CallKind, Counter, SectionKind};
 
-use crate::{process, rates, sampler, segment, sys};
+use crate::chain::{self, Array, End};
+use crate::{process, rates, sampler, segment, stack_tree, sys};
 
 /// What makes blocks alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +46,16 @@ const fn level_bytes(level: usize) -> usize {
     (FIRST_GROUPS << level) * size_of::<Group>()
 }
 
+/// Of each bucket, the next of its stack, and the hash of its key. Zeroed memory is valid.
+struct Links {
+    next: AtomicU32,
+    hash: AtomicU32,
+}
+
+static LINKS: Array<Links> = Array::none();
+/// Some bucket was used a second time: such ones are in the hash only.
+static RECYCLED: AtomicBool = AtomicBool::new(false);
+
 /// Starts with an empty table (again after `fork`); false without memory.
 pub(crate) fn init() -> bool {
     for (level, slots) in LEVELS.iter().enumerate() {
@@ -54,6 +65,8 @@ pub(crate) fn init() -> bool {
             unsafe { sys::unmap(old.cast(), level_bytes(level)) };
         }
     }
+    LINKS.renew(segment::section(SectionKind::Buckets).capacity);
+    RECYCLED.store(false, Ordering::Relaxed);
     // Bucket 0 is nobody's.
     segment::counter(Counter::Buckets).store(1, Ordering::Relaxed);
     add_level(0)
@@ -98,11 +111,24 @@ fn hash(key: &Key) -> u64 {
 #[inline(never)]
 pub(crate) fn find(key: &Key) -> Option<u32> {
     let hash = hash(key);
-    let found = groups(hash).find_map(|group| find_in(group, hash, key)).or_else(|| make(key, hash));
+    let found = match search(key, hash) {
+        Some(End::Found(bucket)) => Some(bucket),
+        Some(End::Open(end)) if !RECYCLED.load(Ordering::Acquire) => made(key, hash, Some(end)),
+        _ => groups(hash).find_map(|group| find_in(group, hash, key)).or_else(|| made(key, hash, None)),
+    };
     if found.is_none() {
         segment::count(Counter::LostBuckets);
     }
     found
+}
+
+/// Looks among the first buckets of the key's stack.
+fn search(key: &Key, hash: u64) -> Option<End> {
+    let is_it = |bucket| {
+        let same = LINKS.get(bucket).is_some_and(|links| links.hash.load(Ordering::Relaxed) == hash as u32);
+        same && holds(bucket, key)
+    };
+    Some(chain::search(stack_tree::first_bucket(key.node)?, |bucket| Some(&LINKS.get(bucket)?.next), is_it))
 }
 
 fn find_in(group: &Group, hash: u64, key: &Key) -> Option<u32> {
@@ -120,19 +146,20 @@ fn holds(bucket: u32, key: &Key) -> bool {
 }
 
 /// The record of a bucket; `None` when there is no such bucket.
-#[inline]
+#[inline(always)]
 pub(crate) fn record(bucket: u32) -> Option<Bucket> {
     segment::read(SectionKind::Buckets, u64::from(bucket))
 }
 
-/// Two threads may make the same bucket at once: readers add them up.
-fn make(key: &Key, hash: u64) -> Option<u32> {
+/// Makes a bucket and puts it at the end of its stack's list, or into the hash. Two threads may make the same
+/// bucket at once: readers add them up.
+fn made(key: &Key, hash: u64, end: Option<&'static AtomicU32>) -> Option<u32> {
     let capacity = segment::section(SectionKind::Buckets).capacity;
     let claim = |used: u64| (used < capacity).then_some(used + 1);
     let used = segment::counter(Counter::Buckets);
-    let bucket = match used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) {
-        Ok(bucket) => bucket as u32,
-        Err(_) => recycling::take()?,
+    let (bucket, end) = match used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) {
+        Ok(bucket) => (bucket as u32, end),
+        Err(_) => (recycled()?, None),
     };
     let record = Bucket {
         size: key.size,
@@ -148,21 +175,40 @@ fn make(key: &Key, hash: u64) -> Option<u32> {
     if !segment::write(SectionKind::Buckets, u64::from(bucket), record) {
         return None;
     }
+    if !end.is_some_and(|end| put_in_list(end, bucket, hash)) {
+        put_in_hash(bucket, hash);
+    }
+    Some(bucket)
+}
+
+/// A bucket that is used a second time. It may still be part of a list, where its new key lets it be passed over.
+fn recycled() -> Option<u32> {
+    let bucket = recycling::take()?;
+    RECYCLED.store(true, Ordering::Release);
+    Some(bucket)
+}
+
+fn put_in_list(end: &AtomicU32, bucket: u32, hash: u64) -> bool {
+    let Some(links) = LINKS.get(bucket) else { return false };
+    links.hash.store(hash as u32, Ordering::Relaxed);
+    chain::append(end, bucket)
+}
+
+/// Adds a level when every other is full for this hash. Beyond the last the bucket serves one block only.
+fn put_in_hash(bucket: u32, hash: u64) {
     let word = hash >> 32 << 32 | u64::from(bucket);
     let put = || {
         groups(hash)
             .flatten()
             .any(|slot| slot.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_ok())
     };
-    // Every level is full for this hash: add one. Beyond the last the bucket serves this block only.
     if !put() {
         let used = LEVELS.iter().take_while(|slots| !slots.load(Ordering::Acquire).is_null()).count();
         let _ = add_level(used) && put();
     }
-    Some(bucket)
 }
 
-/// Takes a bucket out of the hash; readers pass over it because it belongs to no period.
+/// Takes a bucket out of the hash, if it is there; readers pass over it because it belongs to no period.
 fn retire(bucket: u32, record: &Bucket) {
     segment::write(SectionKind::Buckets, u64::from(bucket), Bucket { period: 0, ..*record });
     let key = Key {

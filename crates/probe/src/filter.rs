@@ -1,43 +1,67 @@
-//! Which pages may hold a sampled block: one byte per page of a 4 GiB window of addresses.
+//! Which addresses may be a sampled block: a byte per page of a 4 GiB window, and a byte per 16 bytes of a
+//! 16 MiB window.
 //!
 //! A free whose page has a zero byte is none of ours: one load and a compare, no hash. Neighbouring
-//! pages share cache lines, so the lines in use are those of the heap in use. Counts saturate and then
-//! stay: a page that once held 255 samples is looked up for ever, which costs time and no truth.
+//! pages share cache lines, so the lines in use are those of the heap in use. When samples are so close that most
+//! pages have one, the second byte tells nearly all other blocks apart. Counts saturate and then stay: an
+//! address that once met 255 samples is looked up for ever, which costs time and no truth.
 
-use core::sync::atomic::{AtomicU8, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-/// Bytes of the filter: pages of 4 KiB in 4 GiB. Farther addresses share them.
+/// Counts by page. Farther addresses share them.
 pub(crate) const PAGES: usize = 1 << 20;
+/// Counts by granule, likewise.
+pub(crate) const GRANULES: usize = 1 << 20;
 
-/// Read by the stubs.
-pub(crate) static FILTER: [AtomicU8; PAGES] = [const { AtomicU8::new(0) }; PAGES];
+/// Read by the stubs: the pages, then the granules.
+#[repr(C)]
+pub(crate) struct Filter {
+    pages: [AtomicU8; PAGES],
+    granules: [AtomicU8; GRANULES],
+}
 
-fn byte(address: u64) -> &'static AtomicU8 {
-    &FILTER[(address >> 12) as usize % PAGES]
+pub(crate) static FILTER: Filter =
+    Filter { pages: [const { AtomicU8::new(0) }; PAGES], granules: [const { AtomicU8::new(0) }; GRANULES] };
+/// Something may be in it.
+static USED: AtomicBool = AtomicBool::new(false);
+
+fn bytes(address: u64) -> [&'static AtomicU8; 2] {
+    let page = (address >> 12) as usize % PAGES;
+    let granule = (address >> 4) as usize % GRANULES;
+    [&FILTER.pages[page], &FILTER.granules[granule]]
 }
 
 pub(crate) fn add(address: u64) {
+    USED.store(true, Ordering::Relaxed);
     let step = |count: u8| count.checked_add(1);
-    let _ = byte(address).fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+    for byte in bytes(address) {
+        let _ = byte.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+    }
 }
 
 pub(crate) fn remove(address: u64) {
     let step = |count: u8| (count != u8::MAX && count != 0).then(|| count - 1);
-    let _ = byte(address).fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+    for byte in bytes(address) {
+        let _ = byte.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+    }
 }
 
-/// Looks up every free on this page for ever.
+/// Looks up every free of this address for ever.
 pub(crate) fn pin(address: u64) {
-    byte(address).store(u8::MAX, Ordering::Relaxed);
+    USED.store(true, Ordering::Relaxed);
+    bytes(address).into_iter().for_each(|byte| byte.store(u8::MAX, Ordering::Relaxed));
 }
 
 pub(crate) fn may_hold(address: u64) -> bool {
-    byte(address).load(Ordering::Relaxed) != 0
+    bytes(address).into_iter().all(|byte| byte.load(Ordering::Relaxed) != 0)
 }
 
 /// Forgets everything.
 pub(crate) fn clear() {
-    for byte in &FILTER {
+    if !USED.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    for byte in FILTER.pages.iter().chain(&FILTER.granules) {
         if byte.load(Ordering::Relaxed) != 0 {
             byte.store(0, Ordering::Relaxed);
         }
@@ -53,6 +77,7 @@ mod tests {
         let address = 0x1234_5000;
         add(address);
         add(address + 8);
+        assert!(!may_hold(address + 16), "a neighbour on the same page");
         remove(address);
         assert!(may_hold(address));
         remove(address);

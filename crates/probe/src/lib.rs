@@ -9,6 +9,7 @@ pub mod api;
 mod arch;
 mod arena;
 mod buckets;
+mod chain;
 mod clock;
 mod conf;
 mod config;

@@ -11,7 +11,8 @@ use heapwise_format::segment::{Bucket, CallKind, Counter};
 
 use crate::buckets::Key;
 use crate::control::Activity;
-use crate::unwind::{Captured, Entry};
+use crate::thread::State;
+use crate::unwind::{self, Captured, Entry};
 use crate::{arena, control, hooks, index, process, segment};
 
 type Pointer = *mut c_void;
@@ -29,9 +30,6 @@ pub(crate) fn reallocated(block: Pointer, size: usize, grown: u64, entry: &Entry
 
 #[inline(always)]
 fn record(block: Pointer, size: u64, kind: CallKind, grown: u64, entry: &Entry) {
-    if hooks::is_inside(entry.pc) {
-        return;
-    }
     let block = Block { address: block as u64, size, kind, grown };
     match control::activity() {
         Activity::Idle | Activity::Sampling => sampled::allocated(&block, entry),
@@ -61,7 +59,9 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     if arena::holds(block) {
         return core::ptr::null_mut();
     }
-    released(take_as(block, caller, Freeing::Certain));
+    if control::activity() != Activity::Exact || !ledger::releases(block as u64, caller) {
+        released(take_as(block, caller, Freeing::Certain));
+    }
     block
 }
 
@@ -89,7 +89,6 @@ pub(crate) fn take(block: Pointer, caller: u64) -> Taken {
     take_as(block, caller, Freeing::Likely)
 }
 
-#[inline(always)]
 fn take_as(block: Pointer, caller: u64, freeing: Freeing) -> Taken {
     let address = block as u64;
     if block.is_null() || hooks::is_inside(caller) {
@@ -113,7 +112,6 @@ fn take_as(block: Pointer, caller: u64, freeing: Freeing) -> Taken {
 }
 
 /// Counts the free of a taken block; its size, 0 when unknown.
-#[inline(always)]
 pub(crate) fn released(taken: Taken) -> u64 {
     if let Some(number) = taken.number {
         logged::settled(taken.address, number, true);
@@ -131,6 +129,28 @@ pub(crate) fn put_back(taken: Taken) {
     if let Some(number) = taken.number {
         logged::settled(taken.address, number, false);
     }
+}
+
+/// The node of the stack of an event; `None` when the call is part of another one.
+#[inline(always)]
+fn node_of(state: &mut State, entry: &Entry) -> Option<u32> {
+    let native = match unwind::repeated(&state.memo, entry, control::depth()) {
+        Some(node) => node,
+        None => captured(state, entry)?,
+    };
+    Some(state.script.above(native))
+}
+
+/// The node of a native stack that is not the last one. What was recorded before did not come from inside, so only
+/// here that has to be asked.
+#[inline(never)]
+fn captured(state: &mut State, entry: &Entry) -> Option<u32> {
+    if hooks::is_inside(entry.pc) {
+        return None;
+    }
+    let captured = unwind::capture(&mut state.memo, entry, control::depth());
+    note(&captured);
+    Some(captured.node)
 }
 
 /// Counts how a stack ended.

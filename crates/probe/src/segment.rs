@@ -138,6 +138,30 @@ pub(crate) fn existing(kind: SectionKind, index: u64) -> Option<*mut u8> {
     is_real(offset).then(|| unsafe { base().add(offset as usize) })
 }
 
+/// As [`existing`], for a section of `T`, whose size the compiler knows.
+#[inline(always)]
+pub(crate) fn existing_of<T>(kind: SectionKind, index: u64) -> Option<*mut u8> {
+    let section = section(kind);
+    debug_assert_eq!(size_of::<T>() as u64, section.record_bytes);
+    if index >= section.capacity {
+        return None;
+    }
+    let offset = section.offset + index * size_of::<T>() as u64;
+    // SAFETY: as `record`.
+    is_real(offset).then(|| unsafe { base().add(offset as usize) })
+}
+
+/// The record at `offset`, its pages real. `T` must not straddle a step of pages.
+///
+/// # Safety
+/// `offset` is that of a record of `T` in one of the sections.
+#[inline(always)]
+pub(crate) unsafe fn record_at<T>(offset: u64) -> Option<*mut u8> {
+    const { assert!(size_of::<T>().is_power_of_two()) };
+    // SAFETY: the caller's promise: inside the mapping.
+    (is_real(offset) || make_real(offset, 1)).then(|| unsafe { base().add(offset as usize) })
+}
+
 /// Writes a whole record before it is published.
 pub(crate) fn write<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
@@ -150,9 +174,8 @@ pub(crate) fn write<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
 /// Copies a record; `None` when it was never written. Any content of shared memory is a valid `T`.
 #[inline]
 pub(crate) fn read<T: Copy>(kind: SectionKind, index: u64) -> Option<T> {
-    debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
     // SAFETY: as `write`; records are plain numbers.
-    existing(kind, index).map(|place| unsafe { place.cast::<T>().read_volatile() })
+    existing_of::<T>(kind, index).map(|place| unsafe { place.cast::<T>().read_volatile() })
 }
 
 /// A `u32` inside a record that is known to be real.
@@ -186,6 +209,7 @@ pub(crate) fn for_tests() {
         crate::rates::init();
         crate::live::init();
         crate::shadow::init();
+        crate::stack_tree::init();
         assert!(crate::buckets::init());
     });
 }

@@ -1,14 +1,15 @@
 //! The shadow index of live blocks: one `u32` per 16 bytes of heap, found by address in three loads.
 //!
-//! For blocks at multiples of 16. Root, directories and leaves are in the
-//! segment; a directory or leaf that has a number is real and may be touched.
+//! For blocks at multiples of 16. Root, directories and leaves are in the segment, for readers; the probe finds
+//! its way by a private copy of the two upper levels, which holds pointers to leaves that may be touched.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::{Counter, SectionKind};
 
-use crate::segment;
+use crate::{segment, sys};
 
 /// Addresses of user space have 48 bits, the root covers them all.
 const ADDRESS_BITS: u32 = 48;
@@ -16,13 +17,30 @@ const GIB_BITS: u32 = 30;
 const LEAF_BITS: u32 = 16;
 const GRANULE_BITS: u32 = 4;
 
+type Leaf = [AtomicU32; 1 << (LEAF_BITS - GRANULE_BITS)];
+/// The leaves of a gibibyte, null where there is none.
+type Leaves = [AtomicPtr<Leaf>; 1 << (GIB_BITS - LEAF_BITS)];
+
+/// The private way to the leaves. Untouched pages of it cost nothing.
+static GIBIBYTES: [AtomicPtr<Leaves>; 1 << (ADDRESS_BITS - GIB_BITS)] =
+    [const { AtomicPtr::new(null_mut()) }; 1 << (ADDRESS_BITS - GIB_BITS)];
+
 /// Directories and leaves handed out. Private: the segment may be overwritten by others.
 static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
 static LEAVES: AtomicU64 = AtomicU64::new(0);
 
 /// Starts empty (again after `fork`).
 pub(crate) fn init() {
-    DIRECTORIES.store(0, Ordering::Relaxed);
+    if DIRECTORIES.swap(0, Ordering::Relaxed) != 0 {
+        for gibibyte in &GIBIBYTES {
+            let leaves = gibibyte.load(Ordering::Relaxed);
+            if !leaves.is_null() {
+                gibibyte.store(null_mut(), Ordering::Relaxed);
+                // SAFETY: mapped by `leaves_of`; only a forked child begins anew, and it has a single thread.
+                unsafe { sys::unmap(leaves.cast(), size_of::<Leaves>()) };
+            }
+        }
+    }
     LEAVES.store(0, Ordering::Relaxed);
 }
 
@@ -31,32 +49,21 @@ pub(crate) fn exists() -> bool {
     segment::section(SectionKind::ShadowRoot).capacity != 0
 }
 
-fn entry(table: *mut u8, index: u64) -> &'static AtomicU32 {
-    // SAFETY: `index` is masked to the table's size by the callers.
-    unsafe { segment::word32(table, index as usize * 4) }
+fn in_directory(address: u64) -> usize {
+    (address >> LEAF_BITS) as usize & ((1 << (GIB_BITS - LEAF_BITS)) - 1)
 }
 
-fn in_directory(address: u64) -> u64 {
-    address >> LEAF_BITS & ((1 << (GIB_BITS - LEAF_BITS)) - 1)
+fn in_leaf(address: u64) -> usize {
+    (address >> GRANULE_BITS) as usize & ((1 << (LEAF_BITS - GRANULE_BITS)) - 1)
 }
 
-fn in_leaf(address: u64) -> u64 {
-    address >> GRANULE_BITS & ((1 << (LEAF_BITS - GRANULE_BITS)) - 1)
-}
-
-/// Table `number` of a section; 0 is none.
-fn table(kind: SectionKind, number: u32) -> Option<*mut u8> {
-    segment::existing(kind, u64::from(number).wrapping_sub(1))
-}
-
+#[inline(always)]
 fn known(address: u64) -> Option<&'static AtomicU32> {
-    if address >> ADDRESS_BITS != 0 {
-        return None;
-    }
-    let root = segment::existing(SectionKind::ShadowRoot, address >> GIB_BITS)?;
-    let directory = table(SectionKind::ShadowDirectories, entry(root, 0).load(Ordering::Acquire))?;
-    let leaf = entry(directory, in_directory(address)).load(Ordering::Acquire);
-    Some(entry(table(SectionKind::ShadowLeaves, leaf)?, in_leaf(address)))
+    let leaves = GIBIBYTES.get((address >> GIB_BITS) as usize)?.load(Ordering::Acquire);
+    // SAFETY: a published pointer is a mapping of that many words, which stays.
+    let leaf = unsafe { leaves.as_ref() }?[in_directory(address)].load(Ordering::Acquire);
+    // SAFETY: a published leaf is in the segment, and real.
+    Some(&unsafe { leaf.as_ref() }?[in_leaf(address)])
 }
 
 #[cold]
@@ -66,32 +73,53 @@ fn made(address: u64) -> Option<&'static AtomicU32> {
         return None;
     }
     let root = segment::record(SectionKind::ShadowRoot, address >> GIB_BITS)?;
-    let directory =
-        grown(entry(root, 0), SectionKind::ShadowDirectories, &DIRECTORIES, Counter::ShadowDirectories)?;
-    let slot = entry(directory, in_directory(address));
-    let leaf = grown(slot, SectionKind::ShadowLeaves, &LEAVES, Counter::ShadowLeaves)?;
-    Some(entry(leaf, in_leaf(address)))
+    let directory = grown(root, 0, SectionKind::ShadowDirectories, &DIRECTORIES)?;
+    let leaf = grown(directory, in_directory(address), SectionKind::ShadowLeaves, &LEAVES)?;
+    leaves_of(address)?[in_directory(address)].store(leaf.cast(), Ordering::Release);
+    known(address)
 }
 
-/// The table that `slot` names, added when it names none. A thread that loses the race wastes a table.
-fn grown(slot: &'static AtomicU32, kind: SectionKind, used: &AtomicU64, shown: Counter) -> Option<*mut u8> {
-    if let Some(found) = table(kind, slot.load(Ordering::Acquire)) {
+/// The private map of an address's gibibyte, added when there is none.
+fn leaves_of(address: u64) -> Option<&'static Leaves> {
+    let gibibyte = GIBIBYTES.get((address >> GIB_BITS) as usize)?;
+    if gibibyte.load(Ordering::Acquire).is_null() {
+        let memory = sys::map_private(size_of::<Leaves>()).ok()?;
+        if gibibyte.compare_exchange(null_mut(), memory.cast(), Ordering::AcqRel, Ordering::Relaxed).is_err()
+        {
+            // SAFETY: just mapped, and nobody has seen it.
+            unsafe { sys::unmap(memory, size_of::<Leaves>()) };
+        }
+    }
+    // SAFETY: as in `known`.
+    unsafe { gibibyte.load(Ordering::Acquire).as_ref() }
+}
+
+/// The table that entry `index` of `table` names, added when it names none. A thread that loses the race
+/// wastes a table.
+fn grown(table: *mut u8, index: usize, kind: SectionKind, used: &AtomicU64) -> Option<*mut u8> {
+    // SAFETY: `table` is real and has that many entries.
+    let slot = unsafe { segment::word32(table, index * 4) };
+    let named = |number: u32| segment::existing(kind, u64::from(number).wrapping_sub(1));
+    if let Some(found) = named(slot.load(Ordering::Acquire)) {
         return Some(found);
     }
     let capacity = segment::section(kind).capacity;
     let claim = |count: u64| (count < capacity).then_some(count + 1);
     let index = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
     segment::record(kind, index)?;
-    segment::counter(shown).fetch_max(index + 1, Ordering::Relaxed);
-    let number = match slot.compare_exchange(0, index as u32 + 1, Ordering::AcqRel, Ordering::Acquire) {
-        Ok(_) => index as u32 + 1,
-        Err(other) => other,
+    let shown = match kind {
+        SectionKind::ShadowLeaves => Counter::ShadowLeaves,
+        _ => Counter::ShadowDirectories,
     };
-    table(kind, number)
+    segment::counter(shown).fetch_max(index + 1, Ordering::Relaxed);
+    match slot.compare_exchange(0, index as u32 + 1, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => named(index as u32 + 1),
+        Err(other) => named(other),
+    }
 }
 
 /// Remembers a block; the bucket of one that was there before (freed by a way that is not hooked).
-#[inline]
+#[inline(always)]
 pub(crate) fn insert(address: u64, bucket: u32) -> Result<Option<u32>, NoRoom> {
     let granule = known(address).or_else(|| made(address)).ok_or(NoRoom)?;
     let old = granule.load(Ordering::Relaxed);
@@ -104,7 +132,7 @@ pub(crate) fn insert(address: u64, bucket: u32) -> Result<Option<u32>, NoRoom> {
 pub(crate) struct NoRoom;
 
 /// Forgets a block; its bucket, or `None` when it was not there.
-#[inline]
+#[inline(always)]
 pub(crate) fn remove(address: u64) -> Option<u32> {
     let granule = known(address)?;
     let bucket = granule.load(Ordering::Relaxed);

@@ -6,13 +6,14 @@
 
 mod child_table;
 
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicU64};
 
 use heapwise_format::segment::{Counter, Node, SectionKind};
 
 pub(crate) use child_table::Key;
 
+use crate::chain::{self, Array, End};
 use crate::segment;
 
 /// The empty stack.
@@ -24,11 +25,27 @@ static NEXT: AtomicU32 = AtomicU32::new(1);
 /// zeroed memory belongs to no epoch.
 static EPOCH: AtomicU32 = AtomicU32::new(1);
 
+/// What is known of a node besides its record. Zeroed memory is valid: nothing.
+struct Links {
+    /// Of its [`Key`].
+    hash: AtomicU64,
+    /// Its first child, and its parent's next one.
+    child: AtomicU32,
+    sibling: AtomicU32,
+    /// Its first bucket.
+    bucket: AtomicU32,
+}
+
+static LINKS: Array<Links> = Array::none();
+/// Nodes whose links fill a page or so.
+const NODES_OF_PAGE: u32 = 4096 / size_of::<Links>() as u32;
+
 /// Starts an empty tree in a fresh segment: at start, and in the child of a fork. Memoised stacks are
 /// void. No other thread may be unwinding.
 pub(crate) fn init() {
     NEXT.store(ROOT + 1, Relaxed);
     child_table::clear();
+    LINKS.renew(segment::section(SectionKind::Nodes).capacity);
     EPOCH.fetch_add(1, Relaxed);
     segment::counter(Counter::Nodes).store(u64::from(ROOT) + 1, Release);
 }
@@ -47,15 +64,54 @@ pub(crate) fn child(parent: u32, place: u64, module: u32) -> Option<u32> {
 }
 
 /// As [`child`], for a key whose hash the caller has at hand.
+#[inline(always)]
 pub(crate) fn child_of(key: Key) -> Option<u32> {
-    let node = child_table::find_or_insert(key, || append(key));
+    match search(key) {
+        Some(End::Found(node)) => Some(node),
+        end => new_child(key, end),
+    }
+}
+
+/// Looks among the first children.
+#[inline(always)]
+fn search(key: Key) -> Option<End> {
+    let first = &LINKS.get(key.parent)?.child;
+    Some(chain::search(first, |node| Some(&LINKS.get(node)?.sibling), |node| has_hash(node, key.hash)))
+}
+
+#[inline(always)]
+fn has_hash(node: u32, hash: u64) -> bool {
+    LINKS.get(node).is_some_and(|links| links.hash.load(Relaxed) == hash)
+}
+
+/// The child that is not among the first ones, or the end of those where it belongs.
+#[inline(never)]
+fn new_child(key: Key, end: Option<End>) -> Option<u32> {
+    let node = match end {
+        Some(End::Found(node)) => Some(node),
+        Some(End::Open(link)) => appended(key, link),
+        Some(End::Long) | None => child_table::find_or_insert(key, || append(key)),
+    };
     if node.is_none() {
         segment::count(Counter::LostNodes);
     }
     node
 }
 
-/// Appends a record. A thread that loses the race for the key leaves it unused: harmless.
+/// Makes a child at the end of its parent's list. A thread that loses the race for it leaves a node unused:
+/// harmless.
+fn appended(key: Key, end: &'static AtomicU32) -> Option<u32> {
+    let id = append(key)?;
+    LINKS.get(id)?.hash.store(key.hash, Relaxed);
+    if chain::append(end, id) { Some(id) } else { child_of(key) }
+}
+
+/// Where the list of a node's buckets begins.
+pub(crate) fn first_bucket(node: u32) -> Option<&'static AtomicU32> {
+    Some(&LINKS.get(node)?.bucket)
+}
+
+/// Appends a record.
 fn append(key: Key) -> Option<u32> {
     let capacity = segment::section(SectionKind::Nodes).capacity;
     let reserve = |next: u32| (u64::from(next) < capacity).then_some(next + 1);
@@ -65,6 +121,9 @@ fn append(key: Key) -> Option<u32> {
         return None;
     }
     segment::counter(Counter::Nodes).fetch_max(u64::from(id) + 1, Release);
+    if id.is_multiple_of(NODES_OF_PAGE) {
+        segment::counter(Counter::OwnBytes).fetch_add(4096, Relaxed);
+    }
     Some(id)
 }
 

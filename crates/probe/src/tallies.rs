@@ -10,117 +10,143 @@ use heapwise_format::segment::{Counter, SectionKind, Tally};
 use crate::segment;
 use crate::thread::SHARED_SLAB;
 
-/// The words of one tally.
-#[derive(Clone, Copy)]
-struct Words {
-    allocs: &'static AtomicU64,
-    frees: &'static AtomicU64,
-    peak: &'static AtomicU64,
-    grown_bytes: &'static AtomicU64,
+/// One [`Tally`] in the segment.
+#[repr(C)]
+pub(crate) struct Counts {
+    allocs: AtomicU64,
+    frees: AtomicU64,
+    peak: AtomicU64,
+    grown_bytes: AtomicU64,
 }
 
-impl Words {
+const _: () = assert!(size_of::<Counts>() == size_of::<Tally>());
+const _: () = assert!(offset_of!(Counts, frees) == offset_of!(Tally, frees));
+const _: () = assert!(offset_of!(Counts, peak) == offset_of!(Tally, peak));
+const _: () = assert!(offset_of!(Counts, grown_bytes) == offset_of!(Tally, grown_bytes));
+
+/// The tallies of one thread, or the shared ones. Zeroed memory is valid: no tallies.
+#[derive(Clone, Copy)]
+pub(crate) struct Slab {
+    number: u32,
+    /// Of bucket 0's tally in the segment.
+    offset: u64,
+    /// Buckets it has tallies for.
+    buckets: u64,
+}
+
+impl Slab {
+    /// Slab `number` of the segment in use; without tallies when there is no such slab.
+    pub(crate) fn numbered(number: u32) -> Slab {
+        let buckets = segment::section(SectionKind::Buckets).capacity;
+        let offset = segment::section(SectionKind::Tallies).record_offset(u64::from(number) * buckets);
+        Slab { number, offset: offset.unwrap_or(0), buckets: if offset.is_some() { buckets } else { 0 } }
+    }
+
+    fn shared() -> Slab {
+        Slab::numbered(SHARED_SLAB)
+    }
+
+    pub(crate) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// A bucket's tally; `None` (counted) when there is no memory for it.
     #[inline(always)]
-    fn at(place: *mut u8) -> Self {
-        // SAFETY: `place` is a tally that is real; these are its fields.
-        unsafe {
-            Self {
-                allocs: segment::word64(place, offset_of!(Tally, allocs)),
-                frees: segment::word64(place, offset_of!(Tally, frees)),
-                peak: segment::word64(place, offset_of!(Tally, peak)),
-                grown_bytes: segment::word64(place, offset_of!(Tally, grown_bytes)),
-            }
+    pub(crate) fn counts(&self, bucket: u32) -> Option<&'static Counts> {
+        if u64::from(bucket) >= self.buckets {
+            return lost();
+        }
+        let offset = self.offset + u64::from(bucket) * size_of::<Tally>() as u64;
+        // SAFETY: a slab has a tally per bucket; its words are atomic for everybody and stay mapped.
+        match unsafe { segment::record_at::<Tally>(offset) } {
+            Some(place) => Some(unsafe { &*place.cast() }),
+            None => lost(),
+        }
+    }
+
+    /// Adds to a word that only this thread writes, or that all do.
+    #[inline(always)]
+    fn add(&self, word: &AtomicU64, amount: u64) -> u64 {
+        if self.number == SHARED_SLAB {
+            word.fetch_add(amount, Ordering::Relaxed).wrapping_add(amount)
+        } else {
+            let sum = word.load(Ordering::Relaxed).wrapping_add(amount);
+            word.store(sum, Ordering::Relaxed);
+            sum
+        }
+    }
+
+    /// Counts an allocation that added `grown` bytes to an older block.
+    #[inline(always)]
+    pub(crate) fn add_alloc(&self, counts: &Counts, grown: u64) {
+        let live = self.add(&counts.allocs, 1).wrapping_sub(counts.frees.load(Ordering::Relaxed));
+        // More frees than allocations in this slab: others allocated what this thread freed.
+        if (live as i64) > counts.peak.load(Ordering::Relaxed) as i64 {
+            counts.peak.store(live, Ordering::Relaxed);
+        }
+        if grown != 0 {
+            self.add(&counts.grown_bytes, grown);
+        }
+    }
+
+    /// Undoes [`Slab::add_alloc`]: there was no room to remember the block.
+    #[cold]
+    pub(crate) fn undo_alloc(&self, counts: &Counts) {
+        self.add(&counts.allocs, u64::MAX);
+    }
+
+    /// Counts a free.
+    #[inline(always)]
+    pub(crate) fn add_free(&self, bucket: u32) {
+        if let Some(counts) = self.counts(bucket) {
+            self.add(&counts.frees, 1);
         }
     }
 }
 
-#[inline(always)]
-fn words(slab: u32, bucket: u32) -> Option<Words> {
-    let buckets = segment::section(SectionKind::Buckets).capacity;
-    if u64::from(bucket) >= buckets {
-        return None;
-    }
-    let place = segment::record(SectionKind::Tallies, u64::from(slab) * buckets + u64::from(bucket))?;
-    Some(Words::at(place))
+#[cold]
+fn lost() -> Option<&'static Counts> {
+    segment::count(Counter::LostBuckets);
+    None
 }
 
-/// Adds to a word that only this thread writes, or that all do.
-#[inline(always)]
-fn add(word: &AtomicU64, amount: u64, shared: bool) -> u64 {
-    if shared {
-        word.fetch_add(amount, Ordering::Relaxed).wrapping_add(amount)
-    } else {
-        let sum = word.load(Ordering::Relaxed).wrapping_add(amount);
-        word.store(sum, Ordering::Relaxed);
-        sum
-    }
+/// Counts an allocation on behalf of whoever; `None` when there is no memory for the tally.
+pub(crate) fn add_alloc_shared(bucket: u32, grown: u64) -> Option<(Slab, &'static Counts)> {
+    let slab = Slab::shared();
+    let counts = slab.counts(bucket)?;
+    slab.add_alloc(counts, grown);
+    Some((slab, counts))
 }
 
-/// Counts an allocation; false (counted) when there is no memory for the tally.
-#[inline(always)]
-pub(crate) fn add_alloc(slab: u32, bucket: u32, grown: u64) -> bool {
-    let Some(words) = words(slab, bucket) else {
-        segment::count(Counter::LostBuckets);
-        return false;
-    };
-    let shared = slab == SHARED_SLAB;
-    let live = add(words.allocs, 1, shared).wrapping_sub(words.frees.load(Ordering::Relaxed));
-    // More frees than allocations in this slab: others allocated what this thread freed.
-    if (live as i64) > words.peak.load(Ordering::Relaxed) as i64 {
-        words.peak.store(live, Ordering::Relaxed);
-    }
-    if grown != 0 {
-        add(words.grown_bytes, grown, shared);
-    }
-    true
+/// Counts a free on behalf of whoever.
+pub(crate) fn add_free_shared(bucket: u32) {
+    Slab::shared().add_free(bucket);
 }
 
 /// The tallies of a bucket in all slabs, as far as they were ever written.
-fn everywhere(bucket: u32) -> impl Iterator<Item = Words> {
+fn everywhere(bucket: u32) -> impl Iterator<Item = &'static Counts> {
     let buckets = segment::section(SectionKind::Buckets).capacity;
     (0..segment::slabs()).filter_map(move |slab| {
-        let place = segment::existing(SectionKind::Tallies, slab * buckets + u64::from(bucket))?;
-        Some(Words::at(place))
+        let place = segment::existing_of::<Tally>(SectionKind::Tallies, slab * buckets + u64::from(bucket))?;
+        // SAFETY: as in `Slab::counts`.
+        Some(unsafe { &*place.cast() })
     })
 }
 
 /// Whether as many blocks of the bucket were freed as allocated.
 pub(crate) fn is_settled(bucket: u32) -> bool {
-    let live = everywhere(bucket).fold(0_u64, |live, words| {
-        live.wrapping_add(words.allocs.load(Ordering::Relaxed))
-            .wrapping_sub(words.frees.load(Ordering::Relaxed))
+    let live = everywhere(bucket).fold(0_u64, |live, counts| {
+        live.wrapping_add(counts.allocs.load(Ordering::Relaxed))
+            .wrapping_sub(counts.frees.load(Ordering::Relaxed))
     });
     live == 0
 }
 
 /// Forgets what was counted for a bucket that nobody uses.
 pub(crate) fn clear(bucket: u32) {
-    for words in everywhere(bucket) {
-        for word in [words.allocs, words.frees, words.peak, words.grown_bytes] {
+    for counts in everywhere(bucket) {
+        for word in [&counts.allocs, &counts.frees, &counts.peak, &counts.grown_bytes] {
             word.store(0, Ordering::Relaxed);
         }
     }
-}
-
-/// Undoes [`add_alloc`]: there was no room to remember the block.
-pub(crate) fn undo_alloc(slab: u32, bucket: u32) {
-    if let Some(words) = words(slab, bucket) {
-        add(words.allocs, u64::MAX, slab == SHARED_SLAB);
-    }
-}
-
-/// Counts a free.
-#[inline(always)]
-pub(crate) fn add_free(slab: u32, bucket: u32) {
-    match words(slab, bucket) {
-        Some(words) => {
-            add(words.frees, 1, slab == SHARED_SLAB);
-        }
-        None => segment::count(Counter::LostBuckets),
-    }
-}
-
-/// Counts a free on behalf of whoever.
-pub(crate) fn add_free_shared(bucket: u32) {
-    add_free(SHARED_SLAB, bucket);
 }

@@ -110,8 +110,17 @@ pub(crate) fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -
     captured.unwrap_or(Captured { node: 0, truncated: false, broken: true })
 }
 
-/// Captures, unwinding only what changed since the last call with this memo.
+/// The node of the calling stack, if it is the memo's stack once more.
 #[inline(always)]
+pub(crate) fn repeated(memo: &Memo, entry: &Entry, max_depth: u32) -> Option<u32> {
+    if PARANOID.load(Relaxed) {
+        return None;
+    }
+    memo.repeated(&entry.into(), max_depth as usize)
+}
+
+/// Captures, unwinding only what changed since the last call with this memo.
+#[inline(never)]
 pub(crate) fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
     let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
     let captured = match memo.capture(entry.into(), depth) {

@@ -107,7 +107,10 @@ pub fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captu
 #[inline(always)]
 #[must_use]
 pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
-    unwind::capture(&mut memo.0, &entry.0, max_depth).into()
+    match unwind::repeated(&memo.0, &entry.0, max_depth) {
+        Some(node) => Captured { node, truncated: false, broken: false },
+        None => unwind::capture(&mut memo.0, &entry.0, max_depth).into(),
+    }
 }
 
 /// A thread's last stack. Zeroed memory is valid.

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use heapwise_format::segment::{Bucket, Counter};
 
 use super::timing::Timing;
-use super::{Block, note};
+use super::{Block, node_of, note};
 use crate::arch::words;
 use crate::thread::{SHARED_SLAB, State};
 use crate::unwind::{self, Captured, Entry, OwnStack};
@@ -17,46 +17,54 @@ const EVERY: u16 = 0;
 /// Exact mode: every block.
 #[inline(always)]
 pub(super) fn allocated(block: &Block, entry: &Entry) {
-    if block.address == 0 {
-        return;
-    }
     let words = words();
-    if prof::is_silent(words) {
+    if block.address == 0 || prof::is_silent(words) {
         return;
     }
     let Some(mut busy) = words.enter() else {
-        segment::count(Counter::Reentrant);
-        return allocated_alone(block, entry);
+        return allocated_alone(block, entry, true);
     };
     control::poll();
     match words.state(&mut busy) {
         Some(state) => allocated_by(state, block, EVERY, entry),
-        None => allocated_alone(block, entry),
+        None => allocated_alone(block, entry, false),
     }
 }
 
 /// Counts a block in the thread's slab and remembers it.
 #[inline(always)]
 pub(super) fn allocated_by(state: &mut State, block: &Block, rate: u16, entry: &Entry) {
-    let _timing = Timing::start(state.tick());
-    let captured = unwind::capture(&mut state.memo, entry, control::depth());
-    note(&captured);
-    let node = state.script.above(captured.node);
-    let Some(kept) = state.bucket(node, block, rate) else { return };
-    if !tallies::add_alloc(state.slab, kept.bucket, block.grown) {
-        return;
+    if state.tick() {
+        let _timing = Timing::start();
+        entered(state, block, rate, entry);
+    } else {
+        entered(state, block, rate, entry);
     }
+}
+
+#[inline(always)]
+fn entered(state: &mut State, block: &Block, rate: u16, entry: &Entry) {
+    let Some(node) = node_of(state, entry) else { return };
+    let Some(kept) = state.bucket(node, block, rate) else { return };
+    state.slab.add_alloc(kept.counts, block.grown);
     if index::insert(block.address, kept.bucket, rate, state.now_ms) {
-        recent::allocated(block.address, block.size, node, state.slab);
+        recent::allocated(block.address, block.size, node, state.slab.number());
         state.add_allocated(kept.stands_for);
     } else {
-        tallies::undo_alloc(state.slab, kept.bucket);
+        state.slab.undo_alloc(kept.counts);
     }
 }
 
 /// Without a state: the thread ended, has no memory, or was interrupted inside the probe.
 #[cold]
-fn allocated_alone(block: &Block, entry: &Entry) {
+#[inline(never)]
+fn allocated_alone(block: &Block, entry: &Entry, interrupted: bool) {
+    if hooks::is_inside(entry.pc) {
+        return;
+    }
+    if interrupted {
+        segment::count(Counter::Reentrant);
+    }
     let captured = unwind::capture_plain(&mut OwnStack::default(), entry, control::depth());
     allocated_shared(block, EVERY, &captured);
 }
@@ -65,11 +73,9 @@ fn allocated_alone(block: &Block, entry: &Entry) {
 pub(super) fn allocated_shared(block: &Block, rate: u16, captured: &Captured) {
     note(captured);
     let Some(bucket) = buckets::find(&block.key(captured.node, rate, 0)) else { return };
-    if !tallies::add_alloc(SHARED_SLAB, bucket, block.grown) {
-        return;
-    }
+    let Some((slab, counts)) = tallies::add_alloc_shared(bucket, block.grown) else { return };
     if !index::insert(block.address, bucket, rate, process::age_ms()) {
-        return tallies::undo_alloc(SHARED_SLAB, bucket);
+        return slab.undo_alloc(counts);
     }
     recent::allocated(block.address, block.size, captured.node, SHARED_SLAB);
     buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
@@ -81,28 +87,48 @@ pub(super) fn allocated_shared(block: &Block, rate: u16, captured: &Captured) {
     dump::notice();
 }
 
-/// Counts the free of a recorded block.
+/// Exact mode: the free of a block, whole. False, and nothing is done, when it takes a closer look: the thread
+/// has no state or is inside the probe, or nobody remembers the block.
 #[inline(always)]
+pub(super) fn releases(address: u64, caller: u64) -> bool {
+    let words = words();
+    let Some(mut busy) = words.enter() else { return false };
+    let Some(state) = words.existing_state(&mut busy) else { return false };
+    if !state.is_outside(caller) {
+        return true;
+    }
+    control::poll();
+    let Some((number, bucket)) = index::remove(address) else { return false };
+    free_in(state, address, number, &bucket);
+    true
+}
+
+#[inline(always)]
+fn free_in(state: &mut State, address: u64, number: u32, bucket: &Bucket) {
+    state.tick();
+    state.slab.add_free(number);
+    recent::freed(address, state.slab.number());
+    let counts = bucket.period == control::period();
+    state.add_freed(address, counts.then(|| buckets::stands_for(bucket)));
+}
+
+/// Counts the free of a recorded block.
 pub(super) fn freed(address: u64, number: u32, bucket: &Bucket) {
-    let bytes = (bucket.period == control::period()).then(|| buckets::stands_for(bucket));
     let words = words();
     if let Some(mut busy) = words.enter() {
         let state =
             if bucket.rate == EVERY { words.state(&mut busy) } else { words.existing_state(&mut busy) };
         if let Some(state) = state {
-            state.tick();
-            tallies::add_free(state.slab, number);
-            recent::freed(address, state.slab);
-            return state.add_freed(address, bytes);
+            return free_in(state, address, number, bucket);
         }
     } else {
         segment::count(Counter::Reentrant);
     }
-    tallies::add_free(SHARED_SLAB, number);
+    tallies::add_free_shared(number);
     recent::freed(address, SHARED_SLAB);
-    if let Some(bytes) = bytes {
+    if bucket.period == control::period() {
         segment::count(Counter::Freed);
-        segment::counter(Counter::LiveBytes).fetch_sub(bytes, Ordering::Relaxed);
+        segment::counter(Counter::LiveBytes).fetch_sub(buckets::stands_for(bucket), Ordering::Relaxed);
     }
 }
 

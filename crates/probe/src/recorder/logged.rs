@@ -3,11 +3,12 @@
 use heapwise_format::segment::Counter;
 
 use super::timing::Timing;
-use super::{Block, note};
+use super::{Block, node_of, note};
 use crate::arch::words;
 use crate::log::ThreadLog;
+use crate::thread::State;
 use crate::unwind::{self, Entry, OwnStack};
-use crate::{control, log, segment};
+use crate::{control, hooks, log, segment};
 
 pub(super) fn allocated(block: &Block, entry: &Entry) {
     if block.address == 0 {
@@ -15,21 +16,35 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     }
     let words = words();
     let Some(mut busy) = words.enter() else {
-        segment::count(Counter::Reentrant);
-        return allocated_alone(block, entry);
+        return allocated_alone(block, entry, true);
     };
     control::poll();
-    let Some(state) = words.state(&mut busy) else { return allocated_alone(block, entry) };
-    let _timing = Timing::start(state.tick());
-    let captured = unwind::capture(&mut state.memo, entry, control::depth());
-    note(&captured);
-    let node = state.script.above(captured.node);
-    log::alloc(&mut state.log, block.address, block.size, node, block.kind);
+    let Some(state) = words.state(&mut busy) else { return allocated_alone(block, entry, false) };
+    if state.tick() {
+        let _timing = Timing::start();
+        written(state, block, entry);
+    } else {
+        written(state, block, entry);
+    }
+}
+
+#[inline(always)]
+fn written(state: &mut State, block: &Block, entry: &Entry) {
+    if let Some(node) = node_of(state, entry) {
+        log::alloc(&mut state.log, block.address, block.size, node, block.kind);
+    }
 }
 
 /// Without a state: the thread ended, has no memory, or was interrupted inside the probe.
 #[cold]
-fn allocated_alone(block: &Block, entry: &Entry) {
+#[inline(never)]
+fn allocated_alone(block: &Block, entry: &Entry, interrupted: bool) {
+    if hooks::is_inside(entry.pc) {
+        return;
+    }
+    if interrupted {
+        segment::count(Counter::Reentrant);
+    }
     let captured = unwind::capture_plain(&mut OwnStack::default(), entry, control::depth());
     note(&captured);
     log::with_shared(|log| log::alloc(log, block.address, block.size, captured.node, block.kind));

@@ -8,13 +8,16 @@ use super::timing::Timing;
 use super::{Block, ledger};
 use crate::arch::words;
 use crate::unwind::{self, Entry};
-use crate::{clock, control, prof, sampler, segment};
+use crate::{clock, control, hooks, prof, sampler, segment};
 
 /// Samples closer than this are worth a state of the thread: its memoised stack, its own slab.
 const FINE_BYTES: u64 = 64 * 1024;
 
 /// A countdown ran out: perhaps the block is a sample, perhaps it is only time to look at the control page.
 pub(super) fn allocated(block: &Block, entry: &Entry) {
+    if hooks::is_inside(entry.pc) {
+        return;
+    }
     let words = words();
     let Some(mut busy) = words.enter() else {
         return segment::count(Counter::Reentrant);
@@ -33,7 +36,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
         return ledger::allocated_by(state, block, control::rate(), entry);
     }
     let turn = words.slow_paths.fetch_add(1, Ordering::Relaxed);
-    let _timing = Timing::start(turn.is_multiple_of(64));
+    let _timing = turn.is_multiple_of(64).then(Timing::start);
     let mut captured = unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth());
     if let Some(state) = words.existing_state(&mut busy) {
         captured.node = state.script.above(captured.node);

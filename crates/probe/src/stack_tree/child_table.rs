@@ -1,4 +1,4 @@
-//! Finds the child of a node: a lock-free hash from (parent, place, module) to a node's number.
+//! Finds the child of a node that has many: a lock-free hash from (parent, place, module) to a node's number.
 //!
 //! Entries are single words: 40 bits of the hash and 24 bits of the number; the rest of the hash is the
 //! entry's position, so two keys are confused with a probability of 2⁻⁵⁶ or less. Tables are only

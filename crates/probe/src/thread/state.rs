@@ -11,6 +11,7 @@ use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
 use crate::recorder::Block;
 use crate::script::Script;
+use crate::tallies::{Counts, Slab};
 use crate::unwind::Memo;
 use crate::{buckets, clock, control, dump, hooks, log, process, prof, segment, sys};
 
@@ -25,8 +26,8 @@ const CACHE_BITS: u32 = 11;
 
 /// Zeroed memory is valid.
 pub(crate) struct State {
-    /// This thread's slab of tallies.
-    pub(crate) slab: u32,
+    /// This thread's tallies.
+    pub(crate) slab: Slab,
     record: u32,
     /// Period that the sums below belong to, and the cache.
     period: u32,
@@ -41,6 +42,8 @@ pub(crate) struct State {
     unknown: u64,
     /// Address last freed.
     last_freed: u64,
+    /// Who freed last: not part of another hooked call.
+    outside: u64,
     cache: [Cached; 1 << CACHE_BITS],
     /// The last stack.
     pub(crate) memo: Memo,
@@ -62,14 +65,15 @@ struct Cached {
     node: u32,
     kind: u16,
     rate: u16,
-    kept: Kept,
+    kept: Option<Kept>,
 }
 
-/// A bucket and the bytes that a block of it stands for; bucket 0 is nobody's.
+/// A bucket, this thread's tally of it, and the bytes that a block of it stands for.
 #[derive(Clone, Copy)]
 pub(crate) struct Kept {
-    pub(crate) bucket: u32,
+    pub(crate) counts: &'static Counts,
     pub(crate) stands_for: u64,
+    pub(crate) bucket: u32,
 }
 
 impl State {
@@ -82,7 +86,7 @@ impl State {
         let (slab, record) = slabs::acquire();
         // SAFETY: fresh zeroed memory of this size, page-aligned, which is a valid state.
         unsafe {
-            (*state).slab = slab;
+            (*state).slab = Slab::numbered(slab);
             (*state).record = record;
             (*state).log.thread = record;
         }
@@ -97,7 +101,7 @@ impl State {
             let state = unsafe { &mut *state };
             log::end(&mut state.log);
             state.flush();
-            slabs::release(state.slab, state.record);
+            slabs::release(state.slab.number(), state.record);
         }
         Self::discard(state);
         segment::counter(Counter::OwnBytes).fetch_sub(size_of::<State>() as u64, Ordering::Relaxed);
@@ -142,7 +146,7 @@ impl State {
     #[cold]
     fn begin_period(&mut self) {
         (self.live, self.allocated, self.recorded, self.freed, self.unknown) = (0, 0, 0, 0, 0);
-        self.cache.iter_mut().for_each(|cached| cached.kept.bucket = 0);
+        self.cache.iter_mut().for_each(|cached| cached.kept = None);
         self.period = control::period();
     }
 
@@ -157,14 +161,29 @@ impl State {
             && cached.size == size
             && cached.kind == block.kind as u16
             && cached.rate == rate;
-        if !alike || cached.kept.bucket == 0 {
-            let owner = if prof::keeps_threads() { self.slab as u8 } else { 0 };
-            let bucket = buckets::find(&block.key(node, rate, owner))?;
-            buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
-            let stands_for = buckets::stands_for(&buckets::record(bucket)?);
-            *cached = Cached { size, node, kind: block.kind as u16, rate, kept: Kept { bucket, stands_for } };
+        if !alike || cached.kept.is_none() {
+            *cached = Cached {
+                size,
+                node,
+                kind: block.kind as u16,
+                rate,
+                kept: keep(self.slab, node, block, rate),
+            };
         }
-        Some(cached.kept)
+        cached.kept
+    }
+
+    /// Whether a call from `caller` is one of the program's own, and not part of another hooked one.
+    #[inline(always)]
+    pub(crate) fn is_outside(&mut self, caller: u64) -> bool {
+        if caller == self.outside {
+            return true;
+        }
+        let outside = !hooks::is_inside(caller);
+        if outside {
+            self.outside = caller;
+        }
+        outside
     }
 
     #[inline(always)]
@@ -216,4 +235,14 @@ impl State {
         (self.live, self.allocated, self.recorded, self.freed, self.unknown) = (0, 0, 0, 0, 0);
         dump::notice();
     }
+}
+
+/// Finds or makes the bucket of a block.
+#[inline(never)]
+fn keep(slab: Slab, node: u32, block: &Block, rate: u16) -> Option<Kept> {
+    let owner = if prof::keeps_threads() { slab.number() as u8 } else { 0 };
+    let bucket = buckets::find(&block.key(node, rate, owner))?;
+    buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
+    let stands_for = buckets::stands_for(&buckets::record(bucket)?);
+    Some(Kept { counts: slab.counts(bucket)?, stands_for, bucket })
 }

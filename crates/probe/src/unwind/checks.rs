@@ -36,18 +36,14 @@ impl<const N: usize> Checks<N> {
         if self.foreign || !stack.is_steady() {
             return first_broken_of_foreign(checks, *stack);
         }
-        let mut rest = checks;
-        // Four at a time, since the loads do not depend on each other: a chain of frame pointers would.
-        while let Some((older, [a, b, c, d])) = rest.split_last_chunk() {
-            // SAFETY: words of the thread's own stack, above its stack pointer.
-            let difference = unsafe { a.difference() | b.difference() | c.difference() | d.difference() };
-            if difference != 0 {
-                break;
-            }
-            rest = older;
-        }
-        // SAFETY: as above.
-        rest.iter().rposition(|check| unsafe { check.difference() } != 0)
+        first_broken_of_own(checks)
+    }
+
+    /// Whether the oldest `count` checks hold; false also when that takes a closer look.
+    #[inline(always)]
+    pub(super) fn hold(&self, count: usize) -> bool {
+        let checks = self.list.get(..count).unwrap_or(&[]);
+        !self.foreign && first_broken_of_own(checks).is_none()
     }
 
     /// Adds what the step from `state` to `older` read, behind `count` checks; their new number. The frame
@@ -106,6 +102,23 @@ impl<const N: usize> Checks<N> {
         }
         count + 1
     }
+}
+
+/// Checks of the thread's own stack, above its stack pointer.
+#[inline(always)]
+fn first_broken_of_own(checks: &[Check]) -> Option<usize> {
+    let mut rest = checks;
+    // Four at a time, since the loads do not depend on each other: a chain of frame pointers would.
+    while let Some((older, [a, b, c, d])) = rest.split_last_chunk() {
+        // SAFETY: words of the thread's own stack.
+        let difference = unsafe { a.difference() | b.difference() | c.difference() | d.difference() };
+        if difference != 0 {
+            break;
+        }
+        rest = older;
+    }
+    // SAFETY: as above.
+    rest.iter().rposition(|check| unsafe { check.difference() } != 0)
 }
 
 /// One after the other, which reads exactly what a full walk would, through the window.

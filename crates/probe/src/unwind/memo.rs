@@ -31,8 +31,6 @@ use crate::stack_tree::{self, Key};
 const DEPTH: usize = 2 * MAX_DEPTH;
 /// A program whose stacks are broken or too deep has many such: most of them are not tried.
 const PAUSE: u32 = 15;
-/// Slots of the private cache of tree children, as a power of two: 32 KiB.
-const CHILD_BITS: u32 = 12;
 
 /// A frame of the last stack.
 #[derive(Clone, Copy)]
@@ -85,7 +83,6 @@ pub(crate) struct Memo {
     known: [Known; DEPTH],
     checks: Checks<{ 3 * DEPTH }>,
     fresh: [Fresh; DEPTH],
-    children: [u64; 1 << CHILD_BITS],
 }
 
 /// How a walk met the memo.
@@ -97,6 +94,20 @@ enum Met {
 }
 
 impl Memo {
+    /// The node of the stack of `state`, if that is the last stack once more: no step has to be made, and all
+    /// words are where they were.
+    #[inline(always)]
+    pub(super) fn repeated(&self, state: &State, max_depth: usize) -> Option<u32> {
+        let last = self.known(self.len)?;
+        let same = last.state.sp == state.sp
+            && last.is_met_by(state)
+            && self.own.contains(state.sp)
+            && self.len <= max_depth
+            && (modules::generation(), stack_tree::epoch(), max_depth)
+                == (self.generation, self.epoch, self.max_depth);
+        (same && self.checks.hold(last.checks as usize)).then_some(last.node)
+    }
+
     /// Captures the stack of `state`; `None` when it cannot be memoised.
     #[inline(always)]
     pub(super) fn capture(&mut self, state: State, max_depth: usize) -> Option<Captured> {
@@ -133,7 +144,6 @@ impl Memo {
     #[cold]
     fn forget(&mut self, generation: u32, max_depth: usize) {
         if self.epoch != stack_tree::epoch() {
-            self.children.fill(0);
             for known in &mut self.known {
                 known.node = 0;
             }
@@ -245,7 +255,7 @@ impl Memo {
 
     /// The node of a frame at depth `len`. Often it is the one that was there before.
     #[inline(always)]
-    fn child(&mut self, len: usize, parent: u32, state: &State, rule: Rule) -> Option<u32> {
+    fn child(&self, len: usize, parent: u32, state: &State, rule: Rule) -> Option<u32> {
         let before = self.known.get(len)?;
         if before.node != 0
             && before.parent == parent
@@ -255,18 +265,7 @@ impl Memo {
         {
             return Some(before.node);
         }
-        self.cached_child(Key::new(parent, place_of(state), rule.module()))
-    }
-
-    #[inline(always)]
-    fn cached_child(&mut self, key: Key) -> Option<u32> {
-        let slot = self.children.get_mut((key.hash >> (64 - CHILD_BITS)) as usize)?;
-        if let Some(id) = key.id_in(*slot) {
-            return Some(id);
-        }
-        let id = stack_tree::child_of(key)?;
-        *slot = key.entry(id);
-        Some(id)
+        stack_tree::child_of(Key::new(parent, place_of(state), rule.module()))
     }
 
     #[inline(always)]
@@ -286,7 +285,7 @@ impl Memo {
             for index in self.len - self.max_depth..self.len {
                 let Known { state, rule, .. } = self.known.get(index)?;
                 let key = Key::new(node, place_of(state), rule.module());
-                node = self.cached_child(key)?;
+                node = stack_tree::child_of(key)?;
             }
             (self.cut_len, self.cut_node) = (self.len, node);
         }

@@ -59,7 +59,7 @@ impl OwnStack {
     }
 
     #[inline(always)]
-    fn contains(&self, sp: u64) -> bool {
+    pub(super) fn contains(&self, sp: u64) -> bool {
         sp.wrapping_sub(self.low) < self.high.wrapping_sub(self.low)
     }
 

@@ -1,0 +1,113 @@
+//! Short lists of numbered things in private memory, appended to without a lock.
+//!
+//! Things that are made one after the other lie side by side, and are mostly looked for in the same order
+//! again: walking a short list then stays in the cache, where a hash would miss it each time. What does not
+//! fit in [`LONGEST`] places is the business of a hash.
+#![allow(unsafe_code)]
+
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
+
+use crate::sys;
+
+/// Most elements of a list that are looked at: call sites of a function, sizes of a call site.
+const LONGEST: usize = 8;
+
+/// Where a search ended.
+pub(crate) enum End {
+    /// At what was looked for.
+    Found(u32),
+    /// At the end of the list, which is where it can be appended.
+    Open(&'static AtomicU32),
+    /// Nowhere: the list is too long.
+    Long,
+}
+
+/// Searches the list that begins at `link`. Number 0 ends a list; `next` is the link behind a number.
+#[inline(always)]
+pub(crate) fn search(
+    mut link: &'static AtomicU32,
+    next: impl Fn(u32) -> Option<&'static AtomicU32>,
+    is_it: impl Fn(u32) -> bool,
+) -> End {
+    for _ in 0..LONGEST {
+        match link.load(Ordering::Acquire) {
+            0 => return End::Open(link),
+            number if is_it(number) => return End::Found(number),
+            number => match next(number) {
+                Some(behind) => link = behind,
+                None => return End::Long,
+            },
+        }
+    }
+    End::Long
+}
+
+/// Appends what `number` stands for, all of which is written, at an open end; false when another thread was
+/// faster: the list goes on behind `end`.
+pub(crate) fn append(end: &AtomicU32, number: u32) -> bool {
+    end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire).is_ok()
+}
+
+/// A zeroed array in private memory, as long as a section of the segment. Memory is used as it is touched.
+pub(crate) struct Array<T> {
+    first: AtomicPtr<T>,
+    len: AtomicUsize,
+}
+
+impl<T: Sync> Array<T> {
+    pub(crate) const fn none() -> Self {
+        Self { first: AtomicPtr::new(null_mut()), len: AtomicUsize::new(0) }
+    }
+
+    /// Starts anew with `len` zeroed elements, or none without memory. No other thread may be looking.
+    pub(crate) fn renew(&self, len: u64) {
+        let old_len = self.len.swap(0, Ordering::Relaxed);
+        let old = self.first.swap(null_mut(), Ordering::Relaxed);
+        if !old.is_null() {
+            // SAFETY: mapped below with this size; the caller promises that nobody looks.
+            unsafe { sys::unmap(old.cast(), old_len * size_of::<T>()) };
+        }
+        let Some(bytes) = (len as usize).checked_mul(size_of::<T>()).filter(|bytes| *bytes != 0) else {
+            return;
+        };
+        if let Ok(memory) = sys::map_private(bytes) {
+            self.first.store(memory.cast(), Ordering::Relaxed);
+            self.len.store(len as usize, Ordering::Release);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn get(&self, index: u32) -> Option<&'static T> {
+        if index as usize >= self.len.load(Ordering::Acquire) {
+            return None;
+        }
+        // SAFETY: mapped with at least that many zeroed elements, for which zero is a valid `T` (only links and
+        // hashes are kept so); it stays until `renew`.
+        Some(unsafe { &*self.first.load(Ordering::Relaxed).add(index as usize) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    static NEXT: Array<AtomicU32> = Array::none();
+    static HEAD: AtomicU32 = AtomicU32::new(0);
+
+    fn find(number: u32) -> End {
+        search(&HEAD, |n| NEXT.get(n), |n| n == number)
+    }
+
+    #[test]
+    fn a_list_grows_at_its_end_and_not_for_ever() {
+        NEXT.renew(64);
+        for number in 1..=LONGEST as u32 {
+            let End::Open(end) = find(number) else { panic!("{number} is not there yet") };
+            assert!(append(end, number) && !append(end, 63), "one thread wins");
+        }
+        assert!((1..=LONGEST as u32).all(|number| matches!(find(number), End::Found(n) if n == number)));
+        assert!(matches!(find(40), End::Long));
+        assert!(NEXT.get(64).is_none());
+    }
+}
