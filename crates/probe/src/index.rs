@@ -70,6 +70,12 @@ pub(crate) fn insert(address: u64, bucket: u32, rate: u16, born_ms: u32) -> bool
     inserted
 }
 
+/// Whether the block at `address` may have been remembered.
+#[inline(always)]
+pub(crate) fn may_hold(address: u64) -> bool {
+    holds_exact_blocks() || filter::may_hold(address)
+}
+
 /// Forgets a block; number and record of its bucket.
 #[inline(always)]
 pub(crate) fn remove(address: u64) -> Option<(u32, Bucket)> {

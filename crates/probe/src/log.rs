@@ -6,23 +6,20 @@
 //! when the drainer does not keep up is in [`room`].
 #![allow(unsafe_code)]
 
+mod orders;
 mod room;
 mod strays;
 
 pub(crate) use strays::with_shared;
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
 use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published};
-use heapwise_format::event::{EventState, MAX_EVENT_BYTES, SHARDS, shard};
+use heapwise_format::event::{EventState, MAX_EVENT_BYTES};
 use heapwise_format::segment::{CallKind, ControlWord, Counter};
 
 use crate::{clock, process, segment};
-
-/// The order counters, each in a cache line of its own.
-#[repr(align(64))]
-struct Shard(AtomicU32);
-static ORDERS: [Shard; SHARDS] = [const { Shard(AtomicU32::new(0)) }; SHARDS];
+use orders::draw;
 
 /// Events between two looks at the clock, for when no drainer ticks.
 const CLOCK_EVENTS: u32 = 64;
@@ -102,19 +99,9 @@ pub(crate) fn end(log: &mut ThreadLog) {
 
 /// Starts an empty log in a fresh segment (again after `fork`).
 pub(crate) fn init() {
-    for order in &ORDERS {
-        order.0.store(0, Ordering::Relaxed);
-    }
+    orders::init();
     room::init();
     strays::init();
-}
-
-/// The next number of an address's shard. Acquire and release, so that numbers of one address follow the
-/// order in which threads handed it to each other.
-#[inline(always)]
-fn draw(address: u64) -> u32 {
-    // In bounds by the definition of `shard`.
-    ORDERS.get(shard(address)).map_or(0, |order| order.0.fetch_add(1, Ordering::AcqRel))
 }
 
 impl ThreadLog {

@@ -59,7 +59,12 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     if arena::holds(block) {
         return core::ptr::null_mut();
     }
-    if control::activity() != Activity::Exact || !ledger::releases(block as u64, caller) {
+    let done = match control::activity() {
+        Activity::Exact => ledger::releases(block as u64, caller),
+        Activity::Log => logged::releases(block as u64, caller),
+        Activity::Idle | Activity::Sampling => false,
+    };
+    if !done {
         released(take_as(block, caller, Freeing::Certain));
     }
     block

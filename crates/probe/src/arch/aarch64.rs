@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use core::arch::{asm, global_asm};
+use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::thread::Words;
 
@@ -24,6 +25,13 @@ pub(crate) unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
         );
     }
     result
+}
+
+/// Adds one; the old value. There is no instruction for processes with a single thread that a signal handler
+/// would not see the middle of.
+#[inline(always)]
+pub(crate) fn increment_alone(number: &AtomicU32) -> u32 {
+    number.fetch_add(1, Ordering::Relaxed)
 }
 
 // Initial-exec: dynamic thread-local storage would call the allocator on a thread's first touch.

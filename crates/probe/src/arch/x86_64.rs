@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 use core::arch::{asm, global_asm};
+use core::sync::atomic::AtomicU32;
 
 use crate::thread::Words;
 
@@ -24,6 +25,16 @@ pub(crate) unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
         );
     }
     result
+}
+
+/// Adds one for a process with a single thread, where the bus need not be locked; the old value. One instruction: a
+/// signal handler sees all of it or nothing.
+#[inline(always)]
+pub(crate) fn increment_alone(number: &AtomicU32) -> u32 {
+    let mut old = 1_u32;
+    // SAFETY: an aligned word that is valid for as long as the reference.
+    unsafe { asm!("xadd dword ptr [{0}], {1:e}", in(reg) number.as_ptr(), inout(reg) old, options(nostack)) };
+    old
 }
 
 // Initial-exec: dynamic thread-local storage would call the allocator on a thread's first touch.

@@ -8,7 +8,7 @@ use crate::arch::words;
 use crate::log::ThreadLog;
 use crate::thread::State;
 use crate::unwind::{self, Entry, OwnStack};
-use crate::{control, hooks, log, segment};
+use crate::{control, hooks, index, log, segment};
 
 pub(super) fn allocated(block: &Block, entry: &Entry) {
     if block.address == 0 {
@@ -50,7 +50,23 @@ fn allocated_alone(block: &Block, entry: &Entry, interrupted: bool) {
     log::with_shared(|log| log::alloc(log, block.address, block.size, captured.node, block.kind));
 }
 
+/// The free of a block, whole. False, and nothing is done, when it takes a closer look: the thread has no state or
+/// is inside the probe, or the block may have been recorded in another mode.
 #[inline(always)]
+pub(super) fn releases(address: u64, caller: u64) -> bool {
+    if address == 0 || index::may_hold(address) {
+        return false;
+    }
+    let words = words();
+    let Some(mut busy) = words.enter() else { return false };
+    let Some(state) = words.existing_state(&mut busy) else { return false };
+    if state.is_outside(caller) {
+        control::poll();
+        log::free(&mut state.log, address);
+    }
+    true
+}
+
 pub(super) fn freed(address: u64) {
     write(|log| log::free(log, address));
 }
@@ -66,7 +82,6 @@ pub(super) fn settled(address: u64, number: u32, is_freed: bool) {
 }
 
 /// Writes to the thread's log, or to the shared one when it has none.
-#[inline(always)]
 fn write<T>(write: impl FnOnce(&mut ThreadLog) -> T) -> Option<T> {
     let words = words();
     match words.enter().as_mut().and_then(|busy| words.state(busy)) {
