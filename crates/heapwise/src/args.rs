@@ -63,7 +63,7 @@ pub enum Command {
     /// Flame graph as a page, SVG or PNG
     Flame(commands::picture::FlameArgs),
     /// What is still held, by allocating site
-    Leaks(commands::report::ReportArgs),
+    Leaks(commands::leaks::LeaksArgs),
     /// Sizes of blocks
     Sizes(commands::report::ReportArgs),
     /// One row per binary

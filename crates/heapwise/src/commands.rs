@@ -7,6 +7,7 @@ pub mod diff;
 pub mod doctor;
 pub mod dump;
 pub mod export;
+pub mod leaks;
 pub mod mark;
 pub mod picture;
 pub mod ps;
@@ -41,7 +42,7 @@ pub fn run(command: Command) -> Outcome<ExitCode> {
         Command::Tree(args) => report::tree(&args)?,
         Command::Peek(args) => report::peek(&args)?,
         Command::List(args) => report::list(&args)?,
-        Command::Leaks(args) => report::leaks(&args)?,
+        Command::Leaks(args) => leaks::run(&args)?,
         Command::Sizes(args) => report::sizes(&args)?,
         Command::Modules(args) => report::modules(&args)?,
         Command::Threads(args) => report::threads(&args)?,

@@ -8,7 +8,9 @@ mod counts;
 mod desk;
 mod leaks;
 mod noise;
+mod pattern;
 pub(crate) mod size_class;
+mod suppressions;
 mod text;
 mod triggers;
 
@@ -23,6 +25,7 @@ use crate::sys::{self, File};
 use crate::{control, segment};
 use desk::Desk;
 pub(crate) use desk::{MOST_KEPT, set_log_name, set_prefix, with_log_name};
+use suppressions::Suppressions;
 use text::Summary;
 pub(crate) use text::places;
 pub(crate) use triggers::{interval, is_at_highs, notice, set_at_highs};
@@ -69,7 +72,7 @@ pub(crate) fn manual(name: Option<&CStr>) -> bool {
     let Some(_busy) = words.enter() else { return false };
     control::poll();
     let Some(mut desk) = Desk::take(PATIENCE_MS) else { return false };
-    (name.is_some() || desk.next_path(Kind::Manual)) && write(&mut desk, name).is_some()
+    (name.is_some() || desk.next_path(Kind::Manual)) && write(&mut desk, Kind::Manual, name).is_some()
 }
 
 /// Called by a thread that is about to end the process: where a last dump is wanted it waits for one that does so
@@ -114,7 +117,7 @@ fn write_announced(desk: &mut Desk, kind: Kind) -> Option<Summary> {
     if !desk.next_path(kind) {
         return None;
     }
-    let summary = write(desk, None);
+    let summary = write(desk, kind, None);
     if summary.is_none() {
         say(&[b"failed to open \"", desk.path().as_bytes(), b"\""]);
     }
@@ -123,13 +126,14 @@ fn write_announced(desk: &mut Desk, kind: Kind) -> Option<Summary> {
 
 /// Writes a file, under the last name given unless it has its own; `None`, counted, when it cannot be made. The file is
 /// complete and closed afterwards.
-fn write(desk: &mut Desk, name: Option<&CStr>) -> Option<Summary> {
+fn write(desk: &mut Desk, kind: Kind, name: Option<&CStr>) -> Option<Summary> {
     let (path, buffer, threads) = desk.tools();
     let Some(file) = name.or(path.as_c_str()).and_then(|path| File::create(path).ok()) else {
         segment::count(Counter::FailedDumps);
         return None;
     };
-    let (summary, complete) = text::write(&file, buffer, threads);
+    let known = if kind == Kind::Final && options().leak { Suppressions::of_options() } else { None };
+    let (summary, complete) = text::write(&file, buffer, threads, known.as_ref());
     segment::count(if complete { Counter::Dumps } else { Counter::FailedDumps });
     Some(summary)
 }

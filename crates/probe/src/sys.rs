@@ -55,6 +55,41 @@ impl Drop for File {
 pub(crate) struct Status {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
+    bytes: u64,
+}
+
+/// Memory that gives itself back.
+pub(crate) struct Mapping {
+    start: *mut u8,
+    bytes: usize,
+}
+
+impl Mapping {
+    /// Zeroed memory; `None` when there is none.
+    pub(crate) fn new(bytes: usize) -> Option<Self> {
+        map_private(bytes).ok().map(|start| Self { start, bytes })
+    }
+
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: mapped while `self` lives.
+        unsafe { core::slice::from_raw_parts(self.start, self.bytes) }
+    }
+
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: mapped while `self` lives, and nobody else's.
+        unsafe { core::slice::from_raw_parts_mut(self.start, self.bytes) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: what was borrowed from it is gone.
+        unsafe { unmap(self.start, self.bytes) };
+    }
 }
 
 impl File {
@@ -74,6 +109,21 @@ impl File {
         let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0o644, 0, 0];
         // SAFETY: `path` is NUL-terminated and outlives the call.
         checked(unsafe { syscall(libc::SYS_openat, arguments) }).map(Self)
+    }
+
+    /// Opens a file of the user's to read, through links.
+    pub(crate) fn open_plain(path: &CStr) -> Result<Self> {
+        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
+        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0];
+        // SAFETY: `path` is NUL-terminated and outlives the call.
+        checked(unsafe { syscall(libc::SYS_openat, arguments) }).map(Self)
+    }
+
+    /// A private copy of the whole file, page by page as it is read.
+    pub(crate) fn map_private(&self) -> Option<Mapping> {
+        let bytes = usize::try_from(self.status().ok()?.bytes).ok().filter(|bytes| *bytes != 0)?;
+        let start = map(0, bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE, self.0).ok()?;
+        Some(Mapping { start, bytes })
     }
 
     /// Writes everything.
@@ -125,7 +175,7 @@ impl File {
         let mut stat: libc::stat = unsafe { core::mem::zeroed() };
         // SAFETY: `stat` is large enough.
         checked(unsafe { syscall(libc::SYS_fstat, [self.0, &raw mut stat as usize, 0, 0, 0, 0]) })?;
-        Ok(Status { mode: stat.st_mode, uid: stat.st_uid })
+        Ok(Status { mode: stat.st_mode, uid: stat.st_uid, bytes: stat.st_size as u64 })
     }
 
     /// Maps the whole file shared, sparse pages not reserved.

@@ -26,6 +26,7 @@ pub mod read;
 pub mod recording;
 pub mod series;
 pub mod snapshot;
+pub mod suppression;
 pub mod view;
 pub mod weight;
 
@@ -40,4 +41,5 @@ pub use model::{
 pub use query::Query;
 pub use read::{ReadError, read};
 pub use series::Series;
+pub use suppression::Suppressions;
 pub use weight::Weight;

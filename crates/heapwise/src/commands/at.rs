@@ -2,6 +2,7 @@
 
 use clap::Args;
 
+use super::leaks::{self, KnownArgs};
 use super::report::{self, ReportArgs, StyleArgs};
 use crate::failure::Outcome;
 use crate::look::LookArgs;
@@ -53,7 +54,7 @@ pub fn run(args: AtArgs) -> Outcome {
     match args.view {
         View::Top => report::top(&report),
         View::Tree => report::tree(&report),
-        View::Leaks => report::leaks(&report),
+        View::Leaks => leaks::show(&report, &KnownArgs::default()),
         View::Sizes => report::sizes(&report),
         View::Modules => report::modules(&report),
         View::Traces => report::traces(&report),

@@ -4,9 +4,10 @@ use clap::Args;
 use heapwise_profile::query::Regex;
 use heapwise_profile::{CallTree, Metric, Query};
 
+use super::leaks::KnownArgs;
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
-use crate::look::LookArgs;
+use crate::look::{Look, LookArgs};
 use crate::quantity::{self, parse_bytes};
 
 /// Options of `check`.
@@ -29,6 +30,8 @@ pub struct CheckArgs {
     /// Leave out stacks with a frame that matches (known leaks)
     #[arg(long = "allow", value_name = "RE")]
     allow: Option<Regex>,
+    #[command(flatten)]
+    known: KnownArgs,
     /// The profile
     #[arg(value_name = "FILE|PID")]
     target: String,
@@ -53,11 +56,8 @@ pub fn run(args: &CheckArgs) -> Outcome {
     }
     let mut look = args.look.load(std::slice::from_ref(&args.target))?;
     look.query.filter.ignore = args.allow.clone().or(look.query.filter.ignore);
-    let total = |metric, with_base: bool| {
-        let query = Query { metric, ..look.query.clone() };
-        let base = look.base.as_ref().filter(|_| with_base);
-        CallTree::compare(&look.profile, base, &query).total().value
-    };
+    let allocations = total(&look, Metric::AllocObjects, false);
+    args.known.take_out(&mut look)?;
     let peak = look.profile.meta.peak_bytes;
     if args.max_peak.is_some() && peak.is_none() {
         return Err(input_error!("{}: this profile does not know its peak", args.target));
@@ -67,23 +67,24 @@ pub fn run(args: &CheckArgs) -> Outcome {
         Limit {
             name: "still live",
             most: args.max_leaked,
-            found: total(Metric::InuseSpace, false),
+            found: total(&look, Metric::InuseSpace, false),
             is_bytes: true,
         },
-        Limit {
-            name: "allocations",
-            most: args.max_allocs,
-            found: total(Metric::AllocObjects, false),
-            is_bytes: false,
-        },
+        Limit { name: "allocations", most: args.max_allocs, found: allocations, is_bytes: false },
         Limit {
             name: "growth",
             most: args.max_growth,
-            found: total(Metric::InuseSpace, true),
+            found: total(&look, Metric::InuseSpace, true),
             is_bytes: true,
         },
     ];
     report(&args.target, &limits)
+}
+
+fn total(look: &Look, metric: Metric, with_base: bool) -> f64 {
+    let query = Query { metric, ..look.query.clone() };
+    let base = look.base.as_ref().filter(|_| with_base);
+    CallTree::compare(&look.profile, base, &query).total().value
 }
 
 fn report(target: &str, limits: &[Limit]) -> Outcome {

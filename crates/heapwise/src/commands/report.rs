@@ -1,9 +1,8 @@
-//! `top`, `tree`, `peek`, `list`, `leaks`, `sizes`, `modules`, `threads`, `traces`: views as text or data.
+//! `top`, `tree`, `peek`, `list`, `sizes`, `modules`, `threads`, `traces`: views as text or data.
 
 use clap::Args;
 use heapwise_profile::query::{Granularity, Regex};
-use heapwise_profile::view::{self, leaks::Verdict};
-use heapwise_profile::{CallTree, Profile};
+use heapwise_profile::{CallTree, view};
 use heapwise_render::text::gs;
 use heapwise_render::{Amounts, TextOptions, json, text};
 use serde_json::Value;
@@ -86,9 +85,9 @@ impl Look {
 }
 
 /// A view that is ready to be written.
-struct Written {
-    text: String,
-    data: Value,
+pub struct Written {
+    pub text: String,
+    pub data: Value,
 }
 
 /// Largest holders first.
@@ -146,22 +145,6 @@ pub fn list(args: &PatternArgs) -> Outcome {
     write(&args.look, Written { text, data: json::list(&view) })
 }
 
-/// What may be said of live blocks: those of a program that ended by itself were never freed.
-pub fn verdict(profile: &Profile) -> Verdict {
-    let exited = profile.meta.comments.iter().any(|comment| comment.contains("exited"));
-    if exited { Verdict::NeverFreed } else { Verdict::Live }
-}
-
-/// What is still held, by allocating site.
-pub fn leaks(args: &ReportArgs) -> Outcome {
-    let look = args.look.load(&args.targets)?;
-    let view = view::leaks::leaks(&look.tree(), verdict(&look.profile), &look.query);
-    write(
-        &args.look,
-        Written { text: text::leaks::leaks(&view, &args.style.text()), data: json::leaks(&view) },
-    )
-}
-
 /// Sizes of blocks.
 pub fn sizes(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
@@ -196,7 +179,8 @@ pub fn traces(args: &ReportArgs) -> Outcome {
     write(&args.look, Written { text, data: json::traces(&view) })
 }
 
-fn write(look: &LookArgs, written: Written) -> Outcome {
+/// Writes a view to where the options say.
+pub fn write(look: &LookArgs, written: Written) -> Outcome {
     output::write_result(look.output(), look.overwrite(), |out| {
         if look.json { writeln!(out, "{}", written.data) } else { out.write_all(written.text.as_bytes()) }
     })

@@ -13,7 +13,7 @@ use super::http::Query;
 use super::shelf::moment_key;
 use super::source::{Source, find_stored};
 use super::trouble::{Answer, Trouble};
-use crate::commands::report::verdict;
+use crate::commands::leaks::verdict;
 use crate::look::metric_by_name;
 
 /// Longest pattern accepted: patterns are compiled, and their size is what compiling costs.

@@ -107,6 +107,50 @@ fn an_exit_because_of_leaks_loses_nothing() {
 }
 
 #[test]
+fn known_leaks_are_suppressed() {
+    let scratch = Scratch::new();
+    let file = scratch.path("known.supp");
+    std::fs::write(&file, "# all of it\nleak:^do_something_else$\n").expect("written");
+    let conf = format!(
+        "prof:true,prof_leak_error:true,prof_final:true,lg_prof_sample:0,prof_leak_suppressions:{}",
+        file.display()
+    );
+    let run = Run::new(&scratch, &conf, "leak");
+    let suppressed: i64 = (0..40).map(|n| n * 4096).sum();
+    let left = run.witness["inuse_bytes"] - suppressed;
+    let stderr = run.stderr();
+    let summary =
+        format!("<heapwise>: Leak approximation summary: ~{left} bytes, ~80 objects, >= 1 context\n");
+    assert!(stderr.starts_with(&summary), "{stderr}");
+    assert!(
+        stderr.contains(&format!("<heapwise>: Suppressed: ~{suppressed} bytes, ~40 objects\n")),
+        "{stderr}"
+    );
+    assert_eq!(run.output.status.code(), Some(1));
+
+    std::fs::write(&file, "leak:do_some*\n").expect("written");
+    let run = Run::new(&scratch, &conf, "leak");
+    assert_eq!((run.output.status.code(), run.stderr().as_str()), (Some(0), ""), "nothing is left");
+
+    std::fs::write(&file, "leak:jemalloc_guide\n").expect("written");
+    let run = Run::new(&scratch, &conf, "leak");
+    assert_eq!(run.output.status.code(), Some(0), "a whole binary");
+
+    // The same file on the command line, where names are those of the debug information.
+    std::fs::write(&file, "leak:^do_something_else$\n").expect("written");
+    let profile = run.path("0.f");
+    let profile = profile.to_str().expect("UTF-8");
+    let supp = file.to_str().expect("UTF-8");
+    let leaks = scratch.json_of(&["leaks", "--json", "--suppressions", supp, profile]);
+    assert_eq!(leaks["total"].as_i64(), Some(left), "{leaks}");
+    let mut check = scratch.heapwise(&["check", "--max-leaked", "0", "--suppressions", supp, profile]);
+    assert_eq!(check.output().expect("starts").status.code(), Some(1));
+    std::fs::write(&file, "leak:do_some\n").expect("written");
+    let mut check = scratch.heapwise(&["check", "--max-leaked", "0", "--suppressions", supp, profile]);
+    assert_eq!(check.output().expect("starts").status.code(), Some(0), "the runtime's buffer is no leak");
+}
+
+#[test]
 fn sampled_dumps_give_jeprof_an_unbiased_estimate() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof:true,lg_prof_sample:12,prof_final:true", "leak");

@@ -38,6 +38,8 @@ pub(crate) struct Options {
     pub(crate) gdump_step: u64,
     /// Most automatic dumps kept (ours); 0: all.
     pub(crate) dump_keep: u64,
+    /// File of known leaks (ours).
+    pub(crate) leak_suppressions: FixedText<PREFIX_BYTES>,
 }
 
 /// What became of a pair.
@@ -75,6 +77,7 @@ impl Options {
             abort_conf: false,
             gdump_step: 0,
             dump_keep: 0,
+            leak_suppressions: FixedText::new(),
         }
     }
 
@@ -102,11 +105,8 @@ impl Options {
                     _ => None,
                 },
             ),
-            b"prof_prefix" => {
-                self.prefix = FixedText::new();
-                self.prefix.push(value);
-                Verdict::Set
-            }
+            b"prof_prefix" => written(&mut self.prefix, value),
+            b"prof_leak_suppressions" => written(&mut self.leak_suppressions, value),
             _ if is_other(key) => Verdict::Set,
             _ => Verdict::Unknown,
         }
@@ -149,6 +149,12 @@ impl Options {
 fn put<T>(place: &mut T, value: Option<T>) -> Verdict {
     let Some(value) = value else { return Verdict::Invalid };
     *place = value;
+    Verdict::Set
+}
+
+fn written(place: &mut FixedText<PREFIX_BYTES>, value: &[u8]) -> Verdict {
+    place.clear();
+    place.push(value);
     Verdict::Set
 }
 

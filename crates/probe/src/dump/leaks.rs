@@ -14,25 +14,30 @@ pub(super) fn report(path: &Path, summary: &Summary, is_error: bool) {
     if summary.live_bytes == 0 {
         return;
     }
-    let [bytes, objects, contexts, runtime_bytes, runtime_objects] = [
+    let [bytes, objects, contexts] = [
         (summary.live_bytes, &b" byte"[..]),
         (summary.live_objects, b" object"),
         (summary.contexts, b" context"),
-        (summary.runtime_bytes, b" byte"),
-        (summary.runtime_objects, b" object"),
     ]
     .map(|(number, unit)| counted(number, unit));
     let [bytes, objects, contexts] = [&bytes, &objects, &contexts].map(FixedText::as_bytes);
     say(&[b"Leak approximation summary: ~", bytes, b", ~", objects, b", >= ", contexts]);
-    if summary.runtime_bytes != 0 {
-        let [bytes, objects] = [&runtime_bytes, &runtime_objects].map(FixedText::as_bytes);
-        say(&[b"Not counted: ~", bytes, b", ~", objects, b" of the C and C++ runtimes"]);
-    }
+    let runtimes = (summary.runtime_bytes, summary.runtime_objects);
+    set_apart(b"Not counted: ~", runtimes, b" of the C and C++ runtimes");
+    set_apart(b"Suppressed: ~", (summary.suppressed_bytes, summary.suppressed_objects), b"");
     say(&[b"Run jeprof on \"", path.as_bytes(), b"\" for leak detail"]);
     if is_error {
         say(&[b"Exiting with error code because memory leaks were detected"]);
         flush_streams();
         sys::exit(1);
+    }
+}
+
+/// What is in no other number, if it is anything.
+fn set_apart(what: &[u8], (bytes, objects): (u64, u64), whose: &[u8]) {
+    if bytes != 0 {
+        let (bytes, objects) = (counted(bytes, b" byte"), counted(objects, b" object"));
+        say(&[what, bytes.as_bytes(), b", ~", objects.as_bytes(), whose]);
     }
 }
 

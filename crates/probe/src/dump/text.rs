@@ -14,6 +14,7 @@ use heapwise_format::segment::{Bucket, NodePlace, SectionKind};
 use self::output::Output;
 use super::counts::{Counts, each_counted};
 use super::noise::Noise;
+use super::suppressions::Suppressions;
 use crate::conf::options;
 use crate::sys::{self, File};
 use crate::{control, prof, rates, sampler, segment, stack_tree, thread};
@@ -28,15 +29,27 @@ pub(crate) struct Summary {
     /// Of the runtime, and in none of the above.
     pub(crate) runtime_bytes: u64,
     pub(crate) runtime_objects: u64,
+    /// Known, and in none of the above.
+    pub(crate) suppressed_bytes: u64,
+    pub(crate) suppressed_objects: u64,
+}
+
+/// Whose a block is.
+enum Owner {
+    Program,
+    Runtime,
+    Suppressed,
 }
 
 impl Summary {
-    fn add(&mut self, (objects, bytes): (u64, u64), of_runtime: bool, is_new: impl FnOnce() -> bool) {
-        let (all_objects, all_bytes) = if of_runtime {
-            (&mut self.runtime_objects, &mut self.runtime_bytes)
-        } else {
-            self.contexts += u64::from(is_new());
-            (&mut self.live_objects, &mut self.live_bytes)
+    fn add(&mut self, (objects, bytes): (u64, u64), owner: &Owner, is_new: impl FnOnce() -> bool) {
+        let (all_objects, all_bytes) = match owner {
+            Owner::Runtime => (&mut self.runtime_objects, &mut self.runtime_bytes),
+            Owner::Suppressed => (&mut self.suppressed_objects, &mut self.suppressed_bytes),
+            Owner::Program => {
+                self.contexts += u64::from(is_new());
+                (&mut self.live_objects, &mut self.live_bytes)
+            }
         };
         *all_objects = all_objects.saturating_add(objects);
         *all_bytes = all_bytes.saturating_add(bytes);
@@ -44,7 +57,12 @@ impl Summary {
 }
 
 /// Writes everything; what it was, and whether all of it reached the file.
-pub(super) fn write(file: &File, buffer: &mut [u8], threads: &mut [Counts]) -> (Summary, bool) {
+pub(super) fn write(
+    file: &File,
+    buffer: &mut [u8],
+    threads: &mut [Counts],
+    known: Option<&Suppressions>,
+) -> (Summary, bool) {
     let mut out = Output::new(file, buffer);
     let rate = common_rate();
     out.text(b"heap_v2/").decimal(rate.unwrap_or(0)).text(b"\n");
@@ -66,7 +84,12 @@ pub(super) fn write(file: &File, buffer: &mut [u8], threads: &mut [Counts]) -> (
         }
         if counts.live.0 != 0 {
             let live = estimated(bucket, counts).live;
-            summary.add(live, noise.made(bucket.node), || seen.insert(bucket.node));
+            let owner = match () {
+                () if noise.made(bucket.node) => Owner::Runtime,
+                () if known.is_some_and(|known| known.cover(bucket.node)) => Owner::Suppressed,
+                () => Owner::Program,
+            };
+            summary.add(live, &owner, || seen.insert(bucket.node));
         }
     });
     tail::write(&mut out, rate);

@@ -1,0 +1,161 @@
+//! Known leaks: LeakSanitizer's suppression files, and what the C and C++ runtimes keep for themselves.
+
+use std::fmt;
+
+use regex::Regex;
+
+use crate::allocator::is_allocator;
+use crate::{LocationId, Profile, Sample, Values};
+
+/// The patterns of a file: `leak:PATTERN`, one a line, `#` before a comment. A pattern is looked for in names of
+/// functions, source files and binaries; `*` stands for anything, `^` and `$` for the ends of a name.
+#[derive(Debug, Clone)]
+pub struct Suppressions {
+    pattern: Option<Regex>,
+}
+
+/// A line that is no suppression.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SuppressionError {
+    /// Number of the line, from 1.
+    pub line: usize,
+    /// What it says.
+    pub text: String,
+}
+
+impl fmt::Display for SuppressionError {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {}: `{}` is not `leak:PATTERN`", self.line, self.text)
+    }
+}
+
+impl Suppressions {
+    /// Reads a file's text.
+    ///
+    /// # Errors
+    /// For the first line that is neither empty, a comment, nor a suppression.
+    pub fn parse(text: &str) -> Result<Self, SuppressionError> {
+        let mut patterns = Vec::new();
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let pattern = line.strip_prefix("leak:").filter(|pattern| !pattern.is_empty());
+            let wrong = || SuppressionError { line: number + 1, text: line.to_owned() };
+            patterns.push(regex_of(pattern.ok_or_else(wrong)?));
+        }
+        let pattern = (!patterns.is_empty()).then(|| Regex::new(&patterns.join("|")).ok()).flatten();
+        Ok(Self { pattern })
+    }
+
+    /// Takes suppressed samples out of a profile with symbols; what they were.
+    pub fn apply(&self, profile: &mut Profile) -> Values {
+        let Some(pattern) = &self.pattern else { return Values::default() };
+        let named: Vec<bool> = (0..profile.locations.len())
+            .map(|index| names(profile, LocationId::new(index)).any(|name| pattern.is_match(name)))
+            .collect();
+        let mut suppressed = vec![false; profile.stacks.len()];
+        // Callers come before callees.
+        for stack in profile.stacks.ids() {
+            suppressed[stack.index()] = named[profile.stacks.location(stack).index()]
+                || profile.stacks.parent(stack).is_some_and(|parent| suppressed[parent.index()]);
+        }
+        let leaving: Vec<bool> =
+            profile.samples.iter().map(|sample| suppressed[sample.stack.index()]).collect();
+        take_out(profile, &leaving)
+    }
+}
+
+/// Takes the samples out of a profile that leave; what they were.
+fn take_out(profile: &mut Profile, leaving: &[bool]) -> Values {
+    let mut sum = Values::default();
+    for (sample, _) in profile.samples.iter().zip(leaving).filter(|(_, leaving)| **leaving) {
+        sum = sum + sample.values;
+    }
+    let mut stays = leaving.iter().map(|leaving| !leaving);
+    profile.samples.retain(|_| stays.next().unwrap_or(true));
+    for column in &mut profile.extra {
+        let mut stays = leaving.iter().map(|leaving| !leaving);
+        column.values.retain(|_| stays.next().unwrap_or(true));
+    }
+    sum
+}
+
+/// Everything a location is called.
+fn names(profile: &Profile, location: LocationId) -> impl Iterator<Item = &str> {
+    let location = &profile.locations[location.index()];
+    let functions = location.lines.iter().map(|line| &profile.functions[line.function.index()]);
+    let module = location.module.map(|module| profile.modules[module.index()].path.as_str());
+    functions.flat_map(|function| [function.name.as_str(), function.file.as_str()]).chain(module)
+}
+
+fn regex_of(pattern: &str) -> String {
+    let from_start = pattern.starts_with('^');
+    let to_end = pattern.ends_with('$');
+    let body = pattern.trim_start_matches('^').trim_end_matches('$');
+    let body: Vec<String> = body.split('*').map(regex::escape).collect();
+    let [start, end] = [if from_start { "^" } else { "" }, if to_end { "$" } else { "" }];
+    format!("(?:{start}{}{end})", body.join(".*"))
+}
+
+/// Takes out what the C and C++ runtimes allocate for themselves and keep as long as the process lives: the buffers of
+/// streams, and libstdc++'s reserve for `bad_alloc`. What they allocate for their caller (`strdup`, `fopen`) stays.
+pub fn take_out_runtime(profile: &mut Profile) -> Values {
+    let leaving: Vec<bool> = profile.samples.iter().map(|sample| is_of_runtime(profile, sample)).collect();
+    take_out(profile, &leaving)
+}
+
+fn is_of_runtime(profile: &Profile, sample: &Sample) -> bool {
+    let module = |location: LocationId| {
+        let module = profile.locations[location.index()].module;
+        module.map_or("", |module| profile.modules[module.index()].name())
+    };
+    let locations: Vec<LocationId> =
+        profile.stacks.leaf_to_root(sample.stack).map(|node| profile.stacks.location(node)).collect();
+    let in_allocator = |location: &&LocationId| names(profile, **location).any(is_allocator);
+    let (Some(leaf), Some(root)) = (locations.iter().find(|at| !in_allocator(at)), locations.last()) else {
+        return false;
+    };
+    let buffer = |name: &str| name.trim_start_matches("__GI_") == "_IO_file_doallocate";
+    names(profile, *leaf).any(buffer)
+        || module(*leaf).starts_with("libstdc++.so") && module(*root).starts_with("ld-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::profile;
+
+    const STACKS: &str =
+        "main;load;cache_new 10 1\nmain;serve;pool::grow 20 2\nlibz.so.1!inflate;libz.so.1!zalloc 40 4";
+
+    fn left(file: &str) -> (f64, f64) {
+        let mut profile = profile(STACKS);
+        let suppressed = Suppressions::parse(file).expect("patterns").apply(&mut profile);
+        (suppressed.inuse_bytes, profile.total().inuse_bytes)
+    }
+
+    #[test]
+    fn patterns_are_leak_sanitizers() {
+        assert_eq!(left("# nothing\n\n"), (0.0, 70.0));
+        assert_eq!(left("leak:cache_new"), (10.0, 60.0));
+        assert_eq!(left("leak:cache"), (10.0, 60.0));
+        assert_eq!(left("leak:^cache$"), (0.0, 70.0));
+        assert_eq!(left("leak:^po*grow$"), (20.0, 50.0));
+        assert_eq!(left("leak:libz.so\n# and\nleak:serve"), (60.0, 10.0));
+        assert_eq!(left("leak:ma.n"), (0.0, 70.0));
+        let wrong = Suppressions::parse("leak:a\nrace:b").expect_err("no leak");
+        assert_eq!(wrong.to_string(), "line 2: `race:b` is not `leak:PATTERN`");
+    }
+
+    #[test]
+    fn runtimes_own_blocks_are_known_by_their_stacks() {
+        let text = "main;libc.so.6!printf;libc.so.6!_IO_file_doallocate;malloc 4096 1\n\
+                    ld-linux-x86-64.so.2!call_init;libstdc++.so.6!? 73728 1\n\
+                    main;libstdc++.so.6!? 5 1\nmain;libc.so.6!strdup 7 1";
+        let mut profile = profile(text);
+        let runtime = take_out_runtime(&mut profile);
+        assert_eq!((runtime.inuse_bytes, profile.total().inuse_bytes), (77824.0, 12.0));
+    }
+}
