@@ -4,8 +4,10 @@ mod aarch64;
 mod account;
 mod bench;
 mod failure;
+mod packages;
 mod programs;
 mod soak;
+mod suites;
 mod test;
 mod tidy;
 mod torture;
@@ -30,9 +32,10 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
         Some("torture") => torture::command(&root(), &args[1..]),
         Some("soak") => soak::command(&root(), &args[1..]),
+        Some("suites") => suites::command(&root(), &args[1..]),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N] |\n       soak [--minutes N]\n       {}",
+            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N] |\n       soak [--minutes N] | suites [--short] [NAME…]\n       {}",
             bench::USAGE
         ))),
     }

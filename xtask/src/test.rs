@@ -8,6 +8,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::failure::Failure;
+use crate::packages;
 
 /// Debian packages that provide programs to profile and witnesses to compare with: (file, package).
 const PACKAGES: [(&str, &str); 19] = [
@@ -34,7 +35,7 @@ const PACKAGES: [(&str, &str); 19] = [
 
 /// Runs everything; stops at the first failure.
 pub(crate) fn command(root: &Path) -> Result<(), Failure> {
-    install_packages()?;
+    packages::install(&PACKAGES)?;
     install_go(root)?;
     let path = format!(
         "{}:{}",
@@ -65,28 +66,6 @@ fn run(root: &Path, command: &[&str], path: &str) -> Result<(), Failure> {
         .status()
         .map_err(|error| Failure::new(format!("{}: {error}", command[0])))?;
     if status.success() { Ok(()) } else { Err(Failure::new(format!("`{}` failed", command.join(" ")))) }
-}
-
-fn install_packages() -> Result<(), Failure> {
-    let missing: Vec<&str> =
-        PACKAGES.iter().filter(|(file, _)| !Path::new(file).exists()).map(|(_, package)| *package).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    println!("== install: {}", missing.join(" "));
-    let hint =
-        || Failure::new(format!("install these first, as root: apt-get install {}", missing.join(" ")));
-    let apt = |arguments: &[&str]| {
-        Command::new("apt-get")
-            .args(arguments)
-            .env("DEBIAN_FRONTEND", "noninteractive")
-            .status()
-            .is_ok_and(|status| status.success())
-    };
-    apt(&["update", "-q"]);
-    let mut install = vec!["install", "-y", "-q", "--no-install-recommends"];
-    install.extend(&missing);
-    if apt(&install) { Ok(()) } else { Err(hint()) }
 }
 
 /// `go tool pprof`, the witness for profile.proto, comes from PyPI into target/witness.

@@ -19,8 +19,6 @@ pub(crate) use birth::create;
 use pages::is_real;
 pub(crate) use pages::make_real;
 
-use crate::sys;
-
 /// Stands in for the three leading pages until there is a segment.
 #[repr(align(4096))]
 struct Scratch(UnsafeCell<[u8; 3 * 4096]>);
@@ -45,8 +43,7 @@ pub(crate) fn leave() {
     let bytes = BYTES.swap(0, Ordering::Relaxed);
     publish(SCRATCH.0.get().cast(), &[EMPTY; SectionKind::ALL.len()]);
     if bytes != 0 {
-        // SAFETY: a forked child has one thread, and it holds no reference into the segment here.
-        unsafe { sys::unmap(old, bytes as usize) };
+        pages::unmap_segment(old, bytes);
     }
 }
 

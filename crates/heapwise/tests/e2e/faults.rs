@@ -86,6 +86,11 @@ fn hardly_any_address_space() {
 }
 
 #[test]
+fn what_was_given_back_is_the_programs() {
+    runs_unchanged("limited_fork", &[]);
+}
+
+#[test]
 fn no_file_may_grow() {
     runs_unchanged("rlimits", &["fsize"]);
 }

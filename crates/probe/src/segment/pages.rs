@@ -24,6 +24,9 @@ static POPULATE: AtomicBool = AtomicBool::new(true);
 /// True once the segment may not grow any more.
 static SETTLED: AtomicBool = AtomicBool::new(false);
 
+/// True once addresses of this segment were given back: what is there now is somebody else's.
+static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
+
 /// Makes real the first `room` bytes of a range that are not real yet.
 pub(super) fn extend(start: u64, bytes: u64, room: u64) {
     let mut left = room / STEP;
@@ -46,13 +49,30 @@ pub(super) fn settle() {
 
 /// Gives the addresses of everything in `bytes` bytes that is not real back to the system; after [`settle`].
 pub(super) fn unmap_rest(bytes: u64) {
+    if !GIVEN_BACK.swap(true, Ordering::Relaxed) {
+        unmap_where(base(), bytes, false);
+    }
+}
+
+/// Unmaps a segment of `bytes` bytes: only what is still ours of it. The rest may have become the program's.
+pub(super) fn unmap_segment(memory: *mut u8, bytes: u64) {
+    if GIVEN_BACK.load(Ordering::Relaxed) {
+        unmap_where(memory, bytes, true);
+    } else {
+        // SAFETY: a forked child has one thread, and it holds no reference into the segment here.
+        unsafe { sys::unmap(memory, bytes as usize) };
+    }
+}
+
+/// Unmaps the steps that are real, or those that are not.
+fn unmap_where(memory: *mut u8, bytes: u64, real: bool) {
     let mut start = 0;
     let mut at = 0;
     while at <= bytes {
-        if at == bytes || is_real(at) {
+        if at == bytes || is_real(at) != real {
             if at > start {
-                // SAFETY: never touched, and after `settle` it never will be.
-                unsafe { sys::unmap(base().wrapping_add(start as usize), (at - start) as usize) };
+                // SAFETY: not real: never touched, and after `settle` it never will be; real: as `unmap_segment`.
+                unsafe { sys::unmap(memory.wrapping_add(start as usize), (at - start) as usize) };
             }
             start = at + STEP;
         }
@@ -63,6 +83,7 @@ pub(super) fn unmap_rest(bytes: u64) {
 /// Forgets what was real: the segment is a new one.
 pub(super) fn forget() {
     SETTLED.store(false, Ordering::Relaxed);
+    GIVEN_BACK.store(false, Ordering::Relaxed);
     for word in &REAL {
         if word.load(Ordering::Relaxed) != 0 {
             word.store(0, Ordering::Relaxed);
