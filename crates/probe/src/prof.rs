@@ -19,7 +19,7 @@ const ON: u8 = 2;
 /// Some thread may be switched off; asked before looking at the thread.
 static SOME_OFF: AtomicBool = AtomicBool::new(false);
 
-/// Blocks of different threads are counted apart.
+/// Samples are counted by thread even where they are few.
 static THREADS_APART: AtomicBool = AtomicBool::new(false);
 
 /// Takes over the options of the start.
@@ -103,7 +103,7 @@ pub(crate) fn set_thread_active(wanted: bool) {
     SOME_OFF.fetch_or(!wanted, Ordering::Relaxed);
 }
 
-/// Whether blocks are counted by the thread that allocated them, as dumps have them.
+/// Whether also rare samples are counted by the thread that allocated them, as dumps have them.
 #[inline(always)]
 pub(crate) fn keeps_threads() -> bool {
     THREADS_APART.load(Ordering::Relaxed)

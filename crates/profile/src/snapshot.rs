@@ -100,6 +100,9 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     pub fn profile(&self) -> Profile {
         let (mut profile, nodes) = self.stacks();
         tallies::read(self, &nodes, &mut profile);
+        // Threads add to the counter of the peak in steps, so it may be behind what is live now.
+        let live = profile.total().inuse_bytes as u64;
+        profile.meta.peak_bytes = profile.meta.peak_bytes.map(|peak| peak.max(live));
         profile
     }
 

@@ -178,7 +178,7 @@ pub struct Bucket {
     pub rate: u16,
     /// A [`CallKind`].
     pub kind: u8,
-    /// Slab of the thread that allocated; 0 where threads are not kept apart.
+    /// Slab of the thread that allocated, whoever frees; 0 for rare samples, which all threads count together.
     pub owner: u8,
     /// Period it counts for; buckets of other periods are history.
     pub period: u32,

@@ -57,6 +57,7 @@ exact! {
     coroutines: "swapcontext_coroutines";
     alternate_signal_stack: "sigaltstack_alloc";
     threads_come_and_go: "many_threads";
+    blocks_handed_to_another_thread: "handed_over";
     aligned_allocations: "aligned_family";
     every_operator_new: "cpp_operators";
     deep_stacks: "deep_recursion";
@@ -64,6 +65,24 @@ exact! {
     failed_allocations: "malloc_fail";
     sparse_gigabytes: "sparse_huge";
     clone_sharing_memory: "clone_vm";
+}
+
+/// A block belongs to the thread that allocated it, whichever frees it.
+#[test]
+fn threads_are_told_apart() {
+    let scratch = Scratch::new();
+    for mode in &WHOLE[..3] {
+        let capture = scratch.capture(mode, "handed_over", &[]);
+        let profile = capture.profile.to_str().expect("UTF-8");
+        for name in ["producer", "consumer"] {
+            let arguments = ["top", "--json", "--focus", "^w_", "--thread", name, profile];
+            let held = scratch.json_of(&arguments)["total"].as_i64();
+            assert_eq!(held, Some(capture.witness[&format!("{name}.inuse_bytes")]), "{mode:?} {name}");
+        }
+        let threads = scratch.json_of(&["threads", "--json", profile]);
+        let rows = threads["rows"].as_array().expect("rows").clone();
+        assert!(rows.iter().all(|row| row["value"].as_i64() >= Some(0)), "{mode:?}: {threads}");
+    }
 }
 
 #[test]

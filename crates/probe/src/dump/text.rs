@@ -17,7 +17,7 @@ use super::noise::Noise;
 use super::suppressions::Suppressions;
 use crate::conf::options;
 use crate::sys::{self, File};
-use crate::{control, prof, rates, sampler, segment, stack_tree, thread};
+use crate::{control, rates, sampler, segment, stack_tree, thread};
 
 /// What a dump holds, estimated.
 #[derive(Debug, Clone, Copy, Default)]
@@ -110,7 +110,7 @@ fn write_totals(out: &mut Output<'_>, threads: &mut [Counts], rate: Option<u64>)
     write_counts(out, None, &total);
     out.text(b"\n");
     for (slab, counts) in (0..thread::slabs_used()).zip(threads).skip(1) {
-        if thread::owner(slab).is_none() || !prof::keeps_threads() {
+        if thread::owner(slab).is_none() {
             continue;
         }
         write_counts(out, Some((slab - 1) as u8), counts);

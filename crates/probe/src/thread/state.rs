@@ -13,7 +13,7 @@ use crate::recorder::Block;
 use crate::script::Script;
 use crate::tallies::{Counts, Slab};
 use crate::unwind::Memo;
-use crate::{buckets, clock, control, dump, hooks, log, process, prof, segment, sys};
+use crate::{buckets, clock, control, dump, hooks, log, process, segment, sys};
 
 /// Live bytes reach the shared counters in steps of this, so that threads do not fight for them.
 const FLUSH_BYTES: i64 = 64 * 1024;
@@ -240,8 +240,7 @@ impl State {
 /// Finds or makes the bucket of a block.
 #[inline(never)]
 fn keep(slab: Slab, node: u32, block: &Block, rate: u16) -> Option<Kept> {
-    let owner = if prof::keeps_threads() { slab.number() as u8 } else { 0 };
-    let bucket = buckets::find(&block.key(node, rate, owner))?;
+    let bucket = buckets::find(&block.key(node, rate, slab.number() as u8))?;
     buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
     let stands_for = buckets::stands_for(&buckets::record(bucket)?);
     Some(Kept { counts: slab.counts(bucket)?, stands_for, bucket })

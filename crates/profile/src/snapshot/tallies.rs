@@ -38,7 +38,7 @@ pub(super) fn read<S: SegmentSource>(
             let stack = known.unwrap_or_else(|| *unknown.get_or_insert_with(|| unknown_stack(profile)));
             let rate = rates.get(usize::from(bucket.rate)).copied().unwrap_or(0);
             let weight = Weight::new(bucket.size, rate);
-            // Where threads are kept apart a block is its allocating thread's, whoever frees it.
+            // A block is its allocating thread's, whoever frees it.
             let owner = if bucket.owner == 0 { slab as usize } else { usize::from(bucket.owner) };
             let thread = owners.get(owner).copied().flatten();
             profile.samples.push(sample(bucket, &tally, weight, stack, thread));

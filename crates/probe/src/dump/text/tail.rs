@@ -7,7 +7,7 @@ use heapwise_format::segment::{Counter, Module, SectionKind};
 
 use super::Output;
 use crate::sys::{self, File};
-use crate::{clock, control, prof, segment, thread};
+use crate::{clock, control, segment, thread};
 
 pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
     // By the path jemalloc prefers: it also works in a thread whose leader has ended.
@@ -42,7 +42,7 @@ pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
 
 /// Who the threads are that have lines of their own.
 fn write_threads(out: &mut Output<'_>) {
-    for slab in 1..if prof::keeps_threads() { thread::slabs_used() } else { 0 } {
+    for slab in 1..thread::slabs_used() {
         if let Some(owner) = thread::owner(slab) {
             line(out, b"thread ").decimal(u64::from(slab - 1)).text(b" ").decimal(owner.tid.into());
             out.text(b" ");
