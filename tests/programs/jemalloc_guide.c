@@ -1,5 +1,5 @@
 // The programs of jemalloc's guide in one: what its users do by option and by mallctl, over any allocator.
-// Usage: jemalloc_guide leak|grow|switched|dump|reset|strict|foreign|fork|threads|exits
+// Usage: jemalloc_guide leak|grow|switched|timed|two_rates|dump|reset|strict|foreign|fork|threads|exits|race_handler|race_destructor
 // build: -fno-optimize-sibling-calls -pthread
 #include "witness.h"
 
@@ -7,11 +7,13 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/wait.h>
+#include <time.h>
 
 // Weak: the program runs without the probe and without jemalloc.
 __attribute__((weak)) int mallctl(const char *, void *, size_t *, void *, size_t);
 __attribute__((weak)) int mallctlnametomib(const char *, size_t *, size_t *);
 __attribute__((weak)) int mallctlbymib(const size_t *, size_t, void *, size_t *, void *, size_t);
+__attribute__((weak)) void heapwise_set_mode(int mode, uint64_t sample_bytes);
 
 W_SITE void do_something(size_t i) { w_malloc(i * 1024); }
 W_SITE void do_something_else(size_t i) { w_malloc(i * 4096); }
@@ -37,6 +39,34 @@ static void switched(void) {
     for (size_t i = 0; i < 40; i++) do_something_else(i);
     w_say("", "switched_off", set_bool("prof.active", false));
     for (size_t i = 0; i < 80; i++) do_something(i);
+    w_say("", "dumped", dump(NULL));
+}
+
+// Recorded for 20 ms in 40.
+static void timed(void) {
+    uint64_t while_on = 0;
+    for (int round = 0; round < 3; round++) {
+        bool on = round % 2 == 0;
+        set_bool("prof.active", on);
+        struct timespec start, now;
+        clock_gettime(CLOCK_MONOTONIC, &start);
+        do {
+            if (on) do_something_else(1), while_on += 4096;
+            else do_something(1);
+            usleep(500);
+            clock_gettime(CLOCK_MONOTONIC, &now);
+        } while ((now.tv_sec - start.tv_sec) * 1000000000L + now.tv_nsec - start.tv_nsec < 20000000L);
+    }
+    set_bool("prof.active", false);
+    w_say("", "while_on", while_on);
+    w_say("", "dumped", dump(NULL));
+}
+
+// Another distance half-way, by a way that jemalloc has not.
+static void two_rates(void) {
+    for (int i = 0; i < 1000; i++) w_malloc(4096);
+    heapwise_set_mode(1, 65536);
+    for (int i = 0; i < 1000; i++) w_malloc(4096);
     w_say("", "dumped", dump(NULL));
 }
 
@@ -140,12 +170,46 @@ static void exits(void) {
     pause();
 }
 
+// `main` returns while another thread is in `exit`: in a handler of the program, or in its destructor.
+static enum { NOT_RACING, IN_HANDLER, IN_DESTRUCTOR } racing;
+static pthread_barrier_t exiting;
+
+static void let_main_return(int where) {
+    if (where != racing) return;
+    racing = NOT_RACING;
+    pthread_barrier_wait(&exiting);
+    usleep(20000);
+}
+
+static void in_handler(void) { let_main_return(IN_HANDLER); }
+__attribute__((destructor)) static void in_destructor(void) { let_main_return(IN_DESTRUCTOR); }
+
+static void *call_exit(void *nothing) {
+    exit(0);
+    return nothing;
+}
+
+static void race(int where) {
+    pthread_t thread;
+    pthread_barrier_init(&exiting, NULL, 2);
+    for (size_t i = 0; i < 20000; i++) w_malloc(i);
+    w_say("", "pid", getpid());
+    w_report("");
+    racing = where;
+    atexit(in_handler);
+    pthread_create(&thread, NULL, call_exit, NULL);
+    pthread_barrier_wait(&exiting);
+}
+
+static void race_handler(void) { race(IN_HANDLER); }
+static void race_destructor(void) { race(IN_DESTRUCTOR); }
+
 int main(int argc, char **argv) {
     const struct {
         const char *name;
         void (*run)(void);
-    } chapters[] = {{"leak", leak},     {"grow", grow},   {"switched", switched}, {"dump", manual}, {"reset", reset},
-                    {"strict", strict}, {"foreign", foreign}, {"fork", forked}, {"threads", threads}, {"exits", exits}};
+    } chapters[] = {{"timed", timed}, {"two_rates", two_rates}, {"leak", leak},     {"grow", grow},   {"switched", switched}, {"dump", manual}, {"reset", reset},
+                    {"strict", strict}, {"foreign", foreign}, {"fork", forked}, {"threads", threads}, {"exits", exits}, {"race_handler", race_handler}, {"race_destructor", race_destructor}};
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
         if (argc > 1 && strcmp(argv[1], chapters[i].name) == 0) chapters[i].run();
     w_say("", "pid", getpid());

@@ -33,6 +33,8 @@ mod harness;
 mod input;
 #[path = "e2e/jemalloc.rs"]
 mod jemalloc;
+#[path = "e2e/jemalloc_options.rs"]
+mod jemalloc_options;
 #[path = "e2e/jemalloc_threads.rs"]
 mod jemalloc_threads;
 #[path = "e2e/long_life.rs"]

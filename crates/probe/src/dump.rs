@@ -6,6 +6,7 @@
 
 mod counts;
 mod desk;
+mod ending;
 mod leaks;
 mod noise;
 mod pattern;
@@ -15,16 +16,16 @@ mod text;
 mod triggers;
 
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use heapwise_format::segment::Counter;
 
 use crate::arch::words;
 use crate::conf::{options, say};
-use crate::sys::{self, File};
+use crate::sys::File;
 use crate::{control, segment};
 use desk::Desk;
 pub(crate) use desk::{MOST_KEPT, set_log_name, set_prefix, with_log_name};
+pub(crate) use ending::{at_exit, before_exit, watch_exit};
 use suppressions::Suppressions;
 use text::Summary;
 pub(crate) use text::places;
@@ -46,17 +47,11 @@ pub(crate) enum Kind {
 /// Longest wait for another dump.
 const PATIENCE_MS: u32 = 10_000;
 
-/// The process ends once, though threads may race to end it.
-static FINISHED: AtomicBool = AtomicBool::new(false);
-/// The thread that ends it; 0 while nobody does.
-static ENDING: AtomicU32 = AtomicU32::new(0);
-
 /// Starts over in a new process or a forked child: its files are its own.
 pub(crate) fn begin() {
     desk::begin();
     triggers::begin();
-    FINISHED.store(false, Ordering::Relaxed);
-    ENDING.store(0, Ordering::Relaxed);
+    ending::begin();
 }
 
 /// Writes a dump that nobody waits for.
@@ -73,43 +68,6 @@ pub(crate) fn manual(name: Option<&CStr>) -> bool {
     control::poll();
     let Some(mut desk) = Desk::take(PATIENCE_MS) else { return false };
     (name.is_some() || desk.next_path(Kind::Manual)) && write(&mut desk, Kind::Manual, name).is_some()
-}
-
-/// Called by a thread that is about to end the process: where a last dump is wanted it waits for one that does so
-/// already.
-pub(crate) fn before_exit() {
-    if !wants_last() {
-        return;
-    }
-    if let Some(_busy) = words().enter() {
-        control::poll();
-    }
-    for _ in 0..PATIENCE_MS {
-        match ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed) {
-            Err(other) if other != sys::tid() => sys::sleep(1_000_000),
-            _ => return,
-        }
-    }
-}
-
-fn wants_last() -> bool {
-    options().prof && options().at_exit
-}
-
-/// The last dump, and the leak report. Does not return when leaks are an error and there are any.
-pub(crate) fn at_exit() {
-    let options = options();
-    if !wants_last() || FINISHED.swap(true, Ordering::Relaxed) {
-        return;
-    }
-    let words = words();
-    let Some(_busy) = words.enter() else { return };
-    control::poll();
-    let _ = ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed);
-    let Some(mut desk) = Desk::take(PATIENCE_MS) else { return };
-    if let Some(summary) = write_announced(&mut desk, Kind::Final).filter(|_| options.leak) {
-        leaks::report(desk.path(), &summary, options.leak_error);
-    }
 }
 
 /// Writes under the next name, and says so when the file cannot be made.

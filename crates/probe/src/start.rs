@@ -58,6 +58,7 @@ pub(crate) fn begin_segment(config: &Config) {
 extern "C" fn construct() {
     ensure();
     thread::create_key();
+    dump::watch_exit();
 }
 
 /// The program ends by `exit`. Destructors that run later are still recorded.

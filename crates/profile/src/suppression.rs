@@ -71,7 +71,7 @@ impl Suppressions {
 fn take_out(profile: &mut Profile, leaving: &[bool]) -> Values {
     let mut sum = Values::default();
     for (sample, _) in profile.samples.iter().zip(leaving).filter(|(_, leaving)| **leaving) {
-        sum = sum + sample.values;
+        sum += sample.values;
     }
     let mut stays = leaving.iter().map(|leaving| !leaving);
     profile.samples.retain(|_| stays.next().unwrap_or(true));

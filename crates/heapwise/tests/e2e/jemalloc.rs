@@ -367,6 +367,21 @@ fn the_last_dump_is_whole_when_64_threads_call_exit() {
 }
 
 #[test]
+fn the_last_dump_is_whole_when_main_returns_while_another_thread_exits() {
+    let scratch = Scratch::new();
+    for chapter in ["race_handler", "race_destructor"] {
+        let run = Run::new(&scratch, "prof:true,lg_prof_sample:0,prof_final:true", chapter);
+        assert!(run.output.status.success(), "{chapter}: {:?}", run.output.status);
+        assert_eq!(run.dumps(), ["0.f"], "{chapter}");
+        let text = std::fs::read_to_string(run.path("0.f")).expect("a dump");
+        assert!(text.contains("# heapwise build-id "), "{chapter}: cut off");
+        let dump = run.path("0.f");
+        let top = scratch.json_of(&["top", "--json", "--focus", "^w_", dump.to_str().expect("UTF-8")]);
+        assert_eq!(top["total"].as_i64(), Some(run.witness["inuse_bytes"]), "{chapter}");
+    }
+}
+
+#[test]
 fn diagnostics_are_jemallocs() {
     let scratch = Scratch::new();
     let cases = [
