@@ -16,6 +16,7 @@
 //!
 //! Compression is the caller's: a header says which codec a payload went through.
 
+mod age;
 mod bucket;
 mod checkpoint;
 mod checksum;
@@ -24,10 +25,11 @@ mod frame;
 mod index;
 mod moment;
 
+pub use age::Age;
 pub use bucket::SiteBucket;
 pub use checkpoint::BucketCount;
 pub use checksum::checksum;
-pub use entry::{AllocKind, Entries, Entry, EntryState};
+pub use entry::{AllocKind, Columns, Entries, Entry, EntryState};
 pub use frame::{Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_PAYLOAD_BYTES};
 pub use index::{INDEX_ROW_BYTES, IndexRow, TRAILER_BYTES, Trailer};
 pub use moment::{MOMENT_MS, Moment, MomentState};
@@ -37,7 +39,7 @@ use crate::bytes::{u32_at, u64_at};
 /// First eight bytes of a recording.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HWISEREC");
 /// Version of everything in the file.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes before the first frame.
 pub const PREAMBLE_BYTES: usize = 16;
 

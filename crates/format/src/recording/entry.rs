@@ -1,23 +1,28 @@
 //! Entries: events after pairing. An entry names the bucket of its block, a free also its age.
 //!
-//! The payload of an events frame is two columns, because what a program does repeats and how long it
-//! takes does not; kept apart, the first packs to almost nothing.
+//! The payload of an events frame is five columns, each of one kind of thing, because packers find what
+//! repeats within a kind:
 //!
 //! ```text
-//! u32      bytes of the first column
-//! column 1 per entry a varint: step << 2 | kind
-//!            0 allocation   1 free   2 free of the block the entry before allocated (step 0)
-//!            3 other: (value << 3 | what) << 2 | 3, what being
+//! u32 × 4  bytes of the first four columns
+//! main     a byte per entry: kind | code << 2
+//!            0 allocation   1 free   2 allocation freed at once (temporary)   3 other, code says which:
 //!              0 tick: value ms passed      1 thread: value is the thread of what follows
-//!              2 allocation by realloc      3 allocation by realloc of a block that came from realloc
-//!              4 gap: value events missing  5 free that was missed, seen by the reuse of its address
-//!              6 frees of value unknown blocks
-//! column 2 per free (kinds 1 and 5) a varint: milliseconds since the allocation
+//!              2 gap: value events missing  3 frees of value unknown blocks
+//!              4 free that was missed, seen by the reuse of its address
+//!              5, 6 allocation by realloc, 6 if of a block that came from realloc
+//!              7, 8 the same, freed at once
+//! lows     of far buckets: the lowest byte
+//! highs    of far buckets: the rest, a varint
+//! ages     per free (kind 1 and other 4) a varint, see Age
+//! values   per value a varint
 //! ```
 //!
-//! A bucket is told by the zigzag step from the last bucket of its like, allocations and frees each for
-//! themselves: programs walk through their sites, and back through them when they tear down.
+//! The code of kinds 0, 1 and 2 is the zigzag step from the last bucket of its like (allocations and frees
+//! each for themselves: programs walk through their sites, and back when they tear down), or [`FAR`], and then the bucket
+//! itself is among the far ones; it always is for others 4 to 8.
 
+use super::Age;
 use crate::bytes::u32_at;
 use crate::varint::{self, unzigzag, zigzag};
 
@@ -42,21 +47,26 @@ pub enum Entry {
         /// By which call.
         kind: AllocKind,
     },
+    /// A block came and went: its thread did nothing else with the heap in between, all within a millisecond.
+    Temporary {
+        /// Its bucket.
+        bucket: u32,
+        /// By which call it came.
+        kind: AllocKind,
+    },
     /// A block went.
     Free {
         /// Its bucket.
         bucket: u32,
-        /// Milliseconds it lived.
-        age_ms: u64,
-        /// Temporary: its thread did nothing else with the heap in between, all within a millisecond.
-        temporary: bool,
+        /// How long it lived.
+        age: Age,
     },
     /// A block went unseen: its address was handed out again.
     MissedFree {
         /// Its bucket.
         bucket: u32,
-        /// Milliseconds until the reuse was seen.
-        age_ms: u64,
+        /// How long until the reuse was seen.
+        age: Age,
     },
     /// Time passed.
     Tick(u64),
@@ -68,70 +78,178 @@ pub enum Entry {
     UnknownFree(u64),
 }
 
-const ALLOC: u64 = 0;
-const FREE: u64 = 1;
-const TEMPORARY: u64 = 2;
-const OTHER: u64 = 3;
-const TICK: u64 = 0;
-const THREAD: u64 = 1;
-const FIRST_REALLOC: u64 = 2;
-const NEXT_REALLOC: u64 = 3;
-const GAP: u64 = 4;
-const MISSED: u64 = 5;
-const UNKNOWN: u64 = 6;
+const ALLOC: u8 = 0;
+const FREE: u8 = 1;
+const TEMPORARY: u8 = 2;
+const OTHER: u8 = 3;
+const TICK: u8 = 0;
+const THREAD: u8 = 1;
+const GAP: u8 = 2;
+const UNKNOWN: u8 = 3;
+const MISSED: u8 = 4;
+const FIRST_REALLOC: u8 = 5;
+const NEXT_REALLOC: u8 = 6;
+const TEMPORARY_FIRST_REALLOC: u8 = 7;
+const TEMPORARY_NEXT_REALLOC: u8 = 8;
+/// The code that says: not a step, but a bucket of its own.
+const FAR: u8 = 63;
+
+/// The columns of a payload being written.
+#[derive(Debug, Clone, Default)]
+pub struct Columns<B> {
+    /// A byte per entry.
+    pub main: B,
+    /// Lowest bytes of far buckets.
+    pub lows: B,
+    /// The rest of them.
+    pub highs: B,
+    /// Ages of frees.
+    pub ages: B,
+    /// Values of others.
+    pub values: B,
+}
 
 /// What both ends remember from entry to entry; it starts afresh in every frame.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct EntryState {
     last_alloc: u32,
     last_free: u32,
+    /// Steps below this are written as such (the writer's choice; a reader need not know).
+    limit: u64,
+    steps: u32,
+    far_steps: u32,
 }
 
-/// The step from `last` to `bucket`, which becomes the last.
-#[inline]
-fn step(last: &mut u32, bucket: u32) -> u64 {
-    let step = zigzag(i64::from(bucket) - i64::from(*last));
-    *last = bucket;
-    step
+impl Default for EntryState {
+    fn default() -> Self {
+        Self { last_alloc: 0, last_free: 0, limit: u64::from(FAR), steps: 0, far_steps: 0 }
+    }
 }
 
-/// Undoes [`step`]; `None` when it leads out of the numbers of buckets.
+/// Undoes a step; `None` when it leads out of the numbers of buckets.
 #[inline]
-fn stepped(last: &mut u32, step: u64) -> Option<u32> {
-    *last = u32::try_from(i64::from(*last).checked_add(unzigzag(step))?).ok()?;
-    Some(*last)
+fn stepped(last: u32, step: u64) -> Option<u32> {
+    u32::try_from(i64::from(last).checked_add(unzigzag(step))?).ok()
 }
 
 impl EntryState {
-    /// Appends an entry to the two columns. A temporary free must follow the entry that allocated its
-    /// block directly.
+    /// The state for the frame after this one. Steps between unrelated buckets only blur what packers could
+    /// see, so a program that jumps between many buckets gets none but "the same again".
+    #[must_use]
+    pub fn of_next_frame(&self) -> Self {
+        let jumps = self.far_steps > self.steps / 4;
+        Self { limit: if jumps { 1 } else { u64::from(FAR) }, ..Self::default() }
+    }
+
+    /// Appends an entry to the columns.
     #[inline]
-    pub fn encode(&mut self, entry: Entry, column: &mut impl Extend<u8>, ages: &mut impl Extend<u8>) {
-        let other = |what: u64, value: u64| (value << 3 | what) << 2 | OTHER;
-        let word = match entry {
-            Entry::Alloc { bucket, kind } => {
-                let step = step(&mut self.last_alloc, bucket);
-                match kind {
-                    AllocKind::Fresh => step << 2 | ALLOC,
-                    AllocKind::FirstRealloc => other(FIRST_REALLOC, step),
-                    AllocKind::NextRealloc => other(NEXT_REALLOC, step),
-                }
+    pub fn encode<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) {
+        let byte = match entry {
+            Entry::Alloc { bucket, kind: AllocKind::Fresh } => {
+                let last = core::mem::replace(&mut self.last_alloc, bucket);
+                ALLOC | self.code(last, bucket, columns)
             }
-            Entry::Free { temporary: true, .. } => TEMPORARY,
-            Entry::Free { bucket, age_ms, temporary: false } => {
-                varint::put(ages, age_ms);
-                step(&mut self.last_free, bucket) << 2 | FREE
+            Entry::Temporary { bucket, kind: AllocKind::Fresh } => {
+                let last = core::mem::replace(&mut self.last_alloc, bucket);
+                TEMPORARY | self.code(last, bucket, columns)
             }
-            Entry::MissedFree { bucket, age_ms } => {
-                varint::put(ages, age_ms);
-                other(MISSED, step(&mut self.last_free, bucket))
+            Entry::Free { bucket, age } => {
+                let last = core::mem::replace(&mut self.last_free, bucket);
+                varint::put(&mut columns.ages, age.code());
+                FREE | self.code(last, bucket, columns)
             }
-            Entry::Tick(ms) => other(TICK, ms),
-            Entry::Thread(thread) => other(THREAD, thread.into()),
-            Entry::Gap(events) => other(GAP, events),
-            Entry::UnknownFree(blocks) => other(UNKNOWN, blocks),
+            other => self.encode_other(other, columns) << 2 | OTHER,
         };
-        varint::put(column, word);
+        columns.main.extend([byte]);
+    }
+
+    /// The code of a bucket, in its place in the byte.
+    #[inline]
+    fn code<B: Extend<u8>>(&mut self, last: u32, bucket: u32, columns: &mut Columns<B>) -> u8 {
+        let step = zigzag(i64::from(bucket) - i64::from(last));
+        self.steps += 1;
+        if step < self.limit {
+            return (step as u8) << 2;
+        }
+        self.far_steps += u32::from(step >= u64::from(FAR));
+        put_far(bucket, columns);
+        FAR << 2
+    }
+
+    fn encode_other<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) -> u8 {
+        let mut put = |what: u8, value: u64| {
+            varint::put(&mut columns.values, value);
+            what
+        };
+        match entry {
+            Entry::Tick(ms) => put(TICK, ms),
+            Entry::Thread(thread) => put(THREAD, thread.into()),
+            Entry::Gap(events) => put(GAP, events),
+            Entry::UnknownFree(blocks) => put(UNKNOWN, blocks),
+            Entry::MissedFree { bucket, age } | Entry::Free { bucket, age } => {
+                self.last_free = bucket;
+                varint::put(&mut columns.ages, age.code());
+                put_far(bucket, columns);
+                MISSED
+            }
+            Entry::Alloc { bucket, kind } => {
+                self.last_alloc = bucket;
+                put_far(bucket, columns);
+                if kind == AllocKind::NextRealloc { NEXT_REALLOC } else { FIRST_REALLOC }
+            }
+            Entry::Temporary { bucket, kind } => {
+                self.last_alloc = bucket;
+                put_far(bucket, columns);
+                if kind == AllocKind::NextRealloc { TEMPORARY_NEXT_REALLOC } else { TEMPORARY_FIRST_REALLOC }
+            }
+        }
+    }
+}
+
+#[inline]
+fn put_far<B: Extend<u8>>(bucket: u32, columns: &mut Columns<B>) {
+    columns.lows.extend([bucket as u8]);
+    varint::put(&mut columns.highs, u64::from(bucket >> 8));
+}
+
+impl<B: AsRef<[u8]>> Columns<B> {
+    /// The parts of the payload in their order: the lengths first, to be written before them.
+    #[must_use]
+    pub fn parts(&self) -> ([u8; LENGTHS_BYTES], [&[u8]; 5]) {
+        let parts = [&self.main, &self.lows, &self.highs, &self.ages, &self.values].map(AsRef::as_ref);
+        let mut lengths = [0; LENGTHS_BYTES];
+        for (target, part) in lengths.chunks_exact_mut(4).zip(parts) {
+            target.copy_from_slice(&(part.len() as u32).to_le_bytes());
+        }
+        (lengths, parts)
+    }
+}
+
+/// Bytes before the first column.
+const LENGTHS_BYTES: usize = 16;
+
+/// A column being read.
+#[derive(Debug, Clone)]
+struct Column<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl Column<'_> {
+    #[inline]
+    fn byte(&mut self) -> Option<u8> {
+        let byte = *self.bytes.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    #[inline]
+    fn varint(&mut self) -> Option<u64> {
+        varint::decode(self.bytes, &mut self.at)
+    }
+
+    fn is_read(&self) -> bool {
+        self.at == self.bytes.len()
     }
 }
 
@@ -139,51 +257,78 @@ impl EntryState {
 /// [`Entries::is_whole`].
 #[derive(Debug, Clone)]
 pub struct Entries<'a> {
-    column: &'a [u8],
-    ages: &'a [u8],
-    at: usize,
-    ages_at: usize,
-    state: EntryState,
+    main: Column<'a>,
+    lows: Column<'a>,
+    highs: Column<'a>,
+    ages: Column<'a>,
+    values: Column<'a>,
+    last_alloc: u32,
+    last_free: u32,
 }
 
 impl<'a> Entries<'a> {
     /// The entries of a payload; `None` when it is shorter than it says.
     #[must_use]
     pub fn new(payload: &'a [u8]) -> Option<Self> {
-        let len = u32_at(payload, 0)? as usize;
-        let rest = payload.get(4..)?;
-        let (column, ages) = (rest.get(..len)?, rest.get(len..)?);
-        Some(Self { column, ages, at: 0, ages_at: 0, state: EntryState::default() })
+        let mut rest = payload.get(LENGTHS_BYTES..)?;
+        let mut column = |number: usize| {
+            let bytes;
+            (bytes, rest) = rest.split_at_checked(u32_at(payload, 4 * number)? as usize)?;
+            Some(Column { bytes, at: 0 })
+        };
+        let (main, lows, highs, ages) = (column(0)?, column(1)?, column(2)?, column(3)?);
+        let values = Column { bytes: rest, at: 0 };
+        Some(Self { main, lows, highs, ages, values, last_alloc: 0, last_free: 0 })
     }
 
-    /// Whether both columns were read to their ends.
+    /// Whether all columns were read to their ends.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        self.at == self.column.len() && self.ages_at == self.ages.len()
+        [&self.main, &self.lows, &self.highs, &self.ages, &self.values].into_iter().all(Column::is_read)
     }
 
     #[inline]
-    fn age(&mut self) -> Option<u64> {
-        varint::decode(self.ages, &mut self.ages_at)
+    fn far(&mut self) -> Option<u32> {
+        let low = u32::from(self.lows.byte()?);
+        let high = u32::try_from(self.highs.varint()?).ok()?;
+        high.checked_mul(1 << 8)?.checked_add(low)
     }
 
-    fn other(&mut self, word: u64) -> Option<Entry> {
-        let value = word >> 5;
-        let mut realloc = |kind| {
-            let bucket = stepped(&mut self.state.last_alloc, value)?;
-            Some(Entry::Alloc { bucket, kind })
+    #[inline]
+    fn bucket(&mut self, last: u32, code: u8) -> Option<u32> {
+        if code == FAR { self.far() } else { stepped(last, u64::from(code)) }
+    }
+
+    #[inline]
+    fn alloc(&mut self, code: u8) -> Option<u32> {
+        self.last_alloc = self.bucket(self.last_alloc, code)?;
+        Some(self.last_alloc)
+    }
+
+    #[inline]
+    fn free(&mut self, code: u8) -> Option<(u32, Age)> {
+        self.last_free = self.bucket(self.last_free, code)?;
+        Some((self.last_free, Age::from_code(self.ages.varint()?)))
+    }
+
+    fn other(&mut self, what: u8) -> Option<Entry> {
+        let kind = match what {
+            FIRST_REALLOC | TEMPORARY_FIRST_REALLOC => AllocKind::FirstRealloc,
+            _ => AllocKind::NextRealloc,
         };
-        Some(match word >> 2 & 7 {
-            TICK => Entry::Tick(value),
-            THREAD => Entry::Thread(u32::try_from(value).ok()?),
-            FIRST_REALLOC => realloc(AllocKind::FirstRealloc)?,
-            NEXT_REALLOC => realloc(AllocKind::NextRealloc)?,
-            GAP => Entry::Gap(value),
+        Some(match what {
+            TICK => Entry::Tick(self.values.varint()?),
+            THREAD => Entry::Thread(u32::try_from(self.values.varint()?).ok()?),
+            GAP => Entry::Gap(self.values.varint()?),
+            UNKNOWN => Entry::UnknownFree(self.values.varint()?),
             MISSED => {
-                let bucket = stepped(&mut self.state.last_free, value)?;
-                Entry::MissedFree { bucket, age_ms: self.age()? }
+                let (bucket, age) = self.free(FAR)?;
+                Entry::MissedFree { bucket, age }
             }
-            UNKNOWN => Entry::UnknownFree(value),
+            FIRST_REALLOC | NEXT_REALLOC => Entry::Alloc { bucket: self.alloc(FAR)?, kind },
+            TEMPORARY_FIRST_REALLOC | TEMPORARY_NEXT_REALLOC => {
+                Entry::Temporary { bucket: self.alloc(FAR)?, kind }
+            }
             _ => return None,
         })
     }
@@ -194,89 +339,19 @@ impl Iterator for Entries<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Entry> {
-        let word = varint::decode(self.column, &mut self.at)?;
-        Some(match word & 3 {
-            ALLOC => {
-                let bucket = stepped(&mut self.state.last_alloc, word >> 2)?;
-                Entry::Alloc { bucket, kind: AllocKind::Fresh }
-            }
+        let byte = self.main.byte()?;
+        let code = byte >> 2;
+        Some(match byte & 3 {
+            ALLOC => Entry::Alloc { bucket: self.alloc(code)?, kind: AllocKind::Fresh },
             FREE => {
-                let bucket = stepped(&mut self.state.last_free, word >> 2)?;
-                Entry::Free { bucket, age_ms: self.age()?, temporary: false }
+                let (bucket, age) = self.free(code)?;
+                Entry::Free { bucket, age }
             }
-            TEMPORARY => Entry::Free { bucket: self.state.last_alloc, age_ms: 0, temporary: true },
-            _ => self.other(word)?,
+            TEMPORARY => Entry::Temporary { bucket: self.alloc(code)?, kind: AllocKind::Fresh },
+            _ => self.other(code)?,
         })
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::vec;
-    use std::vec::Vec;
-
-    fn sample() -> Vec<Entry> {
-        let free = |bucket, age_ms| Entry::Free { bucket, age_ms, temporary: false };
-        vec![
-            Entry::Thread(3),
-            Entry::Tick(70_000),
-            Entry::Alloc { bucket: 1, kind: AllocKind::Fresh },
-            Entry::Free { bucket: 1, age_ms: 0, temporary: true },
-            Entry::Alloc { bucket: 900, kind: AllocKind::FirstRealloc },
-            Entry::Free { bucket: 900, age_ms: 0, temporary: true },
-            Entry::Alloc { bucket: u32::MAX, kind: AllocKind::NextRealloc },
-            free(u32::MAX, 5),
-            Entry::MissedFree { bucket: 7, age_ms: 1 << 40 },
-            Entry::Gap(12),
-            Entry::UnknownFree(1),
-            free(2, 0),
-        ]
-    }
-
-    fn payload(entries: &[Entry]) -> Vec<u8> {
-        let (mut column, mut ages) = (Vec::new(), Vec::new());
-        let mut state = EntryState::default();
-        entries.iter().for_each(|entry| state.encode(*entry, &mut column, &mut ages));
-        [&(column.len() as u32).to_le_bytes()[..], &column, &ages].concat()
-    }
-
-    #[test]
-    fn round_trip() {
-        let bytes = payload(&sample());
-        let mut entries = Entries::new(&bytes).unwrap();
-        assert_eq!(entries.by_ref().collect::<Vec<_>>(), sample());
-        assert!(entries.is_whole());
-    }
-
-    #[test]
-    fn cut_at_every_byte_is_noticed() {
-        let bytes = payload(&sample());
-        for cut in 0..bytes.len() {
-            if let Some(mut entries) = Entries::new(&bytes[..cut]) {
-                let read: Vec<_> = entries.by_ref().collect();
-                assert!(sample().starts_with(&read) && read.len() < sample().len());
-            }
-        }
-    }
-
-    #[test]
-    fn any_bytes_decode_without_panic() {
-        let mut seed = 12345u64;
-        for _ in 0..500 {
-            let bytes: Vec<u8> = (0..120)
-                .map(|at| {
-                    seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-                    if at == 0 {
-                        80
-                    } else if at < 4 {
-                        0
-                    } else {
-                        (seed >> 33) as u8
-                    }
-                })
-                .collect();
-            Entries::new(&bytes).map(Iterator::count);
-        }
-    }
-}
+mod tests;

@@ -78,8 +78,11 @@ pub struct Recorded {
 
 /// Whatever is pending is written after this: what a killed recorder loses at most.
 const FLUSH: Duration = Duration::from_millis(500);
-/// Pause when there was nothing to read. Chunks hold seconds of events, so this costs no room.
+/// Pause when there was little to read. Chunks hold far more events than a program makes in that time, and reading many
+/// at once leaves the processor to the program.
 const PAUSE: Duration = Duration::from_millis(5);
+/// What little is: a fast program's events of about two milliseconds.
+const LITTLE_BYTES: usize = 256 << 10;
 /// Distance of samples of resident memory.
 const RESIDENT: Duration = Duration::from_millis(100);
 /// A number that has not come for so long will not come: its thread was stopped or killed.
@@ -102,7 +105,7 @@ pub fn record(found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Reco
     drainer.begin(orders)?;
     while found.is_alive() && !stop.load(Ordering::Relaxed) && !segment.is_replaced() {
         let read = drainer.step().map_err(failed)?;
-        if read == 0 {
+        if read < LITTLE_BYTES {
             std::thread::sleep(PAUSE);
         }
     }
@@ -179,8 +182,7 @@ impl<'a> Drainer<'a> {
         } else {
             0
         };
-        let ledger = &mut self.ledger;
-        let waits = self.merger.advance(now_ms, |thread, ms, event| ledger.book(thread, ms, event));
+        let waits = self.book(now_ms);
         self.note_stall(waits);
         if !waits {
             self.booked_ms = now_ms;
@@ -196,6 +198,12 @@ impl<'a> Drainer<'a> {
             self.flush()?;
         }
         Ok(read)
+    }
+
+    /// Books what happened before `until_ms`; whether something remains that waits for its turn.
+    fn book(&mut self, until_ms: u64) -> bool {
+        let ledger = &mut self.ledger;
+        self.merger.advance(until_ms, |thread, ms, event| ledger.book(thread, ms, event))
     }
 
     fn note_stall(&mut self, waits: bool) {
@@ -279,8 +287,7 @@ impl<'a> Drainer<'a> {
         let failed = |error: io::Error| Failure::file(path, format!("cannot write: {error}"));
         loop {
             let read = self.chunks.read(self.segment, &mut self.merger);
-            let ledger = &mut self.ledger;
-            self.merger.advance(u64::MAX, |thread, ms, event| ledger.book(thread, ms, event));
+            self.book(u64::MAX);
             if self.ledger.is_due() {
                 self.flush().map_err(failed)?;
             }
@@ -289,8 +296,7 @@ impl<'a> Drainer<'a> {
             }
         }
         while self.merger.skip_missing() {
-            let ledger = &mut self.ledger;
-            self.merger.advance(u64::MAX, |thread, ms, event| ledger.book(thread, ms, event));
+            self.book(u64::MAX);
         }
         let (now_ms, last_ms) = (self.ticker.now_ms(), self.ledger.tick_ms());
         if process::starttime(self.pid).is_some() {

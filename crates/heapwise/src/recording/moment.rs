@@ -102,9 +102,9 @@ fn read<S: RecordingSource>(
             let counts = recording.counts_between(catalog, window)?;
             let comment = format!(
                 "allocated from {} ms to {to_ms} ms after the start of the recording and live at the end of that",
-                window.from_ms
+                window.slice_ms()
             );
-            (counts, window.from_ms, to_ms, comment)
+            (counts, window.slice_ms(), to_ms, comment)
         }
     };
     let mut profile = catalog.profile(&counts);

@@ -58,6 +58,7 @@ impl Ring {
         for entry in Entries::new(&payload).into_iter().flatten() {
             match entry {
                 Entry::Alloc { bucket, .. } => self.base.row(bucket).allocs += 1,
+                Entry::Temporary { bucket, .. } => self.base.row(bucket).pass(),
                 Entry::Free { bucket, .. } | Entry::MissedFree { bucket, .. } => {
                     self.base.row(bucket).frees += 1;
                 }

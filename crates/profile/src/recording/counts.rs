@@ -12,6 +12,13 @@ pub struct Count {
 }
 
 impl Count {
+    /// A block came and went.
+    #[inline]
+    pub fn pass(&mut self) {
+        self.allocs += 1;
+        self.frees += 1;
+    }
+
     /// Blocks in use.
     #[must_use]
     pub fn live(&self) -> u64 {

@@ -1,15 +1,22 @@
 //! The recorder's book: pairs each free with its allocation, keeps the totals, and writes entries.
+//!
+//! Booking goes in two strides, because looking up a block misses the processor's caches, and what comes next depends
+//! on what was found: a batch of events is first touched, one miss beside the other, and then looked up and written
+//! down. An allocation waits for the next event before it joins the batch: if that frees it, the block was
+//! temporary and never enters the index.
 
+mod page;
 mod sites;
+mod slices;
 
 use heapwise_format::event::Event;
-use heapwise_format::recording::{
-    AllocKind, Entry, EntryState, FrameHeader, FrameKind, MOMENT_MS, Moment, MomentState, SiteBucket,
-};
+use heapwise_format::recording::{Age, AllocKind, Entry, FrameHeader, FrameKind, SiteBucket};
 use rustc_hash::FxHashMap;
 
 use super::live_index::{Block, LiveIndex};
+use page::Page;
 use sites::Sites;
+use slices::Slices;
 
 /// A frame before packing.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,25 +27,27 @@ pub struct RawFrame {
     pub payload: Vec<u8>,
 }
 
-/// Books of one recording. Feed it merged events; take frames.
+/// Books of one recording. Feed it merged events; take frames. What was booked shows in its numbers after
+/// [`Ledger::settle`] or [`Ledger::take_frames`].
 #[derive(Debug, Default)]
 pub struct Ledger {
     live: LiveIndex,
     sites: Sites,
     written_buckets: usize,
+    newest: Option<Newest>,
+    batch: Vec<Booked>,
     page: Page,
     /// Pages that are full, oldest first.
     full: Vec<RawFrame>,
-    freed: FxHashMap<u32, bool>,
-    timeline: Vec<Moment>,
-    moment: Moment,
-    moment_touched: bool,
+    /// The thread's event before was a free, of a block that came from `realloc` or not: what a
+    /// `realloc` by this thread goes on from.
+    freed: Option<bool>,
+    /// The same of the other threads.
+    freed_by_others: FxHashMap<u32, bool>,
+    slices: Slices,
     tick_ms: u64,
-    live_bytes: u64,
-    live_blocks: u64,
     peak_bytes: u64,
     peak_ms: u64,
-    events: u64,
     totals: Totals,
 }
 
@@ -59,38 +68,36 @@ pub struct Totals {
     pub gap_events: u64,
 }
 
-/// A page is full at this size: small enough to be unpacked at once, large enough to pack well.
-const PAGE_BYTES: usize = 1 << 20;
+/// The allocation that came last, not in the index yet.
+#[derive(Debug, Clone, Copy)]
+struct Newest {
+    address: u64,
+    bucket: u32,
+    by_realloc: bool,
+}
 
-/// The events frame being written.
+/// An event of the batch.
+#[derive(Debug, Clone, Copy)]
+enum Booked {
+    Alloc(Newest),
+    Temporary(Newest),
+    Free(u64),
+}
+
+/// Events touched before they are written down: several times what a processor keeps in flight.
+const BATCH: usize = 64;
+
+/// What a batch adds to the numbers.
 #[derive(Debug, Default)]
-struct Page {
-    state: EntryState,
-    column: Vec<u8>,
-    ages: Vec<u8>,
-    entries: u32,
-    first_ms: u64,
-    first_thread: u32,
-    thread: u32,
-    /// Block whose allocation is the entry written last, on the thread that wrote it.
-    last_alloc: Option<u64>,
-    /// The thread's event before was a free, of a block that came from `realloc` or not: what a
-    /// `realloc` by this thread goes on from.
-    freed: Option<bool>,
+struct Sums {
+    allocs: u64,
+    alloc_bytes: u64,
+    frees: u64,
+    live_bytes: u64,
+    max_live_bytes: u64,
 }
 
-impl Page {
-    #[inline]
-    fn put(&mut self, entry: Entry) {
-        self.state.encode(entry, &mut self.column, &mut self.ages);
-        self.entries += 1;
-    }
-
-    fn bytes(&self) -> usize {
-        self.column.len() + self.ages.len()
-    }
-}
-
+/// Taking in.
 impl Ledger {
     /// Books one event of `thread` at millisecond `tick_ms`; ticks never run backwards.
     #[inline]
@@ -98,99 +105,55 @@ impl Ledger {
         if tick_ms != self.tick_ms {
             self.pass(tick_ms);
         }
-        if thread != self.page.thread {
+        if thread != self.page.thread() {
             self.switch(thread);
         }
-        self.events += 1;
         match *event {
             Event::Alloc { address, size, node, realloc, .. } => {
-                self.alloc(address, SiteBucket { node, size }, realloc);
+                self.enter_newest();
+                let bucket = self.sites.bucket(SiteBucket { node, size });
+                self.newest = Some(Newest { address, bucket, by_realloc: realloc });
             }
             Event::Free { address, .. } => self.free(address),
             Event::Gap(events) => {
+                self.settle();
                 self.totals.gap_events += events;
                 self.page.put(Entry::Gap(events));
             }
             Event::Tick(_) | Event::Kept { .. } => {}
         }
-        if self.page.bytes() >= PAGE_BYTES {
-            let page = self.take_page();
-            self.full.push(page);
+        if self.batch.len() >= BATCH {
+            self.write_down();
         }
-    }
-
-    #[inline]
-    fn alloc(&mut self, address: u64, site: SiteBucket, realloc: bool) {
-        let bucket = self.sites.alloc(site);
-        let block = Block { bucket, born_ms: self.tick_ms as u32, from_realloc: realloc };
-        if let Some(missed) = self.live.insert(address, block) {
-            self.totals.missed_frees += 1;
-            let age_ms = self.release(&missed);
-            self.page.put(Entry::MissedFree { bucket: missed.bucket, age_ms });
-        }
-        let kind = match (realloc, self.page.freed) {
-            (false, _) | (true, None) => AllocKind::Fresh,
-            (true, Some(false)) => AllocKind::FirstRealloc,
-            (true, Some(true)) => AllocKind::NextRealloc,
-        };
-        self.totals.allocs += 1;
-        self.totals.alloc_bytes += site.size;
-        self.live_bytes += site.size;
-        self.live_blocks += 1;
-        self.moment.allocs += 1;
-        self.moment.alloc_bytes += site.size;
-        self.moment_touched = true;
-        self.moment.max_live_bytes = self.moment.max_live_bytes.max(self.live_bytes);
-        if self.live_bytes > self.peak_bytes {
-            (self.peak_bytes, self.peak_ms) = (self.live_bytes, self.tick_ms);
-        }
-        self.page.put(Entry::Alloc { bucket, kind });
-        self.page.last_alloc = Some(address);
-        self.page.freed = None;
     }
 
     #[inline]
     fn free(&mut self, address: u64) {
-        let Some(block) = self.live.remove(address) else {
-            self.totals.unknown_frees += 1;
-            self.page.put(Entry::UnknownFree(1));
-            self.page.last_alloc = None;
-            self.page.freed = None;
-            return;
-        };
-        let age_ms = self.release(&block);
-        let temporary = self.page.last_alloc == Some(address) && age_ms == 0;
-        self.page.put(Entry::Free { bucket: block.bucket, age_ms, temporary });
-        self.page.last_alloc = None;
-        self.page.freed = Some(block.from_realloc);
+        match self.newest.take() {
+            Some(newest) if newest.address == address => self.batch.push(Booked::Temporary(newest)),
+            other => {
+                self.batch.extend(other.map(Booked::Alloc));
+                self.batch.push(Booked::Free(address));
+            }
+        }
     }
 
-    /// Takes a block off the books; returns its age.
+    /// The allocation that came last is not temporary.
     #[inline]
-    fn release(&mut self, block: &Block) -> u64 {
-        let size = self.sites.free(block.bucket);
-        self.totals.frees += 1;
-        self.live_bytes -= size.min(self.live_bytes);
-        self.live_blocks -= 1;
-        self.moment.frees += 1;
-        self.moment_touched = true;
-        u64::from((self.tick_ms as u32).wrapping_sub(block.born_ms))
+    fn enter_newest(&mut self) {
+        if let Some(newest) = self.newest.take() {
+            self.batch.push(Booked::Alloc(newest));
+        }
     }
 
     fn switch(&mut self, thread: u32) {
+        self.settle();
         // A thread may be interrupted between the two events of a `realloc`.
-        match self.page.freed.take() {
-            Some(from_realloc) => self.freed.insert(self.page.thread, from_realloc),
-            None => self.freed.remove(&self.page.thread),
-        };
-        self.page.freed = self.freed.remove(&thread);
-        self.page.thread = thread;
-        self.page.last_alloc = None;
-        if self.page.entries == 0 {
-            self.page.first_thread = thread;
-        } else {
-            self.page.put(Entry::Thread(thread));
+        if let Some(from_realloc) = self.freed.take() {
+            self.freed_by_others.insert(self.page.thread(), from_realloc);
         }
+        self.freed = self.freed_by_others.remove(&thread);
+        self.page.switch(thread);
     }
 
     /// Time passes up to `tick_ms`, with or without events.
@@ -199,39 +162,160 @@ impl Ledger {
         if passed == 0 {
             return;
         }
-        if self.page.entries == 0 {
-            self.page.first_ms = tick_ms;
-        } else {
-            self.page.put(Entry::Tick(passed));
-        }
-        self.page.last_alloc = None;
+        self.settle();
+        self.page.pass(passed, tick_ms);
         self.tick_ms = tick_ms;
-        let start_ms = tick_ms - tick_ms % MOMENT_MS;
-        if start_ms != self.moment.start_ms {
-            self.close_moment();
-            self.moment.start_ms = start_ms;
-        }
-    }
-
-    fn close_moment(&mut self) {
-        if std::mem::take(&mut self.moment_touched) {
-            self.moment.live_bytes = self.live_bytes;
-            self.moment.live_blocks = self.live_blocks;
-            self.timeline.push(self.moment);
-        }
-        self.moment = Moment {
-            start_ms: self.moment.start_ms,
-            max_live_bytes: self.live_bytes,
-            live_bytes: self.live_bytes,
-            live_blocks: self.live_blocks,
-            ..Moment::default()
-        };
+        self.slices.pass(tick_ms);
     }
 
     /// Notes the resident bytes of the process at the current time.
     pub fn resident(&mut self, bytes: u64) {
-        self.moment.rss_bytes = bytes;
-        self.moment_touched = true;
+        self.settle();
+        self.slices.now.rss_bytes = bytes;
+        self.slices.touch();
+    }
+}
+
+/// Writing down.
+impl Ledger {
+    /// Everything booked is in the numbers.
+    pub fn settle(&mut self) {
+        self.enter_newest();
+        self.write_down();
+    }
+
+    /// Writes the batch down. All of it is of one thread and millisecond.
+    fn write_down(&mut self) {
+        let mut batch = std::mem::take(&mut self.batch);
+        if batch.is_empty() {
+            return;
+        }
+        self.touch(&batch);
+        let now = &self.slices.now;
+        let mut sums =
+            Sums { live_bytes: now.live_bytes, max_live_bytes: now.max_live_bytes, ..Sums::default() };
+        for booked in batch.drain(..) {
+            match booked {
+                Booked::Alloc(newest) => self.alloc(newest, &mut sums),
+                Booked::Temporary(newest) => self.temporary(newest, &mut sums),
+                Booked::Free(address) => self.write_free(address, &mut sums),
+            }
+        }
+        self.batch = batch;
+        self.add(&sums);
+        if self.page.is_full() {
+            self.full.push(self.page.take(self.tick_ms));
+        }
+    }
+
+    /// Brings everything that a batch will look up into the cache.
+    fn touch(&self, batch: &[Booked]) {
+        let mut sum = 0;
+        for booked in batch {
+            sum ^= match booked {
+                Booked::Alloc(newest) => u64::from(self.live.touch(newest.address)),
+                Booked::Free(address) => self.sites.touch(self.live.touch(*address)),
+                Booked::Temporary(_) => 0,
+            };
+        }
+        std::hint::black_box(sum);
+    }
+
+    fn add(&mut self, sums: &Sums) {
+        let now = &mut self.slices.now;
+        now.allocs += sums.allocs;
+        now.alloc_bytes += sums.alloc_bytes;
+        now.frees += sums.frees;
+        now.live_bytes = sums.live_bytes;
+        now.live_blocks = (now.live_blocks + sums.allocs).saturating_sub(sums.frees);
+        now.max_live_bytes = sums.max_live_bytes;
+        self.slices.touch();
+        self.totals.allocs += sums.allocs;
+        self.totals.alloc_bytes += sums.alloc_bytes;
+        self.totals.frees += sums.frees;
+        if sums.max_live_bytes > self.peak_bytes {
+            (self.peak_bytes, self.peak_ms) = (sums.max_live_bytes, self.tick_ms);
+        }
+    }
+
+    #[inline]
+    fn alloc(&mut self, newest: Newest, sums: &mut Sums) {
+        let Newest { address, bucket, by_realloc } = newest;
+        let block = Block { bucket, born_ms: self.tick_ms as u32, from_realloc: by_realloc };
+        if let Some(missed) = self.live.insert(address, block) {
+            self.missed(&missed, sums);
+        }
+        sums.came(self.sites.alloc(bucket));
+        self.page.put(Entry::Alloc { bucket, kind: self.kind(by_realloc) });
+        self.freed = None;
+    }
+
+    #[inline]
+    fn temporary(&mut self, newest: Newest, sums: &mut Sums) {
+        let Newest { address, bucket, by_realloc } = newest;
+        // Only where events are missing can a block be left at the address of a temporary one.
+        if self.totals.gap_events > 0
+            && let Some(missed) = self.live.remove(address)
+        {
+            self.missed(&missed, sums);
+        }
+        let size = self.sites.pass(bucket);
+        sums.came(size);
+        sums.went(size);
+        self.page.put(Entry::Temporary { bucket, kind: self.kind(by_realloc) });
+        self.freed = Some(by_realloc);
+    }
+
+    #[inline]
+    fn write_free(&mut self, address: u64, sums: &mut Sums) {
+        let Some(block) = self.live.remove(address) else {
+            self.totals.unknown_frees += 1;
+            self.page.put(Entry::UnknownFree(1));
+            self.freed = None;
+            return;
+        };
+        sums.went(self.sites.free(block.bucket));
+        self.page.put(Entry::Free { bucket: block.bucket, age: self.age(&block) });
+        self.freed = Some(block.from_realloc);
+    }
+
+    #[cold]
+    fn missed(&mut self, block: &Block, sums: &mut Sums) {
+        self.totals.missed_frees += 1;
+        sums.went(self.sites.free(block.bucket));
+        self.page.put(Entry::MissedFree { bucket: block.bucket, age: self.age(block) });
+    }
+
+    #[inline]
+    fn kind(&self, by_realloc: bool) -> AllocKind {
+        match (by_realloc, self.freed) {
+            (false, _) | (true, None) => AllocKind::Fresh,
+            (true, Some(false)) => AllocKind::FirstRealloc,
+            (true, Some(true)) => AllocKind::NextRealloc,
+        }
+    }
+
+    #[inline]
+    fn age(&self, block: &Block) -> Age {
+        // Births are kept in 32 bits, 49 days of milliseconds; ages are right beyond that as long as they are shorter.
+        let age_ms = (self.tick_ms as u32).wrapping_sub(block.born_ms);
+        Age::between(self.tick_ms.saturating_sub(u64::from(age_ms)), self.tick_ms)
+    }
+}
+
+impl Sums {
+    #[inline]
+    fn came(&mut self, size: u64) {
+        self.allocs += 1;
+        self.alloc_bytes += size;
+        self.live_bytes += size;
+        self.max_live_bytes = self.max_live_bytes.max(self.live_bytes);
+    }
+
+    #[inline]
+    fn went(&mut self, size: u64) {
+        self.frees += 1;
+        self.live_bytes -= size;
     }
 }
 
@@ -246,16 +330,14 @@ impl Ledger {
     /// Takes what was booked since the last call, in the order it must be written: new buckets, events,
     /// timeline.
     pub fn take_frames(&mut self) -> Vec<RawFrame> {
+        self.settle();
         let mut frames = Vec::new();
         frames.extend(self.new_buckets());
         frames.append(&mut self.full);
-        if self.page.entries > 0 {
-            frames.push(self.take_page());
+        if !self.page.is_empty() {
+            frames.push(self.page.take(self.tick_ms));
         }
-        self.close_moment();
-        if !self.timeline.is_empty() {
-            frames.push(timeline_frame(&std::mem::take(&mut self.timeline)));
-        }
+        frames.extend(self.slices.take());
         frames
     }
 
@@ -263,29 +345,6 @@ impl Ledger {
         let first = self.written_buckets.max(1);
         self.written_buckets = self.sites.len();
         buckets_frame(first, self.sites.from(first))
-    }
-
-    fn take_page(&mut self) -> RawFrame {
-        let page = &mut self.page;
-        let mut payload = Vec::with_capacity(4 + page.bytes());
-        payload.extend_from_slice(&(page.column.len() as u32).to_le_bytes());
-        payload.extend_from_slice(&page.column);
-        payload.extend_from_slice(&page.ages);
-        let header = FrameHeader {
-            first: page.first_ms,
-            last: self.tick_ms,
-            count: page.entries,
-            thread: page.first_thread,
-            ..FrameHeader::new(FrameKind::Events)
-        };
-        page.state = EntryState::default();
-        page.column.clear();
-        page.ages.clear();
-        page.entries = 0;
-        page.first_ms = self.tick_ms;
-        page.first_thread = page.thread;
-        page.last_alloc = None;
-        RawFrame { header, payload }
     }
 
     /// Everything so far, summed up: a frame from which a reader can start. To be taken when no
@@ -312,24 +371,12 @@ fn buckets_frame(first: usize, sites: impl ExactSizeIterator<Item = SiteBucket>)
     (count > 0).then_some(RawFrame { header, payload })
 }
 
-fn timeline_frame(rows: &[Moment]) -> RawFrame {
-    let (mut state, mut payload) = (MomentState::default(), Vec::new());
-    rows.iter().for_each(|row| state.encode(row, &mut payload));
-    let header = FrameHeader {
-        first: rows.first().map_or(0, |row| row.start_ms),
-        last: rows.last().map_or(0, |row| row.start_ms),
-        count: rows.len() as u32,
-        ..FrameHeader::new(FrameKind::Timeline)
-    };
-    RawFrame { header, payload }
-}
-
 /// What the books say now.
 impl Ledger {
     /// Live bytes.
     #[must_use]
     pub fn live_bytes(&self) -> u64 {
-        self.live_bytes
+        self.slices.now.live_bytes
     }
 
     /// Highest live bytes so far, and when.
@@ -342,12 +389,6 @@ impl Ledger {
     #[must_use]
     pub fn totals(&self) -> Totals {
         self.totals
-    }
-
-    /// Events booked.
-    #[must_use]
-    pub fn events(&self) -> u64 {
-        self.events
     }
 
     /// Current millisecond.

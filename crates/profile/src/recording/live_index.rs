@@ -19,15 +19,21 @@ pub(super) struct Block {
 impl Block {
     const FROM_REALLOC: u64 = 1 << 63;
 
+    #[inline]
     fn encode(self) -> u64 {
         let mark = if self.from_realloc { Self::FROM_REALLOC } else { 0 };
         mark | u64::from(self.bucket) << 32 | u64::from(self.born_ms)
     }
 
+    #[inline]
+    fn bucket_of(slot: u64) -> u32 {
+        (slot >> 32) as u32 & !(1 << 31)
+    }
+
+    #[inline]
     fn decode(slot: u64) -> Option<Self> {
-        let bucket = (slot >> 32) as u32 & !(1 << 31);
         (slot != 0).then_some(Self {
-            bucket,
+            bucket: Self::bucket_of(slot),
             born_ms: slot as u32,
             from_realloc: slot & Self::FROM_REALLOC != 0,
         })
@@ -79,6 +85,17 @@ impl LiveIndex {
             return self.odd.remove(&address).and_then(Block::decode);
         }
         Block::decode(std::mem::take(self.slot(address)))
+    }
+
+    /// Brings the place of an address into the cache; the bucket of the block there, 0 where that takes longer.
+    /// Nothing here waits for what is read: many of these are under way at once.
+    #[inline]
+    pub(super) fn touch(&self, address: u64) -> u32 {
+        let number = address >> LEAF_BITS;
+        let (known, leaf) = self.recent[number as usize % RECENT];
+        let leaf = if known == number { self.leaves.get(leaf as usize) } else { None };
+        let slot = leaf.and_then(|leaf| leaf.get((address >> GRANULE_BITS) as usize % LEAF_SLOTS));
+        slot.map_or(0, |slot| Block::bucket_of(*slot))
     }
 
     #[inline]

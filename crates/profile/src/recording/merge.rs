@@ -15,12 +15,18 @@ use rustc_hash::FxHashMap;
 pub struct Merger {
     streams: Vec<Stream>,
     places: FxHashMap<u32, usize>,
-    /// Next number of each shard; `None` until the first one is seen, when recording began in mid-run.
-    next: [Option<u32>; SHARDS],
+    order: Order,
     tick_ms: u64,
     first_chunk: Option<u32>,
+}
+
+/// Which number is next.
+#[derive(Debug)]
+struct Order {
+    /// Next number of each shard; `None` until the first one is seen, when recording began in mid-run.
+    next: [Option<u32>; SHARDS],
     /// Events that came after a later one of the same shard had been taken.
-    pub late: u64,
+    late: u64,
 }
 
 /// A piece of a chunk as the drainer read it.
@@ -81,10 +87,9 @@ impl Merger {
         Self {
             streams: Vec::new(),
             places: FxHashMap::default(),
-            next: [first_number; SHARDS],
+            order: Order { next: [first_number; SHARDS], late: 0 },
             tick_ms: 0,
             first_chunk,
-            late: 0,
         }
     }
 
@@ -141,6 +146,12 @@ impl Merger {
         }
     }
 
+    /// Events that came after a later one of the same shard had been taken.
+    #[must_use]
+    pub fn late(&self) -> u64 {
+        self.order.late
+    }
+
     /// Bytes of chunks that are not yet read to their ends.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
@@ -177,7 +188,7 @@ impl Merger {
         loop {
             let mut moved = false;
             for stream in &mut self.streams {
-                moved |= stream.run(self.tick_ms, &mut self.next, &mut self.late, take);
+                moved |= stream.run(self.tick_ms, &mut self.order, take);
             }
             if !moved {
                 return progressed;
@@ -201,7 +212,7 @@ impl Merger {
             return false;
         };
         if let Some((address, order)) = numbered(&first) {
-            self.next[shard(address)] = Some(order);
+            self.order.next[shard(address)] = Some(order);
         }
         true
     }
@@ -233,63 +244,96 @@ impl Stream {
         }
     }
 
-    #[inline]
     fn decode(&mut self) -> Option<Event> {
-        loop {
+        while self.is_at_events() {
             let chunk = self.chunks.front()?;
-            let current = *self.current.get_or_insert(chunk.sequence);
-            if chunk.sequence < current {
-                self.chunks.pop_front();
-                continue;
-            }
-            if chunk.sequence > current {
-                return None;
-            }
             if let Some(event) = self.state.decode(&chunk.bytes, &mut self.at) {
                 return Some(event);
             }
-            if !chunk.is_complete {
+            if !self.leave_chunk() {
                 return None;
             }
-            self.is_ended = chunk.is_last;
-            self.chunks.pop_front();
-            self.current = Some(current.wrapping_add(1));
-            *self.state = EventState::default();
-            self.at = 0;
         }
+        None
     }
 
-    #[inline]
-    fn run(
-        &mut self,
-        now_ms: u64,
-        next: &mut [Option<u32>; SHARDS],
-        late: &mut u64,
-        take: &mut impl FnMut(u32, u64, &Event),
-    ) -> bool {
+    /// Whether the first chunk at hand is the one to be read.
+    fn is_at_events(&mut self) -> bool {
+        while let Some(chunk) = self.chunks.front() {
+            let current = *self.current.get_or_insert(chunk.sequence);
+            if chunk.sequence >= current {
+                return chunk.sequence == current;
+            }
+            self.chunks.pop_front();
+        }
+        false
+    }
+
+    /// Lets go of a chunk that is read to its end; `false` when more may come for it.
+    fn leave_chunk(&mut self) -> bool {
+        let Some(chunk) = self.chunks.pop_front_if(|chunk| chunk.is_complete) else { return false };
+        self.is_ended = chunk.is_last;
+        self.current = Some(chunk.sequence.wrapping_add(1));
+        *self.state = EventState::default();
+        self.at = 0;
+        true
+    }
+
+    /// Gives out events up to `now_ms`, as far as their numbers allow; whether there were any. The head is
+    /// loaded afterwards.
+    fn run(&mut self, now_ms: u64, order: &mut Order, take: &mut impl FnMut(u32, u64, &Event)) -> bool {
         let mut moved = false;
-        while let Some(event) = self.head {
-            if self.tick_ms > now_ms {
+        while self.tick_ms <= now_ms && (self.head.is_some() || self.is_at_events()) {
+            moved |= self.run_chunk(now_ms, order, take);
+            if self.head.is_some() || self.tick_ms > now_ms || !self.leave_chunk() {
                 break;
             }
-            if let Some((address, order)) = numbered(&event) {
-                let slot = &mut next[shard(address)];
-                let ahead = order.wrapping_sub(slot.unwrap_or(order)) as i32;
-                if ahead > 0 {
+        }
+        self.load_head();
+        moved
+    }
+
+    /// The same within one chunk. This loop is most of a recorder's work, so it keeps everything in its hands.
+    #[inline]
+    fn run_chunk(&mut self, now_ms: u64, order: &mut Order, take: &mut impl FnMut(u32, u64, &Event)) -> bool {
+        let Some(chunk) = self.chunks.front() else { return false };
+        let (bytes, state, thread) = (chunk.bytes.as_slice(), &mut *self.state, self.thread);
+        let (mut at, mut moved) = (self.at, false);
+        let mut head = self.head.take();
+        // One place that hands events out, so that the taker becomes part of the loop.
+        while let Some(event) = head.take().or_else(|| state.decode(bytes, &mut at)) {
+            if let Event::Tick(ms) = event {
+                self.tick_ms = ms;
+                if ms > now_ms {
                     break;
                 }
-                if ahead == 0 {
-                    *slot = Some(order.wrapping_add(1));
-                } else {
-                    *late += 1;
-                }
+                continue;
             }
-            take(self.thread, now_ms, &event);
+            if !order.admits(&event) {
+                self.head = Some(event);
+                break;
+            }
+            take(thread, now_ms, &event);
             moved = true;
-            self.head = None;
-            self.load_head();
         }
+        self.at = at;
         moved
+    }
+}
+
+impl Order {
+    /// Whether an event may be taken now, with its number used up.
+    #[inline(always)]
+    fn admits(&mut self, event: &Event) -> bool {
+        let Some((address, number)) = numbered(event) else { return true };
+        let slot = &mut self.next[shard(address)];
+        let ahead = number.wrapping_sub(slot.unwrap_or(number)) as i32;
+        match ahead {
+            0 => *slot = Some(number.wrapping_add(1)),
+            1.. => return false,
+            _ => self.late += 1,
+        }
+        true
     }
 }
 

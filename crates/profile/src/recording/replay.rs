@@ -4,7 +4,7 @@
 
 use std::ops::{ControlFlow, RangeBounds};
 
-use heapwise_format::recording::{Entries, Entry, FrameKind};
+use heapwise_format::recording::{Entries, Entry, FrameKind, MOMENT_MS};
 
 use super::{Catalog, Counts, Damage, Recording, RecordingSource, Timeline};
 
@@ -28,6 +28,14 @@ pub struct Window {
     pub from_ms: u64,
     /// One past the last.
     pub to_ms: u64,
+}
+
+impl Window {
+    /// The start of the slice it begins in.
+    #[must_use]
+    pub fn slice_ms(&self) -> u64 {
+        self.from_ms - self.from_ms % MOMENT_MS
+    }
 }
 
 /// Where a replay stops.
@@ -62,21 +70,24 @@ impl<S: RecordingSource> Recording<S> {
         }
     }
 
-    /// Counts of what was allocated within `window` and not freed within it.
+    /// Counts of what was allocated within `window` and not freed within it. It begins with the slice that
+    /// its first millisecond lies in: births are known to the slice.
     ///
     /// # Errors
     /// At the first damaged frame that had to be read.
     pub fn counts_between(&self, catalog: &Catalog, window: Window) -> Result<Counts, Damage> {
         let mut counts = Counts::new(catalog.buckets.len());
-        let (start, _) = self.checkpoint_before(catalog, window.from_ms)?;
+        let from_ms = window.slice_ms();
+        let (start, _) = self.checkpoint_before(catalog, from_ms)?;
         self.visit(start.., catalog.buckets.len(), |at| {
             if at.ms >= window.to_ms {
                 return ControlFlow::Break(());
             }
             match at.entry {
-                Entry::Alloc { bucket, .. } if at.ms >= window.from_ms => counts.row(bucket).allocs += 1,
-                Entry::Free { bucket, age_ms, .. } | Entry::MissedFree { bucket, age_ms }
-                    if at.ms.saturating_sub(age_ms) >= window.from_ms =>
+                Entry::Alloc { bucket, .. } if at.ms >= from_ms => counts.row(bucket).allocs += 1,
+                Entry::Temporary { bucket, .. } if at.ms >= from_ms => counts.row(bucket).pass(),
+                Entry::Free { bucket, age } | Entry::MissedFree { bucket, age }
+                    if age.born_slice_ms(at.ms) >= from_ms =>
                 {
                     counts.row(bucket).frees += 1;
                 }
@@ -146,6 +157,12 @@ impl<S: RecordingSource> Recording<S> {
                         return ControlFlow::Break(());
                     }
                 }
+                // The allocation may be the highest moment; its block is then still there.
+                Entry::Temporary { bucket, .. } if wanted == Some(live_bytes + size(bucket)) => {
+                    counts.row(bucket).allocs += 1;
+                    return ControlFlow::Break(());
+                }
+                Entry::Temporary { bucket, .. } => counts.row(bucket).pass(),
                 Entry::Free { bucket, .. } | Entry::MissedFree { bucket, .. } => {
                     counts.row(bucket).frees += 1;
                     live_bytes = live_bytes.saturating_sub(size(bucket));
@@ -177,6 +194,7 @@ impl<S: RecordingSource> Recording<S> {
                     Entry::Tick(passed) => ms = ms.saturating_add(passed),
                     Entry::Thread(next) => thread = next,
                     Entry::Alloc { bucket, .. }
+                    | Entry::Temporary { bucket, .. }
                     | Entry::Free { bucket, .. }
                     | Entry::MissedFree { bucket, .. }
                         if bucket as usize >= buckets =>

@@ -5,7 +5,7 @@
 
 use std::ops::{ControlFlow, Range};
 
-use heapwise_format::recording::{AllocKind, Entry, FrameKind};
+use heapwise_format::recording::{Age, AllocKind, Entry, FrameKind};
 
 use super::{Catalog, Counts, Damage, Recording, RecordingSource};
 
@@ -104,13 +104,24 @@ impl Statistics {
                     thread.alloc_bytes += size;
                     sums.buckets[bucket as usize].alloc(kind, point);
                 }
-                Entry::Free { bucket, age_ms, temporary } => {
-                    sums.thread(at.thread).frees += 1;
-                    sums.buckets[bucket as usize].free(age_ms, temporary, point);
+                Entry::Temporary { bucket, kind } => {
+                    let size = catalog.buckets[bucket as usize].size;
+                    let thread = sums.thread(at.thread);
+                    thread.allocs += 1;
+                    thread.alloc_bytes += size;
+                    thread.frees += 1;
+                    let row = &mut sums.buckets[bucket as usize];
+                    row.alloc(kind, point);
+                    row.free(Age::INSTANT, point);
+                    row.temporary += 1;
                 }
-                Entry::MissedFree { bucket, age_ms } => {
+                Entry::Free { bucket, age } => {
+                    sums.thread(at.thread).frees += 1;
+                    sums.buckets[bucket as usize].free(age, point);
+                }
+                Entry::MissedFree { bucket, age } => {
                     sums.missed_frees += 1;
-                    sums.buckets[bucket as usize].free(age_ms, false, point);
+                    sums.buckets[bucket as usize].free(age, point);
                 }
                 Entry::Gap(events) => sums.gap_events += events,
                 Entry::UnknownFree(blocks) => sums.unknown_frees += blocks,
@@ -180,10 +191,10 @@ impl BucketStatistics {
         }
     }
 
-    fn free(&mut self, age_ms: u64, temporary: bool, point: usize) {
+    fn free(&mut self, age: Age, point: usize) {
+        let age_ms = age.milliseconds();
         self.frees += 1;
         self.changes[point] -= 1;
-        self.temporary += u64::from(temporary);
         self.lifetimes[LIFETIME_CLASSES_MS.partition_point(|end| *end <= age_ms)] += 1;
         self.lifetime_ms = self.lifetime_ms.saturating_add(age_ms);
     }

@@ -98,7 +98,7 @@ fn every_address_sees_its_events_in_true_order() {
         }
         assert_eq!(merged.len(), program.truth.len());
         assert_eq!(per_address(&merged), per_address(&program.truth));
-        assert_eq!(merger.late, 0);
+        assert_eq!(merger.late(), 0);
     }
 }
 
