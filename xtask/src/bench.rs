@@ -75,7 +75,7 @@ impl Bench {
         };
         Ok(Bench {
             heapwise,
-            systems: system::select(&options.systems, options.quick),
+            systems: system::select(&options.systems, options.quick)?,
             stopwatch: Stopwatch::new(scratch.join("programs/stopwatch"), scratch),
             out: scratch.join("out"),
             patience: options.patience(),

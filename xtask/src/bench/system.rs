@@ -5,6 +5,7 @@ use std::process::Command;
 
 use super::tools;
 use super::workload::Workload;
+use crate::failure::Failure;
 
 /// How a system gets at the program.
 #[derive(Clone, Copy)]
@@ -15,10 +16,14 @@ enum Entry {
     Heapwise(&'static [&'static str]),
     /// An allocator with a profiler inside, preloaded; `{out}` in a value is the output folder.
     Preload(&'static str, &'static [(&'static str, &'static str)]),
+    /// The same, above another allocator.
+    HeapwiseOver(&'static str, &'static [&'static str]),
     /// `heaptrack OPTIONS -o FILE PROG`.
     Heaptrack(&'static [&'static str]),
     /// `valgrind --tool=dhat`.
     Dhat,
+    /// `python3 -m memray run`.
+    Memray,
 }
 
 /// One column of the comparison.
@@ -36,6 +41,7 @@ pub(crate) struct System {
 
 const JEMALLOC: &str = "libjemalloc.so.2";
 const TCMALLOC: &str = "libtcmalloc.so.4";
+const MIMALLOC: &str = "libmimalloc.so.2.0";
 /// jemalloc's options but for the mean distance between samples, given as a power of two.
 macro_rules! je_conf {
     ($lg_sample:literal) => {
@@ -57,7 +63,7 @@ const fn slow(system: System) -> System {
     System { slow: true, ..system }
 }
 
-const SYSTEMS: [System; 17] = [
+const SYSTEMS: [System; 20] = [
     system("none", "none", Entry::Plain),
     system("heapwise-off", "none", Entry::Heapwise(&["--off"])),
     system("heapwise-512K", "none", Entry::Heapwise(&["-c", "512K"])),
@@ -78,35 +84,40 @@ const SYSTEMS: [System; 17] = [
         "tcmalloc",
         Entry::Preload(TCMALLOC, &[("HEAPPROFILE", "{out}/tc"), ONE_DUMP, NO_GROWTH_DUMP]),
     )),
+    slow(system("mimalloc", "mimalloc", Entry::Preload(MIMALLOC, &[]))),
+    slow(system("mimalloc-heapwise-exact", "mimalloc", Entry::HeapwiseOver(MIMALLOC, &["--exact"]))),
+    System { only: Some("python-json"), ..slow(system("memray", "none", Entry::Memray)) },
     System { only: Some("sqlite"), ..slow(system("dhat", "none", Entry::Dhat)) },
 ];
 
 /// The systems whose names begin with one of `wanted` (all when empty, without the slow ones in a quick
 /// run), with their baselines, that this machine can run.
-pub(crate) fn select(wanted: &[String], quick: bool) -> Vec<System> {
+pub(crate) fn select(wanted: &[String], quick: bool) -> Result<Vec<System>, Failure> {
+    if let Some(unknown) = wanted.iter().find(|w| !SYSTEMS.iter().any(|s| s.name.starts_with(w.as_str()))) {
+        let names: Vec<&str> = SYSTEMS.iter().map(|s| s.name).collect();
+        return Err(Failure::new(format!("no system is called {unknown}; there are {}", names.join(", "))));
+    }
     let named = |s: &System| wanted.iter().any(|w| s.name.starts_with(w.as_str()));
     let asked = |s: &System| if wanted.is_empty() { !(quick && s.slow) } else { named(s) };
     let needed: Vec<&str> = SYSTEMS.iter().filter(|s| asked(s)).flat_map(|s| [s.name, s.baseline]).collect();
-    SYSTEMS
-        .iter()
-        .filter(|s| (s.name == "none" || needed.contains(&s.name)) && s.is_available())
-        .copied()
-        .collect()
+    let selected = |s: &&System| (s.name == "none" || needed.contains(&s.name)) && s.is_available();
+    Ok(SYSTEMS.iter().filter(selected).copied().collect())
 }
 
 impl System {
     fn is_available(&self) -> bool {
         match self.entry {
             Entry::Plain | Entry::Heapwise(_) => true,
-            Entry::Preload(library, _) => tools::has_library(library),
+            Entry::Preload(library, _) | Entry::HeapwiseOver(library, _) => tools::has_library(library),
             Entry::Heaptrack(_) => tools::has("heaptrack"),
             Entry::Dhat => tools::has("valgrind"),
+            Entry::Memray => tools::has_module("memray"),
         }
     }
 
     /// Whether this is heapwise in one of its modes.
     pub(crate) fn is_heapwise(&self) -> bool {
-        matches!(self.entry, Entry::Heapwise(_))
+        matches!(self.entry, Entry::Heapwise(_) | Entry::HeapwiseOver(..))
     }
 
     /// The command that runs `workload` under this system, its files going to `out`.
@@ -114,7 +125,7 @@ impl System {
         let mut words: Vec<PathBuf> = Vec::new();
         match self.entry {
             Entry::Plain | Entry::Preload(..) => {}
-            Entry::Heapwise(options) => {
+            Entry::Heapwise(options) | Entry::HeapwiseOver(_, options) => {
                 words.push(heapwise.to_path_buf());
                 words.push("run".into());
                 words.extend(options.iter().map(PathBuf::from));
@@ -129,10 +140,22 @@ impl System {
                 words.extend(["valgrind".into(), "--tool=dhat".into()]);
                 words.push(format!("--dhat-out-file={}", out.join("dhat.json").display()).into());
             }
+            // The interpreter is memray's own: what follows is the script.
+            Entry::Memray => {
+                words.extend(
+                    ["python3", "-m", "memray", "run", "--quiet", "--native", "-o"].map(PathBuf::from),
+                );
+                words.push(out.join("memray.bin"));
+            }
         }
-        words.push(workload.program.clone());
+        if !matches!(self.entry, Entry::Memray) {
+            words.push(workload.program.clone());
+        }
         let mut command = Command::new(&words[0]);
         command.args(&words[1..]).args(&workload.args).envs(workload.env.iter().copied());
+        if let Entry::HeapwiseOver(library, _) = self.entry {
+            command.env("LD_PRELOAD", library);
+        }
         if let Entry::Preload(library, env) = self.entry {
             command.env("LD_PRELOAD", library);
             command.envs(
@@ -148,14 +171,16 @@ impl System {
         let files: Vec<PathBuf> = std::fs::read_dir(out).ok()?.flatten().map(|entry| entry.path()).collect();
         let file = files.iter().max_by_key(|path| path.metadata().map_or(0, |m| m.len()))?;
         let mut command = match self.entry {
-            Entry::Heapwise(_) => Command::new(heapwise),
+            Entry::Heapwise(_) | Entry::HeapwiseOver(..) => Command::new(heapwise),
             Entry::Heaptrack(_) => Command::new("heaptrack_print"),
             Entry::Preload(JEMALLOC, _) => Command::new("jeprof"),
-            Entry::Preload(..) => Command::new("google-pprof"),
-            Entry::Plain | Entry::Dhat => return None,
+            Entry::Preload(TCMALLOC, _) => Command::new("google-pprof"),
+            Entry::Memray => Command::new("python3"),
+            Entry::Plain | Entry::Preload(..) | Entry::Dhat => return None,
         };
         match self.entry {
-            Entry::Heapwise(_) => command.arg("top").arg(file),
+            Entry::Heapwise(_) | Entry::HeapwiseOver(..) => command.arg("top").arg(file),
+            Entry::Memray => command.args(["-m", "memray", "summary"]).arg(file),
             Entry::Heaptrack(_) => command.arg(file),
             _ => command.arg("--text").arg(tools::path_of(&workload.program)).arg(file),
         };

@@ -6,12 +6,13 @@ use std::process::{Command, Stdio};
 use crate::failure::Failure;
 
 /// A Debian package and the file that tells whether it is installed.
-const PACKAGES: [(&str, &str); 11] = [
+const PACKAGES: [(&str, &str); 12] = [
     ("heaptrack", "/usr/bin/heaptrack"),
     ("libjemalloc2", "/usr/lib/*/libjemalloc.so.2"),
     ("libjemalloc-dev", "/usr/bin/jeprof"),
     ("libgoogle-perftools4", "/usr/lib/*/libtcmalloc.so.4"),
     ("google-perftools", "/usr/bin/google-pprof"),
+    ("libmimalloc2.0", "/usr/lib/*/libmimalloc.so.2.0"),
     ("valgrind", "/usr/bin/valgrind"),
     ("redis-server", "/usr/bin/redis-server"),
     ("sqlite3", "/usr/bin/sqlite3"),
@@ -27,8 +28,25 @@ fn exists(pattern: &str) -> bool {
     folders.flatten().any(|folder| folder.path().join(after).exists())
 }
 
-/// Installs what is missing when this is Debian and we are root; what stays missing is left out.
+/// Whether python3 has a module.
+pub(crate) fn has_module(module: &str) -> bool {
+    let asked = Command::new("python3").args(["-c", &format!("import {module}")]).output();
+    asked.is_ok_and(|output| output.status.success())
+}
+
+/// Installs what is missing, from PyPI and, when this is Debian and we are root, from there; what stays missing is
+/// left out.
 pub(crate) fn install() {
+    if has("python3") && !has_module("memray") {
+        let pip = ["-m", "pip", "install", "--quiet", "--break-system-packages", "memray"];
+        if !Command::new("python3").args(pip).output().is_ok_and(|output| output.status.success()) {
+            eprintln!("bench: no memray from PyPI; its row is left out");
+        }
+    }
+    install_packages();
+}
+
+fn install_packages() {
     let missing: Vec<&str> =
         PACKAGES.iter().filter(|(_, file)| !exists(file)).map(|(package, _)| *package).collect();
     if missing.is_empty() {
@@ -79,13 +97,15 @@ pub(crate) fn first_line(program: &str, args: &[&str]) -> Option<String> {
 /// Name and version of everything that took part.
 pub(crate) fn versions(heapwise: &Path) -> Vec<(String, String)> {
     let heapwise = heapwise.to_string_lossy().into_owned();
-    let asked: [(&str, &str, &[&str]); 12] = [
+    let asked: [(&str, &str, &[&str]); 14] = [
         ("heapwise", &heapwise, &["--version"]),
         ("glibc", "ldd", &["--version"]),
         ("gcc", "gcc", &["--version"]),
         ("heaptrack", "heaptrack", &["--version"]),
         ("jemalloc", "jeprof", &["--version"]),
         ("gperftools", "dpkg-query", &["-W", "-f=${Version}", "libgoogle-perftools4"]),
+        ("mimalloc", "dpkg-query", &["-W", "-f=${Version}", "libmimalloc2.0"]),
+        ("memray", "python3", &["-m", "memray", "--version"]),
         ("valgrind", "valgrind", &["--version"]),
         ("redis", "redis-server", &["--version"]),
         ("sqlite3", "sqlite3", &["--version"]),

@@ -31,6 +31,9 @@ pub struct ServeArgs {
     /// Where profiles taken are kept
     #[arg(long = "profile-dir", value_name = "DIR")]
     profile_dir: Option<PathBuf>,
+    /// How far to step back behind the programs that are looked at (0 to 19, as of nice(1))
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(i32).range(0..=19))]
+    nice: i32,
     #[command(flatten)]
     symbols: SymbolArgs,
 }
@@ -56,6 +59,8 @@ pub fn run(args: ServeArgs) -> Outcome {
     let root = args.profile_dir.or_else(state_dir).ok_or_else(|| {
         input_error!("no place to keep profiles: neither XDG_STATE_HOME nor HOME is set; give --profile-dir")
     })?;
+    // Many people looking must not slow down what they look at. A kernel that refuses leaves things as they are.
+    let _ = rustix::process::nice(args.nice);
     let server = Server::new(Settings {
         address,
         token: args.token,
