@@ -1,5 +1,6 @@
 //! Two accounts of one run: the victim's own and heapwise's.
 
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -44,4 +45,22 @@ pub(crate) fn compare(heapwise: impl Fn() -> Command, file: &Path, output: &str)
         }
     }
     Ok(())
+}
+
+/// The file that `tortured` keeps: its pid, then allocations begun and done of each thread.
+fn words(path: &Path) -> Vec<u64> {
+    let bytes = fs::read(path).unwrap_or_default();
+    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect()
+}
+
+/// Whose account the file is; 0 before it says.
+pub(crate) fn pid(path: &Path) -> u64 {
+    words(path).first().copied().unwrap_or(0)
+}
+
+/// Sums over threads: allocations begun, allocations done.
+pub(crate) fn begun_and_done(path: &Path) -> (u64, u64) {
+    let words = words(path);
+    let sum = |offset: usize| words.iter().skip(1 + offset).step_by(2).sum();
+    (sum(0), sum(1))
 }

@@ -4,6 +4,7 @@ mod aarch64;
 mod account;
 mod bench;
 mod failure;
+mod kills;
 mod packages;
 mod programs;
 mod soak;
@@ -33,9 +34,10 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("torture") => torture::command(&root(), &args[1..]),
         Some("soak") => soak::command(&root(), &args[1..]),
         Some("suites") => suites::command(&root(), &args[1..]),
+        Some("kills") => kills::command(&root(), &args[1..]),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N] |\n       soak [--minutes N] | suites [--short] [NAME…]\n       {}",
+            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | suites [--short] [NAME…]\n       {}",
             bench::USAGE
         ))),
     }

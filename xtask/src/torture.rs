@@ -153,12 +153,8 @@ fn goes_on(account: &Path) -> Result<(), String> {
 }
 
 fn read_account(path: &Path) -> Account {
-    let bytes = fs::read(path).unwrap_or_default();
-    let mut words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()));
-    let pid = words.next().unwrap_or(0);
-    let pairs: Vec<u64> = words.collect();
-    let sum = |offset: usize| pairs.iter().skip(offset).step_by(2).sum();
-    Account { pid, begun: sum(0), done: sum(1) }
+    let (begun, done) = account::begun_and_done(path);
+    Account { pid: account::pid(path), begun, done }
 }
 
 /// The command: `torture [--rounds N] [--seed N]`, with the release build.

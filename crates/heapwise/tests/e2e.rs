@@ -8,6 +8,9 @@ mod account;
 #[path = "../../../xtask/src/failure.rs"]
 #[allow(dead_code, reason = "shared with xtask")]
 mod failure;
+#[path = "../../../xtask/src/kills.rs"]
+#[allow(dead_code, reason = "shared with xtask")]
+mod kills;
 #[path = "../../../xtask/src/programs.rs"]
 mod programs;
 #[path = "../../../xtask/src/soak.rs"]

@@ -1,8 +1,9 @@
-//! The short form of `cargo xtask soak`.
+//! The short forms of `cargo xtask soak` and `cargo xtask kills`.
 
 use std::time::Duration;
 
 use crate::harness::{Scratch, victims};
+use crate::kills::Kills;
 use crate::soak::Soak;
 
 fn soak(mode: &str) {
@@ -25,4 +26,15 @@ fn exact_mode_neither_grows_nor_drifts() {
 #[test]
 fn log_mode_neither_grows_nor_drifts() {
     soak("--log");
+}
+
+#[test]
+fn kills_at_random_moments() {
+    let scratch = Scratch::new();
+    let kills = Kills {
+        heapwise: env!("CARGO_BIN_EXE_heapwise").into(),
+        victim: victims().join("tortured"),
+        scratch: scratch.path("kills"),
+    };
+    kills.run(24, 42).unwrap();
 }
