@@ -93,6 +93,10 @@ fn insert_in(level: u32, address: u64, bucket: u32, born_ms: u32) -> bool {
 /// Forgets a block; its bucket, or `None` when it was not there.
 #[inline]
 pub(crate) fn remove(address: u64) -> Option<u32> {
+    // `free(NULL)`: an empty slot looks the same.
+    if address == 0 {
+        return None;
+    }
     let levels = LEVELS.load(Ordering::Acquire);
     (0..levels).rev().find_map(|level| {
         let group = segment::existing(SectionKind::Live, group(level, address))?;
@@ -145,5 +149,6 @@ mod tests {
         for (address, bucket) in oracle {
             assert_eq!(remove(address), Some(bucket), "{address:#x}");
         }
+        assert_eq!(remove(0), None, "nothing is no block");
     }
 }

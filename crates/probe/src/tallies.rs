@@ -57,11 +57,10 @@ impl Slab {
             return lost();
         }
         let offset = self.offset + u64::from(bucket) * size_of::<Tally>() as u64;
-        // SAFETY: a slab has a tally per bucket; its words are atomic for everybody and stay mapped.
-        match unsafe { segment::record_at::<Tally>(offset) } {
-            Some(place) => Some(unsafe { &*place.cast() }),
-            None => lost(),
-        }
+        // SAFETY: a slab has a tally per bucket.
+        let place = unsafe { segment::record_at::<Tally>(offset) };
+        // SAFETY: the words of a tally are atomic for everybody and stay mapped.
+        place.map(|place| unsafe { &*place.cast() }).or_else(lost)
     }
 
     /// Adds to a word that only this thread writes, or that all do.
