@@ -22,7 +22,7 @@ mod layout;
 mod record;
 
 pub use control::{Control, ControlWord, IndexKind, Mode, OnFull};
-pub use counter::Counter;
+pub use counter::{ARENA_WORDS, Counter, MOST_ARENAS};
 pub use header::{AllocatorKind, Architecture, Header, HeaderError, MAGIC, State, VERSION};
 pub use layout::{
     CHUNK_BYTES, LIVE_FIRST_LEVEL, Layout, SHADOW_DIRECTORY_BYTES, SHADOW_LEAF_BYTES, Section, SectionKind,

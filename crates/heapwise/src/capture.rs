@@ -1,10 +1,12 @@
 //! Getting at programs: launching them with the probe, finding those that carry it, controlling them.
 
+pub mod allocator;
 pub mod clock;
 pub mod control;
 pub mod drain;
 pub mod family;
 pub mod launch;
+pub mod ledger;
 pub mod preload;
 pub mod process;
 pub mod segments;

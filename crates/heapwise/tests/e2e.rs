@@ -52,6 +52,8 @@ mod real_programs;
 mod recording;
 #[path = "e2e/serve.rs"]
 mod serve;
+#[path = "e2e/statistics.rs"]
+mod statistics;
 #[path = "e2e/surroundings.rs"]
 mod surroundings;
 #[path = "e2e/victims.rs"]

@@ -69,6 +69,9 @@ pub(crate) fn answer(wanted: u64) {
         return;
     }
     let told = statistics();
+    if hooks::allocator_kind() == AllocatorKind::Jemalloc {
+        jemalloc::tell_arenas();
+    }
     let numbers = told.unwrap_or_default();
     let show = |counter, value| segment::counter(counter).store(value, Ordering::Relaxed);
     show(Counter::StatsAllocated, numbers.allocated);

@@ -12,7 +12,8 @@ use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::{
-    CONTROL_OFFSET, COUNTERS_OFFSET, ControlWord, Counter, Section, SectionKind, State,
+    ARENA_WORDS, CONTROL_OFFSET, COUNTERS_OFFSET, ControlWord, Counter, MOST_ARENAS, Section, SectionKind,
+    State,
 };
 
 pub(crate) use birth::create;
@@ -98,6 +99,13 @@ pub(crate) fn slabs() -> u64 {
 pub(crate) fn counter(counter: Counter) -> &'static AtomicU64 {
     // SAFETY: the page is mapped for the life of the process, or is `SCRATCH`.
     unsafe { &*base().add(COUNTERS_OFFSET + counter as usize * 8).cast() }
+}
+
+/// The three numbers of an arena of the allocator; `None` beyond the last.
+pub(crate) fn arena(index: usize) -> Option<&'static [AtomicU64; 3]> {
+    let at = COUNTERS_OFFSET + (ARENA_WORDS + index * 3) * 8;
+    // SAFETY: as `counter`; inside the page.
+    (index < MOST_ARENAS).then(|| unsafe { &*base().add(at).cast() })
 }
 
 /// Adds one to a counter that threads share.

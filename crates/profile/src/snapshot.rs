@@ -12,7 +12,8 @@ pub(crate) use tallies::unknown_stack;
 
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::segment::{
-    COUNTERS_OFFSET, Control, Counter, Header, HeaderError, Layout, Mode, PAGE_BYTES, SectionKind, State,
+    ARENA_WORDS, COUNTERS_OFFSET, Control, Counter, Header, HeaderError, Layout, MOST_ARENAS, Mode,
+    PAGE_BYTES, SectionKind, State,
 };
 
 use crate::{Losses, Meta, Profile, Sampling, StackId};
@@ -52,6 +53,15 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     #[must_use]
     pub fn counter(&self, counter: Counter) -> u64 {
         u64_at(&self.counters, counter as usize * 8).unwrap_or(0)
+    }
+
+    /// What the allocator last told of an arena: bytes handed out, in pages with live blocks, resident; `None` for one
+    /// that is not in use.
+    #[must_use]
+    pub fn arena(&self, index: usize) -> Option<[u64; 3]> {
+        let word = |field| u64_at(&self.counters, (ARENA_WORDS + index * 3 + field) * 8);
+        let numbers = [word(0)?, word(1)?, word(2)?];
+        (index < MOST_ARENAS && numbers != [0; 3]).then_some(numbers)
     }
 
     /// What the controller asked for last.

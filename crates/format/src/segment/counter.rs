@@ -124,3 +124,11 @@ pub enum Counter {
     /// Number of words.
     Count,
 }
+
+/// Words of the counter page from here on belong to the allocator's arenas, three each: bytes handed out, in pages that
+/// hold live blocks, and resident. All three are 0 for an arena that is not in use.
+pub const ARENA_WORDS: usize = 256;
+/// Most arenas told of.
+pub const MOST_ARENAS: usize = 64;
+const _: () = assert!(Counter::Count as usize <= ARENA_WORDS);
+const _: () = assert!((ARENA_WORDS + 3 * MOST_ARENAS) * 8 <= super::PAGE_BYTES);

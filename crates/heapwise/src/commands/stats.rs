@@ -1,14 +1,15 @@
 //! `stats`: what the probe counted, and what the allocator says of itself.
 
-use std::time::{Duration, Instant};
+use std::fs;
 
 use clap::Args;
-use heapwise_format::segment::{Counter, Mode};
-use serde_json::{Map, Value};
+use heapwise_format::segment::{AllocatorKind, Counter, MOST_ARENAS, Mode};
+use heapwise_profile::snapshot::Snapshot;
+use serde_json::{Map, Value, json};
 
-use crate::capture::control::{self, Change};
-use crate::capture::process;
-use crate::capture::segments::SegmentFile;
+use crate::capture::ledger::{Counted, Ledger};
+use crate::capture::segments::{Found, SegmentFile};
+use crate::capture::{allocator, process};
 use crate::failure::Outcome;
 use crate::{quantity, source};
 
@@ -45,55 +46,9 @@ const PROBE: [(&str, Counter); 18] = [
     ("own_nanos", Counter::OwnNanos),
 ];
 
-/// The allocator's statistics, all in bytes but the number of arenas.
-const ALLOCATOR: [(&str, Counter); 9] = [
-    ("allocated", Counter::StatsAllocated),
-    ("active", Counter::StatsActive),
-    ("resident", Counter::StatsResident),
-    ("mapped", Counter::StatsMapped),
-    ("retained", Counter::StatsRetained),
-    ("metadata", Counter::StatsMetadata),
-    ("free", Counter::StatsFree),
-    ("large", Counter::StatsLarge),
-    ("arenas", Counter::StatsArenas),
-];
-
 /// Prints the statistics of each process.
 pub fn run(args: &StatsArgs) -> Outcome {
-    let mut all = Vec::new();
-    for found in source::processes(&args.targets)? {
-        let segment = SegmentFile::open(&found.path)?;
-        let answered = found.alive && ask(&segment)?;
-        let snapshot = segment.snapshot()?;
-        let section = |names: &[(&str, Counter)]| -> Map<String, Value> {
-            names
-                .iter()
-                .map(|(name, counter)| ((*name).to_owned(), snapshot.counter(*counter).into()))
-                .collect()
-        };
-        let mut probe = section(&PROBE);
-        if snapshot.mode() == Mode::Exact {
-            // Threads add to the counters now and then; their tallies are exact.
-            let total = snapshot.profile().total();
-            let exact = [
-                ("recorded", total.alloc_objects),
-                ("freed", total.alloc_objects - total.inuse_objects),
-                ("live_bytes", total.inuse_bytes),
-                ("allocated_bytes", total.alloc_bytes),
-            ];
-            probe.extend(exact.map(|(name, value)| (name.to_owned(), (value as u64).into())));
-        }
-        let resident = process::resident_bytes(found.process.pid);
-        all.push(serde_json::json!({
-            "pid": found.process.pid,
-            "program": String::from_utf8_lossy(snapshot.header.exe()),
-            "mode": snapshot.mode().name(),
-            "allocator": snapshot.header.allocator.name(),
-            "rss": resident,
-            "probe": probe,
-            "allocator_stats": if answered { Value::Object(section(&ALLOCATOR)) } else { Value::Null },
-        }));
-    }
+    let all: Vec<Value> = source::processes(&args.targets)?.iter().map(of_process).collect::<Outcome<_>>()?;
     if args.json {
         println!("{}", Value::from(all));
     } else {
@@ -102,18 +57,74 @@ pub fn run(args: &StatsArgs) -> Outcome {
     Ok(())
 }
 
-/// Asks the probe for the allocator's statistics; whether it answered in time.
-fn ask(segment: &SegmentFile) -> Outcome<bool> {
-    control::write(segment, &Change::new().allocator_stats())?;
-    let wanted = control::current(segment)?.allocator_stats_count;
-    let deadline = Instant::now() + Duration::from_millis(500);
-    while Instant::now() < deadline {
-        if segment.snapshot()?.counter(Counter::StatsAnswered) >= wanted {
-            return Ok(segment.snapshot()?.counter(Counter::StatsError) == 0);
-        }
-        std::thread::sleep(Duration::from_millis(5));
+fn of_process(found: &Found) -> Outcome<Value> {
+    let segment = SegmentFile::open(&found.path)?;
+    let answered = found.alive && allocator::ask(&segment)?;
+    let snapshot = segment.snapshot()?;
+    let probe = counted_by_probe(&snapshot);
+    let told = if answered { told(&snapshot) } else { Map::new() };
+    let counted = Counted {
+        live: probe.get("live_bytes").and_then(Value::as_i64).map_or(0, |live| live.max(0) as u64),
+        allocated: told.get("allocated").and_then(Value::as_u64),
+        probe: snapshot.counter(Counter::OwnBytes),
+    };
+    let smaps = fs::read_to_string(format!("/proc/{}/smaps", found.process.pid)).unwrap_or_default();
+    let file_name = found.path.file_name().unwrap_or_default().to_string_lossy();
+    let ledger = (!smaps.is_empty()).then(|| Ledger::new(&smaps, &file_name, &counted));
+    Ok(json!({
+        "pid": found.process.pid,
+        "program": String::from_utf8_lossy(snapshot.header.exe()),
+        "mode": snapshot.mode().name(),
+        "allocator": snapshot.header.allocator.name(),
+        "rss": process::resident_bytes(found.process.pid),
+        "probe": probe,
+        "allocator_stats": if answered { Value::Object(told) } else { Value::Null },
+        "arenas": arenas(&snapshot, ledger.as_ref()),
+        "ledger": ledger.as_ref().map_or(Value::Null, Ledger::json),
+    }))
+}
+
+fn counted_by_probe(snapshot: &Snapshot<'_, SegmentFile>) -> Map<String, Value> {
+    let mut probe: Map<String, Value> =
+        PROBE.iter().map(|(name, counter)| ((*name).to_owned(), snapshot.counter(*counter).into())).collect();
+    if snapshot.mode() == Mode::Exact {
+        // Threads add to the counters now and then; their tallies are exact.
+        let total = snapshot.profile().total();
+        let exact = [
+            ("recorded", total.alloc_objects),
+            ("freed", total.alloc_objects - total.inuse_objects),
+            ("live_bytes", total.inuse_bytes),
+            ("allocated_bytes", total.alloc_bytes),
+        ];
+        probe.extend(exact.map(|(name, value)| (name.to_owned(), (value as u64).into())));
     }
-    Ok(false)
+    probe
+}
+
+/// One object an arena: jemalloc tells of each, glibc's are known from outside by their addresses.
+fn arenas(snapshot: &Snapshot<'_, SegmentFile>, ledger: Option<&Ledger>) -> Vec<Value> {
+    match snapshot.header.allocator {
+        AllocatorKind::Glibc => ledger
+            .iter()
+            .flat_map(|ledger| &ledger.arenas)
+            .map(|arena| json!({ "start": arena.start, "resident": arena.resident }))
+            .collect(),
+        _ => (0..MOST_ARENAS)
+            .filter_map(|index| Some((index, snapshot.arena(index)?)))
+            .map(|(index, [allocated, active, resident])| {
+                json!({ "arena": index, "allocated": allocated, "active": active, "resident": resident })
+            })
+            .collect(),
+    }
+}
+
+/// The allocator's numbers; null where it does not tell.
+fn told(snapshot: &Snapshot<'_, SegmentFile>) -> Map<String, Value> {
+    let value = |counter| match allocator::tells(snapshot.header.allocator, counter) {
+        true => snapshot.counter(counter).into(),
+        false => Value::Null,
+    };
+    allocator::NUMBERS.iter().map(|(name, counter, _)| ((*name).to_owned(), value(*counter))).collect()
 }
 
 fn print(stats: &Value) {
@@ -127,16 +138,34 @@ fn print(stats: &Value) {
     if let Some(rss) = stats["rss"].as_u64() {
         println!("  {:<18} {:>14}  {}", "resident (RSS)", rss, quantity::bytes(rss as f64));
     }
-    for section in ["probe", "allocator_stats"] {
-        let Some(section_values) = stats[section].as_object() else { continue };
+    for section in ["ledger", "probe", "allocator_stats"] {
+        let Some(values) = stats[section].as_object() else { continue };
         println!("  {}", section.replace('_', " "));
-        for (name, value) in section_values {
-            let value = value.as_u64().unwrap_or(0);
-            let is_bytes = section == "allocator_stats" && name != "arenas" || name.ends_with("_bytes");
-            let readable = if is_bytes { quantity::bytes(value as i64 as f64) } else { String::new() };
-            println!("    {name:<18} {:>12}  {readable}", value as i64);
+        for (name, value) in values {
+            let is_bytes = section != "probe" && name != "arenas" || name.ends_with("_bytes");
+            match value.as_i64() {
+                Some(value) if is_bytes => println!("    {name:<18} {value:>14}  {}", signed_bytes(value)),
+                Some(value) => println!("    {name:<18} {value:>14}"),
+                None => println!("    {name:<18} {:>14}", "not told"),
+            }
         }
     }
+    for (number, arena) in stats["arenas"].as_array().into_iter().flatten().enumerate() {
+        let number = arena["arena"].as_u64().unwrap_or(number as u64);
+        let resident = arena["resident"].as_i64().unwrap_or(0);
+        let allocated =
+            arena["allocated"].as_i64().map(|bytes| format!(", {} allocated", signed_bytes(bytes)));
+        let rest = allocated.unwrap_or_default();
+        println!("    arena {number:<12} {resident:>14}  {} resident{rest}", signed_bytes(resident));
+    }
+    if stats["allocator_stats"].is_null() {
+        println!("  the allocator was not asked: it is when the program allocates next");
+    }
+}
+
+fn signed_bytes(bytes: i64) -> String {
+    let sign = if bytes < 0 { "-" } else { "" };
+    format!("{sign}{}", quantity::bytes(bytes.unsigned_abs() as f64))
 }
 
 fn text(value: &Value) -> &str {

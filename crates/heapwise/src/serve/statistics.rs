@@ -1,30 +1,14 @@
 //! What allocator, kernel and probe say about the memory of one process, as sections of rows.
 
 use std::fs;
-use std::time::{Duration, Instant};
 
 use heapwise_format::segment::Counter;
 use serde_json::{Value, json};
 
 use super::trouble::Answer;
-use crate::capture::control::{self, Change};
+use crate::capture::allocator::{self, NUMBERS, Number};
+use crate::capture::ledger::{Counted, Entry, Ledger};
 use crate::capture::segments::{Found, SegmentFile};
-
-/// How long the allocator is waited for: an idle program answers when it allocates next.
-const PATIENCE: Duration = Duration::from_millis(500);
-
-/// The allocator's own numbers, in bytes but for the number of arenas.
-const ALLOCATOR: [(&str, Counter, &str); 9] = [
-    ("allocated", Counter::StatsAllocated, "asked for by the program and not freed"),
-    ("active", Counter::StatsActive, "in pages that hold at least one block"),
-    ("resident", Counter::StatsResident, "in physical memory, as the allocator knows"),
-    ("mapped", Counter::StatsMapped, "mapped from the kernel"),
-    ("retained", Counter::StatsRetained, "kept for later, given back to the kernel as pages"),
-    ("metadata", Counter::StatsMetadata, "the allocator's own books"),
-    ("free", Counter::StatsFree, "free inside the heap"),
-    ("large", Counter::StatsLarge, "blocks with a mapping of their own"),
-    ("arenas", Counter::StatsArenas, "independent heaps"),
-];
 
 const PROBE: [(&str, Counter, &str); 10] = [
     ("live bytes", Counter::LiveBytes, "live in recorded blocks, exact or estimated"),
@@ -41,7 +25,7 @@ const PROBE: [(&str, Counter, &str); 10] = [
 
 /// Sections for the page and the API.
 pub(super) fn sections(segment: &SegmentFile, found: &Found) -> Answer<Vec<Value>> {
-    let answered = found.is_alive() && ask(segment)?;
+    let answered = found.is_alive() && allocator::ask(segment)?;
     let snapshot = segment.snapshot()?;
     let row = |(name, counter, about): (&str, Counter, &str)| {
         let value = snapshot.counter(counter) as i64;
@@ -54,7 +38,19 @@ pub(super) fn sections(segment: &SegmentFile, found: &Found) -> Answer<Vec<Value
     {
         let when = if answered { "" } else { ", when it allocated last" };
         let title = format!("Allocator ({}{when})", snapshot.header.allocator.name());
-        sections.push(json!({ "title": title, "rows": ALLOCATOR.map(row) }));
+        let told = |number: &Number| allocator::tells(snapshot.header.allocator, number.1);
+        let rows: Vec<Value> = NUMBERS.into_iter().filter(told).map(row).collect();
+        sections.push(json!({ "title": title, "rows": rows }));
+    }
+    let allocated = answered && allocator::tells(snapshot.header.allocator, Counter::StatsAllocated);
+    let counted = Counted {
+        live: snapshot.live_bytes(),
+        allocated: allocated.then(|| snapshot.counter(Counter::StatsAllocated)),
+        probe: snapshot.counter(Counter::OwnBytes),
+    };
+    let ledger = ledger_rows(found, &counted);
+    if found.is_alive() && !ledger.is_empty() {
+        sections.push(json!({ "title": "Where resident memory is", "rows": ledger }));
     }
     let kernel = kernel_rows(found.process.pid);
     if found.is_alive() && !kernel.is_empty() {
@@ -65,22 +61,17 @@ pub(super) fn sections(segment: &SegmentFile, found: &Found) -> Answer<Vec<Value
 }
 
 fn is_allocator(counter: Counter) -> bool {
-    ALLOCATOR.iter().any(|(_, own, _)| *own as usize == counter as usize)
+    NUMBERS.iter().any(|(_, own, _)| *own as usize == counter as usize)
 }
 
-/// Asks the probe for the allocator's statistics; whether it answered in time.
-fn ask(segment: &SegmentFile) -> Answer<bool> {
-    control::write(segment, &Change::new().allocator_stats())?;
-    let wanted = control::current(segment)?.allocator_stats_count;
-    let deadline = Instant::now() + PATIENCE;
-    while Instant::now() < deadline {
-        let snapshot = segment.snapshot()?;
-        if snapshot.counter(Counter::StatsAnswered) >= wanted {
-            return Ok(snapshot.counter(Counter::StatsError) == 0);
-        }
-        std::thread::sleep(Duration::from_millis(5));
-    }
-    Ok(false)
+/// The parts of resident memory; none when the kernel does not tell.
+fn ledger_rows(found: &Found, counted: &Counted) -> Vec<Value> {
+    let smaps = fs::read_to_string(format!("/proc/{}/smaps", found.process.pid)).unwrap_or_default();
+    let file_name = found.path.file_name().unwrap_or_default().to_string_lossy();
+    let entries =
+        if smaps.is_empty() { Vec::new() } else { Ledger::new(&smaps, &file_name, counted).entries };
+    let row = |entry: &Entry| json!({ "name": entry.name, "value": entry.bytes, "unit": "bytes", "about": entry.about });
+    entries.iter().map(row).collect()
 }
 
 /// `/proc/<pid>/smaps_rollup`, the lines that tell where resident memory is.

@@ -2,8 +2,11 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::sync::atomic::Ordering;
 
 use super::Statistics;
+use crate::fixed_text::FixedText;
+use crate::segment;
 use crate::symbols::function;
 
 type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
@@ -17,14 +20,7 @@ pub(super) fn ask() -> Option<Statistics> {
     unsafe {
         mallctl(c"epoch".as_ptr(), core::ptr::null_mut(), core::ptr::null_mut(), new, size_of::<u64>());
     }
-    let read = |name: &CStr| {
-        let (mut value, mut len) = (0_usize, size_of::<usize>());
-        // SAFETY: jemalloc writes at most `len` bytes.
-        let result = unsafe {
-            mallctl(name.as_ptr(), (&raw mut value).cast(), &raw mut len, core::ptr::null_mut(), 0)
-        };
-        if result == 0 { value as u64 } else { 0 }
-    };
+    let read = |name: &CStr| word(mallctl, name);
     let (active, allocated) = (read(c"stats.active"), read(c"stats.allocated"));
     Some(Statistics {
         allocated,
@@ -37,6 +33,38 @@ pub(super) fn ask() -> Option<Statistics> {
         free: active.saturating_sub(allocated),
         large: 0,
     })
+}
+
+/// Writes down the numbers of each arena: bytes handed out, in pages with live blocks, resident.
+pub(super) fn tell_arenas() {
+    // SAFETY: the signature of mallctl.
+    let Some(mallctl) = (unsafe { function::<Mallctl>(c"mallctl") }) else { return };
+    for (index, words) in
+        (0..arenas(mallctl)).filter_map(|index| Some((index, segment::arena(index as usize)?)))
+    {
+        let read = |what: &[u8]| {
+            let mut name = FixedText::<64>::new();
+            name.push(b"stats.arenas.").push_decimal(index).push(what);
+            name.as_c_str().map_or(0, |name| word(mallctl, name))
+        };
+        let numbers = [
+            read(b".small.allocated") + read(b".large.allocated"),
+            read(b".pactive").saturating_mul(word(mallctl, c"arenas.page")),
+            read(b".resident"),
+        ];
+        for (word, number) in words.iter().zip(numbers) {
+            word.store(number, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A number of the size of a word; 0 for one that is not known.
+fn word(mallctl: Mallctl, name: &CStr) -> u64 {
+    let (mut value, mut len) = (0_usize, size_of::<usize>());
+    // SAFETY: jemalloc writes at most `len` bytes.
+    let result =
+        unsafe { mallctl(name.as_ptr(), (&raw mut value).cast(), &raw mut len, core::ptr::null_mut(), 0) };
+    if result == 0 { value as u64 } else { 0 }
 }
 
 fn arenas(mallctl: Mallctl) -> u64 {

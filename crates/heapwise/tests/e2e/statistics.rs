@@ -1,0 +1,123 @@
+//! `heapwise stats`: what four allocators say of themselves, and where resident memory is.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Stdio};
+
+use serde_json::Value;
+
+use crate::harness::{Scratch, victims};
+
+/// A program that holds memory, over some allocator, in exact mode.
+struct Holding {
+    child: Child,
+    inuse: i64,
+}
+
+impl Holding {
+    fn new(scratch: &Scratch, allocator: &str) -> Self {
+        let library = scratch.output_of(&["preload"]);
+        let mut command = scratch.command(victims().join("holds_memory"));
+        command.env("LD_PRELOAD", format!("{} {allocator}", library.trim()));
+        command.env("HEAPWISE_CONF", "mode:exact").stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("victim starts");
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let inuse = lines
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("witness inuse_bytes ")?.parse().ok())
+            .expect("it holds memory");
+        Self { child, inuse }
+    }
+
+    fn stats(&self, scratch: &Scratch) -> Value {
+        scratch.json_of(&["stats", "--json", &self.child.id().to_string()])[0].clone()
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn check_ledger(stats: &Value, inuse: i64) {
+    let ledger = stats["ledger"].as_object().expect("a ledger");
+    let number = |name: &str| ledger[name].as_i64().unwrap_or_else(|| panic!("{name} of {stats}"));
+    let parts = ["live", "unrecorded", "overhead", "untouched", "stacks", "files", "probe"];
+    assert_eq!(parts.iter().map(|name| number(name)).sum::<i64>(), number("resident"), "{stats}");
+    let rss = stats["rss"].as_i64().expect("a number");
+    assert!((number("resident") - rss).abs() < 1 << 20, "{stats}");
+    assert!(number("live") >= inuse && number("live") < inuse + (1 << 20), "{stats}");
+    // The second thread has written to 64 KiB of its stack.
+    assert!((64 << 10..4 << 20).contains(&number("stacks")), "{stats}");
+    assert!(number("files") > 1 << 20 && number("probe") > 1 << 20, "{stats}");
+}
+
+#[test]
+fn glibc_tells_and_every_resident_page_is_accounted_for() {
+    let scratch = Scratch::new();
+    let program = Holding::new(&scratch, "");
+    let stats = program.stats(&scratch);
+    assert_eq!(stats["allocator"], "glibc");
+    check_ledger(&stats, program.inuse);
+    let told = &stats["allocator_stats"];
+    let number = |name: &str| told[name].as_i64().unwrap_or_else(|| panic!("{name} of {told}"));
+    assert!((program.inuse..program.inuse + (2 << 20)).contains(&number("allocated")), "{told}");
+    assert!(number("active") <= number("mapped") && number("large") >= 16 << 20, "{told}");
+    assert!(told["metadata"].is_null() && told["arenas"].is_null(), "glibc does not tell them: {told}");
+    // 16 MiB that were never written to are handed out and not in memory.
+    assert!(stats["ledger"]["untouched"].as_i64().expect("a number") < -(10 << 20), "{stats}");
+    // The main thread's and the second one's, from outside.
+    let arenas = stats["arenas"].as_array().expect("arenas");
+    let resident: Vec<i64> =
+        arenas.iter().map(|arena| arena["resident"].as_i64().expect("bytes") >> 20).collect();
+    assert!(
+        resident.len() >= 2 && resident[0] >= 31 && resident.iter().skip(1).sum::<i64>() >= 15,
+        "{resident:?}"
+    );
+    let text = scratch.output_of(&["stats", &program.child.id().to_string()]);
+    assert!(text.contains("  ledger\n") && text.contains("not told") && text.contains("arena 1"), "{text}");
+}
+
+#[test]
+fn jemalloc_tells_everything_and_tcmalloc_and_mimalloc_what_they_know() {
+    let scratch = Scratch::new();
+    for (library, name, tells) in [
+        (
+            "libjemalloc.so.2",
+            "jemalloc",
+            &["allocated", "active", "resident", "mapped", "retained", "metadata", "arenas"][..],
+        ),
+        (
+            "libtcmalloc_minimal.so.4",
+            "tcmalloc",
+            &["allocated", "active", "resident", "mapped", "retained", "free"],
+        ),
+        ("libmimalloc.so.2", "mimalloc", &["active", "resident", "mapped"]),
+    ] {
+        let program = Holding::new(&scratch, library);
+        let stats = program.stats(&scratch);
+        assert_eq!(stats["allocator"], name);
+        check_ledger(&stats, program.inuse);
+        let told = &stats["allocator_stats"];
+        for number in tells {
+            assert!(told[number].is_u64(), "{name} tells {number}: {told}");
+        }
+        if let Some(allocated) = told["allocated"].as_i64() {
+            assert!((program.inuse..program.inuse + (8 << 20)).contains(&allocated), "{name}: {told}");
+        }
+        assert!(told["mapped"].as_i64().expect("a number") >= 48 << 20, "{name}: {told}");
+        if name == "jemalloc" {
+            // The main thread's and the second one's arena hold everything between them.
+            let arenas = stats["arenas"].as_array().expect("arenas");
+            let allocated: i64 = arenas.iter().map(|arena| arena["allocated"].as_i64().expect("bytes")).sum();
+            assert!(
+                arenas.len() >= 2 && (program.inuse..program.inuse + (8 << 20)).contains(&allocated),
+                "{stats}"
+            );
+        }
+        if name == "mimalloc" {
+            assert!(told["allocated"].is_null(), "{told}");
+        }
+    }
+}
