@@ -26,7 +26,7 @@ impl Family {
     pub fn segments(&mut self) -> Vec<Found> {
         let mut family = Vec::new();
         // Oldest first, so a parent comes before its children.
-        for found in segments::list() {
+        for found in segments::list_of_children() {
             let parent = SegmentFile::open(&found.path)
                 .and_then(|segment| segment.snapshot().map(|snapshot| snapshot.header.parent_pid));
             let is_member =

@@ -152,9 +152,25 @@ pub fn list() -> Vec<Found> {
     found
 }
 
+/// The segments of processes that this one may have started. Process numbers come round again: an earlier holder of
+/// a child's number may have left a segment behind.
+pub fn list_of_children() -> Vec<Found> {
+    let own = process::starttime(std::process::id()).unwrap_or(0);
+    list().into_iter().filter(|found| found.process.starttime >= own).collect()
+}
+
+/// The segment of a process that this one started.
+pub fn of_child(pid: u32) -> Outcome<Found> {
+    of_pid_among(list_of_children(), pid)
+}
+
 /// The segment of a pid: of the running process, else the newest left behind by one.
 pub fn of_pid(pid: u32) -> Outcome<Found> {
-    let mut candidates: Vec<Found> = list().into_iter().filter(|found| found.process.pid == pid).collect();
+    of_pid_among(list(), pid)
+}
+
+fn of_pid_among(list: Vec<Found>, pid: u32) -> Outcome<Found> {
+    let mut candidates: Vec<Found> = list.into_iter().filter(|found| found.process.pid == pid).collect();
     candidates.sort_by_key(|found| (found.alive, found.process.starttime));
     if let Some(found) = candidates.pop() {
         return Ok(found);

@@ -64,7 +64,7 @@ fn probe_in_a_program() -> Result<String, String> {
         .map_err(|error| format!("/bin/sh: {error}"))?;
     std::thread::sleep(std::time::Duration::from_millis(200));
     let pid = child.id();
-    let seen = segments::of_pid(pid);
+    let seen = segments::of_child(pid);
     let _ = child.wait_with_output();
     let found = seen.map_err(|failure| failure.to_string())?;
     let _ = fs::remove_file(&found.path);

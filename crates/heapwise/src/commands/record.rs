@@ -166,7 +166,7 @@ impl Following {
 fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<Found> {
     loop {
         let ended = stop.load(Ordering::Relaxed);
-        match segments::of_pid(pid) {
+        match segments::of_child(pid) {
             Ok(found) if is_ready(&found) => return Ok(found),
             _ if ended => {
                 return Err(Failure::Input("nothing recorded: the program did not load the probe".into()));

@@ -121,6 +121,21 @@ fn collect_writes_a_file_and_mem_profiler_says_so() {
     assert_eq!(scratch.json_of(&["ps", "--json"])[0]["mode"], "off");
 }
 
+/// Process numbers come round again: segments that earlier holders of the next ones left behind are not the program's.
+#[test]
+fn a_segment_left_by_an_earlier_holder_of_the_number_is_not_taken() {
+    let scratch = Scratch::new();
+    let live = Live::start(&scratch);
+    let folder = scratch.path("segments");
+    let own =
+        std::fs::read_dir(&folder).unwrap().flatten().next().expect("the segment of the live one").path();
+    for pid in live.child.id() + 1..live.child.id() + 400 {
+        std::fs::hard_link(&own, folder.join(format!("{pid}-1.seg"))).unwrap();
+    }
+    let capture = scratch.capture(&["--exact"], "plain", &["1000", "7"]);
+    assert_eq!(capture.total("alloc_objects"), capture.witness["alloc_objects"]);
+}
+
 #[test]
 fn the_dead_can_be_read_and_cleaned_up() {
     let scratch = Scratch::new();
