@@ -25,6 +25,9 @@ pub struct SymbolArgs {
     /// Neither read nor write the cache of symbols
     #[arg(long = "no-cache")]
     pub no_cache: bool,
+    /// Addresses that only lie in some function without a name stay addresses, as in jeprof
+    #[arg(skip)]
+    pub bare_addresses: bool,
 }
 
 impl SymbolArgs {
@@ -44,6 +47,7 @@ impl SymbolArgs {
                 .unwrap_or_default(),
             main_program: self.program.clone(),
             inlines: !self.no_inlines,
+            unnamed: !self.bare_addresses,
             ..Options::default()
         }
     }

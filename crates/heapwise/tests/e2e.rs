@@ -40,6 +40,8 @@ mod jemalloc;
 mod jemalloc_options;
 #[path = "e2e/jemalloc_threads.rs"]
 mod jemalloc_threads;
+#[path = "e2e/jeprof_corpus.rs"]
+mod jeprof_corpus;
 #[path = "e2e/long_life.rs"]
 mod long_life;
 #[path = "e2e/lua.rs"]

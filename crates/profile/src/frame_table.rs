@@ -172,7 +172,7 @@ impl Namer<'_> {
             let key = FrameKey {
                 function: line.function,
                 line: if self.per_line() { line.line } else { 0 },
-                inlined: depth != physical && self.query.names == NameStyle::Jeprof,
+                inlined: depth != physical && self.query.names.marks_inlined(),
                 module: match self.query.granularity {
                     Granularity::Modules => location.module.map_or(u32::MAX, |module| module.0),
                     _ => 0,
@@ -206,7 +206,7 @@ impl Namer<'_> {
         self.functions[id.index()].get_or_insert_with(|| {
             let name = match query.names {
                 NameStyle::Short => name::short(&function.name),
-                NameStyle::Full => function.name.clone(),
+                NameStyle::Full | NameStyle::Collapsed => function.name.clone(),
                 NameStyle::Jeprof => name::jeprof_short(&function.name),
             };
             let mut verdict = judge(query, &name, &function.file);
@@ -219,7 +219,7 @@ impl Namer<'_> {
         let function = &self.profile.functions[id.index()];
         let mut name = self.known(id).name.clone();
         if inlined {
-            name.push_str(" (inline)");
+            name.push_str(if self.query.names == NameStyle::Collapsed { "[inline]" } else { " (inline)" });
         }
         let module = self.module_name(at);
         let start_line = function.start_line;
@@ -232,13 +232,13 @@ impl Namer<'_> {
                 Frame { label: self.with_line(&name, &file, line), function: name, file, line, module }
             }
             Granularity::Addresses => Frame {
-                label: format!("0x{:016x} {}", at.lookup_address(), self.with_line(&name, &file, line)),
+                label: self.with_address(at.lookup_address(), &self.with_line(&name, &file, line)),
                 function: name,
                 file,
                 line,
                 module,
             },
-            Granularity::Files if file.is_empty() => self.fileless(at, module),
+            Granularity::Files if file.is_empty() => self.fileless(module),
             Granularity::Files => Frame { label: file.clone(), file, module, ..Frame::default() },
             Granularity::Modules => module_frame(module),
         }
@@ -253,10 +253,17 @@ impl Namer<'_> {
         }
     }
 
-    /// A frame that is in no known source file counts for its binary.
-    fn fileless(&self, location: &Location, module: String) -> Frame {
+    fn with_address(&self, address: u64, rest: &str) -> String {
+        match self.query.names {
+            NameStyle::Jeprof => format!("{address:016x} {rest}"),
+            _ => format!("0x{address:016x} {rest}"),
+        }
+    }
+
+    /// A frame that is in no known source file counts for its binary; to jeprof, all such are one.
+    fn fileless(&self, module: String) -> Frame {
         if self.query.names == NameStyle::Jeprof {
-            return self.nameless(location, module);
+            return Frame { label: "??:?".to_owned(), ..Frame::default() };
         }
         let frame = module_frame(module);
         let label = match frame.module.as_str() {
@@ -270,7 +277,7 @@ impl Namer<'_> {
         let module = self.module_name(location);
         let frame = match self.query.granularity {
             Granularity::Modules => module_frame(module),
-            Granularity::Files => self.fileless(location, module),
+            Granularity::Files => self.fileless(module),
             _ => self.nameless(location, module),
         };
         let mut verdict = judge(self.query, &frame.label, "");

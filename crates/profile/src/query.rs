@@ -51,6 +51,16 @@ pub enum NameStyle {
     Full,
     /// Exactly as `jeprof` shortens and decorates them (`f (inline)`, `0x…` when unknown).
     Jeprof,
+    /// As `jeprof --collapsed` spells them: in full, inlined ones marked `f()[inline]`.
+    Collapsed,
+}
+
+impl NameStyle {
+    /// Whether an inlined function is another frame than the same function called.
+    #[must_use]
+    pub fn marks_inlined(self) -> bool {
+        matches!(self, NameStyle::Jeprof | NameStyle::Collapsed)
+    }
 }
 
 /// Ranking of rows.

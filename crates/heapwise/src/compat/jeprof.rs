@@ -54,6 +54,7 @@ fn load(options: &Options) -> Outcome<Input> {
     let symbols = SymbolArgs {
         program: program.clone().filter(|program| program.is_file()),
         debug_path: options.lib_prefix.iter().flat_map(|list| list.split(',')).map(PathBuf::from).collect(),
+        bare_addresses: true,
         ..SymbolArgs::default()
     };
     let mut profiles = Vec::new();

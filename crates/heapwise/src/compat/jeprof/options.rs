@@ -87,33 +87,41 @@ pub enum Request {
     Version,
 }
 
-const FLAGS: [&str; 35] = [
+/// Output modes by the flags that ask for them.
+const MODES: [(&str, Mode); 14] = [
+    ("text", Mode::Text),
+    ("callgrind", Mode::Callgrind),
+    ("symbols", Mode::Symbols),
+    ("gv", Mode::Show),
+    ("evince", Mode::Show),
+    ("web", Mode::Show),
+    ("dot", Mode::Dot),
+    ("ps", Mode::Picture(Picture::Pdf)),
+    ("pdf", Mode::Picture(Picture::Pdf)),
+    ("svg", Mode::Picture(Picture::Svg)),
+    ("gif", Mode::Picture(Picture::Png)),
+    ("raw", Mode::Raw),
+    ("collapsed", Mode::Collapsed),
+    ("interactive", Mode::Interactive),
+];
+const METRICS: [(&str, Metric); 4] = [
+    ("inuse_space", Metric::InuseSpace),
+    ("inuse_objects", Metric::InuseObjects),
+    ("alloc_space", Metric::AllocSpace),
+    ("alloc_objects", Metric::AllocObjects),
+];
+const GRANULARITIES: [(&str, Granularity); 4] = [
+    ("functions", Granularity::Functions),
+    ("lines", Granularity::Lines),
+    ("addresses", Granularity::Addresses),
+    ("files", Granularity::Files),
+];
+/// Options that the program has no use for in heap profiles are taken all the same.
+const SWITCHES: [&str; 13] = [
     "help",
     "version",
     "cum",
-    "functions",
-    "lines",
-    "addresses",
-    "files",
-    "text",
-    "callgrind",
-    "symbols",
-    "gv",
-    "evince",
-    "web",
-    "dot",
-    "ps",
-    "pdf",
-    "svg",
-    "gif",
-    "raw",
-    "collapsed",
-    "interactive",
     "heapcheck",
-    "inuse_space",
-    "inuse_objects",
-    "alloc_space",
-    "alloc_objects",
     "show_bytes",
     "drop_negative",
     "total_delay",
@@ -142,22 +150,14 @@ const VALUES: [&str; 16] = [
     "retain",
     "exclude",
 ];
-const MODES: [&str; 14] = [
-    "text",
-    "callgrind",
-    "symbols",
-    "gv",
-    "evince",
-    "web",
-    "dot",
-    "ps",
-    "pdf",
-    "svg",
-    "gif",
-    "raw",
-    "collapsed",
-    "interactive",
-];
+
+/// Every option without a value.
+fn flags() -> Vec<&'static str> {
+    let modes = MODES.iter().map(|(name, _)| *name);
+    let metrics = METRICS.iter().map(|(name, _)| *name);
+    let granularities = GRANULARITIES.iter().map(|(name, _)| *name);
+    modes.chain(metrics).chain(granularities).chain(SWITCHES).collect()
+}
 
 /// Names given, with their values (empty for flags).
 struct Given {
@@ -194,14 +194,15 @@ impl Given {
         inline: Option<String>,
         rest: &mut std::slice::Iter<'_, String>,
     ) -> Outcome {
-        if let Some(flag) = resolve(name, &FLAGS, &VALUES)? {
+        let flags = flags();
+        if let Some(flag) = resolve(name, &flags, &VALUES)? {
             self.pairs.push((flag, String::new()));
-        } else if let Some(option) = resolve(name, &VALUES, &FLAGS)? {
+        } else if let Some(option) = resolve(name, &VALUES, &flags)? {
             let value = inline.or_else(|| rest.next().cloned());
             let value = value.ok_or_else(|| input_error!("Option {option} requires an argument"))?;
             self.pairs.push((option, value));
         } else if let Some(flag) =
-            name.strip_prefix("no").map(|name| resolve(name, &FLAGS, &[])).transpose()?.flatten()
+            name.strip_prefix("no").map(|name| resolve(name, &flags, &[])).transpose()?.flatten()
         {
             self.pairs.retain(|(given, _)| *given != flag);
         } else {
@@ -229,10 +230,14 @@ impl Given {
         self.value(name).map_or(Ok(default), parse)
     }
 
-    fn one_of(&self, names: &[&'static str], complaint: &str) -> Outcome<Option<&'static str>> {
-        let mut chosen = names.iter().copied().filter(|name| self.has(name));
+    /// The meaning of the only flag given of a table.
+    fn one_of<T: Clone>(&self, table: &[(&str, T)], complaint: &str) -> Outcome<Option<T>> {
+        let mut chosen = table.iter().filter(|(name, _)| self.has(name));
         let first = chosen.next();
-        if chosen.next().is_some() { Err(input_error!("{complaint}; see jeprof --help")) } else { Ok(first) }
+        match chosen.next() {
+            Some(_) => Err(input_error!("{complaint}; see jeprof --help")),
+            None => Ok(first.map(|(_, meaning)| meaning.clone())),
+        }
     }
 }
 
@@ -264,20 +269,13 @@ pub fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<Request>
     if given.has("version") {
         return Ok(Request::Version);
     }
-    let metrics = ["inuse_space", "inuse_objects", "alloc_space", "alloc_objects"];
-    let metric = given.one_of(&metrics, "Specify at most one of the --inuse/--alloc options")?;
-    let grains = ["functions", "lines", "addresses", "files"];
-    let granularity = given.one_of(&grains, "Only specify one output granularity option")?;
+    let metric = given.one_of(&METRICS, "Specify at most one of the --inuse/--alloc options")?;
+    let granularity = given.one_of(&GRANULARITIES, "Only specify one output granularity option")?;
     let defaults = Prune::default();
     Ok(Request::Report(Box::new(Options {
         mode: mode(&given, stdout_is_terminal)?,
-        metric: Metric::SHARED.into_iter().find(|known| Some(known.name()) == metric).unwrap_or_default(),
-        granularity: match granularity {
-            Some("lines") => Granularity::Lines,
-            Some("addresses") => Granularity::Addresses,
-            Some("files") => Granularity::Files,
-            _ => Granularity::Functions,
-        },
+        metric: metric.unwrap_or_default(),
+        granularity: granularity.unwrap_or(Granularity::Functions),
         cum: given.has("cum"),
         show_bytes: given.has("show_bytes"),
         drop_negative: given.has("drop_negative"),
@@ -310,24 +308,17 @@ fn mode(given: &Given, stdout_is_terminal: bool) -> Outcome<Mode> {
             "--disasm is not here; use objdump -dl, or jeprof --list for annotated source"
         ));
     }
+    if given.has("stacks") {
+        return Err(input_error!("--stacks is not here; use heapwise traces"));
+    }
     let chosen = given.one_of(&MODES, "Only specify one output mode")?;
-    Ok(match (chosen, list) {
-        (Some(_), Some(_)) => return Err(input_error!("Only specify one output mode; see jeprof --help")),
-        (None, Some(pattern)) => Mode::List(pattern),
-        (Some("text"), None) => Mode::Text,
-        (Some("callgrind"), None) => Mode::Callgrind,
-        (Some("symbols"), None) => Mode::Symbols,
-        (Some("dot"), None) => Mode::Dot,
-        (Some("svg"), None) => Mode::Picture(Picture::Svg),
-        (Some("pdf" | "ps"), None) => Mode::Picture(Picture::Pdf),
-        (Some("gif"), None) => Mode::Picture(Picture::Png),
-        (Some("gv" | "evince" | "web"), None) => Mode::Show,
-        (Some("raw"), None) => Mode::Raw,
-        (Some("collapsed"), None) => Mode::Collapsed,
-        (Some(_), None) => Mode::Interactive,
-        (None, None) if stdout_is_terminal => Mode::Interactive,
-        (None, None) => Mode::Text,
-    })
+    match (chosen, list) {
+        (Some(_), Some(_)) => Err(input_error!("Only specify one output mode; see jeprof --help")),
+        (None, Some(pattern)) => Ok(Mode::List(pattern)),
+        (Some(mode), None) => Ok(mode),
+        (None, None) if stdout_is_terminal => Ok(Mode::Interactive),
+        (None, None) => Ok(Mode::Text),
+    }
 }
 
 #[cfg(test)]

@@ -92,15 +92,35 @@ fn picture_or_export(
             let source = |path: &str| std::fs::read_to_string(path).ok();
             out.extend(text::list::list(&view, &source, &style(options)).into_bytes());
         }
-        Mode::Dot => out.extend(picture::dot(&graph::graph(tree, query), &legend(input, query)).into_bytes()),
+        Mode::Dot => {
+            // The patterns are not in jeprof's legend.
+            let legend = GraphOptions { remarks: Vec::new(), ..legend(input, query) };
+            out.extend(picture::dot(&graph::graph(tree, query), &legend).into_bytes());
+        }
         Mode::Picture(form) => out.extend(draw(input, query, tree, *form)?),
         Mode::Show => show(&draw(input, query, tree, Picture::Svg)?)?,
         Mode::Callgrind => write_export(&input.profile, Format::Callgrind, query.metric, out)?,
-        Mode::Collapsed => write_export(&input.profile, Format::Folded, query.metric, out)?,
+        Mode::Collapsed => {
+            let query = Query { names: NameStyle::Collapsed, ..query.clone() };
+            out.extend(collapsed(&CallTree::new(&input.profile, &query)).into_bytes());
+        }
         Mode::Raw => write_export(&input.profile, Format::Raw, query.metric, out)?,
         Mode::Text | Mode::Interactive | Mode::Symbols => {}
     }
     Ok(())
+}
+
+/// A line per stack, callers first; numbers are cut, not rounded.
+fn collapsed(tree: &CallTree) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for (id, node) in tree.frames_in_stacks().filter(|(_, node)| node.own.value.trunc() != 0.0) {
+        let mut names: Vec<&str> =
+            tree.leaf_to_root(id).map(|frame| tree.frames.get(frame).label.as_str()).collect();
+        names.reverse();
+        let _ = writeln!(text, "{} {}", names.join(";"), node.own.value.trunc());
+    }
+    text
 }
 
 fn legend(input: &Input, query: &Query) -> GraphOptions {

@@ -1,0 +1,226 @@
+//! jeprof's own output on dumps of real jemalloc and tcmalloc, against ours, byte for byte.
+//!
+//! Names are jeprof's own: its `--raw` writes the symbols it found, wrong ones included, and both sides
+//! read that. So everything after symbols is compared without exception but those of docs/from-jeprof.md, each of
+//! which is a line of [`normalised`]. Symbols themselves are compared in `compat.rs` and in heapwise-symbolize.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::harness::{Scratch, victims};
+
+const LIBRARIES: &str = "/usr/lib/x86_64-linux-gnu";
+
+const SQL: &str = "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<20000) \
+                   insert into t select x, hex(x*x) from c; create index i on t(b); select count(*) from t;";
+const LUA: &str = "local t={} for i=1,30000 do t[i]=('x'):rep(i%90) .. i end print(#t)";
+const PERL: &str =
+    "my %h; for my $i (1..20000) { $h{$i} = [1..5]; push @a, 'x' x ($i % 90); } print scalar(@a)";
+const PYTHON: &str = "import json; print(len(json.dumps([{'a': i, 'b': str(i) * 5} for i in range(4000)])))";
+
+/// Columns of a row: `%8s %6s %6s %8s %6s %s`.
+const FLAT: Range<usize> = 0..8;
+const SUM_PERCENT: Range<usize> = 16..22;
+const CUM: Range<usize> = 23..31;
+
+/// Options of reports that must be equal; `BASE` is the first dump of the run.
+const OPTIONS: [&str; 27] = [
+    "--text",
+    "--text --cum",
+    "--text --inuse_objects",
+    "--text --inuse_objects --cum --show_bytes",
+    "--text --alloc_space --show_bytes",
+    "--text --alloc_space --cum",
+    "--text --alloc_objects",
+    "--text --addresses --show_bytes",
+    "--text --addresses --alloc_space --cum",
+    "--text --files",
+    "--text --focus=alloc|fill --show_bytes",
+    "--text --focus=main --alloc_objects",
+    "--text --ignore=main|lua_ --alloc_space",
+    "--text --base=BASE",
+    "--text --base=BASE --show_bytes --alloc_space",
+    "--text --base=BASE --drop_negative --show_bytes",
+    "--text --base=BASE --focus=main --inuse_objects",
+    "--collapsed",
+    "--collapsed --alloc_space",
+    "--collapsed --focus=main",
+    "--dot",
+    "--dot --alloc_space --nodecount=10",
+    "--dot --nodefraction=0.1 --inuse_objects",
+    "--dot --focus=main",
+    "--text --thread=0 --show_bytes",
+    "--text --retain=libc --show_bytes",
+    "--text --exclude=libc --show_bytes",
+];
+
+#[test]
+fn reports_of_jemalloc_dumps_equal_jeprofs() {
+    let scratch = Scratch::new();
+    let ours = victims().join("inlined_templates");
+    let ours = ours.to_str().expect("UTF-8");
+    let programs: [(&str, &[&str], &str); 6] = [
+        ("exact", &[ours, "1000"], "lg_prof_sample:0"),
+        ("sampled", &[ours, "3000"], "lg_prof_sample:12,lg_prof_interval:21"),
+        ("sqlite", &["/usr/bin/sqlite3", ":memory:", SQL], "lg_prof_sample:12,lg_prof_interval:21"),
+        ("lua", &["/usr/bin/lua5.4", "-e", LUA], "lg_prof_sample:10,lg_prof_interval:21"),
+        ("perl", &["/usr/bin/perl", "-e", PERL], "lg_prof_sample:12,lg_prof_interval:22"),
+        ("python", &["/usr/bin/python3", "-c", PYTHON], "lg_prof_sample:12,lg_prof_interval:22"),
+    ];
+    for (name, command, options) in programs {
+        let conf = format!("prof:true,prof_final:true,prof_accum:true,prof_prefix:{name},{options}");
+        run(&scratch, command, "libjemalloc.so.2", &[("MALLOC_CONF", &conf), ("PYTHONMALLOC", "malloc")]);
+        let corpus = Corpus::new(&scratch, command[0], name);
+        OPTIONS.iter().for_each(|options| corpus.compare(options));
+    }
+}
+
+#[test]
+fn reports_of_tcmalloc_dumps_equal_jeprofs_too() {
+    let scratch = Scratch::new();
+    let ours = victims().join("inlined_templates");
+    let ours = ours.to_str().expect("UTF-8");
+    for (name, command) in [
+        ("ours", [ours, "1000"].as_slice()),
+        ("sqlite", &["/usr/bin/sqlite3", ":memory:", SQL]),
+        ("lua", &["/usr/bin/lua5.4", "-e", LUA]),
+    ] {
+        let environment = [("HEAPPROFILE", name), ("HEAP_PROFILE_ALLOCATION_INTERVAL", "2000000")];
+        run(&scratch, command, "libtcmalloc.so.4", &environment);
+        let corpus = Corpus::new(&scratch, command[0], name);
+        // "the youngest frame of a tcmalloc dump": its address is one too high in the original.
+        let compared = OPTIONS.iter().filter(|options| !options.contains("--addresses"));
+        compared.for_each(|options| corpus.compare(options));
+    }
+}
+
+fn run(scratch: &Scratch, command: &[&str], library: &str, environment: &[(&str, &str)]) {
+    let library = Path::new(LIBRARIES).join(library);
+    assert!(library.exists(), "install libjemalloc2 and libgoogle-perftools4");
+    let output = scratch
+        .command(command[0])
+        .args(&command[1..])
+        .env("LD_PRELOAD", library)
+        .envs(environment.iter().copied())
+        .output()
+        .expect("the program starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// The dumps of one run, with names.
+struct Corpus<'a> {
+    scratch: &'a Scratch,
+    base: PathBuf,
+    last: PathBuf,
+}
+
+impl<'a> Corpus<'a> {
+    fn new(scratch: &'a Scratch, program: &str, prefix: &str) -> Self {
+        let directory = std::fs::read_dir(scratch.path("")).expect("readable");
+        let mut dumps: Vec<PathBuf> = directory
+            .map(|entry| entry.expect("readable").path())
+            .filter(|path| {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                name.starts_with(&format!("{prefix}.")) && name.ends_with(".heap")
+            })
+            .collect();
+        dumps.sort_by_key(|path| path.metadata().and_then(|metadata| metadata.modified()).expect("a time"));
+        let first = dumps.first().expect("a dump");
+        let last = dumps.last().expect("a dump");
+        let named = |dump: &Path| with_names(scratch, program, dump);
+        Self { scratch, base: named(first), last: named(last) }
+    }
+
+    fn compare(&self, options: &str) {
+        let base = self.base.to_str().expect("UTF-8");
+        let arguments: Vec<String> = options.split(' ').map(|option| option.replace("BASE", base)).collect();
+        let output = |mut command: std::process::Command| {
+            let output = command.args(&arguments).arg(&self.last).output().expect("install libjemalloc-dev");
+            String::from_utf8(output.stdout).expect("UTF-8")
+        };
+        let theirs = output(self.scratch.command("jeprof"));
+        let ours = output(self.scratch.heapwise(&["jeprof"]));
+        let case = format!("{options} {}", self.last.display());
+        if options.starts_with("--collapsed") {
+            return assert_same_stacks(&ours, &theirs, &case);
+        }
+        assert_eq!(comparable(&ours, options), normalised(&theirs, options, &ours), "{case}");
+    }
+}
+
+/// The dump behind the symbols that the original finds for it.
+fn with_names(scratch: &Scratch, program: &str, dump: &Path) -> PathBuf {
+    let output = scratch
+        .command("jeprof")
+        .arg("--raw")
+        .arg(program)
+        .arg(dump)
+        .output()
+        .expect("install libjemalloc-dev");
+    let symbols = String::from_utf8_lossy(&output.stdout);
+    // "`--raw` of a local file": jeprof dies behind the symbols.
+    let (symbols, _) = symbols.split_once("\n---\n").expect("the end of the symbols");
+    // "an address outside every symbol gets the nearest name": the allocator's own `operator new`.
+    let symbols = symbols.replace(" malloc_usable_size<", " operator new(unsigned long)<");
+    let named = dump.with_extension("raw");
+    let profile = std::fs::read(dump).expect("readable");
+    std::fs::write(&named, [symbols.as_bytes(), b"\n---\n--- heap\n", &profile].concat()).expect("written");
+    named
+}
+
+/// The original's output as ours must be, for the cases of docs/from-jeprof.md.
+fn normalised(theirs: &str, options: &str, ours: &str) -> Vec<String> {
+    // "a total of 0: nothing".
+    if theirs.is_empty() && ours.starts_with("Total: 0") {
+        return comparable(ours, options);
+    }
+    let lines = comparable(theirs, options);
+    if options.contains("--addresses") || options.contains("--files") {
+        // "names without lines": `?` for the file.
+        let file = |line: String| match line.strip_suffix(" ?") {
+            Some(rest) => format!("{rest} ??:?"),
+            None => line,
+        };
+        return lines.into_iter().map(file).collect();
+    }
+    lines
+}
+
+/// What is compared of an output: all of a table; of graphs all but the arrows ("graphs: recursion").
+fn comparable(text: &str, options: &str) -> Vec<String> {
+    let compared = |line: &&str| !options.starts_with("--dot") || !line.contains(" -> ");
+    let lines = text.lines().filter(compared).map(str::to_owned).collect();
+    if options.starts_with("--text") { with_ties_by_name(lines, options.contains("--cum")) } else { lines }
+}
+
+/// Fractions are added in the order of a hash there, so that equal rows may differ in their last bit, and be
+/// ranked by it: rows of the same number are ordered by name, and their running sum is left out.
+fn with_ties_by_name(mut lines: Vec<String>, by_cum: bool) -> Vec<String> {
+    let rank = if by_cum { CUM } else { FLAT };
+    for ties in lines.chunk_by_mut(|one, next| one.get(rank.clone()) == next.get(rank.clone())) {
+        if ties.len() > 1 && ties[0].len() > SUM_PERCENT.end {
+            ties.iter_mut().for_each(|row| row.replace_range(SUM_PERCENT, ""));
+            ties.sort_unstable();
+        }
+    }
+    lines
+}
+
+/// Folded stacks come in the order of a hash, several lines for one stack of names ("`--collapsed`"), each
+/// without its fraction: sums may differ by less than the number of lines.
+fn assert_same_stacks(ours: &str, theirs: &str, case: &str) {
+    let mut sums: BTreeMap<&str, (i64, i64, i64)> = BTreeMap::new();
+    for (stack, value) in theirs.lines().filter_map(|line| line.rsplit_once(' ')) {
+        let sum = sums.entry(stack).or_default();
+        sum.0 += value.parse::<i64>().expect("a number");
+        sum.1 += 1;
+    }
+    for (stack, value) in ours.lines().filter_map(|line| line.rsplit_once(' ')) {
+        sums.entry(stack).or_default().2 += value.parse::<i64>().expect("a number");
+    }
+    assert!(!sums.is_empty(), "{case}");
+    for (stack, (theirs, lines, ours)) in sums {
+        assert!((theirs - ours).abs() < lines, "{case}: {theirs} in {lines} lines, {ours} here: {stack}");
+    }
+}
