@@ -79,6 +79,10 @@ fn threads_are_told_apart() {
             let held = scratch.json_of(&arguments)["total"].as_i64();
             assert_eq!(held, Some(capture.witness[&format!("{name}.inuse_bytes")]), "{mode:?} {name}");
         }
+        let sizes = scratch.json_of(&["sizes", "--json", "--focus", "^w_", profile]);
+        let classes = sizes["classes"].as_array().expect("classes").iter();
+        let bytes: i64 = classes.filter_map(|class| class["bytes"].as_i64()).sum();
+        assert_eq!(bytes, capture.witness["inuse_bytes"], "{mode:?}: {sizes}");
         let threads = scratch.json_of(&["threads", "--json", profile]);
         let rows = threads["rows"].as_array().expect("rows").clone();
         assert!(rows.iter().all(|row| row["value"].as_i64() >= Some(0)), "{mode:?}: {threads}");

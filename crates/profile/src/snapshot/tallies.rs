@@ -11,7 +11,7 @@ use crate::{
     Function, FunctionId, Line, Location, LocationId, Profile, Sample, StackId, Thread, ThreadId, Values,
 };
 
-/// Appends one sample per (bucket, slab) that counted anything in the current period.
+/// Appends one sample per bucket that counted anything in the current period.
 pub(super) fn read<S: SegmentSource>(
     snapshot: &Snapshot<'_, S>,
     stacks: &[Option<StackId>],
@@ -24,28 +24,37 @@ pub(super) fn read<S: SegmentSource>(
     let owners = read_threads(snapshot, profile, slabs);
     let mut columns = Columns::default();
     let mut unknown = None;
-    for slab in 0..slabs {
-        let first = snapshot.layout().tally_index(slab, 0);
-        let tallies = snapshot.records(SectionKind::Tallies, first, buckets.len() as u64);
-        for (bucket, tally) in buckets.iter().zip(tallies.chunks_exact(32)) {
-            let Some(tally) = Tally::decode(tally).filter(|tally| tally.allocs | tally.frees != 0) else {
-                continue;
-            };
-            if bucket.period != period {
-                continue;
-            }
-            let known = stacks.get(bucket.node as usize).copied().flatten();
-            let stack = known.unwrap_or_else(|| *unknown.get_or_insert_with(|| unknown_stack(profile)));
-            let rate = rates.get(usize::from(bucket.rate)).copied().unwrap_or(0);
-            let weight = Weight::new(bucket.size, rate);
-            // A block is its allocating thread's, whoever frees it.
-            let owner = if bucket.owner == 0 { slab as usize } else { usize::from(bucket.owner) };
-            let thread = owners.get(owner).copied().flatten();
-            profile.samples.push(sample(bucket, &tally, weight, stack, thread));
-            columns.push(bucket, &tally, weight);
+    for (bucket, tally) in buckets.iter().zip(sums(snapshot, slabs, buckets.len())) {
+        if bucket.period != period || tally.allocs | tally.frees == 0 {
+            continue;
         }
+        let known = stacks.get(bucket.node as usize).copied().flatten();
+        let stack = known.unwrap_or_else(|| *unknown.get_or_insert_with(|| unknown_stack(profile)));
+        let rate = rates.get(usize::from(bucket.rate)).copied().unwrap_or(0);
+        let weight = Weight::new(bucket.size, rate);
+        let thread = owners.get(usize::from(bucket.owner)).copied().flatten();
+        profile.samples.push(sample(bucket, &tally, weight, stack, thread));
+        columns.push(bucket, &tally, weight);
     }
     profile.extra = columns.finish();
+}
+
+/// The tally of each bucket over all slabs: one thread allocates its blocks, any may free them. The highest live count
+/// is that of the allocating thread alone, so an upper bound where others free.
+fn sums<S: SegmentSource>(snapshot: &Snapshot<'_, S>, slabs: u64, buckets: usize) -> Vec<Tally> {
+    let mut sums = vec![Tally { allocs: 0, frees: 0, peak: 0, grown_bytes: 0 }; buckets];
+    for slab in 0..slabs {
+        let first = snapshot.layout().tally_index(slab, 0);
+        let tallies = snapshot.records(SectionKind::Tallies, first, buckets as u64);
+        for (sum, tally) in sums.iter_mut().zip(tallies.chunks_exact(size_of::<Tally>())) {
+            let Some(tally) = Tally::decode(tally) else { continue };
+            sum.allocs = sum.allocs.wrapping_add(tally.allocs);
+            sum.frees = sum.frees.wrapping_add(tally.frees);
+            sum.peak = sum.peak.max(tally.peak);
+            sum.grown_bytes = sum.grown_bytes.wrapping_add(tally.grown_bytes);
+        }
+    }
+    sums
 }
 
 /// Where blocks go whose stack could not be recorded, so that totals stay whole.
