@@ -5,6 +5,7 @@ mod account;
 mod bench;
 mod failure;
 mod kills;
+mod miri;
 mod packages;
 mod programs;
 mod soak;
@@ -35,9 +36,10 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("soak") => soak::command(&root(), &args[1..]),
         Some("suites") => suites::command(&root(), &args[1..]),
         Some("kills") => kills::command(&root(), &args[1..]),
+        Some("miri") => miri::command(&root(), &args[1..]),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | suites [--short] [NAME…]\n       {}",
+            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | suites [--short] [NAME…] | miri [SEEDS]\n       {}",
             bench::USAGE
         ))),
     }

@@ -22,6 +22,8 @@ mod filter;
 mod fixed_text;
 mod hooks;
 mod index;
+#[cfg(test)]
+mod interleavings;
 mod json;
 mod live;
 mod log;

@@ -106,7 +106,7 @@ pub(crate) fn init() {
 
 impl ThreadLog {
     /// No chunk yet.
-    const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             chunk: core::ptr::null_mut(),
             len: 0,

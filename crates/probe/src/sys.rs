@@ -28,7 +28,8 @@ pub(crate) fn is_quiet() -> bool {
 /// # Safety
 /// As [`arch::syscall`].
 unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
-    if is_quiet() {
+    // Miri has no kernel.
+    if is_quiet() || cfg!(miri) {
         return -(libc::EPERM as isize);
     }
     // SAFETY: the caller's promise.
@@ -209,7 +210,16 @@ fn map(address: usize, bytes: usize, flags: i32, file: usize) -> Result<*mut u8>
         .map(|address| address as *mut u8)
 }
 
+/// Memory for the interpreter that looks for races (`cargo xtask miri`).
+#[cfg(miri)]
+pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
+    let layout = std::alloc::Layout::from_size_align(bytes, 64 * 1024).map_err(|_| Errno(libc::ENOMEM))?;
+    // SAFETY: `bytes` is never zero.
+    Ok(unsafe { std::alloc::alloc_zeroed(layout) })
+}
+
 /// Zeroed private memory that appears in no core dump of the program.
+#[cfg(not(miri))]
 pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
     let memory = map(0, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, usize::MAX)?;
     advise(memory as usize, bytes, libc::MADV_DONTDUMP)?;
@@ -259,6 +269,10 @@ pub(crate) fn read_link<'a>(path: &CStr, into: &'a mut [u8]) -> &'a [u8] {
 
 /// The soft limit of a resource; the maximum when it is unlimited or unknown.
 pub(crate) fn limit(resource: u32) -> u64 {
+    if cfg!(miri) {
+        // Leaves room for the smallest segment that has a log.
+        return 128 << 20;
+    }
     let mut both = libc::rlimit64 { rlim_cur: u64::MAX, rlim_max: u64::MAX };
     // SAFETY: `both` is large enough; no new limit is set.
     unsafe {

@@ -1,0 +1,242 @@
+//! The lock-free parts under several threads at once: natively as a stress test, and by `cargo xtask miri` under an
+//! interpreter that reports data races and gives every load any value that the memory model of a weakly ordered
+//! machine allows. The code under test is the probe's own; only system calls are missing.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::Mutex;
+use std::thread;
+use std::vec::Vec;
+
+use heapwise_format::chunk::{AT_LAST, AT_PUBLISHED, AT_STATE, AT_STREAM, ChunkState, HEADER_BYTES};
+use heapwise_format::event::{Event, EventState};
+use heapwise_format::segment::{CallKind, ControlWord, Counter, Mode, SectionKind};
+
+use crate::{buckets, control, family, live, log, segment, stack_tree};
+
+/// Rounds of each test: natively until races had their chance, interpreted as long as patience lasts (many seeds).
+const ROUNDS: u64 = if cfg!(miri) { 12 } else { 20_000 };
+
+/// These tests share one segment, and some start its tables anew.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+fn exclusive() -> impl Drop {
+    struct Turn(#[allow(dead_code, reason = "held")] std::sync::MutexGuard<'static, ()>);
+    impl Drop for Turn {
+        fn drop(&mut self) {}
+    }
+    let turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    segment::for_tests();
+    Turn(turn)
+}
+
+/// A block goes from the thread that allocated it to one that frees it, through one word, as programs do it.
+#[test]
+fn a_block_is_found_by_whoever_frees_it() {
+    let _turn = exclusive();
+    let hand = AtomicU64::new(0);
+    // All in one group, so that slots are reused and contended.
+    let address = |round: u64| 0x7100_0000_0000 + round % 4 * 16 + 16;
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 1..=ROUNDS {
+                assert!(live::insert(address(round), round as u32, 0));
+                hand.store(round, Ordering::Release);
+                while hand.load(Ordering::Acquire) != 0 {
+                    thread::yield_now();
+                }
+            }
+        });
+        // A bystander in the same group.
+        scope.spawn(|| {
+            let own = 0x7100_0000_0000 + 96;
+            for round in 0..ROUNDS as u32 {
+                assert!(live::insert(own, round, 0));
+                assert_eq!(live::remove(own), Some(round));
+            }
+        });
+        for _ in 1..=ROUNDS {
+            let mut round = hand.load(Ordering::Acquire);
+            while round == 0 {
+                thread::yield_now();
+                round = hand.load(Ordering::Acquire);
+            }
+            assert_eq!(live::remove(address(round)), Some(round as u32));
+            hand.store(0, Ordering::Release);
+        }
+    });
+}
+
+/// Threads that meet the same stack get a node that says what they asked for.
+#[test]
+fn a_node_is_whole_before_anybody_has_its_number() {
+    let _turn = exclusive();
+    let work = || {
+        for round in 1..=ROUNDS {
+            let place = 0x5555_0000_0000 + round % 64 * 16;
+            if let Some(node) = stack_tree::child(0, place, 1).and_then(stack_tree::node) {
+                assert_eq!((node.place, node.parent, node.module), (place, 0, 1));
+            }
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+        work();
+    });
+}
+
+/// Threads that meet blocks that are alike get a bucket that says so.
+#[test]
+fn a_bucket_is_whole_before_anybody_has_its_number() {
+    let _turn = exclusive();
+    let work = || {
+        for round in 1..=ROUNDS {
+            let size = 1_000_000_007 + round % 32;
+            let key = buckets::Key { size, node: 9, rate: 0, kind: CallKind::Malloc, period: 1, owner: 0 };
+            let record = buckets::find(&key).and_then(buckets::record).expect("room");
+            assert_eq!((record.size, record.node, record.period), (size, 9, 1));
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(work);
+        scope.spawn(work);
+        work();
+    });
+}
+
+/// What a controller wrote is applied as a whole or not at all: depth and period of one order go together.
+#[test]
+fn orders_are_applied_whole() {
+    let _turn = exclusive();
+    let over = AtomicBool::new(false);
+    let word = |word: ControlWord| segment::control(word);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !over.load(Ordering::Acquire) {
+                    control::poll();
+                    thread::yield_now();
+                }
+            });
+        }
+        // As `capture/control.rs` writes, with the ordering that system calls give.
+        for round in 1..=ROUNDS.min(2000) {
+            let odd = word(ControlWord::Sequence).load(Ordering::Relaxed) | 1;
+            word(ControlWord::Sequence).store(odd, Ordering::Relaxed);
+            fence(Ordering::Release);
+            word(ControlWord::Mode).store(Mode::Sampled as u64, Ordering::Relaxed);
+            word(ControlWord::SampleBytes).store(1000 + round % 3, Ordering::Relaxed);
+            word(ControlWord::MaxDepth).store(100 + round % 3, Ordering::Relaxed);
+            word(ControlWord::Sequence).store(odd + 1, Ordering::Release);
+            while segment::counter(Counter::AppliedSequence).load(Ordering::Acquire) < odd + 1 {
+                thread::yield_now();
+            }
+            let (bytes, depth) = (control::sampling_distance(), control::depth());
+            assert_eq!((bytes, u64::from(depth)), (1000 + round % 3, 100 + round % 3));
+            assert_eq!(family::applied(), odd + 1);
+        }
+        over.store(true, Ordering::Release);
+    });
+}
+
+/// A reader of the log by the rules of `capture/drain/chunks.rs`: what is published is read once, in order; a full
+/// chunk is let go.
+struct Drainer {
+    done: Vec<usize>,
+    states: Vec<EventState>,
+    addresses: Vec<u64>,
+}
+
+impl Drainer {
+    fn look(&mut self, used: usize) {
+        self.done.resize(used, 0);
+        self.states.resize_with(used, EventState::default);
+        for index in 0..used {
+            let Some(chunk) = segment::existing(SectionKind::Chunks, index as u64) else { continue };
+            self.look_at(index, chunk);
+        }
+    }
+
+    fn look_at(&mut self, index: usize, chunk: *mut u8) {
+        // SAFETY: a chunk of the segment; these are words of its header.
+        let (state, published, stream, last) = unsafe {
+            (
+                segment::word32(chunk, AT_STATE),
+                segment::word64(chunk, AT_PUBLISHED),
+                segment::word32(chunk, AT_STREAM),
+                segment::word32(chunk, AT_LAST),
+            )
+        };
+        let is_full = state.load(Ordering::Acquire) == ChunkState::Full as u32;
+        let word = published.load(Ordering::Acquire);
+        let len = word as u32 as usize;
+        if word >> 32 == 0 {
+            return;
+        }
+        assert_ne!(stream.load(Ordering::Relaxed), 0, "a chunk that says a sequence says whose");
+        // SAFETY: published, so written before; nobody writes there before the chunk is let go.
+        let bytes = unsafe { core::slice::from_raw_parts(chunk.add(HEADER_BYTES), len) };
+        let (mut at, done) = (self.done[index], len);
+        while let Some(event) = self.states[index].decode(bytes, &mut at) {
+            if let Event::Alloc { address, .. } = event {
+                self.addresses.push(address);
+            }
+        }
+        assert_eq!(at, done, "what is published is whole events");
+        self.done[index] = done;
+        if is_full {
+            assert_eq!(last.load(Ordering::Relaxed), 1);
+            self.done[index] = 0;
+            self.states[index] = EventState::default();
+            published.store(0, Ordering::Relaxed);
+            state.store(ChunkState::Drained as u32, Ordering::Release);
+        }
+    }
+}
+
+/// Streams begin and end while a reader follows: every event arrives once, in the order of its stream.
+#[test]
+fn every_event_arrives_once() {
+    let _turn = exclusive();
+    let writers_left = AtomicU32::new(2);
+    let events = ROUNDS.min(2000);
+    let lost = segment::counter(Counter::LostEvents).load(Ordering::Relaxed);
+    let mut drainer = Drainer { done: Vec::new(), states: Vec::new(), addresses: Vec::new() };
+    thread::scope(|scope| {
+        for writer in 1..=2_u64 {
+            let writers_left = &writers_left;
+            scope.spawn(move || {
+                for round in 0..events / 4 {
+                    let mut stream = log::ThreadLog::new();
+                    for event in 0..4 {
+                        let address = writer << 40 | (round * 4 + event) << 4;
+                        log::alloc(&mut stream, address, 24, 1, CallKind::Malloc);
+                    }
+                    log::end(&mut stream);
+                    thread::yield_now();
+                }
+                writers_left.fetch_sub(1, Ordering::Release);
+            });
+        }
+        loop {
+            let ended = writers_left.load(Ordering::Acquire) == 0;
+            let used = segment::counter(Counter::Chunks).load(Ordering::Relaxed) as usize;
+            drainer.look(used);
+            if ended {
+                break;
+            }
+            thread::yield_now();
+        }
+    });
+    let lost = segment::counter(Counter::LostEvents).load(Ordering::Relaxed) - lost;
+    for writer in 1..=2 {
+        let of_writer = drainer.addresses.iter().filter(|address| *address >> 40 == writer);
+        let mut sorted: Vec<u64> = of_writer.copied().collect();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let all = drainer.addresses.iter().filter(|address| *address >> 40 == writer).count();
+        assert_eq!(all, sorted.len(), "no event twice");
+    }
+    assert_eq!(drainer.addresses.len() as u64 + lost, 2 * (events / 4 * 4));
+}
