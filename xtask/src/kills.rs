@@ -164,7 +164,8 @@ impl Kills {
             command.args(arguments).env("XDG_CACHE_HOME", &cache).stdout(Stdio::piped());
             command
         };
-        for writer in [&["top", &path][..], &["run", "--exact", "-f", "-o", "/dev/null", "--", "/bin/true"]] {
+        let other = self.scratch.join("other.heap").to_string_lossy().into_owned();
+        for writer in [&["top", &path][..], &["run", "--exact", "-f", "-o", &other, "--", "/bin/true"]] {
             let mut child = with_cache(writer).spawn().map_err(|error| error.to_string())?;
             std::thread::sleep(random.moment(60));
             let _ = child.kill().and_then(|()| child.wait().map(drop));

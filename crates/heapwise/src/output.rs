@@ -23,18 +23,35 @@ pub fn write_file(
     overwrite: Overwrite,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Outcome {
+    let failed = |error: io::Error| {
+        Failure::file(path, format!("cannot write: {error}; choose another place with -o"))
+    };
+    if is_special(path) {
+        return write_through(path, write).map_err(failed);
+    }
     refuse_existing(path, overwrite)?;
     let temporary = temporary_name(path);
     let result = write_temporary(&temporary, write).and_then(|()| fs::rename(&temporary, path));
     result.map_err(|error| {
         let _ = fs::remove_file(&temporary);
-        Failure::file(path, format!("cannot write: {error}; choose another place with -o"))
+        failed(error)
     })
+}
+
+/// A device or a pipe (`/dev/null`, `/dev/stdout`): written to, never replaced by a file.
+fn is_special(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
+}
+
+fn write_through(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = BufWriter::new(OpenOptions::new().write(true).open(path)?);
+    write(&mut out)?;
+    out.flush()
 }
 
 /// Fails early when `path` exists and must not be replaced.
 pub fn refuse_existing(path: &Path, overwrite: Overwrite) -> Outcome {
-    if overwrite == Overwrite::Refuse && path.symlink_metadata().is_ok() {
+    if overwrite == Overwrite::Refuse && path.symlink_metadata().is_ok() && !is_special(path) {
         return Err(Failure::file(path, "exists already; use -f to replace it or -o for another name"));
     }
     Ok(())

@@ -36,6 +36,21 @@ fn files_are_never_overwritten_unless_told() {
     assert_eq!(std::fs::read_to_string(scratch.path("there.heap")).expect("readable"), "precious");
 }
 
+/// `-o /dev/null -f` as root must not turn the device into a file; a pipe stands for it here.
+#[test]
+fn devices_and_pipes_are_written_to_and_stay() {
+    use std::os::unix::fs::FileTypeExt;
+    let scratch = Scratch::new();
+    let pipe = scratch.path("pipe.heap");
+    assert!(scratch.command("/usr/bin/mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()));
+    let mut reader = scratch.command("/bin/cat");
+    let reader = reader.arg(&pipe).stdout(std::process::Stdio::piped()).spawn().expect("cat starts");
+    scratch.output_of(&["run", "-q", "--exact", "-f", "-o", "pipe.heap", "--", "/bin/true"]);
+    assert!(std::fs::symlink_metadata(&pipe).is_ok_and(|data| data.file_type().is_fifo()));
+    let read = reader.wait_with_output().expect("cat ends").stdout;
+    assert!(read.starts_with(b"heap_v2/"), "{} bytes", read.len());
+}
+
 #[test]
 fn garbage_is_not_a_profile() {
     let scratch = Scratch::new();
