@@ -93,11 +93,12 @@ pub(super) fn allocated_shared(block: &Block, rate: u16, captured: &Captured) {
 pub(super) fn releases(address: u64, caller: u64) -> bool {
     let words = words();
     let Some(mut busy) = words.enter() else { return false };
+    // Before the state: a forked child gives up its parent's.
+    control::poll();
     let Some(state) = words.existing_state(&mut busy) else { return false };
     if !state.is_outside(caller) {
         return true;
     }
-    control::poll();
     let Some((number, bucket)) = index::remove(address) else { return false };
     free_in(state, address, number, &bucket);
     true

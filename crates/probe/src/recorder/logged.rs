@@ -59,9 +59,10 @@ pub(super) fn releases(address: u64, caller: u64) -> bool {
     }
     let words = words();
     let Some(mut busy) = words.enter() else { return false };
+    // Before the state: a forked child gives up its parent's.
+    control::poll();
     let Some(state) = words.existing_state(&mut busy) else { return false };
     if state.is_outside(caller) {
-        control::poll();
         log::free(&mut state.log, address);
     }
     true
