@@ -8,6 +8,7 @@ use heapwise_profile::{Metric, Profile};
 
 use crate::failure::Outcome;
 use crate::output::Overwrite;
+use crate::recording::reading::ReadingArgs;
 use crate::{input_error, source, symbols};
 
 /// Options of every report.
@@ -19,6 +20,8 @@ pub struct LookArgs {
     pub part: PartArgs,
     #[command(flatten)]
     pub symbols: symbols::SymbolArgs,
+    #[command(flatten)]
+    pub reading: ReadingArgs,
     /// Subtract this profile
     #[arg(long, value_name = "FILE|PID")]
     pub base: Option<String>,
@@ -125,8 +128,10 @@ pub struct Look {
 impl LookArgs {
     /// Loads and symbolises what is looked at. Several targets add up.
     pub fn load(&self, targets: &[String]) -> Outcome<Look> {
-        let mut profiles: Vec<Profile> =
-            targets.iter().map(|target| source::load(target)).collect::<Outcome<_>>()?;
+        let mut profiles: Vec<Profile> = targets
+            .iter()
+            .map(|target| source::load(target, &self.reading.watched()))
+            .collect::<Outcome<_>>()?;
         let profile = match profiles.len() {
             1 => profiles.remove(0),
             _ => heapwise_profile::merge(profiles),
@@ -137,10 +142,13 @@ impl LookArgs {
     /// The same for a profile that is already there.
     pub fn of(&self, mut profile: Profile) -> Outcome<Look> {
         self.symbols.symbolize(&mut profile);
-        let base = self.base.as_deref().map(source::load).transpose()?.map(|mut base| {
-            self.symbols.symbolize(&mut base);
-            base
-        });
+        let base =
+            self.base.as_deref().map(|base| source::load(base, &self.reading.watched())).transpose()?.map(
+                |mut base| {
+                    self.symbols.symbolize(&mut base);
+                    base
+                },
+            );
         let query = self.query(&profile)?;
         Ok(Look { profile, base, query })
     }

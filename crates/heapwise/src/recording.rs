@@ -1,8 +1,10 @@
 //! Recordings as files: writing them while a program runs, opening them afterwards.
 
+pub mod embed;
 pub mod moment;
 pub mod open;
 mod packing;
+pub mod reading;
 mod ring;
 mod rotation;
 pub mod sink;

@@ -9,6 +9,7 @@ use heapwise_profile::snapshot::SegmentSource as _;
 use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
+use crate::recording::reading::Reading;
 use crate::recording::{moment, open};
 
 /// Processes named by pid or program name; with no name, every running one that carries the probe.
@@ -63,10 +64,10 @@ pub fn of_segment(found: &Found) -> Outcome<Profile> {
 pub const AT: char = '@';
 
 /// A profile from a file (detected by content), a recording at a moment, or a process (by pid or name).
-pub fn load(target: &str) -> Outcome<Profile> {
+pub fn load(target: &str, reading: &Reading) -> Outcome<Profile> {
     let path = Path::new(target);
     if open::is_recording(path) {
-        return at_moment(path, "end");
+        return at_moment(path, "end", reading);
     }
     // `top skynet` in the directory where the program `skynet` lies is about the process.
     let is_process = || target.parse::<u32>().is_ok() || !segments::of_name(target).is_empty();
@@ -77,7 +78,7 @@ pub fn load(target: &str) -> Outcome<Profile> {
     if let Some((file, moment)) = target.rsplit_once(AT)
         && open::is_recording(Path::new(file))
     {
-        return at_moment(Path::new(file), moment);
+        return at_moment(Path::new(file), moment, reading);
     }
     if is_process() {
         return of_segment(&process(target)?);
@@ -86,8 +87,8 @@ pub fn load(target: &str) -> Outcome<Profile> {
 }
 
 /// `moment` may end in `/MS`, the step whose highest moment a time stands for.
-fn at_moment(path: &Path, moment: &str) -> Outcome<Profile> {
-    let mut opened = open::open(path)?;
+fn at_moment(path: &Path, moment: &str, reading: &Reading) -> Outcome<Profile> {
+    let mut opened = open::open(path, reading)?;
     let (moment, step_ms) = match moment.rsplit_once('/') {
         Some((moment, step)) => (moment, step.parse().unwrap_or(moment::DEFAULT_STEP_MS)),
         None => (moment, moment::DEFAULT_STEP_MS),

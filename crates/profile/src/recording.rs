@@ -16,7 +16,9 @@ mod counts;
 mod ledger;
 mod live_index;
 mod merge;
+pub mod names;
 mod replay;
+mod share;
 pub mod statistics;
 mod timeline;
 
@@ -26,5 +28,6 @@ pub use counts::{Count, Counts};
 pub use ledger::{Ledger, RawFrame, Totals};
 pub use merge::{Merger, Piece};
 pub use replay::{Moment, Window};
+pub use share::Watcher;
 pub use statistics::Statistics;
 pub use timeline::{Step, Timeline};

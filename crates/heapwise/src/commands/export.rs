@@ -1,14 +1,18 @@
 //! `export` and `symbolize`: a profile in the format of another tool, or with its symbols inside.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use heapwise_render::export::{self, Format};
 
 use super::dump;
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
+use crate::input_error;
 use crate::look::{LookArgs, NumberArgs, PartArgs};
 use crate::output::{self, Overwrite};
+use crate::recording::embed::{self, Embedded};
+use crate::recording::open;
+use crate::recording::reading::ReadingArgs;
 use crate::source;
 use crate::symbols::SymbolArgs;
 
@@ -24,6 +28,8 @@ pub struct ExportArgs {
     part: PartArgs,
     #[command(flatten)]
     symbols: SymbolArgs,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// Subtract this profile
     #[arg(long, value_name = "FILE|PID")]
     base: Option<String>,
@@ -64,6 +70,7 @@ pub fn run(args: ExportArgs) -> Outcome {
         number: args.number,
         part: args.part,
         symbols: args.symbols,
+        reading: args.reading,
         base: args.base,
         rows: None,
         cum: false,
@@ -83,9 +90,12 @@ pub fn run(args: ExportArgs) -> Outcome {
 
 /// Writes the profile with its symbols inside, so that it opens on a machine without the binaries.
 pub fn symbolize(args: &SymbolizeArgs) -> Outcome {
-    let mut profile = source::load(&args.target)?;
+    if open::is_recording(Path::new(&args.target)) {
+        return symbolize_recording(args);
+    }
+    let mut profile = source::load(&args.target, &ReadingArgs::default().watched())?;
     let report = args.symbols.symbolize(&mut profile);
-    let path = args.output.clone().unwrap_or_else(|| match std::path::Path::new(&args.target) {
+    let path = args.output.clone().unwrap_or_else(|| match Path::new(&args.target) {
         file if file.is_file() => file.to_owned(),
         _ => dump::default_name(&profile),
     });
@@ -96,5 +106,23 @@ pub fn symbolize(args: &SymbolizeArgs) -> Outcome {
         report.locations,
         path.display()
     );
+    Ok(())
+}
+
+fn symbolize_recording(args: &SymbolizeArgs) -> Outcome {
+    let source = Path::new(&args.target);
+    let path = args.output.as_deref().unwrap_or(source);
+    if path != source {
+        if !source.is_file() {
+            return Err(input_error!(
+                "{}: a rotated recording takes its names into its own files",
+                args.target
+            ));
+        }
+        std::fs::copy(source, path).map_err(|error| Failure::file(path, error))?;
+    }
+    let embedded = embed::embed(path, &args.symbols)?;
+    let Embedded { named, all } = embedded;
+    eprintln!("heapwise: {named} of {all} addresses have names inside {} now", path.display());
     Ok(())
 }

@@ -15,7 +15,9 @@ use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use crate::quantity::{self, parse_bytes, parse_duration};
+use crate::recording::embed;
 use crate::recording::sink::Keeping;
+use crate::symbols::SymbolArgs;
 use crate::{input_error, source};
 
 /// Smallest file of a rotated recording: below this the tables at its start would be most of it.
@@ -53,6 +55,9 @@ pub struct KeepingArgs {
     /// Keep the last TIME of events in memory; write them at the end and at every mark
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "rotate")]
     ring: Option<Duration>,
+    /// Put the symbols into the recording when it has ended, so that it opens anywhere
+    #[arg(long = "embed-symbols")]
+    embed_symbols: bool,
     /// What an event does when there is no room for it
     #[arg(long = "on-full", value_enum, default_value = "block")]
     on_full: WhenFull,
@@ -82,6 +87,16 @@ impl KeepingArgs {
         };
         let on_full = if self.on_full == WhenFull::Drop { OnFull::Drop } else { OnFull::Block };
         Orders { path, keeping, on_full, block: self.block, from }
+    }
+}
+
+impl KeepingArgs {
+    /// What is done with a recording that has ended.
+    pub fn finish(&self, recorded: &Recorded) -> Outcome {
+        if self.embed_symbols {
+            embed::embed(&recorded.path, &SymbolArgs::default())?;
+        }
+        Ok(())
     }
 }
 
@@ -118,7 +133,9 @@ pub fn run(args: &RecordArgs) -> Outcome {
         control::apply(&segment, &Change::new().mode(before))?;
     }
     stop.store(true, Ordering::Relaxed);
-    report(&join(recorder)?);
+    let recorded = join(recorder)?;
+    args.keeping.finish(&recorded)?;
+    report(&recorded);
     Ok(())
 }
 

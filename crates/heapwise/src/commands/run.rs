@@ -67,6 +67,7 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
         return Ok(ExitCode::from(ended.code));
     };
     if let Some(recorded) = recorded? {
+        args.keeping.finish(&recorded)?;
         if !args.quiet {
             record::report(&recorded);
         }

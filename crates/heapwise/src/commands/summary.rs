@@ -15,6 +15,7 @@ use crate::output::{self, Overwrite};
 use crate::quantity;
 use crate::recording::moment::DEFAULT_STEP_MS;
 use crate::recording::open::{self, Opened, RecordingFile};
+use crate::recording::reading::ReadingArgs;
 use crate::symbols::SymbolArgs;
 
 /// Options of `summary`.
@@ -22,9 +23,8 @@ use crate::symbols::SymbolArgs;
 pub struct SummaryArgs {
     #[command(flatten)]
     symbols: SymbolArgs,
-    /// Threads that read the recording [default: one per core]
-    #[arg(short, long, value_name = "N")]
-    jobs: Option<usize>,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// As data
     #[arg(long)]
     json: bool,
@@ -38,8 +38,8 @@ const FRAMES: usize = 4;
 
 /// Shows the findings.
 pub fn run(args: &SummaryArgs) -> Outcome {
-    let mut opened = open::open(&args.file)?;
-    let found = analyse(&mut opened, args.jobs)?;
+    let mut opened = open::open(&args.file, &args.reading.watched())?;
+    let found = analyse(&mut opened)?;
     let names = Names::new(&opened, &found, &args.symbols);
     let text = if args.json {
         json!({ "contains": contains(&opened), "findings": names.data(&found) }).to_string() + "\n"
@@ -51,12 +51,12 @@ pub fn run(args: &SummaryArgs) -> Outcome {
 
 /// The findings of a recording as data.
 pub fn data(opened: &mut Opened, symbols: &SymbolArgs) -> Outcome<Value> {
-    let found = analyse(opened, None)?;
+    let found = analyse(opened)?;
     Ok(Names::new(opened, &found, symbols).data(&found))
 }
 
-fn analyse(opened: &mut Opened, jobs: Option<usize>) -> Outcome<Vec<Finding>> {
-    let jobs = jobs.or_else(|| std::thread::available_parallelism().ok().map(usize::from)).unwrap_or(1);
+fn analyse(opened: &mut Opened) -> Outcome<Vec<Finding>> {
+    let jobs = opened.jobs;
     let facts = opened
         .recording
         .read(|recording| Facts::read(recording, &opened.catalog, jobs))
@@ -81,21 +81,9 @@ impl Facts {
         catalog: &heapwise_profile::recording::Catalog,
         jobs: usize,
     ) -> Result<Self, Damage> {
-        let shares = Statistics::shares(recording, jobs);
-        let parts: Vec<Result<Statistics, Damage>> = std::thread::scope(|scope| {
-            let readers: Vec<_> = shares
-                .into_iter()
-                .map(|share| scope.spawn(|| Statistics::read(recording, catalog, share)))
-                .collect();
-            readers.into_iter().filter_map(|reader| reader.join().ok()).collect()
-        });
-        let mut statistics = Statistics::default();
-        for (number, part) in parts.into_iter().enumerate() {
-            if number == 0 { statistics = part? } else { statistics.merge(&part?) }
-        }
-        let (peak, peak_ms) = recording.counts_at(catalog, Moment::Peak)?;
+        let (peak, peak_ms) = recording.counts_at(catalog, Moment::Peak, jobs)?;
         Ok(Self {
-            statistics,
+            statistics: Statistics::read(recording, catalog, jobs)?,
             timeline: Timeline::read(recording, DEFAULT_STEP_MS)?,
             base: recording.base(catalog)?,
             peak,

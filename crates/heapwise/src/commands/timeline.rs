@@ -13,6 +13,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use crate::quantity::parse_duration;
 use crate::recording::open::{self, Opened};
+use crate::recording::reading::ReadingArgs;
 
 /// Options of `timeline`.
 #[derive(Debug, Args)]
@@ -38,6 +39,8 @@ pub struct TimelineArgs {
     /// Replace an existing file
     #[arg(short, long)]
     force: bool,
+    #[command(flatten)]
+    reading: ReadingArgs,
     /// Recording
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -51,7 +54,7 @@ const PNG_SCALE: f32 = 2.0;
 
 /// Shows the timeline.
 pub fn run(args: &TimelineArgs) -> Outcome {
-    let mut opened = open::open(&args.file)?;
+    let mut opened = open::open(&args.file, &args.reading.watched())?;
     let step_ms = args.step.as_millis() as u64;
     let timeline = opened
         .recording

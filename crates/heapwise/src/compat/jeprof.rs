@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use heapwise_profile::Profile;
 
 use crate::failure::{Failure, Outcome};
+use crate::recording::reading::ReadingArgs;
 use crate::symbols::SymbolArgs;
 use crate::{input_error, source};
 use options::{Mode, Options, Request};
@@ -120,5 +121,5 @@ fn local(name: &str) -> Outcome<Profile> {
         return Err(Failure::file(path, "no such file (a server is named as http://host:port/pprof/heap)"));
     }
     eprintln!("Using local file {name}.");
-    source::load(name)
+    source::load(name, &ReadingArgs::default().watched())
 }

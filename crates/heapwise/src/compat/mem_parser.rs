@@ -12,6 +12,7 @@ use heapwise_render::{TextOptions, text};
 
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
+use crate::recording::reading::ReadingArgs;
 use crate::source;
 use crate::symbols::SymbolArgs;
 
@@ -51,7 +52,7 @@ pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
             "no such program; -p names the profiled one",
         ));
     }
-    let mut profile = source::load(&options.file)?;
+    let mut profile = source::load(&options.file, &ReadingArgs::default().watched())?;
     let symbols = SymbolArgs { program: Some(options.program.clone()), ..SymbolArgs::default() };
     symbols.symbolize(&mut profile);
     if options.text {

@@ -14,6 +14,7 @@ use heapwise_render::text::mprof;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
+use crate::recording::reading::ReadingArgs;
 use crate::symbols::SymbolArgs;
 use crate::{input_error, source};
 
@@ -71,7 +72,7 @@ impl Options {
 pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let options = Options::parse(&arguments)?;
     let input = options.input.as_deref().ok_or_else(|| Failure::Input(USAGE.into()))?;
-    let mut profile = source::load(input)?;
+    let mut profile = source::load(input, &ReadingArgs::default().watched())?;
     SymbolArgs::default().symbolize(&mut profile);
     if let Some(order) = &options.top {
         print_top(&options, &profile, if order == "flat" { Order::Flat } else { Order::Cum })?;

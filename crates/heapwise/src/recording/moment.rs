@@ -70,8 +70,8 @@ fn time(text: &str, opened: &Opened) -> Outcome<u64> {
 
 /// The profile of a part, and what is to be said about it.
 pub fn profile(opened: &mut Opened, part: Part) -> Profile {
-    let catalog = &opened.catalog;
-    let read = opened.recording.read(|recording| read(recording, catalog, part));
+    let (catalog, jobs) = (&opened.catalog, opened.jobs);
+    let read = opened.recording.read(|recording| read(recording, catalog, part, jobs));
     let mut profile = read.unwrap_or_default();
     if let Some(damage) = opened.recording.damage() {
         profile.meta.comments.push(damage.to_string());
@@ -79,14 +79,15 @@ pub fn profile(opened: &mut Opened, part: Part) -> Profile {
     profile
 }
 
-fn read<S: RecordingSource>(
+fn read<S: RecordingSource + Sync>(
     recording: &Recording<S>,
     catalog: &Catalog,
     part: Part,
+    jobs: usize,
 ) -> Result<Profile, Damage> {
     let (counts, from_ms, to_ms, comment) = match part {
         Part::At(moment) => {
-            let (counts, ms) = recording.counts_at(catalog, moment)?;
+            let (counts, ms) = recording.counts_at(catalog, moment, jobs)?;
             let end_ms = recording.span_ms().1;
             let ms = if moment == Moment::End { end_ms } else { ms };
             let what = match moment {
@@ -99,7 +100,7 @@ fn read<S: RecordingSource>(
         }
         Part::Within(window) => {
             let to_ms = window.to_ms.min(recording.span_ms().1);
-            let counts = recording.counts_between(catalog, window)?;
+            let counts = recording.counts_between(catalog, window, jobs)?;
             let comment = format!(
                 "allocated from {} ms to {to_ms} ms after the start of the recording and live at the end of that",
                 window.slice_ms()

@@ -9,6 +9,7 @@ use heapwise_format::recording::{Codec, MAGIC, PreambleError, VERSION};
 use heapwise_profile::recording::{Catalog, OpenError, Recording, RecordingSource};
 
 use super::packing;
+use super::reading::Reading;
 use super::rotation::numbered;
 use crate::failure::{Failure, Outcome};
 
@@ -51,6 +52,8 @@ pub struct Opened {
     pub catalog: Catalog,
     /// What it is called.
     pub path: PathBuf,
+    /// Threads that read it.
+    pub jobs: usize,
 }
 
 /// Whether `path` names a recording: a file that begins like one, or numbered files of that name.
@@ -64,7 +67,7 @@ pub fn is_recording(path: &Path) -> bool {
 }
 
 /// Opens a recording. Of a rotated one the newest files that follow each other without a hole are taken.
-pub fn open(path: &Path) -> Outcome<Opened> {
+pub fn open(path: &Path, reading: &Reading) -> Outcome<Opened> {
     let mut parts = Vec::new();
     for file in files(path)? {
         let open = File::open(&file).map_err(|error| Failure::file(&file, error))?;
@@ -83,10 +86,14 @@ pub fn open(path: &Path) -> Outcome<Opened> {
             path.display()
         );
     }
-    Ok(Opened { recording, catalog, path: path.to_owned() })
+    if let Some(watcher) = reading.watcher(recording.event_bytes()) {
+        recording.watch(watcher);
+    }
+    Ok(Opened { recording, catalog, path: path.to_owned(), jobs: reading.jobs })
 }
 
-fn files(path: &Path) -> Outcome<Vec<PathBuf>> {
+/// The files of a recording, oldest first: those that follow each other without a hole up to the newest.
+pub fn files(path: &Path) -> Outcome<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
     }

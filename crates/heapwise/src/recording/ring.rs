@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use heapwise_format::recording::{Entries, Entry, FrameHeader, FrameKind};
+use heapwise_format::recording::{Entries, FrameHeader, FrameKind};
 use heapwise_profile::recording::{Counts, RawFrame};
 
 use super::packing::{self, Packed};
@@ -56,14 +56,7 @@ impl Ring {
         }
         let payload = packing::unpack(packed.codec, packed.bytes, raw_bytes).unwrap_or_default();
         for entry in Entries::new(&payload).into_iter().flatten() {
-            match entry {
-                Entry::Alloc { bucket, .. } => self.base.row(bucket).allocs += 1,
-                Entry::Temporary { bucket, .. } => self.base.row(bucket).pass(),
-                Entry::Free { bucket, .. } | Entry::MissedFree { bucket, .. } => {
-                    self.base.row(bucket).frees += 1;
-                }
-                _ => {}
-            }
+            self.base.add(&entry);
         }
         self.base_ms = header.last;
     }

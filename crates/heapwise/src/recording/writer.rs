@@ -2,8 +2,8 @@
 //! frames and at most one cut-off.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use heapwise_format::recording::{
@@ -29,6 +29,27 @@ impl Writer {
         let preamble = preamble();
         file.write_all(&preamble)?;
         Ok(Self { file, path: path.to_owned(), offset: preamble.len() as u64, index: Vec::new() })
+    }
+
+    /// Opens a recording that was ended, to write more frames behind its last. Until [`Writer::end`] it is one
+    /// that was not ended, and readable as such.
+    pub fn reopen(path: &Path) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(true).open(path)?;
+        let damaged = || io::Error::other("the recording was not ended, or is damaged");
+        let at = file.metadata()?.len().checked_sub(TRAILER_BYTES as u64).ok_or_else(damaged)?;
+        let mut trailer = [0; TRAILER_BYTES];
+        file.read_exact_at(&mut trailer, at)?;
+        let offset = Trailer::decode(&trailer).ok_or_else(damaged)?.index_offset;
+        let mut header = [0; FRAME_HEADER_BYTES];
+        file.read_exact_at(&mut header, offset)?;
+        let header = FrameHeader::decode(&header).ok_or_else(damaged)?;
+        let mut stored = vec![0; header.stored_bytes as usize];
+        file.read_exact_at(&mut stored, offset + FRAME_HEADER_BYTES as u64)?;
+        let index = packing::unpack(header.codec, stored, header.raw_bytes as usize).ok_or_else(damaged)?;
+        file.set_len(offset)?;
+        let mut file = file;
+        file.seek(SeekFrom::Start(offset))?;
+        Ok(Self { file, path: path.to_owned(), offset, index })
     }
 
     /// Packs and writes a frame.

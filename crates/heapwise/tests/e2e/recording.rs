@@ -135,3 +135,54 @@ fn random_kills() {
     let (_scratch, torture) = torture();
     torture.run(6, 42).unwrap();
 }
+
+/// Whether the victim's function is named in a report that finds no symbols but those in the file.
+fn names_the_function(scratch: &Scratch, recording: &str) -> bool {
+    scratch.output_of(&["top", "--alloc_space", "--no-cache", recording]).contains("w_malloc")
+}
+
+#[test]
+fn embedded_symbols_open_without_the_binary() {
+    let scratch = Scratch::new();
+    let (program, account) = (scratch.path("gone"), scratch.path("account"));
+    for (recording, options) in [("with.hwr", &["--embed-symbols"][..]), ("later.hwr", &[])] {
+        std::fs::copy(victims().join("tortured"), &program).unwrap();
+        let status = scratch
+            .heapwise(&["run", "--log", "-q", "-o", recording])
+            .args(options)
+            .arg("--")
+            .arg(&program)
+            .args([account.to_str().unwrap(), "500", "1"])
+            .status()
+            .unwrap();
+        assert!(status.success());
+        if options.is_empty() {
+            scratch.output_of(&["symbolize", recording]);
+        }
+        std::fs::remove_file(&program).unwrap();
+        assert!(
+            names_the_function(&scratch, recording),
+            "{recording}: {}",
+            scratch.output_of(&["top", "--alloc_space", recording])
+        );
+        scratch.output_of(&["timeline", "--json", recording]);
+        scratch.output_of(&["summary", "-j", "3", "--progress", recording]);
+    }
+}
+
+#[test]
+fn without_embedded_symbols_a_missing_binary_leaves_addresses() {
+    let scratch = Scratch::new();
+    let (program, account) = (scratch.path("gone"), scratch.path("account"));
+    std::fs::copy(victims().join("tortured"), &program).unwrap();
+    let account = account.to_str().unwrap();
+    let status = scratch
+        .heapwise(&["run", "--log", "-q", "-o", "plain.hwr", "--"])
+        .arg(&program)
+        .args([account, "500", "1"])
+        .status()
+        .unwrap();
+    assert!(status.success());
+    std::fs::remove_file(&program).unwrap();
+    assert!(!names_the_function(&scratch, "plain.hwr"));
+}

@@ -5,6 +5,8 @@ use heapwise_format::recording::{
     MomentState, PREAMBLE_BYTES, PreambleError, TRAILER_BYTES, Trailer, check_preamble, checksum,
 };
 
+use super::Watcher;
+
 /// Positioned reads of a recording file, and the unpacking of payloads.
 pub trait RecordingSource {
     /// Bytes in the file.
@@ -80,6 +82,7 @@ pub struct Recording<S> {
     frames: Vec<Placed>,
     damage: Option<Damage>,
     ended: bool,
+    watcher: Option<Watcher>,
 }
 
 impl<S: RecordingSource> Recording<S> {
@@ -88,7 +91,7 @@ impl<S: RecordingSource> Recording<S> {
     /// # Errors
     /// When one of them is no recording, or there is nothing in them.
     pub fn open(parts: Vec<S>) -> Result<Self, OpenError> {
-        let mut recording = Self { parts, frames: Vec::new(), damage: None, ended: false };
+        let mut recording = Self { parts, frames: Vec::new(), damage: None, ended: false, watcher: None };
         for part in 0..recording.parts.len() {
             recording.open_part(part)?;
             if recording.damage.is_some_and(|damage| damage.kind != DamageKind::Cut) {
@@ -185,6 +188,9 @@ impl<S: RecordingSource> Recording<S> {
     /// The unpacked payload of a frame.
     pub(super) fn payload(&self, frame: usize) -> Result<Vec<u8>, Damage> {
         let placed = self.frames[frame];
+        if let Some(watcher) = self.watcher.as_ref().filter(|_| placed.header.kind == FrameKind::Events) {
+            watcher.hear(placed.header.stored_bytes.into());
+        }
         self.payload_at(placed.part, placed.offset, &placed.header).ok_or_else(|| self.damaged(frame))
     }
 
@@ -222,6 +228,18 @@ impl<S: RecordingSource> Recording<S> {
                 Err(_) => return None,
             }
         }
+    }
+
+    /// Tells `watcher` of every frame of events that is read.
+    pub fn watch(&mut self, watcher: Watcher) {
+        self.watcher = Some(watcher);
+    }
+
+    /// Bytes of all frames of events in the files.
+    #[must_use]
+    pub fn event_bytes(&self) -> u64 {
+        let events = self.frames.iter().filter(|frame| frame.header.kind == FrameKind::Events);
+        events.map(|frame| u64::from(frame.header.stored_bytes)).sum()
     }
 
     /// Number of files.

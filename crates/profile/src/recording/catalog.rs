@@ -7,6 +7,7 @@ use heapwise_format::segment::{
     COUNTERS_OFFSET, Counter, Header, Mark, PAGE_BYTES, SectionKind, Thread as ThreadRecord,
 };
 
+use super::names::Names;
 use super::{Counts, Damage, Recording, RecordingSource};
 use crate::snapshot::{SegmentSource, Snapshot, unknown_stack};
 use crate::{Profile, Sample, Sampling, StackId, Thread, Values};
@@ -24,6 +25,7 @@ pub struct MarkAt {
 #[derive(Debug)]
 pub struct Catalog {
     segment: StoredSegment,
+    names: Names,
     /// Buckets by number; 0 is nobody's.
     pub buckets: Vec<SiteBucket>,
     /// Threads by their number in entries.
@@ -63,6 +65,7 @@ impl Catalog {
     /// At the first damaged table.
     pub fn read<S: RecordingSource>(recording: &Recording<S>) -> Result<Self, Damage> {
         let mut catalog = Self {
+            names: Names::default(),
             segment: StoredSegment { pages: vec![0; COUNTERS_OFFSET + PAGE_BYTES], sections: Vec::new() },
             buckets: vec![SiteBucket::default()],
             threads: Vec::new(),
@@ -73,7 +76,11 @@ impl Catalog {
             let header = &frame.header;
             let wanted = matches!(
                 header.kind,
-                FrameKind::Process | FrameKind::Counters | FrameKind::Table | FrameKind::Buckets
+                FrameKind::Process
+                    | FrameKind::Counters
+                    | FrameKind::Table
+                    | FrameKind::Buckets
+                    | FrameKind::Symbols
             );
             if wanted {
                 let payload = recording.payload(number)?;
@@ -105,6 +112,7 @@ impl Catalog {
                 let at = usize::try_from(first.checked_mul(layout.section(kind).record_bytes)?).ok()?;
                 overlay(&mut self.segment.sections.get_mut(usize::from(section))?.1, at, payload)?;
             }
+            FrameKind::Symbols => self.names = Names::decode(payload)?,
             FrameKind::Buckets => self.add_buckets(usize::try_from(first).ok()?, payload)?,
             _ => {}
         }
@@ -155,7 +163,7 @@ impl Catalog {
         u64_at(&self.segment.pages, COUNTERS_OFFSET + counter as usize * 8).unwrap_or(0)
     }
 
-    /// Modules and stacks without samples, and the stack of each node.
+    /// Modules and stacks without samples, with the names that the recording carries, and the stack of each node.
     #[must_use]
     pub fn stacks(&self) -> (Profile, Vec<Option<StackId>>) {
         let (mut profile, stacks) = match Snapshot::open(&self.segment) {
@@ -166,6 +174,7 @@ impl Catalog {
         profile.meta.sampling = Sampling::Exact;
         profile.meta.duration_ns = None;
         profile.threads.clone_from(&self.threads);
+        self.names.apply(&mut profile);
         (profile, stacks)
     }
 

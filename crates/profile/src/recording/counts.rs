@@ -1,6 +1,6 @@
 //! What happened to the blocks of each bucket, up to an instant.
 
-use heapwise_format::recording::{BucketCount, SiteBucket};
+use heapwise_format::recording::{BucketCount, Entry, SiteBucket};
 
 /// One bucket's count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -54,6 +54,30 @@ impl Counts {
             self.rows.resize(index + 1, Count::default());
         }
         &mut self.rows[index]
+    }
+
+    /// Counts an entry.
+    #[inline]
+    pub fn add(&mut self, entry: &Entry) {
+        match *entry {
+            Entry::Alloc { bucket, .. } => self.row(bucket).allocs += 1,
+            Entry::Temporary { bucket, .. } => self.row(bucket).pass(),
+            Entry::Free { bucket, .. } | Entry::MissedFree { bucket, .. } => self.row(bucket).frees += 1,
+            Entry::Tick(_) | Entry::Thread(_) | Entry::Gap(_) | Entry::UnknownFree(_) => {}
+        }
+    }
+
+    /// The sum of `parts`, for buckets below `buckets`.
+    #[must_use]
+    pub fn sum(parts: impl IntoIterator<Item = Self>, buckets: usize) -> Self {
+        let mut sum = Self::new(buckets);
+        for part in parts {
+            for (own, more) in sum.rows.iter_mut().zip(&part.rows) {
+                own.allocs += more.allocs;
+                own.frees += more.frees;
+            }
+        }
+        sum
     }
 
     /// Live bytes of all buckets.

@@ -2,10 +2,12 @@
 //!
 //! Times are half-open: the heap at T is what all events before millisecond T made of it.
 
-use std::ops::{ControlFlow, RangeBounds};
+use std::ops::{ControlFlow, Range, RangeBounds};
 
 use heapwise_format::recording::{Entries, Entry, FrameKind, MOMENT_MS};
 
+use super::archive::Placed;
+use super::share::read_shares;
 use super::{Catalog, Counts, Damage, Recording, RecordingSource, Timeline};
 
 /// A moment of a recording whose heap is looked at.
@@ -56,18 +58,22 @@ pub(super) struct EntryAt {
 }
 
 impl<S: RecordingSource> Recording<S> {
-    /// Counts at `moment`, and the millisecond it turned out to be.
+    /// Counts at `moment`, and the millisecond it turned out to be; read on `jobs` threads.
     ///
     /// # Errors
     /// At the first damaged frame that had to be read.
-    pub fn counts_at(&self, catalog: &Catalog, moment: Moment) -> Result<(Counts, u64), Damage> {
+    pub fn counts_at(&self, catalog: &Catalog, moment: Moment, jobs: usize) -> Result<(Counts, u64), Damage>
+    where
+        S: Sync,
+    {
         let everything = Window { from_ms: 0, to_ms: u64::MAX };
-        match moment {
-            Moment::End => self.replay(catalog, Stop::Time(u64::MAX)),
-            Moment::Before(ms) => self.replay(catalog, Stop::Time(ms)),
-            Moment::Peak => self.replay(catalog, self.highest(everything)?),
-            Moment::Highest(window) => self.replay(catalog, self.highest(window)?),
-        }
+        let stop = match moment {
+            Moment::End => Stop::Time(u64::MAX),
+            Moment::Before(ms) => Stop::Time(ms),
+            Moment::Peak => self.highest(everything)?,
+            Moment::Highest(window) => self.highest(window)?,
+        };
+        self.replay(catalog, stop, jobs)
     }
 
     /// Counts of what was allocated within `window` and not freed within it. It begins with the slice that
@@ -75,11 +81,21 @@ impl<S: RecordingSource> Recording<S> {
     ///
     /// # Errors
     /// At the first damaged frame that had to be read.
-    pub fn counts_between(&self, catalog: &Catalog, window: Window) -> Result<Counts, Damage> {
+    pub fn counts_between(&self, catalog: &Catalog, window: Window, jobs: usize) -> Result<Counts, Damage>
+    where
+        S: Sync,
+    {
+        let (start, _) = self.checkpoint_before(catalog, window.slice_ms())?;
+        let shares = self.shares(start..self.frames().len(), jobs);
+        let parts = read_shares(shares, |share| self.counts_of(catalog, window, share))?;
+        Ok(Counts::sum(parts, catalog.buckets.len()))
+    }
+
+    /// The same of some frames.
+    fn counts_of(&self, catalog: &Catalog, window: Window, frames: Range<usize>) -> Result<Counts, Damage> {
         let mut counts = Counts::new(catalog.buckets.len());
         let from_ms = window.slice_ms();
-        let (start, _) = self.checkpoint_before(catalog, from_ms)?;
-        self.visit(start.., catalog.buckets.len(), |at| {
+        self.visit(frames, catalog.buckets.len(), |at| {
             if at.ms >= window.to_ms {
                 return ControlFlow::Break(());
             }
@@ -131,12 +147,23 @@ impl<S: RecordingSource> Recording<S> {
         Ok((number + 1, counts.ok_or_else(|| self.damaged(number))?))
     }
 
-    fn replay(&self, catalog: &Catalog, stop: Stop) -> Result<(Counts, u64), Damage> {
+    fn replay(&self, catalog: &Catalog, stop: Stop, jobs: usize) -> Result<(Counts, u64), Damage>
+    where
+        S: Sync,
+    {
         let start_ms = match stop {
             Stop::Time(ms) => ms,
             Stop::Live { window, .. } => window.from_ms,
         };
-        let (start, mut counts) = self.checkpoint_before(catalog, start_ms)?;
+        let (checkpoint, counts) = self.checkpoint_before(catalog, start_ms)?;
+        // Frames that end before anything can stop the replay are sums, in any order.
+        let is_whole =
+            |frame: &Placed| frame.header.kind != FrameKind::Events || frame.header.last < start_ms;
+        let start =
+            checkpoint + self.frames()[checkpoint..].iter().take_while(|frame| is_whole(frame)).count();
+        let shares = self.shares(checkpoint..start, jobs);
+        let parts = read_shares(shares, |share| self.sums_of(catalog, share))?;
+        let mut counts = Counts::sum(std::iter::once(counts).chain(parts), catalog.buckets.len());
         let mut live_bytes = counts.live_bytes(&catalog.buckets);
         let mut now_ms = start_ms;
         let size = |bucket: u32| catalog.buckets.get(bucket as usize).map_or(0, |bucket| bucket.size);
@@ -172,6 +199,16 @@ impl<S: RecordingSource> Recording<S> {
             ControlFlow::Continue(())
         })?;
         Ok((counts, now_ms))
+    }
+
+    /// Counts of everything that happened in some frames.
+    fn sums_of(&self, catalog: &Catalog, frames: Range<usize>) -> Result<Counts, Damage> {
+        let mut counts = Counts::new(catalog.buckets.len());
+        self.visit(frames, catalog.buckets.len(), |at| {
+            counts.add(&at.entry);
+            ControlFlow::Continue(())
+        })?;
+        Ok(counts)
     }
 
     /// Hands out the entries of the events frames among `frames`, until `visit` breaks. Every bucket

@@ -1,12 +1,12 @@
 //! One pass over all entries: what each bucket's blocks did over the whole recording.
 //!
-//! Everything here is a sum over frames, so frames may be read in any order and on any number of
-//! threads: [`Statistics::read`] a range of frames each, then [`Statistics::merge`].
+//! Everything here is a sum over frames, so frames are read on as many threads as there are.
 
 use std::ops::{ControlFlow, Range};
 
 use heapwise_format::recording::{Age, AllocKind, Entry, FrameKind};
 
+use super::share::read_shares;
 use super::{Catalog, Counts, Damage, Recording, RecordingSource};
 
 /// Upper ends of the classes of lifetimes in milliseconds; the last class is open.
@@ -65,28 +65,23 @@ pub struct Statistics {
 const MOST_THREADS: usize = 1 << 16;
 
 impl Statistics {
-    /// Ranges of frames of about equal size, for `workers` readers.
-    #[must_use]
-    pub fn shares<S: RecordingSource>(recording: &Recording<S>, workers: usize) -> Vec<Range<usize>> {
-        let frames = recording.frames();
-        let total: u64 = frames.iter().map(|frame| u64::from(frame.header.stored_bytes)).sum();
-        let share = total / workers.max(1) as u64 + 1;
-        let (mut shares, mut start, mut bytes) = (Vec::new(), 0, 0);
-        for (number, frame) in frames.iter().enumerate() {
-            bytes += u64::from(frame.header.stored_bytes);
-            if bytes >= share || number + 1 == frames.len() {
-                shares.push(start..number + 1);
-                (start, bytes) = (number + 1, 0);
-            }
-        }
-        shares
-    }
-
-    /// Sums up a range of frames.
+    /// Sums up a recording on `jobs` threads.
     ///
     /// # Errors
     /// At the first damaged frame.
-    pub fn read<S: RecordingSource>(
+    pub fn read<S: RecordingSource + Sync>(
+        recording: &Recording<S>,
+        catalog: &Catalog,
+        jobs: usize,
+    ) -> Result<Self, Damage> {
+        let shares = recording.shares(0..recording.frames().len(), jobs);
+        let mut parts = read_shares(shares, |share| Self::of(recording, catalog, share))?.into_iter();
+        let mut sums = parts.next().unwrap_or_default();
+        parts.for_each(|part| sums.merge(&part));
+        Ok(sums)
+    }
+
+    fn of<S: RecordingSource>(
         recording: &Recording<S>,
         catalog: &Catalog,
         frames: Range<usize>,
@@ -141,7 +136,7 @@ impl Statistics {
     }
 
     /// Adds the sums of other frames of the same recording.
-    pub fn merge(&mut self, other: &Self) {
+    fn merge(&mut self, other: &Self) {
         for (own, more) in self.buckets.iter_mut().zip(&other.buckets) {
             own.merge(more);
         }

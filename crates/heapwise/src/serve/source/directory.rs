@@ -9,6 +9,7 @@ use heapwise_profile::{Profile, Values};
 
 use super::file::stored;
 use super::{Facts, Kind, Mark, Source, Stored, Timeline, find_stored};
+use crate::recording::reading::Reading;
 use crate::serve::trouble::{Answer, Trouble};
 
 /// Files listed of one directory; the newest are kept.
@@ -88,7 +89,7 @@ impl Source for DirectorySource {
     fn load(&self, name: &str, _at: Option<&str>) -> Answer<Profile> {
         // A name of the listing, never a path of the request.
         let stored = find_stored(self, name)?;
-        Ok(crate::source::load(&self.path.join(stored.name).to_string_lossy())?)
+        Ok(crate::source::load(&self.path.join(stored.name).to_string_lossy(), &Reading::default())?)
     }
 
     fn current(&self) -> Answer<Profile> {

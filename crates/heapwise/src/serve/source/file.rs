@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 use heapwise_profile::Profile;
 
 use super::{Facts, Kind, Source, Stored};
+use crate::recording::reading::Reading;
 use crate::serve::trouble::{Answer, Trouble};
 
 /// A served file. Its only stored profile is itself.
@@ -52,7 +53,7 @@ impl Source for FileSource {
     }
 
     fn load(&self, _name: &str, _at: Option<&str>) -> Answer<Profile> {
-        Ok(crate::source::load(&self.path.to_string_lossy())?)
+        Ok(crate::source::load(&self.path.to_string_lossy(), &Reading::default())?)
     }
 
     fn current(&self) -> Answer<Profile> {

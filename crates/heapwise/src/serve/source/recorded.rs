@@ -11,6 +11,7 @@ use super::{Facts, Kind, Mark, Source, Stored, Timeline};
 use crate::commands::summary;
 use crate::recording::moment::{self, DEFAULT_STEP_MS};
 use crate::recording::open::{self, Opened};
+use crate::recording::reading::Reading;
 use crate::serve::trouble::{Answer, Trouble};
 use crate::symbols::SymbolArgs;
 
@@ -36,7 +37,7 @@ impl RecordedSource {
     }
 
     fn open(&self) -> Answer<Opened> {
-        Ok(open::open(&self.path)?)
+        Ok(open::open(&self.path, &Reading::default())?)
     }
 }
 

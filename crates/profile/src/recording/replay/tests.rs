@@ -152,10 +152,10 @@ fn every_instant_agrees_with_the_program() {
     let (recording, catalog) = open(file.end());
     assert!(recording.is_ended());
     for ms in (0..1300).step_by(7) {
-        let (counts, _) = recording.counts_at(&catalog, Moment::Before(ms)).unwrap();
+        let (counts, _) = recording.counts_at(&catalog, Moment::Before(ms), 3).unwrap();
         assert_eq!(live_bytes(&catalog, &counts), account.live_before(ms), "{ms} ms");
     }
-    let (counts, _) = recording.counts_at(&catalog, Moment::End).unwrap();
+    let (counts, _) = recording.counts_at(&catalog, Moment::End, 3).unwrap();
     assert_eq!(live_bytes(&catalog, &counts), account.live_before(u64::MAX));
     let allocated: u64 = account.blocks.iter().map(|block| block.3).sum();
     assert_eq!(catalog.profile(&counts).total().alloc_bytes as u64, allocated);
@@ -165,7 +165,7 @@ fn every_instant_agrees_with_the_program() {
 fn the_peak_is_the_programs_peak() {
     let (account, ledger, file) = run(9_000);
     let (recording, catalog) = open(file.end());
-    let (counts, ms) = recording.counts_at(&catalog, Moment::Peak).unwrap();
+    let (counts, ms) = recording.counts_at(&catalog, Moment::Peak, 3).unwrap();
     let peak = account.highest.values().copied().max().unwrap();
     assert_eq!(live_bytes(&catalog, &counts), peak);
     assert_eq!(account.highest[&ms], peak);
@@ -181,7 +181,7 @@ fn the_highest_of_each_step_is_the_programs() {
         let window = Window { from_ms: step.start_ms, to_ms: step.start_ms + 100 };
         let expected = (window.from_ms..window.to_ms).filter_map(|ms| account.highest.get(&ms)).max();
         assert_eq!(Some(&step.max_live_bytes), expected, "step at {}", step.start_ms);
-        let (counts, ms) = recording.counts_at(&catalog, Moment::Highest(window)).unwrap();
+        let (counts, ms) = recording.counts_at(&catalog, Moment::Highest(window), 3).unwrap();
         assert_eq!(live_bytes(&catalog, &counts), step.max_live_bytes);
         assert!((window.from_ms..window.to_ms).contains(&ms));
     }
@@ -199,9 +199,9 @@ fn between_counts_what_was_born_inside_and_is_still_there() {
             .filter(|b| (from_ms..to_ms).contains(&b.0) && b.1.is_none_or(|died| died >= to_ms))
             .map(|b| b.3)
             .sum();
-        let counts = recording.counts_between(&catalog, Window { from_ms, to_ms }).unwrap();
+        let counts = recording.counts_between(&catalog, Window { from_ms, to_ms }, 3).unwrap();
         assert_eq!(live_bytes(&catalog, &counts), expected, "{from_ms}..{to_ms}");
-        let within = recording.counts_between(&catalog, Window { from_ms: from_ms + 2, to_ms }).unwrap();
+        let within = recording.counts_between(&catalog, Window { from_ms: from_ms + 2, to_ms }, 1).unwrap();
         assert_eq!(within, counts, "a window begins with its slice");
     }
 }
@@ -215,9 +215,9 @@ fn another_file_of_a_rotation_is_readable_alone() {
     ledger.book(0, 900, &Event::Alloc { address: 1 << 40, size: 12_345, node: 1, order: 0, realloc: false });
     ledger.take_frames().iter().for_each(|frame| second.put(frame));
     let (recording, catalog) = open(second.end());
-    let (counts, _) = recording.counts_at(&catalog, Moment::End).unwrap();
+    let (counts, _) = recording.counts_at(&catalog, Moment::End, 3).unwrap();
     assert_eq!(live_bytes(&catalog, &counts), account.live_before(u64::MAX) + 12_345);
-    let (counts, _) = recording.counts_at(&catalog, Moment::Before(5)).unwrap();
+    let (counts, _) = recording.counts_at(&catalog, Moment::Before(5), 3).unwrap();
     assert_eq!(live_bytes(&catalog, &counts), account.live_before(u64::MAX), "the base, not nothing");
 }
 
@@ -225,12 +225,7 @@ fn another_file_of_a_rotation_is_readable_alone() {
 fn statistics_agree_with_the_program_whoever_reads_them() {
     let (account, ledger, file) = run(9_000);
     let (recording, catalog) = open(file.end());
-    let read = |workers| {
-        let mut parts = Statistics::shares(&recording, workers).into_iter();
-        let mut sums = Statistics::read(&recording, &catalog, parts.next().unwrap()).unwrap();
-        parts.for_each(|part| sums.merge(&Statistics::read(&recording, &catalog, part).unwrap()));
-        sums
-    };
+    let read = |jobs| Statistics::read(&recording, &catalog, jobs).unwrap();
     let sums = read(1);
     assert_eq!(sums, read(4));
     let dead = account.blocks.iter().filter_map(|b| b.1.map(|died| died - b.0));
@@ -249,10 +244,9 @@ fn findings_name_the_numbers_of_the_program() {
     let (account, _, file) = run(9_000);
     let (recording, catalog) = open(file.end());
     let timeline = Timeline::read(&recording, 100).unwrap();
-    let everything = 0..recording.frames().len();
-    let statistics = Statistics::read(&recording, &catalog, everything).unwrap();
+    let statistics = Statistics::read(&recording, &catalog, 2).unwrap();
     let (base, (peak, ms)) =
-        (recording.base(&catalog).unwrap(), recording.counts_at(&catalog, Moment::Peak).unwrap());
+        (recording.base(&catalog).unwrap(), recording.counts_at(&catalog, Moment::Peak, 3).unwrap());
     let evidence = Evidence::new(&catalog, &statistics, &timeline, &base, (&peak, ms));
     let findings = findings(&evidence);
     let headline = |name| findings.iter().find(|f| f.name == name).map_or("", |f| f.headline.as_str());
@@ -269,9 +263,9 @@ fn exercise(bytes: Vec<u8>) -> Option<(u64, bool)> {
     let (counts, catalog) = recording.read(|recording| {
         let catalog = Catalog::read(recording)?;
         Timeline::read(recording, 100)?;
-        recording.counts_at(&catalog, Moment::Peak)?;
-        recording.counts_between(&catalog, Window { from_ms: 10, to_ms: 300 })?;
-        Ok((recording.counts_at(&catalog, Moment::End)?.0, catalog))
+        recording.counts_at(&catalog, Moment::Peak, 3)?;
+        recording.counts_between(&catalog, Window { from_ms: 10, to_ms: 300 }, 2)?;
+        Ok((recording.counts_at(&catalog, Moment::End, 3)?.0, catalog))
     })?;
     let allocs = counts.rows().iter().map(|row| row.allocs).sum();
     let _ = catalog.profile(&counts);
