@@ -52,6 +52,8 @@ mod paranoid;
 mod real_programs;
 #[path = "e2e/recording.rs"]
 mod recording;
+#[path = "e2e/security.rs"]
+mod security;
 #[path = "e2e/serve.rs"]
 mod serve;
 #[path = "e2e/statistics.rs"]
