@@ -3,6 +3,7 @@
 mod aarch64;
 mod account;
 mod bench;
+mod dependencies;
 mod failure;
 mod kills;
 mod miri;
@@ -37,9 +38,10 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("suites") => suites::command(&root(), &args[1..]),
         Some("kills") => kills::command(&root(), &args[1..]),
         Some("miri") => miri::command(&root(), &args[1..]),
+        Some("audit") => dependencies::audit(&root()),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | suites [--short] [NAME…] | miri [SEEDS]\n       {}",
+            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | suites [--short] [NAME…] | miri [SEEDS] | audit\n       {}",
             bench::USAGE
         ))),
     }

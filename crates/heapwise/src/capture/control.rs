@@ -1,6 +1,7 @@
 //! Telling a running probe what to do, through words in its segment.
 
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
 use heapwise_format::bytes::u64_at;
@@ -118,12 +119,15 @@ fn write_locked(segment: &SegmentFile, change: &Change) -> std::io::Result<u64> 
     // A writer that died half-way left the sequence odd: `| 1` covers both cases.
     let odd = word(ControlWord::Sequence) | 1;
     put(ControlWord::Sequence, odd)?;
+    // System calls are no barriers on a weakly ordered machine.
+    fence(Ordering::SeqCst);
     for (name, update) in &change.words {
         match update {
             Update::Set(value) => put(*name, *value)?,
             Update::Increment => put(*name, word(*name).wrapping_add(1))?,
         }
     }
+    fence(Ordering::SeqCst);
     put(ControlWord::Sequence, odd + 1)?;
     Ok(odd + 1)
 }

@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{Ordering, fence};
 
 use heapwise_format::place::{DIRECTORIES, DIRECTORY_VARIABLE, Incarnation};
 use heapwise_format::segment::{HeaderError, VERSION};
@@ -49,6 +50,8 @@ impl SegmentSource for SegmentFile {
                 Err(_) => break,
             }
         }
+        // What is read next is no older than this: a length first, then the records it covers.
+        fence(Ordering::Acquire);
         done
     }
 }

@@ -1,6 +1,7 @@
 //! `mark`: gives the present moment of a process a name, for `at`.
 
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{Ordering, fence};
 
 use clap::Args;
 use heapwise_format::bytes::set_text;
@@ -46,6 +47,7 @@ pub fn set(segment: &SegmentFile, name: &str) -> Outcome {
         set_text(&mut text, name.as_bytes());
         // The time last: a mark without one is none.
         segment.file().write_all_at(&text, offset + 8)?;
+        fence(Ordering::SeqCst);
         segment.file().write_all_at(&clock.now_ns().to_le_bytes(), offset)
     });
     segment.file().unlock().map_err(failed)?;
