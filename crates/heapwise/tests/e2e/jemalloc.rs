@@ -20,10 +20,14 @@ impl<'a> Run<'a> {
     /// Under `MALLOC_CONF`, as a user of jemalloc has it.
     fn new(scratch: &'a Scratch, conf: &str, chapter: &str) -> Self {
         let library = scratch.output_of(&["preload"]);
+        Self::over(scratch, library.trim(), conf, chapter)
+    }
+
+    fn over(scratch: &'a Scratch, preload: &str, conf: &str, chapter: &str) -> Self {
         let output = scratch
             .command(victims().join(VICTIM))
             .arg(chapter)
-            .env("LD_PRELOAD", library.trim())
+            .env("LD_PRELOAD", preload)
             .env("MALLOC_CONF", conf)
             .output()
             .expect("victim starts");
@@ -72,6 +76,38 @@ impl<'a> Run<'a> {
                 Some(((*fields.get(5)?).to_owned(), fields.get(3)?.parse().ok()?))
             })
             .collect()
+    }
+}
+
+/// The guide's chapters over jemalloc itself and over the probe: the same files, and jeprof finds the same functions with
+/// the same bytes, but for what a size class adds.
+#[test]
+fn the_guide_over_jemalloc_and_over_the_probe() {
+    let scratch = Scratch::new();
+    for (conf, chapter, dump) in [
+        ("prof_leak:true,lg_prof_sample:0,prof_final:true", "leak", "0.f"),
+        ("prof:true,lg_prof_sample:0,lg_prof_interval:20", "grow", "7.i7"),
+        ("prof:true,lg_prof_sample:0", "dump", "0.m0"),
+        ("prof:true,prof_active:false,lg_prof_sample:0", "switched", "0.m0"),
+        ("prof:true,lg_prof_sample:0", "reset", "0.m0"),
+    ] {
+        let ours = Run::new(&scratch, conf, chapter);
+        let jemallocs = Run::over(&scratch, "libjemalloc.so.2", conf, chapter);
+        assert_eq!(ours.dumps(), jemallocs.dumps(), "{chapter}");
+        let (rows, expected) = (ours.jeprof(&[], dump), jemallocs.jeprof(&[], dump));
+        let sites = ["do_something", "do_something_else", "w_malloc", "leak", "grow", "main"];
+        for site in sites {
+            match (rows.get(site), expected.get(site)) {
+                (None, None) => {}
+                (Some(bytes), Some(classes)) => {
+                    let added = *classes as f64 / *bytes as f64;
+                    // An interval dump of jemalloc's is written before the block that made it due counts.
+                    assert!((0.99..1.25).contains(&added), "{chapter}: {site} {bytes}, jemalloc {classes}");
+                }
+                different => panic!("{chapter}: {site} {different:?}"),
+            }
+        }
+        assert!(rows.contains_key("w_malloc"), "{chapter}: {rows:?}");
     }
 }
 
