@@ -71,6 +71,19 @@ pub(crate) fn read(allocator: AllocatorKind) -> Config {
     config
 }
 
+/// Reads `text` into options that nobody will see, without a word.
+pub(crate) fn rehearse(text: &[u8]) {
+    let (mut options, mut config) = (Options::new(), Config::parse(text));
+    for item in Pairs::new(text) {
+        if let Item::Pair { key, value } = item
+            && options.set(key, value) == Verdict::Unknown
+        {
+            config.set(key, value);
+        }
+    }
+    options.settle();
+}
+
 /// Applies the sources in order. `confirm_conf` and `abort_conf` count wherever they stand.
 fn take_all(texts: &[(Source, &[u8])], options: &mut Options, config: &mut Config) {
     for (_, text) in texts {

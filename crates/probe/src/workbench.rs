@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, SectionKind};
 
-use crate::{modules, segment, stack_tree, unwind};
+use crate::{conf, modules, segment, stack_tree, unwind};
 
 /// The caller's registers at the entry of [`hook`].
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,11 @@ impl From<unwind::Captured> for Captured {
     fn from(captured: unwind::Captured) -> Self {
         Self { node: captured.node, truncated: captured.truncated, broken: captured.broken }
     }
+}
+
+/// Reads options as at the start, both grammars, and forgets them; for `fuzz/`.
+pub fn read_options(text: &[u8]) {
+    conf::rehearse(text);
 }
 
 /// Makes the segment. Once per process, before anything else.

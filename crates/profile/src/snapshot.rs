@@ -163,7 +163,8 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
 
     /// Reads up to `count` records of a section starting at `first`; fewer when the file is shorter.
     /// Memory is bounded by what the file really holds: reading goes in blocks and stops at the
-    /// first short one.
+    /// first short one. All tables but the tallies are filled from the front, so a block of nothing
+    /// is their end, whatever a hostile counter says of a sparse file.
     fn records(&self, kind: SectionKind, first: u64, count: u64) -> Vec<u8> {
         const BLOCK: u64 = 1 << 20;
         let section = self.layout().section(kind);
@@ -179,7 +180,8 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
             bytes.resize(start + want, 0);
             let got = self.source.read_at(at, &mut bytes[start..]).min(want);
             bytes.truncate(start + got);
-            if got < want {
+            let is_hole = kind != SectionKind::Tallies && bytes[start..].iter().all(|byte| *byte == 0);
+            if got < want || is_hole {
                 break;
             }
             at += want as u64;

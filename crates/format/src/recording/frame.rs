@@ -156,7 +156,9 @@ impl FrameHeader {
 }
 
 impl FrameKind {
-    fn from_byte(byte: u8) -> Option<Self> {
+    /// The kind of that number.
+    #[must_use]
+    pub fn from_byte(byte: u8) -> Option<Self> {
         use FrameKind::{Buckets, Checkpoint, Counters, Events, Index, Process, Symbols, Table, Timeline};
         let all = [Process, Table, Counters, Buckets, Events, Timeline, Checkpoint, Symbols, Index];
         all.into_iter().find(|kind| *kind as u8 == byte)
