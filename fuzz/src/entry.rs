@@ -190,7 +190,7 @@ fn replay(file: InMemory) {
     let Ok(catalog) = Catalog::read(&recording) else { return };
     let _ = Timeline::read(&recording, 100);
     for moment in [Moment::Peak, Moment::End] {
-        if let Ok((counts, _)) = recording.counts_at(&catalog, moment) {
+        if let Ok((counts, _)) = recording.counts_at(&catalog, moment, 1) {
             look(&catalog.profile(&counts));
         }
     }
