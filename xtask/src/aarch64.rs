@@ -1,39 +1,51 @@
-//! `cargo xtask aarch64`: the probe for aarch64, in victims that run under qemu, read by heapwise on this machine.
+//! `cargo xtask aarch64 [--short]`: heapwise for aarch64, under qemu.
 //!
-//! The cross compiler and the standard library for the target come from Debian's packages. qemu-user cannot start
-//! a program of another architecture from within (no binfmt here), so victims that exec
-//! are left out; each victim leaves its segment, which the native heapwise reads: a profile taken on one
-//! architecture opens on the other.
+//! First the probe alone: victims run under qemu and leave their segments, which the native heapwise reads, so that a profile
+//! taken on one architecture opens on the other. qemu's processor signs return addresses, so that a victim compiled with
+//! branch protection has signed ones in memory (checked) among the plain ones of its libraries. The short form
+//! ends here, with fewer victims.
+//!
+//! Then the executable: the end-to-end tests, compiled for aarch64, with heapwise and its victims all under qemu.
+
+mod toolchain;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use crate::failure::Failure;
+use crate::programs;
+use toolchain::QEMU;
 
-const TRIPLE: &str = "aarch64-unknown-linux-gnu";
-const QEMU: &str = "/usr/bin/qemu-aarch64-static";
-const PACKAGES: [&str; 5] = [
-    "rustc-web",
-    "libstd-rust-web-dev:arm64",
-    "gcc-aarch64-linux-gnu",
-    "g++-aarch64-linux-gnu",
-    "qemu-user-static",
+/// A victim with its arguments; each keeps its own account.
+type Victim = (&'static str, &'static [&'static str]);
+
+/// One of each hazard that is another on another architecture.
+const SHORT: [Victim; 10] = [
+    ("cross_thread_free", &["4", "20000"]),
+    ("fork_child", &["4", "500", "busy"]),
+    ("dlopen_close", &["10", "2"]),
+    ("tls_destructor", &[]),
+    ("cpp_exceptions", &[]),
+    ("cpp_operators", &[]),
+    ("swapcontext_coroutines", &[]),
+    ("sigaltstack_alloc", &[]),
+    ("aligned_family", &[]),
+    ("deep_recursion", &[]),
 ];
 
-/// Victims with their arguments; each keeps its own account. None with threads or fork: under Debian 12's
-/// qemu-user the former hang with and without the probe, and a forked child was seen to spin.
-const VICTIMS: [(&str, &[&str]); 10] = [
-    ("plain.c", &["20000", "7"]),
-    ("realloc_chain.c", &[]),
-    ("early_constructor.c", &[]),
-    ("longjmp_out.c", &[]),
-    ("cpp_exceptions.cpp", &[]),
-    ("swapcontext_coroutines.c", &[]),
-    ("sigaltstack_alloc.c", &[]),
-    ("aligned_family.c", &[]),
-    ("cpp_operators.cpp", &[]),
-    ("deep_recursion.c", &[]),
+/// The rest of those that start no other program.
+const LONG: [Victim; 10] = [
+    ("plain", &["20000", "7"]),
+    ("realloc_chain", &[]),
+    ("early_constructor", &[]),
+    ("exit_underscore", &[]),
+    ("longjmp_out", &[]),
+    ("many_threads", &[]),
+    ("handed_over", &[]),
+    ("closefrom3", &[]),
+    ("malloc_fail", &[]),
+    ("fork_tree", &["2", "2"]),
 ];
 
 const METRICS: [(&str, &str); 4] = [
@@ -47,148 +59,141 @@ const METRICS: [(&str, &str); 4] = [
 const MODES: [&str; 3] =
     ["mode:exact,index:shadow,paranoid:true", "mode:exact,index:hash", "mode:sampled,rate:1"];
 
-/// Builds the probe and the victims, runs them all; prints `N passed, N failed`.
-pub(crate) fn command(root: &Path) -> Result<(), Failure> {
-    install()?;
+/// Modules of the end-to-end tests that need no other aarch64 program than the victims.
+const TESTS: [&str; 6] =
+    ["victims::", "paranoid::victims", "control::", "recording::", "faults::", "input::"];
+
+/// Tests among them that are left out, and why.
+const LEFT_OUT: [(&str, &str); 7] = [
+    ("clone_sharing_memory", "qemu refuses CLONE_VM to processes"),
+    ("nothing_but_read_write_and_exit", "qemu refuses seccomp"),
+    ("another_allocator_underneath", "allocators for aarch64 are not installed"),
+    ("another_c_library", "musl for aarch64 is not in Debian"),
+    ("sanitized_program", "its libasan for aarch64 is not installed"),
+    ("ten_million_events", "hours"),
+    ("sampled_estimates", "arithmetic that is the same everywhere; 400 processes"),
+];
+
+/// What the probe's victims are run with.
+struct Stage {
+    heapwise: PathBuf,
+    probe: PathBuf,
+    victims: PathBuf,
+}
+
+/// The command; prints `N passed, N failed`.
+pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<(), Failure> {
+    let is_short = arguments.iter().any(|argument| argument == "--short");
+    toolchain::install()?;
     let out = root.join("target/aarch64");
-    let probe = build_probe(root, &out)?;
-    let heapwise = build_heapwise(root)?;
-    let (mut passed, mut failed) = (0, 0);
-    for protection in ["none", "standard"] {
-        let programs = out.join(protection);
-        fs::create_dir_all(&programs).map_err(|e| Failure::at(&programs, e))?;
-        for (source, arguments) in VICTIMS {
-            let program = build_victim(root, &programs, source, protection)?;
-            for mode in MODES {
-                match check(&heapwise, &probe, &program, arguments, mode) {
-                    Ok(()) => passed += 1,
-                    Err(failure) => {
-                        failed += 1;
-                        println!("FAILED {source} {mode} branch-protection={protection}: {failure}");
-                    }
-                }
+    let probe = toolchain::build_probe(root, &out)?;
+    toolchain::run(Command::new("cargo").current_dir(root).args(["build", "--quiet", "-p", "heapwise"]))?;
+    let heapwise = root.join("target/debug/heapwise");
+    let mut failed = 0;
+    for protection in if is_short { &["standard"][..] } else { &["standard", "none"] } {
+        let victims = out.join(protection);
+        programs::build_for(&toolchain::target(protection), &root.join("tests/programs"), &victims)?;
+        let stage = Stage { heapwise: heapwise.clone(), probe: probe.clone(), victims };
+        let long = if is_short { &[][..] } else { &LONG };
+        for victim in SHORT.iter().chain(long) {
+            failed += stage.failures(victim);
+        }
+        if let Err(failure) = stage.check_signed(*protection == "standard") {
+            failed += 1;
+            println!("FAILED signed_returns: {failure}");
+        }
+    }
+    if failed > 0 {
+        return Err(Failure::new(format!("aarch64: {failed} failed")));
+    }
+    if is_short { Ok(()) } else { test_executable(root, &out) }
+}
+
+impl Stage {
+    /// Runs a victim in every mode; how many of them failed.
+    fn failures(&self, (victim, arguments): &Victim) -> usize {
+        let mut failed = 0;
+        for mode in MODES {
+            if let Err(failure) = self.check(victim, arguments, mode) {
+                failed += 1;
+                println!("FAILED {victim} {mode} in {}: {failure}", self.victims.display());
             }
         }
+        failed
     }
-    println!("aarch64: {passed} passed, {failed} failed");
-    if failed == 0 {
+
+    /// Compares what heapwise reads from the victim's segment with the victim's own account.
+    fn check(&self, victim: &str, arguments: &[&str], mode: &str) -> Result<(), Failure> {
+        let (output, segment) = self.run(victim, arguments, mode)?;
+        for (metric, name) in METRICS {
+            let own = witness(&output, name).ok_or_else(|| Failure::new(format!("no witness {name}")))?;
+            let read = self.total(&segment, metric)?;
+            if read != own {
+                return Err(Failure::new(format!("{metric}: heapwise {read}, the program {own}")));
+            }
+        }
         Ok(())
-    } else {
-        Err(Failure::new("aarch64: totals differ from the victims' own account"))
     }
-}
 
-fn install() -> Result<(), Failure> {
-    let there = ["/usr/bin/aarch64-linux-gnu-g++", QEMU];
-    let libstd =
-        Command::new("/usr/bin/rustc").args(["--print", "target-libdir", "--target", TRIPLE]).output();
-    let has_libstd = libstd.is_ok_and(|out| Path::new(String::from_utf8_lossy(&out.stdout).trim()).exists());
-    if has_libstd && there.iter().all(|file| Path::new(file).exists()) {
-        return Ok(());
-    }
-    let apt = |program: &str, arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments).env("DEBIAN_FRONTEND", "noninteractive");
-        command.status().is_ok_and(|status| status.success())
-    };
-    let mut install = vec!["install", "-y", "-q", "--no-install-recommends"];
-    install.extend(PACKAGES);
-    let done = apt("dpkg", &["--add-architecture", "arm64"])
-        && apt("apt-get", &["update", "-q"])
-        && apt("apt-get", &install);
-    if done {
-        Ok(())
-    } else {
-        Err(Failure::new(format!("install these first, as root: {}", PACKAGES.join(" "))))
-    }
-}
-
-/// The preload library, by Debian's compiler: it is the one with a standard library for the target.
-fn build_probe(root: &Path, out: &Path) -> Result<PathBuf, Failure> {
-    let mut cargo = Command::new("cargo");
-    cargo
-        .current_dir(root)
-        .env("RUSTC", "/usr/bin/rustc")
-        .env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", "aarch64-linux-gnu-gcc")
-        .args([
-            "rustc",
-            "--quiet",
-            "-p",
-            "heapwise-probe",
-            "--lib",
-            "--crate-type",
-            "cdylib",
-            "--profile",
-            "probe",
-        ])
-        .args(["--features", "preload", "--target", TRIPLE, "--target-dir"])
-        .arg(out)
-        .args(["--", "-Clink-arg=-nostartfiles", "-Clink-arg=-Wl,-soname,libheapwise.so,-z,nodelete"]);
-    run(&mut cargo)?;
-    Ok(out.join(TRIPLE).join("probe/libheapwise_probe.so"))
-}
-
-fn build_heapwise(root: &Path) -> Result<PathBuf, Failure> {
-    run(Command::new("cargo").current_dir(root).args(["build", "--quiet", "-p", "heapwise"]))?;
-    Ok(root.join("target/debug/heapwise"))
-}
-
-fn build_victim(root: &Path, out: &Path, source: &str, protection: &str) -> Result<PathBuf, Failure> {
-    let (name, kind) = source.split_once('.').unwrap_or((source, "c"));
-    let (compiler, standard) = match kind {
-        "cpp" => ("aarch64-linux-gnu-g++", "-std=gnu++20"),
-        _ => ("aarch64-linux-gnu-gcc", "-std=gnu17"),
-    };
-    let folder = root.join("tests/programs");
-    let program = out.join(name);
-    let mut command = Command::new(compiler);
-    command
-        .args([standard, "-D_GNU_SOURCE", "-g", "-O2", "-w", "-pthread"])
-        .arg(format!("-mbranch-protection={protection}"))
-        .arg("-o")
-        .arg(&program)
-        .arg(folder.join(source));
-    if name == "cpp_exceptions" {
-        // The exception crosses a module elsewhere; here it crosses a second object.
-        command.arg(folder.join("exceptions_plugin.cpp"));
-    }
-    run(command.arg("-ldl"))?;
-    Ok(program)
-}
-
-/// Runs one victim and compares what heapwise reads from its segment with its own account.
-fn check(
-    heapwise: &Path,
-    probe: &Path,
-    program: &Path,
-    arguments: &[&str],
-    mode: &str,
-) -> Result<(), Failure> {
-    let segments = program.with_extension("segments");
-    let _ = fs::remove_dir_all(&segments);
-    // qemu hands its environment on; its own option -E would cut the configuration at the commas.
-    let output = Command::new("timeout")
-        .args(["30", QEMU, "-L", "/usr/aarch64-linux-gnu"])
-        .args(["-E", &format!("LD_PRELOAD={}", probe.display())])
-        .env("HEAPWISE_CONF", mode)
-        .env("HEAPWISE_DIR", &segments)
-        .arg(program)
-        .args(arguments)
-        .output()
-        .map_err(|e| Failure::at(Path::new(QEMU), e))?;
-    if !output.status.success() {
-        return Err(Failure::new(format!("{}: {}", output.status, String::from_utf8_lossy(&output.stderr))));
-    }
-    let segment = oldest_segment(&segments)?;
-    for (metric, name) in METRICS {
-        let own = witness(&output, name).ok_or_else(|| Failure::new(format!("no witness {name}")))?;
-        let read = total(heapwise, &segment, metric)?;
-        if read != own {
-            return Err(Failure::new(format!("{metric}: heapwise {read}, the program {own}")));
+    /// Stacks through return addresses that are signed in memory, or are not.
+    fn check_signed(&self, signed: bool) -> Result<(), Failure> {
+        const CHAIN: &str = "main;outer;middle;inner;w_malloc ";
+        let (output, segment) = self.run("signed_returns", &[], MODES[0])?;
+        if witness(&output, "signed") != Some(i64::from(signed)) {
+            return Err(Failure::new(format!(
+                "return addresses in memory: {signed} was expected of `signed`"
+            )));
+        }
+        let mut export = Command::new(&self.heapwise);
+        let folded = output_of(export.args(["export", "-f", "folded", "--alloc_objects"]).arg(&segment))?;
+        let text = String::from_utf8_lossy(&folded.stdout);
+        let found: i64 =
+            text.lines().filter_map(|line| line.split_once(CHAIN)?.1.trim().parse::<i64>().ok()).sum();
+        if Some(found) == witness(&output, "alloc_objects") {
+            Ok(())
+        } else {
+            Err(Failure::new(format!("{found} blocks of {CHAIN}in\n{text}")))
         }
     }
-    let _ = fs::remove_dir_all(&segments);
-    Ok(())
+
+    /// Runs a victim under qemu with the probe; what it printed and the segment it left.
+    fn run(&self, victim: &str, arguments: &[&str], mode: &str) -> Result<(Output, PathBuf), Failure> {
+        let program = self.victims.join(victim);
+        let segments = program.with_extension("segments");
+        let _ = fs::remove_dir_all(&segments);
+        let mut command = Command::new("timeout");
+        // qemu hands its environment on, except what it would heed itself: the preload library is named by option.
+        command
+            .args(["60", QEMU, "-E", &format!("LD_PRELOAD={}", self.probe.display())])
+            .env("HEAPWISE_CONF", mode)
+            .env("HEAPWISE_DIR", &segments)
+            .arg(&program)
+            .args(arguments);
+        let output = output_of(&mut command)?;
+        Ok((output, oldest_segment(&segments)?))
+    }
+
+    fn total(&self, segment: &Path, metric: &str) -> Result<i64, Failure> {
+        let mut top = Command::new(&self.heapwise);
+        top.args(["top", "--json", &format!("--{metric}"), "--focus", "^w_"]).arg(segment);
+        let output = output_of(&mut top)?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let number =
+            text.split("\"total\":").nth(1).and_then(|rest| rest.split([',', '}']).next()?.parse().ok());
+        number.ok_or_else(|| Failure::new(format!("heapwise top printed {text}")))
+    }
+}
+
+/// Runs to a successful end.
+fn output_of(command: &mut Command) -> Result<Output, Failure> {
+    let program = PathBuf::from(command.get_program());
+    let output = command.output().map_err(|e| Failure::at(&program, e))?;
+    if output.status.success() {
+        Ok(output)
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(Failure::new(format!("{command:?}: {}: {said}", output.status)))
+    }
 }
 
 /// The parent's segment: children of a fork have larger process numbers.
@@ -206,19 +211,19 @@ fn witness(output: &Output, name: &str) -> Option<i64> {
     text.lines().find_map(|line| line.strip_prefix(&prefix)?.trim().parse().ok())
 }
 
-fn total(heapwise: &Path, segment: &Path, metric: &str) -> Result<i64, Failure> {
-    let output = Command::new(heapwise)
-        .args(["top", "--json", &format!("--{metric}"), "--focus", "^w_"])
-        .arg(segment)
-        .output()
-        .map_err(|e| Failure::at(heapwise, e))?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let number = text.split("\"total\":").nth(1).and_then(|rest| rest.split([',', '}']).next()?.parse().ok());
-    number.ok_or_else(|| Failure::new(format!("heapwise top: {}", String::from_utf8_lossy(&output.stderr))))
-}
-
-fn run(command: &mut Command) -> Result<(), Failure> {
-    let program = PathBuf::from(command.get_program());
-    let status = command.status().map_err(|e| Failure::at(&program, e))?;
-    if status.success() { Ok(()) } else { Err(Failure::new(format!("{command:?} failed"))) }
+/// The end-to-end tests with everything compiled for aarch64: heapwise starts, watches and records victims that carry the
+/// probe it brought.
+fn test_executable(root: &Path, out: &Path) -> Result<(), Failure> {
+    toolchain::register()?;
+    let mut cargo = toolchain::cargo(root, out, "test");
+    let target = toolchain::target("standard");
+    cargo
+        .env("HEAPWISE_CROSS", target.prefix)
+        .env("HEAPWISE_CROSS_FLAGS", target.flags.join(" "))
+        .args(["-p", "heapwise", "--test", "e2e", "--"])
+        .args(TESTS);
+    for (test, _) in LEFT_OUT {
+        cargo.args(["--skip", test]);
+    }
+    toolchain::run(&mut cargo)
 }

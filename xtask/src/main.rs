@@ -31,7 +31,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
     match args.first().map(String::as_str) {
         Some("test") => test::command(&root()),
         Some("tidy") => tidy::command(&root()),
-        Some("aarch64") => aarch64::command(&root()),
+        Some("aarch64") => aarch64::command(&root(), &args[1..]),
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
         Some("torture") => torture::command(&root(), &args[1..]),
         Some("soak") => soak::command(&root(), &args[1..]),
@@ -41,7 +41,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("audit") => dependencies::audit(&root()),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | aarch64 | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | suites [--short] [NAME…] | miri [SEEDS] | audit\n       {}",
+            "usage: cargo xtask test | tidy | aarch64 [--short] | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | suites [--short] [NAME…] | miri [SEEDS] | audit\n       {}",
             bench::USAGE
         ))),
     }

@@ -4,6 +4,9 @@
 //! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` stands for the output folder, `{here}` for the file's own;
 //! `-shared` makes a module `NAME.so`, built before the programs that may link it.
 //! A file older than its result, header included, is not compiled again.
+//!
+//! The environment may ask for another architecture: `HEAPWISE_CROSS` is put before the compilers' names
+//! (`aarch64-linux-gnu-`), `HEAPWISE_CROSS_FLAGS` after the common flags. A file with a line `// native: WHY` is then left out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +14,29 @@ use std::process::Command;
 use std::time::SystemTime;
 
 use crate::failure::Failure;
+
+/// Whom to compile for.
+pub(crate) struct Target {
+    /// Before the compilers' names.
+    pub(crate) prefix: String,
+    /// After the common flags.
+    pub(crate) flags: Vec<String>,
+}
+
+impl Target {
+    fn of_environment() -> Target {
+        let variable = |name| std::env::var(name).unwrap_or_default();
+        let flags = variable("HEAPWISE_CROSS_FLAGS");
+        Target {
+            prefix: variable("HEAPWISE_CROSS"),
+            flags: flags.split_whitespace().map(str::to_owned).collect(),
+        }
+    }
+
+    fn is_this_machine(&self) -> bool {
+        self.prefix.is_empty()
+    }
+}
 
 /// One source file and what becomes of it.
 struct Program {
@@ -21,13 +47,18 @@ struct Program {
 }
 
 impl Program {
-    fn read(source: PathBuf, out: &Path) -> Result<Program, Failure> {
+    /// `None` when it cannot be compiled for `whom`.
+    fn read(source: PathBuf, out: &Path, whom: &Target) -> Result<Option<Program>, Failure> {
         let text = fs::read_to_string(&source).map_err(|e| Failure::at(&source, e))?;
         let says = |what: &str| text.lines().find_map(|line| line.strip_prefix(what));
+        if says("// native: ").is_some() && !whom.is_this_machine() {
+            return Ok(None);
+        }
         let cpp = source.extension().is_some_and(|e| e == "cpp");
         let (compiler, standard) = if cpp { ("g++", "-std=gnu++20") } else { ("gcc", "-std=gnu17") };
-        let compiler = says("// compiler: ").unwrap_or(compiler).to_owned();
-        let mut flags = vec![standard.to_owned()];
+        let compiler = format!("{}{}", whom.prefix, says("// compiler: ").unwrap_or(compiler));
+        let mut flags = whom.flags.clone();
+        flags.push(standard.to_owned());
         let own = says("// build: ").unwrap_or_default().split_whitespace();
         let here = source.parent().unwrap_or(Path::new("."));
         let place = |flag: &str| {
@@ -41,7 +72,7 @@ impl Program {
             let name = target.file_name().unwrap_or_default().to_string_lossy();
             flags.push(format!("-Wl,-soname,{name}"));
         }
-        Ok(Program { source, compiler, flags, target })
+        Ok(Some(Program { source, compiler, flags, target }))
     }
 
     fn is_module(&self) -> bool {
@@ -72,8 +103,13 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
-/// Compiles every `.c` and `.cpp` file of `sources` into `out`; the programs' paths, sorted.
+/// Compiles every `.c` and `.cpp` file of `sources` into `out`, for whom the environment says; the programs' paths, sorted.
 pub(crate) fn build(sources: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
+    build_for(&Target::of_environment(), sources, out)
+}
+
+/// Compiles them for `whom`.
+pub(crate) fn build_for(whom: &Target, sources: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
     fs::create_dir_all(out).map_err(|e| Failure::at(out, e))?;
     // `{out}` must mean the same folder to the compiler, wherever it runs.
     let out = out.canonicalize().map_err(|e| Failure::at(out, e))?;
@@ -82,7 +118,7 @@ pub(crate) fn build(sources: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure>
     for entry in fs::read_dir(sources).map_err(|e| Failure::at(sources, e))? {
         let path = entry.map_err(|e| Failure::at(sources, e))?.path();
         match path.extension().and_then(|e| e.to_str()) {
-            Some("c" | "cpp") => programs.push(Program::read(path, &out)?),
+            Some("c" | "cpp") => programs.extend(Program::read(path, &out, whom)?),
             Some("h") => newest_header = newest_header.max(modified(&path)),
             _ => {}
         }

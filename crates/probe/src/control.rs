@@ -35,7 +35,8 @@ static APPLYING: AtomicBool = AtomicBool::new(false);
 
 #[inline(always)]
 pub(crate) fn activity() -> Activity {
-    match ACTIVITY.load(Ordering::Relaxed) {
+    // Pairs with `set_activity`: who records a block sees the index chosen for it.
+    match ACTIVITY.load(Ordering::Acquire) {
         1 => Activity::Sampling,
         2 => Activity::Exact,
         3 => Activity::Log,
@@ -43,9 +44,10 @@ pub(crate) fn activity() -> Activity {
     }
 }
 
-/// Changes whenever distances to the next sample have to be drawn anew; never 0.
+/// Changes whenever distances to the next sample have to be drawn anew; never 0. Who sees a new one sees the new distance and
+/// rate too.
 pub(crate) fn epoch() -> u32 {
-    EPOCH.load(Ordering::Relaxed)
+    EPOCH.load(Ordering::Acquire)
 }
 
 /// Mean distance of samples in bytes; 0 when nothing is sampled.
@@ -179,21 +181,29 @@ fn enforce(wanted: &Control) {
     if let Some(number) = number {
         RATE.store(u32::from(number), Ordering::Relaxed);
         if DISTANCE.swap(distance, Ordering::Relaxed) != distance || epoch() == 0 {
-            EPOCH.store(epoch().wrapping_add(1).max(1), Ordering::Relaxed);
+            EPOCH.store(epoch().wrapping_add(1).max(1), Ordering::Release);
         }
     }
     if activity == Activity::Exact {
         let chosen = index::choose(wanted.index);
         show(Counter::Index, chosen as u64);
     }
-    ACTIVITY.store(activity as u32, Ordering::Relaxed);
-    hooks::set_vectors(match activity {
-        Activity::Exact | Activity::Log => Vectors::Tracing,
-        _ if index::holds_exact_blocks() => Vectors::CountingAllocations,
-        _ => Vectors::Counting,
-    });
+    set_activity(activity);
     show(Counter::Mode, wanted.mode as u64);
     show(Counter::SampleBytes, if wanted.mode == Mode::Sampled { wanted.sample_bytes } else { 0 });
+}
+
+/// Frees are followed before the first block is recorded and until after the last.
+fn set_activity(activity: Activity) {
+    let store = || ACTIVITY.store(activity as u32, Ordering::Release);
+    if matches!(activity, Activity::Exact | Activity::Log) {
+        hooks::set_vectors(Vectors::Tracing);
+        store();
+    } else {
+        store();
+        let followed = index::holds_exact_blocks();
+        hooks::set_vectors(if followed { Vectors::CountingAllocations } else { Vectors::Counting });
+    }
 }
 
 fn show(counter: Counter, value: u64) {

@@ -18,6 +18,7 @@ use crate::{control, segment, start, symbols, sys};
 const PAGE: usize = 4096;
 const MARK: u64 = u64::from_le_bytes(*b"heapwise");
 const MADV_WIPEONFORK: i32 = 18;
+const NO_SUCH_ADVICE: i32 = -1;
 
 struct Wiped {
     mark: AtomicU64,
@@ -48,13 +49,15 @@ pub(crate) fn is_forked_child() -> bool {
     wiped().mark.load(Ordering::Relaxed) != MARK
 }
 
-/// Sets up the page. Kernels before 4.14 cannot wipe it; there a fork handler does.
+/// Sets up the page. Kernels before 4.14 cannot wipe it, and qemu-user before 8.0 does nothing about any advice, though it
+/// says yes to all; there a fork handler does.
 pub(crate) fn begin() {
     let Ok(memory) = sys::map_private(PAGE) else { return };
     let page = memory.cast::<Wiped>();
     // SAFETY: fresh zeroed memory.
     unsafe { (*page).mark.store(MARK, Ordering::Relaxed) };
-    let wipes = sys::advise(memory as usize, PAGE, MADV_WIPEONFORK).is_ok();
+    let accepts = |advice| sys::advise(memory as usize, PAGE, advice).is_ok();
+    let wipes = !accepts(NO_SUCH_ADVICE) && accepts(MADV_WIPEONFORK);
     PAGE_OF_PROCESS.store(page, Ordering::Release);
     if !wipes {
         register_fork_handler();

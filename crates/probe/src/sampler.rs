@@ -29,8 +29,9 @@ pub(crate) fn take(words: &Words, size: u64) -> bool {
             false
         }
         None => {
+            // Off, only requests that no allocator can meet get here.
             set_distance(words, draw(words));
-            true
+            control::sampling_distance() != 0
         }
     }
 }

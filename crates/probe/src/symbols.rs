@@ -6,6 +6,8 @@
 
 use core::ffi::{CStr, c_char};
 
+use crate::sys;
+
 /// The loader's record of an object (`link.h`).
 #[repr(C)]
 pub(crate) struct LinkMap {
@@ -88,10 +90,8 @@ pub(crate) unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
 
 /// The executable's entry of the loader's list, through `DT_DEBUG`.
 fn first_object() -> *const LinkMap {
-    // SAFETY: reads the auxiliary vector.
-    let (headers, count) = unsafe {
-        (libc::getauxval(libc::AT_PHDR) as *const libc::Elf64_Phdr, libc::getauxval(libc::AT_PHNUM))
-    };
+    let headers = sys::auxiliary(libc::AT_PHDR) as *const libc::Elf64_Phdr;
+    let count = sys::auxiliary(libc::AT_PHNUM);
     if headers.is_null() {
         return core::ptr::null();
     }
@@ -210,8 +210,7 @@ impl Tables {
         if symbol.st_info & 0xf == STT_GNU_IFUNC {
             // SAFETY: an indirect function: its value is a resolver that takes the hardware capabilities.
             let resolver: extern "C" fn(u64) -> *mut () = unsafe { core::mem::transmute(address) };
-            // SAFETY: reads the auxiliary vector.
-            return Some((resolver(unsafe { libc::getauxval(libc::AT_HWCAP) }), 0));
+            return Some((resolver(sys::auxiliary(libc::AT_HWCAP)), 0));
         }
         Some((address, symbol.st_size))
     }

@@ -281,10 +281,21 @@ pub(crate) fn limit(resource: u32) -> u64 {
     both.rlim_cur
 }
 
+/// An entry of the auxiliary vector; 0 when the kernel gave none: libc then sets `errno`, which is the program's.
+pub(crate) fn auxiliary(kind: u64) -> u64 {
+    // SAFETY: both functions are always callable; the place of `errno` is this thread's.
+    unsafe {
+        let place = libc::__errno_location();
+        let errno = *place;
+        let value = libc::getauxval(kind);
+        *place = errno;
+        value
+    }
+}
+
 /// Bytes of a page.
 pub(crate) fn page_bytes() -> u64 {
-    // SAFETY: reads the auxiliary vector.
-    unsafe { libc::getauxval(libc::AT_PAGESZ) }.max(4096)
+    auxiliary(libc::AT_PAGESZ).max(4096)
 }
 
 /// Sleeps; less when a signal comes.

@@ -1,7 +1,7 @@
 //! Totals agree with what each victim counted itself: exactly in exact mode and at rate 1, within three standard
 //! errors when sampled.
 
-use crate::harness::{Capture, Scratch};
+use crate::harness::{Capture, Scratch, victims};
 
 const METRICS: [(&str, &str); 4] = [
     ("alloc_objects", "alloc_objects"),
@@ -140,6 +140,20 @@ fn a_program_that_exits_while_others_allocate_ends_normally() {
             assert!(capture.output.status.success(), "{mode:?}: {}", capture.stderr());
         }
     }
+}
+
+/// Requests of nearly the whole address space used up the distance to a sample that was never to come.
+#[test]
+fn an_idle_probe_records_nothing_whatever_is_refused() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut program = scratch.command(victims().join("malloc_fail"));
+    let output = program.arg("1").env("LD_PRELOAD", library.trim()).output().expect("victim starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let segments = std::fs::read_dir(scratch.path("segments")).expect("readable").flatten();
+    let segment = segments.map(|entry| entry.path()).next().expect("a segment was left");
+    let top = scratch.json_of(&["top", "--json", "--alloc_objects", segment.to_str().expect("UTF-8")]);
+    assert_eq!(top["total"], 0, "{top}");
 }
 
 #[test]

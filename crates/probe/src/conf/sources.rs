@@ -51,6 +51,5 @@ fn symbol() -> &'static [u8] {
 
 /// Whether the kernel gave the program more rights than its user has: then the user's environment is not asked.
 fn is_privileged() -> bool {
-    // SAFETY: reads the auxiliary vector.
-    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+    sys::auxiliary(libc::AT_SECURE) != 0
 }

@@ -10,6 +10,8 @@ use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use libc::{Elf64_Ehdr as Header, Elf64_Phdr as ProgramHeader};
 
+use crate::sys;
+
 /// glibc's `struct dl_find_object`.
 #[repr(C)]
 struct Found {
@@ -183,8 +185,7 @@ unsafe fn program_headers(start: *const Header) -> Option<&'static [ProgramHeade
 
 /// The headers of the program itself, from the kernel.
 fn own_program_headers() -> &'static [ProgramHeader] {
-    // SAFETY: reads the auxiliary vector.
-    let (table, count) = unsafe { (libc::getauxval(libc::AT_PHDR), libc::getauxval(libc::AT_PHNUM)) };
+    let (table, count) = (sys::auxiliary(libc::AT_PHDR), sys::auxiliary(libc::AT_PHNUM));
     if table == 0 {
         return &[];
     }

@@ -46,8 +46,7 @@ fn write_path(path: &mut [u8], image: &Image) {
 }
 
 fn is_vdso(image: &Image) -> bool {
-    // SAFETY: reads the auxiliary vector.
-    let start = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+    let start = sys::auxiliary(libc::AT_SYSINFO_EHDR);
     start != 0 && image.bytes_from(start).is_some()
 }
 

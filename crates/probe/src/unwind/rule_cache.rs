@@ -122,7 +122,7 @@ impl Rules {
     fn put(self, key: u64, rule: Rule) -> bool {
         self.ways(address_of(key)).any(|entry| {
             let old = entry.key.load(Relaxed);
-            let reusable = old == 0 || old != CLAIMED && (old ^ key) >> ADDRESS_BITS != 0;
+            let reusable = old == 0 || (old ^ key) >> ADDRESS_BITS != 0;
             reusable && entry.replace(old, key, rule)
         })
     }
@@ -143,8 +143,9 @@ impl Entry {
         (self.key.load(Relaxed) == key).then_some(Rule::from_bits(rule))
     }
 
+    /// False when another thread is writing the slot, or has.
     fn replace(&self, old: u64, key: u64, rule: Rule) -> bool {
-        if self.key.compare_exchange(old, CLAIMED, AcqRel, Relaxed).is_err() {
+        if old == CLAIMED || self.key.compare_exchange(old, CLAIMED, AcqRel, Relaxed).is_err() {
             return false;
         }
         self.rule.store(rule.bits(), Release);

@@ -42,8 +42,7 @@ fn main_stack_end() -> u64 {
         return known;
     }
     // The program's file name is the last thing the kernel puts on the stack.
-    // SAFETY: reads the auxiliary vector.
-    let end = unsafe { libc::getauxval(libc::AT_EXECFN) } & !7;
+    let end = sys::auxiliary(libc::AT_EXECFN) & !7;
     MAIN_STACK_END.store(end, Relaxed);
     end
 }
