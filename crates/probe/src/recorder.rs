@@ -12,7 +12,7 @@ use heapwise_format::segment::{Bucket, CallKind, Counter};
 use crate::buckets::Key;
 use crate::control::Activity;
 use crate::thread::State;
-use crate::unwind::{self, Captured, Entry};
+use crate::unwind::{self, Captured, Entry, OwnStack};
 use crate::{arena, control, hooks, index, process, segment};
 
 type Pointer = *mut c_void;
@@ -154,6 +154,22 @@ fn captured(state: &mut State, entry: &Entry) -> Option<u32> {
         return None;
     }
     let captured = unwind::capture(&mut state.memo, entry, control::depth());
+    note(&captured);
+    Some(captured.node)
+}
+
+/// The node of the stack of an event on a thread without a state: it ended, has no memory, or was interrupted inside
+/// the probe. `None` when the call is part of another one.
+#[cold]
+#[inline(never)]
+fn captured_alone(entry: &Entry, interrupted: bool) -> Option<u32> {
+    if hooks::is_inside(entry.pc) {
+        return None;
+    }
+    if interrupted {
+        segment::count(Counter::Reentrant);
+    }
+    let captured = unwind::capture_plain(&mut OwnStack::default(), entry, control::depth());
     note(&captured);
     Some(captured.node)
 }

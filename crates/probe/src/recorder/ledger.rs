@@ -5,10 +5,10 @@ use core::sync::atomic::Ordering;
 use heapwise_format::segment::{Bucket, Counter};
 
 use super::timing::Timing;
-use super::{Block, node_of, note};
+use super::{Block, captured_alone, node_of};
 use crate::arch::words;
 use crate::thread::{SHARED_SLAB, State};
-use crate::unwind::{self, Captured, Entry, OwnStack};
+use crate::unwind::Entry;
 use crate::{buckets, control, dump, hooks, index, process, prof, recent, segment, tallies};
 
 /// The rate of blocks that are all recorded.
@@ -55,29 +55,22 @@ fn entered(state: &mut State, block: &Block, rate: u16, entry: &Entry) {
     }
 }
 
-/// Without a state: the thread ended, has no memory, or was interrupted inside the probe.
+/// Without a state.
 #[cold]
-#[inline(never)]
 fn allocated_alone(block: &Block, entry: &Entry, interrupted: bool) {
-    if hooks::is_inside(entry.pc) {
-        return;
+    if let Some(node) = captured_alone(entry, interrupted) {
+        allocated_shared(block, EVERY, node);
     }
-    if interrupted {
-        segment::count(Counter::Reentrant);
-    }
-    let captured = unwind::capture_plain(&mut OwnStack::default(), entry, control::depth());
-    allocated_shared(block, EVERY, &captured);
 }
 
 /// Counts a block in the shared slab and remembers it.
-pub(super) fn allocated_shared(block: &Block, rate: u16, captured: &Captured) {
-    note(captured);
-    let Some(bucket) = buckets::find(&block.key(captured.node, rate, 0)) else { return };
+pub(super) fn allocated_shared(block: &Block, rate: u16, node: u32) {
+    let Some(bucket) = buckets::find(&block.key(node, rate, 0)) else { return };
     let Some((slab, counts)) = tallies::add_alloc_shared(bucket, block.grown) else { return };
     if !index::insert(block.address, bucket, rate, process::age_ms()) {
         return slab.undo_alloc(counts);
     }
-    recent::allocated(block.address, block.size, captured.node, SHARED_SLAB);
+    recent::allocated(block.address, block.size, node, SHARED_SLAB);
     buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
     let bytes = buckets::record(bucket).map_or(0, |bucket| buckets::stands_for(&bucket));
     segment::count(Counter::Recorded);

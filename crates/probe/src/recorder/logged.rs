@@ -1,14 +1,12 @@
 //! Log mode: every event is written down; pairing and counting are the controller's.
 
-use heapwise_format::segment::Counter;
-
 use super::timing::Timing;
-use super::{Block, node_of, note};
+use super::{Block, captured_alone, node_of};
 use crate::arch::words;
 use crate::log::ThreadLog;
 use crate::thread::State;
-use crate::unwind::{self, Entry, OwnStack};
-use crate::{control, hooks, index, log, segment};
+use crate::unwind::Entry;
+use crate::{control, index, log};
 
 pub(super) fn allocated(block: &Block, entry: &Entry) {
     if block.address == 0 {
@@ -35,19 +33,12 @@ fn written(state: &mut State, block: &Block, entry: &Entry) {
     }
 }
 
-/// Without a state: the thread ended, has no memory, or was interrupted inside the probe.
+/// Without a state.
 #[cold]
-#[inline(never)]
 fn allocated_alone(block: &Block, entry: &Entry, interrupted: bool) {
-    if hooks::is_inside(entry.pc) {
-        return;
+    if let Some(node) = captured_alone(entry, interrupted) {
+        log::with_shared(|log| log::alloc(log, block.address, block.size, node, block.kind));
     }
-    if interrupted {
-        segment::count(Counter::Reentrant);
-    }
-    let captured = unwind::capture_plain(&mut OwnStack::default(), entry, control::depth());
-    note(&captured);
-    log::with_shared(|log| log::alloc(log, block.address, block.size, captured.node, block.kind));
 }
 
 /// The free of a block, whole. False, and nothing is done, when it takes a closer look: the thread has no state or

@@ -5,7 +5,7 @@ use core::sync::atomic::Ordering;
 use heapwise_format::segment::Counter;
 
 use super::timing::Timing;
-use super::{Block, ledger};
+use super::{Block, ledger, note};
 use crate::arch::words;
 use crate::unwind::{self, Entry};
 use crate::{clock, control, hooks, prof, sampler, segment};
@@ -37,9 +37,9 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     }
     let turn = words.slow_paths.fetch_add(1, Ordering::Relaxed);
     let _timing = turn.is_multiple_of(64).then(Timing::start);
-    let mut captured = unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth());
-    if let Some(state) = words.existing_state(&mut busy) {
-        captured.node = state.script.above(captured.node);
-    }
-    ledger::allocated_shared(block, control::rate(), &captured);
+    let captured = unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth());
+    note(&captured);
+    let state = words.existing_state(&mut busy);
+    let node = state.map_or(captured.node, |state| state.script.above(captured.node));
+    ledger::allocated_shared(block, control::rate(), node);
 }
