@@ -8,7 +8,7 @@ use heapwise_profile::view::leaks::{self, Verdict};
 use heapwise_profile::{Profile, Suppressions, Values, suppression};
 use heapwise_render::{json, text};
 
-use super::report::{self, ReportArgs, Written};
+use super::report::{self, ReportArgs};
 use crate::failure::{Failure, Outcome};
 use crate::look::Look;
 use crate::quantity;
@@ -44,8 +44,7 @@ pub fn show(report: &ReportArgs, known: &KnownArgs) -> Outcome {
     let mut look = report.look.load(&report.targets)?;
     known.take_out(&mut look)?;
     let view = leaks::leaks(&look.tree(), verdict(&look.profile), &look.query);
-    let text = text::leaks::leaks(&view, &report.style.text());
-    report::write(&report.look, Written { text, data: json::leaks(&view) })
+    report::write(&report.look, || text::leaks::leaks(&view, &report.style.text()), || json::leaks(&view))
 }
 
 /// What may be said of live blocks: those of a program that ended by itself were never freed.

@@ -84,12 +84,6 @@ impl Look {
     }
 }
 
-/// A view that is ready to be written.
-pub struct Written {
-    pub text: String,
-    pub data: Value,
-}
-
 /// Largest holders first.
 pub fn top(args: &ReportArgs) -> Outcome {
     if args.style.gs {
@@ -102,11 +96,11 @@ pub fn top(args: &ReportArgs) -> Outcome {
         rows => rows,
     };
     let view = view::top::top(&look.tree(), &look.query);
-    let text = match look.base {
+    let text = || match look.base {
         Some(_) => text::diff::diff(&view, &args.style.text()),
         None => text::top::top(&view, &args.style.text()),
     };
-    write(&args.look, Written { text, data: json::top(&view) })?;
+    write(&args.look, text, || json::top(&view))?;
     if view.dropped > 0 && !args.look.json {
         eprintln!("heapwise: {} more rows; -n 0 shows all", view.dropped);
     }
@@ -119,21 +113,21 @@ fn gs_report(args: &ReportArgs) -> Outcome {
     look.query.granularity = Granularity::Lines;
     let tree = look.tree();
     let view = view::sites::sites(&look.profile, &tree, &look.query, args.style.zero);
-    write(&args.look, Written { text: gs::report(&view), data: gs::report_json(&view) })
+    write(&args.look, || gs::report(&view), || gs::report_json(&view))
 }
 
 /// Callers and callees of each function.
 pub fn tree(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::peek::tree(&look.tree(), &look.query);
-    write(&args.look, Written { text: text::tree::tree(&view, &args.style.text()), data: json::tree(&view) })
+    write(&args.look, || text::tree::tree(&view, &args.style.text()), || json::tree(&view))
 }
 
 /// Callers and callees of matching functions.
 pub fn peek(args: &PatternArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::peek::peek(&look.tree(), &args.pattern, &look.query);
-    write(&args.look, Written { text: text::tree::tree(&view, &args.style.text()), data: json::tree(&view) })
+    write(&args.look, || text::tree::tree(&view, &args.style.text()), || json::tree(&view))
 }
 
 /// Source of matching functions with the bytes of each line.
@@ -141,48 +135,41 @@ pub fn list(args: &PatternArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::list::list(&look.profile, look.base.as_ref(), &args.pattern, &look.query);
     let source = |path: &str| std::fs::read_to_string(path).ok();
-    let text = text::list::list(&view, &source, &args.style.text());
-    write(&args.look, Written { text, data: json::list(&view) })
+    write(&args.look, || text::list::list(&view, &source, &args.style.text()), || json::list(&view))
 }
 
 /// Sizes of blocks.
 pub fn sizes(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::sizes::sizes(&look.profile, &look.tree(), &look.query);
-    write(
-        &args.look,
-        Written { text: text::sizes::sizes(&view, &args.style.text()), data: json::sizes(&view) },
-    )
+    write(&args.look, || text::sizes::sizes(&view, &args.style.text()), || json::sizes(&view))
 }
 
 /// Per binary.
 pub fn modules(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::modules::modules(&look.profile, look.base.as_ref(), &look.query);
-    let text = text::table::modules(&view, &args.style.text());
-    write(&args.look, Written { text, data: json::modules(&view) })
+    write(&args.look, || text::table::modules(&view, &args.style.text()), || json::modules(&view))
 }
 
 /// Per thread.
 pub fn threads(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::threads::threads(&look.profile, &look.query);
-    let text = text::table::threads(&view, &args.style.text());
-    write(&args.look, Written { text, data: json::threads(&view) })
+    write(&args.look, || text::table::threads(&view, &args.style.text()), || json::threads(&view))
 }
 
 /// Every stack.
 pub fn traces(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::traces::traces(&look.tree(), &look.query);
-    let text = text::traces::traces(&view, &args.style.text());
-    write(&args.look, Written { text, data: json::traces(&view) })
+    write(&args.look, || text::traces::traces(&view, &args.style.text()), || json::traces(&view))
 }
 
-/// Writes a view to where the options say.
-pub fn write(look: &LookArgs, written: Written) -> Outcome {
+/// Writes a view to where the options say, in the form that is asked for: the other is not made.
+pub fn write(look: &LookArgs, text: impl FnOnce() -> String, data: impl FnOnce() -> Value) -> Outcome {
     output::write_result(look.output(), look.overwrite(), |out| {
-        if look.json { writeln!(out, "{}", written.data) } else { out.write_all(written.text.as_bytes()) }
+        if look.json { writeln!(out, "{}", data()) } else { out.write_all(text().as_bytes()) }
     })
 }
 
