@@ -2,6 +2,7 @@
 
 mod accuracy;
 mod inputs;
+mod jeprof;
 mod json;
 mod measure;
 mod micro;
@@ -43,6 +44,7 @@ struct Results {
     instructions: Vec<micro::Instructions>,
     redis: Vec<redis::Served>,
     accuracy: Vec<accuracy::Accuracy>,
+    readers: Option<jeprof::Readers>,
 }
 
 fn machine(heapwise: &Path, quick: bool) -> String {
@@ -121,6 +123,11 @@ fn measure_all(root: &Path, scratch: &Path, options: &Options) -> Result<Results
         eprintln!("bench: accuracy");
         let runs = if options.quick { 2 } else { 10 };
         results.accuracy = accuracy::compare(&bench, &own, runs)?;
+        save(root, options, &results)?;
+    }
+    if options.wants("report") {
+        eprintln!("bench: report");
+        results.readers = jeprof::compare(&bench, scratch, if options.quick { 1 } else { 5 })?;
         save(root, options, &results)?;
     }
     Ok(results)

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Results;
+use super::jeprof::{Reader, Readers};
 use super::measure::{Cell, Row};
 use super::stopwatch::Usage;
 
@@ -194,6 +195,21 @@ fn accuracy(results: &Results) -> String {
     table.text
 }
 
+fn report_times(readers: &Readers) -> String {
+    let mut table = Table::new(&words(&["reader", "ms", "times as fast as jeprof", "CPU ms", "MB"]));
+    let first = readers.readers.first().map_or(0.0, |reader| reader.usage.wall);
+    for Reader { name, usage } in &readers.readers {
+        table.row(&[
+            name.clone(),
+            format!("{:.0}", usage.wall * 1e3),
+            format!("{:.0}", first / usage.wall),
+            format!("{:.0}", usage.cpu * 1e3),
+            megabytes(usage.peak_rss),
+        ]);
+    }
+    table.text
+}
+
 const METHOD: &str = "\
 Each workload runs under every system in turn, and again, for the number of rounds shown; a ratio is the smallest \
 wall time over the smallest of the same allocator without a profiler (glibc, jemalloc or tcmalloc), `ratio median` \
@@ -243,6 +259,13 @@ pub(crate) fn write(results: &Results) -> String {
     }
     if !results.accuracy.is_empty() {
         section("Accuracy of sampling", "Against the exact profile of the same program.", accuracy(results));
+    }
+    if let Some(readers) = &results.readers {
+        let size = format!("{} stacks, {} MB", readers.stacks, megabytes(readers.bytes));
+        let note = format!(
+            "A jemalloc dump of clang compiling a C++ file ({size}), from the file to the whole report."
+        );
+        section("Reports of a large dump", &note, report_times(readers));
     }
     if !rows.is_empty() {
         section("All figures", "", details(rows));
