@@ -79,7 +79,12 @@ pub extern "C" fn heapwise_dump(path: *const c_char) -> c_int {
 /// Names this moment.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_mark(name: *const c_char) {
-    let Some(_busy) = words().enter() else { return };
+    let words = words();
+    let Some(mut busy) = words.enter() else { return };
+    // What this thread does from now on is later than the mark, even when the recorder's clock stands still.
+    if let Some(state) = words.existing_state(&mut busy) {
+        state.log.expire_tick();
+    }
     let capacity = segment::section(SectionKind::Marks).capacity;
     let claim = |used: u64| (used < capacity).then_some(used + 1);
     let marks = segment::counter(Counter::Marks);

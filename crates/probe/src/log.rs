@@ -173,6 +173,11 @@ impl ThreadLog {
         true
     }
 
+    /// The thread's next event looks at the clock, whatever the tick says.
+    pub(crate) fn expire_tick(&mut self) {
+        self.until_clock = 0;
+    }
+
     fn put_gap(&mut self) {
         let dropped = core::mem::take(&mut self.dropped);
         self.put(|_, out| EventState::encode_gap(out, dropped));

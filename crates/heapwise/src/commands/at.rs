@@ -21,7 +21,7 @@ pub struct AtArgs {
     /// Recording
     #[arg(value_name = "FILE")]
     file: String,
-    /// 305ms, peak, end, 50%, A..B, or a mark
+    /// 305ms, peak, end, 50%, A..B (what was allocated then and is still there), peak:A..B, or a mark
     #[arg(value_name = "MOMENT")]
     moment: String,
     /// Which report

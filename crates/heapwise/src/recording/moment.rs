@@ -1,4 +1,4 @@
-//! Moments of a recording as people type them: `305ms`, `peak`, `end`, `50%`, `A..B`, a mark's name.
+//! Moments of a recording as people type them: `305ms`, `peak`, `end`, `50%`, `A..B`, `peak:A..B`, a mark's name.
 
 use heapwise_profile::Profile;
 use heapwise_profile::recording::{Catalog, Damage, Moment, Recording, RecordingSource, Timeline, Window};
@@ -11,6 +11,9 @@ use crate::quantity::parse_duration;
 /// Unless told otherwise, a time means the highest moment of the step of this length it lies in.
 pub const DEFAULT_STEP_MS: u64 = 100;
 
+/// Before a range: its highest moment, and not what it left behind.
+const PEAK_OF: &str = "peak:";
+
 /// What of a recording is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
@@ -22,13 +25,13 @@ pub enum Part {
 
 /// Understands `text`; a single time stands for the highest moment of its step.
 pub fn parse(text: &str, opened: &Opened, step_ms: u64) -> Outcome<Part> {
-    if let Some((from, to)) = text.split_once("..") {
-        let bound = |text: &str, open: u64| if text.is_empty() { Ok(open) } else { time(text, opened) };
-        let (from_ms, to_ms) = (bound(from, 0)?, bound(to, u64::MAX)?);
-        if from_ms >= to_ms {
-            return Err(input_error!("`{text}` ends before it begins"));
-        }
-        return Ok(Part::Within(Window { from_ms, to_ms }));
+    if let Some(range) = text.strip_prefix(PEAK_OF)
+        && let Some(window) = window(range, opened)?
+    {
+        return Ok(Part::At(Moment::Highest(window)));
+    }
+    if let Some(window) = window(text, opened)? {
+        return Ok(Part::Within(window));
     }
     Ok(Part::At(match text {
         "peak" => Moment::Peak,
@@ -40,6 +43,17 @@ pub fn parse(text: &str, opened: &Opened, step_ms: u64) -> Outcome<Part> {
             Moment::Highest(Window { from_ms, to_ms: from_ms + step_ms })
         }
     }))
+}
+
+/// `A..B`, either end of which may be left out; none when it is something else.
+fn window(text: &str, opened: &Opened) -> Outcome<Option<Window>> {
+    let Some((from, to)) = text.split_once("..") else { return Ok(None) };
+    let bound = |text: &str, open: u64| if text.is_empty() { Ok(open) } else { time(text, opened) };
+    let (from_ms, to_ms) = (bound(from, 0)?, bound(to, u64::MAX)?);
+    if from_ms >= to_ms {
+        return Err(input_error!("`{text}` ends before it begins"));
+    }
+    Ok(Some(Window { from_ms, to_ms }))
 }
 
 /// A time in milliseconds since the start of the recording.
@@ -64,7 +78,7 @@ fn time(text: &str, opened: &Opened) -> Outcome<u64> {
         let marks: Vec<&str> = opened.catalog.marks.iter().map(|mark| &*mark.name).collect();
         let known =
             if marks.is_empty() { String::new() } else { format!(", marks are {}", marks.join(", ")) };
-        input_error!("`{text}` is no moment; try 305ms, peak, end, 50%, 1s..2s{known}")
+        input_error!("`{text}` is no moment; try 305ms, peak, end, 50%, 1s..2s, peak:1s..2s{known}")
     })
 }
 
@@ -93,7 +107,7 @@ fn read<S: RecordingSource + Sync>(
             let what = match moment {
                 Moment::Peak => ", the highest moment",
                 Moment::End => ", the end",
-                Moment::Highest(_) => ", the highest moment of its step",
+                Moment::Highest(_) => ", the highest moment of that time",
                 Moment::Before(_) => "",
             };
             (counts, 0, ms, format!("the heap {ms} ms after the start of the recording{what}"))

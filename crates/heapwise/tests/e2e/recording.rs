@@ -51,6 +51,21 @@ fn every_step_agrees_with_the_programs_own_account() {
     assert!(highest >= Some(capture["peak_bytes"] + 64), "{steps}");
 }
 
+/// At every mark the live bytes, and between every two the most there were, to the byte.
+#[test]
+fn between_quiet_moments_every_number_is_exact() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("steps.hwr");
+    let own = scratch.record("steps", &["8"], &recording);
+    let recording = recording.to_str().unwrap();
+    for step in 1..=8 {
+        let (live, most) = (own[&format!("live{step}")], own[&format!("most{step}")]);
+        assert_eq!(held(&scratch, &format!("{recording}@..step{step}")), live, "live at mark {step}");
+        let window = format!("{recording}@peak:step{}..step{step}", step - 1);
+        assert_eq!(held(&scratch, &window), most, "highest up to mark {step}");
+    }
+}
+
 #[test]
 fn rotated_files_are_readable_alone_and_together() {
     let scratch = Scratch::new();
