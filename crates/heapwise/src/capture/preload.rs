@@ -32,12 +32,17 @@ pub fn path() -> Outcome<PathBuf> {
     Err(Failure::Input(format!("no place for the preload library ({})", problems.join("; "))))
 }
 
+/// A daemon that root starts may become another user and then run programs: they inherit `LD_PRELOAD`, and the
+/// loader complains on their standard error when they cannot read what it names.
+const READABLE_BY_ALL: &str = "/var/cache/heapwise";
+
 fn directories() -> Vec<PathBuf> {
-    let cache = std::env::var_os("XDG_CACHE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")));
     let uid = process::own_uid();
-    let mut list: Vec<PathBuf> = cache.into_iter().map(|cache| cache.join("heapwise")).collect();
+    let named = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let shared = (uid == 0 && named.is_none()).then(|| PathBuf::from(READABLE_BY_ALL));
+    let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache"));
+    let own = named.or_else(home).map(|cache| cache.join("heapwise"));
+    let mut list: Vec<PathBuf> = shared.into_iter().chain(own).collect();
     list.push(format!("/dev/shm/heapwise-{uid}").into());
     list.push(format!("/tmp/heapwise-{uid}").into());
     list
@@ -50,7 +55,8 @@ fn unpack(directory: &Path) -> Result<PathBuf, String> {
         // ld.so splits LD_PRELOAD on spaces and colons and expands `$`.
         return Err("LD_PRELOAD cannot name it".into());
     }
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(text)?;
+    let others = if directory == Path::new(READABLE_BY_ALL) { 0o055 } else { 0 };
+    fs::DirBuilder::new().recursive(true).mode(0o700 | others).create(directory).map_err(text)?;
     let data = directory.symlink_metadata().map_err(text)?;
     if !data.is_dir() || data.uid() != process::own_uid() || data.mode() & 0o022 != 0 {
         return Err("others may write there".into());
@@ -60,7 +66,7 @@ fn unpack(directory: &Path) -> Result<PathBuf, String> {
     if !whole() {
         let temporary = directory.join(format!(".libheapwise-{}.tmp", std::process::id()));
         fs::write(&temporary, PROBE).map_err(text)?;
-        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o500)).map_err(text)?;
+        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o500 | others)).map_err(text)?;
         fs::rename(&temporary, &path).map_err(text)?;
     }
     if is_noexec(directory) { Err("it is mounted noexec".into()) } else { Ok(path) }

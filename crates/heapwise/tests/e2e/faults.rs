@@ -180,6 +180,27 @@ fn another_allocator_underneath() {
     }
 }
 
+/// An allocator whose exported functions call each other must not make a sampled block count twice.
+#[test]
+fn sampled_over_another_allocator() {
+    for library in ["libjemalloc.so.2", "libtcmalloc.so.4", "libmimalloc.so.2"] {
+        for (victim, arguments) in [("plain", ["100000"]), ("cpp_operators", ["2000"])] {
+            if (victim, library) == ("cpp_operators", "libmimalloc.so.2") {
+                continue; // as above
+            }
+            let scratch = Scratch::new();
+            let mut command = scratch.heapwise(&["run", "-c", "512", "-o", "out.heap", "--"]);
+            command.arg(victims().join(victim)).args(arguments).env("LD_PRELOAD", library);
+            let output = command.output().expect("heapwise starts");
+            let top = scratch.json_of(&["top", "--json", "--alloc_objects", "--focus", "^w_", "out.heap"]);
+            let (total, error) = (top["total"].as_f64().expect("total"), top["total_error"].as_f64());
+            let own = witness(&output)["alloc_objects"] as f64;
+            let off = (total - own) / error.expect("a standard error").max(1.0);
+            assert!(off.abs() < 5.0, "{victim} over {library}: {total} for {own}, {off} standard errors");
+        }
+    }
+}
+
 #[test]
 fn another_c_library_is_told_so() {
     let scratch = Scratch::new();

@@ -196,6 +196,21 @@ fn another_user_neither_reads_nor_controls() {
     assert_eq!(control(), before, "not a word was changed");
 }
 
+/// A program that gives up root's rights and runs another: the loader finds the library, and says nothing.
+#[test]
+fn a_program_that_drops_its_rights_can_still_run_others() {
+    if !is_root() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let dropping = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/bin/echo", "fine"];
+    let mut command = scratch.heapwise(&["run", "-q", "-o", "out", "--"]);
+    let output = command.args(dropping).env_remove("XDG_CACHE_HOME").output().expect("heapwise starts");
+    assert_eq!(output.stdout, b"fine\n");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!said.contains("ld.so"), "{said}");
+}
+
 /// A segment of somebody else's, planted in our directory, is not believed.
 #[test]
 fn a_segment_of_another_user_is_not_opened() {
