@@ -7,7 +7,7 @@ pub(super) const SUITE: Suite = Suite {
     name: "python",
     packages: &[
         ("/usr/bin/python3", "python3"),
-        ("/usr/lib/python3.11/test/test_json/__init__.py", "libpython3-testsuite"),
+        ("/usr/lib/python3.11/test/test_json/__init__.py", "libpython3.11-testsuite"),
     ],
     is_short: false,
     run,
@@ -54,4 +54,20 @@ fn verdicts(printed: &str) -> String {
         }
     }
     verdicts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::verdicts;
+
+    #[test]
+    fn one_verdict_a_test() {
+        let printed = "0:00:00 load avg: 1.0 [1/2] test_x\n\
+            test_a (test.test_x.T.test_a) ... ok\n\
+            test_b (test.test_x.T.test_b)\nWhat it is for. ... FAIL\n\
+            test_c (test.test_x.T.test_c) ... skipped 'no tty'\n\
+            some noise ... of the test itself\n";
+        let expected = "test.test_x.T.test_a ok\ntest.test_x.T.test_b FAIL\ntest.test_x.T.test_c skipped\n";
+        assert_eq!(verdicts(printed), expected);
+    }
 }
