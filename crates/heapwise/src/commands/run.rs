@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use heapwise_format::segment::{Counter, Mode, OnFull};
@@ -13,7 +14,7 @@ use heapwise_profile::{Metric, Profile};
 use super::dump;
 use super::record::{self, Following, KeepingArgs};
 use super::switch::{GsMode, ModeArgs};
-use crate::capture::drain::{Beginning, Orders};
+use crate::capture::drain::{self, Beginning, Orders};
 use crate::capture::family::{Family, Sweeping};
 use crate::capture::launch::{self, Ended};
 use crate::capture::segments::{self, Found, SegmentFile};
@@ -34,7 +35,7 @@ pub struct RunArgs {
     /// Replace an existing file
     #[arg(short, long)]
     force: bool,
-    /// Write a profile for each child process too (FILE.PID)
+    /// Write a profile, or with --log a recording, for each child process too (FILE.PID)
     #[arg(long)]
     children: bool,
     /// No summary
@@ -71,6 +72,9 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
         if !args.quiet {
             record::report(&recorded);
         }
+        if args.children {
+            record_children(&args, &family, pid)?;
+        }
     } else if args.mode.mode() != Mode::Off {
         finish(&args, found, &ended, overwrite)?;
         if args.children {
@@ -81,6 +85,21 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
         let _ = fs::remove_file(&segment.path);
     }
     Ok(ExitCode::from(ended.code))
+}
+
+/// A recording for each child that has ended, from the log it left behind: as much as that holds, and what found no
+/// room is counted.
+fn record_children(args: &RunArgs, family: &[Found], pid: u32) -> Outcome {
+    for child in family.iter().filter(|found| found.process.pid != pid) {
+        let mut orders = args.log_orders(pid);
+        orders.path = format!("{}.{}", orders.path.display(), child.process.pid).into();
+        let recorded = drain::record(child, &orders, &AtomicBool::new(true))?;
+        args.keeping.finish(&recorded)?;
+        if !args.quiet {
+            eprintln!("heapwise: child {}: {}", child.process.pid, recorded.path.display());
+        }
+    }
+    Ok(())
 }
 
 impl RunArgs {
