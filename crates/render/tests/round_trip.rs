@@ -99,6 +99,8 @@ fn pprof_keeps_all_but_fractions() {
     assert_same(&sums(&before, true), &sums(&after, true), 0.5, "pprof");
     assert_eq!(before.modules, after.modules);
     assert_eq!(before.functions, after.functions);
+    let names = |profile: &Profile| profile.extra.iter().map(|one| one.name.clone()).collect::<Vec<_>>();
+    assert_eq!(names(&before), names(&after));
     assert_eq!(before.meta.sampling, after.meta.sampling);
     assert_eq!(before.meta.time_unix_ns, after.meta.time_unix_ns);
 }

@@ -1,4 +1,5 @@
-//! pprof's `profile.proto`, as Go writes heap profiles: four sample types, in use last and default.
+//! pprof's `profile.proto`, as Go writes heap profiles: four sample types, in use the default, and
+//! behind them one for each further column.
 
 use std::{
     collections::HashMap,
@@ -6,7 +7,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use heapwise_profile::{Metric, Profile, Sampling, StackId, pprof_proto as proto};
+use heapwise_profile::{Metric, Profile, Sampling, StackId, metric::Unit, pprof_proto as proto};
 use prost::Message;
 
 use super::frames::whole;
@@ -22,16 +23,18 @@ fn message(profile: &Profile, opens_on: Metric) -> proto::Profile {
     let mut strings = Strings::default();
     strings.id("");
     let mut message = proto::Profile {
-        sample_type: sample_types(&mut strings),
+        sample_type: sample_types(profile, &mut strings),
         mapping: mappings(profile, &mut strings),
         location: locations(profile),
         function: functions(profile, &mut strings),
         ..proto::Profile::default()
     };
     message.sample = samples(profile, &mut strings);
-    // Further columns are not written, so a reader could not open on one.
-    let opens_on = if matches!(opens_on, Metric::Extra(_)) { Metric::InuseSpace } else { opens_on };
-    message.default_sample_type = strings.id(opens_on.name());
+    let opens_on = match opens_on {
+        Metric::Extra(column) => profile.extra.get(usize::from(column)).map(|column| column.name.as_str()),
+        shared => Some(shared.name()),
+    };
+    message.default_sample_type = strings.id(opens_on.unwrap_or(Metric::InuseSpace.name()));
     message.period_type = Some(proto::ValueType { r#type: strings.id("space"), unit: strings.id("bytes") });
     message.period = match profile.meta.sampling {
         Sampling::Exact => 1,
@@ -63,16 +66,20 @@ impl Strings {
     }
 }
 
-fn sample_types(strings: &mut Strings) -> Vec<proto::ValueType> {
-    let unit = |metric| match metric {
-        Metric::AllocObjects | Metric::InuseObjects => "count",
-        _ => "bytes",
+fn sample_types(profile: &Profile, strings: &mut Strings) -> Vec<proto::ValueType> {
+    let shared = Metric::SHARED.into_iter().map(|metric| match metric {
+        Metric::AllocObjects | Metric::InuseObjects => (metric.name(), Unit::Objects),
+        _ => (metric.name(), Unit::Bytes),
+    });
+    let extra = profile.extra.iter().map(|column| (column.name.as_str(), column.unit));
+    let mut kind = |(name, unit)| {
+        let unit = match unit {
+            Unit::Objects => "count",
+            Unit::Bytes => "bytes",
+        };
+        proto::ValueType { r#type: strings.id(name), unit: strings.id(unit) }
     };
-    let mut kind = |metric: Metric| proto::ValueType {
-        r#type: strings.id(metric.name()),
-        unit: strings.id(unit(metric)),
-    };
-    Metric::SHARED.into_iter().map(&mut kind).collect()
+    shared.chain(extra).map(&mut kind).collect()
 }
 
 /// Ids are rows counted from 1. The flags are true where all locations of a mapping have the fact:
@@ -165,9 +172,14 @@ fn samples(profile: &Profile, strings: &mut Strings) -> Vec<proto::Sample> {
     profile
         .samples
         .iter()
-        .map(|sample| proto::Sample {
+        .enumerate()
+        .map(|(row, sample)| proto::Sample {
             location_id: profile.stacks.leaf_to_root(sample.stack).map(location_id).collect(),
-            value: Metric::SHARED.map(|metric| whole(sample.values.get(metric))).to_vec(),
+            value: Metric::SHARED
+                .into_iter()
+                .map(|metric| whole(sample.values.get(metric)))
+                .chain(profile.extra.iter().map(|column| whole(column.values[row])))
+                .collect(),
             label: labels(profile, sample, strings),
         })
         .collect()
