@@ -110,6 +110,15 @@ mod tests {
     }
 
     #[test]
+    fn a_table_that_comes_again_is_refused() {
+        let bytes = encode(&sample_profile());
+        let (body, end) = bytes.split_at(bytes.len() - 2);
+        let no_modules = [Section::Modules as u8, 1, 0];
+        let error = decode(&[body, &no_modules, end].concat()).unwrap_err().to_string();
+        assert!(error.contains("out of place"), "{error}");
+    }
+
+    #[test]
     fn sections_and_fields_of_later_versions_are_passed_over() {
         let bytes = encode(&sample_profile());
         let (body, end) = bytes.split_at(bytes.len() - 2);

@@ -91,7 +91,9 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     /// What was missed.
     #[must_use]
     pub fn losses(&self) -> Losses {
-        let sum = |counters: &[Counter]| counters.iter().map(|c| self.counter(*c)).sum();
+        let sum = |counters: &[Counter]| {
+            counters.iter().fold(0, |sum: u64, c| sum.saturating_add(self.counter(*c)))
+        };
         Losses {
             dropped_events: sum(&[
                 Counter::LostLive,

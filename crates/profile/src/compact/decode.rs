@@ -30,6 +30,7 @@ impl Cursor<'_> {
     fn profile(&mut self) -> Result<Profile, Wrong> {
         let mut profile = Profile::default();
         let mut nodes = Vec::new();
+        let mut last = 0;
         loop {
             let tag = *self.bytes.get(self.at).ok_or("the file is cut off")?;
             self.at += 1;
@@ -38,12 +39,19 @@ impl Cursor<'_> {
             let mut body = Cursor { bytes: &self.bytes[..end], at: self.at };
             let taken = match Section::of_tag(tag) {
                 Some(Section::End) => return Ok(profile),
+                // A table that came again would leave rows behind that point to nothing.
+                Some(section) if tag < last || tag == last && section != Section::Extra => {
+                    Err("a section out of place")
+                }
                 Some(section) => body.section(section, &mut profile, &mut nodes),
                 None => Ok(()),
             };
             if let Err(wrong) = taken {
                 self.at = body.at;
                 return Err(wrong);
+            }
+            if Section::of_tag(tag).is_some() {
+                last = tag;
             }
             self.at = end;
         }
