@@ -81,7 +81,7 @@ struct Stage {
     victims: PathBuf,
 }
 
-/// The command; prints `N passed, N failed`.
+/// The command; prints each failure, and how many there were.
 pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<(), Failure> {
     let is_short = arguments.iter().any(|argument| argument == "--short");
     toolchain::install()?;
@@ -89,20 +89,23 @@ pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<(), Failure> 
     let probe = toolchain::build_probe(root, &out)?;
     toolchain::run(Command::new("cargo").current_dir(root).args(["build", "--quiet", "-p", "heapwise"]))?;
     let heapwise = root.join("target/debug/heapwise");
-    let mut failed = 0;
+    let (mut ran, mut failed) = (0, 0);
     for protection in if is_short { &["standard"][..] } else { &["standard", "none"] } {
         let victims = out.join(protection);
         programs::build_for(&toolchain::target(protection), &root.join("tests/programs"), &victims)?;
         let stage = Stage { heapwise: heapwise.clone(), probe: probe.clone(), victims };
         let long = if is_short { &[][..] } else { &LONG };
         for victim in SHORT.iter().chain(long) {
+            ran += MODES.len();
             failed += stage.failures(victim);
         }
+        ran += 1;
         if let Err(failure) = stage.check_signed(*protection == "standard") {
             failed += 1;
             println!("FAILED signed_returns: {failure}");
         }
     }
+    println!("aarch64: {ran} runs, {failed} failed");
     if failed > 0 {
         return Err(Failure::new(format!("aarch64: {failed} failed")));
     }
