@@ -14,9 +14,10 @@ pub fn uid(pid: u32) -> Option<u32> {
 }
 
 /// Start time in clock ticks since boot (field 22 of `stat`); `None` when there is no such process or
-/// it is only a zombie waiting for its parent.
+/// it is only a zombie waiting for its parent. By the way that the probe takes too: under qemu-user `/proc/PID/stat` of
+/// oneself is made up, with the start of the calling thread.
 pub fn starttime(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = fs::read_to_string(format!("/proc/{pid}/task/../stat")).ok()?;
     // The second field is the name in parentheses and may hold anything, parentheses included.
     let mut fields = stat.get(stat.rfind(')')? + 2..)?.split(' ');
     let state = fields.next()?;
