@@ -79,8 +79,7 @@ lua_State *heapwise_lua_run(lua_State *L) {
 /* The allocator that the program gives to its states; its data stays what it was, engines find themselves by it. */
 static lua_Alloc allocate;
 
-/* By this name reports take it for a part of the allocator, and leave it out. */
-static void *heapwise_realloc(void *data, void *block, size_t old_size, size_t size) {
+static void *watched_alloc(void *data, void *block, size_t old_size, size_t size) {
     if (block && size) resized.block = block, resized.size = old_size;
     void *result = allocate(data, block, old_size, size);
     resized.block = NULL, resized.size = 0;
@@ -90,10 +89,10 @@ static void *heapwise_realloc(void *data, void *block, size_t old_size, size_t s
 static void watch_allocator(lua_State *L) {
     void *data;
     lua_Alloc own = lua_getallocf(L, &data);
-    if (own == heapwise_realloc) return;
+    if (own == watched_alloc) return;
     if (allocate && allocate != own) luaL_error(L, "heapwise: the states of this program have different allocators");
     allocate = own;
-    lua_setallocf(L, heapwise_realloc, data);
+    lua_setallocf(L, watched_alloc, data);
 }
 
 /* coroutine.resume, with the coroutine declared while it runs; the original is the upvalue. */

@@ -3,7 +3,7 @@
 //! Each file says in a line `// build: FLAGS` what it needs beyond the common flags, and in a line
 //! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` stands for the output folder, `{here}` for the file's own;
 //! `-shared` makes a module `NAME.so`, built before the programs that may link it.
-//! A file older than its result, header included, is not compiled again.
+//! A file older than its result, as are all headers and what it includes itself, is not compiled again.
 //!
 //! The environment may ask for another architecture: `HEAPWISE_CROSS` is put before the compilers' names
 //! (`aarch64-linux-gnu-`), `HEAPWISE_CROSS_FLAGS` after the common flags. A file with a line `// native: WHY` is then left out.
@@ -44,6 +44,8 @@ struct Program {
     compiler: String,
     flags: Vec<String>,
     target: PathBuf,
+    /// Source files of ours that it includes from elsewhere.
+    included: Vec<PathBuf>,
 }
 
 impl Program {
@@ -72,7 +74,9 @@ impl Program {
             let name = target.file_name().unwrap_or_default().to_string_lossy();
             flags.push(format!("-Wl,-soname,{name}"));
         }
-        Ok(Some(Program { source, compiler, flags, target }))
+        let quoted = text.lines().filter_map(|line| line.strip_prefix("#include \"")?.split('"').next());
+        let included = quoted.map(|file| here.join(file)).collect();
+        Ok(Some(Program { included, compiler, flags, target, source: source.clone() }))
     }
 
     fn is_module(&self) -> bool {
@@ -125,7 +129,8 @@ pub(crate) fn build_for(whom: &Target, sources: &Path, out: &Path) -> Result<Vec
     }
     programs.sort_by_key(|p| (!p.is_module(), p.source.clone()));
     for program in &programs {
-        let inputs = modified(&program.source).max(newest_header);
+        let included = program.included.iter().filter_map(|file| modified(file)).max();
+        let inputs = modified(&program.source).max(newest_header).max(included);
         if modified(&program.target) < inputs {
             program.compile()?;
         }

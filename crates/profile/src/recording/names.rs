@@ -74,13 +74,16 @@ impl Names {
         (at == payload.len()).then_some(names)
     }
 
-    /// Gives the locations of `profile`, which has no functions yet, their names.
+    /// Gives the locations of `profile` their names; those that have one, of a script's frames, keep it.
     pub(super) fn apply(&self, profile: &mut Profile) {
-        profile.functions.clone_from(&self.functions);
-        for location in &mut profile.locations {
+        let first = profile.functions.len();
+        profile.functions.extend_from_slice(&self.functions);
+        let renumbered =
+            |line: &Line| Line { function: FunctionId::new(first + line.function.index()), ..*line };
+        for location in profile.locations.iter_mut().filter(|location| location.lines.is_empty()) {
             let Location { module, address, is_return_address, .. } = *location;
             if let Some(lines) = self.lines.get(&(module, address, is_return_address)) {
-                location.lines.clone_from(lines);
+                location.lines.extend(lines.iter().map(renumbered));
             }
         }
     }
