@@ -195,7 +195,7 @@ Rss:                   0 kB
 Rss:                  16 kB
 7f0020000000-7f0030000000 rw-s 00000000 08:01 99 /run/user/1/heapwise/12-34.seg
 Rss:                 100 kB
-7f0040000000-7f0040001000 rw-p 00000000 08:01 98 /root/.cache/heapwise/libheapwise-12.so
+7f0040000000-7f0040001000 rw-p 00000000 08:01 98 /home/user/.cache/heapwise/libheapwise-12.so
 Rss:                   8 kB
 7f0040001000-7f0040002000 rw-p 00000000 00:00 0 
 Rss:                   4 kB
