@@ -94,30 +94,26 @@ impl Drop for Mapping {
 }
 
 impl File {
-    /// Opens `path` with `O_CLOEXEC | O_NOFOLLOW` and `flags`; a created file gets mode 0600.
-    pub(crate) fn open(path: &CStr, flags: i32) -> Result<Self> {
-        let flags = (flags | libc::O_CLOEXEC | libc::O_NOFOLLOW) as usize;
-        let path = path.as_ptr() as usize;
+    fn open_with(path: &CStr, flags: i32, mode: usize) -> Result<Self> {
+        let flags = (flags | libc::O_CLOEXEC) as usize;
+        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, mode, 0, 0];
         // SAFETY: `path` is NUL-terminated and outlives the call.
-        let result =
-            unsafe { syscall(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0o600, 0, 0]) };
-        checked(result).map(Self)
+        checked(unsafe { syscall(libc::SYS_openat, arguments) }).map(Self)
+    }
+
+    /// Opens a file of the probe's with `flags`, never through a link; a created one gets mode 0600.
+    pub(crate) fn open(path: &CStr, flags: i32) -> Result<Self> {
+        Self::open_with(path, flags | libc::O_NOFOLLOW, 0o600)
     }
 
     /// Opens a file for the user to read, mode 0644, with nothing in it.
     pub(crate) fn create(path: &CStr) -> Result<Self> {
-        let flags = (libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_CLOEXEC) as usize;
-        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0o644, 0, 0];
-        // SAFETY: `path` is NUL-terminated and outlives the call.
-        checked(unsafe { syscall(libc::SYS_openat, arguments) }).map(Self)
+        Self::open_with(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o644)
     }
 
     /// Opens a file of the user's to read, through links.
     pub(crate) fn open_plain(path: &CStr) -> Result<Self> {
-        let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as usize;
-        let arguments = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags, 0, 0, 0];
-        // SAFETY: `path` is NUL-terminated and outlives the call.
-        checked(unsafe { syscall(libc::SYS_openat, arguments) }).map(Self)
+        Self::open_with(path, libc::O_RDONLY, 0)
     }
 
     /// A private copy of the whole file, page by page as it is read.
