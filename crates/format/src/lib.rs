@@ -1,5 +1,5 @@
 //! The contract between the probe and everything that reads it: the layout of the shared segment,
-//! the codec of events, the container of recordings.
+//! the codec of events, the container of recordings, the language of suppression files.
 //!
 //! `no_std`, no dependencies, no `unsafe`: both ends link the same definitions, and a reader of
 //! hostile bytes can do no worse than return an error.
@@ -15,4 +15,5 @@ pub mod event;
 pub mod place;
 pub mod recording;
 pub mod segment;
+pub mod suppression;
 pub mod varint;

@@ -9,7 +9,7 @@ mod desk;
 mod ending;
 mod leaks;
 mod noise;
-mod pattern;
+mod plain_name;
 pub(crate) mod size_class;
 mod suppressions;
 mod text;

@@ -2,16 +2,15 @@
 
 use std::fmt;
 
-use regex::Regex;
+use heapwise_format::suppression::{Line, is_found, line};
 
 use crate::allocator::is_allocator;
 use crate::{LocationId, Profile, Sample, Values};
 
-/// The patterns of a file: `leak:PATTERN`, one a line, `#` before a comment. A pattern is looked for in names of
-/// functions, source files and binaries; `*` stands for anything, `^` and `$` for the ends of a name.
+/// The patterns of a file. A pattern is looked for in names of functions, source files and binaries.
 #[derive(Debug, Clone)]
 pub struct Suppressions {
-    pattern: Option<Regex>,
+    patterns: Vec<Vec<u8>>,
 }
 
 /// A line that is no suppression.
@@ -36,24 +35,23 @@ impl Suppressions {
     /// For the first line that is neither empty, a comment, nor a suppression.
     pub fn parse(text: &str) -> Result<Self, SuppressionError> {
         let mut patterns = Vec::new();
-        for (number, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
+        for (number, text) in text.lines().enumerate() {
+            match line(text.as_bytes()) {
+                Line::Nothing => {}
+                Line::Leak(pattern) => patterns.push(pattern.to_vec()),
+                Line::Other => {
+                    return Err(SuppressionError { line: number + 1, text: text.trim().to_owned() });
+                }
             }
-            let pattern = line.strip_prefix("leak:").filter(|pattern| !pattern.is_empty());
-            let wrong = || SuppressionError { line: number + 1, text: line.to_owned() };
-            patterns.push(regex_of(pattern.ok_or_else(wrong)?));
         }
-        let pattern = (!patterns.is_empty()).then(|| Regex::new(&patterns.join("|")).ok()).flatten();
-        Ok(Self { pattern })
+        Ok(Self { patterns })
     }
 
     /// Takes suppressed samples out of a profile with symbols; what they were.
     pub fn apply(&self, profile: &mut Profile) -> Values {
-        let Some(pattern) = &self.pattern else { return Values::default() };
+        let is_known = |name: &str| self.patterns.iter().any(|pattern| is_found(pattern, name.as_bytes()));
         let named: Vec<bool> = (0..profile.locations.len())
-            .map(|index| names(profile, LocationId::new(index)).any(|name| pattern.is_match(name)))
+            .map(|index| names(profile, LocationId::new(index)).any(is_known))
             .collect();
         let mut suppressed = vec![false; profile.stacks.len()];
         // Callers come before callees.
@@ -88,15 +86,6 @@ fn names(profile: &Profile, location: LocationId) -> impl Iterator<Item = &str> 
     let functions = location.lines.iter().map(|line| &profile.functions[line.function.index()]);
     let module = location.module.map(|module| profile.modules[module.index()].path.as_str());
     functions.flat_map(|function| [function.name.as_str(), function.file.as_str()]).chain(module)
-}
-
-fn regex_of(pattern: &str) -> String {
-    let from_start = pattern.starts_with('^');
-    let to_end = pattern.ends_with('$');
-    let body = pattern.trim_start_matches('^').trim_end_matches('$');
-    let body: Vec<String> = body.split('*').map(regex::escape).collect();
-    let [start, end] = [if from_start { "^" } else { "" }, if to_end { "$" } else { "" }];
-    format!("(?:{start}{}{end})", body.join(".*"))
 }
 
 /// Takes out what the C and C++ runtimes allocate for themselves and keep as long as the process lives: the buffers of

@@ -8,8 +8,9 @@ use core::sync::atomic::Ordering;
 
 use heapwise_format::bytes::{text, u16_at, u32_at, u64_at};
 use heapwise_format::segment::{Counter, Module, NodePlace, SectionKind};
+use heapwise_format::suppression::{Line, is_found, line};
 
-use super::pattern::{is_found, plain};
+use super::plain_name::plain;
 use super::text::places;
 use crate::conf::{options, say};
 use crate::segment;
@@ -91,10 +92,11 @@ fn holds(ranges: &[Range], address: u64) -> bool {
     ranges.iter().any(|(start, end)| (*start..*end).contains(&address))
 }
 
-/// The patterns of a file: lines `leak:PATTERN`.
 fn each(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    let lines = text.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
-    lines.filter_map(|line| line.strip_prefix(b"leak:")).filter(|pattern| !pattern.is_empty())
+    text.split(|byte| *byte == b'\n').filter_map(|text| match line(text) {
+        Line::Leak(pattern) => Some(pattern),
+        Line::Nothing | Line::Other => None,
+    })
 }
 
 /// Calls `with` for name, address and length of each function in the larger symbol table of an ELF file.
@@ -144,11 +146,5 @@ mod tests {
         for cut in [0, 10, 64, 4096, file.len() / 2] {
             each_function(&file[..cut], |_, _, _| {});
         }
-    }
-
-    #[test]
-    fn only_leak_lines_are_patterns() {
-        let text = b"# leak:not\nleak:one\n  leak:two  \nrace:three\nleak:\n";
-        assert!(each(text).eq([&b"one"[..], b"two"]));
     }
 }

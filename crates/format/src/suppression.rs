@@ -1,9 +1,32 @@
-//! Patterns of LeakSanitizer's suppression files, and names they are looked for in.
+//! LeakSanitizer's suppression files, which the probe reads at exit and reports read afterwards: `leak:PATTERN`, one a
+//! line, `#` before a comment.
 
-use crate::fixed_text::FixedText;
+/// A line of a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Line<'a> {
+    /// Empty, or a comment.
+    Nothing,
+    /// The pattern of a known leak.
+    Leak(&'a [u8]),
+    /// Anything else.
+    Other,
+}
+
+/// What a line says.
+#[must_use]
+pub fn line(text: &[u8]) -> Line<'_> {
+    match text.trim_ascii() {
+        b"" | [b'#', ..] => Line::Nothing,
+        text => match text.strip_prefix(b"leak:") {
+            Some(pattern) if !pattern.is_empty() => Line::Leak(pattern),
+            _ => Line::Other,
+        },
+    }
+}
 
 /// Whether a pattern is found in a text: `*` stands for anything, `^` and `$` for the ends of the text.
-pub(super) fn is_found(pattern: &[u8], text: &[u8]) -> bool {
+#[must_use]
+pub fn is_found(pattern: &[u8], text: &[u8]) -> bool {
     let (pattern, mut anchored) = match pattern.strip_prefix(b"^") {
         Some(rest) => (rest, true),
         None => (pattern, false),
@@ -32,42 +55,26 @@ fn find(text: &[u8], piece: &[u8]) -> Option<usize> {
     if piece.is_empty() { Some(0) } else { text.windows(piece.len()).position(|window| window == piece) }
 }
 
-/// Longest plain name.
-const NAME_BYTES: usize = 512;
-
-/// The identifiers of a mangled C++ or Rust name, up to the first template argument: `_ZN4pool4growEm` is `pool::grow`.
-/// `None` for names that are not mangled.
-pub(super) fn plain(symbol: &[u8]) -> Option<FixedText<NAME_BYTES>> {
-    let mangled = symbol.strip_prefix(b"_Z")?;
-    let mut rest = mangled.strip_prefix(b"N").unwrap_or(mangled);
-    while let [b'K' | b'V' | b'r', more @ ..] = rest {
-        rest = more;
-    }
-    let mut name = FixedText::new();
-    loop {
-        let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (number, more) = rest.split_at(digits);
-        let Some(len) = core::str::from_utf8(number).ok().and_then(|number| number.parse::<usize>().ok())
-        else {
-            break;
-        };
-        let Some(identifier) = more.get(..len) else { break };
-        // Rust's hash.
-        if len == 17 && identifier.starts_with(b"h") {
-            break;
-        }
-        if !name.as_bytes().is_empty() {
-            name.push(b"::");
-        }
-        name.push(identifier);
-        rest = more.get(len..).unwrap_or(&[]);
-    }
-    Some(name)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::string::String;
+
     use super::*;
+
+    #[test]
+    fn only_leak_lines_are_patterns() {
+        let lines: [(&[u8], Line<'_>); 6] = [
+            (b"", Line::Nothing),
+            (b"  # leak:not", Line::Nothing),
+            (b"leak:one", Line::Leak(b"one")),
+            (b"  leak:two  ", Line::Leak(b"two")),
+            (b"race:three", Line::Other),
+            (b"leak:", Line::Other),
+        ];
+        for (text, expected) in lines {
+            assert_eq!(line(text), expected);
+        }
+    }
 
     #[test]
     fn patterns_are_leak_sanitizers() {
@@ -87,23 +94,6 @@ mod tests {
         ];
         for (pattern, text, found) in cases {
             assert_eq!(is_found(pattern, text), found, "{}", String::from_utf8_lossy(pattern));
-        }
-    }
-
-    #[test]
-    fn mangled_names_are_made_plain() {
-        let cases: [(&[u8], Option<&str>); 6] = [
-            (b"_ZN4pool4growEm", Some("pool::grow")),
-            (b"_ZNK4pool4sizeEv", Some("pool::size")),
-            (b"_Z4leakv", Some("leak")),
-            (b"_ZN4core3fmt5write17h0123456789abcdefE", Some("core::fmt::write")),
-            (b"_ZN4poolIiE4growEm", Some("pool")),
-            (b"main", None),
-        ];
-        for (symbol, expected) in cases {
-            let name = plain(symbol);
-            let name = name.as_ref().map(|name| core::str::from_utf8(name.as_bytes()).expect("ASCII"));
-            assert_eq!(name, expected);
         }
     }
 }
