@@ -84,10 +84,12 @@ pub(super) fn write(
         }
         if counts.live.0 != 0 {
             let live = estimated(bucket, counts).live;
-            let owner = match () {
-                () if noise.made(bucket.node) => Owner::Runtime,
-                () if known.is_some_and(|known| known.cover(bucket.node)) => Owner::Suppressed,
-                () => Owner::Program,
+            let owner = if noise.made(bucket.node) {
+                Owner::Runtime
+            } else if known.is_some_and(|known| known.cover(bucket.node)) {
+                Owner::Suppressed
+            } else {
+                Owner::Program
             };
             summary.add(live, &owner, || seen.insert(bucket.node));
         }
