@@ -174,8 +174,8 @@ static void exits(void) {
 static enum { NOT_RACING, IN_HANDLER, IN_DESTRUCTOR } racing;
 static pthread_barrier_t exiting;
 
-static void let_main_return(int where) {
-    if (where != racing) return;
+static void let_main_return(unsigned where) {
+    if (where != (unsigned)racing) return;
     racing = NOT_RACING;
     pthread_barrier_wait(&exiting);
     usleep(20000);
