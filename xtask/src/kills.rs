@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::account;
 use crate::failure::Failure;
+use crate::random::Random;
 
 /// What the kills need.
 pub(crate) struct Kills {
@@ -37,25 +38,10 @@ impl Drop for Running {
     }
 }
 
-/// Random numbers that follow from a seed.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-
-    /// A moment in the life of a command that takes a few milliseconds.
-    fn moment(&mut self, most_ms: u64) -> Duration {
-        Duration::from_micros(self.below(most_ms * 1000))
-    }
-}
-
 impl Kills {
     /// A quarter of `rounds` for each who dies; each restarts what it needs now and then.
     pub(crate) fn run(&self, rounds: u32, seed: u64) -> Result<(), String> {
-        let mut random = Random(seed);
+        let mut random = Random::new(seed);
         self.clear()?;
         let each = rounds.div_ceil(4);
         let failed = |who: &str, round: u32, problem: String| format!("{who}, round {round}: {problem}");
@@ -293,8 +279,8 @@ impl Kills {
 
 /// The command: `kills [--rounds N] [--seed N]`, with the release build.
 pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
-    let rounds = crate::torture::option(args, "--rounds", 2000)?;
-    let seed = crate::torture::option(args, "--seed", 1)?;
+    let rounds = crate::arguments::number(args, "--rounds", 2000)?;
+    let seed = crate::arguments::number(args, "--seed", 1)?;
     let out = root.join("target/kills");
     crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
     let kills = Kills {

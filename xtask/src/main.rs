@@ -2,6 +2,7 @@
 
 mod aarch64;
 mod account;
+mod arguments;
 mod bench;
 mod dependencies;
 mod failure;
@@ -9,6 +10,7 @@ mod kills;
 mod miri;
 mod packages;
 mod programs;
+mod random;
 mod soak;
 mod suites;
 mod test;

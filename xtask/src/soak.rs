@@ -142,7 +142,7 @@ impl fmt::Display for Figures {
 
 /// The command: `soak [--minutes N]` for each mode, with the release build.
 pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
-    let minutes = crate::torture::option(args, "--minutes", 60)?;
+    let minutes = crate::arguments::number(args, "--minutes", 60)?;
     let out = root.join("target/soak");
     crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
     for mode in ["--exact", "--log"] {

@@ -10,7 +10,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::account;
+use crate::arguments::number;
 use crate::failure::Failure;
+use crate::random::Random;
 
 /// What a torture needs.
 pub(crate) struct Torture {
@@ -41,12 +43,12 @@ struct Account {
 
 impl Torture {
     /// Runs `rounds` rounds; which dies and when follows from `seed`.
-    pub(crate) fn run(&self, rounds: u32, mut seed: u64) -> Result<(), Failure> {
+    pub(crate) fn run(&self, rounds: u32, seed: u64) -> Result<(), Failure> {
         fs::create_dir_all(&self.scratch).map_err(|error| Failure::new(format!("scratch: {error}")))?;
+        let mut random = Random::new(seed);
         for round in 0..rounds {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let killed = if seed >> 40 & 1 == 0 { Killed::Program } else { Killed::Recorder };
-            let after = Duration::from_millis((seed >> 41) % 700);
+            let killed = if random.below(2) == 0 { Killed::Program } else { Killed::Recorder };
+            let after = random.moment(700);
             self.round(killed, after).map_err(|problem| {
                 Failure::new(format!("round {round}, {killed:?} killed after {after:?}: {problem}"))
             })?;
@@ -176,7 +178,7 @@ fn read_account(path: &Path) -> Account {
 
 /// The command: `torture [--rounds N] [--seed N]`, with the release build.
 pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
-    let (rounds, seed) = (option(args, "--rounds", 1000)?, option(args, "--seed", 1)?);
+    let (rounds, seed) = (number(args, "--rounds", 1000)?, number(args, "--seed", 1)?);
     let out = root.join("target/torture");
     crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
     let torture = Torture {
@@ -187,15 +189,4 @@ pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     torture.run(rounds as u32, seed)?;
     println!("{rounds} rounds: every recording opened and held what it must");
     Ok(())
-}
-
-/// The number after `name`.
-pub(crate) fn option(args: &[String], name: &str, default: u64) -> Result<u64, Failure> {
-    match args.iter().position(|arg| arg == name) {
-        Some(at) => args
-            .get(at + 1)
-            .and_then(|value| value.parse().ok())
-            .ok_or_else(|| Failure::new(format!("{name} needs a number"))),
-        None => Ok(default),
-    }
 }

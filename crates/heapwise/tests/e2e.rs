@@ -5,6 +5,9 @@
 
 #[path = "../../../xtask/src/account.rs"]
 mod account;
+#[path = "../../../xtask/src/arguments.rs"]
+#[allow(dead_code, reason = "shared with xtask")]
+mod arguments;
 #[path = "../../../xtask/src/failure.rs"]
 #[allow(dead_code, reason = "shared with xtask")]
 mod failure;
@@ -13,6 +16,8 @@ mod failure;
 mod kills;
 #[path = "../../../xtask/src/programs.rs"]
 mod programs;
+#[path = "../../../xtask/src/random.rs"]
+mod random;
 #[path = "../../../xtask/src/soak.rs"]
 #[allow(dead_code, reason = "shared with xtask")]
 mod soak;
