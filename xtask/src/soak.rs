@@ -140,21 +140,29 @@ impl fmt::Display for Figures {
     }
 }
 
-/// The command: `soak [--minutes N]` for each mode, with the release build.
+/// The command: `soak [--minutes N]`, both modes at the same time, with the release build.
 pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     let minutes = crate::arguments::number(args, "--minutes", 60)?;
     let out = root.join("target/soak");
     crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
-    for mode in ["--exact", "--log"] {
+    let soak = |mode: &str| {
         let soak = Soak {
             heapwise: root.join("target/release/heapwise"),
             victim: out.join("victims/soak"),
-            scratch: out.join("scratch"),
+            scratch: out.join(mode),
             time: Duration::from_secs(60 * minutes),
             burst: 300,
         };
-        let figures = soak.run(mode).map_err(|problem| Failure::new(format!("{mode}: {problem}")))?;
-        println!("{mode}: {figures}");
+        soak.run(&format!("--{mode}"))
+    };
+    let outcomes = std::thread::scope(|scope| {
+        let running = ["exact", "log"].map(|mode| (mode, scope.spawn(move || soak(mode))));
+        running.map(|(mode, run)| (mode, run.join().unwrap_or_else(|_| Err("the soak itself failed".into()))))
+    });
+    let mut failed = false;
+    for (mode, outcome) in outcomes {
+        failed |= outcome.is_err();
+        println!("{mode}: {}", outcome.map_or_else(|problem| problem, |figures| figures.to_string()));
     }
-    Ok(())
+    if failed { Err(Failure::new("the soak failed")) } else { Ok(()) }
 }
