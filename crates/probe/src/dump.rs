@@ -7,6 +7,7 @@
 mod counts;
 mod desk;
 mod ending;
+mod functions;
 mod leaks;
 mod noise;
 mod plain_name;

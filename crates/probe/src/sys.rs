@@ -56,7 +56,6 @@ impl Drop for File {
 pub(crate) struct Status {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
-    bytes: u64,
 }
 
 /// Memory that gives itself back.
@@ -116,13 +115,6 @@ impl File {
         Self::open_with(path, libc::O_RDONLY, 0)
     }
 
-    /// A private copy of the whole file, page by page as it is read.
-    pub(crate) fn map_private(&self) -> Option<Mapping> {
-        let bytes = usize::try_from(self.status().ok()?.bytes).ok().filter(|bytes| *bytes != 0)?;
-        let start = map(0, bytes, libc::MAP_PRIVATE | libc::MAP_NORESERVE, self.0).ok()?;
-        Some(Mapping { start, bytes })
-    }
-
     /// Writes everything.
     pub(crate) fn write_all(&self, bytes: &[u8]) -> Result<()> {
         write_all(self.0, bytes)
@@ -143,6 +135,23 @@ impl File {
             }
         }
         into.get(..len).unwrap_or(&[])
+    }
+
+    /// Fills `into` from the bytes at `offset` on; an error when the file ends before.
+    pub(crate) fn read_exact_at(&self, into: &mut [u8], offset: u64) -> Result<()> {
+        let mut len = 0;
+        while let Some(rest) = into.get_mut(len..).filter(|rest| !rest.is_empty()) {
+            let arguments =
+                [self.0, rest.as_mut_ptr() as usize, rest.len(), (offset as usize).wrapping_add(len), 0, 0];
+            // SAFETY: the kernel writes at most `rest.len()` bytes there.
+            match checked(unsafe { syscall(libc::SYS_pread64, arguments) }) {
+                Ok(0) => return Err(Errno(libc::EIO)),
+                Ok(count) => len += count,
+                Err(Errno(libc::EINTR)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn write_at(&self, bytes: &[u8], offset: u64) -> Result<usize> {
@@ -172,7 +181,7 @@ impl File {
         let mut stat: libc::stat = unsafe { core::mem::zeroed() };
         // SAFETY: `stat` is large enough.
         checked(unsafe { syscall(libc::SYS_fstat, [self.0, &raw mut stat as usize, 0, 0, 0, 0]) })?;
-        Ok(Status { mode: stat.st_mode, uid: stat.st_uid, bytes: stat.st_size as u64 })
+        Ok(Status { mode: stat.st_mode, uid: stat.st_uid })
     }
 
     /// Maps the whole file shared, sparse pages not reserved.

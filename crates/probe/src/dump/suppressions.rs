@@ -6,10 +6,11 @@
 use core::ffi::CStr;
 use core::sync::atomic::Ordering;
 
-use heapwise_format::bytes::{text, u16_at, u32_at, u64_at};
+use heapwise_format::bytes::text;
 use heapwise_format::segment::{Counter, Module, NodePlace, SectionKind};
 use heapwise_format::suppression::{Line, is_found, line};
 
+use super::functions::each_function;
 use super::plain_name::plain;
 use super::text::places;
 use crate::conf::{options, say};
@@ -55,8 +56,7 @@ impl Suppressions {
         }
         let path = CStr::from_bytes_until_nul(&module.path).ok();
         let Some(file) = path.and_then(|path| File::open_plain(path).ok()) else { return };
-        let Some(image) = file.map_private() else { return };
-        each_function(image.bytes(), |symbol, start, len| {
+        each_function(&file, |symbol, start, len| {
             let plain = plain(symbol);
             let plain = plain.as_ref().map_or(&b""[..], |name| name.as_bytes());
             let named = |pattern| is_found(pattern, symbol) || !plain.is_empty() && is_found(pattern, plain);
@@ -97,54 +97,4 @@ fn each(text: &[u8]) -> impl Iterator<Item = &[u8]> {
         Line::Leak(pattern) => Some(pattern),
         Line::Nothing | Line::Other => None,
     })
-}
-
-/// Calls `with` for name, address and length of each function in the larger symbol table of an ELF file.
-fn each_function(file: &[u8], mut with: impl FnMut(&[u8], u64, u64)) {
-    const FULL: u32 = 2;
-    const DYNAMIC: u32 = 11;
-    let table = find_table(file, FULL).or_else(|| find_table(file, DYNAMIC));
-    let Some((symbols, names)) = table else { return };
-    for symbol in symbols.chunks_exact(24) {
-        let is_function = symbol.get(4).is_some_and(|info| matches!(info & 0xf, 2 | 10));
-        let (Some(name), Some(section)) = (u32_at(symbol, 0), u16_at(symbol, 6)) else { continue };
-        let (Some(start), Some(len)) = (u64_at(symbol, 8), u64_at(symbol, 16)) else { continue };
-        let name = names.get(name as usize..).and_then(|rest| rest.split(|byte| *byte == 0).next());
-        if let Some(name) = name.filter(|_| is_function && section != 0 && len != 0) {
-            with(name, start, len);
-        }
-    }
-}
-
-/// The symbols and the names of the first section of a kind.
-fn find_table(file: &[u8], kind: u32) -> Option<(&[u8], &[u8])> {
-    let headers = u64_at(file, 0x28)? as usize;
-    let count = usize::from(u16_at(file, 0x3c)?);
-    let header = |index: usize| file.get(headers.checked_add(index.checked_mul(64)?)?..)?.get(..64);
-    let bytes = |header: &[u8]| {
-        let (start, len) = (u64_at(header, 0x18)? as usize, u64_at(header, 0x20)? as usize);
-        file.get(start..start.checked_add(len)?)
-    };
-    let section = (0..count).filter_map(header).find(|header| u32_at(header, 4) == Some(kind))?;
-    Some((bytes(section)?, bytes(header(u32_at(section, 0x28)? as usize)?)?))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn functions_of_this_program_are_found() {
-        let file = std::fs::read(std::env::current_exe().expect("a path")).expect("readable");
-        let mut found = Vec::new();
-        each_function(&file, |name, start, len| {
-            if name == b"main" {
-                found.push((start, len));
-            }
-        });
-        assert!(matches!(found.as_slice(), [(1.., 1..)]), "{found:?}");
-        for cut in [0, 10, 64, 4096, file.len() / 2] {
-            each_function(&file[..cut], |_, _, _| {});
-        }
-    }
 }
