@@ -1,7 +1,7 @@
 //! What is wanted, and what is in force: the control page is copied, clamped and applied by whichever
 //! thread first notices a new sequence number.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode};
 
@@ -30,8 +30,6 @@ static DEPTH: AtomicU32 = AtomicU32::new(Control::DEFAULT_DEPTH);
 static PERIOD: AtomicU32 = AtomicU32::new(1);
 static RESETS: AtomicU64 = AtomicU64::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
-/// Held by the thread that applies; others do not wait for it.
-static APPLYING: AtomicBool = AtomicBool::new(false);
 
 #[inline(always)]
 pub(crate) fn activity() -> Activity {
@@ -139,9 +137,7 @@ pub(crate) fn change(words: impl FnOnce()) {
 #[cold]
 #[inline(never)]
 fn apply() {
-    if APPLYING.swap(true, Ordering::Acquire) {
-        return;
-    }
+    let Some(_turn) = family::take_turn() else { return };
     if family::is_forked_child() {
         family::adopt();
     }
@@ -158,7 +154,6 @@ fn apply() {
         // Being written: not looked at again before it changes.
         family::set_applied(sequence);
     }
-    APPLYING.store(false, Ordering::Release);
 }
 
 fn enforce(wanted: &Control) {

@@ -4,10 +4,11 @@
 //! (`MADV_WIPEONFORK`). So a child finds on its first slow path that something is to be applied, sees the
 //! wiped mark and starts a segment of its own: no handler runs inside `fork`, a child that only execs
 //! pays nothing, and a raw `clone` is noticed too. `vfork` shares memory, wipes nothing, and changes nothing.
+//! A child is noticed at the latest before it starts a thread (`hooks`), so whoever finds the mark wiped is alone.
 #![allow(unsafe_code)]
 
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use heapwise_format::segment::Counter;
 
@@ -23,10 +24,13 @@ const NO_SUCH_ADVICE: i32 = -1;
 struct Wiped {
     mark: AtomicU64,
     applied: AtomicU64,
+    /// A thread applies the control page. Here, because a thread that was at it during a `fork` is not in the child.
+    applying: AtomicBool,
 }
 
 /// Serves until there is a page.
-static INITIAL: Wiped = Wiped { mark: AtomicU64::new(MARK), applied: AtomicU64::new(0) };
+static INITIAL: Wiped =
+    Wiped { mark: AtomicU64::new(MARK), applied: AtomicU64::new(0), applying: AtomicBool::new(false) };
 static PAGE_OF_PROCESS: AtomicPtr<Wiped> = AtomicPtr::new((&raw const INITIAL).cast_mut());
 
 #[inline(always)]
@@ -43,6 +47,20 @@ pub(crate) fn applied() -> u64 {
 
 pub(crate) fn set_applied(sequence: u64) {
     wiped().applied.store(sequence, Ordering::Relaxed);
+}
+
+/// The right to apply the control page, while it exists.
+pub(crate) struct Turn(());
+
+/// `None` when another thread has it; nobody waits.
+pub(crate) fn take_turn() -> Option<Turn> {
+    (!wiped().applying.swap(true, Ordering::Acquire)).then_some(Turn(()))
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        wiped().applying.store(false, Ordering::Release);
+    }
 }
 
 pub(crate) fn is_forked_child() -> bool {
@@ -67,6 +85,7 @@ pub(crate) fn begin() {
 extern "C" fn wipe() {
     wiped().mark.store(0, Ordering::Relaxed);
     wiped().applied.store(0, Ordering::Relaxed);
+    wiped().applying.store(false, Ordering::Relaxed);
 }
 
 fn register_fork_handler() {

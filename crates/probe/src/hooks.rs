@@ -84,6 +84,9 @@ macro_rules! count_or_trace {
     ($symbol:ident, replace) => {
         $symbol::trace
     };
+    ($symbol:ident, precede) => {
+        $symbol::trace
+    };
     ($symbol:ident, $shape:ident) => {
         $symbol::count
     };
@@ -102,6 +105,9 @@ macro_rules! shape_of {
     };
     (replace $hook:ident $form:ident $body:ident) => {
         arch::$form!(super::$body);
+    };
+    (precede $hook:ident $body:ident) => {
+        arch::jump_stub!(trace, $hook, super::$body);
     };
 }
 
@@ -197,6 +203,8 @@ hooks! {
 
     Dlclose dlclose System Function(fallback::dlclose), replace replace_1 dlclose;
     Exit exit System Function(fallback::exit), replace replace_1 exit;
+    PthreadCreate pthread_create System Function(fallback::no_thread), precede before_thread;
+    ThrdCreate thrd_create System Function(fallback::no_thread), precede before_thread;
     Setrlimit setrlimit System Function(fallback::refuse), replace replace_2 setrlimit;
     Setrlimit64 setrlimit64 System Function(fallback::refuse), replace replace_2 setrlimit64;
     Prlimit prlimit System Function(fallback::refuse), replace replace_4 prlimit;

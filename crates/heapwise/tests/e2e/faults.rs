@@ -69,6 +69,37 @@ fn a_bounded_fork_bomb() {
     counts_exactly("fork_tree", &["3", "3"]);
 }
 
+/// A child whose first allocations are those of eight threads at once has one segment, with all of them.
+#[test]
+fn a_child_that_starts_threads_at_once() {
+    runs_unchanged("fork_threads", &[]);
+    for index in ["shadow", "hash"] {
+        let scratch = Scratch::new();
+        let library = scratch.output_of(&["preload"]);
+        let mut program = scratch.command(victims().join("fork_threads"));
+        program
+            .arg("4")
+            .env("LD_PRELOAD", library.trim())
+            .env("HEAPWISE_CONF", format!("mode:exact,index:{index}"));
+        let output = program.output().expect("the victim starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let own = witness(&output);
+        let segments = std::fs::read_dir(scratch.path("segments")).expect("readable").flatten();
+        let mut segments: Vec<_> = segments.map(|entry| entry.path()).collect();
+        segments.sort();
+        assert_eq!(segments.len(), 1 + 4, "the parent's and each child's");
+        let prefixes = std::iter::once("").chain(std::iter::repeat("child."));
+        for (segment, prefix) in segments.iter().zip(prefixes) {
+            for (metric, name) in [METRICS[0], METRICS[3]] {
+                let file = segment.to_str().expect("UTF-8");
+                let top = scratch.json_of(&["top", "--json", &format!("--{metric}"), "--focus", "^w_", file]);
+                let counted = own[&format!("{prefix}{name}")];
+                assert_eq!(top["total"].as_i64(), Some(counted), "{index} {prefix} {metric} of {file}");
+            }
+        }
+    }
+}
+
 #[test]
 fn another_root_directory() {
     runs_unchanged("chroot_dir", &[]);

@@ -65,6 +65,40 @@ pub(crate) fn words() -> &'static Words {
     }
 }
 
+/// A jump to what `$find` returns, with the arguments as they came: up to five.
+macro_rules! jump_stub {
+    ($name:ident, $hook:ident, $find:path) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "hint #34",
+                "stp x29, x30, [sp, #-64]!",
+                ".cfi_def_cfa_offset 64",
+                ".cfi_offset x29, -64",
+                ".cfi_offset x30, -56",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "str x4, [sp, #48]",
+                "mov x0, {hook}",
+                "bl {find}",
+                "mov x16, x0",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x2, x3, [sp, #32]",
+                "ldr x4, [sp, #48]",
+                "ldp x29, x30, [sp], #64",
+                ".cfi_def_cfa_offset 0",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                "br x16",
+                ".cfi_endproc",
+                hook = const $crate::hooks::Hook::$hook as usize,
+                find = sym $find,
+            )
+        }
+    };
+}
+
 /// The function that the program calls: one indirect jump.
 macro_rules! entry_stub {
     ($symbol:ident, $hook:ident) => {
@@ -83,35 +117,8 @@ macro_rules! entry_stub {
             )
         }
 
-        /// Stands for the real function until it is found.
-        #[unsafe(naked)]
-        pub(crate) unsafe extern "C" fn boot() {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
-                "hint #34",
-                "stp x29, x30, [sp, #-64]!",
-                ".cfi_def_cfa_offset 64",
-                ".cfi_offset x29, -64",
-                ".cfi_offset x30, -56",
-                "stp x0, x1, [sp, #16]",
-                "stp x2, x3, [sp, #32]",
-                "str x4, [sp, #48]",
-                "mov x0, {hook}",
-                "bl {resolve}",
-                "mov x16, x0",
-                "ldp x0, x1, [sp, #16]",
-                "ldp x2, x3, [sp, #32]",
-                "ldr x4, [sp, #48]",
-                "ldp x29, x30, [sp], #64",
-                ".cfi_def_cfa_offset 0",
-                ".cfi_restore x29",
-                ".cfi_restore x30",
-                "br x16",
-                ".cfi_endproc",
-                hook = const $crate::hooks::Hook::$hook as usize,
-                resolve = sym $crate::hooks::resolve,
-            )
-        }
+        // Stands for the real function until it is found.
+        $crate::arch::jump_stub!(boot, $hook, $crate::hooks::resolve);
     };
 }
 
@@ -353,6 +360,6 @@ macro_rules! resize_count_stub {
 }
 
 pub(crate) use {
-    allocate_stub, entry_stub, release_stub, replace_1, replace_2, replace_3, replace_4, replace_5,
-    replace_stub, resize_count_stub, size_first, size_product,
+    allocate_stub, entry_stub, jump_stub, release_stub, replace_1, replace_2, replace_3, replace_4,
+    replace_5, replace_stub, resize_count_stub, size_first, size_product,
 };

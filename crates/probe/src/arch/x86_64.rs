@@ -65,6 +65,37 @@ pub(crate) fn words() -> &'static Words {
     }
 }
 
+/// A jump to what `$find` returns, with the arguments as they came: up to five.
+macro_rules! jump_stub {
+    ($name:ident, $hook:ident, $find:path) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "push rdi",
+                "push rsi",
+                "push rdx",
+                "push rcx",
+                "push r8",
+                ".cfi_def_cfa_offset 48",
+                "mov edi, {hook}",
+                "call {find}",
+                "pop r8",
+                "pop rcx",
+                "pop rdx",
+                "pop rsi",
+                "pop rdi",
+                ".cfi_def_cfa_offset 8",
+                "jmp rax",
+                ".cfi_endproc",
+                hook = const $crate::hooks::Hook::$hook as usize,
+                find = sym $find,
+            )
+        }
+    };
+}
+
 /// The function that the program calls: one indirect jump.
 macro_rules! entry_stub {
     ($symbol:ident, $hook:ident) => {
@@ -81,31 +112,8 @@ macro_rules! entry_stub {
             )
         }
 
-        /// Stands for the real function until it is found.
-        #[unsafe(naked)]
-        pub(crate) unsafe extern "C" fn boot() {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
-                "push rdi",
-                "push rsi",
-                "push rdx",
-                "push rcx",
-                "push r8",
-                ".cfi_def_cfa_offset 48",
-                "mov edi, {hook}",
-                "call {resolve}",
-                "pop r8",
-                "pop rcx",
-                "pop rdx",
-                "pop rsi",
-                "pop rdi",
-                ".cfi_def_cfa_offset 8",
-                "jmp rax",
-                ".cfi_endproc",
-                hook = const $crate::hooks::Hook::$hook as usize,
-                resolve = sym $crate::hooks::resolve,
-            )
-        }
+        // Stands for the real function until it is found.
+        $crate::arch::jump_stub!(boot, $hook, $crate::hooks::resolve);
     };
 }
 
@@ -334,6 +342,6 @@ macro_rules! resize_count_stub {
 }
 
 pub(crate) use {
-    allocate_stub, entry_stub, release_stub, replace_1, replace_2, replace_3, replace_4, replace_5,
-    replace_stub, resize_count_stub, size_first, size_product,
+    allocate_stub, entry_stub, jump_stub, release_stub, replace_1, replace_2, replace_3, replace_4,
+    replace_5, replace_stub, resize_count_stub, size_first, size_product,
 };

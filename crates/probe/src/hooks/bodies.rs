@@ -7,8 +7,9 @@ use heapwise_format::segment::CallKind;
 
 use super::Hook;
 use super::resolve::real;
+use crate::arch::words;
 use crate::unwind::Entry;
-use crate::{arena, dump, modules, recorder};
+use crate::{arena, control, dump, family, modules, recorder};
 
 type Pointer = *mut c_void;
 
@@ -167,6 +168,18 @@ pub(super) unsafe extern "C" fn exit(status: c_int, _entry: &Entry) {
     dump::before_exit();
     // SAFETY: the signature of exit, which does not return.
     unsafe { real::<unsafe extern "C" fn(c_int)>(Hook::Exit)(status) };
+}
+
+/// A forked child becomes a process of its own while it has a single thread: several would find their parent's segment at
+/// once, and one of them would unmap it under the others.
+pub(super) extern "C" fn before_thread(hook: usize) -> *mut () {
+    let real = super::resolve(hook);
+    if family::is_forked_child()
+        && let Some(_busy) = words().enter()
+    {
+        control::poll();
+    }
+    real
 }
 
 /// Bytes the allocator reserved for `block`.

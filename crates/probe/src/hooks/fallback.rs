@@ -77,6 +77,7 @@ erased! { xallocx(block: Pointer, _size: usize, _extra: usize, _flags: c_int) ->
 } }
 erased! { dlclose(_handle: Pointer) -> c_int { 0 } }
 erased! { exit(status: c_int) -> c_int { crate::sys::exit(status) } }
+erased! { no_thread() -> c_int { libc::EAGAIN } }
 erased! { refuse() -> c_int { -1 } }
 
 /// By whatever aligned allocation the allocator underneath has.
