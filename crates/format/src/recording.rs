@@ -12,7 +12,7 @@
 //! segment's own records, verbatim, in [`FrameKind::Table`] frames, so there is one decoder for a
 //! segment and a recording. Events are stored *paired*: the recorder has already found the allocation
 //! that each free belongs to, so a reader needs neither addresses nor an index of live blocks, every
-//! events frame can be read on its own, and memory is bounded by the number of distinct (stack, size).
+//! events frame can be read on its own, and memory is bounded by the number of distinct (stack, size, thread).
 //!
 //! Compression is the caller's: a header says which codec a payload went through.
 
@@ -39,7 +39,7 @@ use crate::bytes::{u32_at, u64_at};
 /// First eight bytes of a recording.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HWISEREC");
 /// Version of everything in the file.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Bytes before the first frame.
 pub const PREAMBLE_BYTES: usize = 16;
 

@@ -42,6 +42,8 @@ pub enum View {
     Sizes,
     /// One row per binary
     Modules,
+    /// One row per thread
+    Threads,
     /// Every stack
     Traces,
 }
@@ -57,6 +59,7 @@ pub fn run(args: AtArgs) -> Outcome {
         View::Leaks => leaks::show(&report, &KnownArgs::default()),
         View::Sizes => report::sizes(&report),
         View::Modules => report::modules(&report),
+        View::Threads => report::threads(&report),
         View::Traces => report::traces(&report),
     }
 }

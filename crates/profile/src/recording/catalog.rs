@@ -10,7 +10,7 @@ use heapwise_format::segment::{
 use super::names::Names;
 use super::{Counts, Damage, Recording, RecordingSource};
 use crate::snapshot::{SegmentSource, Snapshot, unknown_stack};
-use crate::{Profile, Sample, Sampling, StackId, Thread, Values};
+use crate::{Profile, Sample, Sampling, StackId, Thread, ThreadId, Values};
 
 /// A named moment of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,6 +178,12 @@ impl Catalog {
         (profile, stacks)
     }
 
+    /// The thread that allocates a bucket's blocks, where it has a record.
+    fn owner(&self, bucket: &SiteBucket) -> Option<ThreadId> {
+        let number = usize::from(bucket.thread);
+        (number < self.threads.len()).then(|| ThreadId::new(number))
+    }
+
     /// The profile that `counts` are, one sample per bucket that has any.
     #[must_use]
     pub fn profile(&self, counts: &Counts) -> Profile {
@@ -192,7 +198,7 @@ impl Catalog {
             let (allocs, live, size) = (count.allocs as f64, count.live() as f64, bucket.size as f64);
             profile.samples.push(Sample {
                 stack,
-                thread: None,
+                thread: self.owner(bucket),
                 block_bytes: Some(bucket.size),
                 values: Values {
                     alloc_objects: allocs,

@@ -111,7 +111,7 @@ impl Ledger {
         match *event {
             Event::Alloc { address, size, node, realloc, .. } => {
                 self.enter_newest();
-                let bucket = self.sites.bucket(SiteBucket { node, size });
+                let bucket = self.sites.bucket(node, size);
                 self.newest = Some(Newest { address, bucket, by_realloc: realloc });
             }
             Event::Free { address, .. } => self.free(address),
@@ -154,6 +154,7 @@ impl Ledger {
         }
         self.freed = self.freed_by_others.remove(&thread);
         self.page.switch(thread);
+        self.sites.switch(thread);
     }
 
     /// Time passes up to `tick_ms`, with or without events.

@@ -28,6 +28,6 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
         headline: format!("{} threads allocated {total} blocks", order.len()),
         places: Vec::new(),
         lines: lines.collect(),
-        next: "heapwise timeline FILE",
+        next: "heapwise threads --alloc_space FILE",
     })
 }
