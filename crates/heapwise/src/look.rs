@@ -9,7 +9,7 @@ use heapwise_profile::{Metric, Profile};
 use crate::failure::Outcome;
 use crate::output::Overwrite;
 use crate::recording::reading::ReadingArgs;
-use crate::{input_error, source, symbols};
+use crate::{input_error, notes, source, symbols};
 
 /// Options of every report.
 #[derive(Debug, Clone, Args)]
@@ -142,6 +142,7 @@ impl LookArgs {
     /// The same for a profile that is already there.
     pub fn of(&self, mut profile: Profile) -> Outcome<Look> {
         self.symbols.symbolize(&mut profile);
+        notes::of_profile(&profile);
         let base =
             self.base.as_deref().map(|base| source::load(base, &self.reading.watched())).transpose()?.map(
                 |mut base| {

@@ -89,6 +89,9 @@ pub fn load(target: &str, reading: &Reading) -> Outcome<Profile> {
 /// `moment` may end in `/MS`, the step whose highest moment a time stands for.
 fn at_moment(path: &Path, moment: &str, reading: &Reading) -> Outcome<Profile> {
     let mut opened = open::open(path, reading)?;
+    if reading.tells {
+        eprintln!("heapwise: {}", opened.contains());
+    }
     let (moment, step_ms) = match moment.rsplit_once('/') {
         Some((moment, step)) => (moment, step.parse().unwrap_or(moment::DEFAULT_STEP_MS)),
         None => (moment, moment::DEFAULT_STEP_MS),

@@ -31,6 +31,8 @@ mod client;
 mod compat;
 #[path = "e2e/control.rs"]
 mod control;
+#[path = "e2e/drain.rs"]
+mod drain;
 #[path = "e2e/faults.rs"]
 mod faults;
 #[path = "e2e/gs.rs"]

@@ -139,3 +139,10 @@ pub fn current(segment: &SegmentFile) -> Outcome<Control> {
         .control()
         .ok_or_else(|| Failure::file(segment.path(), "is cut off before the end of its control page"))
 }
+
+/// Whether somebody drains the log, or has done so and stopped without a word.
+pub fn is_drained(segment: &SegmentFile) -> bool {
+    let mut word = [0; 8];
+    segment.read_at(CONTROL_OFFSET as u64 + ControlWord::DrainHeartbeat as u64 * 8, &mut word);
+    u64::from_le_bytes(word) != 0
+}

@@ -70,6 +70,8 @@ pub struct Recorded {
     pub live_bytes: u64,
     /// Milliseconds it covers.
     pub span_ms: u64,
+    /// Events that found no room: also those after which nothing was recorded any more, of which the log cannot tell.
+    pub lost: u64,
     /// Events that waited for room.
     pub waited: u64,
     /// The program went on as another, with another segment.
@@ -305,14 +307,15 @@ impl<'a> Drainer<'a> {
         self.flush().map_err(failed)?;
         let opening = if self.sink.is_ring() { self.opening() } else { Opening::default() };
         self.ticker.stop();
-        let waited = self.segment.snapshot()?.counter(Counter::WaitedEvents);
+        let snapshot = self.segment.snapshot()?;
         Ok(Recorded {
             path: self.sink.end(&opening).map_err(failed)?,
             totals: self.ledger.totals(),
             peak: self.ledger.peak(),
             live_bytes: self.ledger.live_bytes(),
             span_ms: self.ledger.tick_ms(),
-            waited,
+            lost: snapshot.losses().dropped_events,
+            waited: snapshot.counter(Counter::WaitedEvents),
             is_replaced: false,
         })
     }

@@ -7,6 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use heapwise_format::segment::Mode;
+
+use super::control::{self, Change};
+use super::process;
 use super::segments::{self, Found, SegmentFile};
 
 /// Everyone known to descend from one process.
@@ -24,6 +28,19 @@ impl Family {
 
     /// Segments of the root and of ended descendants.
     pub fn segments(&mut self) -> Vec<Found> {
+        let mut all = self.all();
+        all.retain(|found| found.process.pid == self.root || !found.is_alive());
+        all
+    }
+
+    /// Segments of descendants, running and ended.
+    pub fn descendants(&mut self) -> Vec<Found> {
+        let mut all = self.all();
+        all.retain(|found| found.process.pid != self.root);
+        all
+    }
+
+    fn all(&mut self) -> Vec<Found> {
         let mut family = Vec::new();
         // Oldest first, so a parent comes before its children.
         for found in segments::list_of_children() {
@@ -33,19 +50,66 @@ impl Family {
                 found.process.pid == self.root || parent.is_ok_and(|parent| self.members.contains(&parent));
             if is_member {
                 self.members.insert(found.process.pid);
-                if found.process.pid == self.root || !found.is_alive() {
-                    family.push(found);
-                }
+                family.push(found);
             }
         }
         family
     }
 
     fn remove_ended_children(&mut self) {
-        for found in self.segments().iter().filter(|found| found.process.pid != self.root) {
+        for found in self.descendants().iter().filter(|found| !found.is_alive()) {
             let _ = fs::remove_file(&found.path);
         }
     }
+
+    /// Running descendants that log what nobody drains.
+    fn unread_logs(&mut self) -> Vec<Found> {
+        let mut unread = self.descendants();
+        unread.retain(|found| {
+            let is_unread = |segment: SegmentFile| {
+                Ok(segment.snapshot()?.mode() == Mode::Log && !control::is_drained(&segment))
+            };
+            found.is_alive() && SegmentFile::open(&found.path).and_then(is_unread).unwrap_or(false)
+        });
+        unread
+    }
+}
+
+/// Turns off logs that nobody drains: each would fill 128 MB that nobody reads.
+#[derive(Debug)]
+struct Silencer {
+    /// Who was unread at the last look: who was not is too young to have a drainer, or has not run its program yet.
+    seen: BTreeSet<u32>,
+    /// Whether the user need not be told any more.
+    is_told: bool,
+}
+
+impl Silencer {
+    fn look(&mut self, family: &mut Family) {
+        let unread = family.unread_logs();
+        for found in unread.iter().filter(|found| self.seen.contains(&found.process.pid)) {
+            let off = Change::new().mode(Mode::Off);
+            let _ = SegmentFile::open(&found.path).and_then(|segment| control::write(&segment, &off));
+            if !self.is_told {
+                self.is_told = true;
+                let (pid, name) = (found.process.pid, process::name(found.process.pid));
+                eprintln!("heapwise: child {pid} ({name}) is not recorded; --children records each process");
+            }
+        }
+        self.seen = unread.iter().map(|found| found.process.pid).collect();
+    }
+}
+
+/// What is done about children that nobody asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unwanted {
+    /// They go on as they are.
+    LeftAlone,
+    /// They stop logging, and perhaps the user is told of the first.
+    Silenced {
+        /// Whether the user is.
+        aloud: bool,
+    },
 }
 
 /// Removes segments of ended descendants while the program runs: one that forks all day would fill the memory
@@ -61,12 +125,19 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 impl Sweeping {
     /// Begins.
-    pub fn start(mut family: Family) -> Self {
+    pub fn start(mut family: Family, unwanted: Unwanted) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let sweeper = std::thread::spawn(move || {
+            let mut silencer = match unwanted {
+                Unwanted::LeftAlone => None,
+                Unwanted::Silenced { aloud } => Some(Silencer { seen: BTreeSet::new(), is_told: !aloud }),
+            };
             while !stopped.load(Ordering::Relaxed) {
                 std::thread::park_timeout(PAUSE);
+                if let Some(silencer) = &mut silencer {
+                    silencer.look(&mut family);
+                }
                 family.remove_ended_children();
             }
             family

@@ -1,18 +1,19 @@
-//! `record`: every event of a running process with its time, into a recording; and the same for `run --log`.
+//! `record`: every event of a running process with its time, into a recording; how `run --log` keeps one, and what is said
+//! at its end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use heapwise_format::segment::{OnFull, State};
+use heapwise_format::segment::OnFull;
 
 use crate::capture::control::{self, Change};
 use crate::capture::drain::{self, Beginning, Orders, Recorded};
-use crate::capture::segments::{self, Found, SegmentFile};
-use crate::failure::{Failure, Outcome};
+use crate::capture::following;
+use crate::capture::segments::SegmentFile;
+use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use crate::quantity::{self, parse_bytes, parse_duration};
 use crate::recording::embed;
@@ -133,70 +134,16 @@ pub fn run(args: &RecordArgs) -> Outcome {
         control::apply(&segment, &Change::new().mode(before))?;
     }
     stop.store(true, Ordering::Relaxed);
-    let recorded = join(recorder)?;
+    let recorded = following::join(recorder)?;
     args.keeping.finish(&recorded)?;
     report(&recorded);
     Ok(())
-}
-
-fn join(recorder: JoinHandle<Outcome<Recorded>>) -> Outcome<Recorded> {
-    recorder.join().unwrap_or_else(|_| Err(Failure::Input("the recorder failed unexpectedly".into())))
 }
 
 /// Name of a recording that was not named.
 pub fn default_name(program: &str, pid: u32) -> PathBuf {
     let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
     format!("heapwise.{program}.{pid}.hwr").into()
-}
-
-/// The recording of a program that is being run.
-#[derive(Debug)]
-pub struct Following {
-    stop: Arc<AtomicBool>,
-    recorder: JoinHandle<Outcome<Recorded>>,
-}
-
-impl Following {
-    /// Records `pid`, just started, from its first event.
-    pub fn start(pid: u32, orders: Orders) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let stopped = Arc::clone(&stop);
-        let recorder = std::thread::spawn(move || {
-            // A program that replaces itself by `exec` starts anew, and so does its recording.
-            loop {
-                let recorded = drain::record(&await_segment(pid, &stopped)?, &orders, &stopped)?;
-                if !recorded.is_replaced {
-                    return Ok(recorded);
-                }
-            }
-        });
-        Self { stop, recorder }
-    }
-
-    /// The program has ended: takes what is left and ends the recording.
-    pub fn end(self) -> Outcome<Recorded> {
-        self.stop.store(true, Ordering::Relaxed);
-        join(self.recorder)
-    }
-}
-
-fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<Found> {
-    loop {
-        let ended = stop.load(Ordering::Relaxed);
-        match segments::of_child(pid) {
-            Ok(found) if is_ready(&found) => return Ok(found),
-            _ if ended => {
-                return Err(Failure::Input("nothing recorded: the program did not load the probe".into()));
-            }
-            _ => std::thread::sleep(Duration::from_millis(1)),
-        }
-    }
-}
-
-/// The probe makes the file first and describes it then.
-fn is_ready(found: &Found) -> bool {
-    let state = SegmentFile::open(&found.path).and_then(|segment| segment.snapshot().map(|s| s.state()));
-    state.is_ok_and(|state| state != State::Starting)
 }
 
 /// Says what was recorded and how to go on.
@@ -208,7 +155,7 @@ pub fn report(recorded: &Recorded) {
     let (peak, ms) = recorded.peak;
     line("peak", format!("{} after {ms} ms", quantity::bytes(peak as f64)));
     line("still live", quantity::bytes(recorded.live_bytes as f64));
-    line("lost", format!("{} events ({} waited for room)", totals.gap_events, recorded.waited));
+    line("lost", format!("{} events ({} waited for room)", recorded.lost, recorded.waited));
     let path = recorded.path.display();
     line("recording", path.to_string());
     eprintln!("look deeper: heapwise summary {path}");

@@ -104,7 +104,6 @@ pub fn top(args: &ReportArgs) -> Outcome {
     if view.dropped > 0 && !args.look.json {
         eprintln!("heapwise: {} more rows; -n 0 shows all", view.dropped);
     }
-    notes(&look);
     Ok(())
 }
 
@@ -171,15 +170,4 @@ pub fn write(look: &LookArgs, text: impl FnOnce() -> String, data: impl FnOnce()
     output::write_result(look.output(), look.overwrite(), |out| {
         if look.json { writeln!(out, "{}", data()) } else { out.write_all(text().as_bytes()) }
     })
-}
-
-/// What a reader of the numbers should know, on stderr.
-fn notes(look: &Look) {
-    let losses = look.profile.meta.losses;
-    if losses.dropped_events > 0 {
-        eprintln!("heapwise: {} events were lost, so the numbers are too small", losses.dropped_events);
-    }
-    for comment in &look.profile.meta.comments {
-        eprintln!("heapwise: note: {comment}");
-    }
 }

@@ -1,10 +1,10 @@
 //! `run`: a program with the probe inside, its profile afterwards.
 
+use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::atomic::AtomicBool;
 
 use clap::Args;
 use heapwise_format::segment::{Counter, Mode, OnFull};
@@ -12,11 +12,13 @@ use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::{Metric, Profile};
 
 use super::dump;
-use super::record::{self, Following, KeepingArgs};
+use super::record::{self, KeepingArgs};
 use super::switch::{GsMode, ModeArgs};
-use crate::capture::drain::{self, Beginning, Orders};
-use crate::capture::family::{Family, Sweeping};
+use crate::capture::drain::{Beginning, Orders};
+use crate::capture::family::{Family, Sweeping, Unwanted};
+use crate::capture::following::Following;
 use crate::capture::launch::{self, Ended};
+use crate::capture::offspring::{Child, Offspring};
 use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
@@ -35,7 +37,7 @@ pub struct RunArgs {
     /// Replace an existing file
     #[arg(short, long)]
     force: bool,
-    /// Write a profile, or with --log a recording, for each child process too (FILE.PID)
+    /// Write a profile (FILE.PID), or with --log a recording (NAME.PID.hwr), for each child process too
     #[arg(long)]
     children: bool,
     /// No summary
@@ -54,11 +56,15 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
     }
     let running = launch::start(&args.command, &args.mode.conf())?;
     let pid = running.pid();
-    let following = (args.mode.mode() == Mode::Log).then(|| Following::start(pid, args.log_orders(pid)));
+    let is_logged = args.mode.mode() == Mode::Log;
+    let following = is_logged.then(|| Following::start(pid, args.log_orders(pid)));
+    let offspring = (is_logged && args.children).then(|| Offspring::watch(pid, args.log_orders(pid)));
     // Without `--children` nobody will ask for what they left.
-    let sweeping = (!args.children).then(|| Sweeping::start(Family::of(pid)));
+    let unwanted = if is_logged { Unwanted::Silenced { aloud: !args.quiet } } else { Unwanted::LeftAlone };
+    let sweeping = (!args.children).then(|| Sweeping::start(Family::of(pid), unwanted));
     let ended = running.wait()?;
     let recorded = following.map(Following::end).transpose();
+    let mut children = offspring.map(Offspring::end).transpose()?.unwrap_or_default();
     let family = sweeping.map_or_else(|| Family::of(pid), |sweeping| sweeping.end(pid)).segments();
     let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
         let why = segments::unusable_directory().unwrap_or_else(|| {
@@ -72,9 +78,8 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
         if !args.quiet {
             record::report(&recorded);
         }
-        if args.children {
-            record_children(&args, &family, pid)?;
-        }
+        children.sort_by_key(|child| Reverse(child.peak_bytes()));
+        children.into_iter().try_for_each(|child| args.finish_child(child))?;
     } else if args.mode.mode() != Mode::Off {
         finish(&args, found, &ended, overwrite)?;
         if args.children {
@@ -85,21 +90,6 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
         let _ = fs::remove_file(&segment.path);
     }
     Ok(ExitCode::from(ended.code))
-}
-
-/// A recording for each child that has ended, from the log it left behind: as much as that holds, and what found no
-/// room is counted.
-fn record_children(args: &RunArgs, family: &[Found], pid: u32) -> Outcome {
-    for child in family.iter().filter(|found| found.process.pid != pid) {
-        let mut orders = args.log_orders(pid);
-        orders.path = format!("{}.{}", orders.path.display(), child.process.pid).into();
-        let recorded = drain::record(child, &orders, &AtomicBool::new(true))?;
-        args.keeping.finish(&recorded)?;
-        if !args.quiet {
-            eprintln!("heapwise: child {}: {}", child.process.pid, recorded.path.display());
-        }
-    }
-    Ok(())
 }
 
 impl RunArgs {
@@ -113,6 +103,20 @@ impl RunArgs {
             orders.on_full = OnFull::Drop;
         }
         orders
+    }
+
+    /// What is done with the recording of a child, and said about it.
+    fn finish_child(&self, child: Child) -> Outcome {
+        let Child { pid, program, recorded, runs_on } = child;
+        let recorded = recorded?;
+        self.keeping.finish(&recorded)?;
+        if !self.quiet {
+            let peak = quantity::bytes(recorded.peak.0 as f64);
+            let (lost, path) = (recorded.lost, recorded.path.display());
+            let how = if runs_on { "; it runs on, unrecorded" } else { "" };
+            eprintln!("heapwise: child {pid} ({program}): {path}, peak {peak}, {lost} events lost{how}");
+        }
+        Ok(())
     }
 }
 

@@ -9,8 +9,8 @@ use heapwise_profile::recording::analysis::{Evidence, Finding, Place, PlaceUnit,
 use heapwise_profile::recording::{Counts, Damage, Moment, Recording, Statistics, Timeline};
 use serde_json::{Value, json};
 
-use super::timeline::contains;
 use crate::failure::{Failure, Outcome};
+use crate::notes;
 use crate::output::{self, Overwrite};
 use crate::quantity;
 use crate::recording::moment::DEFAULT_STEP_MS;
@@ -39,12 +39,13 @@ const FRAMES: usize = 4;
 /// Shows the findings.
 pub fn run(args: &SummaryArgs) -> Outcome {
     let mut opened = open::open(&args.file, &args.reading.watched())?;
+    notes::losses(&opened.catalog.losses());
     let found = analyse(&mut opened)?;
     let names = Names::new(&opened, &found, &args.symbols);
     let text = if args.json {
-        json!({ "contains": contains(&opened), "findings": names.data(&found) }).to_string() + "\n"
+        json!({ "contains": opened.contains(), "findings": names.data(&found) }).to_string() + "\n"
     } else {
-        contains(&opened) + "\n" + &names.text(&found, &args.file.display().to_string())
+        opened.contains() + "\n" + &names.text(&found, &args.file.display().to_string())
     };
     output::write_result(None, Overwrite::Refuse, |out| out.write_all(text.as_bytes()))
 }

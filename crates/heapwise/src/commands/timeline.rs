@@ -10,6 +10,7 @@ use heapwise_render::raster;
 use heapwise_render::timeline::{self, Picture};
 
 use crate::failure::{Failure, Outcome};
+use crate::notes;
 use crate::output::{self, Overwrite};
 use crate::quantity::parse_duration;
 use crate::recording::open::{self, Opened};
@@ -60,7 +61,8 @@ pub fn run(args: &TimelineArgs) -> Outcome {
         .recording
         .read(|recording| Timeline::read(recording, step_ms))
         .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
-    eprintln!("heapwise: {}", contains(&opened));
+    eprintln!("heapwise: {}", opened.contains());
+    notes::losses(&opened.catalog.losses());
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if args.svg.is_some() || args.png.is_some() {
         return draw(args, &opened, &timeline, overwrite);
@@ -76,16 +78,8 @@ pub fn run(args: &TimelineArgs) -> Outcome {
     output::write_result(args.output.as_deref(), overwrite, |out| out.write_all(text.as_bytes()))
 }
 
-/// What a recording covers, in the gs driver's words.
-pub fn contains(opened: &Opened) -> String {
-    let (first, end) = opened.recording.span_ms();
-    let start_ns = opened.catalog.start_unix_ns.saturating_add(first.saturating_mul(1_000_000));
-    let start = crate::quantity::utc(start_ns / 1_000_000_000);
-    format!("profiler contains record for {} ms, start from {first} ms ({start})", end - first)
-}
-
 fn draw(args: &TimelineArgs, opened: &Opened, timeline: &Timeline, overwrite: Overwrite) -> Outcome {
-    let title = format!("{}: {}", name(&args.file), contains(opened));
+    let title = format!("{}: {}", name(&args.file), opened.contains());
     let picture = timeline::svg(timeline, &Picture { title, marks: &opened.catalog.marks });
     if let Some(path) = &args.svg {
         output::write_file(path, overwrite, |out| out.write_all(picture.as_bytes()))?;

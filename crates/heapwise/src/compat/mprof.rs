@@ -16,7 +16,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use crate::recording::reading::ReadingArgs;
 use crate::symbols::SymbolArgs;
-use crate::{input_error, source};
+use crate::{input_error, notes, source};
 
 const USAGE: &str =
     "usage: mprof -i FILE [-top flat|cum] [-inuse=false] [-png FILE] [-svg FILE] [-info FILE]";
@@ -74,6 +74,7 @@ pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let input = options.input.as_deref().ok_or_else(|| Failure::Input(USAGE.into()))?;
     let mut profile = source::load(input, &ReadingArgs::default().watched())?;
     SymbolArgs::default().symbolize(&mut profile);
+    notes::losses(&profile.meta.losses);
     if let Some(order) = &options.top {
         print_top(&options, &profile, if order == "flat" { Order::Flat } else { Order::Cum })?;
     }

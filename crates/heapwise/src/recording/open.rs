@@ -12,6 +12,7 @@ use super::packing;
 use super::reading::Reading;
 use super::rotation::numbered;
 use crate::failure::{Failure, Outcome};
+use crate::quantity;
 
 /// A recording file.
 #[derive(Debug)]
@@ -54,6 +55,16 @@ pub struct Opened {
     pub path: PathBuf,
     /// Threads that read it.
     pub jobs: usize,
+}
+
+impl Opened {
+    /// What it covers, in the gs driver's words.
+    pub fn contains(&self) -> String {
+        let (first, end) = self.recording.span_ms();
+        let start_ns = self.catalog.start_unix_ns.saturating_add(first.saturating_mul(1_000_000));
+        let start = quantity::utc(start_ns / 1_000_000_000);
+        format!("profiler contains record for {} ms, start from {first} ms ({start})", end - first)
+    }
 }
 
 /// Whether `path` names a recording: a file that begins like one, or numbered files of that name.

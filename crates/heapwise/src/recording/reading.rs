@@ -24,6 +24,8 @@ pub struct ReadingArgs {
 pub struct Reading {
     /// Threads.
     pub jobs: usize,
+    /// Whether somebody is told what the recording covers.
+    pub tells: bool,
     /// When a bar begins to show; never when none.
     shows_after: Option<Duration>,
 }
@@ -31,7 +33,7 @@ pub struct Reading {
 impl Default for Reading {
     /// Unwatched, on every core.
     fn default() -> Self {
-        ReadingArgs::default().reading(false)
+        Self { tells: false, ..ReadingArgs::default().reading(false) }
     }
 }
 
@@ -54,7 +56,7 @@ impl ReadingArgs {
             (false, true) => Some(PATIENCE),
             (false, false) => None,
         };
-        Reading { jobs: self.jobs.unwrap_or(cores).max(1), shows_after }
+        Reading { jobs: self.jobs.unwrap_or(cores).max(1), tells: true, shows_after }
     }
 }
 

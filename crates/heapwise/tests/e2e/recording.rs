@@ -201,16 +201,3 @@ fn without_embedded_symbols_a_missing_binary_leaves_addresses() {
     std::fs::remove_file(&program).unwrap();
     assert!(!names_the_function(&scratch, "plain.hwr"));
 }
-
-#[test]
-fn children_get_recordings_of_their_own() {
-    let scratch = Scratch::new();
-    let script = format!("{} account 300 1 >&2; true", victims().join("tortured").display());
-    let status = scratch
-        .heapwise(&["run", "--log", "--children", "-q", "-o", "f.hwr", "--", "sh", "-c", &script])
-        .status();
-    assert!(status.unwrap().success());
-    let names = std::fs::read_dir(scratch.path("")).unwrap().map(|entry| entry.unwrap().file_name());
-    let child = names.filter_map(|name| name.into_string().ok()).find(|name| name.starts_with("f.hwr."));
-    assert!(held(&scratch, &child.expect("a recording of the child")) > 0);
-}

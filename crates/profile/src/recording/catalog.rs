@@ -10,7 +10,7 @@ use heapwise_format::segment::{
 use super::names::Names;
 use super::{Counts, Damage, Recording, RecordingSource};
 use crate::snapshot::{SegmentSource, Snapshot, unknown_stack};
-use crate::{Profile, Sample, Sampling, StackId, Thread, ThreadId, Values};
+use crate::{Losses, Profile, Sample, Sampling, StackId, Thread, ThreadId, Values};
 
 /// A named moment of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -161,6 +161,12 @@ impl Catalog {
     #[must_use]
     pub fn counter(&self, counter: Counter) -> u64 {
         u64_at(&self.segment.pages, COUNTERS_OFFSET + counter as usize * 8).unwrap_or(0)
+    }
+
+    /// What the program could not record.
+    #[must_use]
+    pub fn losses(&self) -> Losses {
+        Snapshot::open(&self.segment).map(|snapshot| snapshot.losses()).unwrap_or_default()
     }
 
     /// Modules and stacks without samples, with the names that the recording carries, and the stack of each node.

@@ -4,7 +4,9 @@ use super::{Evidence, Finding};
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let sums = evidence.statistics;
-    if sums.gap_events | sums.missed_frees == 0 {
+    // Of the last events of a program that found no room only the counter tells: no event came after them.
+    let missing = sums.gap_events.max(evidence.catalog.losses().dropped_events);
+    if missing | sums.missed_frees == 0 {
         return None;
     }
     Some(Finding {
@@ -12,7 +14,7 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
         headline: format!(
             "{} events are missing: the program allocated faster than they could be written; \
              {} frees among them were noticed later",
-            sums.gap_events, sums.missed_frees
+            missing, sums.missed_frees
         ),
         places: Vec::new(),
         lines: vec!["live bytes may be too high by what the missing frees would have taken away".into()],

@@ -1,0 +1,182 @@
+//! The recorder beside the program: with children to follow, and when it does not get to drain.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Scratch, victims};
+
+/// `heapwise run --log` over a shell that runs the victim `live_switch`, which is driven over standard input.
+struct Recorded {
+    recorder: Child,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Recorded {
+    fn start(scratch: &Scratch, options: &[&str], script: &str) -> Self {
+        let mut recorder = scratch
+            .heapwise(&["run", "--log", "-o", "app.hwr"])
+            .args(options)
+            .args([
+                "--",
+                "sh",
+                "-c",
+                &script.replace("VICTIM", victims().join("live_switch").to_str().unwrap()),
+            ])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("heapwise starts");
+        let lines = BufReader::new(recorder.stdout.take().expect("piped"));
+        Self { recorder, lines }
+    }
+
+    fn say(&mut self, command: &str) {
+        writeln!(self.recorder.stdin.as_mut().expect("piped"), "{command}").expect("the victim listens");
+    }
+
+    /// What the victim counted, up to the total named `last`.
+    fn read_until(&mut self, last: &str) -> i64 {
+        let mut line = String::new();
+        while self.lines.read_line(&mut line).expect("readable") > 0 {
+            if let Some(value) = line.strip_prefix(&format!("witness {last} ")) {
+                return value.trim().parse().expect("a number");
+            }
+            line.clear();
+        }
+        panic!("the victim ended without `{last}`");
+    }
+
+    fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.recorder.id().to_string()]).status();
+        assert!(status.expect("kill is there").success());
+    }
+
+    /// Ends the victim; what the recorder said.
+    fn end(mut self) -> String {
+        self.say("stop");
+        drop(self.recorder.stdin.take());
+        let output = self.recorder.wait_with_output().expect("heapwise ends");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    }
+}
+
+fn total(scratch: &Scratch, metric: &str, target: &str) -> i64 {
+    let top = scratch.json_of(&["top", "--json", metric, "--focus", "^w_", target]);
+    top["total"].as_i64().expect("a total")
+}
+
+/// The recording of the child, once it says that it covers `live_bytes`.
+fn await_recording(scratch: &Scratch, live_bytes: i64) -> String {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    loop {
+        let names = std::fs::read_dir(scratch.path("")).unwrap().map(|entry| entry.unwrap().file_name());
+        let mut names = names.filter_map(|name| name.into_string().ok());
+        let is_childs =
+            |name: &String| name.starts_with("app.") && name != "app.hwr" && name.ends_with(".hwr");
+        if let Some(name) = names.find(is_childs) {
+            let top = scratch.heapwise(&["top", "--json", "--focus", "^w_", &name]).output().unwrap();
+            let top: serde_json::Value = serde_json::from_slice(&top.stdout).unwrap_or_default();
+            if top["total"] == live_bytes {
+                return name;
+            }
+        }
+        assert!(Instant::now() < deadline, "no recording of the child covers its {live_bytes} bytes");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// While the child runs, its recording follows it; at the end it is whole.
+#[test]
+fn children_are_drained_while_they_run() {
+    let scratch = Scratch::new();
+    let mut recorded = Recorded::start(&scratch, &["--children"], "VICTIM; true");
+    recorded.say("pause");
+    let live = recorded.read_until("inuse_bytes");
+    let recording = await_recording(&scratch, live);
+    recorded.say("go");
+    recorded.say("pause");
+    let allocated = recorded.read_until("alloc_bytes");
+    let live = recorded.read_until("inuse_bytes");
+    let said = recorded.end();
+    assert_eq!(total(&scratch, "--alloc_space", &recording), allocated);
+    assert_eq!(total(&scratch, "--inuse_space", &recording), live);
+    assert!(said.contains(&format!("(live_switch): {recording}")), "{said}");
+    assert!(std::fs::read_dir(scratch.path("segments")).unwrap().next().is_none(), "segments are left");
+}
+
+/// Nobody would read what an unwanted child logs, so it does not; and the user is told.
+#[test]
+fn children_nobody_asked_for_stop_logging() {
+    let scratch = Scratch::new();
+    let recorded = Recorded::start(&scratch, &[], "VICTIM; true");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let modes = || {
+        let list = scratch.json_of(&["ps", "--json"]);
+        let child = list.as_array().unwrap().iter().find(|row| row.to_string().contains("live_switch"));
+        child.map(|row| row["mode"].as_str().unwrap_or_default().to_owned())
+    };
+    while modes().as_deref() != Some("off") {
+        assert!(Instant::now() < deadline, "{:?}", modes());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let said = recorded.end();
+    assert!(said.contains("(live_switch) is not recorded; --children records each process"), "{said}");
+}
+
+/// Reports, each of which says that events are missing.
+const REPORTS: [&[&str]; 9] = [
+    &["top"],
+    &["tree"],
+    &["leaks"],
+    &["sizes"],
+    &["threads"],
+    &["timeline"],
+    &["summary"],
+    &["export", "-f", "folded"],
+    &["mprof", "-top=flat", "-i"],
+];
+
+/// A recorder that stands still, and a log of 8 MiB: the smallest that a limit on addresses leads to.
+fn with_a_stopped_recorder(on_full: &str) {
+    let scratch = Scratch::new();
+    let script = "ulimit -v 1100000; exec VICTIM 20000";
+    let mut recorded = Recorded::start(&scratch, &["--on-full", on_full], script);
+    recorded.say("pause");
+    let before = recorded.read_until("alloc_objects");
+    recorded.signal("STOP");
+    recorded.say("go");
+    // The program is not held up for longer than a recorder may be silent: it goes on without it.
+    std::thread::sleep(Duration::from_secs(4));
+    recorded.say("pause");
+    let own = recorded.read_until("alloc_objects");
+    recorded.signal("CONT");
+    let said = recorded.end();
+    let recording = "app.hwr";
+    let seen = total(&scratch, "--alloc_objects", recording);
+    let lost = said.lines().find_map(|line| line.trim().strip_prefix("lost "));
+    let lost: i64 = lost.and_then(|rest| rest.trim().split(' ').next()?.parse().ok()).expect(&said);
+    assert!(before < seen && seen < own, "{before} {seen} {own}");
+    // Each missing allocation is an event that was counted as lost, and so is its free.
+    assert!((own - seen..=2 * (own - seen) + 5000).contains(&lost), "{lost} lost of {own}, {seen} seen");
+    for report in REPORTS {
+        let output = scratch.heapwise(report).arg(recording).output().unwrap();
+        let notes = String::from_utf8_lossy(&output.stderr);
+        assert!(notes.contains(&format!("{lost} events were lost")), "{report:?}: {notes}");
+    }
+    let at = scratch.heapwise(&["at", recording, "peak"]).output().unwrap();
+    assert!(String::from_utf8_lossy(&at.stderr).contains(&format!("{lost} events were lost")));
+}
+
+#[test]
+fn what_a_full_log_drops_is_in_every_report() {
+    with_a_stopped_recorder("drop");
+}
+
+#[test]
+fn a_program_waits_for_its_recorder_only_so_long() {
+    with_a_stopped_recorder("block");
+}
