@@ -210,6 +210,7 @@ hooks! {
     Prlimit prlimit System Function(fallback::refuse), replace replace_4 prlimit;
     Prlimit64 prlimit64 System Function(fallback::refuse), replace replace_4 prlimit64;
     Mlockall mlockall System Function(fallback::refuse), replace replace_1 mlockall;
+    Syscall syscall System Function(fallback::refuse), precede before_system_call;
     Prctl prctl System Function(fallback::refuse), replace replace_5 prctl;
 }
 

@@ -138,6 +138,14 @@ fn nothing_but_read_write_and_exit() {
 }
 
 #[test]
+fn the_programs_own_seccomp_filter() {
+    for way in ["prctl", "syscall"] {
+        runs_unchanged("seccomp_filter", &[way]);
+        counts_exactly("seccomp_filter", &[way]);
+    }
+}
+
+#[test]
 fn huge_pages_under_the_heap() {
     // 1: transparent ones by madvise, 2: MAP_HUGETLB, which falls back where none are reserved.
     for kind in ["1", "2"] {
@@ -165,6 +173,7 @@ fn a_thousand_threads_alive_or_gone() {
 #[test]
 fn errno_is_the_programs_own() {
     runs_unchanged("malloc_fail", &["200"]);
+    runs_unchanged("errno_kept", &[]);
 }
 
 #[test]

@@ -45,6 +45,23 @@ fn no_room_for_the_segment() {
     }
 }
 
+/// Nobody named a place, and the usual one is read-only or full: another is found.
+#[test]
+fn the_usual_place_is_of_no_use() {
+    for options in ["ro", "size=4k"] {
+        let script = format!(
+            "mount -t tmpfs -o {options} none /dev/shm && unset HEAPWISE_DIR XDG_RUNTIME_DIR && \
+             \"$HEAPWISE\" run --exact -o out -- \"$VICTIMS/plain\" 5000 && \
+             \"$HEAPWISE\" top --json --alloc_objects --focus ^w_ out | tr , '\\n' | grep '\"total\"'"
+        );
+        let output = with_small_disk(&Scratch::new(), 4, &script);
+        let out = String::from_utf8_lossy(&output.stdout);
+        let what = format!("{options}: {out} {}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "{what}");
+        assert!(out.contains(&format!("\"total\":{}", witness(&output)["alloc_objects"])), "{what}");
+    }
+}
+
 /// What a full segment could not take is counted.
 #[test]
 fn losses_for_lack_of_room_are_told() {

@@ -65,7 +65,8 @@ pub(crate) fn words() -> &'static Words {
     }
 }
 
-/// A jump to what `$find` returns, with the arguments as they came: up to five.
+/// A jump to what `$find` returns, with the arguments as they came. It gets the hook's number and the arguments: eight are
+/// in registers, further ones stay where they are.
 macro_rules! jump_stub {
     ($name:ident, $hook:ident, $find:path) => {
         #[unsafe(naked)]
@@ -73,20 +74,23 @@ macro_rules! jump_stub {
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 "hint #34",
-                "stp x29, x30, [sp, #-64]!",
-                ".cfi_def_cfa_offset 64",
-                ".cfi_offset x29, -64",
-                ".cfi_offset x30, -56",
+                "stp x29, x30, [sp, #-80]!",
+                ".cfi_def_cfa_offset 80",
+                ".cfi_offset x29, -80",
+                ".cfi_offset x30, -72",
                 "stp x0, x1, [sp, #16]",
                 "stp x2, x3, [sp, #32]",
-                "str x4, [sp, #48]",
+                "stp x4, x5, [sp, #48]",
+                "stp x6, x7, [sp, #64]",
                 "mov x0, {hook}",
+                "add x1, sp, #16",
                 "bl {find}",
                 "mov x16, x0",
                 "ldp x0, x1, [sp, #16]",
                 "ldp x2, x3, [sp, #32]",
-                "ldr x4, [sp, #48]",
-                "ldp x29, x30, [sp], #64",
+                "ldp x4, x5, [sp, #48]",
+                "ldp x6, x7, [sp, #64]",
+                "ldp x29, x30, [sp], #80",
                 ".cfi_def_cfa_offset 0",
                 ".cfi_restore x29",
                 ".cfi_restore x30",

@@ -65,7 +65,8 @@ pub(crate) fn words() -> &'static Words {
     }
 }
 
-/// A jump to what `$find` returns, with the arguments as they came: up to five.
+/// A jump to what `$find` returns, with the arguments as they came. It gets the hook's number and the arguments: six are
+/// in registers, further ones stay where they are.
 macro_rules! jump_stub {
     ($name:ident, $hook:ident, $find:path) => {
         #[unsafe(naked)]
@@ -73,19 +74,24 @@ macro_rules! jump_stub {
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 "endbr64",
-                "push rdi",
-                "push rsi",
-                "push rdx",
-                "push rcx",
+                "push r9",
                 "push r8",
-                ".cfi_def_cfa_offset 48",
+                "push rcx",
+                "push rdx",
+                "push rsi",
+                "push rdi",
+                "mov rsi, rsp",
+                "sub rsp, 8",
+                ".cfi_def_cfa_offset 64",
                 "mov edi, {hook}",
                 "call {find}",
-                "pop r8",
-                "pop rcx",
-                "pop rdx",
-                "pop rsi",
+                "add rsp, 8",
                 "pop rdi",
+                "pop rsi",
+                "pop rdx",
+                "pop rcx",
+                "pop r8",
+                "pop r9",
                 ".cfi_def_cfa_offset 8",
                 "jmp rax",
                 ".cfi_endproc",
