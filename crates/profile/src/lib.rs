@@ -12,6 +12,7 @@ pub mod call_tree;
 pub mod compact;
 pub mod diff;
 pub mod estimate;
+mod families;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
 pub mod frame_table;

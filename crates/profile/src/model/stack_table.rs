@@ -3,33 +3,39 @@
 //! Invariant: a parent precedes its children, so one forward pass visits callers before callees
 //! and one backward pass sums callees into callers.
 
-use foldhash::HashMap;
-
+use crate::families::Families;
 use crate::{LocationId, StackId};
 
 /// All stacks of a profile. A stack is named by its leaf node.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct StackTable {
-    parents: Vec<Option<StackId>>,
-    locations: Vec<LocationId>,
-    children: HashMap<(Option<StackId>, LocationId), StackId>,
+    /// Its root is no stack; stack `n` is member `n + 1`.
+    families: Families<LocationId>,
+    /// By stack: member of the caller, 0 for none.
+    parents: Vec<u32>,
+}
+
+impl Default for StackTable {
+    fn default() -> Self {
+        Self { families: Families::new(LocationId(u32::MAX)), parents: Vec::new() }
+    }
 }
 
 impl StackTable {
     /// The node for `location` called from `parent` (`None`: a root).
     pub fn child(&mut self, parent: Option<StackId>, location: LocationId) -> StackId {
-        *self.children.entry((parent, location)).or_insert_with(|| {
+        let parent = parent.map_or(0, |parent| parent.0 + 1);
+        let member = self.families.child(parent, location);
+        if member as usize > self.parents.len() {
             self.parents.push(parent);
-            self.locations.push(location);
-            StackId::new(self.parents.len() - 1)
-        })
+        }
+        StackId(member - 1)
     }
 
     /// Makes room for `nodes` more nodes at once.
     pub fn reserve(&mut self, nodes: usize) {
         self.parents.reserve(nodes);
-        self.locations.reserve(nodes);
-        self.children.reserve(nodes);
+        self.families.reserve(nodes);
     }
 
     /// Interns a whole stack given from root to leaf; `None` for an empty one.
@@ -40,13 +46,13 @@ impl StackTable {
     /// The caller of a node.
     #[must_use]
     pub fn parent(&self, stack: StackId) -> Option<StackId> {
-        self.parents[stack.index()]
+        self.parents[stack.index()].checked_sub(1).map(StackId)
     }
 
     /// The code location of a node.
     #[must_use]
     pub fn location(&self, stack: StackId) -> LocationId {
-        self.locations[stack.index()]
+        self.families.key(stack.0 + 1)
     }
 
     /// The nodes of a stack from leaf to root.

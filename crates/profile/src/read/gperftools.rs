@@ -10,7 +10,7 @@
 
 use super::{
     error::ReadError,
-    heap_text::{self, read_stack, take_counts, unexpected},
+    heap_text::{self, StackReader, take_counts, unexpected},
     lines::{Lines, TextLine, skip_blanks, take, take_decimal, to_text},
     unbias::{Counts, Scaling},
 };
@@ -36,7 +36,7 @@ pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> 
     let header = parse_header(header.text).ok_or_else(|| unexpected(FORMAT, header))?;
     builder.meta().sampling = header.scaling.sampling();
     builder.meta().source = format!("{FORMAT} ({})", header.kind);
-    let mut frames = Vec::new();
+    let mut reader = StackReader::new(tail.annotations.present);
     let mut stacks = Vec::new();
     for line in lines {
         let mut text = line.text.trim_ascii();
@@ -46,9 +46,7 @@ pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> 
         let counts = take_counts(&mut text).ok_or_else(|| unexpected(FORMAT, line))?;
         skip_blanks(&mut text);
         take(&mut text, b"@").ok_or_else(|| unexpected(FORMAT, line))?;
-        let ours = tail.annotations.present;
-        let stack =
-            read_stack(&mut builder, &mut frames, text, ours).ok_or_else(|| unexpected(FORMAT, line))?;
+        let stack = reader.read(&mut builder, text).ok_or_else(|| unexpected(FORMAT, line))?;
         stacks.push(stack);
         if tail.annotations.samples.is_empty() {
             let estimate = header.scaling.unbias(counts);

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use super::{
     annotations::Annotations,
     error::{ReadError, quote},
-    lines::{Lines, TextLine, fields, parse_hex, skip_blanks, take, take_decimal},
+    lines::{Lines, TextLine, skip_blanks, take, take_decimal, take_hex},
     maps,
     unbias::Counts,
 };
@@ -32,7 +32,7 @@ pub(super) fn split_tail(bytes: &[u8], first_line: u64) -> Result<(&[u8], Tail),
     };
     let (records, rest) = bytes.split_at(at);
     tail.has_mappings = true;
-    let tail_line = first_line + records.iter().filter(|byte| **byte == b'\n').count() as u64;
+    let tail_line = first_line + memchr::memchr_iter(b'\n', records).count() as u64;
     for line in Lines::from_number(rest, tail_line).skip(1) {
         if line.text.starts_with(annotation::PREFIX.as_bytes()) {
             tail.annotations.take(line)?;
@@ -47,7 +47,7 @@ pub(super) fn split_tail(bytes: &[u8], first_line: u64) -> Result<(&[u8], Tail),
 fn mappings_start(bytes: &[u8]) -> Option<usize> {
     let mut end = bytes.len();
     loop {
-        let start = bytes[..end].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1);
+        let start = memchr::memrchr(b'\n', &bytes[..end]).map_or(0, |newline| newline + 1);
         if MAPPINGS.iter().any(|marker| bytes[start..].starts_with(marker)) {
             return Some(start);
         }
@@ -76,21 +76,61 @@ pub(super) fn take_counts(text: &mut &[u8]) -> Option<Counts> {
     Some(Counts { inuse_objects, inuse_bytes, alloc_objects, alloc_bytes })
 }
 
-/// The stack of a line of addresses, leaf first. In foreign files all of them are return
-/// addresses; in ours the leaf is the call site, because jeprof takes leaves as they are.
-pub(super) fn read_stack(
-    builder: &mut Builder,
-    frames: &mut Vec<LocationId>,
-    addresses: &[u8],
+/// Reads lines of addresses, leaf first, into the stacks of a profile. Neighbours have most of their
+/// callers in common, which are entered only once.
+#[derive(Debug, Default)]
+pub(super) struct StackReader {
+    /// In foreign files all addresses are return addresses; in ours the leaf is the call site,
+    /// because jeprof takes leaves as they are.
     ours: bool,
-) -> Option<StackId> {
-    frames.clear();
-    for field in fields(addresses) {
-        let address = parse_hex(field)?;
-        let leaf_shift = u64::from(ours && frames.is_empty());
-        frames.push(builder.address(address.wrapping_add(leaf_shift), true));
+    addresses: Vec<u64>,
+    /// The line before.
+    previous: Vec<u64>,
+    /// The nodes of its callers, the root first.
+    nodes: Vec<StackId>,
+    locations: Vec<LocationId>,
+}
+
+impl StackReader {
+    /// For a file that heapwise wrote (`ours`), or another.
+    pub(super) fn new(ours: bool) -> Self {
+        Self { ours, ..Self::default() }
     }
-    Some(builder.stack(frames.iter().rev().copied()))
+
+    /// The stack of one line; `None` for one that is no list of addresses.
+    pub(super) fn read(&mut self, builder: &mut Builder, text: &[u8]) -> Option<StackId> {
+        std::mem::swap(&mut self.previous, &mut self.addresses);
+        self.addresses.clear();
+        take_addresses(text, &mut self.addresses)?;
+        if let Some(leaf) = self.addresses.first_mut() {
+            *leaf = leaf.wrapping_add(u64::from(self.ours));
+        }
+        let callers = self.addresses.iter().rev().zip(self.previous.iter().rev());
+        let shared = callers.take_while(|(address, previous)| address == previous).count();
+        self.nodes.truncate(shared);
+        let new = &self.addresses[..self.addresses.len() - shared];
+        self.locations.clear();
+        self.locations.extend(new.iter().map(|address| builder.address(*address, true)));
+        for location in self.locations.iter().rev() {
+            let caller = self.nodes.last().copied();
+            self.nodes.push(builder.child(caller, *location));
+        }
+        Some(self.nodes.last().copied().unwrap_or_else(|| builder.stack([])))
+    }
+}
+
+/// Appends all addresses of a line.
+fn take_addresses(mut text: &[u8], addresses: &mut Vec<u64>) -> Option<()> {
+    loop {
+        skip_blanks(&mut text);
+        if text.is_empty() {
+            return Some(());
+        }
+        addresses.push(take_hex(&mut text)?);
+        if !text.first().is_none_or(u8::is_ascii_whitespace) {
+            return None;
+        }
+    }
 }
 
 /// The profile out of the records in `builder` and the tail.

@@ -15,7 +15,7 @@ use std::collections::HashMap;
 
 use super::{
     error::{ReadError, quote},
-    heap_text::{self, Tail, read_stack, take_counts, unexpected},
+    heap_text::{self, StackReader, Tail, take_counts, unexpected},
     lines::{Lines, TextLine, skip_blanks, take, take_decimal, to_text},
     unbias::{Estimate, Scaling},
 };
@@ -39,15 +39,15 @@ pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> 
         builder: Builder::new(FORMAT),
         scaling,
         ours: tail.annotations.present,
+        stack_reader: StackReader::new(tail.annotations.present),
         stacks: Vec::new(),
         open: None,
         thread_names: HashMap::new(),
         tail,
     };
     reader.builder.meta().sampling = scaling.sampling();
-    let mut frames = Vec::new();
     for line in lines {
-        reader.take(line, &mut frames)?;
+        reader.take(line)?;
     }
     reader.finish()
 }
@@ -68,6 +68,7 @@ struct Reader {
     builder: Builder,
     scaling: Scaling,
     ours: bool,
+    stack_reader: StackReader,
     stacks: Vec<StackId>,
     open: Option<OpenRecord>,
     thread_names: HashMap<u64, String>,
@@ -82,14 +83,14 @@ struct OpenRecord {
 }
 
 impl Reader {
-    fn take(&mut self, line: TextLine<'_>, frames: &mut Vec<crate::LocationId>) -> Result<(), ReadError> {
+    fn take(&mut self, line: TextLine<'_>) -> Result<(), ReadError> {
         let text = line.text.trim_ascii();
         match text.first() {
             None | Some(b'#') => Ok(()),
             Some(b'@') => {
                 self.close();
-                let stack = read_stack(&mut self.builder, frames, &text[1..], self.ours)
-                    .ok_or_else(|| unexpected(FORMAT, line))?;
+                let stack = self.stack_reader.read(&mut self.builder, &text[1..]);
+                let stack = stack.ok_or_else(|| unexpected(FORMAT, line))?;
                 self.stacks.push(stack);
                 self.open = Some(OpenRecord { stack, total: None, threads: Vec::new() });
                 Ok(())
