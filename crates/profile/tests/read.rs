@@ -169,6 +169,50 @@ fn go() {
     assert!(!profile.modules[0].build_id.is_empty());
 }
 
+/// Long enough for several blocks of zstd, of 128 KiB each: the events of a real file many times over.
+fn long_heaptrack() -> Vec<u8> {
+    use std::io::Read;
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(&recording("heaptrack.gz")[..]).read_to_string(&mut text).unwrap();
+    let is_event = |line: &&str| line.starts_with(['+', '-']);
+    let events: String = text.lines().filter(is_event).map(|line| format!("{line}\n")).collect();
+    (text + &events.repeat(1 + 600_000 / events.len())).into_bytes()
+}
+
+/// The profile of what is left of a file, and which line it says it ends in.
+fn damaged(bytes: &[u8]) -> (Profile, usize) {
+    let profile = read(bytes).unwrap();
+    let remark = profile.meta.comments.last().expect("a remark");
+    let line = remark.strip_prefix("cut off or damaged at line ").unwrap_or_else(|| panic!("{remark}"));
+    let line = line.split(',').next().unwrap().parse().unwrap();
+    (profile, line)
+}
+
+#[test]
+fn heaptrack_cut_or_damaged_within_its_packing_is_read_up_to_there() {
+    use std::io::Write;
+    let plain = long_heaptrack();
+    let zstd = ruzstd::encoding::compress_to_vec(&plain[..], ruzstd::encoding::CompressionLevel::Fastest);
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(&plain).unwrap();
+    for packed in [zstd, gzip.finish().unwrap()] {
+        let (profile, line) = damaged(&packed[..packed.len() * 3 / 4]);
+        let lines: Vec<&[u8]> = plain.split_inclusive(|byte| *byte == b'\n').take(line - 1).collect();
+        assert!(line > 1000, "{line}");
+        assert_eq!(profile.total(), read(&lines.concat()).unwrap().total());
+    }
+}
+
+#[test]
+fn a_wrong_checksum_is_told() {
+    let plain = long_heaptrack();
+    let mut zstd = ruzstd::encoding::compress_to_vec(&plain[..], ruzstd::encoding::CompressionLevel::Fastest);
+    assert!(read(&zstd).unwrap().meta.comments.is_empty());
+    *zstd.last_mut().unwrap() ^= 1;
+    let (profile, _) = damaged(&zstd);
+    assert_eq!(profile.total(), read(&plain).unwrap().total());
+}
+
 /// Not every cut is an error (a text file may end at any line), but none may panic, and every
 /// error is one line.
 #[test]

@@ -8,7 +8,7 @@ mod accounts;
 mod fields;
 mod frames;
 
-use std::io::BufRead;
+use std::io::{self, BufRead, ErrorKind};
 
 use accounts::Accounts;
 use fields::Fields;
@@ -34,29 +34,39 @@ pub(super) fn is_heaptrack(bytes: &[u8]) -> bool {
     !rest.is_empty() && rest.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b' ')
 }
 
-/// Reads a whole stream of decompressed lines.
+/// Reads a whole stream of decompressed lines. A file whose writer was killed, or that was damaged
+/// later, yields what it tells up to there, with a remark.
 pub(super) fn read(mut input: impl BufRead) -> Result<Profile, ReadError> {
     let mut reader = Reader::default();
     let mut line = Vec::new();
-    let mut number = 0;
-    loop {
+    for number in 1.. {
         line.clear();
-        number += 1;
-        match input.read_until(b'\n', &mut line) {
-            Ok(0) => return Ok(reader.finish()),
-            Ok(_) => {}
-            Err(error) => {
+        let taken = input.read_until(b'\n', &mut line);
+        let text = match (&taken, line.strip_suffix(b"\n")) {
+            (_, Some(text)) => text,
+            (Ok(0), None) => break,
+            _ if number > 1 && !is_too_large(&taken) => {
+                reader.remark_end(number, taken.err());
+                break;
+            }
+            (Ok(_), None) => &line,
+            (Err(error), None) => {
                 let what = format!("decompression stopped: {error}");
                 return Err(ReadError::at_line(FORMAT, number, what));
             }
-        }
-        let text = line.strip_suffix(b"\n").unwrap_or(&line);
+        };
         reader.take(text).map_err(|what| ReadError::Malformed {
             format: FORMAT,
             at: Position::Line(number),
             what: format!("{what}: {}", quote(text)),
         })?;
     }
+    Ok(reader.finish())
+}
+
+/// Input beyond all bounds is refused: it is no damage.
+fn is_too_large(taken: &io::Result<usize>) -> bool {
+    taken.as_ref().is_err_and(|error| error.kind() == ErrorKind::FileTooLarge)
 }
 
 #[derive(Default)]
@@ -161,6 +171,13 @@ impl Reader {
         Some(())
     }
 
+    /// Says that the file ends within a line, by itself or by `damage`.
+    fn remark_end(&mut self, line: u64, damage: Option<io::Error>) {
+        let why = damage.map_or_else(|| "the file ends there".to_owned(), |error| error.to_string());
+        let remark = format!("cut off or damaged at line {line}, up to which all is counted: {why}");
+        self.builder.meta().comments.push(remark);
+    }
+
     fn finish(mut self) -> Profile {
         let meta = self.builder.meta();
         meta.source = format!("{FORMAT} v{}", self.version);
@@ -192,6 +209,27 @@ mod tests {
             assert_eq!(profile.modules[module.index()].path, "ma n", "{file}");
             let temporary = &profile.extra[1];
             assert_eq!((temporary.name.as_str(), temporary.values[0]), ("temporary_objects", 1.0));
+        }
+    }
+
+    #[test]
+    fn a_file_cut_anywhere_yields_its_whole_lines_and_says_so() {
+        let file = "v 10400 3\ns 4 ma n\ni 1000 1\nt 1 0\na 10 1\n+ 0\n+ 0\n- 0\n";
+        for length in 1..file.len() {
+            let cut = &file[..length];
+            let lines = &cut[..cut.rfind('\n').map_or(0, |end| end + 1)];
+            let profile = match read(cut.as_bytes()) {
+                Ok(profile) => profile,
+                Err(error) => {
+                    assert!(lines.is_empty(), "{cut:?}: {error}");
+                    continue;
+                }
+            };
+            let is_whole = cut.ends_with('\n') || !cut.contains('\n');
+            assert_eq!(profile.meta.comments.is_empty(), is_whole, "{cut:?}");
+            let expected =
+                if lines.is_empty() { profile.total() } else { read(lines.as_bytes()).unwrap().total() };
+            assert_eq!(profile.total(), expected, "{cut:?}");
         }
     }
 

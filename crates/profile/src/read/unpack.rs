@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read};
 
 use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::StreamingDecoder;
+use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder, StreamingDecoder};
 
 use super::error::{Position, ReadError};
 
@@ -127,7 +127,9 @@ impl Read for Unpacked<'_> {
 /// The frames of a zstd file one after the other; the decoder itself ends with the first.
 enum ZstdFrames<'a> {
     Between(&'a [u8]),
-    Within(Box<StreamingDecoder<&'a [u8], ruzstd::decoding::FrameDecoder>>),
+    Within(Box<StreamingDecoder<&'a [u8], FrameDecoder>>),
+    /// What was unpacked before the damage, then the damage.
+    Broken(Box<FrameDecoder>, String),
 }
 
 impl Read for ZstdFrames<'_> {
@@ -139,15 +141,42 @@ impl Read for ZstdFrames<'_> {
                     let decoder = StreamingDecoder::new(*rest).map_err(io::Error::other)?;
                     *self = ZstdFrames::Within(Box::new(decoder));
                 }
-                ZstdFrames::Within(decoder) => {
-                    let count = decoder.read(buffer)?;
-                    if count > 0 || buffer.is_empty() {
-                        return Ok(count);
+                ZstdFrames::Within(decoder) => match decoder.read(buffer) {
+                    Ok(0) if !buffer.is_empty() => {
+                        check(&decoder.decoder)?;
+                        let rest: &[u8] = decoder.get_ref();
+                        *self = ZstdFrames::Between(rest);
                     }
-                    let rest: &[u8] = decoder.get_ref();
-                    *self = ZstdFrames::Between(rest);
-                }
+                    Ok(count) => return Ok(count),
+                    Err(damage) => {
+                        let ended = end(std::mem::take(&mut decoder.decoder));
+                        *self = ZstdFrames::Broken(Box::new(ended), damage.to_string());
+                    }
+                },
+                ZstdFrames::Broken(decoder, damage) => match decoder.read(buffer)? {
+                    0 if !buffer.is_empty() => return Err(io::Error::other(damage.clone())),
+                    count => return Ok(count),
+                },
             }
         }
     }
+}
+
+fn check(decoder: &FrameDecoder) -> io::Result<()> {
+    let told = decoder.get_checksum_from_data();
+    match told.is_none() || told == decoder.get_calculated_checksum() {
+        true => Ok(()),
+        false => Err(io::Error::other("the checksum differs, so something before is wrong")),
+    }
+}
+
+/// Makes a decoder that failed give away what it keeps for blocks to come, up to megabytes: a last
+/// block without content ends the frame.
+fn end(mut decoder: FrameDecoder) -> FrameDecoder {
+    const LAST_BLOCK: [u8; 3] = [1, 0, 0];
+    const CHECKSUM: [u8; 4] = [0; 4];
+    let end = [&LAST_BLOCK[..], &CHECKSUM].concat();
+    // If it fails again, there is nothing to give away.
+    let _ = decoder.decode_blocks(&end[..], BlockDecodingStrategy::UptoBlocks(1));
+    decoder
 }
