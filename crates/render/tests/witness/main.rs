@@ -6,6 +6,7 @@ mod specimen;
 
 mod callgrind;
 mod dh_view;
+mod firefox;
 mod go_pprof;
 mod heaptrack;
 mod jeprof;
