@@ -91,6 +91,8 @@ const RESIDENT: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Events held back for order before reading stops, so that memory stays bounded.
 const MOST_HELD_BYTES: usize = 256 << 20;
+/// Time booked between two looks at what is due: a recorder that has fallen behind still writes page by page.
+const STRETCH_MS: u64 = 20;
 /// A checkpoint is written when the events since the last are this many times larger.
 const CHECKPOINT_SHARE: u64 = 16;
 /// And not before this many bytes of events.
@@ -184,7 +186,7 @@ impl<'a> Drainer<'a> {
         } else {
             0
         };
-        let waits = self.book(now_ms);
+        let waits = self.catch_up(now_ms)?;
         self.note_stall(waits);
         if !waits {
             self.booked_ms = now_ms;
@@ -196,10 +198,26 @@ impl<'a> Drainer<'a> {
             }
             self.ledger.resident(process::resident_bytes(self.pid).unwrap_or(0));
         }
-        if self.ledger.is_due() || self.flushed.elapsed() >= FLUSH {
+        if self.flushed.elapsed() >= FLUSH {
             self.flush()?;
         }
         Ok(read)
+    }
+
+    /// Books what happened before `until_ms`, and writes what is due on the way; whether something remains that waits for its
+    /// turn.
+    fn catch_up(&mut self, until_ms: u64) -> io::Result<bool> {
+        let mut booked_ms = self.ledger.tick_ms().min(until_ms);
+        loop {
+            booked_ms = (booked_ms + STRETCH_MS).min(until_ms);
+            let waits = self.book(booked_ms);
+            if self.ledger.is_due() {
+                self.flush()?;
+            }
+            if booked_ms == until_ms {
+                return Ok(waits);
+            }
+        }
     }
 
     /// Books what happened before `until_ms`; whether something remains that waits for its turn.
@@ -288,11 +306,11 @@ impl<'a> Drainer<'a> {
     fn finish(mut self, path: &Path) -> Outcome<Recorded> {
         let failed = |error: io::Error| Failure::file(path, format!("cannot write: {error}"));
         loop {
+            let now_ms = self.ticker.now_ms();
             let read = self.chunks.read(self.segment, &mut self.merger);
+            self.catch_up(now_ms).map_err(failed)?;
+            // What the last threads wrote by a clock of their own.
             self.book(u64::MAX);
-            if self.ledger.is_due() {
-                self.flush().map_err(failed)?;
-            }
             if read == 0 {
                 break;
             }

@@ -62,6 +62,7 @@ fn analyse(opened: &mut Opened) -> Outcome<Vec<Finding>> {
         .recording
         .read(|recording| Facts::read(recording, &opened.catalog, jobs))
         .ok_or_else(|| Failure::file(&opened.path, "holds nothing that can be read"))?;
+    opened.recording.unwatch();
     let peak = (&facts.peak, facts.peak_ms);
     let evidence = Evidence::new(&opened.catalog, &facts.statistics, &facts.timeline, &facts.base, peak);
     Ok(findings(&evidence))

@@ -119,9 +119,12 @@ fn children_nobody_asked_for_stop_logging() {
         let child = list.as_array().unwrap().iter().find(|row| row.to_string().contains("live_switch"));
         child.map(|row| row["mode"].as_str().unwrap_or_default().to_owned())
     };
-    while modes().as_deref() != Some("off") {
-        assert!(Instant::now() < deadline, "{:?}", modes());
-        std::thread::sleep(Duration::from_millis(50));
+    // It is off before the probe has read its orders, too.
+    for mode in ["log", "off"] {
+        while modes().as_deref() != Some(mode) {
+            assert!(Instant::now() < deadline, "{:?} and not yet {mode}", modes());
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
     let said = recorded.end();
     assert!(said.contains("(live_switch) is not recorded; --children records each process"), "{said}");
@@ -179,4 +182,52 @@ fn what_a_full_log_drops_is_in_every_report() {
 #[test]
 fn a_program_waits_for_its_recorder_only_so_long() {
     with_a_stopped_recorder("block");
+}
+
+/// A recorder that has much to catch up with turns to the next file in time, and the last two files know all that is live.
+#[test]
+fn files_stay_small_when_the_recorder_falls_behind() {
+    let scratch = Scratch::new();
+    let rotate = ["--rotate", "256K", "--keep", "2"];
+    let mut recorded = Recorded::start(&scratch, &rotate, "exec VICTIM 20000");
+    recorded.say("pause");
+    recorded.read_until("inuse_bytes");
+    recorded.signal("STOP");
+    recorded.say("go");
+    std::thread::sleep(Duration::from_secs(2));
+    recorded.say("pause");
+    let allocated = recorded.read_until("alloc_bytes");
+    let live = recorded.read_until("inuse_bytes");
+    recorded.signal("CONT");
+    recorded.end();
+    let entries = std::fs::read_dir(scratch.path("")).unwrap().map(|entry| entry.unwrap());
+    let files: Vec<_> = entries.filter(|e| e.file_name().to_string_lossy().starts_with("app-")).collect();
+    assert_eq!(files.len(), 2, "{files:?}");
+    // A file is full when a page of events, at most 1 MiB unpacked, takes it beyond its limit.
+    assert!(files.iter().all(|file| file.metadata().unwrap().len() < (256 << 10) + (1 << 20)));
+    assert_eq!(total(&scratch, "--inuse_space", "app.hwr"), live);
+    assert_eq!(total(&scratch, "--alloc_space", "app.hwr"), allocated);
+}
+
+/// What `heapwise` writes to a terminal that is its standard output and error.
+fn in_a_terminal(scratch: &Scratch, arguments: &str) -> String {
+    let command = format!("{} {arguments}", env!("CARGO_BIN_EXE_heapwise"));
+    let output = scratch.command("script").args(["-qec", &command, "/dev/null"]).output();
+    String::from_utf8_lossy(&output.expect("script is installed").stdout).into_owned()
+}
+
+/// A terminal sees how far a reading is, and nothing of that remains in the line where the report begins.
+#[test]
+fn the_bar_shows_in_a_terminal_and_goes_away() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("plain.hwr");
+    scratch.record("plain", &["300000"], &recording);
+    let shown = in_a_terminal(&scratch, "summary -j 2 --progress plain.hwr");
+    let (bars, report) = shown.split_once("\x1b[K").expect("the bar is wiped away");
+    assert!(bars.contains("reading ━") && bars.contains(" % of "), "{bars:?}");
+    assert!(bars.split('\r').all(|line| line.chars().count() < 80), "{bars:?}");
+    assert!(report.starts_with("profiler contains record for "), "{report:?}");
+    assert!(!report.contains('━') && report.contains("peak: "), "{report:?}");
+    let piped = scratch.heapwise(&["summary", "plain.hwr"]).output().expect("heapwise starts");
+    assert!(piped.status.success() && piped.stderr.is_empty(), "{}", String::from_utf8_lossy(&piped.stderr));
 }

@@ -235,6 +235,11 @@ impl<S: RecordingSource> Recording<S> {
         self.watcher = Some(watcher);
     }
 
+    /// Tells nobody any more: what is asked for has been read.
+    pub fn unwatch(&mut self) {
+        self.watcher = None;
+    }
+
     /// Bytes of all frames of events in the files.
     #[must_use]
     pub fn event_bytes(&self) -> u64 {
