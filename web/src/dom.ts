@@ -41,7 +41,11 @@ export function show(parent: Element, ...children: (Child | Child[])[]): void {
   );
 }
 
-/// The value of a CSS custom property of the page's theme.
+const probe = h("span", { hidden: true });
+
+/// A colour of the page's theme, as a canvas takes it: `light-dark()` is resolved only where an element uses it.
 export function themeColor(name: string): string {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  if (!probe.isConnected) document.body.append(probe);
+  probe.style.color = `var(${name})`;
+  return getComputedStyle(probe).color;
 }

@@ -4,6 +4,7 @@ mod aarch64;
 mod account;
 mod arguments;
 mod bench;
+mod crowd;
 mod dependencies;
 mod failure;
 mod kills;
@@ -37,13 +38,14 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
         Some("torture") => torture::command(&root(), &args[1..]),
         Some("soak") => soak::command(&root(), &args[1..]),
+        Some("crowd") => crowd::command(&root(), &args[1..]),
         Some("suites") => suites::command(&root(), &args[1..]),
         Some("kills") => kills::command(&root(), &args[1..]),
         Some("miri") => miri::command(&root(), &args[1..]),
         Some("audit") => dependencies::audit(&root()),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | aarch64 [--short] | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | suites [--short] [NAME…] | miri [SEEDS] | audit\n       {}",
+            "usage: cargo xtask test | tidy | aarch64 [--short] | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | crowd [--seconds N] [--clients N] | suites [--short] [NAME…] | miri [SEEDS] | audit\n       {}",
             bench::USAGE
         ))),
     }

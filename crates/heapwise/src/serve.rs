@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! http → security → route → endpoints → selection → views → render cache → http
-//!                              catalog: sources → shelf: profiles with symbols
+//!                              catalog: sources → moments → shelf: profiles with symbols
 //! ```
 //!
 //! Nothing here starts a shell or builds a path from a request: sources are found by id in the
@@ -16,8 +16,10 @@ mod endpoints;
 mod findings;
 mod history;
 pub(crate) mod http;
+mod moments;
 mod pulse;
 mod render_cache;
+mod render_key;
 mod route;
 mod security;
 mod selection;

@@ -14,14 +14,18 @@ mod entry;
 mod failure;
 #[path = "../src/serve/http"]
 mod http {
+    mod body;
     pub(crate) mod connection;
     mod limits;
     mod request;
     mod response;
+    mod terms;
 
+    pub(crate) use body::Body;
     pub(crate) use limits::Limits;
     pub(crate) use request::{Method, Query, Request};
     pub(crate) use response::{Response, Status};
+    pub(crate) use terms::Terms;
 }
 #[path = "../src/compat/jeprof/options.rs"]
 mod jeprof_options;

@@ -59,7 +59,10 @@ async function drawPage(root: HTMLElement, state: State, page: SourcePage, curre
   const tools = h("div.choices", null, choices({ state, page, sampleTypes: [], takeNew }), refine(state));
   const main = h("main.view", { "data-view": state.view }, waiting());
   const refresh = () => go({});
-  show(root, header(page.source.title, page.source.kind, controls(page.source, refresh, takeNew)), tabs(state), tools, main);
+  const views = tabs(state);
+  show(root, header(page.source.title, page.source.kind, controls(page.source, refresh, takeNew)), views, tools, main);
+  // On a narrow screen not all of them are visible at once.
+  views.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   const input = { state, page };
   ask<Summary>(input, "summary").then((summary) => {
     const sampleTypes = summary.sample_types.map((type) => type.name);

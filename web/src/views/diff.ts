@@ -7,14 +7,14 @@ import { setViewKeys } from "../keys.ts";
 import { href } from "../state/navigate.ts";
 import { bar } from "../widgets/bar.ts";
 import { nothing } from "../widgets/message.ts";
-import { ask, type Draw } from "./view.ts";
+import { ask, type Draw, type ViewInput } from "./view.ts";
 
 const SHOWN = 40;
 
 export const drawDiff: Draw = async (input) => {
   setViewKeys([]);
   if (!input.state.base) {
-    return nothing("Choose what to compare with", "Pick another profile under “Diff” above; the views then show what changed from it to this one.");
+    return nothing("Choose what to compare with", wayToCompare(input));
   }
   const top = await ask<Top>(input, "top");
   const grown = top.rows.filter((row) => row.flat > 0).sort((a, b) => b.flat - a.flat);
@@ -29,3 +29,11 @@ export const drawDiff: Draw = async (input) => {
     h("p.lead", null, h("b", null, change(top.total, top.unit)), ` from ${quantity(top.base_total, top.unit)} to ${quantity(top.base_total + top.total, top.unit)} (${percent(top.total, top.base_total)}).`),
     h("div.columns", null, list("Grew", grown), list("Shrank", shrunk)));
 };
+
+/// How to get at a difference of this source.
+function wayToCompare({ page }: ViewInput): string {
+  if (page.profiles.length > 1) return "Pick another profile under “Diff” above; the views then show what changed from it to this one.";
+  if (page.source.can_snapshot) return "This is the only profile of the process so far. Let it run, take another with “New profile”, and pick this one under “Diff”.";
+  if (page.source.has_timeline) return "Drag over a range in the timeline: the views then show what was allocated in it and still live at its end.";
+  return "There is only this profile. Serve a directory of them, and each can be compared with any other.";
+}

@@ -2,7 +2,7 @@
 
 import type { FlameColumns } from "../api_types.ts";
 import { h, show } from "../dom.ts";
-import { change, percent, quantity } from "../format.ts";
+import { change, count, percent, quantity } from "../format.ts";
 import { FlameCanvas } from "../flame/canvas.ts";
 import { buildModel, findPath, path, type FlameModel } from "../flame/model.ts";
 import { neighbour, type Direction } from "../flame/move.ts";
@@ -142,7 +142,7 @@ class FlameView {
 
   private tell(box: number): void {
     const { model } = this;
-    const whole = `${model.count.toLocaleString("en")} boxes, ${model.levels} levels, ${quantity(model.total, model.unit)} in all`;
+    const whole = `${count(model.count)} boxes, ${model.levels} levels, ${quantity(model.total, model.unit)} in all`;
     show(this.status, box < 0 ? whole : [...this.describe(box)]);
   }
 

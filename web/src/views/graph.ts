@@ -3,6 +3,7 @@
 import { getText } from "../api.ts";
 import { h } from "../dom.ts";
 import { setViewKeys } from "../keys.ts";
+import { isDark } from "../state/theme.ts";
 import { nothing } from "../widgets/message.ts";
 import { apiPath, type Draw } from "./view.ts";
 
@@ -11,8 +12,9 @@ export const drawGraph: Draw = async (input) => {
   const svg = new DOMParser().parseFromString(text, "image/svg+xml").documentElement as unknown as SVGSVGElement;
   if (svg.nodeName !== "svg") return nothing("Nothing to draw", "No function holds enough for a box.");
   for (const script of svg.querySelectorAll("script")) script.remove();
-  const frame = h("div.graph-frame", { tabindex: "0", "aria-label": "call graph" });
+  const frame = h(isDark() ? "div.graph-frame.dark" : "div.graph-frame", { tabindex: "0", "aria-label": "call graph" });
   frame.append(document.importNode(svg, true));
+  addEventListener("themechange", () => frame.classList.toggle("dark", isDark()));
   const camera = new Camera(frame, frame.firstElementChild as SVGSVGElement);
   setViewKeys([
     { key: "+", about: "closer", run: () => camera.zoom(0.8) },
@@ -61,9 +63,17 @@ class Camera {
     const fit = Math.min(clientWidth / this.whole.width, clientHeight / this.whole.height);
     if (fit >= READABLE) return;
     const width = clientWidth / READABLE;
-    const middle = this.whole.x + this.whole.width / 2;
+    const middle = this.firstNode() ?? this.whole.x + this.whole.width / 2;
     this.box = new DOMRect(middle - width / 2, this.whole.y, width, clientHeight / READABLE);
     this.apply();
+  }
+
+  /// The middle of the topmost box, across, in units of the picture.
+  private firstNode(): number | null {
+    const matrix = this.svg.getScreenCTM()?.inverse();
+    const places = [...this.svg.querySelectorAll(".node")].map((node) => node.getBoundingClientRect());
+    const first = places.reduce<DOMRect | null>((best, place) => (best && best.y <= place.y ? best : place), null);
+    return matrix && first ? new DOMPoint(first.x + first.width / 2, first.y).matrixTransform(matrix).x : null;
   }
 
   reset(): void {

@@ -2,7 +2,7 @@
 
 import type { Finding, SampleType, Summary, Top } from "../api_types.ts";
 import { h, show } from "../dom.ts";
-import { bytes, change, count, duration, moment, percent, quantity } from "../format.ts";
+import { bytes, change, count, duration, moment, percent, quantity, readable } from "../format.ts";
 import { setViewKeys } from "../keys.ts";
 import type { View } from "../state/location.ts";
 import { href } from "../state/navigate.ts";
@@ -58,7 +58,7 @@ function tiles(summary: Summary): HTMLElement[] {
 function findingsCard(input: ViewInput): HTMLElement {
   const card = h("div.card", { hidden: true });
   const item = (finding: Finding) => h("li", null,
-    h("a", { href: href({ view: finding.view as View, focus: finding.focus }), "data-go": true }, finding.title), h("span.muted", null, ` ${finding.detail}`));
+    h("a", { href: href({ view: finding.view as View, focus: finding.focus }), "data-go": true }, readable(finding.title)), h("span.muted", null, ` ${readable(finding.detail)}`));
   ask<{ findings: Finding[] }>(input, "findings").then(({ findings }) => {
     show(card, h("h3", null, "Findings"), h("ul.findings", null, findings.map(item)));
     card.hidden = findings.length === 0;

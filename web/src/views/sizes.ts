@@ -16,10 +16,10 @@ export const drawSizes: Draw = async (input) => {
   const most = { bytes: Math.max(...sizes.classes.map((item) => item.bytes)), objects: Math.max(...sizes.classes.map((item) => item.objects)) };
   const rows = sizes.classes.map((item) => h("tr", null,
     h("th", { scope: "row" }, label(item.min, item.max)),
-    h("td.number", null, bytes(item.bytes)), h("td.wide", null, bar(item.bytes / most.bytes)), h("td.number", null, percent(item.bytes, all.bytes)),
-    h("td.number", null, count(item.objects)), h("td.wide", null, bar(item.objects / most.objects)), h("td.number", null, percent(item.objects, all.objects))));
+    h("td.number", null, bytes(item.bytes)), h("td.wide", null, bar(item.bytes / most.bytes)), h("td.number.aside", null, percent(item.bytes, all.bytes)),
+    h("td.number", null, count(item.objects)), h("td.wide", null, bar(item.objects / most.objects)), h("td.number.aside", null, percent(item.objects, all.objects))));
   return h("section.sizes", null,
-    h("div.card", null, h("table.plain", null, h("thead", null, h("tr", null, h("th", null, "Block size"), h("th", { colspan: "3" }, "Bytes"), h("th", { colspan: "3" }, "Blocks"))), h("tbody", null, rows))),
+    h("div.card", null, h("table.plain", null, h("thead", null, h("tr", null, h("th", null, "Block size"), h("th", null, "Bytes"), h("th.wide"), h("th.aside"), h("th", null, "Blocks"), h("th.wide"), h("th.aside"))), h("tbody", null, rows))),
     h("h3", null, "Largest blocks"),
     h("div.card", null, h("table.plain", null, h("thead", null, h("tr", null, h("th", null, "Block"), h("th", null, "Blocks"), h("th", null, "Bytes"), h("th.left", null, "Allocated by"))),
       h("tbody", null, sizes.largest.map((site) => h("tr", null, h("td.number", null, bytes(site.block_bytes)), h("td.number", null, count(site.objects)), h("td.number", null, bytes(site.bytes)),

@@ -2,7 +2,7 @@
 
 import type { Row, Top } from "../api_types.ts";
 import { h } from "../dom.ts";
-import { change, percent, quantity } from "../format.ts";
+import { change, count, percent, quantity } from "../format.ts";
 import { compile } from "../flame/search.ts";
 import { setViewKeys } from "../keys.ts";
 import { go, remember } from "../state/navigate.ts";
@@ -14,8 +14,8 @@ import { VirtualRows } from "../widgets/virtual_rows.ts";
 import { ask, type Draw } from "./view.ts";
 
 const ORDERS: Record<string, (a: Row, b: Row) => number> = {
-  flat: (a, b) => b.flat - a.flat,
-  cum: (a, b) => b.cum - a.cum,
+  flat: (a, b) => b.flat - a.flat || b.cum - a.cum,
+  cum: (a, b) => b.cum - a.cum || b.flat - a.flat,
   name: (a, b) => a.name.localeCompare(b.name),
   "-flat": (a, b) => a.flat - b.flat,
   "-cum": (a, b) => a.cum - b.cum,
@@ -43,7 +43,7 @@ export const drawTable: Draw = async (input) => {
     const matcher = pattern ? compile(pattern) : null;
     const kept = matcher ? top.rows.filter((row) => matcher.test(row.name) || matcher.test(row.file)) : top.rows;
     rows = kept.toSorted(ORDERS[state.sort] ?? ORDERS["flat"]);
-    found.textContent = `${rows.length.toLocaleString("en")} of ${top.rows.length.toLocaleString("en")} rows`;
+    found.textContent = `${count(rows.length)} of ${count(top.rows.length)} rows`;
     list.resize(rows.length);
   };
   const field = h("input", {

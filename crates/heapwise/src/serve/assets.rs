@@ -1,5 +1,7 @@
 //! The page, as the build bundled it into the executable.
 
+use std::sync::LazyLock;
+
 use super::http::{Response, Status};
 use super::security::Guard;
 
@@ -13,8 +15,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The page, with the token its own requests need. Nobody else can read it: Host and Origin are
 /// checked before.
 pub(crate) fn page(guard: &Guard) -> Response {
-    let page = INDEX.replace("{{token}}", guard.token()).replace("{{version}}", &fingerprint());
-    let response = Response::new(Status::Ok, "text/html; charset=utf-8", page);
+    let page = INDEX.replace("{{token}}", guard.token()).replace("{{version}}", &FINGERPRINT);
+    // It holds the token, so no cache keeps it.
+    let response =
+        Response::new(Status::Ok, "text/html; charset=utf-8", page).with("Cache-Control", "no-store");
     if !guard.token_for_reading() {
         return response;
     }
@@ -23,21 +27,24 @@ pub(crate) fn page(guard: &Guard) -> Response {
         .with("Set-Cookie", format!("heapwise_token={}; Path=/; HttpOnly; SameSite=Strict", guard.token()))
 }
 
-/// A script or style sheet.
+/// A script or style sheet, packed once for all.
 pub(crate) fn asset(name: &str) -> Option<Response> {
-    let (kind, bytes) = match name {
-        "app.js" => ("text/javascript; charset=utf-8", SCRIPT),
-        "app.css" => ("text/css; charset=utf-8", STYLE),
-        _ => return None,
-    };
-    Some(Response::new(Status::Ok, kind, bytes).with("Cache-Control", "max-age=31536000, immutable"))
+    static FILES: LazyLock<[Response; 2]> = LazyLock::new(|| {
+        [("text/javascript; charset=utf-8", SCRIPT), ("text/css; charset=utf-8", STYLE)].map(
+            |(kind, bytes)| {
+                Response::new(Status::Ok, kind, bytes).with("Cache-Control", "max-age=31536000, immutable")
+            },
+        )
+    });
+    let at = ["app.js", "app.css"].iter().position(|known| *known == name)?;
+    Some(FILES[at].clone())
 }
 
 /// Changes whenever the assets do.
-fn fingerprint() -> String {
+static FINGERPRINT: LazyLock<String> = LazyLock::new(|| {
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     for byte in SCRIPT.iter().chain(STYLE) {
         hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
     }
     format!("{VERSION}-{hash:016x}")
-}
+});

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::history::{self, History};
 use super::pulse::Pulse;
@@ -16,12 +17,17 @@ use crate::symbols::SymbolArgs;
 /// Process sources remembered; processes come and go for as long as the server runs.
 const MOST_PROCESSES: usize = 1024;
 
+/// How long a listing of processes is good for. One that is asked for and not in it is looked for again at once.
+const LISTING_LASTS: Duration = Duration::from_millis(500);
+
 /// The sources of a server.
 pub(crate) struct Catalog {
     /// Files and directories, in the order they were named.
     fixed: Vec<Arc<dyn Source>>,
     /// Processes named; `None` serves every process of this user that carries the probe.
     named: Option<Vec<Found>>,
+    /// The last listing of processes, and when.
+    listed: Mutex<Option<(Instant, Vec<Found>)>>,
     /// Process sources made so far. They hold nothing that cannot be made again.
     processes: Mutex<HashMap<String, Arc<dyn Source>>>,
     root: PathBuf,
@@ -36,6 +42,7 @@ impl Catalog {
         let mut catalog = Self {
             fixed: Vec::new(),
             named: (!targets.is_empty()).then(Vec::new),
+            listed: Mutex::default(),
             processes: Mutex::default(),
             root,
             most,
@@ -71,18 +78,25 @@ impl Catalog {
         if let Some(fixed) = self.fixed.iter().find(|source| source.id() == id) {
             return Ok(Arc::clone(fixed));
         }
+        if let Some(process) = self.known(id) {
+            return Ok(process);
+        }
+        self.look_again();
+        self.known(id)
+            .ok_or_else(|| Trouble::missing(format!("nothing called `{id}` is served here; / lists what is")))
+    }
+
+    /// The process of an id, running or ended.
+    fn known(&self, id: &str) -> Option<Arc<dyn Source>> {
         let mut matching: Vec<Found> = self
             .found()
             .into_iter()
             .filter(|found| ProcessSource::id_of(found) == id || found.process.pid.to_string() == id)
             .collect();
         matching.sort_by_key(|found| (found.alive, found.process.starttime));
-        if let Some(found) = matching.pop() {
-            return Ok(self.process(found));
-        }
-        match self.past().find(|source| source.id() == id) {
-            Some(past) => Ok(past),
-            None => Err(Trouble::missing(format!("nothing called `{id}` is served here; / lists what is"))),
+        match matching.pop() {
+            Some(found) => Some(self.process(found)),
+            None => self.past().find(|source| source.id() == id),
         }
     }
 
@@ -129,11 +143,21 @@ impl Catalog {
         })
     }
 
+    /// The processes served, as of a moment ago: looking for them reads the maps of each.
     fn found(&self) -> Vec<Found> {
-        match &self.named {
-            Some(named) => named.clone(),
-            None => segments::list(),
+        if let Some(named) = &self.named {
+            return named.clone();
         }
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*listed {
+            Some((when, found)) if when.elapsed() < LISTING_LASTS => found.clone(),
+            _ => listed.insert((Instant::now(), segments::list())).1.clone(),
+        }
+    }
+
+    /// Makes the next look a new one.
+    fn look_again(&self) {
+        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn process(&self, found: Found) -> Arc<dyn Source> {

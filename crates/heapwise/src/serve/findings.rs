@@ -4,7 +4,6 @@ use heapwise_profile::query::Query as Question;
 use heapwise_profile::view::top::top;
 use heapwise_profile::view::{Row, Summary};
 use heapwise_profile::{CallTree, Metric};
-use heapwise_render::amount::human_bytes;
 use serde_json::{Value, json};
 
 use super::selection::Selection;
@@ -42,8 +41,8 @@ fn grown(selection: &Selection) -> Option<Value> {
     selection.base.as_ref()?;
     let (summary, rows) = ranked(selection, Metric::InuseSpace, true);
     let row = rows.first().filter(|row| row.flat.value > 0.0)?;
-    let title = format!("{} grew by {}", row.frame.label, human_bytes(row.flat.value));
-    let detail = format!("from {}; all together {}", human_bytes(row.flat.base), signed(summary.total.value));
+    let title = format!("{} grew by {}", row.frame.label, exact_bytes(row.flat.value));
+    let detail = format!("from {}; all together {}", exact_bytes(row.flat.base), signed(summary.total.value));
     Some(finding(title, detail, "diff", ""))
 }
 
@@ -59,8 +58,8 @@ fn concentrated(selection: &Selection) -> Option<Value> {
     let blocks = row.flat.objects;
     let detail = format!(
         "{} in {blocks:.0} blocks of {} on average",
-        human_bytes(row.flat.value),
-        human_bytes(row.flat.value / blocks.max(1.0))
+        exact_bytes(row.flat.value),
+        exact_bytes(row.flat.value / blocks.max(1.0))
     );
     Some(finding(title, detail, "flame", &row.frame.label))
 }
@@ -77,9 +76,9 @@ fn churning(selection: &Selection) -> Option<Value> {
     let share = row.flat.value / summary.total.value.max(1.0) * 100.0;
     let detail = format!(
         "{} of {} allocated ({share:.0} %), {} live",
-        human_bytes(row.flat.value),
-        human_bytes(total.alloc_bytes),
-        human_bytes(total.inuse_bytes)
+        exact_bytes(row.flat.value),
+        exact_bytes(total.alloc_bytes),
+        exact_bytes(total.inuse_bytes)
     );
     Some(finding(title, detail, "flame", &row.frame.label))
 }
@@ -93,8 +92,13 @@ fn lost(selection: &Selection) -> Option<Value> {
     })
 }
 
+/// Numbers of the API are exact; the page makes them short.
+fn exact_bytes(value: f64) -> String {
+    format!("{value:.0} bytes")
+}
+
 fn signed(bytes: f64) -> String {
-    format!("{}{}", if bytes > 0.0 { "+" } else { "" }, human_bytes(bytes))
+    format!("{}{}", if bytes > 0.0 { "+" } else { "" }, exact_bytes(bytes))
 }
 
 /// A pattern that matches exactly this name, for engines of both ends.

@@ -3,13 +3,17 @@
 //! Written by hand over `httparse` because the maintained frameworks bring an async runtime and some
 //! fifty crates for what is a handful of local readers; the limits below are the point of it.
 
+mod body;
 mod connection;
 mod limits;
 mod listener;
 mod request;
 mod response;
+mod terms;
 
+pub(crate) use body::Body;
 pub(crate) use limits::Limits;
 pub(crate) use listener::{Address, Listener};
 pub(crate) use request::{Method, Query, Request};
 pub(crate) use response::{Response, Status};
+pub(crate) use terms::Terms;

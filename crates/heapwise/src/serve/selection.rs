@@ -10,8 +10,7 @@ use heapwise_profile::{CallTree, Profile};
 
 use super::context::Context;
 use super::http::Query;
-use super::shelf::moment_key;
-use super::source::{Source, find_stored};
+use super::source::{Source, Stored, find_stored};
 use super::trouble::{Answer, Trouble};
 use crate::commands::leaks::verdict;
 use crate::look::metric_by_name;
@@ -33,11 +32,11 @@ pub(crate) struct Selection {
 impl Selection {
     /// Loads what a request selects: `profile=`, `base=`, `at=`, and the parameters of the question.
     pub(crate) fn new(context: &Context, source: &dyn Source, query: &Query) -> Answer<Self> {
-        let at = query.given("at");
-        let (profile, name) = match query.given("profile") {
-            Some(name) => (context.shelf.stored(source, &find_stored(source, name)?, at)?, name.to_owned()),
-            None => (newest(context, source, at)?, "now".to_owned()),
+        let profile = match Subject::of(source, query)? {
+            Subject::Stored(stored) => context.shelf.stored(source, &stored, query.given("at"))?,
+            Subject::Now => context.shelf.current(source)?,
         };
+        let name = query.given("profile").unwrap_or("now").to_owned();
         let base = query
             .given("base")
             .map(|name| context.shelf.stored(source, &find_stored(source, name)?, None))
@@ -53,27 +52,24 @@ impl Selection {
     }
 }
 
-/// What identifies the answer to a request: everything a selection depends on.
-pub(crate) fn cache_key(source: &dyn Source, what: &str, query: &Query) -> Answer<String> {
-    let version = |name: Option<&str>| -> Answer<String> {
-        match name {
-            Some(name) => Ok(find_stored(source, name)?.version.to_string()),
-            None => Ok(moment_key(source)),
-        }
-    };
-    let of_profile = version(query.given("profile"))?;
-    let of_base = if query.given("base").is_some() { version(query.given("base"))? } else { String::new() };
-    Ok(format!("{}\n{what}\n{of_profile}\n{of_base}\n{query:?}", source.id()))
+/// The profile that a request is about.
+pub(crate) enum Subject {
+    Stored(Stored),
+    /// The state of a live process, or of what has nothing stored.
+    Now,
 }
 
-/// Without a name: a live process now, else the newest that is stored.
-fn newest(context: &Context, source: &dyn Source, at: Option<&str>) -> Answer<Arc<Profile>> {
-    if !source.facts()?.is_live()
-        && let Some(stored) = source.stored()?.first()
-    {
-        return context.shelf.stored(source, stored, at);
+impl Subject {
+    /// The profile named; without a name a live process now, else the newest that is stored.
+    pub(crate) fn of(source: &dyn Source, query: &Query) -> Answer<Self> {
+        if let Some(name) = query.given("profile") {
+            return Ok(Subject::Stored(find_stored(source, name)?));
+        }
+        if source.facts()?.is_live() {
+            return Ok(Subject::Now);
+        }
+        Ok(source.stored()?.into_iter().next().map_or(Subject::Now, Subject::Stored))
     }
-    context.shelf.current(source)
 }
 
 /// The question in the parameters of a request.

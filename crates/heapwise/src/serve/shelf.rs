@@ -1,18 +1,16 @@
 //! Loaded profiles with their symbols: read once, shared by all who look, the last ones kept.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use heapwise_profile::Profile;
 
+use super::moments::Moments;
 use super::source::{Source, Stored};
 use super::trouble::Answer;
 use crate::symbols::SymbolArgs;
 
 /// Profiles kept: a profile, its base, and a few that people go back to.
 const KEPT: usize = 8;
-/// Askers within this time get one snapshot of a live process.
-const SAME_MOMENT_MS: u128 = 250;
 
 type Slot = Arc<Mutex<Option<Arc<Profile>>>>;
 
@@ -21,12 +19,14 @@ pub(crate) struct Shelf {
     /// Least recently used first.
     slots: Mutex<Vec<(String, Slot)>>,
     symbols: SymbolArgs,
+    /// How long the state of a process now is the same for all.
+    pub moments: Moments,
 }
 
 impl Shelf {
     /// An empty shelf that finds symbols as `symbols` says.
     pub(crate) fn new(symbols: SymbolArgs) -> Self {
-        Self { slots: Mutex::default(), symbols }
+        Self { slots: Mutex::default(), symbols, moments: Moments::default() }
     }
 
     /// A stored profile; `at` is a moment or range of a recording.
@@ -42,7 +42,8 @@ impl Shelf {
 
     /// The state of a source now; many askers at the same moment get the same.
     pub(crate) fn current(&self, source: &dyn Source) -> Answer<Arc<Profile>> {
-        self.get(moment_key(source), || source.current())
+        let moment = self.moments.now(source.id());
+        self.get(format!("{}\nnow {}", source.id(), moment.number), || source.current())
     }
 
     /// The state now, for nobody else: the two ends of a delta.
@@ -82,10 +83,4 @@ impl Shelf {
         }
         slot
     }
-}
-
-/// Key of the state of a source at this moment.
-pub(crate) fn moment_key(source: &dyn Source) -> String {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
-    format!("{}\nnow {}", source.id(), now / SAME_MOMENT_MS)
 }

@@ -23,7 +23,7 @@ pub(crate) fn answer(context: &Context, request: &Request, path: &[&str]) -> Ans
         context.guard.admit_change(request)?;
         return match rest {
             ["profiles"] => change::new_profile(context, &*source),
-            ["control"] => change::control(request, &*source),
+            ["control"] => change::control(context, request, &*source),
             _ => Err(unknown()),
         };
     }

@@ -1,16 +1,15 @@
 //! The current state of a source, or its change over `seconds=N`, rendered once for all who ask at the
 //! same moment.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use heapwise_profile::{Profile, diff};
 
 use crate::serve::context::Context;
-use crate::serve::http::{Request, Response};
-use crate::serve::selection::{cache_key, number};
+use crate::serve::http::Request;
+use crate::serve::render_key::RenderKey;
+use crate::serve::selection::number;
 use crate::serve::source::Source;
 use crate::serve::trouble::{Answer, Trouble};
 
@@ -25,11 +24,17 @@ pub(super) fn rendered(
     what: &str,
     render: impl FnOnce(&Profile) -> Answer,
 ) -> Answer {
-    let (key, profile) = match number(&request.query, "seconds")? {
-        None | Some(0) => (cache_key(source, what, &request.query)?, context.shelf.current(source)?),
-        Some(seconds) => (unique_key(), Arc::new(delta(context, source, seconds)?)),
-    };
-    Ok(context.renders.get(&key, || render(&profile).unwrap_or_else(Response::from)))
+    match number(&request.query, "seconds")? {
+        None | Some(0) => {
+            let key = RenderKey::new(context, source, what, &request.query)?;
+            Ok(context.rendered(request, source, &key, || render(&*context.shelf.current(source)?)))
+        }
+        // Every delta has its own beginning, so none can be shared.
+        Some(seconds) => {
+            let delta = delta(context, source, seconds)?;
+            Ok(context.rendered(request, source, &RenderKey::unique(), || render(&delta)))
+        }
+    }
 }
 
 fn delta(context: &Context, source: &dyn Source, seconds: usize) -> Answer<Profile> {
@@ -43,10 +48,4 @@ fn delta(context: &Context, source: &dyn Source, seconds: usize) -> Answer<Profi
     thread::sleep(Duration::from_secs(seconds as u64));
     let after = context.shelf.fresh(source)?;
     Ok(diff::subtract(&after, &before))
-}
-
-/// Every delta has its own beginning, so none can be shared.
-fn unique_key() -> String {
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
-    format!("delta {}", NUMBER.fetch_add(1, Ordering::Relaxed))
 }

@@ -40,8 +40,8 @@ fn line(source: &dyn Source, name: &str) -> Answer<String> {
 
 fn set(context: &Context, source: &dyn Source, name: &str, value: &str) -> Answer<()> {
     match (name, value) {
-        ("je_prof_active", "true" | "1" | "t" | "yes") => source.order(&Order::Start),
-        ("je_prof_active", "false" | "0" | "f" | "no") => source.order(&Order::Stop),
+        ("je_prof_active", "true" | "1" | "t" | "yes") => context.order(source, &Order::Start),
+        ("je_prof_active", "false" | "0" | "f" | "no") => context.order(source, &Order::Stop),
         ("je_prof_active", _) => Err(Trouble::bad("je_prof_active is true or false")),
         // Any change dumps, as in brpc.
         ("je_prof_dump", _) => source.keep(&context.shelf.fresh(source)?).map(drop),
@@ -49,8 +49,8 @@ fn set(context: &Context, source: &dyn Source, name: &str, value: &str) -> Answe
             let bits = value.parse::<u32>().ok().filter(|bits| *bits <= 40);
             let bits =
                 bits.ok_or_else(|| Trouble::bad("je_prof_reset is the logarithm of a rate, 0 to 40"))?;
-            source.order(&Order::Reset)?;
-            source.order(&Order::Rate(1 << bits))
+            context.order(source, &Order::Reset)?;
+            context.order(source, &Order::Rate(1 << bits))
         }
     }
 }

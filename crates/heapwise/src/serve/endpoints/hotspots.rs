@@ -3,6 +3,7 @@
 use super::display::{self, Options};
 use crate::serve::context::Context;
 use crate::serve::http::{Request, Response, Status};
+use crate::serve::render_key::RenderKey;
 use crate::serve::source::{Source, Stored, find_stored};
 use crate::serve::trouble::{Answer, Trouble};
 
@@ -32,9 +33,8 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     let base = request.query.given("base").map(|name| find_stored(source, file_name(name))).transpose()?;
     let base_name = base.as_ref().map(|base| (&base.name, base.version));
     let key = format!("{}\nhotspots\n{stored:?}\n{base_name:?}\n{:?}", source.id(), request.query);
-    let picture = context
-        .renders
-        .get(&key, || draw(context, request, source, &stored, base.as_ref()).unwrap_or_else(Response::from));
+    let draw = || draw(context, request, source, &stored, base.as_ref());
+    let picture = context.rendered(request, source, &RenderKey::stored(key), draw);
     if !fetched || picture.status != Status::Ok {
         return Ok(picture);
     }

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::connection::{Stream, serve};
-use super::{Limits, Request, Response, Status};
+use super::{Limits, Request, Response, Status, Terms};
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +153,7 @@ impl Drop for Slot {
 fn refuse(stream: &mut dyn Stream) {
     if stream.limit(Duration::from_millis(200)).is_ok() {
         let busy = Response::error(Status::Unavailable, "too many connections, try again in a moment");
-        let _ = busy.write(&mut &mut *stream, false, false);
+        let _ = busy.write(&mut &mut *stream, &Terms::default());
     }
 }
 

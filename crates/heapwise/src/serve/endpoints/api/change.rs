@@ -18,7 +18,7 @@ pub(super) fn new_profile(context: &Context, source: &dyn Source) -> Answer {
 }
 
 /// `POST …/control` with `action=start|stop|reset|rate|mark` and, for the last two, `value=`.
-pub(super) fn control(request: &Request, source: &dyn Source) -> Answer {
+pub(super) fn control(context: &Context, request: &Request, source: &dyn Source) -> Answer {
     let body = std::str::from_utf8(&request.body).map_err(|_| Trouble::bad("the body is not text"))?;
     let form = Query::parse(body).map_err(|_| Trouble::bad("the body is not a form"))?;
     let value = form.given("value").unwrap_or_default();
@@ -30,7 +30,7 @@ pub(super) fn control(request: &Request, source: &dyn Source) -> Answer {
         "mark" => Order::Mark(mark_name(value)?),
         _ => return Err(Trouble::bad("action is start, stop, reset, rate or mark")),
     };
-    source.order(&order)?;
+    context.order(source, &order)?;
     Ok(Response::json(json!({ "done": true }).to_string()))
 }
 

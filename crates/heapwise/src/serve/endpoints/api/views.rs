@@ -8,7 +8,8 @@ use super::{flame, summary, unknown};
 use crate::serve::context::Context;
 use crate::serve::encode;
 use crate::serve::http::{Request, Response};
-use crate::serve::selection::{Selection, cache_key};
+use crate::serve::render_key::RenderKey;
+use crate::serve::selection::Selection;
 use crate::serve::source::Source;
 use crate::serve::trouble::Answer;
 
@@ -23,8 +24,8 @@ pub(super) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     if !VIEWS.contains(&view) {
         return Err(unknown());
     }
-    let key = cache_key(source, view, &request.query)?;
-    Ok(context.renders.get(&key, || render(context, request, source, view).unwrap_or_else(Response::from)))
+    let key = RenderKey::new(context, source, view, &request.query)?;
+    Ok(context.rendered(request, source, &key, || render(context, request, source, view)))
 }
 
 fn render(context: &Context, request: &Request, source: &dyn Source, view: &str) -> Answer {
