@@ -39,6 +39,8 @@ mod faults;
 mod gs;
 #[path = "e2e/harness.rs"]
 mod harness;
+#[path = "e2e/hostile_requests.rs"]
+mod hostile_requests;
 #[path = "e2e/input.rs"]
 mod input;
 #[path = "e2e/jemalloc.rs"]
