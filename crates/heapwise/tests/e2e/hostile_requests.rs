@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::serve::Server;
 
 /// Damaged requests sent.
-const ROUNDS: usize = 1200;
+const ROUNDS: usize = 800;
 /// What stands in the files that are not served.
 const SECRET: &str = "UNSERVED";
 /// Most resident memory of the server after all of them; it holds its renders.

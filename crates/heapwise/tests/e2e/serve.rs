@@ -18,7 +18,7 @@ pub struct Server {
 impl Server {
     pub fn start(scratch: &Scratch, targets: &[&str]) -> Self {
         let mut child = scratch
-            .heapwise(&["serve", "--port", "0", "--profile-dir", "kept"])
+            .heapwise(&["serve", "--nice", "0", "--port", "0", "--profile-dir", "kept"])
             .args(targets)
             .stderr(Stdio::piped())
             .spawn()
@@ -158,7 +158,7 @@ fn changes_need_post_and_token_and_foreign_pages_get_nothing() {
 #[test]
 fn answers_are_packed_and_sent_again_only_when_changed() {
     let (scratch, server) = served();
-    let url = server.url("/api/v1/sources/leaky.heap/flame?min_share=0");
+    let url = server.url("/p/leaky.heap/pprof/heap?display=svg");
     let plain = run(Command::new("curl").args(["-sf", &url]));
     let packed = run(Command::new("curl").args(["-sf", "--compressed", "-D", "-", &url]));
     assert!(packed.to_lowercase().contains("content-encoding: gzip") && packed.ends_with(&plain), "{packed}");
