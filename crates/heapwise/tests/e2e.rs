@@ -33,6 +33,8 @@ mod compat;
 mod control;
 #[path = "e2e/drain.rs"]
 mod drain;
+#[path = "e2e/exactness.rs"]
+mod exactness;
 #[path = "e2e/faults.rs"]
 mod faults;
 #[path = "e2e/gs.rs"]

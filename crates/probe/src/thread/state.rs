@@ -36,6 +36,8 @@ pub(crate) struct State {
     /// `age_ms` as of the last look at the clock.
     pub(crate) now_ms: u32,
     live: i64,
+    /// Highest `live` since the last flush.
+    highest: i64,
     allocated: u64,
     recorded: u64,
     freed: u64,
@@ -145,7 +147,7 @@ impl State {
 
     #[cold]
     fn begin_period(&mut self) {
-        (self.live, self.allocated, self.recorded, self.freed, self.unknown) = (0, 0, 0, 0, 0);
+        self.forget_sums();
         self.cache.iter_mut().for_each(|cached| cached.kept = None);
         self.period = control::period();
     }
@@ -191,6 +193,7 @@ impl State {
         self.recorded += 1;
         self.allocated = self.allocated.wrapping_add(bytes);
         self.live = self.live.wrapping_add(bytes as i64);
+        self.highest = self.highest.max(self.live);
         if self.live > FLUSH_BYTES || self.allocated > FLUSH_ALLOCATED {
             self.flush();
         }
@@ -228,12 +231,18 @@ impl State {
             add(Counter::Freed, self.freed);
             add(Counter::UnknownFrees, self.unknown);
             add(Counter::AllocatedBytes, self.allocated);
-            let live = add(Counter::LiveBytes, self.live as u64).wrapping_add(self.live as u64) as i64;
-            segment::counter(Counter::PeakBytes).fetch_max(live.max(0) as u64, Ordering::Relaxed);
+            // Exact for a thread alone; what others have not added yet is less than `FLUSH_BYTES` each.
+            let highest = (add(Counter::LiveBytes, self.live as u64) as i64).wrapping_add(self.highest);
+            segment::counter(Counter::PeakBytes).fetch_max(highest.max(0) as u64, Ordering::Relaxed);
             segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
         }
-        (self.live, self.allocated, self.recorded, self.freed, self.unknown) = (0, 0, 0, 0, 0);
+        self.forget_sums();
         dump::notice();
+    }
+
+    fn forget_sums(&mut self) {
+        (self.live, self.highest, self.allocated) = (0, 0, 0);
+        (self.recorded, self.freed, self.unknown) = (0, 0, 0);
     }
 }
 
