@@ -83,6 +83,8 @@ pub(crate) struct Verdict {
     pub(crate) allocator: bool,
     /// Declared by a script engine: stands above the native frames, the allocator's included.
     pub(crate) script: bool,
+    /// A signal arrived here: what follows is its handler's, and no part of what the function does.
+    pub(crate) interrupted: bool,
 }
 
 /// One function at a location, ready for the call tree.
@@ -114,6 +116,7 @@ impl Steps {
             profile,
             query,
             allocator_modules: profile.modules.iter().map(is_allocator).collect(),
+            tells_calls: profile.locations.iter().any(|location| location.is_return_address),
             table,
             functions: vec![None; profile.functions.len()],
             frames: FxHashMap::default(),
@@ -151,6 +154,8 @@ struct Namer<'a> {
     table: &'a mut FrameTable,
     /// By module: whether it is an allocator.
     allocator_modules: Vec<bool>,
+    /// Whether the profile tells calls from interruptions; most formats of others do not.
+    tells_calls: bool,
     functions: Vec<Option<Known>>,
     frames: FxHashMap<FrameKey, FrameId>,
 }
@@ -161,6 +166,7 @@ impl Namer<'_> {
             steps.push(self.unresolved(location));
             return;
         }
+        let interrupted = self.is_interrupted(location);
         let in_allocator = self.in_allocator(location);
         // Named, and not by any binary though there are some: by the program itself.
         let script = location.module.is_none() && !self.profile.modules.is_empty();
@@ -169,6 +175,7 @@ impl Namer<'_> {
             let mut verdict = self.known(line.function).verdict;
             verdict.allocator = (verdict.allocator || in_allocator) && !script;
             verdict.script = script;
+            verdict.interrupted = interrupted && depth == 0;
             let key = FrameKey {
                 function: line.function,
                 line: if self.per_line() { line.line } else { 0 },
@@ -190,6 +197,10 @@ impl Namer<'_> {
             });
             steps.push(Step { frame, verdict });
         }
+    }
+
+    fn is_interrupted(&self, location: &Location) -> bool {
+        self.tells_calls && location.module.is_some() && !location.is_return_address
     }
 
     fn in_allocator(&self, location: &Location) -> bool {
@@ -282,6 +293,7 @@ impl Namer<'_> {
         };
         let mut verdict = judge(self.query, &frame.label, "");
         verdict.allocator = self.in_allocator(location);
+        verdict.interrupted = self.is_interrupted(location);
         Step { frame: self.table.intern(frame), verdict }
     }
 
@@ -317,7 +329,6 @@ fn judge(query: &Query, name: &str, file: &str) -> Verdict {
         ignore: filter.ignore.as_ref().is_some_and(matches),
         hidden: filter.hide.as_ref().is_some_and(matches)
             || filter.show.as_ref().is_some_and(|show| !matches(show)),
-        allocator: false,
-        script: false,
+        ..Verdict::default()
     }
 }

@@ -162,7 +162,7 @@ fn signal_handlers_may_allocate() {
     for mode in WHOLE {
         for how in ["timer", "storm", "self"] {
             let capture = scratch.capture(mode, "signal_alloc", &[how]);
-            assert!(capture.output.status.success(), "{mode:?} {how}: {}", capture.stderr());
+            assert_exact(&capture, &format!("{mode:?} {how}"));
         }
     }
 }

@@ -46,6 +46,27 @@ pub(super) fn trampoline_rule(code: &[u8]) -> Option<Rule> {
     }
 }
 
+/// An entry of the procedure linkage table, as masks and values: `bti c` (where branches are protected), `adrp x16`,
+/// `ldr x17, [x16]`, `add x16, x16`, `br x17`.
+const LINKAGE: [(u32, u32); 5] = [
+    (!0, 0xd503_245f),
+    (0x9f00_001f, 0x9000_0010),
+    (0xffc0_03ff, 0xf940_0211),
+    (0xffc0_03ff, 0x9100_0210),
+    (!0, 0xd61f_0220),
+];
+
+/// The rule inside the procedure linkage table, which linkers do not describe here. It leaves sp and x30 alone, so wherever
+/// an entry was interrupted, only the rest of it need be there.
+pub(super) fn linkage_rule(code: &[u8]) -> Option<Rule> {
+    let goes_on = |entry: &[(u32, u32)]| {
+        let mut words = code.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_le_bytes);
+        entry.iter().all(|(mask, value)| words.next().is_some_and(|word| word & mask == *value))
+    };
+    let found = (0..LINKAGE.len()).filter_map(|from| LINKAGE.get(from..)).any(goes_on);
+    if found { Rule::new(Kind::Leaf, 0, FpSlot::Kept, 0) } else { None }
+}
+
 /// Bytes of code before a return address that [`follows_call`] wants to see.
 pub(super) const CALL_BYTES: u64 = 4;
 

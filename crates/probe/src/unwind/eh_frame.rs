@@ -21,6 +21,7 @@ pub(super) fn rule_at(image: &Image, address: u64) -> Rule {
     // A handler returns to the first byte of the trampoline; `address` is one before it.
     let next = address.wrapping_add(1);
     let trampoline = || machine::trampoline_rule(image.bytes_from(next)?);
+    let linkage = || machine::linkage_rule(image.bytes_from(address)?);
     let first_frame = || {
         // A return address that nothing can have called from: no code before it, and a function's first byte.
         // Whoever made this stack (`makecontext`) put it there by hand, as the outermost frame.
@@ -28,7 +29,7 @@ pub(super) fn rule_at(image: &Image, address: u64) -> Rule {
         let made_by_hand = covering.is_none() && table.as_ref()?.find(next).is_some_and(starts_here);
         made_by_hand.then_some(Rule::END)
     };
-    described.or_else(trampoline).or_else(first_frame).unwrap_or(Rule::UNKNOWN)
+    described.or_else(trampoline).or_else(linkage).or_else(first_frame).unwrap_or(Rule::UNKNOWN)
 }
 
 /// The unwind information of a module.

@@ -42,6 +42,11 @@ pub(super) fn trampoline_rule(code: &[u8]) -> Option<Rule> {
     }
 }
 
+/// The rule inside the procedure linkage table: linkers describe it here.
+pub(super) fn linkage_rule(_code: &[u8]) -> Option<Rule> {
+    None
+}
+
 /// Bytes of code before a return address that [`follows_call`] wants to see.
 pub(super) const CALL_BYTES: u64 = 7;
 

@@ -174,7 +174,7 @@ struct Seen {
 impl Seen {
     /// Goes one frame leafward; returns whether the frame is outside the allocator. An allocator
     /// frame that nobody called stays: it is all there is to show. Script frames come after native ones, so
-    /// they end the allocator's.
+    /// they end the allocator's; so does a signal.
     fn enter(&mut self, verdict: Verdict) -> bool {
         self.cut = !verdict.script && (self.cut || verdict.allocator && self.has_caller);
         self.has_caller = true;
@@ -182,7 +182,9 @@ impl Seen {
             self.focus |= verdict.focus;
             self.ignore |= verdict.ignore;
         }
-        !self.cut
+        let is_outside = !self.cut;
+        self.cut &= !verdict.interrupted;
+        is_outside
     }
 }
 
@@ -236,5 +238,27 @@ fn unit(profile: &Profile, metric: Metric) -> Unit {
         Metric::Extra(column) => {
             profile.extra.get(usize::from(column)).map_or(Unit::Bytes, |column| column.unit)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{CallTree, FrameId, Query, fixture};
+
+    /// A signal arrived inside the allocator: what its handler allocates is the handler's.
+    #[test]
+    fn a_handler_is_no_part_of_the_allocator() {
+        let mut profile = fixture::profile("main;work;malloc;inner;handler;keep;malloc 100 1");
+        for location in &mut profile.locations {
+            let name = &profile.functions[location.lines[0].function.index()].name;
+            location.is_return_address = name != "inner";
+        }
+        let tree = CallTree::new(&profile, &Query::default());
+        let totals = tree.frame_totals();
+        let flat = |name: &str| {
+            let frame = tree.frames.find(name).map(FrameId::index);
+            frame.map_or(0.0, |frame| totals.flat[frame].value)
+        };
+        assert_eq!((flat("keep"), flat("work"), flat("inner")), (100.0, 0.0, 0.0));
     }
 }
