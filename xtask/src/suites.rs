@@ -8,6 +8,7 @@ mod clang;
 mod lua;
 mod python;
 mod redis;
+mod redis_tests;
 mod sqlite;
 mod stress;
 
@@ -32,8 +33,8 @@ struct Suite {
     run: fn(&Stage, &Under<'_>) -> Result<Option<String>, Failure>,
 }
 
-const SUITES: [Suite; 6] =
-    [sqlite::SUITE, clang::SUITE, lua::SUITE, stress::SUITE, redis::SUITE, python::SUITE];
+const SUITES: [Suite; 7] =
+    [sqlite::SUITE, clang::SUITE, lua::SUITE, stress::SUITE, redis::SUITE, redis_tests::SUITE, python::SUITE];
 
 /// Options of `heapwise run` that a suite is run with.
 const MODES: [(&str, &[&str]); 3] =

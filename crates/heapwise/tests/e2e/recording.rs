@@ -108,7 +108,9 @@ fn a_mark_names_a_moment() {
         .spawn()
         .unwrap();
     std::thread::sleep(Duration::from_millis(700));
-    scratch.output_of(&["mark", "tortured", "half way"]);
+    // A slow machine may not have started it yet.
+    let is_marked = || scratch.heapwise(&["mark", "tortured", "half way"]).output().unwrap().status.success();
+    assert!((0..50).any(|_| is_marked()), "the program can be marked while it runs");
     assert!(running.wait().unwrap().success());
     let recording = recording.to_str().unwrap();
     let after = held(&scratch, &format!("{recording}@half way..end"));
@@ -167,7 +169,7 @@ fn embedded_symbols_open_without_the_binary() {
             .args(options)
             .arg("--")
             .arg(&program)
-            .args([account.to_str().unwrap(), "500", "1"])
+            .args([account.to_str().unwrap(), "1500", "1"])
             .status()
             .unwrap();
         assert!(status.success());
