@@ -92,7 +92,7 @@ impl Silencer {
             let _ = SegmentFile::open(&found.path).and_then(|segment| control::write(&segment, &off));
             if !self.is_told {
                 self.is_told = true;
-                let (pid, name) = (found.process.pid, process::name(found.process.pid));
+                let (pid, name) = (found.process.pid, process::usual_name(found.process.pid));
                 eprintln!("heapwise: child {pid} ({name}) is not recorded; --children records each process");
             }
         }

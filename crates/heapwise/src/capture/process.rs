@@ -35,6 +35,23 @@ pub fn name(pid: u32) -> String {
         .unwrap_or_default()
 }
 
+/// The name it was started by, which differs from the program's where that is a link (`redis-server` is one to
+/// `redis-check-rdb`); cut at 15 bytes by the kernel.
+fn called(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+}
+
+/// Whether a user may call the process `name`.
+pub fn is_called(pid: u32, name: &str) -> bool {
+    self::name(pid) == name || called(pid).is_some_and(|called| called == name)
+}
+
+/// What a user calls the process: the name of its program, or of the link that it was started by.
+pub fn usual_name(pid: u32) -> String {
+    let program = name(pid);
+    called(pid).filter(|called| !program.starts_with(&**called)).unwrap_or(program)
+}
+
 /// Resident bytes of a process.
 pub fn resident_bytes(pid: u32) -> Option<u64> {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;

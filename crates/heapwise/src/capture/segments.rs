@@ -192,5 +192,5 @@ fn of_pid_among(list: Vec<Found>, pid: u32) -> Outcome<Found> {
 
 /// Running processes with the probe whose program name is `name`.
 pub fn of_name(name: &str) -> Vec<Found> {
-    list().into_iter().filter(|found| found.alive && process::name(found.process.pid) == name).collect()
+    list().into_iter().filter(|found| found.alive && process::is_called(found.process.pid, name)).collect()
 }

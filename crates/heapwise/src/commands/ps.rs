@@ -4,9 +4,10 @@ use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use heapwise_format::segment::Mode;
-use heapwise_format::segment::{Counter, State};
+use heapwise_format::segment::{Counter, Mode, State};
+use heapwise_profile::snapshot::Snapshot;
 
+use crate::capture::process;
 use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::quantity;
@@ -77,7 +78,7 @@ fn row(found: &Found) -> Outcome<Row> {
     let mode = snapshot.mode();
     Ok(Row {
         pid: found.process.pid,
-        program: String::from_utf8_lossy(snapshot.header.exe()).rsplit('/').next().unwrap_or("?").to_owned(),
+        program: program(found, &snapshot),
         mode: mode.name(),
         rate: (mode == Mode::Sampled).then(|| snapshot.counter(Counter::SampleBytes)),
         live_bytes: snapshot.live_bytes(),
@@ -90,6 +91,14 @@ fn row(found: &Found) -> Outcome<Row> {
             (false, _) => "killed",
         },
     })
+}
+
+/// What a running process is called; what an ended one was.
+fn program(found: &Found, snapshot: &Snapshot<'_, SegmentFile>) -> String {
+    if found.is_alive() {
+        return process::usual_name(found.process.pid);
+    }
+    String::from_utf8_lossy(snapshot.header.exe()).rsplit('/').next().unwrap_or("?").to_owned()
 }
 
 fn print_table(rows: &[Row], dead: bool) {

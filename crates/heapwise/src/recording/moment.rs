@@ -50,7 +50,7 @@ fn window(text: &str, opened: &Opened) -> Outcome<Option<Window>> {
     let Some((from, to)) = text.split_once("..") else { return Ok(None) };
     let bound = |text: &str, open: u64| if text.is_empty() { Ok(open) } else { time(text, opened) };
     let (from_ms, to_ms) = (bound(from, 0)?, bound(to, u64::MAX)?);
-    if from_ms >= to_ms {
+    if from_ms > to_ms {
         return Err(input_error!("`{text}` ends before it begins"));
     }
     Ok(Some(Window { from_ms, to_ms }))

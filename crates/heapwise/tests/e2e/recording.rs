@@ -11,44 +11,72 @@ fn held(scratch: &Scratch, target: &str) -> i64 {
     top["total"].as_i64().expect("a total")
 }
 
-/// What `timeline` allocates or frees in two rounds: 50 blocks of up to 1200 bytes each, and one more. The probe looks at
-/// the clock once in 64 events when the recorder does not get to tick, which is more than one round.
-const MOST_BYTES_APART: u64 = 2 * (50 * 1200 + 64);
+/// Milliseconds that a time may be off: the clock of the program against that of the recording, and the tick.
+const OFF_MS: u64 = 5;
 
-/// The victim `timeline` notes its live bytes every 10 ms at a quiet moment. Its clock starts when its
-/// first block is made, the recording's when the probe starts: a constant few milliseconds apart.
+/// A burst of the victim `timeline`, in milliseconds of the recording.
+struct Burst {
+    from_ms: u64,
+    to_ms: u64,
+    highest: u64,
+    live_after: u64,
+}
+
+/// The millisecond of a mark, by the remark of a report that ends there.
+fn millisecond_of(mark: &str, scratch: &Scratch, recording: &str) -> u64 {
+    let output = scratch.heapwise(&["top", &format!("{recording}@..{mark}")]).output().unwrap();
+    let notes = String::from_utf8_lossy(&output.stderr).into_owned();
+    let number = notes.split("from 0 ms to ").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    number.unwrap_or_else(|| panic!("{notes}"))
+}
+
+/// Every step of the timeline to the byte: the highest moment of each burst of work, and what is live in the quiet after it.
 #[test]
-fn every_step_agrees_with_the_programs_own_account() {
+fn every_step_is_the_programs_own_account() {
     let scratch = Scratch::new();
     let (account, recording) = (scratch.path("account"), scratch.path("timeline.hwr"));
-    let capture = scratch.record("timeline", &[account.to_str().unwrap(), "1000"], &recording);
-    let account = std::fs::read_to_string(account).unwrap();
-    let points: Vec<(u64, i64)> = account
-        .lines()
-        .filter_map(|line| line.split_once(' '))
-        .map(|(ms, bytes)| (ms.parse().unwrap(), bytes.parse().unwrap()))
-        .collect();
+    let own = scratch.record("timeline", &[account.to_str().unwrap(), "1500"], &recording);
     let recording = recording.to_str().unwrap();
-    let mut apart = 0i64;
-    for (ms, bytes) in points.iter().skip(5).step_by(10) {
-        // A machine under load schedules late, and two rounds may then share a millisecond: the nearest time counts.
-        let mut near: Vec<i64> = (-50..200).collect();
-        near.sort_by_key(|candidate| candidate.abs_diff(apart));
-        let fits = |apart: &i64| {
-            held(&scratch, &format!("{recording}@0..{}", ms.saturating_add_signed(*apart).max(1)))
-                .abs_diff(*bytes)
-                <= MOST_BYTES_APART
-        };
-        let found = near.into_iter().find(fits);
-        assert!(found.is_some(), "{bytes} bytes at {ms} ms: at no time near that");
-        apart = found.unwrap_or(apart);
+    let begin_ms = millisecond_of(&format!("begin{}", own["begin"]), &scratch, recording);
+    // What libc holds besides, from the beginning to the end.
+    let top = scratch.json_of(&["top", "--json", recording]);
+    let besides = (top["total"].as_i64().unwrap() - own["inuse_bytes"]) as u64;
+    let account = std::fs::read_to_string(account).unwrap();
+    let bursts: Vec<Burst> = account
+        .lines()
+        .map(|line| line.split(' ').map(|number| number.parse().unwrap()).collect::<Vec<u64>>())
+        .map(|line| Burst {
+            from_ms: line[0] + begin_ms,
+            to_ms: line[1] + begin_ms,
+            highest: line[2] + besides,
+            live_after: line[3] + besides,
+        })
+        .collect();
+    assert!(bursts.len() > 5);
+    let steps = |length: &str| -> Vec<(u64, u64)> {
+        let steps = scratch.json_of(&["timeline", "--json", "--step", length, recording]);
+        let pair = |step: &serde_json::Value| (step[0].as_u64().unwrap(), step[1].as_u64().unwrap());
+        steps.as_array().unwrap().iter().map(pair).collect()
+    };
+    let (fine, coarse) = (steps("10ms"), steps("100ms"));
+    let mut quiet_steps = 0;
+    for (burst, next) in bursts.iter().zip(bursts.iter().skip(1)) {
+        let touched = |&&(ms, _): &&(u64, u64)| ms + 10 + OFF_MS > burst.from_ms && ms < burst.to_ms + OFF_MS;
+        let highest = fine.iter().filter(touched).map(|step| step.1).max();
+        assert_eq!(highest, Some(burst.highest), "from {} to {} ms", burst.from_ms, burst.to_ms);
+        let quiet = |&&(ms, _): &&(u64, u64)| ms >= burst.to_ms + OFF_MS && ms + 10 + OFF_MS <= next.from_ms;
+        for (ms, bytes) in fine.iter().filter(quiet) {
+            assert_eq!(*bytes, burst.live_after, "at {ms} ms");
+            quiet_steps += 1;
+        }
     }
-    assert_eq!(held(&scratch, &format!("{recording}@end")), capture["inuse_bytes"]);
-    // The victim takes its highest after each round, when the temporary block of 64 bytes is gone.
-    assert_eq!(held(&scratch, &format!("{recording}@peak")), capture["peak_bytes"] + 64);
-    let steps = scratch.json_of(&["timeline", "--json", recording]);
-    let highest = steps.as_array().unwrap().iter().map(|step| step[1].as_i64().unwrap()).max();
-    assert!(highest >= Some(capture["peak_bytes"] + 64), "{steps}");
+    assert!(quiet_steps > bursts.len(), "{quiet_steps}");
+    for (start, bytes) in coarse {
+        let parts = fine.iter().filter(|(ms, _)| (start..start + 100).contains(ms)).map(|step| step.1);
+        assert_eq!(parts.max(), Some(bytes), "the step from {start} ms");
+    }
+    assert_eq!(held(&scratch, &format!("{recording}@end")), own["inuse_bytes"]);
+    assert_eq!(held(&scratch, &format!("{recording}@peak")), own["peak_bytes"]);
 }
 
 /// At every mark the live bytes, and between every two the most there were, to the byte.

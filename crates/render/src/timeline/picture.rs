@@ -21,6 +21,9 @@ const RIGHT: f64 = 90.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 60.0;
 
+/// About as many times are written below.
+const TIMES: f64 = 8.0;
+
 /// Points drawn at most: more than there are pixels only make the file larger.
 const MOST_POINTS: usize = 2000;
 
@@ -36,8 +39,9 @@ pub fn svg(timeline: &Timeline, picture: &Picture<'_>) -> String {
     out += &text(LEFT, 24.0, "start", "font-size=\"16\"", &picture.title);
     plot.grid(&mut out);
     plot.area(&mut out);
-    plot.line(&mut out, "#888", "stroke-dasharray=\"4 3\"", |step| plot.y_bytes(step.rss_bytes));
-    plot.line(&mut out, "#d55e00", "stroke-opacity=\"0.7\"", |step| plot.y_rate(plot.rate(step)));
+    let resident = |step: &Step| (step.rss_bytes > 0).then(|| plot.y_bytes(step.rss_bytes));
+    plot.line(&mut out, "#888", "stroke-dasharray=\"4 3\"", resident);
+    plot.line(&mut out, "#d55e00", "stroke-opacity=\"0.7\"", |step| Some(plot.y_rate(plot.rate(step))));
     for mark in picture.marks {
         plot.mark(&mut out, mark.ms, &mark.name, "#009e73");
     }
@@ -73,8 +77,8 @@ impl<'a> Plot<'a> {
             most_rate: 1.0,
         };
         let bytes = plot.steps.iter().map(|step| step.max_live_bytes.max(step.rss_bytes)).max();
-        plot.most_bytes = bytes.unwrap_or(1).max(1) as f64 * 1.05;
-        plot.most_rate = plot.steps.iter().map(|step| plot.rate(step)).fold(1.0, f64::max) * 1.05;
+        plot.most_bytes = round_bytes(bytes.unwrap_or(1).max(1) as f64);
+        plot.most_rate = round_bytes(plot.steps.iter().map(|step| plot.rate(step)).fold(1.0, f64::max));
         plot
     }
 
@@ -111,14 +115,18 @@ impl<'a> Plot<'a> {
             *out += &text(LEFT - 6.0, y + 4.0, "end", "", &human_bytes(self.most_bytes * share));
             let rate = format!("{}/s", human_bytes(self.most_rate * share));
             *out += &text(WIDTH - RIGHT + 6.0, y + 4.0, "start", "fill=\"#d55e00\"", &rate);
-            let ms = self.first_ms + (self.end_ms - self.first_ms) * u64::from(part) / 4;
-            *out += &text(self.x(ms), HEIGHT - BOTTOM + 18.0, "middle", "", &format!("{ms} ms"));
+        }
+        let length = (self.end_ms - self.first_ms).max(1);
+        let distance = round(length as f64 / TIMES).max(1.0) as u64;
+        for ms in (self.first_ms.next_multiple_of(distance)..=self.end_ms).step_by(distance as usize) {
+            *out += &text(self.x(ms), HEIGHT - BOTTOM + 18.0, "middle", "", &moment(ms, distance));
         }
     }
 
-    fn points(&self, y: impl Fn(&Step) -> f64) -> String {
-        let point = |step: &&Step| format!("{:.1},{:.1}", self.x(step.start_ms), y(step));
-        self.steps.iter().map(point).collect::<Vec<_>>().join(" ")
+    /// Points of the steps that have a height.
+    fn points(&self, y: impl Fn(&Step) -> Option<f64>) -> String {
+        let point = |step: &&Step| Some(format!("{:.1},{:.1}", self.x(step.start_ms), y(step)?));
+        self.steps.iter().filter_map(point).collect::<Vec<_>>().join(" ")
     }
 
     fn area(&self, out: &mut String) {
@@ -127,12 +135,12 @@ impl<'a> Plot<'a> {
         *out += &format!(
             "<polygon fill=\"#0072b2\" fill-opacity=\"0.35\" stroke=\"#0072b2\" points=\"{:.1},{floor} {} {:.1},{floor}\"/>\n",
             self.x(self.first_ms),
-            self.points(|step| self.y_bytes(step.max_live_bytes)),
+            self.points(|step| Some(self.y_bytes(step.max_live_bytes))),
             self.x(last),
         );
     }
 
-    fn line(&self, out: &mut String, colour: &str, style: &str, y: impl Fn(&Step) -> f64) {
+    fn line(&self, out: &mut String, colour: &str, style: &str, y: impl Fn(&Step) -> Option<f64>) {
         let points = self.points(y);
         *out += &format!("<polyline fill=\"none\" stroke=\"{colour}\" {style} points=\"{points}\"/>\n");
     }
@@ -159,6 +167,25 @@ impl<'a> Plot<'a> {
     }
 }
 
+/// The next number up that is round: one or two digits that people count by.
+fn round(value: f64) -> f64 {
+    const ROUND: [f64; 9] = [1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0];
+    let power = 10f64.powf(value.max(1e-9).log10().floor());
+    let digits = ROUND.into_iter().find(|digits| digits * power >= value * (1.0 - 1e-9));
+    digits.unwrap_or(10.0) * power
+}
+
+/// The end of an axis of four parts, each of them a round number of its unit.
+fn round_bytes(most: f64) -> f64 {
+    let unit = 1024f64.powf((most / 4.0).max(1.0).log(1024.0).floor());
+    4.0 * unit * round(most / 4.0 / unit)
+}
+
+/// A moment, in seconds where all of them are whole ones.
+fn moment(ms: u64, distance_ms: u64) -> String {
+    if distance_ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") }
+}
+
 fn text(x: f64, y: f64, anchor: &str, style: &str, content: &str) -> String {
     let content = content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {style}>{content}</text>\n")
@@ -167,6 +194,14 @@ fn text(x: f64, y: f64, anchor: &str, style: &str, content: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn axes_are_round() {
+        assert_eq!(round_bytes(22.1 * 1_048_576.0), 24.0 * 1_048_576.0);
+        assert_eq!(round_bytes(1.0), 4.0);
+        assert_eq!([round(7.0), round(8.0), round(81.0), round(0.3)], [8.0, 8.0, 100.0, 0.3]);
+        assert_eq!((moment(1500, 500), moment(4000, 2000)), ("1500 ms".into(), "4 s".into()));
+    }
 
     #[test]
     fn the_peak_survives_thinning_and_names_are_escaped() {

@@ -32,7 +32,7 @@ impl Ticker {
                 tick(&segment, clock, origin_ns);
                 std::thread::sleep(Duration::from_millis(1));
             }
-            put(&segment, ControlWord::DrainHeartbeat, 0);
+            put(&segment, ControlWord::DrainHeartbeat, &0u64.to_le_bytes());
         });
         Self { clock, origin_ns, stop, thread: Some(thread) }
     }
@@ -66,14 +66,17 @@ fn milliseconds(now_ns: u64, origin_ns: u64) -> u64 {
     now_ns.saturating_sub(origin_ns) / 1_000_000
 }
 
+/// Both words at once: the probe adds the time since the sign of life to the tick, so a new tick beside an old sign would be a
+/// time that is yet to come.
 fn tick(segment: &File, clock: Clock, origin_ns: u64) {
+    const { assert!(ControlWord::TickMillis as usize + 1 == ControlWord::DrainHeartbeat as usize) };
     let now_ns = clock.now_ns();
-    put(segment, ControlWord::TickMillis, milliseconds(now_ns, origin_ns));
-    put(segment, ControlWord::DrainHeartbeat, now_ns);
+    let words = [milliseconds(now_ns, origin_ns), now_ns].map(u64::to_le_bytes);
+    put(segment, ControlWord::TickMillis, words.as_flattened());
 }
 
-/// The two words of the clock are not part of what `Sequence` guards: each is read on its own.
-fn put(segment: &File, word: ControlWord, value: u64) {
+/// The words of the clock are not part of what `Sequence` guards.
+fn put(segment: &File, first: ControlWord, bytes: &[u8]) {
     // A segment that cannot be written to any more ticks no longer; the probe goes on by its own clock.
-    let _ = segment.write_all_at(&value.to_le_bytes(), CONTROL_OFFSET as u64 + word as u64 * 8);
+    let _ = segment.write_all_at(bytes, CONTROL_OFFSET as u64 + first as u64 * 8);
 }
