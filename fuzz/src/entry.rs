@@ -9,12 +9,13 @@ use std::time::Duration;
 
 use heapwise_format::recording::{Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, preamble};
 use heapwise_profile::query::{Granularity, Query};
-use heapwise_profile::recording::{Catalog, Moment, Recording, RecordingSource, Timeline};
+use heapwise_profile::recording::{Catalog, MarkAt, Moment, Recording, RecordingSource, Timeline};
 use heapwise_profile::snapshot::{SegmentSource, Snapshot};
 use heapwise_profile::view::top;
 use heapwise_profile::{CallTree, Profile, compact as compact_file, read as read_profile};
 
-use crate::{http as server, jeprof_options, quantity};
+use crate::serve::{http as server, question as server_question};
+use crate::{jeprof_options, moment as moments, quantity};
 
 /// Reads a profile; what is read can be looked at, and survives its own file.
 fn profile(bytes: &[u8]) {
@@ -224,4 +225,35 @@ pub fn http(bytes: &[u8]) {
     server::connection::serve(&mut connection, &limits, &|request| {
         server::Response::text(format!("{} {}", request.path, request.query.get("a").unwrap_or_default()))
     });
+}
+
+/// The target of a request, `/path?query`, and what it asks of a profile.
+pub fn question(bytes: &[u8]) {
+    let target = String::from_utf8_lossy(bytes);
+    let Ok(request) = server::Request::new(server::Method::Get, &target) else { return };
+    assert!(request.path.starts_with('/') && !request.path.contains('\0'), "{target:?}");
+    let profile = read_profile(b"main;handle request;grow 64\nmain;[unknown] 1\n").expect("a small profile");
+    if let Ok(question) = server_question::question(&request.query, &profile) {
+        let tree = CallTree::new(&profile, &question);
+        let rows = top::top(&tree, &question).rows.len();
+        assert!(question.limit.is_none_or(|limit| rows <= limit), "{rows} rows for {target:?}");
+    }
+}
+
+/// A moment of a recording, as `at` takes it.
+pub fn moment(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let marks = [MarkAt { ms: 70, name: "loaded".into() }, MarkAt { ms: u64::MAX, name: "1s..2s".into() }];
+    for span_ms in [(0, 100), (50, u64::MAX)] {
+        let times = moments::Times { span_ms, marks: &marks };
+        for step_ms in [0, 1, 100, u64::MAX] {
+            match moments::parse(&text, times, step_ms) {
+                Ok(moments::Part::Within(window) | moments::Part::At(Moment::Highest(window))) => {
+                    assert!(window.from_ms < window.to_ms, "{text:?}: {window:?}");
+                }
+                Ok(_) => {}
+                Err(error) => assert!(!error.to_string().is_empty()),
+            }
+        }
+    }
 }

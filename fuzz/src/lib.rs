@@ -4,24 +4,32 @@
 
 #[path = "../../crates/heapwise/src/failure.rs"]
 mod failure;
-#[path = "../../crates/heapwise/src/serve/http"]
-mod http {
-    mod body;
-    pub(crate) mod connection;
-    mod limits;
-    mod request;
-    mod response;
-    mod terms;
-
-    pub(crate) use body::Body;
-    pub(crate) use limits::Limits;
-    pub(crate) use request::{Method, Query, Request};
-    pub(crate) use response::{Response, Status};
-    pub(crate) use terms::Terms;
-}
 #[path = "../../crates/heapwise/src/compat/jeprof/options.rs"]
 mod jeprof_options;
+#[path = "../../crates/heapwise/src/metric.rs"]
+mod metric;
+#[path = "../../crates/heapwise/src/recording/moment.rs"]
+mod moment;
 #[path = "../../crates/heapwise/src/quantity.rs"]
 mod quantity;
+#[path = "../../crates/heapwise/src/serve"]
+mod serve {
+    pub(crate) mod http {
+        mod body;
+        pub(crate) mod connection;
+        mod limits;
+        mod request;
+        mod response;
+        mod terms;
+
+        pub(crate) use body::Body;
+        pub(crate) use limits::Limits;
+        pub(crate) use request::{Method, Query, Request};
+        pub(crate) use response::{Response, Status};
+        pub(crate) use terms::Terms;
+    }
+    pub(crate) mod question;
+    mod trouble;
+}
 
 pub mod entry;

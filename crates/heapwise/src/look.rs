@@ -9,7 +9,7 @@ use heapwise_profile::{Metric, Profile};
 use crate::failure::Outcome;
 use crate::output::Overwrite;
 use crate::recording::reading::ReadingArgs;
-use crate::{input_error, notes, source, symbols};
+use crate::{input_error, metric, notes, source, symbols};
 
 /// Options of every report.
 #[derive(Debug, Clone, Args)]
@@ -188,7 +188,7 @@ impl NumberArgs {
                 () => Metric::InuseSpace,
             });
         };
-        metric_by_name(profile, name)
+        metric::by_name(profile, name)
     }
 
     fn granularity(&self) -> Granularity {
@@ -200,17 +200,6 @@ impl NumberArgs {
             () => Granularity::Functions,
         }
     }
-}
-
-/// A metric of the profile by its name.
-pub fn metric_by_name(profile: &Profile, name: &str) -> Outcome<Metric> {
-    let shared = Metric::SHARED.into_iter().find(|metric| metric.name() == name);
-    let extra = || profile.extra.iter().position(|column| column.name == name);
-    shared.or_else(|| extra().map(|column| Metric::Extra(column as u16))).ok_or_else(|| {
-        let names = Metric::SHARED.iter().map(|metric| metric.name());
-        let known: Vec<&str> = names.chain(profile.extra.iter().map(|column| &*column.name)).collect();
-        input_error!("this profile has no `{name}`; it has {}", known.join(", "))
-    })
 }
 
 impl PartArgs {

@@ -10,6 +10,7 @@ mod commands;
 mod compat;
 mod failure;
 mod look;
+mod metric;
 mod notes;
 mod output;
 mod quantity;

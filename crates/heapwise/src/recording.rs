@@ -4,6 +4,7 @@ pub mod embed;
 pub mod moment;
 pub mod open;
 mod packing;
+pub mod part;
 pub mod reading;
 mod ring;
 mod rotation;

@@ -18,6 +18,7 @@ mod history;
 pub(crate) mod http;
 mod moments;
 mod pulse;
+mod question;
 mod render_cache;
 mod render_key;
 mod route;

@@ -10,7 +10,7 @@ use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::recording::reading::Reading;
-use crate::recording::{moment, open};
+use crate::recording::{moment, open, part};
 
 /// Processes named by pid or program name; with no name, every running one that carries the probe.
 pub fn processes(targets: &[String]) -> Outcome<Vec<Found>> {
@@ -96,8 +96,8 @@ fn at_moment(path: &Path, moment: &str, reading: &Reading) -> Outcome<Profile> {
         Some((moment, step)) => (moment, step.parse().unwrap_or(moment::DEFAULT_STEP_MS)),
         None => (moment, moment::DEFAULT_STEP_MS),
     };
-    let part = moment::parse(moment, &opened, step_ms)?;
-    Ok(moment::profile(&mut opened, part))
+    let part = moment::parse(moment, opened.times(), step_ms)?;
+    Ok(part::profile(&mut opened, part))
 }
 
 fn read_file(path: &Path) -> Outcome<Profile> {

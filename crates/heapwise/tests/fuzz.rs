@@ -12,25 +12,33 @@
 mod entry;
 #[path = "../src/failure.rs"]
 mod failure;
-#[path = "../src/serve/http"]
-mod http {
-    mod body;
-    pub(crate) mod connection;
-    mod limits;
-    mod request;
-    mod response;
-    mod terms;
-
-    pub(crate) use body::Body;
-    pub(crate) use limits::Limits;
-    pub(crate) use request::{Method, Query, Request};
-    pub(crate) use response::{Response, Status};
-    pub(crate) use terms::Terms;
-}
 #[path = "../src/compat/jeprof/options.rs"]
 mod jeprof_options;
+#[path = "../src/metric.rs"]
+mod metric;
+#[path = "../src/recording/moment.rs"]
+mod moment;
 #[path = "../src/quantity.rs"]
 mod quantity;
+#[path = "../src/serve"]
+mod serve {
+    pub(crate) mod http {
+        mod body;
+        pub(crate) mod connection;
+        mod limits;
+        mod request;
+        mod response;
+        mod terms;
+
+        pub(crate) use body::Body;
+        pub(crate) use limits::Limits;
+        pub(crate) use request::{Method, Query, Request};
+        pub(crate) use response::{Response, Status};
+        pub(crate) use terms::Terms;
+    }
+    pub(crate) mod question;
+    mod trouble;
+}
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -114,5 +122,5 @@ macro_rules! endures {
 }
 
 endures! {
-    compact heap_v2 gperftools symbolized pprof skynet heaptrack folded dhat packed segment recording options jeprof http
+    compact heap_v2 gperftools symbolized pprof skynet heaptrack folded dhat packed segment recording options moment jeprof http question
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use heapwise_format::recording::{Codec, MAGIC, PreambleError, VERSION};
 use heapwise_profile::recording::{Catalog, OpenError, Recording, RecordingSource};
 
+use super::moment::Times;
 use super::packing;
 use super::reading::Reading;
 use super::rotation::numbered;
@@ -58,6 +59,11 @@ pub struct Opened {
 }
 
 impl Opened {
+    /// What moments of it may be called.
+    pub fn times(&self) -> Times<'_> {
+        Times { span_ms: self.recording.span_ms(), marks: &self.catalog.marks }
+    }
+
     /// What it covers, in the gs driver's words.
     pub fn contains(&self) -> String {
         let (first, end) = self.recording.span_ms();

@@ -9,6 +9,7 @@ use std::io::{self, Read};
 use std::net::IpAddr;
 
 use super::http::{Address, Method, Request, Status};
+use super::trouble::Trouble;
 
 /// What a server that listens at some address lets through.
 #[derive(Debug, Clone)]
@@ -22,6 +23,12 @@ pub(crate) struct Guard {
 /// Why a request is refused, with the words the client sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Refusal(pub Status, pub &'static str);
+
+impl From<Refusal> for Trouble {
+    fn from(Refusal(status, message): Refusal) -> Self {
+        Self { status, message: message.to_owned() }
+    }
+}
 
 impl Guard {
     /// A guard with a given token, or a fresh one.

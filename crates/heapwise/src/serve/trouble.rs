@@ -1,7 +1,6 @@
 //! Why a request has no answer: a status, and one line for the person who asked.
 
 use super::http::{Response, Status};
-use super::security::Refusal;
 use crate::failure::Failure;
 
 /// A refusal in words.
@@ -34,12 +33,6 @@ impl Trouble {
 impl From<Failure> for Trouble {
     fn from(failure: Failure) -> Self {
         Self::failed(failure.to_string())
-    }
-}
-
-impl From<Refusal> for Trouble {
-    fn from(Refusal(status, message): Refusal) -> Self {
-        Self { status, message: message.to_owned() }
     }
 }
 

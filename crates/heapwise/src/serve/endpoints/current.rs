@@ -8,8 +8,8 @@ use heapwise_profile::{Profile, diff};
 
 use crate::serve::context::Context;
 use crate::serve::http::Request;
+use crate::serve::question::number;
 use crate::serve::render_key::RenderKey;
-use crate::serve::selection::number;
 use crate::serve::source::Source;
 use crate::serve::trouble::{Answer, Trouble};
 

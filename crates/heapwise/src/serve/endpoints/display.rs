@@ -7,7 +7,7 @@ use heapwise_render::TextOptions;
 
 use crate::serve::encode;
 use crate::serve::http::{Query, Response};
-use crate::serve::selection::{granularity, pattern, question};
+use crate::serve::question::{granularity, pattern, question};
 use crate::serve::trouble::{Answer, Trouble};
 
 /// How a profile is shown, in jeprof's vocabulary.

@@ -11,6 +11,7 @@ use super::{Facts, Kind, Mark, Source, Stored, Timeline};
 use crate::commands::summary;
 use crate::recording::moment::{self, DEFAULT_STEP_MS};
 use crate::recording::open::{self, Opened};
+use crate::recording::part;
 use crate::recording::reading::Reading;
 use crate::serve::trouble::{Answer, Trouble};
 use crate::symbols::SymbolArgs;
@@ -71,9 +72,9 @@ impl Source for RecordedSource {
 
     fn load(&self, _name: &str, at: Option<&str>) -> Answer<Profile> {
         let mut opened = self.open()?;
-        let part = moment::parse(at.unwrap_or("end"), &opened, DEFAULT_STEP_MS)
+        let part = moment::parse(at.unwrap_or("end"), opened.times(), DEFAULT_STEP_MS)
             .map_err(|why| Trouble::bad(why.to_string()))?;
-        Ok(moment::profile(&mut opened, part))
+        Ok(part::profile(&mut opened, part))
     }
 
     fn current(&self) -> Answer<Profile> {

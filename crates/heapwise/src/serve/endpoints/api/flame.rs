@@ -7,7 +7,8 @@ use heapwise_profile::view::flame::{Flame, FlameBox, Shape, flame};
 use serde_json::Value;
 
 use crate::serve::http::{Request, Response};
-use crate::serve::selection::{Selection, pattern};
+use crate::serve::question::pattern;
+use crate::serve::selection::Selection;
 use crate::serve::trouble::{Answer, Trouble};
 
 /// Answers `GET …/flame?shape=topdown|bottomup|callers|callees&pivot=RE`.

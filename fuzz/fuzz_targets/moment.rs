@@ -1,0 +1,4 @@
+//! See `heapwise_fuzz::entry::moment`.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::moment(bytes));
