@@ -8,7 +8,7 @@ use heapwise_profile::view::flame::{self, Shape};
 use heapwise_profile::view::graph;
 use heapwise_render::flame::{self as flames, Colours, FlameOptions};
 use heapwise_render::graph::{self as graphs, GraphOptions};
-use heapwise_render::raster;
+use heapwise_render::{Amounts, raster};
 
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
@@ -108,7 +108,7 @@ pub fn graph_options(look: &Look) -> GraphOptions {
         .into_iter()
         .filter_map(|(what, pattern)| pattern.as_ref().map(|pattern| format!("{what}: {pattern}")))
         .collect();
-    GraphOptions { program: look.profile.meta.program.clone(), remarks, ..GraphOptions::default() }
+    GraphOptions { program: look.profile.meta.program.clone(), amounts: Amounts::Human, remarks }
 }
 
 fn title(look: &Look) -> String {

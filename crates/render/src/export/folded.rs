@@ -1,43 +1,85 @@
 //! Folded stacks: `root;child;leaf 1234` of one metric.
 
-use std::{
-    collections::HashMap,
-    io::{self, Write},
-};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::io::{self, Write};
 
-use heapwise_profile::{Metric, Profile};
+use heapwise_profile::{LocationId, Metric, Profile, StackId, StackTable};
 
 use super::frames::{FrameList, value_of, whole};
 
 pub(super) fn write(profile: &Profile, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
-    for (stack, value) in folded(profile, metric) {
-        match whole(value) {
-            0 => {}
-            value => writeln!(out, "{stack} {value}")?,
+    let frames = FrameList::new(profile);
+    let folded = Folded::new(profile, &frames, metric);
+    let mut line = String::new();
+    let mut names = Vec::new();
+    for (stack, value) in &folded.sums {
+        let value = whole(*value);
+        if value == 0 {
+            continue;
         }
+        line.clear();
+        names.clear();
+        names.extend(stack.iter().flat_map(|leaf| folded.stacks.leaf_to_root(*leaf)));
+        for (at, node) in names.iter().rev().enumerate() {
+            line.push_str(if at == 0 { "" } else { ";" });
+            line.push_str(&folded.names[folded.stacks.location(*node).index()]);
+        }
+        writeln!(out, "{line} {value}")?;
     }
     Ok(())
 }
 
-/// Stacks of names with their sums, in order of first appearance.
-pub(super) fn folded(profile: &Profile, metric: Metric) -> Vec<(String, f64)> {
-    let frames = FrameList::new(profile);
-    let mut sums: Vec<(String, f64)> = Vec::new();
-    let mut known: HashMap<String, usize> = HashMap::new();
-    for (row, sample) in profile.samples.iter().enumerate() {
-        let names: Vec<String> =
-            frames.root_to_leaf(sample.stack).into_iter().map(|frame| folded_name(&frame.name)).collect();
-        let stack = names.join(";");
-        let at = *known.entry(stack).or_insert_with_key(|stack| {
-            sums.push((stack.clone(), 0.0));
-            sums.len() - 1
-        });
-        sums[at].1 += value_of(profile, row, metric);
+/// Stacks of names. Those of a clang are a hundred megabytes when written out, so they are kept as a
+/// tree of which a location is a name.
+struct Folded<'a> {
+    names: Vec<Cow<'a, str>>,
+    stacks: StackTable,
+    /// In order of first appearance.
+    sums: Vec<(Option<StackId>, f64)>,
+}
+
+impl<'a> Folded<'a> {
+    fn new(profile: &Profile, frames: &'a FrameList<'_>, metric: Metric) -> Self {
+        let mut folded = Self { names: Vec::new(), stacks: StackTable::default(), sums: Vec::new() };
+        let names = folded.name(profile, frames);
+        let mut named: Vec<Option<StackId>> = Vec::with_capacity(profile.stacks.len());
+        for stack in profile.stacks.ids() {
+            let caller = profile.stacks.parent(stack).and_then(|caller| named[caller.index()]);
+            let calls = names[profile.stacks.location(stack).index()].iter().rev();
+            named.push(calls.fold(caller, |caller, name| Some(folded.stacks.child(caller, *name))));
+        }
+        let mut rows: HashMap<Option<StackId>, usize> = HashMap::new();
+        for (sample, at) in profile.samples.iter().zip(0..) {
+            let stack = named[sample.stack.index()];
+            let row = *rows.entry(stack).or_insert_with(|| {
+                folded.sums.push((stack, 0.0));
+                folded.sums.len() - 1
+            });
+            folded.sums[row].1 += value_of(profile, at, metric);
+        }
+        folded
     }
-    sums
+
+    /// The names at every location of the profile, the innermost first.
+    fn name(&mut self, profile: &Profile, frames: &'a FrameList<'_>) -> Vec<Vec<LocationId>> {
+        let mut known: HashMap<Cow<'a, str>, LocationId> = HashMap::new();
+        let mut id = |name: &'a str| {
+            let name = folded_name(name);
+            *known.entry(name).or_insert_with_key(|name| {
+                self.names.push(name.clone());
+                LocationId::new(self.names.len() - 1)
+            })
+        };
+        let locations = (0..profile.locations.len()).map(LocationId::new);
+        locations.map(|at| frames.at(at).iter().map(|frame| id(&frame.name)).collect()).collect()
+    }
 }
 
 /// `;` parts frames and line ends part stacks, so neither may be in a name.
-fn folded_name(name: &str) -> String {
-    name.replace(';', ":").replace(['\n', '\r'], " ")
+fn folded_name(name: &str) -> Cow<'_, str> {
+    match name.contains([';', '\n', '\r']) {
+        true => Cow::Owned(name.replace(';', ":").replace(['\n', '\r'], " ")),
+        false => Cow::Borrowed(name),
+    }
 }
