@@ -41,7 +41,8 @@ impl Timeline {
     /// The step that `asked_ms` rounds to: steps are made of the slices of a recording.
     #[must_use]
     pub fn step_ms(asked_ms: u64) -> u64 {
-        asked_ms.max(MOMENT_MS).next_multiple_of(MOMENT_MS)
+        let whole = asked_ms.max(MOMENT_MS).checked_next_multiple_of(MOMENT_MS);
+        whole.unwrap_or(u64::MAX - u64::MAX % MOMENT_MS)
     }
 
     /// Reads the timeline of a recording in steps of `step_ms`, rounded up to whole slices.
