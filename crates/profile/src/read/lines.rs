@@ -113,11 +113,11 @@ fn hex_digits(characters: u64) -> (u64, u32) {
     // The high bit of each lane of a sum says that the lane is at least what the constant lacks to 0x80.
     let at_least = |lanes: u64, least: u8| lanes + u64::from(0x80 - least) * ONES;
     let decimal = at_least(low, b'0') & !at_least(low, b'9' + 1);
-    let lower = low | 0x20 * ONES;
+    let lower = low | (0x20 * ONES);
     let letter = at_least(lower, b'a') & !at_least(lower, b'f' + 1) & HIGH;
     let is_digit = (decimal | letter) & !characters & HIGH;
     let digits = (is_digit ^ HIGH).trailing_zeros() / 8;
-    let nibbles = (low & 0x0f * ONES) + (letter >> 7) * 9;
+    let nibbles = (low & (0x0f * ONES)) + (letter >> 7) * 9;
     // The first digit is the highest; what follows the digits is shifted out.
     let nibbles = nibbles.swap_bytes().checked_shr(64 - 8 * digits).unwrap_or(0);
     let pairs = (nibbles | nibbles >> 4) & 0x00ff_00ff_00ff_00ff;
