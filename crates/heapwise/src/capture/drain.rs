@@ -128,6 +128,8 @@ struct Drainer<'a> {
     sink: Sink,
     ticker: Ticker,
     marks: usize,
+    /// What the counters said that the drainer writes, when it began in the middle of another mode's account.
+    counters_before: Vec<(Counter, u64)>,
     flushed: Instant,
     sampled: Instant,
     stalled: Option<Instant>,
@@ -156,6 +158,7 @@ impl<'a> Drainer<'a> {
             sink: Sink::create(&orders.path, &orders.keeping)?,
             ticker: Ticker::start(segment.file().try_clone()?, clock, origin_ns),
             marks: 0,
+            counters_before: Vec::new(),
             flushed: Instant::now(),
             sampled: Instant::now() - RESIDENT,
             stalled: None,
@@ -171,6 +174,9 @@ impl<'a> Drainer<'a> {
             .set(ControlWord::BlockMillis, orders.block.as_millis() as u64)
             .set(ControlWord::DrainPid, u64::from(std::process::id()));
         if orders.from == Beginning::Now {
+            let snapshot = self.segment.snapshot()?;
+            let counters = self.live_counters().map(|(counter, _)| (counter, snapshot.counter(counter)));
+            self.counters_before = counters.to_vec();
             self.chunks.skip_past(self.segment, &mut self.merger);
             change = change.mode(Mode::Log);
         }
@@ -286,16 +292,24 @@ impl<'a> Drainer<'a> {
 
     /// In log mode the probe does not know the size of what is freed; the drainer does.
     fn show_live(&self) -> io::Result<()> {
+        self.put_counters(&self.live_counters())?;
+        let booked_ns = self.ticker.monotonic_ns_at(self.booked_ms);
+        self.put_counters(&[(Counter::RecordedNanos, booked_ns)])
+    }
+
+    fn live_counters(&self) -> [(Counter, u64); 6] {
         let totals = self.ledger.totals();
-        let counters = [
+        [
             (Counter::LiveBytes, self.ledger.live_bytes()),
             (Counter::PeakBytes, self.ledger.peak().0),
             (Counter::AllocatedBytes, totals.alloc_bytes),
             (Counter::Recorded, totals.allocs),
             (Counter::Freed, totals.frees),
             (Counter::UnknownFrees, totals.unknown_frees),
-            (Counter::RecordedNanos, self.ticker.monotonic_ns_at(self.booked_ms)),
-        ];
+        ]
+    }
+
+    fn put_counters(&self, counters: &[(Counter, u64)]) -> io::Result<()> {
         counters.iter().try_for_each(|(counter, value)| {
             let at = COUNTERS_OFFSET as u64 + *counter as u64 * 8;
             self.segment.file().write_all_at(&value.to_le_bytes(), at)
@@ -325,6 +339,7 @@ impl<'a> Drainer<'a> {
         self.flush().map_err(failed)?;
         let opening = if self.sink.is_ring() { self.opening() } else { Opening::default() };
         self.ticker.stop();
+        self.put_counters(&self.counters_before).map_err(failed)?;
         let snapshot = self.segment.snapshot()?;
         Ok(Recorded {
             path: self.sink.end(&opening).map_err(failed)?,

@@ -60,7 +60,7 @@ pub struct StyleArgs {
     /// The gs driver's report: `file line:N size:BYTES`
     #[arg(long)]
     gs: bool,
-    /// Keep sites that hold nothing any more (with --gs)
+    /// The same with sites that hold nothing any more
     #[arg(long)]
     zero: bool,
 }
@@ -86,7 +86,7 @@ impl Look {
 
 /// Largest holders first.
 pub fn top(args: &ReportArgs) -> Outcome {
-    if args.style.gs {
+    if args.style.gs || args.style.zero {
         return gs_report(args);
     }
     let mut look = args.look.load(&args.targets)?;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use heapwise_profile::Profile;
 use heapwise_profile::StackId;
+use heapwise_profile::name;
 use heapwise_profile::recording::analysis::{Evidence, Finding, Place, PlaceUnit, findings};
 use heapwise_profile::recording::{Counts, Damage, Moment, Recording, Statistics, Timeline};
 use serde_json::{Value, json};
@@ -119,7 +120,7 @@ impl Names {
         let location = &self.profile.locations[self.profile.stacks.location(node).index()];
         let line = location.lines.first();
         match line.and_then(|line| self.profile.functions.get(line.function.index())) {
-            Some(function) => function.name.clone(),
+            Some(function) => name::short(&function.name),
             None => match location.module.and_then(|module| self.profile.modules.get(module.index())) {
                 Some(module) => format!("{}+0x{:x}", module.name(), module.file_offset_of(location.address)),
                 None => format!("0x{:x}", location.address),

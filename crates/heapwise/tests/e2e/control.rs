@@ -156,3 +156,19 @@ fn the_dead_can_be_read_and_cleaned_up() {
     scratch.output_of(&["ps", "--clean"]);
     assert_eq!(scratch.json_of(&["ps", "--dead", "--json"]), serde_json::json!([]));
 }
+
+/// A recording in between leaves exact mode's account as it was.
+#[test]
+fn a_recording_of_a_while_does_not_disturb_the_account() {
+    let scratch = Scratch::new();
+    let mut live = Live::start(&scratch);
+    let pid = live.pid();
+    scratch.output_of(&["set", "--exact", &pid]);
+    live.say("pause");
+    live.read_until("inuse_bytes");
+    let peak = || scratch.json_of(&["export", "-f", "json", &pid])["peak_bytes"].as_u64().expect("a peak");
+    let before = peak();
+    scratch.output_of(&["record", "-s", "0.5", "-o", "while.hwr", &pid]);
+    assert!(before > 0 && peak() == before, "{before} and then {}", peak());
+    assert_eq!(scratch.json_of(&["ps", "--json"])[0]["mode"], "exact");
+}

@@ -231,3 +231,20 @@ fn without_embedded_symbols_a_missing_binary_leaves_addresses() {
     std::fs::remove_file(&program).unwrap();
     assert!(!names_the_function(&scratch, "plain.hwr"));
 }
+
+/// Each finding ends with the command to go on with, which works.
+#[test]
+fn the_next_commands_of_a_summary_work() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("app.hwr");
+    scratch.record("handed_over", &[], &recording);
+    let summary = scratch.json_of(&["summary", "--json", "app.hwr"]);
+    let commands = summary["findings"].as_array().unwrap().iter().map(|finding| &finding["next"]);
+    let commands: Vec<String> =
+        commands.map(|next| next.as_str().unwrap().replace("FILE", "app.hwr")).collect();
+    assert!(commands.len() >= 5, "{commands:?}");
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        assert!(!scratch.output_of(&words).is_empty(), "{command}");
+    }
+}

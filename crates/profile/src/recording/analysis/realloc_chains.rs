@@ -24,6 +24,6 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
         ),
         places,
         lines: Vec::new(),
-        next: "heapwise peek FILE realloc --alloc_objects",
+        next: "heapwise top FILE --alloc_space",
     })
 }
