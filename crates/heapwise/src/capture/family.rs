@@ -98,6 +98,14 @@ impl Silencer {
         }
         self.seen = unread.iter().map(|found| found.process.pid).collect();
     }
+
+    /// Who came and went between two looks is told of at the end.
+    fn conclude(&self, family: &Family) {
+        let children = family.members.len() - 1;
+        if !self.is_told && children > 0 {
+            eprintln!("heapwise: children not recorded: {children}; --children records each process");
+        }
+    }
 }
 
 /// What is done about children that nobody asked for.
@@ -139,6 +147,9 @@ impl Sweeping {
                     silencer.look(&mut family);
                 }
                 family.remove_ended_children();
+            }
+            if let Some(silencer) = &silencer {
+                silencer.conclude(&family);
             }
             family
         });

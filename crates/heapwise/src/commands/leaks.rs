@@ -44,7 +44,11 @@ pub fn show(report: &ReportArgs, known: &KnownArgs) -> Outcome {
     let mut look = report.look.load(&report.targets)?;
     known.take_out(&mut look)?;
     let view = leaks::leaks(&look.tree(), verdict(&look.profile), &look.query);
-    report::write(&report.look, || text::leaks::leaks(&view, &report.style.text()), || json::leaks(&view))
+    report::write(
+        &report.look,
+        || text::leaks::leaks(&view, &report.style.text(&look)),
+        || json::leaks(&view),
+    )
 }
 
 /// What may be said of live blocks: those of a program that ended by itself were never freed.

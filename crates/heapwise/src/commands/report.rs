@@ -11,6 +11,8 @@ use crate::failure::Outcome;
 use crate::look::{Look, LookArgs};
 use crate::output;
 
+const MEGABYTE: f64 = 1_048_576.0;
+
 /// Rows of `top` unless told otherwise; the rest is a question away.
 const DEFAULT_ROWS: usize = 40;
 
@@ -48,7 +50,7 @@ pub struct StyleArgs {
     /// Sizes in bytes
     #[arg(long = "show_bytes", visible_alias = "bytes")]
     show_bytes: bool,
-    /// Each size with the unit that suits it
+    /// Each size with the unit that suits it [default for a total below 1 MB]
     #[arg(long, conflicts_with = "show_bytes")]
     human: bool,
     /// Name the columns
@@ -66,9 +68,11 @@ pub struct StyleArgs {
 }
 
 impl StyleArgs {
-    /// As the renderer takes them.
-    pub fn text(&self) -> TextOptions {
-        let amounts = match (self.show_bytes, self.human) {
+    /// As the renderer takes them, for numbers of the size that is looked at.
+    pub fn text(&self, look: &Look) -> TextOptions {
+        // In megabytes, as jeprof has them, all rows of a small program would be 0.0.
+        let is_small = look.profile.total().get(look.query.metric) < MEGABYTE;
+        let amounts = match (self.show_bytes, self.human || is_small) {
             (true, _) => Amounts::Bytes,
             (_, true) => Amounts::Human,
             _ => Amounts::Megabytes,
@@ -97,8 +101,8 @@ pub fn top(args: &ReportArgs) -> Outcome {
     };
     let view = view::top::top(&look.tree(), &look.query);
     let text = || match look.base {
-        Some(_) => text::diff::diff(&view, &args.style.text()),
-        None => text::top::top(&view, &args.style.text()),
+        Some(_) => text::diff::diff(&view, &args.style.text(&look)),
+        None => text::top::top(&view, &args.style.text(&look)),
     };
     write(&args.look, text, || json::top(&view))?;
     if view.dropped > 0 && !args.look.json {
@@ -119,14 +123,14 @@ fn gs_report(args: &ReportArgs) -> Outcome {
 pub fn tree(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::peek::tree(&look.tree(), &look.query);
-    write(&args.look, || text::tree::tree(&view, &args.style.text()), || json::tree(&view))
+    write(&args.look, || text::tree::tree(&view, &args.style.text(&look)), || json::tree(&view))
 }
 
 /// Callers and callees of matching functions.
 pub fn peek(args: &PatternArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::peek::peek(&look.tree(), &args.pattern, &look.query);
-    write(&args.look, || text::tree::tree(&view, &args.style.text()), || json::tree(&view))
+    write(&args.look, || text::tree::tree(&view, &args.style.text(&look)), || json::tree(&view))
 }
 
 /// Source of matching functions with the bytes of each line.
@@ -134,35 +138,35 @@ pub fn list(args: &PatternArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::list::list(&look.profile, look.base.as_ref(), &args.pattern, &look.query);
     let source = |path: &str| std::fs::read_to_string(path).ok();
-    write(&args.look, || text::list::list(&view, &source, &args.style.text()), || json::list(&view))
+    write(&args.look, || text::list::list(&view, &source, &args.style.text(&look)), || json::list(&view))
 }
 
 /// Sizes of blocks.
 pub fn sizes(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::sizes::sizes(&look.profile, &look.tree(), &look.query);
-    write(&args.look, || text::sizes::sizes(&view, &args.style.text()), || json::sizes(&view))
+    write(&args.look, || text::sizes::sizes(&view, &args.style.text(&look)), || json::sizes(&view))
 }
 
 /// Per binary.
 pub fn modules(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::modules::modules(&look.profile, look.base.as_ref(), &look.query);
-    write(&args.look, || text::table::modules(&view, &args.style.text()), || json::modules(&view))
+    write(&args.look, || text::table::modules(&view, &args.style.text(&look)), || json::modules(&view))
 }
 
 /// Per thread.
 pub fn threads(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::threads::threads(&look.profile, &look.query);
-    write(&args.look, || text::table::threads(&view, &args.style.text()), || json::threads(&view))
+    write(&args.look, || text::table::threads(&view, &args.style.text(&look)), || json::threads(&view))
 }
 
 /// Every stack.
 pub fn traces(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::traces::traces(&look.tree(), &look.query);
-    write(&args.look, || text::traces::traces(&view, &args.style.text()), || json::traces(&view))
+    write(&args.look, || text::traces::traces(&view, &args.style.text(&look)), || json::traces(&view))
 }
 
 /// Writes a view to where the options say, in the form that is asked for: the other is not made.
