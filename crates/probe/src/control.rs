@@ -76,6 +76,12 @@ pub(crate) fn seed() -> Option<u64> {
     (seed != 0).then_some(seed)
 }
 
+/// The terms in force; `None` when there is something to be applied before.
+#[inline(always)]
+pub(crate) fn terms() -> Option<u64> {
+    family::terms_under(segment::control(ControlWord::Sequence).load(Ordering::Relaxed))
+}
+
 /// Applies the control page if it changed since the last time: two loads when it did not.
 #[inline(always)]
 pub(crate) fn poll() {
@@ -184,6 +190,7 @@ fn enforce(wanted: &Control) {
         show(Counter::Index, chosen as u64);
     }
     set_activity(activity);
+    family::change_terms();
     show(Counter::Mode, wanted.mode as u64);
     show(Counter::SampleBytes, if wanted.mode == Mode::Sampled { wanted.sample_bytes } else { 0 });
 }

@@ -26,11 +26,16 @@ struct Wiped {
     applied: AtomicU64,
     /// A thread applies the control page. Here, because a thread that was at it during a `fork` is not in the child.
     applying: AtomicBool,
+    terms: AtomicU64,
 }
 
 /// Serves until there is a page.
-static INITIAL: Wiped =
-    Wiped { mark: AtomicU64::new(MARK), applied: AtomicU64::new(0), applying: AtomicBool::new(false) };
+static INITIAL: Wiped = Wiped {
+    mark: AtomicU64::new(MARK),
+    applied: AtomicU64::new(0),
+    applying: AtomicBool::new(false),
+    terms: AtomicU64::new(1),
+};
 static PAGE_OF_PROCESS: AtomicPtr<Wiped> = AtomicPtr::new((&raw const INITIAL).cast_mut());
 
 #[inline(always)]
@@ -63,6 +68,25 @@ impl Drop for Turn {
     }
 }
 
+/// Changes with everything that a thread's quick ways through the recorder take for granted. 0 in a forked child
+/// that has not begun anew, which no thread has agreed to.
+#[inline(always)]
+pub(crate) fn terms() -> u64 {
+    wiped().terms.load(Ordering::Acquire)
+}
+
+/// The terms, while `sequence` is the control sequence last applied.
+#[inline(always)]
+pub(crate) fn terms_under(sequence: u64) -> Option<u64> {
+    let wiped = wiped();
+    (wiped.applied.load(Ordering::Relaxed) == sequence).then(|| wiped.terms.load(Ordering::Acquire))
+}
+
+/// To be called after the change.
+pub(crate) fn change_terms() {
+    wiped().terms.fetch_add(1, Ordering::Release);
+}
+
 pub(crate) fn is_forked_child() -> bool {
     wiped().mark.load(Ordering::Relaxed) != MARK
 }
@@ -73,7 +97,10 @@ pub(crate) fn begin() {
     let Ok(memory) = sys::map_private(PAGE) else { return };
     let page = memory.cast::<Wiped>();
     // SAFETY: fresh zeroed memory.
-    unsafe { (*page).mark.store(MARK, Ordering::Relaxed) };
+    unsafe {
+        (*page).mark.store(MARK, Ordering::Relaxed);
+        (*page).terms.store(terms() + 1, Ordering::Relaxed);
+    };
     let accepts = |advice| sys::advise(memory as usize, PAGE, advice).is_ok();
     let wipes = !accepts(NO_SUCH_ADVICE) && accepts(MADV_WIPEONFORK);
     PAGE_OF_PROCESS.store(page, Ordering::Release);
@@ -86,6 +113,7 @@ extern "C" fn wipe() {
     wiped().mark.store(0, Ordering::Relaxed);
     wiped().applied.store(0, Ordering::Relaxed);
     wiped().applying.store(false, Ordering::Relaxed);
+    wiped().terms.store(0, Ordering::Relaxed);
 }
 
 fn register_fork_handler() {

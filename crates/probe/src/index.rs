@@ -34,8 +34,13 @@ pub(crate) fn choose(wanted: IndexKind) -> IndexKind {
 /// Whether the shadow index is for this address. Under allocators with classes of 8 bytes two blocks can share
 /// 16 bytes; the second of them is in the hash.
 #[inline(always)]
-fn is_shadowed(address: u64) -> bool {
+pub(crate) fn is_shadowed(address: u64) -> bool {
     address.is_multiple_of(16)
+}
+
+/// Whether new exact blocks go to the shadow index.
+pub(crate) fn is_shadow() -> bool {
+    SHADOW.load(Ordering::Relaxed)
 }
 
 /// Whether every free has to be looked up.

@@ -211,7 +211,7 @@ fn every_event_arrives_once() {
                     let mut stream = log::ThreadLog::new();
                     for event in 0..4 {
                         let address = writer << 40 | (round * 4 + event) << 4;
-                        log::alloc(&mut stream, address, 24, 1, CallKind::Malloc);
+                        log::alloc(&mut stream, address, 24, 1, false);
                     }
                     log::end(&mut stream);
                     thread::yield_now();

@@ -16,7 +16,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published};
 use heapwise_format::event::{EventState, MAX_EVENT_BYTES};
-use heapwise_format::segment::{CallKind, ControlWord, Counter};
+use heapwise_format::segment::{ControlWord, Counter};
 
 use crate::{clock, process, segment};
 use orders::draw;
@@ -56,10 +56,9 @@ pub(crate) struct ThreadLog {
 
 /// A block was allocated: called after the real call, before the program sees the block.
 #[inline(always)]
-pub(crate) fn alloc(log: &mut ThreadLog, address: u64, size: u64, node: u32, kind: CallKind) {
+pub(crate) fn alloc(log: &mut ThreadLog, address: u64, size: u64, node: u32, realloc: bool) {
     if log.begin() {
         let order = draw(address);
-        let realloc = matches!(kind, CallKind::Realloc);
         log.put(|state, out| state.encode_alloc(out, (address, size), node, order, realloc));
     }
 }

@@ -8,7 +8,7 @@ use heapwise_format::segment::{ControlWord, Counter, Mode};
 use crate::arch::words;
 use crate::conf::options;
 use crate::thread::Words;
-use crate::{control, segment, sys};
+use crate::{control, family, segment, sys};
 
 /// Mean distance of samples as a power of two, plus one; 0: as the option says.
 static LG_SAMPLE: AtomicU32 = AtomicU32::new(0);
@@ -26,8 +26,18 @@ static THREADS_APART: AtomicBool = AtomicBool::new(false);
 pub(crate) fn begin() {
     THREADS_APART.store(options().prof, Ordering::Relaxed);
     if !options().thread_active_init {
-        SOME_OFF.store(true, Ordering::Relaxed);
+        note_off();
     }
+}
+
+fn note_off() {
+    SOME_OFF.store(true, Ordering::Relaxed);
+    family::change_terms();
+}
+
+/// Whether some thread may be switched off.
+pub(crate) fn are_some_off() -> bool {
+    SOME_OFF.load(Ordering::Relaxed)
 }
 
 /// Whether blocks are recorded.
@@ -89,7 +99,9 @@ pub(crate) fn are_new_threads_active() -> bool {
 /// Switches threads that have not been switched themselves.
 pub(crate) fn set_new_threads_active(wanted: bool) {
     NEW_THREADS.store(if wanted { ON } else { OFF }, Ordering::Relaxed);
-    SOME_OFF.fetch_or(!wanted, Ordering::Relaxed);
+    if !wanted {
+        note_off();
+    }
 }
 
 /// Whether the calling thread is recorded.
@@ -100,7 +112,9 @@ pub(crate) fn is_thread_active() -> bool {
 /// Switches the calling thread.
 pub(crate) fn set_thread_active(wanted: bool) {
     words().active.store(if wanted { ON } else { OFF }, Ordering::Relaxed);
-    SOME_OFF.fetch_or(!wanted, Ordering::Relaxed);
+    if !wanted {
+        note_off();
+    }
 }
 
 /// Whether also rare samples are counted by the thread that allocated them, as dumps have them.

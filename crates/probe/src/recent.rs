@@ -11,7 +11,7 @@ pub(crate) use report::write_recent;
 use crate::conf::options;
 use crate::json::Sink;
 use crate::sys::File;
-use crate::{clock, dump, hooks};
+use crate::{clock, dump, family, hooks};
 use ring::Record;
 
 /// Blocks that are kept; negative: as many as there is room for.
@@ -37,6 +37,12 @@ pub(crate) fn begin() {
 fn settle() {
     let keeping = MOST.load(Ordering::Relaxed) != 0 || LOG_START.load(Ordering::Relaxed) != 0;
     KEEPING.store(keeping && ring::prepare(), Ordering::Relaxed);
+    family::change_terms();
+}
+
+/// Whether something is kept.
+pub(crate) fn is_keeping() -> bool {
+    KEEPING.load(Ordering::Relaxed)
 }
 
 pub(crate) fn most() -> i64 {

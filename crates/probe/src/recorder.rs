@@ -2,6 +2,7 @@
 
 mod ledger;
 mod logged;
+mod quick;
 mod sampled;
 mod timing;
 
@@ -9,9 +10,10 @@ use core::ffi::c_void;
 
 use heapwise_format::segment::{Bucket, CallKind, Counter};
 
+use crate::arch::words;
 use crate::buckets::Key;
 use crate::control::Activity;
-use crate::thread::State;
+use crate::thread::{Alike, State};
 use crate::unwind::{self, Captured, Entry, OwnStack};
 use crate::{arena, control, hooks, index, process, segment};
 
@@ -19,18 +21,32 @@ type Pointer = *mut c_void;
 
 /// After an allocation: called by the stubs with what the real function returned, which it returns.
 pub(crate) extern "C" fn allocated(block: Pointer, size: usize, kind: u32, entry: &Entry) -> Pointer {
-    record(block, size as u64, CallKind::from_number(kind as u16), 0, entry);
+    record(Block { address: block as u64, size: size as u64, kind, grown: 0 }, entry);
     block
 }
 
 /// After a `realloc` that added `grown` bytes to the block it was given.
 pub(crate) fn reallocated(block: Pointer, size: usize, grown: u64, entry: &Entry) {
-    record(block, size as u64, CallKind::Realloc, grown, entry);
+    record(Block { address: block as u64, size: size as u64, kind: CallKind::Realloc as u32, grown }, entry);
 }
 
 #[inline(always)]
-fn record(block: Pointer, size: u64, kind: CallKind, grown: u64, entry: &Entry) {
-    let block = Block { address: block as u64, size, kind, grown };
+fn record(block: Block, entry: &Entry) {
+    let words = words();
+    if block.address != 0
+        && let Some(mut busy) = words.enter()
+        && let Some(state) = words.existing_state(&mut busy)
+        && quick::allocated(state, block, entry)
+    {
+        return;
+    }
+    record_slowly(block.address, block.size, block.kind, block.grown, entry);
+}
+
+/// With a block in pieces, so that none need be stored on the quick way.
+#[inline(never)]
+fn record_slowly(address: u64, size: u64, kind: u32, grown: u64, entry: &Entry) {
+    let block = Block { address, size, kind, grown };
     match control::activity() {
         Activity::Idle | Activity::Sampling => sampled::allocated(&block, entry),
         Activity::Exact => ledger::allocated(&block, entry),
@@ -39,24 +55,52 @@ fn record(block: Pointer, size: u64, kind: CallKind, grown: u64, entry: &Entry) 
 }
 
 /// A block that was just allocated.
+#[derive(Clone, Copy)]
 pub(crate) struct Block {
     pub(crate) address: u64,
     pub(crate) size: u64,
-    pub(crate) kind: CallKind,
+    /// A [`CallKind`], which only the slow ways have to make sense of.
+    kind: u32,
     /// Bytes added by `realloc`.
     grown: u64,
 }
 
 impl Block {
+    fn kind(&self) -> CallKind {
+        CallKind::from_number(self.kind as u16)
+    }
+
+    fn is_reallocated(&self) -> bool {
+        self.kind == CallKind::Realloc as u32
+    }
+
+    /// What blocks that are counted with it have in common.
+    #[inline(always)]
+    pub(crate) fn alike(&self, node: u32, rate: u16) -> Alike {
+        Alike::new(self.size, node, self.kind as u16, rate)
+    }
+
     /// What it is counted under.
     pub(crate) fn key(&self, node: u32, rate: u16, owner: u8) -> Key {
-        Key { size: self.size, node, rate, kind: self.kind, owner, period: control::period() }
+        Key { size: self.size, node, rate, kind: self.kind(), owner, period: control::period() }
     }
 }
 
 /// Before a block is freed: called by the stubs; returns what is to be freed.
 pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
-    if arena::holds(block) {
+    let words = words();
+    if let Some(mut busy) = words.enter()
+        && let Some(state) = words.existing_state(&mut busy)
+        && quick::releases(state, block as u64, caller)
+    {
+        return block;
+    }
+    releasing_slowly(block, caller)
+}
+
+#[inline(never)]
+fn releasing_slowly(block: Pointer, caller: u64) -> Pointer {
+    if block.is_null() || arena::holds(block) {
         return core::ptr::null_mut();
     }
     let done = match control::activity() {
@@ -139,7 +183,7 @@ pub(crate) fn put_back(taken: Taken) {
 /// The node of the stack of an event; `None` when the call is part of another one.
 #[inline(always)]
 fn node_of(state: &mut State, entry: &Entry) -> Option<u32> {
-    let native = match unwind::repeated(&state.memo, entry, control::depth()) {
+    let native = match unwind::repeated(&state.memo, entry) {
         Some(node) => node,
         None => captured(state, entry)?,
     };

@@ -73,7 +73,7 @@ impl Script {
     /// The node of the whole stack, when `native` is the node of its native part.
     #[inline(always)]
     pub(crate) fn above(&self, native: u32) -> u32 {
-        if self.depth == 0 && self.coroutine.is_null() {
+        if u64::from(self.depth) | self.coroutine as u64 == 0 {
             return native;
         }
         self.declared_above(native)

@@ -57,8 +57,9 @@ fn in_leaf(address: u64) -> usize {
     (address >> GRANULE_BITS) as usize & ((1 << (LEAF_BITS - GRANULE_BITS)) - 1)
 }
 
+/// The word of an address, if its leaf is there: a bucket, or 0.
 #[inline(always)]
-fn known(address: u64) -> Option<&'static AtomicU32> {
+pub(crate) fn known(address: u64) -> Option<&'static AtomicU32> {
     let leaves = GIBIBYTES.get((address >> GIB_BITS) as usize)?.load(Ordering::Acquire);
     // SAFETY: a published pointer is a mapping of that many words, which stays.
     let leaf = unsafe { leaves.as_ref() }?[in_directory(address)].load(Ordering::Acquire);

@@ -14,7 +14,7 @@ use heapwise_format::segment::{Counter, Node, SectionKind};
 pub(crate) use child_table::Key;
 
 use crate::chain::{self, Array, End};
-use crate::segment;
+use crate::{family, segment};
 
 /// The empty stack.
 pub(crate) const ROOT: u32 = 0;
@@ -47,6 +47,7 @@ pub(crate) fn init() {
     child_table::clear();
     LINKS.renew(segment::section(SectionKind::Nodes).capacity);
     EPOCH.fetch_add(1, Relaxed);
+    family::change_terms();
     segment::counter(Counter::Nodes).store(u64::from(ROOT) + 1, Release);
 }
 

@@ -63,43 +63,63 @@ impl Slab {
         place.map(|place| unsafe { &*place.cast() }).or_else(lost)
     }
 
-    /// Adds to a word that only this thread writes, or that all do.
-    #[inline(always)]
-    fn add(&self, word: &AtomicU64, amount: u64) -> u64 {
-        if self.number == SHARED_SLAB {
-            word.fetch_add(amount, Ordering::Relaxed).wrapping_add(amount)
-        } else {
-            let sum = word.load(Ordering::Relaxed).wrapping_add(amount);
-            word.store(sum, Ordering::Relaxed);
-            sum
-        }
-    }
-
     /// Counts an allocation that added `grown` bytes to an older block.
     #[inline(always)]
     pub(crate) fn add_alloc(&self, counts: &Counts, grown: u64) {
-        let live = self.add(&counts.allocs, 1).wrapping_sub(counts.frees.load(Ordering::Relaxed));
-        // More frees than allocations in this slab: others allocated what this thread freed.
-        if (live as i64) > counts.peak.load(Ordering::Relaxed) as i64 {
-            counts.peak.store(live, Ordering::Relaxed);
+        if self.number != SHARED_SLAB {
+            return counts.add_own_alloc(grown);
         }
-        if grown != 0 {
-            self.add(&counts.grown_bytes, grown);
-        }
+        let allocs = counts.allocs.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        counts.note_live(allocs);
+        counts.grown_bytes.fetch_add(grown, Ordering::Relaxed);
     }
 
     /// Undoes [`Slab::add_alloc`]: there was no room to remember the block.
     #[cold]
     pub(crate) fn undo_alloc(&self, counts: &Counts) {
-        self.add(&counts.allocs, u64::MAX);
+        counts.allocs.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Counts a free.
+    /// Counts a free; where.
     #[inline(always)]
-    pub(crate) fn add_free(&self, bucket: u32) {
-        if let Some(counts) = self.counts(bucket) {
-            self.add(&counts.frees, 1);
+    pub(crate) fn add_free(&self, bucket: u32) -> Option<&'static Counts> {
+        let counts = self.counts(bucket)?;
+        if self.number == SHARED_SLAB {
+            counts.frees.fetch_add(1, Ordering::Relaxed);
+        } else {
+            counts.add_own_free();
         }
+        Some(counts)
+    }
+}
+
+impl Counts {
+    /// As [`Slab::add_alloc`], in a slab of the calling thread's own.
+    #[inline(always)]
+    pub(crate) fn add_own_alloc(&self, grown: u64) {
+        let allocs = self.allocs.load(Ordering::Relaxed).wrapping_add(1);
+        self.allocs.store(allocs, Ordering::Relaxed);
+        self.note_live(allocs);
+        if grown != 0 {
+            let grown = self.grown_bytes.load(Ordering::Relaxed).wrapping_add(grown);
+            self.grown_bytes.store(grown, Ordering::Relaxed);
+        }
+    }
+
+    /// Live blocks may be more than ever. More frees than allocations in this slab: others allocated what this thread
+    /// freed.
+    #[inline(always)]
+    fn note_live(&self, allocs: u64) {
+        let live = allocs.wrapping_sub(self.frees.load(Ordering::Relaxed));
+        if (live as i64) > self.peak.load(Ordering::Relaxed) as i64 {
+            self.peak.store(live, Ordering::Relaxed);
+        }
+    }
+
+    /// As [`Slab::add_free`], likewise.
+    #[inline(always)]
+    pub(crate) fn add_own_free(&self) {
+        self.frees.store(self.frees.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 }
 

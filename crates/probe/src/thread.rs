@@ -2,6 +2,7 @@
 //! record everything.
 #![allow(unsafe_code)]
 
+mod bucket_cache;
 mod ending;
 mod slabs;
 mod state;
@@ -9,9 +10,10 @@ mod state;
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
+pub(crate) use bucket_cache::Alike;
 pub(crate) use ending::create_key;
 pub(crate) use slabs::{SHARED_SLAB, forget as forget_slabs, name_in_dumps, owner, slabs_used};
-pub(crate) use state::State;
+pub(crate) use state::{Quick, State};
 
 use crate::arch::words;
 use crate::unwind::OwnStack;
@@ -73,6 +75,7 @@ impl Words {
     }
 
     /// The mapped state, if there is one.
+    #[inline(always)]
     pub(crate) fn existing_state<'b>(&self, _busy: &'b mut Busy<'_>) -> Option<&'b mut State> {
         // SAFETY: as `state`.
         unsafe { self.state.load(Ordering::Relaxed).as_mut() }

@@ -110,13 +110,10 @@ pub(crate) fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -
     captured.unwrap_or(Captured { node: 0, truncated: false, broken: true })
 }
 
-/// The node of the calling stack, if it is the memo's stack once more.
+/// The node of the calling stack, if it is the memo's stack once more. Never while stacks are compared.
 #[inline(always)]
-pub(crate) fn repeated(memo: &Memo, entry: &Entry, max_depth: u32) -> Option<u32> {
-    if PARANOID.load(Relaxed) {
-        return None;
-    }
-    memo.repeated(&entry.into(), max_depth as usize)
+pub(crate) fn repeated(memo: &Memo, entry: &Entry) -> Option<u32> {
+    memo.repeated(&entry.into())
 }
 
 /// Captures, unwinding only what changed since the last call with this memo.
@@ -128,6 +125,7 @@ pub(crate) fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Capture
         None => return capture_plain(memo.own(), entry, max_depth),
     };
     if PARANOID.load(Relaxed) {
+        memo.distrust();
         paranoia::compare(captured, capture_plain(memo.own(), entry, max_depth));
     }
     captured

@@ -8,7 +8,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, SectionKind};
 
-use crate::{conf, modules, segment, stack_tree, unwind};
+use crate::{conf, family, modules, segment, stack_tree, unwind};
 
 /// The caller's registers at the entry of [`hook`].
 #[derive(Debug, Clone, Copy)]
@@ -112,14 +112,22 @@ pub fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captu
 #[inline(always)]
 #[must_use]
 pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
-    match unwind::repeated(&memo.0, &entry.0, max_depth) {
+    if memo.terms != family::terms() {
+        memo.terms = family::terms();
+        memo.stack.distrust();
+    }
+    match unwind::repeated(&memo.stack, &entry.0) {
         Some(node) => Captured { node, truncated: false, broken: false },
-        None => unwind::capture(&mut memo.0, &entry.0, max_depth).into(),
+        None => unwind::capture(&mut memo.stack, &entry.0, max_depth).into(),
     }
 }
 
 /// A thread's last stack. Zeroed memory is valid.
-pub struct Memo(unwind::Memo);
+pub struct Memo {
+    stack: unwind::Memo,
+    /// Under which it was captured.
+    terms: u64,
+}
 
 /// Compares every memoised stack with a full walk; aborts on a difference.
 pub fn set_paranoid(paranoid: bool) {

@@ -12,10 +12,9 @@ use crate::unwind::Entry;
 use crate::{buckets, control, dump, hooks, index, process, prof, recent, segment, tallies};
 
 /// The rate of blocks that are all recorded.
-const EVERY: u16 = 0;
+pub(super) const EVERY: u16 = 0;
 
 /// Exact mode: every block.
-#[inline(always)]
 pub(super) fn allocated(block: &Block, entry: &Entry) {
     let words = words();
     if block.address == 0 || prof::is_silent(words) {
@@ -34,22 +33,19 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
 /// Counts a block in the thread's slab and remembers it.
 #[inline(always)]
 pub(super) fn allocated_by(state: &mut State, block: &Block, rate: u16, entry: &Entry) {
-    if state.tick() {
-        let _timing = Timing::start();
-        entered(state, block, rate, entry);
-    } else {
-        entered(state, block, rate, entry);
+    let _timing = state.tick().then(Timing::start);
+    if let Some(node) = node_of(state, entry) {
+        enter(state, block, rate, node);
     }
 }
 
-#[inline(always)]
-fn entered(state: &mut State, block: &Block, rate: u16, entry: &Entry) {
-    let Some(node) = node_of(state, entry) else { return };
+/// Counts a block of a known stack.
+pub(super) fn enter(state: &mut State, block: &Block, rate: u16, node: u32) {
     let Some(kept) = state.bucket(node, block, rate) else { return };
     state.slab.add_alloc(kept.counts, block.grown);
     if index::insert(block.address, kept.bucket, rate, state.now_ms) {
         recent::allocated(block.address, block.size, node, state.slab.number());
-        state.add_allocated(kept.stands_for);
+        state.add_allocated(kept.stands_for());
     } else {
         state.slab.undo_alloc(kept.counts);
     }
@@ -82,7 +78,6 @@ pub(super) fn allocated_shared(block: &Block, rate: u16, node: u32) {
 
 /// Exact mode: the free of a block, whole. False, and nothing is done, when it takes a closer look: the thread
 /// has no state or is inside the probe, or nobody remembers the block.
-#[inline(always)]
 pub(super) fn releases(address: u64, caller: u64) -> bool {
     let words = words();
     let Some(mut busy) = words.enter() else { return false };
@@ -100,10 +95,13 @@ pub(super) fn releases(address: u64, caller: u64) -> bool {
 #[inline(always)]
 fn free_in(state: &mut State, address: u64, number: u32, bucket: &Bucket) {
     state.tick();
-    state.slab.add_free(number);
+    let counts = state.slab.add_free(number);
     recent::freed(address, state.slab.number());
-    let counts = bucket.period == control::period();
-    state.add_freed(address, counts.then(|| buckets::stands_for(bucket)));
+    let is_of_now = bucket.period == control::period();
+    if is_of_now && let Some(counts) = counts {
+        state.remember_freed(number, counts);
+    }
+    state.add_freed(address, is_of_now.then(|| buckets::stands_for(bucket)));
 }
 
 /// Counts the free of a recorded block.

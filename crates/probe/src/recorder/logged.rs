@@ -4,7 +4,6 @@ use super::timing::Timing;
 use super::{Block, captured_alone, node_of};
 use crate::arch::words;
 use crate::log::ThreadLog;
-use crate::thread::State;
 use crate::unwind::Entry;
 use crate::{control, index, log};
 
@@ -18,18 +17,9 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     };
     control::poll();
     let Some(state) = words.state(&mut busy) else { return allocated_alone(block, entry, false) };
-    if state.tick() {
-        let _timing = Timing::start();
-        written(state, block, entry);
-    } else {
-        written(state, block, entry);
-    }
-}
-
-#[inline(always)]
-fn written(state: &mut State, block: &Block, entry: &Entry) {
+    let _timing = state.tick().then(Timing::start);
     if let Some(node) = node_of(state, entry) {
-        log::alloc(&mut state.log, block.address, block.size, node, block.kind);
+        log::alloc(&mut state.log, block.address, block.size, node, block.is_reallocated());
     }
 }
 
@@ -37,13 +27,12 @@ fn written(state: &mut State, block: &Block, entry: &Entry) {
 #[cold]
 fn allocated_alone(block: &Block, entry: &Entry, interrupted: bool) {
     if let Some(node) = captured_alone(entry, interrupted) {
-        log::with_shared(|log| log::alloc(log, block.address, block.size, node, block.kind));
+        log::with_shared(|log| log::alloc(log, block.address, block.size, node, block.is_reallocated()));
     }
 }
 
 /// The free of a block, whole. False, and nothing is done, when it takes a closer look: the thread has no state or
 /// is inside the probe, or the block may have been recorded in another mode.
-#[inline(always)]
 pub(super) fn releases(address: u64, caller: u64) -> bool {
     if address == 0 || index::may_hold(address) {
         return false;

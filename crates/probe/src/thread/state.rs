@@ -6,14 +6,17 @@ use core::sync::atomic::Ordering;
 
 use heapwise_format::segment::Counter;
 
-use super::slabs;
+use super::bucket_cache::{Alike, BucketCache, Kept};
+use super::slabs::{self, SHARED_SLAB};
+use crate::buckets::Key;
+use crate::control::Activity;
 use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
 use crate::recorder::Block;
 use crate::script::Script;
 use crate::tallies::{Counts, Slab};
 use crate::unwind::Memo;
-use crate::{buckets, clock, control, dump, hooks, log, process, segment, sys};
+use crate::{buckets, clock, control, dump, family, hooks, index, log, process, prof, recent, segment, sys};
 
 /// Live bytes reach the shared counters in steps of this, so that threads do not fight for them.
 const FLUSH_BYTES: i64 = 64 * 1024;
@@ -21,18 +24,31 @@ const FLUSH_BYTES: i64 = 64 * 1024;
 const FLUSH_ALLOCATED: u64 = 1 << 20;
 /// The other counters are at most this many events old.
 const FLUSH_EVENTS: u32 = 4096;
-/// Entries of the cache of buckets, as a power of two: 64 KiB a thread.
-const CACHE_BITS: u32 = 11;
+/// One event in so many has its time taken, and some work done.
+const TICK_EVENTS: u32 = 64;
+
+/// What a thread does with an event without further questions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quick {
+    /// It is counted, in the shadow index.
+    Count,
+    /// It is written down.
+    Write,
+}
 
 /// Zeroed memory is valid.
 pub(crate) struct State {
     /// This thread's tallies.
     pub(crate) slab: Slab,
     record: u32,
-    /// Period that the sums below belong to, and the cache.
+    /// Period that the sums below belong to, and the buckets.
     period: u32,
-    /// Events so far; some work is done on one in 64.
     events: u32,
+    /// The terms that the thread has agreed to, and those under which it counts or writes events without further
+    /// questions; 0: none.
+    terms: u64,
+    counting_terms: u64,
+    writing_terms: u64,
     /// `age_ms` as of the last look at the clock.
     pub(crate) now_ms: u32,
     live: i64,
@@ -46,7 +62,7 @@ pub(crate) struct State {
     last_freed: u64,
     /// Who freed last: not part of another hooked call.
     outside: u64,
-    cache: [Cached; 1 << CACHE_BITS],
+    buckets: BucketCache,
     /// The last stack.
     pub(crate) memo: Memo,
     /// Declared frames.
@@ -59,24 +75,6 @@ pub(crate) struct State {
 
 /// Room for a thread's name, and its end.
 const NAME_BYTES: usize = 32;
-
-/// The bucket of a (stack, size, call, rate).
-#[derive(Clone, Copy)]
-struct Cached {
-    size: u64,
-    node: u32,
-    kind: u16,
-    rate: u16,
-    kept: Option<Kept>,
-}
-
-/// A bucket, this thread's tally of it, and the bytes that a block of it stands for.
-#[derive(Clone, Copy)]
-pub(crate) struct Kept {
-    pub(crate) counts: &'static Counts,
-    pub(crate) stands_for: u64,
-    pub(crate) bucket: u32,
-}
 
 impl State {
     pub(super) fn create() -> Option<*mut State> {
@@ -128,51 +126,104 @@ impl State {
         slabs::rename(self.record, self.name.as_bytes());
     }
 
+    /// Begins an event that can be dealt with quickly; `None`, and nothing is begun, for others.
+    #[inline(always)]
+    pub(crate) fn quick_tick(&mut self) -> Option<Quick> {
+        let terms = control::terms()?;
+        if self.events.is_multiple_of(TICK_EVENTS) {
+            return None;
+        }
+        let quick = if terms == self.counting_terms {
+            Quick::Count
+        } else if terms == self.writing_terms {
+            Quick::Write
+        } else {
+            return None;
+        };
+        self.events = self.events.wrapping_add(1);
+        Some(quick)
+    }
+
     /// Begins an event; true for the one in 64 whose time is taken.
     #[inline(always)]
     pub(crate) fn tick(&mut self) -> bool {
-        self.events = self.events.wrapping_add(1);
-        if self.period != control::period() {
-            self.begin_period();
+        if self.terms != family::terms() {
+            self.agree();
         }
-        let timed = self.events % 64 == 1;
+        let timed = self.events.is_multiple_of(TICK_EVENTS);
         if timed {
             self.now_ms = process::age_ms();
-            if self.events % FLUSH_EVENTS == 1 {
+            if self.events.is_multiple_of(FLUSH_EVENTS) {
                 self.flush();
             }
         }
+        self.events = self.events.wrapping_add(1);
         timed
+    }
+
+    /// Looks at everything that the quick ways take for granted, and that changes with the terms.
+    #[cold]
+    fn agree(&mut self) {
+        // Before what they stand for: who misses a change now finds other terms the next time.
+        self.terms = family::terms();
+        self.memo.distrust();
+        if self.period != control::period() {
+            self.begin_period();
+        }
+        let is_plain = !prof::are_some_off() && !recent::is_keeping() && self.slab.number() != SHARED_SLAB;
+        (self.counting_terms, self.writing_terms) = match control::activity() {
+            Activity::Exact if is_plain && index::is_shadow() => (self.terms, 0),
+            Activity::Log if is_plain && !index::holds_exact_blocks() => (0, self.terms),
+            _ => (0, 0),
+        };
     }
 
     #[cold]
     fn begin_period(&mut self) {
         self.forget_sums();
-        self.cache.iter_mut().for_each(|cached| cached.kept = None);
+        self.buckets.clear();
         self.period = control::period();
     }
 
-    /// The bucket of a block, through the cache.
+    /// The bucket of a block, if it was used lately.
+    #[inline(always)]
+    pub(crate) fn known_bucket(&self, alike: Alike) -> Option<Kept> {
+        self.buckets.alike(alike)
+    }
+
+    /// The bucket of a block, made if there is none.
     #[inline(always)]
     pub(crate) fn bucket(&mut self, node: u32, block: &Block, rate: u16) -> Option<Kept> {
-        let size = block.size;
-        let mixed = u64::from(node) ^ size << 32 ^ size >> 20 ^ (block.kind as u64) << 28;
-        let hash = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CACHE_BITS);
-        let cached = self.cache.get_mut(hash as usize)?;
-        let alike = cached.node == node
-            && cached.size == size
-            && cached.kind == block.kind as u16
-            && cached.rate == rate;
-        if !alike || cached.kept.is_none() {
-            *cached = Cached {
-                size,
-                node,
-                kind: block.kind as u16,
-                rate,
-                kept: keep(self.slab, node, block, rate),
-            };
+        let alike = block.alike(node, rate);
+        self.buckets
+            .alike(alike)
+            .or_else(|| self.find_bucket(alike, &block.key(node, rate, self.owner()), block))
+    }
+
+    fn owner(&self) -> u8 {
+        self.slab.number() as u8
+    }
+
+    #[inline(never)]
+    fn find_bucket(&mut self, alike: Alike, key: &Key, block: &Block) -> Option<Kept> {
+        let bucket = buckets::find(key)?;
+        buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
+        let kept = Kept::new(bucket, self.slab.counts(bucket)?)?;
+        self.buckets.put_alike(alike, kept);
+        Some(kept)
+    }
+
+    /// The bucket of a freed block of this period, if one was freed lately.
+    #[inline(always)]
+    pub(crate) fn known_freed(&self, bucket: u32) -> Option<Kept> {
+        self.buckets.numbered(bucket)
+    }
+
+    /// A block of this bucket was freed, and more of them may be.
+    pub(crate) fn remember_freed(&mut self, bucket: u32, counts: &'static Counts) {
+        if let Some(kept) = Kept::new(bucket, counts) {
+            self.buckets.put_numbered(kept);
         }
-        cached.kept
     }
 
     /// Whether a call from `caller` is one of the program's own, and not part of another hooked one.
@@ -244,13 +295,4 @@ impl State {
         (self.live, self.highest, self.allocated) = (0, 0, 0);
         (self.recorded, self.freed, self.unknown) = (0, 0, 0);
     }
-}
-
-/// Finds or makes the bucket of a block.
-#[inline(never)]
-fn keep(slab: Slab, node: u32, block: &Block, rate: u16) -> Option<Kept> {
-    let bucket = buckets::find(&block.key(node, rate, slab.number() as u8))?;
-    buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
-    let stands_for = buckets::stands_for(&buckets::record(bucket)?);
-    Some(Kept { counts: slab.counts(bucket)?, stands_for, bucket })
 }

@@ -39,11 +39,15 @@ impl<const N: usize> Checks<N> {
         first_broken_of_own(checks)
     }
 
-    /// Whether the oldest `count` checks hold; false also when that takes a closer look.
+    /// Whether all words are of the thread's own stack.
+    pub(super) fn are_own(&self) -> bool {
+        !self.foreign
+    }
+
+    /// Whether the oldest `count` checks hold, all of the thread's own stack.
     #[inline(always)]
     pub(super) fn hold(&self, count: usize) -> bool {
-        let checks = self.list.get(..count).unwrap_or(&[]);
-        !self.foreign && first_broken_of_own(checks).is_none()
+        self.list.get(..count).is_some_and(|checks| first_broken_of_own(checks).is_none())
     }
 
     /// Adds what the step from `state` to `older` read, behind `count` checks; their new number. The frame

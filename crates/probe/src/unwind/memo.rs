@@ -80,9 +80,23 @@ pub(crate) struct Memo {
     /// The cut stack of `cut_len` known frames, if there is one.
     cut_len: usize,
     cut_node: u32,
+    last: Last,
     known: [Known; DEPTH],
     checks: Checks<{ 3 * DEPTH }>,
     fresh: [Fresh; DEPTH],
+}
+
+/// What the last stack is recognised by, while nothing has changed that stacks depend on.
+#[derive(Clone, Copy)]
+struct Last {
+    /// 0: it is not worth a look.
+    sp: u64,
+    pc: u64,
+    fp: u64,
+    /// The bits of the frame pointer that matter: all when it is live, else none.
+    live: u64,
+    checks: u32,
+    node: u32,
 }
 
 /// How a walk met the memo.
@@ -95,22 +109,24 @@ enum Met {
 
 impl Memo {
     /// The node of the stack of `state`, if that is the last stack once more: no step has to be made, and all
-    /// words are where they were.
+    /// words are where they were. Only while generation, epoch and depth are those of the last capture: see
+    /// [`Memo::distrust`].
     #[inline(always)]
-    pub(super) fn repeated(&self, state: &State, max_depth: usize) -> Option<u32> {
-        let last = self.known(self.len)?;
-        let same = last.state.sp == state.sp
-            && last.is_met_by(state)
-            && self.own.contains(state.sp)
-            && self.len <= max_depth
-            && (modules::generation(), stack_tree::epoch(), max_depth)
-                == (self.generation, self.epoch, self.max_depth);
-        (same && self.checks.hold(last.checks as usize)).then_some(last.node)
+    pub(super) fn repeated(&self, state: &State) -> Option<u32> {
+        let Last { sp, pc, fp, live, checks, node } = self.last;
+        let same = sp == state.sp && pc == state.pc && (fp ^ state.fp) & live == 0;
+        (same && self.checks.hold(checks as usize)).then_some(node)
+    }
+
+    /// Something changed that stacks depend on: the last one has to be looked at closely.
+    pub(crate) fn distrust(&mut self) {
+        self.last.sp = 0;
     }
 
     /// Captures the stack of `state`; `None` when it cannot be memoised.
     #[inline(always)]
     pub(super) fn capture(&mut self, state: State, max_depth: usize) -> Option<Captured> {
+        self.last.sp = 0;
         if self.pause != 0 {
             self.pause -= 1;
             return None;
@@ -273,8 +289,13 @@ impl Memo {
         if self.len > self.max_depth {
             return Some(Captured { node: self.cut()?, truncated: true, broken: false });
         }
-        let node = self.known(self.len)?.node;
-        Some(Captured { node, truncated: false, broken: false })
+        let known = *self.known(self.len)?;
+        if known.state.context == 0 && self.own.contains(known.state.sp) && self.checks.are_own() {
+            let State { sp, pc, fp, .. } = known.state;
+            let live = if known.live { u64::MAX } else { 0 };
+            self.last = Last { sp, pc, fp, live, checks: known.checks, node: known.node };
+        }
+        Some(Captured { node: known.node, truncated: false, broken: false })
     }
 
     /// The node of the youngest `max_depth` frames.

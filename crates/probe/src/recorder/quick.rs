@@ -1,0 +1,71 @@
+//! The quick ways: events of a thread that has agreed to everything in force (see `State::agree`), for which the ways
+//! of `ledger` and `logged` would come to the same end by asking more.
+
+use core::sync::atomic::Ordering;
+
+use super::{Block, ledger, node_of};
+use crate::thread::{Quick, State};
+use crate::unwind::Entry;
+use crate::{filter, index, log, shadow};
+
+/// A block was allocated; false, and nothing is done, when it takes a closer look.
+#[inline(always)]
+pub(super) fn allocated(state: &mut State, block: Block, entry: &Entry) -> bool {
+    let Some(quick) = state.quick_tick() else { return false };
+    let Some(node) = node_of(state, entry) else { return true };
+    match quick {
+        Quick::Count => count(state, block, node),
+        Quick::Write => log::alloc(&mut state.log, block.address, block.size, node, block.is_reallocated()),
+    }
+    true
+}
+
+#[inline(always)]
+fn count(state: &mut State, block: Block, node: u32) {
+    if let Some(kept) = state.known_bucket(block.alike(node, ledger::EVERY))
+        && index::is_shadowed(block.address)
+        && let Some(granule) = shadow::known(block.address)
+        && granule.load(Ordering::Relaxed) == 0
+    {
+        kept.counts.add_own_alloc(block.grown);
+        granule.store(kept.bucket, Ordering::Relaxed);
+        state.add_allocated(block.size);
+    } else {
+        enter(state, node, block.address, block.size, block.kind, block.grown);
+    }
+}
+
+/// With a block in pieces, so that none need be stored on the quick way.
+#[inline(never)]
+fn enter(state: &mut State, node: u32, address: u64, size: u64, kind: u32, grown: u64) {
+    ledger::enter(state, &Block { address, size, kind, grown }, ledger::EVERY, node);
+}
+
+/// A block is about to be freed; false, and nothing is done, when it takes a closer look.
+#[inline(always)]
+pub(super) fn releases(state: &mut State, address: u64, caller: u64) -> bool {
+    if !state.is_outside(caller) {
+        return true;
+    }
+    match state.quick_tick() {
+        Some(Quick::Count) => uncount(state, address).is_some(),
+        Some(Quick::Write) if address != 0 && !filter::may_hold(address) => {
+            log::free(&mut state.log, address);
+            true
+        }
+        _ => false,
+    }
+}
+
+#[inline(always)]
+fn uncount(state: &mut State, address: u64) -> Option<()> {
+    if !index::is_shadowed(address) {
+        return None;
+    }
+    let granule = shadow::known(address)?;
+    let kept = state.known_freed(granule.load(Ordering::Relaxed))?;
+    granule.store(0, Ordering::Relaxed);
+    kept.counts.add_own_free();
+    state.add_freed(address, Some(kept.stands_for()));
+    Some(())
+}

@@ -1,0 +1,98 @@
+//! The buckets a thread used lately, found without a look into the segment.
+
+use crate::buckets;
+use crate::tallies::Counts;
+
+/// Entries by what blocks have in common, as a power of two: 64 KiB a thread.
+const ALIKE_BITS: u32 = 11;
+/// Entries by number, as a power of two: 16 KiB a thread.
+const NUMBER_BITS: u32 = 10;
+
+/// A bucket and this thread's tally of it.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept {
+    pub(crate) counts: &'static Counts,
+    pub(crate) bucket: u32,
+    /// Bytes that a block of it stands for; [`u32::MAX`] for more.
+    stands_for: u32,
+}
+
+impl Kept {
+    /// `None` when there is no such bucket.
+    pub(crate) fn new(bucket: u32, counts: &'static Counts) -> Option<Kept> {
+        Some(Kept { counts, bucket, stands_for: buckets::record(bucket)?.stands_for })
+    }
+
+    /// Bytes that a block of the bucket stands for.
+    #[inline(always)]
+    pub(crate) fn stands_for(&self) -> u64 {
+        match self.stands_for {
+            u32::MAX => buckets::record(self.bucket).map_or(0, |bucket| buckets::stands_for(&bucket)),
+            bytes => u64::from(bytes),
+        }
+    }
+}
+
+/// What blocks of a bucket have in common, beside their period and thread.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Alike {
+    size: u64,
+    /// Stack, call and rate.
+    others: u64,
+}
+
+impl Alike {
+    #[inline(always)]
+    pub(crate) fn new(size: u64, node: u32, kind: u16, rate: u16) -> Alike {
+        Alike { size, others: u64::from(node) | u64::from(kind) << 32 | u64::from(rate) << 48 }
+    }
+
+    #[inline(always)]
+    fn slot(self) -> usize {
+        let mixed = (self.others ^ self.size.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> (64 - ALIKE_BITS)) as usize
+    }
+}
+
+/// Zeroed memory is valid: nothing.
+pub(super) struct BucketCache {
+    alike: [(Alike, Option<Kept>); 1 << ALIKE_BITS],
+    numbered: [Option<Kept>; 1 << NUMBER_BITS],
+}
+
+impl BucketCache {
+    /// The bucket of blocks that have this in common.
+    #[inline(always)]
+    pub(super) fn alike(&self, alike: Alike) -> Option<Kept> {
+        let (found, kept) = self.alike.get(alike.slot())?;
+        if *found == alike { *kept } else { None }
+    }
+
+    pub(super) fn put_alike(&mut self, alike: Alike, kept: Kept) {
+        if let Some(entry) = self.alike.get_mut(alike.slot()) {
+            *entry = (alike, Some(kept));
+        }
+    }
+
+    /// The bucket of this number.
+    #[inline(always)]
+    pub(super) fn numbered(&self, bucket: u32) -> Option<Kept> {
+        self.numbered.get(number_slot(bucket)).copied().flatten().filter(|kept| kept.bucket == bucket)
+    }
+
+    pub(super) fn put_numbered(&mut self, kept: Kept) {
+        if let Some(entry) = self.numbered.get_mut(number_slot(kept.bucket)) {
+            *entry = Some(kept);
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.alike.iter_mut().for_each(|(_, kept)| *kept = None);
+        self.numbered.fill(None);
+    }
+}
+
+#[inline(always)]
+fn number_slot(bucket: u32) -> usize {
+    bucket as usize & ((1 << NUMBER_BITS) - 1)
+}
