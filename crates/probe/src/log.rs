@@ -59,7 +59,9 @@ pub(crate) struct ThreadLog {
 pub(crate) fn alloc(log: &mut ThreadLog, address: u64, size: u64, node: u32, realloc: bool) {
     if log.begin() {
         let order = draw(address);
-        log.put(|state, out| state.encode_alloc(out, (address, size), node, order, realloc));
+        let (state, out) = log.next_event();
+        let len = state.encode_alloc(out, (address, size), node, order, realloc);
+        log.publish_event(len);
     }
 }
 
@@ -68,7 +70,9 @@ pub(crate) fn alloc(log: &mut ThreadLog, address: u64, size: u64, node: u32, rea
 pub(crate) fn free(log: &mut ThreadLog, address: u64) {
     if log.begin() {
         let order = draw(address);
-        log.put(|state, out| state.encode_free(out, address, order));
+        let (state, out) = log.next_event();
+        let len = state.encode_free(out, address, order);
+        log.publish_event(len);
     }
 }
 
@@ -81,10 +85,12 @@ pub(crate) fn reserve(log: &mut ThreadLog, address: u64) -> Option<u32> {
 /// no room any more leaves a hole in the order, which the drainer gives up after a while.
 pub(crate) fn settle(log: &mut ThreadLog, address: u64, order: u32, is_freed: bool) {
     if log.begin() {
-        log.put(|state, out| match is_freed {
+        let (state, out) = log.next_event();
+        let len = match is_freed {
             true => state.encode_free(out, address, order),
             false => state.encode_kept(out, address, order),
-        });
+        };
+        log.publish_event(len);
     }
 }
 
@@ -137,13 +143,20 @@ impl ThreadLog {
         true
     }
 
-    /// Writes one event behind the last and publishes it.
+    /// What encodes the event behind the last, and where to. No closure is passed to encode it: the compiler would
+    /// hand over everything by reference.
     #[inline(always)]
-    fn put(&mut self, encode: impl FnOnce(&mut EventState, &mut [u8; MAX_EVENT_BYTES]) -> usize) {
+    fn next_event(&mut self) -> (&mut EventState, &mut [u8; MAX_EVENT_BYTES]) {
         // SAFETY: `begin` left room for `ROOM` bytes in the chunk, which `room` gave to this thread alone;
         // the drainer reads through the file only.
         let out = unsafe { &mut *self.chunk.add(HEADER_BYTES + self.len).cast::<[u8; MAX_EVENT_BYTES]>() };
-        self.len += encode(&mut self.state, out);
+        (&mut self.state, out)
+    }
+
+    /// The event behind the last is `len` bytes long.
+    #[inline(always)]
+    fn publish_event(&mut self, len: usize) {
+        self.len += len;
         self.publish();
     }
 
@@ -179,7 +192,8 @@ impl ThreadLog {
 
     fn put_gap(&mut self) {
         let dropped = core::mem::take(&mut self.dropped);
-        self.put(|_, out| EventState::encode_gap(out, dropped));
+        let len = EventState::encode_gap(self.next_event().1, dropped);
+        self.publish_event(len);
     }
 
     #[cold]
@@ -196,7 +210,8 @@ impl ThreadLog {
         };
         if self.noted != Some(milliseconds) {
             self.noted = Some(milliseconds);
-            self.put(|_, out| EventState::encode_tick(out, milliseconds));
+            let len = EventState::encode_tick(self.next_event().1, milliseconds);
+            self.publish_event(len);
         }
     }
 }

@@ -24,6 +24,7 @@ mod rule_cache;
 mod scratch;
 mod stack;
 mod step;
+mod suffix;
 mod walk;
 
 #[cfg(target_arch = "aarch64")]

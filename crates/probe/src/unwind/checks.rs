@@ -47,7 +47,20 @@ impl<const N: usize> Checks<N> {
     /// Whether the oldest `count` checks hold, all of the thread's own stack.
     #[inline(always)]
     pub(super) fn hold(&self, count: usize) -> bool {
-        self.list.get(..count).is_some_and(|checks| first_broken_of_own(checks).is_none())
+        self.list.get(..count).is_some_and(all_hold)
+    }
+
+    /// The checks from `first` to `end`.
+    pub(super) fn between(&self, first: usize, end: usize) -> &[Check] {
+        self.list.get(first..end).unwrap_or(&[])
+    }
+
+    /// Puts checks, all of the thread's own stack, behind the first `count`.
+    #[inline(always)]
+    pub(super) fn put(&mut self, count: usize, checks: &[Check]) {
+        for (place, check) in self.list.iter_mut().skip(count).zip(checks) {
+            *place = *check;
+        }
     }
 
     /// Adds what the step from `state` to `older` read, behind `count` checks; their new number. The frame
@@ -106,6 +119,22 @@ impl<const N: usize> Checks<N> {
         }
         count + 1
     }
+}
+
+/// Whether checks of the thread's own stack hold.
+#[inline(always)]
+pub(super) fn all_hold(checks: &[Check]) -> bool {
+    let mut rest = checks;
+    // Two at a time: most stacks that repeat are short, and what is left over costs more than it gains.
+    while let Some((older, [a, b])) = rest.split_last_chunk() {
+        // SAFETY: words of the thread's own stack.
+        if unsafe { a.difference() | b.difference() } != 0 {
+            return false;
+        }
+        rest = older;
+    }
+    // SAFETY: as above.
+    rest.first().is_none_or(|check| unsafe { check.difference() } == 0)
 }
 
 /// Checks of the thread's own stack, above its stack pointer.

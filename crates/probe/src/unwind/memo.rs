@@ -22,6 +22,7 @@ use super::rule::Rule;
 use super::rule_cache::Rules;
 use super::stack::{OwnStack, Window};
 use super::step::{State, Step, step};
+use super::suffix::{self, Suffixes};
 use super::walk::{breaks, place_of};
 use super::{Captured, MAX_DEPTH};
 use crate::modules;
@@ -35,17 +36,17 @@ const PAUSE: u32 = 15;
 /// A frame of the last stack.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Known {
-    state: State,
+pub(super) struct Known {
+    pub(super) state: State,
     rule: Rule,
     /// Its node; 0 beyond the depth limit.
     node: u32,
     /// Its caller's node.
     parent: u32,
     /// Checks of this frame's step and of all older ones.
-    checks: u32,
+    pub(super) checks: u32,
     /// Is its frame pointer live?
-    live: bool,
+    pub(super) live: bool,
 }
 
 /// A frame of this walk that is not (or no longer) known.
@@ -84,6 +85,7 @@ pub(crate) struct Memo {
     known: [Known; DEPTH],
     checks: Checks<{ 3 * DEPTH }>,
     fresh: [Fresh; DEPTH],
+    suffixes: Suffixes,
 }
 
 /// What the last stack is recognised by, while nothing has changed that stacks depend on.
@@ -135,6 +137,9 @@ impl Memo {
         if (generation, stack_tree::epoch(), max_depth) != (self.generation, self.epoch, self.max_depth) {
             self.forget(generation, max_depth);
         }
+        if self.own.contains(state.sp) && self.checks.are_own() && self.ends_as_lately(&state).is_some() {
+            return self.result();
+        }
         let mut stack = self.own.window(state.sp);
         let met = self.walk(state, &mut stack);
         let known = match met {
@@ -165,8 +170,36 @@ impl Memo {
             }
             self.epoch = stack_tree::epoch();
         }
+        self.suffixes.forget();
         (self.generation, self.max_depth) = (generation, max_depth);
         (self.len, self.cut_len) = (0, 0);
+    }
+
+    /// Makes the memo's stack that of `state`, if it ends in frames seen lately, upon known ones.
+    #[inline(always)]
+    fn ends_as_lately(&mut self, state: &State) -> Option<()> {
+        let suffix = self.suffixes.of(state, self.known.get(..self.len)?)?;
+        let (top, frames) = (suffix.top as usize, usize::from(suffix.frames));
+        let Known { node, checks, .. } = *self.known.get(top.wrapping_sub(1))?;
+        if !self.checks.hold(checks as usize) || top + frames > self.max_depth {
+            return None;
+        }
+        // What is above is no longer true, whatever comes of this.
+        self.len = top;
+        self.checks.put(checks as usize, suffix.checks.get(..usize::from(suffix.words))?);
+        self.cut_len = 0;
+        let mut parent = node;
+        for (kept, place) in suffix.known.iter_mut().zip(self.known.get_mut(top..top + frames)?) {
+            if kept.parent != parent {
+                kept.node = child(place, parent, &kept.state, kept.rule)?;
+                kept.parent = parent;
+            }
+            parent = kept.node;
+            *place = *kept;
+            place.checks = kept.checks.wrapping_add(checks);
+        }
+        self.len = top + frames;
+        Some(())
     }
 
     /// Walks until it meets the memo or the end of the stack; `None` when the stack is broken or too deep.
@@ -244,7 +277,7 @@ impl Memo {
         };
         self.checks.found_in(stack, top == 0);
         self.cut_len = 0;
-        let mut len = top;
+        let (mut len, older_checks) = (top, checks);
         for index in (0..fresh).rev() {
             let Some(Fresh { state, rule }) = self.fresh.get(index).map(Fresh::read) else { return false };
             if let Some(older) = older {
@@ -253,7 +286,10 @@ impl Memo {
             live = rule.uses_fp() || rule.keeps_fp() && live;
             let parent = node;
             if len < self.max_depth {
-                let Some(child) = self.child(len, parent, &state, rule) else { return false };
+                let before = self.known.get(len);
+                let Some(child) = before.and_then(|before| child(before, parent, &state, rule)) else {
+                    return false;
+                };
                 node = child;
             } else {
                 node = 0;
@@ -266,22 +302,19 @@ impl Memo {
             older = Some(state);
         }
         self.len = len;
+        if top > 0 && fresh <= suffix::FRAMES && self.checks.are_own() && len <= self.max_depth {
+            self.keep_suffix(top, older_checks, checks);
+        }
         true
     }
 
-    /// The node of a frame at depth `len`. Often it is the one that was there before.
+    /// Keeps the frames above the first `top`, whose steps read the words between two numbers of checks.
     #[inline(always)]
-    fn child(&self, len: usize, parent: u32, state: &State, rule: Rule) -> Option<u32> {
-        let before = self.known.get(len)?;
-        if before.node != 0
-            && before.parent == parent
-            && before.state.pc == state.pc
-            && before.state.context == state.context
-            && before.rule.module() == rule.module()
-        {
-            return Some(before.node);
+    fn keep_suffix(&mut self, top: usize, older_checks: usize, checks: usize) {
+        let (older, rest) = self.known.split_at(top);
+        if let (Some(met), Some(known)) = (older.last(), rest.get(..self.len - top)) {
+            self.suffixes.keep(top, met, known, self.checks.between(older_checks, checks));
         }
-        stack_tree::child_of(Key::new(parent, place_of(state), rule.module()))
     }
 
     #[inline(always)]
@@ -312,6 +345,20 @@ impl Memo {
         }
         Some(self.cut_node)
     }
+}
+
+/// The node of a frame. Often it is the one that was there before.
+#[inline(always)]
+fn child(before: &Known, parent: u32, state: &State, rule: Rule) -> Option<u32> {
+    if before.node != 0
+        && before.parent == parent
+        && before.state.pc == state.pc
+        && before.state.context == state.context
+        && before.rule.module() == rule.module()
+    {
+        return Some(before.node);
+    }
+    stack_tree::child_of(Key::new(parent, place_of(state), rule.module()))
 }
 
 impl Known {
