@@ -1,7 +1,6 @@
 //! Modules and the stack tree of a segment.
 
-use std::collections::HashMap;
-
+use foldhash::HashMap;
 use heapwise_format::bytes::{text, u16_at};
 use heapwise_format::segment::{Counter, Module as ModuleRecord, Node, NodePlace, SectionKind};
 
@@ -17,8 +16,9 @@ pub(super) fn read<S: SegmentSource>(
     read_modules(snapshot, profile);
     let strings = snapshot.records(SectionKind::Strings, 0, snapshot.counter(Counter::Strings));
     let bytes = snapshot.records(SectionKind::Nodes, 0, snapshot.counter(Counter::Nodes));
-    let mut places = Places { strings, known: HashMap::new(), declared: HashMap::new() };
-    let mut stacks: Vec<Option<StackId>> = Vec::new();
+    let mut places = Places { strings, known: HashMap::default(), declared: HashMap::default() };
+    let mut stacks: Vec<Option<StackId>> = Vec::with_capacity(bytes.len() / 16);
+    profile.stacks.reserve(bytes.len() / 16);
     for (number, record) in bytes.chunks_exact(16).enumerate() {
         let node = Node::decode(record).filter(|node| number > 0 && (node.parent as usize) < number);
         stacks.push(node.map(|node| {
