@@ -23,7 +23,7 @@ use toolchain::QEMU;
 type Victim = (&'static str, &'static [&'static str]);
 
 /// One of each hazard that is another on another architecture.
-const SHORT: [Victim; 10] = [
+const SHORT: [Victim; 11] = [
     ("cross_thread_free", &["4", "20000"]),
     ("fork_child", &["4", "500", "busy"]),
     ("dlopen_close", &["10", "2"]),
@@ -32,6 +32,7 @@ const SHORT: [Victim; 10] = [
     ("cpp_operators", &[]),
     ("swapcontext_coroutines", &[]),
     ("sigaltstack_alloc", &[]),
+    ("signal_alloc", &["timer", "2000"]),
     ("aligned_family", &[]),
     ("deep_recursion", &[]),
 ];

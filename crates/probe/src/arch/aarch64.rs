@@ -128,6 +128,9 @@ macro_rules! entry_stub {
 
 /// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
 /// and an exception must not meet a Rust frame. `$size` computes the size into x10.
+///
+/// A signal between the load of the countdown and its store costs the bytes that its handler counted down: three instructions
+/// wide, against exclusive access in every allocation.
 macro_rules! allocate_stub {
     ($hook:ident, $kind:ident, $size:literal) => {
         #[unsafe(naked)]
