@@ -100,6 +100,19 @@ fn a_child_that_starts_threads_at_once() {
     }
 }
 
+/// Threads that libc starts by itself, for a timer, are noticed before they begin, too.
+#[test]
+fn a_child_whose_first_thread_is_a_timers() {
+    runs_unchanged("fork_timer", &["3"]);
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut program = scratch.command(victims().join("fork_timer"));
+    program.arg("1").env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", "mode:sampled,rate:524288");
+    assert!(program.output().expect("the victim starts").status.success());
+    let segments = std::fs::read_dir(scratch.path("segments")).expect("readable").count();
+    assert_eq!(segments, 2, "the parent's and the child's");
+}
+
 #[test]
 fn another_root_directory() {
     runs_unchanged("chroot_dir", &[]);
