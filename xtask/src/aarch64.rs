@@ -64,11 +64,19 @@ const MODES: [&str; 3] =
     ["mode:exact,index:shadow,paranoid:true", "mode:exact,index:hash", "mode:sampled,rate:1"];
 
 /// Modules of the end-to-end tests that need no other aarch64 program than the victims.
-const TESTS: [&str; 7] =
-    ["victims::", "paranoid::victims", "control::", "recording::", "faults::", "input::", "serve::"];
+const TESTS: [&str; 8] = [
+    "victims::",
+    "paranoid::victims",
+    "control::",
+    "recording::",
+    "faults::",
+    "input::",
+    "security::",
+    "serve::",
+];
 
 /// Tests among them that are left out, and why.
-const LEFT_OUT: [(&str, &str); 16] = [
+const LEFT_OUT: [(&str, &str); 17] = [
     ("clone_sharing_memory", "qemu refuses CLONE_VM to processes"),
     ("no_file_may_grow", "qemu writes /proc/self/cmdline into a file of its own"),
     ("nothing_but_read_write_and_exit", "qemu refuses seccomp"),
@@ -79,6 +87,7 @@ const LEFT_OUT: [(&str, &str); 16] = [
     ("a_directory_open_to_others", "starts a program of this machine"),
     ("devices_and_pipes", "starts a program of this machine"),
     ("the_programs_output_and_status", "starts a program of this machine"),
+    ("a_program_that_drops_its_rights", "starts a program of this machine"),
     ("ten_million_events", "hours"),
     ("every_step_agrees", "hundreds of reports of one recording; arithmetic that is the same everywhere"),
     (

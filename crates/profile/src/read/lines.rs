@@ -161,7 +161,7 @@ mod tests {
     fn hexadecimal_numbers_are_those_of_the_standard_library() {
         for length in 0..20 {
             for at in 0..=length {
-                for byte in 0..=u8::MAX {
+                for byte in (0..=u8::MAX).step_by(if cfg!(miri) { 37 } else { 1 }) {
                     let mut text = b"1aF09cD4b7e2835660Ab"[..length].to_vec();
                     text.insert(at, byte);
                     let digits = text.strip_prefix(b"0x").unwrap_or(&text);
