@@ -5,6 +5,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::{Scratch, victims};
+use crate::serve::Server;
 
 /// `heapwise run --log` over a shell that runs the victim `live_switch`, which is driven over standard input.
 struct Recorded {
@@ -172,6 +173,8 @@ fn with_a_stopped_recorder(on_full: &str) {
     }
     let at = scratch.heapwise(&["at", recording, "peak"]).output().unwrap();
     assert!(String::from_utf8_lossy(&at.stderr).contains(&format!("{lost} events were lost")));
+    let answer = Server::start(&scratch, &[recording]).get("/api/v1/sources/app.hwr/findings");
+    assert!(answer.contains(&format!("{lost} events were lost")), "{answer}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::harness::{Scratch, victims};
+use crate::harness::{Scratch, victims, witness};
 use crate::torture::{Killed, Torture};
 
 /// Bytes that the victim's calls hold in `target`.
@@ -92,6 +92,23 @@ fn between_quiet_moments_every_number_is_exact() {
         let window = format!("{recording}@peak:step{}..step{step}", step - 1);
         assert_eq!(held(&scratch, &window), most, "highest up to mark {step}");
     }
+}
+
+/// A flight recorder has summed up what is older, and knows all that is live; every mark is written down.
+#[test]
+fn a_ring_remembers_what_is_live() {
+    let scratch = Scratch::new();
+    let mut run = scratch.heapwise(&["run", "--log", "-q", "--ring", "0.2s", "-o", "ring.hwr", "--"]);
+    let output = run.arg(victims().join("steps")).arg("20").output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let own = witness(&output);
+    assert_eq!(held(&scratch, "ring.hwr@end"), own["inuse_bytes"]);
+    let top = scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", "ring.hwr"]);
+    assert_eq!(top["total"], own["alloc_bytes"]);
+    assert_eq!(held(&scratch, "ring.hwr@peak:step19..step20"), own["most20"]);
+    let steps = scratch.json_of(&["timeline", "--json", "ring.hwr"]);
+    assert!(steps[0][0].as_u64() > Some(0), "the oldest events are still there: {steps}");
+    assert!(held(&scratch, "ring-step10.hwr") > 0, "a dump at the mark");
 }
 
 #[test]
