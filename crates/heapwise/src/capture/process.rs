@@ -1,6 +1,7 @@
 //! What `/proc` says about processes.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
 /// User id of heapwise itself.
@@ -17,7 +18,7 @@ pub fn uid(pid: u32) -> Option<u32> {
 /// it is only a zombie waiting for its parent. By the way that the probe takes too: under qemu-user `/proc/PID/stat` of
 /// oneself is made up, with the start of the calling thread.
 pub fn starttime(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/task/../stat")).ok()?;
+    let stat = read(&format!("/proc/{pid}/task/../stat"))?;
     // The second field is the name in parentheses and may hold anything, parentheses included.
     let mut fields = stat.get(stat.rfind(')')? + 2..)?.split(' ');
     let state = fields.next()?;
@@ -61,6 +62,13 @@ pub fn resident_bytes(pid: u32) -> Option<u64> {
 
 /// Whether a file of this name is part of the process's memory; true when the system does not tell.
 pub fn maps(pid: u32, file_name: &str) -> bool {
-    let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return true };
+    let Some(maps) = read(&format!("/proc/{pid}/maps")) else { return true };
     maps.lines().any(|line| line.trim_end_matches(" (deleted)").ends_with(file_name))
+}
+
+/// What the kernel writes into a file: it has no length, and `fs::read_to_string` would begin with a few bytes.
+fn read(path: &str) -> Option<String> {
+    let mut text = String::with_capacity(8 << 10);
+    File::open(path).ok()?.read_to_string(&mut text).ok()?;
+    Some(text)
 }

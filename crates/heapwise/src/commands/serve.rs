@@ -59,7 +59,8 @@ pub fn run(args: ServeArgs) -> Outcome {
     let root = args.profile_dir.or_else(state_dir).ok_or_else(|| {
         input_error!("no place to keep profiles: neither XDG_STATE_HOME nor HOME is set; give --profile-dir")
     })?;
-    // Many people looking must not slow down what they look at. A kernel that refuses leaves things as they are.
+    // Many people looking must not slow down what they look at. A kernel that refuses leaves things as they are. Not as
+    // far back as SCHED_IDLE: with every core busy that leaves 3/1024 of one, and a page would take minutes.
     let _ = rustix::process::nice(args.nice);
     let server = Server::new(Settings {
         address,

@@ -105,7 +105,7 @@ impl Catalog {
         let mut all = self.list();
         if all.len() > 1 {
             // One live process among files and dead ones is what is meant.
-            let live = |source: &Arc<dyn Source>| source.facts().is_ok_and(|facts| facts.is_live());
+            let live = |source: &Arc<dyn Source>| source.is_live().unwrap_or(false);
             let alive: Vec<_> = all.iter().filter(|source| live(source)).cloned().collect();
             if alive.len() == 1 {
                 return Ok(Arc::clone(&alive[0]));

@@ -26,16 +26,15 @@ impl Context {
         Ok(())
     }
 
-    /// The kept answer of `key`, or a new one, whose cost puts off the next look at `source`.
+    /// The kept answer of `key`, or a new one, whose cost puts off the next look at what it is about.
     pub(crate) fn rendered(
         &self,
         request: &Request,
-        source: &dyn Source,
         key: &RenderKey,
         render: impl FnOnce() -> Answer,
     ) -> Response {
         let response = self.renders.get(&key.text, || {
-            self.shelf.moments.charge(source.id(), || {
+            self.shelf.moments.charge(&key.account, || {
                 let response = render().unwrap_or_else(Response::from);
                 response.prepare(&Terms::of(request, false));
                 response

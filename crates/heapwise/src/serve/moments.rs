@@ -1,5 +1,6 @@
-//! When a live process is looked at anew. Many people looking must not slow down what they look at: all who ask
-//! within one moment get the same snapshot, and a moment lasts the longer the more its pictures cost to draw.
+//! When a live process is looked at anew. Many people looking must not slow down what they look at: each process has a
+//! small allowance of processor time for pictures of it. As long as there is some left, whoever asks gets a new
+//! snapshot; when it is used up, all get the last one until the allowance has grown again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,13 +8,15 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// A moment lasts this many times the processor time spent on it: looking takes at most 1/50 of one core for each
-/// process, however many look.
-const REST: u32 = 50;
-/// The shortest moment: nobody sees that a picture is younger.
-const SHORTEST: Duration = Duration::from_millis(250);
-/// The longest: what is shown is never older.
+/// Pictures of one process take at most one part in this many of one core, however many look.
+const SHARE: u32 = 200;
+/// Allowance saved up while nobody looks: some ten pictures of a usual profile in a row.
+const MOST_SAVED: Duration = Duration::from_millis(50);
+/// The longest wait for a new snapshot. A picture that costs more than this many times its share is one of a profile so
+/// large that the process has other worries.
 const LONGEST: Duration = Duration::from_secs(10);
+/// Who asks within this time asks at the same moment, as the parts of one page do.
+const SAME: Duration = Duration::from_millis(50);
 /// Processes remembered.
 const MOST: usize = 1024;
 
@@ -23,27 +26,55 @@ pub(crate) struct Moments(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    of: HashMap<String, Moment>,
+    of: HashMap<String, Account>,
     /// Moments begun; no two have the same number, also of different processes.
     begun: u64,
 }
 
-/// One moment of one process.
+/// One moment of one process: all who ask during it get the same.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Moment {
     pub number: u64,
     since: Instant,
-    spent: Duration,
 }
 
 impl Moment {
-    fn is_over(&self, now: Instant) -> bool {
-        now.duration_since(self.since) >= (self.spent * REST).clamp(SHORTEST, LONGEST)
-    }
-
     /// How old what it shows is.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
+    }
+}
+
+#[derive(Debug)]
+struct Account {
+    moment: Moment,
+    /// Somebody wants the next asker to get a new one.
+    ended: bool,
+    /// Nanoseconds of processor time left; below zero after an expensive picture.
+    left: i64,
+    /// Until when `left` has grown.
+    counted: Instant,
+}
+
+impl Account {
+    fn new(now: Instant) -> Self {
+        let moment = Moment { number: 0, since: now };
+        Self { moment, ended: true, left: MOST_SAVED.as_nanos() as i64, counted: now }
+    }
+
+    fn grow(&mut self, now: Instant) {
+        let grown = (now.duration_since(self.counted) / SHARE).as_nanos() as i64;
+        self.left = self.left.saturating_add(grown).min(MOST_SAVED.as_nanos() as i64);
+        self.counted = now;
+    }
+
+    fn spend(&mut self, time: Duration) {
+        let most_owed = -((LONGEST / SHARE).as_nanos() as i64);
+        self.left = self.left.saturating_sub(time.as_nanos() as i64).max(most_owed);
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.ended || (self.left > 0 && now.duration_since(self.moment.since) >= SAME)
     }
 }
 
@@ -55,19 +86,21 @@ impl Moments {
 
     fn at(&self, id: &str, now: Instant) -> Moment {
         let mut state = self.lock();
-        if let Some(moment) = state.of.get(id).filter(|moment| !moment.is_over(now)) {
-            return *moment;
+        let State { of, begun } = &mut *state;
+        if of.len() >= MOST && !of.contains_key(id) {
+            of.clear();
         }
-        if state.of.len() >= MOST {
-            state.of.clear();
+        let account = of.entry(id.to_owned()).or_insert_with(|| Account::new(now));
+        account.grow(now);
+        if account.is_over(now) {
+            *begun += 1;
+            account.moment = Moment { number: *begun, since: now };
+            account.ended = false;
         }
-        state.begun += 1;
-        let moment = Moment { number: state.begun, since: now, spent: Duration::ZERO };
-        state.of.insert(id.to_owned(), moment);
-        moment
+        account.moment
     }
 
-    /// Runs what draws a picture of a process, and counts what it costs.
+    /// Runs what draws a picture of a process, and takes what it costs off the allowance.
     pub(crate) fn charge<T>(&self, id: &str, draw: impl FnOnce() -> T) -> T {
         let before = thread_time();
         let drawn = draw();
@@ -76,14 +109,16 @@ impl Moments {
     }
 
     fn spend(&self, id: &str, time: Duration) {
-        if let Some(moment) = self.lock().of.get_mut(id) {
-            moment.spent += time;
+        if let Some(account) = self.lock().of.get_mut(id) {
+            account.spend(time);
         }
     }
 
-    /// Something was changed: who asks next sees it.
+    /// Something was changed, or somebody insists: who asks next gets a new one.
     pub(crate) fn end(&self, id: &str) {
-        self.lock().of.remove(id);
+        if let Some(account) = self.lock().of.get_mut(id) {
+            account.ended = true;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -102,18 +137,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_moment_lasts_the_longer_the_more_it_costs() {
+    fn there_is_a_new_moment_for_whoever_asks_until_the_allowance_is_used_up() {
         let (moments, start) = (Moments::default(), Instant::now());
-        let after = |ms: u64| start + Duration::from_millis(ms);
-        let first = moments.at("1-2", start).number;
-        assert_eq!(moments.at("1-2", after(249)).number, first);
-        moments.spend("1-2", Duration::from_millis(20));
-        assert_eq!(moments.at("1-2", after(999)).number, first);
-        let second = moments.at("1-2", after(1000)).number;
+        let after = |ms: u64| moments.at("1-2", start + Duration::from_millis(ms)).number;
+        let first = after(0);
+        assert_eq!(after(49), first);
+        let second = after(50);
         assert_ne!(second, first);
-        moments.spend("1-2", Duration::from_secs(3));
-        assert_eq!(moments.at("1-2", after(10_999)).number, second);
-        assert_ne!(moments.at("1-2", after(11_000)).number, second);
+        // 50 ms are saved up, 60 are spent: 10 are to be earned, at one in 200.
+        moments.spend("1-2", Duration::from_millis(60));
+        assert_eq!(after(2000), second);
+        let third = after(2101);
+        assert_ne!(third, second);
+        // However much is owed, nobody gets a picture older than ten seconds.
+        moments.spend("1-2", Duration::from_secs(60));
+        assert_eq!(after(12_000), third);
+        assert_ne!(after(12_102), third);
+    }
+
+    #[test]
+    fn over_a_long_time_pictures_take_their_share_and_no_more() {
+        let (moments, start) = (Moments::default(), Instant::now());
+        let (mut last, mut spent) = (0, Duration::ZERO);
+        for ms in (0..600_000).step_by(10) {
+            let number = moments.at("1-2", start + Duration::from_millis(ms)).number;
+            if number != last {
+                last = number;
+                let cost = Duration::from_millis(7);
+                moments.spend("1-2", cost);
+                spent += cost;
+            }
+        }
+        let share = spent.as_secs_f64() / 600.0;
+        assert!((0.0049..0.0052).contains(&share), "{share}");
     }
 
     #[test]
@@ -121,6 +177,8 @@ mod tests {
         let moments = Moments::default();
         let (one, other) = (moments.now("1-2").number, moments.now("3-4").number);
         assert_ne!(one, other);
+        moments.spend("1-2", Duration::from_secs(1));
+        moments.spend("3-4", Duration::from_secs(1));
         moments.end("1-2");
         assert_ne!(moments.now("1-2").number, one);
         assert_eq!(moments.now("3-4").number, other);
@@ -129,10 +187,10 @@ mod tests {
     #[test]
     fn what_is_charged_is_processor_time_and_not_waiting() {
         let moments = Moments::default();
-        let first = moments.now("1-2").number;
+        moments.now("1-2");
+        let before = moments.lock().of["1-2"].left;
         moments.charge("1-2", || std::thread::sleep(Duration::from_millis(30)));
-        let spent = moments.lock().of["1-2"].spent;
-        assert!(spent < Duration::from_millis(20), "{spent:?}");
-        assert_eq!(moments.now("1-2").number, first);
+        let spent = before - moments.lock().of["1-2"].left;
+        assert!((0..20_000_000).contains(&spent), "{spent} ns");
     }
 }

@@ -60,7 +60,7 @@ impl Subject {
         if let Some(name) = query.given("profile") {
             return Ok(Subject::Stored(find_stored(source, name)?));
         }
-        if source.facts()?.is_live() {
+        if source.is_live()? {
             return Ok(Subject::Now);
         }
         Ok(source.stored()?.into_iter().next().map_or(Subject::Now, Subject::Stored))

@@ -110,6 +110,11 @@ pub(crate) trait Source: Send + Sync {
     /// What it is now.
     fn facts(&self) -> Answer<Facts>;
 
+    /// Whether it is a process that runs, which is cheaper to say than all facts.
+    fn is_live(&self) -> Answer<bool> {
+        Ok(self.facts()?.is_live())
+    }
+
     /// Its stored profiles, newest first.
     fn stored(&self) -> Answer<Vec<Stored>>;
 

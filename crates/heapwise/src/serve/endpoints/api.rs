@@ -11,13 +11,14 @@ use serde_json::json;
 
 use crate::serve::context::Context;
 use crate::serve::http::{Method, Request, Response};
+use crate::serve::render_key::RenderKey;
 use crate::serve::source::Source;
 use crate::serve::trouble::{Answer, Trouble};
 
 /// Answers a path below `/api/v1`.
 pub(crate) fn answer(context: &Context, request: &Request, path: &[&str]) -> Answer {
     let ["sources", rest @ ..] = path else { return Err(unknown()) };
-    let Some((id, rest)) = rest.split_first() else { return Ok(list(context)) };
+    let Some((id, rest)) = rest.split_first() else { return Ok(list(context, request)) };
     let source = context.catalog.find(id)?;
     if request.method == Method::Post {
         context.guard.admit_change(request)?;
@@ -41,14 +42,16 @@ fn unknown() -> Trouble {
 }
 
 /// Sources that can be described; one that vanished in between is left out.
-fn list(context: &Context) -> Response {
-    let all: Vec<_> = context
-        .catalog
-        .list()
-        .iter()
-        .filter_map(|source| Some(source.facts().ok()?.json(source.id())))
-        .collect();
-    Response::json(json!({ "version": env!("CARGO_PKG_VERSION"), "sources": all }).to_string())
+fn list(context: &Context, request: &Request) -> Response {
+    context.rendered(request, &RenderKey::of_all(context, request), || {
+        let all: Vec<_> = context
+            .catalog
+            .list()
+            .iter()
+            .filter_map(|source| Some(source.facts().ok()?.json(source.id())))
+            .collect();
+        Ok(Response::json(json!({ "version": env!("CARGO_PKG_VERSION"), "sources": all }).to_string()))
+    })
 }
 
 fn one(source: &Arc<dyn Source>) -> Answer {

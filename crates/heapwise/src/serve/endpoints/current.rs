@@ -26,13 +26,13 @@ pub(super) fn rendered(
 ) -> Answer {
     match number(&request.query, "seconds")? {
         None | Some(0) => {
-            let key = RenderKey::new(context, source, what, &request.query)?;
-            Ok(context.rendered(request, source, &key, || render(&*context.shelf.current(source)?)))
+            let key = RenderKey::new(context, request, source, what)?;
+            Ok(context.rendered(request, &key, || render(&*context.shelf.current(source)?)))
         }
         // Every delta has its own beginning, so none can be shared.
         Some(seconds) => {
             let delta = delta(context, source, seconds)?;
-            Ok(context.rendered(request, source, &RenderKey::unique(), || render(&delta)))
+            Ok(context.rendered(request, &RenderKey::unique(source), || render(&delta)))
         }
     }
 }
@@ -41,7 +41,7 @@ fn delta(context: &Context, source: &dyn Source, seconds: usize) -> Answer<Profi
     if seconds > MOST_SECONDS {
         return Err(Trouble::bad(format!("seconds={seconds}: at most {MOST_SECONDS}")));
     }
-    if !source.facts()?.is_live() {
+    if !source.is_live()? {
         return Err(Trouble::bad("seconds: only a live process changes; ask without it for the last state"));
     }
     let before = context.shelf.fresh(source)?;

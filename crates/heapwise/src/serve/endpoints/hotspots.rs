@@ -32,9 +32,9 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     };
     let base = request.query.given("base").map(|name| find_stored(source, file_name(name))).transpose()?;
     let base_name = base.as_ref().map(|base| (&base.name, base.version));
-    let key = format!("{}\nhotspots\n{stored:?}\n{base_name:?}\n{:?}", source.id(), request.query);
+    let key = format!("hotspots\n{stored:?}\n{base_name:?}\n{:?}", request.query);
     let draw = || draw(context, request, source, &stored, base.as_ref());
-    let picture = context.rendered(request, source, &RenderKey::stored(key), draw);
+    let picture = context.rendered(request, &RenderKey::stored(source, &key), draw);
     if !fetched || picture.status != Status::Ok {
         return Ok(picture);
     }
@@ -64,7 +64,7 @@ fn draw(
 
 /// A new profile of a live process, kept; the last state of any other.
 fn new_profile(context: &Context, source: &dyn Source) -> Answer<Stored> {
-    if source.facts()?.is_live() {
+    if source.is_live()? {
         return source.keep(&context.shelf.fresh(source)?);
     }
     source.stored()?.into_iter().next().ok_or_else(|| Trouble::missing("no profile is stored"))

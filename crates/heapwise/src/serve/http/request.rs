@@ -54,6 +54,11 @@ impl Request {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
+    /// Whether the client insists on an answer that was made for it.
+    pub(crate) fn wants_new(&self) -> bool {
+        self.header("cache-control").is_some_and(|value| value.to_ascii_lowercase().contains("no-cache"))
+    }
+
     /// Whether the client is a person's browser and not a tool. brpc's rule: a page unless
     /// `console=<non-zero>` asks for text, or, without `console`, the agent is absent or curl.
     pub(crate) fn wants_page(&self) -> bool {

@@ -88,6 +88,10 @@ impl Source for ProcessSource {
         })
     }
 
+    fn is_live(&self) -> Answer<bool> {
+        Ok(self.found.is_alive())
+    }
+
     fn stored(&self) -> Answer<Vec<Stored>> {
         let mut all = self.history.list();
         if !self.found.is_alive() {

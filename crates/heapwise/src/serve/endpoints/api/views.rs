@@ -24,8 +24,8 @@ pub(super) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     if !VIEWS.contains(&view) {
         return Err(unknown());
     }
-    let key = RenderKey::new(context, source, view, &request.query)?;
-    Ok(context.rendered(request, source, &key, || render(context, request, source, view)))
+    let key = RenderKey::new(context, request, source, view)?;
+    Ok(context.rendered(request, &key, || render(context, request, source, view)))
 }
 
 fn render(context: &Context, request: &Request, source: &dyn Source, view: &str) -> Answer {
