@@ -17,6 +17,11 @@ pub(super) fn heap_v2(profile: &Profile) -> Vec<u8> {
     write(profile, Format::HeapV2, Metric::InuseSpace)
 }
 
+/// gperftools' text, as `google-pprof` fetches it.
+pub(super) fn gperftools(profile: &Profile) -> Vec<u8> {
+    write(profile, Format::Gperftools, Metric::InuseSpace)
+}
+
 /// gperftools' text of type `growth`, which readers take as it is: estimates stay estimates, already
 /// scaled.
 pub(super) fn growth(profile: &Profile) -> Vec<u8> {

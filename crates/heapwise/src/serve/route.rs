@@ -33,7 +33,8 @@ fn route(context: &Context, request: &Request) -> Answer {
 /// The endpoints that speak about one process, at the root or under `/p/<pid>`.
 fn of_source(context: &Context, request: &Request, source: &Arc<dyn Source>, path: &[&str]) -> Answer {
     match path {
-        ["pprof", what] => pprof::answer(context, request, &**source, what),
+        ["gperftools", "pprof", "heap"] => pprof::gperftools_heap(context, request, &**source),
+        ["pprof", what] | ["gperftools", "pprof", what] => pprof::answer(context, request, &**source, what),
         ["debug", "pprof", rest @ ..] => debug_pprof::answer(context, request, &**source, rest),
         ["hotspots", what] => hotspots::answer(context, request, &**source, what),
         ["flags", rest @ ..] => flags::answer(context, request, &**source, rest),

@@ -95,12 +95,15 @@ fn jeprof_fetches_profile_and_symbols() {
 }
 
 #[test]
-fn google_pprof_fetches_the_growth_profile() {
+fn google_pprof_fetches_both_profiles() {
     let (scratch, server) = served();
-    let text = run(Command::new("google-pprof")
-        .args(["--text", "--show_bytes", &server.url("/pprof/growth")])
-        .env("HOME", scratch.path("")));
-    assert!(text.contains("w_hold"), "{text}");
+    for address in ["/pprof/growth", "/gperftools/pprof/heap"] {
+        let text = run(Command::new("google-pprof")
+            .args(["--text", "--show_bytes", "--cum", &server.url(address)])
+            .env("HOME", scratch.path("")));
+        let held = text.lines().find(|line| line.ends_with("w_hold")).expect("the site is there");
+        assert!(held.contains(" 336000 "), "{address}: {text}");
+    }
 }
 
 #[test]

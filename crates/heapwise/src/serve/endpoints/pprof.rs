@@ -48,6 +48,13 @@ fn heap(context: &Context, request: &Request, source: &dyn Source) -> Answer {
     })
 }
 
+/// The same numbers as `/pprof/heap` for `google-pprof`, which does not read jemalloc's text.
+pub(crate) fn gperftools_heap(context: &Context, request: &Request, source: &dyn Source) -> Answer {
+    rendered(context, request, source, "gperftools", |profile| {
+        Ok(Response::text(encode::gperftools(profile)))
+    })
+}
+
 /// GET and HEAD say that there are symbols, POST resolves `0x…+0x…`: call sites, so nothing is taken
 /// off them here.
 fn symbol(context: &Context, request: &Request, source: &dyn Source) -> Answer {
