@@ -99,7 +99,7 @@ impl Stage {
         let mut command = self.heapwise();
         let mut running = Running::start(command.args(["serve", "--port", "0"]).stderr(Stdio::piped()))?;
         let mut line = String::new();
-        if let Some(stderr) = running.0.stderr.take() {
+        if let Some(stderr) = &mut running.0.stderr {
             let _ = BufReader::new(stderr).read_line(&mut line);
         }
         let address = line.split("http://").nth(1).map(|rest| rest.trim().trim_end_matches('/').to_owned());

@@ -1,5 +1,6 @@
 //! `serve`: the web page and the HTTP addresses other tools know.
 
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -82,13 +83,14 @@ fn state_dir() -> Option<PathBuf> {
     Some(state.join("heapwise/profiles"))
 }
 
-/// Says where to look, once, on stderr.
+/// Says where to look, once, on stderr. Nobody need be listening there: a server whose starter has gone goes on.
 fn announce(server: &Server) {
     let (address, guard) = (server.address(), server.guard());
-    if guard.token_for_reading() && address.ip().is_some() {
-        eprintln!("heapwise: serving at {address}?token={}", guard.token());
+    let text = if guard.token_for_reading() && address.ip().is_some() {
+        format!("heapwise: serving at {address}?token={}\n", guard.token())
     } else {
-        eprintln!("heapwise: serving at {address}");
-        eprintln!("heapwise: token for changes by other tools: {}", guard.token());
-    }
+        let token = guard.token();
+        format!("heapwise: serving at {address}\nheapwise: token for changes by other tools: {token}\n")
+    };
+    let _ = io::stderr().write_all(text.as_bytes());
 }

@@ -11,7 +11,7 @@ use rustix::time::{ClockId, clock_gettime};
 /// Pictures of one process take at most one part in this many of one core, however many look.
 const SHARE: u32 = 200;
 /// Allowance saved up while nobody looks: some ten pictures of a usual profile in a row.
-const MOST_SAVED: Duration = Duration::from_millis(50);
+const MOST_SAVED: Duration = Duration::from_millis(25);
 /// The longest wait for a new snapshot. A picture that costs more than this many times its share is one of a profile so
 /// large that the process has other worries.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -144,8 +144,8 @@ mod tests {
         assert_eq!(after(49), first);
         let second = after(50);
         assert_ne!(second, first);
-        // 50 ms are saved up, 60 are spent: 10 are to be earned, at one in 200.
-        moments.spend("1-2", Duration::from_millis(60));
+        // 25 ms are saved up, 35 are spent: 10 are to be earned, at one in 200.
+        moments.spend("1-2", Duration::from_millis(35));
         assert_eq!(after(2000), second);
         let third = after(2101);
         assert_ne!(third, second);

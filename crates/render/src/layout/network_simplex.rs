@@ -25,6 +25,9 @@ pub(super) enum Slack {
 /// Exchanges after which the answer is taken as it is; only graphs far beyond what can be read
 /// get there.
 const MAX_PIVOTS: usize = 20_000;
+/// The same for the nodes and arcs looked at in all exchanges, each of which looks at all of them: some tenths of a second.
+/// Every answer on the way keeps the distances; a better one is only a little shorter.
+const MAX_LOOKS: usize = 50_000_000;
 
 /// Optimal positions of `count` nodes, the smallest 0. `arcs` must be acyclic.
 pub(super) fn solve(count: usize, arcs: &[Arc], slack: Slack) -> Vec<i64> {
@@ -241,7 +244,7 @@ impl Simplex {
 
     fn optimize(&mut self) {
         let mut start = 0;
-        for _ in 0..MAX_PIVOTS {
+        for _ in 0..self.most_looks_at_all().min(MAX_PIVOTS) {
             let count = self.arcs.len();
             // Round robin: starting at the same arc each time makes bad exchanges likely.
             let leaving = (0..count)
@@ -252,6 +255,11 @@ impl Simplex {
             start = leaving + 1;
             self.exchange(leaving, entering);
         }
+    }
+
+    /// How often all nodes and arcs may be looked at.
+    fn most_looks_at_all(&self) -> usize {
+        MAX_LOOKS / (self.positions.len() + self.arcs.len())
     }
 
     fn exchange(&mut self, leaving: usize, entering: usize) {
@@ -274,10 +282,9 @@ impl Simplex {
 
     /// Moves subtrees whose cut costs nothing to the middle of their room.
     fn centre(&mut self) {
-        for at in 0..self.arcs.len() {
-            if !self.in_tree[at] || self.cut_value(at) != 0 {
-                continue;
-            }
+        let movable = |simplex: &Self, at: usize| simplex.in_tree[at] && simplex.cut_value(at) == 0;
+        let all: Vec<usize> = (0..self.arcs.len()).filter(|at| movable(self, *at)).collect();
+        for at in all.into_iter().take(self.most_looks_at_all()) {
             if let Some(entering) = self.entering(at) {
                 let room = self.slack(entering);
                 if room > 1 {
