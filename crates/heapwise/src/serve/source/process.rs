@@ -1,8 +1,8 @@
 //! A process that carries the probe, or the last state of one that has ended.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::SystemTime;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use heapwise_format::segment::{Control, Counter, Mode};
 use heapwise_profile::Profile;
@@ -20,6 +20,9 @@ use crate::serve::trouble::{Answer, Trouble};
 /// Name of the last state of an ended process among its stored profiles.
 const LAST_STATE: &str = "last-state";
 
+/// How long a process that was seen running is taken to run: each of many requests would ask the kernel otherwise.
+const SEEN_LASTS: Duration = Duration::from_millis(50);
+
 /// A served process.
 #[derive(Debug)]
 pub(crate) struct ProcessSource {
@@ -27,6 +30,8 @@ pub(crate) struct ProcessSource {
     found: Found,
     history: History,
     pulse: Arc<Pulse>,
+    /// When it was last seen running.
+    seen_alive: Mutex<Option<Instant>>,
 }
 
 impl ProcessSource {
@@ -38,7 +43,7 @@ impl ProcessSource {
     /// Serves a process whose profiles are kept under `root`.
     pub(crate) fn new(found: Found, root: &Path, most: usize, pulse: Arc<Pulse>) -> Self {
         let id = Self::id_of(&found);
-        Self { history: History::new(root, &id, most), id, found, pulse }
+        Self { history: History::new(root, &id, most), id, found, pulse, seen_alive: Mutex::default() }
     }
 
     fn segment(&self) -> Answer<SegmentFile> {
@@ -89,7 +94,11 @@ impl Source for ProcessSource {
     }
 
     fn is_live(&self) -> Answer<bool> {
-        Ok(self.found.is_alive())
+        let mut seen = self.seen_alive.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.is_none_or(|when| when.elapsed() > SEEN_LASTS) {
+            *seen = self.found.is_alive().then(Instant::now);
+        }
+        Ok(seen.is_some())
     }
 
     fn stored(&self) -> Answer<Vec<Stored>> {
