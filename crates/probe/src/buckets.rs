@@ -7,7 +7,6 @@
 
 mod recycling;
 
-use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::{Bucket, CallKind, Counter, SectionKind};
@@ -107,14 +106,18 @@ fn hash(key: &Key) -> u64 {
     hash ^ hash >> 32
 }
 
-/// The bucket of `key`, made when there is none; `None` (counted) when the table is full.
-#[inline(never)]
-pub(crate) fn find(key: &Key) -> Option<u32> {
+/// The bucket of `key`, made when there is none; `None` (counted) when the table is full. `usable` tells how many bytes
+/// the allocator gave to the first block.
+#[inline(always)]
+pub(crate) fn find(key: &Key, usable: impl FnOnce() -> u64) -> Option<u32> {
     let hash = hash(key);
     let found = match search(key, hash) {
         Some(End::Found(bucket)) => Some(bucket),
-        Some(End::Open(end)) if !RECYCLED.load(Ordering::Acquire) => made(key, hash, Some(end)),
-        _ => groups(hash).find_map(|group| find_in(group, hash, key)).or_else(|| made(key, hash, None)),
+        Some(End::Open(end)) if !RECYCLED.load(Ordering::Acquire) => made(key, hash, Some(end), usable()),
+        _ => match groups(hash).find_map(|group| find_in(group, hash, key)) {
+            Some(bucket) => Some(bucket),
+            None => made(key, hash, None, usable()),
+        },
     };
     if found.is_none() {
         segment::count(Counter::LostBuckets);
@@ -153,7 +156,7 @@ pub(crate) fn record(bucket: u32) -> Option<Bucket> {
 
 /// Makes a bucket and puts it at the end of its stack's list, or into the hash. Two threads may make the same
 /// bucket at once: readers add them up.
-fn made(key: &Key, hash: u64, end: Option<&'static AtomicU32>) -> Option<u32> {
+fn made(key: &Key, hash: u64, end: Option<&'static AtomicU32>, usable: u64) -> Option<u32> {
     let capacity = segment::section(SectionKind::Buckets).capacity;
     let claim = |used: u64| (used < capacity).then_some(used + 1);
     let used = segment::counter(Counter::Buckets);
@@ -168,7 +171,7 @@ fn made(key: &Key, hash: u64, end: Option<&'static AtomicU32>) -> Option<u32> {
         kind: key.kind as u8,
         owner: key.owner,
         period: key.period,
-        waste: 0,
+        waste: u32::try_from(usable.saturating_sub(key.size)).unwrap_or(u32::MAX),
         born_ms: process::age_ms(),
         stands_for: u32::try_from(weight(key.size, key.rate)).unwrap_or(u32::MAX),
     };
@@ -239,21 +242,6 @@ pub(crate) fn stands_for(bucket: &Bucket) -> u64 {
     }
 }
 
-/// Notes how many bytes the allocator gave to a block of this bucket.
-pub(crate) fn set_waste(bucket: u32, usable: u64) {
-    if let Some(place) = segment::existing(SectionKind::Buckets, u64::from(bucket)) {
-        // SAFETY: inside the record; aligned.
-        let (size, waste) = unsafe {
-            (
-                segment::word64(place, offset_of!(Bucket, size)),
-                segment::word32(place, offset_of!(Bucket, waste)),
-            )
-        };
-        let more = usable.saturating_sub(size.load(Ordering::Relaxed));
-        waste.store(u32::try_from(more).unwrap_or(u32::MAX), Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -265,6 +253,7 @@ mod tests {
     #[test]
     fn alike_is_the_same_bucket_and_everything_counts() {
         segment::for_tests();
+        let find = |key: &Key| find(key, || 24);
         let bucket = find(&key(24));
         assert!(bucket.is_some() && find(&key(24)) == bucket);
         let others = [
@@ -282,6 +271,7 @@ mod tests {
     #[test]
     fn the_table_grows_by_levels() {
         segment::for_tests();
+        let find = |key: &Key| find(key, || 0);
         let made: Vec<_> = (1 << 20..(1 << 20) + 50_000).map(|size| find(&key(size))).collect();
         let found = (1 << 20..).map(|size| find(&key(size)));
         assert!(made.iter().all(Option::is_some) && made.iter().copied().eq(found.take(made.len())));

@@ -94,7 +94,7 @@ fn a_bucket_is_whole_before_anybody_has_its_number() {
         for round in 1..=ROUNDS {
             let size = 1_000_000_007 + round % 32;
             let key = buckets::Key { size, node: 9, rate: 0, kind: CallKind::Malloc, period: 1, owner: 0 };
-            let record = buckets::find(&key).and_then(buckets::record).expect("room");
+            let record = buckets::find(&key, || 0).and_then(buckets::record).expect("room");
             assert_eq!((record.size, record.node, record.period), (size, 9, 1));
         }
     };

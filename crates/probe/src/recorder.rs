@@ -70,6 +70,11 @@ impl Block {
         CallKind::from_number(self.kind as u16)
     }
 
+    /// Bytes that the allocator gave to it.
+    pub(crate) fn usable(&self) -> u64 {
+        hooks::usable_size(self.address as Pointer) as u64
+    }
+
     fn is_reallocated(&self) -> bool {
         self.kind == CallKind::Realloc as u32
     }

@@ -9,7 +9,7 @@ use super::{Block, captured_alone, node_of};
 use crate::arch::words;
 use crate::thread::{SHARED_SLAB, State};
 use crate::unwind::Entry;
-use crate::{buckets, control, dump, hooks, index, process, prof, recent, segment, tallies};
+use crate::{buckets, control, dump, index, process, prof, recent, segment, tallies};
 
 /// The rate of blocks that are all recorded.
 pub(super) const EVERY: u16 = 0;
@@ -61,13 +61,12 @@ fn allocated_alone(block: &Block, entry: &Entry, interrupted: bool) {
 
 /// Counts a block in the shared slab and remembers it.
 pub(super) fn allocated_shared(block: &Block, rate: u16, node: u32) {
-    let Some(bucket) = buckets::find(&block.key(node, rate, 0)) else { return };
+    let Some(bucket) = buckets::find(&block.key(node, rate, 0), || block.usable()) else { return };
     let Some((slab, counts)) = tallies::add_alloc_shared(bucket, block.grown) else { return };
     if !index::insert(block.address, bucket, rate, process::age_ms()) {
         return slab.undo_alloc(counts);
     }
     recent::allocated(block.address, block.size, node, SHARED_SLAB);
-    buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
     let bytes = buckets::record(bucket).map_or(0, |bucket| buckets::stands_for(&bucket));
     segment::count(Counter::Recorded);
     segment::counter(Counter::AllocatedBytes).fetch_add(bytes, Ordering::Relaxed);
@@ -92,9 +91,21 @@ pub(super) fn releases(address: u64, caller: u64) -> bool {
     true
 }
 
+/// Counts the free of a block that was taken out of the index.
+#[inline(never)]
+pub(super) fn release(state: &mut State, address: u64, number: u32) {
+    if let Some(bucket) = buckets::record(number) {
+        count_free(state, address, number, &bucket);
+    }
+}
+
 #[inline(always)]
 fn free_in(state: &mut State, address: u64, number: u32, bucket: &Bucket) {
     state.tick();
+    count_free(state, address, number, bucket);
+}
+
+fn count_free(state: &mut State, address: u64, number: u32, bucket: &Bucket) {
     let counts = state.slab.add_free(number);
     recent::freed(address, state.slab.number());
     let is_of_now = bucket.period == control::period();

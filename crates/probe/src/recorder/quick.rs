@@ -63,9 +63,16 @@ fn uncount(state: &mut State, address: u64) -> Option<()> {
         return None;
     }
     let granule = shadow::known(address)?;
-    let kept = state.known_freed(granule.load(Ordering::Relaxed))?;
+    let bucket = granule.load(Ordering::Relaxed);
+    if bucket == 0 {
+        return None;
+    }
     granule.store(0, Ordering::Relaxed);
-    kept.counts.add_own_free();
-    state.add_freed(address, Some(kept.stands_for()));
+    if let Some(kept) = state.known_freed(bucket) {
+        kept.counts.add_own_free();
+        state.add_freed(address, Some(kept.stands_for()));
+    } else {
+        ledger::release(state, address, bucket);
+    }
     Some(())
 }

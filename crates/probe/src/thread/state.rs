@@ -206,8 +206,7 @@ impl State {
 
     #[inline(never)]
     fn find_bucket(&mut self, alike: Alike, key: &Key, block: &Block) -> Option<Kept> {
-        let bucket = buckets::find(key)?;
-        buckets::set_waste(bucket, hooks::usable_size(block.address as *mut _) as u64);
+        let bucket = buckets::find(key, || block.usable())?;
         let kept = Kept::new(bucket, self.slab.counts(bucket)?)?;
         self.buckets.put_alike(alike, kept);
         Some(kept)
