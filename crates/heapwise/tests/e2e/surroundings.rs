@@ -76,7 +76,7 @@ fn losses_for_lack_of_room_are_told() {
 #[test]
 fn a_disk_full_of_recording() {
     let scratch = Scratch::new();
-    let script = "\"$HEAPWISE\" run --log -o \"$SMALL/out.hwr\" -- \"$VICTIMS/tortured\" account 2000 2; \
+    let script = "\"$HEAPWISE\" run --log -o \"$SMALL/out.hwr\" -- \"$VICTIMS/plain\" 500000; \
         echo \"status $?\"; \"$HEAPWISE\" top --json --alloc_objects \"$SMALL/out.hwr\" | tr , '\\n' | grep '\"total\"'";
     let output = with_small_disk(&scratch, 32, script);
     let (out, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
