@@ -61,7 +61,10 @@
     b.g.addEventListener("mouseleave", function () { details.textContent = "\u00a0"; });
   });
   reset.addEventListener("click", function () { zoom(null); });
-  svg.querySelector("#search").addEventListener("click", ask);
+  // Tools show where a script runs: a PNG or an <img> has none of them.
+  var tool = svg.querySelector("#search");
+  tool.setAttribute("visibility", "visible");
+  tool.addEventListener("click", ask);
   window.addEventListener("keydown", function (event) {
     if (event.key === "/" || (event.ctrlKey && event.key === "f")) { event.preventDefault(); ask(); }
     else if (event.key === "Escape") { search(""); zoom(null); }

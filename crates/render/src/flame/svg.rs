@@ -30,7 +30,7 @@ pub fn svg(flame: &Flame, options: &FlameOptions) -> String {
          <text x=\"{4}\" y=\"26\" font-size=\"17\" text-anchor=\"middle\">{3}</text>\n\
          <text x=\"{4}\" y=\"46\" fill=\"#555\" text-anchor=\"middle\">{5}: {total}</text>\n\
          <text id=\"reset\" class=\"tool\" x=\"{SIDE}\" y=\"26\" visibility=\"hidden\">⟲ show all</text>\n\
-         <text id=\"search\" class=\"tool\" x=\"{6}\" y=\"26\" text-anchor=\"end\">search (/)</text>\n",
+         <text id=\"search\" class=\"tool\" x=\"{6}\" y=\"26\" text-anchor=\"end\" visibility=\"hidden\">search (/)</text>\n",
         Short(height),
         font::FAMILY,
         flame.width().round(),
