@@ -194,6 +194,10 @@ pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
         return onlookers(address, count.parse().unwrap_or(1), paths);
     }
     let (seconds, clients) = (number(args, "--seconds", 60)?, number(args, "--clients", CLIENTS)?);
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').next().unwrap_or("unknown");
+    // Others decide who gets which core then: with a load of 20, redis alone was slower than with onlookers.
+    println!("load {load} at the start; the figure means something on a quiet machine only");
     let stage = prepare(root)?;
     let (_redis, redis) = stage.redis()?;
     let (server, address) = stage.server()?;
