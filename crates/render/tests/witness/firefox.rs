@@ -37,7 +37,19 @@ impl Viewer {
             .stdout(Stdio::null())
             .spawn()
             .unwrap_or_else(|error| panic!("{PROFILER}: {error}; install it with `{INSTALL}`"));
-        Self { process, sessions, _file: file }
+        let viewer = Self { process, sessions, _file: file };
+        viewer.wait();
+        viewer
+    }
+
+    /// Waits until it listens: who asks earlier takes it for dead and removes its session.
+    fn wait(&self) {
+        let begun = Instant::now();
+        let listens = || ["one.json", "one.sock"].iter().all(|name| self.sessions.join(name).exists());
+        while !listens() {
+            assert!(begun.elapsed() < LONGEST_START, "{PROFILER} does not start");
+            thread::sleep(Duration::from_millis(20));
+        }
     }
 
     /// Asks until there is an answer.
