@@ -162,6 +162,18 @@ fn first_broken_of_foreign(checks: &[Check], mut stack: Window) -> Option<usize>
 }
 
 impl Check {
+    /// A copy made word by word (see `memo::Fresh::read`).
+    #[inline(always)]
+    pub(super) fn read(&self) -> Check {
+        // SAFETY: references can be read.
+        unsafe {
+            Check {
+                address: (&raw const self.address).read_volatile(),
+                word: (&raw const self.word).read_volatile(),
+            }
+        }
+    }
+
     /// # Safety
     /// The word can be read.
     #[inline(always)]

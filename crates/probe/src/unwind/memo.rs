@@ -190,13 +190,15 @@ impl Memo {
         self.cut_len = 0;
         let mut parent = node;
         for (kept, place) in suffix.known.iter_mut().zip(self.known.get_mut(top..top + frames)?) {
+            let mut node = kept.node;
             if kept.parent != parent {
-                kept.node = child(place, parent, &kept.state, kept.rule)?;
-                kept.parent = parent;
+                node = child(place, parent, &kept.state, kept.rule)?;
+                (kept.node, kept.parent) = (node, parent);
             }
-            parent = kept.node;
-            *place = *kept;
-            place.checks = kept.checks.wrapping_add(checks);
+            // From registers, not from words that were just stored.
+            (place.state, place.rule, place.live) = (kept.state, kept.rule, kept.live);
+            (place.node, place.parent, place.checks) = (node, parent, kept.checks.wrapping_add(checks));
+            parent = node;
         }
         self.len = top + frames;
         Some(())
@@ -322,7 +324,7 @@ impl Memo {
         if self.len > self.max_depth {
             return Some(Captured { node: self.cut()?, truncated: true, broken: false });
         }
-        let known = *self.known(self.len)?;
+        let known = self.known(self.len)?.read();
         if known.state.context == 0 && self.own.contains(known.state.sp) && self.checks.are_own() {
             let State { sp, pc, fp, .. } = known.state;
             let live = if known.live { u64::MAX } else { 0 };
@@ -362,6 +364,22 @@ fn child(before: &Known, parent: u32, state: &State, rule: Rule) -> Option<u32> 
 }
 
 impl Known {
+    /// A copy made word by word (see [`Fresh::read`]).
+    #[inline(always)]
+    pub(super) fn read(&self) -> Known {
+        // SAFETY: references can be read.
+        unsafe {
+            Known {
+                state: self.state.read(),
+                rule: (&raw const self.rule).read_volatile(),
+                node: (&raw const self.node).read_volatile(),
+                parent: (&raw const self.parent).read_volatile(),
+                checks: (&raw const self.checks).read_volatile(),
+                live: (&raw const self.live).read_volatile(),
+            }
+        }
+    }
+
     /// Does a walk that has come to `state` go on here? Not at an interrupted frame: where its registers
     /// were saved would have to be compared too.
     #[inline(always)]

@@ -91,16 +91,18 @@ impl Suffixes {
 }
 
 impl Suffix {
+    /// All of it was just stored, word by word, and is read so.
+    #[inline(always)]
     fn become_of(&mut self, youngest: &Known, top: usize, met: &Known, known: &[Known], words: &[Check]) {
-        (self.youngest, self.live) = (youngest.state, if youngest.live { u64::MAX } else { 0 });
+        (self.youngest, self.live) = (youngest.state.read(), if youngest.live { u64::MAX } else { 0 });
         (self.top, self.frames, self.words) = (top as u32, known.len() as u8, words.len() as u8);
-        (self.met, self.met_live) = (met.state, met.live);
+        (self.met, self.met_live) = (met.state.read(), met.live);
         for (kept, known) in self.known.iter_mut().zip(known) {
-            *kept = *known;
-            kept.checks = known.checks.wrapping_sub(met.checks);
+            *kept = known.read();
+            kept.checks = kept.checks.wrapping_sub(met.checks);
         }
         for (kept, word) in self.checks.iter_mut().zip(words) {
-            *kept = *word;
+            *kept = word.read();
         }
     }
 
