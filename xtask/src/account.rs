@@ -35,6 +35,14 @@ pub(crate) fn total(mut heapwise: Command, file: &Path, metric: &str, focus: &st
     })
 }
 
+/// Events that a recording says are missing.
+pub(crate) fn lost(mut heapwise: Command, file: &Path) -> Result<u64, String> {
+    let output = heapwise.arg("top").arg(file).output().map_err(|error| error.to_string())?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    let lost = said.split_once(" events were lost").and_then(|(before, _)| before.rsplit(' ').next());
+    Ok(lost.and_then(|lost| lost.parse().ok()).unwrap_or(0))
+}
+
 /// The first metric in which the accounts differ.
 pub(crate) fn compare(heapwise: impl Fn() -> Command, file: &Path, output: &str) -> Result<(), String> {
     for (metric, name) in METRICS {

@@ -70,7 +70,7 @@ impl Torture {
                 recorder.wait().map_err(|error| error.to_string())?;
                 let (own, recorded) = (read_account(&account), self.recorded(&recording)?);
                 // On a machine that does not let the recorder run for a second, events are dropped and counted.
-                let lost = self.lost(&recording)?;
+                let lost = account::lost(self.command(), &recording)?;
                 if recorded + lost < own.done || recorded > own.begun {
                     let (done, begun) = (own.done, own.begun);
                     return Err(format!("{recorded} recorded, {lost} lost, {done} done, {begun} begun"));
@@ -114,16 +114,6 @@ impl Torture {
     /// Allocations by the victim that a recording holds.
     fn recorded(&self, recording: &Path) -> Result<u64, String> {
         account::total(self.command(), recording, "alloc_objects", "^w_malloc$")
-    }
-
-    /// Events that a recording says are missing.
-    fn lost(&self, recording: &Path) -> Result<u64, String> {
-        let mut command = self.command();
-        let command = command.arg("top").arg(recording).stdout(Stdio::null()).stderr(Stdio::piped());
-        let said = command.output().map_err(|error| error.to_string())?.stderr;
-        let said = String::from_utf8_lossy(&said);
-        let lost = said.split_once(" events were lost").and_then(|(before, _)| before.rsplit(' ').next());
-        Ok(lost.and_then(|lost| lost.parse().ok()).unwrap_or(0))
     }
 }
 

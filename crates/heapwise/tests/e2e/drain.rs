@@ -188,11 +188,12 @@ fn a_program_waits_for_its_recorder_only_so_long() {
 }
 
 /// A recorder that has much to catch up with turns to the next file in time, and the last two files know all that is live.
+/// Steps of 3000 blocks, a millisecond apart, cannot fill the log in two seconds on any machine.
 #[test]
 fn files_stay_small_when_the_recorder_falls_behind() {
     let scratch = Scratch::new();
     let rotate = ["--rotate", "256K", "--keep", "2"];
-    let mut recorded = Recorded::start(&scratch, &rotate, "exec VICTIM 20000");
+    let mut recorded = Recorded::start(&scratch, &rotate, "exec VICTIM 3000");
     recorded.say("pause");
     recorded.read_until("inuse_bytes");
     recorded.signal("STOP");
