@@ -177,8 +177,9 @@ fn round(value: f64) -> f64 {
 
 /// The end of an axis of four parts, each of them a round number of its unit.
 fn round_bytes(most: f64) -> f64 {
-    let unit = 1024f64.powf((most / 4.0).max(1.0).log(1024.0).floor());
-    4.0 * unit * round(most / 4.0 / unit)
+    let part = (most / 4.0).max(1.0);
+    let unit = 1024f64.powf(part.log(1024.0).floor());
+    4.0 * unit * round(part / unit)
 }
 
 /// A moment, in seconds where all of them are whole ones.
@@ -199,7 +200,7 @@ mod tests {
     fn axes_are_round() {
         assert_eq!(round_bytes(22.1 * 1_048_576.0), 24.0 * 1_048_576.0);
         assert_eq!(round_bytes(1.0), 4.0);
-        assert_eq!([round(7.0), round(8.0), round(81.0), round(0.3)], [8.0, 8.0, 100.0, 0.3]);
+        assert_eq!([round(7.0), round(8.0), round(81.0), round(0.25)], [8.0, 8.0, 100.0, 0.25]);
         assert_eq!((moment(1500, 500), moment(4000, 2000)), ("1500 ms".into(), "4 s".into()));
     }
 
