@@ -150,6 +150,10 @@ fn hides_small_objects(program: &str) -> bool {
     name.starts_with("python") && std::env::var_os("PYTHONMALLOC").is_none()
 }
 
+/// Recorded blocks from which on the probe's time is worth telling: one in 64 is timed, and the first ones, which read unwind
+/// information, speak for all others.
+const ENOUGH_TO_TELL: u64 = 64 * 64;
+
 fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {
     let total = profile.total();
     let error = |metric: Metric| {
@@ -184,10 +188,13 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
         losses.dropped_events, losses.truncated_stacks, losses.broken_stacks
     );
     let own = snapshot.counter(Counter::OwnNanos) as f64 / 1e9;
+    let time = if recorded < ENOUGH_TO_TELL {
+        "too few blocks to tell its time".into()
+    } else {
+        format!("{:.1} ms ({:.2} % of the run)", own * 1e3, 100.0 * own / ended.ran.as_secs_f64().max(1e-9))
+    };
     eprintln!(
-        "  probe        {:.1} ms ({:.2} % of the run), {} of memory",
-        own * 1e3,
-        100.0 * own / ended.ran.as_secs_f64().max(1e-9),
+        "  probe        {time}, {} of memory",
         quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64)
     );
 }
