@@ -210,12 +210,23 @@ fn comparable(text: &str, options: &str) -> Vec<String> {
 /// the rows, ties included.
 fn boxes(text: &str) -> Vec<String> {
     let unnumbered = |line: &str| match line.split_once(" [label=") {
-        Some((_, label)) => label.to_owned(),
+        Some((_, label)) => without_same_cum(label),
         None => line.to_owned(),
     };
     let mut boxes: Vec<String> = text.lines().filter(|line| !line.contains(" -> ")).map(unnumbered).collect();
     boxes.sort();
     boxes
+}
+
+/// A box whose two sums read the same: jeprof adds fractions in an order of its own, so that they may differ in the last bit.
+fn without_same_cum(label: &str) -> String {
+    if let Some((before, after)) = label.split_once("\\rof ")
+        && let Some((cum, rest)) = after.split_once("\\r")
+        && before.ends_with(&format!("\\n{cum}"))
+    {
+        return format!("{before}\\r{rest}");
+    }
+    label.to_owned()
 }
 
 /// Fractions are added in the order of a hash there, so that equal rows may differ in their last bit, and be

@@ -36,8 +36,11 @@ fn node(number: usize, row: &Row, summary: &Summary, options: &GraphOptions) -> 
         label = label.replace(separator, "\\n");
     }
     let (flat, cum) = (row.flat.value, row.cum.value);
-    let of_cum =
-        if flat == cum { String::new() } else { format!("\\rof {} ({})", amount(cum), percent(cum, whole)) };
+    let of_cum = if is_same(flat, cum) {
+        String::new()
+    } else {
+        format!("\\rof {} ({})", amount(cum), percent(cum, whole))
+    };
     let size = 8.0 + if whole == 0.0 { 0.0 } else { 50.0 * (flat / whole).abs().sqrt() };
     format!(
         "N{number} [label=\"{label}\\n{} ({}){of_cum}\\r\",shape=box,fontsize={size:.1}];\n",
@@ -64,6 +67,11 @@ fn edge(call: &Call, summary: &Summary, options: &GraphOptions) -> String {
 
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+/// Whether two sums of the same fractions, added in different orders, are equal.
+fn is_same(one: f64, other: f64) -> bool {
+    (one - other).abs() <= 1e-9 * other.abs()
 }
 
 #[cfg(test)]
