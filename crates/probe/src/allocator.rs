@@ -8,7 +8,7 @@ mod jemalloc;
 mod mimalloc;
 mod tcmalloc;
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::atomics::{AtomicBool, AtomicU64, Ordering};
 
 use heapwise_format::segment::{AllocatorKind, Counter};
 

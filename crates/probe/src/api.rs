@@ -1,8 +1,8 @@
 //! What `heapwise.h` declares.
 #![allow(unsafe_code)]
 
+use crate::atomics::Ordering;
 use core::ffi::{c_char, c_int, c_void};
-use core::sync::atomic::Ordering;
 
 use heapwise_format::bytes::set_text;
 use heapwise_format::segment::{ControlWord, Counter, Mark, SectionKind};

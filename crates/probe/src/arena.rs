@@ -3,9 +3,9 @@
 //! In a normal start it stays unused. Its blocks are never reused and survive every `free`.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::filter;
 

@@ -7,7 +7,7 @@
 
 mod recycling;
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::atomics::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::{Bucket, CallKind, Counter, SectionKind};
 

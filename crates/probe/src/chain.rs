@@ -5,8 +5,8 @@
 //! fit in [`LONGEST`] places is the business of a hash.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 
 use crate::sys;
 

@@ -10,8 +10,8 @@ mod options;
 mod report;
 mod sources;
 
+use crate::atomics::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwise_format::segment::{AllocatorKind, Mode};
 

@@ -1,7 +1,7 @@
 //! What is wanted, and what is in force: the control page is copied, clamped and applied by whichever
 //! thread first notices a new sequence number.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 
 use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode};
 

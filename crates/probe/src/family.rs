@@ -7,8 +7,8 @@
 //! A child is noticed at the latest before it starts a thread (`hooks`), so whoever finds the mark wiped is alone.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use core::ffi::c_void;
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use heapwise_format::segment::Counter;
 

@@ -6,7 +6,7 @@
 //! pages have one, the second byte tells nearly all other blocks apart. Counts saturate and then stay: an
 //! address that once met 255 samples is looked up for ever, which costs time and no truth.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use crate::atomics::{AtomicBool, AtomicU8, Ordering};
 
 /// Counts by page. Farther addresses share them.
 pub(crate) const PAGES: usize = 1 << 20;

@@ -12,8 +12,8 @@ mod inside;
 mod resolve;
 mod restraint;
 
+use crate::atomics::{AtomicPtr, Ordering};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 pub(crate) use bodies::usable_size;
 pub(crate) use inside::is_inside;

@@ -1,6 +1,6 @@
 //! From the address of a live block to its bucket, whichever mode recorded it.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use crate::atomics::{AtomicBool, Ordering};
 
 use heapwise_format::segment::{Bucket, Counter, IndexKind};
 

@@ -3,7 +3,7 @@
 //! machine allows. The code under test is the probe's own; only system calls are missing.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::Mutex;
 use std::thread;
 use std::vec::Vec;

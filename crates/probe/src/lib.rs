@@ -8,6 +8,7 @@ mod allocator;
 pub mod api;
 mod arch;
 mod arena;
+mod atomics;
 mod buckets;
 mod chain;
 mod clock;

@@ -6,7 +6,7 @@
 //! block removes it.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use crate::atomics::{AtomicU32, Ordering};
 
 use heapwise_format::segment::{Counter, LIVE_FIRST_LEVEL, Layout, LiveBlock, SectionKind};
 

@@ -12,7 +12,7 @@ mod strays;
 
 pub(crate) use strays::with_shared;
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::atomics::{AtomicU64, Ordering};
 
 use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published};
 use heapwise_format::event::{EventState, MAX_EVENT_BYTES};

@@ -13,9 +13,9 @@
 mod image;
 mod record;
 
+use crate::atomics::Ordering::{Acquire, Relaxed, Release};
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64};
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 
 use heapwise_format::segment::{Counter, SectionKind};
 

@@ -1,6 +1,6 @@
 //! Who this process is and when it began.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::atomics::{AtomicU64, Ordering};
 
 use crate::clock;
 use crate::sys::{self, File};

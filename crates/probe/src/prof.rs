@@ -1,7 +1,7 @@
 //! Profiling by jemalloc's switches while the program runs.
 
+use crate::atomics::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 
 use heapwise_format::segment::{ControlWord, Counter, Mode};
 

@@ -1,7 +1,7 @@
 //! Sampling distances in use. A block's bucket names the one it was sampled with, so that the distance
 //! can change at any moment without bias.
 
-use core::sync::atomic::Ordering;
+use crate::atomics::Ordering;
 
 use heapwise_format::segment::{Counter, SectionKind};
 

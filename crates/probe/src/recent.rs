@@ -3,8 +3,8 @@
 mod report;
 mod ring;
 
+use crate::atomics::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 pub(crate) use report::write_recent;
 

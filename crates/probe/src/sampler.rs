@@ -4,7 +4,7 @@
 //! `1 - e^(-size / rate)` whatever came before, and may be redrawn at any moment (a changed rate) without
 //! bias. The stubs count it down in steps, so that a thread looks at the control page now and then.
 
-use core::sync::atomic::Ordering;
+use crate::atomics::Ordering;
 
 use crate::exponential::{ln, one_minus_exp};
 use crate::thread::Words;

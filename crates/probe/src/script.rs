@@ -2,8 +2,8 @@
 //! script.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicPtr, Ordering};
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 use heapwise_format::segment::{Counter, NodePlace};
 

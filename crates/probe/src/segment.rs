@@ -8,8 +8,8 @@
 mod birth;
 mod pages;
 
+use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::{
     ARENA_WORDS, CONTROL_OFFSET, COUNTERS_OFFSET, ControlWord, Counter, MOST_ARENAS, Section, SectionKind,

@@ -4,8 +4,8 @@
 //! its way by a private copy of the two upper levels, which holds pointers to leaves that may be touched.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::{Counter, SectionKind};
 

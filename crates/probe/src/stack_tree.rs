@@ -6,8 +6,8 @@
 
 mod child_table;
 
-use core::sync::atomic::Ordering::{Relaxed, Release};
-use core::sync::atomic::{AtomicU32, AtomicU64};
+use crate::atomics::Ordering::{Relaxed, Release};
+use crate::atomics::{AtomicU32, AtomicU64};
 
 use heapwise_format::segment::{Counter, Node, SectionKind};
 

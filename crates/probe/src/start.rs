@@ -1,7 +1,7 @@
 //! The beginning and the end: the first hooked call of the process, the constructor, the destructor.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use crate::atomics::{AtomicBool, Ordering};
 
 use heapwise_format::segment::State;
 

@@ -1,7 +1,7 @@
 //! Names of declared frames, each once in the segment.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use crate::atomics::{AtomicU64, Ordering};
 
 use heapwise_format::segment::{Counter, SectionKind};
 

@@ -2,8 +2,8 @@
 //! the program (an allocator that hooks `mmap` must not see ours).
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicBool, Ordering};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use crate::arch;
 

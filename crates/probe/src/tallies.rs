@@ -2,8 +2,8 @@
 //! time, which loads and stores without a lock prefix.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicU64, Ordering};
 use core::mem::offset_of;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use heapwise_format::segment::{Counter, SectionKind, Tally};
 

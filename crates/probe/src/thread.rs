@@ -7,8 +7,8 @@ mod ending;
 mod slabs;
 mod state;
 
+use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 
 pub(crate) use bucket_cache::Alike;
 pub(crate) use ending::create_key;

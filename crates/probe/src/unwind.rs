@@ -39,7 +39,7 @@ pub(crate) use rule::MODULE_LIMIT;
 pub(crate) use rule_cache::forget_rules_on_wrap;
 pub(crate) use stack::OwnStack;
 
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use crate::atomics::{AtomicBool, Ordering::Relaxed};
 
 use heapwise_format::segment::Control;
 

@@ -2,9 +2,9 @@
 //! an entry point that hands over the registers as a hook's stub does, and the stacks read back.
 #![allow(unsafe_code)]
 
+use crate::atomics::Ordering::Relaxed;
 use core::arch::naked_asm;
 use core::ffi::c_void;
-use core::sync::atomic::Ordering::Relaxed;
 
 use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, SectionKind};
 

@@ -1,8 +1,8 @@
 //! jemalloc: `mallctl`, after a new epoch.
 #![allow(unsafe_code)]
 
+use crate::atomics::Ordering;
 use core::ffi::{CStr, c_char, c_int, c_void};
-use core::sync::atomic::Ordering;
 
 use super::Statistics;
 use crate::fixed_text::FixedText;

@@ -1,8 +1,8 @@
 //! aarch64.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicU32, Ordering};
 use core::arch::{asm, global_asm};
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::thread::Words;
 

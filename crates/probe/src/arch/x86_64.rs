@@ -1,8 +1,8 @@
 //! x86-64.
 #![allow(unsafe_code)]
 
+use crate::atomics::AtomicU32;
 use core::arch::{asm, global_asm};
-use core::sync::atomic::AtomicU32;
 
 use crate::thread::Words;
 

@@ -1,7 +1,7 @@
 //! Buckets of earlier periods, used again when the table is full: a server that is profiled every day and reset
 //! in between must not run out of them.
 
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::SectionKind;
 

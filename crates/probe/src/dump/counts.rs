@@ -1,6 +1,6 @@
 //! Blocks and bytes of a dump, and whose they are.
 
-use core::sync::atomic::Ordering;
+use crate::atomics::Ordering;
 
 use heapwise_format::segment::{Bucket, Counter, SectionKind, Tally};
 

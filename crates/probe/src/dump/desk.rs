@@ -2,10 +2,10 @@
 //! because that may be of the smallest size there is.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use super::Kind;
 use super::counts::Counts;

@@ -6,8 +6,8 @@
 //! waits for the dump.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use core::ffi::{c_int, c_void};
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use super::desk::Desk;
 use super::{Kind, PATIENCE_MS, leaks, write_announced};

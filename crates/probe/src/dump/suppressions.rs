@@ -3,8 +3,8 @@
 //! Names are those of the binaries' own symbol tables, read from their files: no other names are at hand here.
 #![allow(unsafe_code)]
 
+use crate::atomics::Ordering;
 use core::ffi::CStr;
-use core::sync::atomic::Ordering;
 
 use heapwise_format::bytes::text;
 use heapwise_format::segment::{Counter, Module, NodePlace, SectionKind};

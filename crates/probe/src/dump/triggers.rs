@@ -1,6 +1,6 @@
 //! When a dump is due by itself: every so many allocated bytes, and at each new high.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::atomics::{AtomicBool, AtomicU64, Ordering};
 
 use heapwise_format::segment::Counter;
 

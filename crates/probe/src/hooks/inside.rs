@@ -3,7 +3,7 @@
 //! By address and not by a flag of the thread: a flag would also hide what a signal handler allocates while
 //! it interrupts a hooked call.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::modules::Image;
 use crate::symbols::{Found, find_next};

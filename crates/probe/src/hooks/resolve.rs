@@ -1,7 +1,7 @@
 //! Finding the real functions, on the first call of each.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
 
 use heapwise_format::segment::AllocatorKind;
 

@@ -1,7 +1,7 @@
 //! The numbers that order the events of an address among threads.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
+use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 
 use heapwise_format::event::{SHARDS, shard};
 

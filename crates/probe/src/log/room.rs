@@ -6,7 +6,7 @@
 //! has found room: the program is never slowed to a halt.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 
 use heapwise_format::chunk::{AT_LAST, AT_STATE, AT_STREAM, AT_THREAD, ChunkState};
 use heapwise_format::event::EventState;

@@ -2,8 +2,8 @@
 //! those that a signal interrupted inside the probe.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwise_format::segment::Counter;
 

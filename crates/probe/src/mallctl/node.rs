@@ -1,7 +1,7 @@
 //! What a name does when it is read or written.
 
+use crate::atomics::{AtomicU64, Ordering};
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicU64, Ordering};
 
 use super::value::{Refusal, Request};
 use crate::allocator::{self, Statistics};

@@ -4,9 +4,9 @@
 //! `dl_iterate_phdr` is asked, which locks, but only when an address is seen for the first time.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicPtr, Ordering::Relaxed};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
-use core::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use libc::{Elf64_Ehdr as Header, Elf64_Phdr as ProgramHeader};
 

@@ -1,7 +1,7 @@
 //! The ring of recorded blocks, found by address when they are freed.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 
 use heapwise_format::segment::Counter;
 

@@ -1,6 +1,6 @@
 //! The books: counting a block and its free, in the thread's own slab or in the shared one.
 
-use core::sync::atomic::Ordering;
+use crate::atomics::Ordering;
 
 use heapwise_format::segment::{Bucket, Counter};
 

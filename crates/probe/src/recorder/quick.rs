@@ -1,7 +1,7 @@
 //! The quick ways: events of a thread that has agreed to everything in force (see `State::agree`), for which the ways
 //! of `ledger` and `logged` would come to the same end by asking more.
 
-use core::sync::atomic::Ordering;
+use crate::atomics::Ordering;
 
 use super::{Block, ledger, node_of};
 use crate::thread::{Quick, State};

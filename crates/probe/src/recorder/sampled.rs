@@ -1,6 +1,6 @@
 //! Sampled mode, and what is left of it when the probe is off.
 
-use core::sync::atomic::Ordering;
+use crate::atomics::Ordering;
 
 use heapwise_format::segment::Counter;
 

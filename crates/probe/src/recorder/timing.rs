@@ -1,6 +1,6 @@
 //! What the probe costs: one slow path in 64 is timed and counts for all.
 
-use core::sync::atomic::Ordering;
+use crate::atomics::Ordering;
 
 use heapwise_format::segment::Counter;
 

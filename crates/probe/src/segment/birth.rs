@@ -1,9 +1,9 @@
 //! How a segment comes into being: the file, its size, its header.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicBool, Ordering};
 
 use heapwise_format::place::{DIRECTORIES, DIRECTORY_VARIABLE, Incarnation, SUFFIX};
 use heapwise_format::segment::{

@@ -2,7 +2,7 @@
 //! be a `SIGBUS` in the program; a failed `madvise` is a loss to count.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::atomics::{AtomicBool, AtomicU64, Ordering};
 
 use heapwise_format::segment::Counter;
 

@@ -7,9 +7,9 @@
 //! make two nodes of it; readers see the same stack twice and add them up.
 #![allow(unsafe_code)]
 
+use crate::atomics::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use core::ptr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 
 use heapwise_format::segment::Counter;
 

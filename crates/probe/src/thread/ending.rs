@@ -1,8 +1,8 @@
 //! Noticing that a thread ends: a pthread key's destructor.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicPtr, AtomicU32, Ordering};
 use core::ffi::{c_int, c_uint, c_void};
-use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
 use super::{State, words};
 use crate::symbols::find_next;

@@ -1,8 +1,8 @@
 //! The mapped state of a thread that records everything.
 #![allow(unsafe_code)]
 
+use crate::atomics::Ordering;
 use core::ffi::CStr;
-use core::sync::atomic::Ordering;
 
 use heapwise_format::segment::Counter;
 

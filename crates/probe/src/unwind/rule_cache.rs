@@ -6,9 +6,9 @@
 //! generation, entries of an unloaded module are simply never asked for, and their slots are reused.
 #![allow(unsafe_code)]
 
+use crate::atomics::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64};
 use core::ptr;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
 
 use heapwise_format::segment::Counter;
 

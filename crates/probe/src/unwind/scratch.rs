@@ -1,9 +1,9 @@
 //! Room for the frames of a full walk, outside the program's stack, which may be a small one.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
-use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 use super::walk::Frames;
 use crate::sys;

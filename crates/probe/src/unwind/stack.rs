@@ -7,7 +7,7 @@
 //! each walk, because such memory may be unmapped at any time.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use crate::atomics::{AtomicU64, Ordering::Relaxed};
 
 use super::machine::thread_pointer;
 use crate::arch::syscall;

@@ -1,6 +1,6 @@
 //! What follows the records: the mappings, and lines that jeprof passes over.
 
-use core::sync::atomic::Ordering;
+use crate::atomics::Ordering;
 
 use heapwise_format::bytes::text;
 use heapwise_format::segment::{Counter, Module, SectionKind};
