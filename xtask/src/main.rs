@@ -8,6 +8,7 @@ mod crowd;
 mod dependencies;
 mod failure;
 mod kills;
+mod loom;
 mod miri;
 mod packages;
 mod programs;
@@ -41,11 +42,12 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("crowd") => crowd::command(&root(), &args[1..]),
         Some("suites") => suites::command(&root(), &args[1..]),
         Some("kills") => kills::command(&root(), &args[1..]),
+        Some("loom") => loom::command(&root(), &args[1..]),
         Some("miri") => miri::command(&root(), &args[1..]),
         Some("audit") => dependencies::audit(&root()),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | aarch64 [--short] | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | crowd [--seconds N] [--clients N] | suites [--short] [NAME…] | miri [SEEDS] | audit\n       {}",
+            "usage: cargo xtask test | tidy | aarch64 [--short] | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | crowd [--seconds N] [--clients N] | suites [--short] [NAME…] | loom [PREEMPTIONS] | miri [SEEDS] | audit\n       {}",
             bench::USAGE
         ))),
     }

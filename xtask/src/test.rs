@@ -43,11 +43,12 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         root.join("target/witness/bin").display(),
         std::env::var("PATH").unwrap_or_default()
     );
-    let steps: [(&str, &[&str]); 7] = [
+    let steps: [(&str, &[&str]); 8] = [
         ("format", &["cargo", "fmt", "--all", "--check"]),
         ("tidy", &["cargo", "xtask", "tidy"]),
         ("lints", &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         ("tests", &["cargo", "test", "--workspace"]),
+        ("loom", &["cargo", "xtask", "loom"]),
         ("suites", &["cargo", "xtask", "suites", "--short"]),
         ("aarch64", &["cargo", "xtask", "aarch64", "--short"]),
         ("page", &["node", "tests/browser/run.mjs"]),

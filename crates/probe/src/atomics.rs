@@ -1,7 +1,18 @@
-//! The words that threads and processes share: `core`'s atomics, everywhere but in the models of `loom`.
+//! The memory that threads and processes share. In the probe these are `core`'s atomics and plain accesses;
+//! in the models (`cargo xtask loom`) loom stands in for them, and everything else is the same code.
+
+#[cfg(all(test, loom))]
+mod modelled;
+mod plain;
 
 #[cfg(not(all(test, loom)))]
 pub(crate) use core::sync::atomic::{
-    AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering, compiler_fence,
-    fence,
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence,
 };
+pub(crate) use core::sync::atomic::{Ordering, compiler_fence};
+
+#[cfg(all(test, loom))]
+pub(crate) use modelled::{
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, check, fence, mapped,
+};
+pub(crate) use plain::{about_to_write, read, write};

@@ -29,6 +29,8 @@ mod json;
 mod live;
 mod log;
 pub mod mallctl;
+#[cfg(all(test, loom))]
+mod models;
 mod modules;
 mod process;
 mod prof;

@@ -18,7 +18,7 @@ use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published}
 use heapwise_format::event::{EventState, MAX_EVENT_BYTES};
 use heapwise_format::segment::{ControlWord, Counter};
 
-use crate::{clock, process, segment};
+use crate::{atomics, clock, process, segment};
 use orders::draw;
 
 /// Events between two looks at the clock, for when no drainer ticks.
@@ -147,9 +147,11 @@ impl ThreadLog {
     /// hand over everything by reference.
     #[inline(always)]
     fn next_event(&mut self) -> (&mut EventState, &mut [u8; MAX_EVENT_BYTES]) {
+        let out = self.chunk.wrapping_add(HEADER_BYTES + self.len);
+        atomics::about_to_write(out);
         // SAFETY: `begin` left room for `ROOM` bytes in the chunk, which `room` gave to this thread alone;
         // the drainer reads through the file only.
-        let out = unsafe { &mut *self.chunk.add(HEADER_BYTES + self.len).cast::<[u8; MAX_EVENT_BYTES]>() };
+        let out = unsafe { &mut *out.cast::<[u8; MAX_EVENT_BYTES]>() };
         (&mut self.state, out)
     }
 

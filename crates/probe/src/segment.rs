@@ -8,7 +8,7 @@
 mod birth;
 mod pages;
 
-use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::atomics::{self, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use core::cell::UnsafeCell;
 
 use heapwise_format::segment::{
@@ -172,7 +172,7 @@ pub(crate) fn write<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
     let Some(place) = record(kind, index) else { return false };
     // SAFETY: a record of this section has the size and alignment of `T` (asserted in the format crate).
-    unsafe { place.cast::<T>().write(value) };
+    unsafe { atomics::write(place.cast::<T>(), value) };
     true
 }
 
@@ -180,7 +180,7 @@ pub(crate) fn write<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
 #[inline]
 pub(crate) fn read<T: Copy>(kind: SectionKind, index: u64) -> Option<T> {
     // SAFETY: as `write`; records are plain numbers.
-    existing_of::<T>(kind, index).map(|place| unsafe { place.cast::<T>().read_volatile() })
+    existing_of::<T>(kind, index).map(|place| unsafe { atomics::read(place.cast::<T>()) })
 }
 
 /// A `u32` inside a record that is known to be real.

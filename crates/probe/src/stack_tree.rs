@@ -14,7 +14,7 @@ use heapwise_format::segment::{Counter, Node, SectionKind};
 pub(crate) use child_table::Key;
 
 use crate::chain::{self, Array, End};
-use crate::{family, segment};
+use crate::{atomics, family, segment};
 
 /// The empty stack.
 pub(crate) const ROOT: u32 = 0;
@@ -135,5 +135,5 @@ pub(crate) fn node(id: u32) -> Option<Node> {
     }
     let record = segment::existing(SectionKind::Nodes, u64::from(id))?;
     // SAFETY: `id` was handed out, so its record is real and written.
-    Some(unsafe { record.cast::<Node>().read() })
+    Some(unsafe { atomics::read(record.cast::<Node>()) })
 }

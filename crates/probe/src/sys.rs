@@ -228,6 +228,8 @@ pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
 pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
     let memory = map(0, bytes, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE, usize::MAX)?;
     advise(memory as usize, bytes, libc::MADV_DONTDUMP)?;
+    #[cfg(all(test, loom))]
+    crate::atomics::mapped(memory, bytes);
     Ok(memory)
 }
 

@@ -1,0 +1,34 @@
+//! Accesses that are not atomic, because a word elsewhere says when they may be made. A model reports those that are
+//! made too early.
+#![allow(unsafe_code)]
+
+/// Writes a record.
+///
+/// # Safety
+/// As [`core::ptr::write`].
+#[inline(always)]
+pub(crate) unsafe fn write<T>(place: *mut T, value: T) {
+    about_to_write(place.cast());
+    // SAFETY: the caller's promise.
+    unsafe { place.write(value) };
+}
+
+/// Copies a record, as it is at this moment.
+///
+/// # Safety
+/// As [`core::ptr::read_volatile`].
+#[inline(always)]
+pub(crate) unsafe fn read<T: Copy>(place: *const T) -> T {
+    #[cfg(all(test, loom))]
+    super::modelled::note_read(place as usize, size_of::<T>());
+    // SAFETY: the caller's promise.
+    unsafe { place.read_volatile() }
+}
+
+/// What begins at `place` is written next, without the help of [`write()`].
+#[inline(always)]
+pub(crate) fn about_to_write(place: *mut u8) {
+    #[cfg(all(test, loom))]
+    super::modelled::note_write(place as usize);
+    let _ = place;
+}
