@@ -17,6 +17,7 @@ mod quantity;
 mod recording;
 mod serve;
 mod source;
+mod source_text;
 mod symbols;
 
 use std::ffi::OsString;

@@ -1,6 +1,7 @@
 //! What a report is made of: a file, or a process, as the user names it.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use heapwise_profile::Profile;
@@ -108,6 +109,21 @@ fn read_file(path: &Path) -> Outcome<Profile> {
             return Ok(segment.snapshot()?.profile());
         }
     }
-    let bytes = fs::read(path).map_err(|error| Failure::file(path, error))?;
+    let bytes = content(path)?;
     heapwise_profile::read::read(&bytes).map_err(|error| Failure::file(path, error))
+}
+
+/// Several times the largest profile seen. A device gives for ever, and a file full of holes costs its maker nothing.
+const LARGEST_FILE_BYTES: u64 = 4 << 30;
+
+fn content(path: &Path) -> Outcome<Vec<u8>> {
+    let too_large = || Failure::file(path, "is larger than 4 GiB, the most that is read of a profile");
+    let failed = |error| Failure::file(path, error);
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() > LARGEST_FILE_BYTES {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST_FILE_BYTES { Err(too_large()) } else { Ok(bytes) }
 }

@@ -87,7 +87,11 @@ fn write_announced(desk: &mut Desk, kind: Kind) -> Option<Summary> {
 /// complete and closed afterwards.
 fn write(desk: &mut Desk, kind: Kind, name: Option<&CStr>) -> Option<Summary> {
     let (path, buffer, threads) = desk.tools();
-    let Some(file) = name.or(path.as_c_str()).and_then(|path| File::create(path).ok()) else {
+    let file = match name {
+        Some(name) => File::create(name).ok(),
+        None => path.as_c_str().and_then(|path| File::create_unlinked(path).ok()),
+    };
+    let Some(file) = file else {
         segment::count(Counter::FailedDumps);
         return None;
     };

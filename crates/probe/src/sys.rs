@@ -105,9 +105,14 @@ impl File {
         Self::open_with(path, flags | libc::O_NOFOLLOW, 0o600)
     }
 
-    /// Opens a file for the user to read, mode 0644, with nothing in it.
+    /// Opens a file that the user named, to be read by the user, mode 0644, with nothing in it.
     pub(crate) fn create(path: &CStr) -> Result<Self> {
         Self::open_with(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o644)
+    }
+
+    /// The same under a name of the probe's making: others can guess it, and plant a link.
+    pub(crate) fn create_unlinked(path: &CStr) -> Result<Self> {
+        Self::open_with(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_NOFOLLOW, 0o644)
     }
 
     /// Opens a file of the user's to read, through links.

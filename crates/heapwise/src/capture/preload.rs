@@ -1,9 +1,10 @@
 //! The preload library: carried inside the executable, unpacked once per version into the user's cache.
 
 use std::collections::hash_map::DefaultHasher;
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::hash::{Hash, Hasher};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::process;
@@ -65,8 +66,12 @@ fn unpack(directory: &Path) -> Result<PathBuf, String> {
     let whole = || is_ours(&path) && fs::read(&path).is_ok_and(|found| found == PROBE);
     if !whole() {
         let temporary = directory.join(format!(".libheapwise-{}.tmp", std::process::id()));
-        fs::write(&temporary, PROBE).map_err(text)?;
-        fs::set_permissions(&temporary, fs::Permissions::from_mode(0o500 | others)).map_err(text)?;
+        // Left by an earlier process of this number that was killed.
+        let _ = fs::remove_file(&temporary);
+        let mut file =
+            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(text)?;
+        file.write_all(PROBE).map_err(text)?;
+        file.set_permissions(fs::Permissions::from_mode(0o500 | others)).map_err(text)?;
         fs::rename(&temporary, &path).map_err(text)?;
     }
     if is_noexec(directory) { Err("it is mounted noexec".into()) } else { Ok(path) }

@@ -1,6 +1,6 @@
 //! Segment files of this user: finding, opening and checking them.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -133,13 +133,16 @@ pub fn unusable_directory() -> Option<String> {
     Some(format!("{} ({DIRECTORY_VARIABLE}) {problem}", path.display()))
 }
 
+/// Names in a directory that others can write to may be anybody's.
+fn is_own_directory(data: &Metadata) -> bool {
+    data.is_dir() && data.uid() == process::own_uid() && data.mode() & 0o022 == 0
+}
+
 /// All segments of this user, oldest process first.
 pub fn list() -> Vec<Found> {
     let mut found: Vec<Found> = directories()
         .iter()
-        .filter(|directory| {
-            directory.symlink_metadata().is_ok_and(|data| data.is_dir() && data.uid() == process::own_uid())
-        })
+        .filter(|directory| directory.symlink_metadata().is_ok_and(|data| is_own_directory(&data)))
         .filter_map(|directory| fs::read_dir(directory).ok())
         .flatten()
         .filter_map(|entry| {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::failure::Outcome;
 use crate::look::{Look, LookArgs};
-use crate::output;
+use crate::{output, source_text};
 
 const MEGABYTE: f64 = 1_048_576.0;
 
@@ -137,8 +137,11 @@ pub fn peek(args: &PatternArgs) -> Outcome {
 pub fn list(args: &PatternArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::list::list(&look.profile, look.base.as_ref(), &args.pattern, &look.query);
-    let source = |path: &str| std::fs::read_to_string(path).ok();
-    write(&args.look, || text::list::list(&view, &source, &args.style.text(&look)), || json::list(&view))
+    write(
+        &args.look,
+        || text::list::list(&view, &source_text::read, &args.style.text(&look)),
+        || json::list(&view),
+    )
 }
 
 /// Sizes of blocks.

@@ -2,11 +2,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::source::Stored;
+use crate::capture::process;
 
 /// Processes whose history is kept; the longest untouched go first.
 const MOST_PROCESSES: usize = 64;
@@ -53,6 +54,15 @@ impl History {
         if parse_name(name).is_none() {
             return Err(io::Error::new(io::ErrorKind::NotFound, "not the name of a stored profile"));
         }
+        self.content(name)
+    }
+
+    /// The name of the program, as the last stored profile said it.
+    pub(crate) fn program(&self) -> String {
+        self.content(PROGRAM).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
+    }
+
+    fn content(&self, name: &str) -> io::Result<Vec<u8>> {
         let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
         let mut file =
             OpenOptions::new().read(true).custom_flags(nofollow).open(self.directory.join(name))?;
@@ -61,25 +71,40 @@ impl History {
         Ok(bytes)
     }
 
-    /// The name of the program, as the last stored profile said it.
-    pub(crate) fn program(&self) -> String {
-        fs::read_to_string(self.directory.join(PROGRAM)).unwrap_or_default()
-    }
-
     /// Stores a profile of `program` under the time it was taken, and prunes.
     pub(crate) fn store(&self, taken: SystemTime, program: &str, bytes: &[u8]) -> io::Result<Stored> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
-        fs::write(self.directory.join(PROGRAM), program)?;
+        let data = fs::symlink_metadata(&self.directory)?;
+        if !data.is_dir() || data.uid() != process::own_uid() || data.mode() & 0o022 != 0 {
+            let problem = format!("{}: others may write there", self.directory.display());
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
+        }
         let name = self.reserve(taken)?;
-        let path = self.directory.join(&name);
-        let temporary = self.directory.join(format!(".{name}.{}.tmp", std::process::id()));
-        fs::write(&temporary, bytes).and_then(|()| fs::rename(&temporary, &path)).inspect_err(|_| {
-            let _ = fs::remove_file(&temporary);
-            let _ = fs::remove_file(&path);
-        })?;
+        self.replace(PROGRAM, program.as_bytes()).and_then(|()| self.replace(&name, bytes)).inspect_err(
+            |_| {
+                let _ = fs::remove_file(self.directory.join(&name));
+            },
+        )?;
         self.prune();
         let millis = parse_name(&name).map(|time| time.as_millis() as u64);
         Ok(Stored { name, time_unix_ms: millis, bytes: bytes.len() as u64, version: 0 })
+    }
+
+    /// Whoever reads sees the old content or the new, and nobody but the user.
+    fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let temporary = self.directory.join(format!(".{name}.{}.tmp", std::process::id()));
+        // Left by an earlier process of this number that was killed.
+        let _ = fs::remove_file(&temporary);
+        OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)
+            .and_then(|mut file| io::Write::write_all(&mut file, bytes))
+            .and_then(|()| fs::rename(&temporary, self.directory.join(name)))
+            .inspect_err(|_| {
+                let _ = fs::remove_file(&temporary);
+            })
     }
 
     /// Takes a name that nobody else has: two servers, or two clicks within a second. The newest
@@ -228,6 +253,28 @@ mod tests {
         assert_eq!(names[4], "20261115.091300.4.heap");
         let kept: Vec<String> = history.list().into_iter().map(|stored| stored.name).collect();
         assert_eq!(kept, [names[4].clone(), names[3].clone(), names[2].clone()]);
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn kept_for_the_user_alone() {
+        let root = scratch("modes");
+        let history = History::new(&root, "1-2", 3);
+        history.store(UNIX_EPOCH, "p", b"x").unwrap();
+        let mode = |name: &str| fs::symlink_metadata(root.join("1-2").join(name)).unwrap().mode() & 0o7777;
+        assert_eq!((mode(""), mode(PROGRAM), mode("19700101.000000.heap")), (0o700, 0o600, 0o600));
+        // Another user got there first, and would like something of ours overwritten or shown.
+        fs::write(root.join("precious"), "ours").unwrap();
+        for (process, mode) in [("3-4", 0o700), ("5-6", 0o777)] {
+            let planted = root.join(process);
+            fs::create_dir(&planted).unwrap();
+            fs::set_permissions(&planted, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+            std::os::unix::fs::symlink(root.join("precious"), planted.join(PROGRAM)).unwrap();
+            let history = History::new(&root, process, 3);
+            assert_eq!(history.program(), "");
+            assert_eq!(history.store(UNIX_EPOCH, "p", b"x").is_ok(), mode == 0o700);
+        }
+        assert_eq!(fs::read(root.join("precious")).unwrap(), b"ours");
         fs::remove_dir_all(root).unwrap();
     }
 

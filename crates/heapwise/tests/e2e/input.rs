@@ -60,6 +60,35 @@ fn garbage_is_not_a_profile() {
     refuses(&scratch, &["top", "empty"], "empty");
 }
 
+/// A terabyte of holes, or a device that never ends, costs no memory to speak of.
+#[test]
+fn what_is_too_large_is_not_read() {
+    let scratch = Scratch::new();
+    let sparse = std::fs::File::create(scratch.path("sparse.heap")).expect("created");
+    sparse.set_len(1 << 40).expect("a hole");
+    refuses(&scratch, &["top", "sparse.heap"], "larger than 4 GiB");
+}
+
+/// A profile says where its functions' sources are; such a file may be a device or a pipe.
+#[test]
+fn a_source_file_that_never_ends_is_not_read() {
+    let scratch = Scratch::new();
+    let pipe = scratch.path("pipe.c");
+    assert!(scratch.command("/usr/bin/mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()));
+    let profile = format!(
+        r#"{{"dhatFileVersion":2,"mode":"rust-heap","verb":"Allocated","bklt":false,"bkacc":false,"tu":"us",
+        "Mtu":"s","cmd":"c","pid":1,"tg":1,"te":2,"pps":[{{"tb":8,"tbk":1,"mb":8,"mbk":1,"gb":8,"gbk":1,"eb":8,
+        "ebk":1,"fs":[1]}}],"ftbl":["[root]","0x1: lister ({}:3)"]}}"#,
+        pipe.display()
+    );
+    std::fs::write(scratch.path("dhat.json"), profile).expect("written");
+    let mut list = scratch.command("/usr/bin/timeout");
+    list.args(["20", env!("CARGO_BIN_EXE_heapwise"), "list", "lister", "dhat.json"]);
+    let output = list.output().expect("heapwise starts");
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("lister"));
+}
+
 #[test]
 fn a_static_program_is_told_so() {
     let scratch = Scratch::new();

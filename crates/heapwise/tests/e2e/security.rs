@@ -143,7 +143,10 @@ fn a_socket_is_its_users_alone() {
     let socket = scratch.path("socket");
     let path = socket.to_str().expect("UTF-8");
     let (carrier, _) = Carrier::start(&scratch);
-    let server = scratch.heapwise(&["serve", "--listen", path, &carrier.pid()]).stderr(Stdio::null()).spawn();
+    // Nobody's mask may open it. Changed after it was made it would be open for a moment; then chmod would be called.
+    let mut server = scratch.command("/bin/sh");
+    server.args(["-c", "umask 0; exec \"$0\" serve --listen \"$1\" \"$2\"", env!("CARGO_BIN_EXE_heapwise")]);
+    let server = server.args([path, &carrier.pid()]).stderr(Stdio::null()).spawn();
     let server = Carrier(server.expect("heapwise starts"));
     let deadline = Instant::now() + Duration::from_secs(10);
     while !socket.exists() {
@@ -152,6 +155,38 @@ fn a_socket_is_its_users_alone() {
     }
     assert_eq!(mode_of(&socket) & 0o077, 0, "{:o}", mode_of(&socket));
     drop(server);
+}
+
+/// The names of automatic dumps can be guessed: what a link of that name points to is not overwritten.
+#[test]
+fn a_dump_goes_through_no_link() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    fs::write(scratch.path("precious"), "ours").expect("written");
+    let run = |plant: &str| {
+        let mut shell = scratch.command("/bin/sh");
+        let script = format!("{plant}; LD_PRELOAD=\"$1\" exec \"$0\" 100");
+        let output = shell
+            .args(["-c", &script])
+            .arg(victims().join("plain"))
+            .arg(library.trim())
+            .env("MALLOC_CONF", "prof:true,prof_final:true,prof_prefix:out")
+            .output()
+            .expect("sh starts");
+        assert!(witness(&output).contains_key("alloc_objects"));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let said = run("ln -s precious out.$$.0.f.heap");
+    assert!(said.contains("failed to open"), "{said}");
+    assert_eq!(fs::read(scratch.path("precious")).expect("there"), b"ours");
+    // Without the link the same program writes one.
+    assert_eq!(run("true"), "");
+    let dumps = fs::read_dir(scratch.path("")).expect("readable").flatten();
+    let is_dump = |entry: &fs::DirEntry| {
+        entry.file_type().is_ok_and(|kind| kind.is_file())
+            && entry.file_name().to_string_lossy().ends_with(".0.f.heap")
+    };
+    assert_eq!(dumps.filter(is_dump).count(), 1);
 }
 
 /// heapwise as nobody, from a place where nobody can run it.

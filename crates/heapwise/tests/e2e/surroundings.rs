@@ -45,18 +45,22 @@ fn no_room_for_the_segment() {
     }
 }
 
-/// Nobody named a place, and the usual one is read-only or full: another is found.
+/// Nobody named a place, and the usual one is read-only, full or missing: another is found.
 #[test]
 fn the_usual_place_is_of_no_use() {
-    for options in ["ro", "size=4k"] {
+    let missing = "mkdir dev && mount -t tmpfs none dev && touch dev/null && mount --bind /dev/null dev/null && \
+        mount --move dev /dev && ! test -e /dev/shm";
+    for surroundings in
+        ["mount -t tmpfs -o ro none /dev/shm", "mount -t tmpfs -o size=4k none /dev/shm", missing]
+    {
         let script = format!(
-            "mount -t tmpfs -o {options} none /dev/shm && unset HEAPWISE_DIR XDG_RUNTIME_DIR && \
+            "{surroundings} && unset HEAPWISE_DIR XDG_RUNTIME_DIR && \
              \"$HEAPWISE\" run --exact -o out -- \"$VICTIMS/plain\" 5000 && \
              \"$HEAPWISE\" top --json --alloc_objects --focus ^w_ out | tr , '\\n' | grep '\"total\"'"
         );
         let output = with_small_disk(&Scratch::new(), 4, &script);
         let out = String::from_utf8_lossy(&output.stdout);
-        let what = format!("{options}: {out} {}", String::from_utf8_lossy(&output.stderr));
+        let what = format!("{surroundings}: {out} {}", String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success(), "{what}");
         assert!(out.contains(&format!("\"total\":{}", witness(&output)["alloc_objects"])), "{what}");
     }

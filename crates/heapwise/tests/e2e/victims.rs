@@ -138,6 +138,11 @@ fn a_program_that_exits_while_others_allocate_ends_normally() {
         for _ in 0..5 {
             let capture = scratch.capture(mode, "exit_while_allocating", &[]);
             assert!(capture.output.status.success(), "{mode:?}: {}", capture.stderr());
+            // Nothing from before is missing; the threads go on until the very end.
+            let before = capture.witness["before_exit.alloc_objects"];
+            let lost = crate::account::lost(scratch.heapwise(&[]), &capture.profile).expect("opens");
+            let total = capture.total("alloc_objects") + lost as i64;
+            assert!(total >= before, "{mode:?}: {total} with {lost} lost, {before} at least");
         }
     }
 }

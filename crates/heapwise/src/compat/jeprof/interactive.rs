@@ -12,8 +12,8 @@ use super::Input;
 use super::options::{Options, Picture};
 use super::report;
 use crate::failure::Outcome;
-use crate::input_error;
 use crate::output::{self, Overwrite};
+use crate::{input_error, source_text};
 
 const HELP: &str = "\
 Interactive jeprof mode
@@ -149,8 +149,7 @@ fn print_list(options: &Options, input: &Input, arguments: &Arguments) -> Outcom
     let pattern = arguments.focus.as_ref().ok_or_else(|| input_error!("list needs a pattern"))?;
     let (query, _) = process(options, input, arguments, false)?;
     let view = list::list(&input.profile, None, pattern, &query);
-    let source = |path: &str| std::fs::read_to_string(path).ok();
-    print(&text::list::list(&view, &source, &report::style(options)))
+    print(&text::list::list(&view, &source_text::read, &report::style(options)))
 }
 
 fn callgrind(options: &Options, input: &Input, file: &str) -> Outcome {

@@ -14,7 +14,7 @@ use super::Input;
 use super::options::{Mode, Options, Picture, Threads};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
-use crate::{input_error, quantity};
+use crate::{input_error, quantity, source_text};
 
 /// Writes the report to standard output.
 pub fn write(options: &Options, input: &Input) -> Outcome {
@@ -89,8 +89,7 @@ fn picture_or_export(
     match &options.mode {
         Mode::List(pattern) => {
             let view = list::list(&input.profile, None, pattern, query);
-            let source = |path: &str| std::fs::read_to_string(path).ok();
-            out.extend(text::list::list(&view, &source, &style(options)).into_bytes());
+            out.extend(text::list::list(&view, &source_text::read, &style(options)).into_bytes());
         }
         Mode::Dot => {
             // The patterns are not in jeprof's legend.

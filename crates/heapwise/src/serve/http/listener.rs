@@ -4,13 +4,15 @@ use std::fmt;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener};
-use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
+
+use rustix::fs::Mode;
 
 use super::connection::{Stream, serve};
 use super::{Limits, Request, Response, Status, Terms};
@@ -83,9 +85,7 @@ impl Listener {
                 if stale {
                     fs::remove_file(path)?;
                 }
-                let listener = UnixListener::bind(path)?;
-                fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-                Socket::Unix(listener)
+                Socket::Unix(bind_private(path)?)
             }
         };
         let address = match &socket {
@@ -139,6 +139,15 @@ impl Listener {
             Socket::Unix(listener) => Ok(Box::new(listener.accept()?.0)),
         }
     }
+}
+
+/// A socket of mode 0600 from its first moment on: changed afterwards, others could connect in between. The mask is the
+/// process's; the server has no other thread yet that makes files.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    let usual = rustix::process::umask(Mode::from_raw_mode(0o177));
+    let listener = UnixListener::bind(path);
+    rustix::process::umask(usual);
+    listener
 }
 
 /// A place among the served connections, given back when its thread ends, even by a panic.
