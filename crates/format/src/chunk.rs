@@ -16,6 +16,10 @@
 //! drainer makes `published` zero before it lets a chunk go, so that a chunk in a new owner's hands says
 //! nothing until its owner does.
 
+mod reading;
+
+pub use reading::{Published, let_go, look};
+
 use crate::bytes::{u32_at, u64_at};
 use crate::segment::CHUNK_BYTES;
 

@@ -15,12 +15,15 @@
 //!   of tmpfs through a mapping would make it real;
 //! * an array's length is a [`Counter`] that is stored after the record it covers.
 
+mod access;
 mod control;
 mod counter;
 mod header;
 mod layout;
+mod order;
 mod record;
 
+pub use access::{SegmentSink, SegmentSource};
 pub use control::{Control, ControlWord, IndexKind, Mode, OnFull};
 pub use counter::{ARENA_WORDS, Counter, MOST_ARENAS};
 pub use header::{AllocatorKind, Architecture, Header, HeaderError, MAGIC, State, VERSION};
@@ -28,6 +31,7 @@ pub use layout::{
     CHUNK_BYTES, LIVE_FIRST_LEVEL, Layout, SHADOW_DIRECTORY_BYTES, SHADOW_LEAF_BYTES, Section, SectionKind,
     Tier,
 };
+pub use order::{Update, give_order};
 pub use record::{Bucket, CallKind, LiveBlock, Mark, Module, Node, NodePlace, Tally, Thread, ThreadState};
 
 /// Size of each of the three leading pages, whatever the machine's page size is.

@@ -18,11 +18,7 @@ use heapwise_format::segment::{
 
 use crate::{Losses, Meta, Profile, Sampling, StackId};
 
-/// Positioned reads of a segment.
-pub trait SegmentSource {
-    /// Fills as much of `buffer` as there is at `offset`; returns the number of bytes read.
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize;
-}
+pub use heapwise_format::segment::SegmentSource;
 
 /// A segment opened for reading: its header and its counters at one moment.
 #[derive(Debug)]

@@ -1,12 +1,10 @@
 //! Telling a running probe what to do, through words in its segment.
 
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{Ordering, fence};
 use std::time::{Duration, Instant};
 
-use heapwise_format::bytes::u64_at;
-use heapwise_format::segment::{CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, Mode, PAGE_BYTES};
-use heapwise_profile::snapshot::SegmentSource;
+use heapwise_format::segment::{
+    CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, Mode, SegmentSource, Update, give_order,
+};
 
 use super::segments::SegmentFile;
 use crate::failure::{Failure, Outcome};
@@ -15,12 +13,6 @@ use crate::failure::{Failure, Outcome};
 #[derive(Debug, Clone, Default)]
 pub struct Change {
     words: Vec<(ControlWord, Update)>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Update {
-    Set(u64),
-    Increment,
 }
 
 impl Change {
@@ -103,33 +95,9 @@ pub fn apply(segment: &SegmentFile, change: &Change) -> Outcome<Applied> {
 pub fn write(segment: &SegmentFile, change: &Change) -> Outcome<u64> {
     let failed = |error: std::io::Error| Failure::file(segment.path(), format!("cannot control: {error}"));
     segment.file().lock().map_err(failed)?;
-    let result = write_locked(segment, change).map_err(failed);
+    let result = give_order(segment, &change.words).map_err(failed);
     segment.file().unlock().map_err(failed)?;
     result
-}
-
-fn write_locked(segment: &SegmentFile, change: &Change) -> std::io::Result<u64> {
-    let mut page = vec![0; PAGE_BYTES];
-    segment.read_at(CONTROL_OFFSET as u64, &mut page);
-    let word = |word: ControlWord| u64_at(&page, word as usize * 8).unwrap_or(0);
-    let put = |word: ControlWord, value: u64| {
-        let at = CONTROL_OFFSET as u64 + word as u64 * 8;
-        segment.file().write_all_at(&value.to_le_bytes(), at)
-    };
-    // A writer that died half-way left the sequence odd: `| 1` covers both cases.
-    let odd = word(ControlWord::Sequence) | 1;
-    put(ControlWord::Sequence, odd)?;
-    // System calls are no barriers on a weakly ordered machine.
-    fence(Ordering::SeqCst);
-    for (name, update) in &change.words {
-        match update {
-            Update::Set(value) => put(*name, *value)?,
-            Update::Increment => put(*name, word(*name).wrapping_add(1))?,
-        }
-    }
-    fence(Ordering::SeqCst);
-    put(ControlWord::Sequence, odd + 1)?;
-    Ok(odd + 1)
 }
 
 /// What the control page asks for now.

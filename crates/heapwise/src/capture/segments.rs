@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
 use heapwise_format::place::{DIRECTORIES, DIRECTORY_VARIABLE, Incarnation};
-use heapwise_format::segment::{HeaderError, VERSION};
+use heapwise_format::segment::{HeaderError, SegmentSink, VERSION};
 use heapwise_profile::snapshot::{SegmentSource, Snapshot};
 
 use super::process;
@@ -50,9 +50,17 @@ impl SegmentSource for SegmentFile {
                 Err(_) => break,
             }
         }
-        // What is read next is no older than this: a length first, then the records it covers.
         fence(Ordering::Acquire);
         done
+    }
+}
+
+impl SegmentSink for SegmentFile {
+    type Error = io::Error;
+
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        fence(Ordering::SeqCst);
+        self.file.write_all_at(bytes, offset)
     }
 }
 

@@ -1,12 +1,8 @@
 //! `mark`: gives the present moment of a process a name, for `at`.
 
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{Ordering, fence};
-
 use clap::Args;
 use heapwise_format::bytes::set_text;
-use heapwise_format::segment::{Mark, SectionKind};
-use heapwise_profile::snapshot::SegmentSource;
+use heapwise_format::segment::{Mark, SectionKind, SegmentSink, SegmentSource};
 
 use super::switch;
 use crate::capture::clock::Clock;
@@ -46,9 +42,8 @@ pub fn set(segment: &SegmentFile, name: &str) -> Outcome {
         let mut text = [0; 56];
         set_text(&mut text, name.as_bytes());
         // The time last: a mark without one is none.
-        segment.file().write_all_at(&text, offset + 8)?;
-        fence(Ordering::SeqCst);
-        segment.file().write_all_at(&clock.now_ns().to_le_bytes(), offset)
+        segment.write_at(offset + 8, &text)?;
+        segment.write_at(offset, &clock.now_ns().to_le_bytes())
     });
     segment.file().unlock().map_err(failed)?;
     match written {

@@ -1,13 +1,9 @@
 //! Reading the chunks of the log: what is new in each, and letting go of those that are read to their ends.
 
-use std::os::unix::fs::FileExt;
-use std::sync::atomic::{Ordering, fence};
-
 use heapwise_format::bytes::u64_at;
-use heapwise_format::chunk::{AT_PUBLISHED, AT_STATE, ChunkHeader, ChunkState, HEADER_BYTES};
-use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Layout, Section, SectionKind};
+use heapwise_format::chunk::{HEADER_BYTES, Published, let_go, look};
+use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Layout, Section, SectionKind, SegmentSource};
 use heapwise_profile::recording::{Merger, Piece};
-use heapwise_profile::snapshot::SegmentSource;
 
 use crate::capture::segments::SegmentFile;
 
@@ -46,16 +42,10 @@ impl Chunks {
 
     fn read_one(&mut self, segment: &SegmentFile, index: usize, feed: &mut impl FnMut(Piece<'_>)) -> usize {
         let Some(offset) = self.section.record_offset(index as u64) else { return 0 };
-        let Some(first) = header(segment, offset).filter(|header| header.sequence != 0) else { return 0 };
-        // A chunk says nothing before it says a sequence; what it says besides was stored before that.
-        fence(Ordering::Acquire);
-        let Some(header) = header(segment, offset) else { return 0 };
+        let Some(Published { header, is_complete }) = look(segment, offset) else { return 0 };
         let done = self.done[index];
-        // The length of a full chunk is final, but only as of a reading after the one that said so.
-        let is_complete = first.state == ChunkState::Full;
         let new = header.len.saturating_sub(done);
         self.buffer.resize(new, 0);
-        fence(Ordering::Acquire);
         let got = segment.read_at(offset + (HEADER_BYTES + done) as u64, &mut self.buffer);
         if got < new {
             return 0;
@@ -70,23 +60,7 @@ impl Chunks {
                 is_last: is_complete && header.is_last,
             });
         }
-        self.done[index] = if is_complete && release(segment, offset) { 0 } else { done + new };
+        self.done[index] = if is_complete && let_go(segment, offset).is_ok() { 0 } else { done + new };
         new
     }
-}
-
-fn header(segment: &SegmentFile, offset: u64) -> Option<ChunkHeader> {
-    let mut bytes = [0; HEADER_BYTES];
-    let got = segment.read_at(offset, &mut bytes);
-    ChunkHeader::decode(bytes.get(..got)?)
-}
-
-/// Lets a chunk go: first it says nothing, then it is anybody's.
-fn release(segment: &SegmentFile, offset: u64) -> bool {
-    let put = |at: usize, bytes: &[u8]| segment.file().write_all_at(bytes, offset + at as u64).is_ok();
-    if !put(AT_PUBLISHED, &0u64.to_le_bytes()) {
-        return false;
-    }
-    fence(Ordering::SeqCst);
-    put(AT_STATE, &(ChunkState::Drained as u32).to_le_bytes())
 }

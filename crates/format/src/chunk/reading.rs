@@ -1,0 +1,38 @@
+//! Reading a chunk while its thread may be writing it, and letting it go.
+
+use super::{AT_PUBLISHED, AT_STATE, ChunkHeader, ChunkState, HEADER_BYTES};
+use crate::segment::{SegmentSink, SegmentSource};
+
+/// What there is to read in a chunk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Published {
+    /// Whose events, and how many bytes of them: all of them may be read now.
+    pub header: ChunkHeader,
+    /// Whether there will be no more: once read, the chunk may be [let go](let_go).
+    pub is_complete: bool,
+}
+
+/// Looks at the chunk at `offset` of the segment; `None` when it says nothing yet.
+pub fn look(segment: &impl SegmentSource, offset: u64) -> Option<Published> {
+    // A chunk says nothing before it says a sequence; what it says besides was stored before that.
+    let first = header(segment, offset).filter(|header| header.sequence != 0)?;
+    // The length of a full chunk is final, but only as of a reading after the one that said so.
+    let is_complete = first.state == ChunkState::Full;
+    let header = header(segment, offset)?;
+    Some(Published { header, is_complete })
+}
+
+fn header(segment: &impl SegmentSource, offset: u64) -> Option<ChunkHeader> {
+    let mut bytes = [0; HEADER_BYTES];
+    let got = segment.read_at(offset, &mut bytes);
+    ChunkHeader::decode(bytes.get(..got)?)
+}
+
+/// Lets a chunk go that was read to its end: first it says nothing, then it is anybody's.
+///
+/// # Errors
+/// When the segment cannot be written to.
+pub fn let_go<S: SegmentSink>(segment: &S, offset: u64) -> Result<(), S::Error> {
+    segment.write_at(offset + AT_PUBLISHED as u64, &0u64.to_le_bytes())?;
+    segment.write_at(offset + AT_STATE as u64, &(ChunkState::Drained as u32).to_le_bytes())
+}

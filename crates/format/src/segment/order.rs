@@ -1,0 +1,37 @@
+//! Giving orders: how a controller writes the control page.
+
+use super::{CONTROL_OFFSET, ControlWord, SegmentSink};
+
+/// What becomes of a control word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Update {
+    /// It gets this value.
+    Set(u64),
+    /// It becomes one more.
+    Increment,
+}
+
+/// Writes an order; returns the sequence that stands for it. One writer at a time: the caller holds the lock.
+///
+/// # Errors
+/// When the segment cannot be written to; the sequence then stays odd until the next order.
+pub fn give_order<S: SegmentSink>(segment: &S, words: &[(ControlWord, Update)]) -> Result<u64, S::Error> {
+    let at = |word: ControlWord| CONTROL_OFFSET as u64 + word as u64 * 8;
+    let get = |word: ControlWord| {
+        let mut bytes = [0; 8];
+        segment.read_at(at(word), &mut bytes);
+        u64::from_le_bytes(bytes)
+    };
+    let put = |word: ControlWord, value: u64| segment.write_at(at(word), &value.to_le_bytes());
+    // A writer that died half-way left the sequence odd: `| 1` covers both cases.
+    let odd = get(ControlWord::Sequence) | 1;
+    put(ControlWord::Sequence, odd)?;
+    for (word, update) in words {
+        match update {
+            Update::Set(value) => put(*word, *value)?,
+            Update::Increment => put(*word, get(*word).wrapping_add(1))?,
+        }
+    }
+    put(ControlWord::Sequence, odd.wrapping_add(1))?;
+    Ok(odd.wrapping_add(1))
+}
