@@ -19,7 +19,6 @@ use crate::{control, segment, start, symbols, sys};
 const PAGE: usize = 4096;
 const MARK: u64 = u64::from_le_bytes(*b"heapwise");
 const MADV_WIPEONFORK: i32 = 18;
-const NO_SUCH_ADVICE: i32 = -1;
 
 struct Wiped {
     mark: AtomicU64,
@@ -102,8 +101,8 @@ pub(crate) fn begin() {
         (*page).mark.store(MARK, Ordering::Relaxed);
         (*page).terms.store(terms() + 1, Ordering::Relaxed);
     };
-    let accepts = |advice| sys::advise(memory as usize, PAGE, advice).is_ok();
-    let wipes = !accepts(NO_SUCH_ADVICE) && accepts(MADV_WIPEONFORK);
+    let wipes = sys::heeds_advice(memory as usize, PAGE)
+        && sys::advise(memory as usize, PAGE, MADV_WIPEONFORK).is_ok();
     PAGE_OF_PROCESS.store(page, Ordering::Release);
     if !wipes {
         register_fork_handler();

@@ -253,6 +253,12 @@ pub(crate) fn populate(address: usize, bytes: usize) -> Result<()> {
     advise(address, bytes, MADV_POPULATE_WRITE)
 }
 
+/// Whether advice on these pages is heeded at all: an emulator may say yes to anything.
+pub(crate) fn heeds_advice(address: usize, bytes: usize) -> bool {
+    const NO_SUCH_ADVICE: i32 = -1;
+    advise(address, bytes, NO_SUCH_ADVICE).is_err()
+}
+
 /// `madvise` with an advice that loses no data.
 pub(crate) fn advise(address: usize, bytes: usize, advice: i32) -> Result<()> {
     // SAFETY: DONTDUMP, WIPEONFORK, POPULATE_WRITE change no content in this process.

@@ -1,5 +1,6 @@
 // Stacks that change in every way a memo might miss: the same registers over different callers,
-// jumps, coroutines, signals on the same and on another stack, realigned frames, variable frames.
+// jumps, coroutines, signals on the same and on another stack, functions interrupted before they have a frame, realigned
+// frames, variable frames.
 // Each of them ends in a call of `hook`. Deterministic for a seed.
 #define _GNU_SOURCE
 #include <alloca.h>
@@ -120,6 +121,51 @@ static void coroutine(void) { for (;;) { in_coroutine(draw() % 12); yield(); } }
 
 static void on_signal(int number) { (void)number; recurse(draw() % 5); }
 
+// A leaf has no frame: where there is a register for return addresses it is there, and there only.
+#ifdef __aarch64__
+#define TRAP "udf #0"
+enum { TRAP_BYTES = 4 };
+#define PC(context) (context)->uc_mcontext.pc
+#else
+#define TRAP "ud2"
+enum { TRAP_BYTES = 2 };
+#define PC(context) (context)->uc_mcontext.gregs[REG_RIP]
+#endif
+
+NOINLINE static long leaf_interrupted(long n) {
+    __asm__ volatile(TRAP ::: "memory");
+    return n + 1;
+}
+
+// Every stage of a frame's life: the return address in the register, signed there, signed in memory, memory alone.
+#ifdef __aarch64__
+long stages_interrupted(long n);
+__asm__(".text\n.p2align 2\n.hidden stages_interrupted\n.type stages_interrupted, %function\n"
+        "stages_interrupted: .cfi_startproc\n" TRAP "\n"
+        "hint 25\n.cfi_negate_ra_state\n" TRAP "\n" // paciasp
+        "stp x29, x30, [sp, #-32]!\n.cfi_def_cfa_offset 32\n.cfi_offset 29, -32\n.cfi_offset 30, -24\n" TRAP "\n"
+        "mov x30, xzr\n" TRAP "\n"
+        "ldp x29, x30, [sp], #32\n.cfi_restore 30\n.cfi_restore 29\n.cfi_def_cfa_offset 0\n" TRAP "\n"
+        "hint 29\n.cfi_negate_ra_state\n" TRAP "\n" // autiasp
+        "ret\n.cfi_endproc\n.size stages_interrupted, . - stages_interrupted\n");
+#else
+#define stages_interrupted leaf_interrupted
+#endif
+
+NOINLINE static long interrupted(long n) {
+    volatile char pad[24];
+    pad[0] = (char)n;
+    long r = n > 0 ? interrupted(n - 1) : (draw() & 1) ? leaf_interrupted(n) : stages_interrupted(n);
+    sink += pad[0];
+    return r;
+}
+
+static void on_trap(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info;
+    recurse(draw() % 5);
+    PC((ucontext_t *)context) += TRAP_BYTES;
+}
+
 static void install(int number, int flags) {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
     sigaction(number, &action, NULL);
@@ -127,7 +173,7 @@ static void install(int number, int flags) {
 
 // One act; `long` results keep the compiler from dropping frames.
 static void act(void) {
-    switch (draw() % 7) {
+    switch (draw() % 8) {
     case 0: recurse(draw() % 10); break;
     case 1: self->current = draw() % COROUTINES; swapcontext(&self->main, &self->coroutine[self->current]); break;
     case 2: if (!setjmp(self->out)) jump(draw() % 9); break;
@@ -135,6 +181,7 @@ static void act(void) {
     case 4: if ((draw() & 7) == 0) raise(SIGUSR2); break;
     case 5: variable(draw() % 6); break;
     case 6: recurse(200 + draw() % 200); break;
+    case 7: if ((draw() & 7) == 0) interrupted(draw() % 4); break;
     }
 }
 
@@ -145,6 +192,7 @@ void adversary_run(hook_t hook, void *context, void *body, uint64_t seed, long a
     char *stacks = malloc((size_t)COROUTINES * COROUTINE_STACK), *signal_stack = malloc(1 << 16);
     sigaltstack(&(stack_t){.ss_sp = signal_stack, .ss_size = 1 << 16}, NULL);
     install(SIGUSR1, 0), install(SIGUSR2, SA_ONSTACK);
+    sigaction(SIGILL, &(struct sigaction){.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO}, NULL);
     for (int i = 0; i < COROUTINES; i++) {
         getcontext(&me->coroutine[i]);
         me->coroutine[i].uc_stack.ss_sp = stacks + (size_t)i * COROUTINE_STACK;

@@ -89,12 +89,14 @@ fn compile(compiler: &str, source: &str, name: &str, flags: &[&str]) -> PathBuf 
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let output = folder.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
-    // The tests of another architecture are built on this one too, and run by an emulator.
+    // The tests of another architecture are built on this one too, and run by an emulator; frames have flavours there.
+    let flavour = std::env::var("HEAPWISE_CROSS_FLAGS").unwrap_or_default();
     let cross =
         format!("{}-linux-gnu-{}", std::env::consts::ARCH, if compiler == "cc" { "gcc" } else { "g++" });
     let has_cross = Command::new(&cross).arg("--version").output().is_ok();
     let mut command = Command::new(if has_cross { &cross } else { compiler });
     command.args(["-O2", "-shared", "-fPIC", "-pthread", "-o"]).arg(&output).arg(source).args(flags);
+    command.args(flavour.split_whitespace());
     assert!(command.status().expect("a C compiler").success(), "{command:?}");
     output
 }

@@ -2,7 +2,7 @@
 //! be a `SIGBUS` in the program; a failed `madvise` is a loss to count.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, AtomicU64, Ordering};
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use heapwise_format::segment::Counter;
 
@@ -18,8 +18,13 @@ const MOST_BYTES: u64 = 32 << 30;
 static REAL: [AtomicU64; (MOST_BYTES / STEP / 64) as usize] =
     [const { AtomicU64::new(0) }; (MOST_BYTES / STEP / 64) as usize];
 
-/// False once the kernel said that it does not know `MADV_POPULATE_WRITE` (before 5.14).
-static POPULATE: AtomicBool = AtomicBool::new(true);
+/// What `MADV_POPULATE_WRITE` does here: one of the three below.
+static ADVICE: AtomicU32 = AtomicU32::new(UNTRIED);
+const UNTRIED: u32 = 0;
+/// It makes pages real, or says that it cannot.
+const HEEDED: u32 = 1;
+/// Kernels before 5.14 do not know it; qemu-user before 8.0 says yes to any advice and does nothing.
+const IGNORED: u32 = 2;
 
 /// True once the segment may not grow any more.
 static SETTLED: AtomicBool = AtomicBool::new(false);
@@ -136,12 +141,21 @@ fn grow(first: u64, last: u64) -> bool {
 }
 
 fn populate(offset: u64, bytes: u64) -> bool {
-    if POPULATE.load(Ordering::Relaxed) {
-        match sys::populate(base() as usize + offset as usize, bytes as usize) {
+    let address = base() as usize + offset as usize;
+    if heeds_advice(address) {
+        match sys::populate(address, bytes as usize) {
             Ok(()) => return true,
-            Err(sys::Errno(libc::EINVAL)) => POPULATE.store(false, Ordering::Relaxed),
+            Err(sys::Errno(libc::EINVAL)) => ADVICE.store(IGNORED, Ordering::Relaxed),
             Err(_) => return false,
         }
     }
     birth::allocate(offset, bytes)
+}
+
+fn heeds_advice(address: usize) -> bool {
+    if ADVICE.load(Ordering::Relaxed) == UNTRIED {
+        let heeds = sys::heeds_advice(address, STEP as usize);
+        ADVICE.store(if heeds { HEEDED } else { IGNORED }, Ordering::Relaxed);
+    }
+    ADVICE.load(Ordering::Relaxed) == HEEDED
 }

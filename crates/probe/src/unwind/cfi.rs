@@ -57,9 +57,9 @@ struct Machine {
 
 /// The rule at `address`, which `fde` covers; `None` when it has no form we know.
 pub(super) fn rule_at(
-    section: &EhFrame<Bytes>,
+    section: &EhFrame<Bytes<'_>>,
     bases: &BaseAddresses,
-    fde: &FrameDescriptionEntry<Bytes>,
+    fde: &FrameDescriptionEntry<Bytes<'_>>,
     address: u64,
 ) -> Option<Rule> {
     let cie = fde.cie();
@@ -86,7 +86,7 @@ pub(super) fn rule_at(
 
 impl Machine {
     /// Runs until the row of `address` is complete.
-    fn run(&mut self, mut instructions: CallFrameInstructionIter<'_, Bytes>) -> Option<()> {
+    fn run(&mut self, mut instructions: CallFrameInstructionIter<'_, Bytes<'_>>) -> Option<()> {
         while let Some(instruction) = instructions.next().ok()? {
             match instruction {
                 Instruction::SetLoc { address } => self.location = address,
@@ -185,7 +185,7 @@ impl Row {
 
 /// Turns a row into a rule.
 struct Reduce<'a> {
-    section: &'a EhFrame<Bytes>,
+    section: &'a EhFrame<Bytes<'a>>,
     encoding: gimli::Encoding,
     address: u64,
 }

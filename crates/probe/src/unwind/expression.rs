@@ -10,7 +10,7 @@ use gimli::{EndianSlice, NativeEndian, Operation};
 use super::machine;
 
 /// A reader of bytes in this process.
-pub(super) type Bytes = EndianSlice<'static, NativeEndian>;
+pub(super) type Bytes<'a> = EndianSlice<'a, NativeEndian>;
 
 /// What an expression comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Stack {
 
 /// Runs `expression` at `address` with `initial` (the CFA, for register expressions) on the stack.
 pub(super) fn evaluate(
-    expression: gimli::Expression<Bytes>,
+    expression: gimli::Expression<Bytes<'_>>,
     encoding: gimli::Encoding,
     address: u64,
     initial: Option<Value>,
@@ -108,7 +108,7 @@ pub(super) fn evaluate(
     stack.pop()
 }
 
-fn apply(operation: Operation<Bytes>, address: u64, stack: &mut Stack) -> Option<()> {
+fn apply(operation: Operation<Bytes<'_>>, address: u64, stack: &mut Stack) -> Option<()> {
     let truth = |condition: bool| Some(i64::from(condition));
     match operation {
         Operation::RegisterOffset { register, offset, .. } => stack.push(match register {
