@@ -1,6 +1,5 @@
-//! What `cargo deny` would check and a bare machine can: where dependencies come from, under which licences, and
-//! how many come twice. Part of `tidy`. `audit` asks cargo-deny itself, advisories included; it takes minutes to
-//! build, so it is run by hand.
+//! What `cargo deny` would check and a bare machine can in a second: where dependencies come from, under which licences, and
+//! how many come twice, by the lists of `deny.toml`. Part of `tidy`. `audit` asks cargo-deny itself.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,26 +8,21 @@ use std::process::Command;
 
 use crate::failure::Failure;
 
-/// Licences that suit MIT OR Apache-2.0 in an executable handed out with its notices.
-const LICENCES: [&str; 9] = [
-    "MIT",
-    "Apache-2.0",
-    "BSD-2-Clause",
-    "BSD-3-Clause",
-    "0BSD",
-    "Zlib",
-    "BSL-1.0",
-    "Unicode-3.0",
-    "Unlicense",
-];
-
-/// Crates whose two versions are our dependencies' own affair, all of them small.
-const KNOWN_TWICE: [&str; 5] = ["base64", "bitflags", "kurbo", "miniz_oxide", "syn"];
+/// The quoted words of the list `name` in deny.toml.
+fn words(rules: &str, name: &str) -> Vec<String> {
+    let list = rules.split_once(&format!("\n{name} = [")).and_then(|(_, rest)| rest.split_once(']'));
+    let quoted = list.into_iter().flat_map(|(list, _)| list.split('"').skip(1).step_by(2));
+    quoted.map(str::to_owned).collect()
+}
 
 /// Findings about the dependencies, one a line.
 pub(crate) fn check(root: &Path, findings: &mut Vec<String>) -> Result<(), Failure> {
-    let path = root.join("Cargo.lock");
-    let lock = fs::read_to_string(&path).map_err(|error| Failure::at(&path, error))?;
+    let read = |name: &str| {
+        let path = root.join(name);
+        fs::read_to_string(&path).map_err(|error| Failure::at(&path, error))
+    };
+    let (lock, rules) = (read("Cargo.lock")?, read("deny.toml")?);
+    let (licences, known_twice) = (words(&rules, "allow"), words(&rules, "skip"));
     for line in lock.lines().filter(|line| line.starts_with("source = ")) {
         if !line.contains("registry+https://github.com/rust-lang/crates.io-index") {
             findings.push(format!("Cargo.lock: {line}; take dependencies from crates.io"));
@@ -38,14 +32,13 @@ pub(crate) fn check(root: &Path, findings: &mut Vec<String>) -> Result<(), Failu
     let packages = packages(root)?;
     for (name, licence) in &packages {
         *count.entry(name.as_str()).or_insert(0) += 1;
-        if !is_allowed(licence) {
-            findings
-                .push(format!("{name}: licence `{licence}` is not on the list in xtask/src/dependencies.rs"));
+        if !is_allowed(licence, &licences) {
+            findings.push(format!("{name}: licence `{licence}` is not on the list in deny.toml"));
         }
     }
     for (name, times) in count {
-        if times > 1 && !KNOWN_TWICE.contains(&name) {
-            findings.push(format!("{name}: {times} versions; agree on one, or say why in KNOWN_TWICE"));
+        if times > 1 && !known_twice.iter().any(|known| known == name) {
+            findings.push(format!("{name}: {times} versions; agree on one, or say why in deny.toml"));
         }
     }
     Ok(())
@@ -72,38 +65,33 @@ fn packages(root: &Path) -> Result<Vec<(String, String)>, Failure> {
 }
 
 /// Whether an SPDX expression can be met: one choice of every `AND` part.
-fn is_allowed(licence: &str) -> bool {
+fn is_allowed(licence: &str, allowed: &[String]) -> bool {
     let choice = |part: &str| {
         let words = part.trim_matches(['(', ')', ' ']).replace('/', " OR ");
-        words.split(" OR ").any(|name| LICENCES.contains(&name.trim()))
+        words.split(" OR ").any(|name| allowed.iter().any(|allowed| allowed == name.trim()))
     };
     licence.split(" AND ").all(choice)
 }
 
-/// The command `audit`: cargo-deny with its advisories, installed when missing.
-pub(crate) fn audit(root: &Path) -> Result<(), Failure> {
-    let home = root.join("target/audit");
-    let run = |command: &mut Command| command.current_dir(root).status().is_ok_and(|status| status.success());
-    let tool = home.join("bin/cargo-deny");
-    let is_there = tool.exists()
-        || run(Command::new("cargo").args(["install", "-q", "--locked", "cargo-deny", "--root"]).arg(&home));
-    if is_there && run(Command::new(tool).args(["check", "advisories", "sources", "bans"])) {
-        return Ok(());
-    }
-    Err(Failure::new("audit: cargo-deny found something, or could not be installed"))
-}
-
 #[cfg(test)]
 mod tests {
-    use super::is_allowed;
+    use super::{is_allowed, words};
+
+    #[test]
+    fn lists_of_the_rules() {
+        let rules = "[licenses]\nallow = [\n    \"MIT\",\n    \"Zlib\",\n]\n[bans]\nskip = []\n";
+        assert_eq!(words(rules, "allow"), ["MIT", "Zlib"]);
+        assert!(words(rules, "skip").is_empty() && words(rules, "other").is_empty());
+    }
 
     #[test]
     fn licence_expressions() {
+        let allowed = ["MIT", "Apache-2.0", "Unicode-3.0", "Zlib"].map(str::to_owned);
         for fine in ["MIT", "MIT/Apache-2.0", "(MIT OR GPL-3.0) AND Unicode-3.0", "GPL-2.0 OR Zlib"] {
-            assert!(is_allowed(fine), "{fine}");
+            assert!(is_allowed(fine, &allowed), "{fine}");
         }
         for bad in ["GPL-3.0", "MIT AND GPL-3.0", ""] {
-            assert!(!is_allowed(bad), "{bad}");
+            assert!(!is_allowed(bad, &allowed), "{bad}");
         }
     }
 }

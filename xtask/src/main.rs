@@ -3,6 +3,7 @@
 mod aarch64;
 mod account;
 mod arguments;
+mod audit;
 mod bench;
 mod crowd;
 mod dependencies;
@@ -44,10 +45,10 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("kills") => kills::command(&root(), &args[1..]),
         Some("loom") => loom::command(&root(), &args[1..]),
         Some("miri") => miri::command(&root(), &args[1..]),
-        Some("audit") => dependencies::audit(&root()),
+        Some("audit") => audit::command(&root(), &args[1..]),
         Some("bench") => bench::command(&root(), &args[1..]),
         _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | aarch64 [--short] | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | crowd [--seconds N] [--clients N] | suites [--short] [NAME…] | loom [PREEMPTIONS] | miri [SEEDS] | audit\n       {}",
+            "usage: cargo xtask test | tidy | aarch64 [--short] | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | crowd [--seconds N] [--clients N] | suites [--short] [NAME…] | loom [PREEMPTIONS] | miri [SEEDS] | audit [--if-reachable]\n       {}",
             bench::USAGE
         ))),
     }

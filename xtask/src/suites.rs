@@ -41,6 +41,7 @@ const MODES: [(&str, &[&str]); 3] =
     [("sampled", &["-c", "1K"]), ("exact", &["--exact"]), ("log", &["--log", "--ring", "10s"])];
 
 /// Where a suite runs.
+#[derive(Clone)]
 struct Stage {
     root: PathBuf,
     heapwise: PathBuf,

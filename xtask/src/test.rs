@@ -43,9 +43,10 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         root.join("target/witness/bin").display(),
         std::env::var("PATH").unwrap_or_default()
     );
-    let steps: [(&str, &[&str]); 8] = [
+    let steps: [(&str, &[&str]); 9] = [
         ("format", &["cargo", "fmt", "--all", "--check"]),
         ("tidy", &["cargo", "xtask", "tidy"]),
+        ("audit", &["cargo", "xtask", "audit", "--if-reachable"]),
         ("lints", &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
         ("tests", &["cargo", "test", "--workspace"]),
         ("loom", &["cargo", "xtask", "loom"]),
