@@ -16,7 +16,7 @@ pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     let seeds: u32 = args.first().and_then(|seeds| seeds.parse().ok()).unwrap_or(16);
     run(root, "heapwise-probe", "interleavings", &format!("{FLAGS} -Zmiri-many-seeds=0..{seeds}"))?;
     run(root, "heapwise-format", "", FLAGS)?;
-    run(root, "heapwise-profile", "recording", FLAGS)
+    run(root, "heapwise-profile", "", FLAGS)
 }
 
 fn run(root: &Path, package: &str, filter: &str, flags: &str) -> Result<(), Failure> {
