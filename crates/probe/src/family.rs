@@ -59,7 +59,8 @@ pub(crate) struct Turn(());
 /// `None` when another thread has it; nobody waits.
 pub(crate) fn take_turn() -> Option<Turn> {
     // Made only when it is had: one that is dropped gives the turn back, whoever has it.
-    (!wiped().applying.swap(true, Ordering::Acquire)).then(|| Turn(()))
+    let taken = wiped().applying.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+    taken.is_ok().then(|| Turn(()))
 }
 
 impl Drop for Turn {

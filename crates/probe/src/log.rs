@@ -148,7 +148,7 @@ impl ThreadLog {
     #[inline(always)]
     fn next_event(&mut self) -> (&mut EventState, &mut [u8; MAX_EVENT_BYTES]) {
         let out = self.chunk.wrapping_add(HEADER_BYTES + self.len);
-        atomics::about_to_write(out);
+        atomics::about_to_write(out, MAX_EVENT_BYTES);
         // SAFETY: `begin` left room for `ROOM` bytes in the chunk, which `room` gave to this thread alone;
         // the drainer reads through the file only.
         let out = unsafe { &mut *out.cast::<[u8; MAX_EVENT_BYTES]>() };

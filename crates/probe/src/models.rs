@@ -1,7 +1,51 @@
-//! Models of the lock-free parts: loom runs each through every schedule of its threads with at most two switches
-//! that nobody asked for (`LOOM_MAX_PREEMPTIONS`), and every value that a load may see on a weakly ordered machine. The code is the probe's own
-//! (see [`crate::atomics`]).
+//! Models of the lock-free parts: loom runs each through the schedules of its threads, with at most two switches that no
+//! thread asked for (`LOOM_MAX_PREEMPTIONS`), and gives every load each value that it may see on a weakly ordered machine. The code is the
+//! probe's own (see [`crate::atomics`]), and that of readers and controllers from the format crate.
 //!
-//! `cargo xtask loom` runs them. Each says which ordering it depends on: with that one weakened, it fails.
+//! Of each word loom remembers who used it last, and no one before: a thread that looks before it writes hides the look of
+//! another. So each model is explored from both sides (see [`check`]).
+//!
+//! `cargo xtask loom` runs them. Each says which ordering it is there for: with that one weakened, it fails.
 
+mod control;
+mod log;
+mod outside;
 mod tables;
+mod threads;
+
+use core::cell::Cell;
+
+use loom::thread::spawn;
+
+use crate::atomics;
+
+std::thread_local! {
+    static SWAPPED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Explores `threads` on a segment that `prepare` may fill before: twice, once with either of those that work
+/// [`together`] as the one that begins.
+pub(crate) fn check(prepare: impl FnOnce(), threads: impl Fn() + Clone + Send + Sync + 'static) {
+    atomics::in_turn(|| {
+        prepare();
+        for swapped in [false, true] {
+            SWAPPED.set(swapped);
+            atomics::explore(threads.clone());
+        }
+    });
+}
+
+/// Both at once; what comes of them.
+pub(crate) fn together<A: 'static, B: 'static>(
+    one: impl FnOnce() -> A + 'static,
+    other: impl FnOnce() -> B + 'static,
+) -> (A, B) {
+    let (one, other) = if SWAPPED.get() {
+        let other = spawn(other);
+        (spawn(one), other)
+    } else {
+        (spawn(one), spawn(other))
+    };
+    let ended = "its panic ends the model";
+    (one.join().expect(ended), other.join().expect(ended))
+}

@@ -13,6 +13,8 @@ use core::cell::UnsafeCell;
 pub(crate) use bucket_cache::Alike;
 pub(crate) use ending::create_key;
 pub(crate) use slabs::{SHARED_SLAB, forget as forget_slabs, name_in_dumps, owner, slabs_used};
+#[cfg(all(test, loom))]
+pub(crate) use slabs::{acquire as acquire_slab, release as release_slab};
 pub(crate) use state::{Quick, State};
 
 use crate::arch::words;

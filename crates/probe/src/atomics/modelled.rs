@@ -1,8 +1,8 @@
 //! loom's atomics for words that are where the probe has them: in mapped memory, in statics, in the segment.
 //!
 //! A loom atomic is an object of its own and cannot lie in shared memory. So a word here is as large as `core`'s, and
-//! its address is the key to one of loom's, which stands in for it while a model runs. The memory itself is never
-//! written by atomics during a model: what is in it is what every execution starts from. loom's atomics are
+//! its address is the key to one of loom's, which stands in for it while a model runs. The memory itself is not
+//! written by atomics during a model, and what else writes to it is undone: every execution starts from the same. loom's atomics are
 //! made before the model's threads begin, as loom demands, start as 0, and hold the difference to the memory's value.
 //! Outside of a model everything is `core`'s.
 #![allow(unsafe_code)]
@@ -18,8 +18,9 @@ use loom::sync::atomic as looms;
 
 use crate::{segment, sys};
 
-/// Words and records that a model can touch, of each kind; more are an error of the model.
-const MOST: usize = 64;
+/// Words of each width, and records, that a model can touch; more are an error of the model. Most are names of slabs.
+const MOST: usize = 128;
+const MOST_WORDS: usize = 320;
 
 /// Things of loom's that stand in for addresses, by first touch.
 struct StandIns<T> {
@@ -28,13 +29,13 @@ struct StandIns<T> {
 }
 
 impl<T> StandIns<T> {
-    fn new(make: impl Fn() -> T) -> Self {
-        Self { spare: (0..MOST).map(|_| make()).collect(), by_address: BTreeMap::new() }
+    fn new(most: usize, make: impl Fn() -> T) -> Self {
+        Self { spare: (0..most).map(|_| make()).collect(), by_address: BTreeMap::new() }
     }
 
     fn of(&mut self, address: usize) -> Rc<T> {
         let spare = &mut self.spare;
-        let new = || Rc::new(spare.pop().expect("a model touches at most `MOST` places"));
+        let new = || Rc::new(spare.pop().expect("a model that touches so many places is too large"));
         Rc::clone(self.by_address.entry(address).or_insert_with(new))
     }
 }
@@ -46,6 +47,8 @@ struct Execution {
     words: StandIns<looms::AtomicU64>,
     sizes: StandIns<looms::AtomicUsize>,
     records: StandIns<loom::cell::UnsafeCell<()>>,
+    /// What plain writes replaced, to be put back.
+    overwritten: Vec<(*mut u8, Vec<u8>)>,
     mappings: Vec<(*mut u8, usize)>,
 }
 
@@ -63,11 +66,12 @@ fn modelled<R>(take: impl FnOnce(&mut Execution) -> R) -> Option<R> {
 impl Execution {
     fn new() -> Self {
         Self {
-            bytes: StandIns::new(|| looms::AtomicU8::new(0)),
-            halves: StandIns::new(|| looms::AtomicU32::new(0)),
-            words: StandIns::new(|| looms::AtomicU64::new(0)),
-            sizes: StandIns::new(|| looms::AtomicUsize::new(0)),
-            records: StandIns::new(|| loom::cell::UnsafeCell::new(())),
+            bytes: StandIns::new(MOST, || looms::AtomicU8::new(0)),
+            halves: StandIns::new(MOST, || looms::AtomicU32::new(0)),
+            words: StandIns::new(MOST_WORDS, || looms::AtomicU64::new(0)),
+            sizes: StandIns::new(MOST, || looms::AtomicUsize::new(0)),
+            records: StandIns::new(MOST, || loom::cell::UnsafeCell::new(())),
+            overwritten: Vec::new(),
             mappings: Vec::new(),
         }
     }
@@ -75,6 +79,10 @@ impl Execution {
 
 impl Drop for Execution {
     fn drop(&mut self) {
+        for (place, before) in self.overwritten.drain(..).rev() {
+            // SAFETY: it was written to; what the probe maps stays until below.
+            unsafe { place.copy_from(before.as_ptr(), before.len()) };
+        }
         for (memory, bytes) in self.mappings.drain(..) {
             // SAFETY: mapped during this execution, whose words nobody will ask for again. What the probe unmapped
             // itself is no mapping any more, or another one of this execution.
@@ -83,13 +91,16 @@ impl Drop for Execution {
     }
 }
 
-/// Explores the executions of `threads` on a segment, which `prepare` may fill before. Models take turns: they share
-/// the segment's memory.
-pub(crate) fn check(prepare: impl FnOnce(), threads: impl Fn() + Send + Sync + 'static) {
+/// Does what a model does with the segment while no other model does: they share its memory.
+pub(crate) fn in_turn(act: impl FnOnce()) {
     static TURN: Mutex<()> = Mutex::new(());
     let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     segment::for_tests();
-    prepare();
+    act();
+}
+
+/// Explores the executions of `threads`.
+pub(crate) fn explore(threads: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.max_branches = 20_000;
     // Bugs of ordering need few switches that nobody asked for; `LOOM_MAX_PREEMPTIONS` says how many are tried.
@@ -99,7 +110,7 @@ pub(crate) fn check(prepare: impl FnOnce(), threads: impl Fn() + Send + Sync + '
         EXECUTION.set(Some(Execution::new()));
         EXECUTIONS.set(EXECUTIONS.get() + 1);
         threads();
-        EXECUTION.set(None);
+        drop(EXECUTION.take());
     });
     std::println!("{} executions", EXECUTIONS.get());
 }
@@ -109,10 +120,16 @@ pub(crate) fn mapped(memory: *mut u8, bytes: usize) {
     modelled(|execution| execution.mappings.push((memory, bytes)));
 }
 
-/// A record that begins at `address` is written.
+/// A record that begins at `place` is written.
 #[track_caller]
-pub(super) fn note_write(address: usize) {
-    if let Some(record) = modelled(|execution| execution.records.of(address)) {
+pub(super) fn note_write(place: *mut u8, bytes: usize) {
+    let record = modelled(|execution| {
+        // SAFETY: what is written next may be read now, by the only thread that runs.
+        let before = unsafe { core::slice::from_raw_parts(place, bytes) }.to_vec();
+        execution.overwritten.push((place, before));
+        execution.records.of(place as usize)
+    });
+    if let Some(record) = record {
         record.with_mut(|_| ());
     }
 }

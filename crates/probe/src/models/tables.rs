@@ -1,53 +1,137 @@
 //! Stacks, buckets, live blocks.
 
-use loom::thread::spawn;
-
 use heapwise_format::segment::CallKind;
 
-use crate::atomics::check;
-use crate::{buckets, stack_tree};
+use super::{check, together};
+use crate::atomics::{AtomicU64, Ordering};
+use crate::{buckets, live, shadow, stack_tree};
+
+fn meet_stack(parent: u32, place: u64) {
+    let node = stack_tree::child(parent, place, 1).and_then(stack_tree::node).expect("made");
+    assert_eq!((node.place, node.parent, node.module), (place, parent, 1));
+}
 
 /// Threads that meet the same new stack get a node that says what they asked for.
 ///
-/// Fails when `chain::append` is `Relaxed`, or the load in `chain::search`.
+/// For `chain::append` (release) and `chain::search` (acquire).
 #[test]
 fn a_node_is_whole_before_anybody_has_its_number() {
-    let meet = || {
-        let id = stack_tree::child(0, 0x5555_0000_0010, 1).expect("room");
-        let node = stack_tree::node(id).expect("made");
-        assert_eq!((node.place, node.parent, node.module), (0x5555_0000_0010, 0, 1));
-    };
+    let meet = || meet_stack(0, 0x5555_0000_0010);
     check(
         || (),
         move || {
-            let other = spawn(meet);
-            meet();
-            other.join().expect("no panic");
+            together(meet, meet);
         },
     );
 }
 
+/// The same where a parent has so many children that they are in the hash, whose first table is published at the same
+/// time.
+///
+/// For `child_table::insert` and `publish` (release), `at_home`, `probe` and `slots` (acquire).
+#[test]
+fn a_node_in_the_hash_is_whole() {
+    let parent = 7;
+    let meet = move || meet_stack(parent, 0x5555_0000_0990);
+    let fill = move || (1..=8).for_each(|child| meet_stack(parent, 0x5555_0001_0000 + child * 16));
+    check(fill, move || {
+        together(meet, meet);
+    });
+}
+
+fn meet_bucket(node: u32, size: u64) {
+    let key = buckets::Key { size, node, rate: 0, kind: CallKind::Malloc, period: 1, owner: 0 };
+    let record = buckets::find(&key, || 0).and_then(buckets::record).expect("room");
+    assert_eq!((record.size, record.node, record.period), (size, node, 1));
+}
+
 /// Threads that meet blocks that are alike get a bucket that says so.
+///
+/// For `chain::append` (release) and `chain::search` (acquire).
 #[test]
 fn a_bucket_is_whole_before_anybody_has_its_number() {
-    let meet = || {
-        let key = buckets::Key {
-            size: 1_000_000_007,
-            node: 9,
-            rate: 0,
-            kind: CallKind::Malloc,
-            period: 1,
-            owner: 0,
-        };
-        let record = buckets::find(&key, || 0).and_then(buckets::record).expect("room");
-        assert_eq!((record.size, record.node, record.period), (1_000_000_007, 9, 1));
+    let meet = || meet_bucket(9, 1_000_000_007);
+    check(
+        || (),
+        move || {
+            together(meet, meet);
+        },
+    );
+}
+
+/// The same where a stack has so many sizes that they are in the hash.
+///
+/// For `put_in_hash` (release) and `find_in` (acquire).
+#[test]
+fn a_bucket_in_the_hash_is_whole() {
+    let meet = || meet_bucket(11, 2_000_000_011);
+    check(
+        || (1..=8).for_each(|size| meet_bucket(11, size)),
+        move || {
+            together(meet, meet);
+        },
+    );
+}
+
+/// Addresses of one group of the hash index.
+const IN_ONE_GROUP: [u64; 3] = [0x7100_0000_0010, 0x7100_0000_0020, 0x7100_0000_0030];
+
+/// A block is found by whoever frees it, though others come and go in the same group and take its slot over.
+///
+/// For the key in `live::remove` (release) and in `insert_in` (acquire): the next block's bucket must not be seen in the slot
+/// before it has the slot.
+#[test]
+fn a_live_block_is_found_by_whoever_frees_it() {
+    static HAND: AtomicU64 = AtomicU64::new(0);
+    let [handed, first, second] = IN_ONE_GROUP;
+    let bystander = move || {
+        for (address, bucket) in [(first, 21), (second, 22)] {
+            assert!(live::insert(address, bucket, 0));
+            assert_eq!(live::remove(address), Some(bucket));
+        }
     };
     check(
         || (),
         move || {
-            let other = spawn(meet);
-            meet();
-            other.join().expect("no panic");
+            let giver = loom::thread::spawn(move || {
+                assert!(live::insert(handed, 5, 0));
+                HAND.store(1, Ordering::Release);
+            });
+            together(bystander, move || {
+                if HAND.load(Ordering::Acquire) == 1 {
+                    assert_eq!(live::remove(handed), Some(5));
+                }
+            });
+            giver.join().expect("no panic");
+        },
+    );
+}
+
+/// A block in the shadow is found by whoever frees it, while another thread makes the same tables of the shadow.
+///
+/// For `GIBIBYTES`, the leaves and `grown` (release and acquire): with any of them weakened, a table is used before it is
+/// seen to be real, and `is_real` says no.
+#[test]
+fn a_shadowed_block_is_found_by_whoever_frees_it() {
+    static HAND: AtomicU64 = AtomicU64::new(0);
+    let (handed, other, elsewhere) = (0x7200_0000_0010, 0x7200_0000_0050, 0x7200_0001_0000);
+    check(
+        // The directory is there; the leaf is made in the model.
+        move || assert!(shadow::insert(elsewhere, 7).is_ok()),
+        move || {
+            together(
+                move || {
+                    assert!(matches!(shadow::insert(handed, 5), Ok(None)));
+                    HAND.store(1, Ordering::Release);
+                },
+                move || {
+                    assert!(matches!(shadow::insert(other, 6), Ok(None)));
+                    if HAND.load(Ordering::Acquire) == 1 {
+                        assert_eq!(shadow::remove(handed), Some(5));
+                    }
+                    assert_eq!(shadow::remove(other), Some(6));
+                },
+            );
         },
     );
 }

@@ -52,7 +52,7 @@ impl Slab {
 }
 
 /// A slab for the calling thread and its thread record.
-pub(super) fn acquire() -> (u32, u32) {
+pub(crate) fn acquire() -> (u32, u32) {
     let name = current_name();
     let slabs = segment::slabs().min(MOST as u64) as usize;
     let candidates = || SLABS.iter().enumerate().take(slabs).skip(1);
@@ -75,7 +75,7 @@ pub(super) fn acquire() -> (u32, u32) {
 }
 
 /// The owner is gone; `record` gets its final name.
-pub(super) fn release(index: u32, record: u32) {
+pub(crate) fn release(index: u32, record: u32) {
     describe(record, index, ThreadState::Ended);
     if index != SHARED_SLAB
         && let Some(slab) = SLABS.get(index as usize)

@@ -217,3 +217,32 @@ fn grow(old: Rules) {
     }
     GROWTH.fetch_max(growth, Release);
 }
+
+#[cfg(all(test, loom))]
+mod models {
+    use super::*;
+    use crate::models::{check, together};
+
+    static ENTRY: Entry = Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) };
+    const OLD: (u64, Rule) = (0x10, Rule::UNKNOWN);
+    const NEW: (u64, Rule) = (0x20, Rule::END);
+
+    /// A slot that another address takes over never gives one's rule to the other.
+    ///
+    /// For the rule in `Entry::replace` (release) and in `get` (acquire).
+    #[test]
+    fn a_rule_goes_with_its_key() {
+        let prepare = || assert!(ENTRY.replace(0, OLD.0, OLD.1));
+        check(prepare, || {
+            together(
+                || assert!(ENTRY.replace(OLD.0, NEW.0, NEW.1)),
+                || {
+                    for (key, rule) in [OLD, NEW] {
+                        let found = ENTRY.get(key).map(Rule::bits);
+                        assert!(found.is_none_or(|found| found == rule.bits()), "{key:#x}: {found:?}");
+                    }
+                },
+            );
+        });
+    }
+}

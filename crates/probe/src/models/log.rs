@@ -1,0 +1,128 @@
+//! The log: threads that fill chunks, and a drainer that reads them.
+
+use std::collections::BTreeMap;
+use std::vec;
+use std::vec::Vec;
+
+use heapwise_format::chunk::{HEADER_BYTES, Published, let_go, look};
+use heapwise_format::event::{Event, EventState};
+use heapwise_format::segment::{COUNTERS_OFFSET, ControlWord, Counter, SectionKind, SegmentSource};
+
+use super::outside::Outside;
+use super::{check, together};
+use crate::atomics::Ordering;
+use crate::{log, segment};
+
+/// One stream, from its first event to its last.
+fn write(addresses: &[u64]) {
+    let mut stream = log::ThreadLog::new();
+    for address in addresses {
+        log::alloc(&mut stream, *address, 24, 1, false);
+    }
+    log::end(&mut stream);
+}
+
+/// How far the chunks are read, as `capture/drain/chunks.rs` keeps it, and what was read of each stream.
+#[derive(Default)]
+struct Drainer {
+    done: Vec<(usize, EventState)>,
+    streams: BTreeMap<u32, Vec<u64>>,
+    complete: usize,
+}
+
+impl Drainer {
+    fn first_look() -> Self {
+        let mut drainer = Self::default();
+        drainer.look();
+        drainer
+    }
+
+    fn look(&mut self) {
+        let mut word = [0; 8];
+        Outside.read_at((COUNTERS_OFFSET + Counter::Chunks as usize * 8) as u64, &mut word);
+        let used = u64::from_le_bytes(word) as usize;
+        self.done.resize_with(used.max(self.done.len()), Default::default);
+        (0..used).for_each(|index| self.look_at(index));
+    }
+
+    fn look_at(&mut self, index: usize) {
+        let offset = segment::section(SectionKind::Chunks).record_offset(index as u64).expect("in use");
+        let Some(Published { header, is_complete }) = look(&Outside, offset) else { return };
+        assert_ne!(header.stream, 0, "a chunk that says a sequence says whose");
+        let (done, state) = &mut self.done[index];
+        let mut bytes = vec![0; header.len.saturating_sub(*done)];
+        Outside.read_at(offset + (HEADER_BYTES + *done) as u64, &mut bytes);
+        let mut at = 0;
+        let addresses = self.streams.entry(header.stream).or_default();
+        while let Some(event) = state.decode(&bytes, &mut at) {
+            if let Event::Alloc { address, .. } = event {
+                addresses.push(address);
+            }
+        }
+        assert_eq!(at, bytes.len(), "what is published is whole events");
+        *done += at;
+        if is_complete {
+            assert!(header.is_last, "who leaves a full chunk says why");
+            self.done[index] = Default::default();
+            self.complete += 1;
+            let_go(&Outside, offset).expect("writable");
+        }
+    }
+
+    fn read(&self) -> Vec<&[u64]> {
+        self.streams.values().map(Vec::as_slice).collect()
+    }
+}
+
+/// Time stands still, and the first chunk has been used: its page is real.
+fn prepare() {
+    segment::control(ControlWord::DrainHeartbeat).store(u64::MAX, Ordering::Relaxed);
+    Drainer::first_look();
+    write(&[0x10]);
+    Drainer::first_look();
+}
+
+/// A drainer follows a thread: every event arrives once and whole.
+///
+/// For `ThreadLog::publish` and `room::leave` (release) and the fence of `Outside::read_at` (acquire).
+#[test]
+fn every_event_arrives_once() {
+    check(prepare, || {
+        let ((), mut drainer) = together(|| write(&[0x1010, 0x1020]), Drainer::first_look);
+        drainer.look();
+        assert_eq!(drainer.read(), [&[0x1010, 0x1020]]);
+        assert_eq!(drainer.complete, 1);
+    });
+}
+
+/// A chunk that the drainer lets go is another thread's at once: nobody writes to what is still being read, and the
+/// drainer takes nothing of the old stream for the new one's.
+///
+/// For the fence of `Outside::write_at` (release) and `room::claim` (acquire).
+#[test]
+fn a_chunk_is_let_go_when_it_is_read() {
+    let prepare = || {
+        prepare();
+        write(&[0x1010]);
+    };
+    check(prepare, || {
+        let ((), mut drainer) = together(|| write(&[0x2010]), Drainer::first_look);
+        drainer.look();
+        assert_eq!(drainer.read(), [&[0x1010], &[0x2010]]);
+        assert_eq!(drainer.complete, 2);
+    });
+}
+
+/// Two threads never have the same chunk.
+///
+/// For the exchange in `room::claim`: with a load and a store, both take what is free.
+#[test]
+fn a_chunk_has_one_writer() {
+    check(prepare, || {
+        together(|| write(&[0x1010]), || write(&[0x2010]));
+        let drainer = Drainer::first_look();
+        let mut read = drainer.read();
+        read.sort();
+        assert_eq!(read, [&[0x1010], &[0x2010]]);
+    });
+}
