@@ -43,6 +43,8 @@ mod gs;
 mod harness;
 #[path = "e2e/hostile_requests.rs"]
 mod hostile_requests;
+#[path = "e2e/hostile_segment.rs"]
+mod hostile_segment;
 #[path = "e2e/input.rs"]
 mod input;
 #[path = "e2e/jemalloc.rs"]

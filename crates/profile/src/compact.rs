@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_cut_at_any_byte_is_an_error_that_names_it() {
         let bytes = encode(&sample_profile());
-        for length in MAGIC.len()..bytes.len() {
+        for length in (MAGIC.len()..bytes.len()).step_by(if cfg!(miri) { 7 } else { 1 }) {
             let error = decode(&bytes[..length]).unwrap_err().to_string();
             assert!(error.contains("at byte"), "{error}");
         }
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn no_flipped_byte_is_taken_for_a_row_that_is_not_there() {
         let bytes = encode(&sample_profile());
-        for at in (MAGIC.len()..bytes.len()).step_by(if cfg!(miri) { 11 } else { 1 }) {
+        for at in (MAGIC.len()..bytes.len()).step_by(if cfg!(miri) { 29 } else { 1 }) {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut damaged = bytes.clone();
                 damaged[at] = value;

@@ -1,0 +1,99 @@
+//! The shared segment with the other side hostile: a program that left nonsense in it, a controller that orders nonsense.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::harness::{Scratch, victims};
+use crate::random::Random;
+
+/// Words that break readers: nothing, everything, signs, one more or less than a size.
+fn evil(random: &mut Random) -> u64 {
+    const WORDS: [u64; 8] = [0, 1, u64::MAX, 1 << 63, 1 << 32, 0xffff_ffff, 4096, 1 << 40];
+    let number = random.below(1 << 40);
+    match random.below(10) {
+        pick @ 0..8 => WORDS[pick as usize],
+        8 => number,
+        _ => number << 24 | number,
+    }
+}
+
+fn open(segment: &Path) -> File {
+    OpenOptions::new().read(true).write(true).open(segment).expect("ours")
+}
+
+/// Starts `victim` with the probe inside and nobody to control it.
+fn start(scratch: &Scratch, victim: &str, arguments: &[&str]) -> (Child, PathBuf) {
+    let library = scratch.output_of(&["preload"]);
+    let mut command = scratch.command(victims().join(victim));
+    command.args(arguments).env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", "mode:exact");
+    let child = command.stdout(Stdio::piped()).spawn().expect("the victim starts");
+    let deadline = Instant::now() + Duration::from_secs(20);
+    loop {
+        let mut entries = fs::read_dir(scratch.path("segments")).expect("readable").flatten();
+        if let Some(entry) = entries.next() {
+            return (child, entry.path());
+        }
+        assert!(Instant::now() < deadline, "no segment appeared");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Wherever a segment is damaged, it is read or refused, within limits of time and memory.
+#[test]
+fn a_damaged_segment_is_read_or_refused() {
+    let scratch = Scratch::new();
+    let (child, segment) = start(&scratch, "plain", &["20000"]);
+    assert!(child.wait_with_output().expect("ends").status.success());
+    let file = open(&segment);
+    let mut head = vec![0; 64 << 10];
+    file.read_exact_at(&mut head, 0).expect("readable");
+    let mut random = Random::new(10);
+    let mut refused = 0;
+    for round in 0..60 {
+        // The header's first words say where everything is; the rest of the leading pages is control, counters, tables.
+        let reach = if round % 2 == 0 { 512 } else { head.len() as u64 };
+        let mut said = String::new();
+        for _ in 0..1 + random.below(6) {
+            let (at, word) = (random.below(reach / 8) * 8, evil(&mut random));
+            file.write_all_at(&word.to_le_bytes(), at).expect("writable");
+            said += &format!("{at}: {word:#x} ");
+        }
+        let mut top = scratch.command("/bin/sh");
+        top.args(["-c", "ulimit -v 2000000; exec timeout 60 \"$0\" top --json \"$1\""]);
+        let output = top.arg(env!("CARGO_BIN_EXE_heapwise")).arg(&segment).output().expect("heapwise starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(matches!(output.status.code(), Some(0 | 2)), "{said}: {}: {error}", output.status);
+        refused += u32::from(!output.status.success());
+        file.write_all_at(&head, 0).expect("writable");
+    }
+    assert!((1..60).contains(&refused), "{refused} of 60 refused");
+}
+
+/// Whatever stands on the control page, the program goes on and its account is its own.
+#[test]
+fn a_hostile_controller_breaks_nothing() {
+    let scratch = Scratch::new();
+    let (child, segment) = start(&scratch, "tortured", &["account", "4000", "4"]);
+    let (file, mut random) = (open(&segment), Random::new(20));
+    let until = Instant::now() + Duration::from_secs(3);
+    while Instant::now() < until {
+        // Two of three words are ones that mean something, so that every mode comes up.
+        for word in 1..13 {
+            let value = if random.below(3) == 0 { evil(&mut random) } else { random.below(4) };
+            file.write_all_at(&value.to_le_bytes(), 4096 + word * 8).expect("writable");
+        }
+        let sequence = if random.below(4) == 0 { evil(&mut random) } else { random.below(1 << 20) * 2 };
+        file.write_all_at(&sequence.to_le_bytes(), 4096).expect("writable");
+        std::thread::sleep(Duration::from_millis(random.below(5)));
+    }
+    // Off, at last: nobody waits for a recorder that never was.
+    file.write_all_at(&0u64.to_le_bytes(), 4096 + 8).expect("writable");
+    file.write_all_at(&(1u64 << 41).to_le_bytes(), 4096).expect("writable");
+    let output = child.wait_with_output().expect("ends");
+    assert!(output.status.success(), "{}", output.status);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(crate::account::witness(&said, "alloc_objects") > Some(0), "{said}");
+}
