@@ -12,7 +12,8 @@ const METRICS: [(&str, &str); 4] = [
     ("inuse_space", "inuse_bytes"),
 ];
 
-const EXACT: [&[&str]; 2] = [&["--exact", "--index", "shadow"], &["--exact", "--index", "hash"]];
+/// Modes that know every block.
+const EXACT: [&[&str]; 3] = [&["--exact", "--index", "shadow"], &["--exact", "--index", "hash"], &["--log"]];
 
 /// Every mode a program may find itself in.
 const MODES: [&[&str]; 5] = [
@@ -164,7 +165,7 @@ fn huge_pages_under_the_heap() {
     for kind in ["1", "2"] {
         for mode in EXACT {
             let scratch = Scratch::new();
-            let mut command = scratch.heapwise(&["run", "-o", "out.heap"]);
+            let mut command = scratch.heapwise(&["run", "-f", "-o", "out.heap"]);
             command.args(mode).arg("--").arg(victims().join("plain")).arg("50000");
             let tunables = format!("glibc.malloc.hugetlb={kind}");
             let output = command.env("GLIBC_TUNABLES", tunables).output().expect("heapwise starts");

@@ -111,33 +111,35 @@ fn a_ring_remembers_what_is_live() {
     assert!(held(&scratch, "ring-step10.hwr") > 0, "a dump at the mark");
 }
 
+/// Each file begins with the sum of all before it: together, and the last one alone, they have the program's account.
 #[test]
 fn rotated_files_are_readable_alone_and_together() {
     let scratch = Scratch::new();
-    let recording = scratch.path("app.hwr");
-    let account = scratch.path("account");
-    let status = scratch
-        .heapwise(&["run", "--log", "--rotate", "4K", "--keep", "3", "-o"])
-        .arg(&recording)
-        .arg("--")
+    let output = scratch
+        .heapwise(&["run", "--log", "--block", "10s", "--rotate", "4K", "--keep", "3", "-o", "app.hwr", "--"])
         .arg(victims().join("tortured"))
-        .args([account.to_str().unwrap(), "3000", "2"])
-        .status()
+        .args(["account", "3000", "2"])
+        .output()
         .unwrap();
-    assert!(status.success());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let own = witness(&output);
     let mut files: Vec<String> = std::fs::read_dir(scratch.path(""))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| name.starts_with("app-"))
         .collect();
-    files.sort();
+    files.sort_by_key(|name| (name.len(), name.clone()));
     assert!((2..=3).contains(&files.len()), "{files:?}");
-    let together = held(&scratch, "app.hwr");
     for file in &files {
         scratch.output_of(&["timeline", "--json", file]);
         scratch.output_of(&["summary", file]);
     }
-    assert!(together > 0);
+    for file in ["app.hwr", files.last().unwrap()] {
+        for (metric, name) in crate::account::METRICS {
+            let top = scratch.json_of(&["top", "--json", &format!("--{metric}"), "--focus", "^w_", file]);
+            assert_eq!(top["total"].as_i64(), Some(own[name]), "{file}: {metric}");
+        }
+    }
 }
 
 #[test]
