@@ -21,7 +21,7 @@ fn with_script(act: impl FnOnce(&mut Script)) {
     if let Some(mut busy) = words.enter()
         && let Some(state) = words.state(&mut busy)
     {
-        act(&mut state.script);
+        state.declare(act);
     }
 }
 

@@ -6,7 +6,7 @@ use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode};
 
 use crate::hooks::{self, Vectors};
-use crate::{allocator, clock, config, family, index, rates, segment, unwind};
+use crate::{allocator, clock, config, family, index, rates, recorder, segment, unwind};
 
 /// What the hooks do with an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,9 +76,9 @@ pub(crate) fn seed() -> Option<u64> {
     (seed != 0).then_some(seed)
 }
 
-/// The terms in force; `None` when there is something to be applied before.
+/// The terms that are wanted: those in force, unless there is something to be applied before.
 #[inline(always)]
-pub(crate) fn terms() -> Option<u64> {
+pub(crate) fn terms() -> u64 {
     family::terms_under(segment::control(ControlWord::Sequence).load(Ordering::Relaxed))
 }
 
@@ -197,7 +197,10 @@ fn enforce(wanted: &Control) {
 
 /// Frees are followed before the first block is recorded and until after the last.
 fn set_activity(activity: Activity) {
-    let store = || ACTIVITY.store(activity as u32, Ordering::Release);
+    let store = || {
+        recorder::learn(activity);
+        ACTIVITY.store(activity as u32, Ordering::Release);
+    };
     if matches!(activity, Activity::Exact | Activity::Log) {
         hooks::set_vectors(Vectors::Tracing);
         store();

@@ -25,15 +25,19 @@ struct Wiped {
     applied: AtomicU64,
     /// A thread applies the control page. Here, because a thread that was at it during a `fork` is not in the child.
     applying: AtomicBool,
+    /// Changes so far, times [`CHANGE`].
     terms: AtomicU64,
 }
+
+/// More than control sequences ever are, so that the sum of both tells them apart.
+const CHANGE: u64 = 1 << 32;
 
 /// Serves until there is a page.
 static INITIAL: Wiped = Wiped {
     mark: AtomicU64::new(MARK),
     applied: AtomicU64::new(0),
     applying: AtomicBool::new(false),
-    terms: AtomicU64::new(1),
+    terms: AtomicU64::new(CHANGE),
 };
 static PAGE_OF_PROCESS: AtomicPtr<Wiped> = AtomicPtr::new((&raw const INITIAL).cast_mut());
 
@@ -69,23 +73,23 @@ impl Drop for Turn {
     }
 }
 
-/// Changes with everything that a thread's quick ways through the recorder take for granted. 0 in a forked child
-/// that has not begun anew, which no thread has agreed to.
+/// Changes with everything that a thread's quick ways through the recorder take for granted: a control sequence, and
+/// what the process changes by itself. Below [`CHANGE`] in a forked child that has not begun anew, which no thread
+/// has agreed to.
 #[inline(always)]
-pub(crate) fn terms() -> u64 {
-    wiped().terms.load(Ordering::Acquire)
+pub(crate) fn terms_under(sequence: u64) -> u64 {
+    wiped().terms.load(Ordering::Acquire).wrapping_add(sequence)
 }
 
-/// The terms, while `sequence` is the control sequence last applied.
+/// The terms under the control sequence last applied.
 #[inline(always)]
-pub(crate) fn terms_under(sequence: u64) -> Option<u64> {
-    let wiped = wiped();
-    (wiped.applied.load(Ordering::Relaxed) == sequence).then(|| wiped.terms.load(Ordering::Acquire))
+pub(crate) fn terms() -> u64 {
+    terms_under(applied())
 }
 
 /// To be called after the change.
 pub(crate) fn change_terms() {
-    wiped().terms.fetch_add(1, Ordering::Release);
+    wiped().terms.fetch_add(CHANGE, Ordering::Release);
 }
 
 pub(crate) fn is_forked_child() -> bool {
@@ -100,7 +104,7 @@ pub(crate) fn begin() {
     // SAFETY: fresh zeroed memory.
     unsafe {
         (*page).mark.store(MARK, Ordering::Relaxed);
-        (*page).terms.store(terms() + 1, Ordering::Relaxed);
+        (*page).terms.store(wiped().terms.load(Ordering::Relaxed) + CHANGE, Ordering::Relaxed);
     };
     let wipes = sys::heeds_advice(memory as usize, PAGE)
         && sys::advise(memory as usize, PAGE, MADV_WIPEONFORK).is_ok();

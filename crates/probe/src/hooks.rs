@@ -16,7 +16,7 @@ use crate::atomics::{AtomicPtr, Ordering};
 use core::ffi::CStr;
 
 pub(crate) use bodies::usable_size;
-pub(crate) use inside::is_inside;
+pub(crate) use inside::{is_far, is_inside};
 pub(crate) use resolve::{allocator_kind, resolve, resolve_all};
 
 /// Where a hook jumps to. Read by the stubs.
@@ -96,8 +96,8 @@ macro_rules! shape_of {
     (allocate $hook:ident $size:ident $kind:ident) => {
         arch::$size!($hook, $kind);
     };
-    (release $hook:ident) => {
-        arch::release_stub!($hook);
+    (release $hook:ident $form:ident) => {
+        arch::$form!($hook);
     };
     (resize $hook:ident $body:ident) => {
         arch::resize_count_stub!($hook);
@@ -163,10 +163,10 @@ hooks! {
     Calloc calloc C Function(fallback::calloc), allocate size_product Calloc;
     Realloc realloc C Function(fallback::realloc), resize realloc;
     Reallocarray reallocarray C Function(fallback::reallocarray), replace replace_3 reallocarray;
-    Free free C Function(fallback::free), release;
-    Cfree cfree C Like(Hook::Free), release;
-    FreeSized free_sized C Like(Hook::Free), release;
-    FreeAlignedSized free_aligned_sized C Like(Hook::Free), release;
+    Free free C Function(fallback::free), release release_alone;
+    Cfree cfree C Like(Hook::Free), release release_alone;
+    FreeSized free_sized C Like(Hook::Free), release release_with;
+    FreeAlignedSized free_aligned_sized C Like(Hook::Free), release release_with;
     PosixMemalign posix_memalign C Function(fallback::posix_memalign), replace replace_3 posix_memalign;
     AlignedAlloc aligned_alloc C Function(fallback::memalign), replace replace_2 aligned_alloc;
     Memalign memalign C Function(fallback::memalign), replace replace_2 memalign;
@@ -182,24 +182,24 @@ hooks! {
     NewArrayAligned _ZnamSt11align_val_t Cxx Function(fallback::new_aligned), allocate size_first New;
     NewAlignedNothrow _ZnwmSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first New;
     NewArrayAlignedNothrow _ZnamSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first New;
-    Delete _ZdlPv Cxx Like(Hook::Free), release;
-    DeleteArray _ZdaPv Cxx Like(Hook::Free), release;
-    DeleteNothrow _ZdlPvRKSt9nothrow_t Cxx Like(Hook::Free), release;
-    DeleteArrayNothrow _ZdaPvRKSt9nothrow_t Cxx Like(Hook::Free), release;
-    DeleteSized _ZdlPvm Cxx Like(Hook::Free), release;
-    DeleteArraySized _ZdaPvm Cxx Like(Hook::Free), release;
-    DeleteAligned _ZdlPvSt11align_val_t Cxx Like(Hook::Free), release;
-    DeleteArrayAligned _ZdaPvSt11align_val_t Cxx Like(Hook::Free), release;
-    DeleteAlignedNothrow _ZdlPvSt11align_val_tRKSt9nothrow_t Cxx Like(Hook::Free), release;
-    DeleteArrayAlignedNothrow _ZdaPvSt11align_val_tRKSt9nothrow_t Cxx Like(Hook::Free), release;
-    DeleteSizedAligned _ZdlPvmSt11align_val_t Cxx Like(Hook::Free), release;
-    DeleteArraySizedAligned _ZdaPvmSt11align_val_t Cxx Like(Hook::Free), release;
+    Delete _ZdlPv Cxx Like(Hook::Free), release release_alone;
+    DeleteArray _ZdaPv Cxx Like(Hook::Free), release release_alone;
+    DeleteNothrow _ZdlPvRKSt9nothrow_t Cxx Like(Hook::Free), release release_with;
+    DeleteArrayNothrow _ZdaPvRKSt9nothrow_t Cxx Like(Hook::Free), release release_with;
+    DeleteSized _ZdlPvm Cxx Like(Hook::Free), release release_with;
+    DeleteArraySized _ZdaPvm Cxx Like(Hook::Free), release release_with;
+    DeleteAligned _ZdlPvSt11align_val_t Cxx Like(Hook::Free), release release_with;
+    DeleteArrayAligned _ZdaPvSt11align_val_t Cxx Like(Hook::Free), release release_with;
+    DeleteAlignedNothrow _ZdlPvSt11align_val_tRKSt9nothrow_t Cxx Like(Hook::Free), release release_with;
+    DeleteArrayAlignedNothrow _ZdaPvSt11align_val_tRKSt9nothrow_t Cxx Like(Hook::Free), release release_with;
+    DeleteSizedAligned _ZdlPvmSt11align_val_t Cxx Like(Hook::Free), release release_with;
+    DeleteArraySizedAligned _ZdaPvmSt11align_val_t Cxx Like(Hook::Free), release release_with;
 
     Mallocx mallocx C Function(fallback::mallocx), replace replace_2 mallocx;
     Rallocx rallocx C Function(fallback::rallocx), replace replace_3 rallocx;
     Xallocx xallocx C Function(fallback::xallocx), replace replace_4 xallocx;
-    Dallocx dallocx C Like(Hook::Free), release;
-    Sdallocx sdallocx C Like(Hook::Free), release;
+    Dallocx dallocx C Like(Hook::Free), release release_with;
+    Sdallocx sdallocx C Like(Hook::Free), release release_with;
 
     Dlclose dlclose System Function(fallback::dlclose), replace replace_1 dlclose;
     Exit exit System Function(fallback::exit), replace replace_1 exit;

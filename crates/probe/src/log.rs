@@ -26,6 +26,8 @@ const CLOCK_EVENTS: u32 = 64;
 /// A tick that is this old is helped along by the kernel's clock: the drainer was stopped, or not scheduled.
 /// Above the 4 ms that the coarse clock may lag behind.
 const STALE_TICK_NS: u64 = 8_000_000;
+/// Not a number of milliseconds that a process lives.
+const NO_TICK: u64 = u64::MAX;
 /// An event may be preceded by a gap and a tick.
 const ROOM: usize = 3 * MAX_EVENT_BYTES;
 
@@ -58,22 +60,34 @@ pub(crate) struct ThreadLog {
 #[inline(always)]
 pub(crate) fn alloc(log: &mut ThreadLog, address: u64, size: u64, node: u32, realloc: bool) {
     if log.begin() {
-        let order = draw(address);
-        let (state, out) = log.next_event();
-        let len = state.encode_alloc(out, (address, size), node, order, realloc);
-        log.publish_event(len);
+        alloc_ready(log, address, size, node, realloc);
     }
+}
+
+/// As [`alloc`], when the log [is ready](ThreadLog::is_ready).
+#[inline(always)]
+pub(crate) fn alloc_ready(log: &mut ThreadLog, address: u64, size: u64, node: u32, realloc: bool) {
+    let order = draw(address);
+    let (state, out) = log.next_event();
+    let len = state.encode_alloc(out, (address, size), node, order, realloc);
+    log.publish_event(len);
 }
 
 /// A block is about to be freed: called before the real call.
 #[inline(always)]
 pub(crate) fn free(log: &mut ThreadLog, address: u64) {
     if log.begin() {
-        let order = draw(address);
-        let (state, out) = log.next_event();
-        let len = state.encode_free(out, address, order);
-        log.publish_event(len);
+        free_ready(log, address);
     }
+}
+
+/// As [`free`], when the log [is ready](ThreadLog::is_ready).
+#[inline(always)]
+pub(crate) fn free_ready(log: &mut ThreadLog, address: u64) {
+    let order = draw(address);
+    let (state, out) = log.next_event();
+    let len = state.encode_free(out, address, order);
+    log.publish_event(len);
 }
 
 /// A block may be about to be freed: its number, drawn before the real call; `None` when the event is dropped.
@@ -109,6 +123,12 @@ pub(crate) fn init() {
     strays::init();
 }
 
+/// The drainer's tick.
+#[inline(always)]
+fn tick() -> u64 {
+    segment::control(ControlWord::TickMillis).load(Ordering::Relaxed)
+}
+
 impl ThreadLog {
     /// No chunk yet.
     pub(crate) const fn new() -> Self {
@@ -131,16 +151,27 @@ impl ThreadLog {
     /// before, so a dropped event leaves no hole in the order.
     #[inline(always)]
     fn begin(&mut self) -> bool {
-        let has_room = !self.chunk.is_null() && self.len + ROOM <= EVENT_BYTES;
-        if !has_room && !self.next_chunk() {
+        if !self.has_room() && !self.next_chunk() {
             return false;
         }
-        let tick = segment::control(ControlWord::TickMillis).load(Ordering::Relaxed);
+        let tick = tick();
         self.until_clock = self.until_clock.wrapping_sub(1);
         if tick != self.tick || self.until_clock >= CLOCK_EVENTS {
             self.note_time(tick);
         }
         true
+    }
+
+    /// Whether an event can be written with no more ado. Looks at the clock are left to those that cannot: one event in
+    /// 64 is looked at closely anyway.
+    #[inline(always)]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.has_room() && tick() == self.tick
+    }
+
+    #[inline(always)]
+    fn has_room(&self) -> bool {
+        !self.chunk.is_null() && self.len + ROOM <= EVENT_BYTES
     }
 
     /// What encodes the event behind the last, and where to. No closure is passed to encode it: the compiler would
@@ -183,13 +214,13 @@ impl ThreadLog {
         }
         // Every chunk decodes on its own: its first event is preceded by the time.
         self.noted = None;
-        self.note_time(segment::control(ControlWord::TickMillis).load(Ordering::Relaxed));
+        self.note_time(tick());
         true
     }
 
     /// The thread's next event looks at the clock, whatever the tick says.
     pub(crate) fn expire_tick(&mut self) {
-        self.until_clock = 0;
+        self.tick = NO_TICK;
     }
 
     fn put_gap(&mut self) {

@@ -3,12 +3,15 @@
 mod ledger;
 mod logged;
 mod quick;
+mod reflexes;
 mod sampled;
 mod timing;
 
 use core::ffi::c_void;
 
 use heapwise_format::segment::{Bucket, CallKind, Counter};
+
+pub(crate) use reflexes::{ON_ALLOCATED, ON_RELEASING, learn};
 
 use crate::arch::words;
 use crate::buckets::Key;
@@ -19,8 +22,20 @@ use crate::{arena, control, hooks, index, process, segment};
 
 type Pointer = *mut c_void;
 
-/// After an allocation: called by the stubs with what the real function returned, which it returns.
-pub(crate) extern "C" fn allocated(block: Pointer, size: usize, kind: u32, entry: &Entry) -> Pointer {
+/// After an allocation that a reflex left: called by the stubs with what the real function returned, which it returns.
+pub(crate) extern "C" fn recorded(
+    block: Pointer,
+    size: usize,
+    kind: u32,
+    pc: u64,
+    sp: u64,
+    fp: u64,
+) -> Pointer {
+    allocated(block, size, kind, &Entry { pc, sp, fp })
+}
+
+/// After an allocation by one of the longer hooks; returns the block.
+pub(crate) fn allocated(block: Pointer, size: usize, kind: u32, entry: &Entry) -> Pointer {
     record(Block { address: block as u64, size: size as u64, kind, grown: 0 }, entry);
     block
 }
@@ -76,7 +91,7 @@ impl Block {
     }
 
     fn is_reallocated(&self) -> bool {
-        self.kind == CallKind::Realloc as u32
+        is_realloc(self.kind)
     }
 
     /// What blocks that are counted with it have in common.
@@ -91,7 +106,11 @@ impl Block {
     }
 }
 
-/// Before a block is freed: called by the stubs; returns what is to be freed.
+fn is_realloc(kind: u32) -> bool {
+    kind == CallKind::Realloc as u32
+}
+
+/// Before a block is freed, when no reflex does it: called by the stubs; returns what is to be freed.
 pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     let words = words();
     if let Some(mut busy) = words.enter()
@@ -188,7 +207,7 @@ pub(crate) fn put_back(taken: Taken) {
 /// The node of the stack of an event; `None` when the call is part of another one.
 #[inline(always)]
 fn node_of(state: &mut State, entry: &Entry) -> Option<u32> {
-    let native = match unwind::repeated(&state.memo, entry) {
+    let native = match unwind::repeated(&state.memo, *entry) {
         Some(node) => node,
         None => captured(state, entry)?,
     };

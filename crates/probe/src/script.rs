@@ -73,10 +73,13 @@ impl Script {
     /// The node of the whole stack, when `native` is the node of its native part.
     #[inline(always)]
     pub(crate) fn above(&self, native: u32) -> u32 {
-        if u64::from(self.depth) | self.coroutine as u64 == 0 {
-            return native;
-        }
-        self.declared_above(native)
+        if self.declares() { self.declared_above(native) } else { native }
+    }
+
+    /// Whether there may be frames above the native ones.
+    #[inline(always)]
+    pub(crate) fn declares(&self) -> bool {
+        u64::from(self.depth) | self.coroutine as u64 != 0
     }
 
     #[cold]

@@ -53,25 +53,24 @@ fn in_directory(address: u64) -> usize {
     (address >> LEAF_BITS) as usize & ((1 << (GIB_BITS - LEAF_BITS)) - 1)
 }
 
-fn in_leaf(address: u64) -> usize {
-    (address >> GRANULE_BITS) as usize & ((1 << (LEAF_BITS - GRANULE_BITS)) - 1)
-}
-
-/// The word of an address, if its leaf is there: a bucket, or 0. The leaf a thread used last is not kept at hand: with
+/// The word of an address, if its leaf is there: a bucket, or 0. Never of null, nor of one that is no multiple of 16: its
+/// lowest bits become the highest, beyond every table. The leaf a thread used last is not kept at hand: with
 /// blocks in a few leaves, which it is cannot be predicted, and that costs more than two loads.
 #[inline(always)]
 pub(crate) fn known(address: u64) -> Option<&'static AtomicU32> {
-    let leaves = GIBIBYTES.get((address >> GIB_BITS) as usize)?.load(Ordering::Acquire);
+    let granule = address.rotate_right(GRANULE_BITS);
+    let leaves = GIBIBYTES.get((granule >> (GIB_BITS - GRANULE_BITS)) as usize)?.load(Ordering::Acquire);
     // SAFETY: a published pointer is a mapping of that many words, which stays.
     let leaf = unsafe { leaves.as_ref() }?[in_directory(address)].load(Ordering::Acquire);
     // SAFETY: a published leaf is in the segment, and real.
-    Some(&unsafe { leaf.as_ref() }?[in_leaf(address)])
+    Some(&unsafe { leaf.as_ref() }?[granule as usize & ((1 << (LEAF_BITS - GRANULE_BITS)) - 1)])
 }
 
 #[cold]
 #[inline(never)]
 fn made(address: u64) -> Option<&'static AtomicU32> {
-    if address >> ADDRESS_BITS != 0 {
+    // No block of a program is in the first leaf, so that null is not known without a question of its own.
+    if address >> ADDRESS_BITS != 0 || address >> LEAF_BITS == 0 {
         return None;
     }
     let root = segment::record(SectionKind::ShadowRoot, address >> GIB_BITS)?;
@@ -152,7 +151,7 @@ mod tests {
     #[test]
     fn remembers_across_gibibytes_and_beyond_no_address() {
         segment::for_tests();
-        let addresses = [0x10, 0xfff0, 0x1_0000, 0x4000_0000 - 16, 0x4000_0000, 0x7fff_ffff_fff0];
+        let addresses = [0x1_0000, 0x1_fff0, 0x2_0000, 0x4000_0000 - 16, 0x4000_0000, 0x7fff_ffff_fff0];
         for (number, address) in (1..).zip(addresses) {
             assert!(matches!(insert(address, number), Ok(None)), "{address:#x}");
         }
@@ -160,7 +159,7 @@ mod tests {
             assert_eq!(remove(address), Some(number), "{address:#x}");
             assert_eq!(remove(address), None);
         }
-        assert!(insert(1 << ADDRESS_BITS, 1).is_err());
+        assert!(insert(1 << ADDRESS_BITS, 1).is_err() && insert(0, 1).is_err());
         assert_eq!(remove(u64::MAX - 15), None);
     }
 

@@ -1,4 +1,4 @@
-//! What the probe keeps per thread: 64 bytes of thread-local words, and a mapped [`State`] for threads that
+//! What the probe keeps per thread: 128 bytes of thread-local words, and a mapped [`State`] for threads that
 //! record everything.
 #![allow(unsafe_code)]
 
@@ -32,12 +32,12 @@ pub(crate) struct Words {
     pub(crate) random: AtomicU64,
     /// Mapped state, null until the thread records everything.
     state: AtomicPtr<State>,
+    /// The same while the thread is outside the probe, [`inside`] while it is inside.
+    at_rest: AtomicPtr<State>,
     /// Where this thread's stack is, for stacks captured without a state.
     own_stack: UnsafeCell<OwnStack>,
     /// Sampling epoch that the gap was drawn in.
     pub(crate) epoch: AtomicU32,
-    /// Inside the probe.
-    busy: AtomicU8,
     /// The thread's destructors have run: what comes now is shared accounting.
     ended: AtomicU8,
     /// Whether what the thread allocates is recorded (`prof`); 0: not decided.
@@ -46,19 +46,36 @@ pub(crate) struct Words {
     pub(crate) slow_paths: AtomicU8,
 }
 
-const _: () = assert!(size_of::<Words>() <= 64, "the room in thread-local storage (arch)");
+const _: () = assert!(size_of::<Words>() <= 128, "the room in thread-local storage (arch)");
 const _: () = assert!(core::mem::offset_of!(Words, countdown) == 0);
 
 impl Words {
     /// Enters the probe; `None` when the thread is inside already (a signal handler).
     #[inline(always)]
     pub(crate) fn enter(&self) -> Option<Busy<'_>> {
-        if self.busy.load(Ordering::Relaxed) != 0 {
+        if self.at_rest.load(Ordering::Relaxed) == inside() {
             return None;
         }
-        self.busy.store(1, Ordering::Relaxed);
+        self.at_rest.store(inside(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         Some(Busy(self))
+    }
+
+    /// Enters the probe for something short with the thread's state, in as few instructions as can be; `None` when the
+    /// thread has none, or is inside already. What is done must leave the thread its state.
+    #[inline(always)]
+    pub(crate) fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> Option<T> {
+        let state = self.at_rest.load(Ordering::Relaxed);
+        if state <= inside() {
+            return None;
+        }
+        self.at_rest.store(inside(), Ordering::Relaxed);
+        compiler_fence(Ordering::SeqCst);
+        // SAFETY: this thread's own; whoever finds `inside` keeps away from it.
+        let result = act(unsafe { &mut *state });
+        compiler_fence(Ordering::SeqCst);
+        self.at_rest.store(state, Ordering::Relaxed);
+        Some(result)
     }
 
     /// What is known of this thread's stack.
@@ -105,6 +122,12 @@ impl Words {
     }
 }
 
+/// Not the address of a state, and below them all.
+#[inline(always)]
+fn inside() -> *mut State {
+    core::ptr::without_provenance_mut(1)
+}
+
 /// While it exists, the thread is inside the probe.
 pub(crate) struct Busy<'a>(&'a Words);
 
@@ -112,6 +135,6 @@ impl Drop for Busy<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         compiler_fence(Ordering::SeqCst);
-        self.0.busy.store(0, Ordering::Relaxed);
+        self.0.at_rest.store(self.0.state.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 }

@@ -113,8 +113,8 @@ pub(crate) fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -
 
 /// The node of the calling stack, if it is the memo's stack once more. Never while stacks are compared.
 #[inline(always)]
-pub(crate) fn repeated(memo: &Memo, entry: &Entry) -> Option<u32> {
-    memo.repeated(&entry.into())
+pub(crate) fn repeated(memo: &Memo, entry: Entry) -> Option<u32> {
+    memo.repeated(entry)
 }
 
 /// Captures, unwinding only what changed since the last call with this memo.

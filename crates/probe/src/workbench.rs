@@ -116,7 +116,7 @@ pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
         memo.terms = family::terms();
         memo.stack.distrust();
     }
-    match unwind::repeated(&memo.stack, &entry.0) {
+    match unwind::repeated(&memo.stack, entry.0) {
         Some(node) => Captured { node, truncated: false, broken: false },
         None => unwind::capture(&mut memo.stack, &entry.0, max_depth).into(),
     }

@@ -39,10 +39,10 @@ global_asm!(
     ".section .tbss,\"awT\",@nobits",
     ".p2align 6",
     ".type heapwise_thread,@object",
-    ".size heapwise_thread,64",
+    ".size heapwise_thread,128",
     ".hidden heapwise_thread",
     ".globl heapwise_thread",
-    "heapwise_thread: .zero 64",
+    "heapwise_thread: .zero 128",
     ".text",
 );
 
@@ -127,7 +127,8 @@ macro_rules! entry_stub {
 }
 
 /// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
-/// and an exception must not meet a Rust frame. `$size` computes the size into x10.
+/// and an exception must not meet a Rust frame. `$size` computes the size into x10. The reflex gets the block, its size,
+/// the kind of the call, and the caller's registers; what it leaves goes to `recorded`, likewise.
 ///
 /// A signal between the load of the countdown and its store costs the bytes that its handler counted down: three instructions
 /// wide, against exclusive access in every allocation.
@@ -162,21 +163,38 @@ macro_rules! allocate_stub {
                 ".cfi_startproc",
                 "hint #34",
                 $size,
-                "mov x9, sp",
-                "stp x29, x30, [sp, #-64]!",
-                ".cfi_def_cfa_offset 64",
-                ".cfi_offset x29, -64",
-                ".cfi_offset x30, -56",
-                "stp x30, x9, [sp, #16]",
-                "stp x29, x10, [sp, #32]",
+                "stp x29, x30, [sp, #-32]!",
+                ".cfi_def_cfa_offset 32",
+                ".cfi_offset x29, -32",
+                ".cfi_offset x30, -24",
+                "str x10, [sp, #16]",
                 "adrp x16, {slots} + {real}",
                 "ldr x16, [x16, #:lo12:{slots} + {real}]",
                 "blr x16",
-                "ldr x1, [sp, #40]",
+                "ldr x1, [sp, #16]",
+                "str x0, [sp, #24]",
                 "mov w2, {kind}",
-                "add x3, sp, #16",
-                "bl {allocated}",
-                "ldp x29, x30, [sp], #64",
+                "ldp x5, x3, [sp]",
+                "add x4, sp, #32",
+                "adrp x16, {reflex}",
+                "ldr x16, [x16, #:lo12:{reflex}]",
+                "blr x16",
+                "cbz x0, 2f",
+                "ldp x29, x30, [sp], #32",
+                ".cfi_def_cfa_offset 0",
+                ".cfi_restore x29",
+                ".cfi_restore x30",
+                "ret",
+                "2:",
+                ".cfi_def_cfa_offset 32",
+                ".cfi_offset x29, -32",
+                ".cfi_offset x30, -24",
+                "ldp x1, x0, [sp, #16]",
+                "mov w2, {kind}",
+                "ldp x5, x3, [sp]",
+                "add x4, sp, #32",
+                "bl {recorded}",
+                "ldp x29, x30, [sp], #32",
                 ".cfi_def_cfa_offset 0",
                 ".cfi_restore x29",
                 ".cfi_restore x30",
@@ -185,7 +203,8 @@ macro_rules! allocate_stub {
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
                 kind = const heapwise_format::segment::CallKind::$kind as u32,
-                allocated = sym $crate::recorder::allocated,
+                reflex = sym $crate::recorder::ON_ALLOCATED,
+                recorded = sym $crate::recorder::recorded,
             )
         }
     };
@@ -203,10 +222,10 @@ macro_rules! size_product {
     };
 }
 
-/// Shape `release`: up to three arguments, the first is the block. `releasing` gets the block and
-/// the return address, and returns what to free.
+/// Shape `release`: the first argument is the block, `$keep` and `$restore` take care of further ones. The reflex gets the
+/// block and the return address, and returns what to free.
 macro_rules! release_stub {
-    ($hook:ident) => {
+    ($hook:ident, $keep:literal, $restore:literal) => {
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn count() {
             core::arch::naked_asm!(
@@ -247,10 +266,12 @@ macro_rules! release_stub {
                 ".cfi_def_cfa_offset 32",
                 ".cfi_offset x29, -32",
                 ".cfi_offset x30, -24",
-                "stp x1, x2, [sp, #16]",
+                $keep,
                 "mov x1, x30",
-                "bl {releasing}",
-                "ldp x1, x2, [sp, #16]",
+                "adrp x16, {reflex}",
+                "ldr x16, [x16, #:lo12:{reflex}]",
+                "blr x16",
+                $restore,
                 "ldp x29, x30, [sp], #32",
                 ".cfi_def_cfa_offset 0",
                 ".cfi_restore x29",
@@ -261,9 +282,21 @@ macro_rules! release_stub {
                 ".cfi_endproc",
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
-                releasing = sym $crate::recorder::releasing,
+                reflex = sym $crate::recorder::ON_RELEASING,
             )
         }
+    };
+}
+/// Of the block alone.
+macro_rules! release_alone {
+    ($hook:ident) => {
+        $crate::arch::release_stub!($hook, "", "");
+    };
+}
+/// With one or two further arguments.
+macro_rules! release_with {
+    ($hook:ident) => {
+        $crate::arch::release_stub!($hook, "stp x1, x2, [sp, #16]", "ldp x1, x2, [sp, #16]");
     };
 }
 
@@ -367,6 +400,6 @@ macro_rules! resize_count_stub {
 }
 
 pub(crate) use {
-    allocate_stub, entry_stub, jump_stub, release_stub, replace_1, replace_2, replace_3, replace_4,
+    allocate_stub, entry_stub, jump_stub, release_alone, release_stub, release_with, replace_1, replace_2, replace_3, replace_4,
     replace_5, replace_stub, resize_count_stub, size_first, size_product,
 };

@@ -42,10 +42,10 @@ global_asm!(
     ".section .tbss,\"awT\",@nobits",
     ".p2align 6",
     ".type heapwise_thread,@object",
-    ".size heapwise_thread,64",
+    ".size heapwise_thread,128",
     ".hidden heapwise_thread",
     ".globl heapwise_thread",
-    "heapwise_thread: .zero 64",
+    "heapwise_thread: .zero 128",
     ".text",
 );
 
@@ -136,7 +136,8 @@ macro_rules! entry_stub {
 }
 
 /// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
-/// and an exception must not meet a Rust frame. `$size` computes the size into r10.
+/// and an exception must not meet a Rust frame. `$size` computes the size into r10. The reflex gets the block, its size,
+/// the kind of the call, and the caller's registers; what it leaves goes to `recorded`, likewise.
 macro_rules! allocate_stub {
     ($hook:ident, $kind:ident, $size:literal) => {
         #[unsafe(naked)]
@@ -165,28 +166,41 @@ macro_rules! allocate_stub {
                 ".cfi_startproc",
                 "endbr64",
                 $size,
-                "sub rsp, 40",
-                ".cfi_def_cfa_offset 48",
-                "mov qword ptr [rsp + 32], r10",
-                "mov rax, qword ptr [rsp + 40]",
-                "lea rcx, [rsp + 48]",
-                "mov qword ptr [rsp], rax",
-                "mov qword ptr [rsp + 8], rcx",
-                "mov qword ptr [rsp + 16], rbp",
+                "sub rsp, 24",
+                ".cfi_def_cfa_offset 32",
+                "mov qword ptr [rsp + 8], r10",
                 "call qword ptr [rip + {slots} + {real}]",
+                "mov qword ptr [rsp], rax",
                 "mov rdi, rax",
-                "mov rsi, qword ptr [rsp + 32]",
+                "mov rsi, qword ptr [rsp + 8]",
                 "mov edx, {kind}",
-                "mov rcx, rsp",
-                "call {allocated}",
-                "add rsp, 40",
+                "mov rcx, qword ptr [rsp + 24]",
+                "lea r8, [rsp + 32]",
+                "mov r9, rbp",
+                "call qword ptr [rip + {reflex}]",
+                "test rax, rax",
+                "je 2f",
+                "add rsp, 24",
+                ".cfi_def_cfa_offset 8",
+                "ret",
+                "2:",
+                ".cfi_def_cfa_offset 32",
+                "mov rdi, qword ptr [rsp]",
+                "mov rsi, qword ptr [rsp + 8]",
+                "mov edx, {kind}",
+                "mov rcx, qword ptr [rsp + 24]",
+                "lea r8, [rsp + 32]",
+                "mov r9, rbp",
+                "call {recorded}",
+                "add rsp, 24",
                 ".cfi_def_cfa_offset 8",
                 "ret",
                 ".cfi_endproc",
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
                 kind = const heapwise_format::segment::CallKind::$kind as u32,
-                allocated = sym $crate::recorder::allocated,
+                reflex = sym $crate::recorder::ON_ALLOCATED,
+                recorded = sym $crate::recorder::recorded,
             )
         }
     };
@@ -204,10 +218,10 @@ macro_rules! size_product {
     };
 }
 
-/// Shape `release`: up to three arguments, the first is the block. `releasing` gets the block and
-/// the return address, and returns what to free.
+/// Shape `release`: the first argument is the block, `$keep` and `$restore` take care of further ones. The reflex gets the
+/// block and the return address, and returns what to free.
 macro_rules! release_stub {
-    ($hook:ident) => {
+    ($hook:ident, $keep:literal, $restore:literal) => {
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn count() {
             core::arch::naked_asm!(
@@ -243,28 +257,38 @@ macro_rules! release_stub {
             core::arch::naked_asm!(
                 ".cfi_startproc",
                 "endbr64",
-                "push rdi",
-                ".cfi_adjust_cfa_offset 8",
-                "push rsi",
-                ".cfi_adjust_cfa_offset 8",
-                "push rdx",
-                ".cfi_adjust_cfa_offset 8",
+                "sub rsp, 24",
+                ".cfi_def_cfa_offset 32",
+                $keep,
                 "mov rsi, qword ptr [rsp + 24]",
-                "call {releasing}",
-                "pop rdx",
-                ".cfi_adjust_cfa_offset -8",
-                "pop rsi",
-                ".cfi_adjust_cfa_offset -8",
-                "pop rdi",
-                ".cfi_adjust_cfa_offset -8",
+                "call qword ptr [rip + {reflex}]",
+                $restore,
+                "add rsp, 24",
+                ".cfi_def_cfa_offset 8",
                 "mov rdi, rax",
                 "jmp qword ptr [rip + {slots} + {real}]",
                 ".cfi_endproc",
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
-                releasing = sym $crate::recorder::releasing,
+                reflex = sym $crate::recorder::ON_RELEASING,
             )
         }
+    };
+}
+/// Of the block alone.
+macro_rules! release_alone {
+    ($hook:ident) => {
+        $crate::arch::release_stub!($hook, "", "");
+    };
+}
+/// With one or two further arguments.
+macro_rules! release_with {
+    ($hook:ident) => {
+        $crate::arch::release_stub!(
+            $hook,
+            "mov qword ptr [rsp], rsi\n mov qword ptr [rsp + 8], rdx",
+            "mov rsi, qword ptr [rsp]\n mov rdx, qword ptr [rsp + 8]"
+        );
     };
 }
 
@@ -364,6 +388,6 @@ macro_rules! resize_count_stub {
 }
 
 pub(crate) use {
-    allocate_stub, entry_stub, jump_stub, release_stub, replace_1, replace_2, replace_3, replace_4,
+    allocate_stub, entry_stub, jump_stub, release_alone, release_stub, release_with, replace_1, replace_2, replace_3, replace_4,
     replace_5, replace_stub, resize_count_stub, size_first, size_product,
 };

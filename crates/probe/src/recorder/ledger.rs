@@ -45,7 +45,9 @@ pub(super) fn enter(state: &mut State, block: &Block, rate: u16, node: u32) {
     state.slab.add_alloc(kept.counts, block.grown);
     if index::insert(block.address, kept.bucket, rate, state.now_ms) {
         recent::allocated(block.address, block.size, node, state.slab.number());
-        state.add_allocated(kept.stands_for());
+        if state.add_allocated(kept.stands_for()) {
+            state.flush();
+        }
     } else {
         state.slab.undo_alloc(kept.counts);
     }
@@ -108,11 +110,15 @@ fn free_in(state: &mut State, address: u64, number: u32, bucket: &Bucket) {
 fn count_free(state: &mut State, address: u64, number: u32, bucket: &Bucket) {
     let counts = state.slab.add_free(number);
     recent::freed(address, state.slab.number());
-    let is_of_now = bucket.period == control::period();
-    if is_of_now && let Some(counts) = counts {
+    if bucket.period != control::period() {
+        return state.add_old_freed(address);
+    }
+    if let Some(counts) = counts {
         state.remember_freed(number, counts);
     }
-    state.add_freed(address, is_of_now.then(|| buckets::stands_for(bucket)));
+    if state.add_freed(address, buckets::stands_for(bucket)) {
+        state.flush();
+    }
 }
 
 /// Counts the free of a recorded block.

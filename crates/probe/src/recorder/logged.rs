@@ -4,6 +4,7 @@ use super::timing::Timing;
 use super::{Block, captured_alone, node_of};
 use crate::arch::words;
 use crate::log::ThreadLog;
+use crate::thread::State;
 use crate::unwind::Entry;
 use crate::{control, index, log};
 
@@ -17,10 +18,19 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     };
     control::poll();
     let Some(state) = words.state(&mut busy) else { return allocated_alone(block, entry, false) };
-    let _timing = state.tick().then(Timing::start);
+    let _timing = tick(state).then(Timing::start);
     if let Some(node) = node_of(state, entry) {
         log::alloc(&mut state.log, block.address, block.size, node, block.is_reallocated());
     }
+}
+
+/// Begins an event; true for the one in 64 whose time is taken, for the log too.
+fn tick(state: &mut State) -> bool {
+    let timed = state.tick();
+    if timed {
+        state.log.expire_tick();
+    }
+    timed
 }
 
 /// Without a state.
@@ -42,6 +52,7 @@ pub(super) fn releases(address: u64, caller: u64) -> bool {
     // Before the state: a forked child gives up its parent's.
     control::poll();
     let Some(state) = words.existing_state(&mut busy) else { return false };
+    tick(state);
     if state.is_outside(caller) {
         log::free(&mut state.log, address);
     }

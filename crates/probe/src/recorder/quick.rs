@@ -6,16 +6,20 @@ use crate::atomics::Ordering;
 use super::{Block, ledger, node_of};
 use crate::thread::{Quick, State};
 use crate::unwind::Entry;
-use crate::{filter, index, log, shadow};
+use crate::{filter, log, shadow};
 
 /// A block was allocated; false, and nothing is done, when it takes a closer look.
 #[inline(always)]
 pub(super) fn allocated(state: &mut State, block: Block, entry: &Entry) -> bool {
-    let Some(quick) = state.quick_tick() else { return false };
+    let quick = state.quick();
+    if quick == Quick::Nothing || !state.has_time() {
+        return false;
+    }
     let Some(node) = node_of(state, entry) else { return true };
-    match quick {
-        Quick::Count => count(state, block, node),
-        Quick::Write => log::alloc(&mut state.log, block.address, block.size, node, block.is_reallocated()),
+    if quick == Quick::Count {
+        count(state, block, node);
+    } else {
+        log::alloc(&mut state.log, block.address, block.size, node, block.is_reallocated());
     }
     true
 }
@@ -23,13 +27,14 @@ pub(super) fn allocated(state: &mut State, block: Block, entry: &Entry) -> bool 
 #[inline(always)]
 fn count(state: &mut State, block: Block, node: u32) {
     if let Some(kept) = state.known_bucket(block.alike(node, ledger::EVERY))
-        && index::is_shadowed(block.address)
         && let Some(granule) = shadow::known(block.address)
         && granule.load(Ordering::Relaxed) == 0
     {
         kept.counts.add_own_alloc(block.grown);
         granule.store(kept.bucket, Ordering::Relaxed);
-        state.add_allocated(block.size);
+        if state.add_allocated(block.size) {
+            state.flush();
+        }
     } else {
         enter(state, node, block.address, block.size, block.kind, block.grown);
     }
@@ -47,9 +52,9 @@ pub(super) fn releases(state: &mut State, address: u64, caller: u64) -> bool {
     if !state.is_outside(caller) {
         return true;
     }
-    match state.quick_tick() {
-        Some(Quick::Count) => uncount(state, address).is_some(),
-        Some(Quick::Write) if address != 0 && !filter::may_hold(address) => {
+    match state.quick() {
+        Quick::Count => state.has_time() && uncount(state, address).is_some(),
+        Quick::Write if address != 0 && !filter::may_hold(address) && state.has_time() => {
             log::free(&mut state.log, address);
             true
         }
@@ -59,9 +64,6 @@ pub(super) fn releases(state: &mut State, address: u64, caller: u64) -> bool {
 
 #[inline(always)]
 fn uncount(state: &mut State, address: u64) -> Option<()> {
-    if !index::is_shadowed(address) {
-        return None;
-    }
     let granule = shadow::known(address)?;
     let bucket = granule.load(Ordering::Relaxed);
     if bucket == 0 {
@@ -70,7 +72,9 @@ fn uncount(state: &mut State, address: u64) -> Option<()> {
     granule.store(0, Ordering::Relaxed);
     if let Some(kept) = state.known_freed(bucket) {
         kept.counts.add_own_free();
-        state.add_freed(address, Some(kept.stands_for()));
+        if state.add_freed(address, kept.stands_for()) {
+            state.flush();
+        }
     } else {
         ledger::release(state, address, bucket);
     }

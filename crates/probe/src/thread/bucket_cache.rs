@@ -28,8 +28,23 @@ impl Kept {
     pub(crate) fn stands_for(&self) -> u64 {
         match self.stands_for {
             u32::MAX => buckets::record(self.bucket).map_or(0, |bucket| buckets::stands_for(&bucket)),
-            bytes => u64::from(bytes),
+            bytes => bytes.into(),
         }
+    }
+}
+
+/// A [`Kept`] that blocks were freed of, none of which stands for 4 GiB.
+#[derive(Clone, Copy)]
+pub(crate) struct Freed {
+    pub(crate) counts: &'static Counts,
+    bucket: u32,
+    stands_for: u32,
+}
+
+impl Freed {
+    #[inline(always)]
+    pub(crate) fn stands_for(&self) -> u64 {
+        self.stands_for.into()
     }
 }
 
@@ -57,7 +72,7 @@ impl Alike {
 /// Zeroed memory is valid: nothing.
 pub(super) struct BucketCache {
     alike: [(Alike, Option<Kept>); 1 << ALIKE_BITS],
-    numbered: [Option<Kept>; 1 << NUMBER_BITS],
+    numbered: [Option<Freed>; 1 << NUMBER_BITS],
 }
 
 impl BucketCache {
@@ -76,13 +91,15 @@ impl BucketCache {
 
     /// The bucket of this number.
     #[inline(always)]
-    pub(super) fn numbered(&self, bucket: u32) -> Option<Kept> {
-        self.numbered.get(number_slot(bucket)).copied().flatten().filter(|kept| kept.bucket == bucket)
+    pub(super) fn numbered(&self, bucket: u32) -> Option<&Freed> {
+        self.numbered.get(number_slot(bucket))?.as_ref().filter(|freed| freed.bucket == bucket)
     }
 
-    pub(super) fn put_numbered(&mut self, kept: Kept) {
-        if let Some(entry) = self.numbered.get_mut(number_slot(kept.bucket)) {
-            *entry = Some(kept);
+    pub(super) fn put_numbered(&mut self, Kept { counts, bucket, stands_for }: Kept) {
+        if stands_for != u32::MAX
+            && let Some(entry) = self.numbered.get_mut(number_slot(bucket))
+        {
+            *entry = Some(Freed { counts, bucket, stands_for });
         }
     }
 

@@ -6,7 +6,7 @@ use core::ffi::CStr;
 
 use heapwise_format::segment::Counter;
 
-use super::bucket_cache::{Alike, BucketCache, Kept};
+use super::bucket_cache::{Alike, BucketCache, Freed, Kept};
 use super::slabs::{self, SHARED_SLAB};
 use crate::buckets::Key;
 use crate::control::Activity;
@@ -20,16 +20,20 @@ use crate::{buckets, clock, control, dump, family, hooks, index, log, process, p
 
 /// Live bytes reach the shared counters in steps of this, so that threads do not fight for them.
 const FLUSH_BYTES: i64 = 64 * 1024;
-/// Allocated bytes are told at least this often, for dumps that are due by them.
+/// Allocated bytes are told at the first tick after this many, for dumps that are due by them: a block of more than
+/// [`FLUSH_BYTES`] is told at once, so that is soon.
 const FLUSH_ALLOCATED: u64 = 1 << 20;
-/// The other counters are at most this many events old.
-const FLUSH_EVENTS: u32 = 4096;
+/// The other counters are at most this many ticks old.
+const FLUSH_TICKS: u32 = 64;
 /// One event in so many has its time taken, and some work done.
-const TICK_EVENTS: u32 = 64;
+const TICK_EVENTS: i32 = 64;
 
 /// What a thread does with an event without further questions.
 #[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum Quick {
+    /// There are questions.
+    Nothing = 0,
     /// It is counted, in the shadow index.
     Count,
     /// It is written down.
@@ -43,19 +47,23 @@ pub(crate) struct State {
     record: u32,
     /// Period that the sums below belong to, and the buckets.
     period: u32,
-    events: u32,
-    /// The terms that the thread has agreed to, and those under which it counts or writes events without further
-    /// questions; 0: none.
+    /// The terms that the thread has agreed to, and what it does under them without further questions.
     terms: u64,
+    quick: Quick,
+    /// The terms under which it counts or writes by reflex; 0: none.
     counting_terms: u64,
     writing_terms: u64,
+    /// Events until the next tick; it is due when this is below zero.
+    until_tick: i32,
+    ticks: u32,
     /// `age_ms` as of the last look at the clock.
     pub(crate) now_ms: u32,
+    recorded: u64,
     live: i64,
     /// Highest `live` since the last flush.
     highest: i64,
+    // Not beside `recorded`: the compiler would put both together for one addition, which is more work than two.
     allocated: u64,
-    recorded: u64,
     freed: u64,
     unknown: u64,
     /// Address last freed.
@@ -126,22 +134,29 @@ impl State {
         slabs::rename(self.record, self.name.as_bytes());
     }
 
-    /// Begins an event that can be dealt with quickly; `None`, and nothing is begun, for others.
+    /// Whether an event may be counted by reflex: it is to be counted, and no script adds to the stack.
     #[inline(always)]
-    pub(crate) fn quick_tick(&mut self) -> Option<Quick> {
-        let terms = control::terms()?;
-        if self.events.is_multiple_of(TICK_EVENTS) {
-            return None;
-        }
-        let quick = if terms == self.counting_terms {
-            Quick::Count
-        } else if terms == self.writing_terms {
-            Quick::Write
-        } else {
-            return None;
-        };
-        self.events = self.events.wrapping_add(1);
-        Some(quick)
+    pub(crate) fn may_count(&self) -> bool {
+        control::terms() == self.counting_terms
+    }
+
+    /// Likewise written down.
+    #[inline(always)]
+    pub(crate) fn may_write(&self) -> bool {
+        control::terms() == self.writing_terms
+    }
+
+    /// What is to be done with an event.
+    #[inline(always)]
+    pub(crate) fn quick(&self) -> Quick {
+        if control::terms() == self.terms { self.quick } else { Quick::Nothing }
+    }
+
+    /// Begins an event, unless a tick is due.
+    #[inline(always)]
+    pub(crate) fn has_time(&mut self) -> bool {
+        self.until_tick = self.until_tick.wrapping_sub(1);
+        self.until_tick >= 0
     }
 
     /// Begins an event; true for the one in 64 whose time is taken.
@@ -150,15 +165,16 @@ impl State {
         if self.terms != family::terms() {
             self.agree();
         }
-        let timed = self.events.is_multiple_of(TICK_EVENTS);
-        if timed {
-            self.now_ms = process::age_ms();
-            if self.events.is_multiple_of(FLUSH_EVENTS) {
-                self.flush();
-            }
+        if self.has_time() {
+            return false;
         }
-        self.events = self.events.wrapping_add(1);
-        timed
+        self.until_tick = TICK_EVENTS - 1;
+        self.ticks = self.ticks.wrapping_add(1);
+        self.now_ms = process::age_ms();
+        if self.ticks.is_multiple_of(FLUSH_TICKS) || self.allocated > FLUSH_ALLOCATED {
+            self.flush();
+        }
+        true
     }
 
     /// Looks at everything that the quick ways take for granted, and that changes with the terms.
@@ -171,11 +187,25 @@ impl State {
             self.begin_period();
         }
         let is_plain = !prof::are_some_off() && !recent::is_keeping() && self.slab.number() != SHARED_SLAB;
-        (self.counting_terms, self.writing_terms) = match control::activity() {
-            Activity::Exact if is_plain && index::is_shadow() => (self.terms, 0),
-            Activity::Log if is_plain && !index::holds_exact_blocks() => (0, self.terms),
-            _ => (0, 0),
+        self.quick = match control::activity() {
+            Activity::Exact if is_plain && index::is_shadow() => Quick::Count,
+            Activity::Log if is_plain && !index::holds_exact_blocks() => Quick::Write,
+            _ => Quick::Nothing,
         };
+        self.learn();
+    }
+
+    /// Learns or unlearns the reflexes.
+    fn learn(&mut self) {
+        let terms = if self.script.declares() { 0 } else { self.terms };
+        self.counting_terms = if self.quick == Quick::Count { terms } else { 0 };
+        self.writing_terms = if self.quick == Quick::Write { terms } else { 0 };
+    }
+
+    /// Lets a script engine declare frames, or take them back.
+    pub(crate) fn declare(&mut self, act: impl FnOnce(&mut Script)) {
+        act(&mut self.script);
+        self.learn();
     }
 
     #[cold]
@@ -214,8 +244,8 @@ impl State {
 
     /// The bucket of a freed block of this period, if one was freed lately.
     #[inline(always)]
-    pub(crate) fn known_freed(&self, bucket: u32) -> Option<Kept> {
-        self.buckets.numbered(bucket)
+    pub(crate) fn known_freed(&self, bucket: u32) -> Option<Freed> {
+        self.buckets.numbered(bucket).copied()
     }
 
     /// A block of this bucket was freed, and more of them may be.
@@ -238,27 +268,38 @@ impl State {
         outside
     }
 
+    /// The same, told without a call; false also when that takes one.
     #[inline(always)]
-    pub(crate) fn add_allocated(&mut self, bytes: u64) {
+    pub(crate) fn is_clearly_outside(&self, caller: u64) -> bool {
+        caller == self.outside || hooks::is_far(caller)
+    }
+
+    /// Counts a block; true when the sums are to be told.
+    #[inline(always)]
+    #[must_use]
+    pub(crate) fn add_allocated(&mut self, bytes: u64) -> bool {
         self.recorded += 1;
         self.allocated = self.allocated.wrapping_add(bytes);
         self.live = self.live.wrapping_add(bytes as i64);
-        self.highest = self.highest.max(self.live);
-        if self.live > FLUSH_BYTES || self.allocated > FLUSH_ALLOCATED {
-            self.flush();
+        if self.live > self.highest {
+            self.highest = self.live;
         }
+        self.live > FLUSH_BYTES
     }
 
-    /// `bytes` is `None` for a block of an earlier period.
+    /// Counts a free, of a block of this period; true when the sums are to be told.
     #[inline(always)]
-    pub(crate) fn add_freed(&mut self, address: u64, bytes: Option<u64>) {
+    #[must_use]
+    pub(crate) fn add_freed(&mut self, address: u64, bytes: u64) -> bool {
         self.last_freed = address;
-        let Some(bytes) = bytes else { return };
         self.freed += 1;
         self.live = self.live.wrapping_sub(bytes as i64);
-        if self.live < -FLUSH_BYTES {
-            self.flush();
-        }
+        self.live < -FLUSH_BYTES
+    }
+
+    /// Likewise of an earlier period.
+    pub(crate) fn add_old_freed(&mut self, address: u64) {
+        self.last_freed = address;
     }
 
     /// The same address twice in a row is one free: a hooked operator ended in a jump to `free`.

@@ -24,7 +24,7 @@ use super::stack::{OwnStack, Window};
 use super::step::{State, Step, step};
 use super::suffix::{self, Suffixes};
 use super::walk::{breaks, place_of};
-use super::{Captured, MAX_DEPTH};
+use super::{Captured, Entry, MAX_DEPTH};
 use crate::modules;
 use crate::stack_tree::{self, Key};
 
@@ -110,13 +110,13 @@ enum Met {
 }
 
 impl Memo {
-    /// The node of the stack of `state`, if that is the last stack once more: no step has to be made, and all
+    /// The node of the stack at `entry`, if that is the last stack once more: no step has to be made, and all
     /// words are where they were. Only while generation, epoch and depth are those of the last capture: see
     /// [`Memo::distrust`].
     #[inline(always)]
-    pub(super) fn repeated(&self, state: &State) -> Option<u32> {
+    pub(super) fn repeated(&self, entry: Entry) -> Option<u32> {
         let Last { sp, pc, fp, live, checks, node } = self.last;
-        let same = sp == state.sp && pc == state.pc && (fp ^ state.fp) & live == 0;
+        let same = sp == entry.sp && pc == entry.pc && (fp ^ entry.fp) & live == 0;
         (same && self.checks.hold(checks as usize)).then_some(node)
     }
 

@@ -1,0 +1,160 @@
+//! Reflexes: what the stubs call first. An event of the usual kind (the last stack once more, a bucket that was used
+//! lately) is dealt with in one go, without a call and without a register to save; every other one is left
+//! to [`super::recorded`] and [`super::releasing`], which look closer.
+//!
+//! Nothing is changed before the last question is answered, so an event that is left is as good as new.
+#![allow(unsafe_code)]
+
+use core::hint::black_box;
+use core::ptr::null_mut;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use super::{Pointer, ledger, releasing};
+use crate::arch::words;
+use crate::control::Activity;
+use crate::thread::{Alike, State};
+use crate::unwind::{self, Entry};
+use crate::{filter, log, shadow};
+
+/// After an allocation: block, size, kind of the call, and the [`Entry`] in pieces. Returns the block, or null when the event
+/// is left.
+type Allocated = extern "C" fn(Pointer, usize, u32, u64, u64, u64) -> Pointer;
+/// Before a free: block and caller. Returns what is to be freed.
+type Releasing = extern "C" fn(Pointer, u64) -> Pointer;
+
+/// The reflex of the activity in force, an [`Allocated`]. Called by the stubs; right at any time, because each asks
+/// for itself whether it may.
+pub(crate) static ON_ALLOCATED: AtomicPtr<()> = AtomicPtr::new(leave as Allocated as *mut ());
+/// Likewise a [`Releasing`].
+pub(crate) static ON_RELEASING: AtomicPtr<()> = AtomicPtr::new(releasing as Releasing as *mut ());
+
+/// Learns the reflexes for an activity.
+pub(crate) fn learn(activity: Activity) {
+    let (allocated, freed): (Allocated, Releasing) = match activity {
+        Activity::Exact => (count, uncount),
+        Activity::Log => (write, write_free),
+        Activity::Idle | Activity::Sampling => (leave, releasing),
+    };
+    ON_ALLOCATED.store(allocated as *mut (), Ordering::Relaxed);
+    ON_RELEASING.store(freed as *mut (), Ordering::Relaxed);
+}
+
+extern "C" fn leave(_: Pointer, _: usize, _: u32, _: u64, _: u64, _: u64) -> Pointer {
+    null_mut()
+}
+
+/// What else an event that was counted asks for.
+enum After {
+    Nothing,
+    /// The thread's sums are to be told.
+    Telling,
+}
+
+impl After {
+    #[inline(always)]
+    fn counting(full: bool) -> After {
+        if full { After::Telling } else { After::Nothing }
+    }
+}
+
+extern "C" fn count(block: Pointer, size: usize, kind: u32, pc: u64, sp: u64, fp: u64) -> Pointer {
+    let entry = Entry { pc, sp, fp };
+    let counted = words().with_state(|state| counted(state, block as u64, size as u64, kind, entry));
+    match counted.flatten() {
+        Some(After::Nothing) => block,
+        Some(After::Telling) => told(block),
+        None => null_mut(),
+    }
+}
+
+#[inline(always)]
+fn counted(state: &mut State, address: u64, size: u64, kind: u32, entry: Entry) -> Option<After> {
+    if !state.may_count() {
+        return None;
+    }
+    let node = repeated(state, entry)?;
+    let kept = state.known_bucket(Alike::new(size, node, kind as u16, ledger::EVERY))?;
+    let granule = shadow::known(address)?;
+    if granule.load(Ordering::Relaxed) != 0 || !state.has_time() {
+        return None;
+    }
+    kept.counts.add_own_alloc(0);
+    granule.store(kept.bucket, Ordering::Relaxed);
+    Some(After::counting(state.add_allocated(size)))
+}
+
+extern "C" fn uncount(block: Pointer, caller: u64) -> Pointer {
+    let counted = words().with_state(|state| uncounted(state, block as u64, caller));
+    match counted.flatten() {
+        Some(After::Nothing) => block,
+        Some(After::Telling) => told(block),
+        None => releasing(block, caller),
+    }
+}
+
+#[inline(always)]
+fn uncounted(state: &mut State, address: u64, caller: u64) -> Option<After> {
+    if !state.may_count() || !state.is_clearly_outside(caller) {
+        return None;
+    }
+    let granule = shadow::known(address)?;
+    let freed = state.known_freed(granule.load(Ordering::Relaxed))?;
+    if !state.has_time() {
+        return None;
+    }
+    granule.store(0, Ordering::Relaxed);
+    freed.counts.add_own_free();
+    Some(After::counting(state.add_freed(address, freed.stands_for())))
+}
+
+extern "C" fn write(block: Pointer, size: usize, kind: u32, pc: u64, sp: u64, fp: u64) -> Pointer {
+    let entry = Entry { pc, sp, fp };
+    let written = words().with_state(|state| written(state, block as u64, size as u64, kind, entry));
+    if written.flatten().is_some() { block } else { null_mut() }
+}
+
+#[inline(always)]
+fn written(state: &mut State, address: u64, size: u64, kind: u32, entry: Entry) -> Option<()> {
+    if !state.may_write() || address == 0 {
+        return None;
+    }
+    let node = repeated(state, entry)?;
+    if !state.has_time() || !state.log.is_ready() {
+        return None;
+    }
+    log::alloc_ready(&mut state.log, address, size, node, super::is_realloc(kind));
+    Some(())
+}
+
+extern "C" fn write_free(block: Pointer, caller: u64) -> Pointer {
+    let written = words().with_state(|state| written_free(state, block as u64, caller));
+    if written.flatten().is_some() { block } else { releasing(block, caller) }
+}
+
+#[inline(always)]
+fn written_free(state: &mut State, address: u64, caller: u64) -> Option<()> {
+    let may = state.may_write() && address != 0 && !filter::may_hold(address) && state.is_clearly_outside(caller);
+    if !may || !state.has_time() || !state.log.is_ready() {
+        return None;
+    }
+    log::free_ready(&mut state.log, address);
+    Some(())
+}
+
+/// The node of the last stack, if this is it once more; or there is no last one any more, so that nobody compares again.
+#[inline(always)]
+fn repeated(state: &mut State, entry: Entry) -> Option<u32> {
+    let node = unwind::repeated(&state.memo, entry);
+    if node.is_none() {
+        state.memo.distrust();
+    }
+    node
+}
+
+/// Tells the thread's sums. What it returns is opaque, or it would be called and not jumped to.
+#[cold]
+#[inline(never)]
+extern "C" fn told(block: Pointer) -> Pointer {
+    words().with_state(State::flush);
+    black_box(block)
+}
