@@ -30,11 +30,14 @@ impl Live {
 
     /// Until its segment can be read.
     fn wait_for(&self, scratch: &Scratch) {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        while !scratch.heapwise(&["stats", &self.pid()]).output().is_ok_and(|out| out.status.success()) {
-            assert!(Instant::now() < deadline, "no segment appeared");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+        until("a segment", || {
+            scratch.heapwise(&["stats", &self.pid()]).output().is_ok_and(|out| out.status.success())
+        });
+    }
+
+    /// Until something it allocated was recorded.
+    fn wait_for_blocks(&self, scratch: &Scratch) {
+        until("a block", || own_bytes(scratch, &self.pid()) > 0);
     }
 
     fn pid(&self) -> String {
@@ -103,9 +106,7 @@ fn a_whole_phase_is_counted_exactly() {
     std::thread::sleep(Duration::from_millis(100));
     live.say("pause");
     let own = live.read_until("phase2.alloc_bytes");
-    let total =
-        scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", &pid])["total"].as_i64();
-    assert_eq!(total, Some(own));
+    assert_eq!(own_bytes(&scratch, &pid), own);
 }
 
 #[test]
@@ -136,20 +137,32 @@ fn a_segment_left_by_an_earlier_holder_of_the_number_is_not_taken() {
     assert_eq!(capture.total("alloc_objects"), capture.witness["alloc_objects"]);
 }
 
+/// Waits for what takes as long as the machine is busy.
+fn until(what: &str, mut is_there: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !is_there() {
+        assert!(Instant::now() < deadline, "{what} did not appear");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Bytes allocated by the victim's own functions.
+fn own_bytes(scratch: &Scratch, pid: &str) -> i64 {
+    let top = scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", pid]);
+    top["total"].as_i64().expect("a number")
+}
+
 #[test]
 fn the_dead_can_be_read_and_cleaned_up() {
     let scratch = Scratch::new();
     let mut live = Live::start(&scratch);
     let pid = live.pid();
     scratch.output_of(&["start", "--exact", &pid]);
-    std::thread::sleep(Duration::from_millis(100));
+    live.wait_for_blocks(&scratch);
     live.child.kill().expect("killed");
     live.child.wait().expect("waited");
     assert_eq!(scratch.json_of(&["ps", "--dead", "--json"])[0]["state"], "killed");
-    assert!(
-        scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", &pid])["total"].as_i64()
-            > Some(0)
-    );
+    assert!(own_bytes(&scratch, &pid) > 0);
     scratch.output_of(&["dump", "-o", "dead.heap", &pid]);
     let late = scratch.heapwise(&["start", &pid]).output().expect("heapwise starts");
     assert_eq!(late.status.code(), Some(2));
