@@ -148,6 +148,11 @@ fn is_own_directory(data: &Metadata) -> bool {
 
 /// All segments of this user, oldest process first.
 pub fn list() -> Vec<Found> {
+    list_where(|_| true)
+}
+
+/// Those of some processes. Whether one is alive takes two files of its own to read, so that is asked last.
+fn list_where(is_wanted: impl Fn(&Incarnation) -> bool) -> Vec<Found> {
     let mut found: Vec<Found> = directories()
         .iter()
         .filter(|directory| directory.symlink_metadata().is_ok_and(|data| is_own_directory(&data)))
@@ -156,7 +161,7 @@ pub fn list() -> Vec<Found> {
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let name = entry.file_name();
-            let process = Incarnation::from_file_name(name.to_str()?)?;
+            let process = Incarnation::from_file_name(name.to_str()?).filter(&is_wanted)?;
             let alive = process::starttime(process.pid) == Some(process.starttime)
                 && process::maps(process.pid, name.to_str()?);
             Some(Found { path: entry.path(), process, alive })
@@ -170,7 +175,7 @@ pub fn list() -> Vec<Found> {
 /// a child's number may have left a segment behind.
 pub fn list_of_children() -> Vec<Found> {
     let own = process::starttime(std::process::id()).unwrap_or(0);
-    list().into_iter().filter(|found| found.process.starttime >= own).collect()
+    list_where(|process| process.starttime >= own)
 }
 
 /// The segment of a process that this one started.
