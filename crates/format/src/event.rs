@@ -1,15 +1,17 @@
 //! Events as the probe writes them into chunks: which block came or went, on which thread, when.
 //!
 //! ```text
-//! control byte   kind:2 | explicit order:1 | unaligned:1 | address width:2 | size width:2
-//! allocations    a second byte: node width:2 | from realloc:1
-//! frees          size width 1: the free did not happen after all
-//! then           order (4 bytes, if explicit), address, size, node   (little-endian, 1/2/4/8 bytes)
+//! word           address / 16: 44 | order: 13 | kind: 3 | address % 16: 4   (from the lowest bit on)
+//! order beyond   if the order above is 8191: a word
+//! allocations    a word: size: 32 | node: 32
+//! size beyond    if the size above is 4294967295: a word
+//! others         ticks and gaps have a value of 57 bits where address and order were
 //! ```
 //!
-//! Widths are 1 << code bytes. Addresses and nodes are zigzag differences from the thread's last one,
-//! addresses in units of 16 bytes unless `unaligned`. Fixed widths rather than varints: both ends
-//! copy words and add lengths, without a loop per field.
+//! Words of eight bytes, little-endian, in the places where the program's own registers have them: an event is written in
+//! the middle of somebody's `malloc`, where shifting bytes together would cost more than their room in a chunk
+//! that is used again in a moment. An address of more than 48 bits has its upper bits in a word of kind "high" before the
+//! event.
 //!
 //! **Order.** Only events of one address need a total order, and clocks do not give one. Addresses
 //! are spread over [`SHARDS`] counters; an allocation takes its number after the real allocator
@@ -19,12 +21,11 @@
 //!
 //! **State** starts at zero in every chunk ([`EventState::default`]), so each chunk decodes on its own.
 
-use crate::varint::{unzigzag, zigzag};
-
 /// Number of order counters.
 pub const SHARDS: usize = 256;
 /// Longest encoding of one event: what must be free before one is written.
-pub const MAX_EVENT_BYTES: usize = 32;
+pub const MAX_EVENT_BYTES: usize = 5 * WORD;
+const WORD: usize = 8;
 
 /// The order counter that an address belongs to.
 #[inline]
@@ -69,20 +70,31 @@ pub enum Event {
     Gap(u64),
 }
 
-const KIND_ALLOC: u8 = 0;
-const KIND_FREE: u8 = 1;
-const KIND_TICK: u8 = 2;
-const KIND_GAP: u8 = 3;
-const EXPLICIT_ORDER: u8 = 1 << 2;
-const UNALIGNED: u8 = 1 << 3;
-const REALLOC: u8 = 1 << 2;
-const KEPT: u8 = 1 << 6;
+const ALLOC: u64 = 0;
+const REALLOC: u64 = 1;
+const FREE: u64 = 2;
+const KEPT: u64 = 3;
+const TICK: u64 = 4;
+const GAP: u64 = 5;
+const HIGH: u64 = 6;
+const KIND_SHIFT: u32 = 57;
+const KIND_MASK: u64 = 7;
+const VALUE_MASK: u64 = (1 << KIND_SHIFT) - 1;
+
+/// Bits of an address that go into an event's word: those of user space.
+const ADDRESS_BITS: u32 = 48;
+/// Its lowest bits, which are zero for what allocators return, become the word's highest.
+const ROTATED: u32 = 4;
+const ADDRESS_MASK: u64 = ((1 << ADDRESS_BITS) - 1_u64).rotate_right(ROTATED);
+const ORDER_SHIFT: u32 = ADDRESS_BITS - ROTATED;
+/// The order that says: the order is beyond.
+const FAR_ORDER: u64 = (1 << (KIND_SHIFT - ORDER_SHIFT)) - 1;
+/// The size that says: the size is beyond.
+const LARGE: u64 = u32::MAX as u64;
 
 /// What both ends remember from event to event within a chunk.
 #[derive(Debug, Clone)]
 pub struct EventState {
-    last_address: u64,
-    last_node: u32,
     orders: [u32; SHARDS],
 }
 
@@ -92,8 +104,7 @@ impl Default for EventState {
     }
 }
 
-/// Where the next field goes. Positions are masked rather than checked: [`MAX_EVENT_BYTES`] is
-/// above the sum of all fields.
+/// Words put one behind the other.
 struct Writer<'a> {
     out: &'a mut [u8; MAX_EVENT_BYTES],
     at: usize,
@@ -101,51 +112,28 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     #[inline(always)]
-    fn byte(&mut self, byte: u8) {
-        if let Some(target) = self.out.get_mut(self.at) {
-            *target = byte;
+    fn word(&mut self, word: u64) {
+        if let Some(target) = self.out.get_mut(self.at..self.at + WORD) {
+            target.copy_from_slice(&word.to_le_bytes());
         }
-        self.at += 1;
+        self.at += WORD;
     }
-
-    /// Writes all eight bytes and keeps `1 << code` of them.
-    #[inline(always)]
-    fn word(&mut self, value: u64, code: u8) {
-        if let Some(target) = self.out.get_mut(self.at..self.at + 8) {
-            target.copy_from_slice(&value.to_le_bytes());
-        }
-        self.at += 1 << code;
-    }
-}
-
-/// The width code of a value: 0, 1, 2, 3 for 1, 2, 4, 8 bytes.
-#[inline(always)]
-fn width(value: u64) -> u8 {
-    u8::from(value > 0xff) + u8::from(value > 0xffff) + u8::from(value > 0xffff_ffff)
 }
 
 impl EventState {
     /// The state at the start of a chunk.
     #[must_use]
     pub const fn new() -> Self {
-        Self { last_address: 0, last_node: 0, orders: [0; SHARDS] }
+        Self { orders: [0; SHARDS] }
     }
 
-    /// The distance to `order` from the last one of the shard, and the bit that announces it.
+    /// The distance to `order` from the last one of the shard.
     #[inline(always)]
-    fn order_delta(&mut self, address: u64, order: u32) -> (u32, u8) {
+    fn order_delta(&mut self, address: u64, order: u32) -> u64 {
         let last = &mut self.orders[shard(address)];
         let delta = order.wrapping_sub(*last);
         *last = order.wrapping_add(1);
-        (delta, if delta == 0 { 0 } else { EXPLICIT_ORDER })
-    }
-
-    #[inline(always)]
-    fn address_delta(&mut self, address: u64) -> (u64, u8) {
-        let delta = address.wrapping_sub(self.last_address) as i64;
-        self.last_address = address;
-        // Differences of aligned addresses are aligned.
-        if delta & 15 == 0 { (zigzag(delta >> 4), 0) } else { (zigzag(delta), UNALIGNED) }
+        delta.into()
     }
 
     /// Appends an allocation to `out`; returns its length.
@@ -158,74 +146,96 @@ impl EventState {
         order: u32,
         realloc: bool,
     ) -> usize {
-        let (order, explicit) = self.order_delta(address, order);
-        let (address, unaligned) = self.address_delta(address);
-        let node_delta = zigzag(i64::from(node.wrapping_sub(self.last_node) as i32)) & 0xffff_ffff;
-        self.last_node = node;
-        let (address_width, size_width, node_width) = (width(address), width(size), width(node_delta));
+        let kind = if realloc { REALLOC } else { ALLOC };
+        let delta = self.order_delta(address, order);
         let mut writer = Writer { out, at: 0 };
-        writer.byte(KIND_ALLOC | explicit | unaligned | address_width << 4 | size_width << 6);
-        writer.byte(node_width | if realloc { REALLOC } else { 0 });
-        if explicit != 0 {
-            writer.word(u64::from(order), 2);
+        if delta >= FAR_ORDER || size >= LARGE || address >> ADDRESS_BITS != 0 {
+            return long_alloc(writer, kind, address, delta, size, node);
         }
-        writer.word(address, address_width);
-        writer.word(size, size_width);
-        writer.word(node_delta, node_width);
+        writer.word(first_word(kind, address, delta));
+        writer.word(size | u64::from(node) << 32);
         writer.at
     }
 
     /// Appends a free to `out`; returns its length.
     #[inline(always)]
     pub fn encode_free(&mut self, out: &mut [u8; MAX_EVENT_BYTES], address: u64, order: u32) -> usize {
-        self.encode_address(out, KIND_FREE, address, order)
+        self.encode_address(out, FREE, address, order)
     }
 
     /// Appends a free that did not happen to `out`; returns its length.
     pub fn encode_kept(&mut self, out: &mut [u8; MAX_EVENT_BYTES], address: u64, order: u32) -> usize {
-        self.encode_address(out, KIND_FREE | KEPT, address, order)
+        self.encode_address(out, KEPT, address, order)
     }
 
     #[inline(always)]
     fn encode_address(
         &mut self,
         out: &mut [u8; MAX_EVENT_BYTES],
-        kind: u8,
+        kind: u64,
         address: u64,
         order: u32,
     ) -> usize {
-        let (order, explicit) = self.order_delta(address, order);
-        let (address, unaligned) = self.address_delta(address);
-        let address_width = width(address);
+        let delta = self.order_delta(address, order);
         let mut writer = Writer { out, at: 0 };
-        writer.byte(kind | explicit | unaligned | address_width << 4);
-        if explicit != 0 {
-            writer.word(u64::from(order), 2);
+        if delta >= FAR_ORDER || address >> ADDRESS_BITS != 0 {
+            return long_words(writer, kind, address, delta).at;
         }
-        writer.word(address, address_width);
+        writer.word(first_word(kind, address, delta));
         writer.at
     }
 
     /// Appends a tick to `out`; returns its length.
     pub fn encode_tick(out: &mut [u8; MAX_EVENT_BYTES], milliseconds: u64) -> usize {
-        encode_number(out, KIND_TICK, milliseconds)
+        encode_value(out, TICK, milliseconds)
     }
 
     /// Appends a gap to `out`; returns its length.
     pub fn encode_gap(out: &mut [u8; MAX_EVENT_BYTES], events: u64) -> usize {
-        encode_number(out, KIND_GAP, events)
+        encode_value(out, GAP, events)
     }
 }
 
-fn encode_number(out: &mut [u8; MAX_EVENT_BYTES], kind: u8, value: u64) -> usize {
-    let code = width(value);
-    let mut writer = Writer { out, at: 0 };
-    writer.byte(kind | code << 4);
-    writer.word(value, code);
+/// The word of an event whose address and order are not beyond it.
+#[inline(always)]
+fn first_word(kind: u64, address: u64, delta: u64) -> u64 {
+    address.rotate_right(ROTATED) | delta << ORDER_SHIFT | kind << KIND_SHIFT
+}
+
+/// The words of an event up to its order, some of which may be beyond.
+#[cold]
+#[inline(never)]
+fn long_words<'a>(mut writer: Writer<'a>, kind: u64, address: u64, delta: u64) -> Writer<'a> {
+    let high = address >> ADDRESS_BITS;
+    if high != 0 {
+        writer.word(high | HIGH << KIND_SHIFT);
+    }
+    let low = address & ((1 << ADDRESS_BITS) - 1);
+    writer.word(first_word(kind, low, delta.min(FAR_ORDER)));
+    if delta >= FAR_ORDER {
+        writer.word(delta);
+    }
+    writer
+}
+
+#[cold]
+#[inline(never)]
+fn long_alloc(writer: Writer<'_>, kind: u64, address: u64, delta: u64, size: u64, node: u32) -> usize {
+    let mut writer = long_words(writer, kind, address, delta);
+    writer.word(size.min(LARGE) | u64::from(node) << 32);
+    if size >= LARGE {
+        writer.word(size);
+    }
     writer.at
 }
 
-/// Reads the fields of one event.
+fn encode_value(out: &mut [u8; MAX_EVENT_BYTES], kind: u64, value: u64) -> usize {
+    let mut writer = Writer { out, at: 0 };
+    writer.word(value.min(VALUE_MASK) | kind << KIND_SHIFT);
+    writer.at
+}
+
+/// Reads the words of one event.
 struct Reader<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -233,81 +243,61 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     #[inline(always)]
-    fn byte(&mut self) -> Option<u8> {
-        let byte = *self.bytes.get(self.at)?;
-        self.at += 1;
-        Some(byte)
-    }
-
-    #[inline(always)]
-    fn word(&mut self, code: u8) -> Option<u64> {
-        let len = 1usize << code;
-        let value = match self.bytes.get(self.at..self.at + 8) {
-            Some(word) => {
-                let word = u64::from_le_bytes(word.try_into().ok()?);
-                word & (u64::MAX >> (64 - 8 * len as u32))
-            }
-            None => {
-                let tail = self.bytes.get(self.at..self.at + len)?;
-                tail.iter().rev().fold(0, |value, byte| value << 8 | u64::from(*byte))
-            }
-        };
-        self.at += len;
-        Some(value)
+    fn word(&mut self) -> Option<u64> {
+        let word = self.bytes.get(self.at..self.at + WORD)?;
+        self.at += WORD;
+        Some(u64::from_le_bytes(word.try_into().ok()?))
     }
 }
 
 impl EventState {
-    /// Decodes the event at `*at` and moves `*at` behind it; `None` when the bytes end first, with
+    /// Decodes the event at `*at` and moves `*at` behind it; `None` when the bytes end first, or make no sense, with
     /// `*at` and the state as they were.
     #[inline(always)]
     pub fn decode(&mut self, bytes: &[u8], at: &mut usize) -> Option<Event> {
         let mut reader = Reader { bytes, at: *at };
-        let control = reader.byte()?;
-        let event = match control & 3 {
-            KIND_ALLOC => self.decode_alloc(&mut reader, control)?,
-            KIND_FREE => {
-                let order = if control & EXPLICIT_ORDER != 0 { reader.word(2)? as u32 } else { 0 };
-                let address = reader.word(control >> 4 & 3)?;
-                let address = self.address(address, control);
-                let order = self.order(address, order);
-                match control & KEPT {
-                    0 => Event::Free { address, order },
-                    _ => Event::Kept { address, order },
-                }
+        let mut word = reader.word()?;
+        let mut high = 0;
+        if word >> KIND_SHIFT & KIND_MASK == HIGH {
+            high = (word & VALUE_MASK) << ADDRESS_BITS;
+            word = reader.word()?;
+        }
+        let kind = word >> KIND_SHIFT & KIND_MASK;
+        if kind > KEPT {
+            let value = word & VALUE_MASK;
+            let event = match kind {
+                TICK => Event::Tick(value),
+                GAP => Event::Gap(value),
+                _ => return None,
+            };
+            *at = reader.at;
+            return Some(event);
+        }
+        let mut delta = word >> ORDER_SHIFT & FAR_ORDER;
+        if delta == FAR_ORDER {
+            delta = reader.word()?;
+        }
+        let address = (word & ADDRESS_MASK).rotate_left(ROTATED) | high;
+        let event = if kind <= REALLOC {
+            let second = reader.word()?;
+            let mut size = second & LARGE;
+            if size == LARGE {
+                size = reader.word()?;
             }
-            KIND_TICK => Event::Tick(reader.word(control >> 4 & 3)?),
-            _ => Event::Gap(reader.word(control >> 4 & 3)?),
+            let order = self.order(address, delta);
+            Event::Alloc { address, size, node: (second >> 32) as u32, order, realloc: kind == REALLOC }
+        } else {
+            let order = self.order(address, delta);
+            if kind == FREE { Event::Free { address, order } } else { Event::Kept { address, order } }
         };
         *at = reader.at;
         Some(event)
     }
 
     #[inline(always)]
-    fn decode_alloc(&mut self, reader: &mut Reader<'_>, control: u8) -> Option<Event> {
-        let second = reader.byte()?;
-        let order = if control & EXPLICIT_ORDER != 0 { reader.word(2)? as u32 } else { 0 };
-        let address = reader.word(control >> 4 & 3)?;
-        let size = reader.word(control >> 6)?;
-        let node = reader.word(second & 3)?;
-        let address = self.address(address, control);
-        self.last_node = self.last_node.wrapping_add(unzigzag(node) as u32);
-        let order = self.order(address, order);
-        Some(Event::Alloc { address, size, node: self.last_node, order, realloc: second & REALLOC != 0 })
-    }
-
-    #[inline(always)]
-    fn address(&mut self, delta: u64, control: u8) -> u64 {
-        let delta = unzigzag(delta);
-        let delta = if control & UNALIGNED == 0 { delta << 4 } else { delta };
-        self.last_address = self.last_address.wrapping_add(delta as u64);
-        self.last_address
-    }
-
-    #[inline(always)]
-    fn order(&mut self, address: u64, delta: u32) -> u32 {
+    fn order(&mut self, address: u64, delta: u64) -> u32 {
         let last = &mut self.orders[shard(address)];
-        let order = last.wrapping_add(delta);
+        let order = last.wrapping_add(delta as u32);
         *last = order.wrapping_add(1);
         order
     }
@@ -331,14 +321,15 @@ mod tests {
         let mut orders = [0u32; SHARDS];
         let mut draw = |address: u64, skip: u64| {
             let order = &mut orders[shard(address)];
-            *order = order.wrapping_add(1 + (skip % 3) as u32 * 1000);
+            *order = order.wrapping_add(1 + (skip % 3) as u32 * 5000);
             *order
         };
         (0..count)
             .map(|row| {
                 let r = next(&mut seed);
                 let far = if r & 64 == 0 { 0x5555_0000_0000 } else { 0x7fff_1234_0000 };
-                let address = far + (r >> 40) * if r & 3 == 0 { 1 } else { 16 };
+                let beyond = if r >> 32 & 31 == 0 { 0x0123 << ADDRESS_BITS } else { 0 };
+                let address = beyond | far + (r >> 40) * if r & 3 == 0 { 1 } else { 16 };
                 match r >> 8 & 7 {
                     0 => Event::Tick(row as u64 * 3),
                     1 => Event::Gap(r >> 20),
@@ -424,11 +415,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_beyond_a_word_is_at_the_limits() {
+        let alloc =
+            |size, order| Event::Alloc { address: 0x1000, size, node: u32::MAX, order, realloc: true };
+        let limits = [
+            alloc(LARGE - 1, FAR_ORDER as u32 - 1),
+            alloc(LARGE, 2 * FAR_ORDER as u32),
+            alloc(u64::MAX, u32::MAX),
+            Event::Free { address: (1 << ADDRESS_BITS) - 1, order: 0 },
+            Event::Free { address: u64::MAX, order: u32::MAX - 1 },
+            Event::Tick(VALUE_MASK),
+        ];
+        assert_eq!(decode_all(&encode_all(&limits)), limits);
+    }
+
+    #[test]
     fn common_events_are_short() {
         let mut state = EventState::default();
         let mut out = [0; MAX_EVENT_BYTES];
-        state.encode_alloc(&mut out, (0x5555_5555_0000, 24), 1000, 0, false);
-        assert_eq!(state.encode_alloc(&mut out, (0x5555_5555_0020, 24), 1001, 1, false), 5);
-        assert_eq!(state.encode_free(&mut out, 0x5555_5555_0000, 2), 2);
+        assert_eq!(state.encode_alloc(&mut out, (0x5555_5555_0020, 24), 1001, 0, false), 16);
+        assert_eq!(state.encode_free(&mut out, 0x5555_5555_0020, 1), 8);
     }
 }

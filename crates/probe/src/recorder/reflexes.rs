@@ -133,7 +133,8 @@ extern "C" fn write_free(block: Pointer, caller: u64) -> Pointer {
 
 #[inline(always)]
 fn written_free(state: &mut State, address: u64, caller: u64) -> Option<()> {
-    let may = state.may_write() && address != 0 && !filter::may_hold(address) && state.is_clearly_outside(caller);
+    let may =
+        state.may_write() && address != 0 && !filter::may_hold(address) && state.is_clearly_outside(caller);
     if !may || !state.has_time() || !state.log.is_ready() {
         return None;
     }
