@@ -60,7 +60,7 @@ fn program(threads: u32, events: usize, seed: u64) -> Program {
         };
         bytes.extend_from_slice(&out[..len]);
         made.truth.push((thread, event));
-        if bytes.len() > 300 {
+        if bytes.len() > 1000 {
             made.chunks.push((thread, *sequence, std::mem::take(bytes)));
             *sequence += 1;
             *state = EventState::default();
