@@ -29,16 +29,17 @@ fn start(scratch: &Scratch, victim: &str, arguments: &[&str]) -> (Child, PathBuf
     let library = scratch.output_of(&["preload"]);
     let mut command = scratch.command(victims().join(victim));
     command.args(arguments).env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", "mode:exact");
-    let child = command.stdout(Stdio::piped()).spawn().expect("the victim starts");
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("the victim starts");
+    let segment = || fs::read_dir(scratch.path("segments")).ok()?.flatten().next().map(|entry| entry.path());
     let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
-        let mut entries = fs::read_dir(scratch.path("segments")).expect("readable").flatten();
-        if let Some(entry) = entries.next() {
-            return (child, entry.path());
+    while Instant::now() < deadline {
+        if let Some(segment) = segment() {
+            return (child, segment);
         }
-        assert!(Instant::now() < deadline, "no segment appeared");
         std::thread::sleep(Duration::from_millis(5));
     }
+    let _ = child.kill().and_then(|()| child.wait().map(drop));
+    panic!("no segment appeared");
 }
 
 /// Wherever a segment is damaged, it is read or refused, within limits of time and memory.
