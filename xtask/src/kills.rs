@@ -142,8 +142,12 @@ impl Kills {
         let _ = fs::remove_dir_all(&cache);
         let profile = self.scratch.join("profile.heap");
         let path = profile.to_string_lossy().into_owned();
+        // A program that ends by itself, of the same machine as heapwise.
+        let victim = self.victim.to_string_lossy().into_owned();
+        let account = self.scratch.join("account").to_string_lossy().into_owned();
+        let program = ["--", &victim, &account, "10", "1"];
         if !profile.exists() {
-            self.succeeds(&["run", "--exact", "-o", &path, "--", "/bin/ls"])?;
+            self.succeeds(&[&["run", "--exact", "-o", &path], &program[..]].concat())?;
         }
         let with_cache = |arguments: &[&str]| {
             let mut command = self.command();
@@ -151,7 +155,8 @@ impl Kills {
             command
         };
         let other = self.scratch.join("other.heap").to_string_lossy().into_owned();
-        for writer in [&["top", &path][..], &["run", "--exact", "-f", "-o", &other, "--", "/bin/true"]] {
+        let run = [&["run", "--exact", "-f", "-o", &other], &program[..]].concat();
+        for writer in [&["top", &path][..], &run] {
             let mut child = with_cache(writer).spawn().map_err(|error| error.to_string())?;
             std::thread::sleep(random.moment(60));
             let _ = child.kill().and_then(|()| child.wait().map(drop));
@@ -161,8 +166,8 @@ impl Kills {
         {
             return Err("a report changed with what a killed writer left in the cache".into());
         }
-        let run = with_cache(&["run", "--exact", "-q", "-f", "-o", &path, "--", "/bin/ls"]).output();
-        if run.is_ok_and(|output| output.status.success() && profile.exists()) {
+        let run = [&["run", "--exact", "-q", "-f", "-o", &path], &program[..]].concat();
+        if with_cache(&run).output().is_ok_and(|output| output.status.success() && profile.exists()) {
             return Ok(());
         }
         Err("no program runs with what a killed writer left of the library".into())

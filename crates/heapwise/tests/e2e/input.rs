@@ -45,7 +45,7 @@ fn devices_and_pipes_are_written_to_and_stay() {
     assert!(scratch.command("/usr/bin/mkfifo").arg(&pipe).status().is_ok_and(|status| status.success()));
     let mut reader = scratch.command("/bin/cat");
     let reader = reader.arg(&pipe).stdout(std::process::Stdio::piped()).spawn().expect("cat starts");
-    scratch.output_of(&["run", "-q", "--exact", "-f", "-o", "pipe.heap", "--", "/bin/true"]);
+    scratch.output_of(&["run", "-q", "--exact", "-f", "-o", "pipe.heap", "--", "sh", "-c", ":"]);
     assert!(std::fs::symlink_metadata(&pipe).is_ok_and(|data| data.file_type().is_fifo()));
     let read = reader.wait_with_output().expect("cat ends").stdout;
     assert!(read.starts_with(b"heap_v2/"), "{} bytes", read.len());
@@ -107,7 +107,7 @@ fn a_sanitized_program_is_told_so() {
 fn a_directory_open_to_others_is_named() {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("open")).expect("created");
-    let mut command = scratch.heapwise(&["run", "-o", "p.heap", "--", "true"]);
+    let mut command = scratch.heapwise(&["run", "-o", "p.heap", "--", "sh", "-c", ":"]);
     let output = command.env("HEAPWISE_DIR", scratch.path("open")).output().expect("heapwise starts");
     assert!(String::from_utf8_lossy(&output.stderr).contains("open to other users"));
 }

@@ -174,7 +174,7 @@ fn replaced_by_a_program_without_the_probe() {
     let scratch = Scratch::new();
     let library = scratch.output_of(&["preload"]);
     let mut child = scratch
-        .command("/bin/sh")
+        .command("sh")
         .args(["-c", "exec env -u LD_PRELOAD sleep 30"])
         .env("LD_PRELOAD", library.trim())
         .spawn()

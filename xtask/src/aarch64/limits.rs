@@ -1,0 +1,87 @@
+//! Tests that cannot pass under qemu-user, each with the reason: the one list of them. They are tried all the same, and one
+//! that passes is told.
+
+use super::trials::Verdict;
+
+const NO_PROFILER: &str =
+    "compares with jemalloc's profiler, which Debian's jemalloc for aarch64 does not have";
+const OTHER_PROGRAMS: &str =
+    "profiles programs or libraries that Debian installs for one architecture at a time";
+const NO_SMALL_LOG: &str = "needs a limit on addresses (RLIMIT_AS); qemu keeps it from the program";
+
+/// (test, why not)
+const LIMITS: &[(&str, &str)] = &[
+    (
+        "memo::unloaded_code_is_forgotten",
+        "needs a loader that puts new code where old code was; qemu gives every address once",
+    ),
+    ("drain::a_program_waits_for_its_recorder_only_so_long", NO_SMALL_LOG),
+    ("drain::what_a_full_log_drops_is_in_every_report", NO_SMALL_LOG),
+    (
+        "drain::children_nobody_asked_for_stop_logging",
+        "wants to see a mode that lasts a moment; `heapwise ps` takes a second to start under qemu",
+    ),
+    ("jemalloc::a_bad_option_aborts_when_asked_to", "the last words of an aborted program are qemu's"),
+    ("jemalloc::a_jemalloc_underneath_is_asked_itself", NO_PROFILER),
+    ("jemalloc::every_name_answers_as_jemalloc_does", NO_PROFILER),
+    ("jemalloc::sizes_and_errnos_are_jemallocs", NO_PROFILER),
+    ("jemalloc::the_guide_over_jemalloc_and_over_the_probe", NO_PROFILER),
+    ("jemalloc_options::messages_are_jemallocs_to_the_letter", NO_PROFILER),
+    ("jemalloc_threads::size_classes_are_summed", NO_PROFILER),
+    ("jemalloc_threads::the_last_blocks_are_kept", NO_PROFILER),
+    ("jemalloc_threads::the_log_has_what_was_freed", NO_PROFILER),
+    ("jeprof_corpus::reports_of_jemalloc_dumps_equal_jeprofs", OTHER_PROGRAMS),
+    ("jeprof_corpus::reports_of_tcmalloc_dumps_equal_jeprofs_too", OTHER_PROGRAMS),
+    ("lua::lua_functions_are_in_every_view", OTHER_PROGRAMS),
+    ("lua::memory_is_attributed_to_lua_lines", OTHER_PROGRAMS),
+    ("paranoid::real_programs_have_the_stacks_of_a_full_walk", OTHER_PROGRAMS),
+    ("real_programs::clang", OTHER_PROGRAMS),
+    ("real_programs::perl_and_lua", OTHER_PROGRAMS),
+    ("real_programs::python", OTHER_PROGRAMS),
+    ("real_programs::redis", OTHER_PROGRAMS),
+    ("real_programs::sqlite", OTHER_PROGRAMS),
+    (
+        "statistics::glibc_tells_and_every_resident_page_is_accounted_for",
+        "the emulator's own memory counts as the program's",
+    ),
+    ("surroundings::a_clock_that_jumped", OTHER_PROGRAMS),
+    ("victims::clone_sharing_memory", "qemu refuses CLONE_VM to processes"),
+    ("victims::eight_threads_and_ten_million_events", "hours"),
+    (
+        "victims::sampled_estimates_are_unbiased",
+        "four hundred processes; the arithmetic is the same everywhere",
+    ),
+];
+
+/// The end-to-end tests of the list.
+pub(super) fn names() -> impl Iterator<Item = &'static str> {
+    LIMITS.iter().map(|(name, _)| *name).filter(|name| !name.starts_with("memo::"))
+}
+
+/// Why a test cannot pass; `None` when it can.
+pub(super) fn why(test: &str) -> Option<&'static str> {
+    LIMITS.iter().find(|(name, _)| *name == test).map(|(_, why)| *why)
+}
+
+/// Prints which trials failed as they must and which did not; how many failed that must not.
+pub(super) fn report(verdicts: &[Verdict]) -> usize {
+    let limit =
+        |verdict: &Verdict| LIMITS.iter().find(|(name, _)| *name == verdict.name).map(|(_, why)| *why);
+    let mut unexpected = 0;
+    for verdict in verdicts {
+        if let (Some(said), None) = (&verdict.failure, why(&verdict.name)) {
+            unexpected += 1;
+            println!("FAILED {}\n{said}", verdict.name);
+        }
+    }
+    let passed = verdicts.iter().filter(|verdict| verdict.failure.is_none()).count();
+    println!("aarch64: {} tests, {passed} passed, {unexpected} failed that should pass", verdicts.len());
+    for verdict in verdicts {
+        match (&verdict.failure, why(&verdict.name)) {
+            (Some(_), Some(why)) => println!("cannot pass here: {}: {why}", verdict.name),
+            (None, Some(why)) => println!("PASSES, though limits.rs says: {}: {why}", verdict.name),
+            _ => {}
+        }
+    }
+    unexpected
+}
