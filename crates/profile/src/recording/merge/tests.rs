@@ -120,7 +120,7 @@ fn chunks_may_arrive_late_and_in_pieces() {
 
 #[test]
 fn a_number_that_never_comes_is_skipped_on_request() {
-    let program = program(3, 3_000, 5);
+    let program = program(3, if cfg!(miri) { 600 } else { 3_000 }, 5);
     // Thread 1 was killed with its last bytes unwritten.
     let mut chunks = program.chunks.clone();
     for (thread, _, bytes) in chunks.iter_mut().rev().filter(|chunk| chunk.0 == 1).take(1) {
@@ -155,7 +155,8 @@ fn events_of_the_future_wait() {
 
 #[test]
 fn streams_that_ended_are_forgotten() {
-    let program = program(3, 2_000, 8);
+    const EVENTS: usize = if cfg!(miri) { 400 } else { 2_000 };
+    let program = program(3, EVENTS, 8);
     let (mut merger, mut count) = (Merger::from_start(), 0);
     let last: Vec<u32> = (0..3).map(|t| program.chunks.iter().filter(|c| c.0 == t).count() as u32).collect();
     for (thread, sequence, bytes) in &program.chunks {
@@ -163,7 +164,7 @@ fn streams_that_ended_are_forgotten() {
         merger.feed(Piece { is_last, ..piece(*thread, *sequence, bytes, true) });
     }
     merger.advance(u64::MAX, |_, _, _| count += 1);
-    assert_eq!((count, merger.streams.len(), merger.held_bytes()), (2_000, 0, 0));
+    assert_eq!((count, merger.streams.len(), merger.held_bytes()), (EVENTS, 0, 0));
 }
 
 #[test]
