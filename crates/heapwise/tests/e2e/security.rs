@@ -67,9 +67,13 @@ fn refuses(output: &Output, word: &str) {
 #[test]
 fn a_segment_is_its_users_alone() {
     let scratch = Scratch::new();
-    let (_carrier, segment) = Carrier::start(&scratch);
+    let (carrier, segment) = Carrier::start(&scratch);
     assert_eq!(mode_of(&segment), 0o600);
     assert_eq!(mode_of(&scratch.path("segments")), 0o700);
+    // Once others may write there, names are no longer believed.
+    assert!(scratch.output_of(&["ps"]).contains(&carrier.pid()));
+    fs::set_permissions(scratch.path("segments"), fs::Permissions::from_mode(0o777)).expect("opened");
+    assert!(!scratch.output_of(&["ps"]).contains(&carrier.pid()));
 }
 
 #[test]
