@@ -13,9 +13,11 @@
 //!   a full file system is a counted loss and never a `SIGBUS`;
 //! * readers use `pread`, never a mapping: a truncated file is a short read, and reading a hole
 //!   of tmpfs through a mapping would make it real;
-//! * an array's length is a [`Counter`] that is stored after the record it covers.
+//! * an array's length is a [`Counter`] that is stored after the record it covers; other threads may still be at
+//!   records before that one ([`read_appended`]).
 
 mod access;
+mod appended;
 mod control;
 mod counter;
 mod header;
@@ -24,6 +26,7 @@ mod order;
 mod record;
 
 pub use access::{SegmentSink, SegmentSource};
+pub use appended::read_appended;
 pub use control::{Control, ControlWord, IndexKind, Mode, OnFull};
 pub use counter::{ARENA_WORDS, Counter, MOST_ARENAS};
 pub use header::{AllocatorKind, Architecture, Header, HeaderError, MAGIC, State, VERSION};

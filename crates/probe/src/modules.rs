@@ -140,7 +140,7 @@ fn retire_others(index: usize, segment: &Segment) {
 
 fn publish(index: usize, image: &Image, segment: &Segment) {
     let record = record::describe(image, segment, generation());
-    if segment::write(SectionKind::Modules, index as u64, record) {
+    if segment::append(SectionKind::Modules, index as u64, record) {
         segment::counter(Counter::Modules).fetch_max(index as u64 + 1, Release);
     } else {
         segment::count(Counter::LostModules);

@@ -176,6 +176,21 @@ pub(crate) fn write<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     true
 }
 
+/// As [`write()`], for readers of the segment that do not wait for a word elsewhere: the record's first word, which
+/// must not be 0, is stored last (see [`heapwise_format::segment::read_appended`]).
+pub(crate) fn append<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
+    const { assert!(align_of::<T>() == 8) };
+    debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
+    let Some(place) = record(kind, index) else { return false };
+    let words = (&raw const value).cast::<u64>();
+    for word in (0..size_of::<T>() / 8).rev() {
+        let order = if word == 0 { Ordering::Release } else { Ordering::Relaxed };
+        // SAFETY: a word of the value, and the same of the record; records are plain numbers without gaps.
+        unsafe { word64(place, word * 8).store(words.add(word).read(), order) };
+    }
+    true
+}
+
 /// Copies a record; `None` when it was never written. Any content of shared memory is a valid `T`.
 #[inline]
 pub(crate) fn read<T: Copy>(kind: SectionKind, index: u64) -> Option<T> {

@@ -14,7 +14,7 @@ use heapwise_format::segment::{Counter, Node, SectionKind};
 pub(crate) use child_table::Key;
 
 use crate::chain::{self, Array, End};
-use crate::{atomics, family, segment};
+use crate::{family, segment};
 
 /// The empty stack.
 pub(crate) const ROOT: u32 = 0;
@@ -112,13 +112,16 @@ pub(crate) fn first_bucket(node: u32) -> Option<&'static AtomicU32> {
     Some(&LINKS.get(node)?.bucket)
 }
 
-/// Appends a record.
+/// Appends a record. Nothing is at place 0: readers take such a record for one that is not written yet.
 fn append(key: Key) -> Option<u32> {
+    if key.place == 0 {
+        return None;
+    }
     let capacity = segment::section(SectionKind::Nodes).capacity;
     let reserve = |next: u32| (u64::from(next) < capacity).then_some(next + 1);
     let id = NEXT.fetch_update(Relaxed, Relaxed, reserve).ok()?;
     let node = Node { place: key.place, parent: key.parent, module: key.module };
-    if !segment::write(SectionKind::Nodes, u64::from(id), node) {
+    if !segment::append(SectionKind::Nodes, u64::from(id), node) {
         return None;
     }
     segment::counter(Counter::Nodes).fetch_max(u64::from(id) + 1, Release);
@@ -134,6 +137,7 @@ pub(crate) fn node(id: u32) -> Option<Node> {
         return None;
     }
     let record = segment::existing(SectionKind::Nodes, u64::from(id))?;
-    // SAFETY: `id` was handed out, so its record is real and written.
-    Some(unsafe { atomics::read(record.cast::<Node>()) })
+    // SAFETY: a node has two words.
+    let [place, caller] = [0, 8].map(|byte| unsafe { segment::word64(record, byte) }.load(Relaxed));
+    Some(Node { place, parent: caller as u32, module: (caller >> 32) as u32 })
 }

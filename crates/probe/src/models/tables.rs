@@ -1,10 +1,14 @@
 //! Stacks, buckets, live blocks.
 
-use heapwise_format::segment::CallKind;
+use std::vec;
+use std::vec::Vec;
 
+use heapwise_format::segment::{CallKind, Counter, Node, SectionKind, read_appended};
+
+use super::outside::Outside;
 use super::{check, together};
 use crate::atomics::{AtomicU64, Ordering};
-use crate::{buckets, live, shadow, stack_tree};
+use crate::{buckets, live, segment, shadow, stack_tree};
 
 fn meet_stack(parent: u32, place: u64) {
     let node = stack_tree::child(parent, place, 1).and_then(stack_tree::node).expect("made");
@@ -36,6 +40,40 @@ fn a_node_in_the_hash_is_whole() {
     let fill = move || (1..=8).for_each(|child| meet_stack(parent, 0x5555_0001_0000 + child * 16));
     check(fill, move || {
         together(meet, meet);
+    });
+}
+
+/// A node that another process reads is whole, or it says that it is not: threads that append at the same time are not done
+/// in the order of their records.
+///
+/// For the first word in `segment::append` (release), and for the second reading in `read_appended`.
+#[test]
+fn a_reader_knows_which_nodes_are_whole() {
+    let (first, second) = (0x5555_0002_0010, 0x5555_0003_0010);
+    let known = 0x5555_0004_0010;
+    let read = || {
+        let section = segment::section(SectionKind::Nodes);
+        let used = segment::counter(Counter::Nodes).load(Ordering::Relaxed);
+        let before = BEFORE.load(Ordering::Relaxed);
+        let mut records = vec![0; ((used - before) * section.record_bytes) as usize];
+        let offset = section.offset + before * section.record_bytes;
+        let whole = read_appended(&Outside, offset, section.record_bytes as usize, &mut records);
+        let nodes = records.chunks_exact(section.record_bytes as usize).filter_map(Node::decode);
+        nodes.take(whole).map(|node| (node.place, node.parent, node.module)).collect::<Vec<_>>()
+    };
+    static BEFORE: AtomicU64 = AtomicU64::new(0);
+    let prepare = move || {
+        meet_stack(0, known);
+        BEFORE.store(segment::counter(Counter::Nodes).load(Ordering::Relaxed), Ordering::Relaxed);
+    };
+    check(prepare, move || {
+        let appends = loom::thread::spawn(move || meet_stack(5, first));
+        let (nodes, ()) = together(read, move || meet_stack(6, second));
+        appends.join().expect("no panic");
+        for node in nodes {
+            assert!([(first, 5, 1), (second, 6, 1)].contains(&node), "{node:x?}");
+        }
+        assert_eq!(read().len(), 2);
     });
 }
 

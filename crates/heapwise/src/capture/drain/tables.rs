@@ -1,12 +1,15 @@
 //! What describes the program, copied from the segment into frames as it grows.
 
+mod growing;
+
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::recording::{FrameHeader, FrameKind};
-use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Layout, Mark, Node, PAGE_BYTES, SectionKind};
+use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Layout, Mark, PAGE_BYTES, SectionKind};
 use heapwise_profile::recording::RawFrame;
 use heapwise_profile::snapshot::SegmentSource;
 
 use crate::capture::segments::SegmentFile;
+use growing::Growing;
 
 /// How much of each table has been written.
 #[derive(Debug)]
@@ -15,14 +18,11 @@ pub struct Tables {
     /// `CLOCK_MONOTONIC` nanoseconds of millisecond 0.
     origin_ns: u64,
     has_process: bool,
-    /// Tables that only grow, with the counter of their length and the records written.
-    growing: [(SectionKind, Counter, u64); 3],
+    /// Tables that only grow.
+    growing: [Growing; 3],
     /// Tables whose records change, with a copy of what was written last.
     changing: [(SectionKind, Counter, Vec<u8>); 2],
 }
-
-/// Largest number of records per frame: a payload of at most 16 MiB.
-const FRAME_BYTES: u64 = 16 << 20;
 
 impl Tables {
     /// Nothing written yet.
@@ -32,9 +32,9 @@ impl Tables {
             origin_ns,
             has_process: false,
             growing: [
-                (SectionKind::Modules, Counter::Modules, 0),
-                (SectionKind::Strings, Counter::Strings, 0),
-                (SectionKind::Nodes, Counter::Nodes, 0),
+                Growing::new(SectionKind::Modules, Counter::Modules),
+                Growing::new(SectionKind::Strings, Counter::Strings),
+                Growing::new(SectionKind::Nodes, Counter::Nodes),
             ],
             changing: [
                 (SectionKind::Threads, Counter::Threads, Vec::new()),
@@ -58,9 +58,9 @@ impl Tables {
             word.copy_from_slice(&self.origin_ns.to_le_bytes());
         }
         let layout = self.layout;
-        for (kind, counter, written) in &mut self.growing {
-            let length = u64_at(&counters, *counter as usize * 8).unwrap_or(0);
-            frames.extend(grown(segment, &layout, *kind, length, written));
+        for growing in &mut self.growing {
+            let length = u64_at(&counters, growing.counter as usize * 8).unwrap_or(0);
+            frames.extend(growing.update(segment, layout.section(growing.kind), length));
         }
         for (kind, counter, copy) in &mut self.changing {
             let section = layout.section(*kind);
@@ -95,50 +95,6 @@ impl Tables {
         marks.sort();
         marks.into_iter().map(|(_, name)| name).collect()
     }
-}
-
-/// Frames for the records from `written` to `length`; `written` moves on.
-fn grown(
-    segment: &SegmentFile,
-    layout: &Layout,
-    kind: SectionKind,
-    length: u64,
-    written: &mut u64,
-) -> Vec<RawFrame> {
-    let section = layout.section(kind);
-    let mut frames = Vec::new();
-    while *written < length.min(section.capacity) {
-        let count = (length.min(section.capacity) - *written).min(FRAME_BYTES / section.record_bytes);
-        let offset = section.offset + *written * section.record_bytes;
-        let mut records = read(segment, offset, (count * section.record_bytes) as usize);
-        let whole = whole_records(kind, *written, &records);
-        records.truncate((whole * section.record_bytes) as usize);
-        if whole == 0 {
-            break;
-        }
-        frames.push(table(kind, *written, whole, records));
-        *written += whole;
-        if whole < count {
-            break;
-        }
-    }
-    frames
-}
-
-/// Records before the first that is reserved but not yet written. No node is all zero but the first.
-fn whole_records(kind: SectionKind, first: u64, records: &[u8]) -> u64 {
-    let count = records.len() as u64;
-    if kind != SectionKind::Nodes {
-        return match kind {
-            SectionKind::Modules => count / size_of::<heapwise_format::segment::Module>() as u64,
-            _ => count,
-        };
-    }
-    let nodes = records.chunks_exact(size_of::<Node>());
-    let unwritten =
-        |(row, node): (usize, &[u8])| first + row as u64 > 0 && node.iter().all(|byte| *byte == 0);
-    let total = nodes.len();
-    nodes.enumerate().position(unwritten).unwrap_or(total) as u64
 }
 
 fn table(kind: SectionKind, first: u64, count: u64, payload: Vec<u8>) -> RawFrame {

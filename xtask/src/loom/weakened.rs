@@ -1,0 +1,125 @@
+//! The orderings that the models are there for, each weakened in a copy of the sources: its model must fail.
+
+use std::fs;
+use std::path::Path;
+
+use super::{PREEMPTIONS, models};
+use crate::failure::Failure;
+
+/// A line of the probe with an ordering, the same without it, and the model that is there for it.
+struct Weakening {
+    file: &'static str,
+    line: &'static str,
+    weakened: &'static str,
+    model: &'static str,
+}
+
+const fn weakening(
+    model: &'static str,
+    file: &'static str,
+    line: &'static str,
+    weakened: &'static str,
+) -> Weakening {
+    Weakening { file, line, weakened, model }
+}
+
+#[rustfmt::skip]
+const WEAKENINGS: [Weakening; 30] = [
+    weakening("models::tables::a_node_is_whole", "chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::tables::a_node_is_whole", "chain.rs", "match link.load(Ordering::Acquire)", "match link.load(Ordering::Relaxed)"),
+    weakening("models::tables::a_node_in_the_hash", "stack_tree/child_table.rs", "slot.compare_exchange(0, key.entry(id), AcqRel, Acquire)", "slot.compare_exchange(0, key.entry(id), Relaxed, Relaxed)"),
+    weakening("models::tables::a_node_in_the_hash", "stack_tree/child_table.rs", "match slot.load(Acquire)", "match slot.load(Relaxed)"),
+    weakening("models::tables::a_reader_knows", "segment.rs", "let order = if word == 0 { Ordering::Release } else { Ordering::Relaxed };", "let order = Ordering::Relaxed;"),
+    weakening("models::tables::a_reader_knows", "../../format/src/segment/appended.rs", "count();\n    segment.read_at(offset, records);", "count();"),
+    weakening("models::tables::a_bucket_is_whole", "chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::tables::a_bucket_in_the_hash", "buckets.rs", "slot.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed)", "slot.compare_exchange(0, word, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::tables::a_bucket_in_the_hash", "buckets.rs", "let word = slot.load(Ordering::Acquire);", "let word = slot.load(Ordering::Relaxed);"),
+    weakening("models::tables::a_live_block", "live.rs", "key.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed)", "key.compare_exchange(0, CLAIMED, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::tables::a_live_block", "live.rs", "key.store(0, Ordering::Release);", "key.store(0, Ordering::Relaxed);"),
+    weakening("models::tables::a_live_block", "live.rs", "key.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_err()", "{ key.store(CLAIMED, Ordering::Relaxed); false }"),
+    weakening("models::tables::a_shadowed_block", "shadow.rs", "store(leaf.cast(), Ordering::Release)", "store(leaf.cast(), Ordering::Relaxed)"),
+    weakening("models::tables::a_shadowed_block", "shadow.rs", "slot.compare_exchange(0, index as u32 + 1, Ordering::AcqRel, Ordering::Acquire)", "slot.compare_exchange(0, index as u32 + 1, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::log::every_event", "log.rs", "word.store(published(self.sequence, self.len), Ordering::Release);", "word.store(published(self.sequence, self.len), Ordering::Relaxed);"),
+    weakening("models::log::every_event", "log/room.rs", "store(ChunkState::Full as u32, Ordering::Release)", "store(ChunkState::Full as u32, Ordering::Relaxed)"),
+    weakening("models::log::every_event", "models/outside.rs", "fence(Ordering::Acquire);", "();"),
+    weakening("models::log::a_chunk_is_let_go", "models/outside.rs", "fence(Ordering::SeqCst);", "();"),
+    weakening("models::log::a_chunk_is_let_go", "log/room.rs", "state.compare_exchange(from, owned, Ordering::AcqRel, Ordering::Relaxed)", "state.compare_exchange(from, owned, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::log::a_chunk_has_one_writer", "log/room.rs", "state.compare_exchange(from, owned, Ordering::AcqRel, Ordering::Relaxed).is_ok()", "{ state.store(owned, Ordering::Release); true }"),
+    weakening("models::control::an_order_is_applied_whole", "models/outside.rs", "fence(Ordering::SeqCst);", "();"),
+    weakening("models::control::an_order_is_applied_whole", "control.rs", "        fence(Ordering::Acquire);\n", ""),
+    weakening("models::control::threads_apply_orders", "family.rs", "applying.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)", "applying.compare_exchange(false, true, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::control::threads_apply_orders", "family.rs", "applying.store(false, Ordering::Release)", "applying.store(false, Ordering::Relaxed)"),
+    weakening("models::control::no_distance_is_drawn", "control.rs", "EPOCH.store(epoch().wrapping_add(1).max(1), Ordering::Release)", "EPOCH.store(epoch().wrapping_add(1).max(1), Ordering::Relaxed)"),
+    weakening("models::control::a_block_counted", "control.rs", "ACTIVITY.store(activity as u32, Ordering::Release)", "ACTIVITY.store(activity as u32, Ordering::Relaxed)"),
+    weakening("models::control::no_quick_way", "family.rs", "terms.fetch_add(1, Ordering::Release)", "terms.fetch_add(1, Ordering::Relaxed)"),
+    weakening("models::threads::nothing_is_lost", "thread/slabs.rs", "slab.owned.store(false, Ordering::Release)", "slab.owned.store(false, Ordering::Relaxed)"),
+    weakening("models::threads::nothing_is_lost", "thread/slabs.rs", "self.owned.swap(true, Ordering::Acquire)", "self.owned.swap(true, Ordering::Relaxed)"),
+    weakening("models::a_rule_goes", "unwind/rule_cache.rs", "self.rule.store(rule.bits(), Release)", "self.rule.store(rule.bits(), Relaxed)"),
+];
+
+/// Tries those whose models' names contain `filter`.
+pub(super) fn command(root: &Path, filter: &str) -> Result<(), Failure> {
+    let copy = root.join("target/weakened");
+    fs::create_dir_all(&copy).map_err(|error| Failure::at(&copy, error))?;
+    let mut unnoticed = Vec::new();
+    for weakening in WEAKENINGS.iter().filter(|weakening| weakening.model.contains(filter)) {
+        for part in ["Cargo.toml", "Cargo.lock", "crates", "xtask"] {
+            copy_newer(&root.join(part), &copy.join(part))?;
+        }
+        let path = copy.join("crates/probe/src").join(weakening.file);
+        let source = fs::read_to_string(&path).map_err(|error| Failure::at(&path, error))?;
+        let weak = source.replacen(weakening.line, weakening.weakened, 1);
+        let told = format!("{}: {} → {}", weakening.file, weakening.line.trim(), weakening.weakened);
+        if weak == source {
+            return Err(Failure::new(format!("loom: no such line any more: {told}")));
+        }
+        fs::write(&path, weak).map_err(|error| Failure::at(&path, error))?;
+        let noticed = is_noticed(&copy, weakening.model)?;
+        println!("{}: {told}: {}", if noticed { "noticed" } else { "UNNOTICED" }, weakening.model);
+        if !noticed {
+            unnoticed.push(told);
+        }
+    }
+    if unnoticed.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("loom: models that cannot fail:\n{}", unnoticed.join("\n"))))
+}
+
+/// Whether a model fails; it must compile.
+fn is_noticed(copy: &Path, model: &str) -> Result<bool, Failure> {
+    let run = |mut command: std::process::Command| {
+        command
+            .env("CARGO_TARGET_DIR", copy.join("target"))
+            .env("RUST_BACKTRACE", "0")
+            .output()
+            .map_err(|error| Failure::new(format!("cargo: {error}")))
+    };
+    let built = run({
+        let mut command = models(copy, model, PREEMPTIONS);
+        command.arg("--no-run");
+        command
+    })?;
+    if !built.status.success() {
+        return Err(Failure::new(String::from_utf8_lossy(&built.stderr).into_owned()));
+    }
+    Ok(!run(models(copy, model, PREEMPTIONS))?.status.success())
+}
+
+/// Copies what differs, so that only that is compiled again.
+fn copy_newer(from: &Path, to: &Path) -> Result<(), Failure> {
+    let failed = |error| Failure::at(from, error);
+    if from.is_dir() {
+        fs::create_dir_all(to).map_err(failed)?;
+        for entry in fs::read_dir(from).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            copy_newer(&entry.path(), &to.join(entry.file_name()))?;
+        }
+        return Ok(());
+    }
+    let bytes = fs::read(from).map_err(failed)?;
+    if fs::read(to).is_ok_and(|copied| copied == bytes) {
+        return Ok(());
+    }
+    fs::write(to, bytes).map_err(failed)
+}
