@@ -69,6 +69,12 @@ fn check_source(name: &str, text: &str, findings: &mut Vec<String>) {
     if holds_unsafe && !UNSAFE_ALLOWED.iter().any(|place| name.starts_with(place)) {
         findings.push(format!("{name}: no `unsafe` here; use a safe wrapper (std, rustix)"));
     }
+    if name.starts_with("crates/probe/src/")
+        && !name.starts_with("crates/probe/src/atomics")
+        && text.contains("core::sync::atomic")
+    {
+        findings.push(format!("{name}: take atomics from `crate::atomics`, or no model sees them"));
+    }
     for (number, line) in text.lines().enumerate() {
         // Split so that this file does not find itself.
         if line.contains(concat!("TO", "DO")) || line.contains(concat!("FIX", "ME")) {

@@ -51,7 +51,7 @@ const WEAKENINGS: [Weakening; 30] = [
     weakening("models::control::threads_apply_orders", "family.rs", "applying.store(false, Ordering::Release)", "applying.store(false, Ordering::Relaxed)"),
     weakening("models::control::no_distance_is_drawn", "control.rs", "EPOCH.store(epoch().wrapping_add(1).max(1), Ordering::Release)", "EPOCH.store(epoch().wrapping_add(1).max(1), Ordering::Relaxed)"),
     weakening("models::control::a_block_counted", "control.rs", "ACTIVITY.store(activity as u32, Ordering::Release)", "ACTIVITY.store(activity as u32, Ordering::Relaxed)"),
-    weakening("models::control::no_quick_way", "family.rs", "terms.fetch_add(1, Ordering::Release)", "terms.fetch_add(1, Ordering::Relaxed)"),
+    weakening("models::control::no_quick_way", "family.rs", "terms.fetch_add(CHANGE, Ordering::Release)", "terms.fetch_add(CHANGE, Ordering::Relaxed)"),
     weakening("models::threads::nothing_is_lost", "thread/slabs.rs", "slab.owned.store(false, Ordering::Release)", "slab.owned.store(false, Ordering::Relaxed)"),
     weakening("models::threads::nothing_is_lost", "thread/slabs.rs", "self.owned.swap(true, Ordering::Acquire)", "self.owned.swap(true, Ordering::Relaxed)"),
     weakening("models::a_rule_goes", "unwind/rule_cache.rs", "self.rule.store(rule.bits(), Release)", "self.rule.store(rule.bits(), Relaxed)"),

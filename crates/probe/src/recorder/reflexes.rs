@@ -5,9 +5,9 @@
 //! Nothing is changed before the last question is answered, so an event that is left is as good as new.
 #![allow(unsafe_code)]
 
+use crate::atomics::{AtomicPtr, Ordering};
 use core::hint::black_box;
 use core::ptr::null_mut;
-use core::sync::atomic::{AtomicPtr, Ordering};
 
 use super::{Pointer, ledger, releasing};
 use crate::arch::words;
