@@ -61,7 +61,7 @@ const LANES: usize = 3;
 /// A group of modules in one process. What failed is tried once more by `-w`: some tests depend on the load.
 fn together(under: &Under<'_>, modules: &[&str]) -> Result<String, Failure> {
     let mut command = under.command("/usr/bin/python3");
-    command.args(["-m", "test", "-v", "-w", "--timeout", "300"]).args(modules);
+    command.args(["-m", "test", "-v", "-w", "--timeout", "900"]).args(modules);
     let output = command.env("PYTHONMALLOC", "malloc").output();
     let output = output.map_err(|error| Failure::new(format!("python3: {error}")))?;
     Ok(verdicts(&String::from_utf8_lossy(&output.stdout)))

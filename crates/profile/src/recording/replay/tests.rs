@@ -103,11 +103,12 @@ impl Account {
 const NODES: u32 = 20;
 
 /// Events of a whole program. Miri takes some hundred times as long, and needs to see each kind of thing only a few times.
-const EVENTS: u64 = if cfg!(miri) { 900 } else { 9_000 };
+const EVENTS: u64 = if cfg!(miri) { 600 } else { 9_000 };
 /// Seven a millisecond.
 const END_MS: u64 = EVENTS / 7;
-/// Frames are of this many events, checkpoints fifteen times as far apart.
-const FRAME_EVENTS: u64 = EVENTS / 90;
+/// Events between frames, and between checkpoints.
+const FRAME_EVENTS: u64 = if cfg!(miri) { 40 } else { 100 };
+const CHECKPOINT_EVENTS: u64 = EVENTS / 6;
 
 /// Runs a program of `events` events.
 fn run(events: u64) -> (Account, Ledger, File) {
@@ -135,7 +136,7 @@ fn run(events: u64) -> (Account, Ledger, File) {
         if step % FRAME_EVENTS == FRAME_EVENTS - 1 {
             ledger.take_frames().iter().for_each(|frame| file.put(frame));
         }
-        if step % (15 * FRAME_EVENTS) == 15 * FRAME_EVENTS - 1 {
+        if step % CHECKPOINT_EVENTS == CHECKPOINT_EVENTS - 1 {
             file.put(&ledger.checkpoint());
         }
     }
@@ -158,7 +159,7 @@ fn every_instant_agrees_with_the_program() {
     let (account, _, file) = run(EVENTS);
     let (recording, catalog) = open(file.end());
     assert!(recording.is_ended());
-    for ms in (0..END_MS + 14).step_by(7) {
+    for ms in (0..END_MS + 14).step_by(if cfg!(miri) { 13 } else { 7 }) {
         let (counts, _) = recording.counts_at(&catalog, Moment::Before(ms), 3).unwrap();
         assert_eq!(live_bytes(&catalog, &counts), account.live_before(ms), "{ms} ms");
     }
@@ -294,7 +295,7 @@ fn cut_at_every_byte_everything_before_is_read_and_the_cut_reported() {
     assert_eq!(exercise(open_end.clone()), Some((whole, false)), "a missing index is rebuilt");
     let mut last = 0;
     // The first frame is a page that says nothing before its end.
-    for cut in (starts[1]..open_end.len()).step_by(if cfg!(miri) { 211 } else { 1 }) {
+    for cut in (starts[1]..open_end.len()).step_by(if cfg!(miri) { 499 } else { 1 }) {
         let (allocs, damaged) = exercise(open_end[..cut].to_vec()).unwrap();
         assert_eq!(damaged, !starts.contains(&cut), "cut at {cut}");
         assert!((last..=whole).contains(&allocs), "cut at {cut}");
@@ -309,7 +310,7 @@ fn flipped_bytes_never_panic_and_are_reported() {
     let bytes = file.end();
     let whole = account.blocks.len() as u64;
     let mut seed = 11;
-    for _ in 0..if cfg!(miri) { 20 } else { 1_000 } {
+    for _ in 0..if cfg!(miri) { 10 } else { 1_000 } {
         let mut bad = bytes.clone();
         let at = 16 + random(&mut seed) as usize % (bytes.len() - 16);
         bad[at] ^= 1 << (random(&mut seed) % 8);
