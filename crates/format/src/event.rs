@@ -329,7 +329,7 @@ mod tests {
                 let r = next(&mut seed);
                 let far = if r & 64 == 0 { 0x5555_0000_0000 } else { 0x7fff_1234_0000 };
                 let beyond = if r >> 32 & 31 == 0 { 0x0123 << ADDRESS_BITS } else { 0 };
-                let address = beyond | far + (r >> 40) * if r & 3 == 0 { 1 } else { 16 };
+                let address = beyond | (far + (r >> 40) * if r & 3 == 0 { 1 } else { 16 });
                 match r >> 8 & 7 {
                     0 => Event::Tick(row as u64 * 3),
                     1 => Event::Gap(r >> 20),

@@ -34,7 +34,7 @@ pub use layout::{
     CHUNK_BYTES, LIVE_FIRST_LEVEL, Layout, SHADOW_DIRECTORY_BYTES, SHADOW_LEAF_BYTES, Section, SectionKind,
     Tier,
 };
-pub use order::{Update, give_order};
+pub use order::{Update, give_order, tick};
 pub use record::{Bucket, CallKind, LiveBlock, Mark, Module, Node, NodePlace, Tally, Thread, ThreadState};
 
 /// Size of each of the three leading pages, whatever the machine's page size is.

@@ -12,7 +12,7 @@ mod strays;
 
 pub(crate) use strays::with_shared;
 
-use crate::atomics::{AtomicU64, Ordering};
+use crate::atomics::{AtomicU64, Ordering, fence};
 
 use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published};
 use heapwise_format::event::{EventState, MAX_EVENT_BYTES};
@@ -125,8 +125,21 @@ pub(crate) fn init() {
 
 /// The drainer's tick.
 #[inline(always)]
-fn tick() -> u64 {
+pub(crate) fn tick() -> u64 {
     segment::control(ControlWord::TickMillis).load(Ordering::Relaxed)
+}
+
+/// Milliseconds of the recording at `now_ns`, by the drainer's tick.
+pub(crate) fn time_at(now_ns: u64, tick: u64) -> u64 {
+    // The sign of life was written before the tick.
+    fence(Ordering::Acquire);
+    let heartbeat = segment::control(ControlWord::DrainHeartbeat).load(Ordering::Relaxed);
+    let silence = now_ns.saturating_sub(heartbeat);
+    match heartbeat {
+        0 => u64::from(process::age_ms()),
+        _ if silence > STALE_TICK_NS => tick + silence / 1_000_000,
+        _ => tick,
+    }
 }
 
 impl ThreadLog {
@@ -234,13 +247,7 @@ impl ThreadLog {
     fn note_time(&mut self, tick: u64) {
         self.tick = tick;
         self.until_clock = CLOCK_EVENTS - 1;
-        let heartbeat = segment::control(ControlWord::DrainHeartbeat).load(Ordering::Relaxed);
-        let silence = clock::coarse_ns().saturating_sub(heartbeat);
-        let milliseconds = match heartbeat {
-            0 => u64::from(process::age_ms()),
-            _ if silence > STALE_TICK_NS => tick + silence / 1_000_000,
-            _ => tick,
-        };
+        let milliseconds = time_at(clock::coarse_ns(), tick);
         if self.noted != Some(milliseconds) {
             self.noted = Some(milliseconds);
             let len = EventState::encode_tick(self.next_event().1, milliseconds);

@@ -26,11 +26,16 @@ std::thread_local! {
 /// Explores `threads` on a segment that `prepare` may fill before: twice, once with either of those that work
 /// [`together`] as the one that begins.
 pub(crate) fn check(prepare: impl FnOnce(), threads: impl Fn() + Clone + Send + Sync + 'static) {
+    check_of(96, prepare, threads);
+}
+
+/// As [`check`], of a model that touches at most `words` words.
+fn check_of(words: usize, prepare: impl FnOnce(), threads: impl Fn() + Clone + Send + Sync + 'static) {
     atomics::in_turn(|| {
         prepare();
         for swapped in [false, true] {
             SWAPPED.set(swapped);
-            atomics::explore(threads.clone());
+            atomics::explore(words, threads.clone());
         }
     });
 }

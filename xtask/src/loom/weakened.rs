@@ -24,7 +24,7 @@ const fn weakening(
 }
 
 #[rustfmt::skip]
-const WEAKENINGS: [Weakening; 30] = [
+const WEAKENINGS: [Weakening; 32] = [
     weakening("models::tables::a_node_is_whole", "chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),
     weakening("models::tables::a_node_is_whole", "chain.rs", "match link.load(Ordering::Acquire)", "match link.load(Ordering::Relaxed)"),
     weakening("models::tables::a_node_in_the_hash", "stack_tree/child_table.rs", "slot.compare_exchange(0, key.entry(id), AcqRel, Acquire)", "slot.compare_exchange(0, key.entry(id), Relaxed, Relaxed)"),
@@ -45,6 +45,8 @@ const WEAKENINGS: [Weakening; 30] = [
     weakening("models::log::a_chunk_is_let_go", "models/outside.rs", "fence(Ordering::SeqCst);", "();"),
     weakening("models::log::a_chunk_is_let_go", "log/room.rs", "state.compare_exchange(from, owned, Ordering::AcqRel, Ordering::Relaxed)", "state.compare_exchange(from, owned, Ordering::Relaxed, Ordering::Relaxed)"),
     weakening("models::log::a_chunk_has_one_writer", "log/room.rs", "state.compare_exchange(from, owned, Ordering::AcqRel, Ordering::Relaxed).is_ok()", "{ state.store(owned, Ordering::Release); true }"),
+    weakening("models::log::no_time", "models/outside.rs", "fence(Ordering::SeqCst);", "();"),
+    weakening("models::log::no_time", "log.rs", "    fence(Ordering::Acquire);\n", ""),
     weakening("models::control::an_order_is_applied_whole", "models/outside.rs", "fence(Ordering::SeqCst);", "();"),
     weakening("models::control::an_order_is_applied_whole", "control.rs", "        fence(Ordering::Acquire);\n", ""),
     weakening("models::control::threads_apply_orders", "family.rs", "applying.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed)", "applying.compare_exchange(false, true, Ordering::Relaxed, Ordering::Relaxed)"),

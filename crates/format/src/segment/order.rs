@@ -1,4 +1,4 @@
-//! Giving orders: how a controller writes the control page.
+//! How a controller writes the control page: orders, and the time of a recording.
 
 use super::{CONTROL_OFFSET, ControlWord, SegmentSink};
 
@@ -11,12 +11,15 @@ pub enum Update {
     Increment,
 }
 
+fn at(word: ControlWord) -> u64 {
+    CONTROL_OFFSET as u64 + word as u64 * 8
+}
+
 /// Writes an order; returns the sequence that stands for it. One writer at a time: the caller holds the lock.
 ///
 /// # Errors
 /// When the segment cannot be written to; the sequence then stays odd until the next order.
 pub fn give_order<S: SegmentSink>(segment: &S, words: &[(ControlWord, Update)]) -> Result<u64, S::Error> {
-    let at = |word: ControlWord| CONTROL_OFFSET as u64 + word as u64 * 8;
     let get = |word: ControlWord| {
         let mut bytes = [0; 8];
         segment.read_at(at(word), &mut bytes);
@@ -34,4 +37,17 @@ pub fn give_order<S: SegmentSink>(segment: &S, words: &[(ControlWord, Update)]) 
     }
     put(ControlWord::Sequence, odd.wrapping_add(1))?;
     Ok(odd.wrapping_add(1))
+}
+
+/// Says what time it is in the recording, and by that that the drainer is alive at `now_ns`. Not part of what `Sequence`
+/// guards.
+///
+/// The sign of life comes first: the probe adds what has passed since to the tick, so a new tick beside an old sign would be a
+/// time that is yet to come.
+///
+/// # Errors
+/// When the segment cannot be written to.
+pub fn tick<S: SegmentSink>(segment: &S, milliseconds: u64, now_ns: u64) -> Result<(), S::Error> {
+    segment.write_at(at(ControlWord::DrainHeartbeat), &now_ns.to_le_bytes())?;
+    segment.write_at(at(ControlWord::TickMillis), &milliseconds.to_le_bytes())
 }

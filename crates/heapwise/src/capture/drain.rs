@@ -156,7 +156,7 @@ impl<'a> Drainer<'a> {
             merger: if orders.from == Beginning::Start { Merger::from_start() } else { Merger::from_now() },
             ledger: Ledger::default(),
             sink: Sink::create(&orders.path, &orders.keeping)?,
-            ticker: Ticker::start(segment.file().try_clone()?, clock, origin_ns),
+            ticker: Ticker::start(segment.try_clone()?, clock, origin_ns),
             marks: 0,
             counters_before: Vec::new(),
             flushed: Instant::now(),

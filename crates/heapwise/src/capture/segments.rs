@@ -85,6 +85,11 @@ impl SegmentFile {
         &self.file
     }
 
+    /// The same segment, for another thread.
+    pub fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { file: self.file.try_clone()?, path: self.path.clone() })
+    }
+
     /// Where it is.
     pub fn path(&self) -> &Path {
         &self.path

@@ -18,10 +18,6 @@ use loom::sync::atomic as looms;
 
 use crate::{segment, sys};
 
-/// Words of each width, and records, that a model can touch; more are an error of the model. Most are names of slabs.
-const MOST: usize = 128;
-const MOST_WORDS: usize = 320;
-
 /// Things of loom's that stand in for addresses, by first touch.
 struct StandIns<T> {
     spare: Vec<T>,
@@ -64,13 +60,14 @@ fn modelled<R>(take: impl FnOnce(&mut Execution) -> R) -> Option<R> {
 }
 
 impl Execution {
-    fn new() -> Self {
+    /// With room for what a model touches, of which words of 64 bits differ most; more are an error of the model.
+    fn new(words: usize) -> Self {
         Self {
-            bytes: StandIns::new(MOST, || looms::AtomicU8::new(0)),
-            halves: StandIns::new(MOST, || looms::AtomicU32::new(0)),
-            words: StandIns::new(MOST_WORDS, || looms::AtomicU64::new(0)),
-            sizes: StandIns::new(MOST, || looms::AtomicUsize::new(0)),
-            records: StandIns::new(MOST, || loom::cell::UnsafeCell::new(())),
+            bytes: StandIns::new(32, || looms::AtomicU8::new(0)),
+            halves: StandIns::new(96, || looms::AtomicU32::new(0)),
+            words: StandIns::new(words, || looms::AtomicU64::new(0)),
+            sizes: StandIns::new(128, || looms::AtomicUsize::new(0)),
+            records: StandIns::new(32, || loom::cell::UnsafeCell::new(())),
             overwritten: Vec::new(),
             mappings: Vec::new(),
         }
@@ -99,15 +96,15 @@ pub(crate) fn in_turn(act: impl FnOnce()) {
     act();
 }
 
-/// Explores the executions of `threads`.
-pub(crate) fn explore(threads: impl Fn() + Send + Sync + 'static) {
+/// Explores the executions of `threads`, which touch at most `words` words of 64 bits.
+pub(crate) fn explore(words: usize, threads: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.max_branches = 20_000;
     // Bugs of ordering need few switches that nobody asked for; `LOOM_MAX_PREEMPTIONS` says how many are tried.
     model.preemption_bound = model.preemption_bound.or(Some(2));
     EXECUTIONS.set(0);
     model.check(move || {
-        EXECUTION.set(Some(Execution::new()));
+        EXECUTION.set(Some(Execution::new(words)));
         EXECUTIONS.set(EXECUTIONS.get() + 1);
         threads();
         drop(EXECUTION.take());

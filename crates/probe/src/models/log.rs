@@ -6,7 +6,9 @@ use std::vec::Vec;
 
 use heapwise_format::chunk::{HEADER_BYTES, Published, let_go, look};
 use heapwise_format::event::{Event, EventState};
-use heapwise_format::segment::{COUNTERS_OFFSET, ControlWord, Counter, SectionKind, SegmentSource};
+use heapwise_format::segment::{
+    COUNTERS_OFFSET, ControlWord, Counter, SectionKind, SegmentSource, tick as segment_tick,
+};
 
 use super::outside::Outside;
 use super::{check, together};
@@ -125,4 +127,20 @@ fn a_chunk_has_one_writer() {
         read.sort();
         assert_eq!(read, [&[0x1010], &[0x2010]]);
     });
+}
+
+/// No event is stamped with a time that is yet to come, though the drainer was late and the tick is old.
+///
+/// For the fences of `Outside::write_at` (release) and `log::time_at` (acquire).
+#[test]
+fn no_time_is_yet_to_come() {
+    const MS: u64 = 1_000_000;
+    let tick = |ms: u64| segment_tick(&Outside, ms, ms * MS).expect("writable");
+    check(
+        move || tick(5),
+        move || {
+            let ((), time) = together(move || tick(20), || log::time_at(21 * MS, log::tick()));
+            assert!((5..=21).contains(&time), "{time}");
+        },
+    );
 }

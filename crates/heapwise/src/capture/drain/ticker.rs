@@ -1,16 +1,15 @@
 //! The clock of a recording: a thread that writes the time into the segment every millisecond, which is also
 //! the drainer's sign of life.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use heapwise_format::segment::{CONTROL_OFFSET, ControlWord};
+use heapwise_format::segment::{self, CONTROL_OFFSET, ControlWord, SegmentSink};
 
 use crate::capture::clock::Clock;
+use crate::capture::segments::SegmentFile;
 
 /// A running clock.
 #[derive(Debug)]
@@ -23,7 +22,7 @@ pub struct Ticker {
 
 impl Ticker {
     /// Starts a clock that is 0 at `origin_ns` of the program's `clock`.
-    pub fn start(segment: File, clock: Clock, origin_ns: u64) -> Self {
+    pub fn start(segment: SegmentFile, clock: Clock, origin_ns: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         tick(&segment, clock, origin_ns);
@@ -32,7 +31,8 @@ impl Ticker {
                 tick(&segment, clock, origin_ns);
                 std::thread::sleep(Duration::from_millis(1));
             }
-            put(&segment, ControlWord::DrainHeartbeat, &0u64.to_le_bytes());
+            let heartbeat = (CONTROL_OFFSET + ControlWord::DrainHeartbeat as usize * 8) as u64;
+            let _ = segment.write_at(heartbeat, &0u64.to_le_bytes());
         });
         Self { clock, origin_ns, stop, thread: Some(thread) }
     }
@@ -66,17 +66,8 @@ fn milliseconds(now_ns: u64, origin_ns: u64) -> u64 {
     now_ns.saturating_sub(origin_ns) / 1_000_000
 }
 
-/// Both words at once: the probe adds the time since the sign of life to the tick, so a new tick beside an old sign would be a
-/// time that is yet to come.
-fn tick(segment: &File, clock: Clock, origin_ns: u64) {
-    const { assert!(ControlWord::TickMillis as usize + 1 == ControlWord::DrainHeartbeat as usize) };
+/// A segment that cannot be written to any more ticks no longer; the probe goes on by its own clock.
+fn tick(segment: &SegmentFile, clock: Clock, origin_ns: u64) {
     let now_ns = clock.now_ns();
-    let words = [milliseconds(now_ns, origin_ns), now_ns].map(u64::to_le_bytes);
-    put(segment, ControlWord::TickMillis, words.as_flattened());
-}
-
-/// The words of the clock are not part of what `Sequence` guards.
-fn put(segment: &File, first: ControlWord, bytes: &[u8]) {
-    // A segment that cannot be written to any more ticks no longer; the probe goes on by its own clock.
-    let _ = segment.write_all_at(bytes, CONTROL_OFFSET as u64 + first as u64 * 8);
+    let _ = segment::tick(segment, milliseconds(now_ns, origin_ns), now_ns);
 }
