@@ -8,6 +8,7 @@
 mod recycling;
 
 use crate::atomics::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::mem::offset_of;
 
 use heapwise_format::segment::{Bucket, CallKind, Counter, SectionKind};
 
@@ -141,12 +142,26 @@ fn find_in(group: &Group, hash: u64, key: &Key) -> Option<u32> {
     })
 }
 
+/// Compared as words: this is half of what a lookup does.
 fn holds(bucket: u32, key: &Key) -> bool {
-    record(bucket).is_some_and(|bucket| {
-        (bucket.size, bucket.node, bucket.rate, bucket.kind, bucket.owner, bucket.period)
-            == (key.size, key.node, key.rate, key.kind as u8, key.owner, key.period)
-    })
+    let Some([size, alike, period, _]) = segment::read::<[u64; 4]>(SectionKind::Buckets, bucket.into())
+    else {
+        return false;
+    };
+    let wanted = u64::from(key.node)
+        | u64::from(key.rate) << 32
+        | (key.kind as u64) << 48
+        | u64::from(key.owner) << 56;
+    size == key.size && alike == wanted && period as u32 == key.period
 }
+
+const _: () = {
+    assert!(cfg!(target_endian = "little") && size_of::<Bucket>() == size_of::<[u64; 4]>());
+    assert!(offset_of!(Bucket, size) == 0 && offset_of!(Bucket, node) == 8 && offset_of!(Bucket, rate) == 12);
+    assert!(
+        offset_of!(Bucket, kind) == 14 && offset_of!(Bucket, owner) == 15 && offset_of!(Bucket, period) == 16
+    );
+};
 
 /// The record of a bucket; `None` when there is no such bucket.
 #[inline(always)]

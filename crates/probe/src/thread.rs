@@ -10,7 +10,7 @@ mod state;
 use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use core::cell::UnsafeCell;
 
-pub(crate) use bucket_cache::Alike;
+pub(crate) use bucket_cache::{Alike, Kept};
 pub(crate) use ending::create_key;
 pub(crate) use slabs::{SHARED_SLAB, forget as forget_slabs, name_in_dumps, owner, slabs_used};
 #[cfg(all(test, loom))]

@@ -7,7 +7,7 @@ use heapwise_format::segment::{Bucket, Counter};
 use super::timing::Timing;
 use super::{Block, captured_alone, node_of};
 use crate::arch::words;
-use crate::thread::{SHARED_SLAB, State};
+use crate::thread::{Kept, SHARED_SLAB, State};
 use crate::unwind::Entry;
 use crate::{buckets, control, dump, index, process, prof, recent, segment, tallies};
 
@@ -40,8 +40,15 @@ pub(super) fn allocated_by(state: &mut State, block: &Block, rate: u16, entry: &
 }
 
 /// Counts a block of a known stack.
-pub(super) fn enter(state: &mut State, block: &Block, rate: u16, node: u32) {
-    let Some(kept) = state.bucket(node, block, rate) else { return };
+fn enter(state: &mut State, block: &Block, rate: u16, node: u32) {
+    if let Some(kept) = state.bucket(node, block, rate) {
+        enter_under(state, block, rate, kept, node);
+    }
+}
+
+/// Counts a block of a known bucket.
+#[inline(never)]
+pub(super) fn enter_under(state: &mut State, block: &Block, rate: u16, kept: Kept, node: u32) {
     state.slab.add_alloc(kept.counts, block.grown);
     if index::insert(block.address, kept.bucket, rate, state.now_ms) {
         recent::allocated(block.address, block.size, node, state.slab.number());
@@ -114,7 +121,7 @@ fn count_free(state: &mut State, address: u64, number: u32, bucket: &Bucket) {
         return state.add_old_freed(address);
     }
     if let Some(counts) = counts {
-        state.remember_freed(number, counts);
+        state.remember_freed(number, counts, bucket.stands_for);
     }
     if state.add_freed(address, buckets::stands_for(bucket)) {
         state.flush();

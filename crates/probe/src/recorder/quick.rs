@@ -26,8 +26,10 @@ pub(super) fn allocated(state: &mut State, block: Block, entry: &Entry) -> bool 
 
 #[inline(always)]
 fn count(state: &mut State, block: Block, node: u32) {
-    if let Some(kept) = state.known_bucket(block.alike(node, ledger::EVERY))
-        && let Some(granule) = shadow::known(block.address)
+    let alike = block.alike(node, ledger::EVERY);
+    let known = state.known_bucket(alike);
+    let Some(kept) = known.or_else(|| state.find_bucket(alike, block, node, ledger::EVERY)) else { return };
+    if let Some(granule) = shadow::known(block.address)
         && granule.load(Ordering::Relaxed) == 0
     {
         kept.counts.add_own_alloc(block.grown);
@@ -36,14 +38,8 @@ fn count(state: &mut State, block: Block, node: u32) {
             state.flush();
         }
     } else {
-        enter(state, node, block.address, block.size, block.kind, block.grown);
+        ledger::enter_under(state, &block, ledger::EVERY, kept, node);
     }
-}
-
-/// With a block in pieces, so that none need be stored on the quick way.
-#[inline(never)]
-fn enter(state: &mut State, node: u32, address: u64, size: u64, kind: u32, grown: u64) {
-    ledger::enter(state, &Block { address, size, kind, grown }, ledger::EVERY, node);
 }
 
 /// A block is about to be freed; false, and nothing is done, when it takes a closer look.
@@ -62,8 +58,9 @@ pub(super) fn releases(state: &mut State, address: u64, caller: u64) -> bool {
     }
 }
 
+/// Counts a free in the shadow index; `None`, and nothing is done, when it does not know the block.
 #[inline(always)]
-fn uncount(state: &mut State, address: u64) -> Option<()> {
+pub(super) fn uncount(state: &mut State, address: u64) -> Option<()> {
     let granule = shadow::known(address)?;
     let bucket = granule.load(Ordering::Relaxed);
     if bucket == 0 {

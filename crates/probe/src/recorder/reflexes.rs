@@ -9,7 +9,7 @@ use crate::atomics::{AtomicPtr, Ordering};
 use core::hint::black_box;
 use core::ptr::null_mut;
 
-use super::{Pointer, ledger, releasing};
+use super::{Pointer, ledger, quick, releasing};
 use crate::arch::words;
 use crate::control::Activity;
 use crate::thread::{Alike, State};
@@ -43,11 +43,13 @@ extern "C" fn leave(_: Pointer, _: usize, _: u32, _: u64, _: u64, _: u64) -> Poi
     null_mut()
 }
 
-/// What else an event that was counted asks for.
+/// What else an event asks for that is to be counted.
 enum After {
     Nothing,
     /// The thread's sums are to be told.
     Telling,
+    /// Nothing is done yet: its bucket has to be looked up.
+    Looking,
 }
 
 impl After {
@@ -63,7 +65,7 @@ extern "C" fn count(block: Pointer, size: usize, kind: u32, pc: u64, sp: u64, fp
     match counted.flatten() {
         Some(After::Nothing) => block,
         Some(After::Telling) => told(block),
-        None => null_mut(),
+        Some(After::Looking) | None => null_mut(),
     }
 }
 
@@ -88,6 +90,7 @@ extern "C" fn uncount(block: Pointer, caller: u64) -> Pointer {
     match counted.flatten() {
         Some(After::Nothing) => block,
         Some(After::Telling) => told(block),
+        Some(After::Looking) => uncount_looked_up(block, caller),
         None => releasing(block, caller),
     }
 }
@@ -98,13 +101,23 @@ fn uncounted(state: &mut State, address: u64, caller: u64) -> Option<After> {
         return None;
     }
     let granule = shadow::known(address)?;
-    let freed = state.known_freed(granule.load(Ordering::Relaxed))?;
+    let Some(freed) = state.known_freed(granule.load(Ordering::Relaxed)) else { return Some(After::Looking) };
     if !state.has_time() {
         return None;
     }
     granule.store(0, Ordering::Relaxed);
     freed.counts.add_own_free();
     Some(After::counting(state.add_freed(address, freed.stands_for())))
+}
+
+/// The free of a block of this program's own, whose bucket the thread did not use lately.
+#[inline(never)]
+extern "C" fn uncount_looked_up(block: Pointer, caller: u64) -> Pointer {
+    let counted = words().with_state(|state| {
+        // Asked again so that the caller is remembered.
+        state.is_outside(caller) && state.has_time() && quick::uncount(state, block as u64).is_some()
+    });
+    if counted == Some(true) { block } else { releasing(block, caller) }
 }
 
 extern "C" fn write(block: Pointer, size: usize, kind: u32, pc: u64, sp: u64, fp: u64) -> Pointer {

@@ -1,6 +1,6 @@
 //! The buckets a thread used lately, found without a look into the segment.
 
-use crate::buckets;
+use crate::buckets::{self, Key};
 use crate::tallies::Counts;
 
 /// Entries by what blocks have in common, as a power of two: 64 KiB a thread.
@@ -18,9 +18,13 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// `None` when there is no such bucket.
-    pub(crate) fn new(bucket: u32, counts: &'static Counts) -> Option<Kept> {
-        Some(Kept { counts, bucket, stands_for: buckets::record(bucket)?.stands_for })
+    /// The bucket of `key`; `None` when there is no such bucket.
+    pub(crate) fn new(bucket: u32, counts: &'static Counts, key: &Key) -> Option<Kept> {
+        let stands_for = match key.rate {
+            0 => u32::try_from(key.size).unwrap_or(u32::MAX),
+            _ => buckets::record(bucket)?.stands_for,
+        };
+        Some(Kept { counts, bucket, stands_for })
     }
 
     /// Bytes that a block of the bucket stands for.
@@ -33,7 +37,7 @@ impl Kept {
     }
 }
 
-/// A [`Kept`] that blocks were freed of, none of which stands for 4 GiB.
+/// A bucket that blocks were freed of, none of which stands for 4 GiB, and this thread's tally of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Freed {
     pub(crate) counts: &'static Counts,
@@ -95,7 +99,7 @@ impl BucketCache {
         self.numbered.get(number_slot(bucket))?.as_ref().filter(|freed| freed.bucket == bucket)
     }
 
-    pub(super) fn put_numbered(&mut self, Kept { counts, bucket, stands_for }: Kept) {
+    pub(super) fn put_numbered(&mut self, bucket: u32, counts: &'static Counts, stands_for: u32) {
         if stands_for != u32::MAX
             && let Some(entry) = self.numbered.get_mut(number_slot(bucket))
         {

@@ -8,7 +8,6 @@ use heapwise_format::segment::Counter;
 
 use super::bucket_cache::{Alike, BucketCache, Freed, Kept};
 use super::slabs::{self, SHARED_SLAB};
-use crate::buckets::Key;
 use crate::control::Activity;
 use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
@@ -225,19 +224,15 @@ impl State {
     #[inline(always)]
     pub(crate) fn bucket(&mut self, node: u32, block: &Block, rate: u16) -> Option<Kept> {
         let alike = block.alike(node, rate);
-        self.buckets
-            .alike(alike)
-            .or_else(|| self.find_bucket(alike, &block.key(node, rate, self.owner()), block))
+        self.buckets.alike(alike).or_else(|| self.find_bucket(alike, *block, node, rate))
     }
 
-    fn owner(&self) -> u8 {
-        self.slab.number() as u8
-    }
-
+    /// The same when it was not used lately.
     #[inline(never)]
-    fn find_bucket(&mut self, alike: Alike, key: &Key, block: &Block) -> Option<Kept> {
-        let bucket = buckets::find(key, || block.usable())?;
-        let kept = Kept::new(bucket, self.slab.counts(bucket)?)?;
+    pub(crate) fn find_bucket(&mut self, alike: Alike, block: Block, node: u32, rate: u16) -> Option<Kept> {
+        let key = block.key(node, rate, self.slab.number() as u8);
+        let bucket = buckets::find(&key, || block.usable())?;
+        let kept = Kept::new(bucket, self.slab.counts(bucket)?, &key)?;
         self.buckets.put_alike(alike, kept);
         Some(kept)
     }
@@ -249,10 +244,8 @@ impl State {
     }
 
     /// A block of this bucket was freed, and more of them may be.
-    pub(crate) fn remember_freed(&mut self, bucket: u32, counts: &'static Counts) {
-        if let Some(kept) = Kept::new(bucket, counts) {
-            self.buckets.put_numbered(kept);
-        }
+    pub(crate) fn remember_freed(&mut self, bucket: u32, counts: &'static Counts, stands_for: u32) {
+        self.buckets.put_numbered(bucket, counts, stands_for);
     }
 
     /// Whether a call from `caller` is one of the program's own, and not part of another hooked one.
