@@ -253,6 +253,16 @@ pub(crate) fn populate(address: usize, bytes: usize) -> Result<()> {
     advise(address, bytes, MADV_POPULATE_WRITE)
 }
 
+/// Makes the page of a word real, on any kernel and without a file: one that cannot be is an error here, not a signal. The word
+/// stays as it is, whatever others do to it meanwhile.
+pub(crate) fn touch(address: usize) -> Result<()> {
+    /// The operation on the second address: `|= 0`; then wake those who wait for that to be 0. Nobody waits.
+    const OR_ZERO: usize = 2 << 28;
+    let wake = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG) as usize;
+    // SAFETY: the kernel checks both addresses; the word keeps its value.
+    checked(unsafe { syscall(libc::SYS_futex, [address, wake, 0, 0, address, OR_ZERO]) }).map(drop)
+}
+
 /// Whether advice on these pages is heeded at all: an emulator may say yes to anything.
 pub(crate) fn heeds_advice(address: usize, bytes: usize) -> bool {
     const NO_SUCH_ADVICE: i32 = -1;
@@ -378,5 +388,26 @@ pub(crate) fn abort() -> ! {
             syscall(libc::SYS_tgkill, [pid() as usize, tid() as usize, libc::SIGABRT as usize, 0, 0, 0]);
             syscall(libc::SYS_exit_group, [127, 0, 0, 0, 0, 0]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Beyond the end of a file, as on a full file system, a store into a mapping is a `SIGBUS`.
+    #[test]
+    #[cfg_attr(miri, ignore = "a system call of the kernel's own")]
+    fn a_page_that_cannot_be_real_is_an_error() {
+        let file = File::open(c"/tmp", libc::O_TMPFILE | libc::O_RDWR).expect("a file");
+        file.truncate(4096).expect("a page");
+        let memory = file.map_shared(8192).expect("two pages of addresses");
+        file.write_at(&[7; 4], 0).expect("written");
+        assert_eq!(touch(memory as usize), Ok(()));
+        assert_eq!(touch(memory as usize + 4096), Err(Errno(libc::EFAULT)));
+        // SAFETY: the first page is there, and nobody else has it.
+        assert_eq!(unsafe { memory.cast::<u32>().read() }, 0x0707_0707);
+        // SAFETY: nothing refers to it any more.
+        unsafe { unmap(memory, 8192) };
     }
 }

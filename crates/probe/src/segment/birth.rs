@@ -38,16 +38,6 @@ pub(super) fn is_private() -> bool {
     PRIVATE.load(Ordering::Relaxed)
 }
 
-/// Makes room in the file by name, for kernels that cannot populate a mapping.
-pub(super) fn allocate(offset: u64, bytes: u64) -> bool {
-    // SAFETY: see `Place`.
-    let path = unsafe { &*PATH.0.get() };
-    let Some(file) = path.as_c_str().and_then(|path| File::open(path, libc::O_RDWR).ok()) else {
-        return false;
-    };
-    file.allocate(offset, bytes).is_ok()
-}
-
 /// Takes the name of the segment away.
 pub(super) fn unname() {
     // SAFETY: see `Place`.
