@@ -34,16 +34,18 @@ fn obeyed(mode: Mode, bytes: u64, depth: u64) {
 /// For the fence of `Outside::write_at` (release) and the one in `control::apply` (acquire).
 #[test]
 fn an_order_is_applied_whole() {
-    check(
-        || obeyed(Mode::Sampled, 1000, 100),
-        || {
-            together(|| order(Mode::Sampled, 2000, 200), control::poll);
-            let in_force = (control::sampling_distance(), control::depth());
-            assert!([(1000, 100), (2000, 200)].contains(&in_force), "{in_force:?}");
-            control::poll();
-            assert_eq!((control::sampling_distance(), control::depth()), (2000, 200));
-        },
-    );
+    // One order is given, so that a thread begins to apply it; the next comes in between.
+    let prepare = || {
+        obeyed(Mode::Sampled, 1000, 100);
+        order(Mode::Sampled, 2000, 200);
+    };
+    check(prepare, || {
+        together(|| order(Mode::Sampled, 3000, 300), control::poll);
+        let in_force = (control::sampling_distance(), control::depth());
+        assert!([(1000, 100), (2000, 200), (3000, 300)].contains(&in_force), "{in_force:?}");
+        control::poll();
+        assert_eq!((control::sampling_distance(), control::depth()), (3000, 300));
+    });
 }
 
 /// One thread at a time applies orders: the table of rates is written without further ado.

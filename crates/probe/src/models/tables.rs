@@ -147,8 +147,8 @@ fn a_live_block_is_found_by_whoever_frees_it() {
 
 /// A block in the shadow is found by whoever frees it, while another thread makes the same tables of the shadow.
 ///
-/// For `GIBIBYTES`, the leaves and `grown` (release and acquire): with any of them weakened, a table is used before it is
-/// seen to be real, and `is_real` says no.
+/// For `grown` (release and acquire): without, a table is named to a thread that does not see yet that it is real, which then
+/// makes do without.
 #[test]
 fn a_shadowed_block_is_found_by_whoever_frees_it() {
     static HAND: AtomicU64 = AtomicU64::new(0);
