@@ -84,6 +84,7 @@ impl Court<'_> {
         if let Some(name) = limits::names().chain(SHORT).find(|name| !is_known(name)) {
             return Err(Failure::new(format!("there is no test {name}")));
         }
+        tests.retain(|test| limits::is_tried(test));
         if self.is_short {
             tests.retain(|test| SHORT.contains(&test.as_str()));
         }
