@@ -62,7 +62,7 @@ impl Words {
     }
 
     /// Enters the probe for something short with the thread's state, in as few instructions as can be; `None` when the
-    /// thread has none, or is inside already. What is done must leave the thread its state.
+    /// thread has none, or is inside already. What is done may not flush or poll, where the state could be given up.
     #[inline(always)]
     pub(crate) fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> Option<T> {
         let state = self.at_rest.load(Ordering::Relaxed);

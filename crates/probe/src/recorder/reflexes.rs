@@ -113,11 +113,17 @@ fn uncounted(state: &mut State, address: u64, caller: u64) -> Option<After> {
 /// The free of a block of this program's own, whose bucket the thread did not use lately.
 #[inline(never)]
 extern "C" fn uncount_looked_up(block: Pointer, caller: u64) -> Pointer {
-    let counted = words().with_state(|state| {
+    let words = words();
+    if let Some(mut busy) = words.enter()
+        && let Some(state) = words.existing_state(&mut busy)
         // Asked again so that the caller is remembered.
-        state.is_outside(caller) && state.has_time() && quick::uncount(state, block as u64).is_some()
-    });
-    if counted == Some(true) { block } else { releasing(block, caller) }
+        && state.is_outside(caller)
+        && state.has_time()
+        && quick::uncount(state, block as u64).is_some()
+    {
+        return block;
+    }
+    releasing(block, caller)
 }
 
 extern "C" fn write(block: Pointer, size: usize, kind: u32, pc: u64, sp: u64, fp: u64) -> Pointer {
@@ -169,6 +175,11 @@ fn repeated(state: &mut State, entry: Entry) -> Option<u32> {
 #[cold]
 #[inline(never)]
 extern "C" fn told(block: Pointer) -> Pointer {
-    words().with_state(State::flush);
+    let words = words();
+    if let Some(mut busy) = words.enter()
+        && let Some(state) = words.existing_state(&mut busy)
+    {
+        state.flush();
+    }
     black_box(block)
 }
