@@ -1,4 +1,4 @@
-//! Models of the lock-free parts: loom runs each through the schedules of its threads, with at most two switches that no
+//! Models of the lock-free parts: loom runs each through the schedules of its threads, with at most three switches that no
 //! thread asked for (`LOOM_MAX_PREEMPTIONS`), and gives every load each value that it may see on a weakly ordered machine. The code is the
 //! probe's own (see [`crate::atomics`]), and that of readers and controllers from the format crate.
 //!

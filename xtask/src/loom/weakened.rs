@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use super::{PREEMPTIONS, models};
+use super::models;
 use crate::failure::Failure;
+
+/// All of them are noticed with so few.
+const PREEMPTIONS: &str = "2";
 
 /// A line of the probe with an ordering, the same without it, and the model that is there for it.
 struct Weakening {

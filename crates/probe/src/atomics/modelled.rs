@@ -101,7 +101,7 @@ pub(crate) fn explore(words: usize, threads: impl Fn() + Send + Sync + 'static) 
     let mut model = loom::model::Builder::new();
     model.max_branches = 20_000;
     // Bugs of ordering need few switches that nobody asked for; `LOOM_MAX_PREEMPTIONS` says how many are tried.
-    model.preemption_bound = model.preemption_bound.or(Some(2));
+    model.preemption_bound = model.preemption_bound.or(Some(3));
     EXECUTIONS.set(0);
     model.check(move || {
         EXECUTION.set(Some(Execution::new(words)));
