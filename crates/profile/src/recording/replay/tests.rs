@@ -106,9 +106,9 @@ const NODES: u32 = 20;
 const EVENTS: u64 = if cfg!(miri) { 600 } else { 9_000 };
 /// Seven a millisecond.
 const END_MS: u64 = EVENTS / 7;
-/// Events between frames, and between checkpoints.
-const FRAME_EVENTS: u64 = if cfg!(miri) { 40 } else { 100 };
-const CHECKPOINT_EVENTS: u64 = EVENTS / 6;
+/// Events between frames, and between checkpoints, which follow a frame.
+const FRAME_EVENTS: u64 = if cfg!(miri) { 50 } else { 100 };
+const CHECKPOINT_EVENTS: u64 = if cfg!(miri) { 100 } else { 1_500 };
 
 /// Runs a program of `events` events.
 fn run(events: u64) -> (Account, Ledger, File) {
@@ -242,7 +242,9 @@ fn statistics_agree_with_the_program_whoever_reads_them() {
     assert_eq!(sums, read(4));
     let dead = account.blocks.iter().filter_map(|b| b.1.map(|died| died - b.0));
     let lived = (sums.buckets.iter().map(|b| b.lifetime_ms).sum::<u64>(), dead.clone().sum::<u64>());
-    assert!(lived.0.abs_diff(lived.1) <= lived.1 / 50, "{lived:?}: ages are known to the slice");
+    // Errors of a slice at most cancel out, the more the longer the run.
+    let tolerance = lived.1 / if cfg!(miri) { 5 } else { 50 };
+    assert!(lived.0.abs_diff(lived.1) <= tolerance, "{lived:?}: ages are known to the slice");
     assert_eq!(
         sums.buckets.iter().map(|b| b.lifetimes[0]).sum::<u64>(),
         dead.filter(|ms| *ms < 1).count() as u64
