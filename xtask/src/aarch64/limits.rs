@@ -9,6 +9,7 @@ const OTHER_PROGRAMS: &str =
     "profiles programs or libraries that Debian installs for one architecture at a time";
 const NO_SMALL_LOG: &str = "needs a limit on addresses (RLIMIT_AS); qemu keeps it from the program";
 
+const NO_SECCOMP: &str = "qemu refuses seccomp: the victim fails alone";
 const PROCESSES: &str = "many processes, each of which costs qemu 600 MB for what it knows of a segment's addresses; a few are among the victims";
 
 /// (test, why not)
@@ -24,6 +25,12 @@ const LIMITS: &[(&str, &str)] = &[
         "wants to see a mode that lasts a moment; `heapwise ps` takes a second to start under qemu",
     ),
     ("faults::another_c_library_is_told_so", OTHER_PROGRAMS),
+    (
+        "faults::no_file_may_grow",
+        "qemu makes up /proc/self/cmdline in a file of its own, which then may not grow either",
+    ),
+    ("faults::nothing_but_read_write_and_exit", NO_SECCOMP),
+    ("faults::the_programs_own_seccomp_filter", NO_SECCOMP),
     ("jemalloc::a_bad_option_aborts_when_asked_to", "the last words of an aborted program are qemu's"),
     ("jemalloc::a_jemalloc_underneath_is_asked_itself", NO_PROFILER),
     ("jemalloc::every_name_answers_as_jemalloc_does", NO_PROFILER),
@@ -60,6 +67,10 @@ const LIMITS: &[(&str, &str)] = &[
 const COSTS: &[(&str, &str)] = &[
     ("faults::a_bounded_fork_bomb", PROCESSES),
     ("faults::a_child_that_starts_threads_at_once", PROCESSES),
+    (
+        "hostile_requests::hostile_requests_reach_no_other_file_and_break_nothing",
+        "thousands of requests to an emulated server, not done in seven minutes",
+    ),
     ("victims::eight_threads_and_ten_million_events", "hours"),
     ("victims::fork_while_another_thread_allocates", PROCESSES),
     (
