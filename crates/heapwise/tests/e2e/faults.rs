@@ -3,7 +3,7 @@
 
 use std::process::Output;
 
-use crate::harness::{Scratch, victims, witness};
+use crate::harness::{LOG, Scratch, victims, witness};
 
 const METRICS: [(&str, &str); 4] = [
     ("alloc_objects", "alloc_objects"),
@@ -13,16 +13,11 @@ const METRICS: [(&str, &str); 4] = [
 ];
 
 /// Modes that know every block.
-const EXACT: [&[&str]; 3] = [&["--exact", "--index", "shadow"], &["--exact", "--index", "hash"], &["--log"]];
+const EXACT: [&[&str]; 3] = [&["--exact", "--index", "shadow"], &["--exact", "--index", "hash"], LOG];
 
 /// Every mode a program may find itself in.
-const MODES: [&[&str]; 5] = [
-    &["--off"],
-    &["-c", "1K"],
-    &["--exact", "--index", "shadow"],
-    &["--exact", "--index", "hash"],
-    &["--log"],
-];
+const MODES: [&[&str]; 5] =
+    [&["--off"], &["-c", "1K"], &["--exact", "--index", "shadow"], &["--exact", "--index", "hash"], LOG];
 
 fn alone(victim: &str, arguments: &[&str]) -> Output {
     let scratch = Scratch::new();

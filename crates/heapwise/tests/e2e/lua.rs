@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::harness::{Capture, Scratch};
+use crate::harness::{Capture, LOG, Scratch};
 
 const THREADS: i64 = 2;
 
@@ -35,9 +35,7 @@ fn held(scratch: &Scratch, profile: &str, native: &str, function: &str, line: u6
 #[test]
 fn memory_is_attributed_to_lua_lines() {
     let scratch = Scratch::new();
-    for mode in
-        [&["--exact", "--index", "hash"][..], &["--exact", "--index", "shadow"], &["-c", "1"], &["--log"]]
-    {
+    for mode in [&["--exact", "--index", "hash"][..], &["--exact", "--index", "shadow"], &["-c", "1"], LOG] {
         let capture = capture(&scratch, mode);
         let profile = capture.profile.to_str().expect("UTF-8");
         // hold() is the only caller of w_malloc: ten times 1000 and ten times 200 bytes in two coroutines.

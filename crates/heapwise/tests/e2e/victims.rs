@@ -1,7 +1,7 @@
 //! Totals agree with what each victim counted itself: exactly in exact mode and at rate 1, within three standard
 //! errors when sampled.
 
-use crate::harness::{Capture, Scratch, victims};
+use crate::harness::{Capture, LOG, Scratch, victims};
 
 const METRICS: [(&str, &str); 4] = [
     ("alloc_objects", "alloc_objects"),
@@ -12,7 +12,7 @@ const METRICS: [(&str, &str); 4] = [
 
 /// Modes that record every block.
 const WHOLE: [&[&str]; 4] =
-    [&["--exact", "--index", "shadow"], &["--exact", "--index", "hash"], &["-c", "1"], &["--log"]];
+    [&["--exact", "--index", "shadow"], &["--exact", "--index", "hash"], &["-c", "1"], LOG];
 
 fn assert_exact(capture: &Capture<'_>, what: &str) {
     assert!(capture.output.status.success(), "{what}: {}", capture.stderr());
