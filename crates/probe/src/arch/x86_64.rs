@@ -275,12 +275,6 @@ macro_rules! release_stub {
         }
     };
 }
-/// Of the block alone.
-macro_rules! release_alone {
-    ($hook:ident) => {
-        $crate::arch::release_stub!($hook, "", "");
-    };
-}
 /// With one or two further arguments.
 macro_rules! release_with {
     ($hook:ident) => {
@@ -388,6 +382,6 @@ macro_rules! resize_count_stub {
 }
 
 pub(crate) use {
-    allocate_stub, entry_stub, jump_stub, release_alone, release_stub, release_with, replace_1, replace_2,
-    replace_3, replace_4, replace_5, replace_stub, resize_count_stub, size_first, size_product,
+    allocate_stub, entry_stub, jump_stub, release_stub, release_with, replace_1, replace_2, replace_3,
+    replace_4, replace_5, replace_stub, resize_count_stub, size_first, size_product,
 };
