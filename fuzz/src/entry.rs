@@ -8,9 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use heapwise_format::recording::{Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, preamble};
+use heapwise_format::segment::SegmentSource;
 use heapwise_profile::query::{Granularity, Query};
 use heapwise_profile::recording::{Catalog, MarkAt, Moment, Recording, RecordingSource, Timeline};
-use heapwise_profile::snapshot::{SegmentSource, Snapshot};
+use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::view::top;
 use heapwise_profile::{CallTree, Profile, compact as compact_file, read as read_profile};
 

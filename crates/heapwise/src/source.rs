@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use heapwise_format::segment::SegmentSource as _;
 use heapwise_profile::Profile;
-use heapwise_profile::snapshot::SegmentSource as _;
 
 use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::{Failure, Outcome};

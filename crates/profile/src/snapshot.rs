@@ -13,12 +13,10 @@ pub(crate) use tallies::unknown_stack;
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::segment::{
     ARENA_WORDS, COUNTERS_OFFSET, Control, Counter, Header, HeaderError, Layout, MOST_ARENAS, Mode,
-    PAGE_BYTES, SectionKind, State,
+    PAGE_BYTES, SectionKind, SegmentSource, State,
 };
 
 use crate::{Losses, Meta, Profile, Sampling, StackId};
-
-pub use heapwise_format::segment::SegmentSource;
 
 /// A segment opened for reading: its header and its counters at one moment.
 #[derive(Debug)]

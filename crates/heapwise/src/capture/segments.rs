@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
 use heapwise_format::place::{DIRECTORIES, DIRECTORY_VARIABLE, Incarnation};
-use heapwise_format::segment::{HeaderError, SegmentSink, VERSION};
-use heapwise_profile::snapshot::{SegmentSource, Snapshot};
+use heapwise_format::segment::{HeaderError, SegmentSink, SegmentSource, VERSION};
+use heapwise_profile::snapshot::Snapshot;
 
 use super::process;
 use crate::failure::{Failure, Outcome};

@@ -4,12 +4,12 @@
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::recording::{FrameKind, SiteBucket};
 use heapwise_format::segment::{
-    COUNTERS_OFFSET, Counter, Header, Mark, PAGE_BYTES, SectionKind, Thread as ThreadRecord,
+    COUNTERS_OFFSET, Counter, Header, Mark, PAGE_BYTES, SectionKind, SegmentSource, Thread as ThreadRecord,
 };
 
 use super::names::Names;
 use super::{Counts, Damage, Recording, RecordingSource};
-use crate::snapshot::{SegmentSource, Snapshot, unknown_stack};
+use crate::snapshot::{Snapshot, unknown_stack};
 use crate::{Losses, Profile, Sample, Sampling, StackId, Thread, ThreadId, Values};
 
 /// A named moment of a recording.

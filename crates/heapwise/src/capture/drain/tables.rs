@@ -4,9 +4,10 @@ mod growing;
 
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::recording::{FrameHeader, FrameKind};
-use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Layout, Mark, PAGE_BYTES, SectionKind};
+use heapwise_format::segment::{
+    COUNTERS_OFFSET, Counter, Layout, Mark, PAGE_BYTES, SectionKind, SegmentSource,
+};
 use heapwise_profile::recording::RawFrame;
-use heapwise_profile::snapshot::SegmentSource;
 
 use crate::capture::segments::SegmentFile;
 use growing::Growing;
