@@ -8,10 +8,9 @@ mod jemalloc;
 mod mimalloc;
 mod tcmalloc;
 
-use crate::atomics::{AtomicBool, AtomicU64, Ordering};
-
 use heapwise_format::segment::{AllocatorKind, Counter};
 
+use crate::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::{hooks, process, segment};
 
 /// The allocator's own account, in bytes but for `arenas`; 0 where it does not tell.

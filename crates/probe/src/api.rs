@@ -1,13 +1,13 @@
 //! What `heapwise.h` declares.
 #![allow(unsafe_code)]
 
-use crate::atomics::Ordering;
 use core::ffi::{c_char, c_int, c_void};
 
 use heapwise_format::bytes::set_text;
 use heapwise_format::segment::{ControlWord, Counter, Mark, SectionKind};
 
 use crate::arch::words;
+use crate::atomics::Ordering;
 use crate::fixed_text::FixedText;
 use crate::script::{self, Provider, Script, text};
 use crate::{clock, control, dump, segment};

@@ -3,10 +3,10 @@
 //! In a normal start it stays unused. Its blocks are never reused and survive every `free`.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicUsize, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::c_void;
 
+use crate::atomics::{AtomicUsize, Ordering};
 use crate::filter;
 
 const BYTES: usize = 64 * 1024;

@@ -7,11 +7,11 @@
 
 mod recycling;
 
-use crate::atomics::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use core::mem::offset_of;
 
 use heapwise_format::segment::{Bucket, CallKind, Counter, SectionKind};
 
+use crate::atomics::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::chain::{self, Array, End};
 use crate::{process, rates, sampler, segment, stack_tree, sys};
 

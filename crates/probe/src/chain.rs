@@ -5,9 +5,9 @@
 //! fit in [`LONGEST`] places is the business of a hash.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use core::ptr::null_mut;
 
+use crate::atomics::{AtomicPtr, AtomicU32, AtomicUsize, Ordering};
 use crate::sys;
 
 /// Most elements of a list that are looked at: call sites of a function, sizes of a call site.

@@ -10,11 +10,11 @@ mod options;
 mod report;
 mod sources;
 
-use crate::atomics::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 
 use heapwise_format::segment::{AllocatorKind, Mode};
 
+use crate::atomics::{AtomicBool, Ordering};
 use crate::config::Config;
 use crate::sys;
 use grammar::{Item, Pairs};

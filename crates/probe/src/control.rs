@@ -1,10 +1,9 @@
 //! What is wanted, and what is in force: the control page is copied, clamped and applied by whichever
 //! thread first notices a new sequence number.
 
-use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
-
 use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode};
 
+use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::hooks::{self, Vectors};
 use crate::{allocator, clock, config, family, index, rates, recorder, segment, unwind};
 

@@ -7,12 +7,12 @@
 //! A child is noticed at the latest before it starts a thread (`hooks`), so whoever finds the mark wiped is alone.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use core::ffi::c_void;
 
 use heapwise_format::segment::Counter;
 
 use crate::arch::words;
+use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::thread::State;
 use crate::{control, segment, start, symbols, sys};
 

@@ -12,12 +12,13 @@ mod inside;
 mod resolve;
 mod restraint;
 
-use crate::atomics::{AtomicPtr, Ordering};
 use core::ffi::CStr;
 
 pub(crate) use bodies::usable_size;
 pub(crate) use inside::{is_far, is_inside};
 pub(crate) use resolve::{allocator_kind, resolve, resolve_all};
+
+use crate::atomics::{AtomicPtr, Ordering};
 
 /// Where a hook jumps to. Read by the stubs.
 #[repr(C)]

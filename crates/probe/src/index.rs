@@ -1,9 +1,8 @@
 //! From the address of a live block to its bucket, whichever mode recorded it.
 
-use crate::atomics::{AtomicBool, Ordering};
-
 use heapwise_format::segment::{Bucket, Counter, IndexKind};
 
+use crate::atomics::{AtomicBool, Ordering};
 use crate::{buckets, filter, live, segment, shadow, tallies};
 
 /// New exact blocks go to the shadow index.

@@ -3,7 +3,6 @@
 //! machine allows. The code under test is the probe's own; only system calls are missing.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::Mutex;
 use std::thread;
 use std::vec::Vec;
@@ -12,6 +11,7 @@ use heapwise_format::chunk::{AT_LAST, AT_PUBLISHED, AT_STATE, AT_STREAM, ChunkSt
 use heapwise_format::event::{Event, EventState};
 use heapwise_format::segment::{CallKind, ControlWord, Counter, Mode, SectionKind};
 
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::{buckets, control, family, live, log, segment, stack_tree};
 
 /// Rounds of each test: natively until races had their chance, interpreted as long as patience lasts (many seeds).

@@ -6,10 +6,9 @@
 //! block removes it.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicU32, Ordering};
-
 use heapwise_format::segment::{Counter, LIVE_FIRST_LEVEL, Layout, LiveBlock, SectionKind};
 
+use crate::atomics::{AtomicU32, Ordering};
 use crate::segment;
 
 /// Slots of a group.

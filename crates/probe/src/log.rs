@@ -12,12 +12,11 @@ mod strays;
 
 pub(crate) use strays::with_shared;
 
-use crate::atomics::{AtomicU64, Ordering, fence};
-
 use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published};
 use heapwise_format::event::{EventState, MAX_EVENT_BYTES};
 use heapwise_format::segment::{ControlWord, Counter};
 
+use crate::atomics::{AtomicU64, Ordering, fence};
 use crate::{atomics, clock, process, segment};
 use orders::draw;
 

@@ -13,14 +13,14 @@
 mod image;
 mod record;
 
-use crate::atomics::Ordering::{Acquire, Relaxed, Release};
-use crate::atomics::{AtomicBool, AtomicU32, AtomicU64};
 use core::ffi::{c_int, c_void};
 
 use heapwise_format::segment::{Counter, SectionKind};
 
 pub(crate) use image::{Image, Segment};
 
+use crate::atomics::Ordering::{Acquire, Relaxed, Release};
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64};
 use crate::{family, segment, symbols, unwind};
 
 /// Most modules ever; the section of the segment holds no more either.

@@ -1,7 +1,6 @@
 //! Who this process is and when it began.
 
 use crate::atomics::{AtomicU64, Ordering};
-
 use crate::clock;
 use crate::sys::{self, File};
 

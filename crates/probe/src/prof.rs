@@ -1,11 +1,11 @@
 //! Profiling by jemalloc's switches while the program runs.
 
-use crate::atomics::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use core::ffi::{CStr, c_char};
 
 use heapwise_format::segment::{ControlWord, Counter, Mode};
 
 use crate::arch::words;
+use crate::atomics::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use crate::conf::options;
 use crate::thread::Words;
 use crate::{control, family, segment, sys};

@@ -1,10 +1,9 @@
 //! Sampling distances in use. A block's bucket names the one it was sampled with, so that the distance
 //! can change at any moment without bias.
 
-use crate::atomics::Ordering;
-
 use heapwise_format::segment::{Counter, SectionKind};
 
+use crate::atomics::Ordering;
 use crate::segment;
 
 /// Starts with rate 0: every block (again after `fork`).

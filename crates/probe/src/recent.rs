@@ -3,11 +3,11 @@
 mod report;
 mod ring;
 
-use crate::atomics::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use core::ffi::CStr;
 
 pub(crate) use report::write_recent;
 
+use crate::atomics::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::conf::options;
 use crate::json::Sink;
 use crate::sys::File;

@@ -5,7 +5,6 @@
 //! bias. The stubs count it down in steps, so that a thread looks at the control page now and then.
 
 use crate::atomics::Ordering;
-
 use crate::exponential::{ln, one_minus_exp};
 use crate::thread::Words;
 use crate::{control, sys};

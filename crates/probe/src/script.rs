@@ -2,11 +2,11 @@
 //! script.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicPtr, Ordering};
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use heapwise_format::segment::{Counter, NodePlace};
 
+use crate::atomics::{AtomicPtr, Ordering};
 use crate::{segment, stack_tree, strings};
 
 /// Deepest script stack that is recorded; of deeper ones the outermost frames.

@@ -8,7 +8,6 @@
 mod birth;
 mod pages;
 
-use crate::atomics::{self, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use core::cell::UnsafeCell;
 
 use heapwise_format::segment::{
@@ -18,6 +17,8 @@ use heapwise_format::segment::{
 
 pub(crate) use birth::create;
 use pages::is_real;
+
+use crate::atomics::{self, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub(crate) use pages::make_real;
 
 /// Stands in for the three leading pages until there is a segment.

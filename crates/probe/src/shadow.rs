@@ -4,11 +4,11 @@
 //! its way by a private copy of the two upper levels, which holds pointers to leaves that may be touched.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use core::ptr::null_mut;
 
 use heapwise_format::segment::{Counter, SectionKind};
 
+use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::{segment, sys};
 
 /// Addresses of user space have 48 bits, the root covers them all.

@@ -6,13 +6,12 @@
 
 mod child_table;
 
-use crate::atomics::Ordering::{Relaxed, Release};
-use crate::atomics::{AtomicU32, AtomicU64};
-
 use heapwise_format::segment::{Counter, Node, SectionKind};
 
 pub(crate) use child_table::Key;
 
+use crate::atomics::Ordering::{Relaxed, Release};
+use crate::atomics::{AtomicU32, AtomicU64};
 use crate::chain::{self, Array, End};
 use crate::{family, segment};
 

@@ -1,11 +1,10 @@
 //! The beginning and the end: the first hooked call of the process, the constructor, the destructor.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, Ordering};
-
 use heapwise_format::segment::State;
 
 use crate::arch::words;
+use crate::atomics::{AtomicBool, Ordering};
 use crate::config::Config;
 use crate::{
     allocator, buckets, conf, control, dump, family, hooks, index, log, modules, prof, rates, recent,

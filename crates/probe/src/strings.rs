@@ -1,10 +1,9 @@
 //! Names of declared frames, each once in the segment.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicU64, Ordering};
-
 use heapwise_format::segment::{Counter, SectionKind};
 
+use crate::atomics::{AtomicU64, Ordering};
 use crate::segment;
 
 /// Entries of the hash of known names, as a power of two.

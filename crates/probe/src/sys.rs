@@ -2,10 +2,10 @@
 //! the program (an allocator that hooks `mmap` must not see ours).
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, Ordering};
 use core::ffi::CStr;
 
 use crate::arch;
+use crate::atomics::{AtomicBool, Ordering};
 
 /// A negated result of a system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

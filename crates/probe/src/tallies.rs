@@ -2,11 +2,11 @@
 //! time, which loads and stores without a lock prefix.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicU64, Ordering};
 use core::mem::offset_of;
 
 use heapwise_format::segment::{Counter, SectionKind, Tally};
 
+use crate::atomics::{AtomicU64, Ordering};
 use crate::segment;
 use crate::thread::SHARED_SLAB;
 

@@ -7,7 +7,6 @@ mod ending;
 mod slabs;
 mod state;
 
-use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use core::cell::UnsafeCell;
 
 pub(crate) use bucket_cache::{Alike, Kept};
@@ -18,6 +17,7 @@ pub(crate) use slabs::{acquire as acquire_slab, release as release_slab};
 pub(crate) use state::{Quick, State};
 
 use crate::arch::words;
+use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use crate::unwind::OwnStack;
 
 /// The words in thread-local storage. All zero on a new thread, which sends its first allocation down

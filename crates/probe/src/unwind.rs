@@ -39,10 +39,9 @@ pub(crate) use rule::MODULE_LIMIT;
 pub(crate) use rule_cache::forget_rules_on_wrap;
 pub(crate) use stack::OwnStack;
 
-use crate::atomics::{AtomicBool, Ordering::Relaxed};
-
 use heapwise_format::segment::Control;
 
+use crate::atomics::{AtomicBool, Ordering::Relaxed};
 use crate::modules;
 use step::State;
 

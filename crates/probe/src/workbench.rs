@@ -2,12 +2,12 @@
 //! an entry point that hands over the registers as a hook's stub does, and the stacks read back.
 #![allow(unsafe_code)]
 
-use crate::atomics::Ordering::Relaxed;
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
 use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, SectionKind};
 
+use crate::atomics::Ordering::Relaxed;
 use crate::{conf, family, modules, segment, stack_tree, unwind};
 
 /// The caller's registers at the entry of [`hook`].

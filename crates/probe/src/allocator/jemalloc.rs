@@ -1,10 +1,10 @@
 //! jemalloc: `mallctl`, after a new epoch.
 #![allow(unsafe_code)]
 
-use crate::atomics::Ordering;
 use core::ffi::{CStr, c_char, c_int, c_void};
 
 use super::Statistics;
+use crate::atomics::Ordering;
 use crate::fixed_text::FixedText;
 use crate::segment;
 use crate::symbols::function;

@@ -1,9 +1,9 @@
 //! aarch64.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicU32, Ordering};
 use core::arch::{asm, global_asm};
 
+use crate::atomics::{AtomicU32, Ordering};
 use crate::thread::Words;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.

@@ -1,9 +1,9 @@
 //! x86-64.
 #![allow(unsafe_code)]
 
-use crate::atomics::AtomicU32;
 use core::arch::{asm, global_asm};
 
+use crate::atomics::AtomicU32;
 use crate::thread::Words;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.

@@ -1,10 +1,9 @@
 //! Buckets of earlier periods, used again when the table is full: a server that is profiled every day and reset
 //! in between must not run out of them.
 
-use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
 use heapwise_format::segment::SectionKind;
 
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::{control, segment, tallies};
 
 /// Most buckets looked at for one: the program waits meanwhile.

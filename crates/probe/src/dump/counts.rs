@@ -1,9 +1,8 @@
 //! Blocks and bytes of a dump, and whose they are.
 
-use crate::atomics::Ordering;
-
 use heapwise_format::segment::{Bucket, Counter, SectionKind, Tally};
 
+use crate::atomics::Ordering;
 use crate::conf::options;
 use crate::{buckets, control, segment, thread};
 

@@ -2,13 +2,13 @@
 //! because that may be of the smallest size there is.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 use core::ops::{Deref, DerefMut};
 
 use super::Kind;
 use super::counts::Counts;
+use crate::atomics::{AtomicBool, Ordering};
 use crate::conf::{PREFIX_BYTES, options};
 use crate::fixed_text::FixedText;
 use crate::sys;

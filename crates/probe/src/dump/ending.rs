@@ -6,12 +6,12 @@
 //! waits for the dump.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use core::ffi::{c_int, c_void};
 
 use super::desk::Desk;
 use super::{Kind, PATIENCE_MS, leaks, write_announced};
 use crate::arch::words;
+use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::conf::options;
 use crate::symbols::{find_next, function};
 use crate::{control, sys};

@@ -3,7 +3,6 @@
 //! Names are those of the binaries' own symbol tables, read from their files: no other names are at hand here.
 #![allow(unsafe_code)]
 
-use crate::atomics::Ordering;
 use core::ffi::CStr;
 
 use heapwise_format::bytes::text;
@@ -13,6 +12,7 @@ use heapwise_format::suppression::{Line, is_found, line};
 use super::functions::each_function;
 use super::plain_name::plain;
 use super::text::places;
+use crate::atomics::Ordering;
 use crate::conf::{options, say};
 use crate::segment;
 use crate::sys::{File, Mapping};

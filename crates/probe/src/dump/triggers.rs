@@ -1,10 +1,9 @@
 //! When a dump is due by itself: every so many allocated bytes, and at each new high.
 
-use crate::atomics::{AtomicBool, AtomicU64, Ordering};
-
 use heapwise_format::segment::Counter;
 
 use super::{Kind, automatic};
+use crate::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::conf::options;
 use crate::segment;
 

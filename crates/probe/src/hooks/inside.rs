@@ -4,7 +4,6 @@
 //! it interrupts a hooked call.
 
 use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
-
 use crate::modules::Image;
 use crate::symbols::{Found, find_next};
 

@@ -1,11 +1,10 @@
 //! Finding the real functions, on the first call of each.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
-
 use heapwise_format::segment::AllocatorKind;
 
 use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, inside, slot};
+use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::symbols::find_next;
 
 /// Which C++ operators come from the allocator itself.

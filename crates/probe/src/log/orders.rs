@@ -1,11 +1,10 @@
 //! The numbers that order the events of an address among threads.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
-
 use heapwise_format::event::{SHARDS, shard};
 
 use crate::arch;
+use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, Ordering};
 use crate::symbols::find_next;
 
 /// The order counters, each in a cache line of its own.

@@ -6,13 +6,12 @@
 //! has found room: the program is never slowed to a halt.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, AtomicU32, Ordering};
-
 use heapwise_format::chunk::{AT_LAST, AT_STATE, AT_STREAM, AT_THREAD, ChunkState};
 use heapwise_format::event::EventState;
 use heapwise_format::segment::{Control, ControlWord, Counter, SectionKind};
 
 use super::ThreadLog;
+use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::{clock, segment, sys};
 
 /// Where the search for a drained chunk begins: behind the one found last.

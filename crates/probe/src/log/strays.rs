@@ -2,12 +2,12 @@
 //! those that a signal interrupted inside the probe.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 
 use heapwise_format::segment::Counter;
 
 use super::ThreadLog;
+use crate::atomics::{AtomicBool, Ordering};
 use crate::{segment, sys};
 
 struct Shared(UnsafeCell<ThreadLog>);

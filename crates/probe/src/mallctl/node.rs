@@ -1,10 +1,10 @@
 //! What a name does when it is read or written.
 
-use crate::atomics::{AtomicU64, Ordering};
 use core::ffi::CStr;
 
 use super::value::{Refusal, Request};
 use crate::allocator::{self, Statistics};
+use crate::atomics::{AtomicU64, Ordering};
 use crate::conf::{Options, options};
 use crate::dump::size_class;
 use crate::json::Sink;

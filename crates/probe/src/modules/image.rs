@@ -4,12 +4,12 @@
 //! `dl_iterate_phdr` is asked, which locks, but only when an address is seen for the first time.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicPtr, Ordering::Relaxed};
 use core::ffi::{CStr, c_char, c_int, c_void};
 use core::ptr;
 
 use libc::{Elf64_Ehdr as Header, Elf64_Phdr as ProgramHeader};
 
+use crate::atomics::{AtomicPtr, Ordering::Relaxed};
 use crate::sys;
 
 /// glibc's `struct dl_find_object`.

@@ -1,10 +1,9 @@
 //! The ring of recorded blocks, found by address when they are freed.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-
 use heapwise_format::segment::Counter;
 
+use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::{segment, sys};
 
 /// Most blocks kept.

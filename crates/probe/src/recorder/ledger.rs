@@ -1,12 +1,11 @@
 //! The books: counting a block and its free, in the thread's own slab or in the shared one.
 
-use crate::atomics::Ordering;
-
 use heapwise_format::segment::{Bucket, Counter};
 
 use super::timing::Timing;
 use super::{Block, captured_alone, node_of};
 use crate::arch::words;
+use crate::atomics::Ordering;
 use crate::thread::{Kept, SHARED_SLAB, State};
 use crate::unwind::Entry;
 use crate::{buckets, control, dump, index, process, prof, recent, segment, tallies};

@@ -1,9 +1,8 @@
 //! The quick ways: events of a thread that has agreed to everything in force (see `State::agree`), for which the ways
 //! of `ledger` and `logged` would come to the same end by asking more.
 
-use crate::atomics::Ordering;
-
 use super::{Block, ledger, node_of};
+use crate::atomics::Ordering;
 use crate::thread::{Quick, State};
 use crate::unwind::Entry;
 use crate::{filter, log, shadow};

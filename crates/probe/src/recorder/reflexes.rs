@@ -5,12 +5,12 @@
 //! Nothing is changed before the last question is answered, so an event that is left is as good as new.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicPtr, Ordering};
 use core::hint::black_box;
 use core::ptr::null_mut;
 
 use super::{Pointer, ledger, quick, releasing};
 use crate::arch::words;
+use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
 use crate::thread::{Alike, State};
 use crate::unwind::{self, Entry};

@@ -1,12 +1,11 @@
 //! Sampled mode, and what is left of it when the probe is off.
 
-use crate::atomics::Ordering;
-
 use heapwise_format::segment::Counter;
 
 use super::timing::Timing;
 use super::{Block, ledger, note};
 use crate::arch::words;
+use crate::atomics::Ordering;
 use crate::unwind::{self, Entry};
 use crate::{clock, control, hooks, prof, sampler, segment};
 

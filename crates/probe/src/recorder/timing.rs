@@ -1,9 +1,8 @@
 //! What the probe costs: one slow path in 64 is timed and counts for all.
 
-use crate::atomics::Ordering;
-
 use heapwise_format::segment::Counter;
 
+use crate::atomics::Ordering;
 use crate::{clock, segment};
 
 const ONE_IN: u64 = 64;

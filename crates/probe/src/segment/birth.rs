@@ -1,7 +1,6 @@
 //! How a segment comes into being: the file, its size, its header.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 
@@ -11,6 +10,7 @@ use heapwise_format::segment::{
 };
 
 use super::{BYTES, base, counter, make_real, pages, publish, set_state};
+use crate::atomics::{AtomicBool, Ordering};
 use crate::environment;
 use crate::fixed_text::FixedText;
 use crate::sys::{self, Errno, File};

@@ -2,11 +2,10 @@
 //! be a `SIGBUS` in the program; a failed `madvise` is a loss to count.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
 use heapwise_format::segment::Counter;
 
 use super::{base, birth, counter};
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sys;
 
 /// Unit of growth. Small, so that many sections with little in them stay small; a multiple of the

@@ -7,12 +7,12 @@
 //! make two nodes of it; readers see the same stack twice and add them up.
 #![allow(unsafe_code)]
 
-use crate::atomics::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use core::ptr;
 
 use heapwise_format::segment::Counter;
 
+use crate::atomics::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use crate::{segment, sys};
 
 /// A child to look for, and its hash.

@@ -1,10 +1,10 @@
 //! Noticing that a thread ends: a pthread key's destructor.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicPtr, AtomicU32, Ordering};
 use core::ffi::{c_int, c_uint, c_void};
 
 use super::{State, words};
+use crate::atomics::{AtomicPtr, AtomicU32, Ordering};
 use crate::symbols::find_next;
 
 type Create = unsafe extern "C" fn(*mut c_uint, unsafe extern "C" fn(*mut c_void)) -> c_int;

@@ -3,11 +3,10 @@
 //! A slab's tallies only grow, so a slab whose owner ended goes to another thread as it is; preferably to
 //! one of the same name, so that a pool's threads add up under one heading.
 
-use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-
 use heapwise_format::bytes::set_text;
 use heapwise_format::segment::{Counter, SectionKind, Thread, ThreadState};
 
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::conf::options;
 use crate::{process, segment, sys};
 

@@ -1,13 +1,13 @@
 //! The mapped state of a thread that records everything.
 #![allow(unsafe_code)]
 
-use crate::atomics::Ordering;
 use core::ffi::CStr;
 
 use heapwise_format::segment::Counter;
 
 use super::bucket_cache::{Alike, BucketCache, Freed, Kept};
 use super::slabs::{self, SHARED_SLAB};
+use crate::atomics::Ordering;
 use crate::control::Activity;
 use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;

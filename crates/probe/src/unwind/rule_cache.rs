@@ -6,14 +6,14 @@
 //! generation, entries of an unloaded module are simply never asked for, and their slots are reused.
 #![allow(unsafe_code)]
 
-use crate::atomics::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64};
 use core::ptr;
 
 use heapwise_format::segment::Counter;
 
 use super::rule::Rule;
 use super::{eh_frame, machine, stack};
+use crate::atomics::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64};
 use crate::modules::{self, Image};
 use crate::{segment, sys};
 

@@ -1,11 +1,11 @@
 //! Room for the frames of a full walk, outside the program's stack, which may be a small one.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;
 
 use super::walk::Frames;
+use crate::atomics::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::sys;
 
 /// Walks that may go on at once before more room has to be mapped for the moment.

@@ -7,10 +7,9 @@
 //! each walk, because such memory may be unmapped at any time.
 #![allow(unsafe_code)]
 
-use crate::atomics::{AtomicU64, Ordering::Relaxed};
-
 use super::machine::thread_pointer;
 use crate::arch::syscall;
+use crate::atomics::{AtomicU64, Ordering::Relaxed};
 use crate::sys;
 
 /// What is known of the calling thread's own stack. Zeroed memory is valid: nothing yet.

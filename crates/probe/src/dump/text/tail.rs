@@ -1,11 +1,10 @@
 //! What follows the records: the mappings, and lines that jeprof passes over.
 
-use crate::atomics::Ordering;
-
 use heapwise_format::bytes::text;
 use heapwise_format::segment::{Counter, Module, SectionKind};
 
 use super::Output;
+use crate::atomics::Ordering;
 use crate::sys::{self, File};
 use crate::{clock, control, segment, thread};
 
