@@ -13,6 +13,7 @@ mod look;
 mod metric;
 mod notes;
 mod output;
+mod own_files;
 mod quantity;
 mod recording;
 mod serve;

@@ -1,14 +1,15 @@
 //! The preload library: carried inside the executable, unpacked once per version into the user's cache.
 
 use std::collections::hash_map::DefaultHasher;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::hash::{Hash, Hasher};
 use std::io::Write;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::process;
 use crate::failure::{Failure, Outcome};
+use crate::own_files;
 
 /// libheapwise.so as built together with this executable.
 static PROBE: &[u8] = include_bytes!(env!("HEAPWISE_PROBE_SO"));
@@ -59,17 +60,14 @@ fn unpack(directory: &Path) -> Result<PathBuf, String> {
     let others = if directory == Path::new(READABLE_BY_ALL) { 0o055 } else { 0 };
     fs::DirBuilder::new().recursive(true).mode(0o700 | others).create(directory).map_err(text)?;
     let data = directory.symlink_metadata().map_err(text)?;
-    if !data.is_dir() || data.uid() != process::own_uid() || data.mode() & 0o022 != 0 {
+    if !own_files::is_own_folder(&data) {
         return Err("others may write there".into());
     }
     let path = directory.join(format!("libheapwise-{:016x}.so", fingerprint()));
     let whole = || is_ours(&path) && fs::read(&path).is_ok_and(|found| found == PROBE);
     if !whole() {
         let temporary = directory.join(format!(".libheapwise-{}.tmp", std::process::id()));
-        // Left by an earlier process of this number that was killed.
-        let _ = fs::remove_file(&temporary);
-        let mut file =
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary).map_err(text)?;
+        let mut file = own_files::create_temporary(&temporary).map_err(text)?;
         file.write_all(PROBE).map_err(text)?;
         file.set_permissions(fs::Permissions::from_mode(0o500 | others)).map_err(text)?;
         fs::rename(&temporary, &path).map_err(text)?;

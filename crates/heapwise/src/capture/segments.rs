@@ -1,6 +1,6 @@
 //! Segment files of this user: finding, opening and checking them.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -12,6 +12,7 @@ use heapwise_profile::snapshot::Snapshot;
 
 use super::process;
 use crate::failure::{Failure, Outcome};
+use crate::own_files::is_own_folder;
 
 /// A segment file in one of the user's directories.
 #[derive(Debug, Clone)]
@@ -146,11 +147,6 @@ pub fn unusable_directory() -> Option<String> {
     Some(format!("{} ({DIRECTORY_VARIABLE}) {problem}", path.display()))
 }
 
-/// Names in a directory that others can write to may be anybody's.
-fn is_own_directory(data: &Metadata) -> bool {
-    data.is_dir() && data.uid() == process::own_uid() && data.mode() & 0o022 == 0
-}
-
 /// All segments of this user, oldest process first.
 pub fn list() -> Vec<Found> {
     list_where(|_| true)
@@ -160,7 +156,7 @@ pub fn list() -> Vec<Found> {
 fn list_where(is_wanted: impl Fn(&Incarnation) -> bool) -> Vec<Found> {
     let mut found: Vec<Found> = directories()
         .iter()
-        .filter(|directory| directory.symlink_metadata().is_ok_and(|data| is_own_directory(&data)))
+        .filter(|directory| directory.symlink_metadata().is_ok_and(|data| is_own_folder(&data)))
         .filter_map(|directory| fs::read_dir(directory).ok())
         .flatten()
         .filter_map(|entry| {

@@ -2,12 +2,12 @@
 
 use std::fs::{self, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::source::Stored;
-use crate::capture::process;
+use crate::own_files;
 
 /// Processes whose history is kept; the longest untouched go first.
 const MOST_PROCESSES: usize = 64;
@@ -75,7 +75,7 @@ impl History {
     pub(crate) fn store(&self, taken: SystemTime, program: &str, bytes: &[u8]) -> io::Result<Stored> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.directory)?;
         let data = fs::symlink_metadata(&self.directory)?;
-        if !data.is_dir() || data.uid() != process::own_uid() || data.mode() & 0o022 != 0 {
+        if !own_files::is_own_folder(&data) {
             let problem = format!("{}: others may write there", self.directory.display());
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
         }
@@ -93,13 +93,7 @@ impl History {
     /// Whoever reads sees the old content or the new, and nobody but the user.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.directory.join(format!(".{name}.{}.tmp", std::process::id()));
-        // Left by an earlier process of this number that was killed.
-        let _ = fs::remove_file(&temporary);
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)
+        own_files::create_temporary(&temporary)
             .and_then(|mut file| io::Write::write_all(&mut file, bytes))
             .and_then(|()| fs::rename(&temporary, self.directory.join(name)))
             .inspect_err(|_| {
@@ -225,6 +219,8 @@ fn days_before(year: u64, month: u64, day: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn scratch(name: &str) -> PathBuf {

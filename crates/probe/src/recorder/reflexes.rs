@@ -1,9 +1,8 @@
 //! Reflexes: what the stubs call first. An event of the usual kind (the last stack once more, a bucket that was used
-//! lately) is dealt with in one go, without a call and without a register to save; every other one is left
-//! to [`super::recorded`] and [`super::releasing`], which look closer.
+//! lately) is dealt with in one go and without a call; every other one is left to
+//! [`super::recorded`] and [`super::releasing`], which look closer.
 //!
 //! Nothing is changed before the last question is answered, so an event that is left is as good as new.
-#![allow(unsafe_code)]
 
 use core::hint::black_box;
 use core::ptr::null_mut;
