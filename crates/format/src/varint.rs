@@ -34,13 +34,19 @@ pub fn encode(mut value: u64) -> Varint {
 }
 
 /// Appends `value` to `out`.
-#[inline]
+#[inline(always)]
 pub fn put(out: &mut impl Extend<u8>, value: u64) {
     if value < 0x80 {
         out.extend([value as u8]);
     } else {
-        out.extend(encode(value).as_ref().iter().copied());
+        put_long(out, value);
     }
+}
+
+#[cold]
+#[inline(never)]
+fn put_long(out: &mut impl Extend<u8>, value: u64) {
+    out.extend(encode(value).as_ref().iter().copied());
 }
 
 /// Decodes the integer at `*at` and moves `*at` behind it; `None` when it is cut off or too long.

@@ -5,7 +5,7 @@ use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode};
 
 use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::hooks::{self, Vectors};
-use crate::{allocator, clock, config, family, index, rates, recorder, segment, unwind};
+use crate::{allocator, clock, config, family, index, log, rates, recorder, segment, unwind};
 
 /// What the hooks do with an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,7 @@ static RATE: AtomicU32 = AtomicU32::new(0);
 static DEPTH: AtomicU32 = AtomicU32::new(Control::DEFAULT_DEPTH);
 static PERIOD: AtomicU32 = AtomicU32::new(1);
 static RESETS: AtomicU64 = AtomicU64::new(0);
+static RECORDING: AtomicU64 = AtomicU64::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
 
 #[inline(always)]
@@ -93,6 +94,7 @@ pub(crate) fn poll() {
 pub(crate) fn begin(wanted: &config::Config) {
     SEED.store(wanted.seed, Ordering::Relaxed);
     RESETS.store(0, Ordering::Relaxed);
+    RECORDING.store(0, Ordering::Relaxed);
     PERIOD.store(1, Ordering::Relaxed);
     let words = [
         (ControlWord::Mode, wanted.mode as u64),
@@ -187,6 +189,10 @@ fn enforce(wanted: &Control) {
     if activity == Activity::Exact {
         let chosen = index::choose(wanted.index);
         show(Counter::Index, chosen as u64);
+    }
+    let is_other = wanted.recording != RECORDING.swap(wanted.recording, Ordering::Relaxed);
+    if activity == Activity::Log && (is_other || self::activity() != Activity::Log) {
+        log::begin_recording();
     }
     set_activity(activity);
     family::change_terms();

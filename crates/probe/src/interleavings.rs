@@ -8,7 +8,7 @@ use std::thread;
 use std::vec::Vec;
 
 use heapwise_format::chunk::{AT_LAST, AT_PUBLISHED, AT_STATE, AT_STREAM, ChunkState, HEADER_BYTES};
-use heapwise_format::event::{Event, EventState};
+use heapwise_format::event::{Event, decode};
 use heapwise_format::segment::{CallKind, ControlWord, Counter, Mode, SectionKind};
 
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
@@ -144,14 +144,12 @@ fn orders_are_applied_whole() {
 /// chunk is let go.
 struct Drainer {
     done: Vec<usize>,
-    states: Vec<EventState>,
-    addresses: Vec<u64>,
+    buckets: Vec<u32>,
 }
 
 impl Drainer {
     fn look(&mut self, used: usize) {
         self.done.resize(used, 0);
-        self.states.resize_with(used, EventState::default);
         for index in 0..used {
             let Some(chunk) = segment::existing(SectionKind::Chunks, index as u64) else { continue };
             self.look_at(index, chunk);
@@ -178,9 +176,9 @@ impl Drainer {
         // SAFETY: published, so written before; nobody writes there before the chunk is let go.
         let bytes = unsafe { core::slice::from_raw_parts(chunk.add(HEADER_BYTES), len) };
         let (mut at, done) = (self.done[index], len);
-        while let Some(event) = self.states[index].decode(bytes, &mut at) {
-            if let Event::Alloc { address, .. } = event {
-                self.addresses.push(address);
+        while let Some(event) = decode(bytes, &mut at) {
+            if let Event::Alloc { bucket } = event {
+                self.buckets.push(bucket);
             }
         }
         assert_eq!(at, done, "what is published is whole events");
@@ -188,7 +186,6 @@ impl Drainer {
         if is_full {
             assert_eq!(last.load(Ordering::Relaxed), 1);
             self.done[index] = 0;
-            self.states[index] = EventState::default();
             published.store(0, Ordering::Relaxed);
             state.store(ChunkState::Drained as u32, Ordering::Release);
         }
@@ -202,16 +199,17 @@ fn every_event_arrives_once() {
     let writers_left = AtomicU32::new(2);
     let events = ROUNDS.min(2000);
     let lost = segment::counter(Counter::LostEvents).load(Ordering::Relaxed);
-    let mut drainer = Drainer { done: Vec::new(), states: Vec::new(), addresses: Vec::new() };
+    let mut drainer = Drainer { done: Vec::new(), buckets: Vec::new() };
     thread::scope(|scope| {
-        for writer in 1..=2_u64 {
+        for writer in 1..=2_u32 {
             let writers_left = &writers_left;
             scope.spawn(move || {
                 for round in 0..events / 4 {
                     let mut stream = log::ThreadLog::new();
                     for event in 0..4 {
-                        let address = writer << 40 | (round * 4 + event) << 4;
-                        log::alloc(&mut stream, address, 24, 1, false);
+                        if stream.begin() {
+                            log::put_alloc(&mut stream, (writer - 1) << 20 | (round * 4 + event) as u32);
+                        }
                     }
                     log::end(&mut stream);
                     thread::yield_now();
@@ -230,13 +228,13 @@ fn every_event_arrives_once() {
         }
     });
     let lost = segment::counter(Counter::LostEvents).load(Ordering::Relaxed) - lost;
-    for writer in 1..=2 {
-        let of_writer = drainer.addresses.iter().filter(|address| *address >> 40 == writer);
-        let mut sorted: Vec<u64> = of_writer.copied().collect();
+    for writer in 0..2 {
+        let of_writer = drainer.buckets.iter().filter(|bucket| *bucket >> 20 == writer);
+        let mut sorted: Vec<u32> = of_writer.copied().collect();
         sorted.sort_unstable();
         sorted.dedup();
-        let all = drainer.addresses.iter().filter(|address| *address >> 40 == writer).count();
+        let all = drainer.buckets.iter().filter(|bucket| *bucket >> 20 == writer).count();
         assert_eq!(all, sorted.len(), "no event twice");
     }
-    assert_eq!(drainer.addresses.len() as u64 + lost, 2 * (events / 4 * 4));
+    assert_eq!(drainer.buckets.len() as u64 + lost, 2 * (events / 4 * 4));
 }

@@ -4,6 +4,7 @@
 //! never panics and prints nothing it was not asked for. Whatever does not work is dropped and counted in the segment.
 #![cfg_attr(not(test), no_std)]
 
+mod address_map;
 mod allocator;
 pub mod api;
 mod arch;

@@ -16,9 +16,10 @@ pub(crate) use reflexes::{ON_ALLOCATED, ON_RELEASING, learn};
 use crate::arch::words;
 use crate::buckets::Key;
 use crate::control::Activity;
-use crate::thread::{Alike, State};
+use crate::log::Birth;
+use crate::thread::{Alike, SHARED_SLAB, State};
 use crate::unwind::{self, Captured, Entry, OwnStack};
-use crate::{arena, control, hooks, index, process, segment};
+use crate::{arena, control, hooks, index, log, process, segment};
 
 type Pointer = *mut c_void;
 
@@ -90,8 +91,10 @@ impl Block {
         hooks::usable_size(self.address as Pointer) as u64
     }
 
-    fn is_reallocated(&self) -> bool {
-        is_realloc(self.kind)
+    /// The number of its [`CallKind`].
+    #[inline(always)]
+    pub(crate) fn kind_number(&self) -> u32 {
+        self.kind
     }
 
     /// What blocks that are counted with it have in common.
@@ -104,10 +107,12 @@ impl Block {
     pub(crate) fn key(&self, node: u32, rate: u16, owner: u8) -> Key {
         Key { size: self.size, node, rate, kind: self.kind(), owner, period: control::period() }
     }
-}
 
-fn is_realloc(kind: u32) -> bool {
-    kind == CallKind::Realloc as u32
+    /// What it is written down under: whoever allocated it, events say by themselves.
+    pub(crate) fn logged_key(&self, node: u32) -> Key {
+        let (rate, owner, period) = (ledger::EVERY, SHARED_SLAB as u8, Bucket::LOGGED);
+        Key { size: self.size, node, rate, kind: self.kind(), owner, period }
+    }
 }
 
 /// Before a block is freed, when no reflex does it: called by the stubs; returns what is to be freed.
@@ -153,9 +158,12 @@ pub(crate) struct Taken {
     address: u64,
     /// Number and record of its bucket, when it was recorded.
     bucket: Option<(u32, Bucket)>,
-    /// Number in the log that waits for what becomes of it.
-    number: Option<u32>,
+    /// What the log knew of it, when that is to be told what becomes of it.
+    logged: Option<Logged>,
 }
+
+/// `None` for a block that was never seen to come.
+type Logged = Option<Birth>;
 
 /// Takes a block out of the index, before the real function can give its address to another thread.
 pub(crate) fn take(block: Pointer, caller: u64) -> Taken {
@@ -165,12 +173,12 @@ pub(crate) fn take(block: Pointer, caller: u64) -> Taken {
 fn take_as(block: Pointer, caller: u64, freeing: Freeing) -> Taken {
     let address = block as u64;
     if block.is_null() || hooks::is_inside(caller) {
-        return Taken { address, bucket: None, number: None };
+        return Taken { address, bucket: None, logged: None };
     }
     control::poll();
     let activity = control::activity();
-    let number = match (activity, freeing) {
-        (Activity::Log, Freeing::Likely) => logged::freeing(address),
+    let logged = match (activity, freeing) {
+        (Activity::Log, Freeing::Likely) => Some(log::take(address)),
         (Activity::Log, Freeing::Certain) => {
             logged::freed(address);
             None
@@ -181,13 +189,13 @@ fn take_as(block: Pointer, caller: u64, freeing: Freeing) -> Taken {
     if bucket.is_none() && activity == Activity::Exact {
         ledger::unknown_free(address);
     }
-    Taken { address, bucket, number }
+    Taken { address, bucket, logged }
 }
 
 /// Counts the free of a taken block; its size, 0 when unknown.
 pub(crate) fn released(taken: Taken) -> u64 {
-    if let Some(number) = taken.number {
-        logged::settled(taken.address, number, true);
+    if let Some(birth) = taken.logged {
+        logged::settled(taken.address, birth);
     }
     let Some((number, bucket)) = taken.bucket else { return 0 };
     ledger::freed(taken.address, number, &bucket);
@@ -199,8 +207,8 @@ pub(crate) fn put_back(taken: Taken) {
     if let Some((number, bucket)) = taken.bucket {
         index::insert(taken.address, number, bucket.rate, process::age_ms());
     }
-    if let Some(number) = taken.number {
-        logged::settled(taken.address, number, false);
+    if let Some(Some(birth)) = taken.logged {
+        log::put_back(taken.address, birth);
     }
 }
 

@@ -4,26 +4,14 @@
 //! its way by a private copy of the two upper levels, which holds pointers to leaves that may be touched.
 #![allow(unsafe_code)]
 
-use core::ptr::null_mut;
-
 use heapwise_format::segment::{Counter, SectionKind};
 
-use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use crate::{segment, sys};
+use crate::address_map::{AddressMap, GIB_BITS, in_gibibyte, may_be_block};
+use crate::atomics::{AtomicU32, AtomicU64, Ordering};
+use crate::segment;
 
-/// Addresses of user space have 48 bits, the root covers them all.
-const ADDRESS_BITS: u32 = 48;
-const GIB_BITS: u32 = 30;
-const LEAF_BITS: u32 = 16;
-const GRANULE_BITS: u32 = 4;
-
-type Leaf = [AtomicU32; 1 << (LEAF_BITS - GRANULE_BITS)];
-/// The leaves of a gibibyte, null where there is none.
-type Leaves = [AtomicPtr<Leaf>; 1 << (GIB_BITS - LEAF_BITS)];
-
-/// The private way to the leaves. Untouched pages of it cost nothing.
-static GIBIBYTES: [AtomicPtr<Leaves>; 1 << (ADDRESS_BITS - GIB_BITS)] =
-    [const { AtomicPtr::new(null_mut()) }; 1 << (ADDRESS_BITS - GIB_BITS)];
+/// The way to the leaves.
+static MAP: AddressMap<AtomicU32> = AddressMap::new();
 
 /// Directories and leaves handed out. Private: the segment may be overwritten by others.
 static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
@@ -32,14 +20,7 @@ static LEAVES: AtomicU64 = AtomicU64::new(0);
 /// Starts empty (again after `fork`).
 pub(crate) fn init() {
     if DIRECTORIES.swap(0, Ordering::Relaxed) != 0 {
-        for gibibyte in &GIBIBYTES {
-            let leaves = gibibyte.load(Ordering::Relaxed);
-            if !leaves.is_null() {
-                gibibyte.store(null_mut(), Ordering::Relaxed);
-                // SAFETY: mapped by `leaves_of`; only a forked child begins anew, and it has a single thread.
-                unsafe { sys::unmap(leaves.cast(), size_of::<Leaves>()) };
-            }
-        }
+        MAP.clear();
     }
     LEAVES.store(0, Ordering::Relaxed);
 }
@@ -49,50 +30,24 @@ pub(crate) fn exists() -> bool {
     segment::section(SectionKind::ShadowRoot).capacity != 0
 }
 
-fn in_directory(address: u64) -> usize {
-    (address >> LEAF_BITS) as usize & ((1 << (GIB_BITS - LEAF_BITS)) - 1)
-}
-
-/// The word of an address, if its leaf is there: a bucket, or 0. Never of null, nor of one that is no multiple of 16: its
-/// lowest bits become the highest, beyond every table. The leaf a thread used last is not kept at hand: with
-/// blocks in a few leaves, which it is cannot be predicted, and that costs more than two loads.
+/// The word of an address, if its leaf is there: a bucket, or 0. Never of null, nor of one that is no multiple of 16.
 #[inline(always)]
 pub(crate) fn known(address: u64) -> Option<&'static AtomicU32> {
-    let granule = address.rotate_right(GRANULE_BITS);
-    let leaves = GIBIBYTES.get((granule >> (GIB_BITS - GRANULE_BITS)) as usize)?.load(Ordering::Acquire);
-    // SAFETY: a published pointer is a mapping of that many words, which stays.
-    let leaf = unsafe { leaves.as_ref() }?[in_directory(address)].load(Ordering::Acquire);
-    // SAFETY: a published leaf is in the segment, and real.
-    Some(&unsafe { leaf.as_ref() }?[granule as usize & ((1 << (LEAF_BITS - GRANULE_BITS)) - 1)])
+    MAP.known(address)
 }
 
 #[cold]
 #[inline(never)]
 fn made(address: u64) -> Option<&'static AtomicU32> {
-    // No block of a program is in the first leaf, so that null is not known without a question of its own.
-    if address >> ADDRESS_BITS != 0 || address >> LEAF_BITS == 0 {
+    if !may_be_block(address) {
         return None;
     }
     let root = segment::record(SectionKind::ShadowRoot, address >> GIB_BITS)?;
     let directory = grown(root, 0, SectionKind::ShadowDirectories, &DIRECTORIES)?;
-    let leaf = grown(directory, in_directory(address), SectionKind::ShadowLeaves, &LEAVES)?;
-    leaves_of(address)?[in_directory(address)].store(leaf.cast(), Ordering::Release);
+    let leaf = grown(directory, in_gibibyte(address), SectionKind::ShadowLeaves, &LEAVES)?;
+    // SAFETY: a leaf in the segment, which is real and stays. Who was faster has published the same.
+    unsafe { MAP.publish(address, leaf.cast()) };
     known(address)
-}
-
-/// The private map of an address's gibibyte, added when there is none.
-fn leaves_of(address: u64) -> Option<&'static Leaves> {
-    let gibibyte = GIBIBYTES.get((address >> GIB_BITS) as usize)?;
-    if gibibyte.load(Ordering::Acquire).is_null() {
-        let memory = sys::map_private(size_of::<Leaves>()).ok()?;
-        if gibibyte.compare_exchange(null_mut(), memory.cast(), Ordering::AcqRel, Ordering::Relaxed).is_err()
-        {
-            // SAFETY: just mapped, and nobody has seen it.
-            unsafe { sys::unmap(memory, size_of::<Leaves>()) };
-        }
-    }
-    // SAFETY: as in `known`.
-    unsafe { gibibyte.load(Ordering::Acquire).as_ref() }
 }
 
 /// The table that entry `index` of `table` names, added when it names none. A thread that loses the race
@@ -159,7 +114,7 @@ mod tests {
             assert_eq!(remove(address), Some(number), "{address:#x}");
             assert_eq!(remove(address), None);
         }
-        assert!(insert(1 << ADDRESS_BITS, 1).is_err() && insert(0, 1).is_err());
+        assert!(insert(1 << 48, 1).is_err() && insert(0, 1).is_err());
         assert_eq!(remove(u64::MAX - 15), None);
     }
 

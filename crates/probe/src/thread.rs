@@ -4,6 +4,7 @@
 
 mod bucket_cache;
 mod ending;
+mod recollection;
 mod slabs;
 mod state;
 
@@ -14,7 +15,7 @@ pub(crate) use ending::create_key;
 pub(crate) use slabs::{SHARED_SLAB, forget as forget_slabs, name_in_dumps, owner, slabs_used};
 #[cfg(all(test, loom))]
 pub(crate) use slabs::{acquire as acquire_slab, release as release_slab};
-pub(crate) use state::{Quick, State};
+pub(crate) use state::{Quick, State, TICK_EVENTS};
 
 use crate::arch::words;
 use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};

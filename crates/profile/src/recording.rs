@@ -1,7 +1,7 @@
 //! Recordings: from the probe's events to a file, and from a file to a [`crate::Profile`] at any instant.
 //!
 //! ```text
-//! record   chunks → merge (one true order) → ledger (frees paired with allocations) → frames
+//! record   chunks → merge (one order) → ledger (counts of each site, entries) → frames
 //! read     frames → archive → replay (counts at an instant) → Profile
 //!                          → timeline, analysis (temporaries, lifetimes, growth, …)
 //! ```
@@ -14,7 +14,6 @@ mod archive;
 mod catalog;
 mod counts;
 mod ledger;
-mod live_index;
 mod merge;
 pub mod names;
 mod replay;

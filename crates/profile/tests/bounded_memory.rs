@@ -1,9 +1,9 @@
 //! A recording larger than memory is read in bounded memory: four gigabytes that exist only as a rule.
 
-use heapwise_format::event::Event;
+use heapwise_format::event::{Event, Freeing};
 use heapwise_format::place::Incarnation;
 use heapwise_format::recording::{Codec, FrameHeader, FrameKind, PREAMBLE_BYTES, preamble};
-use heapwise_format::segment::{Architecture, Header, Layout, PAGE_BYTES, Tier};
+use heapwise_format::segment::{Architecture, Bucket, Header, Layout, PAGE_BYTES, Tier};
 use heapwise_profile::recording::{
     Catalog, Ledger, Moment, RawFrame, Recording, RecordingSource, Statistics, Timeline,
 };
@@ -53,18 +53,31 @@ fn highest_resident_bytes() -> u64 {
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or(0) * 1024
 }
 
+/// The record of a bucket: its number is its stack's, too.
+fn record(bucket: u32) -> Option<Bucket> {
+    let mut bytes = [0; size_of::<Bucket>()];
+    bytes[0] = 48;
+    bytes[8..12].copy_from_slice(&bucket.to_le_bytes());
+    Bucket::decode(&bytes)
+}
+
 /// Frames of about a megabyte that leave the heap as they found it, and the buckets they use.
 fn balanced_frames() -> (Vec<RawFrame>, Vec<RawFrame>) {
+    const LIVE: u64 = 1000;
     let mut ledger = Ledger::default();
-    for step in 0..200_000u64 {
-        let address = 4096 + step % 1000 * 64;
-        if step >= 1000 {
-            ledger.book(0, step / 1000, &Event::Free { address, order: 0 });
+    let bucket = |step: u64| 1 + (step * 7919 % 5000) as u32;
+    let mut book = |ms, event| assert!(ledger.book(0, ms, &event, false, &mut record));
+    for step in 0..200_000 + LIVE {
+        let ms = step / 1000;
+        if let Some(born) = step.checked_sub(LIVE) {
+            let age_ms = ms - born / 1000;
+            book(ms, Event::Free { bucket: bucket(born), thread: 0, age_ms, how: Freeing::Plain });
         }
-        let node = (step * 7919 % 5000) as u32;
-        ledger.book(0, step / 1000, &Event::Alloc { address, size: 48, node, order: 0, realloc: false });
+        if step < 200_000 {
+            book(ms, Event::Alloc { bucket: bucket(step) });
+        }
     }
-    (0..1000).for_each(|n| ledger.book(0, 200, &Event::Free { address: 4096 + n * 64, order: 0 }));
+    assert_eq!(ledger.totals().unknown_frees, 0);
     let frames = ledger.take_frames();
     frames.into_iter().partition(|frame| frame.header.kind == FrameKind::Buckets)
 }

@@ -27,7 +27,7 @@ const fn weakening(
 }
 
 #[rustfmt::skip]
-const WEAKENINGS: [Weakening; 31] = [
+const WEAKENINGS: [Weakening; 32] = [
     weakening("models::tables::a_node_is_whole", "chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),
     weakening("models::tables::a_node_is_whole", "chain.rs", "match link.load(Ordering::Acquire)", "match link.load(Ordering::Relaxed)"),
     weakening("models::tables::a_node_in_the_hash", "stack_tree/child_table.rs", "slot.compare_exchange(0, key.entry(id), AcqRel, Acquire)", "slot.compare_exchange(0, key.entry(id), Relaxed, Relaxed)"),
@@ -41,6 +41,7 @@ const WEAKENINGS: [Weakening; 31] = [
     weakening("models::tables::a_live_block", "live.rs", "key.store(0, Ordering::Release);", "key.store(0, Ordering::Relaxed);"),
     weakening("models::tables::a_live_block", "live.rs", "key.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_err()", "{ key.store(CLAIMED, Ordering::Relaxed); false }"),
     weakening("models::tables::a_shadowed_block", "shadow.rs", "slot.compare_exchange(0, index as u32 + 1, Ordering::AcqRel, Ordering::Acquire)", "slot.compare_exchange(0, index as u32 + 1, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::tables::a_birth_is_found", "address_map.rs", ".compare_exchange(null_mut(), leaf, Ordering::AcqRel, Ordering::Relaxed)\n            .is_ok()", ".swap(leaf, Ordering::AcqRel)\n            .is_null()"),
     weakening("models::log::every_event", "log.rs", "word.store(published(self.sequence, self.len), Ordering::Release);", "word.store(published(self.sequence, self.len), Ordering::Relaxed);"),
     weakening("models::log::every_event", "log/room.rs", "store(ChunkState::Full as u32, Ordering::Release)", "store(ChunkState::Full as u32, Ordering::Relaxed)"),
     weakening("models::log::every_event", "models/outside.rs", "fence(Ordering::Acquire);", "();"),

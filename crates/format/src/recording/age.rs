@@ -17,11 +17,9 @@ impl Age {
     #[inline]
     #[must_use]
     pub fn between(born_ms: u64, now_ms: u64) -> Self {
-        if born_ms == now_ms {
-            Self::INSTANT
-        } else {
-            Self(1 + (now_ms / MOMENT_MS).saturating_sub(born_ms / MOMENT_MS))
-        }
+        // Without a branch: which of the two it is cannot be foreseen.
+        let slices = (now_ms / MOMENT_MS).saturating_sub(born_ms / MOMENT_MS);
+        Self((1 + slices) * u64::from(born_ms != now_ms))
     }
 
     /// Slices between birth and end; 0 within one slice.

@@ -141,8 +141,8 @@ impl EntryState {
         Self { limit: if jumps { 1 } else { u64::from(FAR) }, ..Self::default() }
     }
 
-    /// Appends an entry to the columns.
-    #[inline]
+    /// Appends an entry to the columns. Most writers know the kind of theirs, and then little remains of this.
+    #[inline(always)]
     pub fn encode<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) {
         let byte = match entry {
             Entry::Alloc { bucket, kind: AllocKind::Fresh } => {
@@ -164,7 +164,7 @@ impl EntryState {
     }
 
     /// The code of a bucket, in its place in the byte.
-    #[inline]
+    #[inline(always)]
     fn code<B: Extend<u8>>(&mut self, last: u32, bucket: u32, columns: &mut Columns<B>) -> u8 {
         let step = zigzag(i64::from(bucket) - i64::from(last));
         self.steps += 1;
@@ -176,6 +176,7 @@ impl EntryState {
         FAR << 2
     }
 
+    #[inline(never)]
     fn encode_other<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) -> u8 {
         let mut put = |what: u8, value: u64| {
             varint::put(&mut columns.values, value);
@@ -206,7 +207,7 @@ impl EntryState {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn put_far<B: Extend<u8>>(bucket: u32, columns: &mut Columns<B>) {
     columns.lows.extend([bucket as u8]);
     varint::put(&mut columns.highs, u64::from(bucket >> 8));

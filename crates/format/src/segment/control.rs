@@ -37,6 +37,8 @@ pub enum ControlWord {
     DrainHeartbeat,
     /// 0: stay as after start-up; 1: compare every memoised stack with a full walk, abort on a difference.
     Paranoid,
+    /// Which recording this is, of those that began in mid-run: what is known of blocks belongs to one.
+    Recording,
     /// Number of words.
     Count,
 }
@@ -105,6 +107,8 @@ pub struct Control {
     pub drain_pid: u32,
     /// Compare memoised stacks with full walks.
     pub paranoid: bool,
+    /// Changes when another recording begins.
+    pub recording: u64,
 }
 
 impl Control {
@@ -135,6 +139,7 @@ impl Control {
             allocator_stats_count: word(ControlWord::AllocatorStatsCount),
             drain_pid: word(ControlWord::DrainPid) as u32,
             paranoid: word(ControlWord::Paranoid) == 1,
+            recording: word(ControlWord::Recording),
         }
     }
 

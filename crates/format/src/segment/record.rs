@@ -192,6 +192,9 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// The period of buckets that events of the log refer to: nothing is counted in the segment for them.
+    pub const LOGGED: u32 = u32::MAX;
+
     /// Decodes a record.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {

@@ -1,14 +1,16 @@
 //! The drainer: takes the event log out of a program's segment and writes a recording.
 //!
 //! ```text
-//! segment ─ chunks ─→ Merger ─→ Ledger ─→ frames ─→ Sink
-//!         └ tables ───────────────────────→┘
+//! segment ─ chunks ──→ Merger ─→ Ledger ─→ frames ─→ Sink
+//!         ├ buckets ────────────→┘           │
+//!         └ tables ─────────────────────────→┘
 //! ```
 //!
 //! It reads by `pread` only and writes three things into the segment: the clock (a thread of its own,
 //! [`ticker`]), the release of drained chunks, and the live bytes for `heapwise ps`. Neither side waits for
 //! a dead one: the program stops waiting when the clock stops, the drainer ends when the program does.
 
+mod buckets;
 mod chunks;
 mod tables;
 mod ticker;
@@ -29,6 +31,7 @@ use super::segments::{Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::recording::sink::{Keeping, Opening, Sink};
 
+use buckets::Buckets;
 use chunks::Chunks;
 use tables::Tables;
 use ticker::Ticker;
@@ -87,8 +90,6 @@ const PAUSE: Duration = Duration::from_millis(5);
 const LITTLE_BYTES: usize = 256 << 10;
 /// Distance of samples of resident memory.
 const RESIDENT: Duration = Duration::from_millis(100);
-/// A number that has not come for so long will not come: its thread was stopped or killed.
-const PATIENCE: Duration = Duration::from_secs(1);
 /// Events held back for order before reading stops, so that memory stays bounded.
 const MOST_HELD_BYTES: usize = 256 << 20;
 /// Time booked between two looks at what is due: a recorder that has fallen behind still writes page by page.
@@ -122,6 +123,7 @@ struct Drainer<'a> {
     segment: &'a SegmentFile,
     pid: u32,
     chunks: Chunks,
+    buckets: Buckets,
     tables: Tables,
     merger: Merger,
     ledger: Ledger,
@@ -132,7 +134,6 @@ struct Drainer<'a> {
     counters_before: Vec<(Counter, u64)>,
     flushed: Instant,
     sampled: Instant,
-    stalled: Option<Instant>,
     /// Every event before this moment is booked.
     booked_ms: u64,
     /// Bytes of events since the last checkpoint, and the size of that.
@@ -152,6 +153,7 @@ impl<'a> Drainer<'a> {
             segment,
             pid: found.process.pid,
             chunks: Chunks::new(&header.layout),
+            buckets: Buckets::new(&header.layout),
             tables: Tables::new(header.layout, origin_ns),
             merger: if orders.from == Beginning::Start { Merger::from_start() } else { Merger::from_now() },
             ledger: Ledger::default(),
@@ -161,7 +163,6 @@ impl<'a> Drainer<'a> {
             counters_before: Vec::new(),
             flushed: Instant::now(),
             sampled: Instant::now() - RESIDENT,
-            stalled: None,
             booked_ms: 0,
             since_checkpoint: 0,
             checkpoint_bytes: 0,
@@ -178,7 +179,7 @@ impl<'a> Drainer<'a> {
             let counters = self.live_counters().map(|(counter, _)| (counter, snapshot.counter(counter)));
             self.counters_before = counters.to_vec();
             self.chunks.skip_past(self.segment, &mut self.merger);
-            change = change.mode(Mode::Log);
+            change = change.mode(Mode::Log).set(ControlWord::Recording, self.ticker.monotonic_ns_at(0));
         }
         control::write(self.segment, &change).map(drop)
     }
@@ -192,14 +193,10 @@ impl<'a> Drainer<'a> {
         } else {
             0
         };
-        let waits = self.catch_up(now_ms)?;
-        self.note_stall(waits);
-        if !waits {
-            self.booked_ms = now_ms;
-        }
+        self.booked_ms = self.catch_up(now_ms)?.max(self.booked_ms);
         if self.sampled.elapsed() >= RESIDENT {
             self.sampled = Instant::now();
-            if !waits {
+            if self.booked_ms == now_ms {
                 self.ledger.pass(now_ms);
             }
             self.ledger.resident(process::resident_bytes(self.pid).unwrap_or(0));
@@ -210,35 +207,27 @@ impl<'a> Drainer<'a> {
         Ok(read)
     }
 
-    /// Books what happened before `until_ms`, and writes what is due on the way; whether something remains that waits for its
-    /// turn.
-    fn catch_up(&mut self, until_ms: u64) -> io::Result<bool> {
-        let mut booked_ms = self.ledger.tick_ms().min(until_ms);
+    /// Books what happened before `until_ms`, and writes what is due on the way; the moment before which all is booked.
+    fn catch_up(&mut self, until_ms: u64) -> io::Result<u64> {
+        let mut stretch_ms = self.ledger.tick_ms().min(until_ms);
         loop {
-            booked_ms = (booked_ms + STRETCH_MS).min(until_ms);
-            let waits = self.book(booked_ms);
+            stretch_ms = (stretch_ms + STRETCH_MS).min(until_ms);
+            let booked_ms = self.book(stretch_ms);
             if self.ledger.is_due() {
                 self.flush()?;
             }
-            if booked_ms == until_ms {
-                return Ok(waits);
+            if stretch_ms == until_ms {
+                return Ok(booked_ms);
             }
         }
     }
 
-    /// Books what happened before `until_ms`; whether something remains that waits for its turn.
-    fn book(&mut self, until_ms: u64) -> bool {
-        let ledger = &mut self.ledger;
-        self.merger.advance(until_ms, |thread, ms, event| ledger.book(thread, ms, event))
-    }
-
-    fn note_stall(&mut self, waits: bool) {
-        if !waits {
-            self.stalled = None;
-        } else if self.stalled.get_or_insert_with(Instant::now).elapsed() >= PATIENCE {
-            self.merger.skip_missing();
-            self.stalled = None;
-        }
+    /// Books what happened before `until_ms`; the moment before which all is booked.
+    fn book(&mut self, until_ms: u64) -> u64 {
+        let (ledger, buckets, segment) = (&mut self.ledger, &mut self.buckets, self.segment);
+        let mut describe = |bucket| buckets.read(segment, bucket);
+        self.merger
+            .advance(until_ms, |thread, ms, event, must| ledger.book(thread, ms, event, must, &mut describe))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -290,7 +279,7 @@ impl<'a> Drainer<'a> {
         }
     }
 
-    /// In log mode the probe does not know the size of what is freed; the drainer does.
+    /// In log mode the probe does not add up; the drainer does.
     fn show_live(&self) -> io::Result<()> {
         self.put_counters(&self.live_counters())?;
         let booked_ns = self.ticker.monotonic_ns_at(self.booked_ms);
@@ -332,6 +321,7 @@ impl<'a> Drainer<'a> {
         while self.merger.skip_missing() {
             self.book(u64::MAX);
         }
+        self.ledger.end();
         let (now_ms, last_ms) = (self.ticker.now_ms(), self.ledger.tick_ms());
         if process::starttime(self.pid).is_some() {
             self.ledger.pass(now_ms.max(last_ms));

@@ -150,9 +150,9 @@ fn hides_small_objects(program: &str) -> bool {
     name.starts_with("python") && std::env::var_os("PYTHONMALLOC").is_none()
 }
 
-/// Recorded blocks from which on the probe's time is worth telling: one in 64 is timed, and the first ones, which read unwind
+/// Recorded blocks from which on the probe's time is worth telling: one in 128 is timed, and the first ones, which read unwind
 /// information, speak for all others.
-const ENOUGH_TO_TELL: u64 = 64 * 64;
+const ENOUGH_TO_TELL: u64 = 64 * 128;
 
 fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {
     let total = profile.total();

@@ -3,7 +3,6 @@
 
 use core::arch::{asm, global_asm};
 
-use crate::atomics::{AtomicU32, Ordering};
 use crate::thread::Words;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.
@@ -27,11 +26,11 @@ pub(crate) unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// Adds one; the old value. There is no instruction for processes with a single thread that a signal handler
-/// would not see the middle of.
+/// Begins to bring the line of a word into the cache, to be written to; nothing waits for it.
 #[inline(always)]
-pub(crate) fn increment_alone(number: &AtomicU32) -> u32 {
-    number.fetch_add(1, Ordering::Relaxed)
+pub(crate) fn expect_write<T>(word: &T) {
+    // SAFETY: a hint, which reads and writes nothing.
+    unsafe { asm!("prfm pstl1keep, [{0}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
 }
 
 // Initial-exec: dynamic thread-local storage would call the allocator on a thread's first touch.

@@ -3,7 +3,6 @@
 
 use core::arch::{asm, global_asm};
 
-use crate::atomics::AtomicU32;
 use crate::thread::Words;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.
@@ -27,14 +26,11 @@ pub(crate) unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     result
 }
 
-/// Adds one for a process with a single thread, where the bus need not be locked; the old value. One instruction: a
-/// signal handler sees all of it or nothing.
+/// Begins to bring the line of a word into the cache, to be written to; nothing waits for it.
 #[inline(always)]
-pub(crate) fn increment_alone(number: &AtomicU32) -> u32 {
-    let mut old = 1_u32;
-    // SAFETY: an aligned word that is valid for as long as the reference.
-    unsafe { asm!("xadd dword ptr [{0}], {1:e}", in(reg) number.as_ptr(), inout(reg) old, options(nostack)) };
-    old
+pub(crate) fn expect_write<T>(word: &T) {
+    // SAFETY: a hint, which reads and writes nothing.
+    unsafe { asm!("prefetchw [{0}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
 }
 
 // Initial-exec: dynamic thread-local storage would call the allocator on a thread's first touch.

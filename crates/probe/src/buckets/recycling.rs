@@ -1,7 +1,7 @@
 //! Buckets of earlier periods, used again when the table is full: a server that is profiled every day and reset
 //! in between must not run out of them.
 
-use heapwise_format::segment::SectionKind;
+use heapwise_format::segment::{Bucket, SectionKind};
 
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::{control, segment, tallies};
@@ -38,8 +38,8 @@ fn look() -> Option<u32> {
         }
         let bucket = bucket as u32;
         let record = super::record(bucket)?;
-        // Period 0: another thread is just making it.
-        let over = record.period != 0 && record.period != control::period();
+        // Period 0: another thread is just making it. What was written down is counted elsewhere.
+        let over = ![0, Bucket::LOGGED, control::period()].contains(&record.period);
         if over && tallies::is_settled(bucket) {
             IN_VAIN.store(0, Ordering::Relaxed);
             super::retire(bucket, &record);

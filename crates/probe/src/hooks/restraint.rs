@@ -8,7 +8,7 @@ use super::Hook;
 use super::resolve::real;
 use crate::arch::words;
 use crate::unwind::Entry;
-use crate::{control, segment, sys};
+use crate::{control, log, segment, sys};
 
 /// What a section may still grow by under a limit on addresses.
 const ROOM_UNDER_LIMIT: u64 = 64 * 1024;
@@ -40,6 +40,10 @@ fn settle(room: u64, give_back: bool) {
         let _ = words.state(&mut busy);
     }
     segment::settle(room, give_back);
+    if control::activity() == control::Activity::Log {
+        // As much of the heap as the shadow index has room for: a word of four bytes per 16.
+        log::settle_for(4 * room);
+    }
 }
 
 pub(super) unsafe extern "C" fn setrlimit(resource: c_int, limit: *const Limit, _: &Entry) -> c_int {

@@ -7,22 +7,22 @@
 #![allow(unsafe_code)]
 
 use heapwise_format::chunk::{AT_LAST, AT_STATE, AT_STREAM, AT_THREAD, ChunkState};
-use heapwise_format::event::EventState;
 use heapwise_format::segment::{Control, ControlWord, Counter, SectionKind};
 
 use super::ThreadLog;
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::{clock, segment, sys};
 
-/// Where the search for a drained chunk begins: behind the one found last.
+/// Where the search for a drained chunk begins when none of the first is: behind the one found last.
 static HINT: AtomicU32 = AtomicU32::new(0);
 /// Streams so far.
 static STREAMS: AtomicU32 = AtomicU32::new(0);
 /// A wait ended without room; cleared by the next chunk taken.
 static STARVED: AtomicBool = AtomicBool::new(false);
 
-/// Chunks looked at before the log grows: enough to find one when the drainer keeps up.
-const NEAR: u64 = 32;
+/// The first chunks are looked at before the log grows: one of them is free when the drainer keeps up, and
+/// what they hold is still in the processor's caches.
+const NEAR: u64 = 128;
 /// A wait's step. heapprofd's value: short against a drain, long against a switch of threads.
 const STEP_NS: u64 = 100_000;
 /// A drainer without a sign of life for so long is not waited for.
@@ -75,7 +75,6 @@ pub(super) fn take(log: &mut ThreadLog) -> bool {
     log.len = 0;
     log.resting = 0;
     log.sequence = log.sequence.wrapping_add(1).max(1);
-    log.state = EventState::default();
     // SAFETY: `find` gave the chunk to this thread; `publish` follows with release.
     unsafe {
         segment::word32(chunk, AT_THREAD).store(log.thread, Ordering::Relaxed);
@@ -86,16 +85,17 @@ pub(super) fn take(log: &mut ThreadLog) -> bool {
     true
 }
 
-/// A chunk for the calling thread: one nearby that is drained, else a new one, else any that is drained.
+/// A chunk for the calling thread: one of the first that is drained, else a new one, else any that is drained.
 fn find() -> Option<*mut u8> {
     let used = segment::counter(Counter::Chunks).load(Ordering::Relaxed);
-    drained(used, NEAR).or_else(fresh).or_else(|| drained(used, used))
+    let hint = u64::from(HINT.load(Ordering::Relaxed));
+    drained(0, NEAR.min(used), used).or_else(fresh).or_else(|| drained(hint, used, used))
 }
 
-fn drained(used: u64, most: u64) -> Option<*mut u8> {
-    let start = u64::from(HINT.load(Ordering::Relaxed));
-    (0..most.min(used)).find_map(|step| {
-        let index = (start + step) % used;
+/// A drained chunk among `most` of the `used` ones from `first` on.
+fn drained(first: u64, most: u64, used: u64) -> Option<*mut u8> {
+    (0..most).find_map(|step| {
+        let index = (first + step) % used;
         let chunk = segment::existing(SectionKind::Chunks, index)?;
         claim(chunk, ChunkState::Drained).then(|| {
             HINT.store(index as u32 + 1, Ordering::Relaxed);

@@ -5,7 +5,7 @@ use std::vec;
 use std::vec::Vec;
 
 use heapwise_format::chunk::{HEADER_BYTES, Published, let_go, look};
-use heapwise_format::event::{Event, EventState};
+use heapwise_format::event::{Event, decode};
 use heapwise_format::segment::{
     COUNTERS_OFFSET, ControlWord, Counter, SectionKind, SegmentSource, tick as segment_tick,
 };
@@ -16,10 +16,11 @@ use crate::atomics::Ordering;
 use crate::{log, segment};
 
 /// One stream, from its first event to its last.
-fn write(addresses: &[u64]) {
+fn write(buckets: &[u32]) {
     let mut stream = log::ThreadLog::new();
-    for address in addresses {
-        log::alloc(&mut stream, *address, 24, 1, false);
+    for bucket in buckets {
+        assert!(stream.begin());
+        log::put_alloc(&mut stream, *bucket);
     }
     log::end(&mut stream);
 }
@@ -27,8 +28,8 @@ fn write(addresses: &[u64]) {
 /// How far the chunks are read, as `capture/drain/chunks.rs` keeps it, and what was read of each stream.
 #[derive(Default)]
 struct Drainer {
-    done: Vec<(usize, EventState)>,
-    streams: BTreeMap<u32, Vec<u64>>,
+    done: Vec<usize>,
+    streams: BTreeMap<u32, Vec<u32>>,
     complete: usize,
 }
 
@@ -43,7 +44,7 @@ impl Drainer {
         let mut word = [0; 8];
         Outside.read_at((COUNTERS_OFFSET + Counter::Chunks as usize * 8) as u64, &mut word);
         let used = u64::from_le_bytes(word) as usize;
-        self.done.resize_with(used.max(self.done.len()), Default::default);
+        self.done.resize(used.max(self.done.len()), 0);
         (0..used).for_each(|index| self.look_at(index));
     }
 
@@ -51,27 +52,27 @@ impl Drainer {
         let offset = segment::section(SectionKind::Chunks).record_offset(index as u64).expect("in use");
         let Some(Published { header, is_complete }) = look(&Outside, offset) else { return };
         assert_ne!(header.stream, 0, "a chunk that says a sequence says whose");
-        let (done, state) = &mut self.done[index];
-        let mut bytes = vec![0; header.len.saturating_sub(*done)];
-        Outside.read_at(offset + (HEADER_BYTES + *done) as u64, &mut bytes);
+        let done = self.done[index];
+        let mut bytes = vec![0; header.len.saturating_sub(done)];
+        Outside.read_at(offset + (HEADER_BYTES + done) as u64, &mut bytes);
         let mut at = 0;
-        let addresses = self.streams.entry(header.stream).or_default();
-        while let Some(event) = state.decode(&bytes, &mut at) {
-            if let Event::Alloc { address, .. } = event {
-                addresses.push(address);
+        let buckets = self.streams.entry(header.stream).or_default();
+        while let Some(event) = decode(&bytes, &mut at) {
+            if let Event::Alloc { bucket } = event {
+                buckets.push(bucket);
             }
         }
         assert_eq!(at, bytes.len(), "what is published is whole events");
-        *done += at;
+        self.done[index] += at;
         if is_complete {
             assert!(header.is_last, "who leaves a full chunk says why");
-            self.done[index] = Default::default();
+            self.done[index] = 0;
             self.complete += 1;
             let_go(&Outside, offset).expect("writable");
         }
     }
 
-    fn read(&self) -> Vec<&[u64]> {
+    fn read(&self) -> Vec<&[u32]> {
         self.streams.values().map(Vec::as_slice).collect()
     }
 }

@@ -3,12 +3,13 @@
 use std::vec;
 use std::vec::Vec;
 
+use heapwise_format::event::Origin;
 use heapwise_format::segment::{CallKind, Counter, Node, SectionKind, read_appended};
 
 use super::outside::Outside;
 use super::{check, together};
 use crate::atomics::{AtomicU64, Ordering};
-use crate::{buckets, live, segment, shadow, stack_tree};
+use crate::{buckets, live, log, segment, shadow, stack_tree};
 
 fn meet_stack(parent: u32, place: u64) {
     let node = stack_tree::child(parent, place, 1).and_then(stack_tree::node).expect("made");
@@ -168,6 +169,35 @@ fn a_shadowed_block_is_found_by_whoever_frees_it() {
                         assert_eq!(shadow::remove(handed), Some(5));
                     }
                     assert_eq!(shadow::remove(other), Some(6));
+                },
+            );
+        },
+    );
+}
+
+/// What the log keeps of a block is found by whoever frees it, while another thread makes the same tables.
+///
+/// For the exchange in `AddressMap::publish`: with a store, one thread's leaf is lost with what the other wrote there.
+#[test]
+fn a_birth_is_found_by_whoever_frees_the_block() {
+    static HAND: AtomicU64 = AtomicU64::new(0);
+    let (handed, other) = (0x7300_0000_0010, 0x7300_0000_0050);
+    let birth = |bucket| log::Birth::new(Origin::new(bucket, 1), 0);
+    let bucket = |address| log::take(address).map(|birth| birth.origin().bucket());
+    check(
+        || {},
+        move || {
+            together(
+                move || {
+                    log::put_back(handed, birth(5));
+                    HAND.store(1, Ordering::Release);
+                },
+                move || {
+                    log::put_back(other, birth(6));
+                    if HAND.load(Ordering::Acquire) == 1 {
+                        assert_eq!(bucket(handed), Some(5));
+                    }
+                    assert_eq!(bucket(other), Some(6));
                 },
             );
         },

@@ -32,7 +32,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
 /// Counts a block in the thread's slab and remembers it.
 #[inline(always)]
 pub(super) fn allocated_by(state: &mut State, block: &Block, rate: u16, entry: &Entry) {
-    let _timing = state.tick().then(Timing::start);
+    let _timing = state.tick().then(Timing::of_tick);
     if let Some(node) = node_of(state, entry) {
         enter(state, block, rate, node);
     }

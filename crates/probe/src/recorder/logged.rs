@@ -1,12 +1,12 @@
-//! Log mode: every event is written down; pairing and counting are the controller's.
+//! Log mode: every event is written down; counting is the controller's.
 
 use super::timing::Timing;
 use super::{Block, captured_alone, node_of};
 use crate::arch::words;
-use crate::log::ThreadLog;
+use crate::log::{Birth, ThreadLog};
 use crate::thread::State;
 use crate::unwind::Entry;
-use crate::{control, index, log};
+use crate::{buckets, control, index, log};
 
 pub(super) fn allocated(block: &Block, entry: &Entry) {
     if block.address == 0 {
@@ -18,13 +18,21 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     };
     control::poll();
     let Some(state) = words.state(&mut busy) else { return allocated_alone(block, entry, false) };
-    let _timing = tick(state).then(Timing::start);
+    let _timing = tick(state).then(Timing::of_tick);
     if let Some(node) = node_of(state, entry) {
-        log::alloc(&mut state.log, block.address, block.size, node, block.is_reallocated());
+        write_alloc(state, *block, node);
     }
 }
 
-/// Begins an event; true for the one in 64 whose time is taken, for the log too.
+/// Writes down that a block of a known stack came.
+#[inline(always)]
+pub(super) fn write_alloc(state: &mut State, block: Block, node: u32) {
+    let bucket = state.logged_bucket(block.size, node, block.kind_number());
+    let bucket = bucket.or_else(|| state.find_logged_bucket(block, node));
+    log::alloc(&mut state.log, block.address, bucket);
+}
+
+/// Begins an event; true for the one whose time is taken, for the log too.
 fn tick(state: &mut State) -> bool {
     let timed = state.tick();
     if timed {
@@ -37,7 +45,8 @@ fn tick(state: &mut State) -> bool {
 #[cold]
 fn allocated_alone(block: &Block, entry: &Entry, interrupted: bool) {
     if let Some(node) = captured_alone(entry, interrupted) {
-        log::with_shared(|log| log::alloc(log, block.address, block.size, node, block.is_reallocated()));
+        let bucket = buckets::find(&block.logged_key(node), || block.usable());
+        log::with_shared(|log| log::alloc(log, block.address, bucket));
     }
 }
 
@@ -63,14 +72,9 @@ pub(super) fn freed(address: u64) {
     write(|log| log::free(log, address));
 }
 
-/// A number for a block that `realloc` may free.
-pub(super) fn freeing(address: u64) -> Option<u32> {
-    write(|log| log::reserve(log, address)).flatten()
-}
-
-/// What `realloc` did with it.
-pub(super) fn settled(address: u64, number: u32, is_freed: bool) {
-    write(|log| log::settle(log, address, number, is_freed));
+/// A block that `realloc` has freed.
+pub(super) fn settled(address: u64, birth: Option<Birth>) {
+    write(|log| log::freed(log, address, birth));
 }
 
 /// Writes to the thread's log, or to the shared one when it has none.

@@ -1,11 +1,11 @@
 //! The quick ways: events of a thread that has agreed to everything in force (see `State::agree`), for which the ways
 //! of `ledger` and `logged` would come to the same end by asking more.
 
-use super::{Block, ledger, node_of};
+use super::{Block, ledger, logged, node_of};
 use crate::atomics::Ordering;
 use crate::thread::{Quick, State};
 use crate::unwind::Entry;
-use crate::{filter, log, shadow};
+use crate::{arch, filter, log, shadow};
 
 /// A block was allocated; false, and nothing is done, when it takes a closer look.
 #[inline(always)]
@@ -14,13 +14,24 @@ pub(super) fn allocated(state: &mut State, block: Block, entry: &Entry) -> bool 
     if quick == Quick::Nothing || !state.has_time() {
         return false;
     }
+    expect(quick, block.address);
     let Some(node) = node_of(state, entry) else { return true };
     if quick == Quick::Count {
         count(state, block, node);
     } else {
-        log::alloc(&mut state.log, block.address, block.size, node, block.is_reallocated());
+        logged::write_alloc(state, block, node);
     }
     true
+}
+
+/// What is kept of a fresh block is mostly far from the processor, and finding its stack takes about as long as bringing it near.
+#[inline(always)]
+fn expect(quick: Quick, address: u64) {
+    if quick == Quick::Count {
+        shadow::known(address).inspect(|granule| arch::expect_write(*granule));
+    } else {
+        log::known(address).inspect(|place| place.expect());
+    }
 }
 
 #[inline(always)]

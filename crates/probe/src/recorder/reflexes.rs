@@ -13,7 +13,7 @@ use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
 use crate::thread::{Alike, State};
 use crate::unwind::{self, Entry};
-use crate::{filter, log, shadow};
+use crate::{log, shadow};
 
 /// After an allocation: block, size, kind of the call, and the [`Entry`] in pieces. Returns the block, or null when the event
 /// is left.
@@ -133,14 +133,16 @@ extern "C" fn write(block: Pointer, size: usize, kind: u32, pc: u64, sp: u64, fp
 
 #[inline(always)]
 fn written(state: &mut State, address: u64, size: u64, kind: u32, entry: Entry) -> Option<()> {
-    if !state.may_write() || address == 0 {
+    if !state.may_write() {
         return None;
     }
     let node = repeated(state, entry)?;
-    if !state.has_time() || !state.log.is_ready() {
+    let bucket = state.logged_bucket(size, node, kind)?;
+    let place = log::known(address)?;
+    if place.get().is_some() || !state.has_time() || !state.log.is_ready() {
         return None;
     }
-    log::alloc_ready(&mut state.log, address, size, node, super::is_realloc(kind));
+    log::alloc_ready(&mut state.log, place, address, bucket);
     Some(())
 }
 
@@ -151,12 +153,16 @@ extern "C" fn write_free(block: Pointer, caller: u64) -> Pointer {
 
 #[inline(always)]
 fn written_free(state: &mut State, address: u64, caller: u64) -> Option<()> {
-    let may =
-        state.may_write() && address != 0 && !filter::may_hold(address) && state.is_clearly_outside(caller);
-    if !may || !state.has_time() || !state.log.is_ready() {
+    if !state.may_write() || !state.is_clearly_outside(caller) {
         return None;
     }
-    log::free_ready(&mut state.log, address);
+    let place = log::known(address)?;
+    // What was written down is in no other index.
+    let birth = place.get()?;
+    if !state.has_time() || !state.log.is_ready() {
+        return None;
+    }
+    log::free_ready(&mut state.log, place, birth, address);
     Some(())
 }
 

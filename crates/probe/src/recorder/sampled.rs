@@ -9,6 +9,8 @@ use crate::atomics::Ordering;
 use crate::unwind::{self, Entry};
 use crate::{clock, control, hooks, prof, sampler, segment};
 
+/// Rare samples are timed one in so many.
+const ONE_IN: u8 = 64;
 /// Samples closer than this are worth a state of the thread: its memoised stack, its own slab.
 const FINE_BYTES: u64 = 64 * 1024;
 
@@ -35,7 +37,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
         return ledger::allocated_by(state, block, control::rate(), entry);
     }
     let turn = words.slow_paths.fetch_add(1, Ordering::Relaxed);
-    let _timing = turn.is_multiple_of(64).then(Timing::start);
+    let _timing = turn.is_multiple_of(ONE_IN).then(|| Timing::start(ONE_IN.into()));
     let captured = unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth());
     note(&captured);
     let state = words.existing_state(&mut busy);

@@ -6,6 +6,7 @@ use core::ffi::CStr;
 use heapwise_format::segment::Counter;
 
 use super::bucket_cache::{Alike, BucketCache, Freed, Kept};
+use super::recollection::Recollection;
 use super::slabs::{self, SHARED_SLAB};
 use crate::atomics::Ordering;
 use crate::control::Activity;
@@ -23,9 +24,9 @@ const FLUSH_BYTES: i64 = 64 * 1024;
 /// [`FLUSH_BYTES`] is told at once, so that is soon.
 const FLUSH_ALLOCATED: u64 = 1 << 20;
 /// The other counters are at most this many ticks old.
-const FLUSH_TICKS: u32 = 64;
+const FLUSH_TICKS: u32 = 32;
 /// One event in so many has its time taken, and some work done.
-const TICK_EVENTS: i32 = 64;
+pub(crate) const TICK_EVENTS: u32 = 128;
 
 /// What a thread does with an event without further questions.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,7 @@ pub(crate) struct State {
     /// Who freed last: not part of another hooked call.
     outside: u64,
     buckets: BucketCache,
+    logged_buckets: Recollection,
     /// The last stack.
     pub(crate) memo: Memo,
     /// Declared frames.
@@ -95,7 +97,7 @@ impl State {
         unsafe {
             (*state).slab = Slab::numbered(slab);
             (*state).record = record;
-            (*state).log.thread = record;
+            (*state).log.set_thread(record);
         }
         segment::counter(Counter::OwnBytes).fetch_add(size_of::<State>() as u64, Ordering::Relaxed);
         Some(state)
@@ -158,7 +160,7 @@ impl State {
         self.until_tick >= 0
     }
 
-    /// Begins an event; true for the one in 64 whose time is taken.
+    /// Begins an event; true for the one in [`TICK_EVENTS`] whose time is taken.
     #[inline(always)]
     pub(crate) fn tick(&mut self) -> bool {
         if self.terms != family::terms() {
@@ -167,7 +169,7 @@ impl State {
         if self.has_time() {
             return false;
         }
-        self.until_tick = TICK_EVENTS - 1;
+        self.until_tick = TICK_EVENTS as i32 - 1;
         self.ticks = self.ticks.wrapping_add(1);
         self.now_ms = process::age_ms();
         if self.ticks.is_multiple_of(FLUSH_TICKS) || self.allocated > FLUSH_ALLOCATED {
@@ -235,6 +237,18 @@ impl State {
         let kept = Kept::new(bucket, self.slab.counts(bucket)?, &key)?;
         self.buckets.put_alike(alike, kept);
         Some(kept)
+    }
+
+    /// The bucket that a block is written down under, if it was used lately.
+    #[inline(always)]
+    pub(crate) fn logged_bucket(&self, size: u64, node: u32, kind: u32) -> Option<u32> {
+        self.logged_buckets.get(size, node, kind)
+    }
+
+    /// The same, made if there is none; `None` (counted) when the table is full.
+    #[inline(never)]
+    pub(crate) fn find_logged_bucket(&mut self, block: Block, node: u32) -> Option<u32> {
+        self.logged_buckets.find(block, node)
     }
 
     /// The bucket of a freed block of this period, if one was freed lately.

@@ -1,21 +1,23 @@
-//! The recorder's book: pairs each free with its allocation, keeps the totals, and writes entries.
+//! The recorder's book: counts what came and went at each site, keeps the totals, and writes entries.
 //!
-//! Booking goes in two strides, because looking up a block misses the processor's caches, and what comes next depends
-//! on what was found: a batch of events is first touched, one miss beside the other, and then looked up and written
-//! down. An allocation waits for the next event before it joins the batch: if that frees it, the block was
-//! temporary and never enters the index.
+//! An allocation is counted at once, but its entry waits for the next event: if that frees the block, it was temporary, and one
+//! entry says both. A free that comes before its allocation (threads are in order only by the millisecond) is refused if it may
+//! wait, and else a debt that the next allocation at the same site pays: no reader ever sees more frees than
+//! allocations.
 
+mod debts;
 mod page;
 mod sites;
 mod slices;
 
-use heapwise_format::event::Event;
+use heapwise_format::event::{Event, Freeing};
 use heapwise_format::recording::{Age, AllocKind, Entry, FrameHeader, FrameKind, SiteBucket};
+use heapwise_format::segment::Bucket;
 use rustc_hash::FxHashMap;
 
-use super::live_index::{Block, LiveIndex};
+use debts::{Debt, Debts};
 use page::Page;
-use sites::Sites;
+use sites::{Site, Sites};
 use slices::Slices;
 
 /// A frame before packing.
@@ -31,11 +33,10 @@ pub struct RawFrame {
 /// [`Ledger::settle`] or [`Ledger::take_frames`].
 #[derive(Debug, Default)]
 pub struct Ledger {
-    live: LiveIndex,
     sites: Sites,
     written_buckets: usize,
     newest: Option<Newest>,
-    batch: Vec<Booked>,
+    debts: Debts,
     page: Page,
     /// Pages that are full, oldest first.
     full: Vec<RawFrame>,
@@ -44,6 +45,7 @@ pub struct Ledger {
     freed: Option<bool>,
     /// The same of the other threads.
     freed_by_others: FxHashMap<u32, bool>,
+    sums: Sums,
     slices: Slices,
     tick_ms: u64,
     peak_bytes: u64,
@@ -68,96 +70,109 @@ pub struct Totals {
     pub gap_events: u64,
 }
 
-/// The allocation that came last, not in the index yet.
+/// The allocation that came last: counted, but not written yet.
 #[derive(Debug, Clone, Copy)]
 struct Newest {
-    address: u64,
-    bucket: u32,
-    by_realloc: bool,
+    site: Site,
+    kind: AllocKind,
 }
 
-/// An event of the batch.
-#[derive(Debug, Clone, Copy)]
-enum Booked {
-    Alloc(Newest),
-    Temporary(Newest),
-    Free(u64),
-}
-
-/// Events touched before they are written down: several times what a processor keeps in flight.
-const BATCH: usize = 64;
-
-/// What a batch adds to the numbers.
+/// What was booked since the numbers were last brought up to date: all in one millisecond. Bytes wrap around rather than
+/// panic on sizes that no program can have.
+///
+/// What changes together stands together, and nothing else with it: the sums are stored and loaded again with every event, in
+/// pairs, and a processor hands on what was stored only to a load of no more than that.
 #[derive(Debug, Default)]
 struct Sums {
     allocs: u64,
     alloc_bytes: u64,
     frees: u64,
-    live_bytes: u64,
-    max_live_bytes: u64,
+    freed_bytes: u64,
+    /// Highest excess of bytes allocated over bytes freed.
+    most_bytes: i64,
 }
+
+/// A free whose block has not come for so long is one of a block never seen: its allocation was lost.
+const PATIENCE_MS: u64 = 1000;
 
 /// Taking in.
 impl Ledger {
-    /// Books one event of `thread` at millisecond `tick_ms`; ticks never run backwards.
+    /// Books one event of `thread` at millisecond `tick_ms`; ticks never run backwards. `describe` is asked for the record of
+    /// a bucket that was not seen before.
+    ///
+    /// `false` when nothing was booked, never if it `must`: the event frees a block that another thread has yet to allocate.
     #[inline]
-    pub fn book(&mut self, thread: u32, tick_ms: u64, event: &Event) {
+    pub fn book(
+        &mut self,
+        thread: u32,
+        tick_ms: u64,
+        event: &Event,
+        must: bool,
+        describe: &mut impl FnMut(u32) -> Option<Bucket>,
+    ) -> bool {
+        match *event {
+            Event::Alloc { bucket } => {
+                self.turn_to(thread, tick_ms);
+                match self.sites.site(bucket, thread, describe) {
+                    Some(site) => self.alloc(site),
+                    None => self.gap(1),
+                }
+            }
+            Event::Free { bucket, thread: allocator, age_ms, how } => {
+                // What is older than the recording never came to it.
+                let is_known = age_ms <= tick_ms;
+                let site = if is_known { self.sites.site(bucket, allocator, describe) } else { None };
+                let size = site.and_then(|site| self.sites.free(site));
+                // A thread's own block came before, and if its place was taken, waiting does not bring it back.
+                if size.is_none() && site.is_some() && !must && allocator != thread {
+                    return false;
+                }
+                self.turn_to(thread, tick_ms);
+                match (site, size) {
+                    (Some(site), Some(size)) => {
+                        self.sums.went(size);
+                        self.free(site, age_ms, how);
+                    }
+                    (Some(site), None) => self.owe(site, age_ms, how),
+                    (None, _) => self.unknown_free(),
+                }
+            }
+            Event::Unknown => {
+                self.turn_to(thread, tick_ms);
+                self.unknown_free();
+            }
+            Event::Gap(events) => {
+                self.turn_to(thread, tick_ms);
+                self.gap(events);
+            }
+            Event::Tick(_) => {}
+        }
+        true
+    }
+
+    #[inline]
+    fn turn_to(&mut self, thread: u32, tick_ms: u64) {
         if tick_ms != self.tick_ms {
             self.pass(tick_ms);
         }
         if thread != self.page.thread() {
             self.switch(thread);
         }
-        match *event {
-            Event::Alloc { address, size, node, realloc, .. } => {
-                self.enter_newest();
-                let bucket = self.sites.bucket(node, size);
-                self.newest = Some(Newest { address, bucket, by_realloc: realloc });
-            }
-            Event::Free { address, .. } => self.free(address),
-            Event::Gap(events) => {
-                self.settle();
-                self.totals.gap_events += events;
-                self.page.put(Entry::Gap(events));
-            }
-            Event::Tick(_) | Event::Kept { .. } => {}
-        }
-        if self.batch.len() >= BATCH {
-            self.write_down();
-        }
     }
 
-    #[inline]
-    fn free(&mut self, address: u64) {
-        match self.newest.take() {
-            Some(newest) if newest.address == address => self.batch.push(Booked::Temporary(newest)),
-            other => {
-                self.batch.extend(other.map(Booked::Alloc));
-                self.batch.push(Booked::Free(address));
-            }
-        }
-    }
-
-    /// The allocation that came last is not temporary.
-    #[inline]
-    fn enter_newest(&mut self) {
-        if let Some(newest) = self.newest.take() {
-            self.batch.push(Booked::Alloc(newest));
-        }
-    }
-
+    #[cold]
     fn switch(&mut self, thread: u32) {
-        self.settle();
+        self.write_newest();
         // A thread may be interrupted between the two events of a `realloc`.
         if let Some(from_realloc) = self.freed.take() {
             self.freed_by_others.insert(self.page.thread(), from_realloc);
         }
         self.freed = self.freed_by_others.remove(&thread);
-        self.page.switch(thread);
-        self.sites.switch(thread);
+        self.page.turn_to(thread);
     }
 
     /// Time passes up to `tick_ms`, with or without events.
+    #[cold]
     pub fn pass(&mut self, tick_ms: u64) {
         let passed = tick_ms.saturating_sub(self.tick_ms);
         if passed == 0 {
@@ -167,6 +182,17 @@ impl Ledger {
         self.page.pass(passed, tick_ms);
         self.tick_ms = tick_ms;
         self.slices.pass(tick_ms);
+        if let Some(until_ms) = tick_ms.checked_sub(PATIENCE_MS)
+            && self.debts.is_time(tick_ms)
+        {
+            self.write_off(until_ms);
+        }
+    }
+
+    /// No more events will come.
+    pub fn end(&mut self) {
+        self.write_off(u64::MAX);
+        self.settle();
     }
 
     /// Notes the resident bytes of the process at the current time.
@@ -175,132 +201,167 @@ impl Ledger {
         self.slices.now.rss_bytes = bytes;
         self.slices.touch();
     }
+
+    /// Everything booked is in the numbers.
+    pub fn settle(&mut self) {
+        self.write_newest();
+        let sums = std::mem::take(&mut self.sums);
+        if sums.allocs | sums.frees == 0 {
+            return;
+        }
+        let now = &mut self.slices.now;
+        let highest = now.live_bytes.wrapping_add_signed(sums.most_bytes);
+        now.allocs += sums.allocs;
+        now.alloc_bytes = now.alloc_bytes.wrapping_add(sums.alloc_bytes);
+        now.frees += sums.frees;
+        now.live_bytes = now.live_bytes.wrapping_add(sums.alloc_bytes).wrapping_sub(sums.freed_bytes);
+        now.live_blocks = (now.live_blocks + sums.allocs).saturating_sub(sums.frees);
+        now.max_live_bytes = now.max_live_bytes.max(highest);
+        self.slices.touch();
+        self.totals.allocs += sums.allocs;
+        self.totals.alloc_bytes = self.totals.alloc_bytes.wrapping_add(sums.alloc_bytes);
+        self.totals.frees += sums.frees;
+        if highest > self.peak_bytes {
+            (self.peak_bytes, self.peak_ms) = (highest, self.tick_ms);
+        }
+    }
 }
 
 /// Writing down.
 impl Ledger {
-    /// Everything booked is in the numbers.
-    pub fn settle(&mut self) {
-        self.enter_newest();
-        self.write_down();
-    }
-
-    /// Writes the batch down. All of it is of one thread and millisecond.
-    fn write_down(&mut self) {
-        let mut batch = std::mem::take(&mut self.batch);
-        if batch.is_empty() {
-            return;
-        }
-        self.touch(&batch);
-        let now = &self.slices.now;
-        let mut sums =
-            Sums { live_bytes: now.live_bytes, max_live_bytes: now.max_live_bytes, ..Sums::default() };
-        for booked in batch.drain(..) {
-            match booked {
-                Booked::Alloc(newest) => self.alloc(newest, &mut sums),
-                Booked::Temporary(newest) => self.temporary(newest, &mut sums),
-                Booked::Free(address) => self.write_free(address, &mut sums),
-            }
-        }
-        self.batch = batch;
-        self.add(&sums);
+    #[inline(always)]
+    fn put(&mut self, entry: Entry) {
+        self.page.put(entry);
         if self.page.is_full() {
-            self.full.push(self.page.take(self.tick_ms));
+            self.turn_page();
         }
-    }
-
-    /// Brings everything that a batch will look up into the cache.
-    fn touch(&self, batch: &[Booked]) {
-        let mut sum = 0;
-        for booked in batch {
-            sum ^= match booked {
-                Booked::Alloc(newest) => u64::from(self.live.touch(newest.address)),
-                Booked::Free(address) => self.sites.touch(self.live.touch(*address)),
-                Booked::Temporary(_) => 0,
-            };
-        }
-        std::hint::black_box(sum);
-    }
-
-    fn add(&mut self, sums: &Sums) {
-        let now = &mut self.slices.now;
-        now.allocs += sums.allocs;
-        now.alloc_bytes += sums.alloc_bytes;
-        now.frees += sums.frees;
-        now.live_bytes = sums.live_bytes;
-        now.live_blocks = (now.live_blocks + sums.allocs).saturating_sub(sums.frees);
-        now.max_live_bytes = sums.max_live_bytes;
-        self.slices.touch();
-        self.totals.allocs += sums.allocs;
-        self.totals.alloc_bytes += sums.alloc_bytes;
-        self.totals.frees += sums.frees;
-        if sums.max_live_bytes > self.peak_bytes {
-            (self.peak_bytes, self.peak_ms) = (sums.max_live_bytes, self.tick_ms);
-        }
-    }
-
-    #[inline]
-    fn alloc(&mut self, newest: Newest, sums: &mut Sums) {
-        let Newest { address, bucket, by_realloc } = newest;
-        let block = Block { bucket, born_ms: self.tick_ms as u32, from_realloc: by_realloc };
-        if let Some(missed) = self.live.insert(address, block) {
-            self.missed(&missed, sums);
-        }
-        sums.came(self.sites.alloc(bucket));
-        self.page.put(Entry::Alloc { bucket, kind: self.kind(by_realloc) });
-        self.freed = None;
-    }
-
-    #[inline]
-    fn temporary(&mut self, newest: Newest, sums: &mut Sums) {
-        let Newest { address, bucket, by_realloc } = newest;
-        // Only where events are missing can a block be left at the address of a temporary one.
-        if self.totals.gap_events > 0
-            && let Some(missed) = self.live.remove(address)
-        {
-            self.missed(&missed, sums);
-        }
-        let size = self.sites.pass(bucket);
-        sums.came(size);
-        sums.went(size);
-        self.page.put(Entry::Temporary { bucket, kind: self.kind(by_realloc) });
-        self.freed = Some(by_realloc);
-    }
-
-    #[inline]
-    fn write_free(&mut self, address: u64, sums: &mut Sums) {
-        let Some(block) = self.live.remove(address) else {
-            self.totals.unknown_frees += 1;
-            self.page.put(Entry::UnknownFree(1));
-            self.freed = None;
-            return;
-        };
-        sums.went(self.sites.free(block.bucket));
-        self.page.put(Entry::Free { bucket: block.bucket, age: self.age(&block) });
-        self.freed = Some(block.from_realloc);
     }
 
     #[cold]
-    fn missed(&mut self, block: &Block, sums: &mut Sums) {
-        self.totals.missed_frees += 1;
-        sums.went(self.sites.free(block.bucket));
-        self.page.put(Entry::MissedFree { bucket: block.bucket, age: self.age(block) });
+    #[inline(never)]
+    fn turn_page(&mut self) {
+        self.full.push(self.page.take(self.tick_ms));
+    }
+
+    /// The allocation that came last is not temporary.
+    #[inline(always)]
+    fn write_newest(&mut self) {
+        if let Some(newest) = self.newest.take() {
+            self.write_alloc(newest);
+        }
+    }
+
+    #[inline(always)]
+    fn write_alloc(&mut self, Newest { site, kind }: Newest) {
+        self.put(Entry::Alloc { bucket: site.bucket(), kind });
     }
 
     #[inline]
-    fn kind(&self, by_realloc: bool) -> AllocKind {
-        match (by_realloc, self.freed) {
-            (false, _) | (true, None) => AllocKind::Fresh,
-            (true, Some(false)) => AllocKind::FirstRealloc,
-            (true, Some(true)) => AllocKind::NextRealloc,
+    fn alloc(&mut self, site: Site) {
+        self.write_newest();
+        let (size, is_indebted) = self.sites.alloc(site);
+        self.sums.came(size);
+        let freed = self.freed.take();
+        let kind = if site.is_realloc() { realloc_of(freed) } else { AllocKind::Fresh };
+        self.newest = Some(Newest { site, kind });
+        if is_indebted {
+            self.pay(site);
         }
     }
 
     #[inline]
-    fn age(&self, block: &Block) -> Age {
-        // Births are kept in 32 bits, 49 days of milliseconds; ages are right beyond that as long as they are shorter.
-        let age_ms = (self.tick_ms as u32).wrapping_sub(block.born_ms);
-        Age::between(self.tick_ms.saturating_sub(u64::from(age_ms)), self.tick_ms)
+    fn free(&mut self, site: Site, age_ms: u64, how: Freeing) {
+        let bucket = site.bucket();
+        if how == Freeing::AtOnce
+            && let Some(newest) = self.newest.take_if(|newest| newest.site == site)
+        {
+            self.put(Entry::Temporary { bucket, kind: newest.kind });
+            self.freed = Some(site.is_realloc());
+            return;
+        }
+        self.write_newest();
+        let age = Age::between(self.tick_ms.saturating_sub(age_ms), self.tick_ms);
+        if how == Freeing::Missed {
+            // Seen by the allocation that follows, which may be a `realloc`'s: what was freed before still is.
+            self.totals.missed_frees += 1;
+            self.put(Entry::MissedFree { bucket, age });
+        } else {
+            self.put(Entry::Free { bucket, age });
+            self.freed = Some(site.is_realloc());
+        }
+    }
+
+    /// Books the free of a block that is yet to come.
+    #[cold]
+    fn owe(&mut self, site: Site, age_ms: u64, how: Freeing) {
+        self.write_newest();
+        let (thread, since_ms) = (self.page.thread(), self.tick_ms);
+        let age = Age::between(since_ms.saturating_sub(age_ms), since_ms);
+        self.debts.owe(site.bucket(), Debt { thread, since_ms, age, is_missed: how == Freeing::Missed });
+        self.sites.set_indebted(site.bucket(), true);
+        if how != Freeing::Missed {
+            self.freed = Some(site.is_realloc());
+        }
+    }
+
+    /// Writes down the free of a block that has just come.
+    #[cold]
+    fn pay(&mut self, site: Site) {
+        self.write_newest();
+        let bucket = site.bucket();
+        let (debt, has_more) = self.debts.pay(bucket);
+        self.sites.set_indebted(bucket, has_more);
+        let Some(debt) = debt else { return };
+        self.sums.went(self.sites.free(site).unwrap_or(0));
+        let Debt { age, is_missed, .. } = debt;
+        self.totals.missed_frees += u64::from(is_missed);
+        let entry = if is_missed { Entry::MissedFree { bucket, age } } else { Entry::Free { bucket, age } };
+        self.put_of(debt.thread, entry);
+    }
+
+    /// The blocks of frees that were booked until `until_ms` never came.
+    #[cold]
+    fn write_off(&mut self, until_ms: u64) {
+        self.write_newest();
+        for (bucket, debt) in self.debts.write_off(until_ms) {
+            self.sites.set_indebted(bucket, self.debts.is_owed(bucket));
+            self.totals.unknown_frees += 1;
+            self.put_of(debt.thread, Entry::UnknownFree(1));
+        }
+    }
+
+    /// Writes an entry of `thread` in between.
+    #[cold]
+    fn put_of(&mut self, thread: u32, entry: Entry) {
+        let current = self.page.thread();
+        self.page.turn_to(thread);
+        self.put(entry);
+        self.page.turn_to(current);
+    }
+
+    #[cold]
+    fn unknown_free(&mut self) {
+        self.write_newest();
+        self.totals.unknown_frees += 1;
+        self.put(Entry::UnknownFree(1));
+        self.freed = None;
+    }
+
+    #[cold]
+    fn gap(&mut self, events: u64) {
+        self.write_newest();
+        self.totals.gap_events = self.totals.gap_events.saturating_add(events);
+        self.put(Entry::Gap(events));
+    }
+}
+
+/// What a `realloc` is after a free of this kind; after none, it had no block to begin with.
+#[cold]
+fn realloc_of(freed: Option<bool>) -> AllocKind {
+    match freed {
+        None => AllocKind::Fresh,
+        Some(false) => AllocKind::FirstRealloc,
+        Some(true) => AllocKind::NextRealloc,
     }
 }
 
@@ -308,15 +369,14 @@ impl Sums {
     #[inline]
     fn came(&mut self, size: u64) {
         self.allocs += 1;
-        self.alloc_bytes += size;
-        self.live_bytes += size;
-        self.max_live_bytes = self.max_live_bytes.max(self.live_bytes);
+        self.alloc_bytes = self.alloc_bytes.wrapping_add(size);
+        self.most_bytes = self.most_bytes.max(self.alloc_bytes.wrapping_sub(self.freed_bytes) as i64);
     }
 
     #[inline]
     fn went(&mut self, size: u64) {
         self.frees += 1;
-        self.live_bytes -= size;
+        self.freed_bytes = self.freed_bytes.wrapping_add(size);
     }
 }
 
@@ -398,3 +458,6 @@ impl Ledger {
         self.tick_ms
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,26 +13,38 @@ pub struct Chunks {
     section: Section,
     /// Bytes of events read of each chunk in use; 0 also for chunks in nobody's hands.
     done: Vec<usize>,
-    buffer: Vec<u8>,
+}
+
+/// New bytes of a chunk.
+struct New {
+    piece: Piece,
+    /// Where they begin in the segment.
+    offset: u64,
+    len: usize,
 }
 
 impl Chunks {
     /// Nothing read yet.
     pub fn new(layout: &Layout) -> Self {
-        Self { section: layout.section(SectionKind::Chunks), done: Vec::new(), buffer: Vec::new() }
+        Self { section: layout.section(SectionKind::Chunks), done: Vec::new() }
     }
 
     /// Feeds everything new to the merger; the number of bytes.
     pub fn read(&mut self, segment: &SegmentFile, merger: &mut Merger) -> usize {
-        self.each(segment, |piece| merger.feed(piece))
+        self.each(segment, |New { piece, offset, len }| {
+            merger.feed(piece, len, |room| segment.read_at(offset, room) == len)
+        })
     }
 
     /// Passes over everything that is there already.
     pub fn skip_past(&mut self, segment: &SegmentFile, merger: &mut Merger) {
-        self.each(segment, |piece| merger.feed_past(piece));
+        self.each(segment, |New { piece, len, .. }| {
+            merger.skip(piece, len);
+            true
+        });
     }
 
-    fn each(&mut self, segment: &SegmentFile, mut feed: impl FnMut(Piece<'_>)) -> usize {
+    fn each(&mut self, segment: &SegmentFile, mut feed: impl FnMut(New) -> bool) -> usize {
         let mut word = [0; 8];
         segment.read_at(COUNTERS_OFFSET as u64 + Counter::Chunks as u64 * 8, &mut word);
         let used = u64_at(&word, 0).unwrap_or(0).min(self.section.capacity) as usize;
@@ -40,27 +52,25 @@ impl Chunks {
         (0..used).map(|index| self.read_one(segment, index, &mut feed)).sum()
     }
 
-    fn read_one(&mut self, segment: &SegmentFile, index: usize, feed: &mut impl FnMut(Piece<'_>)) -> usize {
-        let Some(offset) = self.section.record_offset(index as u64) else { return 0 };
-        let Some(Published { header, is_complete }) = look(segment, offset) else { return 0 };
+    fn read_one(&mut self, segment: &SegmentFile, index: usize, feed: &mut impl FnMut(New) -> bool) -> usize {
+        let Some(start) = self.section.record_offset(index as u64) else { return 0 };
+        let Some(Published { header, is_complete }) = look(segment, start) else { return 0 };
         let done = self.done[index];
-        let new = header.len.saturating_sub(done);
-        self.buffer.resize(new, 0);
-        let got = segment.read_at(offset + (HEADER_BYTES + done) as u64, &mut self.buffer);
-        if got < new {
+        let len = header.len.saturating_sub(done);
+        if len == 0 && !is_complete {
             return 0;
         }
-        if new > 0 || is_complete {
-            feed(Piece {
-                stream: header.stream,
-                thread: header.thread,
-                sequence: header.sequence,
-                bytes: &self.buffer,
-                is_complete,
-                is_last: is_complete && header.is_last,
-            });
+        let piece = Piece {
+            stream: header.stream,
+            thread: header.thread,
+            sequence: header.sequence,
+            is_complete,
+            is_last: is_complete && header.is_last,
+        };
+        if !feed(New { piece, offset: start + (HEADER_BYTES + done) as u64, len }) {
+            return 0;
         }
-        self.done[index] = if is_complete && let_go(segment, offset).is_ok() { 0 } else { done + new };
-        new
+        self.done[index] = if is_complete && let_go(segment, start).is_ok() { 0 } else { done + len };
+        len
     }
 }

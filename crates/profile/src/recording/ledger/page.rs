@@ -18,7 +18,7 @@ pub(super) struct Page {
 }
 
 impl Page {
-    #[inline]
+    #[inline(always)]
     pub(super) fn put(&mut self, entry: Entry) {
         self.state.encode(entry, &mut self.columns);
     }
@@ -30,7 +30,10 @@ impl Page {
     }
 
     /// What follows is by `thread`.
-    pub(super) fn switch(&mut self, thread: u32) {
+    pub(super) fn turn_to(&mut self, thread: u32) {
+        if self.thread == thread {
+            return;
+        }
         self.thread = thread;
         if self.is_empty() {
             self.first_thread = thread;
@@ -52,9 +55,15 @@ impl Page {
         self.columns.main.is_empty()
     }
 
+    /// Looked at closely once in a while only.
+    #[inline]
     pub(super) fn is_full(&self) -> bool {
+        self.columns.main.len().is_multiple_of(256) && self.bytes() >= PAGE_BYTES
+    }
+
+    fn bytes(&self) -> usize {
         let Columns { main, lows, highs, ages, values } = &self.columns;
-        main.len() + lows.len() + highs.len() + ages.len() + values.len() >= PAGE_BYTES
+        main.len() + lows.len() + highs.len() + ages.len() + values.len()
     }
 
     /// The frame of everything put here, up to `now_ms`; the page is empty then.

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 
-use heapwise_format::event::Event;
 use heapwise_format::place::Incarnation;
 use heapwise_format::recording::{
     Codec, FrameHeader, FrameKind, INDEX_ROW_BYTES, IndexRow, Trailer, preamble,
@@ -12,9 +11,12 @@ use heapwise_format::segment::{
     Architecture, Counter, Header, Layout, Node, NodePlace, PAGE_BYTES, SectionKind, Tier,
 };
 
+mod heap;
+
 use super::*;
 use crate::recording::analysis::{Evidence, findings};
 use crate::recording::{Ledger, RawFrame, RecordingSource, Statistics};
+use heap::Heap;
 
 pub(crate) struct Memory(pub(crate) Vec<u8>);
 
@@ -112,7 +114,8 @@ const CHECKPOINT_EVENTS: u64 = if cfg!(miri) { 100 } else { 1_500 };
 
 /// Runs a program of `events` events.
 fn run(events: u64) -> (Account, Ledger, File) {
-    let (mut account, mut ledger, mut file) = (Account::default(), Ledger::default(), File::new(NODES));
+    let (mut account, mut heap, mut file) = (Account::default(), Heap::numbered_from(1), File::new(NODES));
+    let mut ledger = Ledger::default();
     let (mut seed, mut live, mut live_bytes) = (3, Vec::<(u64, usize)>::new(), 0u64);
     let mut free_addresses: Vec<u64> = (1..5000).map(|n| n * 32).collect();
     for step in 0..events {
@@ -122,14 +125,14 @@ fn run(events: u64) -> (Account, Ledger, File) {
             let (address, block) = live.swap_remove(random(&mut seed) as usize % live.len());
             account.blocks[block].1 = Some(ms);
             live_bytes -= account.blocks[block].3;
-            ledger.book(thread, ms, &Event::Free { address, order: 0 });
+            assert!(heap.free(&mut ledger, thread, ms, address));
             free_addresses.push(address);
         } else if let Some(address) = free_addresses.pop() {
             let (node, size) = (1 + random(&mut seed) as u32 % (NODES - 1), 1 + random(&mut seed) % 5 * 100);
             live.push((address, account.blocks.len()));
             account.blocks.push((ms, None, node, size));
             live_bytes += size;
-            ledger.book(thread, ms, &Event::Alloc { address, size, node, order: 0, realloc: step % 50 == 0 });
+            heap.alloc(&mut ledger, thread, ms, address, (node, size, step % 50 == 0));
         }
         let highest = account.highest.entry(ms).or_default();
         *highest = (*highest).max(live_bytes);
@@ -220,11 +223,7 @@ fn another_file_of_a_rotation_is_readable_alone() {
     let mut second = File::new(NODES);
     ledger.all_buckets().iter().for_each(|frame| second.put(frame));
     second.put(&ledger.checkpoint());
-    ledger.book(
-        0,
-        END_MS,
-        &Event::Alloc { address: 1 << 40, size: 12_345, node: 1, order: 0, realloc: false },
-    );
+    Heap::numbered_from(1 << 20).alloc(&mut ledger, 0, END_MS, 1 << 40, (1, 12_345, false));
     ledger.take_frames().iter().for_each(|frame| second.put(frame));
     let (recording, catalog) = open(second.end());
     let (counts, _) = recording.counts_at(&catalog, Moment::End, 3).unwrap();

@@ -1,0 +1,106 @@
+//! From an address to the word kept for its 16 bytes of heap, in three loads: gibibyte, leaf, word.
+//!
+//! The two upper levels are private to the probe and only grow; leaves are their owners' business.
+#![allow(unsafe_code)]
+
+use core::ptr::null_mut;
+
+use crate::atomics::{AtomicPtr, Ordering};
+use crate::sys;
+
+/// Addresses of user space have 48 bits; the map covers them all.
+pub(crate) const ADDRESS_BITS: u32 = 48;
+pub(crate) const GIB_BITS: u32 = 30;
+/// Bytes of heap that a leaf covers, 2^this.
+const LEAF_BITS: u32 = 16;
+const GRANULE_BITS: u32 = 4;
+
+/// The words of 64 KiB of heap.
+pub(crate) type Leaf<T> = [T; 1 << (LEAF_BITS - GRANULE_BITS)];
+/// The leaves of a gibibyte, null where there is none.
+type Leaves<T> = [AtomicPtr<Leaf<T>>; 1 << (GIB_BITS - LEAF_BITS)];
+
+/// Untouched pages of it cost nothing.
+pub(crate) struct AddressMap<T: 'static> {
+    gibibytes: [AtomicPtr<Leaves<T>>; 1 << (ADDRESS_BITS - GIB_BITS)],
+}
+
+/// Which leaf of its gibibyte an address belongs to.
+pub(crate) fn in_gibibyte(address: u64) -> usize {
+    (address >> LEAF_BITS) as usize & ((1 << (GIB_BITS - LEAF_BITS)) - 1)
+}
+
+/// Whether blocks may be there. None of a program is in the first leaf, so that null is not known without a question
+/// of its own.
+pub(crate) fn may_be_block(address: u64) -> bool {
+    address >> ADDRESS_BITS == 0 && address >> LEAF_BITS != 0
+}
+
+impl<T> AddressMap<T> {
+    /// Without leaves.
+    pub(crate) const fn new() -> Self {
+        Self { gibibytes: [const { AtomicPtr::new(null_mut()) }; 1 << (ADDRESS_BITS - GIB_BITS)] }
+    }
+
+    /// The word of an address, if its leaf is there. Never of null, nor of one that is no multiple of 16: its
+    /// lowest bits become the highest, beyond every table. The leaf a thread used last is not kept at hand: with
+    /// blocks in a few leaves, which it is cannot be predicted, and that costs more than two loads.
+    #[inline(always)]
+    pub(crate) fn known(&self, address: u64) -> Option<&'static T> {
+        let granule = address.rotate_right(GRANULE_BITS);
+        let leaves =
+            self.gibibytes.get((granule >> (GIB_BITS - GRANULE_BITS)) as usize)?.load(Ordering::Acquire);
+        // SAFETY: a published pointer is a mapping of that many words, which stays.
+        let leaf = unsafe { leaves.as_ref() }?[in_gibibyte(address)].load(Ordering::Acquire);
+        // SAFETY: a published leaf stays, by the promise of `publish`.
+        Some(&unsafe { leaf.as_ref() }?[granule as usize & ((1 << (LEAF_BITS - GRANULE_BITS)) - 1)])
+    }
+
+    /// Makes a leaf known; whether there was none before.
+    ///
+    /// # Safety
+    /// The leaf stays, until [`AddressMap::clear`] at least.
+    pub(crate) unsafe fn publish(&self, address: u64, leaf: *mut Leaf<T>) -> bool {
+        let Some(leaves) = self.leaves_of(address) else { return false };
+        leaves[in_gibibyte(address)]
+            .compare_exchange(null_mut(), leaf, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// The leaves of an address's gibibyte, added when there are none.
+    fn leaves_of(&self, address: u64) -> Option<&'static Leaves<T>> {
+        let gibibyte = self.gibibytes.get((address >> GIB_BITS) as usize)?;
+        if gibibyte.load(Ordering::Acquire).is_null() {
+            let memory = sys::map_private(size_of::<Leaves<T>>()).ok()?;
+            if gibibyte
+                .compare_exchange(null_mut(), memory.cast(), Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+            {
+                // SAFETY: just mapped, and nobody has seen it.
+                unsafe { sys::unmap(memory, size_of::<Leaves<T>>()) };
+            }
+        }
+        // SAFETY: as in `known`.
+        unsafe { gibibyte.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// All leaves.
+    pub(crate) fn leaves(&self) -> impl Iterator<Item = *mut Leaf<T>> {
+        let gibibytes = self.gibibytes.iter().map(|leaves| leaves.load(Ordering::Acquire));
+        // SAFETY: as in `known`.
+        let leaves = gibibytes.filter_map(|leaves| unsafe { leaves.as_ref() }).flatten();
+        leaves.map(|leaf| leaf.load(Ordering::Acquire)).filter(|leaf| !leaf.is_null())
+    }
+
+    /// Forgets all leaves. For a forked child that begins anew, which has a single thread.
+    pub(crate) fn clear(&self) {
+        for gibibyte in &self.gibibytes {
+            let leaves = gibibyte.load(Ordering::Relaxed);
+            if !leaves.is_null() {
+                gibibyte.store(null_mut(), Ordering::Relaxed);
+                // SAFETY: mapped by `leaves_of`, and nobody else is here.
+                unsafe { sys::unmap(leaves.cast(), size_of::<Leaves<T>>()) };
+            }
+        }
+    }
+}

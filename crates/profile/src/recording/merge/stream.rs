@@ -1,0 +1,193 @@
+//! One thread's log: its chunks in sequence, read event by event.
+
+use std::collections::VecDeque;
+
+use heapwise_format::event::{Event, decode};
+
+use super::Buffers;
+
+/// The chunks of one thread.
+#[derive(Debug)]
+pub(super) struct Stream {
+    pub number: u32,
+    thread: u32,
+    chunks: VecDeque<Chunk>,
+    /// Sequence of the chunk to read next or being read; `None` before the first of a thread that was
+    /// there before the recording.
+    current: Option<u32>,
+    /// Time of the event that comes next.
+    pub tick_ms: u64,
+    /// Whether there is one at hand, as of the last [`Stream::look_ahead`].
+    pub has_event: bool,
+    /// Whether that one has been refused for long enough.
+    pub is_due: bool,
+    /// Its last chunk is read to its end.
+    pub is_ended: bool,
+}
+
+/// A chunk, as far as it was fed.
+#[derive(Debug, Default)]
+pub(super) struct Chunk {
+    sequence: u32,
+    /// The chunk's bytes, and behind those that were fed anything.
+    buffer: Vec<u8>,
+    fed: usize,
+    /// What was read of it.
+    at: usize,
+    is_complete: bool,
+    is_last: bool,
+}
+
+impl Chunk {
+    /// Room for `len` further bytes.
+    pub(super) fn room(&mut self, len: usize, buffers: &mut Buffers) -> &mut [u8] {
+        let end = self.fed + len;
+        if self.buffer.len() < end {
+            let mut larger = buffers.take(end);
+            larger[..self.fed].copy_from_slice(&self.buffer[..self.fed]);
+            buffers.put_back(std::mem::replace(&mut self.buffer, larger));
+        }
+        &mut self.buffer[self.fed..end]
+    }
+
+    /// The room's first `len` bytes were filled.
+    pub(super) fn add(&mut self, len: usize, is_complete: bool, is_last: bool) {
+        self.fed += len;
+        self.is_complete |= is_complete;
+        self.is_last |= is_last;
+    }
+
+    /// Counts all of it as read.
+    pub(super) fn skip_all(&mut self) {
+        self.at = self.fed;
+    }
+
+    /// The next event and where it ends.
+    fn next(&self) -> Option<(Event, usize)> {
+        let mut at = self.at;
+        Some((decode(&self.buffer[..self.fed], &mut at)?, at))
+    }
+}
+
+impl Stream {
+    pub(super) fn new(number: u32, thread: u32, first_chunk: Option<u32>) -> Self {
+        Self {
+            number,
+            thread,
+            chunks: VecDeque::new(),
+            current: first_chunk,
+            tick_ms: 0,
+            has_event: false,
+            is_due: false,
+            is_ended: false,
+        }
+    }
+
+    /// The chunk of a sequence number, made if there is none.
+    pub(super) fn chunk(&mut self, sequence: u32) -> &mut Chunk {
+        let place = self.chunks.partition_point(|chunk| chunk.sequence < sequence);
+        if self.chunks.get(place).is_none_or(|chunk| chunk.sequence != sequence) {
+            self.chunks.insert(place, Chunk { sequence, ..Chunk::default() });
+        }
+        &mut self.chunks[place]
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.buffer.len()).sum()
+    }
+
+    /// Comes to the next event that is no tick, if it is at hand.
+    pub(super) fn look_ahead(&mut self, buffers: &mut Buffers) {
+        self.has_event = false;
+        while self.is_at_events(buffers)
+            && let Some(chunk) = self.chunks.front_mut()
+        {
+            match chunk.next() {
+                Some((Event::Tick(ms), end)) => (self.tick_ms, chunk.at) = (ms, end),
+                Some(_) => {
+                    self.has_event = true;
+                    return;
+                }
+                None if self.leave_chunk(buffers) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// Whether the first chunk at hand is the one to be read.
+    fn is_at_events(&mut self, buffers: &mut Buffers) -> bool {
+        while let Some(chunk) = self.chunks.front() {
+            let current = *self.current.get_or_insert(chunk.sequence);
+            if chunk.sequence >= current {
+                return chunk.sequence == current;
+            }
+            buffers.put_back(self.chunks.pop_front().unwrap_or_default().buffer);
+        }
+        false
+    }
+
+    /// Lets go of the first chunk if it is read to its end; `false` when more may come of it.
+    fn leave_chunk(&mut self, buffers: &mut Buffers) -> bool {
+        let left = self.chunks.pop_front_if(|chunk| chunk.is_complete && chunk.next().is_none());
+        let Some(chunk) = left else { return false };
+        self.is_ended = chunk.is_last;
+        self.current = Some(chunk.sequence.wrapping_add(1));
+        buffers.put_back(chunk.buffer);
+        true
+    }
+
+    /// Gives out events up to `now_ms`, until one is refused; whether there were any.
+    pub(super) fn run(
+        &mut self,
+        now_ms: u64,
+        buffers: &mut Buffers,
+        take: &mut impl FnMut(u32, u64, &Event, bool) -> bool,
+    ) -> bool {
+        let mut moved = false;
+        while self.tick_ms <= now_ms && self.is_at_events(buffers) {
+            moved |= self.run_chunk(now_ms, take);
+            if !self.leave_chunk(buffers) {
+                break;
+            }
+        }
+        self.look_ahead(buffers);
+        moved
+    }
+
+    /// The same within one chunk. This loop is most of a recorder's work, so it keeps everything in its hands, and has one
+    /// place that hands events out, so that the taker becomes part of it.
+    #[inline]
+    fn run_chunk(&mut self, now_ms: u64, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
+        let Some(chunk) = self.chunks.front_mut() else { return false };
+        let (bytes, thread) = (&chunk.buffer[..chunk.fed], self.thread);
+        let (mut at, mut end, mut moved) = (chunk.at, chunk.at, false);
+        let mut is_due = std::mem::take(&mut self.is_due);
+        while let Some(event) = decode(bytes, &mut end) {
+            if let Event::Tick(ms) = event {
+                self.tick_ms = ms;
+                at = end;
+                if ms > now_ms {
+                    break;
+                }
+                continue;
+            }
+            if !take(thread, now_ms, &event, is_due) && !is_due {
+                break;
+            }
+            (at, moved, is_due) = (end, true, false);
+        }
+        chunk.at = at;
+        moved
+    }
+
+    /// Passes over a chunk that did not come, if the next one is there.
+    pub(super) fn jump(&mut self, buffers: &mut Buffers) -> bool {
+        if self.has_event || self.is_at_events(buffers) {
+            return false;
+        }
+        let Some(first) = self.chunks.front() else { return false };
+        self.current = Some(first.sequence);
+        self.look_ahead(buffers);
+        true
+    }
+}
