@@ -185,3 +185,31 @@ fn a_recording_of_a_while_does_not_disturb_the_account() {
     assert!(before > 0 && peak() == before, "{before} and then {}", peak());
     assert_eq!(scratch.json_of(&["ps", "--json"])[0]["mode"], "exact");
 }
+
+/// Two recordings of one program, one after the other: each takes no block that came before for one of its own, and knows
+/// all that came while it ran.
+#[test]
+fn a_recording_knows_its_own_blocks_alone() {
+    let scratch = Scratch::new();
+    let mut live = Live::start(&scratch);
+    let pid = live.pid();
+    for recording in ["first.hwr", "second.hwr"] {
+        let mut record =
+            scratch.heapwise(&["record", "-o", recording, &pid]).spawn().expect("heapwise starts");
+        until("a recorder", || scratch.json_of(&["ps", "--json"])[0]["mode"] == "log");
+        // Time for some hundred steps of 200 blocks: every one of the program's 2048 slots is filled anew.
+        std::thread::sleep(Duration::from_secs(1));
+        live.say("pause");
+        let own = (live.read_until("inuse_objects"), live.read_until("inuse_bytes"));
+        let id = record.id().to_string();
+        assert!(scratch.command("kill").args(["-s", "INT", &id]).status().expect("kill is there").success());
+        assert!(record.wait().expect("waited").success());
+        let total = |metric: &str| {
+            let top = scratch.json_of(&["top", "--json", metric, "--focus", "^w_", recording]);
+            top["total"].as_i64().expect("a total")
+        };
+        assert_eq!((total("--inuse_objects"), total("--inuse_space")), own, "{recording}");
+        live.say("go");
+        until("the mode before", || scratch.json_of(&["ps", "--json"])[0]["mode"] != "log");
+    }
+}
