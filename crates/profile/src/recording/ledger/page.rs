@@ -7,6 +7,9 @@ use super::RawFrame;
 /// A page is full at this size: small enough to be unpacked at once, large enough to pack well.
 const PAGE_BYTES: usize = 1 << 20;
 
+/// Few against a page, and many against a look at five columns.
+const LOOK_ENTRIES: usize = 256;
+
 /// Entries since the last frame, a byte of the main column each.
 #[derive(Debug, Default)]
 pub(super) struct Page {
@@ -15,6 +18,8 @@ pub(super) struct Page {
     first_ms: u64,
     first_thread: u32,
     thread: u32,
+    /// Entries at which its size is looked at next.
+    next_look: usize,
 }
 
 impl Page {
@@ -55,10 +60,15 @@ impl Page {
         self.columns.main.is_empty()
     }
 
-    /// Looked at closely once in a while only.
+    /// Looked at closely every [`LOOK_ENTRIES`] only.
     #[inline]
-    pub(super) fn is_full(&self) -> bool {
-        self.columns.main.len().is_multiple_of(256) && self.bytes() >= PAGE_BYTES
+    pub(super) fn is_full(&mut self) -> bool {
+        let entries = self.columns.main.len();
+        if entries < self.next_look {
+            return false;
+        }
+        self.next_look = entries + LOOK_ENTRIES;
+        self.bytes() >= PAGE_BYTES
     }
 
     fn bytes(&self) -> usize {
@@ -79,6 +89,7 @@ impl Page {
         };
         let Columns { main, lows, highs, ages, values } = &mut self.columns;
         [main, lows, highs, ages, values].into_iter().for_each(Vec::clear);
+        self.next_look = LOOK_ENTRIES;
         self.state = self.state.of_next_frame();
         self.first_ms = now_ms;
         self.first_thread = self.thread;

@@ -279,3 +279,18 @@ fn any_events_leave_books_that_balance() {
         assert_eq!(crate::recording::Counts::decode(&checkpoint.payload, counts.rows().len()), Some(counts));
     }
 }
+
+/// A page is full in time, whatever entries its size is looked at by: here every other one says whose turn it is.
+#[test]
+fn pages_stay_small_when_threads_take_turns() {
+    for first in [1, 2] {
+        let mut book = Book::default();
+        (0..first).for_each(|_| book.alloc(9, 0, 1));
+        let events = if cfg!(miri) { 0 } else { 600_000 };
+        (0..events).for_each(|event| book.alloc(event % 2, 0, 1));
+        book.take();
+        let pages = book.frames.iter().filter(|frame| frame.header.kind == FrameKind::Events);
+        assert!(pages.clone().all(|page| page.payload.len() < 11 << 17), "{first}");
+        assert!(cfg!(miri) || pages.count() > 1, "{first}");
+    }
+}
