@@ -61,6 +61,8 @@ impl Torture {
         let (recording, account) = (self.scratch.join("tortured.hwr"), self.scratch.join("account"));
         let _ = fs::remove_file(&account);
         let _ = fs::remove_file(&recording);
+        // The log of a program that went on alone is full: a thousand of them would fill a disk.
+        let _ = fs::remove_dir_all(self.scratch.join("segments"));
         let mut recorder = self.start(&recording, &account)?;
         let victim = Victim::await_start(&account)?;
         std::thread::sleep(after);
