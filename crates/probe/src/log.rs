@@ -228,7 +228,7 @@ impl ThreadLog {
     }
 
     /// Whether an event can be written with no more ado. Looks at the clock are left to those that cannot: one event in
-    /// 64 is looked at closely anyway.
+    /// 128 is looked at closely anyway.
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
         self.has_room() && tick() == self.tick

@@ -214,6 +214,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::{MOST_BUCKETS, NO_THREAD};
 
     #[test]
     fn sections_do_not_overlap() {
@@ -226,6 +227,16 @@ mod tests {
             }
             assert!(end <= layout.file_bytes());
             assert!(layout.slabs() >= 1);
+        }
+    }
+
+    /// What events of the log and births have room for.
+    #[test]
+    fn numbers_fit_into_events() {
+        for tier in [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny, Tier::Least] {
+            let layout = Layout::new(tier);
+            assert!(layout.section(SectionKind::Buckets).capacity <= MOST_BUCKETS);
+            assert!(layout.section(SectionKind::Threads).capacity <= u64::from(NO_THREAD));
         }
     }
 

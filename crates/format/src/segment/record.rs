@@ -167,7 +167,7 @@ impl CallKind {
 /// A set of blocks that are alike: same stack, same requested size, same sampling distance, same
 /// period. Bytes are counts times size; estimates are counts times a weight that depends on
 /// nothing but (size, rate), so no averages are ever taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Bucket {
     /// Requested size of each block.

@@ -19,7 +19,7 @@ struct Entry {
     bucket: u32,
 }
 
-/// Stacks have smaller numbers than this has bits: `1 << 22` is the most in a segment.
+/// Where the kind begins, above the number of the stack: a segment has `1 << 22` of them at most.
 const KIND_SHIFT: u32 = 28;
 
 impl Recollection {
@@ -38,7 +38,6 @@ impl Recollection {
     }
 
     /// The bucket of a block, looked up and kept; `None` (counted) when the table is full.
-    #[inline(never)]
     pub(super) fn find(&mut self, block: Block, node: u32) -> Option<u32> {
         let bucket = buckets::find(&block.logged_key(node), || block.usable())?;
         let from = node | block.kind_number() << KIND_SHIFT;

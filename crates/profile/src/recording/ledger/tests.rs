@@ -20,11 +20,7 @@ const BUCKETS: [(u32, u64, CallKind); 6] = [
 /// The record of a bucket, if there is one.
 fn describe(bucket: u32) -> Option<Bucket> {
     let (node, size, kind) = *BUCKETS.get(bucket as usize)?;
-    let mut bytes = [0; size_of::<Bucket>()];
-    bytes[..8].copy_from_slice(&size.to_le_bytes());
-    bytes[8..12].copy_from_slice(&node.to_le_bytes());
-    bytes[14] = kind as u16 as u8;
-    Bucket::decode(&bytes)
+    Some(Bucket { node, size, kind: kind as u8, ..Bucket::default() })
 }
 
 #[derive(Default)]

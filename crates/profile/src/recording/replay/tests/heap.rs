@@ -48,16 +48,8 @@ impl Heap {
     fn book(&self, ledger: &mut Ledger, thread: u32, ms: u64, event: &Event) -> bool {
         ledger.book(thread, ms, event, false, &mut |bucket| {
             let (node, size, is_realloc) = self.buckets[(bucket - self.first) as usize];
-            Some(record(node, size, if is_realloc { CallKind::Realloc } else { CallKind::New }))
+            let kind = if is_realloc { CallKind::Realloc } else { CallKind::New };
+            Some(Bucket { node, size, kind: kind as u8, ..Bucket::default() })
         })
     }
-}
-
-/// The record of a bucket.
-fn record(node: u32, size: u64, kind: CallKind) -> Bucket {
-    let mut bytes = [0; size_of::<Bucket>()];
-    bytes[..8].copy_from_slice(&size.to_le_bytes());
-    bytes[8..12].copy_from_slice(&node.to_le_bytes());
-    bytes[14] = kind as u16 as u8;
-    Bucket::decode(&bytes).unwrap()
 }
