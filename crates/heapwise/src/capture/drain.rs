@@ -136,6 +136,8 @@ struct Drainer<'a> {
     sampled: Instant,
     /// Every event before this moment is booked.
     booked_ms: u64,
+    /// The program was alive then: the recording covers the time up to here, whether or not there were events.
+    seen_ms: u64,
     /// Bytes of events since the last checkpoint, and the size of that.
     since_checkpoint: u64,
     checkpoint_bytes: u64,
@@ -164,6 +166,7 @@ impl<'a> Drainer<'a> {
             flushed: Instant::now(),
             sampled: Instant::now() - RESIDENT,
             booked_ms: 0,
+            seen_ms: 0,
             since_checkpoint: 0,
             checkpoint_bytes: 0,
         })
@@ -188,6 +191,7 @@ impl<'a> Drainer<'a> {
     fn step(&mut self) -> io::Result<usize> {
         // Taken before the chunks are read: events before this moment are all in what is read now.
         let now_ms = self.ticker.now_ms();
+        self.seen_ms = now_ms;
         let read = if self.merger.held_bytes() < MOST_HELD_BYTES {
             self.chunks.read(self.segment, &mut self.merger)
         } else {
@@ -322,10 +326,10 @@ impl<'a> Drainer<'a> {
             self.book(u64::MAX);
         }
         self.ledger.end();
-        let (now_ms, last_ms) = (self.ticker.now_ms(), self.ledger.tick_ms());
         if process::starttime(self.pid).is_some() {
-            self.ledger.pass(now_ms.max(last_ms));
+            self.seen_ms = self.ticker.now_ms();
         }
+        self.ledger.pass(self.seen_ms);
         self.flush().map_err(failed)?;
         let opening = if self.sink.is_ring() { self.opening() } else { Opening::default() };
         self.ticker.stop();

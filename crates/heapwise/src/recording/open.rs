@@ -61,12 +61,18 @@ pub struct Opened {
 impl Opened {
     /// What moments of it may be called.
     pub fn times(&self) -> Times<'_> {
-        Times { span_ms: self.recording.span_ms(), marks: &self.catalog.marks }
+        Times { span_ms: self.span_ms(), marks: &self.catalog.marks }
+    }
+
+    /// First and last millisecond. A killed recorder may have left marks that are later than its last event.
+    fn span_ms(&self) -> (u64, u64) {
+        let (first, end) = self.recording.span_ms();
+        (first, self.catalog.marks.iter().map(|mark| mark.ms).fold(end, u64::max))
     }
 
     /// What it covers, in the gs driver's words.
     pub fn contains(&self) -> String {
-        let (first, end) = self.recording.span_ms();
+        let (first, end) = self.span_ms();
         let start_ns = self.catalog.start_unix_ns.saturating_add(first.saturating_mul(1_000_000));
         let start = quantity::utc(start_ns / 1_000_000_000);
         format!("profiler contains record for {} ms, start from {first} ms ({start})", end - first)

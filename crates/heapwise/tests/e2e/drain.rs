@@ -235,3 +235,31 @@ fn the_bar_shows_in_a_terminal_and_goes_away() {
     let piped = scratch.heapwise(&["summary", "plain.hwr"]).output().expect("heapwise starts");
     assert!(piped.status.success() && piped.stderr.is_empty(), "{}", String::from_utf8_lossy(&piped.stderr));
 }
+
+/// A mark from outside is a moment of the recording, also one after which nothing happened any more.
+#[test]
+fn a_mark_names_a_moment() {
+    /// Between what happens and a mark: many ticks of the recording's clock, also on a busy machine.
+    const APART: Duration = Duration::from_millis(100);
+    let scratch = Scratch::new();
+    let mut recorded = Recorded::start(&scratch, &[], "exec VICTIM");
+    for (phase, mark) in ["half way", "last", "quiet"].into_iter().enumerate() {
+        if phase > 0 {
+            recorded.say("go");
+        }
+        // A phase allocates before it pauses.
+        recorded.say("pause");
+        recorded.read_until(&format!("phase{}.free_bytes", phase + 1));
+        std::thread::sleep(APART);
+        scratch.output_of(&["mark", "live_switch", mark]);
+        std::thread::sleep(APART);
+    }
+    recorded.end();
+    assert!(total(&scratch, "--inuse_space", "app.hwr@half way..last") > 0);
+    assert!(total(&scratch, "--inuse_space", "app.hwr@half way..end") > 0);
+    assert_eq!(total(&scratch, "--inuse_space", "app.hwr@quiet..end"), 0);
+    scratch.output_of(&["at", "app.hwr", "half way"]);
+    let wrong = scratch.heapwise(&["at", "app.hwr", "nowhere"]).output().unwrap();
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("half way"), "the marks there are, are named");
+}

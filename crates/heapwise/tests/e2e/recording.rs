@@ -142,32 +142,6 @@ fn rotated_files_are_readable_alone_and_together() {
     }
 }
 
-#[test]
-fn a_mark_names_a_moment() {
-    let scratch = Scratch::new();
-    let (account, recording) = (scratch.path("account"), scratch.path("marked.hwr"));
-    let mut running = scratch
-        .heapwise(&["run", "--log", "-q", "-o"])
-        .arg(&recording)
-        .arg("--")
-        .arg(victims().join("tortured"))
-        .args([account.to_str().unwrap(), "1500", "1"])
-        .spawn()
-        .unwrap();
-    std::thread::sleep(Duration::from_millis(700));
-    // A slow machine may not have started it yet.
-    let is_marked = || scratch.heapwise(&["mark", "tortured", "half way"]).output().unwrap().status.success();
-    assert!((0..50).any(|_| is_marked()), "the program can be marked while it runs");
-    assert!(running.wait().unwrap().success());
-    let recording = recording.to_str().unwrap();
-    let after = held(&scratch, &format!("{recording}@half way..end"));
-    assert!(after > 0);
-    scratch.output_of(&["at", recording, "half way"]);
-    let wrong = scratch.heapwise(&["at", recording, "nowhere"]).output().unwrap();
-    assert_eq!(wrong.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&wrong.stderr).contains("half way"), "the marks there are, are named");
-}
-
 fn torture() -> (Scratch, Torture) {
     let scratch = Scratch::new();
     let torture = Torture {
