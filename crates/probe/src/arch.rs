@@ -1,4 +1,5 @@
 //! What differs between instruction sets: system calls, the thread's words, the stubs of the hooks.
+#![allow(unsafe_code)]
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
@@ -9,6 +10,18 @@ mod x86_64;
 pub(crate) use aarch64::*;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::*;
+
+/// The same place, whose address the compiler computes here and keeps: it would rather compute it anew at every use.
+#[inline(always)]
+#[allow(clippy::pointers_in_nomem_asm_block)] // It does not look behind the pointer.
+pub(crate) fn at_hand<T>(place: &T) -> &T {
+    let mut address: *const T = place;
+    // SAFETY: nothing is done with the address.
+    unsafe {
+        core::arch::asm!("/* {0} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags));
+        &*address
+    }
+}
 
 /// Shape `release` of the block alone: no further argument has to be taken care of.
 macro_rules! release_alone {

@@ -15,7 +15,7 @@ mod restraint;
 use core::ffi::CStr;
 
 pub(crate) use bodies::usable_size;
-pub(crate) use inside::{is_far, is_inside};
+pub(crate) use inside::is_inside;
 pub(crate) use resolve::{allocator_kind, resolve, resolve_all};
 
 use crate::atomics::{AtomicPtr, Ordering};

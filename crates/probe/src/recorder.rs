@@ -215,7 +215,7 @@ pub(crate) fn put_back(taken: Taken) {
 /// The node of the stack of an event; `None` when the call is part of another one.
 #[inline(always)]
 fn node_of(state: &mut State, entry: &Entry) -> Option<u32> {
-    let native = match unwind::repeated(&state.memo, *entry) {
+    let native = match unwind::familiar(&state.memo, *entry) {
         Some(node) => node,
         None => captured(state, entry)?,
     };

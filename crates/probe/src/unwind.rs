@@ -17,6 +17,7 @@ mod cfi;
 mod checks;
 mod eh_frame;
 mod expression;
+mod familiar;
 mod memo;
 mod paranoia;
 mod rule;
@@ -110,25 +111,47 @@ pub(crate) fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -
     captured.unwrap_or(Captured { node: 0, truncated: false, broken: true })
 }
 
-/// The node of the calling stack, if it is the memo's stack once more. Never while stacks are compared.
+/// The node of the calling stack, if it is a familiar one. Never while stacks are compared.
 #[inline(always)]
-pub(crate) fn repeated(memo: &Memo, entry: Entry) -> Option<u32> {
-    memo.repeated(entry)
+pub(crate) fn familiar(memo: &Memo, entry: Entry) -> Option<u32> {
+    memo.familiar(entry)
 }
 
 /// Captures, unwinding only what changed since the last call with this memo.
 #[inline(never)]
 pub(crate) fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
+    if is_paranoid() {
+        return capture_compared(memo, entry, max_depth);
+    }
+    memo_capture(memo, entry, max_depth)
+}
+
+#[inline(always)]
+fn memo_capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
     let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
-    let captured = match memo.capture(entry.into(), depth) {
+    match memo.capture(entry.into(), depth) {
         Some(captured) => captured,
-        None => return capture_plain(memo.own(), entry, max_depth),
-    };
-    if PARANOID.load(Relaxed) {
-        memo.distrust();
-        paranoia::compare(captured, capture_plain(memo.own(), entry, max_depth));
+        None => capture_plain(memo.own(), entry, max_depth),
+    }
+}
+
+/// Captures in every way there is.
+#[cold]
+#[inline(never)]
+fn capture_compared(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
+    let familiar = memo.familiar_compared(*entry);
+    let captured = memo_capture(memo, entry, max_depth);
+    let plain = capture_plain(memo.own(), entry, max_depth);
+    paranoia::compare(captured, plain);
+    if let Some(node) = familiar {
+        paranoia::compare(Captured { node, truncated: false, broken: false }, plain);
     }
     captured
+}
+
+#[inline(always)]
+fn is_paranoid() -> bool {
+    PARANOID.load(Relaxed)
 }
 
 /// Whether every memoised stack is compared with a full walk.

@@ -116,7 +116,7 @@ pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
         memo.terms = family::terms();
         memo.stack.distrust();
     }
-    match unwind::repeated(&memo.stack, entry.0) {
+    match unwind::familiar(&memo.stack, entry.0) {
         Some(node) => Captured { node, truncated: false, broken: false },
         None => unwind::capture(&mut memo.stack, &entry.0, max_depth).into(),
     }
@@ -132,6 +132,7 @@ pub struct Memo {
 /// Compares every memoised stack with a full walk; aborts on a difference.
 pub fn set_paranoid(paranoid: bool) {
     unwind::set_paranoid(paranoid);
+    family::change_terms();
 }
 
 /// What is known of a thread's own stack.

@@ -127,7 +127,7 @@ macro_rules! entry_stub {
 
 /// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
 /// and an exception must not meet a Rust frame. `$size` computes the size into x10. The reflex gets the block, its size,
-/// the kind of the call, and the caller's registers; what it leaves goes to `recorded`, likewise.
+/// the number of the call, and the caller's registers; what it leaves goes to `recorded`, with the kind of the call.
 ///
 /// A signal between the load of the countdown and its store costs the bytes that its handler counted down: three instructions
 /// wide, against exclusive access in every allocation.
@@ -172,13 +172,14 @@ macro_rules! allocate_stub {
                 "blr x16",
                 "ldr x1, [sp, #16]",
                 "str x0, [sp, #24]",
-                "mov w2, {kind}",
+                "ldr x2, 3f",
                 "ldp x5, x3, [sp]",
                 "add x4, sp, #32",
                 "adrp x16, {reflex}",
                 "ldr x16, [x16, #:lo12:{reflex}]",
                 "blr x16",
-                "cbz x0, 2f",
+                "tbz w0, #0, 2f",
+                "ldr x0, [sp, #24]",
                 "ldp x29, x30, [sp], #32",
                 ".cfi_def_cfa_offset 0",
                 ".cfi_restore x29",
@@ -198,10 +199,13 @@ macro_rules! allocate_stub {
                 ".cfi_restore x29",
                 ".cfi_restore x30",
                 "ret",
+                ".p2align 3",
+                "3: .quad {call}",
                 ".cfi_endproc",
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
                 kind = const heapwise_format::segment::CallKind::$kind as u32,
+                call = const $crate::thread::call_number(heapwise_format::segment::CallKind::$kind as u32),
                 reflex = sym $crate::recorder::ON_ALLOCATED,
                 recorded = sym $crate::recorder::recorded,
             )

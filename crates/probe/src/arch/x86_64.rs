@@ -133,7 +133,7 @@ macro_rules! entry_stub {
 
 /// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
 /// and an exception must not meet a Rust frame. `$size` computes the size into r10. The reflex gets the block, its size,
-/// the kind of the call, and the caller's registers; what it leaves goes to `recorded`, likewise.
+/// the number of the call, and the caller's registers; what it leaves goes to `recorded`, with the kind of the call.
 macro_rules! allocate_stub {
     ($hook:ident, $kind:ident, $size:literal) => {
         #[unsafe(naked)]
@@ -169,13 +169,14 @@ macro_rules! allocate_stub {
                 "mov qword ptr [rsp], rax",
                 "mov rdi, rax",
                 "mov rsi, qword ptr [rsp + 8]",
-                "mov edx, {kind}",
+                "movabs rdx, {call}",
                 "mov rcx, qword ptr [rsp + 24]",
                 "lea r8, [rsp + 32]",
                 "mov r9, rbp",
                 "call qword ptr [rip + {reflex}]",
-                "test rax, rax",
+                "test al, al",
                 "je 2f",
+                "mov rax, qword ptr [rsp]",
                 "add rsp, 24",
                 ".cfi_def_cfa_offset 8",
                 "ret",
@@ -195,6 +196,7 @@ macro_rules! allocate_stub {
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
                 kind = const heapwise_format::segment::CallKind::$kind as u32,
+                call = const $crate::thread::call_number(heapwise_format::segment::CallKind::$kind as u32),
                 reflex = sym $crate::recorder::ON_ALLOCATED,
                 recorded = sym $crate::recorder::recorded,
             )

@@ -90,13 +90,6 @@ pub(crate) fn is_inside(caller: u64) -> bool {
         || (MODULES.libc.holds(caller) || MODULES.runtime.holds(caller)) && is_known(caller)
 }
 
-/// Whether a call that returns to `caller` is certainly not part of another one; the answer of most, without a call.
-#[inline(always)]
-pub(crate) fn is_far(caller: u64) -> bool {
-    let Modules { own, allocator, libc, runtime } = &MODULES;
-    !own.holds(caller) && !allocator.holds(caller) && !libc.holds(caller) && !runtime.holds(caller)
-}
-
 #[cold]
 fn is_known(caller: u64) -> bool {
     KNOWN_FUNCTIONS.iter().any(|code| code.holds(caller))

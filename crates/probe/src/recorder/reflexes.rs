@@ -7,17 +7,16 @@
 use core::hint::black_box;
 use core::ptr::null_mut;
 
-use super::{Pointer, ledger, quick, releasing};
-use crate::arch::words;
+use super::{Pointer, releasing};
+use crate::arch::{expect_write, words};
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
-use crate::thread::{Alike, State};
+use crate::thread::{Alike, State, kind_of_call};
 use crate::unwind::{self, Entry};
-use crate::{log, shadow};
+use crate::{buckets, control, log, shadow};
 
-/// After an allocation: block, size, kind of the call, and the [`Entry`] in pieces. Returns the block, or null when the event
-/// is left.
-type Allocated = extern "C" fn(Pointer, usize, u32, u64, u64, u64) -> Pointer;
+/// After an allocation: block, size, [number](crate::thread::call_number) of the call, and the [`Entry`] in pieces. False: the event is left.
+type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64, u64) -> bool;
 /// Before a free: block and caller. Returns what is to be freed.
 type Releasing = extern "C" fn(Pointer, u64) -> Pointer;
 
@@ -38,8 +37,8 @@ pub(crate) fn learn(activity: Activity) {
     ON_RELEASING.store(freed as *mut (), Ordering::Relaxed);
 }
 
-extern "C" fn leave(_: Pointer, _: usize, _: u32, _: u64, _: u64, _: u64) -> Pointer {
-    null_mut()
+extern "C" fn leave(_: Pointer, _: usize, _: u64, _: u64, _: u64, _: u64) -> bool {
+    false
 }
 
 /// What else an event asks for that is to be counted.
@@ -58,29 +57,31 @@ impl After {
     }
 }
 
-extern "C" fn count(block: Pointer, size: usize, kind: u32, pc: u64, sp: u64, fp: u64) -> Pointer {
+extern "C" fn count(block: Pointer, size: usize, call: u64, pc: u64, sp: u64, fp: u64) -> bool {
     let entry = Entry { pc, sp, fp };
-    let counted = words().with_state(|state| counted(state, block as u64, size as u64, kind, entry));
+    let counted = words().with_state(|state| counted(state, block as u64, size as u64, call, entry));
     match counted.flatten() {
-        Some(After::Nothing) => block,
-        Some(After::Telling) => told(block),
-        Some(After::Looking) | None => null_mut(),
+        Some(After::Nothing) => true,
+        Some(After::Telling) => told_allocated(),
+        Some(After::Looking) | None => false,
     }
 }
 
 #[inline(always)]
-fn counted(state: &mut State, address: u64, size: u64, kind: u32, entry: Entry) -> Option<After> {
+fn counted(state: &mut State, address: u64, size: u64, call: u64, entry: Entry) -> Option<After> {
     if !state.may_count() {
         return None;
     }
-    let node = repeated(state, entry)?;
-    let kept = state.known_bucket(Alike::new(size, node, kind as u16, ledger::EVERY))?;
     let granule = shadow::known(address)?;
+    expect_write(granule);
+    let node = unwind::familiar(&state.memo, entry)?;
+    let known = state.known_bucket(Alike::of_call(size, node, call))?;
+    let (counts, bucket) = (known.counts(), known.bucket);
     if granule.load(Ordering::Relaxed) != 0 || !state.has_time() {
         return None;
     }
-    kept.counts.add_own_alloc(0);
-    granule.store(kept.bucket, Ordering::Relaxed);
+    counts.add_own_alloc(0);
+    granule.store(bucket, Ordering::Relaxed);
     Some(After::counting(state.add_allocated(size)))
 }
 
@@ -96,49 +97,65 @@ extern "C" fn uncount(block: Pointer, caller: u64) -> Pointer {
 
 #[inline(always)]
 fn uncounted(state: &mut State, address: u64, caller: u64) -> Option<After> {
-    if !state.may_count() || !state.is_clearly_outside(caller) {
+    if !state.may_count() || !state.is_known_outside(caller) {
         return None;
     }
     let granule = shadow::known(address)?;
     let Some(freed) = state.known_freed(granule.load(Ordering::Relaxed)) else { return Some(After::Looking) };
+    let (counts, bytes) = (freed.counts(), freed.stands_for());
     if !state.has_time() {
         return None;
     }
     granule.store(0, Ordering::Relaxed);
-    freed.counts.add_own_free();
-    Some(After::counting(state.add_freed(address, freed.stands_for())))
+    counts.add_own_free();
+    Some(After::counting(state.add_freed(address, bytes)))
 }
 
-/// The free of a block of this program's own, whose bucket the thread did not use lately.
+/// The free of a block whose bucket the thread did not use lately.
 #[inline(never)]
 extern "C" fn uncount_looked_up(block: Pointer, caller: u64) -> Pointer {
-    let words = words();
-    if let Some(mut busy) = words.enter()
-        && let Some(state) = words.existing_state(&mut busy)
-        // Asked again so that the caller is remembered.
-        && state.is_outside(caller)
-        && state.has_time()
-        && quick::uncount(state, block as u64).is_some()
-    {
-        return block;
+    let counted = words().with_state(|state| looked_up(state, block as u64));
+    match counted.flatten() {
+        Some(After::Telling) => told(block),
+        Some(After::Nothing | After::Looking) => block,
+        None => releasing(block, caller),
     }
-    releasing(block, caller)
-}
-
-extern "C" fn write(block: Pointer, size: usize, kind: u32, pc: u64, sp: u64, fp: u64) -> Pointer {
-    let entry = Entry { pc, sp, fp };
-    let written = words().with_state(|state| written(state, block as u64, size as u64, kind, entry));
-    if written.flatten().is_some() { block } else { null_mut() }
 }
 
 #[inline(always)]
-fn written(state: &mut State, address: u64, size: u64, kind: u32, entry: Entry) -> Option<()> {
+fn looked_up(state: &mut State, address: u64) -> Option<After> {
+    // Asked again: the thread was outside for a moment.
+    if !state.may_count() {
+        return None;
+    }
+    let granule = shadow::known(address)?;
+    let number = granule.load(Ordering::Relaxed);
+    let bucket = buckets::record(number)?;
+    let counts = state.slab.counts(number)?;
+    if number == 0 || bucket.period != control::period() || !state.has_time() {
+        return None;
+    }
+    granule.store(0, Ordering::Relaxed);
+    counts.add_own_free();
+    state.remember_freed(number, counts, bucket.stands_for);
+    Some(After::counting(state.add_freed(address, buckets::stands_for(&bucket))))
+}
+
+extern "C" fn write(block: Pointer, size: usize, call: u64, pc: u64, sp: u64, fp: u64) -> bool {
+    let entry = Entry { pc, sp, fp };
+    let written = words().with_state(|state| written(state, block as u64, size as u64, call, entry));
+    written.flatten().is_some()
+}
+
+#[inline(always)]
+fn written(state: &mut State, address: u64, size: u64, call: u64, entry: Entry) -> Option<()> {
     if !state.may_write() {
         return None;
     }
-    let node = repeated(state, entry)?;
-    let bucket = state.logged_bucket(size, node, kind)?;
     let place = log::known(address)?;
+    place.expect();
+    let node = unwind::familiar(&state.memo, entry)?;
+    let bucket = state.logged_bucket(size, node, kind_of_call(call))?;
     if place.get().is_some() || !state.has_time() || !state.log.is_ready() {
         return None;
     }
@@ -153,7 +170,7 @@ extern "C" fn write_free(block: Pointer, caller: u64) -> Pointer {
 
 #[inline(always)]
 fn written_free(state: &mut State, address: u64, caller: u64) -> Option<()> {
-    if !state.may_write() || !state.is_clearly_outside(caller) {
+    if !state.may_write() || !state.is_known_outside(caller) {
         return None;
     }
     let place = log::known(address)?;
@@ -164,16 +181,6 @@ fn written_free(state: &mut State, address: u64, caller: u64) -> Option<()> {
     }
     log::free_ready(&mut state.log, place, birth, address);
     Some(())
-}
-
-/// The node of the last stack, if this is it once more; or there is no last one any more, so that nobody compares again.
-#[inline(always)]
-fn repeated(state: &mut State, entry: Entry) -> Option<u32> {
-    let node = unwind::repeated(&state.memo, entry);
-    if node.is_none() {
-        state.memo.distrust();
-    }
-    node
 }
 
 /// Tells the thread's sums. What it returns is opaque, or it would be called and not jumped to.
@@ -187,4 +194,12 @@ extern "C" fn told(block: Pointer) -> Pointer {
         state.flush();
     }
     black_box(block)
+}
+
+/// The same after an allocation.
+#[cold]
+#[inline(never)]
+extern "C" fn told_allocated() -> bool {
+    told(null_mut());
+    black_box(true)
 }

@@ -5,7 +5,7 @@ use core::ffi::CStr;
 
 use heapwise_format::segment::Counter;
 
-use super::bucket_cache::{Alike, BucketCache, Freed, Kept};
+use super::bucket_cache::{Alike, BucketCache, Freed, Kept, Known};
 use super::recollection::Recollection;
 use super::slabs::{self, SHARED_SLAB};
 use crate::atomics::Ordering;
@@ -27,6 +27,14 @@ const FLUSH_ALLOCATED: u64 = 1 << 20;
 const FLUSH_TICKS: u32 = 32;
 /// One event in so many has its time taken, and some work done.
 pub(crate) const TICK_EVENTS: u32 = 128;
+
+/// Callers that are known to be outside.
+const OUTSIDE: usize = 64;
+
+#[inline(always)]
+fn outside_slot(caller: u64) -> usize {
+    (caller ^ caller >> 6) as usize % OUTSIDE
+}
 
 /// What a thread does with an event without further questions.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -68,8 +76,8 @@ pub(crate) struct State {
     unknown: u64,
     /// Address last freed.
     last_freed: u64,
-    /// Who freed last: not part of another hooked call.
-    outside: u64,
+    /// Who freed lately: not part of another hooked call.
+    outside: [u64; OUTSIDE],
     buckets: BucketCache,
     logged_buckets: Recollection,
     /// The last stack.
@@ -218,7 +226,7 @@ impl State {
 
     /// The bucket of a block, if it was used lately.
     #[inline(always)]
-    pub(crate) fn known_bucket(&self, alike: Alike) -> Option<Kept> {
+    pub(crate) fn known_bucket(&self, alike: Alike) -> Option<&Known> {
         self.buckets.alike(alike)
     }
 
@@ -226,7 +234,8 @@ impl State {
     #[inline(always)]
     pub(crate) fn bucket(&mut self, node: u32, block: &Block, rate: u16) -> Option<Kept> {
         let alike = block.alike(node, rate);
-        self.buckets.alike(alike).or_else(|| self.find_bucket(alike, *block, node, rate))
+        let known = self.buckets.alike(alike).map(Known::kept);
+        known.or_else(|| self.find_bucket(alike, *block, node, rate))
     }
 
     /// The same when it was not used lately.
@@ -253,8 +262,8 @@ impl State {
 
     /// The bucket of a freed block of this period, if one was freed lately.
     #[inline(always)]
-    pub(crate) fn known_freed(&self, bucket: u32) -> Option<Freed> {
-        self.buckets.numbered(bucket).copied()
+    pub(crate) fn known_freed(&self, bucket: u32) -> Option<&Freed> {
+        self.buckets.numbered(bucket)
     }
 
     /// A block of this bucket was freed, and more of them may be.
@@ -265,20 +274,20 @@ impl State {
     /// Whether a call from `caller` is one of the program's own, and not part of another hooked one.
     #[inline(always)]
     pub(crate) fn is_outside(&mut self, caller: u64) -> bool {
-        if caller == self.outside {
+        if self.is_known_outside(caller) {
             return true;
         }
         let outside = !hooks::is_inside(caller);
-        if outside {
-            self.outside = caller;
+        if outside && let Some(known) = self.outside.get_mut(outside_slot(caller)) {
+            *known = caller;
         }
         outside
     }
 
-    /// The same, told without a call; false also when that takes one.
+    /// The same, if it was asked lately.
     #[inline(always)]
-    pub(crate) fn is_clearly_outside(&self, caller: u64) -> bool {
-        caller == self.outside || hooks::is_far(caller)
+    pub(crate) fn is_known_outside(&self, caller: u64) -> bool {
+        self.outside.get(outside_slot(caller)) == Some(&caller)
     }
 
     /// Counts a block; true when the sums are to be told.

@@ -18,13 +18,14 @@
 #![allow(unsafe_code)]
 
 use super::checks::Checks;
+use super::familiar::{FamiliarStacks, Whole};
 use super::rule::Rule;
 use super::rule_cache::Rules;
 use super::stack::{OwnStack, Window};
 use super::step::{State, Step, step};
 use super::suffix::{self, Suffixes};
 use super::walk::{breaks, place_of};
-use super::{Captured, Entry, MAX_DEPTH};
+use super::{Captured, Entry, MAX_DEPTH, is_paranoid};
 use crate::modules;
 use crate::stack_tree::{self, Key};
 
@@ -81,24 +82,11 @@ pub(crate) struct Memo {
     /// The cut stack of `cut_len` known frames, if there is one.
     cut_len: usize,
     cut_node: u32,
-    last: Last,
     known: [Known; DEPTH],
     checks: Checks<{ 3 * DEPTH }>,
     fresh: [Fresh; DEPTH],
     suffixes: Suffixes,
-}
-
-/// What the last stack is recognised by, while nothing has changed that stacks depend on.
-#[derive(Clone, Copy)]
-struct Last {
-    /// 0: it is not worth a look.
-    sp: u64,
-    pc: u64,
-    fp: u64,
-    /// The bits of the frame pointer that matter: all when it is live, else none.
-    live: u64,
-    checks: u32,
-    node: u32,
+    familiar: FamiliarStacks,
 }
 
 /// How a walk met the memo.
@@ -110,25 +98,27 @@ enum Met {
 }
 
 impl Memo {
-    /// The node of the stack at `entry`, if that is the last stack once more: no step has to be made, and all
-    /// words are where they were. Only while generation, epoch and depth are those of the last capture: see
-    /// [`Memo::distrust`].
+    /// The node of the stack at `entry`, if that is a familiar one: no step has to be made, and all words are where they
+    /// were. Only while generation, epoch and depth are those of the last capture: see [`Memo::distrust`].
     #[inline(always)]
-    pub(super) fn repeated(&self, entry: Entry) -> Option<u32> {
-        let Last { sp, pc, fp, live, checks, node } = self.last;
-        let same = sp == entry.sp && pc == entry.pc && (fp ^ entry.fp) & live == 0;
-        (same && self.checks.hold(checks as usize)).then_some(node)
+    pub(super) fn familiar(&self, entry: Entry) -> Option<u32> {
+        self.familiar.node(entry)
     }
 
-    /// Something changed that stacks depend on: the last one has to be looked at closely.
+    /// The same while stacks are compared, when nobody else finds one.
+    pub(super) fn familiar_compared(&self, entry: Entry) -> Option<u32> {
+        self.familiar.compared(entry)
+    }
+
+    /// Something changed that stacks depend on: no stack is familiar any more.
+    #[cold]
     pub(crate) fn distrust(&mut self) {
-        self.last.sp = 0;
+        self.familiar.forget();
     }
 
     /// Captures the stack of `state`; `None` when it cannot be memoised.
     #[inline(always)]
     pub(super) fn capture(&mut self, state: State, max_depth: usize) -> Option<Captured> {
-        self.last.sp = 0;
         if self.pause != 0 {
             self.pause -= 1;
             return None;
@@ -325,12 +315,12 @@ impl Memo {
             return Some(Captured { node: self.cut()?, truncated: true, broken: false });
         }
         let known = self.known(self.len)?.read();
-        if known.state.context == 0 && self.own.contains(known.state.sp) && self.checks.are_own() {
-            let State { sp, pc, fp, .. } = known.state;
-            let live = if known.live { u64::MAX } else { 0 };
-            self.last = Last { sp, pc, fp, live, checks: known.checks, node: known.node };
+        let Known { state: youngest, node, live, .. } = known;
+        if youngest.context == 0 && self.own.contains(youngest.sp) && self.checks.are_own() {
+            let checks = self.checks.between(0, known.checks as usize);
+            self.familiar.note(Whole { youngest, live, node, checks }, is_paranoid());
         }
-        Some(Captured { node: known.node, truncated: false, broken: false })
+        Some(Captured { node, truncated: false, broken: false })
     }
 
     /// The node of the youngest `max_depth` frames.
