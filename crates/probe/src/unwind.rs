@@ -139,7 +139,8 @@ fn memo_capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
 #[cold]
 #[inline(never)]
 fn capture_compared(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
-    let familiar = memo.familiar_compared(*entry);
+    let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
+    let familiar = memo.familiar_compared(*entry, depth);
     let captured = memo_capture(memo, entry, max_depth);
     let plain = capture_plain(memo.own(), entry, max_depth);
     paranoia::compare(captured, plain);

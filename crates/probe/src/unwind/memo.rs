@@ -105,9 +105,16 @@ impl Memo {
         self.familiar.node(entry)
     }
 
-    /// The same while stacks are compared, when nobody else finds one.
-    pub(super) fn familiar_compared(&self, entry: Entry) -> Option<u32> {
-        self.familiar.compared(entry)
+    /// The same while stacks are compared, when nobody else finds one: also before the thread has heard of a change.
+    pub(super) fn familiar_compared(&self, entry: Entry, max_depth: usize) -> Option<u32> {
+        let is_valid = self.is_of(modules::generation(), max_depth);
+        is_valid.then(|| self.familiar.compared(entry)).flatten()
+    }
+
+    /// Whether what is known was learnt under the rules in force.
+    #[inline(always)]
+    fn is_of(&self, generation: u32, max_depth: usize) -> bool {
+        (generation, stack_tree::epoch(), max_depth) == (self.generation, self.epoch, self.max_depth)
     }
 
     /// Something changed that stacks depend on: no stack is familiar any more.
@@ -124,7 +131,7 @@ impl Memo {
             return None;
         }
         let generation = modules::generation();
-        if (generation, stack_tree::epoch(), max_depth) != (self.generation, self.epoch, self.max_depth) {
+        if !self.is_of(generation, max_depth) {
             self.forget(generation, max_depth);
         }
         if self.own.contains(state.sp) && self.checks.are_own() && self.ends_as_lately(&state).is_some() {
@@ -161,6 +168,7 @@ impl Memo {
             self.epoch = stack_tree::epoch();
         }
         self.suffixes.forget();
+        self.familiar.forget();
         (self.generation, self.max_depth) = (generation, max_depth);
         (self.len, self.cut_len) = (0, 0);
     }
