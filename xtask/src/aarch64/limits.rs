@@ -50,10 +50,6 @@ const LIMITS: &[(&str, &str)] = &[
     ("real_programs::python", OTHER_PROGRAMS),
     ("real_programs::redis", OTHER_PROGRAMS),
     ("real_programs::sqlite", OTHER_PROGRAMS),
-    (
-        "recording::a_mark_names_a_moment",
-        "the program ends before an emulated heapwise has started to mark it",
-    ),
     ("security::a_program_that_drops_its_rights_can_still_run_others", OTHER_PROGRAMS),
     (
         "statistics::glibc_tells_and_every_resident_page_is_accounted_for",
