@@ -39,7 +39,7 @@ impl Code {
     }
 }
 
-/// Asked on every event, so in one cache line.
+/// Asked about every caller that a thread does not know, so in one cache line.
 #[repr(align(64))]
 struct Modules {
     /// The probe itself: a real function that our stub called ended in a jump to another hooked one.

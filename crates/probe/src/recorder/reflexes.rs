@@ -1,4 +1,4 @@
-//! Reflexes: what the stubs call first. An event of the usual kind (the last stack once more, a bucket that was used
+//! Reflexes: what the stubs call first. An event of the usual kind (a familiar stack, a bucket that was used
 //! lately) is dealt with in one go and without a call; every other one is left to
 //! [`super::recorded`] and [`super::releasing`], which look closer.
 //!

@@ -16,7 +16,7 @@ use super::{Entry, State};
 use crate::arch::at_hand;
 
 /// Sets of familiar stacks, as a power of two, and how many are in each: 208 KiB a thread, if it ever has so many. Of the stacks that python
-/// allocates json with, 1 in 5 is not familiar with 64 sets of 4, with 512 of 8 neither, and 2 in 5 with 256 of one.
+/// allocates json with, 1 in 5 is not familiar with 64 sets of 4, hardly fewer with 128 of 8, and 2 in 5 with 256 of one.
 const BITS: u32 = 6;
 /// Some differ in nothing but words, so they share their set.
 const WAYS: usize = 4;
