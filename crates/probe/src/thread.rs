@@ -10,7 +10,7 @@ mod state;
 
 use core::cell::UnsafeCell;
 
-pub(crate) use bucket_cache::{Alike, Kept, Known, call_number, kind_of_call};
+pub(crate) use bucket_cache::{Alike, Kept, call_number, kind_of_call};
 pub(crate) use ending::create_key;
 pub(crate) use slabs::{SHARED_SLAB, forget as forget_slabs, name_in_dumps, owner, slabs_used};
 #[cfg(all(test, loom))]

@@ -3,7 +3,7 @@
 
 use super::{Block, ledger, logged, node_of};
 use crate::atomics::Ordering;
-use crate::thread::{Known, Quick, State};
+use crate::thread::{Quick, State};
 use crate::unwind::Entry;
 use crate::{arch, filter, log, shadow};
 
@@ -37,7 +37,7 @@ fn expect(quick: Quick, address: u64) {
 #[inline(always)]
 fn count(state: &mut State, block: Block, node: u32) {
     let alike = block.alike(node, ledger::EVERY);
-    let known = state.known_bucket(alike).map(Known::kept);
+    let known = state.known_bucket(alike);
     let Some(kept) = known.or_else(|| state.find_bucket(alike, block, node, ledger::EVERY)) else { return };
     if let Some(granule) = shadow::known(block.address)
         && granule.load(Ordering::Relaxed) == 0
@@ -78,9 +78,8 @@ pub(super) fn uncount(state: &mut State, address: u64) -> Option<()> {
     }
     granule.store(0, Ordering::Relaxed);
     if let Some(freed) = state.known_freed(bucket) {
-        freed.counts().add_own_free();
-        let bytes = freed.stands_for();
-        if state.add_freed(address, bytes) {
+        freed.counts.add_own_free();
+        if state.add_freed(address, freed.stands_for()) {
             state.flush();
         }
     } else {

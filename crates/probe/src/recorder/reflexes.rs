@@ -75,13 +75,12 @@ fn counted(state: &mut State, address: u64, size: u64, call: u64, entry: Entry) 
     let granule = shadow::known(address)?;
     expect_write(granule);
     let node = unwind::familiar(&state.memo, entry)?;
-    let known = state.known_bucket(Alike::of_call(size, node, call))?;
-    let (counts, bucket) = (known.counts(), known.bucket);
+    let kept = state.known_bucket(Alike::of_call(size, node, call))?;
     if granule.load(Ordering::Relaxed) != 0 || !state.has_time() {
         return None;
     }
-    counts.add_own_alloc(0);
-    granule.store(bucket, Ordering::Relaxed);
+    kept.counts.add_own_alloc(0);
+    granule.store(kept.bucket, Ordering::Relaxed);
     Some(After::counting(state.add_allocated(size)))
 }
 
@@ -102,13 +101,12 @@ fn uncounted(state: &mut State, address: u64, caller: u64) -> Option<After> {
     }
     let granule = shadow::known(address)?;
     let Some(freed) = state.known_freed(granule.load(Ordering::Relaxed)) else { return Some(After::Looking) };
-    let (counts, bytes) = (freed.counts(), freed.stands_for());
     if !state.has_time() {
         return None;
     }
     granule.store(0, Ordering::Relaxed);
-    counts.add_own_free();
-    Some(After::counting(state.add_freed(address, bytes)))
+    freed.counts.add_own_free();
+    Some(After::counting(state.add_freed(address, freed.stands_for())))
 }
 
 /// The free of a block whose bucket the thread did not use lately.

@@ -1,7 +1,6 @@
 //! The buckets a thread used lately, found without a look into the segment.
-#![allow(unsafe_code)]
+#![cfg_attr(test, allow(unsafe_code))]
 
-use crate::arch::at_hand;
 use crate::buckets::{self, Key};
 use crate::tallies::Counts;
 
@@ -42,40 +41,30 @@ impl Kept {
 /// A bucket that blocks were freed of, none of which stands for 4 GiB, and this thread's tally of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Freed {
-    counts: *const Counts,
-    /// All bits of the number flipped: so nothing, which is all zeros, is no bucket there may be.
-    flipped: u32,
+    pub(crate) counts: &'static Counts,
+    bucket: u32,
     stands_for: u32,
 }
 
 impl Freed {
-    #[inline(always)]
-    pub(crate) fn counts(&self) -> &'static Counts {
-        // SAFETY: who has one got it from `BucketCache::numbered`, which gives out none but what `put_numbered` put in.
-        unsafe { &*self.counts }
-    }
-
     #[inline(always)]
     pub(crate) fn stands_for(&self) -> u64 {
         self.stands_for.into()
     }
 }
 
-/// The number that stands for a kind of call in [`Alike::of_call`] and in the stubs: above any node, and never 0.
+/// The number that stands for a kind of call in [`Alike::of_call`] and in the stubs: above any node.
 pub(crate) const fn call_number(kind: u32) -> u64 {
-    ((kind as u64) << CALL_SHIFT) | A_CALL
+    (kind as u64) << CALL_SHIFT
 }
 
 /// The kind of call that a number stands for.
 #[inline(always)]
 pub(crate) fn kind_of_call(call: u64) -> u32 {
-    ((call & !A_CALL) >> CALL_SHIFT) as u32
+    (call >> CALL_SHIFT) as u32
 }
 
 const CALL_SHIFT: u32 = 32;
-/// So that nothing, which is all zeros, is alike to no block.
-const A_CALL: u64 = 1 << 63;
-/// Numbers of rates are far below 2^15.
 const RATE_SHIFT: u32 = 48;
 
 /// What blocks of a bucket have in common, beside their period and thread.
@@ -87,8 +76,6 @@ pub(crate) struct Alike {
 }
 
 impl Alike {
-    const NONE: Alike = Alike { size: 0, others: 0 };
-
     #[inline(always)]
     pub(crate) fn new(size: u64, node: u32, kind: u16, rate: u16) -> Alike {
         Alike::of_call(size, node, call_number(kind.into()) | u64::from(rate) << RATE_SHIFT)
@@ -108,71 +95,63 @@ impl Alike {
     }
 }
 
-/// An entry of the cache. Zeroed memory is valid: nothing.
-#[derive(Clone, Copy)]
-pub(crate) struct Known {
-    alike: Alike,
-    counts: *const Counts,
-    pub(crate) bucket: u32,
-    stands_for: u32,
-}
-
-impl Known {
-    #[inline(always)]
-    pub(crate) fn counts(&self) -> &'static Counts {
-        // SAFETY: who has one got it from `BucketCache::alike`, which gives out none but what `put_alike` put in.
-        unsafe { &*self.counts }
-    }
-
-    #[inline(always)]
-    pub(crate) fn kept(&self) -> Kept {
-        Kept { counts: self.counts(), bucket: self.bucket, stands_for: self.stands_for }
-    }
-}
-
 /// Zeroed memory is valid: nothing.
 pub(super) struct BucketCache {
-    alike: [Known; 1 << ALIKE_BITS],
-    numbered: [Freed; 1 << NUMBER_BITS],
+    alike: [(Alike, Option<Kept>); 1 << ALIKE_BITS],
+    numbered: [Option<Freed>; 1 << NUMBER_BITS],
 }
 
 impl BucketCache {
     /// The bucket of blocks that have this in common.
     #[inline(always)]
-    pub(super) fn alike(&self, alike: Alike) -> Option<&Known> {
-        let known = at_hand(self.alike.get(alike.slot())?);
-        (known.alike == alike).then_some(known)
+    pub(super) fn alike(&self, alike: Alike) -> Option<Kept> {
+        let (found, kept) = self.alike.get(alike.slot())?;
+        if *found == alike { *kept } else { None }
     }
 
     pub(super) fn put_alike(&mut self, alike: Alike, kept: Kept) {
         if let Some(entry) = self.alike.get_mut(alike.slot()) {
-            let Kept { counts, bucket, stands_for } = kept;
-            *entry = Known { alike, counts, bucket, stands_for };
+            *entry = (alike, Some(kept));
         }
     }
 
     /// The bucket of this number.
     #[inline(always)]
     pub(super) fn numbered(&self, bucket: u32) -> Option<&Freed> {
-        let freed = at_hand(self.numbered.get(number_slot(bucket))?);
-        (freed.flipped == !bucket).then_some(freed)
+        self.numbered.get(number_slot(bucket))?.as_ref().filter(|freed| freed.bucket == bucket)
     }
 
     pub(super) fn put_numbered(&mut self, bucket: u32, counts: &'static Counts, stands_for: u32) {
         if stands_for != u32::MAX
             && let Some(entry) = self.numbered.get_mut(number_slot(bucket))
         {
-            *entry = Freed { counts, flipped: !bucket, stands_for };
+            *entry = Some(Freed { counts, bucket, stands_for });
         }
     }
 
     pub(super) fn clear(&mut self) {
-        self.alike.iter_mut().for_each(|known| known.alike = Alike::NONE);
-        self.numbered.iter_mut().for_each(|freed| freed.flipped = 0);
+        self.alike.iter_mut().for_each(|(_, kept)| *kept = None);
+        self.numbered.fill(None);
     }
 }
 
 #[inline(always)]
 fn number_slot(bucket: u32) -> usize {
     bucket as usize & ((1 << NUMBER_BITS) - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Numbers of buckets come out of the segment, where anybody may have put them.
+    #[test]
+    fn nothing_is_known_by_any_number() {
+        // SAFETY: zeroed memory is valid.
+        let cache: Box<BucketCache> = unsafe { Box::new_zeroed().assume_init() };
+        for number in [0, 1, 1 << NUMBER_BITS, u32::MAX - 1, u32::MAX] {
+            assert!(cache.numbered(number).is_none(), "{number}");
+        }
+        assert!(cache.alike(Alike::new(0, 0, 0, 0)).is_none());
+    }
 }

@@ -5,7 +5,7 @@ use core::ffi::CStr;
 
 use heapwise_format::segment::Counter;
 
-use super::bucket_cache::{Alike, BucketCache, Freed, Kept, Known};
+use super::bucket_cache::{Alike, BucketCache, Freed, Kept};
 use super::recollection::Recollection;
 use super::slabs::{self, SHARED_SLAB};
 use crate::atomics::Ordering;
@@ -226,7 +226,7 @@ impl State {
 
     /// The bucket of a block, if it was used lately.
     #[inline(always)]
-    pub(crate) fn known_bucket(&self, alike: Alike) -> Option<&Known> {
+    pub(crate) fn known_bucket(&self, alike: Alike) -> Option<Kept> {
         self.buckets.alike(alike)
     }
 
@@ -234,8 +234,7 @@ impl State {
     #[inline(always)]
     pub(crate) fn bucket(&mut self, node: u32, block: &Block, rate: u16) -> Option<Kept> {
         let alike = block.alike(node, rate);
-        let known = self.buckets.alike(alike).map(Known::kept);
-        known.or_else(|| self.find_bucket(alike, *block, node, rate))
+        self.buckets.alike(alike).or_else(|| self.find_bucket(alike, *block, node, rate))
     }
 
     /// The same when it was not used lately.
@@ -262,8 +261,8 @@ impl State {
 
     /// The bucket of a freed block of this period, if one was freed lately.
     #[inline(always)]
-    pub(crate) fn known_freed(&self, bucket: u32) -> Option<&Freed> {
-        self.buckets.numbered(bucket)
+    pub(crate) fn known_freed(&self, bucket: u32) -> Option<Freed> {
+        self.buckets.numbered(bucket).copied()
     }
 
     /// A block of this bucket was freed, and more of them may be.
