@@ -1,4 +1,4 @@
-//! From an address to the word kept for its 16 bytes of heap, in three loads: gibibyte, leaf, word.
+//! From an address to the word kept for its part of the heap, in three loads: gibibyte, leaf, word.
 //!
 //! The two upper levels are private to the probe and only grow; leaves are their owners' business.
 #![allow(unsafe_code)]
@@ -11,49 +11,52 @@ use crate::sys;
 /// Addresses of user space have 48 bits; the map covers them all.
 pub(crate) const ADDRESS_BITS: u32 = 48;
 pub(crate) const GIB_BITS: u32 = 30;
-/// Bytes of heap that a leaf covers, 2^this.
-const LEAF_BITS: u32 = 16;
-const GRANULE_BITS: u32 = 4;
+/// Blocks begin at multiples of 2^this.
+pub(crate) const BLOCK_BITS: u32 = 4;
+const WORD_BITS: u32 = 12;
 
-/// The words of 64 KiB of heap.
-pub(crate) type Leaf<T> = [T; 1 << (LEAF_BITS - GRANULE_BITS)];
+/// The words of a part of the heap.
+pub(crate) type Leaf<T> = [T; 1 << WORD_BITS];
 /// The leaves of a gibibyte, null where there is none.
-type Leaves<T> = [AtomicPtr<Leaf<T>>; 1 << (GIB_BITS - LEAF_BITS)];
+type Leaves<T, const N: usize> = [AtomicPtr<Leaf<T>>; N];
 
-/// Untouched pages of it cost nothing.
-pub(crate) struct AddressMap<T: 'static> {
-    gibibytes: [AtomicPtr<Leaves<T>>; 1 << (ADDRESS_BITS - GIB_BITS)],
+/// With so many leaves in a gibibyte. Untouched pages of it cost nothing.
+pub(crate) struct AddressMap<T: 'static, const LEAVES: usize> {
+    gibibytes: [AtomicPtr<Leaves<T, LEAVES>>; 1 << (ADDRESS_BITS - GIB_BITS)],
 }
 
-/// Which leaf of its gibibyte an address belongs to.
-pub(crate) fn in_gibibyte(address: u64) -> usize {
-    (address >> LEAF_BITS) as usize & ((1 << (GIB_BITS - LEAF_BITS)) - 1)
-}
+impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
+    /// Bytes of heap that a leaf covers, and a word of it, 2^this.
+    const LEAF_BITS: u32 = GIB_BITS - LEAVES.ilog2();
+    const CELL_BITS: u32 = Self::LEAF_BITS - WORD_BITS;
 
-/// Whether blocks may be there. None of a program is in the first leaf, so that null is not known without a question
-/// of its own.
-pub(crate) fn may_be_block(address: u64) -> bool {
-    address >> ADDRESS_BITS == 0 && address >> LEAF_BITS != 0
-}
-
-impl<T> AddressMap<T> {
     /// Without leaves.
     pub(crate) const fn new() -> Self {
         Self { gibibytes: [const { AtomicPtr::new(null_mut()) }; 1 << (ADDRESS_BITS - GIB_BITS)] }
     }
 
-    /// The word of an address, if its leaf is there. Never of null, nor of one that is no multiple of 16: its
+    /// Which leaf of its gibibyte an address belongs to.
+    pub(crate) fn in_gibibyte(address: u64) -> usize {
+        (address >> Self::LEAF_BITS) as usize & (LEAVES - 1)
+    }
+
+    /// Whether blocks may be there. None of a program is in the first leaf, so that null is not known without a
+    /// question of its own.
+    pub(crate) fn may_be_block(address: u64) -> bool {
+        address >> ADDRESS_BITS == 0 && address >> Self::LEAF_BITS != 0
+    }
+
+    /// The word of an address, if its leaf is there. Never of null, nor of one where no block begins: its
     /// lowest bits become the highest, beyond every table. The leaf a thread used last is not kept at hand: with
     /// blocks in a few leaves, which it is cannot be predicted, and that costs more than two loads.
     #[inline(always)]
     pub(crate) fn known(&self, address: u64) -> Option<&'static T> {
-        let granule = address.rotate_right(GRANULE_BITS);
-        let leaves =
-            self.gibibytes.get((granule >> (GIB_BITS - GRANULE_BITS)) as usize)?.load(Ordering::Acquire);
+        let place = address.rotate_right(BLOCK_BITS);
+        let leaves = self.gibibytes.get((place >> (GIB_BITS - BLOCK_BITS)) as usize)?.load(Ordering::Acquire);
         // SAFETY: a published pointer is a mapping of that many words, which stays.
-        let leaf = unsafe { leaves.as_ref() }?[in_gibibyte(address)].load(Ordering::Acquire);
+        let leaf = unsafe { leaves.as_ref() }?[Self::in_gibibyte(address)].load(Ordering::Acquire);
         // SAFETY: a published leaf stays, by the promise of `publish`.
-        Some(&unsafe { leaf.as_ref() }?[granule as usize & ((1 << (LEAF_BITS - GRANULE_BITS)) - 1)])
+        Some(&unsafe { leaf.as_ref() }?[(address >> Self::CELL_BITS) as usize & ((1 << WORD_BITS) - 1)])
     }
 
     /// Makes a leaf known; whether there was none before.
@@ -62,22 +65,22 @@ impl<T> AddressMap<T> {
     /// The leaf stays, until [`AddressMap::clear`] at least.
     pub(crate) unsafe fn publish(&self, address: u64, leaf: *mut Leaf<T>) -> bool {
         let Some(leaves) = self.leaves_of(address) else { return false };
-        leaves[in_gibibyte(address)]
+        leaves[Self::in_gibibyte(address)]
             .compare_exchange(null_mut(), leaf, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
     }
 
     /// The leaves of an address's gibibyte, added when there are none.
-    fn leaves_of(&self, address: u64) -> Option<&'static Leaves<T>> {
+    fn leaves_of(&self, address: u64) -> Option<&'static Leaves<T, LEAVES>> {
         let gibibyte = self.gibibytes.get((address >> GIB_BITS) as usize)?;
         if gibibyte.load(Ordering::Acquire).is_null() {
-            let memory = sys::map_private(size_of::<Leaves<T>>()).ok()?;
+            let memory = sys::map_private(size_of::<Leaves<T, LEAVES>>()).ok()?;
             if gibibyte
                 .compare_exchange(null_mut(), memory.cast(), Ordering::AcqRel, Ordering::Relaxed)
                 .is_err()
             {
                 // SAFETY: just mapped, and nobody has seen it.
-                unsafe { sys::unmap(memory, size_of::<Leaves<T>>()) };
+                unsafe { sys::unmap(memory, size_of::<Leaves<T, LEAVES>>()) };
             }
         }
         // SAFETY: as in `known`.
@@ -99,7 +102,7 @@ impl<T> AddressMap<T> {
             if !leaves.is_null() {
                 gibibyte.store(null_mut(), Ordering::Relaxed);
                 // SAFETY: mapped by `leaves_of`, and nobody else is here.
-                unsafe { sys::unmap(leaves.cast(), size_of::<Leaves<T>>()) };
+                unsafe { sys::unmap(leaves.cast(), size_of::<Leaves<T, LEAVES>>()) };
             }
         }
     }

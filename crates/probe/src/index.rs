@@ -1,8 +1,9 @@
 //! From the address of a live block to its bucket, whichever mode recorded it.
 
-use heapwise_format::segment::{Bucket, Counter, IndexKind};
+use heapwise_format::segment::{AllocatorKind, Bucket, Counter, IndexKind};
 
 use crate::atomics::{AtomicBool, Ordering};
+use crate::shadow::Insertion;
 use crate::{buckets, filter, live, segment, shadow, tallies};
 
 /// New exact blocks go to the shadow index.
@@ -11,12 +12,16 @@ static SHADOW: AtomicBool = AtomicBool::new(false);
 static SHADOW_USED: AtomicBool = AtomicBool::new(false);
 /// The hash index may hold exact blocks, which the page filter does not know.
 static HASH_EXACT: AtomicBool = AtomicBool::new(false);
+/// No two blocks of the allocator begin in the same 32 bytes.
+static APART: AtomicBool = AtomicBool::new(false);
 
-/// Starts empty (again after `fork`).
-pub(crate) fn init() {
+/// Starts empty, over an allocator (again after `fork`).
+pub(crate) fn init(allocator: AllocatorKind) {
     live::init();
     shadow::init();
     filter::clear();
+    // The smallest chunk of glibc has 32 bytes.
+    APART.store(allocator == AllocatorKind::Glibc, Ordering::Relaxed);
     for used in [&SHADOW, &SHADOW_USED, &HASH_EXACT] {
         used.store(false, Ordering::Relaxed);
     }
@@ -30,11 +35,25 @@ pub(crate) fn choose(wanted: IndexKind) -> IndexKind {
     if shadow { IndexKind::Shadow } else { IndexKind::Hash }
 }
 
-/// Whether the shadow index is for this address. Under allocators with classes of 8 bytes two blocks can share
-/// 16 bytes; the second of them is in the hash.
+/// Blocks that are larger do not begin in the same 32 bytes, if they are at multiples of 16.
+const NEAR_BYTES: u64 = 16;
+
+/// Whether the shadow index is for such a block. The others, which are of allocators with classes of 8 and 16 bytes,
+/// are in the hash.
 #[inline(always)]
-pub(crate) fn is_shadowed(address: u64) -> bool {
-    address.is_multiple_of(16)
+pub(crate) fn is_shadowed(address: u64, size: u64) -> bool {
+    address.is_multiple_of(16) && (is_large(size) || are_apart())
+}
+
+/// Whether it is for a block of this size under every allocator.
+#[inline(always)]
+pub(crate) fn is_large(size: u64) -> bool {
+    size > NEAR_BYTES
+}
+
+/// Whether the shadow index is for a block of any size.
+pub(crate) fn are_apart() -> bool {
+    APART.load(Ordering::Relaxed)
 }
 
 /// Whether new exact blocks go to the shadow index.
@@ -49,29 +68,37 @@ pub(crate) fn holds_exact_blocks() -> bool {
 
 /// Remembers a block; false (counted) when there is no room.
 #[inline(always)]
-pub(crate) fn insert(address: u64, bucket: u32, rate: u16, born_ms: u32) -> bool {
+pub(crate) fn insert(address: u64, size: u64, bucket: u32, rate: u16, born_ms: u32) -> bool {
     let inserted = if rate != 0 {
         let inserted = live::insert(address, bucket, born_ms);
         if inserted {
             filter::add(address);
         }
         inserted
-    } else if SHADOW.load(Ordering::Relaxed) && is_shadowed(address) {
+    } else if SHADOW.load(Ordering::Relaxed) && is_shadowed(address, size) {
         match shadow::insert(address, bucket) {
-            Ok(None) => true,
-            Ok(Some(old)) => {
+            Insertion::Done => true,
+            Insertion::Instead(old) => {
                 tallies::add_free_shared(old);
                 true
             }
-            Err(shadow::NoRoom) => false,
+            Insertion::Taken => insert_in_hash(address, bucket, born_ms),
+            Insertion::NoRoom => false,
         }
     } else {
-        live::insert(address, bucket, born_ms)
+        insert_in_hash(address, bucket, born_ms)
     };
     if !inserted {
         segment::count(Counter::LostLive);
     }
     inserted
+}
+
+fn insert_in_hash(address: u64, bucket: u32, born_ms: u32) -> bool {
+    if !HASH_EXACT.load(Ordering::Relaxed) {
+        HASH_EXACT.store(true, Ordering::Relaxed);
+    }
+    live::insert(address, bucket, born_ms)
 }
 
 /// Whether the block at `address` may have been remembered.
@@ -83,15 +110,12 @@ pub(crate) fn may_hold(address: u64) -> bool {
 /// Forgets a block; number and record of its bucket.
 #[inline(always)]
 pub(crate) fn remove(address: u64) -> Option<(u32, Bucket)> {
-    let mut in_hash = HASH_EXACT.load(Ordering::Relaxed);
-    if SHADOW_USED.load(Ordering::Relaxed) {
-        if !is_shadowed(address) {
-            in_hash = true;
-        } else if let Some(number) = shadow::remove(address) {
-            return Some((number, buckets::record(number)?));
-        }
+    if SHADOW_USED.load(Ordering::Relaxed)
+        && let Some(number) = shadow::remove(address)
+    {
+        return Some((number, buckets::record(number)?));
     }
-    if !in_hash && !filter::may_hold(address) {
+    if !HASH_EXACT.load(Ordering::Relaxed) && !filter::may_hold(address) {
         return None;
     }
     let number = live::remove(address)?;

@@ -205,7 +205,7 @@ pub(crate) fn released(taken: Taken) -> u64 {
 /// The real `realloc` failed: the block is still there.
 pub(crate) fn put_back(taken: Taken) {
     if let Some((number, bucket)) = taken.bucket {
-        index::insert(taken.address, number, bucket.rate, process::age_ms());
+        index::insert(taken.address, bucket.size, number, bucket.rate, process::age_ms());
     }
     if let Some(Some(birth)) = taken.logged {
         log::put_back(taken.address, birth);

@@ -32,11 +32,12 @@ fn begin() {
 
 /// Starts a segment with empty tables, in a new process or a forked child.
 pub(crate) fn begin_segment(config: &Config) {
-    if !segment::create(hooks::allocator_kind()) {
+    let allocator = hooks::allocator_kind();
+    if !segment::create(allocator) {
         return;
     }
     rates::init();
-    index::init();
+    index::init(allocator);
     thread::forget_slabs();
     modules::init();
     stack_tree::init();

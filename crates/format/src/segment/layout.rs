@@ -25,9 +25,10 @@ pub enum SectionKind {
     /// Shadow index: `u32` per GiB of address space, a directory number or 0. Here and below, number `n` is
     /// record `n - 1`.
     ShadowRoot,
-    /// Shadow index: directories of 16384 `u32`, one per 64 KiB of heap, a leaf number or 0.
+    /// Shadow index: directories of 8192 `u32`, one per 128 KiB of heap, a leaf number or 0.
     ShadowDirectories,
-    /// Shadow index: leaves of 4096 `u32`, one per 16 bytes of heap, a bucket number or 0.
+    /// Shadow index: leaves of 4096 `u32`, one per 32 bytes of heap: 0, or the bucket of the block that begins there, with the highest
+    /// bit set when it begins in the second half.
     ShadowLeaves,
     /// Chunks of the event log.
     Chunks,
@@ -83,11 +84,11 @@ impl Section {
 /// as records are written. A process with a small `RLIMIT_AS` or `RLIMIT_FSIZE` gets a smaller tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// 64 GiB of heap in the shadow index, 128 slabs of 2²¹ buckets: about 25 GiB of addresses.
+    /// 128 GiB of heap in the shadow index, 128 slabs of 2²¹ buckets: about 25 GiB of addresses.
     Full,
-    /// 4 GiB of heap, 16 slabs of 2¹⁸ buckets: about 1.5 GiB.
+    /// 8 GiB of heap, 16 slabs of 2¹⁸ buckets: about 1.5 GiB.
     Medium,
-    /// 256 MiB of heap, 4 slabs of 2¹⁵ buckets: about 100 MiB.
+    /// 512 MiB of heap, 4 slabs of 2¹⁵ buckets: about 100 MiB.
     Small,
     /// No shadow index, one slab: about 10 MiB.
     Tiny,
@@ -102,9 +103,9 @@ pub struct Layout {
     file_bytes: u64,
 }
 
-/// Bytes per directory of the shadow index: 16384 entries of `u32`, one GiB of addresses.
-pub const SHADOW_DIRECTORY_BYTES: u64 = 64 * 1024;
-/// Bytes per leaf of the shadow index: 4096 entries of `u32`, 64 KiB of heap. A leaf is also the step in which
+/// Bytes per directory of the shadow index: 8192 entries of `u32`, one GiB of addresses.
+pub const SHADOW_DIRECTORY_BYTES: u64 = 32 * 1024;
+/// Bytes per leaf of the shadow index: 4096 entries of `u32`, 128 KiB of heap. A leaf is also the step in which
 /// the probe makes pages real, so that a leaf that has a number may be touched.
 pub const SHADOW_LEAF_BYTES: u64 = 16 * 1024;
 /// Bytes per chunk of the event log: each thread holds one, so many small ones serve more threads.

@@ -8,7 +8,7 @@
 use heapwise_format::event::Origin;
 use heapwise_format::segment::Counter;
 
-use crate::address_map::{AddressMap, Leaf, may_be_block};
+use crate::address_map::{AddressMap, Leaf};
 use crate::atomics::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::{arch, segment, sys};
 
@@ -77,8 +77,10 @@ impl Place {
 }
 
 /// Of blocks at multiples of 16, and of those 8 bytes beyond: allocators with classes of 8 bytes put two of them side by side.
-static EVEN: AddressMap<AtomicU64> = AddressMap::new();
-static ODD: AddressMap<AtomicU64> = AddressMap::new();
+static EVEN: Births = AddressMap::new();
+static ODD: Births = AddressMap::new();
+/// A leaf for each 64 KiB.
+type Births = AddressMap<AtomicU64, { 1 << 14 }>;
 static IS_USED: AtomicBool = AtomicBool::new(false);
 /// Memory for leaves that was taken in advance: the next, and the end.
 static RESERVE: AtomicUsize = AtomicUsize::new(0);
@@ -106,7 +108,7 @@ pub(super) fn take(address: u64) -> Option<Birth> {
     Some(birth)
 }
 
-fn map_of(address: u64) -> (&'static AddressMap<AtomicU64>, u64) {
+fn map_of(address: u64) -> (&'static Births, u64) {
     if address & 8 == 0 { (&EVEN, address) } else { (&ODD, address ^ 8) }
 }
 
@@ -117,7 +119,7 @@ fn made(address: u64) -> Option<Place> {
     if let Some(known) = map.known(address) {
         return Some(Place(known));
     }
-    if !may_be_block(address) {
+    if !Births::may_be_block(address) {
         return None;
     }
     IS_USED.store(true, Ordering::Relaxed);

@@ -101,14 +101,14 @@ fn a_block_counted_is_a_block_found() {
     let prepare = move || {
         obeyed(Mode::Off, 1000, 100);
         let bucket = bucket();
-        assert!(crate::shadow::insert(address, bucket).is_ok());
+        assert_eq!(crate::shadow::insert(address, bucket), crate::shadow::Insertion::Done);
         assert_eq!(crate::shadow::remove(address), Some(bucket));
         order(Mode::Exact, 1000, 100);
     };
     check(prepare, move || {
         let allocates = loom::thread::spawn(move || {
             if control::activity() == Activity::Exact {
-                assert!(index::insert(address, bucket(), 0, 0));
+                assert!(index::insert(address, 24, bucket(), 0, 0));
                 HAND.store(1, Ordering::Release);
             }
         });

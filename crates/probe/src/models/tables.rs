@@ -9,6 +9,7 @@ use heapwise_format::segment::{CallKind, Counter, Node, SectionKind, read_append
 use super::outside::Outside;
 use super::{check, together};
 use crate::atomics::{AtomicU64, Ordering};
+use crate::shadow::Insertion;
 use crate::{buckets, live, log, segment, shadow, stack_tree};
 
 fn meet_stack(parent: u32, place: u64) {
@@ -153,18 +154,18 @@ fn a_live_block_is_found_by_whoever_frees_it() {
 #[test]
 fn a_shadowed_block_is_found_by_whoever_frees_it() {
     static HAND: AtomicU64 = AtomicU64::new(0);
-    let (handed, other, elsewhere) = (0x7200_0000_0010, 0x7200_0000_0050, 0x7200_0001_0000);
+    let (handed, other, elsewhere) = (0x7200_0000_0010, 0x7200_0000_0050, 0x7200_0002_0000);
     check(
         // The directory is there; the leaf is made in the model.
-        move || assert!(shadow::insert(elsewhere, 7).is_ok()),
+        move || assert_eq!(shadow::insert(elsewhere, 7), Insertion::Done),
         move || {
             together(
                 move || {
-                    assert!(matches!(shadow::insert(handed, 5), Ok(None)));
+                    assert_eq!(shadow::insert(handed, 5), Insertion::Done);
                     HAND.store(1, Ordering::Release);
                 },
                 move || {
-                    assert!(matches!(shadow::insert(other, 6), Ok(None)));
+                    assert_eq!(shadow::insert(other, 6), Insertion::Done);
                     if HAND.load(Ordering::Acquire) == 1 {
                         assert_eq!(shadow::remove(handed), Some(5));
                     }

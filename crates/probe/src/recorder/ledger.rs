@@ -49,7 +49,7 @@ fn enter(state: &mut State, block: &Block, rate: u16, node: u32) {
 #[inline(never)]
 pub(super) fn enter_under(state: &mut State, block: &Block, rate: u16, kept: Kept, node: u32) {
     state.slab.add_alloc(kept.counts, block.grown);
-    if index::insert(block.address, kept.bucket, rate, state.now_ms) {
+    if index::insert(block.address, block.size, kept.bucket, rate, state.now_ms) {
         recent::allocated(block.address, block.size, node, state.slab.number());
         if state.add_allocated(kept.stands_for()) {
             state.flush();
@@ -71,7 +71,7 @@ fn allocated_alone(block: &Block, entry: &Entry, interrupted: bool) {
 pub(super) fn allocated_shared(block: &Block, rate: u16, node: u32) {
     let Some(bucket) = buckets::find(&block.key(node, rate, 0), || block.usable()) else { return };
     let Some((slab, counts)) = tallies::add_alloc_shared(bucket, block.grown) else { return };
-    if !index::insert(block.address, bucket, rate, process::age_ms()) {
+    if !index::insert(block.address, block.size, bucket, rate, process::age_ms()) {
         return slab.undo_alloc(counts);
     }
     recent::allocated(block.address, block.size, node, SHARED_SLAB);

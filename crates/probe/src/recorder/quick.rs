@@ -2,10 +2,9 @@
 //! of `ledger` and `logged` would come to the same end by asking more.
 
 use super::{Block, ledger, logged, node_of};
-use crate::atomics::Ordering;
 use crate::thread::{Quick, State};
 use crate::unwind::Entry;
-use crate::{arch, filter, log, shadow};
+use crate::{filter, index, log, shadow};
 
 /// A block was allocated; false, and nothing is done, when it takes a closer look.
 #[inline(always)]
@@ -28,7 +27,7 @@ pub(super) fn allocated(state: &mut State, block: Block, entry: &Entry) -> bool 
 #[inline(always)]
 fn expect(quick: Quick, address: u64) {
     if quick == Quick::Count {
-        shadow::known(address).inspect(|granule| arch::expect_write(*granule));
+        shadow::known(address).inspect(|cell| cell.expect());
     } else {
         log::known(address).inspect(|place| place.expect());
     }
@@ -39,11 +38,12 @@ fn count(state: &mut State, block: Block, node: u32) {
     let alike = block.alike(node, ledger::EVERY);
     let known = state.known_bucket(alike);
     let Some(kept) = known.or_else(|| state.find_bucket(alike, block, node, ledger::EVERY)) else { return };
-    if let Some(granule) = shadow::known(block.address)
-        && granule.load(Ordering::Relaxed) == 0
+    if let Some(cell) = shadow::known(block.address)
+        && cell.is_empty()
+        && index::is_shadowed(block.address, block.size)
     {
         kept.counts.add_own_alloc(block.grown);
-        granule.store(kept.bucket, Ordering::Relaxed);
+        cell.put(kept.bucket);
         if state.add_allocated(block.size) {
             state.flush();
         }
@@ -71,12 +71,9 @@ pub(super) fn releases(state: &mut State, address: u64, caller: u64) -> bool {
 /// Counts a free in the shadow index; `None`, and nothing is done, when it does not know the block.
 #[inline(always)]
 pub(super) fn uncount(state: &mut State, address: u64) -> Option<()> {
-    let granule = shadow::known(address)?;
-    let bucket = granule.load(Ordering::Relaxed);
-    if bucket == 0 {
-        return None;
-    }
-    granule.store(0, Ordering::Relaxed);
+    let cell = shadow::known(address)?;
+    let bucket = cell.bucket()?;
+    cell.clear();
     if let Some(freed) = state.known_freed(bucket) {
         freed.counts.add_own_free();
         if state.add_freed(address, freed.stands_for()) {

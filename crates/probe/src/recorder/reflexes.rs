@@ -8,12 +8,12 @@ use core::hint::black_box;
 use core::ptr::null_mut;
 
 use super::{Pointer, releasing};
-use crate::arch::{expect_write, words};
+use crate::arch::words;
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
 use crate::thread::{Alike, State, kind_of_call};
 use crate::unwind::{self, Entry};
-use crate::{buckets, control, log, shadow};
+use crate::{buckets, control, index, log, shadow};
 
 /// After an allocation: block, size, [number](crate::thread::call_number) of the call, and the [`Entry`] in pieces. False: the event is left.
 type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64, u64) -> bool;
@@ -29,7 +29,8 @@ pub(crate) static ON_RELEASING: AtomicPtr<()> = AtomicPtr::new(releasing as Rele
 /// Learns the reflexes for an activity.
 pub(crate) fn learn(activity: Activity) {
     let (allocated, freed): (Allocated, Releasing) = match activity {
-        Activity::Exact => (count, uncount),
+        Activity::Exact if index::are_apart() => (count, uncount),
+        Activity::Exact => (count_large, uncount),
         Activity::Log => (write, write_free),
         Activity::Idle | Activity::Sampling => (leave, releasing),
     };
@@ -67,20 +68,25 @@ extern "C" fn count(block: Pointer, size: usize, call: u64, pc: u64, sp: u64, fp
     }
 }
 
+/// Where small blocks are not for the shadow index.
+extern "C" fn count_large(block: Pointer, size: usize, call: u64, pc: u64, sp: u64, fp: u64) -> bool {
+    index::is_large(size as u64) && count(block, size, call, pc, sp, fp)
+}
+
 #[inline(always)]
 fn counted(state: &mut State, address: u64, size: u64, call: u64, entry: Entry) -> Option<After> {
     if !state.may_count() {
         return None;
     }
-    let granule = shadow::known(address)?;
-    expect_write(granule);
+    let cell = shadow::known(address)?;
+    cell.expect();
     let node = unwind::familiar(&state.memo, entry)?;
     let kept = state.known_bucket(Alike::of_call(size, node, call))?;
-    if granule.load(Ordering::Relaxed) != 0 || !state.has_time() {
+    if !cell.is_empty() || !state.has_time() {
         return None;
     }
     kept.counts.add_own_alloc(0);
-    granule.store(kept.bucket, Ordering::Relaxed);
+    cell.put(kept.bucket);
     Some(After::counting(state.add_allocated(size)))
 }
 
@@ -99,12 +105,12 @@ fn uncounted(state: &mut State, address: u64, caller: u64) -> Option<After> {
     if !state.may_count() || !state.is_known_outside(caller) {
         return None;
     }
-    let granule = shadow::known(address)?;
-    let Some(freed) = state.known_freed(granule.load(Ordering::Relaxed)) else { return Some(After::Looking) };
+    let cell = shadow::known(address)?;
+    let Some(freed) = state.known_freed(cell.number()) else { return Some(After::Looking) };
     if !state.has_time() {
         return None;
     }
-    granule.store(0, Ordering::Relaxed);
+    cell.clear();
     freed.counts.add_own_free();
     Some(After::counting(state.add_freed(address, freed.stands_for())))
 }
@@ -126,14 +132,14 @@ fn looked_up(state: &mut State, address: u64) -> Option<After> {
     if !state.may_count() {
         return None;
     }
-    let granule = shadow::known(address)?;
-    let number = granule.load(Ordering::Relaxed);
+    let cell = shadow::known(address)?;
+    let number = cell.bucket()?;
     let bucket = buckets::record(number)?;
     let counts = state.slab.counts(number)?;
-    if number == 0 || bucket.period != control::period() || !state.has_time() {
+    if bucket.period != control::period() || !state.has_time() {
         return None;
     }
-    granule.store(0, Ordering::Relaxed);
+    cell.clear();
     counts.add_own_free();
     state.remember_freed(number, counts, bucket.stands_for);
     Some(After::counting(state.add_freed(address, buckets::stands_for(&bucket))))

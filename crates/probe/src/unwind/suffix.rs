@@ -19,7 +19,7 @@ pub(super) const FRAMES: usize = 6;
 pub(super) const WORDS: usize = 2 * FRAMES;
 /// Suffixes that begin alike, and the sets of them as a power of two: 168 KiB a thread, if it ever uses them all.
 const WAYS: usize = 2;
-const BITS: u32 = 7;
+const BITS: u32 = 8;
 
 /// The youngest frames of a stack, above a frame of the memo.
 #[derive(Clone, Copy)]
