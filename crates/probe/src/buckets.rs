@@ -13,7 +13,8 @@ use heapwise_format::segment::{Bucket, CallKind, Counter, SectionKind};
 
 use crate::atomics::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::chain::{self, Array, End};
-use crate::{process, rates, sampler, segment, stack_tree, sys};
+use crate::tallies::{Counts, Slab};
+use crate::{arch, process, rates, sampler, segment, stack_tree, sys};
 
 /// What makes blocks alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,13 +47,81 @@ const fn level_bytes(level: usize) -> usize {
     (FIRST_GROUPS << level) * size_of::<Group>()
 }
 
-/// Of each bucket, the next of its stack, and the hash of its key. Zeroed memory is valid.
+/// What finds a bucket, and what its owner must know of it to count there: half a line of the cache. Zeroed memory is valid.
 struct Links {
+    /// Of its key, which is told apart from others by this alone.
+    hash: AtomicU64,
+    /// Whose tally of it is real, and where the bytes below hold.
+    whose: AtomicU64,
+    stands_for: AtomicU32,
+    /// The next bucket of the stack.
     next: AtomicU32,
-    hash: AtomicU32,
+    /// Of which a block was freed after one of this bucket.
+    next_freed: AtomicU32,
 }
 
 static LINKS: Array<Links> = Array::none();
+
+/// A thread's slab and the period: those that a bucket is made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Whose(u64);
+
+impl Whose {
+    pub(crate) fn new(slab: u32, period: u32) -> Whose {
+        Whose(u64::from(slab) << 32 | u64::from(period))
+    }
+}
+
+/// Where the owner of a bucket counts, and the bytes that each block stands for; [`u32::MAX`] for more.
+#[derive(Clone, Copy)]
+pub(crate) struct Account {
+    pub(crate) counts: &'static Counts,
+    pub(crate) stands_for: u32,
+}
+
+/// The account of a bucket, if the owner of the slab asks, and has [opened](open) it.
+#[inline(always)]
+pub(crate) fn account(bucket: u32, whose: Whose, slab: &Slab) -> Option<Account> {
+    let links = LINKS.get(bucket)?;
+    if links.whose.load(Ordering::Relaxed) != whose.0 {
+        return None;
+    }
+    // SAFETY: `open` was told of this slab's tally.
+    Some(Account {
+        counts: unsafe { slab.real_counts(bucket) },
+        stands_for: links.stands_for.load(Ordering::Relaxed),
+    })
+}
+
+/// Opens the account of a bucket for the owner of a slab, whose tally of it is real. Nobody else asks but the next owner of the slab,
+/// who takes over all of it.
+pub(crate) fn open(bucket: u32, whose: Whose, stands_for: u32) {
+    if let Some(links) = LINKS.get(bucket) {
+        links.stands_for.store(stands_for, Ordering::Relaxed);
+        links.whose.store(whose.0, Ordering::Relaxed);
+    }
+}
+
+/// Brings near what a thread needs to count in a bucket.
+#[inline(always)]
+pub(crate) fn expect(bucket: u32, slab: &Slab) {
+    if let Some(links) = LINKS.get(bucket) {
+        arch::expect_read(links);
+        slab.expect_counts(bucket);
+    }
+}
+
+/// A block of `bucket` is freed after one of `last`; of which bucket one was freed next the last time. Programs free in the same order again,
+/// mostly another one than they allocate in.
+#[inline(always)]
+pub(crate) fn freed_after(last: u32, bucket: u32) -> Option<u32> {
+    let before = &LINKS.get(last)?.next_freed;
+    if before.load(Ordering::Relaxed) != bucket {
+        before.store(bucket, Ordering::Relaxed);
+    }
+    Some(LINKS.get(bucket)?.next_freed.load(Ordering::Relaxed))
+}
+
 /// Some bucket was used a second time: such ones are in the hash only.
 static RECYCLED: AtomicBool = AtomicBool::new(false);
 
@@ -95,16 +164,26 @@ fn groups(hash: u64) -> impl Iterator<Item = &'static Group> {
     })
 }
 
+/// Each step can be undone, so keys that differ in one thing never have the same.
+#[inline(always)]
 fn hash(key: &Key) -> u64 {
     const K: u64 = 0x9e37_79b9_7f4a_7c15;
-    let mut hash = (key.size ^ (u64::from(key.node) << 32)).wrapping_mul(K);
-    hash ^= hash >> 29;
-    let rest = u64::from(key.rate)
-        | (key.kind as u64) << 16
-        | u64::from(key.owner) << 24
-        | u64::from(key.period) << 32;
-    hash = (hash ^ rest).wrapping_mul(K);
-    hash ^ hash >> 32
+    let mix = |hash: u64| {
+        let product = hash.wrapping_mul(K);
+        product ^ product >> 32
+    };
+    mix(mix(mix(key.size) ^ key.alike()) ^ u64::from(key.period))
+}
+
+impl Key {
+    /// Stack, rate, call and owner, as they are in the record.
+    #[inline(always)]
+    fn alike(&self) -> u64 {
+        u64::from(self.node)
+            | u64::from(self.rate) << 32
+            | (self.kind as u64) << 48
+            | u64::from(self.owner) << 56
+    }
 }
 
 /// The bucket of `key`, made when there is none; `None` (counted) when the table is full. `usable` tells how many bytes
@@ -127,11 +206,9 @@ pub(crate) fn find(key: &Key, usable: impl FnOnce() -> u64) -> Option<u32> {
 }
 
 /// Looks among the first buckets of the key's stack.
+#[inline(always)]
 fn search(key: &Key, hash: u64) -> Option<End> {
-    let is_it = |bucket| {
-        let same = LINKS.get(bucket).is_some_and(|links| links.hash.load(Ordering::Relaxed) == hash as u32);
-        same && holds(bucket, key)
-    };
+    let is_it = |bucket| LINKS.get(bucket).is_some_and(|links| links.hash.load(Ordering::Relaxed) == hash);
     Some(chain::search(stack_tree::first_bucket(key.node)?, |bucket| Some(&LINKS.get(bucket)?.next), is_it))
 }
 
@@ -148,11 +225,7 @@ fn holds(bucket: u32, key: &Key) -> bool {
     else {
         return false;
     };
-    let wanted = u64::from(key.node)
-        | u64::from(key.rate) << 32
-        | (key.kind as u64) << 48
-        | u64::from(key.owner) << 56;
-    size == key.size && alike == wanted && period as u32 == key.period
+    size == key.size && alike == key.alike() && period as u32 == key.period
 }
 
 const _: () = {
@@ -199,7 +272,7 @@ fn made(key: &Key, hash: u64, end: Option<&'static AtomicU32>, usable: u64) -> O
     Some(bucket)
 }
 
-/// A bucket that is used a second time. It may still be part of a list, where its new key lets it be passed over.
+/// A bucket that is used a second time. It may still be part of a list, where it is passed over: nothing has its hash.
 fn recycled() -> Option<u32> {
     let bucket = recycling::take()?;
     RECYCLED.store(true, Ordering::Release);
@@ -208,7 +281,7 @@ fn recycled() -> Option<u32> {
 
 fn put_in_list(end: &AtomicU32, bucket: u32, hash: u64) -> bool {
     let Some(links) = LINKS.get(bucket) else { return false };
-    links.hash.store(hash as u32, Ordering::Relaxed);
+    links.hash.store(hash, Ordering::Relaxed);
     chain::append(end, bucket)
 }
 
@@ -228,6 +301,10 @@ fn put_in_hash(bucket: u32, hash: u64) {
 
 /// Takes a bucket out of the hash, if it is there; readers pass over it because it belongs to no period.
 fn retire(bucket: u32, record: &Bucket) {
+    if let Some(links) = LINKS.get(bucket) {
+        links.hash.store(0, Ordering::Relaxed);
+        links.whose.store(0, Ordering::Relaxed);
+    }
     segment::write(SectionKind::Buckets, u64::from(bucket), Bucket { period: 0, ..*record });
     let key = Key {
         size: record.size,
@@ -281,6 +358,49 @@ mod tests {
         for other in others {
             assert!(find(&other).is_some_and(|other| Some(other) != bucket), "{other:?}");
         }
+    }
+
+    #[test]
+    fn keys_have_hashes_of_their_own() {
+        let keys = [
+            key(24),
+            // What would be the same if size and stack were laid upon each other.
+            Key { size: 24 | 1 << 32, node: 2, ..key(24) },
+            Key { period: 2, ..key(24) },
+            Key { owner: 1, ..key(24) },
+            Key { kind: CallKind::New, ..key(24) },
+            Key { rate: 1, ..key(24) },
+        ];
+        let mut hashes = keys.map(|key| hash(&key));
+        hashes.sort_unstable();
+        assert!(hashes.is_sorted_by(|a, b| a < b), "{hashes:x?}");
+    }
+
+    #[test]
+    fn an_account_is_for_its_owner_until_the_bucket_is_used_again() {
+        segment::for_tests();
+        let (slab, whose) = (Slab::numbered(1), Whose::new(1, 1));
+        let bucket = find(&Key { owner: 1, ..key(77) }, || 77).expect("room");
+        let stands_for = |whose| account(bucket, whose, &slab).map(|account| account.stands_for);
+        assert_eq!(stands_for(whose), None, "it is not open yet");
+        assert!(slab.counts(bucket).is_some());
+        open(bucket, whose, 77);
+        let others = [Whose::new(2, 1), Whose::new(1, 2), Whose::new(0, 0)];
+        assert_eq!((stands_for(whose), others.map(stands_for)), (Some(77), [None; 3]));
+        retire(bucket, &record(bucket).expect("made"));
+        assert_eq!(stands_for(whose), None);
+        assert_ne!(find(&Key { owner: 1, ..key(77) }, || 77), Some(bucket));
+        assert!(account(u32::MAX, whose, &slab).is_none(), "a number may be anything");
+    }
+
+    #[test]
+    fn the_order_of_frees_is_learnt() {
+        segment::for_tests();
+        let [a, b, c] = [901, 902, 903].map(|size| find(&key(size), || 0).expect("room"));
+        let frees = [a, b, c, a, b, c];
+        let told: Vec<_> = frees.windows(2).map(|pair| freed_after(pair[0], pair[1])).collect();
+        assert_eq!(told, [Some(0), Some(0), Some(b), Some(c), Some(a)]);
+        assert_eq!(freed_after(u32::MAX, a), None);
     }
 
     #[test]

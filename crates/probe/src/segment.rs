@@ -79,7 +79,7 @@ fn publish(base: *mut u8, new: &[Section]) {
 }
 
 #[inline(always)]
-fn base() -> *mut u8 {
+pub(crate) fn base() -> *mut u8 {
     BASE.load(Ordering::Relaxed)
 }
 

@@ -10,10 +10,10 @@ use heapwise_format::segment::{Counter, Node, SectionKind};
 
 pub(crate) use child_table::Key;
 
-use crate::atomics::Ordering::{Relaxed, Release};
+use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 use crate::atomics::{AtomicU32, AtomicU64};
 use crate::chain::{self, Array, End};
-use crate::{family, segment};
+use crate::{arch, family, segment};
 
 /// The empty stack.
 pub(crate) const ROOT: u32 = 0;
@@ -28,6 +28,10 @@ static EPOCH: AtomicU32 = AtomicU32::new(1);
 struct Links {
     /// Of its [`Key`].
     hash: AtomicU64,
+    /// How it was come to lately; every way that ever stood here leads to it. 0: none.
+    way: AtomicU64,
+    /// What a thread that had been here came to next.
+    next: AtomicU32,
     /// Its first child, and its parent's next one.
     child: AtomicU32,
     sibling: AtomicU32,
@@ -106,6 +110,44 @@ fn appended(key: Key, end: &'static AtomicU32) -> Option<u32> {
     if chain::append(end, id) { Some(id) } else { child_of(key) }
 }
 
+/// A way to a node: from another one, through frames that are known by a hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Way(u64);
+
+impl Way {
+    #[inline(always)]
+    pub(crate) fn new(from: u32, frames: u64) -> Way {
+        let mixed = (frames ^ u64::from(from).wrapping_mul(0xd6e8_feb8_6659_fd93))
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Way((mixed ^ mixed >> 32) | 1 << 63)
+    }
+}
+
+/// The node that a thread came to after it had been at `last`, the last time; 0 when none. Programs do the same things in
+/// the same order again: what is known of that node is brought near.
+#[inline(always)]
+pub(crate) fn next_of(last: u32) -> u32 {
+    let next = LINKS.get(last).map_or(ROOT, |links| links.next.load(Acquire));
+    if let Some(links) = LINKS.get(next) {
+        arch::expect_read(links);
+    }
+    next
+}
+
+/// Whether a way leads to a node. Then nothing else of the tree has to be looked at.
+#[inline(always)]
+pub(crate) fn is_at_end_of(way: Way, node: u32) -> bool {
+    LINKS.get(node).is_some_and(|links| links.way.load(Acquire) == way.0)
+}
+
+/// Notes what came after `last`, and how.
+pub(crate) fn set_next(last: u32, way: Way, node: u32) {
+    if let (Some(before), Some(links)) = (LINKS.get(last), LINKS.get(node)) {
+        links.way.store(way.0, Release);
+        before.next.store(node, Release);
+    }
+}
+
 /// Where the list of a node's buckets begins.
 pub(crate) fn first_bucket(node: u32) -> Option<&'static AtomicU32> {
     Some(&LINKS.get(node)?.bucket)
@@ -139,4 +181,24 @@ pub(crate) fn node(id: u32) -> Option<Node> {
     // SAFETY: a node has two words.
     let [place, caller] = [0, 8].map(|byte| unsafe { segment::word64(record, byte) }.load(Relaxed));
     Some(Node { place, parent: caller as u32, module: (caller >> 32) as u32 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_next_is_known_by_the_way_to_it() {
+        segment::for_tests();
+        let [last, next] =
+            [0x5555_0100_0010, 0x5555_0100_0020].map(|place| child(ROOT, place, 1).expect("room"));
+        let ways = [(last, 1), (last, 2), (next, 1)].map(|(from, frames)| Way::new(from, frames));
+        assert!(ways.iter().all(|way| !is_at_end_of(*way, next_of(last))), "nothing came yet");
+        set_next(last, ways[0], next);
+        assert_eq!(next_of(last), next);
+        assert_eq!(ways.map(|way| is_at_end_of(way, next)), [true, false, false]);
+        set_next(last, ways[1], next);
+        assert_eq!(ways.map(|way| is_at_end_of(way, next)), [false, true, false]);
+        assert!(ways.iter().all(|way| !is_at_end_of(*way, ROOT)));
+    }
 }

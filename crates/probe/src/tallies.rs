@@ -7,8 +7,8 @@ use core::mem::offset_of;
 use heapwise_format::segment::{Counter, SectionKind, Tally};
 
 use crate::atomics::{AtomicU64, Ordering};
-use crate::segment;
 use crate::thread::SHARED_SLAB;
+use crate::{arch, segment};
 
 /// One [`Tally`] in the segment.
 #[repr(C)]
@@ -61,6 +61,28 @@ impl Slab {
         let place = unsafe { segment::record_at::<Tally>(offset) };
         // SAFETY: the words of a tally are atomic for everybody and stay mapped.
         place.map(|place| unsafe { &*place.cast() }).or_else(lost)
+    }
+
+    /// The same for one whose tally was found before.
+    ///
+    /// # Safety
+    /// [`Slab::counts`] found it, in this segment.
+    #[inline(always)]
+    pub(crate) unsafe fn real_counts(&self, bucket: u32) -> &'static Counts {
+        // SAFETY: the caller's promise.
+        unsafe { &*self.place_of(bucket) }
+    }
+
+    /// A bucket's tally will be written to in a moment, if there is one.
+    #[inline(always)]
+    pub(crate) fn expect_counts(&self, bucket: u32) {
+        arch::expect_write(self.place_of(bucket));
+    }
+
+    #[inline(always)]
+    fn place_of(&self, bucket: u32) -> *const Counts {
+        let offset = self.offset.wrapping_add(u64::from(bucket) * size_of::<Tally>() as u64);
+        segment::base().wrapping_add(offset as usize).cast()
     }
 
     /// Counts an allocation that added `grown` bytes to an older block.

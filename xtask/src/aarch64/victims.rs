@@ -13,7 +13,7 @@ use crate::failure::Failure;
 type Victim = (&'static str, &'static [&'static str]);
 
 /// One of each hazard that is another on another architecture.
-const SHORT: [Victim; 11] = [
+const SHORT: [Victim; 12] = [
     ("cross_thread_free", &["4", "20000"]),
     ("fork_child", &["4", "500", "busy"]),
     ("dlopen_close", &["10", "2"]),
@@ -25,6 +25,7 @@ const SHORT: [Victim; 11] = [
     ("signal_alloc", &["timer", "2000"]),
     ("aligned_family", &[]),
     ("deep_recursion", &[]),
+    ("lopsided_tree", &["300", "6"]),
 ];
 
 /// The rest of those that start no other program.

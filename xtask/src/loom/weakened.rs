@@ -27,11 +27,12 @@ const fn weakening(
 }
 
 #[rustfmt::skip]
-const WEAKENINGS: [Weakening; 32] = [
+const WEAKENINGS: [Weakening; 33] = [
     weakening("models::tables::a_node_is_whole", "chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),
     weakening("models::tables::a_node_is_whole", "chain.rs", "match link.load(Ordering::Acquire)", "match link.load(Ordering::Relaxed)"),
     weakening("models::tables::a_node_in_the_hash", "stack_tree/child_table.rs", "slot.compare_exchange(0, key.entry(id), AcqRel, Acquire)", "slot.compare_exchange(0, key.entry(id), Relaxed, Relaxed)"),
     weakening("models::tables::a_node_in_the_hash", "stack_tree/child_table.rs", "match slot.load(Acquire)", "match slot.load(Relaxed)"),
+    weakening("models::tables::what_comes_next", "stack_tree.rs", "links.way.store(way.0, Release);\n        before.next.store(node, Release);", "links.way.store(way.0, Relaxed);\n        before.next.store(node, Relaxed);"),
     weakening("models::tables::a_reader_knows", "segment.rs", "let order = if word == 0 { Ordering::Release } else { Ordering::Relaxed };", "let order = Ordering::Relaxed;"),
     weakening("models::tables::a_reader_knows", "../../format/src/segment/appended.rs", "count();\n    segment.read_at(offset, records);", "count();"),
     weakening("models::tables::a_bucket_is_whole", "chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),

@@ -28,6 +28,7 @@ fn victims_have_the_stacks_of_a_full_walk() {
         "cpp_exceptions",
         "deep_recursion",
         "dlopen_close",
+        "lopsided_tree",
         "longjmp_out",
         "many_threads",
         "sigaltstack_alloc",

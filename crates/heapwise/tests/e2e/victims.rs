@@ -61,6 +61,7 @@ exact! {
     aligned_allocations: "aligned_family";
     every_operator_new: "cpp_operators";
     deep_stacks: "deep_recursion";
+    stacks_that_come_back_in_order: "lopsided_tree";
     descriptors_closed: "closefrom3";
     failed_allocations: "malloc_fail";
     sparse_gigabytes: "sparse_huge";

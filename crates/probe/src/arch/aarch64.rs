@@ -28,9 +28,16 @@ pub(crate) unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
 
 /// Begins to bring the line of a word into the cache, to be written to; nothing waits for it.
 #[inline(always)]
-pub(crate) fn expect_write<T>(word: &T) {
+pub(crate) fn expect_write<T>(word: *const T) {
     // SAFETY: a hint, which reads and writes nothing.
     unsafe { asm!("prfm pstl1keep, [{0}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
+}
+
+/// The same for one that is read.
+#[inline(always)]
+pub(crate) fn expect_read<T>(word: *const T) {
+    // SAFETY: as above.
+    unsafe { asm!("prfm pldl1keep, [{0}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
 }
 
 // Initial-exec: dynamic thread-local storage would call the allocator on a thread's first touch.

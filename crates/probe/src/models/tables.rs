@@ -45,6 +45,36 @@ fn a_node_in_the_hash_is_whole() {
     });
 }
 
+/// The node that a thread is told to come next is whole.
+///
+/// For `set_next` (release), `next_of` and `is_at_end_of` (acquire).
+#[test]
+fn what_comes_next_is_whole() {
+    let (first, second) = (0x5555_0005_0010, 0x5555_0006_0010);
+    let way = stack_tree::Way::new(9, 1);
+    let last = || stack_tree::child(9, first, 1).expect("made");
+    check(
+        move || {
+            last();
+        },
+        move || {
+            together(
+                move || {
+                    let node = stack_tree::child(9, second, 1).expect("made");
+                    stack_tree::set_next(last(), way, node);
+                },
+                move || {
+                    let next = stack_tree::next_of(last());
+                    if stack_tree::is_at_end_of(way, next) {
+                        let node = stack_tree::node(next).expect("made");
+                        assert_eq!((node.place, node.parent, node.module), (second, 9, 1));
+                    }
+                },
+            );
+        },
+    );
+}
+
 /// A node that another process reads is whole, or it says that it is not: threads that append at the same time are not done
 /// in the order of their records.
 ///

@@ -1,9 +1,10 @@
 //! The quick ways: events of a thread that has agreed to everything in force (see `State::agree`), for which the ways
 //! of `ledger` and `logged` would come to the same end by asking more.
 
-use super::{Block, ledger, logged, node_of};
-use crate::thread::{Quick, State};
-use crate::unwind::Entry;
+use super::{Block, captured, ledger, logged, node_of};
+use crate::shadow::Cell;
+use crate::thread::{Kept, Quick, State};
+use crate::unwind::{self, Entry};
 use crate::{filter, index, log, shadow};
 
 /// A block was allocated; false, and nothing is done, when it takes a closer look.
@@ -13,32 +14,45 @@ pub(super) fn allocated(state: &mut State, block: Block, entry: &Entry) -> bool 
     if quick == Quick::Nothing || !state.has_time() {
         return false;
     }
-    expect(quick, block.address);
-    let Some(node) = node_of(state, entry) else { return true };
+    // What is kept of a fresh block is mostly far from the processor, and finding its stack takes about as long as
+    // bringing it near.
     if quick == Quick::Count {
-        count(state, block, node);
+        let cell = shadow::known(block.address);
+        cell.inspect(|cell| cell.expect());
+        count(state, block, entry, cell);
     } else {
-        logged::write_alloc(state, block, node);
+        log::known(block.address).inspect(|place| place.expect());
+        if let Some(node) = node_of(state, entry) {
+            logged::write_alloc(state, block, node);
+        }
     }
     true
 }
 
-/// What is kept of a fresh block is mostly far from the processor, and finding its stack takes about as long as bringing it near.
 #[inline(always)]
-fn expect(quick: Quick, address: u64) {
-    if quick == Quick::Count {
-        shadow::known(address).inspect(|cell| cell.expect());
-    } else {
-        log::known(address).inspect(|place| place.expect());
+fn count(state: &mut State, block: Block, entry: &Entry, cell: Option<Cell>) {
+    let Some(native) = unwind::familiar(&state.memo, *entry) else {
+        return count_unfamiliar(state, block, entry, cell);
+    };
+    let node = state.script.above(native);
+    if let Some(kept) = state.bucket(node, &block, ledger::EVERY) {
+        count_in(state, block, node, kept, cell);
+    }
+}
+
+/// Its bucket was not used lately either.
+#[inline(never)]
+fn count_unfamiliar(state: &mut State, block: Block, entry: &Entry, cell: Option<Cell>) {
+    let Some(native) = captured(state, entry) else { return };
+    let node = state.script.above(native);
+    if let Some(kept) = state.looked_up_bucket(&block, node, ledger::EVERY) {
+        count_in(state, block, node, kept, cell);
     }
 }
 
 #[inline(always)]
-fn count(state: &mut State, block: Block, node: u32) {
-    let alike = block.alike(node, ledger::EVERY);
-    let known = state.known_bucket(alike);
-    let Some(kept) = known.or_else(|| state.find_bucket(alike, block, node, ledger::EVERY)) else { return };
-    if let Some(cell) = shadow::known(block.address)
+fn count_in(state: &mut State, block: Block, node: u32, kept: Kept, cell: Option<Cell>) {
+    if let Some(cell) = cell
         && cell.is_empty()
         && index::is_shadowed(block.address, block.size)
     {

@@ -10,6 +10,7 @@ use core::ptr::null_mut;
 use super::{Pointer, releasing};
 use crate::arch::words;
 use crate::atomics::{AtomicPtr, Ordering};
+use crate::buckets::Account;
 use crate::control::Activity;
 use crate::thread::{Alike, State, kind_of_call};
 use crate::unwind::{self, Entry};
@@ -134,15 +135,22 @@ fn looked_up(state: &mut State, address: u64) -> Option<After> {
     }
     let cell = shadow::known(address)?;
     let number = cell.bucket()?;
-    let bucket = buckets::record(number)?;
-    let counts = state.slab.counts(number)?;
-    if bucket.period != control::period() || !state.has_time() {
+    let Account { counts, stands_for } = state.account(number).or_else(|| account_of_other(state, number))?;
+    if stands_for == u32::MAX || !state.has_time() {
         return None;
     }
     cell.clear();
     counts.add_own_free();
-    state.remember_freed(number, counts, bucket.stands_for);
-    Some(After::counting(state.add_freed(address, buckets::stands_for(&bucket))))
+    state.remember_freed(number, counts, stands_for);
+    state.expect_freed(number);
+    Some(After::counting(state.add_freed(address, stands_for.into())))
+}
+
+/// Where the thread counts frees of what another one allocated, in this period.
+#[inline(never)]
+fn account_of_other(state: &State, number: u32) -> Option<Account> {
+    let bucket = buckets::record(number).filter(|bucket| bucket.period == control::period())?;
+    Some(Account { counts: state.slab.counts(number)?, stands_for: bucket.stands_for })
 }
 
 extern "C" fn write(block: Pointer, size: usize, call: u64, pc: u64, sp: u64, fp: u64) -> bool {

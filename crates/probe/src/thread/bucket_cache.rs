@@ -1,7 +1,7 @@
 //! The buckets a thread used lately, found without a look into the segment.
 #![cfg_attr(test, allow(unsafe_code))]
 
-use crate::buckets::{self, Key};
+use crate::buckets::{self, Account};
 use crate::tallies::Counts;
 
 /// Entries by what blocks have in common, as a power of two: 64 KiB a thread.
@@ -19,13 +19,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// The bucket of `key`; `None` when there is no such bucket.
-    pub(crate) fn new(bucket: u32, counts: &'static Counts, key: &Key) -> Option<Kept> {
-        let stands_for = match key.rate {
-            0 => u32::try_from(key.size).unwrap_or(u32::MAX),
-            _ => buckets::record(bucket)?.stands_for,
-        };
-        Some(Kept { counts, bucket, stands_for })
+    pub(crate) fn new(bucket: u32, account: Account) -> Kept {
+        Kept { counts: account.counts, bucket, stands_for: account.stands_for }
     }
 
     /// Bytes that a block of the bucket stands for.

@@ -9,6 +9,7 @@ use super::bucket_cache::{Alike, BucketCache, Freed, Kept};
 use super::recollection::Recollection;
 use super::slabs::{self, SHARED_SLAB};
 use crate::atomics::Ordering;
+use crate::buckets::{Account, Key, Whose};
 use crate::control::Activity;
 use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
@@ -55,6 +56,8 @@ pub(crate) struct State {
     record: u32,
     /// Period that the sums below belong to, and the buckets.
     period: u32,
+    /// Of the slab and the period.
+    whose: Whose,
     /// The terms that the thread has agreed to, and what it does under them without further questions.
     terms: u64,
     quick: Quick,
@@ -76,6 +79,8 @@ pub(crate) struct State {
     unknown: u64,
     /// Address last freed.
     last_freed: u64,
+    /// The bucket that was looked up last for a free.
+    last_bucket: u32,
     /// Who freed lately: not part of another hooked call.
     outside: [u64; OUTSIDE],
     buckets: BucketCache,
@@ -104,6 +109,7 @@ impl State {
         // SAFETY: fresh zeroed memory of this size, page-aligned, which is a valid state.
         unsafe {
             (*state).slab = Slab::numbered(slab);
+            (*state).whose = Whose::new(slab, 0);
             (*state).record = record;
             (*state).log.set_thread(record);
         }
@@ -222,6 +228,7 @@ impl State {
         self.forget_sums();
         self.buckets.clear();
         self.period = control::period();
+        self.whose = Whose::new(self.slab.number(), self.period);
     }
 
     /// The bucket of a block, if it was used lately.
@@ -239,12 +246,61 @@ impl State {
 
     /// The same when it was not used lately.
     #[inline(never)]
-    pub(crate) fn find_bucket(&mut self, alike: Alike, block: Block, node: u32, rate: u16) -> Option<Kept> {
-        let key = block.key(node, rate, self.slab.number() as u8);
-        let bucket = buckets::find(&key, || block.usable())?;
-        let kept = Kept::new(bucket, self.slab.counts(bucket)?, &key)?;
+    fn find_bucket(&mut self, alike: Alike, block: Block, node: u32, rate: u16) -> Option<Kept> {
+        let kept = self.looked_up_bucket(&block, node, rate)?;
         self.buckets.put_alike(alike, kept);
         Some(kept)
+    }
+
+    /// The same for once.
+    #[inline(always)]
+    pub(crate) fn looked_up_bucket(&self, block: &Block, node: u32, rate: u16) -> Option<Kept> {
+        let key = block.key(node, rate, self.slab.number() as u8);
+        let bucket = buckets::find(&key, || block.usable())?;
+        let account = match self.account(bucket) {
+            Some(account) => account,
+            None => self.open_account(bucket, &key)?,
+        };
+        Some(Kept::new(bucket, account))
+    }
+
+    /// Begins to count in a bucket; `None` when there is no memory for a tally.
+    #[cold]
+    #[inline(never)]
+    fn open_account(&self, bucket: u32, key: &Key) -> Option<Account> {
+        let stands_for = match key.rate {
+            0 => u32::try_from(key.size).unwrap_or(u32::MAX),
+            _ => buckets::record(bucket)?.stands_for,
+        };
+        let counts = self.slab.counts(bucket)?;
+        if u32::from(key.owner) == self.slab.number() && key.period == self.period {
+            buckets::open(bucket, self.whose, stands_for);
+        }
+        Some(Account { counts, stands_for })
+    }
+
+    /// The account of a bucket of the thread's own.
+    #[inline(always)]
+    pub(crate) fn account(&self, bucket: u32) -> Option<Account> {
+        buckets::account(bucket, self.whose, &self.slab)
+    }
+
+    /// The last stack comes before another one, mostly the same as the last time: its bucket is brought near while the stack
+    /// is found.
+    #[inline(always)]
+    pub(crate) fn expect_bucket(&self) {
+        if let Some(bucket) = self.memo.next_bucket() {
+            buckets::expect(bucket, &self.slab);
+        }
+    }
+
+    /// Likewise the bucket of what is freed next.
+    #[inline(always)]
+    pub(crate) fn expect_freed(&mut self, bucket: u32) {
+        if let Some(next) = buckets::freed_after(self.last_bucket, bucket) {
+            buckets::expect(next, &self.slab);
+        }
+        self.last_bucket = bucket;
     }
 
     /// The bucket that a block is written down under, if it was used lately.

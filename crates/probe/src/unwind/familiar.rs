@@ -96,21 +96,28 @@ impl FamiliarStacks {
         set.iter().find(is_it).map(|stack| stack.node)
     }
 
-    /// A stack was captured; whether stacks are compared.
+    /// A stack was captured, whose steps read so many words: whether it is to become familiar.
     #[inline(always)]
-    pub(super) fn note(&mut self, stack: Whole, is_compared: bool) {
-        let slot = slot(stack.youngest.sp, stack.youngest.pc);
-        let Some(latest) = self.latest.get_mut(slot) else { return };
-        if !latest.contains(&stack.node) {
-            latest.copy_within(..WAYS - 1, 1);
-            latest[0] = stack.node;
-            return;
+    pub(super) fn comes_back(&mut self, youngest: &State, node: u32, words: usize) -> bool {
+        if words.wrapping_sub(1) >= 2 * PAIRS {
+            return false;
         }
-        if stack.checks.is_empty() || stack.checks.len() > 2 * PAIRS {
-            return;
+        let Some(latest) = self.latest.get_mut(slot(youngest.sp, youngest.pc)) else { return false };
+        if latest.contains(&node) {
+            return true;
         }
+        latest.copy_within(..WAYS - 1, 1);
+        latest[0] = node;
+        false
+    }
+
+    /// Makes a stack familiar, which came back; whether stacks are compared.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn keep(&mut self, stack: Whole, is_compared: bool) {
         self.turn = self.turn.wrapping_add(1);
-        if let Some(familiar) = self.sets.get_mut(slot).and_then(|set| set.get_mut(self.turn % WAYS)) {
+        let set = self.sets.get_mut(slot(stack.youngest.sp, stack.youngest.pc));
+        if let Some(familiar) = set.and_then(|set| set.get_mut(self.turn % WAYS)) {
             familiar.become_of(stack, if is_compared { COMPARED } else { 0 });
         }
     }
@@ -145,8 +152,6 @@ impl Familiar {
     }
 
     /// For some words, and no more than there is room for.
-    #[cold]
-    #[inline(never)]
     fn become_of(&mut self, stack: Whole, mark: u64) {
         let State { sp, pc, fp, .. } = stack.youngest;
         self.sp = 0;
@@ -181,7 +186,9 @@ mod tests {
             let checks: Vec<Check> =
                 (sp..).step_by(8).zip(self.0).map(|(at, word)| Check::new(at, word)).collect();
             let youngest = State { pc, sp, fp, context: 0 };
-            stacks.note(Whole { youngest, live, node, checks: &checks }, false);
+            if stacks.comes_back(&youngest, node, checks.len()) {
+                stacks.keep(Whole { youngest, live, node, checks: &checks }, false);
+            }
         }
     }
 

@@ -24,25 +24,29 @@ use super::rule_cache::Rules;
 use super::stack::{OwnStack, Window};
 use super::step::{State, Step, step};
 use super::suffix::{self, Suffixes};
-use super::walk::{breaks, place_of};
+use super::walk::{Frame, breaks};
 use super::{Captured, Entry, MAX_DEPTH, is_paranoid};
+use crate::atomics::Ordering::Relaxed;
 use crate::modules;
-use crate::stack_tree::{self, Key};
+use crate::stack_tree::{self, Way};
 
 /// Deepest stack that is memoised; beyond the recorded depth, so that cut stacks are cheap too.
 const DEPTH: usize = 2 * MAX_DEPTH;
 /// A program whose stacks are broken or too deep has many such: most of them are not tried.
 const PAUSE: u32 = 15;
 
+/// No node's number.
+const UNASKED: u32 = u32::MAX;
+
 /// A frame of the last stack.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
 pub(super) struct Known {
     pub(super) state: State,
-    rule: Rule,
-    /// Its node; 0 beyond the depth limit.
-    node: u32,
-    /// Its caller's node.
+    pub(super) rule: Rule,
+    /// Its node; 0 beyond the depth limit, and where nobody has asked yet (see [`node_at`]).
+    pub(super) node: u32,
+    /// Its caller's node, or [`UNASKED`].
     parent: u32,
     /// Checks of this frame's step and of all older ones.
     pub(super) checks: u32,
@@ -82,6 +86,9 @@ pub(crate) struct Memo {
     /// The cut stack of `cut_len` known frames, if there is one.
     cut_len: usize,
     cut_node: u32,
+    /// The node of the last stack that was captured here, and that of the one which is likely to come.
+    last: u32,
+    next: u32,
     known: [Known; DEPTH],
     checks: Checks<{ 3 * DEPTH }>,
     fresh: [Fresh; DEPTH],
@@ -111,6 +118,12 @@ impl Memo {
         is_valid.then(|| self.familiar.compared(entry)).flatten()
     }
 
+    /// The first bucket of the stack that is likely to come.
+    #[inline(always)]
+    pub(crate) fn next_bucket(&self) -> Option<u32> {
+        stack_tree::first_bucket(self.next).map(|bucket| bucket.load(Relaxed))
+    }
+
     /// Whether what is known was learnt under the rules in force.
     #[inline(always)]
     fn is_of(&self, generation: u32, max_depth: usize) -> bool {
@@ -134,8 +147,12 @@ impl Memo {
         if !self.is_of(generation, max_depth) {
             self.forget(generation, max_depth);
         }
-        if self.own.contains(state.sp) && self.checks.are_own() && self.ends_as_lately(&state).is_some() {
-            return self.result();
+        if self.own.contains(state.sp)
+            && self.checks.are_own()
+            && let Some(node) = self.ends_as_lately(&state)
+        {
+            self.note(state, node);
+            return Some(Captured { node, truncated: false, broken: false });
         }
         let mut stack = self.own.window(state.sp);
         let met = self.walk(state, &mut stack);
@@ -171,35 +188,43 @@ impl Memo {
         self.familiar.forget();
         (self.generation, self.max_depth) = (generation, max_depth);
         (self.len, self.cut_len) = (0, 0);
+        (self.last, self.next) = (0, 0);
     }
 
-    /// Makes the memo's stack that of `state`, if it ends in frames seen lately, upon known ones.
+    /// Makes the memo's stack that of `state`, if it ends in frames seen lately, upon known ones; its node.
     #[inline(always)]
-    fn ends_as_lately(&mut self, state: &State) -> Option<()> {
+    fn ends_as_lately(&mut self, state: &State) -> Option<u32> {
         let suffix = self.suffixes.of(state, self.known.get(..self.len)?)?;
-        let (top, frames) = (suffix.top as usize, usize::from(suffix.frames));
-        let Known { node, checks, .. } = *self.known.get(top.wrapping_sub(1))?;
+        let (top, frames) = (suffix.top as usize, suffix.frames().len());
+        let met = self.known.get(top.wrapping_sub(1))?;
+        let checks = met.checks;
         if !self.checks.hold(checks as usize) || top + frames > self.max_depth {
             return None;
         }
         // What is above is no longer true, whatever comes of this.
         self.len = top;
-        self.checks.put(checks as usize, suffix.checks.get(..usize::from(suffix.words))?);
+        self.checks.put(checks as usize, suffix.words());
         self.cut_len = 0;
-        let mut parent = node;
-        for (kept, place) in suffix.known.iter_mut().zip(self.known.get_mut(top..top + frames)?) {
-            let mut node = kept.node;
-            if kept.parent != parent {
-                node = child(place, parent, &kept.state, kept.rule)?;
-                (kept.node, kept.parent) = (node, parent);
-            }
+        for (kept, place) in suffix.frames().iter().zip(self.known.get_mut(top..top + frames)?) {
             // From registers, not from words that were just stored.
-            (place.state, place.rule, place.live) = (kept.state, kept.rule, kept.live);
-            (place.node, place.parent, place.checks) = (node, parent, kept.checks.wrapping_add(checks));
-            parent = node;
+            (place.state, place.rule, place.live) = (kept.state(), kept.rule, kept.live);
+            (place.node, place.parent, place.checks) = (0, UNASKED, kept.checks.wrapping_add(checks));
         }
         self.len = top + frames;
-        Some(())
+        let upon = node_at(&mut self.known, top - 1)?;
+        if upon != suffix.upon {
+            let way = suffix.way_from(upon);
+            let mut node = self.next;
+            if !stack_tree::is_at_end_of(way, node) {
+                node = node_at(&mut self.known, self.len - 1)?;
+                stack_tree::set_next(self.last, way, node);
+            }
+            (suffix.upon, suffix.node) = (upon, node);
+        }
+        let node = suffix.node;
+        self.known.get_mut(self.len - 1)?.node = node;
+        self.came_to(node);
+        Some(node)
     }
 
     /// Walks until it meets the memo or the end of the stack; `None` when the stack is broken or too deep.
@@ -271,10 +296,13 @@ impl Memo {
             Met::At { top, fresh } => (top, fresh, None),
             Met::Never { fresh, end } => (0, fresh, end),
         };
-        let (mut older, mut live, mut node, mut checks) = match self.known(top) {
-            Some(known) => (Some(known.state), known.live, known.node, known.checks as usize),
-            None => (end, false, stack_tree::ROOT, 0),
+        let (mut older, mut live, mut checks) = match self.known(top) {
+            Some(known) => (Some(known.state), known.live, known.checks as usize),
+            None => (end, false, 0),
         };
+        let upon =
+            if top <= self.max_depth { node_at(&mut self.known, top.wrapping_sub(1)) } else { Some(0) };
+        let Some(mut node) = upon else { return false };
         self.checks.found_in(stack, top == 0);
         self.cut_len = 0;
         let (mut len, older_checks) = (top, checks);
@@ -302,19 +330,29 @@ impl Memo {
             older = Some(state);
         }
         self.len = len;
-        if top > 0 && fresh <= suffix::FRAMES && self.checks.are_own() && len <= self.max_depth {
-            self.keep_suffix(top, older_checks, checks);
+        if top > 0
+            && fresh <= suffix::FRAMES
+            && self.checks.are_own()
+            && len <= self.max_depth
+            && let Some(way) = self.keep_suffix(top, older_checks, checks)
+        {
+            stack_tree::set_next(self.last, way, node);
         }
+        self.came_to(node);
         true
+    }
+
+    #[inline(always)]
+    fn came_to(&mut self, node: u32) {
+        (self.last, self.next) = (node, stack_tree::next_of(node));
     }
 
     /// Keeps the frames above the first `top`, whose steps read the words between two numbers of checks.
     #[inline(always)]
-    fn keep_suffix(&mut self, top: usize, older_checks: usize, checks: usize) {
-        let (older, rest) = self.known.split_at(top);
-        if let (Some(met), Some(known)) = (older.last(), rest.get(..self.len - top)) {
-            self.suffixes.keep(top, met, known, self.checks.between(older_checks, checks));
-        }
+    fn keep_suffix(&mut self, top: usize, older_checks: usize, checks: usize) -> Option<Way> {
+        let (older, rest) = self.known.split_at_checked(top)?;
+        let known = rest.get(..self.len - top)?;
+        self.suffixes.keep(top, older.last()?, known, self.checks.between(older_checks, checks))
     }
 
     #[inline(always)]
@@ -322,13 +360,23 @@ impl Memo {
         if self.len > self.max_depth {
             return Some(Captured { node: self.cut()?, truncated: true, broken: false });
         }
-        let known = self.known(self.len)?.read();
-        let Known { state: youngest, node, live, .. } = known;
+        let youngest = self.known(self.len)?.state.read();
+        let node = node_at(&mut self.known, self.len - 1)?;
         if youngest.context == 0 && self.own.contains(youngest.sp) && self.checks.are_own() {
-            let checks = self.checks.between(0, known.checks as usize);
-            self.familiar.note(Whole { youngest, live, node, checks }, is_paranoid());
+            self.note(youngest, node);
         }
         Some(Captured { node, truncated: false, broken: false })
+    }
+
+    /// Makes the memo's stack familiar, if it came before; all of it is of the thread's own stack.
+    #[inline(always)]
+    fn note(&mut self, youngest: State, node: u32) {
+        let Some(known) = self.known.get(self.len.wrapping_sub(1)) else { return };
+        let (words, live) = (known.checks as usize, known.live);
+        if self.familiar.comes_back(&youngest, node, words) {
+            let checks = self.checks.between(0, words);
+            self.familiar.keep(Whole { youngest, live, node, checks }, is_paranoid());
+        }
     }
 
     /// The node of the youngest `max_depth` frames.
@@ -338,13 +386,38 @@ impl Memo {
             let mut node = stack_tree::ROOT;
             for index in self.len - self.max_depth..self.len {
                 let Known { state, rule, .. } = self.known.get(index)?;
-                let key = Key::new(node, place_of(state), rule.module());
-                node = stack_tree::child_of(key)?;
+                node = Frame::of(state, *rule).node_upon(node)?;
             }
             (self.cut_len, self.cut_node) = (self.len, node);
         }
         Some(self.cut_node)
     }
+}
+
+/// The node of a frame of the memo, not beyond the depth limit; of the empty stack below the first. `None` (counted) when there is no
+/// room for it.
+#[inline(always)]
+fn node_at(known: &mut [Known], index: usize) -> Option<u32> {
+    match known.get(index) {
+        Some(Known { node: 0, .. }) => make_nodes(known, index),
+        Some(frame) => Some(frame.node),
+        None => Some(stack_tree::ROOT),
+    }
+}
+
+/// Makes the nodes that are missing up to `index`.
+#[inline(never)]
+fn make_nodes(known: &mut [Known], index: usize) -> Option<u32> {
+    let frames = known.get_mut(..=index)?;
+    let missing = frames.iter().rev().take_while(|frame| frame.node == 0).count();
+    let (older, missing) = frames.split_at_mut_checked(frames.len() - missing)?;
+    let mut node = older.last().map_or(stack_tree::ROOT, |frame| frame.node);
+    for frame in missing {
+        frame.parent = node;
+        node = Frame::of(&frame.state.read(), frame.rule).node_upon(node)?;
+        frame.node = node;
+    }
+    Some(node)
 }
 
 /// The node of a frame. Often it is the one that was there before.
@@ -358,7 +431,7 @@ fn child(before: &Known, parent: u32, state: &State, rule: Rule) -> Option<u32> 
     {
         return Some(before.node);
     }
-    stack_tree::child_of(Key::new(parent, place_of(state), rule.module()))
+    Frame::of(state, rule).node_upon(parent)
 }
 
 impl Known {

@@ -11,15 +11,19 @@
 
 use super::checks::{Check, all_hold};
 use super::memo::Known;
+use super::rule::Rule;
 use super::step::State;
+use super::walk::Frame;
+use crate::stack_tree::Way;
 
 /// Frames of the longest suffix.
 pub(super) const FRAMES: usize = 6;
 /// Words that the steps of most suffixes read; longer ones are not kept.
-pub(super) const WORDS: usize = 2 * FRAMES;
-/// Suffixes that begin alike, and the sets of them as a power of two: 168 KiB a thread, if it ever uses them all.
-const WAYS: usize = 2;
-const BITS: u32 = 8;
+pub(super) const WORDS: usize = 10;
+/// Suffixes that begin alike, and the sets of them as a power of two: 256 KiB a thread, if it ever uses them all. In a recursion, what a
+/// function allocates first comes upon either of two call sites of its caller, and of the caller's caller.
+const WAYS: usize = 4;
+const BITS: u32 = 7;
 
 /// The youngest frames of a stack, above a frame of the memo.
 #[derive(Clone, Copy)]
@@ -27,19 +31,60 @@ const BITS: u32 = 8;
 pub(super) struct Suffix {
     /// What it is recognised by: the youngest frame, and how many known frames it was put upon, the last of them
     /// `met`.
-    youngest: State,
+    youngest: Registers,
     /// The bits of the youngest frame's frame pointer that matter.
     live: u64,
+    met: Registers,
+    /// A hash of the frames.
+    path: u64,
     /// In which it was learnt.
     era: u32,
     pub(super) top: u32,
-    pub(super) frames: u8,
-    pub(super) words: u8,
+    /// The node of `met` when the suffix was seen last, and of the whole stack then.
+    pub(super) upon: u32,
+    pub(super) node: u32,
+    frames: u8,
+    words: u8,
     met_live: bool,
-    met: State,
-    /// Of the frames, the oldest first; `checks` are counted from the first of the suffix on.
-    pub(super) known: [Known; FRAMES],
-    pub(super) checks: [Check; WORDS],
+    checks: [Check; WORDS],
+    /// The oldest first.
+    kept: [Kept; FRAMES],
+}
+
+/// The registers of a frame that was not interrupted.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Registers {
+    pc: u64,
+    sp: u64,
+    fp: u64,
+}
+
+/// A frame.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Kept {
+    registers: Registers,
+    pub(super) rule: Rule,
+    /// As in [`Known`], but counted from the first of the suffix on.
+    pub(super) checks: u32,
+    pub(super) live: bool,
+}
+
+impl Registers {
+    #[inline(always)]
+    fn of(state: &State) -> Registers {
+        let State { pc, sp, fp, .. } = state.read();
+        Registers { pc, sp, fp }
+    }
+}
+
+impl Kept {
+    #[inline(always)]
+    pub(super) fn state(&self) -> State {
+        let Registers { pc, sp, fp } = self.registers;
+        State { pc, sp, fp, context: 0 }
+    }
 }
 
 /// Zeroed memory is valid: none.
@@ -62,20 +107,21 @@ impl Suffixes {
         })
     }
 
-    /// Keeps `known`, which was just put upon `top` frames, the last of them `met`; `words` are what its steps read.
+    /// Keeps `known`, which was just put upon `top` frames, the last of them `met`; `words` are what its steps read. The way to the
+    /// whole stack's node.
     #[inline(always)]
-    pub(super) fn keep(&mut self, top: usize, met: &Known, known: &[Known], words: &[Check]) {
-        let Some(youngest) = known.last() else { return };
+    pub(super) fn keep(&mut self, top: usize, met: &Known, known: &[Known], words: &[Check]) -> Option<Way> {
+        let youngest = known.last()?;
         if known.len() > FRAMES || words.len() > WORDS || known.iter().any(|known| known.state.context != 0) {
-            return;
+            return None;
         }
         let era = self.era;
         self.turn = self.turn.wrapping_add(1);
         let way = self.turn % WAYS;
-        if let Some(suffix) = self.set(&youngest.state).and_then(|set| set.get_mut(way)) {
-            suffix.era = era;
-            suffix.become_of(youngest, top, met, known, words);
-        }
+        let suffix = self.set(&youngest.state)?.get_mut(way)?;
+        suffix.era = era;
+        suffix.become_of(youngest, top, met, known, words);
+        Some(suffix.way_from(met.node))
     }
 
     #[inline(always)]
@@ -94,22 +140,36 @@ impl Suffix {
     /// All of it was just stored, word by word, and is read so.
     #[inline(always)]
     fn become_of(&mut self, youngest: &Known, top: usize, met: &Known, known: &[Known], words: &[Check]) {
-        (self.youngest, self.live) = (youngest.state.read(), if youngest.live { u64::MAX } else { 0 });
+        (self.youngest, self.live) =
+            (Registers::of(&youngest.state), if youngest.live { u64::MAX } else { 0 });
         (self.top, self.frames, self.words) = (top as u32, known.len() as u8, words.len() as u8);
-        (self.met, self.met_live) = (met.state.read(), met.live);
-        for (kept, known) in self.known.iter_mut().zip(known) {
-            *kept = known.read();
-            kept.checks = kept.checks.wrapping_sub(met.checks);
+        (self.met, self.met_live) = (Registers::of(&met.state), met.live);
+        (self.upon, self.node, self.path) = (met.node, youngest.node, 0);
+        for (kept, known) in self.kept.iter_mut().zip(known) {
+            let Known { state, rule, checks, live, .. } = known.read();
+            *kept = Kept {
+                registers: Registers::of(&state),
+                rule,
+                checks: checks.wrapping_sub(met.checks),
+                live,
+            };
+            self.path = Frame::of(&state, rule).hash_after(self.path);
         }
         for (kept, word) in self.checks.iter_mut().zip(words) {
             *kept = word.read();
         }
     }
 
+    /// The way to the node of the whole stack, where `met` is that of the frame met.
+    #[inline(always)]
+    pub(super) fn way_from(&self, met: u32) -> Way {
+        Way::new(met, self.path)
+    }
+
     /// Whether these are the youngest frames of a stack that is at `state`, upon a memo whose frame number `top` is
     /// `met`. The words are of the thread's own stack.
     #[inline(always)]
-    pub(super) fn ends(&self, state: &State, met: &Known) -> bool {
+    fn ends(&self, state: &State, met: &Known) -> bool {
         self.youngest.sp == state.sp
             && self.youngest.pc == state.pc
             && (self.youngest.fp ^ state.fp) & self.live == 0
@@ -118,6 +178,17 @@ impl Suffix {
             && self.met_live == met.live
             && (!met.live || self.met.fp == met.state.fp)
             && met.state.context == 0
-            && all_hold(self.checks.get(..self.words as usize).unwrap_or(&[]))
+            && all_hold(self.words())
+    }
+
+    /// What its steps read.
+    #[inline(always)]
+    pub(super) fn words(&self) -> &[Check] {
+        self.checks.get(..usize::from(self.words)).unwrap_or(&[])
+    }
+
+    #[inline(always)]
+    pub(super) fn frames(&self) -> &[Kept] {
+        self.kept.get(..usize::from(self.frames)).unwrap_or(&[])
     }
 }

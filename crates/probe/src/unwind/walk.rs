@@ -8,7 +8,7 @@ use super::rule_cache::Rules;
 use super::stack::Window;
 use super::step::{State, Step, step};
 use super::{Captured, MAX_DEPTH};
-use crate::stack_tree;
+use crate::stack_tree::{self, Key};
 
 /// A frame, as the stack tree wants it.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +16,26 @@ use crate::stack_tree;
 pub(super) struct Frame {
     place: u64,
     module: u32,
+}
+
+impl Frame {
+    #[inline(always)]
+    pub(super) fn of(state: &State, rule: Rule) -> Frame {
+        Frame { place: place_of(state), module: rule.module() }
+    }
+
+    /// A hash of a path that ends in this frame.
+    #[inline(always)]
+    pub(super) fn hash_after(self, path: u64) -> u64 {
+        let mixed = (path ^ self.place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ mixed >> 29 ^ u64::from(self.module)).wrapping_mul(0xd6e8_feb8_6659_fd93)
+    }
+
+    /// Its node, where `parent` is its caller's; `None` (counted) when there is no room.
+    #[inline(always)]
+    pub(super) fn node_upon(self, parent: u32) -> Option<u32> {
+        stack_tree::child_of(Key::new(parent, self.place, self.module))
+    }
 }
 
 /// The frames of a walk, the youngest first.
@@ -54,7 +74,7 @@ pub(super) fn walk(
     let rules = Rules::of(generation);
     for frame in frames.iter_mut().take(max_depth) {
         let rule = rules.rule(state.code());
-        *frame = Frame { place: place_of(&state), module: rule.module() };
+        *frame = Frame::of(&state, rule);
         walk.len += 1;
         walk.broken |= breaks(&state, rule);
         match step(&state, rule, stack) {
@@ -71,7 +91,7 @@ impl Walk {
     pub(super) fn intern(self, frames: &Frames) -> Captured {
         let mut node = stack_tree::ROOT;
         for frame in frames.iter().take(self.len).rev() {
-            match stack_tree::child(node, frame.place, frame.module) {
+            match frame.node_upon(node) {
                 Some(child) => node = child,
                 None => break,
             }
