@@ -3,6 +3,7 @@
 pub mod allocator;
 pub mod clock;
 pub mod control;
+pub mod custody;
 pub mod drain;
 pub mod family;
 pub mod following;

@@ -65,6 +65,8 @@ mod paranoid;
 mod real_programs;
 #[path = "e2e/recording.rs"]
 mod recording;
+#[path = "e2e/remains.rs"]
+mod remains;
 #[path = "e2e/security.rs"]
 mod security;
 #[path = "e2e/serve.rs"]

@@ -148,5 +148,5 @@ pub(crate) fn adopt() {
     segment::count(Counter::Forks);
     let config = control::in_force();
     segment::leave();
-    start::begin_segment(&config);
+    start::begin_segment(&config, segment::Origin::Fork);
 }

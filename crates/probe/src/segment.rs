@@ -7,6 +7,7 @@
 
 mod birth;
 mod pages;
+mod remains;
 
 use core::cell::UnsafeCell;
 
@@ -20,6 +21,7 @@ use pages::is_real;
 
 use crate::atomics::{self, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub(crate) use pages::make_real;
+pub(crate) use remains::Origin;
 
 /// Stands in for the three leading pages until there is a segment.
 #[repr(align(4096))]
@@ -225,7 +227,7 @@ pub(crate) fn for_tests() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let allocator = heapwise_format::segment::AllocatorKind::Other;
-        assert!(create(allocator), "memory for a segment");
+        assert!(create(allocator, Origin::Program), "memory for a segment");
         birth::unname();
         crate::rates::init();
         crate::live::init();

@@ -6,6 +6,7 @@ use heapwise_format::segment::State;
 use crate::arch::words;
 use crate::atomics::{AtomicBool, Ordering};
 use crate::config::Config;
+use crate::segment::Origin;
 use crate::{
     allocator, buckets, conf, control, dump, family, hooks, index, log, modules, prof, rates, recent,
     segment, stack_tree, strings, thread,
@@ -27,13 +28,13 @@ fn begin() {
     let _busy = words().enter();
     hooks::resolve_all();
     family::begin();
-    begin_segment(&conf::read(hooks::allocator_kind()));
+    begin_segment(&conf::read(hooks::allocator_kind()), Origin::Program);
 }
 
 /// Starts a segment with empty tables, in a new process or a forked child.
-pub(crate) fn begin_segment(config: &Config) {
+pub(crate) fn begin_segment(config: &Config, origin: Origin) {
     let allocator = hooks::allocator_kind();
-    if !segment::create(allocator) {
+    if !segment::create(allocator, origin) {
         return;
     }
     rates::init();

@@ -155,6 +155,16 @@ impl Header {
     /// Room for the command line.
     pub const CMDLINE_BYTES: usize = 2048;
 
+    /// What [`Header::beginning`] looks at.
+    pub const PREFIX_BYTES: usize = AT_FILE_BYTES;
+
+    /// `start_monotonic_ns` from the first bytes of a segment, of any version; `None` when they are of something else.
+    #[must_use]
+    pub fn beginning(prefix: &[u8; Self::PREFIX_BYTES]) -> Option<u64> {
+        u64_at(prefix, 0).filter(|magic| *magic == MAGIC)?;
+        u64_at(prefix, AT_START_MONOTONIC)
+    }
+
     /// Path of the executable.
     #[must_use]
     pub fn exe(&self) -> &[u8] {
@@ -271,6 +281,16 @@ mod tests {
         let mut page = [0; PAGE_BYTES];
         header().encode(&mut page);
         assert_eq!(Header::decode(&page), Ok(header()));
+    }
+
+    #[test]
+    fn the_beginning_is_told_of_any_version() {
+        let mut page = [0; PAGE_BYTES];
+        let beginning = |page: &[u8]| Header::beginning(page.first_chunk().expect("long enough"));
+        assert_eq!(beginning(&page), None);
+        Header { start_monotonic_ns: 77, ..header() }.encode(&mut page);
+        page[AT_VERSION] = 99;
+        assert_eq!(beginning(&page), Some(77));
     }
 
     #[test]

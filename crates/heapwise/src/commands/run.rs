@@ -14,6 +14,7 @@ use heapwise_profile::{Metric, Profile};
 use super::dump;
 use super::record::{self, KeepingArgs};
 use super::switch::{GsMode, ModeArgs};
+use crate::capture::custody::Custody;
 use crate::capture::drain::{Beginning, Orders};
 use crate::capture::family::{Family, Sweeping, Unwanted};
 use crate::capture::following::Following;
@@ -54,6 +55,8 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
     if let Some(path) = &args.output {
         output::refuse_existing(path, overwrite)?;
     }
+    // There may be many, and all are read at the end.
+    let _custody = args.children.then(Custody::take);
     let running = launch::start(&args.command, &args.mode.conf())?;
     let pid = running.pid();
     let is_logged = args.mode.mode() == Mode::Log;

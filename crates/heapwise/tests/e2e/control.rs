@@ -7,13 +7,13 @@ use std::time::{Duration, Instant};
 use crate::harness::{Scratch, victims};
 
 /// The victim `live_switch`, carrying the probe, driven over its standard input.
-struct Live {
+pub struct Live {
     child: Child,
     lines: BufReader<ChildStdout>,
 }
 
 impl Live {
-    fn start(scratch: &Scratch) -> Self {
+    pub fn start(scratch: &Scratch) -> Self {
         let library = scratch.output_of(&["preload"]);
         let mut child = scratch
             .command(victims().join("live_switch"))
@@ -36,12 +36,18 @@ impl Live {
     }
 
     /// Until something it allocated was recorded.
-    fn wait_for_blocks(&self, scratch: &Scratch) {
+    pub fn wait_for_blocks(&self, scratch: &Scratch) {
         until("a block", || own_bytes(scratch, &self.pid()) > 0);
     }
 
-    fn pid(&self) -> String {
+    pub fn pid(&self) -> String {
         self.child.id().to_string()
+    }
+
+    /// By a signal that it cannot handle.
+    pub fn end(&mut self) {
+        self.child.kill().expect("killed");
+        self.child.wait().expect("waited");
     }
 
     fn say(&mut self, command: &str) {
@@ -138,7 +144,7 @@ fn a_segment_left_by_an_earlier_holder_of_the_number_is_not_taken() {
 }
 
 /// Waits for what takes as long as the machine is busy.
-fn until(what: &str, mut is_there: impl FnMut() -> bool) {
+pub fn until(what: &str, mut is_there: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !is_there() {
         assert!(Instant::now() < deadline, "{what} did not appear");
@@ -147,7 +153,7 @@ fn until(what: &str, mut is_there: impl FnMut() -> bool) {
 }
 
 /// Bytes allocated by the victim's own functions.
-fn own_bytes(scratch: &Scratch, pid: &str) -> i64 {
+pub fn own_bytes(scratch: &Scratch, pid: &str) -> i64 {
     let top = scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", pid]);
     top["total"].as_i64().expect("a number")
 }
@@ -159,8 +165,7 @@ fn the_dead_can_be_read_and_cleaned_up() {
     let pid = live.pid();
     scratch.output_of(&["start", "--exact", &pid]);
     live.wait_for_blocks(&scratch);
-    live.child.kill().expect("killed");
-    live.child.wait().expect("waited");
+    live.end();
     assert_eq!(scratch.json_of(&["ps", "--dead", "--json"])[0]["state"], "killed");
     assert!(own_bytes(&scratch, &pid) > 0);
     scratch.output_of(&["dump", "-o", "dead.heap", &pid]);

@@ -9,6 +9,7 @@ use heapwise_format::segment::{
     AllocatorKind, Architecture, COUNTERS_OFFSET, Counter, Header, Layout, PAGE_BYTES, State, Tier,
 };
 
+use super::remains::{self, Origin};
 use super::{BYTES, base, counter, make_real, pages, publish, set_state};
 use crate::atomics::{AtomicBool, Ordering};
 use crate::environment;
@@ -47,7 +48,7 @@ pub(super) fn unname() {
 
 /// Creates this process's segment, as large as an eighth of its address space allows; false when there is no
 /// memory even for a private one.
-pub(crate) fn create(allocator: AllocatorKind) -> bool {
+pub(crate) fn create(allocator: AllocatorKind, origin: Origin) -> bool {
     let process = Incarnation { pid: sys::pid(), starttime: process::start_time() };
     let mut refusal = Errno(0);
     for tier in [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny, Tier::Least] {
@@ -55,7 +56,7 @@ pub(crate) fn create(allocator: AllocatorKind) -> bool {
         if layout.file_bytes() > sys::limit(libc::RLIMIT_AS) / 8 {
             continue;
         }
-        let (memory, private) = match in_file(process, layout.file_bytes()) {
+        let (memory, private) = match in_file(process, origin, layout.file_bytes()) {
             Ok(memory) => (Ok(memory), false),
             Err(error) => {
                 refusal = error;
@@ -80,15 +81,14 @@ pub(crate) fn create(allocator: AllocatorKind) -> bool {
     false
 }
 
-fn in_file(process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
+fn in_file(process: Incarnation, origin: Origin, bytes: u64) -> Result<*mut u8, Errno> {
     // Asked before: the attempt would be a signal to the program.
     if bytes > sys::limit(libc::RLIMIT_FSIZE) {
         return Err(Errno(libc::EFBIG));
     }
     if let Some(directory) = environment::variable::<256>(DIRECTORY_VARIABLE.as_bytes()) {
-        return directory
-            .as_c_str()
-            .map_or(Err(Errno(libc::ENAMETOOLONG)), |directory| in_directory(directory, process, bytes));
+        let directory = directory.as_c_str().ok_or(Errno(libc::ENAMETOOLONG))?;
+        return in_directory(directory, process, origin, bytes);
     }
     let mut refusal = Errno(libc::ENOENT);
     for pattern in DIRECTORIES {
@@ -100,7 +100,7 @@ fn in_file(process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
             directory.push(text.as_bytes());
         }
         let Some(directory) = directory.as_c_str() else { continue };
-        match in_directory(directory, process, bytes) {
+        match in_directory(directory, process, origin, bytes) {
             Ok(memory) => return Ok(memory),
             Err(error) => refusal = error,
         }
@@ -108,16 +108,25 @@ fn in_file(process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
     Err(refusal)
 }
 
-/// One descriptor at a time: a program may have a single one left.
-fn in_directory(directory: &CStr, process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
+/// One descriptor at a time: a program may have a single one left, and then just nothing is tidied up.
+fn in_directory(
+    directory: &CStr,
+    process: Incarnation,
+    origin: Origin,
+    bytes: u64,
+) -> Result<*mut u8, Errno> {
     match sys::make_directory(directory) {
         Ok(()) | Err(Errno(libc::EEXIST)) => {}
         Err(error) => return Err(error),
     }
-    let status = File::open(directory, libc::O_RDONLY | libc::O_DIRECTORY)?.status()?;
+    let opened = File::open(directory, libc::O_RDONLY | libc::O_DIRECTORY)?;
+    let status = opened.status()?;
     if status.uid != sys::effective_uid() || status.mode & 0o077 != 0 {
         return Err(Errno(libc::EPERM));
     }
+    // Before, so that there may be room for one more.
+    remains::tidy(&opened, origin);
+    drop(opened);
     let mut path = Path::new();
     path.push(directory.to_bytes()).push(b"/").push_decimal(u64::from(process.pid)).push(b"-");
     path.push_decimal(process.starttime).push(SUFFIX.as_bytes());

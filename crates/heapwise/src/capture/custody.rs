@@ -1,0 +1,32 @@
+//! Keeping what ended processes leave until it is read: a starting probe removes all but the last of it, unless somebody
+//! shares the lock of the directory (`crates/probe/src/segment/remains.rs`).
+
+use std::fs::{DirBuilder, File};
+use std::os::unix::fs::DirBuilderExt;
+
+use super::segments;
+use crate::own_files::is_own_folder;
+
+/// While it lives, no segment goes unasked. The system ends it with its process, however that ends.
+#[derive(Debug)]
+pub struct Custody {
+    _locked: Vec<File>,
+}
+
+impl Custody {
+    /// Of every directory that segments of this user may be in.
+    pub fn take() -> Self {
+        let directories = segments::directories();
+        // The probe makes it too, but what is not there cannot be locked.
+        if let Some(usual) = directories.first() {
+            let _ = DirBuilder::new().mode(0o700).create(usual);
+        }
+        let locked = directories
+            .iter()
+            .filter(|directory| directory.symlink_metadata().is_ok_and(|data| is_own_folder(&data)))
+            .filter_map(|directory| File::open(directory).ok())
+            .filter(|directory| directory.lock_shared().is_ok())
+            .collect();
+        Self { _locked: locked }
+    }
+}
