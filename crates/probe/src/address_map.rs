@@ -56,7 +56,10 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
         // SAFETY: a published pointer is a mapping of that many words, which stays.
         let leaf = unsafe { leaves.as_ref() }?[Self::in_gibibyte(address)].load(Ordering::Acquire);
         // SAFETY: a published leaf stays, by the promise of `publish`.
-        Some(&unsafe { leaf.as_ref() }?[(address >> Self::CELL_BITS) as usize & ((1 << WORD_BITS) - 1)])
+        Some(
+            &unsafe { leaf.as_ref() }?
+                [(place >> (Self::CELL_BITS - BLOCK_BITS)) as usize & ((1 << WORD_BITS) - 1)],
+        )
     }
 
     /// Makes a leaf known; whether there was none before.

@@ -229,7 +229,6 @@ fn captured(state: &mut State, entry: &Entry) -> Option<u32> {
     if hooks::is_inside(entry.pc) {
         return None;
     }
-    state.expect_bucket();
     let captured = unwind::capture(&mut state.memo, entry, control::depth());
     note(&captured);
     Some(captured.node)

@@ -8,7 +8,7 @@
 use heapwise_format::segment::{Counter, SectionKind};
 
 use crate::address_map::{AddressMap, BLOCK_BITS, GIB_BITS};
-use crate::arch::expect_write;
+use crate::arch::{by_now, expect_write};
 use crate::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::segment;
 
@@ -59,7 +59,7 @@ impl Cell {
     /// The bucket of the block, or a number that none has: 0, or one beyond all of them.
     #[inline(always)]
     pub(crate) fn number(self) -> u32 {
-        self.word.load(Ordering::Relaxed) ^ self.half
+        by_now(self.word.load(Ordering::Relaxed) ^ self.half)
     }
 
     /// The bucket of the block, if it is there.
@@ -82,7 +82,8 @@ impl Cell {
 /// The cell of an address, if its leaf is there. Never of null, nor of one that is no multiple of 16.
 #[inline(always)]
 pub(crate) fn known(address: u64) -> Option<Cell> {
-    let half = (address as u32) << (31 - BLOCK_BITS) & HALF;
+    // Of a multiple of 16, only the highest bit is left.
+    let half = (address as u32) << (31 - BLOCK_BITS);
     MAP.known(address).map(|word| Cell { word, half })
 }
 

@@ -43,6 +43,7 @@ fn count(state: &mut State, block: Block, entry: &Entry, cell: Option<Cell>) {
 /// Its bucket was not used lately either.
 #[inline(never)]
 fn count_unfamiliar(state: &mut State, block: Block, entry: &Entry, cell: Option<Cell>) {
+    state.expect_bucket();
     let Some(native) = captured(state, entry) else { return };
     let node = state.script.above(native);
     if let Some(kept) = state.looked_up_bucket(&block, node, ledger::EVERY) {

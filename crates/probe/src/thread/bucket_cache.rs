@@ -1,6 +1,7 @@
 //! The buckets a thread used lately, found without a look into the segment.
 #![cfg_attr(test, allow(unsafe_code))]
 
+use crate::arch::at_hand;
 use crate::buckets::{self, Account};
 use crate::tallies::Counts;
 
@@ -113,7 +114,7 @@ impl BucketCache {
     /// The bucket of this number.
     #[inline(always)]
     pub(super) fn numbered(&self, bucket: u32) -> Option<&Freed> {
-        self.numbered.get(number_slot(bucket))?.as_ref().filter(|freed| freed.bucket == bucket)
+        at_hand(self.numbered.get(number_slot(bucket))?).as_ref().filter(|freed| freed.bucket == bucket)
     }
 
     pub(super) fn put_numbered(&mut self, bucket: u32, counts: &'static Counts, stands_for: u32) {
