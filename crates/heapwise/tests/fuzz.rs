@@ -124,3 +124,11 @@ macro_rules! endures {
 endures! {
     compact heap_v2 gperftools symbolized pprof skynet heaptrack folded dhat packed segment recording options moment jeprof http question
 }
+
+/// A segment of another version is refused at its door, and nothing behind it would be tried.
+#[test]
+fn the_kept_segment_is_of_this_version() {
+    let kept = include_bytes!("../../../fuzz/seeds/segment/tiny");
+    // Offset, length, then the header: a word of magic and the version.
+    assert_eq!(kept[18..22], heapwise_format::segment::VERSION.to_le_bytes());
+}
