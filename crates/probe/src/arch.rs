@@ -23,17 +23,6 @@ pub(crate) fn at_hand<T>(place: &T) -> &T {
     }
 }
 
-/// The same number, computed here and not where it is used: there, a register would have to be saved for it.
-#[inline(always)]
-pub(crate) fn by_now(number: u32) -> u32 {
-    let mut number = u64::from(number);
-    // SAFETY: nothing is done with the number.
-    unsafe {
-        core::arch::asm!("/* {0} */", inout(reg) number, options(pure, nomem, nostack, preserves_flags))
-    };
-    number as u32
-}
-
 /// Shape `release` of the block alone: no further argument has to be taken care of.
 macro_rules! release_alone {
     ($hook:ident) => {

@@ -12,16 +12,12 @@ static SHADOW: AtomicBool = AtomicBool::new(false);
 static SHADOW_USED: AtomicBool = AtomicBool::new(false);
 /// The hash index may hold exact blocks, which the page filter does not know.
 static HASH_EXACT: AtomicBool = AtomicBool::new(false);
-/// No two blocks of the allocator begin in the same 32 bytes.
-static APART: AtomicBool = AtomicBool::new(false);
 
 /// Starts empty, over an allocator (again after `fork`).
 pub(crate) fn init(allocator: AllocatorKind) {
     live::init();
-    shadow::init();
+    shadow::init(allocator);
     filter::clear();
-    // The smallest chunk of glibc has 32 bytes.
-    APART.store(allocator == AllocatorKind::Glibc, Ordering::Relaxed);
     for used in [&SHADOW, &SHADOW_USED, &HASH_EXACT] {
         used.store(false, Ordering::Relaxed);
     }
@@ -42,18 +38,13 @@ const NEAR_BYTES: u64 = 16;
 /// are in the hash.
 #[inline(always)]
 pub(crate) fn is_shadowed(address: u64, size: u64) -> bool {
-    address.is_multiple_of(16) && (is_large(size) || are_apart())
+    address.is_multiple_of(16) && (is_large(size) || shadow::are_apart())
 }
 
 /// Whether it is for a block of this size under every allocator.
 #[inline(always)]
 pub(crate) fn is_large(size: u64) -> bool {
     size > NEAR_BYTES
-}
-
-/// Whether the shadow index is for a block of any size.
-pub(crate) fn are_apart() -> bool {
-    APART.load(Ordering::Relaxed)
 }
 
 /// Whether new exact blocks go to the shadow index.

@@ -231,7 +231,7 @@ pub(crate) fn for_tests() {
         birth::unname();
         crate::rates::init();
         crate::live::init();
-        crate::shadow::init();
+        crate::shadow::init(allocator);
         crate::stack_tree::init();
         assert!(crate::buckets::init());
     });

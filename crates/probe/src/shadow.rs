@@ -1,15 +1,15 @@
 //! The shadow index of live blocks: one `u32` per 32 bytes of heap, found by address in three loads.
 //!
-//! For blocks at multiples of 16, no two of which begin in the same 32 bytes (see `index::is_shadowed`). Which half of them
-//! a block begins in stands in its word. Root, directories and leaves are in the segment, for readers; the probe finds
+//! For blocks at multiples of 16, no two of which begin in the same 32 bytes (see `index::is_shadowed`). Where blocks that are not here may
+//! begin there too, which half of them a block begins in stands in its word. Root, directories and leaves are in the segment, for readers; the probe finds
 //! its way by a private copy of the two upper levels, which holds pointers to leaves that may be touched.
 #![allow(unsafe_code)]
 
-use heapwise_format::segment::{Counter, SectionKind};
+use heapwise_format::segment::{AllocatorKind, Counter, SectionKind};
 
 use crate::address_map::{AddressMap, BLOCK_BITS, GIB_BITS};
-use crate::arch::{by_now, expect_write};
-use crate::atomics::{AtomicU32, AtomicU64, Ordering};
+use crate::arch::expect_write;
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::segment;
 
 /// The way to the leaves, one for each 128 KiB.
@@ -19,12 +19,17 @@ type Map = AddressMap<AtomicU32, { 1 << 13 }>;
 /// In the word of a block that begins in the second half of its 32 bytes, beside its bucket.
 const HALF: u32 = 1 << 31;
 
+/// No two blocks of the allocator begin in the same 32 bytes.
+static APART: AtomicBool = AtomicBool::new(false);
+
 /// Directories and leaves handed out. Private: the segment may be overwritten by others.
 static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
 static LEAVES: AtomicU64 = AtomicU64::new(0);
 
-/// Starts empty (again after `fork`).
-pub(crate) fn init() {
+/// Starts empty, over an allocator (again after `fork`).
+pub(crate) fn init(allocator: AllocatorKind) {
+    // The smallest chunk of glibc has 32 bytes.
+    APART.store(allocator == AllocatorKind::Glibc, Ordering::Relaxed);
     if DIRECTORIES.swap(0, Ordering::Relaxed) != 0 {
         MAP.clear();
     }
@@ -59,7 +64,7 @@ impl Cell {
     /// The bucket of the block, or a number that none has: 0, or one beyond all of them.
     #[inline(always)]
     pub(crate) fn number(self) -> u32 {
-        by_now(self.word.load(Ordering::Relaxed) ^ self.half)
+        self.word.load(Ordering::Relaxed) ^ self.half
     }
 
     /// The bucket of the block, if it is there.
@@ -79,11 +84,23 @@ impl Cell {
     }
 }
 
+/// Whether no two blocks of the allocator, of any size, begin in the same 32 bytes.
+#[inline(always)]
+pub(crate) fn are_apart() -> bool {
+    APART.load(Ordering::Relaxed)
+}
+
 /// The cell of an address, if its leaf is there. Never of null, nor of one that is no multiple of 16.
 #[inline(always)]
 pub(crate) fn known(address: u64) -> Option<Cell> {
+    if are_apart() { known_where::<true>(address) } else { known_where::<false>(address) }
+}
+
+/// The same where it is known whether blocks [are apart](are_apart).
+#[inline(always)]
+pub(crate) fn known_where<const APART: bool>(address: u64) -> Option<Cell> {
     // Of a multiple of 16, only the highest bit is left.
-    let half = (address as u32) << (31 - BLOCK_BITS);
+    let half = if APART { 0 } else { (address as u32) << (31 - BLOCK_BITS) };
     MAP.known(address).map(|word| Cell { word, half })
 }
 

@@ -30,8 +30,8 @@ pub(crate) static ON_RELEASING: AtomicPtr<()> = AtomicPtr::new(releasing as Rele
 /// Learns the reflexes for an activity.
 pub(crate) fn learn(activity: Activity) {
     let (allocated, freed): (Allocated, Releasing) = match activity {
-        Activity::Exact if index::are_apart() => (count, uncount),
-        Activity::Exact => (count_large, uncount),
+        Activity::Exact if shadow::are_apart() => (count::<true>, uncount::<true>),
+        Activity::Exact => (count::<false>, uncount::<false>),
         Activity::Log => (write, write_free),
         Activity::Idle | Activity::Sampling => (leave, releasing),
     };
@@ -59,9 +59,17 @@ impl After {
     }
 }
 
-extern "C" fn count(block: Pointer, size: usize, call: u64, pc: u64, sp: u64, fp: u64) -> bool {
+/// Where blocks [are apart](shadow::are_apart), or are not.
+extern "C" fn count<const APART: bool>(
+    block: Pointer,
+    size: usize,
+    call: u64,
+    pc: u64,
+    sp: u64,
+    fp: u64,
+) -> bool {
     let entry = Entry { pc, sp, fp };
-    let counted = words().with_state(|state| counted(state, block as u64, size as u64, call, entry));
+    let counted = words().with_state(|state| counted::<APART>(state, block as u64, size as u64, call, entry));
     match counted.flatten() {
         Some(After::Nothing) => true,
         Some(After::Telling) => told_allocated(),
@@ -69,17 +77,18 @@ extern "C" fn count(block: Pointer, size: usize, call: u64, pc: u64, sp: u64, fp
     }
 }
 
-/// Where small blocks are not for the shadow index.
-extern "C" fn count_large(block: Pointer, size: usize, call: u64, pc: u64, sp: u64, fp: u64) -> bool {
-    index::is_large(size as u64) && count(block, size, call, pc, sp, fp)
-}
-
 #[inline(always)]
-fn counted(state: &mut State, address: u64, size: u64, call: u64, entry: Entry) -> Option<After> {
-    if !state.may_count() {
+fn counted<const APART: bool>(
+    state: &mut State,
+    address: u64,
+    size: u64,
+    call: u64,
+    entry: Entry,
+) -> Option<After> {
+    if !state.may_count() || !APART && !index::is_large(size) {
         return None;
     }
-    let cell = shadow::known(address)?;
+    let cell = shadow::known_where::<APART>(address)?;
     cell.expect();
     let node = unwind::familiar(&state.memo, entry)?;
     let kept = state.known_bucket(Alike::of_call(size, node, call))?;
@@ -91,8 +100,8 @@ fn counted(state: &mut State, address: u64, size: u64, call: u64, entry: Entry) 
     Some(After::counting(state.add_allocated(size)))
 }
 
-extern "C" fn uncount(block: Pointer, caller: u64) -> Pointer {
-    let counted = words().with_state(|state| uncounted(state, block as u64, caller));
+extern "C" fn uncount<const APART: bool>(block: Pointer, caller: u64) -> Pointer {
+    let counted = words().with_state(|state| uncounted::<APART>(state, block as u64, caller));
     match counted.flatten() {
         Some(After::Nothing) => block,
         Some(After::Telling) => told(block),
@@ -102,11 +111,11 @@ extern "C" fn uncount(block: Pointer, caller: u64) -> Pointer {
 }
 
 #[inline(always)]
-fn uncounted(state: &mut State, address: u64, caller: u64) -> Option<After> {
+fn uncounted<const APART: bool>(state: &mut State, address: u64, caller: u64) -> Option<After> {
     if !state.may_count() || !state.is_known_outside(caller) {
         return None;
     }
-    let cell = shadow::known(address)?;
+    let cell = shadow::known_where::<APART>(address)?;
     let Some(freed) = state.known_freed(cell.number()) else { return Some(After::Looking) };
     if !state.has_time() {
         return None;
