@@ -52,7 +52,7 @@ fn a_node_in_the_hash_is_whole() {
 fn what_comes_next_is_whole() {
     let (first, second) = (0x5555_0005_0010, 0x5555_0006_0010);
     let way = stack_tree::Way::new(9, 1);
-    let last = || stack_tree::child(9, first, 1).expect("made");
+    let last = move || stack_tree::child(9, first, 1).expect("made");
     check(
         move || {
             last();
