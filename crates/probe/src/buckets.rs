@@ -83,6 +83,11 @@ pub(crate) fn init() -> bool {
     add_level(0)
 }
 
+/// Every block will be recorded.
+pub(crate) fn expect_many() {
+    LINKS.expect_many();
+}
+
 /// Maps a level; true when it is there afterwards.
 fn add_level(level: usize) -> bool {
     let Some(slots) = LEVELS.get(level) else { return false };

@@ -77,6 +77,18 @@ impl<T: Sync> Array<T> {
         }
     }
 
+    /// Lets the system use large pages for what is behind the first of them. With many elements every step is to another
+    /// page, and to find a small one takes longer than to fetch a line of the cache; with few, a large one would be waste.
+    pub(crate) fn expect_many(&self) {
+        const LARGE_PAGE: usize = 2 << 20;
+        let start = self.first.load(Ordering::Relaxed) as usize;
+        let end = start + self.len.load(Ordering::Relaxed) * size_of::<T>();
+        let from = start.next_multiple_of(LARGE_PAGE) + LARGE_PAGE;
+        if from < end {
+            let _ = sys::advise(from, end - from, libc::MADV_HUGEPAGE);
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn get(&self, index: u32) -> Option<&'static T> {
         if index as usize >= self.len.load(Ordering::Acquire) {

@@ -5,7 +5,9 @@ use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode};
 
 use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::hooks::{self, Vectors};
-use crate::{allocator, clock, config, family, index, log, rates, recorder, segment, unwind};
+use crate::{
+    allocator, buckets, clock, config, family, index, log, rates, recorder, segment, stack_tree, unwind,
+};
 
 /// What the hooks do with an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,6 +195,14 @@ fn enforce(wanted: &Control) {
     let is_other = wanted.recording != RECORDING.swap(wanted.recording, Ordering::Relaxed);
     if activity == Activity::Log && (is_other || self::activity() != Activity::Log) {
         log::begin_recording();
+    }
+    // Not for samples: a page that has to be made large may be waited for.
+    if matches!(activity, Activity::Exact | Activity::Log)
+        && self::activity() != activity
+        && !segment::is_settled()
+    {
+        stack_tree::expect_many();
+        buckets::expect_many();
     }
     set_activity(activity);
     family::change_terms();

@@ -51,6 +51,11 @@ pub(crate) fn leave() {
     }
 }
 
+/// Whether the segment grows no more, because the program gave up what that takes: system calls, or addresses.
+pub(crate) fn is_settled() -> bool {
+    pages::is_settled()
+}
+
 /// Makes the segment live with what it has and a little more per section, from now on.
 ///
 /// `room` is that little in bytes. With `give_back` the rest of its addresses goes back to the system.

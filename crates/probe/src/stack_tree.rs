@@ -54,6 +54,11 @@ pub(crate) fn init() {
     segment::counter(Counter::Nodes).store(u64::from(ROOT) + 1, Release);
 }
 
+/// Every stack will be recorded.
+pub(crate) fn expect_many() {
+    LINKS.expect_many();
+}
+
 /// Number of the segment in use.
 #[inline(always)]
 pub(crate) fn epoch() -> u32 {

@@ -53,6 +53,11 @@ pub(super) fn settle() {
     SETTLED.store(true, Ordering::Relaxed);
 }
 
+/// Whether it did: then no system call may be made either.
+pub(super) fn is_settled() -> bool {
+    SETTLED.load(Ordering::Relaxed)
+}
+
 /// Gives the addresses of everything in `bytes` bytes that is not real back to the system; after [`settle`].
 pub(super) fn unmap_rest(bytes: u64) {
     if !GIVEN_BACK.swap(true, Ordering::Relaxed) {
@@ -123,7 +128,7 @@ pub(crate) fn make_real(offset: u64, bytes: u64) -> bool {
 #[inline(never)]
 fn grow(first: u64, last: u64) -> bool {
     let bytes = (last - first) / STEP * STEP + STEP;
-    if SETTLED.load(Ordering::Relaxed) {
+    if is_settled() {
         return false;
     }
     if !birth::is_private() && !populate(first, bytes) {
