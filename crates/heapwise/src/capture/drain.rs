@@ -99,14 +99,13 @@ const CHECKPOINT_SHARE: u64 = 16;
 /// And not before this many bytes of events.
 const CHECKPOINT_BYTES: u64 = 8 << 20;
 
-/// Records until the program ends or `stop` is set; the program's mode is the caller's to set back.
+/// Records the program whose segment this is, until it ends or `stop` is set; its mode is the caller's to set back.
 ///
 /// # Errors
 /// When the recording cannot be written or the segment cannot be controlled.
-pub fn record(found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Recorded> {
-    let segment = SegmentFile::open(&found.path)?;
+pub fn record(segment: &SegmentFile, found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Recorded> {
     let failed = |error: io::Error| Failure::file(&orders.path, format!("cannot write: {error}"));
-    let mut drainer = Drainer::new(&segment, found, orders).map_err(failed)?;
+    let mut drainer = Drainer::new(segment, found, orders).map_err(failed)?;
     drainer.begin(orders)?;
     while found.is_alive() && !stop.load(Ordering::Relaxed) && !segment.is_replaced() {
         let read = drainer.step().map_err(failed)?;

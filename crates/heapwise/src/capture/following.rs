@@ -26,7 +26,8 @@ impl Following {
         let recorder = std::thread::spawn(move || {
             // A program that replaces itself by `exec` starts anew, and so does its recording.
             loop {
-                let recorded = drain::record(&await_segment(pid, &stopped)?, &orders, &stopped)?;
+                let (found, segment) = await_segment(pid, &stopped)?;
+                let recorded = drain::record(&segment, &found, &orders, &stopped)?;
                 if !recorded.is_replaced {
                     return Ok(recorded);
                 }
@@ -52,21 +53,24 @@ pub fn join(recorder: JoinHandle<Outcome<Recorded>>) -> Outcome<Recorded> {
     recorder.join().unwrap_or_else(|_| Err(Failure::Input("the recorder failed unexpectedly".into())))
 }
 
-fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<Found> {
+/// The segment, opened: by its name it may be another one a moment later, which is not described yet.
+fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<(Found, SegmentFile)> {
     loop {
         let ended = stop.load(Ordering::Relaxed);
-        match segments::of_child(pid) {
-            Ok(found) if is_ready(&found) => return Ok(found),
-            _ if ended => {
-                return Err(Failure::Input("nothing recorded: the program did not load the probe".into()));
-            }
-            _ => std::thread::sleep(Duration::from_millis(1)),
+        if let Ok(found) = segments::of_child(pid)
+            && let Ok(segment) = SegmentFile::open(&found.path)
+            && is_ready(&segment)
+        {
+            return Ok((found, segment));
         }
+        if ended {
+            return Err(Failure::Input("nothing recorded: the program did not load the probe".into()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
 /// The probe makes the file first and describes it then.
-fn is_ready(found: &Found) -> bool {
-    let state = SegmentFile::open(&found.path).and_then(|segment| segment.snapshot().map(|s| s.state()));
-    state.is_ok_and(|state| state != State::Starting)
+fn is_ready(segment: &SegmentFile) -> bool {
+    segment.snapshot().is_ok_and(|snapshot| snapshot.state() != State::Starting)
 }

@@ -121,7 +121,10 @@ pub fn run(args: &RecordArgs) -> Outcome {
     }
     let orders = args.keeping.orders(path, from);
     let worker = Arc::clone(&stop);
-    let recorder = std::thread::spawn(move || drain::record(&found, &orders, &worker));
+    let recorder = std::thread::spawn(move || {
+        let segment = SegmentFile::open(&found.path)?;
+        drain::record(&segment, &found, &orders, &worker)
+    });
     let started = Instant::now();
     while !recorder.is_finished() && args.seconds.is_none_or(|time| started.elapsed() < time) {
         if stop.load(Ordering::Relaxed) {
