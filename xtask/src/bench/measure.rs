@@ -113,12 +113,17 @@ fn run_once(bench: &Bench, cell: &mut Cell, workload: &Workload) -> Result<(), F
     fresh_folder(&out)?;
     let mut command = cell.system.command(&bench.heapwise, workload, &out);
     let mut wrapped = bench.stopwatch.wrap(command.current_dir(&out), limit);
-    wrapped.stdin(input(workload)?).stdout(Stdio::null()).stderr(Stdio::null());
+    // Beside, for what is in the folder counts as written.
+    let complaints = out.with_extension("stderr");
+    let file = File::create(&complaints).map_err(|e| Failure::at(&complaints, e))?;
+    wrapped.stdin(input(workload)?).stdout(Stdio::null()).stderr(file);
     let usage = bench.stopwatch.run(&mut wrapped)?;
     if usage.wall >= limit.as_secs_f64() {
         cell.trouble = Some(format!("> {} s", limit.as_secs()));
     } else if !usage.status.success() {
-        cell.trouble = Some(format!("failed: {}", usage.status));
+        let said = fs::read_to_string(&complaints).unwrap_or_default();
+        let last = said.lines().last().unwrap_or("without a word");
+        cell.trouble = Some(format!("failed: {}: {last}", usage.status));
     } else {
         cell.runs.push(usage);
         cell.written = bytes_in(&out);
