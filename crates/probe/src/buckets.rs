@@ -63,7 +63,6 @@ struct Links {
 }
 
 static LINKS: Array<Links> = Array::none();
-
 /// Some bucket was used a second time: such ones are in the hash only.
 static RECYCLED: AtomicBool = AtomicBool::new(false);
 
@@ -285,7 +284,7 @@ pub(crate) fn stands_for(bucket: &Bucket) -> u64 {
 mod tests {
     use super::*;
 
-    fn key(size: u64) -> Key {
+    pub(super) fn key(size: u64) -> Key {
         Key { size, node: 3, rate: 0, kind: CallKind::Malloc, owner: 0, period: 1 }
     }
 

@@ -7,13 +7,13 @@ use crate::arch;
 use crate::atomics::Ordering;
 use crate::tallies::{Counts, Slab};
 
-/// A thread's slab and the period: those that a bucket is made for.
+/// A thread's slab and the period: those that a bucket is made for. Never 0, which is nobody's.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Whose(u64);
 
 impl Whose {
     pub(crate) fn new(slab: u32, period: u32) -> Whose {
-        Whose(u64::from(slab) << 32 | u64::from(period))
+        Whose(1 << 63 | u64::from(slab) << 32 | u64::from(period))
     }
 }
 
@@ -67,30 +67,26 @@ pub(crate) fn freed_after(last: u32, bucket: u32) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use heapwise_format::segment::CallKind;
-
+    use super::super::tests::key;
     use super::super::{Key, find, record, retire};
     use super::*;
     use crate::segment;
-
-    fn key(size: u64) -> Key {
-        Key { size, node: 3, rate: 0, kind: CallKind::Malloc, owner: 1, period: 1 }
-    }
 
     #[test]
     fn an_account_is_for_its_owner_until_the_bucket_is_used_again() {
         segment::for_tests();
         let (slab, whose) = (Slab::numbered(1), Whose::new(1, 1));
-        let bucket = find(&key(77), || 77).expect("room");
+        let key = Key { owner: 1, ..key(77) };
+        let bucket = find(&key, || 77).expect("room");
         let stands_for = |whose| account(bucket, whose, &slab).map(|account| account.stands_for);
-        assert_eq!(stands_for(whose), None, "it is not open yet");
+        let others = [Whose::new(2, 1), Whose::new(1, 2), Whose::new(0, 0)];
+        assert_eq!((stands_for(whose), others.map(stands_for)), (None, [None; 3]), "it is not open yet");
         assert!(slab.counts(bucket).is_some());
         open(bucket, whose, 77);
-        let others = [Whose::new(2, 1), Whose::new(1, 2), Whose::new(0, 0)];
         assert_eq!((stands_for(whose), others.map(stands_for)), (Some(77), [None; 3]));
         retire(bucket, &record(bucket).expect("made"));
-        assert_eq!(stands_for(whose), None);
-        assert_ne!(find(&key(77), || 77), Some(bucket));
+        assert_eq!((stands_for(whose), others.map(stands_for)), (None, [None; 3]));
+        assert_ne!(find(&key, || 77), Some(bucket));
         assert!(account(u32::MAX, whose, &slab).is_none(), "a number may be anything");
     }
 
