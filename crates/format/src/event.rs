@@ -1,159 +1,142 @@
 //! Events of the log: what a thread did with the heap, in its own order, in words of eight bytes.
 //!
 //! ```text
-//! bit   0  21 bits  bucket: number in the segment's table, 0 for none
-//! bit  21  13 bits  of frees, the record of the thread that allocated; all ones for none
-//! bit  34  26 bits  of frees, the block's age in milliseconds; all ones: a word of its own follows
+//! bit   0  25 bits  tally of the block
+//! bit  25  35 bits  allocations: size in bytes; all ones: the size is in a second word
+//!          17 bits  frees: size in bytes, and
+//! bit  42  18 bits  the block's age in milliseconds; all ones in both: size and age are in two more words
 //! bit  60   4 bits  kind
-//! others            ticks and gaps have a value of 60 bits instead
+//! others            ticks, gaps and marks have a value of 60 bits instead
 //! ```
 //!
-//! **No addresses.** A block's bucket and birth are kept by the program itself, beside the block: whoever allocated it has written them
-//! down before anybody else sees the block, and whoever frees it takes them out before the allocator can hand the address
-//! out again. So a free says what went, no event needs another to be understood, and none needs a place among
-//! those of other threads but by time: within a millisecond, their order is not known.
+//! **No addresses.** The probe keeps tally, size and birth of each live block: the allocating thread
+//! stores them before the program gets the block, and the freeing thread removes them before the
+//! allocator can reuse the address. So a free describes its block completely, and no event needs another
+//! one to be understood. Events of different threads are ordered by millisecond and by mark only.
 
 /// Longest encoding of one event: what must be free before one is written.
-pub const MAX_EVENT_BYTES: usize = 2 * WORD;
+pub const MAX_EVENT_BYTES: usize = 3 * WORD;
 const WORD: usize = 8;
 
-/// Buckets have smaller numbers.
-pub const MOST_BUCKETS: u64 = 1 << BUCKET_BITS;
-/// The record of a thread that has none.
-pub const NO_THREAD: u32 = (1 << THREAD_BITS) - 1;
+/// Tallies have smaller numbers.
+pub const MOST_TALLIES: u64 = 1 << 23;
+/// The age of a block that was allocated before the recording began.
+pub const UNKNOWN_AGE: u64 = u64::MAX;
 
-/// Where a block came from: its bucket and the record of the thread that allocated it, in the places where events have them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Origin(u64);
-
-impl Origin {
-    /// Bits of an origin; the others are the owner's.
-    pub const BITS: u32 = BUCKET_BITS + THREAD_BITS;
-
-    /// Of a bucket below [`MOST_BUCKETS`] and a thread up to [`NO_THREAD`].
-    #[inline(always)]
-    #[must_use]
-    pub fn new(bucket: u32, thread: u32) -> Self {
-        Self(u64::from(bucket) | u64::from(thread) << BUCKET_BITS)
-    }
-
-    /// What [`Origin::bits`] gave, with anything above.
-    #[inline(always)]
-    #[must_use]
-    pub fn from_bits(bits: u64) -> Self {
-        Self(bits & ((1 << Self::BITS) - 1))
-    }
-
-    /// A number below 2^[`Origin::BITS`], and not 0 unless the bucket is.
-    #[inline(always)]
-    #[must_use]
-    pub fn bits(self) -> u64 {
-        self.0
-    }
-
-    /// The bucket.
-    #[inline(always)]
-    #[must_use]
-    pub fn bucket(self) -> u32 {
-        (self.0 & BUCKET_MASK) as u32
-    }
-
-    /// The thread.
-    #[inline(always)]
-    #[must_use]
-    pub fn thread(self) -> u32 {
-        (self.0 >> BUCKET_BITS) as u32
-    }
-}
-
-/// How a block went.
+/// How a block was freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Freeing {
-    /// It was freed.
+    /// By a call.
     Plain,
-    /// It was freed, and nothing happened in this thread's log since it came.
+    /// By a call that is the thread's next event after the allocation.
     AtOnce,
-    /// It went unseen some time before: its address was handed out again.
+    /// By a call that was not seen, some time before: the allocator returned its address again.
     Missed,
+}
+
+/// A block: where it was allocated, and its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Block {
+    /// Its tally, which names the stack and the allocating thread.
+    pub tally: u32,
+    /// Requested bytes.
+    pub size: u64,
+    /// Whether `realloc` returned it.
+    pub by_realloc: bool,
 }
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// A block came.
-    Alloc {
-        /// Its bucket.
-        bucket: u32,
-    },
-    /// A block went.
+    /// A block was allocated.
+    Alloc(Block),
+    /// A block was freed.
     Free {
-        /// Its bucket.
-        bucket: u32,
-        /// Record of the thread that allocated it.
-        thread: u32,
-        /// Milliseconds that it lived.
+        /// The block.
+        block: Block,
+        /// Milliseconds since its allocation, or [`UNKNOWN_AGE`].
         age_ms: u64,
-        /// How it went.
+        /// How it was freed.
         how: Freeing,
     },
-    /// A block went that was never seen to come.
+    /// A block was freed whose allocation was not recorded.
     Unknown,
     /// Milliseconds since the start of the recording, for the events that follow.
     Tick(u64),
     /// Events of this thread that found no room and are missing here.
     Gap(u64),
+    /// The events that follow happened after so many marks of the process.
+    Mark(u64),
 }
 
-const BUCKET_BITS: u32 = 21;
-const THREAD_BITS: u32 = 13;
-const AGE_SHIFT: u32 = Origin::BITS;
+const TALLY_BITS: u32 = 25;
+const TALLY_MASK: u64 = (1 << TALLY_BITS) - 1;
 const KIND_SHIFT: u32 = 60;
-const BUCKET_MASK: u64 = MOST_BUCKETS - 1;
 const VALUE_MASK: u64 = (1 << KIND_SHIFT) - 1;
-/// The age that says: the age is beyond.
-const OLD: u64 = (1 << (KIND_SHIFT - AGE_SHIFT)) - 1;
+/// Bits of an allocation's size; all ones: in the second word.
+const ALLOC_SIZE_BITS: u32 = KIND_SHIFT - TALLY_BITS;
+const LONG_ALLOC: u64 = (1 << ALLOC_SIZE_BITS) - 1;
+/// Bits of a free's size and age.
+const FREE_SIZE_BITS: u32 = 17;
+const AGE_SHIFT: u32 = TALLY_BITS + FREE_SIZE_BITS;
+const AGE_BITS: u32 = KIND_SHIFT - AGE_SHIFT;
+const LONG_SIZE: u64 = (1 << FREE_SIZE_BITS) - 1;
+const LONG_AGE: u64 = (1 << AGE_BITS) - 1;
 
-// Not 0, so that what was never written is no event.
+// Not 0: memory that was never written holds no event.
 const ALLOC: u64 = 1;
-const FREE: u64 = 2;
-const FREE_AT_ONCE: u64 = 3;
-const MISSED: u64 = 4;
-const UNKNOWN: u64 = 5;
-const TICK: u64 = 6;
-const GAP: u64 = 7;
+const REALLOC: u64 = 2;
+const FREE: u64 = 3;
+const FREE_AT_ONCE: u64 = 4;
+const MISSED: u64 = 5;
+const UNKNOWN: u64 = 6;
+const TICK: u64 = 7;
+const GAP: u64 = 8;
+const MARK: u64 = 9;
+/// Added to the kind of a free when `realloc` returned the block.
+const OF_REALLOC: u64 = 7;
 
 /// Room for an event.
 pub type Room = [u8; MAX_EVENT_BYTES];
 
 /// Writes an allocation; returns its length.
 #[inline(always)]
-pub fn encode_alloc(out: &mut Room, bucket: u32) -> usize {
-    put(out, ALLOC << KIND_SHIFT | u64::from(bucket))
+pub fn encode_alloc(out: &mut Room, block: Block) -> usize {
+    let kind = if block.by_realloc { REALLOC } else { ALLOC };
+    let word = kind << KIND_SHIFT | u64::from(block.tally);
+    if block.size >= LONG_ALLOC {
+        return put_long(out, word | LONG_ALLOC << TALLY_BITS, &[block.size]);
+    }
+    put(out, word | block.size << TALLY_BITS)
 }
 
 /// Writes a free; returns its length.
 #[inline(always)]
-pub fn encode_free(out: &mut Room, origin: Origin, age_ms: u64, how: Freeing) -> usize {
+pub fn encode_free(out: &mut Room, block: Block, age_ms: u64, how: Freeing) -> usize {
     let kind = match how {
         Freeing::Plain => FREE,
         Freeing::AtOnce => FREE_AT_ONCE,
         Freeing::Missed => MISSED,
     };
-    let word = origin.0 | kind << KIND_SHIFT;
-    if age_ms >= OLD {
-        return put_old(out, word, age_ms);
+    let kind = if block.by_realloc { kind + OF_REALLOC } else { kind };
+    let word = kind << KIND_SHIFT | u64::from(block.tally);
+    if block.size >= LONG_SIZE || age_ms >= LONG_AGE {
+        let long = word | LONG_SIZE << TALLY_BITS | LONG_AGE << AGE_SHIFT;
+        return put_long(out, long, &[block.size, age_ms]);
     }
-    put(out, word | age_ms << AGE_SHIFT)
+    put(out, word | block.size << TALLY_BITS | age_ms << AGE_SHIFT)
 }
 
 #[cold]
 #[inline(never)]
-fn put_old(out: &mut Room, word: u64, age_ms: u64) -> usize {
-    out[WORD..].copy_from_slice(&age_ms.to_le_bytes());
-    put(out, word | OLD << AGE_SHIFT) + WORD
+fn put_long(out: &mut Room, word: u64, more: &[u64]) -> usize {
+    for (place, word) in out[WORD..].chunks_exact_mut(WORD).zip(more) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    put(out, word) + more.len() * WORD
 }
 
-/// Writes the free of a block that was never seen to come; returns its length.
+/// Writes the free of a block whose allocation was not recorded; returns its length.
 pub fn encode_unknown(out: &mut Room) -> usize {
     put(out, UNKNOWN << KIND_SHIFT)
 }
@@ -168,6 +151,11 @@ pub fn encode_gap(out: &mut Room, events: u64) -> usize {
     put(out, GAP << KIND_SHIFT | events.min(VALUE_MASK))
 }
 
+/// Writes that the events behind it happened after so many marks; returns its length.
+pub fn encode_mark(out: &mut Room, marks: u64) -> usize {
+    put(out, MARK << KIND_SHIFT | marks.min(VALUE_MASK))
+}
+
 #[inline(always)]
 fn put(out: &mut Room, word: u64) -> usize {
     out[..WORD].copy_from_slice(&word.to_le_bytes());
@@ -180,34 +168,43 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(word.try_into().ok()?))
 }
 
-/// Decodes the event at `*at` and moves `*at` behind it; `None` when the bytes end first, or make no sense, with
-/// `*at` as it was.
+/// Decodes the event at `*at` and moves `*at` behind it; `None` when the bytes end first, or are not an
+/// event, with `*at` as it was.
 #[inline(always)]
 pub fn decode(bytes: &[u8], at: &mut usize) -> Option<Event> {
     let word = word_at(bytes, *at)?;
-    let (bucket, value) = ((word & BUCKET_MASK) as u32, word & VALUE_MASK);
-    let event = match word >> KIND_SHIFT {
-        ALLOC => Event::Alloc { bucket },
-        kind @ (FREE | FREE_AT_ONCE | MISSED) => {
-            let how = match kind {
-                FREE => Freeing::Plain,
-                FREE_AT_ONCE => Freeing::AtOnce,
-                _ => Freeing::Missed,
-            };
-            let thread = Origin::from_bits(word).thread();
-            let mut age_ms = value >> AGE_SHIFT;
-            if age_ms == OLD {
-                age_ms = word_at(bytes, *at + WORD)?;
-                *at += WORD;
+    let (tally, value, kind) = ((word & TALLY_MASK) as u32, word & VALUE_MASK, word >> KIND_SHIFT);
+    let mut end = *at + WORD;
+    let event = match kind {
+        ALLOC | REALLOC => {
+            let mut size = value >> TALLY_BITS;
+            if size == LONG_ALLOC {
+                size = word_at(bytes, end)?;
+                end += WORD;
             }
-            Event::Free { bucket, thread, age_ms, how }
+            Event::Alloc(Block { tally, size, by_realloc: kind == REALLOC })
         }
         UNKNOWN => Event::Unknown,
         TICK => Event::Tick(value),
         GAP => Event::Gap(value),
-        _ => return None,
+        MARK => Event::Mark(value),
+        kind => {
+            let by_realloc = kind > MARK;
+            let how = match if by_realloc { kind - OF_REALLOC } else { kind } {
+                FREE => Freeing::Plain,
+                FREE_AT_ONCE => Freeing::AtOnce,
+                MISSED => Freeing::Missed,
+                _ => return None,
+            };
+            let (mut size, mut age_ms) = (value >> TALLY_BITS & LONG_SIZE, value >> AGE_SHIFT);
+            if size == LONG_SIZE && age_ms == LONG_AGE {
+                (size, age_ms) = (word_at(bytes, end)?, word_at(bytes, end + WORD)?);
+                end += 2 * WORD;
+            }
+            Event::Free { block: Block { tally, size, by_realloc }, age_ms, how }
+        }
     };
-    *at += WORD;
+    *at = end;
     Some(event)
 }
 
@@ -229,21 +226,21 @@ mod tests {
         (0..count)
             .map(|row| {
                 let r = next(&mut seed);
-                let bucket = (next(&mut seed) >> 43 >> (r & 15)) as u32;
-                let free = |how| Event::Free {
-                    bucket,
-                    thread: (r >> 40) as u32 & NO_THREAD,
-                    age_ms: next(&mut { seed }) >> (r >> 8 & 63),
-                    how,
+                let block = Block {
+                    tally: (next(&mut seed) >> 39 >> (r & 15)) as u32,
+                    size: next(&mut { seed }) >> (r >> 8 & 63),
+                    by_realloc: r >> 63 != 0,
                 };
+                let free = |how| Event::Free { block, age_ms: next(&mut { r }) >> (r >> 32 & 63), how };
                 match r >> 16 & 7 {
                     0 => Event::Tick(row as u64 * 3),
                     1 => Event::Gap(r >> 20),
-                    2 => Event::Unknown,
+                    2 if r & 1 == 0 => Event::Unknown,
+                    2 => Event::Mark(row as u64),
                     3 => free(Freeing::Plain),
                     4 => free(Freeing::AtOnce),
                     5 => free(Freeing::Missed),
-                    _ => Event::Alloc { bucket },
+                    _ => Event::Alloc(block),
                 }
             })
             .collect()
@@ -251,13 +248,12 @@ mod tests {
 
     fn encode(event: &Event, out: &mut Room) -> usize {
         match *event {
-            Event::Alloc { bucket } => encode_alloc(out, bucket),
-            Event::Free { bucket, thread, age_ms, how } => {
-                encode_free(out, Origin::new(bucket, thread), age_ms, how)
-            }
+            Event::Alloc(block) => encode_alloc(out, block),
+            Event::Free { block, age_ms, how } => encode_free(out, block, age_ms, how),
             Event::Unknown => encode_unknown(out),
             Event::Tick(ms) => encode_tick(out, ms),
             Event::Gap(events) => encode_gap(out, events),
+            Event::Mark(marks) => encode_mark(out, marks),
         }
     }
 
@@ -316,14 +312,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_a_word_is_at_the_limits() {
-        let free =
-            |age_ms, thread| Event::Free { bucket: BUCKET_MASK as u32, thread, age_ms, how: Freeing::Missed };
+    fn values_at_the_limits_of_a_word() {
+        let block = |size| Block { tally: MOST_TALLIES as u32 - 1, size, by_realloc: true };
+        let free = |size, age_ms| Event::Free { block: block(size), age_ms, how: Freeing::Missed };
         let limits = [
-            free(OLD - 1, 0),
-            free(OLD, NO_THREAD),
-            free(u64::MAX, NO_THREAD - 1),
-            Event::Alloc { bucket: BUCKET_MASK as u32 },
+            free(LONG_SIZE - 1, LONG_AGE - 1),
+            free(LONG_SIZE, 0),
+            free(0, LONG_AGE),
+            free(LONG_SIZE, LONG_AGE),
+            free(u64::MAX, UNKNOWN_AGE),
+            Event::Alloc(block(LONG_ALLOC - 1)),
+            Event::Alloc(block(LONG_ALLOC)),
+            Event::Alloc(block(u64::MAX)),
             Event::Tick(VALUE_MASK),
         ];
         assert_eq!(decode_all(&encode_all(&limits)), limits);

@@ -35,7 +35,10 @@ pub use layout::{
     Tier,
 };
 pub use order::{Update, give_order, tick};
-pub use record::{Bucket, CallKind, LiveBlock, Mark, Module, Node, NodePlace, Tally, Thread, ThreadState};
+pub use record::{
+    BlockWord, CallKind, LiveBlock, Mark, Module, NO_THREAD, Node, NodePlace, SIZE_CLASSES, SizeCount,
+    SizeCounts, Tally, TallyDetails, TallyWeights, Thread, ThreadState, size_class, size_class_start,
+};
 
 /// Size of each of the three leading pages, whatever the machine's page size is.
 pub const PAGE_BYTES: usize = 4096;

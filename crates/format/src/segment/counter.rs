@@ -18,7 +18,7 @@ pub enum Counter {
     SampleBytes,
     /// [`super::IndexKind`] in force.
     Index,
-    /// Counting period: incremented by each reset; buckets carry it.
+    /// Counting period: incremented by each reset; tallies carry it.
     Period,
     /// `CLOCK_MONOTONIC` nanoseconds when the period began.
     PeriodStart,
@@ -33,14 +33,12 @@ pub enum Counter {
     Strings,
     /// Distinct sampling distances in use.
     Rates,
-    /// Buckets in use (bucket 0 is nobody's).
-    Buckets,
+    /// Tallies handed out to threads; number 0 is unused.
+    Tallies,
     /// Threads ever seen.
     Threads,
     /// Marks ever set.
     Marks,
-    /// Tally slabs ever used; slab 0 is shared, the others belong to one thread at a time.
-    Slabs,
     /// Directory pages of the shadow index in use.
     ShadowDirectories,
     /// Leaves of the shadow index in use.
@@ -56,8 +54,12 @@ pub enum Counter {
     Freed,
     /// Live bytes now: exact, or estimated from samples (two's complement; may be briefly negative).
     LiveBytes,
-    /// Highest [`Counter::LiveBytes`] of this period. In exact mode threads report in steps of 64 KiB.
+    /// Highest [`Counter::LiveBytes`] of this period, within 2 % or 64 KiB.
     PeakBytes,
+    /// Number of the snapshot that was taken at the highest peak so far (see [`super::Tally::peak_epoch`]).
+    PeakEpoch,
+    /// Live bytes when that snapshot was taken.
+    PeakEpochBytes,
     /// Bytes allocated in this period: exact, or estimated.
     AllocatedBytes,
     /// Bytes of the segment and of private tables made real: the probe's own memory.
@@ -67,14 +69,20 @@ pub enum Counter {
 
     /// Frees of blocks allocated before recording began, or by a path that is not hooked.
     UnknownFrees,
-    /// Recordings dropped: no room for a live block.
-    LostLive,
-    /// Recordings dropped: bucket table full.
-    LostBuckets,
-    /// Recordings attributed to the deepest known caller: node table full.
+    /// Blocks counted as allocated and freed at once, because the index of live blocks was full.
+    UntrackedBlocks,
+    /// Their bytes.
+    UntrackedBytes,
+    /// Allocations counted on `[out of table space: sites]`: no room for a tally.
+    LostTallies,
+    /// Allocations counted on `[out of table space: stacks]`: no room for a stack.
     LostNodes,
-    /// Recordings dropped: no memory for a thread's state.
+    /// Labels and script frames named `[out of table space: labels]`: no room for their names.
+    LostStrings,
+    /// Threads whose events are counted without a thread: no memory for their state, or too many threads.
     LostThreads,
+    /// Marks dropped: table full.
+    LostMarks,
     /// Events dropped: log full.
     LostEvents,
     /// Events that waited for room in the log.
@@ -87,8 +95,6 @@ pub enum Counter {
     Broken,
     /// Modules not recorded: table full.
     LostModules,
-    /// Thread tallies shared because every slab was taken.
-    SharedSlabs,
     /// Forks seen (each child has a segment of its own).
     Forks,
     /// Automatic dumps written by the probe.

@@ -7,7 +7,7 @@ use crate::place::Incarnation;
 /// First eight bytes of a segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HEAPWISE");
 /// Layout version. A reader and a probe of different versions refuse each other.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// What the probe is doing with this segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

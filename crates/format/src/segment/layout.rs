@@ -1,6 +1,7 @@
 //! Which sections a segment has, where, and how large they may grow.
 
 use super::{SECTIONS_OFFSET, record};
+use crate::event::MOST_TALLIES;
 
 /// The arrays of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,14 +13,18 @@ pub enum SectionKind {
     Nodes,
     /// Names of script files and labels: each a `u16` length and that many bytes.
     Strings,
-    /// Sampling distances in bytes (`u64`); buckets refer to them by index. 0 means exact.
+    /// Sampling distances in bytes (`u64`); tallies refer to them by index. 0 means exact.
     Rates,
-    /// Distinct (stack, size, rate, period) combinations ([`super::Bucket`]); 0 is nobody's.
-    Buckets,
-    /// `Slabs × Buckets` tallies ([`super::Tally`]), slab after slab.
+    /// Counts per site and writing thread ([`super::Tally`]); number 0 is unused.
     Tallies,
+    /// The less used half of each tally ([`super::TallyDetails`]), by the tally's number.
+    TallyDetails,
+    /// Weights of sampled tallies ([`super::TallyWeights`]), by the tally's number.
+    TallyWeights,
     /// Threads ([`super::Thread`]).
     Threads,
+    /// Block counts by size class ([`super::SizeCounts`]): record 0 is shared, `n + 1` is that of thread `n`.
+    Sizes,
     /// Live blocks by hashed address ([`super::LiveBlock`]), each level four times the one before.
     Live,
     /// Shadow index: `u32` per GiB of address space, a directory number or 0. Here and below, number `n` is
@@ -27,8 +32,8 @@ pub enum SectionKind {
     ShadowRoot,
     /// Shadow index: directories of 8192 `u32`, one per 128 KiB of heap, a leaf number or 0.
     ShadowDirectories,
-    /// Shadow index: leaves of 4096 `u32`, one per 32 bytes of heap: 0, or the bucket of the block that begins there, with the highest
-    /// bit set when it begins in the second half.
+    /// Shadow index: leaves of 4096 `u32`, one per 32 bytes of heap: 0, or the [`super::BlockWord`] of the block
+    /// that starts there; the words behind it may hold its size.
     ShadowLeaves,
     /// Chunks of the event log.
     Chunks,
@@ -38,14 +43,16 @@ pub enum SectionKind {
 
 impl SectionKind {
     /// All kinds, in the order of the section table.
-    pub const ALL: [SectionKind; 13] = [
+    pub const ALL: [SectionKind; 15] = [
         SectionKind::Modules,
         SectionKind::Nodes,
         SectionKind::Strings,
         SectionKind::Rates,
-        SectionKind::Buckets,
         SectionKind::Tallies,
+        SectionKind::TallyDetails,
+        SectionKind::TallyWeights,
         SectionKind::Threads,
+        SectionKind::Sizes,
         SectionKind::Live,
         SectionKind::ShadowRoot,
         SectionKind::ShadowDirectories,
@@ -84,13 +91,13 @@ impl Section {
 /// as records are written. A process with a small `RLIMIT_AS` or `RLIMIT_FSIZE` gets a smaller tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
-    /// 128 GiB of heap in the shadow index, 128 slabs of 2²¹ buckets: about 25 GiB of addresses.
+    /// 128 GiB of heap in the shadow index, 2²³ tallies: about 20 GiB of addresses.
     Full,
-    /// 8 GiB of heap, 16 slabs of 2¹⁸ buckets: about 1.5 GiB.
+    /// 8 GiB of heap, 2¹⁹ tallies: about 1.3 GiB.
     Medium,
-    /// 512 MiB of heap, 4 slabs of 2¹⁵ buckets: about 100 MiB.
+    /// 512 MiB of heap, 2¹⁶ tallies: about 100 MiB.
     Small,
-    /// No shadow index, one slab: about 10 MiB.
+    /// No shadow index, 2¹⁴ tallies: about 10 MiB.
     Tiny,
     /// The same for a program with next to no address space: less than 1 MiB, no log.
     Least,
@@ -119,31 +126,36 @@ impl Layout {
     /// The layout of a tier.
     #[must_use]
     pub fn new(tier: Tier) -> Self {
-        // (nodes, buckets, slabs, levels of the hash index, shadow directories, leaves, chunks)
-        let (nodes, buckets, slabs, levels, directories, leaves, chunks) = match tier {
-            Tier::Full => (1 << 22, 1 << 21, 128, 7, 1024, 1 << 20, 2048),
-            Tier::Medium => (1 << 20, 1 << 18, 16, 6, 256, 1 << 16, 512),
-            Tier::Small => (1 << 18, 1 << 15, 4, 4, 32, 1 << 12, 128),
-            Tier::Tiny => (1 << 16, 1 << 14, 1, 2, 0, 0, 16),
-            Tier::Least => (1 << 13, 1 << 12, 1, 1, 0, 0, 0),
+        // (nodes, tallies, levels of the hash index, shadow directories, leaves, chunks)
+        let (nodes, tallies, levels, directories, leaves, chunks) = match tier {
+            Tier::Full => (1 << 24, MOST_TALLIES, 7, 1024, 1 << 20, 2048),
+            Tier::Medium => (1 << 20, 1 << 19, 6, 256, 1 << 16, 512),
+            Tier::Small => (1 << 18, 1 << 16, 4, 32, 1 << 12, 128),
+            Tier::Tiny => (1 << 16, 1 << 14, 2, 0, 0, 16),
+            Tier::Least => (1 << 13, 1 << 11, 1, 0, 0, 0),
         };
-        let (modules, strings, threads) =
-            if tier == Tier::Least { (64, 1 << 14, 64) } else { (2048, 1 << 20, 4096) };
+        let (modules, strings, threads, marks) = match tier {
+            Tier::Full | Tier::Medium => (2048, 1 << 20, 1 << 14, 1 << 16),
+            Tier::Small | Tier::Tiny => (2048, 1 << 20, 512, 1 << 10),
+            Tier::Least => (64, 1 << 14, 16, 64),
+        };
         let root = if directories == 0 { 0 } else { 1 << 18 };
         let capacities = [
             (modules, record::MODULE_BYTES),
             (nodes, record::NODE_BYTES),
             (strings, 1),
             (256, 8),
-            (buckets, record::BUCKET_BYTES),
-            (slabs * buckets, record::TALLY_BYTES),
+            (tallies, record::TALLY_BYTES),
+            (tallies, record::TALLY_DETAILS_BYTES),
+            (tallies, record::TALLY_WEIGHTS_BYTES),
             (threads, record::THREAD_BYTES),
+            (threads + 1, record::SIZE_COUNTS_BYTES),
             (Self::live_level(levels).0, record::LIVE_BYTES),
             (root, 4),
             (directories, SHADOW_DIRECTORY_BYTES),
             (leaves, SHADOW_LEAF_BYTES),
             (chunks, CHUNK_BYTES),
-            (256, record::MARK_BYTES),
+            (marks, record::MARK_BYTES),
         ];
         let mut offset = SECTIONS_OFFSET as u64;
         let sections = capacities.map(|(capacity, record_bytes)| {
@@ -190,21 +202,6 @@ impl Layout {
         self.file_bytes
     }
 
-    /// Tally slabs that fit: slab 0 is shared, the others belong to one thread at a time.
-    #[must_use]
-    pub fn slabs(&self) -> u64 {
-        self.section(SectionKind::Tallies)
-            .capacity
-            .checked_div(self.section(SectionKind::Buckets).capacity)
-            .unwrap_or(0)
-    }
-
-    /// Record index of a bucket's tally in a slab.
-    #[must_use]
-    pub fn tally_index(&self, slab: u64, bucket: u64) -> u64 {
-        slab * self.section(SectionKind::Buckets).capacity + bucket
-    }
-
     /// First slot of a level of the hash index, and its number of slots.
     #[must_use]
     pub fn live_level(level: u32) -> (u64, u64) {
@@ -215,7 +212,7 @@ impl Layout {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::{MOST_BUCKETS, NO_THREAD};
+    use crate::segment::NO_THREAD;
 
     #[test]
     fn sections_do_not_overlap() {
@@ -227,16 +224,14 @@ mod tests {
                 end = section.offset + section.bytes();
             }
             assert!(end <= layout.file_bytes());
-            assert!(layout.slabs() >= 1);
         }
     }
 
-    /// What events of the log and births have room for.
     #[test]
-    fn numbers_fit_into_events() {
+    fn numbers_fit_into_events_and_tallies() {
         for tier in [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny, Tier::Least] {
             let layout = Layout::new(tier);
-            assert!(layout.section(SectionKind::Buckets).capacity <= MOST_BUCKETS);
+            assert!(layout.section(SectionKind::Tallies).capacity <= MOST_TALLIES);
             assert!(layout.section(SectionKind::Threads).capacity <= u64::from(NO_THREAD));
         }
     }
@@ -244,7 +239,7 @@ mod tests {
     #[test]
     fn tiers_cost_what_they_say() {
         let gib = |tier| Layout::new(tier).file_bytes() as f64 / f64::from(1 << 30);
-        assert!((20.0..30.0).contains(&gib(Tier::Full)), "{}", gib(Tier::Full));
+        assert!((15.0..30.0).contains(&gib(Tier::Full)), "{}", gib(Tier::Full));
         assert!((1.0..2.0).contains(&gib(Tier::Medium)), "{}", gib(Tier::Medium));
         assert!(gib(Tier::Small) < 0.15, "{}", gib(Tier::Small));
         assert!(gib(Tier::Tiny) < 0.012, "{}", gib(Tier::Tiny));

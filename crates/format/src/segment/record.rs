@@ -9,21 +9,27 @@ use crate::bytes::{array_at, u16_at, u32_at, u64_at};
 pub(super) const MODULE_BYTES: u64 = 640;
 /// Bytes of a [`Node`].
 pub(super) const NODE_BYTES: u64 = 16;
-/// Bytes of a [`Bucket`].
-pub(super) const BUCKET_BYTES: u64 = 32;
-/// Bytes of a [`Tally`].
-pub(super) const TALLY_BYTES: u64 = 32;
+/// Bytes of a [`Tally`]: one cache line.
+pub(super) const TALLY_BYTES: u64 = 64;
+/// Bytes of a [`TallyDetails`].
+pub(super) const TALLY_DETAILS_BYTES: u64 = 32;
+/// Bytes of a [`TallyWeights`].
+pub(super) const TALLY_WEIGHTS_BYTES: u64 = 64;
+/// Bytes of a [`SizeCounts`].
+pub(super) const SIZE_COUNTS_BYTES: u64 = SIZE_CLASSES as u64 * 32;
 /// Bytes of a [`Thread`].
 pub(super) const THREAD_BYTES: u64 = 64;
 /// Bytes of a [`LiveBlock`].
-pub(super) const LIVE_BYTES: u64 = 16;
+pub(super) const LIVE_BYTES: u64 = 24;
 /// Bytes of a [`Mark`].
 pub(super) const MARK_BYTES: u64 = 64;
 
 const _: () = assert!(size_of::<Module>() as u64 == MODULE_BYTES);
 const _: () = assert!(size_of::<Node>() as u64 == NODE_BYTES);
-const _: () = assert!(size_of::<Bucket>() as u64 == BUCKET_BYTES);
 const _: () = assert!(size_of::<Tally>() as u64 == TALLY_BYTES);
+const _: () = assert!(size_of::<TallyDetails>() as u64 == TALLY_DETAILS_BYTES);
+const _: () = assert!(size_of::<TallyWeights>() as u64 == TALLY_WEIGHTS_BYTES);
+const _: () = assert!(size_of::<SizeCounts>() as u64 == SIZE_COUNTS_BYTES);
 const _: () = assert!(size_of::<Thread>() as u64 == THREAD_BYTES);
 const _: () = assert!(size_of::<LiveBlock>() as u64 == LIVE_BYTES);
 const _: () = assert!(size_of::<Mark>() as u64 == MARK_BYTES);
@@ -164,78 +170,242 @@ impl CallKind {
     }
 }
 
-/// A set of blocks that are alike: same stack, same requested size, same sampling distance, same
-/// period. Bytes are counts times size; estimates are counts times a weight that depends on
-/// nothing but (size, rate), so no averages are ever taken.
+/// The thread number of blocks whose allocating thread has no record.
+pub const NO_THREAD: u16 = u16::MAX;
+
+/// Events of one site (a stack, at one sampling distance, in one period), on blocks that one thread
+/// allocated, as counted by one thread. A thread that frees the blocks of another one counts in a tally
+/// of its own, so every tally has a single writer, except those of [`NO_THREAD`], which all threads
+/// update atomically. A reader adds the tallies of a site up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
-pub struct Bucket {
-    /// Requested size of each block.
-    pub size: u64,
+pub struct Tally {
     /// Allocating stack.
     pub node: u32,
-    /// Index in the rates section.
+    /// Index in the rates section; 0: every block was counted.
     pub rate: u16,
-    /// A [`CallKind`].
-    pub kind: u8,
-    /// Slab of the thread that allocated, whoever frees; 0 for rare samples, which all threads count together.
-    pub owner: u8,
-    /// Period it counts for; buckets of other periods are history.
+    /// Record of the thread that allocated the blocks, or [`NO_THREAD`].
+    pub thread: u16,
+    /// Peak snapshot that [`TallyDetails::peak_bytes`] belongs to (see [`super::Counter::PeakEpoch`]).
+    pub peak_epoch: u32,
+    /// Period it counts for; tallies of other periods are history.
     pub period: u32,
-    /// Usable minus requested bytes of the first block.
-    pub waste: u32,
-    /// `CLOCK_MONOTONIC` milliseconds since start of the probe when it was made.
-    pub born_ms: u32,
-    /// Bytes that each block stands for in [`super::Counter::LiveBytes`]; the maximum means that many or more.
-    /// Reports compute their estimates from size and rate.
-    pub stands_for: u32,
+    /// Blocks allocated: all of them, or the samples.
+    pub allocs: u64,
+    /// Their requested bytes.
+    pub alloc_bytes: u64,
+    /// Blocks freed.
+    pub frees: u64,
+    /// Their requested bytes.
+    pub freed_bytes: u64,
+    /// Usable minus requested bytes of the blocks allocated.
+    pub alloc_slack: u64,
+    /// Usable minus requested bytes of the blocks freed.
+    pub freed_slack: u64,
 }
 
-impl Bucket {
-    /// The period of buckets that events of the log refer to: nothing is counted in the segment for them.
-    pub const LOGGED: u32 = u32::MAX;
+impl Tally {
+    /// The tally of events that found no room for a tally of their own, where every block is recorded.
+    pub const OVERFLOW_EXACT: u32 = 1;
+    /// The same for samples.
+    pub const OVERFLOW_SAMPLED: u32 = 2;
+    /// First tally that threads take for sites.
+    pub const FIRST: u32 = 3;
 
     /// Decodes a record.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         Some(Self {
-            size: u64_at(bytes, 0)?,
-            node: u32_at(bytes, 8)?,
-            rate: u16_at(bytes, 12)?,
-            kind: *bytes.get(14)?,
-            owner: *bytes.get(15)?,
-            period: u32_at(bytes, 16)?,
-            waste: u32_at(bytes, 20)?,
-            born_ms: u32_at(bytes, 24)?,
-            stands_for: u32_at(bytes, 28)?,
+            node: u32_at(bytes, 0)?,
+            rate: u16_at(bytes, 4)?,
+            thread: u16_at(bytes, 6)?,
+            peak_epoch: u32_at(bytes, 8)?,
+            period: u32_at(bytes, 12)?,
+            allocs: u64_at(bytes, 16)?,
+            alloc_bytes: u64_at(bytes, 24)?,
+            frees: u64_at(bytes, 32)?,
+            freed_bytes: u64_at(bytes, 40)?,
+            alloc_slack: u64_at(bytes, 48)?,
+            freed_slack: u64_at(bytes, 56)?,
         })
     }
 }
 
-/// What one slab counted for one bucket. A reader sums over slabs.
+/// What a tally keeps beside its counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
-pub struct Tally {
-    /// Blocks allocated.
-    pub allocs: u64,
-    /// Blocks freed (by this slab's thread, whoever allocated them).
-    pub frees: u64,
-    /// Highest `allocs - frees` of this slab.
-    pub peak: u64,
-    /// Bytes added over the old block by `realloc`s that ended in this bucket.
+pub struct TallyDetails {
+    /// Smallest requested size plus 1; 0 before the first block, the maximum for 4 GiB and more.
+    pub min_size: u32,
+    /// Largest requested size; the maximum for 4 GiB and more.
+    pub max_size: u32,
+    /// Live blocks at the process's peak (estimated for samples), if [`Tally::peak_epoch`] is current;
+    /// otherwise the tally has not changed since the peak.
+    pub peak_blocks: i64,
+    /// Live bytes likewise.
+    pub peak_bytes: i64,
+    /// Bytes added over the old block by `realloc`s that ended at this site.
     pub grown_bytes: u64,
 }
 
-impl Tally {
+impl TallyDetails {
     /// Decodes a record.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         Some(Self {
-            allocs: u64_at(bytes, 0)?,
-            frees: u64_at(bytes, 8)?,
-            peak: u64_at(bytes, 16)?,
+            min_size: u32_at(bytes, 0)?,
+            max_size: u32_at(bytes, 4)?,
+            peak_blocks: u64_at(bytes, 8)? as i64,
+            peak_bytes: u64_at(bytes, 16)? as i64,
             grown_bytes: u64_at(bytes, 24)?,
         })
+    }
+}
+
+/// Sums over the samples of a sampled tally, each as the bits of an `f64`. A sample of `s` bytes at
+/// mean distance `T` has probability `p = 1 - e^(-s/T)`, stands for `w = 1/p` blocks, and adds
+/// `v = (1-p)/p²` to the variance of their number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct TallyWeights {
+    /// Σ w of the samples allocated.
+    pub alloc_blocks: u64,
+    /// Σ w·s.
+    pub alloc_bytes: u64,
+    /// Σ v.
+    pub alloc_blocks_variance: u64,
+    /// Σ v·s².
+    pub alloc_bytes_variance: u64,
+    /// The same four sums of the samples freed.
+    pub freed_blocks: u64,
+    /// Σ w·s.
+    pub freed_bytes: u64,
+    /// Σ v.
+    pub freed_blocks_variance: u64,
+    /// Σ v·s².
+    pub freed_bytes_variance: u64,
+}
+
+impl TallyWeights {
+    /// Decodes a record.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        Some(Self {
+            alloc_blocks: u64_at(bytes, 0)?,
+            alloc_bytes: u64_at(bytes, 8)?,
+            alloc_blocks_variance: u64_at(bytes, 16)?,
+            alloc_bytes_variance: u64_at(bytes, 24)?,
+            freed_blocks: u64_at(bytes, 32)?,
+            freed_bytes: u64_at(bytes, 40)?,
+            freed_blocks_variance: u64_at(bytes, 48)?,
+            freed_bytes_variance: u64_at(bytes, 56)?,
+        })
+    }
+}
+
+/// Size classes of the histogram: 64 of 16 bytes below 1 KiB, then powers of two.
+pub const SIZE_CLASSES: usize = 104;
+
+/// The class of a requested size.
+#[inline(always)]
+#[must_use]
+pub fn size_class(size: u64) -> usize {
+    const FINE: u64 = 1024;
+    if size < FINE {
+        return (size / 16) as usize;
+    }
+    let class = 64 + (size.ilog2() - FINE.ilog2()) as usize;
+    if class < SIZE_CLASSES { class } else { SIZE_CLASSES - 1 }
+}
+
+/// Smallest size of a class.
+#[must_use]
+pub fn size_class_start(class: usize) -> u64 {
+    if class <= 64 { class as u64 * 16 } else { 1024 << (class - 64).min(53) }
+}
+
+/// Blocks and bytes of one size class.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub struct SizeCount {
+    /// Blocks allocated (estimated in sampled mode).
+    pub allocs: u64,
+    /// Their requested bytes.
+    pub alloc_bytes: u64,
+    /// Blocks freed, by this thread.
+    pub frees: u64,
+    /// Their requested bytes.
+    pub freed_bytes: u64,
+}
+
+/// Blocks by size, as counted by one thread in the current period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct SizeCounts {
+    /// By [`size_class`].
+    pub classes: [SizeCount; SIZE_CLASSES],
+}
+
+impl SizeCounts {
+    /// Decodes a record.
+    #[must_use]
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let mut classes = [SizeCount::default(); SIZE_CLASSES];
+        for (class, bytes) in
+            classes.iter_mut().zip(bytes.get(..SIZE_COUNTS_BYTES as usize)?.chunks_exact(32))
+        {
+            let [allocs, alloc_bytes, frees, freed_bytes] = [0, 8, 16, 24].map(|at| u64_at(bytes, at));
+            *class = SizeCount {
+                allocs: allocs?,
+                alloc_bytes: alloc_bytes?,
+                frees: frees?,
+                freed_bytes: freed_bytes?,
+            };
+        }
+        Some(Self { classes })
+    }
+}
+
+/// A word of the shadow index: tally and, when it is small, size of the block that starts in its 32 bytes.
+///
+/// ```text
+/// bit  0  25 bits  tally, never 0
+/// bit 25   6 bits  size, or 63: the size is in the next word
+/// bit 31           the block starts in the second 16 bytes
+/// ```
+///
+/// Blocks of 49 bytes or more fill at least 64 bytes, so no other block starts in the 32 bytes behind
+/// the first 32. There stands the size; the maximum says that it is in the two words behind that one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockWord(pub u32);
+
+impl BlockWord {
+    /// Set for a block that starts in the second half.
+    pub const HALF: u32 = 1 << 31;
+    /// Smallest size that is in the next word.
+    pub const LARGE: u64 = 63;
+    const TALLY_BITS: u32 = 25;
+
+    /// The word of a block. `half` is [`BlockWord::HALF`] or 0.
+    #[inline(always)]
+    #[must_use]
+    pub fn new(tally: u32, size: u64, half: u32) -> Self {
+        let code = if size < Self::LARGE { size as u32 } else { Self::LARGE as u32 };
+        Self(tally | code << Self::TALLY_BITS | half)
+    }
+
+    /// Number of the block's tally.
+    #[inline(always)]
+    #[must_use]
+    pub fn tally(self) -> u32 {
+        self.0 & ((1 << Self::TALLY_BITS) - 1)
+    }
+
+    /// The size, or [`BlockWord::LARGE`].
+    #[inline(always)]
+    #[must_use]
+    pub fn size_code(self) -> u64 {
+        u64::from(self.0 >> Self::TALLY_BITS & 63)
     }
 }
 
@@ -257,8 +427,8 @@ pub struct Thread {
     pub tid: u32,
     /// A [`ThreadState`].
     pub state: u32,
-    /// Slab that holds its tallies; slab 0 is shared.
-    pub slab: u32,
+    /// 0; unused.
+    pub unused: u32,
     /// 1 when the program gave the name, 0 when it is the system's.
     pub named: u32,
     /// `CLOCK_MONOTONIC` milliseconds since start of the probe when it was first seen.
@@ -276,7 +446,7 @@ impl Thread {
         Some(Self {
             tid: u32_at(bytes, 0)?,
             state: u32_at(bytes, 4)?,
-            slab: u32_at(bytes, 8)?,
+            unused: u32_at(bytes, 8)?,
             named: u32_at(bytes, 12)?,
             born_ms: u64_at(bytes, 16)?,
             ended_ms: u64_at(bytes, 24)?,
@@ -291,17 +461,24 @@ impl Thread {
 pub struct LiveBlock {
     /// Address; 0: free, 1: being written.
     pub address: u64,
-    /// Its bucket.
-    pub bucket: u32,
-    /// `CLOCK_MONOTONIC` milliseconds since start of the probe when it was allocated.
-    pub born_ms: u32,
+    /// Its tally.
+    pub tally: u32,
+    /// In log mode, when it was allocated, as the probe keeps it.
+    pub birth: u32,
+    /// Requested bytes.
+    pub size: u64,
 }
 
 impl LiveBlock {
     /// Decodes a record.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        Some(Self { address: u64_at(bytes, 0)?, bucket: u32_at(bytes, 8)?, born_ms: u32_at(bytes, 12)? })
+        Some(Self {
+            address: u64_at(bytes, 0)?,
+            tally: u32_at(bytes, 8)?,
+            birth: u32_at(bytes, 12)?,
+            size: u64_at(bytes, 16)?,
+        })
     }
 }
 
@@ -335,6 +512,27 @@ mod tests {
             NodePlace::Declared { string: 77, line: 1234 },
         ] {
             assert_eq!(NodePlace::decode(place.encode()), place);
+        }
+    }
+
+    #[test]
+    fn size_classes_are_contiguous() {
+        for class in 0..SIZE_CLASSES - 1 {
+            let (start, end) = (size_class_start(class), size_class_start(class + 1));
+            assert!(start < end, "{class}");
+            assert_eq!([size_class(start), size_class(end - 1)], [class; 2]);
+        }
+        assert_eq!(size_class(u64::MAX), SIZE_CLASSES - 1);
+    }
+
+    #[test]
+    fn a_block_word_keeps_tally_and_small_size() {
+        for (tally, size, half) in
+            [(1, 0, 0), ((1 << 25) - 1, 62, BlockWord::HALF), (7, 63, 0), (7, 1 << 40, 0)]
+        {
+            let word = BlockWord::new(tally, size, half);
+            assert_eq!((word.tally(), word.size_code()), (tally, size.min(63)));
+            assert_eq!(word.0 & BlockWord::HALF, half);
         }
     }
 
