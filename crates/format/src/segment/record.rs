@@ -20,7 +20,7 @@ pub(super) const SIZE_COUNTS_BYTES: u64 = SIZE_CLASSES as u64 * 32;
 /// Bytes of a [`Thread`].
 pub(super) const THREAD_BYTES: u64 = 64;
 /// Bytes of a [`LiveBlock`].
-pub(super) const LIVE_BYTES: u64 = 24;
+pub(super) const LIVE_BYTES: u64 = 32;
 /// Bytes of a [`Mark`].
 pub(super) const MARK_BYTES: u64 = 64;
 
@@ -303,7 +303,8 @@ impl TallyWeights {
     }
 }
 
-/// Size classes of the histogram: 64 of 16 bytes below 1 KiB, then powers of two.
+/// Size classes of the histogram: empty blocks, 64 classes of 16 bytes up to 1 KiB, then powers of two. A
+/// class ends with the size that names it, as those of allocators do: 1–16, 17–32 … 1009–1024, 1025–2048 …
 pub const SIZE_CLASSES: usize = 104;
 
 /// The class of a requested size.
@@ -311,17 +312,21 @@ pub const SIZE_CLASSES: usize = 104;
 #[must_use]
 pub fn size_class(size: u64) -> usize {
     const FINE: u64 = 1024;
-    if size < FINE {
-        return (size / 16) as usize;
+    if size <= FINE {
+        return size.div_ceil(16) as usize;
     }
-    let class = 64 + (size.ilog2() - FINE.ilog2()) as usize;
+    let class = 65 + ((size - 1).ilog2() - FINE.ilog2()) as usize;
     if class < SIZE_CLASSES { class } else { SIZE_CLASSES - 1 }
 }
 
 /// Smallest size of a class.
 #[must_use]
 pub fn size_class_start(class: usize) -> u64 {
-    if class <= 64 { class as u64 * 16 } else { 1024 << (class - 64).min(53) }
+    match class {
+        0 => 0,
+        1..=64 => (class as u64 - 1) * 16 + 1,
+        _ => (1024 << (class - 65).min(53)) + 1,
+    }
 }
 
 /// Blocks and bytes of one size class.
@@ -467,6 +472,8 @@ pub struct LiveBlock {
     pub birth: u32,
     /// Requested bytes.
     pub size: u64,
+    /// 0; rounds the record up, so that a group of them is in one page.
+    pub unused: u64,
 }
 
 impl LiveBlock {
@@ -478,6 +485,7 @@ impl LiveBlock {
             tally: u32_at(bytes, 8)?,
             birth: u32_at(bytes, 12)?,
             size: u64_at(bytes, 16)?,
+            unused: u64_at(bytes, 24)?,
         })
     }
 }
