@@ -303,19 +303,23 @@ impl TallyWeights {
     }
 }
 
-/// Size classes of the histogram: empty blocks, 64 classes of 16 bytes up to 1 KiB, then powers of two. A
-/// class ends with the size that names it, as those of allocators do: 1–16, 17–32 … 1009–1024, 1025–2048 …
-pub const SIZE_CLASSES: usize = 104;
+/// Size classes of the histogram. A class ends with the size that names it, as those of allocators do: 0,
+/// 8, then by sixteens to 1 KiB (9–16, 17–32 … 1009–1024), then four for each doubling (1025–1280 …).
+pub const SIZE_CLASSES: usize = 218;
+/// Class of the sizes behind the fine ones.
+const COARSE: usize = 66;
+const FINE_BYTES: u64 = 1024;
 
 /// The class of a requested size.
 #[inline(always)]
 #[must_use]
 pub fn size_class(size: u64) -> usize {
-    const FINE: u64 = 1024;
-    if size <= FINE {
-        return size.div_ceil(16) as usize;
+    if size <= FINE_BYTES {
+        return size.div_ceil(16) as usize + (size > 8) as usize;
     }
-    let class = 65 + ((size - 1).ilog2() - FINE.ilog2()) as usize;
+    let doubling = (size - 1).ilog2();
+    let quarter = (size - 1) >> (doubling - 2) & 3;
+    let class = COARSE + (doubling - FINE_BYTES.ilog2()) as usize * 4 + quarter as usize;
     if class < SIZE_CLASSES { class } else { SIZE_CLASSES - 1 }
 }
 
@@ -323,9 +327,13 @@ pub fn size_class(size: u64) -> usize {
 #[must_use]
 pub fn size_class_start(class: usize) -> u64 {
     match class {
-        0 => 0,
-        1..=64 => (class as u64 - 1) * 16 + 1,
-        _ => (1024 << (class - 65).min(53)) + 1,
+        0 | 1 => class as u64,
+        2 => 9,
+        3..=65 => (class as u64 - 2) * 16 + 1,
+        _ => {
+            let (doubling, quarter) = ((class - COARSE) / 4, (class - COARSE) as u64 % 4);
+            ((4 + quarter) << (FINE_BYTES.ilog2() as usize - 2 + doubling).min(61)) + 1
+        }
     }
 }
 
