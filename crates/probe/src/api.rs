@@ -88,11 +88,13 @@ pub extern "C" fn heapwise_mark(name: *const c_char) {
     let capacity = segment::section(SectionKind::Marks).capacity;
     let claim = |used: u64| (used < capacity).then_some(used + 1);
     let marks = segment::counter(Counter::Marks);
-    if let Ok(index) = marks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) {
-        let mut mark = Mark { time_ns: clock::monotonic_ns(), name: [0; 56] };
-        set_text(&mut mark.name, text(&name).to_bytes());
-        segment::write(SectionKind::Marks, index, mark);
-    }
+    let Ok(index) = marks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) else {
+        return segment::count(Counter::LostMarks);
+    };
+    let mut mark = Mark { time_ns: clock::monotonic_ns(), name: [0; 56] };
+    set_text(&mut mark.name, text(&name).to_bytes());
+    segment::write(SectionKind::Marks, index, mark);
+    control::note_mark();
 }
 
 /// `struct heapwise_snapshot`.
@@ -124,7 +126,7 @@ pub extern "C" fn heapwise_take_snapshot(snapshot: Option<&mut Snapshot>) {
             allocated_bytes: count(Counter::AllocatedBytes),
             recorded: count(Counter::Recorded),
             freed: count(Counter::Freed),
-            lost: [Counter::LostLive, Counter::LostBuckets, Counter::LostThreads, Counter::LostEvents]
+            lost: [Counter::UntrackedBlocks, Counter::LostEvents]
                 .map(count)
                 .iter()
                 .sum(),

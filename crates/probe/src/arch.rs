@@ -11,10 +11,10 @@ pub(crate) use aarch64::*;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86_64::*;
 
-/// The same place, whose address the compiler computes here and keeps: it would rather compute it anew at every use.
+/// Hides the address from LLVM, so that it is computed once and kept in a register.
 #[inline(always)]
 #[allow(clippy::pointers_in_nomem_asm_block)] // It does not look behind the pointer.
-pub(crate) fn at_hand<T>(place: &T) -> &T {
+pub(crate) fn opaque<T>(place: &T) -> &T {
     let mut address: *const T = place;
     // SAFETY: nothing is done with the address.
     unsafe {

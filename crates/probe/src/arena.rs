@@ -7,7 +7,7 @@ use core::cell::UnsafeCell;
 use core::ffi::c_void;
 
 use crate::atomics::{AtomicUsize, Ordering};
-use crate::filter;
+use crate::live::filter;
 
 const BYTES: usize = 64 * 1024;
 /// Before each block: its size. Also the alignment of blocks.

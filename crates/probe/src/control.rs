@@ -5,21 +5,21 @@ use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode};
 
 use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::hooks::{self, Vectors};
-use crate::{
-    allocator, buckets, clock, config, family, index, log, rates, recorder, segment, stack_tree, unwind,
-};
+use crate::record::{self, peak, sizes};
+use crate::sites::{rates, stack_tree, tallies};
+use crate::{allocator, clock, config, family, live, log, segment, threads, unwind};
 
 /// What the hooks do with an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Activity {
-    /// Nothing, but samples that are still alive are followed.
+    /// Nothing is recorded; frees of blocks that were recorded are.
     Idle = 0,
     /// Some are recorded.
     Sampling = 1,
-    /// All are counted.
+    /// Every block is counted.
     Exact = 2,
-    /// All are written down.
+    /// Every block is counted, and every event written to the log.
     Log = 3,
 }
 
@@ -28,7 +28,8 @@ static EPOCH: AtomicU32 = AtomicU32::new(0);
 static DISTANCE: AtomicU64 = AtomicU64::new(0);
 static RATE: AtomicU32 = AtomicU32::new(0);
 static DEPTH: AtomicU32 = AtomicU32::new(Control::DEFAULT_DEPTH);
-static PERIOD: AtomicU32 = AtomicU32::new(1);
+/// Marks of the process so far.
+static MARKS: AtomicU64 = AtomicU64::new(0);
 static RESETS: AtomicU64 = AtomicU64::new(0);
 static RECORDING: AtomicU64 = AtomicU64::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
@@ -66,10 +67,15 @@ pub(crate) fn depth() -> u32 {
     DEPTH.load(Ordering::Relaxed)
 }
 
-/// The counting period, from 1.
-#[inline(always)]
-pub(crate) fn period() -> u32 {
-    PERIOD.load(Ordering::Relaxed)
+/// Marks of the process so far.
+pub(crate) fn marks() -> u64 {
+    MARKS.load(Ordering::Relaxed)
+}
+
+/// A mark was set: every thread notices before its next event.
+pub(crate) fn note_mark() {
+    MARKS.fetch_add(1, Ordering::Relaxed);
+    family::change_terms();
 }
 
 /// A fixed seed for the sampler, for tests that repeat a run.
@@ -97,7 +103,8 @@ pub(crate) fn begin(wanted: &config::Config) {
     SEED.store(wanted.seed, Ordering::Relaxed);
     RESETS.store(0, Ordering::Relaxed);
     RECORDING.store(0, Ordering::Relaxed);
-    PERIOD.store(1, Ordering::Relaxed);
+    MARKS.store(0, Ordering::Relaxed);
+    peak::init();
     let words = [
         (ControlWord::Mode, wanted.mode as u64),
         (ControlWord::SampleBytes, wanted.sample_bytes),
@@ -109,7 +116,6 @@ pub(crate) fn begin(wanted: &config::Config) {
     for (word, value) in words {
         segment::control(word).store(value, Ordering::Relaxed);
     }
-    segment::counter(Counter::Period).store(1, Ordering::Relaxed);
     segment::counter(Counter::PeriodStart).store(clock::monotonic_ns(), Ordering::Relaxed);
     segment::control(ControlWord::Sequence).store(FIRST_SEQUENCE, Ordering::Release);
     apply();
@@ -188,8 +194,8 @@ fn enforce(wanted: &Control) {
             EPOCH.store(epoch().wrapping_add(1).max(1), Ordering::Release);
         }
     }
-    if activity == Activity::Exact {
-        let chosen = index::choose(wanted.index);
+    if matches!(activity, Activity::Exact | Activity::Log) {
+        let chosen = live::choose(wanted.index);
         show(Counter::Index, chosen as u64);
     }
     let is_other = wanted.recording != RECORDING.swap(wanted.recording, Ordering::Relaxed);
@@ -201,8 +207,8 @@ fn enforce(wanted: &Control) {
         && self::activity() != activity
         && !segment::is_settled()
     {
-        stack_tree::expect_many();
-        buckets::expect_many();
+        stack_tree::prefer_large_pages();
+        tallies::prefer_large_pages();
     }
     set_activity(activity);
     family::change_terms();
@@ -213,7 +219,7 @@ fn enforce(wanted: &Control) {
 /// Frees are followed before the first block is recorded and until after the last.
 fn set_activity(activity: Activity) {
     let store = || {
-        recorder::learn(activity);
+        record::choose_fast_path(activity);
         ACTIVITY.store(activity as u32, Ordering::Release);
     };
     if matches!(activity, Activity::Exact | Activity::Log) {
@@ -221,7 +227,7 @@ fn set_activity(activity: Activity) {
         store();
     } else {
         store();
-        let followed = index::holds_exact_blocks();
+        let followed = live::holds_exact_blocks();
         hooks::set_vectors(if followed { Vectors::CountingAllocations } else { Vectors::Counting });
     }
 }
@@ -232,8 +238,11 @@ fn show(counter: Counter, value: u64) {
 
 /// A new period: what was counted before is history, which readers pass over.
 fn reset() {
-    let period = period().wrapping_add(1).max(1);
-    PERIOD.store(period, Ordering::Relaxed);
+    peak::start_period();
+    tallies::restart_overflow();
+    for thread in [None].into_iter().chain((0..threads::threads_used()).map(Some)) {
+        sizes::of_thread(thread).clear();
+    }
     for counter in [
         Counter::Recorded,
         Counter::Freed,
@@ -241,9 +250,11 @@ fn reset() {
         Counter::PeakBytes,
         Counter::AllocatedBytes,
         Counter::UnknownFrees,
-        Counter::LostLive,
-        Counter::LostBuckets,
+        Counter::UntrackedBlocks,
+        Counter::UntrackedBytes,
+        Counter::LostTallies,
         Counter::LostNodes,
+        Counter::LostStrings,
         Counter::Reentrant,
         Counter::Truncated,
         Counter::Broken,
@@ -251,7 +262,6 @@ fn reset() {
         show(counter, 0);
     }
     show(Counter::PeriodStart, clock::monotonic_ns());
-    show(Counter::Period, u64::from(period));
 }
 
 /// The index kind by the name on the command line.

@@ -13,7 +13,7 @@ use heapwise_format::segment::Counter;
 
 use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use crate::thread::State;
+use crate::threads::State;
 use crate::{control, segment, start, symbols, sys};
 
 const PAGE: usize = 4096;
@@ -141,7 +141,7 @@ fn register_fork_handler() {
 pub(crate) fn adopt() {
     wiped().mark.store(MARK, Ordering::Relaxed);
     if let Some(state) = words().take_state() {
-        State::discard(state);
+        State::destroy(state);
     }
     words().epoch.store(0, Ordering::Relaxed);
     words().random.store(0, Ordering::Relaxed);

@@ -4,26 +4,20 @@
 //! never panics and prints nothing it was not asked for. Whatever does not work is dropped and counted in the segment.
 #![cfg_attr(not(test), no_std)]
 
-mod address_map;
 mod allocator;
 pub mod api;
 mod arch;
 mod arena;
 mod atomics;
-mod buckets;
-mod chain;
 mod clock;
 mod conf;
 mod config;
 mod control;
 mod dump;
 mod environment;
-mod exponential;
 mod family;
-mod filter;
 mod fixed_text;
 mod hooks;
-mod index;
 #[cfg(test)]
 mod interleavings;
 mod json;
@@ -35,20 +29,15 @@ mod models;
 mod modules;
 mod process;
 mod prof;
-mod rates;
 mod recent;
-mod recorder;
-mod sampler;
+mod record;
 mod script;
 mod segment;
-mod shadow;
-mod stack_tree;
+mod sites;
 mod start;
-mod strings;
 mod symbols;
 mod sys;
-mod tallies;
-mod thread;
+mod threads;
 mod unwind;
 pub mod workbench;
 

@@ -7,7 +7,7 @@ use heapwise_format::segment::{ControlWord, Counter, Mode};
 use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use crate::conf::options;
-use crate::thread::Words;
+use crate::threads::Words;
 use crate::{control, family, segment, sys};
 
 /// Mean distance of samples as a power of two, plus one; 0: as the option says.

@@ -66,29 +66,29 @@ fn now() -> u64 {
 
 /// A block was recorded: one load when nothing is kept.
 #[inline(always)]
-pub(crate) fn allocated(address: u64, size: u64, node: u32, slab: u32) {
+pub(crate) fn allocated(address: u64, size: u64, node: u32, thread: u32) {
     if KEEPING.load(Ordering::Relaxed) {
-        note(address, size, node, slab);
+        note(address, size, node, thread);
     }
 }
 
 #[cold]
-fn note(address: u64, size: u64, node: u32, slab: u32) {
+fn note(address: u64, size: u64, node: u32, thread: u32) {
     let usable = hooks::usable_size(address as *mut _) as u64;
-    ring::add(Record { address, size, usable, born_ns: now(), node, slab, ..Record::default() });
+    ring::add(Record { address, size, usable, born_ns: now(), node, thread, ..Record::default() });
 }
 
 /// A recorded block was freed.
 #[inline(always)]
-pub(crate) fn freed(address: u64, slab: u32) {
+pub(crate) fn freed(address: u64, thread: u32) {
     if KEEPING.load(Ordering::Relaxed) {
-        note_freed(address, slab);
+        note_freed(address, thread);
     }
 }
 
 #[cold]
-fn note_freed(address: u64, slab: u32) {
-    ring::end(address, slab, now());
+fn note_freed(address: u64, thread: u32) {
+    ring::end(address, thread, now());
 }
 
 /// Starts the log; false when there is one, or when a name is given that cannot be used.

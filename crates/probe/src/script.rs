@@ -7,7 +7,8 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use heapwise_format::segment::{Counter, NodePlace};
 
 use crate::atomics::{AtomicPtr, Ordering};
-use crate::{segment, stack_tree, strings};
+use crate::segment;
+use crate::sites::{stack_tree, strings};
 
 /// Deepest script stack that is recorded; of deeper ones the outermost frames.
 const DEPTH: usize = 64;
@@ -116,12 +117,12 @@ pub(crate) fn text(string: &*const c_char) -> &CStr {
 
 fn intern(function: &CStr, file: &CStr) -> u32 {
     strings::intern(function.to_bytes(), file.to_bytes()).unwrap_or_else(|| {
-        segment::count(Counter::LostNodes);
-        0
+        segment::count(Counter::LostStrings);
+        strings::OUT_OF_LABELS
     })
 }
 
 fn child(parent: u32, frame: Frame) -> u32 {
     let place = NodePlace::Declared { string: frame.string, line: frame.line };
-    stack_tree::child(parent, place.encode(), 0).unwrap_or(parent)
+    stack_tree::child(parent, place.encode(), 0).unwrap_or(stack_tree::OUT_OF_STACKS)
 }

@@ -62,13 +62,7 @@ pub(crate) fn is_settled() -> bool {
 pub(crate) fn settle(room: u64, give_back: bool) {
     for kind in SectionKind::ALL {
         let section = section(kind);
-        let stride =
-            if kind == SectionKind::Tallies { section.bytes() / slabs().max(1) } else { section.bytes() };
-        let parts =
-            if kind == SectionKind::Tallies { counter(Counter::Slabs).load(Ordering::Relaxed) } else { 1 };
-        for part in 0..parts.clamp(1, slabs().max(1)) {
-            pages::extend(section.offset + part * stride, stride, room);
-        }
+        pages::extend(section.offset, section.bytes(), room);
     }
     pages::settle();
     if give_back {
@@ -95,11 +89,6 @@ pub(crate) fn base() -> *mut u8 {
 pub(crate) fn section(kind: SectionKind) -> Section {
     // SAFETY: see `Sections`; `kind` is an index of it.
     unsafe { *(*SECTIONS.0.get()).get_unchecked(kind as usize) }
-}
-
-/// Number of tally slabs.
-pub(crate) fn slabs() -> u64 {
-    section(SectionKind::Tallies).capacity.checked_div(section(SectionKind::Buckets).capacity).unwrap_or(0)
 }
 
 /// A word of the counter page.
@@ -164,17 +153,6 @@ pub(crate) fn existing_of<T>(kind: SectionKind, index: u64) -> Option<*mut u8> {
     is_real(offset).then(|| unsafe { base().add(offset as usize) })
 }
 
-/// The record at `offset`, its pages real. `T` must not straddle a step of pages.
-///
-/// # Safety
-/// `offset` is that of a record of `T` in one of the sections.
-#[inline(always)]
-pub(crate) unsafe fn record_at<T>(offset: u64) -> Option<*mut u8> {
-    const { assert!(size_of::<T>().is_power_of_two()) };
-    // SAFETY: the caller's promise: inside the mapping.
-    (is_real(offset) || make_real(offset, 1)).then(|| unsafe { base().add(offset as usize) })
-}
-
 /// Writes a whole record before it is published.
 pub(crate) fn write<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
@@ -234,10 +212,10 @@ pub(crate) fn for_tests() {
         let allocator = heapwise_format::segment::AllocatorKind::Other;
         assert!(create(allocator, Origin::Program), "memory for a segment");
         birth::unname();
-        crate::rates::init();
-        crate::live::init();
-        crate::shadow::init(allocator);
-        crate::stack_tree::init();
-        assert!(crate::buckets::init());
+        crate::sites::rates::init();
+        crate::live::init(allocator);
+        crate::sites::strings::init();
+        crate::sites::stack_tree::init();
+        assert!(crate::sites::tallies::init());
     });
 }

@@ -1,16 +1,15 @@
 //! The beginning and the end: the first hooked call of the process, the constructor, the destructor.
 #![allow(unsafe_code)]
 
-use heapwise_format::segment::State;
+use heapwise_format::segment::{AllocatorKind, State};
 
 use crate::arch::words;
 use crate::atomics::{AtomicBool, Ordering};
 use crate::config::Config;
 use crate::segment::Origin;
-use crate::{
-    allocator, buckets, conf, control, dump, family, hooks, index, log, modules, prof, rates, recent,
-    segment, stack_tree, strings, thread,
-};
+use crate::record::usable;
+use crate::sites::{rates, stack_tree, strings, tallies};
+use crate::{allocator, conf, control, dump, family, hooks, live, log, modules, prof, recent, segment, threads};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
@@ -38,13 +37,14 @@ pub(crate) fn begin_segment(config: &Config, origin: Origin) {
         return;
     }
     rates::init();
-    index::init(allocator);
-    thread::forget_slabs();
+    usable::init(allocator == AllocatorKind::Glibc);
+    live::init(allocator);
+    threads::init();
     modules::init();
-    stack_tree::init();
     strings::init();
+    stack_tree::init();
     log::init();
-    if buckets::init() {
+    if tallies::init() {
         dump::begin();
         prof::begin();
         recent::begin();
@@ -58,7 +58,7 @@ pub(crate) fn begin_segment(config: &Config, origin: Origin) {
 
 extern "C" fn construct() {
     ensure();
-    thread::create_key();
+    threads::create_key();
     dump::watch_exit();
 }
 

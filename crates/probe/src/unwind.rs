@@ -17,15 +17,14 @@ mod cfi;
 mod checks;
 mod eh_frame;
 mod expression;
-mod familiar;
 mod memo;
 mod paranoia;
 mod rule;
 mod rule_cache;
 mod scratch;
 mod stack;
+mod stack_cache;
 mod step;
-mod suffix;
 mod walk;
 
 #[cfg(target_arch = "aarch64")]
@@ -39,11 +38,14 @@ pub(crate) use memo::Memo;
 pub(crate) use rule::MODULE_LIMIT;
 pub(crate) use rule_cache::forget_rules_on_wrap;
 pub(crate) use stack::OwnStack;
+pub(crate) use stack_cache::{CachedStack, StackCache};
 
 use heapwise_format::segment::Control;
 
 use crate::atomics::{AtomicBool, Ordering::Relaxed};
 use crate::modules;
+use crate::sites::stack_tree;
+use crate::sites::tallies::TallyRef;
 use step::State;
 
 /// Deepest stack that is recorded.
@@ -92,6 +94,13 @@ pub(crate) struct Captured {
     pub(crate) broken: bool,
 }
 
+impl Captured {
+    /// A stack for which the tree has no room.
+    fn out_of_space() -> Captured {
+        Captured { node: stack_tree::OUT_OF_STACKS, truncated: false, broken: false }
+    }
+}
+
 /// Captures by a full walk. May run in a signal handler, also one that interrupted a capture; then
 /// `own` must not be the interrupted thread state's, but a fresh one.
 pub(crate) fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captured {
@@ -108,22 +117,57 @@ pub(crate) fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -
         }
         walk.intern(frames)
     });
-    captured.unwrap_or(Captured { node: 0, truncated: false, broken: true })
-}
-
-/// The node of the calling stack, if it is a familiar one. Never while stacks are compared.
-#[inline(always)]
-pub(crate) fn familiar(memo: &Memo, entry: Entry) -> Option<u32> {
-    memo.familiar(entry)
+    captured.unwrap_or(Captured { node: stack_tree::ROOT, truncated: false, broken: true })
 }
 
 /// Captures, unwinding only what changed since the last call with this memo.
 #[inline(never)]
 pub(crate) fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
+    let captured = memo_capture(memo, entry, max_depth);
     if is_paranoid() {
-        return capture_compared(memo, entry, max_depth);
+        paranoia::compare(captured, capture_plain(memo.own(), entry, max_depth));
     }
-    memo_capture(memo, entry, max_depth)
+    captured
+}
+
+/// The cached stack at `entry` that is not the last one with its innermost registers. In paranoid mode
+/// nothing is found, but what would have been is compared with a full walk.
+#[inline(always)]
+pub(crate) fn find_cached<'c>(
+    cache: &'c mut StackCache,
+    memo: &mut Memo,
+    entry: Entry,
+    max_depth: u32,
+) -> Option<&'c CachedStack> {
+    if cache.is_worth_searching() { search_cached(cache, memo, entry, max_depth) } else { None }
+}
+
+#[inline(never)]
+fn search_cached<'c>(
+    cache: &'c mut StackCache,
+    memo: &mut Memo,
+    entry: Entry,
+    max_depth: u32,
+) -> Option<&'c CachedStack> {
+    let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
+    let (rules, own) = memo.lookup_rules(entry.sp, depth)?;
+    if !is_paranoid() {
+        return cache.find(entry, rules, own);
+    }
+    if let Some(node) = cache.find_paranoid(entry, rules, own).map(CachedStack::node) {
+        let cached = Captured { node, truncated: false, broken: false };
+        paranoia::compare(cached, capture_plain(memo.own(), &entry, max_depth));
+    }
+    None
+}
+
+/// Admits the stack that was captured last to the cache, with the thread's tally of it, if it was captured
+/// before.
+#[inline(always)]
+pub(crate) fn cache_last(cache: &mut StackCache, memo: &mut Memo, node: u32, tally: Option<TallyRef>) {
+    if cache.should_admit(node, memo.words()) {
+        memo.admit_to(cache, node, tally);
+    }
 }
 
 #[inline(always)]
@@ -133,21 +177,6 @@ fn memo_capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
         Some(captured) => captured,
         None => capture_plain(memo.own(), entry, max_depth),
     }
-}
-
-/// Captures in every way there is.
-#[cold]
-#[inline(never)]
-fn capture_compared(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
-    let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
-    let familiar = memo.familiar_compared(*entry, depth);
-    let captured = memo_capture(memo, entry, max_depth);
-    let plain = capture_plain(memo.own(), entry, max_depth);
-    paranoia::compare(captured, plain);
-    if let Some(node) = familiar {
-        paranoia::compare(Captured { node, truncated: false, broken: false }, plain);
-    }
-    captured
 }
 
 #[inline(always)]

@@ -8,7 +8,8 @@ use core::ffi::c_void;
 use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, SectionKind};
 
 use crate::atomics::Ordering::Relaxed;
-use crate::{conf, family, modules, segment, stack_tree, unwind};
+use crate::sites::{stack_tree, strings};
+use crate::{conf, family, modules, segment, unwind};
 
 /// The caller's registers at the entry of [`hook`].
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +41,7 @@ pub fn read_options(text: &[u8]) {
 #[must_use]
 pub fn start() -> bool {
     let made = segment::create(AllocatorKind::Other, segment::Origin::Program);
+    strings::init();
     stack_tree::init();
     modules::init();
     made
@@ -112,21 +114,30 @@ pub fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captu
 #[inline(always)]
 #[must_use]
 pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
-    if memo.terms != family::terms() {
-        memo.terms = family::terms();
-        memo.stack.distrust();
+    if memo.generation != family::terms() {
+        memo.generation = family::terms();
+        memo.cache.clear();
     }
-    match unwind::familiar(&memo.stack, entry.0) {
-        Some(node) => Captured { node, truncated: false, broken: false },
-        None => unwind::capture(&mut memo.stack, &entry.0, max_depth).into(),
+    let last = memo.cache.last(entry.0).map(unwind::CachedStack::node);
+    let cached = last.or_else(|| {
+        unwind::find_cached(&mut memo.cache, &mut memo.stack, entry.0, max_depth).map(unwind::CachedStack::node)
+    });
+    if let Some(node) = cached {
+        return Captured { node, truncated: false, broken: false };
     }
+    let captured = unwind::capture(&mut memo.stack, &entry.0, max_depth);
+    if !captured.truncated {
+        unwind::cache_last(&mut memo.cache, &mut memo.stack, captured.node, None);
+    }
+    captured.into()
 }
 
-/// A thread's last stack. Zeroed memory is valid.
+/// A thread's last stack and its stack cache. Zeroed memory is valid.
 pub struct Memo {
     stack: unwind::Memo,
-    /// Under which it was captured.
-    terms: u64,
+    cache: unwind::StackCache,
+    /// Under which they were filled.
+    generation: u64,
 }
 
 /// Compares every memoised stack with a full walk; aborts on a difference.

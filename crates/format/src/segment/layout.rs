@@ -137,7 +137,7 @@ impl Layout {
         let (modules, strings, threads, marks) = match tier {
             Tier::Full | Tier::Medium => (2048, 1 << 20, 1 << 14, 1 << 16),
             Tier::Small | Tier::Tiny => (2048, 1 << 20, 512, 1 << 10),
-            Tier::Least => (64, 1 << 14, 16, 64),
+            Tier::Least => (64, 1 << 14, 7, 64),
         };
         let root = if directories == 0 { 0 } else { 1 << 18 };
         let capacities = [

@@ -3,7 +3,7 @@
 
 use core::arch::{asm, global_asm};
 
-use crate::thread::Words;
+use crate::threads::Words;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.
 ///
@@ -28,14 +28,14 @@ pub(crate) unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
 
 /// Begins to bring the line of a word into the cache, to be written to; nothing waits for it.
 #[inline(always)]
-pub(crate) fn expect_write<T>(word: *const T) {
+pub(crate) fn prefetch_write<T>(word: *const T) {
     // SAFETY: a hint, which reads and writes nothing.
     unsafe { asm!("prfm pstl1keep, [{0}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
 }
 
 /// The same for one that is read.
 #[inline(always)]
-pub(crate) fn expect_read<T>(word: *const T) {
+pub(crate) fn prefetch_read<T>(word: *const T) {
     // SAFETY: as above.
     unsafe { asm!("prfm pldl1keep, [{0}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
 }
@@ -133,8 +133,8 @@ macro_rules! entry_stub {
 }
 
 /// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
-/// and an exception must not meet a Rust frame. `$size` computes the size into x10. The reflex gets the block, its size,
-/// the number of the call, and the caller's registers; what it leaves goes to `recorded`, with the kind of the call.
+/// and an exception must not meet a Rust frame. `$size` computes the size into x10. The fast path gets
+/// the block, its size and the caller's registers; events that it declines go to `recorded`.
 ///
 /// A signal between the load of the countdown and its store costs the bytes that its handler counted down: three instructions
 /// wide, against exclusive access in every allocation.
@@ -179,11 +179,10 @@ macro_rules! allocate_stub {
                 "blr x16",
                 "ldr x1, [sp, #16]",
                 "str x0, [sp, #24]",
-                "ldr x2, 3f",
-                "ldp x5, x3, [sp]",
-                "add x4, sp, #32",
-                "adrp x16, {reflex}",
-                "ldr x16, [x16, #:lo12:{reflex}]",
+                "ldp x4, x2, [sp]",
+                "add x3, sp, #32",
+                "adrp x16, {fast_path}",
+                "ldr x16, [x16, #:lo12:{fast_path}]",
                 "blr x16",
                 "tbz w0, #0, 2f",
                 "ldr x0, [sp, #24]",
@@ -197,24 +196,19 @@ macro_rules! allocate_stub {
                 ".cfi_offset x29, -32",
                 ".cfi_offset x30, -24",
                 "ldp x1, x0, [sp, #16]",
-                "mov w2, {kind}",
-                "ldp x5, x3, [sp]",
-                "add x4, sp, #32",
+                "ldp x4, x2, [sp]",
+                "add x3, sp, #32",
                 "bl {recorded}",
                 "ldp x29, x30, [sp], #32",
                 ".cfi_def_cfa_offset 0",
                 ".cfi_restore x29",
                 ".cfi_restore x30",
                 "ret",
-                ".p2align 3",
-                "3: .quad {call}",
                 ".cfi_endproc",
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
-                kind = const heapwise_format::segment::CallKind::$kind as u32,
-                call = const $crate::thread::call_number(heapwise_format::segment::CallKind::$kind as u32),
-                reflex = sym $crate::recorder::ON_ALLOCATED,
-                recorded = sym $crate::recorder::recorded,
+                fast_path = sym $crate::record::ON_ALLOCATED,
+                recorded = sym $crate::record::recorded,
             )
         }
     };
@@ -232,7 +226,7 @@ macro_rules! size_product {
     };
 }
 
-/// Shape `release`: the first argument is the block, `$keep` and `$restore` take care of further ones. The reflex gets the
+/// Shape `release`: the first argument is the block, `$keep` and `$restore` take care of further ones. The fast path gets the
 /// block and the return address, and returns what to free.
 macro_rules! release_stub {
     ($hook:ident, $keep:literal, $restore:literal) => {
@@ -257,10 +251,10 @@ macro_rules! release_stub {
                 "cbz w9, 3b",
                 "b {trace}",
                 ".cfi_endproc",
-                pages = const $crate::filter::PAGES,
-                granule_bits = const $crate::filter::GRANULES.ilog2(),
-                bits = const $crate::filter::PAGES.ilog2(),
-                filter = sym $crate::filter::FILTER,
+                pages = const $crate::live::filter::PAGES,
+                granule_bits = const $crate::live::filter::GRANULES.ilog2(),
+                bits = const $crate::live::filter::PAGES.ilog2(),
+                filter = sym $crate::live::filter::FILTER,
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
                 trace = sym trace,
@@ -278,8 +272,8 @@ macro_rules! release_stub {
                 ".cfi_offset x30, -24",
                 $keep,
                 "mov x1, x30",
-                "adrp x16, {reflex}",
-                "ldr x16, [x16, #:lo12:{reflex}]",
+                "adrp x16, {fast_path}",
+                "ldr x16, [x16, #:lo12:{fast_path}]",
                 "blr x16",
                 $restore,
                 "ldp x29, x30, [sp], #32",
@@ -292,7 +286,7 @@ macro_rules! release_stub {
                 ".cfi_endproc",
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
-                reflex = sym $crate::recorder::ON_RELEASING,
+                fast_path = sym $crate::record::ON_RELEASING,
             )
         }
     };
@@ -391,10 +385,10 @@ macro_rules! resize_count_stub {
                 "cbz w9, 3b",
                 "b {trace}",
                 ".cfi_endproc",
-                pages = const $crate::filter::PAGES,
-                granule_bits = const $crate::filter::GRANULES.ilog2(),
-                bits = const $crate::filter::PAGES.ilog2(),
-                filter = sym $crate::filter::FILTER,
+                pages = const $crate::live::filter::PAGES,
+                granule_bits = const $crate::live::filter::GRANULES.ilog2(),
+                bits = const $crate::live::filter::PAGES.ilog2(),
+                filter = sym $crate::live::filter::FILTER,
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
                 trace = sym trace,

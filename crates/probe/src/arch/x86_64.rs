@@ -3,7 +3,7 @@
 
 use core::arch::{asm, global_asm};
 
-use crate::thread::Words;
+use crate::threads::Words;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.
 ///
@@ -28,14 +28,14 @@ pub(crate) unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
 
 /// Begins to bring the line of a word into the cache, to be written to; nothing waits for it.
 #[inline(always)]
-pub(crate) fn expect_write<T>(word: *const T) {
+pub(crate) fn prefetch_write<T>(word: *const T) {
     // SAFETY: a hint, which reads and writes nothing.
     unsafe { asm!("prefetchw [{0}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
 }
 
 /// The same for one that is read.
 #[inline(always)]
-pub(crate) fn expect_read<T>(word: *const T) {
+pub(crate) fn prefetch_read<T>(word: *const T) {
     // SAFETY: as above.
     unsafe { asm!("prefetcht0 [{0}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
 }
@@ -139,8 +139,8 @@ macro_rules! entry_stub {
 }
 
 /// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
-/// and an exception must not meet a Rust frame. `$size` computes the size into r10. The reflex gets the block, its size,
-/// the number of the call, and the caller's registers; what it leaves goes to `recorded`, with the kind of the call.
+/// and an exception must not meet a Rust frame. `$size` computes the size into r10. The fast path gets the
+/// block, its size and the caller's registers; events that it declines go to `recorded`.
 macro_rules! allocate_stub {
     ($hook:ident, $kind:ident, $size:literal) => {
         #[unsafe(naked)]
@@ -176,11 +176,10 @@ macro_rules! allocate_stub {
                 "mov qword ptr [rsp], rax",
                 "mov rdi, rax",
                 "mov rsi, qword ptr [rsp + 8]",
-                "movabs rdx, {call}",
-                "mov rcx, qword ptr [rsp + 24]",
-                "lea r8, [rsp + 32]",
-                "mov r9, rbp",
-                "call qword ptr [rip + {reflex}]",
+                "mov rdx, qword ptr [rsp + 24]",
+                "lea rcx, [rsp + 32]",
+                "mov r8, rbp",
+                "call qword ptr [rip + {fast_path}]",
                 "test al, al",
                 "je 2f",
                 "mov rax, qword ptr [rsp]",
@@ -191,10 +190,9 @@ macro_rules! allocate_stub {
                 ".cfi_def_cfa_offset 32",
                 "mov rdi, qword ptr [rsp]",
                 "mov rsi, qword ptr [rsp + 8]",
-                "mov edx, {kind}",
-                "mov rcx, qword ptr [rsp + 24]",
-                "lea r8, [rsp + 32]",
-                "mov r9, rbp",
+                "mov rdx, qword ptr [rsp + 24]",
+                "lea rcx, [rsp + 32]",
+                "mov r8, rbp",
                 "call {recorded}",
                 "add rsp, 24",
                 ".cfi_def_cfa_offset 8",
@@ -202,10 +200,8 @@ macro_rules! allocate_stub {
                 ".cfi_endproc",
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
-                kind = const heapwise_format::segment::CallKind::$kind as u32,
-                call = const $crate::thread::call_number(heapwise_format::segment::CallKind::$kind as u32),
-                reflex = sym $crate::recorder::ON_ALLOCATED,
-                recorded = sym $crate::recorder::recorded,
+                fast_path = sym $crate::record::ON_ALLOCATED,
+                recorded = sym $crate::record::recorded,
             )
         }
     };
@@ -223,7 +219,7 @@ macro_rules! size_product {
     };
 }
 
-/// Shape `release`: the first argument is the block, `$keep` and `$restore` take care of further ones. The reflex gets the
+/// Shape `release`: the first argument is the block, `$keep` and `$restore` take care of further ones. The fast path gets the
 /// block and the return address, and returns what to free.
 macro_rules! release_stub {
     ($hook:ident, $keep:literal, $restore:literal) => {
@@ -248,9 +244,9 @@ macro_rules! release_stub {
                 "je 3b",
                 "jmp {trace}",
                 ".cfi_endproc",
-                pages = const $crate::filter::PAGES,
-                granules = const $crate::filter::GRANULES,
-                filter = sym $crate::filter::FILTER,
+                pages = const $crate::live::filter::PAGES,
+                granules = const $crate::live::filter::GRANULES,
+                filter = sym $crate::live::filter::FILTER,
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
                 trace = sym trace,
@@ -266,7 +262,7 @@ macro_rules! release_stub {
                 ".cfi_def_cfa_offset 32",
                 $keep,
                 "mov rsi, qword ptr [rsp + 24]",
-                "call qword ptr [rip + {reflex}]",
+                "call qword ptr [rip + {fast_path}]",
                 $restore,
                 "add rsp, 24",
                 ".cfi_def_cfa_offset 8",
@@ -275,7 +271,7 @@ macro_rules! release_stub {
                 ".cfi_endproc",
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
-                reflex = sym $crate::recorder::ON_RELEASING,
+                fast_path = sym $crate::record::ON_RELEASING,
             )
         }
     };
@@ -375,9 +371,9 @@ macro_rules! resize_count_stub {
                 "je 3b",
                 "jmp {trace}",
                 ".cfi_endproc",
-                pages = const $crate::filter::PAGES,
-                granules = const $crate::filter::GRANULES,
-                filter = sym $crate::filter::FILTER,
+                pages = const $crate::live::filter::PAGES,
+                granules = const $crate::live::filter::GRANULES,
+                filter = sym $crate::live::filter::FILTER,
                 slots = sym $crate::hooks::SLOTS,
                 real = const $crate::hooks::real_offset($crate::hooks::Hook::$hook),
                 trace = sym trace,

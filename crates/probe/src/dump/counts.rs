@@ -1,10 +1,9 @@
-//! Blocks and bytes of a dump, and whose they are.
+//! Blocks and bytes of a dump.
 
-use heapwise_format::segment::{Bucket, Counter, SectionKind, Tally};
-
-use crate::atomics::Ordering;
 use crate::conf::options;
-use crate::{buckets, control, segment, thread};
+use crate::record::sampler::Sampled;
+use crate::sites::rates;
+use crate::sites::tallies::{Sum, each_sum};
 
 /// Blocks and bytes, live and ever.
 #[derive(Debug, Clone, Copy, Default)]
@@ -27,36 +26,45 @@ impl Counts {
             *sum = (sum.0.saturating_add(one.0), sum.1.saturating_add(one.1));
         }
     }
-}
 
-/// Calls `with` for each bucket of this period, with the blocks it ever had and those that live.
-pub(super) fn each_bucket(mut with: impl FnMut(&Bucket, u64, u64)) {
-    let capacity = segment::section(SectionKind::Buckets).capacity;
-    let used = segment::counter(Counter::Buckets).load(Ordering::Acquire);
-    for number in 1..used.min(capacity) {
-        let Some(bucket) = buckets::record(number as u32) else { continue };
-        if bucket.period != control::period() {
-            continue;
+    /// The samples of a site as they were counted; what was freed only where that is wanted.
+    pub(super) fn of(sum: &Sum) -> Counts {
+        let ever = if options().accum { (sum.allocs, sum.alloc_bytes) } else { (0, 0) };
+        Counts { live: (sum.live, sum.live_bytes), ever }
+    }
+
+    /// What the samples stand for.
+    pub(super) fn estimated(sum: &Sum) -> Counts {
+        if sum.site.rate() == 0 {
+            return Counts::of(sum);
         }
-        let (mut allocs, mut frees) = (0_u64, 0_u64);
-        for slab in 0..u64::from(thread::slabs_used()) {
-            if let Some(tally) = segment::read::<Tally>(SectionKind::Tallies, slab * capacity + number) {
-                allocs = allocs.wrapping_add(tally.allocs);
-                frees = frees.wrapping_add(tally.frees);
+        let [blocks, bytes, live_blocks, live_bytes] = sum.estimates.map(|value| (value.max(0.0) + 0.5) as u64);
+        let ever = if options().accum { (blocks, bytes) } else { (0, 0) };
+        Counts { live: (live_blocks, live_bytes), ever }
+    }
+
+    /// Counts that jeprof, which scales by a block's mean size, turns into the estimates.
+    pub(super) fn before_scaling(sum: &Sum) -> Counts {
+        let rate = rates::of(sum.site.rate());
+        let [blocks, bytes, live_blocks, live_bytes] = sum.estimates;
+        let unscaled = |blocks: f64, bytes: f64| {
+            // jeprof divides by the number of blocks; of blocks without bytes nothing can be scaled.
+            if blocks < 0.5 || bytes < 0.5 {
+                return (0, 0);
             }
-        }
-        // Read while threads count: a free may be seen before its allocation.
-        let live = (allocs.wrapping_sub(frees) as i64).max(0) as u64;
-        with(&bucket, allocs.max(live), live);
+            let scale = Sampled::new((bytes / blocks + 0.5) as u64, rate).blocks;
+            (((blocks / scale + 0.5) as u64).max(1), (bytes / scale + 0.5) as u64)
+        };
+        let ever = if options().accum { unscaled(blocks, bytes) } else { (0, 0) };
+        Counts { live: unscaled(live_blocks, live_bytes), ever }
     }
 }
 
-/// The same as dumps have it: what was freed only where that is wanted.
-pub(super) fn each_counted(mut with: impl FnMut(&Bucket, &Counts)) {
-    let accumulates = options().accum;
-    each_bucket(|bucket, ever, live| {
-        let ever = if accumulates { ever } else { 0 };
-        let bytes = |count: u64| count.saturating_mul(bucket.size);
-        with(bucket, &Counts { live: (live, bytes(live)), ever: (ever, bytes(ever)) });
+/// Calls `with` for each site and thread of this period that counted anything.
+pub(super) fn each_counted(mut with: impl FnMut(&Sum)) {
+    each_sum(|sum| {
+        if sum.allocs != 0 {
+            with(sum);
+        }
     });
 }

@@ -46,8 +46,8 @@ pub(super) struct Desk {
     threads: [Counts; MOST_THREADS],
 }
 
-/// Sums per thread, by its slab.
-const MOST_THREADS: usize = 128;
+/// Threads that have a line of their own.
+const MOST_THREADS: usize = 1024;
 
 struct Place(UnsafeCell<Desk>);
 // SAFETY: used by the thread that set `TAKEN`.

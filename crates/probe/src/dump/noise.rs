@@ -5,7 +5,8 @@
 
 use heapwise_format::segment::{Module, Node, NodePlace, SectionKind};
 
-use crate::{segment, stack_tree, symbols};
+use crate::sites::stack_tree;
+use crate::{segment, symbols};
 
 /// Knows the runtime's blocks by their stacks.
 pub(super) struct Noise {

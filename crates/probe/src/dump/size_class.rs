@@ -1,6 +1,6 @@
 //! jemalloc's size classes, and what was recorded of each (`prof.stats`).
 
-use super::counts::each_bucket;
+use crate::record::sizes;
 
 /// Classes of small blocks, those of large ones (jemalloc 5.3, pages of 4 KiB).
 const SMALL: usize = 36;
@@ -22,11 +22,11 @@ pub(crate) fn count(large: bool) -> usize {
 pub(crate) fn sums(large: bool, number: usize, ever: bool) -> Sums {
     let wanted = if large { SMALL + number } else { number };
     let mut sums = Sums::default();
-    each_bucket(|bucket, allocs, live| {
-        if class_of(bucket.size) == wanted {
-            let blocks = if ever { allocs } else { live };
-            sums.blocks = sums.blocks.saturating_add(blocks);
-            sums.bytes = sums.bytes.saturating_add(blocks.saturating_mul(bucket.size));
+    sizes::each_class(|largest, count| {
+        if class_of(largest) == wanted {
+            let (frees, freed_bytes) = if ever { (0, 0) } else { (count.frees, count.freed_bytes) };
+            sums.blocks = sums.blocks.wrapping_add(count.allocs).wrapping_sub(frees);
+            sums.bytes = sums.bytes.wrapping_add(count.alloc_bytes).wrapping_sub(freed_bytes);
         }
     });
     sums

@@ -1,15 +1,15 @@
 //! The text of a dump: jemalloc's `heap_v2` with the lines of ours that docs/FORMATS.md describes.
 //!
-//! A record per bucket, that is per stack and block size: jeprof's formula then turns the counts of samples
-//! into exactly our estimates. Where several sampling distances were in force no integers would do; then
-//! the header says 0, jeprof scales nothing, and the numbers are the estimates, rounded.
+//! A record per stack and allocating thread. jeprof scales counts of samples by the mean size of a stack's
+//! blocks; the counts are such that the result is our estimate. Where several sampling distances were in
+//! force the header says 0, jeprof scales nothing, and the numbers are the estimates, rounded.
 #![allow(unsafe_code)]
 
 mod output;
 mod tail;
 
 use heapwise_format::bytes::text;
-use heapwise_format::segment::{Bucket, NodePlace, SectionKind};
+use heapwise_format::segment::{NO_THREAD, NodePlace, SectionKind};
 
 use self::output::Output;
 use super::counts::{Counts, each_counted};
@@ -17,7 +17,9 @@ use super::noise::Noise;
 use super::suppressions::Suppressions;
 use crate::conf::options;
 use crate::sys::{self, File};
-use crate::{control, rates, sampler, segment, stack_tree, thread};
+use crate::sites::tallies::Sum;
+use crate::sites::{rates, stack_tree};
+use crate::{control, segment, threads as registry};
 
 /// What a dump holds, estimated.
 #[derive(Debug, Clone, Copy, Default)]
@@ -70,28 +72,29 @@ pub(super) fn write(
     let mut summary = Summary::default();
     let mut seen = Seen::new();
     let noise = Noise::new();
-    each_counted(|bucket, counts| {
-        let printed = printed(bucket, counts, rate);
+    each_counted(|sum| {
+        let printed = printed(sum, rate);
         if printed.is_empty() {
             return;
         }
-        write_stack(&mut out, bucket.node);
+        let (node, thread) = (sum.site.node(), sum.site.thread());
+        write_stack(&mut out, node);
         write_counts(&mut out, None, &printed);
         out.text(b"\n");
-        if let Some(thread) = bucket.owner.checked_sub(1) {
+        if thread != NO_THREAD {
             write_counts(&mut out, Some(thread), &printed);
             out.text(b"\n");
         }
-        if counts.live.0 != 0 {
-            let live = estimated(bucket, counts).live;
-            let owner = if noise.made(bucket.node) {
+        if sum.live != 0 {
+            let live = Counts::estimated(sum).live;
+            let owner = if noise.made(node) {
                 Owner::Runtime
-            } else if known.is_some_and(|known| known.cover(bucket.node)) {
+            } else if known.is_some_and(|known| known.cover(node)) {
                 Owner::Suppressed
             } else {
                 Owner::Program
             };
-            summary.add(live, &owner, || seen.insert(bucket.node));
+            summary.add(live, &owner, || seen.insert(node));
         }
     });
     tail::write(&mut out, rate);
@@ -102,21 +105,18 @@ pub(super) fn write(
 fn write_totals(out: &mut Output<'_>, threads: &mut [Counts], rate: Option<u64>) {
     threads.fill(Counts::new());
     let mut total = Counts::new();
-    each_counted(|bucket, counts| {
-        let printed = printed(bucket, counts, rate);
+    each_counted(|sum| {
+        let printed = printed(sum, rate);
         total.add(&printed);
-        if let Some(thread) = threads.get_mut(usize::from(bucket.owner)) {
+        if let Some(thread) = threads.get_mut(usize::from(sum.site.thread())) {
             thread.add(&printed);
         }
     });
     write_counts(out, None, &total);
     out.text(b"\n");
-    for (slab, counts) in (0..thread::slabs_used()).zip(threads).skip(1) {
-        if thread::owner(slab).is_none() {
-            continue;
-        }
-        write_counts(out, Some((slab - 1) as u8), counts);
-        if let Some(name) = thread::name_in_dumps(slab).filter(|name| name[0] != 0) {
+    for (record, counts) in (0..registry::threads_used()).zip(threads) {
+        write_counts(out, Some(record as u16), counts);
+        if let Some(name) = registry::name_in_dumps(record).filter(|name| name[0] != 0) {
             out.text(b" ").text(text(&name));
         }
         out.text(b"\n");
@@ -131,39 +131,26 @@ fn common_rate() -> Option<u64> {
     }
     let mut first = None;
     let mut mixed = false;
-    each_counted(|bucket, counts| {
-        if !counts.is_empty() {
-            mixed |= *first.get_or_insert(bucket.rate) != bucket.rate;
+    each_counted(|sum| {
+        if !Counts::of(sum).is_empty() {
+            mixed |= *first.get_or_insert(sum.site.rate()) != sum.site.rate();
         }
     });
     let rate = first.map_or_else(control::sampling_distance, rates::of);
     (!mixed).then_some(rate)
 }
 
-/// What stands in the file. Sampled blocks of no bytes have no scaled form: jeprof would divide by zero.
-fn printed(bucket: &Bucket, counts: &Counts, rate: Option<u64>) -> Counts {
+/// The numbers in the file.
+fn printed(sum: &Sum, rate: Option<u64>) -> Counts {
     match rate {
-        None => estimated(bucket, counts),
-        Some(1..) if bucket.size == 0 => Counts::default(),
-        Some(_) => *counts,
+        None => Counts::estimated(sum),
+        Some(1..) if options().unbias => Counts::before_scaling(sum),
+        Some(_) => Counts::of(sum),
     }
-}
-
-/// What counts of samples stand for.
-fn estimated(bucket: &Bucket, counts: &Counts) -> Counts {
-    if bucket.rate == 0 || bucket.size == 0 {
-        return *counts;
-    }
-    let weight = sampler::weighted_bytes(bucket.size, rates::of(bucket.rate));
-    let of = |(count, _): (u64, u64)| {
-        let bytes = count.saturating_mul(weight);
-        ((bytes as f64 / bucket.size as f64 + 0.5) as u64, bytes)
-    };
-    Counts { live: of(counts.live), ever: of(counts.ever) }
 }
 
 /// Counts of a thread, or of all.
-fn write_counts(out: &mut Output<'_>, thread: Option<u8>, counts: &Counts) {
+fn write_counts(out: &mut Output<'_>, thread: Option<u16>, counts: &Counts) {
     let Counts { live, ever } = counts;
     match thread {
         Some(thread) => out.text(b"  t").decimal(thread.into()),

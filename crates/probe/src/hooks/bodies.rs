@@ -9,7 +9,8 @@ use super::Hook;
 use super::resolve::real;
 use crate::arch::words;
 use crate::unwind::Entry;
-use crate::{arena, control, dump, family, modules, recorder};
+use crate::record::{self, Resizing};
+use crate::{arena, control, dump, family, modules};
 
 type Pointer = *mut c_void;
 
@@ -17,7 +18,7 @@ type Pointer = *mut c_void;
 const ADDRESS_BITS: u32 = 48;
 
 fn allocated(block: Pointer, size: usize, kind: CallKind, entry: &Entry) -> Pointer {
-    recorder::allocated(block, size, kind as u32, entry)
+    record::allocated(block, size, kind, entry)
 }
 
 /// Takes the old block out of the books before the real call, because inside it another thread may
@@ -26,18 +27,15 @@ fn resized(old: Pointer, size: usize, entry: &Entry, call: impl FnOnce() -> Poin
     if size >> ADDRESS_BITS != 0 {
         return call();
     }
-    let taken = recorder::take(old, entry.pc);
+    let resizing = Resizing::start(old, entry.pc);
     let new = call();
-    if new.is_null() {
-        if size == 0 {
-            recorder::released(taken);
-        } else {
-            recorder::put_back(taken);
-        }
-        return new;
+    if !new.is_null() {
+        record::resized(resizing, new, size, entry);
+    } else if size == 0 {
+        resizing.freed();
+    } else {
+        resizing.undo();
     }
-    let grown = (size as u64).saturating_sub(recorder::released(taken));
-    recorder::reallocated(new, size, if old.is_null() { 0 } else { grown }, entry);
     new
 }
 
@@ -140,18 +138,17 @@ pub(super) unsafe extern "C" fn xallocx(
     flags: c_int,
     entry: &Entry,
 ) -> usize {
-    let taken = recorder::take(block, entry.pc);
+    let resizing = Resizing::start(block, entry.pc);
     // SAFETY: the signature of xallocx.
     let usable = unsafe {
         real::<unsafe extern "C" fn(_, _, _, _) -> usize>(Hook::Xallocx)(block, size, extra, flags)
     };
     if usable < size {
-        recorder::put_back(taken);
+        resizing.undo();
         return usable;
     }
     let asked = usable.min(size.saturating_add(extra));
-    let grown = (asked as u64).saturating_sub(recorder::released(taken));
-    recorder::reallocated(block, asked, grown, entry);
+    record::resized(resizing, block, asked, entry);
     usable
 }
 

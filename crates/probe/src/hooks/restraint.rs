@@ -42,7 +42,7 @@ fn settle(room: u64, give_back: bool) {
     segment::settle(room, give_back);
     if control::activity() == control::Activity::Log {
         // As much of the heap as the shadow index has room for: a word of four bytes per 32.
-        log::settle_for(8 * room);
+        log::reserve(8 * room);
     }
 }
 

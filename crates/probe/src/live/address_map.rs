@@ -46,20 +46,17 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
         address >> ADDRESS_BITS == 0 && address >> Self::LEAF_BITS != 0
     }
 
-    /// The word of an address, if its leaf is there. Never of null, nor of one where no block begins: its
-    /// lowest bits become the highest, beyond every table. The leaf a thread used last is not kept at hand: with
-    /// blocks in a few leaves, which it is cannot be predicted, and that costs more than two loads.
+    /// The leaf of an address, if it is there, and the place of its word. Never of null, nor of an
+    /// address that is no multiple of 16: its lowest bits become the highest, beyond every table.
     #[inline(always)]
-    pub(crate) fn known(&self, address: u64) -> Option<&'static T> {
+    pub(crate) fn known(&self, address: u64) -> Option<(&'static Leaf<T>, usize)> {
         let place = address.rotate_right(BLOCK_BITS);
         let leaves = self.gibibytes.get((place >> (GIB_BITS - BLOCK_BITS)) as usize)?.load(Ordering::Acquire);
         // SAFETY: a published pointer is a mapping of that many words, which stays.
         let leaf = unsafe { leaves.as_ref() }?[Self::in_gibibyte(address)].load(Ordering::Acquire);
         // SAFETY: a published leaf stays, by the promise of `publish`.
-        Some(
-            &unsafe { leaf.as_ref() }?
-                [(place >> (Self::CELL_BITS - BLOCK_BITS)) as usize & ((1 << WORD_BITS) - 1)],
-        )
+        let leaf = unsafe { leaf.as_ref() }?;
+        Some((leaf, (place >> (Self::CELL_BITS - BLOCK_BITS)) as usize & ((1 << WORD_BITS) - 1)))
     }
 
     /// Makes a leaf known; whether there was none before.

@@ -1,20 +1,21 @@
-//! The hash index of live blocks: address to bucket, without locks and without rehashing.
+//! The hash index of live blocks: from address to tally and size, without locks and without rehashing.
 //!
-//! A level is an array of groups of eight slots (two cache lines); an address has one group per level. When
-//! all its groups are full, a level four times as large is added. Removing leaves a free slot behind: nothing
-//! degrades with time. A slot has one writer from claim to publication; only the thread that frees a
-//! block removes it.
+//! A level is an array of groups of eight slots (four cache lines); an address has one group per level.
+//! When all its groups are full, a level four times as large is added. Removing leaves a free slot
+//! behind: nothing degrades with time. A slot has one writer from claim to publication; only the thread
+//! that frees a block removes it.
 #![allow(unsafe_code)]
 
 use heapwise_format::segment::{Counter, LIVE_FIRST_LEVEL, Layout, LiveBlock, SectionKind};
 
+use super::{Live, Removed, births};
 use crate::atomics::{AtomicU32, Ordering};
 use crate::segment;
 
 /// Slots of a group.
 const GROUP: u64 = 8;
 /// Groups of 4 KiB.
-const GROUPS_OF_PAGE: u64 = 32;
+const GROUPS_OF_PAGE: u64 = 16;
 /// `LiveBlock::address` of a slot that is being written.
 const CLAIMED: u64 = 1;
 
@@ -45,7 +46,7 @@ fn group(level: u32, address: u64) -> u64 {
     let hash = (address >> 12).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let pages = slots / GROUP / GROUPS_OF_PAGE;
     let page = hash >> (64 - pages.ilog2());
-    let in_page = (address >> 7 ^ hash) % GROUPS_OF_PAGE;
+    let in_page = (address >> 8 ^ hash) % GROUPS_OF_PAGE;
     start + (page * GROUPS_OF_PAGE + in_page) * GROUP
 }
 
@@ -55,14 +56,14 @@ fn slot(group: *mut u8, index: u64) -> *mut u8 {
     unsafe { group.add(index as usize * size_of::<LiveBlock>()) }
 }
 
-/// Remembers a block; false when there is no room.
+/// Inserts a block; false when there is no room.
 #[inline]
-pub(crate) fn insert(address: u64, bucket: u32, born_ms: u32) -> bool {
+pub(crate) fn insert(address: u64, block: Live) -> bool {
     let levels = LEVELS.load(Ordering::Acquire);
-    if (0..levels).rev().any(|level| insert_in(level, address, bucket, born_ms)) {
+    if (0..levels).rev().any(|level| insert_in(level, address, block)) {
         return true;
     }
-    if levels >= most_levels() || !insert_in(levels, address, bucket, born_ms) {
+    if levels >= most_levels() || !insert_in(levels, address, block) {
         return false;
     }
     if LEVELS.fetch_max(levels + 1, Ordering::AcqRel) < levels + 1 {
@@ -72,26 +73,26 @@ pub(crate) fn insert(address: u64, bucket: u32, born_ms: u32) -> bool {
 }
 
 #[inline(always)]
-fn insert_in(level: u32, address: u64, bucket: u32, born_ms: u32) -> bool {
+fn insert_in(level: u32, address: u64, block: Live) -> bool {
     let Some(group) = segment::record(SectionKind::Live, group(level, address)) else { return false };
     (0..GROUP).any(|index| {
         let slot = slot(group, index);
-        // SAFETY: a slot of the group: address, bucket, time.
-        let (key, tail) = unsafe { (segment::word64(slot, 0), segment::word64(slot, 8)) };
+        // SAFETY: a slot of the group: address, tally and birth, size.
+        let [key, tally, size] = unsafe { [0, 8, 16].map(|byte| segment::word64(slot, byte)) };
         if key.load(Ordering::Relaxed) != 0
             || key.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
             return false;
         }
-        tail.store(u64::from(bucket) | u64::from(born_ms) << 32, Ordering::Relaxed);
+        tally.store(block.tally.into(), Ordering::Relaxed);
+        size.store(block.size, Ordering::Relaxed);
         key.store(address, Ordering::Release);
         true
     })
 }
 
-/// Forgets a block; its bucket, or `None` when it was not there.
-#[inline]
-pub(crate) fn remove(address: u64) -> Option<u32> {
+/// The slot of a block, if it is there.
+fn find(address: u64) -> Option<*mut u8> {
     // `free(NULL)`: an empty slot looks the same.
     if address == 0 {
         return None;
@@ -99,18 +100,40 @@ pub(crate) fn remove(address: u64) -> Option<u32> {
     let levels = LEVELS.load(Ordering::Acquire);
     (0..levels).rev().find_map(|level| {
         let group = segment::existing(SectionKind::Live, group(level, address))?;
-        (0..GROUP).find_map(|index| {
-            let slot = slot(group, index);
+        (0..GROUP).map(|index| slot(group, index)).find(|slot| {
             // SAFETY: as in `insert_in`.
-            let (key, tail) = unsafe { (segment::word64(slot, 0), segment::word64(slot, 8)) };
-            if key.load(Ordering::Acquire) != address {
-                return None;
-            }
-            let bucket = tail.load(Ordering::Relaxed) as u32;
-            key.store(0, Ordering::Release);
-            Some(bucket)
+            unsafe { segment::word64(*slot, 0) }.load(Ordering::Acquire) == address
         })
     })
+}
+
+/// Removes a block; `None` when it was not there.
+#[inline]
+pub(crate) fn remove(address: u64) -> Option<Removed> {
+    let slot = find(address)?;
+    // SAFETY: as in `insert_in`.
+    let [key, tally, size] = unsafe { [0, 8, 16].map(|byte| segment::word64(slot, byte)) };
+    let word = tally.load(Ordering::Relaxed);
+    let block = Live { tally: word as u32, size: size.load(Ordering::Relaxed) };
+    key.store(0, Ordering::Release);
+    Some(Removed { block, birth: births::from_word((word >> 32) as u32) })
+}
+
+/// Where the birth of a block is kept in its slot, if the block is there.
+pub(super) fn birth(address: u64) -> Option<&'static AtomicU32> {
+    // SAFETY: as in `insert_in`; the birth is the upper half of the second word.
+    find(address).map(|slot| unsafe { segment::word32(slot, 12) })
+}
+
+/// Clears the births of all blocks.
+pub(super) fn forget_births() {
+    let (end, _) = Layout::live_level(LEVELS.load(Ordering::Acquire));
+    for index in 0..end {
+        if let Some(slot) = segment::existing(SectionKind::Live, index) {
+            // SAFETY: as in `insert_in`.
+            unsafe { segment::word32(slot, 12) }.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -118,6 +141,10 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
+
+    fn removed(address: u64) -> Option<Live> {
+        remove(address).map(|removed| removed.block)
+    }
 
     /// Small blocks side by side, page-aligned large ones, and scattered ones, coming and going.
     #[test]
@@ -137,17 +164,18 @@ mod tests {
                 1 => 0x7f00_0000_0010 + random() % 20_000 * 4096,
                 _ => 0x10_0000_0000 + random() % (1 << 36) / 8 * 8,
             };
-            if let Some(bucket) = oracle.remove(&address) {
-                assert_eq!(remove(address), Some(bucket), "{address:#x}");
-                assert_eq!(remove(address), None);
+            if let Some(block) = oracle.remove(&address) {
+                assert_eq!(removed(address), Some(block), "{address:#x}");
+                assert_eq!(removed(address), None);
             } else {
-                assert!(insert(address, turn + 1, 0), "room for {} blocks", oracle.len());
-                oracle.insert(address, turn + 1);
+                let block = Live { tally: turn + 1, size: random() };
+                assert!(insert(address, block), "room for {} blocks", oracle.len());
+                oracle.insert(address, block);
             }
         }
-        for (address, bucket) in oracle {
-            assert_eq!(remove(address), Some(bucket), "{address:#x}");
+        for (address, block) in oracle {
+            assert_eq!(removed(address), Some(block), "{address:#x}");
         }
-        assert_eq!(remove(0), None, "nothing is no block");
+        assert_eq!(removed(0), None, "null is no block");
     }
 }

@@ -1,29 +1,61 @@
-//! From the address of a live block to its bucket, whichever mode recorded it.
+//! The live-block index: from the address of a block to its tally and size, whichever mode recorded it.
+//!
+//! Exact and log mode use the shadow index, which covers most of the heap directly; samples, blocks that
+//! the shadow index cannot hold, and `index:hash` use the hash index. The page filter tells most frees of
+//! blocks that are not samples apart without a lookup.
+//!
+//! *Invariant*: a block is inserted before the program gets it and removed before the allocator gets it
+//! back. Whatever hands the block from thread to thread hands on the entry: no ordering of its own is
+//! needed.
 
-use heapwise_format::segment::{AllocatorKind, Bucket, Counter, IndexKind};
+mod address_map;
+pub(crate) mod births;
+pub(crate) mod filter;
+mod hash;
+pub(crate) mod shadow;
+
+use heapwise_format::segment::{AllocatorKind, IndexKind};
 
 use crate::atomics::{AtomicBool, Ordering};
-use crate::shadow::Insertion;
-use crate::{buckets, filter, live, segment, shadow, tallies};
+use births::Birth;
+use shadow::Insertion;
 
-/// New exact blocks go to the shadow index.
+/// A live block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Live {
+    /// Number of its tally.
+    pub(crate) tally: u32,
+    /// Requested bytes.
+    pub(crate) size: u64,
+}
+
+/// A block that was removed from its index.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Removed {
+    pub(crate) block: Live,
+    /// When it was allocated, in log mode.
+    pub(crate) birth: Birth,
+}
+
+/// New blocks go to the shadow index.
 static SHADOW: AtomicBool = AtomicBool::new(false);
 /// The shadow index may hold blocks.
 static SHADOW_USED: AtomicBool = AtomicBool::new(false);
-/// The hash index may hold exact blocks, which the page filter does not know.
+/// The hash index may hold blocks that are not samples, which the page filter does not know.
 static HASH_EXACT: AtomicBool = AtomicBool::new(false);
 
 /// Starts empty, over an allocator (again after `fork`).
 pub(crate) fn init(allocator: AllocatorKind) {
-    live::init();
+    hash::init();
     shadow::init(allocator);
+    births::init();
     filter::clear();
     for used in [&SHADOW, &SHADOW_USED, &HASH_EXACT] {
         used.store(false, Ordering::Relaxed);
     }
 }
 
-/// Chooses where exact blocks go from now on.
+/// Chooses the index of blocks from now on.
 pub(crate) fn choose(wanted: IndexKind) -> IndexKind {
     let shadow = wanted != IndexKind::Hash && shadow::exists();
     SHADOW.store(shadow, Ordering::Relaxed);
@@ -31,23 +63,23 @@ pub(crate) fn choose(wanted: IndexKind) -> IndexKind {
     if shadow { IndexKind::Shadow } else { IndexKind::Hash }
 }
 
-/// Blocks that are larger do not begin in the same 32 bytes, if they are at multiples of 16.
+/// Larger blocks at multiples of 16 do not start in the same 32 bytes.
 const NEAR_BYTES: u64 = 16;
 
-/// Whether the shadow index is for such a block. The others, which are of allocators with classes of 8 and 16 bytes,
-/// are in the hash.
+/// Whether the shadow index can hold a block. The others, which are of allocators with classes of 8 and
+/// 16 bytes, are in the hash index.
 #[inline(always)]
 pub(crate) fn is_shadowed(address: u64, size: u64) -> bool {
-    address.is_multiple_of(16) && (is_large(size) || shadow::are_apart())
+    address.is_multiple_of(16) && (is_large(size) || shadow::has_min_chunk_32())
 }
 
-/// Whether it is for a block of this size under every allocator.
+/// Whether it can hold a block of this size under every allocator.
 #[inline(always)]
 pub(crate) fn is_large(size: u64) -> bool {
     size > NEAR_BYTES
 }
 
-/// Whether new exact blocks go to the shadow index.
+/// Whether new blocks go to the shadow index.
 pub(crate) fn is_shadow() -> bool {
     SHADOW.load(Ordering::Relaxed)
 }
@@ -57,62 +89,72 @@ pub(crate) fn holds_exact_blocks() -> bool {
     SHADOW_USED.load(Ordering::Relaxed) || HASH_EXACT.load(Ordering::Relaxed)
 }
 
-/// Remembers a block; false (counted) when there is no room.
-#[inline(always)]
-pub(crate) fn insert(address: u64, size: u64, bucket: u32, rate: u16, born_ms: u32) -> bool {
-    let inserted = if rate != 0 {
-        let inserted = live::insert(address, bucket, born_ms);
-        if inserted {
-            filter::add(address);
-        }
-        inserted
-    } else if SHADOW.load(Ordering::Relaxed) && is_shadowed(address, size) {
-        match shadow::insert(address, bucket) {
-            Insertion::Done => true,
-            Insertion::Instead(old) => {
-                tallies::add_free_shared(old);
-                true
-            }
-            Insertion::Taken => insert_in_hash(address, bucket, born_ms),
-            Insertion::NoRoom => false,
-        }
-    } else {
-        insert_in_hash(address, bucket, born_ms)
-    };
-    if !inserted {
-        segment::count(Counter::LostLive);
+/// Inserts a sample.
+pub(crate) fn insert_sample(address: u64, block: Live) -> Inserted {
+    if !hash::insert(address, block) {
+        return Inserted::No;
     }
-    inserted
+    filter::add(address);
+    Inserted::Yes
 }
 
-fn insert_in_hash(address: u64, bucket: u32, born_ms: u32) -> bool {
+/// Inserts a block when every block is recorded.
+pub(crate) fn insert(address: u64, block: Live) -> Inserted {
+    if SHADOW.load(Ordering::Relaxed) && is_shadowed(address, block.size) {
+        match shadow::insert(address, block) {
+            Insertion::Done => return Inserted::Yes,
+            Insertion::Replaced(block) => {
+                return Inserted::Replacing(Removed { block, birth: births::take_shadowed(address) });
+            }
+            Insertion::NoRoom => return Inserted::No,
+            Insertion::Taken => {}
+        }
+    }
     if !HASH_EXACT.load(Ordering::Relaxed) {
         HASH_EXACT.store(true, Ordering::Relaxed);
     }
-    live::insert(address, bucket, born_ms)
+    if hash::insert(address, block) { Inserted::Yes } else { Inserted::No }
 }
 
-/// Whether the block at `address` may have been remembered.
+/// What became of a block that was to be inserted.
+pub(crate) enum Inserted {
+    Yes,
+    /// At the address of a block whose free was not seen.
+    Replacing(Removed),
+    /// There is no room.
+    No,
+}
+
+/// Whether the block at `address` may be in an index.
 #[inline(always)]
 pub(crate) fn may_hold(address: u64) -> bool {
     holds_exact_blocks() || filter::may_hold(address)
 }
 
-/// Forgets a block; number and record of its bucket.
-#[inline(always)]
-pub(crate) fn remove(address: u64) -> Option<(u32, Bucket)> {
+/// Removes a block; `is_sample` tells by its tally whether it is a sample.
+#[inline]
+pub(crate) fn remove(address: u64, is_sample: impl Fn(u32) -> bool) -> Option<Removed> {
     if SHADOW_USED.load(Ordering::Relaxed)
-        && let Some(number) = shadow::remove(address)
+        && let Some(block) = shadow::remove(address)
     {
-        return Some((number, buckets::record(number)?));
+        return Some(Removed { block, birth: births::take_shadowed(address) });
     }
     if !HASH_EXACT.load(Ordering::Relaxed) && !filter::may_hold(address) {
         return None;
     }
-    let number = live::remove(address)?;
-    let bucket = buckets::record(number)?;
-    if bucket.rate != 0 {
+    let removed = hash::remove(address)?;
+    if is_sample(removed.block.tally) {
         filter::remove(address);
     }
-    Some((number, bucket))
+    Some(removed)
+}
+
+/// Inserts a removed block again: it was not freed.
+pub(crate) fn put_back(address: u64, removed: &Removed, is_sample: bool) {
+    if is_sample {
+        insert_sample(address, removed.block);
+    } else {
+        insert(address, removed.block);
+    }
+    births::set(address, removed.birth);
 }

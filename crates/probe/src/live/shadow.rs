@@ -1,35 +1,40 @@
 //! The shadow index of live blocks: one `u32` per 32 bytes of heap, found by address in three loads.
 //!
-//! For blocks at multiples of 16, no two of which begin in the same 32 bytes (see `index::is_shadowed`). Where blocks that are not here may
-//! begin there too, which half of them a block begins in stands in its word. Root, directories and leaves are in the segment, for readers; the probe finds
-//! its way by a private copy of the two upper levels, which holds pointers to leaves that may be touched.
+//! It holds blocks at multiples of 16, no two of which start in the same 32 bytes (see
+//! `live::is_shadowed`). A block's word names its tally and holds its size when that is small; the words
+//! behind it, in which no other block can start, hold larger sizes ([`BlockWord`]). Root, directories and
+//! leaves are in the segment, for readers; the probe uses a private copy of the two upper levels, which
+//! holds pointers to populated leaves.
 #![allow(unsafe_code)]
 
-use heapwise_format::segment::{AllocatorKind, Counter, SectionKind};
+use heapwise_format::segment::{AllocatorKind, BlockWord, Counter, SectionKind};
 
-use crate::address_map::{AddressMap, BLOCK_BITS, GIB_BITS};
-use crate::arch::expect_write;
+use super::Live;
+use super::address_map::{AddressMap, BLOCK_BITS, GIB_BITS, Leaf};
+use crate::arch::prefetch_write;
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::segment;
 
-/// The way to the leaves, one for each 128 KiB.
+/// The leaves, one for each 128 KiB.
 static MAP: Map = AddressMap::new();
 type Map = AddressMap<AtomicU32, { 1 << 13 }>;
 
-/// In the word of a block that begins in the second half of its 32 bytes, beside its bucket.
-const HALF: u32 = 1 << 31;
-
-/// No two blocks of the allocator begin in the same 32 bytes.
-static APART: AtomicBool = AtomicBool::new(false);
+/// No two blocks of the allocator start in the same 32 bytes.
+static MIN_CHUNK_32: AtomicBool = AtomicBool::new(false);
 
 /// Directories and leaves handed out. Private: the segment may be overwritten by others.
 static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
 static LEAVES: AtomicU64 = AtomicU64::new(0);
 
+/// Bytes of heap per word.
+const WORD_SPAN: u64 = 32;
+/// In the word behind a block's own: the size is in the next two.
+const HUGE: u32 = u32::MAX;
+
 /// Starts empty, over an allocator (again after `fork`).
 pub(crate) fn init(allocator: AllocatorKind) {
     // The smallest chunk of glibc has 32 bytes.
-    APART.store(allocator == AllocatorKind::Glibc, Ordering::Relaxed);
+    MIN_CHUNK_32.store(allocator == AllocatorKind::Glibc, Ordering::Relaxed);
     if DIRECTORIES.swap(0, Ordering::Relaxed) != 0 {
         MAP.clear();
     }
@@ -41,87 +46,120 @@ pub(crate) fn exists() -> bool {
     segment::section(SectionKind::ShadowRoot).capacity != 0
 }
 
-/// Where the bucket of a block is kept.
+/// Whether no two blocks of the allocator, of any size, start in the same 32 bytes.
+#[inline(always)]
+pub(crate) fn has_min_chunk_32() -> bool {
+    MIN_CHUNK_32.load(Ordering::Relaxed)
+}
+
+/// The words of a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Cell {
-    word: &'static AtomicU32,
-    /// [`HALF`] or nothing.
+    leaf: &'static Leaf<AtomicU32>,
+    place: usize,
+    /// [`BlockWord::HALF`] or 0.
     half: u32,
 }
 
 impl Cell {
-    /// It will be written to in a moment.
     #[inline(always)]
-    pub(crate) fn expect(self) {
-        expect_write(self.word);
+    fn word(self) -> &'static AtomicU32 {
+        &self.leaf[self.place]
+    }
+
+    /// Brings the word into the cache, to be written.
+    #[inline(always)]
+    pub(crate) fn prefetch(self) {
+        prefetch_write(self.word());
     }
 
     #[inline(always)]
     pub(crate) fn is_empty(self) -> bool {
-        self.word.load(Ordering::Relaxed) == 0
+        self.word().load(Ordering::Relaxed) == 0
     }
 
-    /// The bucket of the block, or a number that none has: 0, or one beyond all of them.
+    /// Whether the words of a block of this size are all in this leaf, and the size needs no third word.
     #[inline(always)]
-    pub(crate) fn number(self) -> u32 {
-        self.word.load(Ordering::Relaxed) ^ self.half
+    pub(crate) fn is_simple(self, size: u64) -> bool {
+        size < BlockWord::LARGE || self.place + 1 < self.leaf.len() && size < u64::from(HUGE)
     }
 
-    /// The bucket of the block, if it is there.
+    /// Stores a block whose words are [simple](Cell::is_simple).
     #[inline(always)]
-    pub(crate) fn bucket(self) -> Option<u32> {
-        Some(self.number()).filter(|number| *number != 0 && number & HALF == 0)
+    pub(crate) fn put_simple(self, tally: u32, size: u64) {
+        if size >= BlockWord::LARGE
+            && let Some(behind) = self.leaf.get(self.place + 1)
+        {
+            behind.store(size as u32, Ordering::Relaxed);
+        }
+        self.word().store(BlockWord::new(tally, size, self.half).0, Ordering::Relaxed);
     }
 
+    /// The block that starts here, if all of it is in this leaf and simple.
     #[inline(always)]
-    pub(crate) fn put(self, bucket: u32) {
-        self.word.store(bucket | self.half, Ordering::Relaxed);
+    pub(crate) fn get_simple(self) -> Option<Live> {
+        let word = self.word().load(Ordering::Relaxed) ^ self.half;
+        if word == 0 || word & BlockWord::HALF != 0 {
+            return None;
+        }
+        let word = BlockWord(word);
+        if word.size_code() < BlockWord::LARGE {
+            return Some(Live { tally: word.tally(), size: word.size_code() });
+        }
+        let size = self.leaf.get(self.place + 1)?.load(Ordering::Relaxed);
+        (size != HUGE).then(|| Live { tally: word.tally(), size: size.into() })
     }
 
+    /// Removes the block. The words behind are left: nothing reads them before they are written again.
     #[inline(always)]
     pub(crate) fn clear(self) {
-        self.word.store(0, Ordering::Relaxed);
+        self.word().store(0, Ordering::Relaxed);
     }
-}
 
-/// Whether no two blocks of the allocator, of any size, begin in the same 32 bytes.
-#[inline(always)]
-pub(crate) fn are_apart() -> bool {
-    APART.load(Ordering::Relaxed)
+    /// Whether another block starts in the same 32 bytes.
+    fn is_taken(self) -> bool {
+        (self.word().load(Ordering::Relaxed) ^ self.half) & BlockWord::HALF != 0
+    }
 }
 
 /// The cell of an address, if its leaf is there. Never of null, nor of one that is no multiple of 16.
 #[inline(always)]
 pub(crate) fn known(address: u64) -> Option<Cell> {
-    if are_apart() { known_where::<true>(address) } else { known_where::<false>(address) }
+    if has_min_chunk_32() { known_where::<true>(address) } else { known_where::<false>(address) }
 }
 
-/// The same where it is known whether blocks [are apart](are_apart).
+/// The same where it is known whether the allocator [has such chunks](has_min_chunk_32).
 #[inline(always)]
-pub(crate) fn known_where<const APART: bool>(address: u64) -> Option<Cell> {
+pub(crate) fn known_where<const MIN_CHUNK_32: bool>(address: u64) -> Option<Cell> {
     // Of a multiple of 16, only the highest bit is left.
-    let half = if APART { 0 } else { (address as u32) << (31 - BLOCK_BITS) };
-    MAP.known(address).map(|word| Cell { word, half })
+    let half = if MIN_CHUNK_32 { 0 } else { (address as u32) << (31 - BLOCK_BITS) };
+    MAP.known(address).map(|(leaf, place)| Cell { leaf, place, half })
+}
+
+/// The cell of an address, its leaf made when it is not there; `None` without room.
+#[inline(always)]
+fn cell(address: u64) -> Option<Cell> {
+    known(address).or_else(|| make(address))
 }
 
 #[cold]
 #[inline(never)]
-fn made(address: u64) -> Option<Cell> {
+fn make(address: u64) -> Option<Cell> {
     if !Map::may_be_block(address) {
         return None;
     }
     let root = segment::record(SectionKind::ShadowRoot, address >> GIB_BITS)?;
-    let directory = grown(root, 0, SectionKind::ShadowDirectories, &DIRECTORIES)?;
-    let leaf = grown(directory, Map::in_gibibyte(address), SectionKind::ShadowLeaves, &LEAVES)?;
-    // SAFETY: a leaf in the segment, which is real and stays. Who was faster has published the same.
+    let directory = grow(root, 0, SectionKind::ShadowDirectories, &DIRECTORIES)?;
+    let leaf = grow(directory, Map::in_gibibyte(address), SectionKind::ShadowLeaves, &LEAVES)?;
+    // SAFETY: a populated leaf in the segment, which stays. A faster thread has published the same.
     unsafe { MAP.publish(address, leaf.cast()) };
     known(address)
 }
 
 /// The table that entry `index` of `table` names, added when it names none. A thread that loses the race
 /// wastes a table.
-fn grown(table: *mut u8, index: usize, kind: SectionKind, used: &AtomicU64) -> Option<*mut u8> {
-    // SAFETY: `table` is real and has that many entries.
+fn grow(table: *mut u8, index: usize, kind: SectionKind, used: &AtomicU64) -> Option<*mut u8> {
+    // SAFETY: `table` is populated and has that many entries.
     let slot = unsafe { segment::word32(table, index * 4) };
     let named = |number: u32| segment::existing(kind, u64::from(number).wrapping_sub(1));
     if let Some(found) = named(slot.load(Ordering::Acquire)) {
@@ -142,81 +180,128 @@ fn grown(table: *mut u8, index: usize, kind: SectionKind, used: &AtomicU64) -> O
     }
 }
 
-/// What became of a block that was to be remembered.
+/// What became of a block that was to be inserted.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Insertion {
     Done,
-    /// In the place of one that was freed by a way that is not hooked; its bucket.
-    Instead(u32),
-    /// Another block begins in the same 32 bytes.
+    /// In the place of a block whose free was not seen.
+    Replaced(Live),
+    /// Another block starts in the same 32 bytes.
     Taken,
     /// No room for a table, or an address beyond user space.
     NoRoom,
 }
 
-/// Remembers a block.
-#[inline(always)]
-pub(crate) fn insert(address: u64, bucket: u32) -> Insertion {
-    let Some(cell) = known(address).or_else(|| made(address)) else { return Insertion::NoRoom };
-    let insertion = match cell.bucket() {
-        Some(old) => Insertion::Instead(old),
-        None if cell.is_empty() => Insertion::Done,
-        None => return Insertion::Taken,
-    };
-    cell.put(bucket);
-    insertion
+/// Inserts a block.
+pub(crate) fn insert(address: u64, block: Live) -> Insertion {
+    let Some(cell) = cell(address) else { return Insertion::NoRoom };
+    if cell.is_taken() {
+        return Insertion::Taken;
+    }
+    let replaced = get(address);
+    if cell.is_simple(block.size) {
+        cell.put_simple(block.tally, block.size);
+    } else if !put_far(address, cell, block) {
+        return Insertion::NoRoom;
+    }
+    replaced.map_or(Insertion::Done, Insertion::Replaced)
 }
 
-/// Forgets a block; its bucket, or `None` when it was not there.
-#[inline(always)]
-pub(crate) fn remove(address: u64) -> Option<u32> {
+/// Stores a block whose size is in another leaf, or in several words.
+#[cold]
+fn put_far(address: u64, cell: Cell, block: Live) -> bool {
+    let word = |number: u64| self::cell(address + number * WORD_SPAN).map(Cell::word);
+    let Some(behind) = word(1) else { return false };
+    match u32::try_from(block.size) {
+        Ok(size) if size != HUGE => behind.store(size, Ordering::Relaxed),
+        _ => {
+            let (Some(low), Some(high)) = (word(2), word(3)) else { return false };
+            low.store(block.size as u32, Ordering::Relaxed);
+            high.store((block.size >> 32) as u32, Ordering::Relaxed);
+            behind.store(HUGE, Ordering::Relaxed);
+        }
+    }
+    cell.word().store(BlockWord::new(block.tally, block.size, cell.half).0, Ordering::Relaxed);
+    true
+}
+
+/// The block at an address.
+pub(crate) fn get(address: u64) -> Option<Live> {
     let cell = known(address)?;
-    let bucket = cell.bucket()?;
-    cell.clear();
-    Some(bucket)
+    cell.get_simple().or_else(|| get_far(address, cell))
+}
+
+#[cold]
+fn get_far(address: u64, cell: Cell) -> Option<Live> {
+    let load = |cell: Cell| cell.word().load(Ordering::Relaxed);
+    let word = BlockWord(load(cell) ^ cell.half);
+    if word.0 == 0 || word.0 & BlockWord::HALF != 0 {
+        return None;
+    }
+    let behind = |number: u64| known(address + number * WORD_SPAN).map(load);
+    let size = match behind(1)? {
+        HUGE => u64::from(behind(2)?) | u64::from(behind(3)?) << 32,
+        size => size.into(),
+    };
+    Some(Live { tally: word.tally(), size })
+}
+
+/// Removes a block; `None` when it was not there.
+pub(crate) fn remove(address: u64) -> Option<Live> {
+    let block = get(address)?;
+    known(address)?.clear();
+    Some(block)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn block(tally: u32, size: u64) -> Live {
+        Live { tally, size }
+    }
+
     #[test]
-    fn remembers_across_gibibytes_and_beyond_no_address() {
+    fn keeps_tally_and_size_across_leaves_and_gibibytes() {
         segment::for_tests();
-        let addresses = [0x2_0000, 0x3_fff0, 0x4_0000, 0x4000_0000 - 16, 0x4000_0000, 0x7fff_ffff_fff0];
-        for (number, address) in (1..).zip(addresses) {
-            assert_eq!(insert(address, number), Insertion::Done, "{address:#x}");
+        // The last word of a leaf, and of a gibibyte, has its size in the next one.
+        let addresses = [0x2_0000, 0x3_ffe0, 0x4_0000, 0x4000_0000 - 32, 0x4000_0020, 0x7fff_fff0_0000];
+        let sizes = [0, 62, 63, 1000, u64::from(u32::MAX) - 1, u64::from(u32::MAX), 1 << 40];
+        for size in sizes {
+            for (number, address) in (1..).zip(addresses) {
+                assert_eq!(insert(address, block(number, size)), Insertion::Done, "{address:#x} {size}");
+                assert_eq!(get(address), Some(block(number, size)));
+                assert_eq!(remove(address), Some(block(number, size)), "{address:#x} {size}");
+                assert_eq!(remove(address), None);
+            }
         }
-        for (number, address) in (1..).zip(addresses) {
-            assert_eq!(remove(address), Some(number), "{address:#x}");
-            assert_eq!(remove(address), None);
+        for address in [1 << 48, 0] {
+            assert_eq!(insert(address, block(1, 1)), Insertion::NoRoom);
         }
-        assert_eq!([1 << 48, 0].map(|address| insert(address, 1)), [const { Insertion::NoRoom }; 2]);
         assert_eq!(remove(u64::MAX - 15), None);
     }
 
     #[test]
-    fn a_block_that_was_never_freed_is_told() {
+    fn an_unseen_free_is_reported() {
         segment::for_tests();
         for address in [0x1234_0000, 0x1234_0030] {
-            assert_eq!(insert(address, 5), Insertion::Done);
-            assert_eq!(insert(address, 6), Insertion::Instead(5));
-            assert_eq!(remove(address), Some(6));
+            assert_eq!(insert(address, block(5, 20)), Insertion::Done);
+            assert_eq!(insert(address, block(6, 2000)), Insertion::Replaced(block(5, 20)));
+            assert_eq!(remove(address), Some(block(6, 2000)));
         }
     }
 
-    /// Whichever is there first.
     #[test]
-    fn of_two_blocks_in_the_same_32_bytes_one_is_remembered() {
+    fn of_two_blocks_in_the_same_32_bytes_the_first_is_kept() {
         segment::for_tests();
         for (first, second) in [(0x1235_0000, 0x1235_0010), (0x1235_0030, 0x1235_0020)] {
-            assert_eq!(insert(first, 5), Insertion::Done);
-            assert_eq!(insert(second, 6), Insertion::Taken);
+            assert_eq!(insert(first, block(5, 16)), Insertion::Done);
+            assert_eq!(insert(second, block(6, 16)), Insertion::Taken);
             assert_eq!(remove(second), None);
-            assert!(known(second).is_some_and(|cell| cell.number() > HALF), "beyond all buckets");
-            assert_eq!(remove(first), Some(5));
-            assert_eq!(insert(second, 6), Insertion::Done);
-            assert_eq!((remove(first), remove(second)), (None, Some(6)));
+            assert!(known(second).is_some_and(|cell| cell.get_simple().is_none()));
+            assert_eq!(remove(first), Some(block(5, 16)));
+            assert_eq!(insert(second, block(6, 16)), Insertion::Done);
+            assert_eq!((remove(first), remove(second)), (None, Some(block(6, 16))));
         }
     }
 }

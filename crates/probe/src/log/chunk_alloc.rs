@@ -10,13 +10,15 @@ use heapwise_format::chunk::{AT_LAST, AT_STATE, AT_STREAM, AT_THREAD, ChunkState
 use heapwise_format::segment::{Control, ControlWord, Counter, SectionKind};
 
 use super::ThreadLog;
-use crate::atomics::{AtomicBool, AtomicU32, Ordering};
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::{clock, segment, sys};
 
 /// Where the search for a drained chunk begins when none of the first is: behind the one found last.
 static HINT: AtomicU32 = AtomicU32::new(0);
 /// Streams so far.
 static STREAMS: AtomicU32 = AtomicU32::new(0);
+/// Chunks in use. Private: the segment may be overwritten by others.
+static USED: AtomicU64 = AtomicU64::new(0);
 /// A wait ended without room; cleared by the next chunk taken.
 static STARVED: AtomicBool = AtomicBool::new(false);
 
@@ -42,6 +44,7 @@ pub(super) enum Leaving {
 /// The segment is a new one.
 pub(super) fn init() {
     HINT.store(0, Ordering::Relaxed);
+    USED.store(0, Ordering::Relaxed);
     STREAMS.store(0, Ordering::Relaxed);
     STARVED.store(false, Ordering::Relaxed);
 }
@@ -87,7 +90,7 @@ pub(super) fn take(log: &mut ThreadLog) -> bool {
 
 /// A chunk for the calling thread: one of the first that is drained, else a new one, else any that is drained.
 fn find() -> Option<*mut u8> {
-    let used = segment::counter(Counter::Chunks).load(Ordering::Relaxed);
+    let used = USED.load(Ordering::Relaxed);
     let hint = u64::from(HINT.load(Ordering::Relaxed));
     drained(0, NEAR.min(used), used).or_else(fresh).or_else(|| drained(hint, used, used))
 }
@@ -107,8 +110,8 @@ fn drained(first: u64, most: u64, used: u64) -> Option<*mut u8> {
 fn fresh() -> Option<*mut u8> {
     let capacity = segment::section(SectionKind::Chunks).capacity;
     let next = |used: u64| (used < capacity).then_some(used + 1);
-    let counter = segment::counter(Counter::Chunks);
-    let index = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+    let index = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+    segment::counter(Counter::Chunks).fetch_max(index + 1, Ordering::Relaxed);
     let chunk = segment::record(SectionKind::Chunks, index)?;
     claim(chunk, ChunkState::Free).then_some(chunk)
 }

@@ -1,22 +1,22 @@
 //! Log mode: every event, in order, into chunks that a controller drains.
 //!
-//! A thread owns one chunk at a time and fills it without a lock. An event costs a look at what is kept beside
-//! its block ([`births`]), a load of the clock that the drainer ticks, a word, and the store that publishes it: nothing is
-//! ever flushed, so nothing is lost by a kill. What happens when the drainer does not keep up is in [`room`].
+//! A thread owns one chunk at a time and fills it without a lock. An event costs a load of the clock that
+//! the recorder ticks, a word or more, and the store that publishes it: nothing is buffered, so nothing is
+//! lost by a kill. [`chunk_alloc`] says what happens when the recorder does not keep up.
 #![allow(unsafe_code)]
 
-mod births;
-mod room;
-mod strays;
+mod chunk_alloc;
+mod shared_log;
 
-pub(crate) use births::{Birth, Place, known};
-pub(crate) use strays::with_shared;
+pub(crate) use shared_log::with_shared;
 
 use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published};
-use heapwise_format::event::{self, Freeing, MAX_EVENT_BYTES, NO_THREAD, Origin, Room};
+use heapwise_format::event::{self, Block, Freeing, MAX_EVENT_BYTES, Room};
 use heapwise_format::segment::{ControlWord, Counter};
 
 use crate::atomics::{AtomicU64, Ordering, fence};
+use crate::live::Live;
+use crate::live::births::{self, Birth};
 use crate::{atomics, clock, process, segment};
 
 /// Events between two looks at the clock, for when no drainer ticks.
@@ -26,8 +26,10 @@ const CLOCK_EVENTS: u32 = 64;
 const STALE_TICK_NS: u64 = 8_000_000;
 /// Not a number of milliseconds that a process lives.
 const NO_TICK: u64 = u64::MAX;
-/// An event may be preceded by a gap and a tick.
-const ROOM: usize = 3 * MAX_EVENT_BYTES;
+/// The thread record of a log that has none.
+const NO_RECORD: u32 = u32::MAX;
+/// An event may be preceded by a gap, a tick and a mark.
+const ROOM: usize = 4 * MAX_EVENT_BYTES;
 
 /// What a thread keeps between its events. Zeroed memory is valid: no chunk yet.
 pub(crate) struct ThreadLog {
@@ -53,94 +55,58 @@ pub(crate) struct ThreadLog {
     resting: u32,
     /// The block that the last event allocated; 0 when it did not.
     newest: u64,
-    /// The block that the last event freed, likewise.
-    last_freed: u64,
+    /// Marks of the process that the log knows of.
+    marks: u64,
 }
 
-/// A block of a bucket was allocated: called after the real call, before the program sees the block. Without a bucket it
-/// is missing.
+/// A block was allocated: called after the real call, before the program gets the block. Returns when, or
+/// [`Birth::UNKNOWN`] when the event was dropped.
 #[inline(always)]
-pub(crate) fn alloc(log: &mut ThreadLog, address: u64, bucket: Option<u32>) {
-    let Some(bucket) = bucket else { return log.drop_event() };
-    let Some(place) = births::place(address) else {
-        segment::count(Counter::LostLive);
-        return log.drop_event();
-    };
+pub(crate) fn alloc(log: &mut ThreadLog, address: u64, block: Block) -> Birth {
     if !log.begin() {
-        // What is still there is told when there is room.
-        return;
+        return Birth::UNKNOWN;
     }
-    if let Some(old) = place.get() {
-        log.put_free(old, Freeing::Missed);
-        place.clear();
-        if !log.begin() {
-            return;
-        }
-    }
-    alloc_ready(log, place, address, bucket);
+    alloc_ready(log, address, block)
 }
 
-/// As [`alloc`], when the log [is ready](ThreadLog::is_ready) and nothing is at the place.
+/// As [`alloc`], when the log [is ready](ThreadLog::is_ready).
 #[inline(always)]
-pub(crate) fn alloc_ready(log: &mut ThreadLog, place: Place, address: u64, bucket: u32) {
-    place.set(Birth::new(Origin::new(bucket, log.thread), log.noted));
+pub(crate) fn alloc_ready(log: &mut ThreadLog, address: u64, block: Block) -> Birth {
     log.newest = address;
-    put_alloc(log, bucket);
-}
-
-/// Writes down that a block of a bucket came, when there is room.
-#[inline(always)]
-pub(crate) fn put_alloc(log: &mut ThreadLog, bucket: u32) {
-    let len = event::encode_alloc(log.next_event(), bucket);
+    let len = event::encode_alloc(log.next_event(), block);
     log.publish_event(len);
+    Birth::new(log.noted, block.by_realloc)
 }
 
-/// A block is about to be freed: called before the real call. One whose free finds no room is told when its address is
-/// handed out again.
+/// A block is about to be freed: called before the real call.
 #[inline(always)]
-pub(crate) fn free(log: &mut ThreadLog, address: u64) {
+pub(crate) fn free(log: &mut ThreadLog, address: u64, block: Live, birth: Birth) {
     if log.begin() {
-        settle(log, address, take(address));
+        free_ready(log, address, block, birth);
     }
 }
 
-/// As [`free`] of a block that came at this place, when the log [is ready](ThreadLog::is_ready).
+/// As [`free`], when the log [is ready](ThreadLog::is_ready).
 #[inline(always)]
-pub(crate) fn free_ready(log: &mut ThreadLog, place: Place, birth: Birth, address: u64) {
-    place.clear();
-    log.put_known_free(birth, address);
+pub(crate) fn free_ready(log: &mut ThreadLog, address: u64, block: Live, birth: Birth) {
+    let how = if log.newest == address { Freeing::AtOnce } else { Freeing::Plain };
+    log.newest = 0;
+    log.put_free(block, birth, how);
 }
 
-/// A block may be about to be freed: what is known of it is taken from its place, which may be another block's in a moment.
-pub(crate) fn take(address: u64) -> Option<Birth> {
-    births::take(address)
-}
-
-/// The block was not freed.
-pub(crate) fn put_back(address: u64, birth: Birth) {
-    if let Some(place) = births::place(address) {
-        place.set(birth);
-    }
-}
-
-/// A block that was taken is freed.
-pub(crate) fn freed(log: &mut ThreadLog, address: u64, birth: Option<Birth>) {
+/// The free of a block was not seen: the allocator has returned its address again.
+pub(crate) fn missed_free(log: &mut ThreadLog, block: Live, birth: Birth) {
     if log.begin() {
-        settle(log, address, birth);
+        log.put_free(block, birth, Freeing::Missed);
     }
 }
 
-fn settle(log: &mut ThreadLog, address: u64, birth: Option<Birth>) {
-    match birth {
-        Some(birth) => log.put_known_free(birth, address),
-        // The same address twice in a row is one free: a hooked operator ended in a jump to `free`.
-        None if log.last_freed == address => {}
-        None => {
-            log.newest = 0;
-            log.last_freed = address;
-            let len = event::encode_unknown(log.next_event());
-            log.publish_event(len);
-        }
+/// A block was freed whose allocation was not recorded.
+pub(crate) fn unknown_free(log: &mut ThreadLog) {
+    if log.begin() {
+        log.newest = 0;
+        let len = event::encode_unknown(log.next_event());
+        log.publish_event(len);
     }
 }
 
@@ -149,18 +115,17 @@ pub(crate) fn end(log: &mut ThreadLog) {
     if log.dropped > 0 && !log.chunk.is_null() {
         log.put_gap();
     }
-    room::leave(log, room::Leaving::Last);
+    chunk_alloc::leave(log, chunk_alloc::Leaving::Last);
 }
 
 /// Starts an empty log in a fresh segment (again after `fork`).
 pub(crate) fn init() {
-    births::init();
-    room::init();
-    strays::init();
+    chunk_alloc::init();
+    shared_log::init();
 }
 
-/// Takes memory for some more of the heap, while there is any: the program is about to restrain itself.
-pub(crate) fn settle_for(room: u64) {
+/// Maps memory for some more of the heap: the program is about to give up system calls.
+pub(crate) fn reserve(room: u64) {
     births::reserve(room as usize);
 }
 
@@ -196,20 +161,20 @@ impl ThreadLog {
             len: 0,
             sequence: 0,
             stream: 0,
-            thread: NO_THREAD,
+            thread: NO_RECORD,
             until_clock: 0,
             tick: 0,
             noted: NO_TICK,
             dropped: 0,
             resting: 0,
             newest: 0,
-            last_freed: 0,
+            marks: 0,
         }
     }
 
     /// Whose events these are.
-    pub(crate) fn set_thread(&mut self, record: u32) {
-        self.thread = record.min(NO_THREAD);
+    pub(crate) fn set_thread(&mut self, record: Option<u32>) {
+        self.thread = record.unwrap_or(NO_RECORD);
     }
 
     /// Makes room for an event and notes the time; false when the event is dropped. No number is drawn
@@ -250,18 +215,21 @@ impl ThreadLog {
     }
 
     #[inline(always)]
-    fn put_known_free(&mut self, birth: Birth, address: u64) {
-        let how = if self.newest == address { Freeing::AtOnce } else { Freeing::Plain };
-        self.newest = 0;
-        self.last_freed = address;
-        self.put_free(birth, how);
+    fn put_free(&mut self, block: Live, birth: Birth, how: Freeing) {
+        let age_ms = birth.age_ms(self.noted);
+        let block = Block { tally: block.tally, size: block.size, by_realloc: birth.by_realloc() };
+        let len = event::encode_free(self.next_event(), block, age_ms, how);
+        self.publish_event(len);
     }
 
-    #[inline(always)]
-    fn put_free(&mut self, birth: Birth, how: Freeing) {
-        let age_ms = birth.age_ms(self.noted);
-        let len = event::encode_free(self.next_event(), birth.origin(), age_ms, how);
-        self.publish_event(len);
+    /// The thread's next event happens after so many marks. Called when the thread notices a new mark,
+    /// which it does before that event.
+    pub(crate) fn note_marks(&mut self, marks: u64) {
+        if self.marks != marks && self.begin() {
+            self.marks = marks;
+            let len = event::encode_mark(self.next_event(), marks);
+            self.publish_event(len);
+        }
     }
 
     /// The event behind the last is `len` bytes long.
@@ -281,7 +249,7 @@ impl ThreadLog {
     #[cold]
     #[inline(never)]
     fn next_chunk(&mut self) -> bool {
-        if self.resting > 0 || !room::take(self) {
+        if self.resting > 0 || !chunk_alloc::take(self) {
             self.resting = self.resting.saturating_sub(1);
             self.drop_event();
             segment::count(Counter::LostEvents);
@@ -296,9 +264,9 @@ impl ThreadLog {
         true
     }
 
-    /// An event is missing here, as is counted elsewhere.
+    /// An event is missing here; the caller counts it.
     #[cold]
-    fn drop_event(&mut self) {
+    pub(crate) fn drop_event(&mut self) {
         self.newest = 0;
         self.dropped += 1;
     }

@@ -5,7 +5,7 @@ use heapwise_format::segment::NodePlace;
 use super::ring::{self, Record};
 use crate::conf::options;
 use crate::json::Sink;
-use crate::{control, dump, prof, sys, thread};
+use crate::{control, dump, prof, sys, threads};
 
 /// `experimental.prof_recent.alloc_dump`: the last blocks, oldest first.
 pub(crate) fn write_recent(sink: &mut Sink<'_>) {
@@ -30,21 +30,21 @@ pub(crate) fn write_recent(sink: &mut Sink<'_>) {
 fn write_block(sink: &mut Sink<'_>, record: &Record) {
     sink.open(b"{").key(b"size").number(record.size).key(b"usize").number(record.usable);
     sink.key(b"released").boolean(record.freed_ns != 0);
-    write_thread(sink, record.slab, b"alloc_thread_uid", b"alloc_thread_name");
+    write_thread(sink, record.thread, b"alloc_thread_uid", b"alloc_thread_name");
     sink.key(b"alloc_time").number(record.born_ns).key(b"alloc_trace");
     write_trace(sink, record.node);
     if record.freed_ns != 0 {
-        write_thread(sink, record.freed_slab, b"dalloc_thread_uid", b"dalloc_thread_name");
+        write_thread(sink, record.freed_thread, b"dalloc_thread_uid", b"dalloc_thread_name");
         // The stack of a free is not taken.
         sink.key(b"dalloc_time").number(record.freed_ns).key(b"dalloc_trace").open(b"[").close(b"]");
     }
     sink.close(b"}");
 }
 
-fn write_thread(sink: &mut Sink<'_>, slab: u32, uid: &[u8], name: &[u8]) {
-    let Some(number) = slab.checked_sub(1) else { return };
+fn write_thread(sink: &mut Sink<'_>, thread: u32, uid: &[u8], name: &[u8]) {
+    let Some(number) = thread.checked_sub(1) else { return };
     sink.key(uid).number(u64::from(number));
-    if let Some(text) = thread::name_in_dumps(slab) {
+    if let Some(text) = threads::name_in_dumps(number) {
         sink.key(name).string(heapwise_format::bytes::text(&text));
     }
 }
@@ -74,17 +74,17 @@ pub(super) fn write_log(sink: &mut Sink<'_>, start: u64, now: u64) {
     sink.key(b"prof_time_resolution").string(if options().high_resolution { b"high" } else { b"default" });
     sink.key(b"pid").number(u64::from(sys::pid())).close(b"}");
     sink.key(b"threads").open(b"[");
-    for slab in 0..thread::slabs_used() {
-        let name = thread::name_in_dumps(slab).unwrap_or_default();
-        sink.open(b"{").key(b"thr_uid").number(u64::from(slab.saturating_sub(1)));
+    for record in 0..threads::threads_used() {
+        let name = threads::name_in_dumps(record).unwrap_or_default();
+        sink.open(b"{").key(b"thr_uid").number(u64::from(record));
         sink.key(b"thr_name").string(heapwise_format::bytes::text(&name)).close(b"}");
     }
     sink.close(b"]").key(b"stack_traces").open(b"[").open(b"[").close(b"]");
     blocks().for_each(|record| write_trace(sink, record.node));
     sink.close(b"]").key(b"allocations").open(b"[");
     for (trace, record) in (1..).zip(blocks()) {
-        sink.open(b"{").key(b"alloc_thread").number(u64::from(record.slab));
-        sink.key(b"free_thread").number(u64::from(record.freed_slab));
+        sink.open(b"{").key(b"alloc_thread").number(u64::from(record.thread));
+        sink.key(b"free_thread").number(u64::from(record.freed_thread));
         sink.key(b"alloc_trace").number(trace).key(b"free_trace").number(0);
         sink.key(b"alloc_timestamp").number(record.born_ns);
         sink.key(b"free_timestamp").number(record.freed_ns);

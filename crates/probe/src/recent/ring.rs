@@ -22,8 +22,8 @@ pub(super) struct Record {
     pub(super) freed_ns: u64,
     pub(super) node: u32,
     /// Slab of the thread; 0: unknown.
-    pub(super) slab: u32,
-    pub(super) freed_slab: u32,
+    pub(super) thread: u32,
+    pub(super) freed_thread: u32,
     /// Number of the record before it of the same hash.
     pub(super) previous: u64,
 }
@@ -99,7 +99,7 @@ pub(super) fn add(record: Record) {
 }
 
 /// A block is freed: the last one of this address.
-pub(super) fn end(address: u64, slab: u32, now: u64) {
+pub(super) fn end(address: u64, thread: u32, now: u64) {
     locked(|ring| {
         let kept = numbers();
         let mut number = ring.heads.get(hash(address)).copied().unwrap_or(0);
@@ -107,7 +107,7 @@ pub(super) fn end(address: u64, slab: u32, now: u64) {
             let Some(record) = ring.records.get_mut(place(number)) else { return };
             if record.address == address {
                 if record.freed_ns == 0 {
-                    (record.freed_ns, record.freed_slab) = (now.max(1), slab);
+                    (record.freed_ns, record.freed_thread) = (now.max(1), thread);
                 }
                 return;
             }

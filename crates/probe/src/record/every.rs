@@ -1,157 +1,295 @@
-//! The books: counting a block and its free, in the thread's own slab or in the shared one.
+//! The slow path: counts an allocation or a free, in every mode and on every thread.
+//!
+//! A thread without a state (it ended, has no memory, or was interrupted inside the probe) counts in shared
+//! tallies, with atomic additions.
 
-use heapwise_format::segment::{Bucket, Counter};
+use heapwise_format::event;
+use heapwise_format::segment::{Counter, NO_THREAD};
 
-use super::timing::Timing;
-use super::{Block, captured_alone, node_of};
+use super::sampler::Sampled;
+use super::{Block, capture_alone, note, peak, sizes, usable};
 use crate::arch::words;
 use crate::atomics::Ordering;
-use crate::thread::{Kept, SHARED_SLAB, State};
-use crate::unwind::Entry;
-use crate::{buckets, control, dump, index, process, prof, recent, segment, tallies};
+use crate::control::Activity;
+use crate::live::{self, Inserted, Live, Removed, births};
+use crate::log::ThreadLog;
+use crate::sites::tallies::{self, Amount, TallyRef, Writer};
+use crate::sites::rates;
+use crate::threads::State;
+use crate::unwind::{self, Entry};
+use crate::{control, dump, hooks, log, prof, recent, segment};
 
 /// The rate of blocks that are all recorded.
 pub(super) const EVERY: u16 = 0;
 
-/// Exact mode: every block.
+/// Exact and log mode: every block.
 pub(super) fn allocated(block: &Block, entry: &Entry) {
     let words = words();
-    if block.address == 0 || prof::is_silent(words) {
+    if prof::is_silent(words) {
         return;
     }
-    let Some(mut busy) = words.enter() else {
-        return allocated_alone(block, entry, true);
+    let mut busy = words.enter();
+    let interrupted = busy.is_none();
+    if !interrupted {
+        control::poll();
+    }
+    let state = busy.as_mut().and_then(|busy| words.state(busy));
+    count(state, block, entry, interrupted);
+}
+
+/// Counts a block that every block is recorded with; `interrupted`: inside the probe, by a signal.
+pub(super) fn count(state: Option<&mut State>, block: &Block, entry: &Entry, interrupted: bool) {
+    match state {
+        Some(state) => {
+            state.begin_event();
+            if let Some(tally) = site(state, entry, EVERY) {
+                count_alloc(Some(state), tally, block);
+                if tally.counts.site().thread() != NO_THREAD {
+                    state.stacks.widen(*entry, tally, block.size);
+                }
+            }
+        }
+        None => {
+            let tally = capture_alone(entry, interrupted).and_then(|node| shared_tally(node, EVERY));
+            if let Some(tally) = tally {
+                count_alloc(None, tally, block);
+            }
+        }
+    }
+}
+
+/// The thread's tally for an event; `None` when the call is part of another one.
+pub(super) fn site(state: &mut State, entry: &Entry, rate: u16) -> Option<TallyRef> {
+    let declares = state.script.declares();
+    let cached = state.cached_stack(*entry).map(|stack| (stack.node(), stack.tally()));
+    if let Some((_, Some(tally))) = cached
+        && !declares
+    {
+        return Some(tally);
+    }
+    let native = match cached {
+        Some((node, _)) => node,
+        // Cached stacks are not nested calls, so only here that is asked.
+        None if hooks::is_inside(entry.pc) => return None,
+        None => {
+            let captured = unwind::capture(&mut state.memo, entry, control::depth());
+            note(&captured);
+            captured.node
+        }
     };
-    control::poll();
-    match words.state(&mut busy) {
-        Some(state) => allocated_by(state, block, EVERY, entry),
-        None => allocated_alone(block, entry, false),
+    let tally = state.tally(state.script.above(native), rate);
+    if !declares
+        && cached.is_none()
+        && let Some(tally) = tally.filter(|tally| tally.counts.site().thread() != NO_THREAD)
+    {
+        unwind::cache_last(&mut state.stacks, &mut state.memo, native, Some(tally));
     }
+    tally.or_else(|| overflow(rate))
 }
 
-/// Counts a block in the thread's slab and remembers it.
+/// The tally of a stack that all threads share.
+pub(super) fn shared_tally(node: u32, rate: u16) -> Option<TallyRef> {
+    tallies::shared(node, rate).or_else(|| overflow(rate))
+}
+
+#[cold]
+fn overflow(rate: u16) -> Option<TallyRef> {
+    segment::count(Counter::LostTallies);
+    tallies::overflow(rate)
+}
+
+/// Counts a block of a known site and inserts it into the live-block index.
+pub(super) fn count_alloc(mut state: Option<&mut State>, tally: TallyRef, block: &Block) {
+    let Block { address, size, grown } = *block;
+    let site = tally.counts.site();
+    let writer = if site.thread() == NO_THREAD { Writer::Shared } else { Writer::Own };
+    let amount = Amount { size, slack: usable::slack(address, size) };
+    let live = Live { tally: tally.number, size };
+    tally.count_alloc(writer, amount, grown.unwrap_or(0));
+    let inserted = if site.rate() == EVERY {
+        live::insert(address, live)
+    } else {
+        live::insert_sample(address, live)
+    };
+    match inserted {
+        Inserted::Yes => {}
+        Inserted::Replacing(old) => {
+            let slack = usable::known_slack(old.block.size).unwrap_or(0);
+            count_free(state.as_deref_mut(), address, &old, event::Freeing::Missed, slack);
+        }
+        Inserted::No => {
+            tally.count_free(writer, amount);
+            segment::count(Counter::UntrackedBlocks);
+            segment::counter(Counter::UntrackedBytes).fetch_add(size, Ordering::Relaxed);
+            return with_log(state, ThreadLog::drop_event);
+        }
+    }
+    recent::allocated(address, size, site.node(), thread_number(state.as_deref()));
+    if control::activity() == Activity::Log {
+        let block = event::Block { tally: tally.number, size, by_realloc: grown.is_some() };
+        with_log(state.as_deref_mut(), |log| {
+            let birth = log::alloc(log, address, block);
+            births::set(address, birth);
+        });
+    }
+    add_allocated(state, writer, size, weight(size, site.rate()));
+}
+
+/// What a block of a site stands for.
 #[inline(always)]
-pub(super) fn allocated_by(state: &mut State, block: &Block, rate: u16, entry: &Entry) {
-    let _timing = state.tick().then(Timing::of_tick);
-    if let Some(node) = node_of(state, entry) {
-        enter(state, block, rate, node);
-    }
+fn weight(size: u64, rate: u16) -> Sampled {
+    if rate == EVERY { Sampled::EXACT } else { Sampled::new(size, rates::of(rate)) }
 }
 
-/// Counts a block of a known stack.
-fn enter(state: &mut State, block: &Block, rate: u16, node: u32) {
-    if let Some(kept) = state.bucket(node, block, rate) {
-        enter_under(state, block, rate, kept, node);
-    }
-}
-
-/// Counts a block of a known bucket.
-#[inline(never)]
-pub(super) fn enter_under(state: &mut State, block: &Block, rate: u16, kept: Kept, node: u32) {
-    state.slab.add_alloc(kept.counts, block.grown);
-    if index::insert(block.address, block.size, kept.bucket, rate, state.now_ms) {
-        recent::allocated(block.address, block.size, node, state.slab.number());
-        if state.add_allocated(kept.stands_for()) {
+/// Adds a block to the histogram and to the sums of the thread, or of the process.
+fn add_allocated(state: Option<&mut State>, writer: Writer, size: u64, sampled: Sampled) {
+    let (blocks, bytes) = (sampled.whole_blocks(), sampled.bytes(size));
+    if let Some(state) = state.filter(|_| writer == Writer::Own) {
+        state.histogram().count_alloc(writer, size, blocks);
+        if state.add_allocated(bytes) {
             state.flush();
         }
-    } else {
-        state.slab.undo_alloc(kept.counts);
+        return;
     }
-}
-
-/// Without a state.
-#[cold]
-fn allocated_alone(block: &Block, entry: &Entry, interrupted: bool) {
-    if let Some(node) = captured_alone(entry, interrupted) {
-        allocated_shared(block, EVERY, node);
-    }
-}
-
-/// Counts a block in the shared slab and remembers it.
-pub(super) fn allocated_shared(block: &Block, rate: u16, node: u32) {
-    let Some(bucket) = buckets::find(&block.key(node, rate, 0), || block.usable()) else { return };
-    let Some((slab, counts)) = tallies::add_alloc_shared(bucket, block.grown) else { return };
-    if !index::insert(block.address, block.size, bucket, rate, process::age_ms()) {
-        return slab.undo_alloc(counts);
-    }
-    recent::allocated(block.address, block.size, node, SHARED_SLAB);
-    let bytes = buckets::record(bucket).map_or(0, |bucket| buckets::stands_for(&bucket));
+    sizes::of_thread(None).count_alloc(Writer::Shared, size, blocks);
     segment::count(Counter::Recorded);
     segment::counter(Counter::AllocatedBytes).fetch_add(bytes, Ordering::Relaxed);
     let live = segment::counter(Counter::LiveBytes).fetch_add(bytes, Ordering::Relaxed).wrapping_add(bytes);
-    segment::counter(Counter::PeakBytes).fetch_max((live as i64).max(0) as u64, Ordering::Relaxed);
+    peak::reached(live as i64, live as i64);
     dump::notice();
 }
 
-/// Exact mode: the free of a block, whole. False, and nothing is done, when it takes a closer look: the thread
-/// has no state or is inside the probe, or nobody remembers the block.
-pub(super) fn releases(address: u64, caller: u64) -> bool {
+/// The number by which `recent` knows a thread; 0 for none.
+fn thread_number(state: Option<&State>) -> u32 {
+    state.and_then(State::record).map_or(0, |record| record + 1)
+}
+
+/// Writes to the thread's log, or to the shared one when it has none.
+fn with_log(state: Option<&mut State>, write: impl FnOnce(&mut ThreadLog)) {
+    match state {
+        Some(state) => write(&mut state.log),
+        None => drop(log::with_shared(write)),
+    }
+}
+
+/// Before a block is freed.
+pub(super) fn freed(address: u64, caller: u64) {
     let words = words();
-    let Some(mut busy) = words.enter() else { return false };
-    // Before the state: a forked child gives up its parent's.
-    control::poll();
-    let Some(state) = words.existing_state(&mut busy) else { return false };
-    if !state.is_outside(caller) {
-        return true;
+    let activity = control::activity();
+    let is_every = matches!(activity, Activity::Exact | Activity::Log);
+    let mut busy = words.enter();
+    let interrupted = busy.is_none();
+    if !interrupted {
+        // Before the state: a forked child gives up its parent's.
+        control::poll();
     }
-    let Some((number, bucket)) = index::remove(address) else { return false };
-    free_in(state, address, number, &bucket);
-    true
+    let state = busy.as_mut().and_then(|busy| {
+        if is_every { words.state(busy) } else { words.existing_state(busy) }
+    });
+    release(state, address, caller, interrupted);
 }
 
-/// Counts the free of a block that was taken out of the index.
-#[inline(never)]
-pub(super) fn release(state: &mut State, address: u64, number: u32) {
-    if let Some(bucket) = buckets::record(number) {
-        count_free(state, address, number, &bucket);
+fn release(mut state: Option<&mut State>, address: u64, caller: u64, interrupted: bool) {
+    let outside = match &mut state {
+        Some(state) => state.is_outside(caller),
+        None => !hooks::is_inside(caller),
+    };
+    if !outside {
+        return;
     }
-}
-
-#[inline(always)]
-fn free_in(state: &mut State, address: u64, number: u32, bucket: &Bucket) {
-    state.tick();
-    count_free(state, address, number, bucket);
-}
-
-fn count_free(state: &mut State, address: u64, number: u32, bucket: &Bucket) {
-    let counts = state.slab.add_free(number);
-    recent::freed(address, state.slab.number());
-    if bucket.period != control::period() {
-        return state.add_old_freed(address);
+    if let Some(state) = &mut state {
+        state.begin_event();
     }
-    if let Some(counts) = counts {
-        state.remember_freed(number, counts, bucket.stands_for);
-    }
-    if state.add_freed(address, buckets::stands_for(bucket)) {
-        state.flush();
-    }
-}
-
-/// Counts the free of a recorded block.
-pub(super) fn freed(address: u64, number: u32, bucket: &Bucket) {
-    let words = words();
-    if let Some(mut busy) = words.enter() {
-        let state =
-            if bucket.rate == EVERY { words.state(&mut busy) } else { words.existing_state(&mut busy) };
-        if let Some(state) = state {
-            return free_in(state, address, number, bucket);
+    match live::remove(address, is_sample) {
+        Some(removed) => {
+            let slack = usable::slack(address, removed.block.size);
+            if interrupted {
+                segment::count(Counter::Reentrant);
+            }
+            count_free(state, address, &removed, event::Freeing::Plain, slack);
         }
-    } else {
-        segment::count(Counter::Reentrant);
-    }
-    tallies::add_free_shared(number);
-    recent::freed(address, SHARED_SLAB);
-    if bucket.period == control::period() {
-        segment::count(Counter::Freed);
-        segment::counter(Counter::LiveBytes).fetch_sub(buckets::stands_for(bucket), Ordering::Relaxed);
+        None => unknown_free(state, address),
     }
 }
 
-/// A block nobody remembers was freed: allocated before exact mode began, or by a way that is not hooked.
-pub(super) fn unknown_free(address: u64) {
-    let words = words();
-    match words.enter().as_mut().and_then(|busy| words.state(busy)) {
-        Some(state) => state.add_unknown(address),
+/// Whether a tally counts samples.
+pub(super) fn is_sample(tally: u32) -> bool {
+    tallies::get(tally).is_some_and(|counts| counts.site().rate() != EVERY)
+}
+
+/// A block was freed that no index holds: allocated before recording began, or by a way that is not hooked.
+pub(super) fn unknown_free(state: Option<&mut State>, address: u64) {
+    let activity = control::activity();
+    if !matches!(activity, Activity::Exact | Activity::Log) {
+        return;
+    }
+    match state {
+        Some(state) => {
+            if state.add_unknown(address) && activity == Activity::Log {
+                log::unknown_free(&mut state.log);
+            }
+        }
         None => segment::count(Counter::UnknownFrees),
     }
+}
+
+/// Counts the free of a block that was removed from its index.
+pub(super) fn count_free(
+    mut state: Option<&mut State>,
+    address: u64,
+    removed: &Removed,
+    how: event::Freeing,
+    slack: u64,
+) {
+    let Removed { block, birth } = *removed;
+    if control::activity() == Activity::Log {
+        with_log(state.as_deref_mut(), |log| match how {
+            event::Freeing::Missed => log::missed_free(log, block, birth),
+            _ => log::free(log, address, block, birth),
+        });
+    }
+    recent::freed(address, thread_number(state.as_deref()));
+    let Some(counts) = tallies::get(block.tally) else { return };
+    if !counts.is_of_period() {
+        if let Some(state) = state {
+            state.note_freed(address);
+        }
+        return;
+    }
+    let tally = TallyRef { number: block.tally, counts };
+    let amount = Amount { size: block.size, slack };
+    let sampled = weight(block.size, counts.site().rate());
+    let (tally, writer) = writable(state.as_deref_mut(), tally);
+    tally.count_free(writer, amount);
+    match state {
+        Some(state) if state.record().is_some() => {
+            state.histogram().count_free(Writer::Own, block.size, sampled.whole_blocks());
+            if state.add_freed(address, sampled.bytes(block.size)) {
+                state.flush();
+            }
+        }
+        _ => {
+            sizes::of_thread(None).count_free(Writer::Shared, block.size, sampled.whole_blocks());
+            segment::count(Counter::Freed);
+            let bytes = sampled.bytes(block.size);
+            segment::counter(Counter::LiveBytes).fetch_sub(bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Where a thread counts the frees of a tally's blocks.
+fn writable(state: Option<&mut State>, tally: TallyRef) -> (TallyRef, Writer) {
+    let owner = tally.counts.site().thread();
+    if owner == NO_THREAD {
+        return (tally, Writer::Shared);
+    }
+    let own = match state {
+        Some(state) if state.thread() == owner => Some((tally, Writer::Own)),
+        Some(state) if state.record().is_some() => {
+            state.remote_tally(tally).map(|tally| (tally, Writer::Own))
+        }
+        _ => tallies::shared_remote(tally).map(|tally| (tally, Writer::Shared)),
+    };
+    own.or_else(|| Some((overflow(tally.counts.site().rate())?, Writer::Shared)))
+        .unwrap_or((tally, Writer::Shared))
 }

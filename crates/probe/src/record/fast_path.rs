@@ -1,213 +1,148 @@
-//! Reflexes: what the stubs call first. An event of the usual kind (a familiar stack, a bucket that was used
-//! lately) is dealt with in one go and without a call; every other one is left to
-//! [`super::recorded`] and [`super::releasing`], which look closer.
+//! The fast path of exact and log mode: called by the stubs, one leaf function per event.
 //!
-//! Nothing is changed before the last question is answered, so an event that is left is as good as new.
+//! An event takes it when its stack is the cached one, its tally is current and its words of the shadow index
+//! are simple; every other event goes to the slow path. The fast path has no side effects until it commits,
+//! so the slow path starts with an event that nothing has happened to.
 
 use core::hint::black_box;
 use core::ptr::null_mut;
 
-use super::{Pointer, releasing};
+use heapwise_format::event::Block;
+
+use super::{Pointer, peak, releasing, usable};
 use crate::arch::words;
 use crate::atomics::{AtomicPtr, Ordering};
-use crate::buckets::Account;
 use crate::control::Activity;
-use crate::thread::{Alike, State, kind_of_call};
-use crate::unwind::{self, Entry};
-use crate::{buckets, control, index, log, shadow};
+use crate::live::{self, births, shadow};
+use crate::sites::tallies::Amount;
+use crate::threads::State;
+use crate::unwind::Entry;
+use crate::log;
 
-/// After an allocation: block, size, [number](crate::thread::call_number) of the call, and the [`Entry`] in pieces. False: the event is left.
-type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64, u64) -> bool;
+/// After an allocation: block, size, and the [`Entry`] in pieces. False: the event is for the slow path.
+type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64) -> bool;
 /// Before a free: block and caller. Returns what is to be freed.
 type Releasing = extern "C" fn(Pointer, u64) -> Pointer;
 
-/// The reflex of the activity in force, an [`Allocated`]. Called by the stubs; right at any time, because each asks
-/// for itself whether it may.
-pub(crate) static ON_ALLOCATED: AtomicPtr<()> = AtomicPtr::new(leave as Allocated as *mut ());
+/// The fast path of the mode in force, an [`Allocated`]. Any value is safe: each function re-checks the
+/// generation.
+pub(crate) static ON_ALLOCATED: AtomicPtr<()> = AtomicPtr::new(decline as Allocated as *mut ());
 /// Likewise a [`Releasing`].
 pub(crate) static ON_RELEASING: AtomicPtr<()> = AtomicPtr::new(releasing as Releasing as *mut ());
 
-/// Learns the reflexes for an activity.
-pub(crate) fn learn(activity: Activity) {
-    let (allocated, freed): (Allocated, Releasing) = match activity {
-        Activity::Exact if shadow::are_apart() => (count::<true>, uncount::<true>),
-        Activity::Exact => (count::<false>, uncount::<false>),
-        Activity::Log => (write, write_free),
-        Activity::Idle | Activity::Sampling => (leave, releasing),
+/// Chooses the fast path for a mode.
+pub(crate) fn choose(activity: Activity) {
+    let (allocated, freed): (Allocated, Releasing) = match (activity, shadow::has_min_chunk_32()) {
+        (Activity::Exact, true) => (allocated::<false, true>, freed::<false, true>),
+        (Activity::Exact, false) => (allocated::<false, false>, freed::<false, false>),
+        (Activity::Log, true) => (allocated::<true, true>, freed::<true, true>),
+        (Activity::Log, false) => (allocated::<true, false>, freed::<true, false>),
+        (Activity::Idle | Activity::Sampling, _) => (decline, releasing),
     };
     ON_ALLOCATED.store(allocated as *mut (), Ordering::Relaxed);
     ON_RELEASING.store(freed as *mut (), Ordering::Relaxed);
 }
 
-extern "C" fn leave(_: Pointer, _: usize, _: u64, _: u64, _: u64, _: u64) -> bool {
+extern "C" fn decline(_: Pointer, _: usize, _: u64, _: u64, _: u64) -> bool {
     false
 }
 
-/// What else an event asks for that is to be counted.
-enum After {
-    Nothing,
-    /// The thread's sums are to be told.
-    Telling,
-    /// Nothing is done yet: its bucket has to be looked up.
-    Looking,
-}
-
-impl After {
-    #[inline(always)]
-    fn counting(full: bool) -> After {
-        if full { After::Telling } else { After::Nothing }
-    }
-}
-
-/// Where blocks [are apart](shadow::are_apart), or are not.
-extern "C" fn count<const APART: bool>(
+/// With events, or without; over an allocator with chunks of 32 bytes at least, or any.
+extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
     block: Pointer,
     size: usize,
-    call: u64,
     pc: u64,
     sp: u64,
     fp: u64,
 ) -> bool {
     let entry = Entry { pc, sp, fp };
-    let counted = words().with_state(|state| counted::<APART>(state, block as u64, size as u64, call, entry));
-    match counted.flatten() {
-        Some(After::Nothing) => true,
-        Some(After::Telling) => told_allocated(),
-        Some(After::Looking) | None => false,
+    let done = words().with_state(|state| {
+        count_alloc::<LOG, MIN_CHUNK_32>(state, block as u64, size as u64, entry)
+    });
+    match done.flatten() {
+        Some(false) => true,
+        Some(true) => flush_after_alloc(),
+        None => false,
     }
 }
 
+/// Counts an allocation; whether the thread's sums are to be flushed. `None`: nothing is done.
 #[inline(always)]
-fn counted<const APART: bool>(
+fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
     state: &mut State,
     address: u64,
     size: u64,
-    call: u64,
     entry: Entry,
-) -> Option<After> {
-    if !state.may_count() || !APART && !index::is_large(size) {
+) -> Option<bool> {
+    if !state.is_fast() || !MIN_CHUNK_32 && !live::is_large(size) {
         return None;
     }
-    let cell = shadow::known_where::<APART>(address)?;
-    cell.expect();
-    let node = unwind::familiar(&state.memo, entry)?;
-    let kept = state.known_bucket(Alike::of_call(size, node, call))?;
-    if !cell.is_empty() || !state.has_time() {
+    let cell = shadow::known_where::<MIN_CHUNK_32>(address)?;
+    cell.prefetch();
+    let tally = state.cached_stack(entry)?.tally_of_size(size)?;
+    let amount = Amount { size, slack: usable::known_slack(size)? };
+    if !tally.counts.is_current(peak::now()) || !cell.is_empty() || !cell.is_simple(size) {
         return None;
     }
-    kept.counts.add_own_alloc(0);
-    cell.put(kept.bucket);
-    Some(After::counting(state.add_allocated(size)))
+    let birth_slot = if LOG { Some(births::known(address)?) } else { None };
+    if LOG && !state.log.is_ready() || !state.fast_budget() {
+        return None;
+    }
+    tally.counts.add_own_alloc(amount);
+    cell.put_simple(tally.number, size);
+    if let Some(slot) = birth_slot {
+        let block = Block { tally: tally.number, size, by_realloc: false };
+        slot.set(log::alloc_ready(&mut state.log, address, block));
+    }
+    state.histogram().add_own_alloc(size);
+    Some(state.add_allocated(size))
 }
 
-extern "C" fn uncount<const APART: bool>(block: Pointer, caller: u64) -> Pointer {
-    let counted = words().with_state(|state| uncounted::<APART>(state, block as u64, caller));
-    match counted.flatten() {
-        Some(After::Nothing) => block,
-        Some(After::Telling) => told(block),
-        Some(After::Looking) => uncount_looked_up(block, caller),
+extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool>(block: Pointer, caller: u64) -> Pointer {
+    let done =
+        words().with_state(|state| count_free::<LOG, MIN_CHUNK_32>(state, block as u64, caller));
+    match done.flatten() {
+        Some(false) => block,
+        Some(true) => flush(block),
         None => releasing(block, caller),
     }
 }
 
+/// Counts a free; whether the thread's sums are to be flushed. `None`: nothing is done.
 #[inline(always)]
-fn uncounted<const APART: bool>(state: &mut State, address: u64, caller: u64) -> Option<After> {
-    if !state.may_count() || !state.is_known_outside(caller) {
+fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
+    state: &mut State,
+    address: u64,
+    caller: u64,
+) -> Option<bool> {
+    if !state.is_fast() || !state.is_known_outside(caller) {
         return None;
     }
-    let cell = shadow::known_where::<APART>(address)?;
-    let Some(freed) = state.known_freed(cell.number()) else { return Some(After::Looking) };
-    if !state.has_time() {
+    let cell = shadow::known_where::<MIN_CHUNK_32>(address)?;
+    let live = cell.get_simple()?;
+    let counts = state.own_tally(live.tally)?;
+    let amount = Amount { size: live.size, slack: usable::known_slack(live.size)? };
+    if !counts.is_current(peak::now()) {
+        return None;
+    }
+    let birth_slot = if LOG { Some(births::known(address)?) } else { None };
+    if LOG && !state.log.is_ready() || !state.fast_budget() {
         return None;
     }
     cell.clear();
-    freed.counts.add_own_free();
-    Some(After::counting(state.add_freed(address, freed.stands_for())))
-}
-
-/// The free of a block whose bucket the thread did not use lately.
-#[inline(never)]
-extern "C" fn uncount_looked_up(block: Pointer, caller: u64) -> Pointer {
-    let counted = words().with_state(|state| looked_up(state, block as u64));
-    match counted.flatten() {
-        Some(After::Telling) => told(block),
-        Some(After::Nothing | After::Looking) => block,
-        None => releasing(block, caller),
+    counts.add_own_free(amount);
+    if let Some(slot) = birth_slot {
+        log::free_ready(&mut state.log, address, live, slot.get());
+        slot.set(births::Birth::UNKNOWN);
     }
+    state.histogram().add_own_free(live.size);
+    Some(state.add_freed(address, live.size))
 }
 
-#[inline(always)]
-fn looked_up(state: &mut State, address: u64) -> Option<After> {
-    // Asked again: the thread was outside for a moment.
-    if !state.may_count() {
-        return None;
-    }
-    let cell = shadow::known(address)?;
-    let number = cell.bucket()?;
-    let Account { counts, stands_for } = state.account(number).or_else(|| account_of_other(state, number))?;
-    if stands_for == u32::MAX || !state.has_time() {
-        return None;
-    }
-    cell.clear();
-    counts.add_own_free();
-    state.remember_freed(number, counts, stands_for);
-    state.expect_freed(number);
-    Some(After::counting(state.add_freed(address, stands_for.into())))
-}
-
-/// Where the thread counts frees of what another one allocated, in this period.
-#[inline(never)]
-fn account_of_other(state: &State, number: u32) -> Option<Account> {
-    let bucket = buckets::record(number).filter(|bucket| bucket.period == control::period())?;
-    Some(Account { counts: state.slab.counts(number)?, stands_for: bucket.stands_for })
-}
-
-extern "C" fn write(block: Pointer, size: usize, call: u64, pc: u64, sp: u64, fp: u64) -> bool {
-    let entry = Entry { pc, sp, fp };
-    let written = words().with_state(|state| written(state, block as u64, size as u64, call, entry));
-    written.flatten().is_some()
-}
-
-#[inline(always)]
-fn written(state: &mut State, address: u64, size: u64, call: u64, entry: Entry) -> Option<()> {
-    if !state.may_write() {
-        return None;
-    }
-    let place = log::known(address)?;
-    place.expect();
-    let node = unwind::familiar(&state.memo, entry)?;
-    let bucket = state.logged_bucket(size, node, kind_of_call(call))?;
-    if place.get().is_some() || !state.has_time() || !state.log.is_ready() {
-        return None;
-    }
-    log::alloc_ready(&mut state.log, place, address, bucket);
-    Some(())
-}
-
-extern "C" fn write_free(block: Pointer, caller: u64) -> Pointer {
-    let written = words().with_state(|state| written_free(state, block as u64, caller));
-    if written.flatten().is_some() { block } else { releasing(block, caller) }
-}
-
-#[inline(always)]
-fn written_free(state: &mut State, address: u64, caller: u64) -> Option<()> {
-    if !state.may_write() || !state.is_known_outside(caller) {
-        return None;
-    }
-    let place = log::known(address)?;
-    // What was written down is in no other index.
-    let birth = place.get()?;
-    if !state.has_time() || !state.log.is_ready() {
-        return None;
-    }
-    log::free_ready(&mut state.log, place, birth, address);
-    Some(())
-}
-
-/// Tells the thread's sums. What it returns is opaque, or it would be called and not jumped to.
+/// Flushes the thread's sums. Its result is opaque, or it would be called and not jumped to.
 #[cold]
 #[inline(never)]
-extern "C" fn told(block: Pointer) -> Pointer {
+extern "C" fn flush(block: Pointer) -> Pointer {
     let words = words();
     if let Some(mut busy) = words.enter()
         && let Some(state) = words.existing_state(&mut busy)
@@ -220,7 +155,7 @@ extern "C" fn told(block: Pointer) -> Pointer {
 /// The same after an allocation.
 #[cold]
 #[inline(never)]
-extern "C" fn told_allocated() -> bool {
-    told(null_mut());
+extern "C" fn flush_after_alloc() -> bool {
+    flush(null_mut());
     black_box(true)
 }

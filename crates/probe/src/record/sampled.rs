@@ -2,19 +2,17 @@
 
 use heapwise_format::segment::Counter;
 
-use super::timing::Timing;
-use super::{Block, ledger, note};
+use super::{Block, every, note, sampler};
 use crate::arch::words;
 use crate::atomics::Ordering;
-use crate::unwind::{self, Entry};
-use crate::{clock, control, hooks, prof, sampler, segment};
+use crate::unwind;
+use crate::unwind::Entry;
+use crate::{clock, control, hooks, prof, segment};
 
-/// Rare samples are timed one in so many.
-const ONE_IN: u8 = 64;
-/// Samples closer than this are worth a state of the thread: its memoised stack, its own slab.
+/// At smaller distances a thread gets a state: its memoized stack, its own tallies.
 const FINE_BYTES: u64 = 64 * 1024;
 
-/// A countdown ran out: perhaps the block is a sample, perhaps it is only time to look at the control page.
+/// The countdown of a thread ran out: the block may be a sample, or it is time to poll the control words.
 pub(super) fn allocated(block: &Block, entry: &Entry) {
     if hooks::is_inside(entry.pc) {
         return;
@@ -31,16 +29,21 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     if block.address == 0 || prof::is_silent(words) {
         return;
     }
+    let rate = control::rate();
     if (control::sampling_distance() < FINE_BYTES || prof::keeps_threads())
         && let Some(state) = words.state(&mut busy)
     {
-        return ledger::allocated_by(state, block, control::rate(), entry);
+        state.begin_event();
+        if let Some(tally) = every::site(state, entry, rate) {
+            every::count_alloc(Some(state), tally, block);
+        }
+        return;
     }
-    let turn = words.slow_paths.fetch_add(1, Ordering::Relaxed);
-    let _timing = turn.is_multiple_of(ONE_IN).then(|| Timing::start(ONE_IN.into()));
     let captured = unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth());
     note(&captured);
     let state = words.existing_state(&mut busy);
     let node = state.map_or(captured.node, |state| state.script.above(captured.node));
-    ledger::allocated_shared(block, control::rate(), node);
+    if let Some(tally) = every::shared_tally(node, rate) {
+        every::count_alloc(None, tally, block);
+    }
 }

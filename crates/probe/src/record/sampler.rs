@@ -5,8 +5,8 @@
 //! bias. The stubs count it down in steps, so that a thread looks at the control page now and then.
 
 use crate::atomics::Ordering;
-use crate::exponential::{ln, one_minus_exp};
-use crate::thread::Words;
+use super::exponential::{ln, one_minus_exp};
+use crate::threads::Words;
 use crate::{control, sys};
 
 /// Most bytes between two looks at the control page.
@@ -64,13 +64,43 @@ fn uniform(words: &Words) -> f64 {
     (bits + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// Bytes that a sample of `size` bytes stands for.
-pub(crate) fn weighted_bytes(size: u64, rate: u64) -> u64 {
-    if rate <= 1 || size == 0 {
-        return size;
+/// What a sample stands for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sampled {
+    /// Number of blocks, `1/p`.
+    pub(crate) blocks: f64,
+    /// What it adds to the variance of their number, `(1-p)/p²`.
+    pub(crate) variance: f64,
+}
+
+impl Sampled {
+    /// A block that stands for itself.
+    pub(crate) const EXACT: Sampled = Sampled { blocks: 1.0, variance: 0.0 };
+
+    /// A sample of `size` bytes at mean distance `rate`; 0 and 1 mean that every block is recorded.
+    pub(crate) fn new(size: u64, rate: u64) -> Sampled {
+        if rate <= 1 {
+            return Sampled::EXACT;
+        }
+        // A block of no bytes is sampled as if it had one.
+        let p = one_minus_exp(size.max(1) as f64 / rate as f64);
+        Sampled { blocks: 1.0 / p, variance: (1.0 - p) / (p * p) }
     }
-    let size = size as f64;
-    (size / one_minus_exp(size / rate as f64) + 0.5) as u64
+
+    /// Bytes that it stands for.
+    #[inline(always)]
+    pub(crate) fn bytes(self, size: u64) -> u64 {
+        if self.blocks == 1.0 {
+            return size;
+        }
+        (self.blocks * size as f64 + 0.5) as u64
+    }
+
+    /// The number of blocks, rounded.
+    #[inline(always)]
+    pub(crate) fn whole_blocks(self) -> u64 {
+        (self.blocks + 0.5) as u64
+    }
 }
 
 #[cfg(test)]
@@ -79,10 +109,11 @@ mod tests {
 
     #[test]
     fn weights_are_unbiased() {
-        assert_eq!(weighted_bytes(100, 0), 100);
-        assert_eq!(weighted_bytes(1 << 30, 4096), 1 << 30);
+        let bytes = |size, rate| Sampled::new(size, rate).bytes(size);
+        assert_eq!(bytes(100, 0), 100);
+        assert_eq!(bytes(1 << 30, 4096), 1 << 30);
         // A small block stands for half its own size more than one rate.
-        let small = weighted_bytes(64, 524_288);
+        let small = bytes(64, 524_288);
         assert!((524_288 + 30..524_288 + 34).contains(&small), "{small}");
     }
 }

@@ -1,8 +1,8 @@
 //! Short lists of numbered things in private memory, appended to without a lock.
 //!
-//! Things that are made one after the other lie side by side, and are mostly looked for in the same order
-//! again: walking a short list then stays in the cache, where a hash would miss it each time. What does not
-//! fit in [`LONGEST`] places is the business of a hash.
+//! Elements that are made one after the other lie side by side, and are mostly searched in the same order
+//! again: walking a short list then stays in the cache, where a hash would miss it each time. Lists longer
+//! than [`LONGEST`] need a hash table beside them.
 #![allow(unsafe_code)]
 
 use core::ptr::null_mut;
@@ -77,9 +77,10 @@ impl<T: Sync> Array<T> {
         }
     }
 
-    /// Lets the system use large pages for what is behind the first of them. With many elements every step is to another
-    /// page, and to find a small one takes longer than to fetch a line of the cache; with few, a large one would be waste.
-    pub(crate) fn expect_many(&self) {
+    /// Lets the system use large pages for what is behind the first of them. With many elements every
+    /// access is to another page, and a TLB miss costs more than a cache miss; with few elements a
+    /// large page would be wasted.
+    pub(crate) fn prefer_large_pages(&self) {
         const LARGE_PAGE: usize = 2 << 20;
         let start = self.first.load(Ordering::Relaxed) as usize;
         let end = start + self.len.load(Ordering::Relaxed) * size_of::<T>();

@@ -4,23 +4,27 @@
 //! for a stack in this process. A private hash finds the child of a node; it takes no lock.
 #![allow(unsafe_code)]
 
-mod child_table;
+use heapwise_format::segment::{Counter, Node, NodePlace, SectionKind};
 
-use heapwise_format::segment::{Counter, Node, SectionKind};
-
-pub(crate) use child_table::Key;
-
-use crate::atomics::Ordering::{Acquire, Relaxed, Release};
+pub(crate) use super::child_table::Key;
+use super::chain::{self, Array, End};
+use super::{child_table, strings};
+use crate::atomics::Ordering::{Relaxed, Release};
 use crate::atomics::{AtomicU32, AtomicU64};
-use crate::chain::{self, Array, End};
-use crate::{arch, family, segment};
+use crate::{family, segment};
 
 /// The empty stack.
 pub(crate) const ROOT: u32 = 0;
+/// Counts stacks that found no room in the tree.
+pub(crate) const OUT_OF_STACKS: u32 = 1;
+/// Counts sites that found no room for a tally.
+pub(crate) const OUT_OF_SITES: u32 = 2;
+/// First node of a stack.
+const FIRST: u32 = 3;
 
 /// Next node to hand out.
-static NEXT: AtomicU32 = AtomicU32::new(1);
-/// Changes with each segment: what was remembered of another segment's nodes is void. Starts at 1:
+static NEXT: AtomicU32 = AtomicU32::new(FIRST);
+/// Incremented with each segment: cached nodes of another segment are invalid. Starts at 1, so that
 /// zeroed memory belongs to no epoch.
 static EPOCH: AtomicU32 = AtomicU32::new(1);
 
@@ -28,35 +32,39 @@ static EPOCH: AtomicU32 = AtomicU32::new(1);
 struct Links {
     /// Of its [`Key`].
     hash: AtomicU64,
-    /// How it was come to lately; every way that ever stood here leads to it. 0: none.
-    way: AtomicU64,
-    /// What a thread that had been here came to next.
-    next: AtomicU32,
+    /// The tally of this stack that was made first, and its owner (see `tallies::OwnTally`).
+    tally: AtomicU64,
     /// Its first child, and its parent's next one.
     child: AtomicU32,
     sibling: AtomicU32,
-    /// Its first bucket.
-    bucket: AtomicU32,
+    /// First tally of this stack that all threads share.
+    shared_tally: AtomicU32,
+    /// Sizes that its tallies know, see [`widen_sizes`].
+    sizes: AtomicU32,
 }
 
 static LINKS: Array<Links> = Array::none();
 /// Nodes whose links fill a page or so.
 const NODES_OF_PAGE: u32 = 4096 / size_of::<Links>() as u32;
 
-/// Starts an empty tree in a fresh segment: at start, and in the child of a fork. Memoised stacks are
-/// void. No other thread may be unwinding.
+/// Starts an empty tree in a fresh segment: at start, and in the child of a fork. Cached stacks are
+/// invalid. No other thread may be unwinding. To be called after [`strings::init`].
 pub(crate) fn init() {
-    NEXT.store(ROOT + 1, Relaxed);
+    NEXT.store(FIRST, Relaxed);
     child_table::clear();
     LINKS.renew(segment::section(SectionKind::Nodes).capacity);
     EPOCH.fetch_add(1, Relaxed);
     family::change_terms();
-    segment::counter(Counter::Nodes).store(u64::from(ROOT) + 1, Release);
+    for (node, name) in [(OUT_OF_STACKS, strings::OUT_OF_STACKS), (OUT_OF_SITES, strings::OUT_OF_SITES)] {
+        let place = NodePlace::Declared { string: strings::reserved(name), line: 0 }.encode();
+        segment::append(SectionKind::Nodes, node.into(), Node { place, parent: ROOT, module: 0 });
+    }
+    segment::counter(Counter::Nodes).store(u64::from(FIRST), Release);
 }
 
-/// Every stack will be recorded.
-pub(crate) fn expect_many() {
-    LINKS.expect_many();
+/// Asks for large pages: every stack will be recorded.
+pub(crate) fn prefer_large_pages() {
+    LINKS.prefer_large_pages();
 }
 
 /// Number of the segment in use.
@@ -66,7 +74,7 @@ pub(crate) fn epoch() -> u32 {
 }
 
 /// The node of `place` (an encoded [`heapwise_format::segment::NodePlace`]) called from `parent`;
-/// made if it is new. `module` is a record plus 1, 0 when unknown. `None`, counted, when there is no room.
+/// made if it is new. `module` is a record plus 1, 0 when unknown. `None` when there is no room.
 #[must_use]
 pub(crate) fn child(parent: u32, place: u64, module: u32) -> Option<u32> {
     child_of(Key::new(parent, place, module))
@@ -96,15 +104,11 @@ fn has_hash(node: u32, hash: u64) -> bool {
 /// The child that is not among the first ones, or the end of those where it belongs.
 #[inline(never)]
 fn new_child(key: Key, end: Option<End>) -> Option<u32> {
-    let node = match end {
+    match end {
         Some(End::Found(node)) => Some(node),
         Some(End::Open(link)) => appended(key, link),
         Some(End::Long) | None => child_table::find_or_insert(key, || append(key)),
-    };
-    if node.is_none() {
-        segment::count(Counter::LostNodes);
     }
-    node
 }
 
 /// Makes a child at the end of its parent's list. A thread that loses the race for it leaves a node unused:
@@ -115,47 +119,40 @@ fn appended(key: Key, end: &'static AtomicU32) -> Option<u32> {
     if chain::append(end, id) { Some(id) } else { child_of(key) }
 }
 
-/// A way to a node: from another one, through frames that are known by a hash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Way(u64);
-
-impl Way {
-    #[inline(always)]
-    pub(crate) fn new(from: u32, frames: u64) -> Way {
-        let mixed = (frames ^ u64::from(from).wrapping_mul(0xd6e8_feb8_6659_fd93))
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Way((mixed ^ mixed >> 32) | 1 << 63)
-    }
-}
-
-/// The node that a thread came to after it had been at `last`, the last time; 0 when none. Programs do the same things in
-/// the same order again: what is known of that node is brought near.
+/// Where the tally of a node that was made first is kept.
 #[inline(always)]
-pub(crate) fn next_of(last: u32) -> u32 {
-    let next = LINKS.get(last).map_or(ROOT, |links| links.next.load(Acquire));
-    if let Some(links) = LINKS.get(next) {
-        arch::expect_read(links);
-    }
-    next
+pub(crate) fn own_tally(node: u32) -> Option<&'static AtomicU64> {
+    Some(&LINKS.get(node)?.tally)
 }
 
-/// Whether a way leads to a node. Then nothing else of the tree has to be looked at.
+/// Whether the tallies of a node may not know blocks as small or as large as `size`; they do afterwards.
+/// Keeps the record of a tally's sizes, which is another cache miss, out of most events.
 #[inline(always)]
-pub(crate) fn is_at_end_of(way: Way, node: u32) -> bool {
-    LINKS.get(node).is_some_and(|links| links.way.load(Acquire) == way.0)
+pub(crate) fn widen_sizes(node: u32, size: u64) -> bool {
+    /// Sizes below are kept exactly; all others are always new.
+    const LIMIT: u64 = 0xfffe;
+    let Some(links) = LINKS.get(node) else { return true };
+    let sizes = links.sizes.load(Relaxed);
+    // The smallest plus 1 in the lower half, the largest plus 1 in the upper; 0: none.
+    let (min, max, size) = (sizes & 0xffff, sizes >> 16, size.min(LIMIT) as u32 + 1);
+    if size <= max && size >= min && u64::from(size) <= LIMIT {
+        return false;
+    }
+    let min = if min == 0 { size } else { min.min(size) };
+    links.sizes.store(min | max.max(size) << 16, Relaxed);
+    true
 }
 
-/// Notes what came after `last`, and how.
-pub(crate) fn set_next(last: u32, way: Way, node: u32) {
-    if let (Some(before), Some(links)) = (LINKS.get(last), LINKS.get(node)) {
-        links.way.store(way.0, Release);
-        before.next.store(node, Release);
+/// A tally of the node is new and knows no sizes.
+pub(super) fn clear_sizes(node: u32) {
+    if let Some(links) = LINKS.get(node) {
+        links.sizes.store(0, Relaxed);
     }
 }
 
-/// Where the list of a node's buckets begins.
-pub(crate) fn first_bucket(node: u32) -> Option<&'static AtomicU32> {
-    Some(&LINKS.get(node)?.bucket)
+/// Where the list of a node's shared tallies starts.
+pub(super) fn shared_tally(node: u32) -> Option<&'static AtomicU32> {
+    Some(&LINKS.get(node)?.shared_tally)
 }
 
 /// Appends a record. Nothing is at place 0: readers take such a record for one that is not written yet.
@@ -186,24 +183,4 @@ pub(crate) fn node(id: u32) -> Option<Node> {
     // SAFETY: a node has two words.
     let [place, caller] = [0, 8].map(|byte| unsafe { segment::word64(record, byte) }.load(Relaxed));
     Some(Node { place, parent: caller as u32, module: (caller >> 32) as u32 })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_comes_next_is_known_by_the_way_to_it() {
-        segment::for_tests();
-        let [last, next] =
-            [0x5555_0100_0010, 0x5555_0100_0020].map(|place| child(ROOT, place, 1).expect("room"));
-        let ways = [(last, 1), (last, 2), (next, 1)].map(|(from, frames)| Way::new(from, frames));
-        assert!(ways.iter().all(|way| !is_at_end_of(*way, next_of(last))), "nothing came yet");
-        set_next(last, ways[0], next);
-        assert_eq!(next_of(last), next);
-        assert_eq!(ways.map(|way| is_at_end_of(way, next)), [true, false, false]);
-        set_next(last, ways[1], next);
-        assert_eq!(ways.map(|way| is_at_end_of(way, next)), [false, true, false]);
-        assert!(ways.iter().all(|way| !is_at_end_of(*way, ROOT)));
-    }
 }

@@ -17,10 +17,29 @@ static USED: AtomicU64 = AtomicU64::new(0);
 /// Longest part of a name that is kept.
 const LONGEST: usize = 1024;
 
-/// Starts empty (again after `fork`).
+/// Names of sites and labels that found no room, the first strings of every segment.
+const RESERVED: [&[u8]; 3] =
+    [b"[out of table space: labels]", b"[out of table space: stacks]", b"[out of table space: sites]"];
+/// Index of a reserved name.
+pub(super) const OUT_OF_STACKS: usize = 1;
+/// Index of a reserved name.
+pub(super) const OUT_OF_SITES: usize = 2;
+/// The name of labels that found no room.
+pub(crate) const OUT_OF_LABELS: u32 = 0;
+
+/// Starts with the reserved names (again after `fork`).
 pub(crate) fn init() {
     KNOWN.iter().for_each(|entry| entry.store(0, Ordering::Relaxed));
     USED.store(0, Ordering::Relaxed);
+    for name in RESERVED {
+        intern(name, b"");
+    }
+}
+
+/// Offset of a reserved name.
+pub(super) fn reserved(name: usize) -> u32 {
+    // A length of two bytes, the name, and the end of the name.
+    RESERVED.iter().take(name).map(|name| name.len() as u32 + 3).sum()
 }
 
 /// Offset of `function\0file`; `None` when there is no room for another.

@@ -3,7 +3,8 @@
 
 use core::ffi::{c_int, c_uint, c_void};
 
-use super::{State, words};
+use super::registry;
+use crate::arch::words;
 use crate::atomics::{AtomicPtr, AtomicU32, Ordering};
 use crate::symbols::find_next;
 
@@ -63,6 +64,6 @@ unsafe extern "C" fn thread_ends(round: *mut c_void) {
     let Some(_busy) = words.enter() else { return };
     words.set_ended();
     if let Some(state) = words.take_state() {
-        State::destroy(state);
+        registry::release(state);
     }
 }

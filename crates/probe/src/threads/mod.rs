@@ -1,23 +1,20 @@
 //! What the probe keeps per thread: 128 bytes of thread-local words, and a mapped [`State`] for threads that
-//! record everything.
+//! record every block or close samples.
+//!
+//! *Invariant*: only its thread touches a state, and only while the thread is marked as inside the probe.
 #![allow(unsafe_code)]
 
-mod bucket_cache;
 mod ending;
-mod recollection;
-mod slabs;
+mod registry;
 mod state;
 
 use core::cell::UnsafeCell;
 
-pub(crate) use bucket_cache::{Alike, Kept, call_number, kind_of_call};
 pub(crate) use ending::create_key;
-pub(crate) use slabs::{SHARED_SLAB, forget as forget_slabs, name_in_dumps, owner, slabs_used};
-#[cfg(all(test, loom))]
-pub(crate) use slabs::{acquire as acquire_slab, release as release_slab};
-pub(crate) use state::{Quick, State, TICK_EVENTS};
+pub(crate) use registry::{init, name_in_dumps, read as thread_record, used as threads_used};
+pub(crate) use state::State;
 
-use crate::arch::words;
+
 use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use crate::unwind::OwnStack;
 
@@ -43,8 +40,6 @@ pub(crate) struct Words {
     ended: AtomicU8,
     /// Whether what the thread allocates is recorded (`prof`); 0: not decided.
     pub(crate) active: AtomicU8,
-    /// Slow paths taken; one in 64 is timed.
-    pub(crate) slow_paths: AtomicU8,
 }
 
 const _: () = assert!(size_of::<Words>() <= 128, "the room in thread-local storage (arch)");
@@ -106,7 +101,7 @@ impl Words {
         if self.ended.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        let state = State::create()?;
+        let state = registry::acquire()?;
         self.state.store(state, Ordering::Relaxed);
         ending::watch();
         Some(state)

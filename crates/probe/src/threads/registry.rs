@@ -1,37 +1,34 @@
-//! Which thread owns which slab of tallies.
+//! The threads of the process: their records in the segment, and states of ended threads for reuse.
 //!
-//! A slab's tallies only grow, so a slab whose owner ended goes to another thread as it is; preferably to
-//! one of the same name, so that a pool's threads add up under one heading.
+//! A tally belongs to a thread record. A new thread continues with the state, the record and the tallies of
+//! an ended one of the same name, so that the threads of a pool add up under one heading and a program that
+//! starts threads all the time needs no more memory.
 
 use heapwise_format::bytes::set_text;
-use heapwise_format::segment::{Counter, SectionKind, Thread, ThreadState};
+use heapwise_format::segment::{Counter, NO_THREAD, SectionKind, Thread, ThreadState};
 
-use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use super::State;
+use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::conf::options;
 use crate::{process, segment, sys};
 
-/// The slab that any thread may use, with atomic additions.
-pub(crate) const SHARED_SLAB: u32 = 0;
-/// Most slabs a layout has.
-const MOST: usize = 128;
-/// No thread record.
-pub(super) const NO_RECORD: u32 = u32::MAX;
+/// States kept for reuse.
+const KEPT: usize = 64;
 
-struct Slab {
-    owned: AtomicBool,
-    /// The last owner's name, as two words; zero before the first.
+/// The state of an ended thread, and its name as two words.
+struct Slot {
+    state: AtomicPtr<State>,
     name: [AtomicU64; 2],
-    /// The last owner's thread record.
-    record: AtomicU32,
 }
 
-static SLABS: [Slab; MOST] = [const {
-    Slab {
-        owned: AtomicBool::new(false),
+static POOL: [Slot; KEPT] = [const {
+    Slot {
+        state: AtomicPtr::new(core::ptr::null_mut()),
         name: [const { AtomicU64::new(0) }; 2],
-        record: AtomicU32::new(NO_RECORD),
     }
-}; MOST];
+}; KEPT];
+/// Threads that have a state.
+static LIVE: AtomicU32 = AtomicU32::new(0);
 
 type Name = [u64; 2];
 
@@ -40,119 +37,131 @@ fn current_name() -> Name {
     [bytes as u64, (bytes >> 64) as u64]
 }
 
-impl Slab {
+impl Slot {
     fn name(&self) -> Name {
         [self.name[0].load(Ordering::Relaxed), self.name[1].load(Ordering::Relaxed)]
     }
 
-    fn claim(&self) -> bool {
-        !self.owned.load(Ordering::Relaxed) && !self.owned.swap(true, Ordering::Acquire)
+    /// Takes the state out, if there is one.
+    fn take(&self) -> Option<*mut State> {
+        let state = self.state.swap(core::ptr::null_mut(), Ordering::Acquire);
+        (!state.is_null()).then_some(state)
+    }
+
+    /// Puts a state in, if there is none.
+    fn put(&self, state: *mut State, name: Name) -> bool {
+        let empty = core::ptr::null_mut();
+        let is_put = self.state.compare_exchange(empty, state, Ordering::Release, Ordering::Relaxed).is_ok();
+        if is_put {
+            // Another thread may take the state before: then the slot is empty, and its name means nothing.
+            for (word, value) in self.name.iter().zip(name) {
+                word.store(value, Ordering::Relaxed);
+            }
+        }
+        is_put
     }
 }
 
-/// A slab for the calling thread and its thread record.
-pub(crate) fn acquire() -> (u32, u32) {
+/// A state for the calling thread; `None` without memory.
+pub(super) fn acquire() -> Option<*mut State> {
     let name = current_name();
-    let slabs = segment::slabs().min(MOST as u64) as usize;
-    let candidates = || SLABS.iter().enumerate().take(slabs).skip(1);
-    let same = candidates().find(|(_, slab)| slab.name() == name && slab.claim());
-    let fresh = || candidates().find(|(_, slab)| slab.name() == [0, 0] && slab.claim());
-    let other = || candidates().find(|(_, slab)| slab.claim());
-    let Some((index, slab)) = same.or_else(fresh).or_else(other) else {
-        segment::count(Counter::SharedSlabs);
-        return (SHARED_SLAB, new_record(SHARED_SLAB));
-    };
-    segment::counter(Counter::Slabs).fetch_max(index as u64 + 1, Ordering::Relaxed);
-    let record = slab.record.load(Ordering::Relaxed);
-    let record = if slab.name() == name && record != NO_RECORD { record } else { new_record(index as u32) };
-    for (word, value) in slab.name.iter().zip(name) {
-        word.store(value, Ordering::Relaxed);
+    LIVE.fetch_add(1, Ordering::Relaxed);
+    let same = POOL.iter().find_map(|slot| if slot.name() == name { slot.take() } else { None });
+    if let Some(state) = same {
+        if State::continues(state, name) {
+            return Some(state);
+        }
+        State::destroy(state);
     }
-    slab.record.store(record, Ordering::Relaxed);
-    describe(record, index as u32, ThreadState::Live);
-    (index as u32, record)
-}
-
-/// The owner is gone; `record` gets its final name.
-pub(crate) fn release(index: u32, record: u32) {
-    describe(record, index, ThreadState::Ended);
-    if index != SHARED_SLAB
-        && let Some(slab) = SLABS.get(index as usize)
-    {
-        slab.owned.store(false, Ordering::Release);
+    let record = new_record();
+    match State::create(record, name) {
+        Some(state) => Some(state),
+        None => {
+            LIVE.fetch_sub(1, Ordering::Relaxed);
+            segment::count(Counter::LostThreads);
+            None
+        }
     }
 }
 
-/// Forgets all owners: a forked child has none of its parent's other threads.
-pub(crate) fn forget() {
-    for slab in &SLABS {
-        slab.owned.store(false, Ordering::Relaxed);
-        slab.record.store(NO_RECORD, Ordering::Relaxed);
-        slab.name.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+/// The thread of a state has ended.
+pub(super) fn release(state: *mut State) {
+    LIVE.fetch_sub(1, Ordering::Relaxed);
+    let name = State::end(state);
+    if !POOL.iter().any(|slot| slot.put(state, name)) {
+        State::destroy(state);
     }
 }
 
-fn new_record(slab: u32) -> u32 {
-    let capacity = segment::section(SectionKind::Threads).capacity;
+/// Threads that have a state, at least 1.
+pub(super) fn live() -> u64 {
+    LIVE.load(Ordering::Relaxed).max(1).into()
+}
+
+/// Starts without threads: a forked child has none of its parent's other threads.
+pub(crate) fn init() {
+    LIVE.store(0, Ordering::Relaxed);
+    for slot in &POOL {
+        if let Some(state) = slot.take() {
+            State::destroy(state);
+        }
+    }
+}
+
+fn new_record() -> Option<u32> {
+    let capacity = segment::section(SectionKind::Threads).capacity.min(NO_THREAD.into());
     let claim = |used: u64| (used < capacity).then_some(used + 1);
     let threads = segment::counter(Counter::Threads);
-    let Ok(record) = threads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) else {
-        return NO_RECORD;
-    };
-    describe(record as u32, slab, ThreadState::Live);
-    record as u32
+    let record = threads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok();
+    if record.is_none() {
+        segment::count(Counter::LostThreads);
+    }
+    record.map(|record| record as u32)
 }
 
-fn describe(record: u32, slab: u32, state: ThreadState) {
-    if record == NO_RECORD {
-        return;
-    }
+/// Writes the record of the calling thread.
+pub(super) fn describe(record: u32, state: ThreadState) {
     let now = u64::from(process::age_ms());
     let mut name = [0; 32];
     for (to, from) in name.iter_mut().zip(sys::thread_name()) {
         *to = from;
     }
-    let (born_ms, ended_ms) = match state {
-        ThreadState::Live => (now, 0),
-        ThreadState::Ended => (born_of(record), now),
+    let before = read(record);
+    let (born_ms, ended_ms) = match (state, &before) {
+        (ThreadState::Ended, Some(before)) => (before.born_ms, now),
+        _ => (now, 0),
     };
-    let mut thread = Thread { tid: sys::tid(), state: state as u32, slab, named: 0, born_ms, ended_ms, name };
-    if let (ThreadState::Ended, Some(before)) = (state, read(record)) {
-        // What the program called it stays.
-        (thread.named, thread.name) = if before.named == 0 { (0, name) } else { (1, before.name) };
+    let mut thread = Thread { tid: sys::tid(), state: state as u32, unused: 0, named: 0, born_ms, ended_ms, name };
+    if let (ThreadState::Ended, Some(before)) = (state, before)
+        && before.named != 0
+    {
+        // The name that the program gave it stays.
+        (thread.named, thread.name) = (1, before.name);
     }
     segment::write(SectionKind::Threads, u64::from(record), thread);
 }
 
-fn read(record: u32) -> Option<Thread> {
+/// A thread's record.
+pub(crate) fn read(record: u32) -> Option<Thread> {
     segment::read(SectionKind::Threads, u64::from(record))
 }
 
 /// The program names a thread.
 pub(super) fn rename(record: u32, name: &[u8]) {
-    if let Some(before) = read(record).filter(|_| record != NO_RECORD) {
+    if let Some(before) = read(record) {
         let mut thread = Thread { named: 1, ..before };
         set_text(&mut thread.name, name);
         segment::write(SectionKind::Threads, u64::from(record), thread);
     }
 }
 
-/// Slabs in use so far, the shared one among them.
-pub(crate) fn slabs_used() -> u32 {
-    segment::counter(Counter::Slabs).load(Ordering::Acquire).clamp(1, segment::slabs().max(1)) as u32
-}
-
-/// The thread that owned a slab last.
-pub(crate) fn owner(slab: u32) -> Option<Thread> {
-    let record = SLABS.get(slab as usize).filter(|_| slab != SHARED_SLAB)?.record.load(Ordering::Relaxed);
-    if record == NO_RECORD { None } else { read(record) }
+/// Thread records in use.
+pub(crate) fn used() -> u32 {
+    let capacity = segment::section(SectionKind::Threads).capacity;
+    segment::counter(Counter::Threads).load(Ordering::Acquire).min(capacity) as u32
 }
 
 /// The name that dumps have: the program's, or where that is wanted the system's.
-pub(crate) fn name_in_dumps(slab: u32) -> Option<[u8; 32]> {
-    owner(slab).filter(|thread| thread.named != 0 || options().sys_thread_name).map(|thread| thread.name)
-}
-
-fn born_of(record: u32) -> u64 {
-    read(record).map_or(0, |thread| thread.born_ms)
+pub(crate) fn name_in_dumps(record: u32) -> Option<[u8; 32]> {
+    read(record).filter(|thread| thread.named != 0 || options().sys_thread_name).map(|thread| thread.name)
 }

@@ -1,35 +1,33 @@
-//! The mapped state of a thread that records everything.
+//! The mapped state of a thread that records every block or close samples.
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;
 
-use heapwise_format::segment::Counter;
+use heapwise_format::segment::{Counter, NO_THREAD, ThreadState};
 
-use super::bucket_cache::{Alike, BucketCache, Freed, Kept};
-use super::recollection::Recollection;
-use super::slabs::{self, SHARED_SLAB};
-use crate::atomics::Ordering;
-use crate::buckets::{Account, Key, Whose};
+use super::registry;
+use crate::atomics::{AtomicU64, Ordering};
 use crate::control::Activity;
 use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
-use crate::recorder::Block;
+use crate::record::peak;
+use crate::record::sizes::{self, Histogram};
 use crate::script::Script;
-use crate::tallies::{Counts, Slab};
-use crate::unwind::Memo;
-use crate::{buckets, clock, control, dump, family, hooks, index, log, process, prof, recent, segment, sys};
+use crate::sites::tallies::{self, Counts, Reserve, SiteKey, Table, TallyRef};
+use crate::sites::{MapKey, TallyMap, stack_tree};
+use crate::unwind::{self, CachedStack, Entry, Memo, StackCache};
+use crate::{clock, control, dump, family, hooks, live, log, prof, recent, segment, sys};
 
-/// Live bytes reach the shared counters in steps of this, so that threads do not fight for them.
-const FLUSH_BYTES: i64 = 64 * 1024;
-/// Allocated bytes are told at the first tick after this many, for dumps that are due by them: a block of more than
-/// [`FLUSH_BYTES`] is told at once, so that is soon.
+/// Most live bytes that a thread keeps to itself, so that threads do not contend for the shared counters.
+const MOST_UNFLUSHED: u64 = 64 * 1024;
+/// Sums are flushed at the first tick after this many allocated bytes, for dumps that are due by them.
 const FLUSH_ALLOCATED: u64 = 1 << 20;
 /// The other counters are at most this many ticks old.
-const FLUSH_TICKS: u32 = 32;
-/// One event in so many has its time taken, and some work done.
-pub(crate) const TICK_EVENTS: u32 = 128;
+const FLUSH_TICKS: u32 = 8;
+/// Events between two ticks.
+const TICK_EVENTS: i32 = 512;
 
-/// Callers that are known to be outside.
+/// Callers that are known to be outside other hooked calls.
 const OUTSIDE: usize = 64;
 
 #[inline(always)]
@@ -37,103 +35,122 @@ fn outside_slot(caller: u64) -> usize {
     (caller ^ caller >> 6) as usize % OUTSIDE
 }
 
-/// What a thread does with an event without further questions.
-#[derive(Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum Quick {
-    /// There are questions.
-    Nothing = 0,
-    /// It is counted, in the shadow index.
-    Count,
-    /// It is written down.
-    Write,
-}
-
-/// Zeroed memory is valid.
+/// Zeroed memory is valid. Small fields first: they share a few pages, and the large arrays behind are
+/// populated as they are used.
+#[repr(C)]
 pub(crate) struct State {
-    /// This thread's tallies.
-    pub(crate) slab: Slab,
-    record: u32,
-    /// Period that the sums below belong to, and the buckets.
-    period: u32,
-    /// Of the slab and the period.
-    whose: Whose,
-    /// The terms that the thread has agreed to, and what it does under them without further questions.
-    terms: u64,
-    quick: Quick,
-    /// The terms under which it counts or writes by reflex; 0: none.
-    counting_terms: u64,
-    writing_terms: u64,
+    /// The generation under which the fast path may be taken; 0: never.
+    fast_generation: u64,
+    /// The generation that the thread has validated its caches for.
+    generation: u64,
     /// Events until the next tick; it is due when this is below zero.
-    until_tick: i32,
+    budget: i32,
     ticks: u32,
-    /// `age_ms` as of the last look at the clock.
-    pub(crate) now_ms: u32,
+    /// Its thread number and rate 0, as they are in the record of a tally of its own.
+    own: u32,
+    period: u32,
+    table: Table,
+    histogram: *const Histogram,
     recorded: u64,
     live: i64,
     /// Highest `live` since the last flush.
     highest: i64,
-    // Not beside `recorded`: the compiler would put both together for one addition, which is more work than two.
+    /// The sums are flushed when `live` is outside these bounds.
+    flush_above: i64,
+    flush_below: i64,
+    // Not beside `recorded`: LLVM would combine both into one vector addition, which is slower.
     allocated: u64,
     freed: u64,
     unknown: u64,
-    /// Address last freed.
+    /// Address freed last.
     last_freed: u64,
-    /// The bucket that was looked up last for a free.
-    last_bucket: u32,
-    /// Who freed lately: not part of another hooked call.
     outside: [u64; OUTSIDE],
-    buckets: BucketCache,
-    logged_buckets: Recollection,
-    /// The last stack.
-    pub(crate) memo: Memo,
+    record: Option<u32>,
+    reserve: Reserve,
+    map: TallyMap,
     /// Declared frames.
     pub(crate) script: Script,
     /// The event log.
     pub(crate) log: ThreadLog,
-    /// What the program calls the thread.
+    /// The program's name for the thread, and the system's as two words.
     name: FixedText<NAME_BYTES>,
+    system_name: [u64; 2],
+    /// The last stack.
+    pub(crate) memo: Memo,
+    /// Stacks that the thread allocates from repeatedly.
+    pub(crate) stacks: StackCache,
 }
 
 /// Room for a thread's name, and its end.
 const NAME_BYTES: usize = 32;
 
 impl State {
-    pub(super) fn create() -> Option<*mut State> {
-        let Ok(memory) = sys::map_private(size_of::<State>()) else {
-            segment::count(Counter::LostThreads);
-            return None;
-        };
-        let state = memory.cast::<State>();
-        let (slab, record) = slabs::acquire();
+    pub(super) fn create(record: Option<u32>, name: [u64; 2]) -> Option<*mut State> {
+        let memory = sys::map_private(size_of::<State>()).ok()?;
+        let place = memory.cast::<State>();
         // SAFETY: fresh zeroed memory of this size, page-aligned, which is a valid state.
+        let state = unsafe { &mut *place };
+        state.record = record;
+        state.own = u32::from(state.thread()) << 16;
+        state.system_name = name;
+        state.histogram = sizes::of_thread(record);
+        state.log.set_thread(record);
+        if let Some(record) = record {
+            registry::describe(record, ThreadState::Live);
+        }
+        Some(place)
+    }
+
+    /// Continues with the state of an ended thread; false when that has another name by now.
+    pub(super) fn continues(state: *mut State, name: [u64; 2]) -> bool {
+        // SAFETY: taken from the pool, so this is the only user.
+        let state = unsafe { &mut *state };
+        if let Some(record) = state.record.filter(|_| state.system_name == name) {
+            state.generation = 0;
+            state.fast_generation = 0;
+            registry::describe(record, ThreadState::Live);
+            return true;
+        }
+        false
+    }
+
+    /// The thread ends: everything it counted becomes visible. Returns its name.
+    pub(super) fn end(state: *mut State) -> [u64; 2] {
+        // SAFETY: detached from its thread by `take_state`, so this is the only user.
+        let state = unsafe { &mut *state };
+        log::end(&mut state.log);
+        state.flush();
+        if let Some(record) = state.record {
+            registry::describe(record, ThreadState::Ended);
+        }
+        state.name.clear();
+        state.system_name
+    }
+
+    /// Unmaps a state that no thread uses.
+    pub(crate) fn destroy(state: *mut State) {
+        // SAFETY: detached from its thread, so this is the only user.
         unsafe {
-            (*state).slab = Slab::numbered(slab);
-            (*state).whose = Whose::new(slab, 0);
-            (*state).record = record;
-            (*state).log.set_thread(record);
+            (*state).map.unmap();
+            sys::unmap(state.cast(), size_of::<State>());
         }
-        segment::counter(Counter::OwnBytes).fetch_add(size_of::<State>() as u64, Ordering::Relaxed);
-        Some(state)
     }
 
-    /// Gives everything back.
-    pub(super) fn destroy(state: *mut State) {
-        {
-            // SAFETY: detached from its thread by `take_state`, so this is the only user.
-            let state = unsafe { &mut *state };
-            log::end(&mut state.log);
-            state.flush();
-            slabs::release(state.slab.number(), state.record);
-        }
-        Self::discard(state);
-        segment::counter(Counter::OwnBytes).fetch_sub(size_of::<State>() as u64, Ordering::Relaxed);
+    /// Number of the thread in tallies.
+    pub(crate) fn thread(&self) -> u16 {
+        self.record.map_or(NO_THREAD, |record| record as u16)
     }
 
-    /// Unmaps without a word: the state of a forked child speaks of its parent's segment.
-    pub(crate) fn discard(state: *mut State) {
-        // SAFETY: as `destroy`.
-        unsafe { sys::unmap(state.cast(), size_of::<State>()) };
+    /// The thread's record; `None` when there is no room for one.
+    pub(crate) fn record(&self) -> Option<u32> {
+        self.record
+    }
+
+    /// The thread's histogram of sizes.
+    #[inline(always)]
+    pub(crate) fn histogram(&self) -> &'static Histogram {
+        // SAFETY: set by `create`; a record of the segment in use, or a static.
+        unsafe { &*self.histogram }
     }
 
     /// The thread's name: as the program set it, else empty.
@@ -146,187 +163,83 @@ impl State {
         let bytes = name.to_bytes();
         self.name.clear();
         self.name.push(bytes.get(..NAME_BYTES - 1).unwrap_or(bytes));
-        slabs::rename(self.record, self.name.as_bytes());
-    }
-
-    /// Whether an event may be counted by reflex: it is to be counted, and no script adds to the stack.
-    #[inline(always)]
-    pub(crate) fn may_count(&self) -> bool {
-        control::terms() == self.counting_terms
-    }
-
-    /// Likewise written down.
-    #[inline(always)]
-    pub(crate) fn may_write(&self) -> bool {
-        control::terms() == self.writing_terms
-    }
-
-    /// What is to be done with an event.
-    #[inline(always)]
-    pub(crate) fn quick(&self) -> Quick {
-        if control::terms() == self.terms { self.quick } else { Quick::Nothing }
-    }
-
-    /// Begins an event, unless a tick is due.
-    #[inline(always)]
-    pub(crate) fn has_time(&mut self) -> bool {
-        self.until_tick = self.until_tick.wrapping_sub(1);
-        self.until_tick >= 0
-    }
-
-    /// Begins an event; true for the one in [`TICK_EVENTS`] whose time is taken.
-    #[inline(always)]
-    pub(crate) fn tick(&mut self) -> bool {
-        if self.terms != family::terms() {
-            self.agree();
+        if let Some(record) = self.record {
+            registry::rename(record, self.name.as_bytes());
         }
-        if self.has_time() {
-            return false;
+    }
+}
+
+/// Events.
+impl State {
+    /// Whether an event may take the fast path.
+    #[inline(always)]
+    pub(crate) fn is_fast(&self) -> bool {
+        control::terms() == self.fast_generation
+    }
+
+    /// Counts an event of the fast path; false when a tick is due, which is for the slow path.
+    #[inline(always)]
+    pub(crate) fn fast_budget(&mut self) -> bool {
+        self.budget = self.budget.wrapping_sub(1);
+        self.budget >= 0
+    }
+
+    /// Starts an event of the slow path.
+    #[inline(always)]
+    pub(crate) fn begin_event(&mut self) {
+        if self.generation != family::terms() {
+            self.revalidate();
         }
-        self.until_tick = TICK_EVENTS as i32 - 1;
+        if !self.fast_budget() {
+            self.tick();
+        }
+    }
+
+    #[cold]
+    fn tick(&mut self) {
+        self.budget = TICK_EVENTS - 1;
         self.ticks = self.ticks.wrapping_add(1);
-        self.now_ms = process::age_ms();
+        self.table = Table::current();
+        self.log.expire_tick();
         if self.ticks.is_multiple_of(FLUSH_TICKS) || self.allocated > FLUSH_ALLOCATED {
             self.flush();
         }
-        true
     }
 
-    /// Looks at everything that the quick ways take for granted, and that changes with the terms.
+    /// Drops what depends on an older generation, and decides whether the fast path may be taken.
     #[cold]
-    fn agree(&mut self) {
-        // Before what they stand for: who misses a change now finds other terms the next time.
-        self.terms = family::terms();
-        self.memo.distrust();
-        if self.period != control::period() {
-            self.begin_period();
+    fn revalidate(&mut self) {
+        // Read before what it stands for: a change that is missed now leads to another generation.
+        self.generation = family::terms();
+        self.stacks.clear();
+        self.table = Table::current();
+        if self.period != peak::period() {
+            self.period = peak::period();
+            self.map.clear();
+            self.clear_sums();
         }
-        let is_plain = !prof::are_some_off() && !recent::is_keeping() && self.slab.number() != SHARED_SLAB;
-        self.quick = match control::activity() {
-            Activity::Exact if is_plain && index::is_shadow() => Quick::Count,
-            Activity::Log if is_plain && !index::holds_exact_blocks() => Quick::Write,
-            _ => Quick::Nothing,
-        };
-        self.learn();
+        self.log.note_marks(control::marks());
+        self.choose_path();
     }
 
-    /// Learns or unlearns the reflexes.
-    fn learn(&mut self) {
-        let terms = if self.script.declares() { 0 } else { self.terms };
-        self.counting_terms = if self.quick == Quick::Count { terms } else { 0 };
-        self.writing_terms = if self.quick == Quick::Write { terms } else { 0 };
+    fn choose_path(&mut self) {
+        let is_every = matches!(control::activity(), Activity::Exact | Activity::Log);
+        let is_fast = is_every
+            && live::is_shadow()
+            && self.record.is_some()
+            && !self.script.declares()
+            && !prof::are_some_off()
+            && !recent::is_keeping();
+        self.fast_generation = if is_fast { self.generation } else { 0 };
     }
 
     /// Lets a script engine declare frames, or take them back.
     pub(crate) fn declare(&mut self, act: impl FnOnce(&mut Script)) {
         act(&mut self.script);
-        self.learn();
+        self.choose_path();
     }
 
-    #[cold]
-    fn begin_period(&mut self) {
-        self.forget_sums();
-        self.buckets.clear();
-        self.period = control::period();
-        self.whose = Whose::new(self.slab.number(), self.period);
-    }
-
-    /// The bucket of a block, if it was used lately.
-    #[inline(always)]
-    pub(crate) fn known_bucket(&self, alike: Alike) -> Option<Kept> {
-        self.buckets.alike(alike)
-    }
-
-    /// The bucket of a block, made if there is none.
-    #[inline(always)]
-    pub(crate) fn bucket(&mut self, node: u32, block: &Block, rate: u16) -> Option<Kept> {
-        let alike = block.alike(node, rate);
-        self.buckets.alike(alike).or_else(|| self.find_bucket(alike, *block, node, rate))
-    }
-
-    /// The same when it was not used lately.
-    #[inline(never)]
-    fn find_bucket(&mut self, alike: Alike, block: Block, node: u32, rate: u16) -> Option<Kept> {
-        let kept = self.looked_up_bucket(&block, node, rate)?;
-        self.buckets.put_alike(alike, kept);
-        Some(kept)
-    }
-
-    /// The same for once.
-    #[inline(always)]
-    pub(crate) fn looked_up_bucket(&self, block: &Block, node: u32, rate: u16) -> Option<Kept> {
-        let key = block.key(node, rate, self.slab.number() as u8);
-        let bucket = buckets::find(&key, || block.usable())?;
-        let account = match self.account(bucket) {
-            Some(account) => account,
-            None => self.open_account(bucket, &key)?,
-        };
-        Some(Kept::new(bucket, account))
-    }
-
-    /// Begins to count in a bucket; `None` when there is no memory for a tally.
-    #[cold]
-    #[inline(never)]
-    fn open_account(&self, bucket: u32, key: &Key) -> Option<Account> {
-        let stands_for = match key.rate {
-            0 => u32::try_from(key.size).unwrap_or(u32::MAX),
-            _ => buckets::record(bucket)?.stands_for,
-        };
-        let counts = self.slab.counts(bucket)?;
-        if u32::from(key.owner) == self.slab.number() && key.period == self.period {
-            buckets::open(bucket, self.whose, stands_for);
-        }
-        Some(Account { counts, stands_for })
-    }
-
-    /// The account of a bucket of the thread's own.
-    #[inline(always)]
-    pub(crate) fn account(&self, bucket: u32) -> Option<Account> {
-        buckets::account(bucket, self.whose, &self.slab)
-    }
-
-    /// The last stack comes before another one, mostly the same as the last time: its bucket is brought near while the stack
-    /// is found.
-    #[inline(always)]
-    pub(crate) fn expect_bucket(&self) {
-        if let Some(bucket) = self.memo.next_bucket() {
-            buckets::expect(bucket, &self.slab);
-        }
-    }
-
-    /// Likewise the bucket of what is freed next.
-    #[inline(always)]
-    pub(crate) fn expect_freed(&mut self, bucket: u32) {
-        if let Some(next) = buckets::freed_after(self.last_bucket, bucket) {
-            buckets::expect(next, &self.slab);
-        }
-        self.last_bucket = bucket;
-    }
-
-    /// The bucket that a block is written down under, if it was used lately.
-    #[inline(always)]
-    pub(crate) fn logged_bucket(&self, size: u64, node: u32, kind: u32) -> Option<u32> {
-        self.logged_buckets.get(size, node, kind)
-    }
-
-    /// The same, made if there is none; `None` (counted) when the table is full.
-    #[inline(never)]
-    pub(crate) fn find_logged_bucket(&mut self, block: Block, node: u32) -> Option<u32> {
-        self.logged_buckets.find(block, node)
-    }
-
-    /// The bucket of a freed block of this period, if one was freed lately.
-    #[inline(always)]
-    pub(crate) fn known_freed(&self, bucket: u32) -> Option<Freed> {
-        self.buckets.numbered(bucket).copied()
-    }
-
-    /// A block of this bucket was freed, and more of them may be.
-    pub(crate) fn remember_freed(&mut self, bucket: u32, counts: &'static Counts, stands_for: u32) {
-        self.buckets.put_numbered(bucket, counts, stands_for);
-    }
-
-    /// Whether a call from `caller` is one of the program's own, and not part of another hooked one.
+    /// Whether a call from `caller` is the program's own, and not part of another hooked one.
     #[inline(always)]
     pub(crate) fn is_outside(&mut self, caller: u64) -> bool {
         if self.is_known_outside(caller) {
@@ -339,13 +252,92 @@ impl State {
         outside
     }
 
-    /// The same, if it was asked lately.
+    /// The same, if it was asked recently.
     #[inline(always)]
     pub(crate) fn is_known_outside(&self, caller: u64) -> bool {
         self.outside.get(outside_slot(caller)) == Some(&caller)
     }
+}
 
-    /// Counts a block; true when the sums are to be told.
+/// Stacks and tallies.
+impl State {
+    /// The cached stack at `entry`.
+    #[inline(always)]
+    pub(crate) fn cached_stack(&mut self, entry: Entry) -> Option<&CachedStack> {
+        // A second borrow: what `last` returns would keep the first one for both cases.
+        if self.stacks.last(entry).is_some() {
+            return self.stacks.last_unchecked(entry);
+        }
+        unwind::find_cached(&mut self.stacks, &mut self.memo, entry, control::depth())
+    }
+
+    /// A tally of the thread's own where every block is recorded, by number.
+    #[inline(always)]
+    pub(crate) fn own_tally(&self, number: u32) -> Option<&'static Counts> {
+        self.table.get(number).filter(|counts| counts.site().owner() == self.own)
+    }
+
+    /// The thread's tally of a stack; `None` when there is no room for it.
+    pub(crate) fn tally(&mut self, node: u32, rate: u16) -> Option<TallyRef> {
+        if self.record.is_none() {
+            return tallies::shared(node, rate);
+        }
+        let slot = stack_tree::own_tally(node);
+        let tag = OwnTally::tag(self.thread(), rate, self.period);
+        if let Some(number) = slot.and_then(|slot| tag.number_in(slot.load(Ordering::Relaxed))) {
+            return Some(TallyRef { number, counts: tallies::get(number)? });
+        }
+        let key = MapKey::own(node, rate);
+        if let Some(number) = self.map.get(key) {
+            return Some(TallyRef { number, counts: tallies::get(number)? });
+        }
+        let site = SiteKey::new(node, rate, self.thread());
+        let made = tallies::make(&mut self.reserve, site)?;
+        if !slot.is_some_and(|slot| tag.claim(slot, made.number)) {
+            self.map.insert(key, made.number);
+        }
+        Some(made)
+    }
+
+    /// Where the thread counts the frees of another thread's blocks; `None` when there is no room.
+    pub(crate) fn remote_tally(&mut self, of: TallyRef) -> Option<TallyRef> {
+        let key = MapKey::remote(of.number);
+        if let Some(number) = self.map.get(key) {
+            return Some(TallyRef { number, counts: tallies::get(number)? });
+        }
+        let made = tallies::make_remote(&mut self.reserve, of)?;
+        self.map.insert(key, made.number);
+        Some(made)
+    }
+}
+
+/// The word in which a node names the tally of one thread: tally, thread, rate, and the period's low bits.
+#[derive(Clone, Copy)]
+struct OwnTally(u64);
+
+impl OwnTally {
+    fn tag(thread: u16, rate: u16, period: u32) -> OwnTally {
+        OwnTally(u64::from(thread) << 32 | u64::from(rate & 0xff) << 48 | u64::from(period & 0xff) << 56)
+    }
+
+    #[inline(always)]
+    fn number_in(self, word: u64) -> Option<u32> {
+        let number = word ^ self.0;
+        (number <= u64::from(u32::MAX) && number != 0).then_some(number as u32)
+    }
+
+    /// Stores a tally in a word that is empty or of another period; false when it is in use.
+    fn claim(self, slot: &AtomicU64, number: u32) -> bool {
+        let before = slot.load(Ordering::Relaxed);
+        let is_free = before == 0 || before >> 56 != self.0 >> 56;
+        let word = self.0 | u64::from(number);
+        is_free && slot.compare_exchange(before, word, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}
+
+/// Sums.
+impl State {
+    /// Counts a block; true when the sums are to be flushed.
     #[inline(always)]
     #[must_use]
     pub(crate) fn add_allocated(&mut self, bytes: u64) -> bool {
@@ -355,54 +347,69 @@ impl State {
         if self.live > self.highest {
             self.highest = self.live;
         }
-        self.live > FLUSH_BYTES
+        self.live > self.flush_above
     }
 
-    /// Counts a free, of a block of this period; true when the sums are to be told.
+    /// Counts a free, of a block of this period; true when the sums are to be flushed.
     #[inline(always)]
     #[must_use]
     pub(crate) fn add_freed(&mut self, address: u64, bytes: u64) -> bool {
         self.last_freed = address;
         self.freed += 1;
         self.live = self.live.wrapping_sub(bytes as i64);
-        self.live < -FLUSH_BYTES
+        self.live < self.flush_below
     }
 
-    /// Likewise of an earlier period.
-    pub(crate) fn add_old_freed(&mut self, address: u64) {
+    /// Notes a free that is not counted.
+    pub(crate) fn note_freed(&mut self, address: u64) {
         self.last_freed = address;
     }
 
-    /// The same address twice in a row is one free: a hooked operator ended in a jump to `free`.
-    pub(crate) fn add_unknown(&mut self, address: u64) {
-        if self.last_freed == address {
-            return;
+    /// Counts the free of a block that no index holds; false for the same address twice in a row, which is one
+    /// free: a hooked operator ended in a jump to `free`.
+    pub(crate) fn add_unknown(&mut self, address: u64) -> bool {
+        if core::mem::replace(&mut self.last_freed, address) == address {
+            return false;
         }
         self.unknown += 1;
         if self.unknown >= 64 {
             self.flush();
         }
+        true
     }
 
     /// Adds the sums to the shared counters.
     #[cold]
     pub(crate) fn flush(&mut self) {
         let add = |which, amount| segment::counter(which).fetch_add(amount, Ordering::Relaxed);
-        if self.period == control::period() {
+        if self.period == peak::period() {
             add(Counter::Recorded, self.recorded);
             add(Counter::Freed, self.freed);
             add(Counter::UnknownFrees, self.unknown);
             add(Counter::AllocatedBytes, self.allocated);
-            // Exact for a thread alone; what others have not added yet is less than `FLUSH_BYTES` each.
-            let highest = (add(Counter::LiveBytes, self.live as u64) as i64).wrapping_add(self.highest);
-            segment::counter(Counter::PeakBytes).fetch_max(highest.max(0) as u64, Ordering::Relaxed);
+            // Exact for a thread alone; other threads keep less than their bounds to themselves.
+            let before = add(Counter::LiveBytes, self.live as u64) as i64;
+            peak::reached(before.wrapping_add(self.live), before.wrapping_add(self.highest));
             segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
         }
-        self.forget_sums();
+        self.clear_sums();
+        self.set_bounds();
         dump::notice();
     }
 
-    fn forget_sums(&mut self) {
+    /// Chooses when the sums are flushed next, so that the peak of the process is right within 64 KiB or
+    /// 2 %, whatever the number of threads: far below the peak seldom, near it often.
+    fn set_bounds(&mut self) {
+        let threads = registry::live();
+        let live = (segment::counter(Counter::LiveBytes).load(Ordering::Relaxed) as i64).max(0) as u64;
+        let headroom = peak::headroom() / (2 * threads);
+        let step = (live / 128).clamp(512, MOST_UNFLUSHED) / threads;
+        let tolerance = MOST_UNFLUSHED.max(live / 64) / (2 * threads);
+        self.flush_above = step.max(headroom) as i64;
+        self.flush_below = -(tolerance.max(headroom) as i64);
+    }
+
+    fn clear_sums(&mut self) {
         (self.live, self.highest, self.allocated) = (0, 0, 0);
         (self.recorded, self.freed, self.unknown) = (0, 0, 0);
     }

@@ -44,23 +44,9 @@ impl<const N: usize> Checks<N> {
         !self.foreign
     }
 
-    /// Whether the oldest `count` checks hold, all of the thread's own stack.
-    #[inline(always)]
-    pub(super) fn hold(&self, count: usize) -> bool {
-        self.list.get(..count).is_some_and(all_hold)
-    }
-
     /// The checks from `first` to `end`.
     pub(super) fn between(&self, first: usize, end: usize) -> &[Check] {
         self.list.get(first..end).unwrap_or(&[])
-    }
-
-    /// Puts checks, all of the thread's own stack, behind the first `count`.
-    #[inline(always)]
-    pub(super) fn put(&mut self, count: usize, checks: &[Check]) {
-        for (place, check) in self.list.iter_mut().skip(count).zip(checks) {
-            *place = *check;
-        }
     }
 
     /// Adds what the step from `state` to `older` read, behind `count` checks; their new number. The frame
@@ -121,22 +107,6 @@ impl<const N: usize> Checks<N> {
     }
 }
 
-/// Whether checks of the thread's own stack hold.
-#[inline(always)]
-pub(super) fn all_hold(checks: &[Check]) -> bool {
-    let mut rest = checks;
-    // Two at a time: most stacks that repeat are short, and what is left over costs more than it gains.
-    while let Some((older, [a, b])) = rest.split_last_chunk() {
-        // SAFETY: words of the thread's own stack.
-        if unsafe { a.difference() | b.difference() } != 0 {
-            return false;
-        }
-        rest = older;
-    }
-    // SAFETY: as above.
-    rest.first().is_none_or(|check| unsafe { check.difference() } == 0)
-}
-
 /// Checks of the thread's own stack, above its stack pointer.
 #[inline(always)]
 fn first_broken_of_own(checks: &[Check]) -> Option<usize> {
@@ -162,18 +132,6 @@ fn first_broken_of_foreign(checks: &[Check], mut stack: Window) -> Option<usize>
 }
 
 impl Check {
-    /// A copy made word by word (see `memo::Fresh::read`).
-    #[inline(always)]
-    pub(super) fn read(&self) -> Check {
-        // SAFETY: references can be read.
-        unsafe {
-            Check {
-                address: (&raw const self.address).read_volatile(),
-                word: (&raw const self.word).read_volatile(),
-            }
-        }
-    }
-
     #[cfg(test)]
     pub(super) fn new(address: u64, word: u64) -> Check {
         Check { address, word }

@@ -18,25 +18,21 @@
 #![allow(unsafe_code)]
 
 use super::checks::Checks;
-use super::familiar::{FamiliarStacks, Whole};
 use super::rule::Rule;
 use super::rule_cache::Rules;
 use super::stack::{OwnStack, Window};
+use super::stack_cache::{StackCache, Whole};
 use super::step::{State, Step, step};
-use super::suffix::{self, Suffixes};
 use super::walk::{Frame, breaks};
-use super::{Captured, Entry, MAX_DEPTH, is_paranoid};
-use crate::atomics::Ordering::Relaxed;
+use super::{Captured, MAX_DEPTH, is_paranoid};
 use crate::modules;
-use crate::stack_tree::{self, Way};
+use crate::sites::stack_tree;
+use crate::sites::tallies::TallyRef;
 
 /// Deepest stack that is memoised; beyond the recorded depth, so that cut stacks are cheap too.
 const DEPTH: usize = 2 * MAX_DEPTH;
 /// A program whose stacks are broken or too deep has many such: most of them are not tried.
 const PAUSE: u32 = 15;
-
-/// No node's number.
-const UNASKED: u32 = u32::MAX;
 
 /// A frame of the last stack.
 #[derive(Clone, Copy)]
@@ -46,7 +42,7 @@ pub(super) struct Known {
     pub(super) rule: Rule,
     /// Its node; 0 beyond the depth limit, and where nobody has asked yet (see [`node_at`]).
     pub(super) node: u32,
-    /// Its caller's node, or [`UNASKED`].
+    /// Its caller's node.
     parent: u32,
     /// Checks of this frame's step and of all older ones.
     pub(super) checks: u32,
@@ -86,14 +82,9 @@ pub(crate) struct Memo {
     /// The cut stack of `cut_len` known frames, if there is one.
     cut_len: usize,
     cut_node: u32,
-    /// The node of the last stack that was captured here, and that of the one which is likely to come.
-    last: u32,
-    next: u32,
     known: [Known; DEPTH],
     checks: Checks<{ 3 * DEPTH }>,
     fresh: [Fresh; DEPTH],
-    suffixes: Suffixes,
-    familiar: FamiliarStacks,
 }
 
 /// How a walk met the memo.
@@ -105,35 +96,43 @@ enum Met {
 }
 
 impl Memo {
-    /// The node of the stack at `entry`, if that is a familiar one: no step has to be made, and all words are where they
-    /// were. Only while generation, epoch and depth are those of the last capture: see [`Memo::distrust`].
-    #[inline(always)]
-    pub(super) fn familiar(&self, entry: Entry) -> Option<u32> {
-        self.familiar.node(entry)
-    }
-
-    /// The same while stacks are compared, when nobody else finds one: also before the thread has heard of a change.
-    pub(super) fn familiar_compared(&self, entry: Entry, max_depth: usize) -> Option<u32> {
-        let is_valid = self.is_of(modules::generation(), max_depth);
-        is_valid.then(|| self.familiar.compared(entry)).flatten()
-    }
-
-    /// The first bucket of the stack that is likely to come.
-    #[inline(always)]
-    pub(crate) fn next_bucket(&self) -> Option<u32> {
-        stack_tree::first_bucket(self.next).map(|bucket| bucket.load(Relaxed))
-    }
-
     /// Whether what is known was learnt under the rules in force.
     #[inline(always)]
     fn is_of(&self, generation: u32, max_depth: usize) -> bool {
         (generation, stack_tree::epoch(), max_depth) == (self.generation, self.epoch, self.max_depth)
     }
 
-    /// Something changed that stacks depend on: no stack is familiar any more.
-    #[cold]
-    pub(crate) fn distrust(&mut self) {
-        self.familiar.forget();
+    /// The rules and the own stack, for lookups in a stack cache that was filled from this memo; `None`
+    /// when the rules have changed since, or `sp` is on another stack.
+    #[inline(always)]
+    pub(super) fn lookup_rules(&mut self, sp: u64, max_depth: usize) -> Option<(Rules, &mut OwnStack)> {
+        let is_valid = self.is_of(modules::generation(), max_depth) && self.own.contains(sp);
+        is_valid.then(|| (Rules::of(self.generation), &mut self.own))
+    }
+
+    /// The last captured stack, if it can be cached: all of it is on the thread's own stack, its innermost
+    /// frame was not interrupted, and it was not cut.
+    fn whole(&self, node: u32) -> Option<Whole<'_>> {
+        let known = self.known.get(self.len.wrapping_sub(1))?;
+        let innermost = known.state.read();
+        let is_own = innermost.context == 0 && self.own.contains(innermost.sp) && self.checks.are_own();
+        let checks = self.checks.between(0, known.checks as usize);
+        (is_own && self.len <= self.max_depth && known.node == node)
+            .then_some(Whole { innermost, live: known.live, node, checks })
+    }
+
+    /// Admits the last captured stack to a cache, if it can be.
+    pub(super) fn admit_to(&mut self, cache: &mut StackCache, node: u32, tally: Option<TallyRef>) {
+        let rules = Rules::of(self.generation);
+        let mut own = self.own;
+        if let Some(whole) = self.whole(node) {
+            cache.admit(&whole, tally, is_paranoid(), rules, &mut own);
+        }
+    }
+
+    /// Words that the steps of the last captured stack read.
+    pub(super) fn words(&self) -> usize {
+        self.known(self.len).map_or(0, |known| known.checks as usize)
     }
 
     /// Captures the stack of `state`; `None` when it cannot be memoised.
@@ -146,13 +145,6 @@ impl Memo {
         let generation = modules::generation();
         if !self.is_of(generation, max_depth) {
             self.forget(generation, max_depth);
-        }
-        if self.own.contains(state.sp)
-            && self.checks.are_own()
-            && let Some(node) = self.ends_as_lately(&state)
-        {
-            self.note(state, node);
-            return Some(Captured { node, truncated: false, broken: false });
         }
         let mut stack = self.own.window(state.sp);
         let met = self.walk(state, &mut stack);
@@ -184,47 +176,8 @@ impl Memo {
             }
             self.epoch = stack_tree::epoch();
         }
-        self.suffixes.forget();
-        self.familiar.forget();
         (self.generation, self.max_depth) = (generation, max_depth);
         (self.len, self.cut_len) = (0, 0);
-        (self.last, self.next) = (0, 0);
-    }
-
-    /// Makes the memo's stack that of `state`, if it ends in frames seen lately, upon known ones; its node.
-    #[inline(always)]
-    fn ends_as_lately(&mut self, state: &State) -> Option<u32> {
-        let suffix = self.suffixes.of(state, self.known.get(..self.len)?)?;
-        let (top, frames) = (suffix.top as usize, suffix.frames().len());
-        let met = self.known.get(top.wrapping_sub(1))?;
-        let checks = met.checks;
-        if !self.checks.hold(checks as usize) || top + frames > self.max_depth {
-            return None;
-        }
-        // What is above is no longer true, whatever comes of this.
-        self.len = top;
-        self.checks.put(checks as usize, suffix.words());
-        self.cut_len = 0;
-        for (kept, place) in suffix.frames().iter().zip(self.known.get_mut(top..top + frames)?) {
-            // From registers, not from words that were just stored.
-            (place.state, place.rule, place.live) = (kept.state(), kept.rule, kept.live);
-            (place.node, place.parent, place.checks) = (0, UNASKED, kept.checks.wrapping_add(checks));
-        }
-        self.len = top + frames;
-        let upon = node_at(&mut self.known, top - 1)?;
-        if upon != suffix.upon {
-            let way = suffix.way_from(upon);
-            let mut node = self.next;
-            if !stack_tree::is_at_end_of(way, node) {
-                node = node_at(&mut self.known, self.len - 1)?;
-                stack_tree::set_next(self.last, way, node);
-            }
-            (suffix.upon, suffix.node) = (upon, node);
-        }
-        let node = suffix.node;
-        self.known.get_mut(self.len - 1)?.node = node;
-        self.came_to(node);
-        Some(node)
     }
 
     /// Walks until it meets the memo or the end of the stack; `None` when the stack is broken or too deep.
@@ -305,7 +258,7 @@ impl Memo {
         let Some(mut node) = upon else { return false };
         self.checks.found_in(stack, top == 0);
         self.cut_len = 0;
-        let (mut len, older_checks) = (top, checks);
+        let mut len = top;
         for index in (0..fresh).rev() {
             let Some(Fresh { state, rule }) = self.fresh.get(index).map(Fresh::read) else { return false };
             if let Some(older) = older {
@@ -330,29 +283,7 @@ impl Memo {
             older = Some(state);
         }
         self.len = len;
-        if top > 0
-            && fresh <= suffix::FRAMES
-            && self.checks.are_own()
-            && len <= self.max_depth
-            && let Some(way) = self.keep_suffix(top, older_checks, checks)
-        {
-            stack_tree::set_next(self.last, way, node);
-        }
-        self.came_to(node);
         true
-    }
-
-    #[inline(always)]
-    fn came_to(&mut self, node: u32) {
-        (self.last, self.next) = (node, stack_tree::next_of(node));
-    }
-
-    /// Keeps the frames above the first `top`, whose steps read the words between two numbers of checks.
-    #[inline(always)]
-    fn keep_suffix(&mut self, top: usize, older_checks: usize, checks: usize) -> Option<Way> {
-        let (older, rest) = self.known.split_at_checked(top)?;
-        let known = rest.get(..self.len - top)?;
-        self.suffixes.keep(top, older.last()?, known, self.checks.between(older_checks, checks))
     }
 
     #[inline(always)]
@@ -360,23 +291,8 @@ impl Memo {
         if self.len > self.max_depth {
             return Some(Captured { node: self.cut()?, truncated: true, broken: false });
         }
-        let youngest = self.known(self.len)?.state.read();
         let node = node_at(&mut self.known, self.len - 1)?;
-        if youngest.context == 0 && self.own.contains(youngest.sp) && self.checks.are_own() {
-            self.note(youngest, node);
-        }
         Some(Captured { node, truncated: false, broken: false })
-    }
-
-    /// Makes the memo's stack familiar, if it came before; all of it is of the thread's own stack.
-    #[inline(always)]
-    fn note(&mut self, youngest: State, node: u32) {
-        let Some(known) = self.known.get(self.len.wrapping_sub(1)) else { return };
-        let (words, live) = (known.checks as usize, known.live);
-        if self.familiar.comes_back(&youngest, node, words) {
-            let checks = self.checks.between(0, words);
-            self.familiar.keep(Whole { youngest, live, node, checks }, is_paranoid());
-        }
     }
 
     /// The node of the youngest `max_depth` frames.
@@ -435,22 +351,6 @@ fn child(before: &Known, parent: u32, state: &State, rule: Rule) -> Option<u32> 
 }
 
 impl Known {
-    /// A copy made word by word (see [`Fresh::read`]).
-    #[inline(always)]
-    pub(super) fn read(&self) -> Known {
-        // SAFETY: references can be read.
-        unsafe {
-            Known {
-                state: self.state.read(),
-                rule: (&raw const self.rule).read_volatile(),
-                node: (&raw const self.node).read_volatile(),
-                parent: (&raw const self.parent).read_volatile(),
-                checks: (&raw const self.checks).read_volatile(),
-                live: (&raw const self.live).read_volatile(),
-            }
-        }
-    }
-
     /// Does a walk that has come to `state` go on here? Not at an interrupted frame: where its registers
     /// were saved would have to be compared too.
     #[inline(always)]

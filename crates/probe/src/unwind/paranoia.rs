@@ -4,7 +4,7 @@
 use super::Captured;
 use crate::arch::syscall;
 use crate::fixed_text::FixedText;
-use crate::stack_tree;
+use crate::sites::stack_tree;
 use crate::sys;
 
 /// Aborts the program, with the two stacks on standard error, if they are not the same.

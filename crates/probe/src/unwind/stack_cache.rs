@@ -1,68 +1,126 @@
-//! Familiar stacks: those that a thread comes back to, recognised without a walk.
+//! The stack cache: stacks that a thread allocates from again and again, recognized without a walk.
 //!
-//! **Claim.** A stack whose registers are those of a familiar one, and whose words are, is that one.
+//! **Claim.** A stack whose registers are those of a cached one, and whose words are, is that one.
 //!
-//! **Why.** As for the memo: a step is a function of registers and of the words it reads. Registers are compared, and so is
-//! every word that any step of the stack read.
+//! **Why.** As for the memo: a step is a function of registers and of the words it reads. Registers are
+//! compared, and so is every word that any step of the stack read.
 //!
-//! A program allocates at a few dozen places in turn, from a few callers each: where stacks differ in their youngest frames,
-//! or in the middle, the memo has to walk them again and again. Most stacks come once, though, so one becomes familiar when it
-//! is captured a second time, with few others in between that share its set.
+//! A program allocates at a few dozen places in turn, from a few callers each. Most programs allocate
+//! through a wrapper (`xmalloc`, `operator new`), so the innermost registers alone say little. Therefore
+//! there are two levels: the first is chosen by the innermost registers and holds the stack that was used
+//! last; on a miss the second is chosen by the first return addresses too. Most stacks occur once, so a
+//! stack is admitted when it is captured a second time.
+//!
+//! Entries are stored densely, so that a thread with few stacks uses little memory.
 #![allow(unsafe_code)]
 
 use super::checks::Check;
-use super::stack::load;
+use super::rule_cache::Rules;
+use super::stack::{OwnStack, Window, load};
+use super::step::{Step, step};
 use super::{Entry, State};
-use crate::arch::at_hand;
+use crate::arch::opaque;
+use crate::sites::tallies::{Counts, TallyRef};
 
-/// Sets of familiar stacks, as a power of two, and how many are in each: 208 KiB a thread, if it ever has so many. Of the stacks that python
-/// allocates json with, 1 in 5 is not familiar with 64 sets of 4, hardly fewer with 128 of 8, and 2 in 5 with 256 of one.
-const BITS: u32 = 6;
-/// Some differ in nothing but words, so they share their set.
+/// Slots of the first level, as a power of two.
+const FIRST_BITS: u32 = 9;
+/// Sets of the second level, as a power of two, and stacks in each.
+const SECOND_BITS: u32 = 8;
 const WAYS: usize = 4;
-/// Pairs of words that the steps of most stacks read; deeper ones never become familiar.
-const PAIRS: usize = 33;
+/// Recently captured nodes, as a power of two.
+const SEEN_BITS: u32 = 9;
+/// Callers whose return addresses choose the set of the second level. Three tell most callers of a
+/// wrapper apart.
+const CALLERS: usize = 3;
+/// Room for entries, in units of a cache line: 256 KiB a thread, if it ever has so many stacks.
+const UNITS: usize = 4096;
+/// Lookups in the second level: what a hit is worth, and the most that hits can add up to.
+const CREDIT_OF_HIT: i32 = 4;
+const MOST_CREDIT: i32 = 64;
+/// Events after which a lookup is tried again.
+const RETRY: i32 = 16;
+/// Most words of a stack that is cached.
+const MOST_WORDS: usize = 256;
 
-/// In the stack pointer of a stack that only those find who compare: no stack is there.
-const COMPARED: u64 = 1 << 63;
+/// In the stack pointer of an entry that only paranoid mode finds: no stack is there.
+const PARANOID: u64 = 1 << 63;
 
-/// Two words of a stack. In twos, because most stacks that repeat are short, and what is left over of more costs more
-/// than it gains.
+/// A cache line.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Unit([u64; 8]);
+
+/// Two words of a stack. In twos, because most stacks that repeat are short, and the remainder of a larger
+/// group costs more than it gains.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Pair {
     words: [u64; 2],
-    /// Where they are, in bytes from the stack pointer on.
+    /// Where they are, in bytes from the stack pointer.
     places: [u32; 2],
 }
 
-/// A stack of the thread's own. Zeroed memory is valid: none, since no stack is at 0.
-#[derive(Clone, Copy)]
+/// A stack of the thread's own, followed by its pairs.
 #[repr(C, align(64))]
-struct Familiar {
+pub(crate) struct CachedStack {
     sp: u64,
     pc: u64,
     fp: u64,
     /// The bits of the frame pointer that matter: all when it is live, else none.
     live: u64,
+    /// The calling thread's tally of the site; null when the thread has none (paranoid mode).
+    counts: *const Counts,
+    tally: u32,
     node: u32,
-    /// Of the pairs in use.
+    /// Smallest size that the tally knows, and the difference to the largest.
+    min_size: u32,
+    size_span: u32,
+    /// Bytes of the pairs.
     bytes: u32,
-    pairs: [Pair; PAIRS],
 }
 
-/// Zeroed memory is valid: nothing is familiar.
-pub(super) struct FamiliarStacks {
-    sets: [[Familiar; WAYS]; 1 << BITS],
-    /// The nodes of each set that were captured last, the last first.
-    latest: [[u32; WAYS]; 1 << BITS],
-    /// Which of a set is replaced next.
+const _: () = assert!(size_of::<CachedStack>() == size_of::<Unit>());
+
+impl CachedStack {
+    /// The node of its stack.
+    #[inline(always)]
+    pub(crate) fn node(&self) -> u32 {
+        self.node
+    }
+
+    /// Its tally, if the tally knows blocks at least as small and as large as this size.
+    #[inline(always)]
+    pub(crate) fn tally_of_size(&self, size: u64) -> Option<TallyRef> {
+        (size.wrapping_sub(self.min_size.into()) <= self.size_span.into()).then(|| self.tally())?
+    }
+
+    /// Its tally.
+    #[inline(always)]
+    pub(crate) fn tally(&self) -> Option<TallyRef> {
+        // SAFETY: null, or a tally of the segment in use: entries are dropped when that changes.
+        unsafe { self.counts.as_ref() }.map(|counts| TallyRef { number: self.tally, counts })
+    }
+}
+
+/// Zeroed memory is valid: empty. Unit 0 is unused, so that 0 means no entry.
+#[repr(C)]
+pub(crate) struct StackCache {
+    /// Unit of the entry used last.
+    first: [u16; 1 << FIRST_BITS],
+    second: [[u16; WAYS]; 1 << SECOND_BITS],
+    /// Nodes captured recently.
+    seen: [u32; 1 << SEEN_BITS],
+    /// Units in use.
+    used: usize,
     turn: usize,
+    /// Lookups in the second level that are worth trying; below zero, one in [`RETRY`] is.
+    credit: i32,
+    units: [Unit; UNITS],
 }
 
-/// A captured stack of the thread's own, whose youngest frame was not interrupted.
+/// A captured stack of the thread's own, whose innermost frame was not interrupted.
 pub(super) struct Whole<'a> {
-    pub(super) youngest: State,
+    pub(super) innermost: State,
     /// Whether its frame pointer is live.
     pub(super) live: bool,
     pub(super) node: u32,
@@ -70,76 +128,215 @@ pub(super) struct Whole<'a> {
 }
 
 #[inline(always)]
-fn slot(sp: u64, pc: u64) -> usize {
-    (pc ^ sp >> 4) as usize & ((1 << BITS) - 1)
+fn first_slot(sp: u64, pc: u64) -> usize {
+    let mixed = (pc ^ sp << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> (64 - FIRST_BITS)) as usize
 }
 
-impl FamiliarStacks {
-    /// The node of the stack at `entry`, if that is a familiar one.
-    #[inline(always)]
-    pub(super) fn node(&self, entry: Entry) -> Option<u32> {
-        self.node_of(entry, entry.sp)
-    }
-
-    /// The same among stacks that became familiar while stacks are compared.
-    pub(super) fn compared(&self, entry: Entry) -> Option<u32> {
-        self.node_of(entry, entry.sp ^ COMPARED)
-    }
-
-    #[inline(always)]
-    fn node_of(&self, entry: Entry, sp: u64) -> Option<u32> {
-        let set = at_hand(self.sets.get(slot(entry.sp, entry.pc))?);
-        let is_it = |stack: &&Familiar| {
-            let same = stack.sp == sp && stack.pc == entry.pc && (stack.fp ^ entry.fp) & stack.live == 0;
-            same && stack.holds_at(entry.sp)
-        };
-        set.iter().find(is_it).map(|stack| stack.node)
-    }
-
-    /// A stack was captured, whose steps read so many words: whether it is to become familiar.
-    #[inline(always)]
-    pub(super) fn comes_back(&mut self, youngest: &State, node: u32, words: usize) -> bool {
-        if words.wrapping_sub(1) >= 2 * PAIRS {
-            return false;
+/// The set of a stack, by its innermost registers and the first return addresses. `entry.sp` must be on
+/// the thread's own stack.
+fn second_slot(entry: &Entry, rules: Rules, own: &mut OwnStack) -> usize {
+    let mut stack: Window = own.window(entry.sp);
+    let mut state = State::from(entry);
+    let mut hash = state.sp ^ state.pc << 20;
+    for _ in 0..CALLERS {
+        match step(&state, rules.rule(state.code()), &mut stack) {
+            Step::Caller(caller) if caller.pc != 0 => state = caller,
+            _ => break,
         }
-        let Some(latest) = self.latest.get_mut(slot(youngest.sp, youngest.pc)) else { return false };
-        if latest.contains(&node) {
+        hash = (hash.rotate_left(23) ^ state.pc).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    (hash >> (64 - SECOND_BITS)) as usize
+}
+
+impl StackCache {
+    /// The cached stack at `entry`, if it is the last one with these innermost registers.
+    #[inline(always)]
+    pub(crate) fn last(&self, entry: Entry) -> Option<&CachedStack> {
+        let unit = *self.first.get(first_slot(entry.sp, entry.pc))?;
+        let stack = opaque(self.stack(unit)?);
+        stack.is_at(entry, entry.sp).then_some(stack)
+    }
+
+    /// The entry that [`StackCache::last`] found for the same registers.
+    #[inline(always)]
+    pub(crate) fn last_unchecked(&self, entry: Entry) -> Option<&CachedStack> {
+        self.stack(*self.first.get(first_slot(entry.sp, entry.pc))?)
+    }
+
+    /// The cached stack at `entry`, by the first return addresses. A program with more stacks than the
+    /// cache holds (recursion) would pay for nothing, so most lookups are left out while they fail.
+    pub(super) fn find(&mut self, entry: Entry, rules: Rules, own: &mut OwnStack) -> Option<&CachedStack> {
+        match self.find_unit(entry, entry.sp, rules, own) {
+            Some(unit) => {
+                self.credit = (self.credit + CREDIT_OF_HIT).min(MOST_CREDIT);
+                if let Some(first) = self.first.get_mut(first_slot(entry.sp, entry.pc)) {
+                    *first = unit;
+                }
+                self.stack(unit)
+            }
+            None => {
+                self.credit -= 1;
+                None
+            }
+        }
+    }
+
+    /// Whether a lookup by return addresses is worth its time.
+    #[inline(always)]
+    pub(super) fn is_worth_searching(&mut self) -> bool {
+        if self.credit >= 0 {
             return true;
         }
-        latest.copy_within(..WAYS - 1, 1);
-        latest[0] = node;
+        self.credit = if self.credit <= -RETRY { 0 } else { self.credit - 1 };
         false
     }
 
-    /// Makes a stack familiar, which came back; whether stacks are compared.
+    /// The same among stacks that were admitted in paranoid mode.
+    pub(super) fn find_paranoid(
+        &self,
+        entry: Entry,
+        rules: Rules,
+        own: &mut OwnStack,
+    ) -> Option<&CachedStack> {
+        self.stack(self.find_unit(entry, entry.sp ^ PARANOID, rules, own)?)
+    }
+
+    fn find_unit(&self, entry: Entry, sp: u64, rules: Rules, own: &mut OwnStack) -> Option<u16> {
+        if self.used == 0 {
+            return None;
+        }
+        let set = self.second.get(second_slot(&entry, rules, own))?;
+        set.iter().copied().find(|unit| self.stack(*unit).is_some_and(|stack| stack.is_at(entry, sp)))
+    }
+
+    #[inline(always)]
+    fn stack(&self, unit: u16) -> Option<&CachedStack> {
+        let place = self.units.get(usize::from(unit)).filter(|_| unit != 0)?;
+        // SAFETY: units that are named by a slot hold an entry; zeroed memory is one that is nowhere.
+        Some(unsafe { &*(&raw const *place).cast() })
+    }
+
+    /// A stack was captured, whose steps read so many words: whether to admit it.
+    #[inline(always)]
+    pub(super) fn should_admit(&mut self, node: u32, words: usize) -> bool {
+        if words.wrapping_sub(1) >= MOST_WORDS {
+            return false;
+        }
+        let slot = (node.wrapping_mul(0x9e37_79b9) >> (32 - SEEN_BITS)) as usize;
+        let Some(seen) = self.seen.get_mut(slot) else { return false };
+        core::mem::replace(seen, node) == node
+    }
+
+    /// Admits a stack, with the thread's tally of it.
     #[cold]
     #[inline(never)]
-    pub(super) fn keep(&mut self, stack: Whole, is_compared: bool) {
+    pub(super) fn admit(
+        &mut self,
+        whole: &Whole,
+        tally: Option<TallyRef>,
+        is_paranoid: bool,
+        rules: Rules,
+        own: &mut OwnStack,
+    ) {
+        let pairs = whole.checks.len().div_ceil(2);
+        let units = 1 + (pairs * size_of::<Pair>()).div_ceil(size_of::<Unit>());
+        if self.used.max(1) + units > UNITS {
+            self.clear();
+        }
+        let unit = self.used.max(1);
+        let State { sp, pc, fp, .. } = whole.innermost;
+        let entry = Entry { pc, sp, fp };
+        let Some(place) = self.units.get_mut(unit..unit + units) else { return };
+        if !write(place, whole, tally, if is_paranoid { PARANOID } else { 0 }) {
+            return;
+        }
+        self.used = unit + units;
         self.turn = self.turn.wrapping_add(1);
-        let set = self.sets.get_mut(slot(stack.youngest.sp, stack.youngest.pc));
-        if let Some(familiar) = set.and_then(|set| set.get_mut(self.turn % WAYS)) {
-            familiar.become_of(stack, if is_compared { COMPARED } else { 0 });
+        let way = self.turn % WAYS;
+        if let Some(slot) = self.second.get_mut(second_slot(&entry, rules, own)).and_then(|set| set.get_mut(way)) {
+            *slot = unit as u16;
+        }
+        if let Some(first) = self.first.get_mut(first_slot(sp, pc)) {
+            *first = unit as u16;
         }
     }
 
-    /// Forgets all: something changed that stacks depend on.
-    pub(super) fn forget(&mut self) {
-        self.sets.iter_mut().flatten().for_each(|stack| stack.sp = 0);
-        self.latest.fill([0; WAYS]);
+    /// A block of `size` bytes was counted for the stack at `entry`. If that stack was used last, its entry
+    /// gets the sizes that the tally knows by now.
+    pub(crate) fn widen(&mut self, entry: Entry, tally: TallyRef, size: u64) {
+        let Some(unit) = self.first.get(first_slot(entry.sp, entry.pc)).copied() else { return };
+        let Some(place) = self.units.get_mut(usize::from(unit)).filter(|_| unit != 0) else { return };
+        // SAFETY: as `stack`; the borrow of the cache is exclusive.
+        let stack: &mut CachedStack = unsafe { &mut *(&raw mut *place).cast() };
+        if stack.tally == tally.number && stack.tally_of_size(size).is_none() {
+            tally.note_size(size);
+            let (min, max) = tally.sizes();
+            (stack.min_size, stack.size_span) = (min, max.saturating_sub(min));
+        }
+    }
+
+    /// Drops all entries: something changed that stacks or tallies depend on.
+    pub(crate) fn clear(&mut self) {
+        if self.used != 0 {
+            self.first.fill(0);
+            self.second.fill([0; WAYS]);
+            self.seen.fill(0);
+            self.used = 0;
+        }
     }
 }
 
-impl Familiar {
-    /// Whether every word is what it was. To be asked at the stack pointer that it belongs to: all words are above it, on the
-    /// stack in use.
+/// Writes an entry; false when a word is too far from the stack pointer.
+fn write(place: &mut [Unit], whole: &Whole, tally: Option<TallyRef>, mark: u64) -> bool {
+    let Some((head, rest)) = place.split_first_mut() else { return false };
+    let State { sp, pc, fp, .. } = whole.innermost;
+    let pairs: *mut Pair = rest.as_mut_ptr().cast();
+    // The innermost last, where comparing starts: they differ most.
+    for (number, checks) in whole.checks.chunks(2).enumerate() {
+        // Of an odd number, the last twice.
+        let (Some(inner), Some(outer)) = (checks.last(), checks.first()) else { return false };
+        let (Some(inner), Some(outer)) = (inner.from(sp), outer.from(sp)) else { return false };
+        let pair = Pair { words: [inner.1, outer.1], places: [inner.0, outer.0] };
+        // SAFETY: `place` has room for all pairs, counted by `admit`; a pair is aligned to 8 bytes.
+        unsafe { pairs.add(number).write(pair) };
+    }
+    let (min, max) = tally.map_or((0, 0), TallyRef::sizes);
+    let stack = CachedStack {
+        sp: sp ^ mark,
+        pc,
+        fp,
+        live: if whole.live { u64::MAX } else { 0 },
+        counts: tally.map_or(core::ptr::null(), |tally| &raw const *tally.counts),
+        tally: tally.map_or(0, |tally| tally.number),
+        node: whole.node,
+        min_size: min,
+        size_span: max.saturating_sub(min),
+        bytes: (whole.checks.len().div_ceil(2) * size_of::<Pair>()) as u32,
+    };
+    // SAFETY: a unit has the size and alignment of an entry.
+    unsafe { (&raw mut *head).cast::<CachedStack>().write(stack) };
+    true
+}
+
+impl CachedStack {
+    #[inline(always)]
+    fn is_at(&self, entry: Entry, sp: u64) -> bool {
+        let same = self.sp == sp && self.pc == entry.pc && (self.fp ^ entry.fp) & self.live == 0;
+        same && self.holds_at(entry.sp)
+    }
+
+    /// Whether every word is what it was, at the stack pointer that the entry belongs to: all words are
+    /// above it, on the stack in use.
     #[inline(always)]
     fn holds_at(&self, sp: u64) -> bool {
         let mut end = self.bytes as usize;
+        let pairs = (&raw const *self).wrapping_add(1).cast::<Pair>();
         loop {
-            let pair = self.pairs.as_ptr().wrapping_byte_add(end).wrapping_sub(1);
-            // SAFETY: of a stack that has a stack pointer, that many bytes of the pairs are in use, and one pair at least.
+            let pair = pairs.wrapping_byte_add(end).wrapping_sub(1);
+            // SAFETY: an entry that is somewhere has that many bytes of pairs behind it, one pair at least.
             let Pair { words: [a, b], places: [at_a, at_b] } = unsafe { &*pair };
-            // SAFETY: see above; `become_of` took only words between the stack pointer and the end of the thread's stack.
+            // SAFETY: `write` took only words between the stack pointer and the end of the thread's stack.
             let word = |place: u32| unsafe { load(sp.wrapping_add(place.into())) };
             if word(*at_a) != *a || word(*at_b) != *b {
                 return false;
@@ -149,123 +346,5 @@ impl Familiar {
                 return true;
             }
         }
-    }
-
-    /// For some words, and no more than there is room for.
-    fn become_of(&mut self, stack: Whole, mark: u64) {
-        let State { sp, pc, fp, .. } = stack.youngest;
-        self.sp = 0;
-        // The youngest last, where comparing begins: they differ most.
-        for (pair, checks) in self.pairs.iter_mut().zip(stack.checks.chunks(2)) {
-            // Of an odd number, the last twice.
-            let (Some(young), Some(old)) = (checks.last(), checks.first()) else { return };
-            let (Some(young), Some(old)) = (young.from(sp), old.from(sp)) else { return };
-            *pair = Pair { words: [young.1, old.1], places: [young.0, old.0] };
-        }
-        (self.pc, self.fp, self.live) = (pc, fp, if stack.live { u64::MAX } else { 0 });
-        self.node = stack.node;
-        self.bytes = (stack.checks.len().div_ceil(2) * size_of::<Pair>()) as u32;
-        self.sp = sp ^ mark;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A stack of words, all of which its steps read.
-    struct Words<const N: usize>([u64; N]);
-
-    impl<const N: usize> Words<N> {
-        fn entry(&self) -> Entry {
-            Entry { pc: 0x40_1234, sp: self.0.as_ptr() as u64, fp: 7 }
-        }
-
-        fn is_noted_in(&self, stacks: &mut FamiliarStacks, live: bool, node: u32) {
-            let Entry { pc, sp, fp } = self.entry();
-            let checks: Vec<Check> =
-                (sp..).step_by(8).zip(self.0).map(|(at, word)| Check::new(at, word)).collect();
-            let youngest = State { pc, sp, fp, context: 0 };
-            if stacks.comes_back(&youngest, node, checks.len()) {
-                stacks.keep(Whole { youngest, live, node, checks: &checks }, false);
-            }
-        }
-    }
-
-    fn none() -> Box<FamiliarStacks> {
-        // SAFETY: zeroed memory is valid.
-        unsafe { Box::new_zeroed().assume_init() }
-    }
-
-    #[test]
-    fn the_second_time_it_is_familiar_while_every_word_is_the_same() {
-        let mut stacks = none();
-        let mut words = Words([1, 2, 3, 4, 5]);
-        words.is_noted_in(&mut stacks, false, 9);
-        assert_eq!(stacks.node(words.entry()), None, "one may come once");
-        words.is_noted_in(&mut stacks, false, 9);
-        for at in 0..words.0.len() {
-            assert_eq!(stacks.node(words.entry()), Some(9));
-            words.0[at] += 1;
-            assert_eq!(stacks.node(words.entry()), None, "word {at}");
-            words.0[at] -= 1;
-        }
-        assert_eq!(stacks.node(Entry { pc: 0x40_1235, ..words.entry() }), None);
-        assert_eq!(stacks.compared(words.entry()), None);
-        stacks.forget();
-        assert_eq!(stacks.node(words.entry()), None);
-    }
-
-    /// Stacks that are alike but for a word, which is their node.
-    fn note(words: &mut Words<4>, stacks: &mut FamiliarStacks, node: u32) -> Option<u32> {
-        words.0[2] = node.into();
-        words.is_noted_in(stacks, false, node);
-        stacks.node(words.entry())
-    }
-
-    #[test]
-    fn several_that_differ_in_words_are_familiar_at_once() {
-        let (mut stacks, mut words) = (none(), Words([1, 2, 3, 4]));
-        let nodes = 1..=WAYS as u32;
-        assert!(nodes.clone().all(|node| note(&mut words, &mut stacks, node).is_none()));
-        assert!(nodes.clone().all(|node| note(&mut words, &mut stacks, node) == Some(node)));
-        for node in nodes {
-            words.0[2] = node.into();
-            assert_eq!(stacks.node(words.entry()), Some(node));
-        }
-    }
-
-    #[test]
-    fn what_comes_once_drives_nothing_away() {
-        let (mut stacks, mut words) = (none(), Words([1, 2, 3, 4]));
-        note(&mut words, &mut stacks, 1);
-        assert_eq!(note(&mut words, &mut stacks, 1), Some(1));
-        assert!((2..1000).all(|node| note(&mut words, &mut stacks, node).is_none()));
-        words.0[2] = 1;
-        assert_eq!(stacks.node(words.entry()), Some(1));
-    }
-
-    #[test]
-    fn the_frame_pointer_matters_where_it_is_live() {
-        for live in [false, true] {
-            let (mut stacks, words) = (none(), Words([1, 2, 3]));
-            words.is_noted_in(&mut stacks, live, 9);
-            words.is_noted_in(&mut stacks, live, 9);
-            assert_eq!(stacks.node(words.entry()), Some(9));
-            assert_eq!(stacks.node(Entry { fp: 8, ..words.entry() }).is_none(), live);
-        }
-    }
-
-    #[test]
-    fn deep_stacks_are_not_kept() {
-        let (mut stacks, most, more) = (none(), Words([1; 2 * PAIRS]), Words([1; 2 * PAIRS + 1]));
-        for _ in 0..2 {
-            most.is_noted_in(&mut stacks, false, 9);
-        }
-        assert_eq!(stacks.node(most.entry()), Some(9));
-        for _ in 0..2 {
-            more.is_noted_in(&mut stacks, false, 10);
-        }
-        assert_eq!(stacks.node(more.entry()), None);
     }
 }

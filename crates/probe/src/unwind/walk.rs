@@ -8,7 +8,7 @@ use super::rule_cache::Rules;
 use super::stack::Window;
 use super::step::{State, Step, step};
 use super::{Captured, MAX_DEPTH};
-use crate::stack_tree::{self, Key};
+use crate::sites::stack_tree::{self, Key};
 
 /// A frame, as the stack tree wants it.
 #[derive(Debug, Clone, Copy)]
@@ -24,14 +24,7 @@ impl Frame {
         Frame { place: place_of(state), module: rule.module() }
     }
 
-    /// A hash of a path that ends in this frame.
-    #[inline(always)]
-    pub(super) fn hash_after(self, path: u64) -> u64 {
-        let mixed = (path ^ self.place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed ^ mixed >> 29 ^ u64::from(self.module)).wrapping_mul(0xd6e8_feb8_6659_fd93)
-    }
-
-    /// Its node, where `parent` is its caller's; `None` (counted) when there is no room.
+    /// Its node, where `parent` is its caller's; `None` when there is no room.
     #[inline(always)]
     pub(super) fn node_upon(self, parent: u32) -> Option<u32> {
         stack_tree::child_of(Key::new(parent, self.place, self.module))
@@ -93,7 +86,7 @@ impl Walk {
         for frame in frames.iter().take(self.len).rev() {
             match frame.node_upon(node) {
                 Some(child) => node = child,
-                None => break,
+                None => return Captured::out_of_space(),
             }
         }
         Captured { node, truncated: self.truncated, broken: self.broken }

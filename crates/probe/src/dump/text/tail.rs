@@ -6,7 +6,7 @@ use heapwise_format::segment::{Counter, Module, SectionKind};
 use super::Output;
 use crate::atomics::Ordering;
 use crate::sys::{self, File};
-use crate::{clock, control, segment, thread};
+use crate::{clock, control, segment, threads};
 
 pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
     // By the path jemalloc prefers: it also works in a thread whose leader has ended.
@@ -29,7 +29,7 @@ pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
     let count = |counter| segment::counter(counter).load(Ordering::Relaxed);
     let duration = clock::monotonic_ns().saturating_sub(count(Counter::PeriodStart));
     line(out, b"duration ").decimal(duration).text(b"\n");
-    let dropped = [Counter::LostLive, Counter::LostBuckets, Counter::LostThreads].map(count).iter().sum();
+    let dropped = count(Counter::UntrackedBlocks);
     line(out, b"lost ").decimal(dropped);
     for counter in [Counter::Truncated, Counter::Broken, Counter::Reentrant] {
         out.text(b" ").decimal(count(counter));
@@ -41,11 +41,11 @@ pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
 
 /// Who the threads are that have lines of their own.
 fn write_threads(out: &mut Output<'_>) {
-    for slab in 1..thread::slabs_used() {
-        if let Some(owner) = thread::owner(slab) {
-            line(out, b"thread ").decimal(u64::from(slab - 1)).text(b" ").decimal(owner.tid.into());
+    for record in 0..threads::threads_used() {
+        if let Some(thread) = threads::thread_record(record) {
+            line(out, b"thread ").decimal(record.into()).text(b" ").decimal(thread.tid.into());
             out.text(b" ");
-            escaped(out, text(&owner.name));
+            escaped(out, text(&thread.name));
         }
     }
 }

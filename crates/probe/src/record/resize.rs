@@ -1,0 +1,98 @@
+//! `realloc` and its kin: the old block leaves the index before the real call, because inside it another
+//! thread may already get its address, and is put back when the call fails.
+
+use heapwise_format::event::Freeing;
+use heapwise_format::segment::Counter;
+
+use super::{Block, Pointer, every, usable};
+use crate::arch::words;
+use crate::live::{self, Removed};
+use crate::unwind::Entry;
+use crate::{control, hooks, segment};
+
+/// A block that may be about to move.
+#[must_use]
+pub(crate) struct Resizing {
+    address: u64,
+    state: Taken,
+}
+
+enum Taken {
+    /// Null, or a call that is part of another one.
+    Nothing,
+    /// No index holds it.
+    Unknown,
+    /// It was in an index; with its slack.
+    Removed(Removed, u64),
+}
+
+impl Resizing {
+    /// Removes a block from its index before the real call.
+    pub(crate) fn start(block: Pointer, caller: u64) -> Resizing {
+        let address = block as u64;
+        if block.is_null() || hooks::is_inside(caller) {
+            return Resizing { address, state: Taken::Nothing };
+        }
+        if let Some(_busy) = words().enter() {
+            control::poll();
+        }
+        let state = match live::remove(address, every::is_sample) {
+            Some(removed) => Taken::Removed(removed, usable::slack(address, removed.block.size)),
+            None => Taken::Unknown,
+        };
+        Resizing { address, state }
+    }
+
+    /// The real call failed: the block is still there.
+    pub(crate) fn undo(self) {
+        if let Taken::Removed(removed, _) = &self.state {
+            live::put_back(self.address, removed, every::is_sample(removed.block.tally));
+        }
+    }
+
+    /// The real call freed the block and returned none.
+    pub(crate) fn freed(self) {
+        self.finish(None);
+    }
+
+    /// Bytes of the old block; 0 when that is not known.
+    fn size(&self) -> u64 {
+        if let Taken::Removed(removed, _) = &self.state { removed.block.size } else { 0 }
+    }
+
+    /// Counts the free of the old block and the allocation of the new one.
+    fn finish(self, new: Option<(&Block, &Entry)>) {
+        let words = words();
+        let is_every = matches!(control::activity(), control::Activity::Exact | control::Activity::Log);
+        let mut busy = words.enter();
+        let interrupted = busy.is_none();
+        let mut state = busy
+            .as_mut()
+            .and_then(|busy| if is_every { words.state(busy) } else { words.existing_state(busy) });
+        if let Some(state) = &mut state {
+            state.begin_event();
+        }
+        match &self.state {
+            Taken::Nothing => {}
+            Taken::Unknown => every::unknown_free(state.as_deref_mut(), self.address),
+            Taken::Removed(removed, slack) => {
+                if interrupted {
+                    segment::count(Counter::Reentrant);
+                }
+                every::count_free(state.as_deref_mut(), self.address, removed, Freeing::Plain, *slack);
+            }
+        }
+        if let Some((block, entry)) = new {
+            drop(busy);
+            super::record(block, entry);
+        }
+    }
+}
+
+/// The real call returned `new` with `size` bytes.
+pub(crate) fn resized(resizing: Resizing, new: Pointer, size: usize, entry: &Entry) {
+    let size = size as u64;
+    let grown = if resizing.address == 0 { 0 } else { size.saturating_sub(resizing.size()) };
+    let block = Block { address: new as u64, size, grown: Some(grown) };
+    resizing.finish(Some((&block, entry)));
+}

@@ -1,0 +1,80 @@
+//! The histogram of block sizes: one record per thread in the segment, and one that is shared.
+#![allow(unsafe_code)]
+
+use heapwise_format::segment::{SIZE_CLASSES, SectionKind, SizeCount, SizeCounts, size_class, size_class_start};
+
+use crate::atomics::{AtomicU64, Ordering};
+use crate::sites::tallies::{Writer, add};
+use crate::{segment, threads};
+
+/// One [`SizeCounts`]: blocks allocated, their bytes, blocks freed, their bytes.
+#[repr(C)]
+pub(crate) struct Histogram {
+    classes: [[AtomicU64; 4]; SIZE_CLASSES],
+}
+
+const _: () = assert!(size_of::<Histogram>() == size_of::<SizeCounts>());
+
+/// Counts nothing: what a thread has before it has a record. Its content is never read.
+pub(crate) static UNREAD: Histogram =
+    Histogram { classes: [const { [const { AtomicU64::new(0) }; 4] }; SIZE_CLASSES] };
+
+/// The record of a thread, or the shared one for `None`.
+pub(crate) fn of_thread(record: Option<u32>) -> &'static Histogram {
+    let index = record.map_or(0, |record| u64::from(record) + 1);
+    // SAFETY: a populated record, whose words are atomic for everybody and stay mapped.
+    segment::record(SectionKind::Sizes, index).map_or(&UNREAD, |place| unsafe { &*place.cast() })
+}
+
+/// Calls `with` for each class and thread: the largest size of the class, and what was counted.
+pub(crate) fn each_class(mut with: impl FnMut(u64, &SizeCount)) {
+    for thread in [None].into_iter().chain((0..threads::threads_used()).map(Some)) {
+        for (class, words) in of_thread(thread).classes.iter().enumerate() {
+            let [allocs, alloc_bytes, frees, freed_bytes] =
+                words.each_ref().map(|word| word.load(Ordering::Relaxed));
+            with(size_class_start(class + 1) - 1, &SizeCount { allocs, alloc_bytes, frees, freed_bytes });
+        }
+    }
+}
+
+impl Histogram {
+    /// Counts an allocation of `blocks` blocks of a size, as the only writer.
+    #[inline(always)]
+    pub(crate) fn add_own_alloc(&self, size: u64) {
+        let [allocs, alloc_bytes, ..] = &self.classes[size_class(size)];
+        add(allocs, 1);
+        add(alloc_bytes, size);
+    }
+
+    /// Counts a free likewise.
+    #[inline(always)]
+    pub(crate) fn add_own_free(&self, size: u64) {
+        let [.., frees, freed_bytes] = &self.classes[size_class(size)];
+        add(frees, 1);
+        add(freed_bytes, size);
+    }
+
+    /// Counts `blocks` blocks of a size that were allocated (`first` 0) or freed (2).
+    fn add(&self, writer: Writer, size: u64, blocks: u64, first: usize) {
+        let amounts = [blocks, blocks.saturating_mul(size)];
+        for (word, amount) in self.classes[size_class(size)].iter().skip(first).zip(amounts) {
+            match writer {
+                Writer::Own => add(word, amount),
+                Writer::Shared => drop(word.fetch_add(amount, Ordering::Relaxed)),
+            }
+        }
+    }
+
+    pub(crate) fn count_alloc(&self, writer: Writer, size: u64, blocks: u64) {
+        self.add(writer, size, blocks, 0);
+    }
+
+    pub(crate) fn count_free(&self, writer: Writer, size: u64, blocks: u64) {
+        self.add(writer, size, blocks, 2);
+    }
+
+    /// Starts another period.
+    pub(crate) fn clear(&self) {
+        self.classes.iter().flatten().for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+}

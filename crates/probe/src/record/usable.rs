@@ -1,0 +1,73 @@
+//! Slack: bytes that the allocator gave to a block beyond those requested.
+//!
+//! Allocators round sizes up to classes, so slack is a function of the size. For glibc it is computed;
+//! other allocators are asked once for each 8 bytes of sizes (`malloc_usable_size`), and a table keeps the
+//! answer. Above [`LIMIT`] the allocator is asked about every block.
+
+use core::ffi::c_void;
+
+use crate::atomics::{AtomicBool, AtomicU32, Ordering};
+use crate::hooks;
+
+/// Sizes from here on are not in the table.
+pub(crate) const LIMIT: u64 = 32 * 1024;
+const GRANULE: u64 = 8;
+
+/// Slack of a block of the largest size in each granule, plus 1; 0: not known yet.
+static SLACK: [AtomicU32; (LIMIT / GRANULE) as usize + 1] =
+    [const { AtomicU32::new(0) }; (LIMIT / GRANULE) as usize + 1];
+/// The allocator is glibc's.
+static IS_GLIBC: AtomicBool = AtomicBool::new(false);
+
+/// Says which allocator is underneath.
+pub(crate) fn init(is_glibc: bool) {
+    IS_GLIBC.store(is_glibc, Ordering::Relaxed);
+}
+
+/// Slack of a block of `size` bytes, if that is known without asking.
+#[inline(always)]
+pub(crate) fn known_slack(size: u64) -> Option<u64> {
+    let granule = size.div_ceil(GRANULE);
+    let slack = u64::from(SLACK.get(granule as usize)?.load(Ordering::Relaxed));
+    (slack != 0).then(|| slack - 1 + granule * GRANULE - size)
+}
+
+/// Slack of a live block.
+pub(crate) fn slack(address: u64, size: u64) -> u64 {
+    known_slack(size).unwrap_or_else(|| learn(address, size))
+}
+
+#[cold]
+fn learn(address: u64, size: u64) -> u64 {
+    let usable = |size| {
+        if IS_GLIBC.load(Ordering::Relaxed) && size < LIMIT {
+            glibc_usable(size)
+        } else {
+            hooks::usable_size(address as *mut c_void) as u64
+        }
+    };
+    let granule = size.div_ceil(GRANULE);
+    if let Some(entry) = SLACK.get(granule as usize) {
+        let beyond = usable(granule * GRANULE).saturating_sub(granule * GRANULE);
+        entry.store(beyond as u32 + 1, Ordering::Relaxed);
+        return known_slack(size).unwrap_or(0);
+    }
+    usable(size).saturating_sub(size)
+}
+
+/// glibc keeps 8 bytes beside a block, rounds to 16, and has no chunk below 32 bytes.
+fn glibc_usable(size: u64) -> u64 {
+    ((size + 8).next_multiple_of(16)).max(32) - 8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn glibc_rounds_like_its_source() {
+        for (size, usable) in [(0, 24), (1, 24), (24, 24), (25, 40), (40, 40), (41, 56), (1000, 1000), (1001, 1016)] {
+            assert_eq!(glibc_usable(size), usable, "{size}");
+        }
+    }
+}
