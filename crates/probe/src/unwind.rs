@@ -130,7 +130,7 @@ pub(crate) fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Capture
     captured
 }
 
-/// The cached stack at `entry` that is not the last one with its innermost registers. In paranoid mode
+/// The cached stack at `entry` that is not in the first level. In paranoid mode
 /// nothing is found, but what would have been is compared with a full walk.
 #[inline(always)]
 pub(crate) fn find_cached<'c>(

@@ -147,7 +147,7 @@ fn add_allocated(state: Option<&mut State>, writer: Writer, size: u64, sampled: 
     if let Some(state) = state.filter(|_| writer == Writer::Own) {
         state.histogram().count_alloc(writer, size, blocks);
         if state.add_allocated(bytes) {
-            state.flush();
+            state.flush_live();
         }
         return;
     }
@@ -265,7 +265,7 @@ pub(super) fn count_free(
         Some(state) if state.record().is_some() => {
             state.histogram().count_free(Writer::Own, block.size, sampled.whole_blocks());
             if state.add_freed(address, sampled.bytes(block.size)) {
-                state.flush();
+                state.flush_live();
             }
         }
         _ => {

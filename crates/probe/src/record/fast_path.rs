@@ -120,7 +120,7 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     }
     let cell = shadow::known_where::<MIN_CHUNK_32>(address)?;
     let live = cell.get_simple()?;
-    let counts = state.own_tally(live.tally)?;
+    let counts = state.tally_of_free(live.tally)?;
     let amount = Amount { size: live.size, slack: usable::known_slack(live.size)? };
     if !counts.is_current(peak::now()) {
         return None;
@@ -139,7 +139,7 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     Some(state.add_freed(address, live.size))
 }
 
-/// Flushes the thread's sums. Its result is opaque, or it would be called and not jumped to.
+/// Flushes the thread's live bytes. Its result is opaque, or it would be called and not jumped to.
 #[cold]
 #[inline(never)]
 extern "C" fn flush(block: Pointer) -> Pointer {
@@ -147,7 +147,7 @@ extern "C" fn flush(block: Pointer) -> Pointer {
     if let Some(mut busy) = words.enter()
         && let Some(state) = words.existing_state(&mut busy)
     {
-        state.flush();
+        state.flush_live();
     }
     black_box(block)
 }

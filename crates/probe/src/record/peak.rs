@@ -64,7 +64,10 @@ fn start() {
 
 /// The process holds `live` bytes now, and held `highest` a moment ago.
 pub(crate) fn reached(live: i64, highest: i64) {
-    segment::counter(Counter::PeakBytes).fetch_max(highest.max(0) as u64, Ordering::Relaxed);
+    let (peak, highest) = (segment::counter(Counter::PeakBytes), highest.max(0) as u64);
+    if highest > peak.load(Ordering::Relaxed) {
+        peak.fetch_max(highest, Ordering::Relaxed);
+    }
     let live = live.max(0) as u64;
     let last = SNAPSHOT_BYTES.load(Ordering::Relaxed);
     if live > last + (last / PART).max(LEAST_STEP)

@@ -35,6 +35,16 @@ fn outside_slot(caller: u64) -> usize {
     (caller ^ caller >> 6) as usize % OUTSIDE
 }
 
+/// Tallies of other threads whose blocks the thread freed recently.
+const REMOTE: usize = 32;
+
+/// A tally of another thread, and where the calling thread counts the frees of its blocks.
+#[derive(Clone, Copy)]
+struct Remote {
+    of: u32,
+    counts: *const Counts,
+}
+
 /// Zeroed memory is valid. Small fields first: they share a few pages, and the large arrays behind are
 /// populated as they are used.
 #[repr(C)]
@@ -65,6 +75,7 @@ pub(crate) struct State {
     /// Address freed last.
     last_freed: u64,
     outside: [u64; OUTSIDE],
+    remote: [Remote; REMOTE],
     record: Option<u32>,
     reserve: Reserve,
     map: TallyMap,
@@ -212,6 +223,7 @@ impl State {
         // Read before what it stands for: a change that is missed now leads to another generation.
         self.generation = family::terms();
         self.stacks.clear();
+        self.remote.fill(Remote { of: 0, counts: core::ptr::null() });
         self.table = Table::current();
         if self.period != peak::period() {
             self.period = peak::period();
@@ -264,17 +276,23 @@ impl State {
     /// The cached stack at `entry`.
     #[inline(always)]
     pub(crate) fn cached_stack(&mut self, entry: Entry) -> Option<&CachedStack> {
-        // A second borrow: what `last` returns would keep the first one for both cases.
-        if self.stacks.last(entry).is_some() {
-            return self.stacks.last_unchecked(entry);
+        if let Some(unit) = self.stacks.first_level(entry) {
+            return self.stacks.stack(unit);
         }
         unwind::find_cached(&mut self.stacks, &mut self.memo, entry, control::depth())
     }
 
-    /// A tally of the thread's own where every block is recorded, by number.
+    /// Where the thread counts the free of a block of a tally where every block is recorded, if it is the
+    /// thread's own or was used recently.
     #[inline(always)]
-    pub(crate) fn own_tally(&self, number: u32) -> Option<&'static Counts> {
-        self.table.get(number).filter(|counts| counts.site().owner() == self.own)
+    pub(crate) fn tally_of_free(&self, number: u32) -> Option<&'static Counts> {
+        let counts = self.table.get(number)?;
+        if counts.site().owner() == self.own {
+            return Some(counts);
+        }
+        let remote = self.remote.get(number as usize % REMOTE).filter(|remote| remote.of == number)?;
+        // SAFETY: null, or a tally of the segment in use: entries are dropped when that changes.
+        unsafe { remote.counts.as_ref() }
     }
 
     /// The thread's tally of a stack; `None` when there is no room for it.
@@ -302,12 +320,20 @@ impl State {
     /// Where the thread counts the frees of another thread's blocks; `None` when there is no room.
     pub(crate) fn remote_tally(&mut self, of: TallyRef) -> Option<TallyRef> {
         let key = MapKey::remote(of.number);
-        if let Some(number) = self.map.get(key) {
-            return Some(TallyRef { number, counts: tallies::get(number)? });
+        let tally = match self.map.get(key) {
+            Some(number) => TallyRef { number, counts: tallies::get(number)? },
+            None => {
+                let made = tallies::make_remote(&mut self.reserve, of)?;
+                self.map.insert(key, made.number);
+                made
+            }
+        };
+        if let Some(remote) = self.remote.get_mut(of.number as usize % REMOTE)
+            && of.counts.site().rate() == 0
+        {
+            *remote = Remote { of: of.number, counts: tally.counts };
         }
-        let made = tallies::make_remote(&mut self.reserve, of)?;
-        self.map.insert(key, made.number);
-        Some(made)
+        Some(tally)
     }
 }
 
@@ -378,7 +404,22 @@ impl State {
         true
     }
 
-    /// Adds the sums to the shared counters.
+    /// Adds the live bytes to those of the process: the thread holds, or gave back, more than it may keep to
+    /// itself.
+    #[inline(never)]
+    pub(crate) fn flush_live(&mut self) {
+        if self.period == peak::period() {
+            // Exact for a thread alone; other threads keep less than their bounds to themselves.
+            let live = segment::counter(Counter::LiveBytes);
+            let before = live.fetch_add(self.live as u64, Ordering::Relaxed) as i64;
+            peak::reached(before.wrapping_add(self.live), before.wrapping_add(self.highest));
+        }
+        (self.live, self.highest) = (0, 0);
+        self.set_bounds();
+        dump::notice();
+    }
+
+    /// Adds all sums to those of the process.
     #[cold]
     pub(crate) fn flush(&mut self) {
         let add = |which, amount| segment::counter(which).fetch_add(amount, Ordering::Relaxed);
@@ -387,14 +428,10 @@ impl State {
             add(Counter::Freed, self.freed);
             add(Counter::UnknownFrees, self.unknown);
             add(Counter::AllocatedBytes, self.allocated);
-            // Exact for a thread alone; other threads keep less than their bounds to themselves.
-            let before = add(Counter::LiveBytes, self.live as u64) as i64;
-            peak::reached(before.wrapping_add(self.live), before.wrapping_add(self.highest));
             segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
         }
+        self.flush_live();
         self.clear_sums();
-        self.set_bounds();
-        dump::notice();
     }
 
     /// Chooses when the sums are flushed next, so that the peak of the process is right within 64 KiB or

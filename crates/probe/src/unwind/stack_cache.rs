@@ -7,9 +7,11 @@
 //!
 //! A program allocates at a few dozen places in turn, from a few callers each. Most programs allocate
 //! through a wrapper (`xmalloc`, `operator new`), so the innermost registers alone say little. Therefore
-//! there are two levels: the first is chosen by the innermost registers and holds the stack that was used
-//! last; on a miss the second is chosen by the first return addresses too. Most stacks occur once, so a
-//! stack is admitted when it is captured a second time.
+//! there are three levels, and a miss in one leads to the next. The first is chosen by the innermost
+//! registers. The second is chosen by the first return addresses too. The third is chosen by all words
+//! of the stack, at the places where the entry of the second level has them: stacks that share their
+//! innermost frames mostly have their words at the same places. Most stacks occur once, so a stack is
+//! admitted when it is captured a second time.
 //!
 //! Entries are stored densely, so that a thread with few stacks uses little memory.
 #![allow(unsafe_code)]
@@ -22,18 +24,21 @@ use super::{Entry, State};
 use crate::arch::opaque;
 use crate::sites::tallies::{Counts, TallyRef};
 
-/// Slots of the first level, as a power of two.
-const FIRST_BITS: u32 = 9;
-/// Sets of the second level, as a power of two, and stacks in each.
-const SECOND_BITS: u32 = 8;
-const WAYS: usize = 4;
+/// Sets of the first level, as a power of two, and stacks in each.
+const FIRST_BITS: u32 = 7;
+const FIRST_WAYS: usize = 4;
+/// Slots of the second level, as a power of two.
+const SECOND_BITS: u32 = 9;
+/// Sets of the third level, as a power of two, and stacks in each.
+const THIRD_BITS: u32 = 10;
+const THIRD_WAYS: usize = 2;
 /// Recently captured nodes, as a power of two.
 const SEEN_BITS: u32 = 9;
-/// Callers whose return addresses choose the set of the second level. Three tell most callers of a
+/// Callers whose return addresses choose the slot of the second level. Three tell most callers of a
 /// wrapper apart.
 const CALLERS: usize = 3;
-/// Room for entries, in units of a cache line: 256 KiB a thread, if it ever has so many stacks.
-const UNITS: usize = 4096;
+/// Room for entries, in units of a cache line: 1 MiB a thread, if it ever has so many stacks.
+const UNITS: usize = 16384;
 /// Lookups in the second level: what a hit is worth, and the most that hits can add up to.
 const CREDIT_OF_HIT: i32 = 4;
 const MOST_CREDIT: i32 = 64;
@@ -105,9 +110,9 @@ impl CachedStack {
 /// Zeroed memory is valid: empty. Unit 0 is unused, so that 0 means no entry.
 #[repr(C)]
 pub(crate) struct StackCache {
-    /// Unit of the entry used last.
-    first: [u16; 1 << FIRST_BITS],
-    second: [[u16; WAYS]; 1 << SECOND_BITS],
+    first: [[u16; FIRST_WAYS]; 1 << FIRST_BITS],
+    second: [u16; 1 << SECOND_BITS],
+    third: [[u16; THIRD_WAYS]; 1 << THIRD_BITS],
     /// Nodes captured recently.
     seen: [u32; 1 << SEEN_BITS],
     /// Units in use.
@@ -133,7 +138,7 @@ fn first_slot(sp: u64, pc: u64) -> usize {
     (mixed >> (64 - FIRST_BITS)) as usize
 }
 
-/// The set of a stack, by its innermost registers and the first return addresses. `entry.sp` must be on
+/// The slot of a stack, by its innermost registers and the first return addresses. `entry.sp` must be on
 /// the thread's own stack.
 fn second_slot(entry: &Entry, rules: Rules, own: &mut OwnStack) -> usize {
     let mut stack: Window = own.window(entry.sp);
@@ -150,29 +155,20 @@ fn second_slot(entry: &Entry, rules: Rules, own: &mut OwnStack) -> usize {
 }
 
 impl StackCache {
-    /// The cached stack at `entry`, if it is the last one with these innermost registers.
+    /// The unit of the cached stack at `entry`, if it is in the first level.
     #[inline(always)]
-    pub(crate) fn last(&self, entry: Entry) -> Option<&CachedStack> {
-        let unit = *self.first.get(first_slot(entry.sp, entry.pc))?;
-        let stack = opaque(self.stack(unit)?);
-        stack.is_at(entry, entry.sp).then_some(stack)
+    pub(crate) fn first_level(&self, entry: Entry) -> Option<u16> {
+        let set = opaque(self.first.get(first_slot(entry.sp, entry.pc))?);
+        set.iter().copied().find(|unit| self.stack(*unit).is_some_and(|stack| stack.is_at(entry, entry.sp)))
     }
 
-    /// The entry that [`StackCache::last`] found for the same registers.
-    #[inline(always)]
-    pub(crate) fn last_unchecked(&self, entry: Entry) -> Option<&CachedStack> {
-        self.stack(*self.first.get(first_slot(entry.sp, entry.pc))?)
-    }
-
-    /// The cached stack at `entry`, by the first return addresses. A program with more stacks than the
-    /// cache holds (recursion) would pay for nothing, so most lookups are left out while they fail.
+    /// The cached stack at `entry`, in the further levels. A program with more stacks than the cache
+    /// holds (recursion) would pay for nothing, so most lookups are left out while they fail.
     pub(super) fn find(&mut self, entry: Entry, rules: Rules, own: &mut OwnStack) -> Option<&CachedStack> {
         match self.find_unit(entry, entry.sp, rules, own) {
             Some(unit) => {
                 self.credit = (self.credit + CREDIT_OF_HIT).min(MOST_CREDIT);
-                if let Some(first) = self.first.get_mut(first_slot(entry.sp, entry.pc)) {
-                    *first = unit;
-                }
+                self.put_first(entry, unit);
                 self.stack(unit)
             }
             None => {
@@ -206,12 +202,32 @@ impl StackCache {
         if self.used == 0 {
             return None;
         }
-        let set = self.second.get(second_slot(&entry, rules, own))?;
+        let unit = *self.second.get(second_slot(&entry, rules, own))?;
+        let similar = self.stack(unit)?;
+        if similar.is_at(entry, sp) {
+            return Some(unit);
+        }
+        // Its places are valid at its own stack pointer only.
+        if similar.sp != sp {
+            return None;
+        }
+        let set = self.third.get(similar.third_slot(entry.sp))?;
         set.iter().copied().find(|unit| self.stack(*unit).is_some_and(|stack| stack.is_at(entry, sp)))
     }
 
+    /// Puts an entry into its set of the first level.
+    fn put_first(&mut self, entry: Entry, unit: u16) {
+        self.turn = self.turn.wrapping_add(1);
+        let way = self.turn % FIRST_WAYS;
+        let set = self.first.get_mut(first_slot(entry.sp, entry.pc));
+        if let Some(first) = set.and_then(|set| set.get_mut(way)) {
+            *first = unit;
+        }
+    }
+
+    /// The entry of a unit.
     #[inline(always)]
-    fn stack(&self, unit: u16) -> Option<&CachedStack> {
+    pub(crate) fn stack(&self, unit: u16) -> Option<&CachedStack> {
         let place = self.units.get(usize::from(unit)).filter(|_| unit != 0)?;
         // SAFETY: units that are named by a slot hold an entry; zeroed memory is one that is nowhere.
         Some(unsafe { &*(&raw const *place).cast() })
@@ -252,24 +268,28 @@ impl StackCache {
             return;
         }
         self.used = unit + units;
-        self.turn = self.turn.wrapping_add(1);
-        let way = self.turn % WAYS;
-        if let Some(slot) = self.second.get_mut(second_slot(&entry, rules, own)).and_then(|set| set.get_mut(way)) {
-            *slot = unit as u16;
+        let unit = unit as u16;
+        self.put_first(entry, unit);
+        if let Some(slot) = self.second.get_mut(second_slot(&entry, rules, own)) {
+            *slot = unit;
         }
-        if let Some(first) = self.first.get_mut(first_slot(sp, pc)) {
-            *first = unit as u16;
+        let third = self.stack(unit).map_or(0, |stack| stack.third_slot(sp));
+        let way = self.turn % THIRD_WAYS;
+        if let Some(slot) = self.third.get_mut(third).and_then(|set| set.get_mut(way)) {
+            *slot = unit;
         }
     }
 
-    /// A block of `size` bytes was counted for the stack at `entry`. If that stack was used last, its entry
-    /// gets the sizes that the tally knows by now.
+    /// A block of `size` bytes was counted for the stack at `entry`. Its entry in the first level gets the
+    /// sizes that the tally knows by now.
     pub(crate) fn widen(&mut self, entry: Entry, tally: TallyRef, size: u64) {
-        let Some(unit) = self.first.get(first_slot(entry.sp, entry.pc)).copied() else { return };
+        let Some(set) = self.first.get(first_slot(entry.sp, entry.pc)) else { return };
+        let is_it = |unit: &u16| self.stack(*unit).is_some_and(|stack| stack.tally == tally.number);
+        let Some(unit) = set.iter().copied().find(is_it) else { return };
         let Some(place) = self.units.get_mut(usize::from(unit)).filter(|_| unit != 0) else { return };
         // SAFETY: as `stack`; the borrow of the cache is exclusive.
         let stack: &mut CachedStack = unsafe { &mut *(&raw mut *place).cast() };
-        if stack.tally == tally.number && stack.tally_of_size(size).is_none() {
+        if stack.tally_of_size(size).is_none() {
             tally.note_size(size);
             let (min, max) = tally.sizes();
             (stack.min_size, stack.size_span) = (min, max.saturating_sub(min));
@@ -279,8 +299,9 @@ impl StackCache {
     /// Drops all entries: something changed that stacks or tallies depend on.
     pub(crate) fn clear(&mut self) {
         if self.used != 0 {
-            self.first.fill(0);
-            self.second.fill([0; WAYS]);
+            self.first.fill([0; FIRST_WAYS]);
+            self.second.fill(0);
+            self.third.fill([0; THIRD_WAYS]);
             self.seen.fill(0);
             self.used = 0;
         }
@@ -346,5 +367,21 @@ impl CachedStack {
                 return true;
             }
         }
+    }
+
+    /// The set of the third level, by the words at this entry's places.
+    fn third_slot(&self, sp: u64) -> usize {
+        let (mut a, mut b) = (sp, self.pc);
+        let pairs = (&raw const *self).wrapping_add(1).cast::<Pair>();
+        for number in 0..self.bytes as usize / size_of::<Pair>() {
+            // SAFETY: as `holds_at`.
+            let pair = unsafe { &*pairs.wrapping_add(number) };
+            // SAFETY: as `holds_at`.
+            let word = |place: u32| unsafe { load(sp.wrapping_add(place.into())) };
+            a = a.rotate_left(11) ^ word(pair.places[0]);
+            b = b.rotate_left(13) ^ word(pair.places[1]);
+        }
+        let mixed = (a ^ b.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> (64 - THIRD_BITS)) as usize
     }
 }
