@@ -126,10 +126,7 @@ pub extern "C" fn heapwise_take_snapshot(snapshot: Option<&mut Snapshot>) {
             allocated_bytes: count(Counter::AllocatedBytes),
             recorded: count(Counter::Recorded),
             freed: count(Counter::Freed),
-            lost: [Counter::UntrackedBlocks, Counter::LostEvents]
-                .map(count)
-                .iter()
-                .sum(),
+            lost: [Counter::UntrackedBlocks, Counter::LostEvents].map(count).iter().sum(),
         };
     }
 }

@@ -8,11 +8,14 @@ use std::thread;
 use std::vec::Vec;
 
 use heapwise_format::chunk::{AT_LAST, AT_PUBLISHED, AT_STATE, AT_STREAM, ChunkState, HEADER_BYTES};
-use heapwise_format::event::{Event, decode};
-use heapwise_format::segment::{CallKind, ControlWord, Counter, Mode, SectionKind};
+use heapwise_format::event::{Block, Event, decode};
+use heapwise_format::segment::{ControlWord, Counter, Mode, NO_THREAD, SectionKind};
 
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use crate::{buckets, control, family, live, log, segment, stack_tree};
+use crate::live::Live;
+use crate::sites::tallies::SiteKey;
+use crate::sites::{stack_tree, tallies};
+use crate::{control, family, live, log, segment};
 
 /// Rounds of each test: natively until races had their chance, interpreted as long as patience lasts (many seeds).
 const ROUNDS: u64 = if cfg!(miri) { 12 } else { 20_000 };
@@ -35,12 +38,16 @@ fn exclusive() -> impl Drop {
 fn a_block_is_found_by_whoever_frees_it() {
     let _turn = exclusive();
     let hand = AtomicU64::new(0);
+    let insert = |address, tally| {
+        assert!(matches!(live::insert_sample(address, Live { tally, size: 8 }), live::Inserted::Yes));
+    };
+    let remove = |address| live::remove(address, |_| true).map(|removed| removed.block.tally);
     // All in one group, so that slots are reused and contended.
     let address = |round: u64| 0x7100_0000_0000 + round % 4 * 16 + 16;
     thread::scope(|scope| {
         scope.spawn(|| {
             for round in 1..=ROUNDS {
-                assert!(live::insert(address(round), round as u32, 0));
+                insert(address(round), round as u32);
                 hand.store(round, Ordering::Release);
                 while hand.load(Ordering::Acquire) != 0 {
                     thread::yield_now();
@@ -51,8 +58,8 @@ fn a_block_is_found_by_whoever_frees_it() {
         scope.spawn(|| {
             let own = 0x7100_0000_0000 + 96;
             for round in 0..ROUNDS as u32 {
-                assert!(live::insert(own, round, 0));
-                assert_eq!(live::remove(own), Some(round));
+                insert(own, round);
+                assert_eq!(remove(own), Some(round));
             }
         });
         for _ in 1..=ROUNDS {
@@ -61,7 +68,7 @@ fn a_block_is_found_by_whoever_frees_it() {
                 thread::yield_now();
                 round = hand.load(Ordering::Acquire);
             }
-            assert_eq!(live::remove(address(round)), Some(round as u32));
+            assert_eq!(remove(address(round)), Some(round as u32));
             hand.store(0, Ordering::Release);
         }
     });
@@ -86,16 +93,15 @@ fn a_node_is_whole_before_anybody_has_its_number() {
     });
 }
 
-/// Threads that meet blocks that are alike get a bucket that says so.
+/// Threads that share a site get a tally that is described.
 #[test]
-fn a_bucket_is_whole_before_anybody_has_its_number() {
+fn a_tally_is_described_before_another_thread_has_its_number() {
     let _turn = exclusive();
     let work = || {
         for round in 1..=ROUNDS {
-            let size = 1_000_000_007 + round % 32;
-            let key = buckets::Key { size, node: 9, rate: 0, kind: CallKind::Malloc, period: 1, owner: 0 };
-            let record = buckets::find(&key, || 0).and_then(buckets::record).expect("room");
-            assert_eq!((record.size, record.node, record.period), (size, 9, 1));
+            let node = 100_000 + round as u32 % 32;
+            let tally = tallies::shared(node, 0).expect("room");
+            assert_eq!(tally.counts.site(), SiteKey::new(node, 0, NO_THREAD));
         }
     };
     thread::scope(|scope| {
@@ -144,7 +150,7 @@ fn orders_are_applied_whole() {
 /// chunk is let go.
 struct Drainer {
     done: Vec<usize>,
-    buckets: Vec<u32>,
+    tallies: Vec<u32>,
 }
 
 impl Drainer {
@@ -177,8 +183,8 @@ impl Drainer {
         let bytes = unsafe { core::slice::from_raw_parts(chunk.add(HEADER_BYTES), len) };
         let (mut at, done) = (self.done[index], len);
         while let Some(event) = decode(bytes, &mut at) {
-            if let Event::Alloc { bucket } = event {
-                self.buckets.push(bucket);
+            if let Event::Alloc(block) = event {
+                self.tallies.push(block.tally);
             }
         }
         assert_eq!(at, done, "what is published is whole events");
@@ -199,7 +205,7 @@ fn every_event_arrives_once() {
     let writers_left = AtomicU32::new(2);
     let events = ROUNDS.min(2000);
     let lost = segment::counter(Counter::LostEvents).load(Ordering::Relaxed);
-    let mut drainer = Drainer { done: Vec::new(), buckets: Vec::new() };
+    let mut drainer = Drainer { done: Vec::new(), tallies: Vec::new() };
     thread::scope(|scope| {
         for writer in 1..=2_u32 {
             let writers_left = &writers_left;
@@ -207,9 +213,8 @@ fn every_event_arrives_once() {
                 for round in 0..events / 4 {
                     let mut stream = log::ThreadLog::new();
                     for event in 0..4 {
-                        if stream.begin() {
-                            log::put_alloc(&mut stream, (writer - 1) << 20 | (round * 4 + event) as u32);
-                        }
+                        let tally = (writer - 1) << 20 | (round * 4 + event) as u32;
+                        log::alloc(&mut stream, 0x1000, Block { tally, size: 8, by_realloc: false });
                     }
                     log::end(&mut stream);
                     thread::yield_now();
@@ -229,12 +234,12 @@ fn every_event_arrives_once() {
     });
     let lost = segment::counter(Counter::LostEvents).load(Ordering::Relaxed) - lost;
     for writer in 0..2 {
-        let of_writer = drainer.buckets.iter().filter(|bucket| *bucket >> 20 == writer);
+        let of_writer = drainer.tallies.iter().filter(|tally| *tally >> 20 == writer);
         let mut sorted: Vec<u32> = of_writer.copied().collect();
         sorted.sort_unstable();
         sorted.dedup();
-        let all = drainer.buckets.iter().filter(|bucket| *bucket >> 20 == writer).count();
+        let all = drainer.tallies.iter().filter(|tally| *tally >> 20 == writer).count();
         assert_eq!(all, sorted.len(), "no event twice");
     }
-    assert_eq!(drainer.buckets.len() as u64 + lost, 2 * (events / 4 * 4));
+    assert_eq!(drainer.tallies.len() as u64 + lost, 2 * (events / 4 * 4));
 }

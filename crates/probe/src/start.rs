@@ -6,10 +6,12 @@ use heapwise_format::segment::{AllocatorKind, State};
 use crate::arch::words;
 use crate::atomics::{AtomicBool, Ordering};
 use crate::config::Config;
-use crate::segment::Origin;
 use crate::record::usable;
+use crate::segment::Origin;
 use crate::sites::{rates, stack_tree, strings, tallies};
-use crate::{allocator, conf, control, dump, family, hooks, live, log, modules, prof, recent, segment, threads};
+use crate::{
+    allocator, conf, control, dump, family, hooks, live, log, modules, prof, recent, segment, threads,
+};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 

@@ -120,7 +120,8 @@ pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
     }
     let first = memo.cache.first_level(entry.0).and_then(|unit| memo.cache.stack(unit));
     let cached = first.map(unwind::CachedStack::node).or_else(|| {
-        unwind::find_cached(&mut memo.cache, &mut memo.stack, entry.0, max_depth).map(unwind::CachedStack::node)
+        unwind::find_cached(&mut memo.cache, &mut memo.stack, entry.0, max_depth)
+            .map(unwind::CachedStack::node)
     });
     if let Some(node) = cached {
         return Captured { node, truncated: false, broken: false };

@@ -33,13 +33,6 @@ pub(crate) fn prefetch_write<T>(word: *const T) {
     unsafe { asm!("prfm pstl1keep, [{0}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
 }
 
-/// The same for one that is read.
-#[inline(always)]
-pub(crate) fn prefetch_read<T>(word: *const T) {
-    // SAFETY: as above.
-    unsafe { asm!("prfm pldl1keep, [{0}]", in(reg) word, options(nostack, preserves_flags, readonly)) };
-}
-
 // Initial-exec: dynamic thread-local storage would call the allocator on a thread's first touch.
 global_asm!(
     ".section .tbss,\"awT\",@nobits",

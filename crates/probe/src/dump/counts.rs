@@ -38,7 +38,8 @@ impl Counts {
         if sum.site.rate() == 0 {
             return Counts::of(sum);
         }
-        let [blocks, bytes, live_blocks, live_bytes] = sum.estimates.map(|value| (value.max(0.0) + 0.5) as u64);
+        let [blocks, bytes, live_blocks, live_bytes] =
+            sum.estimates.map(|value| (value.max(0.0) + 0.5) as u64);
         let ever = if options().accum { (blocks, bytes) } else { (0, 0) };
         Counts { live: (live_blocks, live_bytes), ever }
     }

@@ -16,9 +16,9 @@ use super::counts::{Counts, each_counted};
 use super::noise::Noise;
 use super::suppressions::Suppressions;
 use crate::conf::options;
-use crate::sys::{self, File};
 use crate::sites::tallies::Sum;
 use crate::sites::{rates, stack_tree};
+use crate::sys::{self, File};
 use crate::{control, segment, threads as registry};
 
 /// What a dump holds, estimated.

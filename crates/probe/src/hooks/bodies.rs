@@ -8,8 +8,8 @@ use heapwise_format::segment::CallKind;
 use super::Hook;
 use super::resolve::real;
 use crate::arch::words;
-use crate::unwind::Entry;
 use crate::record::{self, Resizing};
+use crate::unwind::Entry;
 use crate::{arena, control, dump, family, modules};
 
 type Pointer = *mut c_void;

@@ -125,12 +125,6 @@ pub(crate) enum Inserted {
     No,
 }
 
-/// Whether the block at `address` may be in an index.
-#[inline(always)]
-pub(crate) fn may_hold(address: u64) -> bool {
-    holds_exact_blocks() || filter::may_hold(address)
-}
-
 /// Removes a block; `is_sample` tells by its tally whether it is a sample.
 #[inline]
 pub(crate) fn remove(address: u64, is_sample: impl Fn(u32) -> bool) -> Option<Removed> {

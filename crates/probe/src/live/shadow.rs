@@ -110,15 +110,21 @@ impl Cell {
         (size != HUGE).then(|| Live { tally: word.tally(), size: size.into() })
     }
 
-    /// Removes the block. The words behind are left: nothing reads them before they are written again.
+    /// Removes a block of this size whose words are [simple](Cell::is_simple).
     #[inline(always)]
-    pub(crate) fn clear(self) {
+    pub(crate) fn clear_simple(self, size: u64) {
+        if size >= BlockWord::LARGE
+            && let Some(behind) = self.leaf.get(self.place + 1)
+        {
+            behind.store(0, Ordering::Relaxed);
+        }
         self.word().store(0, Ordering::Relaxed);
     }
 
     /// Whether another block starts in the same 32 bytes.
     fn is_taken(self) -> bool {
-        (self.word().load(Ordering::Relaxed) ^ self.half) & BlockWord::HALF != 0
+        let word = self.word().load(Ordering::Relaxed);
+        word != 0 && (word ^ self.half) & BlockWord::HALF != 0
     }
 }
 
@@ -198,7 +204,7 @@ pub(crate) fn insert(address: u64, block: Live) -> Insertion {
     if cell.is_taken() {
         return Insertion::Taken;
     }
-    let replaced = get(address);
+    let replaced = remove(address);
     if cell.is_simple(block.size) {
         cell.put_simple(block.tally, block.size);
     } else if !put_far(address, cell, block) {
@@ -249,8 +255,21 @@ fn get_far(address: u64, cell: Cell) -> Option<Live> {
 /// Removes a block; `None` when it was not there.
 pub(crate) fn remove(address: u64) -> Option<Live> {
     let block = get(address)?;
-    known(address)?.clear();
+    clear(address, known(address)?, block.size);
     Some(block)
+}
+
+/// Clears the words of a block: small blocks may start where a larger one had its size.
+fn clear(address: u64, cell: Cell, size: u64) {
+    if !cell.is_simple(size) {
+        let words = if size < HUGE.into() { 1 } else { 3 };
+        for number in 1..=words {
+            if let Some(behind) = known(address + number * WORD_SPAN) {
+                behind.word().store(0, Ordering::Relaxed);
+            }
+        }
+    }
+    cell.clear_simple(size);
 }
 
 #[cfg(test)]

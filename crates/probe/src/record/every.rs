@@ -13,8 +13,8 @@ use crate::atomics::Ordering;
 use crate::control::Activity;
 use crate::live::{self, Inserted, Live, Removed, births};
 use crate::log::ThreadLog;
-use crate::sites::tallies::{self, Amount, TallyRef, Writer};
 use crate::sites::rates;
+use crate::sites::tallies::{self, Amount, TallyRef, Writer};
 use crate::threads::State;
 use crate::unwind::{self, Entry};
 use crate::{control, dump, hooks, log, prof, recent, segment};
@@ -106,11 +106,8 @@ pub(super) fn count_alloc(mut state: Option<&mut State>, tally: TallyRef, block:
     let amount = Amount { size, slack: usable::slack(address, size) };
     let live = Live { tally: tally.number, size };
     tally.count_alloc(writer, amount, grown.unwrap_or(0));
-    let inserted = if site.rate() == EVERY {
-        live::insert(address, live)
-    } else {
-        live::insert_sample(address, live)
-    };
+    let inserted =
+        if site.rate() == EVERY { live::insert(address, live) } else { live::insert_sample(address, live) };
     match inserted {
         Inserted::Yes => {}
         Inserted::Replacing(old) => {
@@ -183,9 +180,8 @@ pub(super) fn freed(address: u64, caller: u64) {
         // Before the state: a forked child gives up its parent's.
         control::poll();
     }
-    let state = busy.as_mut().and_then(|busy| {
-        if is_every { words.state(busy) } else { words.existing_state(busy) }
-    });
+    let state =
+        busy.as_mut().and_then(|busy| if is_every { words.state(busy) } else { words.existing_state(busy) });
     release(state, address, caller, interrupted);
 }
 

@@ -14,10 +14,10 @@ use crate::arch::words;
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
 use crate::live::{self, births, shadow};
+use crate::log;
 use crate::sites::tallies::Amount;
 use crate::threads::State;
 use crate::unwind::Entry;
-use crate::log;
 
 /// After an allocation: block, size, and the [`Entry`] in pieces. False: the event is for the slow path.
 type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64) -> bool;
@@ -56,9 +56,8 @@ extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
     fp: u64,
 ) -> bool {
     let entry = Entry { pc, sp, fp };
-    let done = words().with_state(|state| {
-        count_alloc::<LOG, MIN_CHUNK_32>(state, block as u64, size as u64, entry)
-    });
+    let done =
+        words().with_state(|state| count_alloc::<LOG, MIN_CHUNK_32>(state, block as u64, size as u64, entry));
     match done.flatten() {
         Some(false) => true,
         Some(true) => flush_after_alloc(),
@@ -99,8 +98,7 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
 }
 
 extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool>(block: Pointer, caller: u64) -> Pointer {
-    let done =
-        words().with_state(|state| count_free::<LOG, MIN_CHUNK_32>(state, block as u64, caller));
+    let done = words().with_state(|state| count_free::<LOG, MIN_CHUNK_32>(state, block as u64, caller));
     match done.flatten() {
         Some(false) => block,
         Some(true) => flush(block),
@@ -129,7 +127,7 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     if LOG && !state.log.is_ready() || !state.fast_budget() {
         return None;
     }
-    cell.clear();
+    cell.clear_simple(live.size);
     counts.add_own_free(amount);
     if let Some(slot) = birth_slot {
         log::free_ready(&mut state.log, address, live, slot.get());

@@ -21,8 +21,8 @@ pub(crate) use fast_path::{ON_ALLOCATED, ON_RELEASING, choose as choose_fast_pat
 pub(crate) use resize::{Resizing, resized};
 
 use crate::control::Activity;
-use crate::unwind::{self, Captured, Entry, OwnStack};
 use crate::sites::stack_tree;
+use crate::unwind::{self, Captured, Entry, OwnStack};
 use crate::{arena, control, hooks, segment};
 
 type Pointer = *mut c_void;

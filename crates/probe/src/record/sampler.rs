@@ -4,8 +4,8 @@
 //! `1 - e^(-size / rate)` whatever came before, and may be redrawn at any moment (a changed rate) without
 //! bias. The stubs count it down in steps, so that a thread looks at the control page now and then.
 
-use crate::atomics::Ordering;
 use super::exponential::{ln, one_minus_exp};
+use crate::atomics::Ordering;
 use crate::threads::Words;
 use crate::{control, sys};
 

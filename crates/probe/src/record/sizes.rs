@@ -1,7 +1,9 @@
 //! The histogram of block sizes: one record per thread in the segment, and one that is shared.
 #![allow(unsafe_code)]
 
-use heapwise_format::segment::{SIZE_CLASSES, SectionKind, SizeCount, SizeCounts, size_class, size_class_start};
+use heapwise_format::segment::{
+    SIZE_CLASSES, SectionKind, SizeCount, SizeCounts, size_class, size_class_start,
+};
 
 use crate::atomics::{AtomicU64, Ordering};
 use crate::sites::tallies::{Writer, add};

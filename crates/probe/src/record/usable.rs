@@ -66,7 +66,9 @@ mod tests {
 
     #[test]
     fn glibc_rounds_like_its_source() {
-        for (size, usable) in [(0, 24), (1, 24), (24, 24), (25, 40), (40, 40), (41, 56), (1000, 1000), (1001, 1016)] {
+        for (size, usable) in
+            [(0, 24), (1, 24), (24, 24), (25, 40), (40, 40), (41, 56), (1000, 1000), (1001, 1016)]
+        {
             assert_eq!(glibc_usable(size), usable, "{size}");
         }
     }

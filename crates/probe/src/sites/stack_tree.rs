@@ -6,8 +6,8 @@
 
 use heapwise_format::segment::{Counter, Node, NodePlace, SectionKind};
 
-pub(crate) use super::child_table::Key;
 use super::chain::{self, Array, End};
+pub(crate) use super::child_table::Key;
 use super::{child_table, strings};
 use crate::atomics::Ordering::{Relaxed, Release};
 use crate::atomics::{AtomicU32, AtomicU64};

@@ -283,16 +283,16 @@ fn link_remote(made: TallyRef, of: TallyRef, writer: Writer) -> Option<TallyRef>
 /// The tallies that count the frees of another one.
 fn remote(of: u32) -> impl Iterator<Item = u32> {
     let first = LINKS.get(of).map_or(0, |links| links.remote.load(Ordering::Acquire));
-    let next = |number: &u32| Some(LINKS.get(*number)?.next.load(Ordering::Relaxed)).filter(|next| *next != 0);
+    let next =
+        |number: &u32| Some(LINKS.get(*number)?.next.load(Ordering::Relaxed)).filter(|next| *next != 0);
     core::iter::successors(Some(first).filter(|first| *first != 0), next)
 }
 
 /// The tally of a stack that all threads share, made when there is none; `None` when the table is full.
 pub(crate) fn shared(node: u32, rate: u16) -> Option<TallyRef> {
     let site = SiteKey::new(node, rate, NO_THREAD);
-    let is_it = |number| {
-        get(number).is_some_and(|counts| counts.site() == site && counts.period() == peak::period())
-    };
+    let is_it =
+        |number| get(number).is_some_and(|counts| counts.site() == site && counts.period() == peak::period());
     let mut link = stack_tree::shared_tally(node)?;
     loop {
         match chain::search(link, |number| Some(&LINKS.get(number)?.next), is_it) {
@@ -380,7 +380,9 @@ impl TallyRef {
         for (word, amount) in [(allocs, 1), (alloc_bytes, amount.size), (alloc_slack, amount.slack)] {
             add_by(writer, word, amount);
         }
-        if grown != 0 && let Some(details) = self.details() {
+        if grown != 0
+            && let Some(details) = self.details()
+        {
             add_by(writer, &details.grown_bytes, grown);
         }
         self.count_weight(writer, amount.size, 0);
@@ -405,12 +407,8 @@ impl TallyRef {
         let sampled = Sampled::new(size, super::rates::of(rate));
         let Some(weights) = self.weights() else { return };
         let bytes = size as f64;
-        let sums = [
-            sampled.blocks,
-            sampled.blocks * bytes,
-            sampled.variance,
-            sampled.variance * bytes * bytes,
-        ];
+        let sums =
+            [sampled.blocks, sampled.blocks * bytes, sampled.variance, sampled.variance * bytes * bytes];
         for (word, amount) in weights.iter().skip(first).zip(sums) {
             let sum = |bits: u64| (f64::from_bits(bits) + amount).to_bits();
             match writer {
@@ -478,15 +476,13 @@ impl TallyRef {
     }
 
     fn details(self) -> Option<&'static Details> {
-        let place =
-            segment::existing_of::<TallyDetails>(SectionKind::TallyDetails, u64::from(self.number))?;
+        let place = segment::existing_of::<TallyDetails>(SectionKind::TallyDetails, u64::from(self.number))?;
         // SAFETY: populated with the tally; its words are atomic for everybody and stay mapped.
         Some(unsafe { &*place.cast() })
     }
 
     fn weights(self) -> Option<&'static Weights> {
-        let place =
-            segment::existing_of::<TallyWeights>(SectionKind::TallyWeights, u64::from(self.number))?;
+        let place = segment::existing_of::<TallyWeights>(SectionKind::TallyWeights, u64::from(self.number))?;
         // SAFETY: as `details`.
         Some(unsafe { &*place.cast() })
     }

@@ -93,7 +93,8 @@ impl TallyMap {
             unsafe { sys::unmap(self.mapped.cast(), bytes(self.bits)) };
             segment::counter(Counter::OwnBytes).fetch_sub(bytes(self.bits) as u64, Ordering::Relaxed);
         }
-        (self.bits, self.mapped, self.len) = (0, null_mut(), 0);
+        (self.bits, self.mapped) = (0, null_mut());
+        self.clear();
     }
 
     fn grow(&mut self, bits: u32) -> bool {
@@ -153,7 +154,10 @@ mod tests {
     fn grows_and_finds_every_key() {
         // SAFETY: zeroed memory is valid.
         let mut map: Box<TallyMap> = unsafe { Box::new_zeroed().assume_init() };
-        let keys = || (1..2000_u32).flat_map(|n| [(Key::own(n, 0), n), (Key::remote(n), n + 1), (Key::own(n, 3), n + 2)]);
+        let keys = || {
+            (1..2000_u32)
+                .flat_map(|n| [(Key::own(n, 0), n), (Key::remote(n), n + 1), (Key::own(n, 3), n + 2)])
+        };
         for (key, tally) in keys() {
             assert_eq!(map.get(key), None);
             map.insert(key, tally);

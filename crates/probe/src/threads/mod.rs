@@ -14,7 +14,6 @@ pub(crate) use ending::create_key;
 pub(crate) use registry::{init, name_in_dumps, read as thread_record, used as threads_used};
 pub(crate) use state::State;
 
-
 use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use crate::unwind::OwnStack;
 

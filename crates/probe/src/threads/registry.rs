@@ -21,12 +21,9 @@ struct Slot {
     name: [AtomicU64; 2],
 }
 
-static POOL: [Slot; KEPT] = [const {
-    Slot {
-        state: AtomicPtr::new(core::ptr::null_mut()),
-        name: [const { AtomicU64::new(0) }; 2],
-    }
-}; KEPT];
+static POOL: [Slot; KEPT] =
+    [const { Slot { state: AtomicPtr::new(core::ptr::null_mut()), name: [const { AtomicU64::new(0) }; 2] } };
+        KEPT];
 /// Threads that have a state.
 static LIVE: AtomicU32 = AtomicU32::new(0);
 
@@ -131,7 +128,8 @@ pub(super) fn describe(record: u32, state: ThreadState) {
         (ThreadState::Ended, Some(before)) => (before.born_ms, now),
         _ => (now, 0),
     };
-    let mut thread = Thread { tid: sys::tid(), state: state as u32, unused: 0, named: 0, born_ms, ended_ms, name };
+    let mut thread =
+        Thread { tid: sys::tid(), state: state as u32, unused: 0, named: 0, born_ms, ended_ms, name };
     if let (ThreadState::Ended, Some(before)) = (state, before)
         && before.named != 0
     {

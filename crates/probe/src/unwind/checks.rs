@@ -132,11 +132,6 @@ fn first_broken_of_foreign(checks: &[Check], mut stack: Window) -> Option<usize>
 }
 
 impl Check {
-    #[cfg(test)]
-    pub(super) fn new(address: u64, word: u64) -> Check {
-        Check { address, word }
-    }
-
     /// Where the word is, in bytes from the stack pointer on, and the word; `None` for one that is far away.
     pub(super) fn from(&self, sp: u64) -> Option<(u32, u64)> {
         Some((u32::try_from(self.address.checked_sub(sp)?).ok()?, self.word))

@@ -117,8 +117,12 @@ impl Memo {
         let innermost = known.state.read();
         let is_own = innermost.context == 0 && self.own.contains(innermost.sp) && self.checks.are_own();
         let checks = self.checks.between(0, known.checks as usize);
-        (is_own && self.len <= self.max_depth && known.node == node)
-            .then_some(Whole { innermost, live: known.live, node, checks })
+        (is_own && self.len <= self.max_depth && known.node == node).then_some(Whole {
+            innermost,
+            live: known.live,
+            node,
+            checks,
+        })
     }
 
     /// Admits the last captured stack to a cache, if it can be.
