@@ -1,33 +1,33 @@
 //! One file per command: its options, and what it does.
 
-pub mod at;
-pub mod check;
-pub mod collect;
-pub mod diff;
-pub mod doctor;
-pub mod dump;
-pub mod export;
-pub mod leaks;
-pub mod mark;
-pub mod picture;
-pub mod ps;
-pub mod record;
-pub mod report;
-pub mod run;
-pub mod serve;
-pub mod stats;
-pub mod summary;
-pub mod switch;
-pub mod timeline;
+pub(crate) mod at;
+pub(crate) mod check;
+pub(crate) mod collect;
+pub(crate) mod diff;
+pub(crate) mod doctor;
+pub(crate) mod dump;
+pub(crate) mod export;
+pub(crate) mod leaks;
+pub(crate) mod mark;
+pub(crate) mod picture;
+pub(crate) mod ps;
+pub(crate) mod record;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod serve;
+pub(crate) mod stats;
+pub(crate) mod summary;
+pub(crate) mod switch;
+pub(crate) mod timeline;
 
 use std::process::ExitCode;
 
 use crate::args::Command;
-use crate::capture::preload;
 use crate::failure::Outcome;
+use heapwise_capture::preload;
 
 /// Runs a command.
-pub fn run(command: Command) -> Outcome<ExitCode> {
+pub(crate) fn run(command: Command) -> Outcome<ExitCode> {
     match command {
         Command::Run(args) => return run::run(args),
         Command::Ps(args) => ps::run(&args)?,

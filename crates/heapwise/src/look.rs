@@ -6,14 +6,15 @@ use clap::Args;
 use heapwise_profile::query::{Filter, Granularity, NameStyle, Order, Prune, Query, Regex, ThreadFilter};
 use heapwise_profile::{Metric, Profile};
 
-use crate::failure::Outcome;
+use crate::failure::{Failure, Outcome};
 use crate::output::Overwrite;
-use crate::recording::reading::ReadingArgs;
-use crate::{input_error, metric, notes, source, symbols};
+use crate::progress_bar::ReadArgs;
+use crate::{input_error, notes, symbols};
+use heapwise_capture::source;
 
 /// Options of every report.
 #[derive(Debug, Clone, Args)]
-pub struct LookArgs {
+pub(crate) struct LookArgs {
     #[command(flatten)]
     pub number: NumberArgs,
     #[command(flatten)]
@@ -21,7 +22,7 @@ pub struct LookArgs {
     #[command(flatten)]
     pub symbols: symbols::SymbolArgs,
     #[command(flatten)]
-    pub reading: ReadingArgs,
+    pub reading: ReadArgs,
     /// Subtract this profile
     #[arg(long, value_name = "FILE|PID")]
     pub base: Option<String>,
@@ -45,7 +46,7 @@ pub struct LookArgs {
 /// Which number, at which granularity.
 #[derive(Debug, Clone, Args)]
 #[group(id = "number")]
-pub struct NumberArgs {
+pub(crate) struct NumberArgs {
     /// Bytes in use (the default)
     #[arg(long = "inuse_space", alias = "inuse-space", group = "metric")]
     inuse_space: bool,
@@ -87,7 +88,7 @@ pub struct NumberArgs {
 /// Which stacks and frames take part.
 #[derive(Debug, Clone, Args)]
 #[group(id = "part")]
-pub struct PartArgs {
+pub(crate) struct PartArgs {
     /// Only stacks with a frame that matches
     #[arg(long, value_name = "RE")]
     focus: Option<Regex>,
@@ -116,7 +117,7 @@ pub struct PartArgs {
 
 /// A profile, what it is compared with, and the question.
 #[derive(Debug)]
-pub struct Look {
+pub(crate) struct Look {
     /// What is looked at, with symbols.
     pub profile: Profile,
     /// What is subtracted.
@@ -127,11 +128,11 @@ pub struct Look {
 
 impl LookArgs {
     /// Loads and symbolises what is looked at. Several targets add up.
-    pub fn load(&self, targets: &[String]) -> Outcome<Look> {
+    pub(crate) fn load(&self, targets: &[String]) -> Outcome<Look> {
         let mut profiles: Vec<Profile> = targets
             .iter()
-            .map(|target| source::load(target, &self.reading.watched()))
-            .collect::<Outcome<_>>()?;
+            .map(|target| source::load(target, &self.reading.options()))
+            .collect::<Result<_, _>>()?;
         let profile = match profiles.len() {
             1 => profiles.remove(0),
             _ => heapwise_profile::merge(profiles),
@@ -140,11 +141,11 @@ impl LookArgs {
     }
 
     /// The same for a profile that is already there.
-    pub fn of(&self, mut profile: Profile) -> Outcome<Look> {
+    pub(crate) fn of(&self, mut profile: Profile) -> Outcome<Look> {
         self.symbols.symbolize(&mut profile);
         notes::of_profile(&profile);
         let base =
-            self.base.as_deref().map(|base| source::load(base, &self.reading.watched())).transpose()?.map(
+            self.base.as_deref().map(|base| source::load(base, &self.reading.options())).transpose()?.map(
                 |mut base| {
                     self.symbols.symbolize(&mut base);
                     base
@@ -168,12 +169,12 @@ impl LookArgs {
     }
 
     /// Whether an existing output file may be replaced.
-    pub fn overwrite(&self) -> Overwrite {
+    pub(crate) fn overwrite(&self) -> Overwrite {
         if self.force { Overwrite::Allow } else { Overwrite::Refuse }
     }
 
     /// The output file.
-    pub fn output(&self) -> Option<&Path> {
+    pub(crate) fn output(&self) -> Option<&Path> {
         self.output.as_deref()
     }
 }
@@ -188,7 +189,7 @@ impl NumberArgs {
                 () => Metric::InuseSpace,
             });
         };
-        metric::by_name(profile, name)
+        Metric::by_name(profile, name).map_err(Failure::Input)
     }
 
     fn granularity(&self) -> Granularity {

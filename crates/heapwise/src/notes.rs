@@ -3,7 +3,7 @@
 use heapwise_profile::{Losses, Profile};
 
 /// What was lost, and what the profile says of itself.
-pub fn of_profile(profile: &Profile) {
+pub(crate) fn of_profile(profile: &Profile) {
     losses(&profile.meta.losses);
     for comment in &profile.meta.comments {
         eprintln!("heapwise: note: {comment}");
@@ -11,7 +11,7 @@ pub fn of_profile(profile: &Profile) {
 }
 
 /// That events were lost, if any were.
-pub fn losses(losses: &Losses) {
+pub(crate) fn losses(losses: &Losses) {
     if losses.dropped_events > 0 {
         let lost = losses.dropped_events;
         eprintln!(

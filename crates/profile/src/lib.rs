@@ -22,6 +22,7 @@ pub mod metric;
 pub mod model;
 pub mod name;
 pub mod pprof_proto;
+pub mod quantity;
 pub mod query;
 pub mod read;
 pub mod recording;

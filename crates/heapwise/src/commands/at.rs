@@ -6,17 +6,17 @@ use super::leaks::{self, KnownArgs};
 use super::report::{self, ReportArgs, StyleArgs};
 use crate::failure::Outcome;
 use crate::look::LookArgs;
-use crate::source;
+use heapwise_capture::source;
 
 /// Options of `at`.
 #[derive(Debug, Args)]
-pub struct AtArgs {
+pub(crate) struct AtArgs {
     #[command(flatten)]
     look: LookArgs,
     #[command(flatten)]
     style: StyleArgs,
     /// Length of the step whose highest moment a time stands for
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = crate::quantity::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = heapwise_profile::quantity::parse_duration)]
     step: std::time::Duration,
     /// Recording
     #[arg(value_name = "FILE")]
@@ -31,7 +31,7 @@ pub struct AtArgs {
 
 /// A report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum View {
+pub(crate) enum View {
     /// Largest holders first
     Top,
     /// Callers and callees of each function
@@ -49,7 +49,7 @@ pub enum View {
 }
 
 /// Shows the report.
-pub fn run(args: AtArgs) -> Outcome {
+pub(crate) fn run(args: AtArgs) -> Outcome {
     let step_ms = args.step.as_millis();
     let target = format!("{}{}{}/{step_ms}", args.file, source::AT, args.moment);
     let report = ReportArgs { look: args.look, style: args.style, targets: vec![target] };

@@ -8,11 +8,11 @@ use super::leaks::KnownArgs;
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::look::{Look, LookArgs};
-use crate::quantity::{self, parse_bytes};
+use heapwise_profile::quantity::{self, parse_bytes};
 
 /// Options of `check`.
 #[derive(Debug, Args)]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
     look: LookArgs,
     /// Most bytes live at once
@@ -46,7 +46,7 @@ struct Limit {
 }
 
 /// Checks every limit given; the first that does not hold names the culprit.
-pub fn run(args: &CheckArgs) -> Outcome {
+pub(crate) fn run(args: &CheckArgs) -> Outcome {
     let limits_given =
         [args.max_peak, args.max_leaked, args.max_allocs, args.max_growth].iter().flatten().count();
     if limits_given == 0 {

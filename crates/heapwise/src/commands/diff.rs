@@ -8,7 +8,7 @@ use crate::look::LookArgs;
 
 /// Options of `diff`.
 #[derive(Debug, Args)]
-pub struct DiffArgs {
+pub(crate) struct DiffArgs {
     #[command(flatten)]
     look: LookArgs,
     #[command(flatten)]
@@ -22,7 +22,7 @@ pub struct DiffArgs {
 }
 
 /// Prints the differences.
-pub fn run(args: DiffArgs) -> Outcome {
+pub(crate) fn run(args: DiffArgs) -> Outcome {
     let mut look = args.look;
     look.base = Some(args.before);
     report::top(&ReportArgs { look, style: args.style, targets: vec![args.after] })

@@ -10,15 +10,15 @@ use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::look::{LookArgs, NumberArgs, PartArgs};
 use crate::output::{self, Overwrite};
-use crate::recording::embed::{self, Embedded};
-use crate::recording::open;
-use crate::recording::reading::ReadingArgs;
-use crate::source;
+use crate::progress_bar::ReadArgs;
 use crate::symbols::SymbolArgs;
+use heapwise_capture::recording::embed::{self, Embedded};
+use heapwise_capture::recording::open;
+use heapwise_capture::source;
 
 /// Options of `export`.
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// Format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox, dhat, heaptrack, pro, json, csv
     #[arg(short = 'f', long = "format", value_name = "FORMAT", value_parser = parse_format)]
     format: Format,
@@ -29,7 +29,7 @@ pub struct ExportArgs {
     #[command(flatten)]
     symbols: SymbolArgs,
     #[command(flatten)]
-    reading: ReadingArgs,
+    reading: ReadArgs,
     /// Subtract this profile
     #[arg(long, value_name = "FILE|PID")]
     base: Option<String>,
@@ -46,7 +46,7 @@ pub struct ExportArgs {
 
 /// Options of `symbolize`.
 #[derive(Debug, Args)]
-pub struct SymbolizeArgs {
+pub(crate) struct SymbolizeArgs {
     #[command(flatten)]
     symbols: SymbolArgs,
     /// File to write [default: FILE itself]
@@ -65,7 +65,7 @@ fn parse_format(name: &str) -> Result<Format, String> {
 }
 
 /// Writes the profile in another tool's format.
-pub fn run(args: ExportArgs) -> Outcome {
+pub(crate) fn run(args: ExportArgs) -> Outcome {
     let options = LookArgs {
         number: args.number,
         part: args.part,
@@ -89,11 +89,11 @@ pub fn run(args: ExportArgs) -> Outcome {
 }
 
 /// Writes the profile with its symbols inside, so that it opens on a machine without the binaries.
-pub fn symbolize(args: &SymbolizeArgs) -> Outcome {
+pub(crate) fn symbolize(args: &SymbolizeArgs) -> Outcome {
     if open::is_recording(Path::new(&args.target)) {
         return symbolize_recording(args);
     }
-    let mut profile = source::load(&args.target, &ReadingArgs::default().watched())?;
+    let mut profile = source::load(&args.target, &ReadArgs::default().options())?;
     let report = args.symbols.symbolize(&mut profile);
     let path = args.output.clone().unwrap_or_else(|| match Path::new(&args.target) {
         file if file.is_file() => file.to_owned(),
@@ -121,7 +121,7 @@ fn symbolize_recording(args: &SymbolizeArgs) -> Outcome {
         }
         std::fs::copy(source, path).map_err(|error| Failure::file(path, error))?;
     }
-    let embedded = embed::embed(path, &args.symbols)?;
+    let embedded = embed::embed(path, |profile| drop(args.symbols.symbolize(profile)))?;
     let Embedded { named, all } = embedded;
     eprintln!("heapwise: {named} of {all} addresses have names inside {} now", path.display());
     Ok(())

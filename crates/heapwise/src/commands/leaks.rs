@@ -11,11 +11,11 @@ use heapwise_render::{json, text};
 use super::report::{self, ReportArgs};
 use crate::failure::{Failure, Outcome};
 use crate::look::Look;
-use crate::quantity;
+use heapwise_profile::quantity;
 
 /// Options of `leaks`.
 #[derive(Debug, Clone, Args)]
-pub struct LeaksArgs {
+pub(crate) struct LeaksArgs {
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
@@ -25,7 +25,7 @@ pub struct LeaksArgs {
 /// What is no news.
 #[derive(Debug, Clone, Default, Args)]
 #[group(id = "known")]
-pub struct KnownArgs {
+pub(crate) struct KnownArgs {
     /// File of known leaks, as LeakSanitizer has it (`leak:PATTERN` lines)
     #[arg(long, value_name = "FILE")]
     suppressions: Option<PathBuf>,
@@ -35,15 +35,15 @@ pub struct KnownArgs {
 }
 
 /// What is still held, by allocating site.
-pub fn run(args: &LeaksArgs) -> Outcome {
+pub(crate) fn run(args: &LeaksArgs) -> Outcome {
     show(&args.report, &args.known)
 }
 
 /// The same for a report that has no options about what is known.
-pub fn show(report: &ReportArgs, known: &KnownArgs) -> Outcome {
+pub(crate) fn show(report: &ReportArgs, known: &KnownArgs) -> Outcome {
     let mut look = report.look.load(&report.targets)?;
     known.take_out(&mut look)?;
-    let view = leaks::leaks(&look.tree(), verdict(&look.profile), &look.query);
+    let view = leaks::leaks(&look.tree(), Verdict::of(&look.profile), &look.query);
     report::write(
         &report.look,
         || text::leaks::leaks(&view, &report.style.text(&look)),
@@ -51,15 +51,9 @@ pub fn show(report: &ReportArgs, known: &KnownArgs) -> Outcome {
     )
 }
 
-/// What may be said of live blocks: those of a program that ended by itself were never freed.
-pub fn verdict(profile: &Profile) -> Verdict {
-    let exited = profile.meta.comments.iter().any(|comment| comment.contains("exited"));
-    if exited { Verdict::NeverFreed } else { Verdict::Live }
-}
-
 impl KnownArgs {
     /// Takes known blocks out of what is looked at and its base, and says on stderr what they were.
-    pub fn take_out(&self, look: &mut Look) -> Outcome {
+    pub(crate) fn take_out(&self, look: &mut Look) -> Outcome {
         let suppressions = self.suppressions.as_deref().map(read).transpose()?;
         let take_out = |profile: &mut Profile| {
             let suppressed = suppressions.as_ref().map(|known| known.apply(profile)).unwrap_or_default();

@@ -20,7 +20,7 @@ const PNG_SCALE: f32 = 2.0;
 
 /// Options of `graph`.
 #[derive(Debug, Args)]
-pub struct GraphArgs {
+pub(crate) struct GraphArgs {
     #[command(flatten)]
     look: LookArgs,
     /// Files, pids or program names; several add up
@@ -30,7 +30,7 @@ pub struct GraphArgs {
 
 /// Options of `flame`.
 #[derive(Debug, Args)]
-pub struct FlameArgs {
+pub(crate) struct FlameArgs {
     #[command(flatten)]
     look: LookArgs,
     /// Allocating functions at the root, their callers above
@@ -51,7 +51,7 @@ pub struct FlameArgs {
 }
 
 /// Draws the call graph: SVG, PNG, PDF or dot.
-pub fn graph(args: &GraphArgs) -> Outcome {
+pub(crate) fn graph(args: &GraphArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = graph::graph(&look.tree(), &look.query);
     if view.nodes.is_empty() {
@@ -67,7 +67,7 @@ pub fn graph(args: &GraphArgs) -> Outcome {
 }
 
 /// Draws the flame graph: an HTML page, SVG or PNG.
-pub fn flame(args: &FlameArgs) -> Outcome {
+pub(crate) fn flame(args: &FlameArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let tree = look.tree();
     let path = output_path(&args.look, &args.targets, "flame.html");
@@ -101,7 +101,7 @@ pub fn flame(args: &FlameArgs) -> Outcome {
 }
 
 /// What a graph of this look says beside itself.
-pub fn graph_options(look: &Look) -> GraphOptions {
+pub(crate) fn graph_options(look: &Look) -> GraphOptions {
     let filter = &look.query.filter;
     let named = [("Focusing on", &filter.focus), ("Ignoring", &filter.ignore)];
     let remarks = named

@@ -18,7 +18,7 @@ const DEFAULT_ROWS: usize = 40;
 
 /// Options of a report on one or more profiles that add up.
 #[derive(Debug, Clone, Args)]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     #[command(flatten)]
     pub look: LookArgs,
     #[command(flatten)]
@@ -30,7 +30,7 @@ pub struct ReportArgs {
 
 /// Options of a report about functions that match a pattern.
 #[derive(Debug, Clone, Args)]
-pub struct PatternArgs {
+pub(crate) struct PatternArgs {
     #[command(flatten)]
     look: LookArgs,
     #[command(flatten)]
@@ -46,7 +46,7 @@ pub struct PatternArgs {
 /// How numbers are written.
 #[derive(Debug, Clone, Default, Args)]
 #[group(id = "style")]
-pub struct StyleArgs {
+pub(crate) struct StyleArgs {
     /// Sizes in bytes
     #[arg(long = "show_bytes", visible_alias = "bytes")]
     show_bytes: bool,
@@ -69,7 +69,7 @@ pub struct StyleArgs {
 
 impl StyleArgs {
     /// As the renderer takes them, for numbers of the size that is looked at.
-    pub fn text(&self, look: &Look) -> TextOptions {
+    pub(crate) fn text(&self, look: &Look) -> TextOptions {
         // In megabytes, as jeprof has them, all rows of a small program would be 0.0.
         let is_small = look.profile.total().get(look.query.metric) < MEGABYTE;
         let amounts = match (self.show_bytes, self.human || is_small) {
@@ -83,13 +83,13 @@ impl StyleArgs {
 
 impl Look {
     /// The call tree that most views start from.
-    pub fn tree(&self) -> CallTree {
+    pub(crate) fn tree(&self) -> CallTree {
         CallTree::compare(&self.profile, self.base.as_ref(), &self.query)
     }
 }
 
 /// Largest holders first.
-pub fn top(args: &ReportArgs) -> Outcome {
+pub(crate) fn top(args: &ReportArgs) -> Outcome {
     if args.style.gs || args.style.zero {
         return gs_report(args);
     }
@@ -120,21 +120,21 @@ fn gs_report(args: &ReportArgs) -> Outcome {
 }
 
 /// Callers and callees of each function.
-pub fn tree(args: &ReportArgs) -> Outcome {
+pub(crate) fn tree(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::peek::tree(&look.tree(), &look.query);
     write(&args.look, || text::tree::tree(&view, &args.style.text(&look)), || json::tree(&view))
 }
 
 /// Callers and callees of matching functions.
-pub fn peek(args: &PatternArgs) -> Outcome {
+pub(crate) fn peek(args: &PatternArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::peek::peek(&look.tree(), &args.pattern, &look.query);
     write(&args.look, || text::tree::tree(&view, &args.style.text(&look)), || json::tree(&view))
 }
 
 /// Source of matching functions with the bytes of each line.
-pub fn list(args: &PatternArgs) -> Outcome {
+pub(crate) fn list(args: &PatternArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::list::list(&look.profile, look.base.as_ref(), &args.pattern, &look.query);
     write(
@@ -145,35 +145,35 @@ pub fn list(args: &PatternArgs) -> Outcome {
 }
 
 /// Sizes of blocks.
-pub fn sizes(args: &ReportArgs) -> Outcome {
+pub(crate) fn sizes(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::sizes::sizes(&look.profile, &look.tree(), &look.query);
     write(&args.look, || text::sizes::sizes(&view, &args.style.text(&look)), || json::sizes(&view))
 }
 
 /// Per binary.
-pub fn modules(args: &ReportArgs) -> Outcome {
+pub(crate) fn modules(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::modules::modules(&look.profile, look.base.as_ref(), &look.query);
     write(&args.look, || text::table::modules(&view, &args.style.text(&look)), || json::modules(&view))
 }
 
 /// Per thread.
-pub fn threads(args: &ReportArgs) -> Outcome {
+pub(crate) fn threads(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::threads::threads(&look.profile, &look.query);
     write(&args.look, || text::table::threads(&view, &args.style.text(&look)), || json::threads(&view))
 }
 
 /// Every stack.
-pub fn traces(args: &ReportArgs) -> Outcome {
+pub(crate) fn traces(args: &ReportArgs) -> Outcome {
     let look = args.look.load(&args.targets)?;
     let view = view::traces::traces(&look.tree(), &look.query);
     write(&args.look, || text::traces::traces(&view, &args.style.text(&look)), || json::traces(&view))
 }
 
 /// Writes a view to where the options say, in the form that is asked for: the other is not made.
-pub fn write(look: &LookArgs, text: impl FnOnce() -> String, data: impl FnOnce() -> Value) -> Outcome {
+pub(crate) fn write(look: &LookArgs, text: impl FnOnce() -> String, data: impl FnOnce() -> Value) -> Outcome {
     output::write_result(look.output(), look.overwrite(), |out| {
         if look.json { writeln!(out, "{}", data()) } else { out.write_all(text().as_bytes()) }
     })

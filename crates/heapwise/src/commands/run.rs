@@ -14,20 +14,20 @@ use heapwise_profile::{Metric, Profile};
 use super::dump;
 use super::record::{self, KeepingArgs};
 use super::switch::{GsMode, ModeArgs};
-use crate::capture::custody::Custody;
-use crate::capture::drain::{Beginning, Orders};
-use crate::capture::family::{Family, Sweeping, Unwanted};
-use crate::capture::following::Following;
-use crate::capture::launch::{self, Ended};
-use crate::capture::offspring::{Child, Offspring};
-use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use crate::quantity;
+use heapwise_capture::custody::Custody;
+use heapwise_capture::drain::{Beginning, Orders};
+use heapwise_capture::family::{Family, Sweeping, Unwanted};
+use heapwise_capture::following::Following;
+use heapwise_capture::launch::{self, Ended};
+use heapwise_capture::offspring::{Child, Offspring};
+use heapwise_capture::segments::{self, Found, SegmentFile};
+use heapwise_profile::quantity;
 
 /// Options of `run`.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     #[command(flatten)]
     mode: ModeArgs,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub struct RunArgs {
 }
 
 /// Runs the program; the exit status is the program's.
-pub fn run(args: RunArgs) -> Outcome<ExitCode> {
+pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if let Some(path) = &args.output {
         output::refuse_existing(path, overwrite)?;

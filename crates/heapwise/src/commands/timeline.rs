@@ -12,13 +12,13 @@ use heapwise_render::timeline::{self, Picture};
 use crate::failure::{Failure, Outcome};
 use crate::notes;
 use crate::output::{self, Overwrite};
-use crate::quantity::parse_duration;
-use crate::recording::open::{self, Opened};
-use crate::recording::reading::ReadingArgs;
+use crate::progress_bar::ReadArgs;
+use heapwise_capture::recording::open::{self, Opened};
+use heapwise_profile::quantity::parse_duration;
 
 /// Options of `timeline`.
 #[derive(Debug, Args)]
-pub struct TimelineArgs {
+pub(crate) struct TimelineArgs {
     /// Length of a step, a multiple of 10 ms
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     step: Duration,
@@ -41,7 +41,7 @@ pub struct TimelineArgs {
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
-    reading: ReadingArgs,
+    reading: ReadArgs,
     /// Recording
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -54,8 +54,8 @@ const CHART_HEIGHT: usize = 12;
 const PNG_SCALE: f32 = 2.0;
 
 /// Shows the timeline.
-pub fn run(args: &TimelineArgs) -> Outcome {
-    let mut opened = open::open(&args.file, &args.reading.watched())?;
+pub(crate) fn run(args: &TimelineArgs) -> Outcome {
+    let mut opened = open::open(&args.file, &args.reading.options())?;
     let step_ms = args.step.as_millis() as u64;
     let timeline = opened
         .recording

@@ -3,7 +3,7 @@
 //! Text is equal to the byte wherever jeprof is right; docs/from-jeprof.md lists where it is not.
 
 mod interactive;
-mod options;
+pub(crate) mod options;
 mod remote;
 mod report;
 
@@ -15,15 +15,16 @@ use std::process::ExitCode;
 use heapwise_profile::Profile;
 
 use crate::failure::{Failure, Outcome};
-use crate::recording::reading::ReadingArgs;
+use crate::input_error;
+use crate::progress_bar::ReadArgs;
 use crate::symbols::SymbolArgs;
-use crate::{input_error, source};
+use heapwise_capture::source;
 use options::{Mode, Options, Request};
 
 const USAGE: &str = include_str!("jeprof/usage.txt");
 
 /// Runs the tool.
-pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
+pub(crate) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let arguments: Vec<String> =
         arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     match options::parse(&arguments, std::io::stdout().is_terminal())? {
@@ -43,7 +44,7 @@ pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
 
 /// What a report is made of.
 #[derive(Debug)]
-pub struct Input {
+pub(crate) struct Input {
     /// The program, as named or as the server tells.
     pub program: String,
     /// The profiles, added up, less `--base`, with symbols.
@@ -121,5 +122,5 @@ fn local(name: &str) -> Outcome<Profile> {
         return Err(Failure::file(path, "no such file (a server is named as http://host:port/pprof/heap)"));
     }
     eprintln!("Using local file {name}.");
-    source::load(name, &ReadingArgs::default().watched())
+    Ok(source::load(name, &ReadArgs::default().options())?)
 }

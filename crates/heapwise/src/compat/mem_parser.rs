@@ -12,9 +12,9 @@ use heapwise_render::{TextOptions, text};
 
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use crate::recording::reading::ReadingArgs;
-use crate::source;
+use crate::progress_bar::ReadArgs;
 use crate::symbols::SymbolArgs;
+use heapwise_capture::source;
 
 #[derive(Debug, Parser)]
 #[command(name = "mem_parser", about = "Shows a .heap file as text or as an SVG call graph")]
@@ -38,7 +38,7 @@ struct Options {
 }
 
 /// Runs the tool.
-pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
+pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let options = match Options::try_parse_from(arguments) {
         Ok(options) => options,
         Err(error) => {
@@ -52,7 +52,7 @@ pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
             "no such program; -p names the profiled one",
         ));
     }
-    let mut profile = source::load(&options.file, &ReadingArgs::default().watched())?;
+    let mut profile = source::load(&options.file, &ReadArgs::default().options())?;
     let symbols = SymbolArgs { program: Some(options.program.clone()), ..SymbolArgs::default() };
     symbols.symbolize(&mut profile);
     if options.text {

@@ -7,7 +7,7 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::{Scratch, victims};
-use crate::random::Random;
+use heapwise_testkit::random::Random;
 
 /// Words that break readers: nothing, everything, signs, one more or less than a size.
 fn evil(random: &mut Random) -> u64 {
@@ -96,5 +96,5 @@ fn a_hostile_controller_breaks_nothing() {
     let output = child.wait_with_output().expect("ends");
     assert!(output.status.success(), "{}", output.status);
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(crate::account::witness(&said, "alloc_objects") > Some(0), "{said}");
+    assert!(heapwise_testkit::account::witness(&said, "alloc_objects") > Some(0), "{said}");
 }

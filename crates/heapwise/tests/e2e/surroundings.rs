@@ -143,10 +143,10 @@ fn a_recorder_that_stands_still() {
     let mut out = String::new();
     std::io::Read::read_to_string(&mut recorder.stdout.take().expect("piped"), &mut out).expect("readable");
     assert!(recorder.wait().expect("ends").success());
-    let own = crate::account::witness(&out, "alloc_objects").expect("the victim's account");
+    let own = heapwise_testkit::account::witness(&out, "alloc_objects").expect("the victim's account");
     let report = ["top", "--json", "--alloc_objects", "--focus", "^w_", "out.hwr"];
     let recorded = scratch.json_of(&report)["total"].as_u64().expect("a total");
-    let lost = crate::account::lost(scratch.heapwise(&[]), "out.hwr".as_ref()).expect("opens");
+    let lost = heapwise_testkit::account::lost(scratch.heapwise(&[]), "out.hwr".as_ref()).expect("opens");
     assert!(recorded <= own && own <= recorded + lost, "{recorded} recorded, {own} allocated, {lost} lost");
 }
 

@@ -29,7 +29,7 @@ Commands:
 ";
 
 /// Reads commands until `quit` or the end of input.
-pub fn run(options: &Options, input: &Input) -> Outcome {
+pub(super) fn run(options: &Options, input: &Input) -> Outcome {
     eprintln!("Welcome to jeprof!  For help, type 'help'.");
     let stdin = std::io::stdin();
     let mut line = String::new();

@@ -9,7 +9,7 @@ use crate::input_error;
 
 /// What comes out.
 #[derive(Debug, Clone)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// A prompt.
     Interactive,
     /// A table.
@@ -34,7 +34,7 @@ pub enum Mode {
 
 /// Forms of a call graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Picture {
+pub(crate) enum Picture {
     /// SVG.
     Svg,
     /// PDF.
@@ -45,7 +45,7 @@ pub enum Picture {
 
 /// Which threads' profiles are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Threads {
+pub(crate) enum Threads {
     /// All together.
     Merged,
     /// Each by itself.
@@ -56,7 +56,7 @@ pub enum Threads {
 
 /// Everything said on the command line.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     pub mode: Mode,
     pub metric: Metric,
     pub granularity: Granularity,
@@ -78,7 +78,7 @@ pub struct Options {
 
 /// What the command line asks for.
 #[derive(Debug)]
-pub enum Request {
+pub(crate) enum Request {
     /// A report.
     Report(Box<Options>),
     /// The help text.
@@ -261,7 +261,7 @@ fn resolve(name: &str, among: &[&'static str], others: &[&'static str]) -> Outco
 }
 
 /// Reads the arguments after the program's name.
-pub fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<Request> {
+pub(crate) fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<Request> {
     let given = Given::parse(arguments)?;
     if given.has("help") {
         return Ok(Request::Help);
