@@ -80,8 +80,22 @@ impl Family {
 struct Silencer {
     /// Who was unread at the last look: who was not is too young to have a drainer, or has not run its program yet.
     seen: BTreeSet<u32>,
-    /// Whether the user need not be told any more.
-    is_told: bool,
+    /// Told of the first child; `None` afterwards, or when nobody is to be told.
+    tell: Option<fn(NotRecorded)>,
+}
+
+/// Children that log nothing because nobody records them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NotRecorded {
+    /// The first one that was seen.
+    Child {
+        /// Its process id.
+        pid: u32,
+        /// What a user calls it.
+        name: String,
+    },
+    /// This many came and went between two scans.
+    Several(usize),
 }
 
 impl Silencer {
@@ -90,10 +104,9 @@ impl Silencer {
         for found in unread.iter().filter(|found| self.seen.contains(&found.process.pid)) {
             let off = Change::new().mode(Mode::Off);
             let _ = SegmentFile::open(&found.path).and_then(|segment| control::write(&segment, &off));
-            if !self.is_told {
-                self.is_told = true;
+            if let Some(tell) = self.tell.take() {
                 let (pid, name) = (found.process.pid, process::usual_name(found.process.pid));
-                eprintln!("heapwise: child {pid} ({name}) is not recorded; --children records each process");
+                tell(NotRecorded::Child { pid, name });
             }
         }
         self.seen = unread.iter().map(|found| found.process.pid).collect();
@@ -102,21 +115,21 @@ impl Silencer {
     /// Who came and went between two looks is told of at the end.
     fn conclude(&self, family: &Family) {
         let children = family.members.len() - 1;
-        if !self.is_told && children > 0 {
-            eprintln!("heapwise: children not recorded: {children}; --children records each process");
+        if let Some(tell) = self.tell.filter(|_| children > 0) {
+            tell(NotRecorded::Several(children));
         }
     }
 }
 
 /// What is done about children that nobody asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub enum Unwanted {
     /// They go on as they are.
     LeftAlone,
     /// They stop logging, and perhaps the user is told of the first.
     Silenced {
-        /// Whether the user is.
-        aloud: bool,
+        /// Called once.
+        tell: Option<fn(NotRecorded)>,
     },
 }
 
@@ -139,7 +152,7 @@ impl Sweeping {
         let sweeper = std::thread::spawn(move || {
             let mut silencer = match unwanted {
                 Unwanted::LeftAlone => None,
-                Unwanted::Silenced { aloud } => Some(Silencer { seen: BTreeSet::new(), is_told: !aloud }),
+                Unwanted::Silenced { tell } => Some(Silencer { seen: BTreeSet::new(), tell }),
             };
             while !stopped.load(Ordering::Relaxed) {
                 std::thread::park_timeout(PAUSE);

@@ -2,7 +2,8 @@
 //! recording them, and loading profiles from processes, files and recordings.
 //!
 //! Reading order: [`segments`] (who carries the probe), [`control`], [`launch`], [`drain`] (the log of a process),
-//! [`recording`] (files), [`source`] (whatever a user names as a profile).
+//! [`recording`] (files), [`target`] (whatever a user names as a profile),
+//! [`report_input`] (what a report is about).
 
 pub mod allocator;
 pub mod clock;
@@ -21,6 +22,7 @@ pub mod own_files;
 pub mod preload;
 pub mod process;
 pub mod recording;
+pub mod report_input;
 pub mod segments;
-pub mod source;
 pub mod suitability;
+pub mod target;

@@ -22,6 +22,8 @@ pub(crate) mod timeline;
 
 use std::process::ExitCode;
 
+use report::View;
+
 use crate::args::Command;
 use crate::failure::Outcome;
 use heapwise_capture::preload;
@@ -38,15 +40,15 @@ pub(crate) fn run(command: Command) -> Outcome<ExitCode> {
         Command::Dump(args) => dump::run(&args)?,
         Command::Stats(args) => stats::run(&args)?,
         Command::Collect(args) => collect::run(&args)?,
-        Command::Top(args) => report::top(&args)?,
-        Command::Tree(args) => report::tree(&args)?,
+        Command::Top(args) => report::run(View::Top, &args)?,
+        Command::Tree(args) => report::run(View::Tree, &args)?,
         Command::Peek(args) => report::peek(&args)?,
         Command::List(args) => report::list(&args)?,
         Command::Leaks(args) => leaks::run(&args)?,
-        Command::Sizes(args) => report::sizes(&args)?,
-        Command::Modules(args) => report::modules(&args)?,
-        Command::Threads(args) => report::threads(&args)?,
-        Command::Traces(args) => report::traces(&args)?,
+        Command::Sizes(args) => report::run(View::Sizes, &args)?,
+        Command::Modules(args) => report::run(View::Modules, &args)?,
+        Command::Threads(args) => report::run(View::Threads, &args)?,
+        Command::Traces(args) => report::run(View::Traces, &args)?,
         Command::Diff(args) => diff::run(args)?,
         Command::Check(args) => check::run(&args)?,
         Command::Graph(args) => picture::graph(&args)?,

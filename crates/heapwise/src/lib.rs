@@ -8,12 +8,13 @@ mod compat;
 mod failure;
 #[doc(hidden)]
 pub mod fuzz;
-mod look;
-mod notes;
+mod report_input;
+
 mod output;
 mod progress_bar;
 mod source_text;
 mod symbols;
+mod warnings;
 
 use std::ffi::OsString;
 use std::path::Path;

@@ -36,7 +36,6 @@ impl ReadArgs {
             (false, false) => None,
         };
         let mut options = ReadOptions::default();
-        options.prints = true;
         options.jobs = self.jobs.unwrap_or(options.jobs).max(1);
         match delay {
             Some(delay) => options.watched_by(move |total_bytes| watcher(total_bytes, delay)),

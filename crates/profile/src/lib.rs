@@ -13,6 +13,7 @@ pub mod compact;
 pub mod diff;
 pub mod estimate;
 mod families;
+pub mod finding;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
 pub mod frame_table;

@@ -22,7 +22,8 @@ impl Names {
     }
 
     /// `malloc ← parse ← main`, leaf first.
-    fn of(&self, place: &Place) -> String {
+    #[must_use]
+    pub fn of(&self, place: &Place) -> String {
         let Some(stack) = place.stack(&self.stacks) else { return "[unknown]".into() };
         let frames = self.profile.stacks.leaf_to_root(stack).take(FRAMES);
         let names: Vec<String> = frames.map(|node| self.frame(node)).collect();

@@ -1,28 +1,28 @@
 //! What every endpoint has at hand.
 
-use super::catalog::Catalog;
-use super::http::{Request, Response, Terms};
+use super::error::Result;
+use super::http::{Negotiation, Request, Response};
+use super::profile_cache::ProfileCache;
 use super::render_cache::RenderCache;
 use super::render_key::RenderKey;
 use super::security::Guard;
-use super::shelf::Shelf;
 use super::source::{Order, Source};
-use super::trouble::Answer;
+use super::sources::Sources;
 
 /// The state of a server. Nothing in it is needed to answer a URL again after a restart but the
 /// profiles on disk.
 pub(crate) struct Context {
-    pub catalog: Catalog,
-    pub shelf: Shelf,
+    pub sources: Sources,
+    pub profiles: ProfileCache,
     pub renders: RenderCache,
     pub guard: Guard,
 }
 
 impl Context {
     /// Tells a process something; who asks next sees what came of it.
-    pub(crate) fn order(&self, source: &dyn Source, order: &Order) -> Answer<()> {
+    pub(crate) fn order(&self, source: &dyn Source, order: &Order) -> Result<()> {
         source.order(order)?;
-        self.shelf.moments.end(source.id());
+        self.profiles.budget.end(source.id());
         Ok(())
     }
 
@@ -31,17 +31,17 @@ impl Context {
         &self,
         request: &Request,
         key: &RenderKey,
-        render: impl FnOnce() -> Answer,
+        render: impl FnOnce() -> Result,
     ) -> Response {
         let response = self.renders.get(&key.text, || {
-            self.shelf.moments.charge(&key.account, || {
+            self.profiles.budget.charge(&key.account, || {
                 let response = render().unwrap_or_else(Response::from);
-                response.prepare(&Terms::of(request, false));
+                response.prepare(&Negotiation::of(request, false));
                 response
             })
         });
-        match key.moment {
-            Some(moment) => response.with("Age", moment.age().as_secs().to_string()),
+        match key.generation {
+            Some(generation) => response.with("Age", generation.age().as_secs().to_string()),
             None => response,
         }
     }

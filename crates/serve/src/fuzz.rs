@@ -8,7 +8,7 @@ use heapwise_profile::view::top;
 use heapwise_profile::{CallTree, read};
 
 use crate::http::{Limits, Method, Request, Response, connection};
-use crate::question;
+use crate::query_params::query_spec;
 
 /// Longest input of [`http`]: what a socket holds while nobody reads.
 const SOCKET_BYTES: usize = 32 << 10;
@@ -30,7 +30,8 @@ pub fn question(bytes: &[u8]) {
     let Ok(request) = Request::new(Method::Get, &target) else { return };
     assert!(request.path.starts_with('/') && !request.path.contains('\0'), "{target:?}");
     let profile = read(b"main;handle request;grow 64\nmain;[unknown] 1\n").expect("a small profile");
-    if let Ok(question) = question::question(&request.query, &profile) {
+    let Ok(spec) = query_spec(&request.query) else { return };
+    if let Ok(question) = spec.resolve(&profile) {
         let tree = CallTree::new(&profile, &question);
         let rows = top::top(&tree, &question).rows.len();
         assert!(question.limit.is_none_or(|limit| rows <= limit), "{rows} rows for {target:?}");

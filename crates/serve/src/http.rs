@@ -7,14 +7,14 @@ mod body;
 pub(crate) mod connection;
 mod limits;
 mod listener;
+mod negotiation;
 mod request;
 mod response;
-mod terms;
 
 pub(crate) use body::Body;
 pub(crate) use limits::Limits;
 pub use listener::Address;
 pub(crate) use listener::Listener;
-pub(crate) use request::{Method, Query, Request};
+pub(crate) use negotiation::Negotiation;
+pub(crate) use request::{Method, QueryString, Request};
 pub(crate) use response::{Response, Status};
-pub(crate) use terms::Terms;

@@ -2,46 +2,45 @@
 //!
 //! ```text
 //! http → security → route → endpoints → selection → views → render cache → http
-//!                              catalog: sources → moments → shelf: profiles with symbols
+//!                              sources: sources → moments → shelf: profiles with symbols
 //! ```
 //!
 //! Nothing here starts a shell or builds a path from a request: sources are found by id in the
-//! catalog, profiles by name in the listing of their source.
+//! sources, profiles by name in the listing of their source.
 
 mod assets;
-mod catalog;
 mod context;
+mod cpu_budget;
 mod encode;
 mod endpoints;
-mod findings;
+mod error;
 #[doc(hidden)]
 pub mod fuzz;
-mod history;
 mod http;
-mod moments;
-mod pulse;
-mod question;
+mod live_history;
+mod profile_cache;
+mod profile_store;
+mod query_params;
 mod render_cache;
 mod render_key;
+mod report;
 mod route;
 mod security;
-mod selection;
-mod shelf;
 mod source;
+mod sources;
 mod statistics;
-mod trouble;
 
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
 
-use catalog::Catalog;
 use context::Context;
 pub use http::Address;
 use http::{Limits, Listener, Request};
+use profile_cache::ProfileCache;
 use render_cache::RenderCache;
 use security::Guard;
-use shelf::Shelf;
+use sources::Sources;
 
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::input_error;
@@ -75,8 +74,8 @@ pub struct Server {
 impl Server {
     /// Binds the address and looks at the targets.
     pub fn new(settings: Settings) -> Outcome<Self> {
-        let catalog =
-            Catalog::new(&settings.targets, settings.root, settings.most_profiles, &settings.symbols)?;
+        let sources =
+            Sources::new(&settings.targets, settings.root, settings.most_profiles, &settings.symbols)?;
         let listener = Listener::bind(&settings.address).map_err(|why| {
             input_error!("cannot listen on {}: {why}; choose another with --port", settings.address)
         })?;
@@ -84,8 +83,8 @@ impl Server {
             .map_err(|why| input_error!("cannot make a token: {why}; give one with --token"))?;
         let places = thread::available_parallelism().map_or(2, usize::from);
         let context = Context {
-            catalog,
-            shelf: Shelf::new(settings.symbols),
+            sources,
+            profiles: ProfileCache::new(settings.symbols),
             renders: RenderCache::new(RENDER_BYTES, places),
             guard,
         };
@@ -112,8 +111,8 @@ impl Server {
         let watched = Arc::clone(&self.context);
         thread::spawn(move || {
             loop {
-                watched.catalog.beat();
-                thread::sleep(pulse::STEP);
+                watched.sources.beat();
+                thread::sleep(live_history::STEP);
             }
         });
         let context = self.context;

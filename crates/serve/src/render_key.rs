@@ -3,11 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::context::Context;
+use super::cpu_budget::Generation;
+use super::error::Result;
 use super::http::Request;
-use super::moments::Moment;
-use super::selection::Subject;
+use super::report::Target;
 use super::source::{Source, find_stored};
-use super::trouble::Answer;
 
 /// Names an answer among all that are kept.
 #[derive(Debug)]
@@ -16,18 +16,18 @@ pub(crate) struct RenderKey {
     /// Whose allowance pays for it: the id of a source.
     pub account: String,
     /// Of an answer about now: since when it is true.
-    pub moment: Option<Moment>,
+    pub generation: Option<Generation>,
 }
 
 impl RenderKey {
     /// The answer `what` about a source to the parameters of a request.
-    pub(crate) fn new(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Answer<Self> {
+    pub(crate) fn new(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result<Self> {
         let query = &request.query;
-        let (of_profile, moment) = match Subject::of(source, query)? {
-            Subject::Stored(stored) => (format!("{} {}", stored.name, stored.version), None),
-            Subject::Now => {
-                let moment = moment(context, request, source.id());
-                (format!("now {}", moment.number), Some(moment))
+        let (of_profile, generation) = match Target::of(source, query)? {
+            Target::Stored(stored, _) => (format!("{} {}", stored.name, stored.version), None),
+            Target::Now => {
+                let generation = generation(context, request, source.id());
+                (format!("now {}", generation.number), Some(generation))
             }
         };
         let of_base = match query.given("base") {
@@ -35,13 +35,17 @@ impl RenderKey {
             None => String::new(),
         };
         let text = format!("{}\n{what}\n{of_profile}\n{of_base}\n{query:?}", source.id());
-        Ok(Self { text, account: source.id().to_owned(), moment })
+        Ok(Self { text, account: source.id().to_owned(), generation })
     }
 
     /// The answer about all sources together. None has an empty id.
     pub(crate) fn of_all(context: &Context, request: &Request) -> Self {
-        let moment = moment(context, request, "");
-        Self { text: format!("all {}", moment.number), account: String::new(), moment: Some(moment) }
+        let generation = generation(context, request, "");
+        Self {
+            text: format!("all {}", generation.number),
+            account: String::new(),
+            generation: Some(generation),
+        }
     }
 
     /// An answer that nobody else can have.
@@ -52,14 +56,14 @@ impl RenderKey {
 
     /// An answer about profiles that are stored.
     pub(crate) fn stored(source: &dyn Source, what: &str) -> Self {
-        Self { text: format!("{}\n{what}", source.id()), account: source.id().to_owned(), moment: None }
+        Self { text: format!("{}\n{what}", source.id()), account: source.id().to_owned(), generation: None }
     }
 }
 
-fn moment(context: &Context, request: &Request, account: &str) -> Moment {
-    let moments = &context.shelf.moments;
+fn generation(context: &Context, request: &Request, account: &str) -> Generation {
+    let budget = &context.profiles.budget;
     if request.wants_new() {
-        moments.end(account);
+        budget.end(account);
     }
-    moments.now(account)
+    budget.now(account)
 }

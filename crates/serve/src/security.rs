@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::IpAddr;
 
+use super::error::HttpError;
 use super::http::{Address, Method, Request, Status};
-use super::trouble::Trouble;
 
 /// What a server that listens at some address lets through.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ pub(crate) struct Guard {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Refusal(pub Status, pub &'static str);
 
-impl From<Refusal> for Trouble {
+impl From<Refusal> for HttpError {
     fn from(Refusal(status, message): Refusal) -> Self {
         Self { status, message: message.to_owned() }
     }

@@ -17,7 +17,7 @@ pub(crate) use timeline::{Mark, Timeline};
 use heapwise_profile::Profile;
 use serde_json::{Value, json};
 
-use super::trouble::{Answer, Trouble};
+use super::error::{HttpError, Result};
 
 /// What something served is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,53 +108,53 @@ pub(crate) trait Source: Send + Sync {
     fn id(&self) -> &str;
 
     /// What it is now.
-    fn facts(&self) -> Answer<Facts>;
+    fn facts(&self) -> Result<Facts>;
 
     /// Whether it is a process that runs, which is cheaper to say than all facts.
-    fn is_live(&self) -> Answer<bool> {
+    fn is_live(&self) -> Result<bool> {
         Ok(self.facts()?.is_live())
     }
 
     /// Its stored profiles, newest first.
-    fn stored(&self) -> Answer<Vec<Stored>>;
+    fn stored(&self) -> Result<Vec<Stored>>;
 
     /// One of the stored profiles; `at` is a moment or range of a recording.
-    fn load(&self, name: &str, at: Option<&str>) -> Answer<Profile>;
+    fn load(&self, name: &str, at: Option<&str>) -> Result<Profile>;
 
     /// The state now: of a live process at this moment, of anything else the last one known.
-    fn current(&self) -> Answer<Profile>;
+    fn current(&self) -> Result<Profile>;
 
     /// Stores a profile just taken.
-    fn keep(&self, _profile: &Profile) -> Answer<Stored> {
-        Err(Trouble::bad("only a live process gives new profiles"))
+    fn keep(&self, _profile: &Profile) -> Result<Stored> {
+        Err(HttpError::bad("only a live process gives new profiles"))
     }
 
     /// Tells the process something.
-    fn order(&self, _order: &Order) -> Answer<()> {
-        Err(Trouble::bad("only a live process can be told something"))
+    fn order(&self, _order: &Order) -> Result<()> {
+        Err(HttpError::bad("only a live process can be told something"))
     }
 
     /// Live bytes over time.
-    fn timeline(&self) -> Answer<Timeline> {
+    fn timeline(&self) -> Result<Timeline> {
         Ok(Timeline::default())
     }
 
     /// What stands out over its whole time, as the API shows findings.
-    fn findings(&self) -> Answer<Vec<Value>> {
+    fn findings(&self) -> Result<Vec<Value>> {
         Ok(Vec::new())
     }
 
     /// What allocator and kernel say, as sections of rows.
-    fn statistics(&self) -> Answer<Value> {
+    fn statistics(&self) -> Result<Value> {
         Ok(json!({ "sections": [] }))
     }
 }
 
 /// The stored profile of a name.
-pub(crate) fn find_stored(source: &dyn Source, name: &str) -> Answer<Stored> {
+pub(crate) fn find_stored(source: &dyn Source, name: &str) -> Result<Stored> {
     source
         .stored()?
         .into_iter()
         .find(|stored| stored.name == name)
-        .ok_or_else(|| Trouble::missing(format!("no stored profile `{name}`; it may have been pruned")))
+        .ok_or_else(|| HttpError::missing(format!("no stored profile `{name}`; it may have been pruned")))
 }

@@ -5,7 +5,7 @@ use std::fs;
 use heapwise_format::segment::Counter;
 use serde_json::{Value, json};
 
-use super::trouble::Answer;
+use super::error::Result;
 use heapwise_capture::allocator::{self, NUMBERS, Number};
 use heapwise_capture::ledger::{Counted, Entry, Ledger};
 use heapwise_capture::segments::{Found, SegmentFile};
@@ -24,7 +24,7 @@ const PROBE: [(&str, Counter, &str); 10] = [
 ];
 
 /// Sections for the page and the API.
-pub(super) fn sections(segment: &SegmentFile, found: &Found) -> Answer<Vec<Value>> {
+pub(super) fn sections(segment: &SegmentFile, found: &Found) -> Result<Vec<Value>> {
     let answered = found.is_alive() && allocator::ask(segment)?;
     let snapshot = segment.snapshot()?;
     let row = |(name, counter, about): (&str, Counter, &str)| {

@@ -32,12 +32,15 @@ pub struct Times<'a> {
 
 /// Understands `text`; a single time stands for the highest moment of its step.
 pub fn parse(text: &str, times: Times<'_>, step_ms: u64) -> Outcome<Part> {
-    if let Some(range) = text.strip_prefix(PEAK_OF)
+    // A mark may be named like a range: its name comes first.
+    let is_mark = times.marks.iter().any(|mark| mark.name == text);
+    if !is_mark
+        && let Some(range) = text.strip_prefix(PEAK_OF)
         && let Some(window) = window(range, times)?
     {
         return Ok(Part::At(Moment::Highest(window)));
     }
-    if let Some(window) = window(text, times)? {
+    if !is_mark && let Some(window) = window(text, times)? {
         return Ok(Part::Within(window));
     }
     Ok(Part::At(match text {

@@ -56,6 +56,8 @@ pub struct Opened {
     pub path: PathBuf,
     /// Threads that read it.
     pub jobs: usize,
+    /// What is wrong with it, one line each.
+    pub warnings: Vec<String>,
 }
 
 impl Opened {
@@ -90,7 +92,7 @@ pub fn is_recording(path: &Path) -> bool {
 }
 
 /// Opens a recording. Of a rotated one the newest files that follow each other without a hole are taken.
-pub fn open(path: &Path, reading: &ReadOptions) -> Outcome<Opened> {
+pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
     let mut parts = Vec::new();
     for file in files(path)? {
         let open = File::open(&file).map_err(|error| Failure::file(&file, error))?;
@@ -101,18 +103,19 @@ pub fn open(path: &Path, reading: &ReadOptions) -> Outcome<Opened> {
     let catalog = recording
         .read(Catalog::read)
         .ok_or_else(|| Failure::file(path, "is damaged from its beginning; nothing can be read"))?;
+    let mut warnings = Vec::new();
     if let Some(damage) = recording.damage() {
-        eprintln!("heapwise: {}: {damage}", path.display());
+        warnings.push(format!("{}: {damage}", path.display()));
     } else if !recording.is_ended() {
-        eprintln!(
-            "heapwise: {}: not ended: its recorder still runs or was killed; shown up to its last flush",
+        warnings.push(format!(
+            "{}: not ended: its recorder still runs or was killed; shown up to its last flush",
             path.display()
-        );
+        ));
     }
-    if let Some(watcher) = reading.watcher(recording.event_bytes()) {
+    if let Some(watcher) = options.watcher(recording.event_bytes()) {
         recording.watch(watcher);
     }
-    Ok(Opened { recording, catalog, path: path.to_owned(), jobs: reading.jobs })
+    Ok(Opened { recording, catalog, path: path.to_owned(), jobs: options.jobs, warnings })
 }
 
 /// The files of a recording, oldest first: those that follow each other without a hole up to the newest.

@@ -13,8 +13,6 @@ type MakeWatcher = dyn Fn(u64) -> Watcher + Send + Sync;
 pub struct ReadOptions {
     /// Threads.
     pub jobs: usize,
-    /// Whether to print what the recording covers.
-    pub prints: bool,
     watcher: Option<Arc<MakeWatcher>>,
 }
 
@@ -22,7 +20,7 @@ impl Default for ReadOptions {
     /// On every core, without progress.
     fn default() -> Self {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { jobs, prints: false, watcher: None }
+        Self { jobs, watcher: None }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::segments::{Found, SegmentFile};
-use heapwise_capture::source;
+use heapwise_capture::target;
 use heapwise_profile::quantity::{self, parse_duration, parse_rate};
 
 /// Options of `collect`.
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &CollectArgs) -> Outcome {
         prefix: args.output.clone(),
         overwrite: if args.force { Overwrite::Allow } else { Overwrite::Refuse },
     };
-    for path in collection.collect(&source::processes(&args.targets)?)? {
+    for path in collection.collect(&target::processes(&args.targets)?)? {
         eprintln!("heapwise: wrote {0}; look at it with: heapwise top {0}", path.display());
     }
     Ok(())

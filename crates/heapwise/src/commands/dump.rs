@@ -8,7 +8,7 @@ use heapwise_render::export::{self, Format};
 
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use heapwise_capture::source;
+use heapwise_capture::target;
 
 /// Options of `dump`.
 #[derive(Debug, Args)]
@@ -26,8 +26,8 @@ pub(crate) struct DumpArgs {
 
 /// Writes the profile.
 pub(crate) fn run(args: &DumpArgs) -> Outcome {
-    let found = source::process(&args.target)?;
-    let profile = source::of_segment(&found)?;
+    let found = target::process(&args.target)?;
+    let profile = target::of_segment(&found)?;
     let path = args.output.clone().unwrap_or_else(|| default_name(&profile));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     write_profile(&profile, &path, overwrite)?;

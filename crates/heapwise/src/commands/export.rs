@@ -1,20 +1,21 @@
 //! `export` and `symbolize`: a profile in the format of another tool, or with its symbols inside.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use heapwise_render::export::{self, Format};
 
 use super::dump;
 use crate::failure::{Failure, Outcome};
-use crate::input_error;
-use crate::look::{LookArgs, NumberArgs, PartArgs};
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
+use crate::report_input::{FilterArgs, MetricArgs, ReportOptions};
 use crate::symbols::SymbolArgs;
+use crate::{input_error, warnings};
 use heapwise_capture::recording::embed::{self, Embedded};
 use heapwise_capture::recording::open;
-use heapwise_capture::source;
+use heapwise_capture::target::Target;
 
 /// Options of `export`.
 #[derive(Debug, Args)]
@@ -23,13 +24,13 @@ pub(crate) struct ExportArgs {
     #[arg(short = 'f', long = "format", value_name = "FORMAT", value_parser = parse_format)]
     format: Format,
     #[command(flatten)]
-    number: NumberArgs,
+    metric: MetricArgs,
     #[command(flatten)]
-    part: PartArgs,
+    filter: FilterArgs,
     #[command(flatten)]
     symbols: SymbolArgs,
     #[command(flatten)]
-    reading: ReadArgs,
+    read: ReadArgs,
     /// Subtract this profile
     #[arg(long, value_name = "FILE|PID")]
     base: Option<String>,
@@ -66,11 +67,11 @@ fn parse_format(name: &str) -> Result<Format, String> {
 
 /// Writes the profile in another tool's format.
 pub(crate) fn run(args: ExportArgs) -> Outcome {
-    let options = LookArgs {
-        number: args.number,
-        part: args.part,
+    let options = ReportOptions {
+        metric: args.metric,
+        filter: args.filter,
         symbols: args.symbols,
-        reading: args.reading,
+        read: args.read,
         base: args.base,
         rows: None,
         cum: false,
@@ -78,13 +79,13 @@ pub(crate) fn run(args: ExportArgs) -> Outcome {
         output: args.output,
         force: args.force,
     };
-    let look = options.load(&args.targets)?;
-    let profile = match &look.base {
-        Some(base) => heapwise_profile::diff::subtract(&look.profile, base),
-        None => look.profile,
+    let report = options.load(&args.targets)?;
+    let profile = match &report.baseline {
+        Some(baseline) => Arc::new(heapwise_profile::diff::subtract(&report.profile, baseline)),
+        None => report.profile,
     };
     output::write_result(options.output(), options.overwrite(), |mut out| {
-        export::export(&profile, args.format, look.query.metric, &mut out)
+        export::export(&profile, args.format, report.query.metric, &mut out)
     })
 }
 
@@ -93,7 +94,9 @@ pub(crate) fn symbolize(args: &SymbolizeArgs) -> Outcome {
     if open::is_recording(Path::new(&args.target)) {
         return symbolize_recording(args);
     }
-    let mut profile = source::load(&args.target, &ReadArgs::default().options())?;
+    let loaded = Target::parse(&args.target)?.load(&ReadArgs::default().options())?;
+    warnings::print(&loaded.warnings);
+    let mut profile = loaded.profile;
     let report = args.symbols.symbolize(&mut profile);
     let path = args.output.clone().unwrap_or_else(|| match Path::new(&args.target) {
         file if file.is_file() => file.to_owned(),

@@ -1,7 +1,7 @@
 //! `mark`: gives the present moment of a process a name, for `at`.
 
 use clap::Args;
-use heapwise_capture::{mark, source};
+use heapwise_capture::{mark, target};
 
 use super::switch;
 use crate::failure::Outcome;
@@ -18,6 +18,6 @@ pub(crate) struct MarkArgs {
 
 /// Sets a mark.
 pub(crate) fn run(args: &MarkArgs) -> Outcome {
-    let segment = switch::open_live(&source::process(&args.target)?)?;
+    let segment = switch::open_live(&target::process(&args.target)?)?;
     Ok(mark::set(&segment, &args.name)?)
 }

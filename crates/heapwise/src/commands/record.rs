@@ -19,7 +19,7 @@ use heapwise_capture::following;
 use heapwise_capture::recording::embed;
 use heapwise_capture::recording::sink::Keeping;
 use heapwise_capture::segments::SegmentFile;
-use heapwise_capture::source;
+use heapwise_capture::target;
 use heapwise_profile::quantity::{self, parse_bytes, parse_duration};
 
 /// Smallest file of a rotated recording: below this the tables at its start would be most of it.
@@ -104,7 +104,7 @@ impl KeepingArgs {
 
 /// Records a process.
 pub(crate) fn run(args: &RecordArgs) -> Outcome {
-    let found = source::process(&args.target)?;
+    let found = target::process(&args.target)?;
     let path = match &args.output {
         Some(path) => path.clone(),
         None => default_name(&heapwise_capture::process::name(found.process.pid), found.process.pid),

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::failure::Outcome;
 use heapwise_capture::ledger::{Counted, Ledger};
 use heapwise_capture::segments::{Found, SegmentFile};
-use heapwise_capture::source;
+use heapwise_capture::target;
 use heapwise_capture::{allocator, process};
 use heapwise_profile::quantity;
 
@@ -49,7 +49,7 @@ const PROBE: [(&str, Counter); 18] = [
 
 /// Prints the statistics of each process.
 pub(crate) fn run(args: &StatsArgs) -> Outcome {
-    let all: Vec<Value> = source::processes(&args.targets)?.iter().map(of_process).collect::<Outcome<_>>()?;
+    let all: Vec<Value> = target::processes(&args.targets)?.iter().map(of_process).collect::<Outcome<_>>()?;
     if args.json {
         println!("{}", Value::from(all));
     } else {

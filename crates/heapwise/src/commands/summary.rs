@@ -8,10 +8,10 @@ use heapwise_render::findings::Names;
 use serde_json::json;
 
 use crate::failure::Outcome;
-use crate::notes;
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
 use crate::symbols::SymbolArgs;
+use crate::warnings;
 
 /// Options of `summary`.
 #[derive(Debug, Args)]
@@ -19,7 +19,7 @@ pub(crate) struct SummaryArgs {
     #[command(flatten)]
     symbols: SymbolArgs,
     #[command(flatten)]
-    reading: ReadArgs,
+    read: ReadArgs,
     /// As data
     #[arg(long)]
     json: bool,
@@ -30,8 +30,9 @@ pub(crate) struct SummaryArgs {
 
 /// Shows the findings.
 pub(crate) fn run(args: &SummaryArgs) -> Outcome {
-    let mut opened = open::open(&args.file, &args.reading.options())?;
-    notes::losses(&opened.catalog.losses());
+    let mut opened = open::open(&args.file, &args.read.options())?;
+    warnings::print(&opened.warnings);
+    warnings::losses(&opened.catalog.losses());
     let found = findings::read(&mut opened)?;
     let (mut profile, stacks) = opened.catalog.stacks();
     args.symbols.symbolize(&mut profile);

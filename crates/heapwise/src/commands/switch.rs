@@ -7,7 +7,7 @@ use crate::failure::Outcome;
 use crate::input_error;
 use heapwise_capture::control::{self, Applied, Change};
 use heapwise_capture::segments::{Found, SegmentFile};
-use heapwise_capture::source;
+use heapwise_capture::target;
 use heapwise_profile::quantity::parse_rate;
 
 /// What to record and how.
@@ -194,7 +194,7 @@ fn describe(mode: &ModeArgs) -> String {
 }
 
 fn change_all(targets: &[String], change: &Change, done: &str) -> Outcome {
-    for found in source::processes(targets)? {
+    for found in target::processes(targets)? {
         let pid = found.process.pid;
         match control::apply(&open_live(&found)?, change)? {
             Applied::Yes => eprintln!("heapwise: {pid}: {done}"),

@@ -10,9 +10,9 @@ use heapwise_render::raster;
 use heapwise_render::timeline::{self, Picture};
 
 use crate::failure::{Failure, Outcome};
-use crate::notes;
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
+use crate::warnings;
 use heapwise_capture::recording::open::{self, Opened};
 use heapwise_profile::quantity::parse_duration;
 
@@ -41,7 +41,7 @@ pub(crate) struct TimelineArgs {
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
-    reading: ReadArgs,
+    read: ReadArgs,
     /// Recording
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -55,14 +55,15 @@ const PNG_SCALE: f32 = 2.0;
 
 /// Shows the timeline.
 pub(crate) fn run(args: &TimelineArgs) -> Outcome {
-    let mut opened = open::open(&args.file, &args.reading.options())?;
+    let mut opened = open::open(&args.file, &args.read.options())?;
+    warnings::print(&opened.warnings);
     let step_ms = args.step.as_millis() as u64;
     let timeline = opened
         .recording
         .read(|recording| Timeline::read(recording, step_ms))
         .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
     eprintln!("heapwise: {}", opened.contains());
-    notes::losses(&opened.catalog.losses());
+    warnings::losses(&opened.catalog.losses());
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if args.svg.is_some() || args.png.is_some() {
         return draw(args, &opened, &timeline, overwrite);

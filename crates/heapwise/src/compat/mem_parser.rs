@@ -13,8 +13,9 @@ use heapwise_render::{TextOptions, text};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
+use crate::report_input::load_target;
 use crate::symbols::SymbolArgs;
-use heapwise_capture::source;
+use heapwise_capture::target::Target;
 
 #[derive(Debug, Parser)]
 #[command(name = "mem_parser", about = "Shows a .heap file as text or as an SVG call graph")]
@@ -52,9 +53,8 @@ pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
             "no such program; -p names the profiled one",
         ));
     }
-    let mut profile = source::load(&options.file, &ReadArgs::default().options())?;
     let symbols = SymbolArgs { program: Some(options.program.clone()), ..SymbolArgs::default() };
-    symbols.symbolize(&mut profile);
+    let profile = load_target(&Target::parse(&options.file)?, &ReadArgs::default(), &symbols)?;
     if options.text {
         write_text(&options, &profile)?
     } else {

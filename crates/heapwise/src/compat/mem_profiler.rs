@@ -9,7 +9,7 @@ use clap::Parser;
 use crate::commands::collect::Collection;
 use crate::failure::Outcome;
 use crate::output::Overwrite;
-use heapwise_capture::source;
+use heapwise_capture::target;
 use heapwise_profile::quantity::{parse_duration, parse_rate};
 
 #[derive(Debug, Parser)]
@@ -45,7 +45,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
         // The original overwrites: its users run it in a loop with one prefix.
         overwrite: Overwrite::Allow,
     };
-    let files = collection.collect(&source::processes(&options.targets)?)?;
+    let files = collection.collect(&target::processes(&options.targets)?)?;
     println!("succeeded in collecting memory data!");
     for file in files {
         println!("{}", file.display());

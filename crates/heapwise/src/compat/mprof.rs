@@ -15,9 +15,10 @@ use heapwise_render::text::mprof;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
+use crate::report_input::load_target;
 use crate::symbols::SymbolArgs;
-use crate::{input_error, notes};
-use heapwise_capture::source;
+use crate::{input_error, warnings};
+use heapwise_capture::target::Target;
 
 const USAGE: &str =
     "usage: mprof -i FILE [-top flat|cum] [-inuse=false] [-png FILE] [-svg FILE] [-info FILE]";
@@ -73,9 +74,9 @@ impl Options {
 pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let options = Options::parse(&arguments)?;
     let input = options.input.as_deref().ok_or_else(|| Failure::Input(USAGE.into()))?;
-    let mut profile = source::load(input, &ReadArgs::default().options())?;
-    SymbolArgs::default().symbolize(&mut profile);
-    notes::losses(&profile.meta.losses);
+    let target = Target::parse(input)?;
+    let profile = load_target(&target, &ReadArgs::default(), &SymbolArgs::default())?;
+    warnings::losses(&profile.meta.losses);
     if let Some(order) = &options.top {
         print_top(&options, &profile, if order == "flat" { Order::Flat } else { Order::Cum })?;
     }

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use serde_json::json;
 
 use crate::context::Context;
+use crate::error::{HttpError, Result};
 use crate::http::{Method, Request, Response};
 use crate::render_key::RenderKey;
 use crate::source::Source;
-use crate::trouble::{Answer, Trouble};
 
 /// Answers a path below `/api/v1`.
-pub(crate) fn answer(context: &Context, request: &Request, path: &[&str]) -> Answer {
+pub(crate) fn answer(context: &Context, request: &Request, path: &[&str]) -> Result {
     let ["sources", rest @ ..] = path else { return Err(unknown()) };
     let Some((id, rest)) = rest.split_first() else { return Ok(list(context, request)) };
-    let source = context.catalog.find(id)?;
+    let source = context.sources.find(id)?;
     if request.method == Method::Post {
         context.guard.admit_change(request)?;
         return match rest {
@@ -37,15 +37,15 @@ pub(crate) fn answer(context: &Context, request: &Request, path: &[&str]) -> Ans
     }
 }
 
-fn unknown() -> Trouble {
-    Trouble::missing("no such address in the API; docs/API.md lists them")
+fn unknown() -> HttpError {
+    HttpError::missing("no such address in the API; docs/API.md lists them")
 }
 
 /// Sources that can be described; one that vanished in between is left out.
 fn list(context: &Context, request: &Request) -> Response {
     context.rendered(request, &RenderKey::of_all(context, request), || {
         let all: Vec<_> = context
-            .catalog
+            .sources
             .list()
             .iter()
             .filter_map(|source| Some(source.facts().ok()?.json(source.id())))
@@ -54,7 +54,7 @@ fn list(context: &Context, request: &Request) -> Response {
     })
 }
 
-fn one(source: &Arc<dyn Source>) -> Answer {
+fn one(source: &Arc<dyn Source>) -> Result {
     let profiles: Vec<_> = source.stored()?.iter().map(|stored| stored.json()).collect();
     let body = json!({ "source": source.facts()?.json(source.id()), "profiles": profiles });
     Ok(Response::json(body.to_string()))

@@ -7,11 +7,11 @@ use std::time::Duration;
 use heapwise_profile::{Profile, diff};
 
 use crate::context::Context;
+use crate::error::{HttpError, Result};
 use crate::http::Request;
-use crate::question::number;
+use crate::query_params::number;
 use crate::render_key::RenderKey;
 use crate::source::Source;
-use crate::trouble::{Answer, Trouble};
 
 /// brpc's bound of `max_profiling_seconds`.
 const MOST_SECONDS: usize = 300;
@@ -22,12 +22,12 @@ pub(super) fn rendered(
     request: &Request,
     source: &dyn Source,
     what: &str,
-    render: impl FnOnce(&Profile) -> Answer,
-) -> Answer {
+    render: impl FnOnce(&Profile) -> Result,
+) -> Result {
     match number(&request.query, "seconds")? {
         None | Some(0) => {
             let key = RenderKey::new(context, request, source, what)?;
-            Ok(context.rendered(request, &key, || render(&*context.shelf.current(source)?)))
+            Ok(context.rendered(request, &key, || render(&*context.profiles.current(source)?)))
         }
         // Every delta has its own beginning, so none can be shared.
         Some(seconds) => {
@@ -37,15 +37,17 @@ pub(super) fn rendered(
     }
 }
 
-fn delta(context: &Context, source: &dyn Source, seconds: usize) -> Answer<Profile> {
+fn delta(context: &Context, source: &dyn Source, seconds: usize) -> Result<Profile> {
     if seconds > MOST_SECONDS {
-        return Err(Trouble::bad(format!("seconds={seconds}: at most {MOST_SECONDS}")));
+        return Err(HttpError::bad(format!("seconds={seconds}: at most {MOST_SECONDS}")));
     }
     if !source.is_live()? {
-        return Err(Trouble::bad("seconds: only a live process changes; ask without it for the last state"));
+        return Err(HttpError::bad(
+            "seconds: only a live process changes; ask without it for the last state",
+        ));
     }
-    let before = context.shelf.fresh(source)?;
+    let before = context.profiles.fresh(source)?;
     thread::sleep(Duration::from_secs(seconds as u64));
-    let after = context.shelf.fresh(source)?;
+    let after = context.profiles.fresh(source)?;
     Ok(diff::subtract(&after, &before))
 }

@@ -4,22 +4,22 @@ use super::current::rendered;
 use super::pprof;
 use crate::context::Context;
 use crate::encode;
+use crate::error::{HttpError, Result};
 use crate::http::{Request, Response, Status};
 use crate::source::Source;
-use crate::trouble::{Answer, Trouble};
 
 /// Answers `/debug/pprof/<path>`.
-pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, path: &[&str]) -> Answer {
+pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, path: &[&str]) -> Result {
     match path {
         [] => Ok(Response::text("heap\nallocs\nsymbol\ncmdline\n")),
         [what @ ("heap" | "allocs")] => profile(context, request, source, what),
         [what @ ("symbol" | "cmdline")] => pprof::answer(context, request, source, what),
-        _ => Err(Trouble::missing("no such profile; there are heap and allocs")),
+        _ => Err(HttpError::missing("no such profile; there are heap and allocs")),
     }
 }
 
 /// `heap` opens on live bytes, `allocs` on allocated bytes; both hold all four. `debug=1` gives text.
-fn profile(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Answer {
+fn profile(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result {
     let as_text = request.query.given("debug").is_some_and(|level| level != "0");
     rendered(context, request, source, what, |profile| {
         if as_text {

@@ -2,22 +2,22 @@
 
 use super::display::{self, Options};
 use crate::context::Context;
+use crate::error::{HttpError, Result};
 use crate::http::{Request, Response, Status};
 use crate::render_key::RenderKey;
 use crate::source::{Source, Stored, find_stored};
-use crate::trouble::{Answer, Trouble};
 
 /// Between the name of the profile and its picture, in the answers that brpc's page fetches.
 const NAME_END: &str = "[addToProfEnd]";
 
 /// Answers `/hotspots/<what>`.
-pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Answer {
+pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result {
     let (what, fetched) = match what.strip_suffix("_non_responsive") {
         Some(what) => (what, true),
         None => (what, false),
     };
     if !matches!(what, "heap" | "growth") {
-        return Err(Trouble::missing(format!("no /hotspots/{what}; there are heap and growth")));
+        return Err(HttpError::missing(format!("no /hotspots/{what}; there are heap and growth")));
     }
     if request.wants_page() && !fetched {
         return Ok(Response::redirect(page_address(request, source)));
@@ -49,25 +49,25 @@ fn draw(
     source: &dyn Source,
     stored: &Stored,
     base: Option<&Stored>,
-) -> Answer {
+) -> Result {
     let options = Options::of_request(&request.query)?;
-    let profile = context.shelf.stored(source, stored, None)?;
-    let base = base.map(|base| context.shelf.stored(source, base, None)).transpose()?;
+    let profile = context.profiles.stored(source, stored, None)?;
+    let base = base.map(|base| context.profiles.stored(source, base, None)).transpose()?;
     let base = base.as_deref();
     match request.query.given("display_type").unwrap_or("dot") {
         "dot" => display::dot(&profile, base, &options),
         "flame" => display::flame(&profile, base, &options),
         "text" => display::text(&profile, base, &options),
-        other => Err(Trouble::bad(format!("display_type={other}: there are dot, flame and text"))),
+        other => Err(HttpError::bad(format!("display_type={other}: there are dot, flame and text"))),
     }
 }
 
 /// A new profile of a live process, kept; the last state of any other.
-fn new_profile(context: &Context, source: &dyn Source) -> Answer<Stored> {
+fn new_profile(context: &Context, source: &dyn Source) -> Result<Stored> {
     if source.is_live()? {
-        return source.keep(&context.shelf.fresh(source)?);
+        return source.keep(&context.profiles.fresh(source)?);
     }
-    source.stored()?.into_iter().next().ok_or_else(|| Trouble::missing("no profile is stored"))
+    source.stored()?.into_iter().next().ok_or_else(|| HttpError::missing("no profile is stored"))
 }
 
 /// The same state in the page.

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
+use crate::error::{HttpError, Result};
 use crate::http::{Request, Response};
 use crate::source::Source;
-use crate::trouble::{Answer, Trouble};
 
 /// Answers `/memory?opts=Ja`; a browser without `opts` is shown the page.
-pub(crate) fn answer(request: &Request, source: &dyn Source) -> Answer {
+pub(crate) fn answer(request: &Request, source: &dyn Source) -> Result {
     match request.query.get("opts") {
         None if request.wants_page() => Ok(Response::redirect(format!("/s/{}/allocator", source.id()))),
         opts => statistics(source, opts.unwrap_or_default()),
@@ -15,10 +15,10 @@ pub(crate) fn answer(request: &Request, source: &dyn Source) -> Answer {
 }
 
 /// The statistics: JSON when `opts` has a `J`, as for jemalloc's `malloc_stats_print`, else lines.
-pub(super) fn statistics(source: &dyn Source, opts: &str) -> Answer {
+pub(super) fn statistics(source: &dyn Source, opts: &str) -> Result {
     let statistics = source.statistics()?;
     if statistics["sections"].as_array().is_none_or(Vec::is_empty) {
-        return Err(Trouble::missing("no statistics: only a process that carries the probe has them"));
+        return Err(HttpError::missing("no statistics: only a process that carries the probe has them"));
     }
     if opts.contains('J') {
         return Ok(Response::json(statistics.to_string()));

@@ -6,15 +6,15 @@ use super::current::rendered;
 use super::display::{self, Options};
 use crate::context::Context;
 use crate::encode;
+use crate::error::{HttpError, Result};
 use crate::http::{Method, Request, Response};
 use crate::source::Source;
-use crate::trouble::{Answer, Trouble};
 
 /// Most addresses resolved by one request.
 const MOST_ADDRESSES: usize = 400_000;
 
 /// Answers `/pprof/<what>`.
-pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Answer {
+pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result {
     match what {
         "heap" => heap(context, request, source),
         "growth" => rendered(context, request, source, "growth", |profile| {
@@ -22,14 +22,14 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
         }),
         "symbol" => symbol(context, request, source),
         "cmdline" => cmdline(source),
-        "profile" | "contention" | "wall" | "pmuprofile" => Err(Trouble::missing(format!(
+        "profile" | "contention" | "wall" | "pmuprofile" => Err(HttpError::missing(format!(
             "/pprof/{what} is not about memory; heapwise serves /pprof/heap, growth, symbol and cmdline"
         ))),
-        _ => Err(Trouble::missing(format!("no /pprof/{what}; there are heap, growth, symbol and cmdline"))),
+        _ => Err(HttpError::missing(format!("no /pprof/{what}; there are heap, growth, symbol and cmdline"))),
     }
 }
 
-fn heap(context: &Context, request: &Request, source: &dyn Source) -> Answer {
+fn heap(context: &Context, request: &Request, source: &dyn Source) -> Result {
     let Some(display) = request.query.given("display") else {
         return rendered(context, request, source, "heap", |profile| {
             Ok(Response::text(encode::heap_v2(profile)))
@@ -49,7 +49,7 @@ fn heap(context: &Context, request: &Request, source: &dyn Source) -> Answer {
 }
 
 /// The same numbers as `/pprof/heap` for `google-pprof`, which does not read jemalloc's text.
-pub(crate) fn gperftools_heap(context: &Context, request: &Request, source: &dyn Source) -> Answer {
+pub(crate) fn gperftools_heap(context: &Context, request: &Request, source: &dyn Source) -> Result {
     rendered(context, request, source, "gperftools", |profile| {
         Ok(Response::text(encode::gperftools(profile)))
     })
@@ -57,21 +57,21 @@ pub(crate) fn gperftools_heap(context: &Context, request: &Request, source: &dyn
 
 /// GET and HEAD say that there are symbols, POST resolves `0x…+0x…`: call sites, so nothing is taken
 /// off them here.
-fn symbol(context: &Context, request: &Request, source: &dyn Source) -> Answer {
+fn symbol(context: &Context, request: &Request, source: &dyn Source) -> Result {
     if request.method != Method::Post {
         return Ok(Response::text("num_symbols: 1\n"));
     }
     let body = String::from_utf8_lossy(&request.body);
     let asked: Vec<&str> = body.trim().split(['+', ' ', '\n']).filter(|text| !text.is_empty()).collect();
     if asked.len() > MOST_ADDRESSES {
-        return Err(Trouble::bad(format!("at most {MOST_ADDRESSES} addresses at a time")));
+        return Err(HttpError::bad(format!("at most {MOST_ADDRESSES} addresses at a time")));
     }
     let addresses: Vec<(&str, u64)> =
         asked.into_iter().filter_map(|text| Some((text, parse_address(text)?))).collect();
-    let known = context.shelf.current(source)?;
+    let known = context.profiles.current(source)?;
     let mut profile = Profile { modules: known.modules.clone(), ..Profile::default() };
     profile.locations = addresses.iter().map(|(_, address)| location(&known, *address)).collect();
-    context.shelf.symbolize(&mut profile);
+    context.profiles.symbolize(&mut profile);
     let mut out = String::new();
     for ((text, _), location) in addresses.iter().zip(&profile.locations) {
         let names: Vec<&str> =
@@ -101,7 +101,7 @@ fn location(known: &Profile, address: u64) -> Location {
 }
 
 /// Program and arguments, one a line; tools take the first.
-fn cmdline(source: &dyn Source) -> Answer {
+fn cmdline(source: &dyn Source) -> Result {
     let meta = source.current()?.meta;
     let mut lines = vec![meta.program.clone()];
     lines.extend(meta.args.iter().skip(1).cloned());

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use super::{Limits, Method, Request, Response, Status, Terms};
+use super::{Limits, Method, Negotiation, Request, Response, Status};
 
 /// A byte stream with a time limit on each read and write.
 pub(crate) trait Stream: Read + Write + Send {
@@ -43,13 +43,14 @@ pub(crate) fn serve(stream: &mut dyn Stream, limits: &Limits, handle: &dyn Fn(&R
             Ok((request, keep)) => {
                 let response = handle(&request);
                 let mut out = io::BufWriter::with_capacity(64 << 10, &mut *stream);
-                if response.write(&mut out, &Terms::of(&request, keep)).is_err() || !keep {
+                if response.write(&mut out, &Negotiation::of(&request, keep)).is_err() || !keep {
                     return;
                 }
             }
             Err(Stop::Closed) => return,
             Err(Stop::Refused(status)) => {
-                let _ = Response::error(status, status.line()).write(&mut &mut *stream, &Terms::default());
+                let _ =
+                    Response::error(status, status.line()).write(&mut &mut *stream, &Negotiation::default());
                 return;
             }
         }

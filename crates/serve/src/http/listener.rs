@@ -15,7 +15,7 @@ use std::time::Duration;
 use rustix::fs::Mode;
 
 use super::connection::{Stream, serve};
-use super::{Limits, Request, Response, Status, Terms};
+use super::{Limits, Negotiation, Request, Response, Status};
 
 /// Where to listen.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -164,7 +164,7 @@ impl Drop for Slot {
 fn refuse(stream: &mut dyn Stream) {
     if stream.limit(Duration::from_millis(200)).is_ok() {
         let busy = Response::error(Status::Unavailable, "too many connections, try again in a moment");
-        let _ = busy.write(&mut &mut *stream, &Terms::default());
+        let _ = busy.write(&mut &mut *stream, &Negotiation::default());
     }
 }
 

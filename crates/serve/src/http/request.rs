@@ -28,7 +28,7 @@ pub(crate) struct Request {
     pub method: Method,
     /// Percent-decoded path; always starts with `/`, holds no NUL.
     pub path: String,
-    pub query: Query,
+    pub query: QueryString,
     /// Header names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
@@ -46,7 +46,7 @@ impl Request {
         if !path.starts_with('/') || path.contains('\0') {
             return Err(Status::BadRequest);
         }
-        Ok(Self { method, path, query: Query::parse(query)?, headers: Vec::new(), body: Vec::new() })
+        Ok(Self { method, path, query: QueryString::parse(query)?, headers: Vec::new(), body: Vec::new() })
     }
 
     /// The first header of this (lower-case) name.
@@ -71,9 +71,9 @@ impl Request {
 
 /// The decoded `key=value` pairs of a query string or form, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct QueryString(Vec<(String, String)>);
 
-impl Query {
+impl QueryString {
     /// Parses `a=1&b=2`.
     pub(crate) fn parse(text: &str) -> Result<Self, Status> {
         let pair = |piece: &str| {

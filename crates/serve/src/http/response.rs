@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use super::{Body, Terms};
+use super::{Body, Negotiation};
 
 /// The statuses this server uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,18 +101,18 @@ impl Response {
     }
 
     /// Makes now what [`Self::write`] would make for such a client.
-    pub(crate) fn prepare(&self, terms: &Terms) {
+    pub(crate) fn prepare(&self, terms: &Negotiation) {
         if self.packs(terms) {
             self.body.packed();
         }
     }
 
-    fn packs(&self, terms: &Terms) -> bool {
+    fn packs(&self, terms: &Negotiation) -> bool {
         terms.packed && self.status == Status::Ok && is_text(self.content_type)
     }
 
     /// Writes it as the client wants it: in full, packed, or only that nothing changed.
-    pub(crate) fn write(&self, out: &mut impl Write, terms: &Terms) -> io::Result<()> {
+    pub(crate) fn write(&self, out: &mut impl Write, terms: &Negotiation) -> io::Result<()> {
         let tag = (self.status == Status::Ok).then(|| self.body.tag());
         let known = tag.is_some_and(|tag| terms.knows(tag));
         let packed = if self.packs(terms) && !known { self.body.packed() } else { None };
@@ -188,7 +188,7 @@ mod tests {
         let mut request = Request::new(Method::Get, "/").unwrap();
         request.headers.extend(headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())));
         let mut out = Vec::new();
-        response.write(&mut out, &Terms::of(&request, false)).unwrap();
+        response.write(&mut out, &Negotiation::of(&request, false)).unwrap();
         String::from_utf8_lossy(&out).into_owned()
     }
 

@@ -7,10 +7,9 @@ use std::sync::Mutex;
 use heapwise_profile::series::DumpName;
 use heapwise_profile::{Profile, Values};
 
-use super::file::stored;
+use super::file::{load_file, stored};
 use super::{Facts, Kind, Mark, Source, Stored, Timeline, find_stored};
-use crate::trouble::{Answer, Trouble};
-use heapwise_capture::recording::read_options::ReadOptions;
+use crate::error::{HttpError, Result};
 
 /// Files listed of one directory; the newest are kept.
 const MOST_FILES: usize = 256;
@@ -51,7 +50,7 @@ impl Source for DirectorySource {
         &self.id
     }
 
-    fn facts(&self) -> Answer<Facts> {
+    fn facts(&self) -> Result<Facts> {
         Ok(Facts {
             kind: Kind::Directory,
             title: self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned(),
@@ -65,9 +64,9 @@ impl Source for DirectorySource {
         })
     }
 
-    fn stored(&self) -> Answer<Vec<Stored>> {
+    fn stored(&self) -> Result<Vec<Stored>> {
         let entries =
-            fs::read_dir(&self.path).map_err(|why| Trouble::failed(format!("{}: {why}", self.id)))?;
+            fs::read_dir(&self.path).map_err(|why| HttpError::failed(format!("{}: {why}", self.id)))?;
         let mut all: Vec<Stored> = entries
             .filter_map(|entry| {
                 let entry = entry.ok()?;
@@ -86,22 +85,19 @@ impl Source for DirectorySource {
         Ok(all)
     }
 
-    fn load(&self, name: &str, _at: Option<&str>) -> Answer<Profile> {
+    fn load(&self, name: &str, _at: Option<&str>) -> Result<Profile> {
         // A name of the listing, never a path of the request.
         let stored = find_stored(self, name)?;
-        Ok(heapwise_capture::source::load(
-            &self.path.join(stored.name).to_string_lossy(),
-            &ReadOptions::default(),
-        )?)
+        Ok(load_file(&self.path.join(stored.name))?)
     }
 
-    fn current(&self) -> Answer<Profile> {
+    fn current(&self) -> Result<Profile> {
         let newest = self.stored()?.into_iter().next();
-        let newest = newest.ok_or_else(|| Trouble::missing("the directory holds no profile yet"))?;
+        let newest = newest.ok_or_else(|| HttpError::missing("the directory holds no profile yet"))?;
         self.load(&newest.name, None)
     }
 
-    fn timeline(&self) -> Answer<Timeline> {
+    fn timeline(&self) -> Result<Timeline> {
         let mut all = self.stored()?;
         all.reverse();
         let start = all.iter().filter_map(|stored| stored.time_unix_ms).min();

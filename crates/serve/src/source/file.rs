@@ -1,14 +1,17 @@
 //! One file of any format that heapwise reads.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use heapwise_profile::Profile;
 
 use super::{Facts, Kind, Source, Stored};
-use crate::trouble::{Answer, Trouble};
+use crate::error::{HttpError, Result};
+use heapwise_capture::failure::Outcome;
+use heapwise_capture::recording::open;
 use heapwise_capture::recording::read_options::ReadOptions;
+use heapwise_capture::target::Target;
 
 /// A served file. Its only stored profile is itself.
 #[derive(Debug)]
@@ -33,7 +36,7 @@ impl Source for FileSource {
         &self.id
     }
 
-    fn facts(&self) -> Answer<Facts> {
+    fn facts(&self) -> Result<Facts> {
         Ok(Facts {
             kind: Kind::File,
             title: self.name(),
@@ -47,18 +50,28 @@ impl Source for FileSource {
         })
     }
 
-    fn stored(&self) -> Answer<Vec<Stored>> {
-        let data = fs::metadata(&self.path).map_err(|why| Trouble::failed(format!("{}: {why}", self.id)))?;
+    fn stored(&self) -> Result<Vec<Stored>> {
+        let data =
+            fs::metadata(&self.path).map_err(|why| HttpError::failed(format!("{}: {why}", self.id)))?;
         Ok(vec![stored(self.name(), &data)])
     }
 
-    fn load(&self, _name: &str, _at: Option<&str>) -> Answer<Profile> {
-        Ok(heapwise_capture::source::load(&self.path.to_string_lossy(), &ReadOptions::default())?)
+    fn load(&self, _name: &str, _at: Option<&str>) -> Result<Profile> {
+        Ok(load_file(&self.path)?)
     }
 
-    fn current(&self) -> Answer<Profile> {
+    fn current(&self) -> Result<Profile> {
         self.load("", None)
     }
+}
+
+/// Reads a profile; of a recording its end.
+pub(super) fn load_file(path: &Path) -> Outcome<Profile> {
+    let target = match open::is_recording(path) {
+        true => Target::recording(path, "end"),
+        false => Target::File(path.to_owned()),
+    };
+    Ok(target.load(&ReadOptions::default())?.profile)
 }
 
 /// A file as a stored profile.

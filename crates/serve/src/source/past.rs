@@ -4,19 +4,19 @@ use heapwise_profile::Profile;
 
 use super::process::load_kept;
 use super::{Facts, Kind, Source, Stored};
-use crate::history::History;
-use crate::trouble::{Answer, Trouble};
+use crate::error::{HttpError, Result};
+use crate::profile_store::ProfileStore;
 
 /// The history of a process that is gone.
 #[derive(Debug)]
 pub(crate) struct PastSource {
     id: String,
-    history: History,
+    history: ProfileStore,
 }
 
 impl PastSource {
     /// Serves a history under the id its process had.
-    pub(crate) fn new(id: String, history: History) -> Self {
+    pub(crate) fn new(id: String, history: ProfileStore) -> Self {
         Self { id, history }
     }
 }
@@ -26,7 +26,7 @@ impl Source for PastSource {
         &self.id
     }
 
-    fn facts(&self) -> Answer<Facts> {
+    fn facts(&self) -> Result<Facts> {
         Ok(Facts {
             kind: Kind::Dead,
             title: self.history.program(),
@@ -40,17 +40,17 @@ impl Source for PastSource {
         })
     }
 
-    fn stored(&self) -> Answer<Vec<Stored>> {
+    fn stored(&self) -> Result<Vec<Stored>> {
         Ok(self.history.list())
     }
 
-    fn load(&self, name: &str, _at: Option<&str>) -> Answer<Profile> {
+    fn load(&self, name: &str, _at: Option<&str>) -> Result<Profile> {
         load_kept(&self.history, name)
     }
 
-    fn current(&self) -> Answer<Profile> {
+    fn current(&self) -> Result<Profile> {
         let newest = self.history.list().into_iter().next();
-        let newest = newest.ok_or_else(|| Trouble::missing("no profile of this process was kept"))?;
+        let newest = newest.ok_or_else(|| HttpError::missing("no profile of this process was kept"))?;
         self.load(&newest.name, None)
     }
 }

@@ -9,10 +9,10 @@ use heapwise_profile::Profile;
 use serde_json::{Value, json};
 
 use super::{Facts, Kind, Order, Source, Stored, Timeline};
-use crate::history::History;
-use crate::pulse::Pulse;
+use crate::error::{HttpError, Result};
+use crate::live_history::LiveHistory;
+use crate::profile_store::ProfileStore;
 use crate::statistics;
-use crate::trouble::{Answer, Trouble};
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::mark;
 use heapwise_capture::segments::{Found, SegmentFile};
@@ -28,8 +28,8 @@ const SEEN_LASTS: Duration = Duration::from_millis(50);
 pub(crate) struct ProcessSource {
     id: String,
     found: Found,
-    history: History,
-    pulse: Arc<Pulse>,
+    history: ProfileStore,
+    pulse: Arc<LiveHistory>,
     /// When it was last seen running.
     seen_alive: Mutex<Option<Instant>>,
 }
@@ -41,20 +41,20 @@ impl ProcessSource {
     }
 
     /// Serves a process whose profiles are kept under `root`.
-    pub(crate) fn new(found: Found, root: &Path, most: usize, pulse: Arc<Pulse>) -> Self {
+    pub(crate) fn new(found: Found, root: &Path, most: usize, pulse: Arc<LiveHistory>) -> Self {
         let id = Self::id_of(&found);
-        Self { history: History::new(root, &id, most), id, found, pulse, seen_alive: Mutex::default() }
+        Self { history: ProfileStore::new(root, &id, most), id, found, pulse, seen_alive: Mutex::default() }
     }
 
-    fn segment(&self) -> Answer<SegmentFile> {
+    fn segment(&self) -> Result<SegmentFile> {
         Ok(SegmentFile::open(&self.found.path)?)
     }
 
-    fn live_segment(&self) -> Answer<SegmentFile> {
+    fn live_segment(&self) -> Result<SegmentFile> {
         if self.found.is_alive() {
             return self.segment();
         }
-        Err(Trouble::bad("the process has ended; its last state is shown"))
+        Err(HttpError::bad("the process has ended; its last state is shown"))
     }
 }
 
@@ -63,7 +63,7 @@ impl Source for ProcessSource {
         &self.id
     }
 
-    fn facts(&self) -> Answer<Facts> {
+    fn facts(&self) -> Result<Facts> {
         let segment = self.segment()?;
         let snapshot = segment.snapshot()?;
         let program = String::from_utf8_lossy(snapshot.header.exe()).into_owned();
@@ -93,7 +93,7 @@ impl Source for ProcessSource {
         })
     }
 
-    fn is_live(&self) -> Answer<bool> {
+    fn is_live(&self) -> Result<bool> {
         let mut seen = self.seen_alive.lock().unwrap_or_else(PoisonError::into_inner);
         if seen.is_none_or(|when| when.elapsed() > SEEN_LASTS) {
             *seen = self.found.is_alive().then(Instant::now);
@@ -101,7 +101,7 @@ impl Source for ProcessSource {
         Ok(seen.is_some())
     }
 
-    fn stored(&self) -> Answer<Vec<Stored>> {
+    fn stored(&self) -> Result<Vec<Stored>> {
         let mut all = self.history.list();
         if !self.found.is_alive() {
             let last = Stored { name: LAST_STATE.into(), time_unix_ms: None, bytes: 0, version: 0 };
@@ -110,26 +110,26 @@ impl Source for ProcessSource {
         Ok(all)
     }
 
-    fn load(&self, name: &str, _at: Option<&str>) -> Answer<Profile> {
+    fn load(&self, name: &str, _at: Option<&str>) -> Result<Profile> {
         if name == LAST_STATE {
             return self.current();
         }
         load_kept(&self.history, name)
     }
 
-    fn current(&self) -> Answer<Profile> {
+    fn current(&self) -> Result<Profile> {
         let now = Found { alive: self.found.is_alive(), ..self.found.clone() };
-        Ok(heapwise_capture::source::of_segment(&now)?)
+        Ok(heapwise_capture::target::of_segment(&now)?)
     }
 
-    fn keep(&self, profile: &Profile) -> Answer<Stored> {
+    fn keep(&self, profile: &Profile) -> Result<Stored> {
         let bytes = crate::encode::stored(profile);
         let program = last_part(profile.meta.args.first().unwrap_or(&profile.meta.program));
         let stored = self.history.store(SystemTime::now(), &program, &bytes);
-        stored.map_err(|why| Trouble::failed(format!("the profile could not be stored: {why}")))
+        stored.map_err(|why| HttpError::failed(format!("the profile could not be stored: {why}")))
     }
 
-    fn order(&self, order: &Order) -> Answer<()> {
+    fn order(&self, order: &Order) -> Result<()> {
         let segment = self.live_segment()?;
         let change = match order {
             Order::Start => {
@@ -143,7 +143,7 @@ impl Source for ProcessSource {
             Order::Rate(bytes) if *bytes <= Control::MAX_SAMPLE_BYTES => {
                 Change::new().mode(Mode::Sampled).sample_bytes(*bytes)
             }
-            Order::Rate(_) => return Err(Trouble::bad("a rate is at most 1 TiB")),
+            Order::Rate(_) => return Err(HttpError::bad("a rate is at most 1 TiB")),
             Order::Mark(name) => {
                 self.pulse.mark(&self.id, name);
                 return Ok(mark::set(&segment, name)?);
@@ -153,7 +153,7 @@ impl Source for ProcessSource {
         Ok(())
     }
 
-    fn timeline(&self) -> Answer<Timeline> {
+    fn timeline(&self) -> Result<Timeline> {
         let stored: Vec<(String, u64)> = self
             .history
             .list()
@@ -163,18 +163,18 @@ impl Source for ProcessSource {
         Ok(self.pulse.timeline(&self.id, &stored))
     }
 
-    fn statistics(&self) -> Answer<Value> {
+    fn statistics(&self) -> Result<Value> {
         let segment = self.segment()?;
         Ok(json!({ "sections": statistics::sections(&segment, &self.found)? }))
     }
 }
 
 /// A profile from a history.
-pub(super) fn load_kept(history: &History, name: &str) -> Answer<Profile> {
+pub(super) fn load_kept(history: &ProfileStore, name: &str) -> Result<Profile> {
     let bytes = history
         .read(name)
-        .map_err(|_| Trouble::missing(format!("no stored profile `{name}`; it may have been pruned")))?;
-    heapwise_profile::read(&bytes).map_err(|why| Trouble::failed(format!("{name}: {why}")))
+        .map_err(|_| HttpError::missing(format!("no stored profile `{name}`; it may have been pruned")))?;
+    heapwise_profile::read(&bytes).map_err(|why| HttpError::failed(format!("{name}: {why}")))
 }
 
 fn last_part(path: &str) -> String {

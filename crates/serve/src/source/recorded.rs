@@ -4,11 +4,12 @@ use std::path::PathBuf;
 
 use heapwise_profile::Profile;
 use heapwise_profile::recording::Timeline as Steps;
+use heapwise_profile::recording::analysis::Finding;
 use serde_json::{Value, json};
 
 use super::file::stored;
 use super::{Facts, Kind, Mark, Source, Stored, Timeline};
-use crate::trouble::{Answer, Trouble};
+use crate::error::{HttpError, Result};
 use heapwise_capture::recording::moment::{self, DEFAULT_STEP_MS};
 use heapwise_capture::recording::open::{self, Opened};
 use heapwise_capture::recording::read_options::ReadOptions;
@@ -37,7 +38,7 @@ impl RecordedSource {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    fn open(&self) -> Answer<Opened> {
+    fn open(&self) -> Result<Opened> {
         Ok(open::open(&self.path, &ReadOptions::default())?)
     }
 }
@@ -47,7 +48,7 @@ impl Source for RecordedSource {
         &self.id
     }
 
-    fn facts(&self) -> Answer<Facts> {
+    fn facts(&self) -> Result<Facts> {
         Ok(Facts {
             kind: Kind::Recording,
             title: self.name(),
@@ -61,7 +62,7 @@ impl Source for RecordedSource {
         })
     }
 
-    fn stored(&self) -> Answer<Vec<Stored>> {
+    fn stored(&self) -> Result<Vec<Stored>> {
         let whole = match std::fs::metadata(&self.path) {
             Ok(data) => stored(self.name(), &data),
             // Numbered files: none has the name itself.
@@ -70,23 +71,23 @@ impl Source for RecordedSource {
         Ok(vec![whole])
     }
 
-    fn load(&self, _name: &str, at: Option<&str>) -> Answer<Profile> {
+    fn load(&self, _name: &str, at: Option<&str>) -> Result<Profile> {
         let mut opened = self.open()?;
         let part = moment::parse(at.unwrap_or("end"), opened.times(), DEFAULT_STEP_MS)
-            .map_err(|why| Trouble::bad(why.to_string()))?;
+            .map_err(|why| HttpError::bad(why.to_string()))?;
         Ok(part::profile(&mut opened, part))
     }
 
-    fn current(&self) -> Answer<Profile> {
+    fn current(&self) -> Result<Profile> {
         self.load("", None)
     }
 
-    fn timeline(&self) -> Answer<Timeline> {
+    fn timeline(&self) -> Result<Timeline> {
         let mut opened = self.open()?;
         let (first, end) = opened.recording.span_ms();
         let step_ms = ((end - first) / MOST_POINTS).max(DEFAULT_STEP_MS);
         let steps = opened.recording.read(|recording| Steps::read(recording, step_ms));
-        let steps = steps.ok_or_else(|| Trouble::missing("the recording has no timeline"))?;
+        let steps = steps.ok_or_else(|| HttpError::missing("the recording has no timeline"))?;
         let marks = opened.catalog.marks.iter();
         Ok(Timeline {
             start_unix_ms: Some(opened.catalog.start_unix_ns / 1_000_000),
@@ -98,24 +99,26 @@ impl Source for RecordedSource {
         })
     }
 
-    fn findings(&self) -> Answer<Vec<Value>> {
+    fn findings(&self) -> Result<Vec<Value>> {
         let mut opened = self.open()?;
         let found = findings::read(&mut opened)?;
         let (mut profile, stacks) = opened.catalog.stacks();
         heapwise_symbolize::symbolize(&mut profile, &self.symbols);
-        let found = Names::new(profile, stacks).data(&found);
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let one = |finding: &Value| {
-            let place = &finding["places"][0]["stack"];
-            json!({ "title": text(&finding["headline"]), "detail": text(place), "view": view_of(&finding["name"]), "focus": "" })
+        let names = Names::new(profile, stacks);
+        let one = |finding: &Finding| {
+            let stack = finding.places.first().map(|place| names.of(place));
+            json!({
+                "kind": finding.name, "values": {}, "function": null, "headline": finding.headline,
+                "stack": stack.unwrap_or_default(), "view": view_of(finding.name), "focus": "",
+            })
         };
-        Ok(found.as_array().into_iter().flatten().map(one).collect())
+        Ok(found.iter().map(one).collect())
     }
 }
 
 /// The view that goes deeper into a finding.
-fn view_of(name: &Value) -> &'static str {
-    match name.as_str().unwrap_or_default() {
+fn view_of(name: &str) -> &'static str {
+    match name {
         "peak" | "growth" => "timeline",
         "left over" => "leaks",
         "sizes" => "sizes",

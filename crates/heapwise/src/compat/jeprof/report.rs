@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use heapwise_profile::query::{Filter, NameStyle, Order, Query, ThreadFilter};
+use heapwise_profile::query::{NameStyle, Query, ThreadFilter};
 use heapwise_profile::view::{graph, list, top};
 use heapwise_profile::{CallTree, Metric, Profile};
 use heapwise_render::export::{self, Format};
@@ -21,7 +21,8 @@ use heapwise_profile::quantity;
 pub(super) fn write(options: &Options, input: &Input) -> Outcome {
     let mut bytes = Vec::new();
     for (label, filter) in threads(options, &input.profile) {
-        let query = query(options, filter);
+        let mut query = input.query.clone();
+        query.filter.thread = filter;
         let tree = CallTree::new(&input.profile, &query);
         match &options.mode {
             Mode::Text => bytes.extend(table(options, &tree, &query, &label).into_bytes()),
@@ -29,26 +30,6 @@ pub(super) fn write(options: &Options, input: &Input) -> Outcome {
         }
     }
     output::write_result(None, Overwrite::Refuse, |out| out.write_all(&bytes))
-}
-
-/// The question jeprof asks.
-pub(super) fn query(options: &Options, thread: Option<ThreadFilter>) -> Query {
-    Query {
-        metric: options.metric,
-        granularity: options.granularity,
-        names: NameStyle::Jeprof,
-        filter: Filter {
-            focus: options.focus.clone(),
-            ignore: options.ignore.clone(),
-            hide: options.exclude.clone(),
-            show: options.retain.clone(),
-            thread,
-        },
-        order: if options.cum { Order::Cum } else { Order::Flat },
-        limit: None,
-        prune: options.prune,
-        keep_allocator: false,
-    }
 }
 
 /// How jeprof writes numbers.

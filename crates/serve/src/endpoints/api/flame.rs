@@ -6,13 +6,13 @@ use std::fmt::Write as _;
 use heapwise_profile::view::flame::{Flame, FlameBox, Shape, flame};
 use serde_json::Value;
 
+use crate::error::{HttpError, Result};
 use crate::http::{Request, Response};
-use crate::question::pattern;
-use crate::selection::Selection;
-use crate::trouble::{Answer, Trouble};
+use crate::query_params::pattern;
+use heapwise_capture::report_input::Report;
 
 /// Answers `GET …/flame?shape=topdown|bottomup|callers|callees&pivot=RE`.
-pub(super) fn answer(request: &Request, selection: &Selection) -> Answer {
+pub(super) fn answer(request: &Request, report: &Report) -> Result {
     let pivot = || pattern("pivot", request.query.get("pivot").unwrap_or_default());
     let shape = match request.query.given("shape").unwrap_or("topdown") {
         "topdown" => Shape::TopDown,
@@ -20,14 +20,14 @@ pub(super) fn answer(request: &Request, selection: &Selection) -> Answer {
         "callers" => Shape::Callers(pivot()?),
         "callees" => Shape::Callees(pivot()?),
         other => {
-            return Err(Trouble::bad(format!(
+            return Err(HttpError::bad(format!(
                 "no shape `{other}`; there are topdown, bottomup, callers, callees"
             )));
         }
     };
     let min_share = request.query.given("min_share").and_then(|text| text.parse().ok()).unwrap_or(0.0);
-    let flame = flame(&selection.tree(), &shape, min_share);
-    Ok(Response::json(columns(&flame, selection.base.is_some())))
+    let flame = flame(&report.tree(), &shape, min_share);
+    Ok(Response::json(columns(&flame, report.baseline.is_some())))
 }
 
 fn columns(flame: &Flame, compared: bool) -> String {

@@ -1,22 +1,22 @@
 //! Facts about the selected profile: what it is, how much it holds, how far it can be trusted.
 
+use heapwise_profile::finding::{self, Finding, FindingKind};
 use heapwise_profile::metric::Unit;
-use heapwise_profile::{Metric, Profile, Sampling};
-use serde_json::{Value, json};
+use heapwise_profile::{Metric, Profile, Sampling, query};
+use serde_json::{Map, Value, json};
 
-use crate::findings;
-use crate::http::Response;
-use crate::selection::Selection;
+use crate::error::Result;
+use crate::http::{QueryString, Response};
 use crate::source::Source;
-use crate::trouble::Answer;
+use heapwise_capture::report_input::Report;
 
 /// The answer of `GET …/summary`.
-pub(super) fn summary(selection: &Selection) -> Value {
-    let profile = &*selection.profile;
+pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
+    let profile = &*report.profile;
     let meta = &profile.meta;
     let losses = &meta.losses;
     json!({
-        "profile": selection.name,
+        "profile": parameters.given("profile").unwrap_or("now"),
         "program": meta.program,
         "args": meta.args,
         "pid": meta.pid,
@@ -37,15 +37,32 @@ pub(super) fn summary(selection: &Selection) -> Value {
             "broken_stacks": losses.broken_stacks, "reentrant_events": losses.reentrant_events,
         },
         "comments": meta.comments,
-        "sample_types": sample_types(selection),
+        "sample_types": sample_types(report),
     })
 }
 
 /// The answer of `GET …/findings`: what stands out in the recording, then in the profile.
-pub(super) fn findings(source: &dyn Source, selection: &Selection) -> Answer {
+pub(super) fn findings(source: &dyn Source, report: &Report) -> Result {
     let mut all = source.findings()?;
-    all.extend(findings::of_profile(selection));
+    let of_profile = finding::findings(&report.profile, report.baseline.as_deref(), &report.query);
+    all.extend(of_profile.iter().map(finding_json));
     Ok(Response::json(json!({ "findings": all }).to_string()))
+}
+
+/// One finding, and the view that goes deeper into it.
+fn finding_json(finding: &Finding) -> Value {
+    let function = finding.function.as_deref();
+    let (view, focus) = match finding.kind {
+        FindingKind::Growth => ("diff", None),
+        FindingKind::Concentration | FindingKind::Churn => ("flame", function.map(query::exactly)),
+        FindingKind::LostEvents => ("allocator", None),
+    };
+    let values: Map<String, Value> =
+        finding.values.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
+    json!({
+        "kind": finding.kind.name(), "values": values, "function": function,
+        "view": view, "focus": focus.unwrap_or_default(),
+    })
 }
 
 fn distinct_stacks(profile: &Profile) -> usize {
@@ -56,9 +73,9 @@ fn distinct_stacks(profile: &Profile) -> usize {
 }
 
 /// Every number this profile has: live ones first, then allocated, then further columns.
-fn sample_types(selection: &Selection) -> Vec<Value> {
-    let total = selection.profile.total();
-    let base = selection.base.as_ref().map(|base| base.total()).unwrap_or_default();
+fn sample_types(report: &Report) -> Vec<Value> {
+    let total = report.profile.total();
+    let base = report.baseline.as_ref().map(|base| base.total()).unwrap_or_default();
     let shared = [Metric::InuseSpace, Metric::InuseObjects, Metric::AllocSpace, Metric::AllocObjects];
     let mut types: Vec<Value> = shared
         .iter()
@@ -74,7 +91,7 @@ fn sample_types(selection: &Selection) -> Vec<Value> {
             })
         })
         .collect();
-    types.extend(selection.profile.extra.iter().map(|column| {
+    types.extend(report.profile.extra.iter().map(|column| {
         let sum: f64 = column.values.iter().sum();
         json!({ "name": column.name, "unit": unit_name(column.unit), "total": sum.round() as i64, "base": 0 })
     }));

@@ -5,15 +5,15 @@ use heapwise_capture::failure::Failure;
 
 /// A refusal in words.
 #[derive(Debug, Clone)]
-pub(crate) struct Trouble {
+pub(crate) struct HttpError {
     pub status: Status,
     pub message: String,
 }
 
 /// What endpoints and sources return.
-pub(crate) type Answer<T = Response> = Result<T, Trouble>;
+pub(crate) type Result<T = Response> = std::result::Result<T, HttpError>;
 
-impl Trouble {
+impl HttpError {
     /// The request asks for something that does not make sense.
     pub(crate) fn bad(message: impl Into<String>) -> Self {
         Self { status: Status::BadRequest, message: message.into() }
@@ -30,14 +30,14 @@ impl Trouble {
     }
 }
 
-impl From<Failure> for Trouble {
+impl From<Failure> for HttpError {
     fn from(failure: Failure) -> Self {
         Self::failed(failure.to_string())
     }
 }
 
-impl From<Trouble> for Response {
-    fn from(trouble: Trouble) -> Self {
+impl From<HttpError> for Response {
+    fn from(trouble: HttpError) -> Self {
         Response::error(trouble.status, &trouble.message)
     }
 }

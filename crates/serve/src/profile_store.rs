@@ -16,12 +16,12 @@ const PROGRAM: &str = "program";
 
 /// The stored profiles of one process.
 #[derive(Debug, Clone)]
-pub(crate) struct History {
+pub(crate) struct ProfileStore {
     directory: PathBuf,
     most: usize,
 }
 
-impl History {
+impl ProfileStore {
     /// The history in `root/<process>`, of at most `most` profiles.
     pub(crate) fn new(root: &Path, process: &str, most: usize) -> Self {
         Self { directory: root.join(process), most }
@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn names_are_unique_within_a_second_and_the_oldest_go() {
         let root = scratch("prune");
-        let history = History::new(&root, "1-2", 3);
+        let history = ProfileStore::new(&root, "1-2", 3);
         let at = UNIX_EPOCH + Duration::from_secs(1_794_733_980);
         let names: Vec<String> = (0..5).map(|_| history.store(at, "p", b"x").unwrap().name).collect();
         assert_eq!(names[4], "20261115.091300.4.heap");
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn kept_for_the_user_alone() {
         let root = scratch("modes");
-        let history = History::new(&root, "1-2", 3);
+        let history = ProfileStore::new(&root, "1-2", 3);
         history.store(UNIX_EPOCH, "p", b"x").unwrap();
         let mode = |name: &str| fs::symlink_metadata(root.join("1-2").join(name)).unwrap().mode() & 0o7777;
         assert_eq!((mode(""), mode(PROGRAM), mode("19700101.000000.heap")), (0o700, 0o600, 0o600));
@@ -266,7 +266,7 @@ mod tests {
             fs::create_dir(&planted).unwrap();
             fs::set_permissions(&planted, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
             std::os::unix::fs::symlink(root.join("precious"), planted.join(PROGRAM)).unwrap();
-            let history = History::new(&root, process, 3);
+            let history = ProfileStore::new(&root, process, 3);
             assert_eq!(history.program(), "");
             assert_eq!(history.store(UNIX_EPOCH, "p", b"x").is_ok(), mode == 0o700);
         }
@@ -277,7 +277,7 @@ mod tests {
     #[test]
     fn only_names_it_made_are_read() {
         let root = scratch("names");
-        let history = History::new(&root, "1-2", 3);
+        let history = ProfileStore::new(&root, "1-2", 3);
         history.store(UNIX_EPOCH, "p", b"x").unwrap();
         fs::write(root.join("secret"), "no").unwrap();
         std::os::unix::fs::symlink(root.join("secret"), root.join("1-2/19700101.000001.heap")).unwrap();

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use heapwise_profile::Profile;
 
-use super::moments::Moments;
+use super::cpu_budget::CpuBudget;
+use super::error::Result;
 use super::source::{Source, Stored};
-use super::trouble::Answer;
 use heapwise_symbolize::Options as SymbolOptions;
 
 /// Profiles kept: a profile, its base, and a few that people go back to.
@@ -15,18 +15,18 @@ const KEPT: usize = 8;
 type Slot = Arc<Mutex<Option<Arc<Profile>>>>;
 
 /// The loaded profiles.
-pub(crate) struct Shelf {
+pub(crate) struct ProfileCache {
     /// Least recently used first.
     slots: Mutex<Vec<(String, Slot)>>,
     symbols: SymbolOptions,
     /// How long the state of a process now is the same for all.
-    pub moments: Moments,
+    pub budget: CpuBudget,
 }
 
-impl Shelf {
+impl ProfileCache {
     /// An empty shelf that finds symbols as `symbols` says.
     pub(crate) fn new(symbols: SymbolOptions) -> Self {
-        Self { slots: Mutex::default(), symbols, moments: Moments::default() }
+        Self { slots: Mutex::default(), symbols, budget: CpuBudget::default() }
     }
 
     /// A stored profile; `at` is a moment or range of a recording.
@@ -35,19 +35,19 @@ impl Shelf {
         source: &dyn Source,
         stored: &Stored,
         at: Option<&str>,
-    ) -> Answer<Arc<Profile>> {
+    ) -> Result<Arc<Profile>> {
         let key = format!("{}\n{}\n{}\n{}", source.id(), stored.name, stored.version, at.unwrap_or_default());
         self.get(key, || source.load(&stored.name, at))
     }
 
     /// The state of a source now; many askers at the same moment get the same.
-    pub(crate) fn current(&self, source: &dyn Source) -> Answer<Arc<Profile>> {
-        let moment = self.moments.now(source.id());
-        self.get(format!("{}\nnow {}", source.id(), moment.number), || source.current())
+    pub(crate) fn current(&self, source: &dyn Source) -> Result<Arc<Profile>> {
+        let generation = self.budget.now(source.id());
+        self.get(format!("{}\nnow {}", source.id(), generation.number), || source.current())
     }
 
     /// The state now, for nobody else: the two ends of a delta.
-    pub(crate) fn fresh(&self, source: &dyn Source) -> Answer<Profile> {
+    pub(crate) fn fresh(&self, source: &dyn Source) -> Result<Profile> {
         let mut profile = source.current()?;
         heapwise_symbolize::symbolize(&mut profile, &self.symbols);
         Ok(profile)
@@ -59,7 +59,7 @@ impl Shelf {
     }
 
     /// One loader a key: the others wait for it and share what it got.
-    fn get(&self, key: String, load: impl FnOnce() -> Answer<Profile>) -> Answer<Arc<Profile>> {
+    fn get(&self, key: String, load: impl FnOnce() -> Result<Profile>) -> Result<Arc<Profile>> {
         let slot = self.slot(key);
         let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(profile) = &*held {

@@ -15,30 +15,30 @@ const MOST_SAVED: Duration = Duration::from_millis(25);
 /// The longest wait for a new snapshot. A picture that costs more than this many times its share is one of a profile so
 /// large that the process has other worries.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Who asks within this time asks at the same moment, as the parts of one page do.
+/// Who asks within this time asks at the same generation, as the parts of one page do.
 const SAME: Duration = Duration::from_millis(50);
 /// Processes remembered.
 const MOST: usize = 1024;
 
-/// The current moments of all processes, by source id.
+/// The current budget of all processes, by source id.
 #[derive(Debug, Default)]
-pub(crate) struct Moments(Mutex<State>);
+pub(crate) struct CpuBudget(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     of: HashMap<String, Account>,
-    /// Moments begun; no two have the same number, also of different processes.
+    /// CpuBudget begun; no two have the same number, also of different processes.
     begun: u64,
 }
 
-/// One moment of one process: all who ask during it get the same.
+/// One generation of one process: all who ask during it get the same.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Moment {
+pub(crate) struct Generation {
     pub number: u64,
     since: Instant,
 }
 
-impl Moment {
+impl Generation {
     /// How old what it shows is.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
@@ -47,7 +47,7 @@ impl Moment {
 
 #[derive(Debug)]
 struct Account {
-    moment: Moment,
+    generation: Generation,
     /// Somebody wants the next asker to get a new one.
     ended: bool,
     /// Nanoseconds of processor time left; below zero after an expensive picture.
@@ -58,8 +58,8 @@ struct Account {
 
 impl Account {
     fn new(now: Instant) -> Self {
-        let moment = Moment { number: 0, since: now };
-        Self { moment, ended: true, left: MOST_SAVED.as_nanos() as i64, counted: now }
+        let generation = Generation { number: 0, since: now };
+        Self { generation, ended: true, left: MOST_SAVED.as_nanos() as i64, counted: now }
     }
 
     fn grow(&mut self, now: Instant) {
@@ -74,17 +74,17 @@ impl Account {
     }
 
     fn is_over(&self, now: Instant) -> bool {
-        self.ended || (self.left > 0 && now.duration_since(self.moment.since) >= SAME)
+        self.ended || (self.left > 0 && now.duration_since(self.generation.since) >= SAME)
     }
 }
 
-impl Moments {
-    /// The moment of a process now.
-    pub(crate) fn now(&self, id: &str) -> Moment {
+impl CpuBudget {
+    /// The generation of a process now.
+    pub(crate) fn now(&self, id: &str) -> Generation {
         self.at(id, Instant::now())
     }
 
-    fn at(&self, id: &str, now: Instant) -> Moment {
+    fn at(&self, id: &str, now: Instant) -> Generation {
         let mut state = self.lock();
         let State { of, begun } = &mut *state;
         if of.len() >= MOST && !of.contains_key(id) {
@@ -94,10 +94,10 @@ impl Moments {
         account.grow(now);
         if account.is_over(now) {
             *begun += 1;
-            account.moment = Moment { number: *begun, since: now };
+            account.generation = Generation { number: *begun, since: now };
             account.ended = false;
         }
-        account.moment
+        account.generation
     }
 
     /// Runs what draws a picture of a process, and takes what it costs off the allowance.
@@ -138,33 +138,33 @@ mod tests {
 
     #[test]
     fn there_is_a_new_moment_for_whoever_asks_until_the_allowance_is_used_up() {
-        let (moments, start) = (Moments::default(), Instant::now());
-        let after = |ms: u64| moments.at("1-2", start + Duration::from_millis(ms)).number;
+        let (budget, start) = (CpuBudget::default(), Instant::now());
+        let after = |ms: u64| budget.at("1-2", start + Duration::from_millis(ms)).number;
         let first = after(0);
         assert_eq!(after(49), first);
         let second = after(50);
         assert_ne!(second, first);
         // 25 ms are saved up, 35 are spent: 10 are to be earned, at one in 200.
-        moments.spend("1-2", Duration::from_millis(35));
+        budget.spend("1-2", Duration::from_millis(35));
         assert_eq!(after(2000), second);
         let third = after(2101);
         assert_ne!(third, second);
         // However much is owed, nobody gets a picture older than ten seconds.
-        moments.spend("1-2", Duration::from_secs(60));
+        budget.spend("1-2", Duration::from_secs(60));
         assert_eq!(after(12_000), third);
         assert_ne!(after(12_102), third);
     }
 
     #[test]
     fn over_a_long_time_pictures_take_their_share_and_no_more() {
-        let (moments, start) = (Moments::default(), Instant::now());
+        let (budget, start) = (CpuBudget::default(), Instant::now());
         let (mut last, mut spent) = (0, Duration::ZERO);
         for ms in (0..600_000).step_by(10) {
-            let number = moments.at("1-2", start + Duration::from_millis(ms)).number;
+            let number = budget.at("1-2", start + Duration::from_millis(ms)).number;
             if number != last {
                 last = number;
                 let cost = Duration::from_millis(7);
-                moments.spend("1-2", cost);
+                budget.spend("1-2", cost);
                 spent += cost;
             }
         }
@@ -174,23 +174,23 @@ mod tests {
 
     #[test]
     fn processes_have_moments_of_their_own_and_changes_end_them() {
-        let moments = Moments::default();
-        let (one, other) = (moments.now("1-2").number, moments.now("3-4").number);
+        let budget = CpuBudget::default();
+        let (one, other) = (budget.now("1-2").number, budget.now("3-4").number);
         assert_ne!(one, other);
-        moments.spend("1-2", Duration::from_secs(1));
-        moments.spend("3-4", Duration::from_secs(1));
-        moments.end("1-2");
-        assert_ne!(moments.now("1-2").number, one);
-        assert_eq!(moments.now("3-4").number, other);
+        budget.spend("1-2", Duration::from_secs(1));
+        budget.spend("3-4", Duration::from_secs(1));
+        budget.end("1-2");
+        assert_ne!(budget.now("1-2").number, one);
+        assert_eq!(budget.now("3-4").number, other);
     }
 
     #[test]
     fn what_is_charged_is_processor_time_and_not_waiting() {
-        let moments = Moments::default();
-        moments.now("1-2");
-        let before = moments.lock().of["1-2"].left;
-        moments.charge("1-2", || std::thread::sleep(Duration::from_millis(30)));
-        let spent = before - moments.lock().of["1-2"].left;
+        let budget = CpuBudget::default();
+        budget.now("1-2");
+        let before = budget.lock().of["1-2"].left;
+        budget.charge("1-2", || std::thread::sleep(Duration::from_millis(30)));
+        let spent = before - budget.lock().of["1-2"].left;
         assert!((0..20_000_000).contains(&spent), "{spent} ns");
     }
 }

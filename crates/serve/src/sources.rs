@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::history::{self, History};
-use super::pulse::Pulse;
+use super::error::{HttpError, Result};
+use super::live_history::LiveHistory;
+use super::profile_store::{self, ProfileStore};
 use super::source::{DirectorySource, FileSource, PastSource, ProcessSource, RecordedSource, Source};
-use super::trouble::{Answer, Trouble};
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::recording::open;
 use heapwise_capture::segments::{self, Found};
@@ -21,7 +21,7 @@ const MOST_PROCESSES: usize = 1024;
 const LISTING_LASTS: Duration = Duration::from_millis(500);
 
 /// The sources of a server.
-pub(crate) struct Catalog {
+pub(crate) struct Sources {
     /// Files and directories, in the order they were named.
     fixed: Vec<Arc<dyn Source>>,
     /// Processes named; `None` serves every process of this user that carries the probe.
@@ -32,11 +32,11 @@ pub(crate) struct Catalog {
     processes: Mutex<HashMap<String, Arc<dyn Source>>>,
     root: PathBuf,
     most: usize,
-    pulse: Arc<Pulse>,
+    pulse: Arc<LiveHistory>,
 }
 
-impl Catalog {
-    /// A catalog of `targets`: files, directories, pids and program names; all processes when there
+impl Sources {
+    /// A sources of `targets`: files, directories, pids and program names; all processes when there
     /// are none. Profiles taken are kept under `root`, `most` a process.
     pub(crate) fn new(
         targets: &[String],
@@ -44,7 +44,7 @@ impl Catalog {
         most: usize,
         symbols: &SymbolOptions,
     ) -> Outcome<Self> {
-        let mut catalog = Self {
+        let mut sources = Self {
             fixed: Vec::new(),
             named: (!targets.is_empty()).then(Vec::new),
             listed: Mutex::default(),
@@ -56,20 +56,20 @@ impl Catalog {
         for target in targets {
             let path = Path::new(target);
             if open::is_recording(path) {
-                let id = catalog.free_id(path);
-                catalog.fixed.push(Arc::new(RecordedSource::new(id, path.to_owned(), symbols.clone())));
+                let id = sources.free_id(path);
+                sources.fixed.push(Arc::new(RecordedSource::new(id, path.to_owned(), symbols.clone())));
             } else if path.is_dir() {
-                let id = catalog.free_id(path);
-                catalog.fixed.push(Arc::new(DirectorySource::new(id, path.to_owned())));
+                let id = sources.free_id(path);
+                sources.fixed.push(Arc::new(DirectorySource::new(id, path.to_owned())));
             } else if path.exists() {
-                let id = catalog.free_id(path);
-                catalog.fixed.push(Arc::new(FileSource::new(id, path.to_owned())));
+                let id = sources.free_id(path);
+                sources.fixed.push(Arc::new(FileSource::new(id, path.to_owned())));
             } else {
-                let found = heapwise_capture::source::processes(std::slice::from_ref(target))?;
-                catalog.named.get_or_insert_default().extend(found);
+                let found = heapwise_capture::target::processes(std::slice::from_ref(target))?;
+                sources.named.get_or_insert_default().extend(found);
             }
         }
-        Ok(catalog)
+        Ok(sources)
     }
 
     /// All sources now.
@@ -79,7 +79,7 @@ impl Catalog {
     }
 
     /// The source of an id; a bare pid finds the newest process that has or had it.
-    pub(crate) fn find(&self, id: &str) -> Answer<Arc<dyn Source>> {
+    pub(crate) fn find(&self, id: &str) -> Result<Arc<dyn Source>> {
         if let Some(fixed) = self.fixed.iter().find(|source| source.id() == id) {
             return Ok(Arc::clone(fixed));
         }
@@ -87,8 +87,9 @@ impl Catalog {
             return Ok(process);
         }
         self.look_again();
-        self.known(id)
-            .ok_or_else(|| Trouble::missing(format!("nothing called `{id}` is served here; / lists what is")))
+        self.known(id).ok_or_else(|| {
+            HttpError::missing(format!("nothing called `{id}` is served here; / lists what is"))
+        })
     }
 
     /// The process of an id, running or ended.
@@ -106,7 +107,7 @@ impl Catalog {
     }
 
     /// The source that addresses without an id speak of.
-    pub(crate) fn only(&self) -> Answer<Arc<dyn Source>> {
+    pub(crate) fn only(&self) -> Result<Arc<dyn Source>> {
         let mut all = self.list();
         if all.len() > 1 {
             // One live process among files and dead ones is what is meant.
@@ -118,10 +119,10 @@ impl Catalog {
         }
         match all.len() {
             1 => Ok(all.remove(0)),
-            0 => {
-                Err(Trouble::missing("nothing is served yet; start a program with `heapwise run -- PROGRAM`"))
-            }
-            many => Err(Trouble::missing(format!(
+            0 => Err(HttpError::missing(
+                "nothing is served yet; start a program with `heapwise run -- PROGRAM`",
+            )),
+            many => Err(HttpError::missing(format!(
                 "{many} are served; put /p/<pid> before the path, / lists them"
             ))),
         }
@@ -141,9 +142,9 @@ impl Catalog {
     /// Processes that are gone but for their kept profiles; of no interest when others were named.
     fn past(&self) -> impl Iterator<Item = Arc<dyn Source>> {
         let known: Vec<String> = self.found().iter().map(ProcessSource::id_of).collect();
-        let all = if self.named.is_none() { history::processes(&self.root) } else { Vec::new() };
+        let all = if self.named.is_none() { profile_store::processes(&self.root) } else { Vec::new() };
         all.into_iter().filter(move |id| !known.contains(id)).map(|id| -> Arc<dyn Source> {
-            let history = History::new(&self.root, &id, self.most);
+            let history = ProfileStore::new(&self.root, &id, self.most);
             Arc::new(PastSource::new(id, history))
         })
     }

@@ -2,7 +2,12 @@
 
 use heapwise_profile::{Losses, Profile};
 
-/// What was lost, and what the profile says of itself.
+/// Prints lines of warnings.
+pub(crate) fn print(warnings: &[String]) {
+    warnings.iter().for_each(|warning| eprintln!("heapwise: {warning}"));
+}
+
+/// Prints what was lost, and the comments of the profile.
 pub(crate) fn of_profile(profile: &Profile) {
     losses(&profile.meta.losses);
     for comment in &profile.meta.comments {
@@ -10,7 +15,7 @@ pub(crate) fn of_profile(profile: &Profile) {
     }
 }
 
-/// That events were lost, if any were.
+/// Prints the number of lost events, if any.
 pub(crate) fn losses(losses: &Losses) {
     if losses.dropped_events > 0 {
         let lost = losses.dropped_events;

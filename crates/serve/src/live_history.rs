@@ -17,7 +17,7 @@ const MOST_TRACKS: usize = 256;
 
 /// The curves of all processes, by source id.
 #[derive(Debug, Default)]
-pub(crate) struct Pulse {
+pub(crate) struct LiveHistory {
     tracks: Mutex<HashMap<String, Track>>,
 }
 
@@ -29,7 +29,7 @@ struct Track {
     peak: Option<(u64, u64)>,
 }
 
-impl Pulse {
+impl LiveHistory {
     /// Adds a point to the curve of a process.
     pub(crate) fn beat(&self, id: &str, live_bytes: u64) {
         let mut tracks = self.lock();
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_curve_is_bounded_and_keeps_its_peak() {
-        let pulse = Pulse::default();
+        let pulse = LiveHistory::default();
         for live in 0..2 * MOST_POINTS as u64 {
             pulse.beat("1-2", if live == 5 { 1_000_000 } else { live });
         }

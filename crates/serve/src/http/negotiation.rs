@@ -4,7 +4,7 @@ use super::{Method, Request};
 
 /// The terms of one answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Terms {
+pub(crate) struct Negotiation {
     pub head_only: bool,
     /// The connection stays open.
     pub keep: bool,
@@ -14,7 +14,7 @@ pub(crate) struct Terms {
     known: Option<String>,
 }
 
-impl Terms {
+impl Negotiation {
     /// The terms of a request whose connection is kept or not.
     pub(crate) fn of(request: &Request, keep: bool) -> Self {
         let known = request.header("if-none-match").filter(|_| request.method != Method::Post);
@@ -61,12 +61,12 @@ mod tests {
         let terms = |known: &str, method| {
             let mut request = Request::new(method, "/").unwrap();
             request.headers.push(("if-none-match".into(), known.into()));
-            Terms::of(&request, true)
+            Negotiation::of(&request, true)
         };
         assert!(terms("\"x\", W/\"y\"", Method::Get).knows("W/\"y\""));
         assert!(terms("\"y\"", Method::Head).knows("W/\"y\""));
         assert!(!terms("\"x\"", Method::Get).knows("W/\"y\""));
         assert!(!terms("W/\"y\"", Method::Post).knows("W/\"y\""));
-        assert!(!Terms::default().knows("W/\"y\""));
+        assert!(!Negotiation::default().knows("W/\"y\""));
     }
 }
