@@ -337,6 +337,12 @@ pub(crate) fn heeds_advice(address: usize, bytes: usize) -> bool {
     advise(address, bytes, NO_SUCH_ADVICE).is_err()
 }
 
+/// Changes the protection of pages.
+pub(crate) fn protect(address: usize, bytes: usize, protection: i32) -> Result<()> {
+    // SAFETY: the callers change their own pages, and take no right away that they had.
+    checked(unsafe { syscall(libc::SYS_mprotect, [address, bytes, protection as usize, 0, 0, 0]) }).map(drop)
+}
+
 /// `madvise` with an advice that loses no data.
 pub(crate) fn advise(address: usize, bytes: usize, advice: i32) -> Result<()> {
     if cfg!(miri) {

@@ -14,6 +14,7 @@ mod harness;
 mod hostile_requests;
 mod hostile_segment;
 mod input;
+mod interposition;
 mod jemalloc;
 mod jemalloc_options;
 mod jemalloc_threads;
