@@ -1,5 +1,6 @@
 // Hazard: threads change different settings of the probe at the same time; each change must take effect.
-// Counts: changes of the mode that were not in force when heapwise_mode was asked. Argument: rounds.
+// Counts: changes of the mode that were not in force when heapwise_mode was asked. Argument: rounds; 0: none, until
+// standard input ends.
 // Usage: control_races ROUNDS
 // build: -pthread
 #include "witness.h"
@@ -23,6 +24,8 @@ int main(int argc, char **argv) {
         heapwise_set_mode(mode, 0);
         lost += heapwise_mode() != mode;
     }
+    char byte;
+    if (!rounds) W_REQUIRE(read(0, &byte, 1) == 0);
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     pthread_join(thread, NULL);
     w_say("", "lost", lost);

@@ -77,10 +77,13 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 /// Writes a change and waits until the probe has taken it up, or for [`PATIENCE`].
 pub fn apply(segment: &SegmentFile, change: &Change) -> Outcome<Applied> {
-    let sequence = write(segment, change)?;
+    write(segment, change)?;
     let deadline = Instant::now() + PATIENCE;
     loop {
-        if segment.snapshot()?.counter(Counter::AppliedSequence) >= sequence {
+        let snapshot = segment.snapshot()?;
+        // Not our own sequence: the program may have written another one since, which covers ours.
+        let wanted = snapshot.control().map(|control| control.sequence);
+        if wanted == Some(snapshot.counter(Counter::AppliedSequence)) {
             return Ok(Applied::Yes);
         }
         if Instant::now() >= deadline {

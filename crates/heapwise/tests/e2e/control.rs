@@ -218,3 +218,34 @@ fn a_recording_knows_its_own_blocks_alone() {
         until("the mode before", || scratch.json_of(&["ps", "--json"])[0]["mode"] != "log");
     }
 }
+
+/// Threads of the program that change settings at once: every change is in force when its call returns.
+#[test]
+fn changes_of_several_threads_are_not_lost() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut program = scratch.command(victims().join("control_races"));
+    let output = program.arg("50000").env("LD_PRELOAD", library.trim()).output().expect("victim starts");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(crate::harness::witness(&output)["lost"], 0);
+}
+
+/// A controller and the program change settings at once: what the controller set comes into force.
+#[test]
+fn changes_of_a_controller_are_not_lost_to_the_programs() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut program = scratch.command(victims().join("control_races"));
+    program.arg("0").env("LD_PRELOAD", library.trim()).stdin(Stdio::piped());
+    let mut child = program.spawn().expect("victim starts");
+    let pid = child.id().to_string();
+    until("a segment", || scratch.heapwise(&["stats", &pid]).output().is_ok_and(|out| out.status.success()));
+    for round in 0..100 {
+        let mode = if round % 2 == 0 { "exact" } else { "sampled" };
+        let how = if round % 2 == 0 { "--exact" } else { "--rate=4K" };
+        scratch.output_of(&["set", how, &pid]);
+        until(mode, || scratch.json_of(&["ps", "--json"])[0]["mode"] == mode);
+    }
+    drop(child.stdin.take());
+    assert!(child.wait().expect("waited").success());
+}
