@@ -1,5 +1,5 @@
-// Hazard: a forked child whose first call of the probe is one of heapwise.h or mallctl: whatever it changes is its own.
-// The children come one after another and have ended when the parent goes on.
+// Hazard: a forked child whose first call of the probe is one of heapwise.h or mallctl: all it changes is its own.
+// The child has ended when the parent goes on.
 // Counts: the parent as "", what its child saw as `child.`. Argument: what the child does first.
 // Usage: fork_api reset|off|exact|mark|label|index|snapshot|mallctl_reset|mallctl_active
 #include "witness.h"
@@ -43,6 +43,7 @@ int main(int argc, char **argv) {
     W_REQUIRE(waitpid(pid, &status, 0) == pid && status == 0);
     for (int i = 0; i < 100; i++) w_malloc(1000);
     hw_label_pop();
+    hw_mark("of the parent");
     w_report("");
     return 0;
 }

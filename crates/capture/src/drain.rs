@@ -77,6 +77,8 @@ pub struct Recorded {
     pub lost: u64,
     /// Events that waited for room.
     pub waited: u64,
+    /// Marks of the program that had no room.
+    pub lost_marks: u64,
     /// The program went on as another, with another segment.
     pub is_replaced: bool,
 }
@@ -342,6 +344,7 @@ impl<'a> Drainer<'a> {
             span_ms: self.ledger.tick_ms(),
             lost: snapshot.losses().dropped_events,
             waited: snapshot.counter(Counter::WaitedEvents),
+            lost_marks: snapshot.counter(Counter::LostMarks),
             is_replaced: false,
         })
     }

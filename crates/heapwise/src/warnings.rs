@@ -15,6 +15,13 @@ pub(crate) fn of_profile(profile: &Profile) {
     }
 }
 
+/// Prints the number of the program's marks that are missing, if any.
+pub(crate) fn lost_marks(count: u64) {
+    if count > 0 {
+        eprintln!("heapwise: {count} marks had no room and are missing");
+    }
+}
+
 /// Prints the number of lost events, if any.
 pub(crate) fn losses(losses: &Losses) {
     if losses.dropped_events > 0 {

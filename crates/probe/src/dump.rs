@@ -23,7 +23,7 @@ use heapwise_format::segment::Counter;
 use crate::arch::words;
 use crate::conf::{options, say};
 use crate::sys::File;
-use crate::{control, segment};
+use crate::{api, segment};
 use desk::Desk;
 pub(crate) use desk::{MOST_KEPT, set_log_name, set_prefix, with_log_name};
 pub(crate) use ending::{at_exit, before_exit, watch_exit};
@@ -64,9 +64,7 @@ fn automatic(kind: Kind) {
 
 /// Writes a dump for the program; under the next name when it gives none.
 pub(crate) fn manual(name: Option<&CStr>) -> bool {
-    let words = words();
-    let Some(_busy) = words.enter() else { return false };
-    control::poll();
+    let Some(_busy) = api::enter(words()) else { return false };
     let Some(mut desk) = Desk::take(PATIENCE_MS) else { return false };
     (name.is_some() || desk.next_path(Kind::Manual)) && write(&mut desk, Kind::Manual, name).is_some()
 }

@@ -16,6 +16,8 @@ use self::lookup::Found;
 use self::names::{NAMES, Name};
 pub(crate) use self::node::VERSION;
 use self::value::Request;
+use crate::api;
+use crate::arch::words;
 use crate::conf::options;
 use crate::json::{Callback, Sink};
 use crate::symbols::function;
@@ -38,6 +40,12 @@ fn own(name: &CStr, most: usize, is_alone: bool) -> Option<Found> {
     (is_alone || options().prof && about_profiling).then_some(found)
 }
 
+/// Starts a call of the program: starts the probe, gives a forked child a segment of its own, applies
+/// pending control changes. The call itself is outside the probe: callbacks of the program may allocate.
+fn begin_call() {
+    drop(api::enter(words()));
+}
+
 /// Reads or writes a value by its name.
 ///
 /// # Safety
@@ -50,7 +58,7 @@ pub unsafe extern "C" fn mallctl(
     new: *mut c_void,
     new_len: usize,
 ) -> c_int {
-    crate::start::ensure();
+    begin_call();
     // SAFETY: the signature of mallctl; the name is text; the rest is passed on or used as promised.
     unsafe {
         let real = function::<Mallctl>(c"mallctl");
@@ -71,7 +79,7 @@ pub unsafe extern "C" fn mallctl(
 /// jemalloc's contract: `mib` has room for `*len` words.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub unsafe extern "C" fn mallctlnametomib(name: *const c_char, mib: *mut usize, len: *mut usize) -> c_int {
-    crate::start::ensure();
+    begin_call();
     // SAFETY: as `mallctl`.
     unsafe {
         let real = function::<ToMib>(c"mallctlnametomib");
@@ -106,7 +114,7 @@ pub unsafe extern "C" fn mallctlbymib(
     new: *mut c_void,
     new_len: usize,
 ) -> c_int {
-    crate::start::ensure();
+    begin_call();
     // SAFETY: as `mallctl`.
     unsafe {
         let row = if len == 0 { None } else { (*mib).checked_sub(FIRST_MIB) };
@@ -149,7 +157,7 @@ pub unsafe extern "C" fn malloc_stats_print(
     opaque: *mut c_void,
     opts: *const c_char,
 ) {
-    crate::start::ensure();
+    begin_call();
     // SAFETY: the signature of malloc_stats_print.
     if let Some(real) = unsafe { function::<Print>(c"malloc_stats_print") } {
         // SAFETY: passed on as it is.

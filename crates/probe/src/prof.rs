@@ -8,7 +8,7 @@ use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use crate::conf::options;
 use crate::thread::Words;
-use crate::{control, family, segment, sys};
+use crate::{api, control, family, segment, sys};
 
 /// Mean distance of samples as a power of two, plus one; 0: as the option says.
 static LG_SAMPLE: AtomicU32 = AtomicU32::new(0);
@@ -81,10 +81,7 @@ fn set(word: ControlWord, value: u64) {
 }
 
 fn change(words_to_set: impl FnOnce()) {
-    let words = words();
-    let Some(_busy) = words.enter() else { return };
-    // A forked child that did nothing yet would write on its parent's page.
-    control::poll();
+    let Some(_busy) = api::enter(words()) else { return };
     control::change(words_to_set);
 }
 
@@ -126,7 +123,7 @@ pub(crate) fn keeps_threads() -> bool {
 /// The calling thread's name, alive as long as the thread: the program's or, where that is wanted, the system's.
 pub(crate) fn thread_name() -> *const c_char {
     let words = words();
-    let Some(mut busy) = words.enter() else { return c"".as_ptr() };
+    let Some(mut busy) = api::enter(words) else { return c"".as_ptr() };
     let Some(state) = words.state(&mut busy) else { return c"".as_ptr() };
     if options().sys_thread_name
         && let Ok(name) = CStr::from_bytes_until_nul(&sys::thread_name())
@@ -139,8 +136,7 @@ pub(crate) fn thread_name() -> *const c_char {
 /// Names the calling thread; false when there is no room for it.
 pub(crate) fn set_thread_name(name: &CStr) -> bool {
     let words = words();
-    let Some(mut busy) = words.enter() else { return false };
-    control::poll();
+    let Some(mut busy) = api::enter(words) else { return false };
     words.state(&mut busy).map(|state| state.set_name(name)).is_some()
 }
 

@@ -121,6 +121,8 @@ pub enum Counter {
 
     /// `CLOCK_MONOTONIC` nanoseconds up to which the drainer has written all events to its file.
     RecordedNanos,
+    /// Marks of the program that had no room in their table.
+    LostMarks,
     /// Number of words.
     Count,
 }

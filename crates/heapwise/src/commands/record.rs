@@ -160,6 +160,9 @@ pub(crate) fn report(recorded: &Recorded) {
     line("peak", format!("{} after {ms} ms", quantity::bytes(peak as f64)));
     line("still live", quantity::bytes(recorded.live_bytes as f64));
     line("lost", format!("{} events ({} waited for room)", recorded.lost, recorded.waited));
+    if recorded.lost_marks > 0 {
+        line("marks", format!("{} had no room and are missing", recorded.lost_marks));
+    }
     let path = recorded.path.display();
     line("recording", path.to_string());
     eprintln!("look deeper: heapwise summary {path}");

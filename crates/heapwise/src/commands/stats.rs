@@ -26,7 +26,7 @@ pub(crate) struct StatsArgs {
 }
 
 /// The probe's counters as reports name them.
-const PROBE: [(&str, Counter); 18] = [
+const PROBE: [(&str, Counter); 19] = [
     ("recorded", Counter::Recorded),
     ("freed", Counter::Freed),
     ("live_bytes", Counter::LiveBytes),
@@ -41,6 +41,7 @@ const PROBE: [(&str, Counter); 18] = [
     ("lost_buckets", Counter::LostBuckets),
     ("lost_nodes", Counter::LostNodes),
     ("lost_events", Counter::LostEvents),
+    ("lost_marks", Counter::LostMarks),
     ("truncated_stacks", Counter::Truncated),
     ("broken_stacks", Counter::Broken),
     ("own_bytes", Counter::OwnBytes),

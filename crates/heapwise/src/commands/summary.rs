@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use heapwise_capture::recording::{findings, open};
+use heapwise_format::segment::Counter;
 use heapwise_render::findings::Names;
 use serde_json::json;
 
@@ -33,6 +34,7 @@ pub(crate) fn run(args: &SummaryArgs) -> Outcome {
     let mut opened = open::open(&args.file, &args.read.options())?;
     warnings::print(&opened.warnings);
     warnings::losses(&opened.catalog.losses());
+    warnings::lost_marks(opened.catalog.counter(Counter::LostMarks));
     let found = findings::read(&mut opened)?;
     let (mut profile, stacks) = opened.catalog.stacks();
     args.symbols.symbolize(&mut profile);

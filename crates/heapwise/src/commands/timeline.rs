@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use heapwise_format::segment::Counter;
 use heapwise_profile::recording::Timeline;
 use heapwise_render::raster;
 use heapwise_render::timeline::{self, Picture};
@@ -64,6 +65,7 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
         .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
     eprintln!("heapwise: {}", opened.contains());
     warnings::losses(&opened.catalog.losses());
+    warnings::lost_marks(opened.catalog.counter(Counter::LostMarks));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if args.svg.is_some() || args.png.is_some() {
         return draw(args, &opened, &timeline, overwrite);

@@ -9,6 +9,7 @@ mod control;
 mod drain;
 mod exactness;
 mod faults;
+mod forks;
 mod gs;
 mod harness;
 mod hostile_requests;

@@ -14,7 +14,7 @@ use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::conf::options;
 use crate::symbols::{find_next, function};
-use crate::{control, sys};
+use crate::{api, sys};
 
 /// The last dump was begun, and is written.
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -69,9 +69,7 @@ pub(crate) fn before_exit() {
     if !wants_last() {
         return;
     }
-    if let Some(_busy) = words().enter() {
-        control::poll();
-    }
+    drop(api::enter(words()));
     for _ in 0..PATIENCE_MS {
         match ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed) {
             Err(other) if other != sys::tid() => sys::sleep(1_000_000),
@@ -89,9 +87,7 @@ pub(crate) fn at_exit() {
 }
 
 fn write_last() {
-    let words = words();
-    let Some(_busy) = words.enter() else { return };
-    control::poll();
+    let Some(_busy) = api::enter(words()) else { return };
     let _ = ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed);
     let Some(mut desk) = Desk::take(PATIENCE_MS) else { return };
     if let Some(summary) = write_announced(&mut desk, Kind::Final).filter(|_| options().leak) {
