@@ -87,7 +87,9 @@ pub(super) fn take(log: &mut ThreadLog) -> bool {
 
 /// A chunk for the calling thread: one of the first that is drained, else a new one, else any that is drained.
 fn find() -> Option<*mut u8> {
-    let used = segment::counter(Counter::Chunks).load(Ordering::Relaxed);
+    // Anybody may have written the counter: no more chunks are searched than there are.
+    let capacity = segment::section(SectionKind::Chunks).capacity;
+    let used = segment::counter(Counter::Chunks).load(Ordering::Relaxed).min(capacity);
     let hint = u64::from(HINT.load(Ordering::Relaxed));
     drained(0, NEAR.min(used), used).or_else(fresh).or_else(|| drained(hint, used, used))
 }
