@@ -66,6 +66,7 @@ exact! {
     failed_allocations: "malloc_fail";
     sparse_gigabytes: "sparse_huge";
     clone_sharing_memory: "clone_vm";
+    frame_pointers_into_unreadable_code: "unreadable_code";
 }
 
 /// A block belongs to the thread that allocated it, whichever frees it.
