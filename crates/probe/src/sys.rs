@@ -283,7 +283,7 @@ pub(crate) fn write_error(bytes: &[u8]) {
 
 fn map(address: usize, bytes: usize, flags: i32, file: usize) -> Result<*mut u8> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: without MAP_FIXED the kernel chooses unused addresses.
+    // SAFETY: without MAP_FIXED the kernel chooses unused addresses; with it, the promise of `replace`.
     checked(unsafe { syscall(libc::SYS_mmap, [address, bytes, protection, flags as usize, file, 0]) })
         .map(|address| address as *mut u8)
 }
@@ -304,6 +304,15 @@ pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
     #[cfg(all(test, loom))]
     crate::atomics::mapped(memory, bytes);
     Ok(memory)
+}
+
+/// Puts zeroed private memory in the place of other memory of the probe's.
+///
+/// # Safety
+/// Whatever refers to that memory takes zeroes for valid, and nothing else of the process lies there.
+pub(crate) unsafe fn replace(memory: *mut u8, bytes: usize) -> Result<()> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    map(memory as usize, bytes, flags, usize::MAX).map(drop)
 }
 
 /// Gives memory of [`map_private`] or [`File::map_shared`] back.
@@ -455,6 +464,12 @@ pub(crate) fn exit(status: i32) -> ! {
         // SAFETY: no pointers; does not return.
         unsafe { syscall(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
     }
+}
+
+/// Sends a signal to the calling thread.
+pub(crate) fn raise(signal: i32) {
+    // SAFETY: no pointers.
+    unsafe { syscall(libc::SYS_tgkill, [pid() as usize, tid() as usize, signal as usize, 0, 0, 0]) };
 }
 
 /// Ends the process the way `abort` does, without libc.
