@@ -139,7 +139,10 @@ fn register_fork_handler() {
 
 /// Starts over in a forked child: its own segment, empty tables, the parent's configuration. The last thing
 /// it does in its parent's segment is to be counted.
+///
+/// No signal handler runs meanwhile: segment and tables are the parent's, the child's and neither's in turn.
 pub(crate) fn adopt() {
+    let blocked = sys::block_signals();
     wiped().mark.store(MARK, Ordering::Relaxed);
     let frames = words().take_state().and_then(|state| {
         // SAFETY: this thread's own state, detached and not yet unmapped.
@@ -156,4 +159,5 @@ pub(crate) fn adopt() {
     if let Some(frames) = frames {
         words().inherit(frames);
     }
+    sys::restore_signals(blocked);
 }

@@ -19,7 +19,7 @@ use crate::control::Activity;
 use crate::log::Birth;
 use crate::thread::{Alike, SHARED_SLAB, State};
 use crate::unwind::{self, Captured, Entry, OwnStack};
-use crate::{arena, control, hooks, index, log, process, segment};
+use crate::{arena, control, family, hooks, index, log, process, segment};
 
 type Pointer = *mut c_void;
 
@@ -175,7 +175,15 @@ fn take_as(block: Pointer, caller: u64, freeing: Freeing) -> Taken {
     if block.is_null() || hooks::is_inside(caller) {
         return Taken { address, bucket: None, logged: None };
     }
-    control::poll();
+    {
+        let words = words();
+        match words.enter() {
+            // Inside, because a forked child gives up its parent's state here.
+            Some(_busy) => control::poll(),
+            None if family::is_forked_child() => return Taken { address, bucket: None, logged: None },
+            None => {}
+        }
+    }
     let activity = control::activity();
     let logged = match (activity, freeing) {
         (Activity::Log, Freeing::Likely) => Some(log::take(address)),
@@ -239,7 +247,8 @@ fn captured(state: &mut State, entry: &Entry) -> Option<u32> {
 #[cold]
 #[inline(never)]
 fn captured_alone(entry: &Entry, interrupted: bool) -> Option<u32> {
-    if hooks::is_inside(entry.pc) {
+    // A forked child that was interrupted on its way to a segment of its own has only its parent's.
+    if hooks::is_inside(entry.pc) || family::is_forked_child() {
         return None;
     }
     if interrupted {

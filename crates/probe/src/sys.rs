@@ -466,6 +466,29 @@ pub(crate) fn exit(status: i32) -> ! {
     }
 }
 
+/// The signals that a thread had blocked; `None`: nothing was changed.
+#[derive(Clone, Copy)]
+pub(crate) struct SignalMask(Option<u64>);
+
+/// Blocks all signals of the calling thread but those of its own faults; the mask before.
+pub(crate) fn block_signals() -> SignalMask {
+    const FAULTS: [i32; 5] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+    let others = FAULTS.iter().fold(u64::MAX, |mask, signal| mask & !(1 << (signal - 1)));
+    let mut before = 0_u64;
+    let arguments = [libc::SIG_BLOCK as usize, &raw const others as usize, &raw mut before as usize, 8, 0, 0];
+    // SAFETY: the kernel reads and writes 8 bytes.
+    let changed = checked(unsafe { syscall(libc::SYS_rt_sigprocmask, arguments) }).is_ok();
+    SignalMask(changed.then_some(before))
+}
+
+/// Restores what [`block_signals`] found.
+pub(crate) fn restore_signals(mask: SignalMask) {
+    let Some(mask) = mask.0 else { return };
+    let arguments = [libc::SIG_SETMASK as usize, &raw const mask as usize, 0, 8, 0, 0];
+    // SAFETY: the kernel reads 8 bytes.
+    unsafe { syscall(libc::SYS_rt_sigprocmask, arguments) };
+}
+
 /// Sends a signal to the calling thread.
 pub(crate) fn raise(signal: i32) {
     // SAFETY: no pointers.

@@ -118,3 +118,24 @@ fn marks_beyond_their_room_are_counted() {
     };
     assert!(live("mark 255") > 0);
 }
+
+/// Signals whose handler allocates come while a child makes its own segment.
+#[test]
+fn a_childs_first_event_may_be_interrupted() {
+    const CHILDREN: i64 = 100;
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    for mode in ["mode:exact", "mode:log", "mode:sampled,rate:1K"] {
+        for event in ["malloc", "free", "realloc", "failed_realloc"] {
+            let output = scratch
+                .command(victims().join("fork_signal"))
+                .args([event, &CHILDREN.to_string()])
+                .env("LD_PRELOAD", library.trim())
+                .env("HEAPWISE_CONF", mode)
+                .output()
+                .expect("the victim starts");
+            assert!(output.status.success(), "{mode} {event}: {output:?}");
+            assert_eq!(witness(&output)["ended"], CHILDREN, "{mode} {event}");
+        }
+    }
+}
