@@ -13,10 +13,8 @@ mod atomics;
 mod buckets;
 mod chain;
 mod clock;
-mod conf;
 mod config;
 mod control;
-mod dump;
 mod environment;
 mod exponential;
 mod family;
@@ -26,17 +24,14 @@ mod hooks;
 mod index;
 #[cfg(test)]
 mod interleavings;
-mod json;
+pub mod jemalloc;
 mod live;
 mod log;
-pub mod mallctl;
 #[cfg(all(test, loom))]
 mod models;
 mod modules;
 mod process;
-mod prof;
 mod rates;
-mod recent;
 mod recorder;
 mod sampler;
 mod script;
@@ -51,6 +46,9 @@ mod tallies;
 mod thread;
 mod unwind;
 pub mod workbench;
+
+pub use jemalloc::mallctl;
+pub(crate) use jemalloc::{conf, dump, json, prof, recent};
 
 /// Nothing in the probe panics; if something does, the program's own crash handling sees the abort.
 #[cfg(all(feature = "preload", not(test)))]
