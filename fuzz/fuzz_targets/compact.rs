@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::compact`.
+//! See `heapwise_testkit::fuzz::compact`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::compact(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::compact(bytes));

@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::dhat`.
+//! See `heapwise_testkit::fuzz::dhat`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::dhat(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::dhat(bytes));

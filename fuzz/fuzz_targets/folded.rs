@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::folded`.
+//! See `heapwise_testkit::fuzz::folded`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::folded(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::folded(bytes));

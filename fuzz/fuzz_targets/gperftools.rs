@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::gperftools`.
+//! See `heapwise_testkit::fuzz::gperftools`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::gperftools(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::gperftools(bytes));

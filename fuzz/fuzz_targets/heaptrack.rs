@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::heaptrack`.
+//! See `heapwise_testkit::fuzz::heaptrack`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::heaptrack(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::heaptrack(bytes));

@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::http`.
+//! See `heapwise_testkit::fuzz::http`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::http(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::http(bytes));

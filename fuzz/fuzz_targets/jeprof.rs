@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::jeprof`.
+//! See `heapwise_testkit::fuzz::jeprof`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::jeprof(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::jeprof(bytes));

@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::moment`.
+//! See `heapwise_testkit::fuzz::moment`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::moment(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::moment(bytes));

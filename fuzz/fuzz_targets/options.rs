@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::options`.
+//! See `heapwise_testkit::fuzz::options`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::options(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::options(bytes));

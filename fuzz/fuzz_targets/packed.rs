@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::packed`.
+//! See `heapwise_testkit::fuzz::packed`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::packed(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::packed(bytes));

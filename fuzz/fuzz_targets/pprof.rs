@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::pprof`.
+//! See `heapwise_testkit::fuzz::pprof`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::pprof(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::pprof(bytes));

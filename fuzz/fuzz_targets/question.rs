@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::question`.
+//! See `heapwise_testkit::fuzz::question`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::question(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::question(bytes));

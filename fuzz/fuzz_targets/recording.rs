@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::recording`.
+//! See `heapwise_testkit::fuzz::recording`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::recording(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::recording(bytes));

@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::segment`.
+//! See `heapwise_testkit::fuzz::segment`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::segment(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::segment(bytes));

@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::skynet`.
+//! See `heapwise_testkit::fuzz::skynet`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::skynet(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::skynet(bytes));

@@ -1,4 +1,4 @@
-//! See `heapwise_fuzz::entry::symbolized`.
+//! See `heapwise_testkit::fuzz::symbolized`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_fuzz::entry::symbolized(bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::symbolized(bytes));

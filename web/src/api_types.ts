@@ -37,8 +37,13 @@ export interface SampleType {
 }
 
 export interface Finding {
-  title: string;
-  detail: string;
+  kind: string;
+  /// Numbers by name; the kind says which there are.
+  values: Record<string, number>;
+  function: string | null;
+  /// Of a recording: the finding in one line, and the stack that it is about.
+  headline?: string;
+  stack?: string;
   view: string;
   focus: string;
 }

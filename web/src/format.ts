@@ -49,14 +49,6 @@ export function duration(ms: number): string {
   return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
 }
 
-/// A sentence with exact numbers, as one reads it: `2620965 bytes` is `2.50 MiB`.
-export function readable(sentence: string): string {
-  return sentence
-    .replace(/(\d{4,}) bytes/g, (_, size: string) => bytes(Number(size)))
-    .replace(/(\d{4,}) ms\b/g, (_, time: string) => duration(Number(time)))
-    .replace(/(?<![\w.])\d{5,}(?![\w.])/g, (number) => count(Number(number)));
-}
-
 /// Local date and time to the second.
 export function moment(unixMs: number): string {
   const at = new Date(unixMs - new Date(unixMs).getTimezoneOffset() * 60_000);

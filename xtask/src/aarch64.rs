@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::time::Instant;
 
-use crate::failure::Failure;
-use crate::programs;
+use heapwise_testkit::failure::Failure;
+use heapwise_testkit::programs;
 use kernel::Starter;
 use toolchain::Built;
 use trials::Court;

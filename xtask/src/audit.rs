@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// What a tool says when its database is out of reach; anything else is a finding.
 const OUT_OF_REACH: [&str; 4] =

@@ -17,7 +17,7 @@ mod workload;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 use measure::Patience;
 use options::Options;
 use stopwatch::Stopwatch;

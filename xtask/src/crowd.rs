@@ -21,8 +21,8 @@ use std::time::{Duration, Instant};
 use client::Seen;
 use usage::{Usage, peak_bytes};
 
-use crate::arguments::number;
-use crate::failure::Failure;
+use heapwise_testkit::arguments::number;
+use heapwise_testkit::failure::Failure;
 
 /// Clients unless `--clients` says otherwise.
 const CLIENTS: u64 = 100;

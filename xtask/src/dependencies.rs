@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// The quoted words of the list `name` in deny.toml.
 fn words(rules: &str, name: &str) -> Vec<String> {

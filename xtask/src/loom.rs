@@ -7,7 +7,7 @@ mod weakened;
 use std::path::Path;
 use std::process::Command;
 
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// Switches between threads that no thread asked for: a minute of processor time; with two it is a quarter of that.
 const PREEMPTIONS: &str = "3";

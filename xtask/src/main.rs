@@ -1,30 +1,23 @@
 //! Developer commands: `cargo xtask victims`, `cargo xtask bench`, …
 
 mod aarch64;
-mod account;
-mod arguments;
 mod audit;
 mod bench;
 mod crowd;
 mod dependencies;
-mod failure;
-mod kills;
 mod loom;
 mod miri;
 mod packages;
-mod programs;
-mod random;
-mod soak;
 mod suites;
 mod test;
 mod tidy;
-mod torture;
 mod victims;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use failure::Failure;
+use heapwise_testkit::failure::Failure;
+use heapwise_testkit::{kills, soak, torture};
 
 /// The repository: this package's parent folder.
 fn root() -> PathBuf {

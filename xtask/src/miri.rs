@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// No isolation: tests read files and clocks. Leaks: mappings of the probe live as long as the process. Provenance: the
 /// segment is addressed by offsets.

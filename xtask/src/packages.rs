@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// Installs what is missing of (file, package); as root, else says what to install.
 pub(crate) fn install(wanted: &[(&str, &str)]) -> Result<(), Failure> {

@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use crate::failure::Failure;
 use crate::packages;
+use heapwise_testkit::failure::Failure;
 
 /// A suite somebody else wrote.
 struct Suite {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::dependencies;
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// Files longer than this hold more than one concept.
 const MOST_LINES: usize = 600;
@@ -21,14 +21,17 @@ const UNSAFE_ALLOWED: [&str; 4] =
 const EMPTY_NAMES: [&str; 6] = ["util.rs", "utils.rs", "common.rs", "helpers.rs", "misc.rs", "shared.rs"];
 
 /// The dependencies among our own crates; data flows one way.
-const EDGES: [(&str, &[&str]); 7] = [
+const EDGES: [(&str, &[&str]); 10] = [
     ("client", &[]),
     ("format", &[]),
     ("probe", &["format"]),
     ("profile", &["format"]),
     ("symbolize", &["profile"]),
     ("render", &["profile"]),
-    ("heapwise", &["format", "profile", "symbolize", "render"]),
+    ("capture", &["format", "profile"]),
+    ("serve", &["format", "profile", "symbolize", "render", "capture"]),
+    ("heapwise", &["format", "profile", "symbolize", "render", "capture", "serve"]),
+    ("testkit", &["format", "probe", "profile", "capture", "serve"]),
 ];
 
 /// Checks the tree; fails with every finding, one a line.

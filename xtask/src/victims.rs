@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
-use crate::programs;
+use heapwise_testkit::failure::Failure;
+use heapwise_testkit::programs;
 
 /// Where the victims go unless told otherwise: beside the other build products.
 fn default_folder(root: &Path) -> PathBuf {

@@ -27,7 +27,7 @@ mod record;
 
 pub use access::{SegmentSink, SegmentSource};
 pub use appended::read_appended;
-pub use control::{Control, ControlWord, IndexKind, Mode, OnFull};
+pub use control::{Control, ControlWord, IndexKind, Mode, OnFull, Writer};
 pub use counter::{ARENA_WORDS, Counter, MOST_ARENAS};
 pub use header::{AllocatorKind, Architecture, Header, HeaderError, MAGIC, State, VERSION};
 pub use layout::{

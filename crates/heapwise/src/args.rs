@@ -21,7 +21,7 @@ struct Cli {
 
 /// One subcommand and its options.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run a program with the probe inside and write its profile
     Run(commands::run::RunArgs),
     /// List processes that carry the probe
@@ -90,6 +90,6 @@ pub enum Command {
 }
 
 /// Parses the arguments.
-pub fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
     Cli::try_parse_from(arguments).map(|cli| cli.command)
 }

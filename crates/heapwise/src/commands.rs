@@ -1,33 +1,35 @@
 //! One file per command: its options, and what it does.
 
-pub mod at;
-pub mod check;
-pub mod collect;
-pub mod diff;
-pub mod doctor;
-pub mod dump;
-pub mod export;
-pub mod leaks;
-pub mod mark;
-pub mod picture;
-pub mod ps;
-pub mod record;
-pub mod report;
-pub mod run;
-pub mod serve;
-pub mod stats;
-pub mod summary;
-pub mod switch;
-pub mod timeline;
+pub(crate) mod at;
+pub(crate) mod check;
+pub(crate) mod collect;
+pub(crate) mod diff;
+pub(crate) mod doctor;
+pub(crate) mod dump;
+pub(crate) mod export;
+pub(crate) mod leaks;
+pub(crate) mod mark;
+pub(crate) mod picture;
+pub(crate) mod ps;
+pub(crate) mod record;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod serve;
+pub(crate) mod stats;
+pub(crate) mod summary;
+pub(crate) mod switch;
+pub(crate) mod timeline;
 
 use std::process::ExitCode;
 
+use report::View;
+
 use crate::args::Command;
-use crate::capture::preload;
 use crate::failure::Outcome;
+use heapwise_capture::preload;
 
 /// Runs a command.
-pub fn run(command: Command) -> Outcome<ExitCode> {
+pub(crate) fn run(command: Command) -> Outcome<ExitCode> {
     match command {
         Command::Run(args) => return run::run(args),
         Command::Ps(args) => ps::run(&args)?,
@@ -38,15 +40,15 @@ pub fn run(command: Command) -> Outcome<ExitCode> {
         Command::Dump(args) => dump::run(&args)?,
         Command::Stats(args) => stats::run(&args)?,
         Command::Collect(args) => collect::run(&args)?,
-        Command::Top(args) => report::top(&args)?,
-        Command::Tree(args) => report::tree(&args)?,
+        Command::Top(args) => report::run(View::Top, &args)?,
+        Command::Tree(args) => report::run(View::Tree, &args)?,
         Command::Peek(args) => report::peek(&args)?,
         Command::List(args) => report::list(&args)?,
         Command::Leaks(args) => leaks::run(&args)?,
-        Command::Sizes(args) => report::sizes(&args)?,
-        Command::Modules(args) => report::modules(&args)?,
-        Command::Threads(args) => report::threads(&args)?,
-        Command::Traces(args) => report::traces(&args)?,
+        Command::Sizes(args) => report::run(View::Sizes, &args)?,
+        Command::Modules(args) => report::run(View::Modules, &args)?,
+        Command::Threads(args) => report::run(View::Threads, &args)?,
+        Command::Traces(args) => report::run(View::Traces, &args)?,
         Command::Diff(args) => diff::run(args)?,
         Command::Check(args) => check::run(&args)?,
         Command::Graph(args) => picture::graph(&args)?,

@@ -1,6 +1,6 @@
 //! Tools that heapwise replaces, under their own names and with their own words.
 
-mod jeprof;
+pub(crate) mod jeprof;
 mod mem_parser;
 mod mem_profiler;
 mod mprof;
@@ -12,7 +12,7 @@ use crate::failure::Outcome;
 
 /// A tool heapwise can be called as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tool {
+pub(crate) enum Tool {
     /// Baidu's collector.
     MemProfiler,
     /// Baidu's parser.
@@ -25,7 +25,7 @@ pub enum Tool {
 
 impl Tool {
     /// By program name.
-    pub fn from_name(name: &str) -> Option<Self> {
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name {
             "mem_profiler" => Some(Tool::MemProfiler),
             "mem_parser" => Some(Tool::MemParser),
@@ -36,7 +36,7 @@ impl Tool {
     }
 
     /// Runs it; `arguments[0]` is the tool's name.
-    pub fn run(self, arguments: Vec<OsString>) -> Outcome<ExitCode> {
+    pub(crate) fn run(self, arguments: Vec<OsString>) -> Outcome<ExitCode> {
         match self {
             Tool::MemProfiler => mem_profiler::run(arguments),
             Tool::MemParser => mem_parser::run(arguments),

@@ -1,11 +1,11 @@
-//! Why a command ends without its result, and the exit status that says so.
+//! Why a command ended without its result, and the exit status for it.
 
 use std::fmt;
 use std::path::Path;
 
 /// One line that names what was wrong, where, and what to do.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// A usage or input error: exit status 2.
     Input(String),
     /// A gate (`heapwise check`) that did not hold: exit status 1.
@@ -13,16 +13,16 @@ pub enum Failure {
 }
 
 /// What commands return.
-pub type Outcome<T = ()> = Result<T, Failure>;
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 impl Failure {
     /// An input error about a file.
-    pub fn file(path: &Path, what: impl fmt::Display) -> Self {
+    pub(crate) fn file(path: &Path, what: impl fmt::Display) -> Self {
         Failure::Input(format!("{}: {what}", path.display()))
     }
 
     /// The exit status.
-    pub fn status(&self) -> u8 {
+    pub(crate) fn status(&self) -> u8 {
         match self {
             Failure::Input(_) => 2,
             Failure::Gate(_) => 1,
@@ -35,6 +35,12 @@ impl fmt::Display for Failure {
         match self {
             Failure::Input(line) | Failure::Gate(line) => out.write_str(line),
         }
+    }
+}
+
+impl From<heapwise_capture::failure::Failure> for Failure {
+    fn from(failure: heapwise_capture::failure::Failure) -> Self {
+        Failure::Input(failure.to_string())
     }
 }
 

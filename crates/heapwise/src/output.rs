@@ -9,7 +9,7 @@ use crate::failure::{Failure, Outcome};
 
 /// Whether a file that exists may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Overwrite {
+pub(crate) enum Overwrite {
     /// An existing file is an error.
     Refuse,
     /// An existing file is replaced.
@@ -18,7 +18,7 @@ pub enum Overwrite {
 
 /// Writes a file through a temporary name and a rename, so that a full disk or a kill leaves either
 /// the old file or the new one.
-pub fn write_file(
+pub(crate) fn write_file(
     path: &Path,
     overwrite: Overwrite,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
@@ -50,7 +50,7 @@ fn write_through(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<(
 }
 
 /// Fails early when `path` exists and must not be replaced.
-pub fn refuse_existing(path: &Path, overwrite: Overwrite) -> Outcome {
+pub(crate) fn refuse_existing(path: &Path, overwrite: Overwrite) -> Outcome {
     if overwrite == Overwrite::Refuse && path.symlink_metadata().is_ok() && !is_special(path) {
         return Err(Failure::file(path, "exists already; use -f to replace it or -o for another name"));
     }
@@ -58,7 +58,7 @@ pub fn refuse_existing(path: &Path, overwrite: Overwrite) -> Outcome {
 }
 
 /// Writes to `path`, or to stdout when there is none. A closed pipe (`| head`) is no error.
-pub fn write_result(
+pub(crate) fn write_result(
     path: Option<&Path>,
     overwrite: Overwrite,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,

@@ -9,7 +9,7 @@ use std::path::Path;
 const LARGEST_BYTES: u64 = 64 << 20;
 
 /// The text of a regular file, when it can be had.
-pub fn read(path: &str) -> Option<String> {
+pub(crate) fn read(path: &str) -> Option<String> {
     if !Path::new(path).metadata().ok()?.is_file() {
         return None;
     }

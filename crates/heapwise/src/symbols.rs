@@ -9,7 +9,7 @@ use heapwise_symbolize::{Options, Report};
 /// Options of every command that shows names.
 #[derive(Debug, Clone, Default, Args)]
 #[group(id = "symbols")]
-pub struct SymbolArgs {
+pub(crate) struct SymbolArgs {
     /// The program, when it is not where it ran
     #[arg(long, value_name = "BIN")]
     pub program: Option<PathBuf>,
@@ -32,12 +32,12 @@ pub struct SymbolArgs {
 
 impl SymbolArgs {
     /// Joins a profile with the symbols on this machine.
-    pub fn symbolize(&self, profile: &mut Profile) -> Report {
+    pub(crate) fn symbolize(&self, profile: &mut Profile) -> Report {
         heapwise_symbolize::symbolize(profile, &self.options())
     }
 
     /// As the library takes them.
-    pub fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         Options {
             sysroot: self.sysroot.clone(),
             debug_paths: self.debug_path.clone(),
@@ -63,7 +63,7 @@ fn cache_dir() -> Option<PathBuf> {
 
 /// A name for each address: `text` is maps lines, then one hexadecimal address a line. Unknown addresses
 /// come back as they were.
-pub fn names_of_addresses(program: &str, text: &str) -> Vec<String> {
+pub(crate) fn names_of_addresses(program: &str, text: &str) -> Vec<String> {
     let (maps, addresses): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains(' '));
     let mut profile =
         Profile { modules: maps.iter().filter_map(|line| module(line)).collect(), ..Profile::default() };

@@ -1,45 +1,7 @@
 //! The entries of `fuzz/` on stable Rust: kept inputs, damaged in a fixed number of ways that are the same in every
 //! run. `HEAPWISE_FUZZ_ROUNDS` sets another number.
 
-#![allow(
-    dead_code,
-    unused_imports,
-    unreachable_pub,
-    reason = "parts of the executable, of which only the readers are called"
-)]
-
-#[path = "../../../fuzz/src/entry.rs"]
-mod entry;
-#[path = "../src/failure.rs"]
-mod failure;
-#[path = "../src/compat/jeprof/options.rs"]
-mod jeprof_options;
-#[path = "../src/metric.rs"]
-mod metric;
-#[path = "../src/recording/moment.rs"]
-mod moment;
-#[path = "../src/quantity.rs"]
-mod quantity;
-#[path = "../src/serve"]
-mod serve {
-    pub(crate) mod http {
-        mod body;
-        pub(crate) mod connection;
-        mod limits;
-        mod request;
-        mod response;
-        mod terms;
-
-        pub(crate) use body::Body;
-        pub(crate) use limits::Limits;
-        pub(crate) use request::{Method, Query, Request};
-        pub(crate) use response::{Response, Status};
-        pub(crate) use terms::Terms;
-    }
-    pub(crate) mod question;
-    mod trouble;
-}
-
+use heapwise_testkit::fuzz as entry;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

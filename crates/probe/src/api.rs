@@ -10,7 +10,18 @@ use crate::arch::words;
 use crate::atomics::Ordering;
 use crate::fixed_text::FixedText;
 use crate::script::{self, Provider, Script, text};
-use crate::{clock, control, dump, segment};
+use crate::threads::{Busy, Words};
+use crate::{clock, control, dump, segment, start};
+
+/// Enters the probe for a call of the program. A forked child gets a segment of its own first, so that
+/// nothing it does reaches its parent; then pending control changes are applied. `None` when the thread
+/// is inside the probe already.
+pub(crate) fn enter(words: &Words) -> Option<Busy<'_>> {
+    start::ensure();
+    let busy = words.enter()?;
+    control::poll();
+    Some(busy)
+}
 
 fn set(word: ControlWord, value: u64) {
     segment::control(word).store(value, Ordering::Relaxed);
@@ -18,7 +29,7 @@ fn set(word: ControlWord, value: u64) {
 
 fn with_script(act: impl FnOnce(&mut Script)) {
     let words = words();
-    if let Some(mut busy) = words.enter()
+    if let Some(mut busy) = enter(words)
         && let Some(state) = words.state(&mut busy)
     {
         state.declare(act);
@@ -28,7 +39,7 @@ fn with_script(act: impl FnOnce(&mut Script)) {
 /// Switches what is recorded, for the whole process.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_set_mode(mode: c_int, sample_bytes: u64) {
-    let Some(_busy) = words().enter() else { return };
+    let Some(_busy) = enter(words()) else { return };
     control::change(|| {
         set(ControlWord::Mode, mode as u64);
         if sample_bytes != 0 {
@@ -40,30 +51,28 @@ pub extern "C" fn heapwise_set_mode(mode: c_int, sample_bytes: u64) {
 /// The mode in force, after orders that came meanwhile.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_mode() -> c_int {
-    if let Some(_busy) = words().enter() {
-        control::poll();
-    }
+    drop(enter(words()));
     segment::counter(Counter::Mode).load(Ordering::Relaxed) as c_int
 }
 
 /// Chooses the index of exact mode.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_set_index(index: c_int) {
-    let Some(_busy) = words().enter() else { return };
+    let Some(_busy) = enter(words()) else { return };
     control::change(|| set(ControlWord::Index, index as u64));
 }
 
 /// Up to when the recording of this program is in its file.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_recorded_ns() -> u64 {
-    let Some(_busy) = words().enter() else { return 0 };
+    let Some(_busy) = enter(words()) else { return 0 };
     segment::counter(Counter::RecordedNanos).load(Ordering::Acquire)
 }
 
 /// Forgets what was counted so far.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_reset() {
-    let Some(_busy) = words().enter() else { return };
+    let Some(_busy) = enter(words()) else { return };
     control::change(|| {
         segment::control(ControlWord::ResetCount).fetch_add(1, Ordering::Relaxed);
     });
@@ -80,7 +89,7 @@ pub extern "C" fn heapwise_dump(path: *const c_char) -> c_int {
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_mark(name: *const c_char) {
     let words = words();
-    let Some(mut busy) = words.enter() else { return };
+    let Some(mut busy) = enter(words) else { return };
     // What this thread does from now on is later than the mark, even when the recorder's clock stands still.
     if let Some(state) = words.existing_state(&mut busy) {
         state.log.expire_tick();
@@ -88,13 +97,17 @@ pub extern "C" fn heapwise_mark(name: *const c_char) {
     let capacity = segment::section(SectionKind::Marks).capacity;
     let claim = |used: u64| (used < capacity).then_some(used + 1);
     let marks = segment::counter(Counter::Marks);
-    let Ok(index) = marks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) else {
-        return segment::count(Counter::LostMarks);
-    };
-    let mut mark = Mark { time_ns: clock::monotonic_ns(), name: [0; 56] };
+    let index = marks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok();
+    // Controllers fill the table from its other end.
+    let is_free =
+        |index: &u64| segment::read::<Mark>(SectionKind::Marks, *index).is_none_or(|mark| mark.time_ns == 0);
+    let mut mark = Mark { time_ns: clock::monotonic_ns().max(1), name: [0; 56] };
     set_text(&mut mark.name, text(&name).to_bytes());
-    segment::write(SectionKind::Marks, index, mark);
-    control::note_mark();
+    if index.filter(is_free).is_some_and(|index| segment::append(SectionKind::Marks, index, mark)) {
+        control::note_mark();
+    } else {
+        segment::count(Counter::LostMarks);
+    }
 }
 
 /// `struct heapwise_snapshot`.
@@ -112,11 +125,10 @@ pub struct Snapshot {
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_take_snapshot(snapshot: Option<&mut Snapshot>) {
     let words = words();
-    if let Some(mut busy) = words.enter() {
-        control::poll();
-        if let Some(state) = words.existing_state(&mut busy) {
-            state.flush();
-        }
+    if let Some(mut busy) = enter(words)
+        && let Some(state) = words.existing_state(&mut busy)
+    {
+        state.flush();
     }
     let count = |counter| segment::counter(counter).load(Ordering::Relaxed);
     if let Some(snapshot) = snapshot {

@@ -1,13 +1,13 @@
 //! What is wanted, and what is in force: the control page is copied, clamped and applied by whichever
 //! thread first notices a new sequence number.
 
-use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode};
+use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode, Writer};
 
 use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::hooks::{self, Vectors};
 use crate::record::{self, peak, sizes};
 use crate::sites::{rates, stack_tree, tallies};
-use crate::{allocator, clock, config, family, live, log, segment, threads, unwind};
+use crate::{allocator, clock, config, family, live, log, segment, sys, threads, unwind};
 
 /// What the hooks do with an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,15 +138,40 @@ pub(crate) fn in_force() -> config::Config {
     }
 }
 
-/// Changes control words as a controller would.
+/// How long a change waits for a thread that applies another one, in milliseconds: only a thread that
+/// was stopped takes longer than a moment.
+const PATIENCE_MS: u32 = 10_000;
+
+/// Changes control words for the program, and applies them. Threads take turns, so no change of one is
+/// lost to another. A controller does not wait for the program and may write at the same time: program
+/// and controller leave different sequences behind (see [`Control::next_sequence`]), so whichever comes
+/// last is applied, and it covers the words of both.
 pub(crate) fn change(words: impl FnOnce()) {
+    let turn = (0..PATIENCE_MS).find_map(|_| {
+        let turn = family::take_turn();
+        if turn.is_none() {
+            sys::sleep(1_000_000);
+        }
+        turn
+    });
     let sequence = segment::control(ControlWord::Sequence);
-    let before = sequence.load(Ordering::Relaxed) & !1;
-    sequence.store(before + 1, Ordering::Relaxed);
+    let before = sequence.load(Ordering::Relaxed);
+    sequence.store(before | 1, Ordering::Relaxed);
     fence(Ordering::Release);
     words();
-    sequence.store(before + 2, Ordering::Release);
-    apply();
+    let after = Control::next_sequence(before, Writer::Program);
+    sequence.store(after, Ordering::Release);
+    // A controller whose sequence this one replaced has written its words before: read them now.
+    fence(Ordering::SeqCst);
+    if turn.is_some() {
+        put_in_force(&Control::from_words(|word| segment::control(word).load(Ordering::Relaxed)), after);
+    }
+}
+
+fn put_in_force(wanted: &Control, sequence: u64) {
+    enforce(wanted);
+    family::set_applied(sequence);
+    segment::counter(Counter::AppliedSequence).store(sequence, Ordering::Release);
 }
 
 #[cold]
@@ -161,9 +186,7 @@ fn apply() {
         let wanted = Control::from_words(|word| segment::control(word).load(Ordering::Relaxed));
         fence(Ordering::Acquire);
         if segment::control(ControlWord::Sequence).load(Ordering::Relaxed) == sequence {
-            enforce(&wanted);
-            family::set_applied(sequence);
-            segment::counter(Counter::AppliedSequence).store(sequence, Ordering::Release);
+            put_in_force(&wanted, sequence);
         }
     } else {
         // Being written: not looked at again before it changes.

@@ -13,6 +13,7 @@ use heapwise_format::segment::Counter;
 
 use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use crate::script::Inherited;
 use crate::threads::State;
 use crate::{control, segment, start, symbols, sys};
 
@@ -138,15 +139,25 @@ fn register_fork_handler() {
 
 /// Starts over in a forked child: its own segment, empty tables, the parent's configuration. The last thing
 /// it does in its parent's segment is to be counted.
+///
+/// No signal handler runs meanwhile: segment and tables are the parent's, the child's and neither's in turn.
 pub(crate) fn adopt() {
+    let blocked = sys::block_signals();
     wiped().mark.store(MARK, Ordering::Relaxed);
-    if let Some(state) = words().take_state() {
+    let frames = words().take_state().and_then(|state| {
+        // SAFETY: this thread's own state, detached and not yet unmapped.
+        let frames = Inherited::of(unsafe { &(*state).script });
         State::destroy(state);
-    }
+        frames
+    });
     words().epoch.store(0, Ordering::Relaxed);
     words().random.store(0, Ordering::Relaxed);
     segment::count(Counter::Forks);
     let config = control::in_force();
     segment::leave();
     start::begin_segment(&config, segment::Origin::Fork);
+    if let Some(frames) = frames {
+        words().inherit(frames);
+    }
+    sys::restore_signals(blocked);
 }

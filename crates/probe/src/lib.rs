@@ -10,26 +10,21 @@ mod arch;
 mod arena;
 mod atomics;
 mod clock;
-mod conf;
 mod config;
 mod control;
-mod dump;
 mod environment;
 mod family;
 mod fixed_text;
 mod hooks;
 #[cfg(test)]
 mod interleavings;
-mod json;
+pub mod jemalloc;
 mod live;
 mod log;
-pub mod mallctl;
 #[cfg(all(test, loom))]
 mod models;
 mod modules;
 mod process;
-mod prof;
-mod recent;
 mod record;
 mod script;
 mod segment;
@@ -40,6 +35,9 @@ mod sys;
 mod threads;
 mod unwind;
 pub mod workbench;
+
+pub use jemalloc::mallctl;
+pub(crate) use jemalloc::{conf, dump, json, prof, recent};
 
 /// Nothing in the probe panics; if something does, the program's own crash handling sees the abort.
 #[cfg(all(feature = "preload", not(test)))]

@@ -9,6 +9,7 @@ use heapwise_format::segment::{Counter, NodePlace};
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::segment;
 use crate::sites::{stack_tree, strings};
+use crate::sys::Mapping;
 
 /// Deepest script stack that is recorded; of deeper ones the outermost frames.
 const DEPTH: usize = 64;
@@ -39,6 +40,7 @@ struct Frame {
 }
 
 /// What a thread's script engine told. Zeroed memory is valid: nothing.
+#[derive(Clone, Copy)]
 pub(crate) struct Script {
     /// Frames entered and not left; those beyond [`DEPTH`] are only counted.
     depth: u32,
@@ -109,6 +111,49 @@ impl Script {
     }
 }
 
+/// The declared frames of a forked child's thread on their way from the parent's segment to the child's:
+/// a frame names its string by the place in the segment.
+pub(crate) struct Inherited {
+    script: Script,
+    /// The string of each frame, [`PLACE_BYTES`] apart, after its length.
+    names: Mapping,
+}
+
+/// Bytes of a length and a string.
+const PLACE_BYTES: usize = strings::NAME_BYTES + 2;
+
+impl Inherited {
+    /// Copies what `script` declares out of the parent's segment; `None` when it declares nothing, or
+    /// without memory.
+    pub(crate) fn of(script: &Script) -> Option<Self> {
+        if !script.declares() {
+            return None;
+        }
+        let mut names = Mapping::new(DEPTH * PLACE_BYTES)?;
+        let frames = script.frames.iter().take(script.depth as usize);
+        for (frame, place) in frames.zip(names.bytes_mut().chunks_exact_mut(PLACE_BYTES)) {
+            if let Some((len, name)) = place.split_first_chunk_mut() {
+                *len = (strings::copy(frame.string, name).len() as u16).to_le_bytes();
+            }
+        }
+        Some(Self { script: *script, names })
+    }
+
+    /// The same frames, named in the segment in force.
+    pub(crate) fn renew(self) -> Script {
+        let Self { mut script, names } = self;
+        let frames = script.frames.iter_mut().take(script.depth as usize);
+        for (frame, place) in frames.zip(names.bytes().chunks_exact(PLACE_BYTES)) {
+            let Some((len, name)) = place.split_first_chunk() else { continue };
+            let name = name.get(..usize::from(u16::from_le_bytes(*len))).unwrap_or(&[]);
+            let mut parts = name.splitn(2, |byte| *byte == 0);
+            let (function, file) = (parts.next().unwrap_or(&[]), parts.next().unwrap_or(&[]));
+            frame.string = intern_bytes(function, file);
+        }
+        script
+    }
+}
+
 /// A null string is an empty one.
 pub(crate) fn text(string: &*const c_char) -> &CStr {
     // SAFETY: strings of heapwise.h are NUL-terminated and live until the call returns.
@@ -116,7 +161,11 @@ pub(crate) fn text(string: &*const c_char) -> &CStr {
 }
 
 fn intern(function: &CStr, file: &CStr) -> u32 {
-    strings::intern(function.to_bytes(), file.to_bytes()).unwrap_or_else(|| {
+    intern_bytes(function.to_bytes(), file.to_bytes())
+}
+
+fn intern_bytes(function: &[u8], file: &[u8]) -> u32 {
+    strings::intern(function, file).unwrap_or_else(|| {
         segment::count(Counter::LostStrings);
         strings::OUT_OF_LABELS
     })

@@ -8,6 +8,7 @@
 mod birth;
 mod pages;
 mod remains;
+mod truncation;
 
 use core::cell::UnsafeCell;
 

@@ -1,11 +1,17 @@
-//! Finding functions of the loaded objects by walking the loader's own list.
+//! Finds functions in the objects the process started with, by walking the loader's own list.
 //!
-//! Not `dlsym`: it allocates, locks, and in old libcs lives in another library. The walk reads what the loader
-//! mapped and nothing else.
+//! `dlsym` is not used: it allocates, locks, and in old libcs lives in another library. The walk ends
+//! at the last object that was loaded when the probe started. The loader never unloads those objects,
+//! so the walk needs no lock while other threads load and unload plugins behind them.
+//!
+//! A plugin sees the global scope first, and the probe is in it. Where no object of the start defines
+//! a function, each plugin would have used the definition in its own scope, which the probe cannot
+//! know. [`withdraw`] hides such a function from the loader, which then finds the plugin's own.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char};
 
+use crate::atomics::{AtomicPtr, AtomicU64, Ordering};
 use crate::sys;
 
 /// The loader's record of an object (`link.h`).
@@ -33,7 +39,12 @@ struct Debug {
 
 unsafe extern "C" {
     static _DYNAMIC: Dynamic;
+    /// The probe's own ELF header: defined by the linker.
+    static __ehdr_start: libc::Elf64_Ehdr;
 }
+
+/// The last object of the start; null until the first walk.
+static LAST: AtomicPtr<LinkMap> = AtomicPtr::new(core::ptr::null_mut());
 
 const DT_HASH: usize = 4;
 const DT_STRTAB: usize = 5;
@@ -59,23 +70,111 @@ pub(crate) fn find_next(name: &CStr) -> Option<Found> {
     let own = &raw const _DYNAMIC;
     let mut before = None;
     let mut passed = false;
-    let mut object = first_object();
-    // SAFETY: the loader's list; objects are added at its end, and none of those that can define an
-    // allocator is ever removed.
-    while let Some(map) = unsafe { object.as_ref() } {
+    for map in objects() {
         if map.dynamic == own {
             passed = true;
         } else if passed || before.is_none() {
             let found = Tables::of(map).and_then(|tables| tables.find(name));
-            let found = found.map(|(address, len)| Found { address, len, object });
+            let found = found.map(|(address, len)| Found { address, len, object: map });
             if passed && found.is_some() {
                 return found;
             }
             before = before.or(found);
         }
-        object = map.next;
     }
     before
+}
+
+/// The objects that the process started with.
+fn objects() -> impl Iterator<Item = &'static LinkMap> {
+    let last = last_object();
+    let mut next = first_object();
+    core::iter::from_fn(move || {
+        let here = next;
+        // SAFETY: an entry of the loader's list up to the last one of the start; the loader never
+        // unloads these (a probe that is loaded late trusts that nobody unloads what it found).
+        let map = unsafe { here.as_ref() }?;
+        next = if here == last { core::ptr::null() } else { map.next };
+        Some(map)
+    })
+}
+
+/// The end of the loader's list when it was first walked: at the first hooked call of the process,
+/// which comes before its first `dlopen`, because that allocates.
+fn last_object() -> *const LinkMap {
+    let known = LAST.load(Ordering::Acquire);
+    if !known.is_null() {
+        return known;
+    }
+    let mut last = first_object();
+    // SAFETY: the loader's list, before any object could be unloaded.
+    while let Some(map) = unsafe { last.as_ref() }.filter(|map| !map.next.is_null()) {
+        last = map.next;
+    }
+    let null = core::ptr::null_mut();
+    match LAST.compare_exchange(null, last.cast_mut(), Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => last,
+        Err(other) => other,
+    }
+}
+
+/// Most functions that can be withdrawn.
+const MOST_WITHDRAWN: usize = 64;
+
+/// Hides those of our own exported functions from the loader that no object of the start defines in
+/// any version: objects loaded later bind to what they would have bound to without the probe. Objects
+/// that are bound already keep our function. Without the right to change our symbol table nothing
+/// changes.
+pub(crate) fn withdraw<'a>(names: impl Iterator<Item = &'a CStr>) {
+    let own = &raw const _DYNAMIC;
+    let Some(tables) = objects().find(|map| map.dynamic == own).and_then(Tables::of) else { return };
+    let is_defined = |name| {
+        let mut others = objects().filter(|map| map.dynamic != own).filter_map(Tables::of);
+        others.any(|tables| tables.index_of(name, Versions::All).is_some())
+    };
+    let mut values = [0_usize; MOST_WITHDRAWN];
+    let mut count = 0;
+    for name in names.filter(|name| !is_defined(name)) {
+        if let (Some(index), Some(place)) = (tables.index_of(name, Versions::All), values.get_mut(count)) {
+            // SAFETY: `index` came from our own table.
+            *place = unsafe { &raw const (*tables.symbols.add(index)).st_value } as usize;
+            count += 1;
+        }
+    }
+    let values = values.get(..count).unwrap_or(&[]);
+    let (Some(low), Some(high)) = (values.iter().min(), values.iter().max()) else { return };
+    let page = sys::page_bytes() as usize;
+    let (start, end) = (low & !(page - 1), (high & !(page - 1)) + page);
+    let Some(protection) = own_protection(*low, *high) else { return };
+    if sys::protect(start, end - start, protection | libc::PROT_WRITE).is_err() {
+        return;
+    }
+    for value in values {
+        // SAFETY: a word of our own symbol table, writable now. The loader passes over a function
+        // without a value; it reads the word at once, so it finds the old or the new one.
+        unsafe { &*(*value as *const AtomicU64) }.store(0, Ordering::Relaxed);
+    }
+    let _ = sys::protect(start, end - start, protection);
+}
+
+/// The protection of our own segment that holds both addresses.
+fn own_protection(low: usize, high: usize) -> Option<i32> {
+    let header = &raw const __ehdr_start;
+    // SAFETY: the header of this very object, and its program headers, which the loader mapped.
+    let headers = unsafe {
+        let table = header.byte_add((*header).e_phoff as usize).cast::<libc::Elf64_Phdr>();
+        core::slice::from_raw_parts(table, usize::from((*header).e_phnum))
+    };
+    let loads = || headers.iter().filter(|program| program.p_type == libc::PT_LOAD);
+    let bias = (header as usize).wrapping_sub(loads().next()?.p_vaddr as usize);
+    let holds = |program: &&libc::Elf64_Phdr| {
+        let start = bias.wrapping_add(program.p_vaddr as usize);
+        (start..start + program.p_filesz as usize).contains(&low)
+            && (start..start + program.p_filesz as usize).contains(&high)
+    };
+    let flags = loads().find(holds)?.p_flags;
+    let of = |flag, protection| if flags & flag != 0 { protection } else { 0 };
+    Some(of(libc::PF_R, libc::PROT_READ) | of(libc::PF_W, libc::PROT_WRITE) | of(libc::PF_X, libc::PROT_EXEC))
 }
 
 /// As [`find_next`], as a pointer to a function.
@@ -119,6 +218,15 @@ fn value_of(mut dynamic: *const Dynamic, tag: usize) -> usize {
     0
 }
 
+/// Which definitions of a name count.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Versions {
+    /// The one that new binaries are linked to.
+    Default,
+    /// Also those that are kept for old binaries.
+    All,
+}
+
 /// The symbol tables of an object.
 struct Tables {
     bias: usize,
@@ -147,19 +255,37 @@ impl Tables {
         (!tables.symbols.is_null() && !tables.strings.is_null()).then_some(tables)
     }
 
+    /// Address and size of the default definition of `name`.
     fn find(&self, name: &CStr) -> Option<(*mut (), u64)> {
+        let index = self.index_of(name, Versions::Default)?;
+        // SAFETY: `index` came from the object's own tables.
+        let symbol = unsafe { &*self.symbols.add(index) };
+        let address = self.bias.wrapping_add(symbol.st_value as usize) as *mut ();
+        const STT_GNU_IFUNC: u8 = 10;
+        if symbol.st_info & 0xf == STT_GNU_IFUNC {
+            // SAFETY: an indirect function: its value is a resolver that takes the hardware capabilities.
+            let resolver: extern "C" fn(u64) -> *mut () = unsafe { core::mem::transmute(address) };
+            return Some((resolver(sys::auxiliary(libc::AT_HWCAP)), 0));
+        }
+        Some((address, symbol.st_size))
+    }
+
+    /// Number of the symbol that defines `name`.
+    fn index_of(&self, name: &CStr, versions: Versions) -> Option<usize> {
         if !self.gnu_hash.is_null() {
             // SAFETY: the loader itself relies on these tables.
-            unsafe { self.find_by_gnu_hash(name) }
+            unsafe { self.index_by_gnu_hash(name, versions) }
         } else if !self.hash.is_null() {
-            // SAFETY: as above.
-            unsafe { self.find_by_scan(name) }
+            // SAFETY: as above; word 1 of DT_HASH is the number of symbols.
+            let count = unsafe { *self.hash.add(1) } as usize;
+            // SAFETY: below that number.
+            (0..count).find(|index| unsafe { self.defines(*index, name, versions) })
         } else {
             None
         }
     }
 
-    unsafe fn find_by_gnu_hash(&self, name: &CStr) -> Option<(*mut (), u64)> {
+    unsafe fn index_by_gnu_hash(&self, name: &CStr, versions: Versions) -> Option<usize> {
         let wanted = gnu_hash(name.to_bytes());
         // SAFETY: layout of DT_GNU_HASH: 4 words, bloom words of 8 bytes, buckets, chains.
         unsafe {
@@ -172,10 +298,8 @@ impl Tables {
             }
             loop {
                 let hash = *chains.add((index - first) as usize);
-                if hash | 1 == wanted | 1
-                    && let Some(found) = self.defined(index as usize, name)
-                {
-                    return Some(found);
+                if hash | 1 == wanted | 1 && self.defines(index as usize, name, versions) {
+                    return Some(index as usize);
                 }
                 if hash & 1 != 0 {
                     return None;
@@ -185,16 +309,8 @@ impl Tables {
         }
     }
 
-    unsafe fn find_by_scan(&self, name: &CStr) -> Option<(*mut (), u64)> {
-        // SAFETY: word 1 of DT_HASH is the number of symbols.
-        unsafe {
-            let count = *self.hash.add(1) as usize;
-            (0..count).find_map(|index| self.defined(index, name))
-        }
-    }
-
-    /// Address and size of symbol `index` when it is the default definition of `name`.
-    unsafe fn defined(&self, index: usize, name: &CStr) -> Option<(*mut (), u64)> {
+    /// Whether symbol `index` is a definition of `name`.
+    unsafe fn defines(&self, index: usize, name: &CStr, versions: Versions) -> bool {
         // SAFETY: `index` came from the object's own tables.
         let (symbol, text, hidden) = unsafe {
             let symbol = &*self.symbols.add(index);
@@ -202,17 +318,8 @@ impl Tables {
             let hidden = !self.versions.is_null() && *self.versions.add(index) & VERSION_HIDDEN != 0;
             (symbol, text, hidden)
         };
-        if symbol.st_shndx == 0 || symbol.st_value == 0 || hidden || text != name {
-            return None;
-        }
-        let address = self.bias.wrapping_add(symbol.st_value as usize) as *mut ();
-        const STT_GNU_IFUNC: u8 = 10;
-        if symbol.st_info & 0xf == STT_GNU_IFUNC {
-            // SAFETY: an indirect function: its value is a resolver that takes the hardware capabilities.
-            let resolver: extern "C" fn(u64) -> *mut () = unsafe { core::mem::transmute(address) };
-            return Some((resolver(sys::auxiliary(libc::AT_HWCAP)), 0));
-        }
-        Some((address, symbol.st_size))
+        let is_visible = versions == Versions::All || !hidden;
+        symbol.st_shndx != 0 && symbol.st_value != 0 && is_visible && text == name
     }
 }
 

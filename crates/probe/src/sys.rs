@@ -283,7 +283,7 @@ pub(crate) fn write_error(bytes: &[u8]) {
 
 fn map(address: usize, bytes: usize, flags: i32, file: usize) -> Result<*mut u8> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: without MAP_FIXED the kernel chooses unused addresses.
+    // SAFETY: without MAP_FIXED the kernel chooses unused addresses; with it, the promise of `replace`.
     checked(unsafe { syscall(libc::SYS_mmap, [address, bytes, protection, flags as usize, file, 0]) })
         .map(|address| address as *mut u8)
 }
@@ -304,6 +304,15 @@ pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
     #[cfg(all(test, loom))]
     crate::atomics::mapped(memory, bytes);
     Ok(memory)
+}
+
+/// Puts zeroed private memory in the place of other memory of the probe's.
+///
+/// # Safety
+/// Whatever refers to that memory takes zeroes for valid, and nothing else of the process lies there.
+pub(crate) unsafe fn replace(memory: *mut u8, bytes: usize) -> Result<()> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
+    map(memory as usize, bytes, flags, usize::MAX).map(drop)
 }
 
 /// Gives memory of [`map_private`] or [`File::map_shared`] back.
@@ -335,6 +344,12 @@ pub(crate) fn touch(address: usize) -> Result<()> {
 pub(crate) fn heeds_advice(address: usize, bytes: usize) -> bool {
     const NO_SUCH_ADVICE: i32 = -1;
     advise(address, bytes, NO_SUCH_ADVICE).is_err()
+}
+
+/// Changes the protection of pages.
+pub(crate) fn protect(address: usize, bytes: usize, protection: i32) -> Result<()> {
+    // SAFETY: the callers change their own pages, and take no right away that they had.
+    checked(unsafe { syscall(libc::SYS_mprotect, [address, bytes, protection as usize, 0, 0, 0]) }).map(drop)
 }
 
 /// `madvise` with an advice that loses no data.
@@ -449,6 +464,35 @@ pub(crate) fn exit(status: i32) -> ! {
         // SAFETY: no pointers; does not return.
         unsafe { syscall(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
     }
+}
+
+/// The signals that a thread had blocked; `None`: nothing was changed.
+#[derive(Clone, Copy)]
+pub(crate) struct SignalMask(Option<u64>);
+
+/// Blocks all signals of the calling thread but those of its own faults; the mask before.
+pub(crate) fn block_signals() -> SignalMask {
+    const FAULTS: [i32; 5] = [libc::SIGBUS, libc::SIGSEGV, libc::SIGILL, libc::SIGFPE, libc::SIGTRAP];
+    let others = FAULTS.iter().fold(u64::MAX, |mask, signal| mask & !(1 << (signal - 1)));
+    let mut before = 0_u64;
+    let arguments = [libc::SIG_BLOCK as usize, &raw const others as usize, &raw mut before as usize, 8, 0, 0];
+    // SAFETY: the kernel reads and writes 8 bytes.
+    let changed = checked(unsafe { syscall(libc::SYS_rt_sigprocmask, arguments) }).is_ok();
+    SignalMask(changed.then_some(before))
+}
+
+/// Restores what [`block_signals`] found.
+pub(crate) fn restore_signals(mask: SignalMask) {
+    let Some(mask) = mask.0 else { return };
+    let arguments = [libc::SIG_SETMASK as usize, &raw const mask as usize, 0, 8, 0, 0];
+    // SAFETY: the kernel reads 8 bytes.
+    unsafe { syscall(libc::SYS_rt_sigprocmask, arguments) };
+}
+
+/// Sends a signal to the calling thread.
+pub(crate) fn raise(signal: i32) {
+    // SAFETY: no pointers.
+    unsafe { syscall(libc::SYS_tgkill, [pid() as usize, tid() as usize, signal as usize, 0, 0, 0]) };
 }
 
 /// Ends the process the way `abort` does, without libc.

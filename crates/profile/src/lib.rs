@@ -13,6 +13,7 @@ pub mod compact;
 pub mod diff;
 pub mod estimate;
 mod families;
+pub mod finding;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
 pub mod frame_table;
@@ -22,6 +23,7 @@ pub mod metric;
 pub mod model;
 pub mod name;
 pub mod pprof_proto;
+pub mod quantity;
 pub mod query;
 pub mod read;
 pub mod recording;

@@ -2,6 +2,8 @@
 
 use std::ops::{Add, AddAssign, Neg, Sub};
 
+use crate::Profile;
+
 /// Which number of a sample is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Metric {
@@ -31,6 +33,17 @@ impl Metric {
     /// The four shared metrics, in the order of pprof's sample types.
     pub const SHARED: [Metric; 4] =
         [Metric::AllocObjects, Metric::AllocSpace, Metric::InuseObjects, Metric::InuseSpace];
+
+    /// The metric of `profile` with this name; the error lists the names it has.
+    pub fn by_name(profile: &Profile, name: &str) -> Result<Metric, String> {
+        let shared = Metric::SHARED.into_iter().find(|metric| metric.name() == name);
+        let extra = || profile.extra.iter().position(|column| column.name == name);
+        shared.or_else(|| extra().map(|column| Metric::Extra(column as u16))).ok_or_else(|| {
+            let names = Metric::SHARED.iter().map(|metric| metric.name());
+            let known: Vec<&str> = names.chain(profile.extra.iter().map(|column| &*column.name)).collect();
+            format!("this profile has no `{name}`; it has {}", known.join(", "))
+        })
+    }
 
     /// The name other tools use (`inuse_space`, …); extra columns carry their own name.
     #[must_use]

@@ -1,6 +1,9 @@
 //! What a view is asked: which number, at which granularity, of which part of the profile.
 
+mod spec;
+
 pub use regex::Regex;
+pub use spec::{QueryError, QuerySpec, exactly, pattern};
 
 use crate::{Metric, Profile, ThreadId};
 

@@ -4,6 +4,7 @@
 pub mod amount;
 mod colour;
 pub mod export;
+pub mod findings;
 pub mod flame;
 pub mod font;
 pub mod graph;

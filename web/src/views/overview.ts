@@ -2,7 +2,8 @@
 
 import type { Finding, SampleType, Summary, Top } from "../api_types.ts";
 import { h, show } from "../dom.ts";
-import { bytes, change, count, duration, moment, percent, quantity, readable } from "../format.ts";
+import { bytes, change, count, duration, moment, percent, quantity } from "../format.ts";
+import { sentence } from "../findings.ts";
 import { setViewKeys } from "../keys.ts";
 import type { View } from "../state/location.ts";
 import { href } from "../state/navigate.ts";
@@ -57,8 +58,11 @@ function tiles(summary: Summary): HTMLElement[] {
 /// Filled when the server has looked; nothing to say leaves no card.
 function findingsCard(input: ViewInput): HTMLElement {
   const card = h("div.card", { hidden: true });
-  const item = (finding: Finding) => h("li", null,
-    h("a", { href: href({ view: finding.view as View, focus: finding.focus }), "data-go": true }, readable(finding.title)), h("span.muted", null, ` ${readable(finding.detail)}`));
+  const item = (finding: Finding) => {
+    const { title, detail } = sentence(finding);
+    return h("li", null,
+      h("a", { href: href({ view: finding.view as View, focus: finding.focus }), "data-go": true }, title), h("span.muted", null, ` ${detail}`));
+  };
   ask<{ findings: Finding[] }>(input, "findings").then(({ findings }) => {
     show(card, h("h3", null, "Findings"), h("ul.findings", null, findings.map(item)));
     card.hidden = findings.length === 0;

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use super::kernel::Starter;
 use super::{METRICS, output_of, total_of, witness};
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// A machine: its heapwise, a folder of victims compiled for it, and how its programs are started.
 pub(super) struct Machine {

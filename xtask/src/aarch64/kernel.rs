@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use super::toolchain::run;
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 const FOLDER: &str = "/proc/sys/fs/binfmt_misc";
 const RULE: &str = "/usr/lib/binfmt.d/qemu-aarch64.conf";

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::failure::Failure;
-use crate::programs::Target;
+use heapwise_testkit::failure::Failure;
+use heapwise_testkit::programs::Target;
 
 pub(super) const TRIPLE: &str = "aarch64-unknown-linux-gnu";
 pub(super) const QEMU: &str = "/usr/bin/qemu-aarch64-static";

@@ -11,7 +11,7 @@ use super::kernel::Starter;
 use super::limits;
 use super::output_of;
 use super::toolchain::{self, Built};
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// Seconds after which a test has failed. Those that pass take a minute at most on a quiet machine.
 const MOST_SECONDS: &str = "600";

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use super::toolchain::QEMU;
 use super::{METRICS, output_of, total_of, witness};
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// A victim with its arguments; each keeps its own account.
 type Victim = (&'static str, &'static [&'static str]);

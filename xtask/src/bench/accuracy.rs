@@ -9,7 +9,7 @@ use super::json::Json;
 use super::measure::fresh_folder;
 use super::system::System;
 use super::workload::Workload;
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// Single-threaded programs that allocate the same in every run: only there is the exact profile of one
 /// run the truth about another.

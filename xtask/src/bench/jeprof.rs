@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::stopwatch::Usage;
 use super::{Bench, inputs, tools};
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// jeprof needs most of a minute for the dump, more on a slow machine.
 const LIMIT: Duration = Duration::from_secs(600);

@@ -10,7 +10,7 @@ use super::Bench;
 use super::stopwatch::Usage;
 use super::system::System;
 use super::workload::Workload;
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// How much patience a measurement has.
 #[derive(Clone, Copy)]

@@ -8,7 +8,7 @@ use super::Bench;
 use super::measure::fresh_folder;
 use super::system::System;
 use super::workload::Workload;
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// One line of the `pair` program under one system.
 pub(crate) struct Pair {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::measure::Patience;
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 pub(crate) const USAGE: &str = "cargo xtask bench [--quick] [--programs DIR] [--only NAME,…] [--systems NAME,…] \
      [--rounds N] [--heapwise FILE] [--out FILE]";

@@ -10,7 +10,7 @@ use super::Bench;
 use super::measure::fresh_folder;
 use super::system::System;
 use super::workload::Workload;
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// A server that has not come to its end by then is ended.
 const LONGEST: Duration = Duration::from_secs(180);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::Duration;
 
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// What one run cost. Seconds and bytes.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use super::tools;
 use super::workload::Workload;
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// How a system gets at the program.
 #[derive(Clone, Copy)]

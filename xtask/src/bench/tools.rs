@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// A Debian package and the file that tells whether it is installed.
 const PACKAGES: [(&str, &str); 12] = [

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::inputs;
 use super::tools;
-use crate::failure::Failure;
-use crate::programs;
+use heapwise_testkit::failure::Failure;
+use heapwise_testkit::programs;
 
 /// One program with its arguments and input.
 #[derive(Clone)]

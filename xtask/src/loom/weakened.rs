@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use super::models;
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// All of them are noticed with so few.
 const PREEMPTIONS: &str = "2";

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 
 use super::{Stage, Suite, Under};
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 pub(super) const SUITE: Suite = Suite {
     name: "clang",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::{Stage, Suite, Under};
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 pub(super) const SUITE: Suite =
     Suite { name: "lua", packages: &[("/usr/bin/lua5.4", "lua5.4")], is_short: false, run };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Stage, Suite, Under};
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 pub(super) const SUITE: Suite = Suite {
     name: "redis-tests",

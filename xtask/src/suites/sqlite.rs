@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use super::{Stage, Suite, Under};
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 pub(super) const SUITE: Suite =
     Suite { name: "sqlite", packages: &[("/usr/bin/sqlite3", "sqlite3")], is_short: true, run };

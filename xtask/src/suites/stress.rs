@@ -1,7 +1,7 @@
 //! stress-ng: allocators, mappings, forks and threads, each for a fixed number of operations and verified.
 
 use super::{Stage, Suite, Under};
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 pub(super) const SUITE: Suite =
     Suite { name: "stress", packages: &[("/usr/bin/stress-ng", "stress-ng")], is_short: false, run };

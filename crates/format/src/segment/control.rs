@@ -1,9 +1,10 @@
 //! The control page: what the controller wants. Words are `u64`, indexed by [`ControlWord`].
 //!
-//! Protocol (a sequence lock with one writer, held by an OFD lock on the file): the controller makes
+//! Protocol (a sequence lock; controllers take turns by an OFD lock on the file): the controller makes
 //! `Sequence` odd, writes the words, makes it even. The probe compares `Sequence` with the last one
 //! it applied on each slow path, copies all words, re-reads `Sequence`, and clamps every value: the
-//! other side may have written anything.
+//! other side may have written anything. The program's own changes do not wait for controllers;
+//! [`Control::next_sequence`] keeps the two apart.
 
 use crate::bytes::u64_at;
 
@@ -82,6 +83,16 @@ pub enum OnFull {
     Drop = 1,
 }
 
+/// Who changes the control page; the last two bits of the sequence afterwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Writer {
+    /// The program itself, through the probe's functions.
+    Program = 0,
+    /// A controller, which holds the lock on the file.
+    Controller = 2,
+}
+
 /// The control page as plain values, every one inside its range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Control {
@@ -122,6 +133,14 @@ impl Control {
     pub const MAX_SAMPLE_BYTES: u64 = 1 << 40;
     /// Longest an event may wait for room in the log.
     pub const MAX_BLOCK_MILLIS: u32 = 10_000;
+
+    /// The sequence after a change that found `before`: even, larger, and of the writer's own kind. The
+    /// program cannot wait for the lock of the controllers, so both may write at once; as neither
+    /// leaves the other's sequence behind, the last one differs from the one applied before it.
+    #[must_use]
+    pub fn next_sequence(before: u64, writer: Writer) -> u64 {
+        (before.wrapping_add(4) & !3) | writer as u64
+    }
 
     /// Decodes and clamps a copy of the control words.
     #[must_use]

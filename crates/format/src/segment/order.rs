@@ -1,6 +1,6 @@
 //! How a controller writes the control page: orders, and the time of a recording.
 
-use super::{CONTROL_OFFSET, ControlWord, SegmentSink};
+use super::{CONTROL_OFFSET, Control, ControlWord, SegmentSink, Writer};
 
 /// What becomes of a control word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,16 +27,17 @@ pub fn give_order<S: SegmentSink>(segment: &S, words: &[(ControlWord, Update)]) 
     };
     let put = |word: ControlWord, value: u64| segment.write_at(at(word), &value.to_le_bytes());
     // A writer that died half-way left the sequence odd: `| 1` covers both cases.
-    let odd = get(ControlWord::Sequence) | 1;
-    put(ControlWord::Sequence, odd)?;
+    let before = get(ControlWord::Sequence);
+    put(ControlWord::Sequence, before | 1)?;
     for (word, update) in words {
         match update {
             Update::Set(value) => put(*word, *value)?,
             Update::Increment => put(*word, get(*word).wrapping_add(1))?,
         }
     }
-    put(ControlWord::Sequence, odd.wrapping_add(1))?;
-    Ok(odd.wrapping_add(1))
+    let after = Control::next_sequence(before, Writer::Controller);
+    put(ControlWord::Sequence, after)?;
+    Ok(after)
 }
 
 /// Says what time it is in the recording, and by that that the drainer is alive at `now_ns`. Not part of what `Sequence`

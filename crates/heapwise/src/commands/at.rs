@@ -1,65 +1,44 @@
-//! `at`: any report on a recording at one moment, or on what a stretch of time left behind.
+//! `at`: any report on a recording at one moment, or on what a window of time left behind.
+
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
+use heapwise_capture::target::Target;
+use heapwise_profile::quantity::parse_duration;
 
-use super::leaks::{self, KnownArgs};
-use super::report::{self, ReportArgs, StyleArgs};
+use super::report::{self, StyleArgs, View};
 use crate::failure::Outcome;
-use crate::look::LookArgs;
-use crate::source;
+use crate::report_input::ReportOptions;
 
 /// Options of `at`.
 #[derive(Debug, Args)]
-pub struct AtArgs {
+pub(crate) struct AtArgs {
     #[command(flatten)]
-    look: LookArgs,
+    options: ReportOptions,
     #[command(flatten)]
     style: StyleArgs,
-    /// Length of the step whose highest moment a time stands for
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = crate::quantity::parse_duration)]
-    step: std::time::Duration,
+    /// Set the step length; a time selects the peak within its step
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration, help_heading = "Filter options")]
+    step: Duration,
     /// Recording
     #[arg(value_name = "FILE")]
-    file: String,
-    /// 305ms, peak, end, 50%, A..B (what was allocated then and is still there), peak:A..B, or a mark
+    file: PathBuf,
+    /// 305ms, peak, end, 50%, A..B (allocated in that window and not freed in it), peak:A..B, or a mark
     #[arg(value_name = "MOMENT")]
     moment: String,
-    /// Which report
+    /// Report to show
     #[arg(value_enum, default_value = "top", value_name = "REPORT")]
     view: View,
 }
 
-/// A report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum View {
-    /// Largest holders first
-    Top,
-    /// Callers and callees of each function
-    Tree,
-    /// What is still held, by allocating site
-    Leaks,
-    /// Sizes of blocks
-    Sizes,
-    /// One row per binary
-    Modules,
-    /// One row per thread
-    Threads,
-    /// Every stack
-    Traces,
-}
-
 /// Shows the report.
-pub fn run(args: AtArgs) -> Outcome {
-    let step_ms = args.step.as_millis();
-    let target = format!("{}{}{}/{step_ms}", args.file, source::AT, args.moment);
-    let report = ReportArgs { look: args.look, style: args.style, targets: vec![target] };
-    match args.view {
-        View::Top => report::top(&report),
-        View::Tree => report::tree(&report),
-        View::Leaks => leaks::show(&report, &KnownArgs::default()),
-        View::Sizes => report::sizes(&report),
-        View::Modules => report::modules(&report),
-        View::Threads => report::threads(&report),
-        View::Traces => report::traces(&report),
+pub(crate) fn run(args: AtArgs) -> Outcome {
+    let step_ms = u64::try_from(args.step.as_millis()).unwrap_or(u64::MAX);
+    let target = Target::Recording { path: args.file, moment: args.moment, step_ms };
+    let mut report = args.options.load_targets(vec![target])?;
+    if args.view == View::Leaks {
+        super::leaks::KnownArgs::default().remove_known(&mut report)?;
     }
+    report::show(args.view, report, &args.options, &args.style)
 }

@@ -7,14 +7,15 @@ use heapwise_profile::{CallTree, Metric, Query};
 use super::leaks::KnownArgs;
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
-use crate::look::{Look, LookArgs};
-use crate::quantity::{self, parse_bytes};
+use crate::report_input::ReportOptions;
+use heapwise_capture::report_input::Report;
+use heapwise_profile::quantity::{self, parse_bytes};
 
 /// Options of `check`.
 #[derive(Debug, Args)]
-pub struct CheckArgs {
+pub(crate) struct CheckArgs {
     #[command(flatten)]
-    look: LookArgs,
+    options: ReportOptions,
     /// Most bytes live at once
     #[arg(long = "max-peak", value_name = "BYTES", value_parser = parse_bytes)]
     max_peak: Option<u64>,
@@ -46,7 +47,7 @@ struct Limit {
 }
 
 /// Checks every limit given; the first that does not hold names the culprit.
-pub fn run(args: &CheckArgs) -> Outcome {
+pub(crate) fn run(args: &CheckArgs) -> Outcome {
     let limits_given =
         [args.max_peak, args.max_leaked, args.max_allocs, args.max_growth].iter().flatten().count();
     if limits_given == 0 {
@@ -54,11 +55,11 @@ pub fn run(args: &CheckArgs) -> Outcome {
             "nothing to check; give --max-peak, --max-leaked, --max-allocs or --max-growth"
         ));
     }
-    let mut look = args.look.load(std::slice::from_ref(&args.target))?;
-    look.query.filter.ignore = args.allow.clone().or(look.query.filter.ignore);
-    let allocations = total(&look, Metric::AllocObjects, false);
-    args.known.take_out(&mut look)?;
-    let peak = look.profile.meta.peak_bytes;
+    let mut report = args.options.load(std::slice::from_ref(&args.target))?;
+    report.query.filter.ignore = args.allow.clone().or(report.query.filter.ignore);
+    let allocations = total(&report, Metric::AllocObjects, false);
+    args.known.remove_known(&mut report)?;
+    let peak = report.profile.meta.peak_bytes;
     if args.max_peak.is_some() && peak.is_none() {
         return Err(input_error!("{}: this profile does not know its peak", args.target));
     }
@@ -67,27 +68,27 @@ pub fn run(args: &CheckArgs) -> Outcome {
         Limit {
             name: "still live",
             most: args.max_leaked,
-            found: total(&look, Metric::InuseSpace, false),
+            found: total(&report, Metric::InuseSpace, false),
             is_bytes: true,
         },
         Limit { name: "allocations", most: args.max_allocs, found: allocations, is_bytes: false },
         Limit {
             name: "growth",
             most: args.max_growth,
-            found: total(&look, Metric::InuseSpace, true),
+            found: total(&report, Metric::InuseSpace, true),
             is_bytes: true,
         },
     ];
-    report(&args.target, &limits)
+    print_limits(&args.target, &limits)
 }
 
-fn total(look: &Look, metric: Metric, with_base: bool) -> f64 {
-    let query = Query { metric, ..look.query.clone() };
-    let base = look.base.as_ref().filter(|_| with_base);
-    CallTree::compare(&look.profile, base, &query).total().value
+fn total(report: &Report, metric: Metric, with_base: bool) -> f64 {
+    let query = Query { metric, ..report.query.clone() };
+    let base = report.baseline.as_deref().filter(|_| with_base);
+    CallTree::compare(&report.profile, base, &query).total().value
 }
 
-fn report(target: &str, limits: &[Limit]) -> Outcome {
+fn print_limits(target: &str, limits: &[Limit]) -> Outcome {
     let amount = |limit: &Limit, value: f64| {
         if limit.is_bytes { quantity::bytes(value) } else { format!("{value:.0}") }
     };

@@ -10,16 +10,16 @@ use clap::Args;
 use heapwise_format::segment::{Counter, Mode};
 
 use super::{dump, switch};
-use crate::capture::control::{self, Change};
-use crate::capture::segments::{Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
-use crate::quantity::{self, parse_duration, parse_rate};
-use crate::source;
+use heapwise_capture::control::{self, Change};
+use heapwise_capture::segments::{Found, SegmentFile};
+use heapwise_capture::target;
+use heapwise_profile::quantity::{self, parse_duration, parse_rate};
 
 /// Options of `collect`.
 #[derive(Debug, Args)]
-pub struct CollectArgs {
+pub(crate) struct CollectArgs {
     /// How long to collect
     #[arg(short = 's', long, value_name = "SECONDS", value_parser = parse_duration)]
     seconds: Duration,
@@ -39,7 +39,7 @@ pub struct CollectArgs {
 
 /// What a collection was asked for, whoever asks.
 #[derive(Debug, Clone)]
-pub struct Collection {
+pub(crate) struct Collection {
     /// How long.
     pub time: Duration,
     /// Mean distance of samples in bytes.
@@ -51,14 +51,14 @@ pub struct Collection {
 }
 
 /// Collects from the named processes.
-pub fn run(args: &CollectArgs) -> Outcome {
+pub(crate) fn run(args: &CollectArgs) -> Outcome {
     let collection = Collection {
         time: args.seconds,
         sample_bytes: args.rate,
         prefix: args.output.clone(),
         overwrite: if args.force { Overwrite::Allow } else { Overwrite::Refuse },
     };
-    for path in collection.collect(&source::processes(&args.targets)?)? {
+    for path in collection.collect(&target::processes(&args.targets)?)? {
         eprintln!("heapwise: wrote {0}; look at it with: heapwise top {0}", path.display());
     }
     Ok(())
@@ -66,7 +66,7 @@ pub fn run(args: &CollectArgs) -> Outcome {
 
 impl Collection {
     /// Runs the collection; returns the files written, one per process.
-    pub fn collect(&self, processes: &[Found]) -> Outcome<Vec<PathBuf>> {
+    pub(crate) fn collect(&self, processes: &[Found]) -> Outcome<Vec<PathBuf>> {
         let open: Vec<(&Found, SegmentFile, PathBuf)> = processes
             .iter()
             .map(|found| {

@@ -2,28 +2,27 @@
 
 use clap::Args;
 
-use super::report::{self, ReportArgs, StyleArgs};
+use super::report::{self, ReportArgs, StyleArgs, View};
 use crate::failure::Outcome;
-use crate::look::LookArgs;
+use crate::report_input::ReportOptions;
 
 /// Options of `diff`.
 #[derive(Debug, Args)]
-pub struct DiffArgs {
+pub(crate) struct DiffArgs {
     #[command(flatten)]
-    look: LookArgs,
+    options: ReportOptions,
     #[command(flatten)]
     style: StyleArgs,
-    /// What it was
+    /// Baseline
     #[arg(value_name = "BASE")]
-    before: String,
-    /// What it is
+    baseline: String,
+    /// Profile to compare with it
     #[arg(value_name = "FILE|PID")]
-    after: String,
+    target: String,
 }
 
 /// Prints the differences.
-pub fn run(args: DiffArgs) -> Outcome {
-    let mut look = args.look;
-    look.base = Some(args.before);
-    report::top(&ReportArgs { look, style: args.style, targets: vec![args.after] })
+pub(crate) fn run(args: DiffArgs) -> Outcome {
+    let options = ReportOptions { base: Some(args.baseline), ..args.options };
+    report::run(View::Top, &ReportArgs { options, style: args.style, targets: vec![args.target] })
 }

@@ -3,8 +3,8 @@
 use std::fs;
 use std::process::{Command, ExitCode};
 
-use crate::capture::{preload, process, segments};
 use crate::failure::Outcome;
+use heapwise_capture::{preload, process, segments};
 
 /// One check: what was looked at, and what was found.
 struct Check {
@@ -13,7 +13,7 @@ struct Check {
 }
 
 /// Runs every check; exit status 1 when one fails.
-pub fn run() -> Outcome<ExitCode> {
+pub(crate) fn run() -> Outcome<ExitCode> {
     let checks = [
         Check { name: "preload library", result: preload_library() },
         Check { name: "segment directory", result: segment_directory() },
@@ -44,7 +44,7 @@ fn segment_directory() -> Result<String, String> {
         let parent = directory.parent().unwrap_or(&directory).to_owned();
         match rustix::fs::statvfs(&parent) {
             Ok(info) if info.f_bavail > 0 => {
-                let free = crate::quantity::bytes(info.f_bavail as f64 * info.f_frsize as f64);
+                let free = heapwise_profile::quantity::bytes(info.f_bavail as f64 * info.f_frsize as f64);
                 return Ok(format!("{} ({free} free)", directory.display()));
             }
             Ok(_) => problems.push(format!("{} is full", parent.display())),

@@ -8,11 +8,11 @@ use heapwise_render::export::{self, Format};
 
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use crate::source;
+use heapwise_capture::target;
 
 /// Options of `dump`.
 #[derive(Debug, Args)]
-pub struct DumpArgs {
+pub(crate) struct DumpArgs {
     /// Pid or program name
     #[arg(value_name = "PID|NAME")]
     target: String,
@@ -25,9 +25,9 @@ pub struct DumpArgs {
 }
 
 /// Writes the profile.
-pub fn run(args: &DumpArgs) -> Outcome {
-    let found = source::process(&args.target)?;
-    let profile = source::of_segment(&found)?;
+pub(crate) fn run(args: &DumpArgs) -> Outcome {
+    let found = target::process(&args.target)?;
+    let profile = target::of_segment(&found)?;
     let path = args.output.clone().unwrap_or_else(|| default_name(&profile));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     write_profile(&profile, &path, overwrite)?;
@@ -36,14 +36,14 @@ pub fn run(args: &DumpArgs) -> Outcome {
 }
 
 /// `heapwise.<program>.<pid>.hwp`.
-pub fn default_name(profile: &Profile) -> PathBuf {
+pub(crate) fn default_name(profile: &Profile) -> PathBuf {
     let program = profile.meta.program.rsplit('/').next().unwrap_or_default();
     format!("heapwise.{program}.{}.hwp", profile.meta.pid.unwrap_or(0)).into()
 }
 
 /// Writes a profile without loss: compact, or as jemalloc's text when it is named `.heap` as
 /// jeprof's users name it.
-pub fn write_profile(profile: &Profile, path: &Path, overwrite: Overwrite) -> Outcome {
+pub(crate) fn write_profile(profile: &Profile, path: &Path, overwrite: Overwrite) -> Outcome {
     let is_text = path.extension().is_some_and(|extension| extension == Format::HeapV2.extension());
     let format = if is_text { Format::HeapV2 } else { Format::Heapwise };
     output::write_file(path, overwrite, |mut out| {

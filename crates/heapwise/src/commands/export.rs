@@ -1,35 +1,36 @@
 //! `export` and `symbolize`: a profile in the format of another tool, or with its symbols inside.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
 use heapwise_render::export::{self, Format};
 
 use super::dump;
 use crate::failure::{Failure, Outcome};
-use crate::input_error;
-use crate::look::{LookArgs, NumberArgs, PartArgs};
 use crate::output::{self, Overwrite};
-use crate::recording::embed::{self, Embedded};
-use crate::recording::open;
-use crate::recording::reading::ReadingArgs;
-use crate::source;
+use crate::progress_bar::ReadArgs;
+use crate::report_input::{FilterArgs, MetricArgs, ReportOptions};
 use crate::symbols::SymbolArgs;
+use crate::{input_error, warnings};
+use heapwise_capture::recording::embed::{self, Embedded};
+use heapwise_capture::recording::open;
+use heapwise_capture::target::Target;
 
 /// Options of `export`.
 #[derive(Debug, Args)]
-pub struct ExportArgs {
+pub(crate) struct ExportArgs {
     /// Format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox, dhat, heaptrack, pro, json, csv
     #[arg(short = 'f', long = "format", value_name = "FORMAT", value_parser = parse_format)]
     format: Format,
     #[command(flatten)]
-    number: NumberArgs,
+    metric: MetricArgs,
     #[command(flatten)]
-    part: PartArgs,
+    filter: FilterArgs,
     #[command(flatten)]
     symbols: SymbolArgs,
     #[command(flatten)]
-    reading: ReadingArgs,
+    read: ReadArgs,
     /// Subtract this profile
     #[arg(long, value_name = "FILE|PID")]
     base: Option<String>,
@@ -46,7 +47,7 @@ pub struct ExportArgs {
 
 /// Options of `symbolize`.
 #[derive(Debug, Args)]
-pub struct SymbolizeArgs {
+pub(crate) struct SymbolizeArgs {
     #[command(flatten)]
     symbols: SymbolArgs,
     /// File to write [default: FILE itself]
@@ -65,12 +66,12 @@ fn parse_format(name: &str) -> Result<Format, String> {
 }
 
 /// Writes the profile in another tool's format.
-pub fn run(args: ExportArgs) -> Outcome {
-    let options = LookArgs {
-        number: args.number,
-        part: args.part,
+pub(crate) fn run(args: ExportArgs) -> Outcome {
+    let options = ReportOptions {
+        metric: args.metric,
+        filter: args.filter,
         symbols: args.symbols,
-        reading: args.reading,
+        read: args.read,
         base: args.base,
         rows: None,
         cum: false,
@@ -78,22 +79,24 @@ pub fn run(args: ExportArgs) -> Outcome {
         output: args.output,
         force: args.force,
     };
-    let look = options.load(&args.targets)?;
-    let profile = match &look.base {
-        Some(base) => heapwise_profile::diff::subtract(&look.profile, base),
-        None => look.profile,
+    let report = options.load(&args.targets)?;
+    let profile = match &report.baseline {
+        Some(baseline) => Arc::new(heapwise_profile::diff::subtract(&report.profile, baseline)),
+        None => report.profile,
     };
     output::write_result(options.output(), options.overwrite(), |mut out| {
-        export::export(&profile, args.format, look.query.metric, &mut out)
+        export::export(&profile, args.format, report.query.metric, &mut out)
     })
 }
 
 /// Writes the profile with its symbols inside, so that it opens on a machine without the binaries.
-pub fn symbolize(args: &SymbolizeArgs) -> Outcome {
+pub(crate) fn symbolize(args: &SymbolizeArgs) -> Outcome {
     if open::is_recording(Path::new(&args.target)) {
         return symbolize_recording(args);
     }
-    let mut profile = source::load(&args.target, &ReadingArgs::default().watched())?;
+    let loaded = Target::parse(&args.target)?.load(&ReadArgs::default().options())?;
+    warnings::print(&loaded.warnings);
+    let mut profile = loaded.profile;
     let report = args.symbols.symbolize(&mut profile);
     let path = args.output.clone().unwrap_or_else(|| match Path::new(&args.target) {
         file if file.is_file() => file.to_owned(),
@@ -121,7 +124,7 @@ fn symbolize_recording(args: &SymbolizeArgs) -> Outcome {
         }
         std::fs::copy(source, path).map_err(|error| Failure::file(path, error))?;
     }
-    let embedded = embed::embed(path, &args.symbols)?;
+    let embedded = embed::embed(path, |profile| drop(args.symbols.symbolize(profile)))?;
     let Embedded { named, all } = embedded;
     eprintln!("heapwise: {named} of {all} addresses have names inside {} now", path.display());
     Ok(())

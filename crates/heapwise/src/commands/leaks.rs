@@ -2,31 +2,31 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::Args;
-use heapwise_profile::view::leaks::{self, Verdict};
 use heapwise_profile::{Profile, Suppressions, Values, suppression};
-use heapwise_render::{json, text};
 
-use super::report::{self, ReportArgs};
+use super::report::{self, ReportArgs, View};
 use crate::failure::{Failure, Outcome};
-use crate::look::Look;
-use crate::quantity;
+use heapwise_capture::report_input::Report;
+use heapwise_profile::quantity;
 
 /// Options of `leaks`.
 #[derive(Debug, Clone, Args)]
-pub struct LeaksArgs {
+pub(crate) struct LeaksArgs {
     #[command(flatten)]
     report: ReportArgs,
     #[command(flatten)]
     known: KnownArgs,
 }
 
-/// What is no news.
+/// What is known already.
 #[derive(Debug, Clone, Default, Args)]
 #[group(id = "known")]
-pub struct KnownArgs {
-    /// File of known leaks, as LeakSanitizer has it (`leak:PATTERN` lines)
+#[command(next_help_heading = "Filter options")]
+pub(crate) struct KnownArgs {
+    /// Read known leaks from FILE, in LeakSanitizer's format (`leak:PATTERN` lines)
     #[arg(long, value_name = "FILE")]
     suppressions: Option<PathBuf>,
     /// Keep what the C and C++ runtimes allocate for themselves
@@ -34,34 +34,19 @@ pub struct KnownArgs {
     keep_runtime: bool,
 }
 
-/// What is still held, by allocating site.
-pub fn run(args: &LeaksArgs) -> Outcome {
-    show(&args.report, &args.known)
-}
-
-/// The same for a report that has no options about what is known.
-pub fn show(report: &ReportArgs, known: &KnownArgs) -> Outcome {
-    let mut look = report.look.load(&report.targets)?;
-    known.take_out(&mut look)?;
-    let view = leaks::leaks(&look.tree(), verdict(&look.profile), &look.query);
-    report::write(
-        &report.look,
-        || text::leaks::leaks(&view, &report.style.text(&look)),
-        || json::leaks(&view),
-    )
-}
-
-/// What may be said of live blocks: those of a program that ended by itself were never freed.
-pub fn verdict(profile: &Profile) -> Verdict {
-    let exited = profile.meta.comments.iter().any(|comment| comment.contains("exited"));
-    if exited { Verdict::NeverFreed } else { Verdict::Live }
+/// Shows what is still held, by allocation site.
+pub(crate) fn run(args: &LeaksArgs) -> Outcome {
+    let ReportArgs { options, style, targets } = &args.report;
+    let mut report = options.load(targets)?;
+    args.known.remove_known(&mut report)?;
+    report::show(View::Leaks, report, options, style)
 }
 
 impl KnownArgs {
-    /// Takes known blocks out of what is looked at and its base, and says on stderr what they were.
-    pub fn take_out(&self, look: &mut Look) -> Outcome {
+    /// Removes known blocks from the profile and its baseline, and prints what they were.
+    pub(crate) fn remove_known(&self, report: &mut Report) -> Outcome {
         let suppressions = self.suppressions.as_deref().map(read).transpose()?;
-        let take_out = |profile: &mut Profile| {
+        let remove = |profile: &mut Profile| {
             let suppressed = suppressions.as_ref().map(|known| known.apply(profile)).unwrap_or_default();
             let of_runtime = match self.keep_runtime {
                 true => Values::default(),
@@ -69,10 +54,10 @@ impl KnownArgs {
             };
             (suppressed, of_runtime)
         };
-        let (suppressed, of_runtime) = take_out(&mut look.profile);
-        look.base.as_mut().map(take_out);
-        tell("suppressed", suppressed);
-        tell("not counted, of the C and C++ runtimes", of_runtime);
+        let (suppressed, of_runtime) = remove(Arc::make_mut(&mut report.profile));
+        report.baseline.as_mut().map(Arc::make_mut).map(remove);
+        print_removed("suppressed", suppressed);
+        print_removed("not counted, of the C and C++ runtimes", of_runtime);
         Ok(())
     }
 }
@@ -82,7 +67,7 @@ fn read(path: &Path) -> Outcome<Suppressions> {
     Suppressions::parse(&text).map_err(|error| Failure::file(path, error.to_string()))
 }
 
-fn tell(what: &str, values: Values) {
+fn print_removed(what: &str, values: Values) {
     if values.inuse_objects > 0.0 {
         let bytes = quantity::bytes(values.inuse_bytes);
         let plural = if values.inuse_objects.round() == 1.0 { "" } else { "s" };

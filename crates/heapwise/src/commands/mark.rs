@@ -1,18 +1,14 @@
 //! `mark`: gives the present moment of a process a name, for `at`.
 
 use clap::Args;
-use heapwise_format::bytes::set_text;
-use heapwise_format::segment::{Mark, SectionKind, SegmentSink, SegmentSource};
+use heapwise_capture::{mark, target};
 
 use super::switch;
-use crate::capture::clock::Clock;
-use crate::capture::segments::SegmentFile;
-use crate::failure::{Failure, Outcome};
-use crate::{input_error, source};
+use crate::failure::Outcome;
 
 /// Options of `mark`.
 #[derive(Debug, Args)]
-pub struct MarkArgs {
+pub(crate) struct MarkArgs {
     /// Pid or program name
     #[arg(value_name = "PID|NAME")]
     target: String,
@@ -21,33 +17,7 @@ pub struct MarkArgs {
 }
 
 /// Sets a mark.
-pub fn run(args: &MarkArgs) -> Outcome {
-    let segment = switch::open_live(&source::process(&args.target)?)?;
-    set(&segment, &args.name)
-}
-
-/// Writes a mark into the segment. The program's own marks fill the table from its start, those of
-/// controllers from its end, so that neither needs to know of the other.
-pub fn set(segment: &SegmentFile, name: &str) -> Outcome {
-    let header = segment.snapshot()?.header;
-    let (section, clock) = (header.layout.section(SectionKind::Marks), Clock::of(header.process.pid));
-    let failed = |error: std::io::Error| Failure::file(segment.path(), format!("cannot mark: {error}"));
-    segment.file().lock().map_err(failed)?;
-    let mut bytes = vec![0; section.bytes() as usize];
-    segment.read_at(section.offset, &mut bytes);
-    let records = bytes.chunks_exact(size_of::<Mark>()).map(Mark::decode).enumerate();
-    let free = records.rev().find(|(_, mark)| mark.is_some_and(|mark| mark.time_ns == 0));
-    let place = free.and_then(|(row, _)| section.record_offset(row as u64));
-    let written = place.map(|offset| {
-        let mut text = [0; 56];
-        set_text(&mut text, name.as_bytes());
-        // The time last: a mark without one is none.
-        segment.write_at(offset + 8, &text)?;
-        segment.write_at(offset, &clock.now_ns().to_le_bytes())
-    });
-    segment.file().unlock().map_err(failed)?;
-    match written {
-        Some(result) => result.map_err(failed),
-        None => Err(input_error!("all {} marks of this process are used up", section.capacity)),
-    }
+pub(crate) fn run(args: &MarkArgs) -> Outcome {
+    let segment = switch::open_live(&target::process(&args.target)?)?;
+    Ok(mark::set(&segment, &args.name)?)
 }

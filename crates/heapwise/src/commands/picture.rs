@@ -12,17 +12,18 @@ use heapwise_render::{Amounts, raster};
 
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
-use crate::look::{Look, LookArgs};
 use crate::output;
+use crate::report_input::ReportOptions;
+use heapwise_capture::report_input::Report;
 
 /// Pixels per unit of a PNG: sharp on a dense screen.
 const PNG_SCALE: f32 = 2.0;
 
 /// Options of `graph`.
 #[derive(Debug, Args)]
-pub struct GraphArgs {
+pub(crate) struct GraphArgs {
     #[command(flatten)]
-    look: LookArgs,
+    options: ReportOptions,
     /// Files, pids or program names; several add up
     #[arg(required = true, value_name = "FILE|PID")]
     targets: Vec<String>,
@@ -30,9 +31,9 @@ pub struct GraphArgs {
 
 /// Options of `flame`.
 #[derive(Debug, Args)]
-pub struct FlameArgs {
+pub(crate) struct FlameArgs {
     #[command(flatten)]
-    look: LookArgs,
+    options: ReportOptions,
     /// Allocating functions at the root, their callers above
     #[arg(long)]
     inverted: bool,
@@ -51,29 +52,29 @@ pub struct FlameArgs {
 }
 
 /// Draws the call graph: SVG, PNG, PDF or dot.
-pub fn graph(args: &GraphArgs) -> Outcome {
-    let look = args.look.load(&args.targets)?;
-    let view = graph::graph(&look.tree(), &look.query);
+pub(crate) fn graph(args: &GraphArgs) -> Outcome {
+    let report = args.options.load(&args.targets)?;
+    let view = graph::graph(&report.tree(), &report.query);
     if view.nodes.is_empty() {
         return Err(input_error!("nothing to draw: no stack is left, or none holds anything"));
     }
-    let options = graph_options(&look);
-    let path = output_path(&args.look, &args.targets, "graph.svg");
+    let options = graph_options(&report);
+    let path = output_path(&args.options, &args.targets, "graph.svg");
     let bytes = match ending(&path) {
         "dot" | "gv" => graphs::dot(&view, &options).into_bytes(),
         form => picture(graphs::svg(&view, &options), form, &path)?,
     };
-    write(&args.look, &path, &bytes)
+    write(&args.options, &path, &bytes)
 }
 
 /// Draws the flame graph: an HTML page, SVG or PNG.
-pub fn flame(args: &FlameArgs) -> Outcome {
-    let look = args.look.load(&args.targets)?;
-    let tree = look.tree();
-    let path = output_path(&args.look, &args.targets, "flame.html");
+pub(crate) fn flame(args: &FlameArgs) -> Outcome {
+    let report = args.options.load(&args.targets)?;
+    let tree = report.tree();
+    let path = output_path(&args.options, &args.targets, "flame.html");
     let options = FlameOptions {
-        title: title(&look),
-        colours: match (&look.base, args.by_module) {
+        title: title(&report),
+        colours: match (&report.baseline, args.by_module) {
             (Some(_), _) => Colours::Change,
             (None, true) => Colours::Module,
             (None, false) => Colours::Name,
@@ -97,28 +98,28 @@ pub fn flame(args: &FlameArgs) -> Outcome {
             picture(flames::svg(&shown, &options), form, &path)?
         }
     };
-    write(&args.look, &path, &bytes)
+    write(&args.options, &path, &bytes)
 }
 
 /// What a graph of this look says beside itself.
-pub fn graph_options(look: &Look) -> GraphOptions {
-    let filter = &look.query.filter;
+pub(crate) fn graph_options(report: &Report) -> GraphOptions {
+    let filter = &report.query.filter;
     let named = [("Focusing on", &filter.focus), ("Ignoring", &filter.ignore)];
     let remarks = named
         .into_iter()
         .filter_map(|(what, pattern)| pattern.as_ref().map(|pattern| format!("{what}: {pattern}")))
         .collect();
-    GraphOptions { program: look.profile.meta.program.clone(), amounts: Amounts::Human, remarks }
+    GraphOptions { program: report.profile.meta.program.clone(), amounts: Amounts::Human, remarks }
 }
 
-fn title(look: &Look) -> String {
-    let program = look.profile.meta.program.rsplit('/').next().unwrap_or_default();
+fn title(report: &Report) -> String {
+    let program = report.profile.meta.program.rsplit('/').next().unwrap_or_default();
     if program.is_empty() { "heapwise".into() } else { program.into() }
 }
 
-fn output_path(look: &LookArgs, targets: &[String], ending: &str) -> PathBuf {
+fn output_path(options: &ReportOptions, targets: &[String], ending: &str) -> PathBuf {
     let name = targets.first().map_or("heapwise", |target| target.rsplit('/').next().unwrap_or(target));
-    look.output.clone().unwrap_or_else(|| format!("{name}.{ending}").into())
+    options.output.clone().unwrap_or_else(|| format!("{name}.{ending}").into())
 }
 
 fn ending(path: &Path) -> &str {
@@ -135,8 +136,8 @@ fn picture(svg: String, form: &str, path: &Path) -> Outcome<Vec<u8>> {
     }
 }
 
-fn write(look: &LookArgs, path: &Path, bytes: &[u8]) -> Outcome {
-    output::write_file(path, look.overwrite(), |out| out.write_all(bytes))?;
+fn write(options: &ReportOptions, path: &Path, bytes: &[u8]) -> Outcome {
+    output::write_file(path, options.overwrite(), |out| out.write_all(bytes))?;
     eprintln!("heapwise: wrote {}", path.display());
     Ok(())
 }

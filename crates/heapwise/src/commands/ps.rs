@@ -7,14 +7,14 @@ use clap::Args;
 use heapwise_format::segment::{Counter, Mode, State};
 use heapwise_profile::snapshot::Snapshot;
 
-use crate::capture::process;
-use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
-use crate::quantity;
+use heapwise_capture::process;
+use heapwise_capture::segments::{self, Found, SegmentFile};
+use heapwise_profile::quantity;
 
 /// Options of `ps`.
 #[derive(Debug, Args)]
-pub struct PsArgs {
+pub(crate) struct PsArgs {
     /// List processes that have ended but left their last state behind
     #[arg(long)]
     dead: bool,
@@ -38,7 +38,7 @@ struct Row {
 }
 
 /// Lists, or cleans up.
-pub fn run(args: &PsArgs) -> Outcome {
+pub(crate) fn run(args: &PsArgs) -> Outcome {
     if args.clean {
         return clean();
     }

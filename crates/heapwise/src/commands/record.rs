@@ -9,24 +9,25 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use heapwise_format::segment::OnFull;
 
-use crate::capture::control::{self, Change};
-use crate::capture::drain::{self, Beginning, Orders, Recorded};
-use crate::capture::following;
-use crate::capture::segments::SegmentFile;
 use crate::failure::Outcome;
+use crate::input_error;
 use crate::output::{self, Overwrite};
-use crate::quantity::{self, parse_bytes, parse_duration};
-use crate::recording::embed;
-use crate::recording::sink::Keeping;
 use crate::symbols::SymbolArgs;
-use crate::{input_error, source};
+use heapwise_capture::control::{self, Change};
+use heapwise_capture::drain::{self, Beginning, Orders, Recorded};
+use heapwise_capture::following;
+use heapwise_capture::recording::embed;
+use heapwise_capture::recording::sink::Keeping;
+use heapwise_capture::segments::SegmentFile;
+use heapwise_capture::target;
+use heapwise_profile::quantity::{self, parse_bytes, parse_duration};
 
 /// Smallest file of a rotated recording: below this the tables at its start would be most of it.
 const LEAST_FILE_BYTES: u64 = 4096;
 
 /// Options of `record`.
 #[derive(Debug, Args)]
-pub struct RecordArgs {
+pub(crate) struct RecordArgs {
     /// How long to record [default: until Ctrl-C or the end of the process]
     #[arg(short = 's', long, value_name = "SECONDS", value_parser = parse_duration)]
     seconds: Option<Duration>,
@@ -46,7 +47,7 @@ pub struct RecordArgs {
 /// How a recording is kept, and what happens when it cannot keep up.
 #[derive(Debug, Clone, Args)]
 #[group(id = "keeping")]
-pub struct KeepingArgs {
+pub(crate) struct KeepingArgs {
     /// Begin another numbered file at this size
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     rotate: Option<u64>,
@@ -69,7 +70,7 @@ pub struct KeepingArgs {
 
 /// What an event does when there is no room for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum WhenFull {
+pub(crate) enum WhenFull {
     /// Wait, then drop and count
     Block,
     /// Drop and count
@@ -78,7 +79,7 @@ pub enum WhenFull {
 
 impl KeepingArgs {
     /// The orders for a recording at `path`.
-    pub fn orders(&self, path: PathBuf, from: Beginning) -> Orders {
+    pub(crate) fn orders(&self, path: PathBuf, from: Beginning) -> Orders {
         let keeping = match (self.rotate, self.ring) {
             (Some(bytes), _) => {
                 Keeping::Rotated { bytes: bytes.max(LEAST_FILE_BYTES), files: self.keep.max(1) }
@@ -93,20 +94,20 @@ impl KeepingArgs {
 
 impl KeepingArgs {
     /// What is done with a recording that has ended.
-    pub fn finish(&self, recorded: &Recorded) -> Outcome {
+    pub(crate) fn finish(&self, recorded: &Recorded) -> Outcome {
         if self.embed_symbols {
-            embed::embed(&recorded.path, &SymbolArgs::default())?;
+            embed::embed(&recorded.path, |profile| drop(SymbolArgs::default().symbolize(profile)))?;
         }
         Ok(())
     }
 }
 
 /// Records a process.
-pub fn run(args: &RecordArgs) -> Outcome {
-    let found = source::process(&args.target)?;
+pub(crate) fn run(args: &RecordArgs) -> Outcome {
+    let found = target::process(&args.target)?;
     let path = match &args.output {
         Some(path) => path.clone(),
-        None => default_name(&crate::capture::process::name(found.process.pid), found.process.pid),
+        None => default_name(&heapwise_capture::process::name(found.process.pid), found.process.pid),
     };
     output::refuse_existing(&path, if args.force { Overwrite::Allow } else { Overwrite::Refuse })?;
     // What a process left behind is read from its first event.
@@ -144,13 +145,13 @@ pub fn run(args: &RecordArgs) -> Outcome {
 }
 
 /// Name of a recording that was not named.
-pub fn default_name(program: &str, pid: u32) -> PathBuf {
+pub(crate) fn default_name(program: &str, pid: u32) -> PathBuf {
     let program = Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned();
     format!("heapwise.{program}.{pid}.hwr").into()
 }
 
 /// Says what was recorded and how to go on.
-pub fn report(recorded: &Recorded) {
+pub(crate) fn report(recorded: &Recorded) {
     let line = |name: &str, text: String| eprintln!("  {name:<12} {text}");
     let totals = recorded.totals;
     eprintln!("heapwise: recorded {} ms", recorded.span_ms);
@@ -159,6 +160,9 @@ pub fn report(recorded: &Recorded) {
     line("peak", format!("{} after {ms} ms", quantity::bytes(peak as f64)));
     line("still live", quantity::bytes(recorded.live_bytes as f64));
     line("lost", format!("{} events ({} waited for room)", recorded.lost, recorded.waited));
+    if recorded.lost_marks > 0 {
+        line("marks", format!("{} had no room and are missing", recorded.lost_marks));
+    }
     let path = recorded.path.display();
     line("recording", path.to_string());
     eprintln!("look deeper: heapwise summary {path}");

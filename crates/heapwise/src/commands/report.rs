@@ -1,26 +1,28 @@
-//! `top`, `tree`, `peek`, `list`, `sizes`, `modules`, `threads`, `traces`: views as text or data.
+//! `top`, `tree`, `peek`, `list`, `sizes`, `modules`, `threads`, `traces`: views as text or JSON.
 
 use clap::Args;
+use heapwise_capture::report_input::Report;
 use heapwise_profile::query::{Granularity, Regex};
-use heapwise_profile::{CallTree, view};
+use heapwise_profile::view;
+use heapwise_profile::view::leaks::Verdict;
 use heapwise_render::text::gs;
 use heapwise_render::{Amounts, TextOptions, json, text};
 use serde_json::Value;
 
 use crate::failure::Outcome;
-use crate::look::{Look, LookArgs};
+use crate::report_input::ReportOptions;
 use crate::{output, source_text};
 
 const MEGABYTE: f64 = 1_048_576.0;
 
-/// Rows of `top` unless told otherwise; the rest is a question away.
+/// Rows of `top` unless `-n` says otherwise.
 const DEFAULT_ROWS: usize = 40;
 
 /// Options of a report on one or more profiles that add up.
 #[derive(Debug, Clone, Args)]
-pub struct ReportArgs {
+pub(crate) struct ReportArgs {
     #[command(flatten)]
-    pub look: LookArgs,
+    pub options: ReportOptions,
     #[command(flatten)]
     pub style: StyleArgs,
     /// Files, pids or program names; several add up
@@ -30,9 +32,9 @@ pub struct ReportArgs {
 
 /// Options of a report about functions that match a pattern.
 #[derive(Debug, Clone, Args)]
-pub struct PatternArgs {
+pub(crate) struct PatternArgs {
     #[command(flatten)]
-    look: LookArgs,
+    options: ReportOptions,
     #[command(flatten)]
     style: StyleArgs,
     /// Pattern for function names
@@ -46,32 +48,33 @@ pub struct PatternArgs {
 /// How numbers are written.
 #[derive(Debug, Clone, Default, Args)]
 #[group(id = "style")]
-pub struct StyleArgs {
-    /// Sizes in bytes
+#[command(next_help_heading = "Output options")]
+pub(crate) struct StyleArgs {
+    /// Print sizes in bytes
     #[arg(long = "show_bytes", visible_alias = "bytes")]
     show_bytes: bool,
-    /// Each size with the unit that suits it [default for a total below 1 MB]
+    /// Print each size with the unit that suits it [default for a total below 1 MiB]
     #[arg(long, conflicts_with = "show_bytes")]
     human: bool,
-    /// Name the columns
+    /// Print column names
     #[arg(long)]
     header: bool,
-    /// Show the standard error of estimates
+    /// Print the standard error of estimates
     #[arg(long)]
     errors: bool,
-    /// The gs driver's report: `file line:N size:BYTES`
+    /// Print the gs driver's report: `file line:N size:BYTES`
     #[arg(long)]
     gs: bool,
-    /// The same with sites that hold nothing any more
+    /// Print the gs driver's report with sites that hold nothing any more
     #[arg(long)]
     zero: bool,
 }
 
 impl StyleArgs {
-    /// As the renderer takes them, for numbers of the size that is looked at.
-    pub fn text(&self, look: &Look) -> TextOptions {
-        // In megabytes, as jeprof has them, all rows of a small program would be 0.0.
-        let is_small = look.profile.total().get(look.query.metric) < MEGABYTE;
+    /// Options of the text renderer for this report.
+    pub(crate) fn text(&self, report: &Report) -> TextOptions {
+        // In megabytes, as jeprof prints them, all rows of a small program would be 0.0.
+        let is_small = report.profile.total().get(report.query.metric) < MEGABYTE;
         let amounts = match (self.show_bytes, self.human || is_small) {
             (true, _) => Amounts::Bytes,
             (_, true) => Amounts::Human,
@@ -81,100 +84,115 @@ impl StyleArgs {
     }
 }
 
-impl Look {
-    /// The call tree that most views start from.
-    pub fn tree(&self) -> CallTree {
-        CallTree::compare(&self.profile, self.base.as_ref(), &self.query)
+/// A view of a report that needs no further argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum View {
+    /// Show the largest holders first
+    Top,
+    /// Show callers and callees of each function
+    Tree,
+    /// Show what is still held, by allocation site
+    Leaks,
+    /// Show block sizes
+    Sizes,
+    /// Show one row per binary
+    Modules,
+    /// Show one row per thread
+    Threads,
+    /// Show every stack
+    Traces,
+}
+
+/// Loads the report of a command and writes one view of it.
+pub(crate) fn run(view: View, args: &ReportArgs) -> Outcome {
+    show(view, args.options.load(&args.targets)?, &args.options, &args.style)
+}
+
+/// Writes one view of a report.
+pub(crate) fn show(view: View, report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcome {
+    let (tree, query) = (|| report.tree(), &report.query);
+    match view {
+        View::Top => top(report, options, style),
+        View::Tree => {
+            let view = view::peek::tree(&tree(), query);
+            write(options, || text::tree::tree(&view, &style.text(&report)), || json::tree(&view))
+        }
+        View::Leaks => {
+            let view = view::leaks::leaks(&tree(), Verdict::of(&report.profile), query);
+            write(options, || text::leaks::leaks(&view, &style.text(&report)), || json::leaks(&view))
+        }
+        View::Sizes => {
+            let view = view::sizes::sizes(&report.profile, &tree(), query);
+            write(options, || text::sizes::sizes(&view, &style.text(&report)), || json::sizes(&view))
+        }
+        View::Modules => {
+            let view = view::modules::modules(&report.profile, report.baseline.as_deref(), query);
+            write(options, || text::table::modules(&view, &style.text(&report)), || json::modules(&view))
+        }
+        View::Threads => {
+            let view = view::threads::threads(&report.profile, query);
+            write(options, || text::table::threads(&view, &style.text(&report)), || json::threads(&view))
+        }
+        View::Traces => {
+            let view = view::traces::traces(&tree(), query);
+            write(options, || text::traces::traces(&view, &style.text(&report)), || json::traces(&view))
+        }
     }
 }
 
-/// Largest holders first.
-pub fn top(args: &ReportArgs) -> Outcome {
-    if args.style.gs || args.style.zero {
-        return gs_report(args);
+/// Writes the largest holders first, or the gs driver's report.
+fn top(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcome {
+    if style.gs || style.zero {
+        return gs_report(report, options, style);
     }
-    let mut look = args.look.load(&args.targets)?;
-    look.query.limit = match args.look.rows {
+    report.query.limit = match options.rows {
         Some(0) => None,
-        None if !args.look.json => Some(DEFAULT_ROWS),
+        None if !options.json => Some(DEFAULT_ROWS),
         rows => rows,
     };
-    let view = view::top::top(&look.tree(), &look.query);
-    let text = || match look.base {
-        Some(_) => text::diff::diff(&view, &args.style.text(&look)),
-        None => text::top::top(&view, &args.style.text(&look)),
+    let view = view::top::top(&report.tree(), &report.query);
+    let text = || match report.baseline {
+        Some(_) => text::diff::diff(&view, &style.text(&report)),
+        None => text::top::top(&view, &style.text(&report)),
     };
-    write(&args.look, text, || json::top(&view))?;
-    if view.dropped > 0 && !args.look.json {
+    write(options, text, || json::top(&view))?;
+    if view.dropped > 0 && !options.json {
         eprintln!("heapwise: {} more rows; -n 0 shows all", view.dropped);
     }
     Ok(())
 }
 
-fn gs_report(args: &ReportArgs) -> Outcome {
-    let mut look = args.look.load(&args.targets)?;
-    look.query.granularity = Granularity::Lines;
-    let tree = look.tree();
-    let view = view::sites::sites(&look.profile, &tree, &look.query, args.style.zero);
-    write(&args.look, || gs::report(&view), || gs::report_json(&view))
+fn gs_report(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcome {
+    report.query.granularity = Granularity::Lines;
+    let view = view::sites::sites(&report.profile, &report.tree(), &report.query, style.zero);
+    write(options, || gs::report(&view), || gs::report_json(&view))
 }
 
-/// Callers and callees of each function.
-pub fn tree(args: &ReportArgs) -> Outcome {
-    let look = args.look.load(&args.targets)?;
-    let view = view::peek::tree(&look.tree(), &look.query);
-    write(&args.look, || text::tree::tree(&view, &args.style.text(&look)), || json::tree(&view))
+/// Shows callers and callees of matching functions.
+pub(crate) fn peek(args: &PatternArgs) -> Outcome {
+    let report = args.options.load(&args.targets)?;
+    let view = view::peek::peek(&report.tree(), &args.pattern, &report.query);
+    write(&args.options, || text::tree::tree(&view, &args.style.text(&report)), || json::tree(&view))
 }
 
-/// Callers and callees of matching functions.
-pub fn peek(args: &PatternArgs) -> Outcome {
-    let look = args.look.load(&args.targets)?;
-    let view = view::peek::peek(&look.tree(), &args.pattern, &look.query);
-    write(&args.look, || text::tree::tree(&view, &args.style.text(&look)), || json::tree(&view))
-}
-
-/// Source of matching functions with the bytes of each line.
-pub fn list(args: &PatternArgs) -> Outcome {
-    let look = args.look.load(&args.targets)?;
-    let view = view::list::list(&look.profile, look.base.as_ref(), &args.pattern, &look.query);
+/// Shows the source of matching functions with the bytes of each line.
+pub(crate) fn list(args: &PatternArgs) -> Outcome {
+    let report = args.options.load(&args.targets)?;
+    let view = view::list::list(&report.profile, report.baseline.as_deref(), &args.pattern, &report.query);
     write(
-        &args.look,
-        || text::list::list(&view, &source_text::read, &args.style.text(&look)),
+        &args.options,
+        || text::list::list(&view, &source_text::read, &args.style.text(&report)),
         || json::list(&view),
     )
 }
 
-/// Sizes of blocks.
-pub fn sizes(args: &ReportArgs) -> Outcome {
-    let look = args.look.load(&args.targets)?;
-    let view = view::sizes::sizes(&look.profile, &look.tree(), &look.query);
-    write(&args.look, || text::sizes::sizes(&view, &args.style.text(&look)), || json::sizes(&view))
-}
-
-/// Per binary.
-pub fn modules(args: &ReportArgs) -> Outcome {
-    let look = args.look.load(&args.targets)?;
-    let view = view::modules::modules(&look.profile, look.base.as_ref(), &look.query);
-    write(&args.look, || text::table::modules(&view, &args.style.text(&look)), || json::modules(&view))
-}
-
-/// Per thread.
-pub fn threads(args: &ReportArgs) -> Outcome {
-    let look = args.look.load(&args.targets)?;
-    let view = view::threads::threads(&look.profile, &look.query);
-    write(&args.look, || text::table::threads(&view, &args.style.text(&look)), || json::threads(&view))
-}
-
-/// Every stack.
-pub fn traces(args: &ReportArgs) -> Outcome {
-    let look = args.look.load(&args.targets)?;
-    let view = view::traces::traces(&look.tree(), &look.query);
-    write(&args.look, || text::traces::traces(&view, &args.style.text(&look)), || json::traces(&view))
-}
-
-/// Writes a view to where the options say, in the form that is asked for: the other is not made.
-pub fn write(look: &LookArgs, text: impl FnOnce() -> String, data: impl FnOnce() -> Value) -> Outcome {
-    output::write_result(look.output(), look.overwrite(), |out| {
-        if look.json { writeln!(out, "{}", data()) } else { out.write_all(text().as_bytes()) }
+/// Writes a view where the options say, in the requested form; the other form is not computed.
+pub(crate) fn write(
+    options: &ReportOptions,
+    text: impl FnOnce() -> String,
+    data: impl FnOnce() -> Value,
+) -> Outcome {
+    output::write_result(options.output(), options.overwrite(), |out| {
+        if options.json { writeln!(out, "{}", data()) } else { out.write_all(text().as_bytes()) }
     })
 }

@@ -14,20 +14,20 @@ use heapwise_profile::{Metric, Profile};
 use super::dump;
 use super::record::{self, KeepingArgs};
 use super::switch::{GsMode, ModeArgs};
-use crate::capture::custody::Custody;
-use crate::capture::drain::{Beginning, Orders};
-use crate::capture::family::{Family, Sweeping, Unwanted};
-use crate::capture::following::Following;
-use crate::capture::launch::{self, Ended};
-use crate::capture::offspring::{Child, Offspring};
-use crate::capture::segments::{self, Found, SegmentFile};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use crate::quantity;
+use heapwise_capture::custody::Custody;
+use heapwise_capture::drain::{Beginning, Orders};
+use heapwise_capture::family::{Family, NotRecorded, Sweeping, Unwanted};
+use heapwise_capture::following::Following;
+use heapwise_capture::launch::{self, Ended};
+use heapwise_capture::offspring::{Child, Offspring};
+use heapwise_capture::segments::{self, Found, SegmentFile};
+use heapwise_profile::quantity;
 
 /// Options of `run`.
 #[derive(Debug, Args)]
-pub struct RunArgs {
+pub(crate) struct RunArgs {
     #[command(flatten)]
     mode: ModeArgs,
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub struct RunArgs {
 }
 
 /// Runs the program; the exit status is the program's.
-pub fn run(args: RunArgs) -> Outcome<ExitCode> {
+pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if let Some(path) = &args.output {
         output::refuse_existing(path, overwrite)?;
@@ -63,7 +63,8 @@ pub fn run(args: RunArgs) -> Outcome<ExitCode> {
     let following = is_logged.then(|| Following::start(pid, args.log_orders(pid)));
     let offspring = (is_logged && args.children).then(|| Offspring::watch(pid, args.log_orders(pid)));
     // Without `--children` nobody will ask for what they left.
-    let unwanted = if is_logged { Unwanted::Silenced { aloud: !args.quiet } } else { Unwanted::LeftAlone };
+    let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
+    let unwanted = if is_logged { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
     let sweeping = (!args.children).then(|| Sweeping::start(Family::of(pid), unwanted));
     let ended = running.wait()?;
     let recorded = following.map(Following::end).transpose();
@@ -120,6 +121,17 @@ impl RunArgs {
             eprintln!("heapwise: child {pid} ({program}): {path}, peak {peak}, {lost} events lost{how}");
         }
         Ok(())
+    }
+}
+
+fn print_not_recorded(children: NotRecorded) {
+    match children {
+        NotRecorded::Child { pid, name } => {
+            eprintln!("heapwise: child {pid} ({name}) is not recorded; --children records each process");
+        }
+        NotRecorded::Several(children) => {
+            eprintln!("heapwise: children not recorded: {children}; --children records each process");
+        }
     }
 }
 

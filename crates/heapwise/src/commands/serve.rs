@@ -4,16 +4,15 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use heapwise_serve::{Address, Server, Settings};
 
 use crate::failure::Outcome;
 use crate::input_error;
-use crate::serve::http::Address;
-use crate::serve::{Server, Settings};
 use crate::symbols::SymbolArgs;
 
 /// Options of `serve`.
 #[derive(Debug, Args)]
-pub struct ServeArgs {
+pub(crate) struct ServeArgs {
     /// Files, directories of dumps, pids or program names; every process with the probe when left out
     #[arg(value_name = "FILE|DIR|PID|NAME")]
     targets: Vec<String>,
@@ -43,7 +42,7 @@ pub struct ServeArgs {
 const SHORTEST_TOKEN: usize = 8;
 
 /// Serves until interrupted.
-pub fn run(args: ServeArgs) -> Outcome {
+pub(crate) fn run(args: ServeArgs) -> Outcome {
     let address = match &args.listen {
         None => Address::Tcp(([127, 0, 0, 1], args.port).into()),
         Some(text) => Address::parse(text).ok_or_else(|| {
@@ -69,7 +68,7 @@ pub fn run(args: ServeArgs) -> Outcome {
         targets: args.targets,
         root,
         most_profiles: args.max_profiles_kept.max(1),
-        symbols: args.symbols,
+        symbols: args.symbols.options(),
     })?;
     announce(&server);
     server.run()
@@ -85,11 +84,10 @@ fn state_dir() -> Option<PathBuf> {
 
 /// Says where to look, once, on stderr. Nobody need be listening there: a server whose starter has gone goes on.
 fn announce(server: &Server) {
-    let (address, guard) = (server.address(), server.guard());
-    let text = if guard.token_for_reading() && address.ip().is_some() {
-        format!("heapwise: serving at {address}?token={}\n", guard.token())
+    let (address, token) = (server.address(), server.token());
+    let text = if server.token_for_reading() && address.ip().is_some() {
+        format!("heapwise: serving at {address}?token={token}\n")
     } else {
-        let token = guard.token();
         format!("heapwise: serving at {address}\nheapwise: token for changes by other tools: {token}\n")
     };
     let _ = io::stderr().write_all(text.as_bytes());

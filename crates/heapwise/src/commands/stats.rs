@@ -7,15 +7,16 @@ use heapwise_format::segment::{AllocatorKind, Counter, MOST_ARENAS, Mode};
 use heapwise_profile::snapshot::Snapshot;
 use serde_json::{Map, Value, json};
 
-use crate::capture::ledger::{Counted, Ledger};
-use crate::capture::segments::{Found, SegmentFile};
-use crate::capture::{allocator, process};
 use crate::failure::Outcome;
-use crate::{quantity, source};
+use heapwise_capture::ledger::{Counted, Ledger};
+use heapwise_capture::segments::{Found, SegmentFile};
+use heapwise_capture::target;
+use heapwise_capture::{allocator, process};
+use heapwise_profile::quantity;
 
 /// Options of `stats`.
 #[derive(Debug, Args)]
-pub struct StatsArgs {
+pub(crate) struct StatsArgs {
     /// Pids or program names; every process with the probe when left out
     #[arg(value_name = "PID|NAME")]
     targets: Vec<String>,
@@ -25,7 +26,7 @@ pub struct StatsArgs {
 }
 
 /// The probe's counters as reports name them.
-const PROBE: [(&str, Counter); 18] = [
+const PROBE: [(&str, Counter); 19] = [
     ("recorded", Counter::Recorded),
     ("freed", Counter::Freed),
     ("live_bytes", Counter::LiveBytes),
@@ -40,6 +41,7 @@ const PROBE: [(&str, Counter); 18] = [
     ("lost_buckets", Counter::LostBuckets),
     ("lost_nodes", Counter::LostNodes),
     ("lost_events", Counter::LostEvents),
+    ("lost_marks", Counter::LostMarks),
     ("truncated_stacks", Counter::Truncated),
     ("broken_stacks", Counter::Broken),
     ("own_bytes", Counter::OwnBytes),
@@ -47,8 +49,8 @@ const PROBE: [(&str, Counter); 18] = [
 ];
 
 /// Prints the statistics of each process.
-pub fn run(args: &StatsArgs) -> Outcome {
-    let all: Vec<Value> = source::processes(&args.targets)?.iter().map(of_process).collect::<Outcome<_>>()?;
+pub(crate) fn run(args: &StatsArgs) -> Outcome {
+    let all: Vec<Value> = target::processes(&args.targets)?.iter().map(of_process).collect::<Outcome<_>>()?;
     if args.json {
         println!("{}", Value::from(all));
     } else {
@@ -80,8 +82,16 @@ fn of_process(found: &Found) -> Outcome<Value> {
         "probe": probe,
         "allocator_stats": if answered { Value::Object(told) } else { Value::Null },
         "arenas": arenas(&snapshot, ledger.as_ref()),
-        "ledger": ledger.as_ref().map_or(Value::Null, Ledger::json),
+        "ledger": ledger.as_ref().map_or(Value::Null, ledger_json),
     }))
+}
+
+/// `{resident, live, unrecorded, …}`.
+fn ledger_json(ledger: &Ledger) -> Value {
+    let mut fields = Map::new();
+    fields.insert("resident".into(), ledger.resident.into());
+    fields.extend(ledger.entries.iter().map(|entry| (entry.name.to_owned(), entry.bytes.into())));
+    Value::Object(fields)
 }
 
 fn counted_by_probe(snapshot: &Snapshot<'_, SegmentFile>) -> Map<String, Value> {

@@ -3,15 +3,16 @@
 use clap::Args;
 use heapwise_format::segment::{Control, IndexKind, Mode};
 
-use crate::capture::control::{self, Applied, Change};
-use crate::capture::segments::{Found, SegmentFile};
 use crate::failure::Outcome;
-use crate::quantity::parse_rate;
-use crate::{input_error, source};
+use crate::input_error;
+use heapwise_capture::control::{self, Applied, Change};
+use heapwise_capture::segments::{Found, SegmentFile};
+use heapwise_capture::target;
+use heapwise_profile::quantity::parse_rate;
 
 /// What to record and how.
 #[derive(Debug, Clone, Args)]
-pub struct ModeArgs {
+pub(crate) struct ModeArgs {
     /// Sample one block per RATE bytes on average (K, M, G)
     #[arg(short = 'c', long = "rate", value_name = "RATE", value_parser = parse_rate)]
     pub rate: Option<u64>,
@@ -41,7 +42,7 @@ pub struct ModeArgs {
 /// The gs driver's modes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
-pub enum GsMode {
+pub(crate) enum GsMode {
     /// Nothing
     Closed,
     /// Every block, stacks by the hash index
@@ -56,7 +57,7 @@ pub enum GsMode {
 
 /// Index of live blocks in exact mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Index {
+pub(crate) enum Index {
     /// Chosen by allocator
     Auto,
     /// Compact
@@ -67,7 +68,7 @@ pub enum Index {
 
 impl ModeArgs {
     /// The mode asked for.
-    pub fn mode(&self) -> Mode {
+    pub(crate) fn mode(&self) -> Mode {
         match self.mode {
             Some(GsMode::Closed) => Mode::Off,
             Some(GsMode::MemRecord | GsMode::MemFast) => Mode::Exact,
@@ -80,7 +81,7 @@ impl ModeArgs {
     }
 
     /// The index asked for.
-    pub fn index(&self) -> IndexKind {
+    pub(crate) fn index(&self) -> IndexKind {
         match (self.mode, self.index) {
             (Some(GsMode::MemRecord), Index::Auto) | (_, Index::Hash) => IndexKind::Hash,
             (Some(GsMode::MemFast), Index::Auto) | (_, Index::Shadow) => IndexKind::Shadow,
@@ -89,12 +90,12 @@ impl ModeArgs {
     }
 
     /// The sampling distance asked for, or the default.
-    pub fn sample_bytes(&self) -> u64 {
+    pub(crate) fn sample_bytes(&self) -> u64 {
         self.rate.unwrap_or(Control::DEFAULT_SAMPLE_BYTES)
     }
 
     /// As the probe's first orders (`HEAPWISE_CONF`).
-    pub fn conf(&self) -> String {
+    pub(crate) fn conf(&self) -> String {
         let index = match self.index() {
             IndexKind::Auto => "auto",
             IndexKind::Hash => "hash",
@@ -110,7 +111,7 @@ impl ModeArgs {
     }
 
     /// As a change of the control page.
-    pub fn change(&self) -> Change {
+    pub(crate) fn change(&self) -> Change {
         let change = Change::new().mode(self.mode()).sample_bytes(self.sample_bytes()).index(self.index());
         match self.depth {
             Some(depth) => change.max_depth(depth),
@@ -125,7 +126,7 @@ impl ModeArgs {
 
 /// Options of `start`.
 #[derive(Debug, Args)]
-pub struct StartArgs {
+pub(crate) struct StartArgs {
     #[command(flatten)]
     mode: ModeArgs,
     /// Pids or program names
@@ -135,7 +136,7 @@ pub struct StartArgs {
 
 /// Options of `stop`.
 #[derive(Debug, Args)]
-pub struct StopArgs {
+pub(crate) struct StopArgs {
     /// Pids or program names
     #[arg(required = true, value_name = "PID|NAME")]
     targets: Vec<String>,
@@ -143,7 +144,7 @@ pub struct StopArgs {
 
 /// Options of `reset`.
 #[derive(Debug, Args)]
-pub struct ResetArgs {
+pub(crate) struct ResetArgs {
     /// Pids or program names
     #[arg(required = true, value_name = "PID|NAME")]
     targets: Vec<String>,
@@ -151,7 +152,7 @@ pub struct ResetArgs {
 
 /// Options of `set`.
 #[derive(Debug, Args)]
-pub struct SetArgs {
+pub(crate) struct SetArgs {
     #[command(flatten)]
     mode: ModeArgs,
     /// Pids or program names
@@ -160,22 +161,22 @@ pub struct SetArgs {
 }
 
 /// Starts recording.
-pub fn start(args: &StartArgs) -> Outcome {
+pub(crate) fn start(args: &StartArgs) -> Outcome {
     change_all(&args.targets, &args.mode.change(), &format!("recording ({})", describe(&args.mode)))
 }
 
 /// Stops recording.
-pub fn stop(args: &StopArgs) -> Outcome {
+pub(crate) fn stop(args: &StopArgs) -> Outcome {
     change_all(&args.targets, &Change::new().mode(Mode::Off), "stopped")
 }
 
 /// Forgets what was recorded.
-pub fn reset(args: &ResetArgs) -> Outcome {
+pub(crate) fn reset(args: &ResetArgs) -> Outcome {
     change_all(&args.targets, &Change::new().reset(), "reset")
 }
 
 /// Changes rate, mode or depth.
-pub fn set(args: &SetArgs) -> Outcome {
+pub(crate) fn set(args: &SetArgs) -> Outcome {
     if args.mode.names_a_mode() {
         return change_all(&args.targets, &args.mode.change(), &format!("set to {}", describe(&args.mode)));
     }
@@ -193,7 +194,7 @@ fn describe(mode: &ModeArgs) -> String {
 }
 
 fn change_all(targets: &[String], change: &Change, done: &str) -> Outcome {
-    for found in source::processes(targets)? {
+    for found in target::processes(targets)? {
         let pid = found.process.pid;
         match control::apply(&open_live(&found)?, change)? {
             Applied::Yes => eprintln!("heapwise: {pid}: {done}"),
@@ -206,9 +207,9 @@ fn change_all(targets: &[String], change: &Change, done: &str) -> Outcome {
 }
 
 /// Opens the segment of a process that can still be told something.
-pub fn open_live(found: &Found) -> Outcome<SegmentFile> {
+pub(crate) fn open_live(found: &Found) -> Outcome<SegmentFile> {
     if found.alive {
-        return SegmentFile::open(&found.path);
+        return Ok(SegmentFile::open(&found.path)?);
     }
     if found.is_alive() {
         return Err(input_error!(

@@ -5,20 +5,21 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
+use heapwise_format::segment::Counter;
 use heapwise_profile::recording::Timeline;
 use heapwise_render::raster;
 use heapwise_render::timeline::{self, Picture};
 
 use crate::failure::{Failure, Outcome};
-use crate::notes;
 use crate::output::{self, Overwrite};
-use crate::quantity::parse_duration;
-use crate::recording::open::{self, Opened};
-use crate::recording::reading::ReadingArgs;
+use crate::progress_bar::ReadArgs;
+use crate::warnings;
+use heapwise_capture::recording::open::{self, Opened};
+use heapwise_profile::quantity::parse_duration;
 
 /// Options of `timeline`.
 #[derive(Debug, Args)]
-pub struct TimelineArgs {
+pub(crate) struct TimelineArgs {
     /// Length of a step, a multiple of 10 ms
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     step: Duration,
@@ -41,7 +42,7 @@ pub struct TimelineArgs {
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
-    reading: ReadingArgs,
+    read: ReadArgs,
     /// Recording
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -54,15 +55,17 @@ const CHART_HEIGHT: usize = 12;
 const PNG_SCALE: f32 = 2.0;
 
 /// Shows the timeline.
-pub fn run(args: &TimelineArgs) -> Outcome {
-    let mut opened = open::open(&args.file, &args.reading.watched())?;
+pub(crate) fn run(args: &TimelineArgs) -> Outcome {
+    let mut opened = open::open(&args.file, &args.read.options())?;
+    warnings::print(&opened.warnings);
     let step_ms = args.step.as_millis() as u64;
     let timeline = opened
         .recording
         .read(|recording| Timeline::read(recording, step_ms))
         .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
     eprintln!("heapwise: {}", opened.contains());
-    notes::losses(&opened.catalog.losses());
+    warnings::losses(&opened.catalog.losses());
+    warnings::lost_marks(opened.catalog.counter(Counter::LostMarks));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if args.svg.is_some() || args.png.is_some() {
         return draw(args, &opened, &timeline, overwrite);

@@ -3,7 +3,7 @@
 //! Text is equal to the byte wherever jeprof is right; docs/from-jeprof.md lists where it is not.
 
 mod interactive;
-mod options;
+pub(crate) mod options;
 mod remote;
 mod report;
 
@@ -11,19 +11,23 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use heapwise_profile::Profile;
+use heapwise_capture::report_input::{Report, ReportInput};
+use heapwise_capture::target::Target;
+use heapwise_profile::{Profile, Query};
 
 use crate::failure::{Failure, Outcome};
-use crate::recording::reading::ReadingArgs;
+use crate::input_error;
+use crate::progress_bar::ReadArgs;
+use crate::report_input::load_target;
 use crate::symbols::SymbolArgs;
-use crate::{input_error, source};
 use options::{Mode, Options, Request};
 
 const USAGE: &str = include_str!("jeprof/usage.txt");
 
 /// Runs the tool.
-pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
+pub(crate) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let arguments: Vec<String> =
         arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     match options::parse(&arguments, std::io::stdout().is_terminal())? {
@@ -43,11 +47,39 @@ pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
 
 /// What a report is made of.
 #[derive(Debug)]
-pub struct Input {
+pub(crate) struct Input {
     /// The program, as named or as the server tells.
     pub program: String,
     /// The profiles, added up, less `--base`, with symbols.
-    pub profile: Profile,
+    pub profile: Arc<Profile>,
+    /// The query, for all threads together.
+    pub query: Query,
+}
+
+/// Where jeprof reads a profile from.
+enum JeprofTarget {
+    Local(Target),
+    Remote(remote::Location),
+}
+
+impl JeprofTarget {
+    fn parse(name: &str) -> Outcome<Self> {
+        match remote::Location::parse(name) {
+            Some(location) => Ok(JeprofTarget::Remote(location)),
+            None => local(name).map(JeprofTarget::Local),
+        }
+    }
+
+    fn load(&self, options: &Options, symbols: &SymbolArgs) -> Outcome<Arc<Profile>> {
+        match self {
+            JeprofTarget::Local(target) => load_target(target, &ReadArgs::default(), symbols),
+            JeprofTarget::Remote(location) => {
+                let mut profile = location.fetch(options.seconds)?;
+                symbols.symbolize(&mut profile);
+                Ok(Arc::new(profile))
+            }
+        }
+    }
 }
 
 fn load(options: &Options) -> Outcome<Input> {
@@ -58,28 +90,20 @@ fn load(options: &Options) -> Outcome<Input> {
         bare_addresses: true,
         ..SymbolArgs::default()
     };
-    let mut profiles = Vec::new();
-    for name in &names {
-        let mut profile = match remote::Location::parse(name) {
-            Some(location) => location.fetch(options.seconds)?,
-            None => local(name)?,
-        };
-        symbols.symbolize(&mut profile);
-        profiles.push(profile);
-    }
-    let base = options.base.as_deref().map(local).transpose()?.map(|mut base| {
-        symbols.symbolize(&mut base);
-        base
-    });
-    let profile = if profiles.len() == 1 { profiles.remove(0) } else { heapwise_profile::merge(profiles) };
+    let input = ReportInput {
+        targets: names.iter().map(|name| JeprofTarget::parse(name)).collect::<Outcome<_>>()?,
+        baseline: options.base.as_deref().map(local).transpose()?.map(JeprofTarget::Local),
+        query: options.query.clone(),
+    };
+    let Report { profile, baseline, query } = input.load(|target| target.load(options, &symbols))?;
     // Subtracted here, not compared: jeprof's percentages refer to the difference.
-    let profile = match base {
-        Some(base) if options.drop_negative => without_shrinkage(&profile, &base),
-        Some(base) => heapwise_profile::diff::subtract(&profile, &base),
+    let profile = match baseline {
+        Some(base) if options.drop_negative => Arc::new(without_shrinkage(&profile, &base)),
+        Some(base) => Arc::new(heapwise_profile::diff::subtract(&profile, &base)),
         None => profile,
     };
     let program = program.map_or_else(|| profile.meta.program.clone(), |path| path.display().to_string());
-    Ok(Input { program, profile })
+    Ok(Input { program, profile, query })
 }
 
 /// What grew, stack by stack; what shrank counts as nothing.
@@ -115,11 +139,11 @@ fn operands(options: &Options) -> Outcome<(Option<PathBuf>, Vec<String>)> {
     }
 }
 
-fn local(name: &str) -> Outcome<Profile> {
+fn local(name: &str) -> Outcome<Target> {
     let path = Path::new(name);
     if !path.is_file() {
         return Err(Failure::file(path, "no such file (a server is named as http://host:port/pprof/heap)"));
     }
     eprintln!("Using local file {name}.");
-    source::load(name, &ReadingArgs::default().watched())
+    Ok(Target::parse(name)?)
 }

@@ -12,9 +12,10 @@ use heapwise_render::{TextOptions, text};
 
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use crate::recording::reading::ReadingArgs;
-use crate::source;
+use crate::progress_bar::ReadArgs;
+use crate::report_input::load_target;
 use crate::symbols::SymbolArgs;
+use heapwise_capture::target::Target;
 
 #[derive(Debug, Parser)]
 #[command(name = "mem_parser", about = "Shows a .heap file as text or as an SVG call graph")]
@@ -38,7 +39,7 @@ struct Options {
 }
 
 /// Runs the tool.
-pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
+pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let options = match Options::try_parse_from(arguments) {
         Ok(options) => options,
         Err(error) => {
@@ -52,9 +53,8 @@ pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
             "no such program; -p names the profiled one",
         ));
     }
-    let mut profile = source::load(&options.file, &ReadingArgs::default().watched())?;
     let symbols = SymbolArgs { program: Some(options.program.clone()), ..SymbolArgs::default() };
-    symbols.symbolize(&mut profile);
+    let profile = load_target(&Target::parse(&options.file)?, &ReadArgs::default(), &symbols)?;
     if options.text {
         write_text(&options, &profile)?
     } else {

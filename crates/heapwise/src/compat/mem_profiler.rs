@@ -9,8 +9,8 @@ use clap::Parser;
 use crate::commands::collect::Collection;
 use crate::failure::Outcome;
 use crate::output::Overwrite;
-use crate::quantity::{parse_duration, parse_rate};
-use crate::source;
+use heapwise_capture::target;
+use heapwise_profile::quantity::{parse_duration, parse_rate};
 
 #[derive(Debug, Parser)]
 #[command(name = "mem_profiler", about = "Collects heap profiles of running processes that carry the probe")]
@@ -30,7 +30,7 @@ struct Options {
 }
 
 /// Runs the tool.
-pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
+pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let options = match Options::try_parse_from(arguments) {
         Ok(options) => options,
         Err(error) => {
@@ -45,7 +45,7 @@ pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
         // The original overwrites: its users run it in a loop with one prefix.
         overwrite: Overwrite::Allow,
     };
-    let files = collection.collect(&source::processes(&options.targets)?)?;
+    let files = collection.collect(&target::processes(&options.targets)?)?;
     println!("succeeded in collecting memory data!");
     for file in files {
         println!("{}", file.display());

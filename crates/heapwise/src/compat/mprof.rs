@@ -14,9 +14,11 @@ use heapwise_render::text::mprof;
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
-use crate::recording::reading::ReadingArgs;
+use crate::progress_bar::ReadArgs;
+use crate::report_input::load_target;
 use crate::symbols::SymbolArgs;
-use crate::{input_error, notes, source};
+use crate::{input_error, warnings};
+use heapwise_capture::target::Target;
 
 const USAGE: &str =
     "usage: mprof -i FILE [-top flat|cum] [-inuse=false] [-png FILE] [-svg FILE] [-info FILE]";
@@ -69,12 +71,12 @@ impl Options {
 }
 
 /// Runs the tool.
-pub fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
+pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let options = Options::parse(&arguments)?;
     let input = options.input.as_deref().ok_or_else(|| Failure::Input(USAGE.into()))?;
-    let mut profile = source::load(input, &ReadingArgs::default().watched())?;
-    SymbolArgs::default().symbolize(&mut profile);
-    notes::losses(&profile.meta.losses);
+    let target = Target::parse(input)?;
+    let profile = load_target(&target, &ReadArgs::default(), &SymbolArgs::default())?;
+    warnings::losses(&profile.meta.losses);
     if let Some(order) = &options.top {
         print_top(&options, &profile, if order == "flat" { Order::Flat } else { Order::Cum })?;
     }

@@ -1,8 +1,12 @@
 //! A running program is watched and switched from outside.
 
+use std::cell::{Cell, RefCell};
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::FileExt;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
+
+use heapwise_format::segment::{ControlWord, Mode, SegmentSink, SegmentSource, Update, give_order};
 
 use crate::harness::{Scratch, victims};
 
@@ -217,4 +221,70 @@ fn a_recording_knows_its_own_blocks_alone() {
         live.say("go");
         until("the mode before", || scratch.json_of(&["ps", "--json"])[0]["mode"] != "log");
     }
+}
+
+/// Threads of the program that change settings at once: every change is in force when its call returns.
+#[test]
+fn changes_of_several_threads_are_not_lost() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut program = scratch.command(victims().join("control_races"));
+    let output = program.arg("50000").env("LD_PRELOAD", library.trim()).output().expect("victim starts");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(crate::harness::witness(&output)["lost"], 0);
+}
+
+/// A segment whose writer stops at its `stop`th write until the program has made a change of its own.
+struct Interrupted<'a> {
+    file: &'a std::fs::File,
+    stop: usize,
+    writes: Cell<usize>,
+    program: RefCell<&'a mut dyn FnMut()>,
+}
+
+impl SegmentSource for Interrupted<'_> {
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> usize {
+        self.file.read_at(into, offset).expect("readable")
+    }
+}
+
+impl SegmentSink for Interrupted<'_> {
+    type Error = std::io::Error;
+    fn write_at(&self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        if self.writes.replace(self.writes.get() + 1) == self.stop {
+            (self.program.borrow_mut())();
+        }
+        self.file.write_all_at(bytes, offset)
+    }
+}
+
+/// The program changes a setting while a controller is in the middle of a change: both come into force.
+#[test]
+fn a_change_of_a_controller_is_not_lost_to_one_of_the_program() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut program = scratch.command(victims().join("control_races"));
+    program.arg("commands").env("LD_PRELOAD", library.trim());
+    let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("victim starts");
+    let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut input = child.stdin.take().expect("piped");
+    let mut mode_after = |command: &[u8]| {
+        input.write_all(command).expect("it listens");
+        lines.next().expect("it answers").expect("UTF-8")
+    };
+    assert_eq!(mode_after(b"m"), "witness mode 0");
+    let name = std::fs::read_dir(scratch.path("segments")).expect("readable").flatten().next();
+    let path = name.expect("a segment").path();
+    let file = std::fs::File::options().read(true).write(true).open(path).expect("ours");
+    for stop in 0..3 {
+        for mode in [Mode::Exact, Mode::Off] {
+            let mut change = || drop(mode_after(b"i"));
+            let program = RefCell::new(&mut change as &mut dyn FnMut());
+            let segment = Interrupted { file: &file, stop, writes: Cell::new(0), program };
+            give_order(&segment, &[(ControlWord::Mode, Update::Set(mode as u64))]).expect("writable");
+            assert_eq!(mode_after(b"m"), format!("witness mode {}", mode as u64), "at write {stop}");
+        }
+    }
+    drop(input);
+    assert!(child.wait().expect("waited").success());
 }

@@ -174,7 +174,9 @@ fn with_a_stopped_recorder(on_full: &str) {
     let at = scratch.heapwise(&["at", recording, "peak"]).output().unwrap();
     assert!(String::from_utf8_lossy(&at.stderr).contains(&format!("{lost} events were lost")));
     let answer = Server::start(&scratch, &[recording]).get("/api/v1/sources/app.hwr/findings");
-    assert!(answer.contains(&format!("{lost} events were lost")), "{answer}");
+    let findings: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").last().unwrap()).unwrap();
+    let told = findings["findings"].as_array().unwrap().iter().find(|found| found["kind"] == "lost_events");
+    assert_eq!(told.expect(&answer)["values"]["events"], lost as f64, "{answer}");
 }
 
 #[test]
@@ -243,7 +245,7 @@ fn a_mark_names_a_moment() {
     const APART: Duration = Duration::from_millis(100);
     let scratch = Scratch::new();
     let mut recorded = Recorded::start(&scratch, &[], "exec VICTIM");
-    for (phase, mark) in ["half way", "last", "quiet"].into_iter().enumerate() {
+    for (phase, mark) in ["half way", "user@last", "a/quiet"].into_iter().enumerate() {
         if phase > 0 {
             recorded.say("go");
         }
@@ -255,10 +257,13 @@ fn a_mark_names_a_moment() {
         std::thread::sleep(APART);
     }
     recorded.end();
-    assert!(total(&scratch, "--inuse_space", "app.hwr@half way..last") > 0);
+    assert!(total(&scratch, "--inuse_space", "app.hwr@half way..user@last") > 0);
     assert!(total(&scratch, "--inuse_space", "app.hwr@half way..end") > 0);
-    assert_eq!(total(&scratch, "--inuse_space", "app.hwr@quiet..end"), 0);
-    scratch.output_of(&["at", "app.hwr", "half way"]);
+    assert_eq!(total(&scratch, "--inuse_space", "app.hwr@a/quiet..end"), 0);
+    for mark in ["half way", "user@last", "a/quiet"] {
+        let at = scratch.json_of(&["at", "--json", "app.hwr", mark]);
+        assert_eq!(at, scratch.json_of(&["top", "--json", &format!("app.hwr@{mark}")]), "{mark}");
+    }
     let wrong = scratch.heapwise(&["at", "app.hwr", "nowhere"]).output().unwrap();
     assert_eq!(wrong.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("half way"), "the marks there are, are named");

@@ -15,7 +15,7 @@ pub fn victims() -> &'static Path {
     BUILT.get_or_init(|| {
         let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/programs");
         let out = Path::new(env!("CARGO_TARGET_TMPDIR")).join("victims");
-        crate::programs::build(&sources, &out).expect("victims compile");
+        heapwise_testkit::programs::build(&sources, &out).expect("victims compile");
         out
     })
 }

@@ -7,8 +7,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::harness::{Scratch, victims};
-use crate::random::Random;
 use crate::serve::Server;
+use heapwise_testkit::random::Random;
 
 /// Damaged requests sent.
 const ROUNDS: usize = 800;

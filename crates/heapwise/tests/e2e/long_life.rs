@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::harness::{Scratch, victims};
-use crate::kills::Kills;
-use crate::soak::Soak;
+use heapwise_testkit::kills::Kills;
+use heapwise_testkit::soak::Soak;
 
 fn soak(mode: &str) {
     let scratch = Scratch::new();

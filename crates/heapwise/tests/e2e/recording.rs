@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::harness::{Scratch, victims, witness};
-use crate::torture::{Killed, Torture};
+use heapwise_testkit::torture::{Killed, Torture};
 
 /// Bytes that the victim's calls hold in `target`.
 fn held(scratch: &Scratch, target: &str) -> i64 {
@@ -135,7 +135,7 @@ fn rotated_files_are_readable_alone_and_together() {
         scratch.output_of(&["summary", file]);
     }
     for file in ["app.hwr", files.last().unwrap()] {
-        for (metric, name) in crate::account::METRICS {
+        for (metric, name) in heapwise_testkit::account::METRICS {
             let top = scratch.json_of(&["top", "--json", &format!("--{metric}"), "--focus", "^w_", file]);
             assert_eq!(top["total"].as_i64(), Some(own[name]), "{file}: {metric}");
         }

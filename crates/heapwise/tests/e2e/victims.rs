@@ -66,6 +66,7 @@ exact! {
     failed_allocations: "malloc_fail";
     sparse_gigabytes: "sparse_huge";
     clone_sharing_memory: "clone_vm";
+    frame_pointers_into_unreadable_code: "unreadable_code";
 }
 
 /// A block belongs to the thread that allocated it, whichever frees it.
@@ -141,7 +142,8 @@ fn a_program_that_exits_while_others_allocate_ends_normally() {
             assert!(capture.output.status.success(), "{mode:?}: {}", capture.stderr());
             // Nothing from before is missing; the threads go on until the very end.
             let before = capture.witness["before_exit.alloc_objects"];
-            let lost = crate::account::lost(scratch.heapwise(&[]), &capture.profile).expect("opens");
+            let lost =
+                heapwise_testkit::account::lost(scratch.heapwise(&[]), &capture.profile).expect("opens");
             let total = capture.total("alloc_objects") + lost as i64;
             assert!(total >= before, "{mode:?}: {total} with {lost} lost, {before} at least");
         }

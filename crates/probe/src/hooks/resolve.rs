@@ -5,7 +5,7 @@ use heapwise_format::segment::AllocatorKind;
 
 use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, inside, slot};
 use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
-use crate::symbols::find_next;
+use crate::symbols::{self, find_next};
 
 /// Which C++ operators come from the allocator itself.
 static OWN_OPERATORS: AtomicU64 = AtomicU64::new(0);
@@ -49,7 +49,8 @@ pub(crate) extern "C" fn resolve(index: usize) -> *mut () {
     find(index)
 }
 
-/// Looks for every real function; those not there yet are looked for again when they are called.
+/// Finds every real function. Those that no object of the start defines are withdrawn: the fallback
+/// serves the callers that are bound to them already, and plugins get their own.
 pub(crate) fn resolve_all() {
     if let Some(malloc) = find_next(c"malloc") {
         ALLOCATOR.store(malloc.object as usize, Ordering::Relaxed);
@@ -58,6 +59,7 @@ pub(crate) fn resolve_all() {
     for index in 0..SLOTS.len() {
         find(index);
     }
+    symbols::withdraw(DESCRIPTIONS.iter().map(|description| description.symbol));
 }
 
 fn find(index: usize) -> *mut () {
@@ -82,11 +84,13 @@ fn find(index: usize) -> *mut () {
         }
         return found.address;
     }
-    match description.fallback {
+    let fallback = match description.fallback {
         Fallback::Function(function) => function as *mut (),
         Fallback::Hook(hook) if hook as usize != index => find(hook as usize),
-        Fallback::Hook(_) => core::ptr::null_mut(),
-    }
+        Fallback::Hook(_) => return core::ptr::null_mut(),
+    };
+    slot_.real.store(fallback, Ordering::Release);
+    fallback
 }
 
 /// The real function of `hook` as `F`, a function pointer of its signature.

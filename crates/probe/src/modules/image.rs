@@ -92,6 +92,20 @@ impl Image {
         }
     }
 
+    /// Whether some loaded binary has `address`, which may be any: nothing of the binary is read.
+    pub(crate) fn is_loaded(address: u64) -> bool {
+        let function = FIND_OBJECT.load(Relaxed);
+        if function.is_null() {
+            return Image::iterate(address).is_some();
+        }
+        // SAFETY: only a `FindObject` is ever stored.
+        let function: FindObject = unsafe { core::mem::transmute(function) };
+        // SAFETY: zero is a valid value of each field.
+        let mut found: Found = unsafe { core::mem::zeroed() };
+        // SAFETY: the loader fills `found`; any address may be asked.
+        unsafe { function(address as usize as *mut c_void, &raw mut found) == 0 }
+    }
+
     fn iterate(address: u64) -> Option<Image> {
         let mut search = Search { address, found: None };
         // SAFETY: `visit` gets `search` back as its last argument.

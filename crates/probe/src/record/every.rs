@@ -17,7 +17,7 @@ use crate::sites::rates;
 use crate::sites::tallies::{self, Amount, TallyRef, Writer};
 use crate::threads::State;
 use crate::unwind::{self, Entry};
-use crate::{control, dump, hooks, log, prof, recent, segment};
+use crate::{control, dump, family, hooks, log, prof, recent, segment};
 
 /// The rate of blocks that are all recorded.
 pub(super) const EVERY: u16 = 0;
@@ -188,7 +188,7 @@ pub(super) fn freed(address: u64, caller: u64) {
 fn release(mut state: Option<&mut State>, address: u64, caller: u64, interrupted: bool) {
     let outside = match &mut state {
         Some(state) => state.is_outside(caller),
-        None => !hooks::is_inside(caller),
+        None => !hooks::is_inside(caller) && !family::is_forked_child(),
     };
     if !outside {
         return;

@@ -23,7 +23,7 @@ pub(crate) use resize::{Resizing, resized};
 use crate::control::Activity;
 use crate::sites::stack_tree;
 use crate::unwind::{self, Captured, Entry, OwnStack};
-use crate::{arena, control, hooks, segment};
+use crate::{arena, control, family, hooks, segment};
 
 type Pointer = *mut c_void;
 
@@ -72,7 +72,8 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
 #[cold]
 #[inline(never)]
 fn capture_alone(entry: &Entry, interrupted: bool) -> Option<u32> {
-    if hooks::is_inside(entry.pc) {
+    // A forked child that was interrupted on its way to a segment of its own has only its parent's.
+    if hooks::is_inside(entry.pc) || family::is_forked_child() {
         return None;
     }
     if interrupted {

@@ -8,7 +8,7 @@ use super::{Block, Pointer, every, usable};
 use crate::arch::words;
 use crate::live::{self, Removed};
 use crate::unwind::Entry;
-use crate::{control, hooks, segment};
+use crate::{control, family, hooks, segment};
 
 /// A block that may be about to move.
 #[must_use]
@@ -33,8 +33,11 @@ impl Resizing {
         if block.is_null() || hooks::is_inside(caller) {
             return Resizing { address, state: Taken::Nothing };
         }
-        if let Some(_busy) = words().enter() {
-            control::poll();
+        match words().enter() {
+            // Inside, because a forked child gives up its parent's state here.
+            Some(_busy) => control::poll(),
+            None if family::is_forked_child() => return Resizing { address, state: Taken::Nothing },
+            None => {}
         }
         let state = match live::remove(address, every::is_sample) {
             Some(removed) => Taken::Removed(removed, usable::slack(address, removed.block.size)),

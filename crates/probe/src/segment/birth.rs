@@ -10,7 +10,7 @@ use heapwise_format::segment::{
 };
 
 use super::remains::{self, Origin};
-use super::{BYTES, base, counter, make_real, pages, publish, set_state};
+use super::{BYTES, base, counter, make_real, pages, publish, set_state, truncation};
 use crate::atomics::{AtomicBool, Ordering};
 use crate::environment;
 use crate::fixed_text::FixedText;
@@ -69,6 +69,9 @@ pub(crate) fn create(allocator: AllocatorKind, origin: Origin) -> bool {
         pages::forget();
         publish(memory, layout.sections());
         BYTES.store(layout.file_bytes(), Ordering::Relaxed);
+        if !private {
+            truncation::watch();
+        }
         if !make_real(0, LEADING_BYTES) {
             super::leave();
             unname();

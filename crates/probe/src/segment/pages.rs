@@ -91,6 +91,25 @@ fn unmap_where(memory: *mut u8, bytes: u64, real: bool) {
     }
 }
 
+/// Whether the byte at `offset` is the segment's: not if it was given back.
+pub(super) fn is_ours(offset: u64) -> bool {
+    is_real(offset) || !GIVEN_BACK.load(Ordering::Relaxed)
+}
+
+/// Puts zeroed private memory where the segment is, as far as it is still ours.
+pub(super) fn replace(memory: *mut u8, bytes: u64) -> bool {
+    let at = |offset: u64| memory.wrapping_add(offset as usize);
+    if !GIVEN_BACK.load(Ordering::Relaxed) {
+        // SAFETY: the probe's own mapping; any content of it is valid.
+        return unsafe { sys::replace(at(0), bytes as usize) }.is_ok();
+    }
+    // SAFETY: as above, step by step.
+    (0..bytes)
+        .step_by(STEP as usize)
+        .filter(|offset| is_real(*offset))
+        .all(|offset| unsafe { sys::replace(at(offset), STEP as usize) }.is_ok())
+}
+
 /// Forgets what was real: the segment is a new one.
 pub(super) fn forget() {
     SETTLED.store(false, Ordering::Relaxed);

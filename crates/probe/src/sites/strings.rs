@@ -75,6 +75,20 @@ fn hash(function: &[u8], file: &[u8]) -> u64 {
     mixed ^ mixed >> 29
 }
 
+/// Longest `function\0file`.
+pub(crate) const NAME_BYTES: usize = 2 * LONGEST + 1;
+
+/// Copies the `function\0file` at `offset`; the part of `into` that it takes.
+pub(crate) fn copy(offset: u32, into: &mut [u8]) -> &[u8] {
+    let byte = |at: u64| segment::read::<u8>(SectionKind::Strings, u64::from(offset) + at);
+    let len = byte(0).zip(byte(1)).map_or(0, |(low, high)| usize::from(u16::from_le_bytes([low, high])));
+    let len = len.min(into.len());
+    for (at, slot) in (2..).zip(into.iter_mut().take(len)) {
+        *slot = byte(at).unwrap_or(0);
+    }
+    into.get(..len).unwrap_or(&[])
+}
+
 fn store(function: &[u8], file: &[u8]) -> Option<u32> {
     let len = function.len() + 1 + file.len();
     let bytes = len as u64 + 2;

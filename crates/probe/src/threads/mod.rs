@@ -15,6 +15,7 @@ pub(crate) use registry::{init, name_in_dumps, read as thread_record, used as th
 pub(crate) use state::State;
 
 use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use crate::script::Inherited;
 use crate::unwind::OwnStack;
 
 /// The words in thread-local storage. All zero on a new thread, which sends its first allocation down
@@ -110,6 +111,16 @@ impl Words {
     pub(crate) fn take_state(&self) -> Option<*mut State> {
         let state = self.state.swap(core::ptr::null_mut(), Ordering::Relaxed);
         (!state.is_null()).then_some(state)
+    }
+
+    /// Gives the thread of a forked child the frames that it had declared before the fork. Called inside
+    /// the probe, where the thread has no state.
+    pub(crate) fn inherit(&self, frames: Inherited) {
+        let script = frames.renew();
+        if let Some(state) = self.new_state() {
+            // SAFETY: this thread's own and new, so there is no other use of it.
+            unsafe { &mut *state }.declare(|declared| *declared = script);
+        }
     }
 
     fn set_ended(&self) {

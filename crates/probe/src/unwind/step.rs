@@ -3,7 +3,7 @@
 
 use super::machine::{self, strip};
 use super::rule::{Kind, Rule};
-use super::stack::Window;
+use super::stack::{Window, read_anywhere};
 use crate::modules::Image;
 
 /// The registers of a frame, as far as they are needed.
@@ -154,9 +154,11 @@ fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
     plausible.then_some(State { pc, sp: state.fp.wrapping_add(16), fp, context: 0 })
 }
 
+/// The address is a guess: its object may be unloaded at this moment, and code need not be readable. So
+/// the loader is asked about the address alone, and the kernel whether the bytes can be read.
 fn follows_call(pc: u64) -> bool {
     let start = pc.wrapping_sub(machine::CALL_BYTES);
-    let bytes = Image::find(start).filter(|image| image.code_segment(start).is_some());
-    let bytes = bytes.and_then(|image| image.bytes_from(start));
+    let word = if Image::is_loaded(start) { read_anywhere(start) } else { None };
+    let bytes = word.map(u64::to_le_bytes);
     bytes.and_then(|bytes| bytes.first_chunk().copied()).is_some_and(machine::follows_call)
 }

@@ -8,7 +8,7 @@ use super::Summary;
 use super::top::descending;
 use super::traces::Trace;
 use crate::call_tree::{CallTree, NodeId};
-use crate::{Frame, FrameId, Query, Weight};
+use crate::{Frame, FrameId, Profile, Query, Weight};
 
 /// What may be said of a block that is still allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -20,6 +20,15 @@ pub enum Verdict {
     NeverFreed,
     /// No pointer to it was found.
     Unreachable,
+}
+
+impl Verdict {
+    /// What may be said of the live blocks of `profile`: a program that ended by itself never freed them.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Self {
+        let exited = profile.meta.comments.iter().any(|comment| comment.contains("exited"));
+        if exited { Verdict::NeverFreed } else { Verdict::Live }
+    }
 }
 
 /// Still-live memory, largest group first.

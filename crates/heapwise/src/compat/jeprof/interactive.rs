@@ -3,7 +3,7 @@
 use std::io::{BufRead, Write};
 
 use heapwise_profile::CallTree;
-use heapwise_profile::query::{Granularity, Order, Query, Regex};
+use heapwise_profile::query::{self, Granularity, Order, Query, Regex};
 use heapwise_profile::view::{list, top};
 use heapwise_render::export::{self, Format};
 use heapwise_render::text::{self, TextOptions};
@@ -29,7 +29,7 @@ Commands:
 ";
 
 /// Reads commands until `quit` or the end of input.
-pub fn run(options: &Options, input: &Input) -> Outcome {
+pub(super) fn run(options: &Options, input: &Input) -> Outcome {
     eprintln!("Welcome to jeprof!  For help, type 'help'.");
     let stdin = std::io::stdin();
     let mut line = String::new();
@@ -60,7 +60,7 @@ fn command(options: &Options, input: &Input, line: &str) -> Outcome {
             let (query, tree) = process(options, input, &arguments, true)?;
             report::show(&report::draw(input, &query, &tree, Picture::Svg)?)?;
         }
-        "callgrind" => callgrind(options, input, rest.trim())?,
+        "callgrind" => callgrind(input, rest.trim())?,
         _ => eprintln!("Unknown command: try 'help'."),
     }
     Ok(())
@@ -90,7 +90,8 @@ impl Arguments {
         }
         let compile = |words: Vec<&str>| -> Outcome<Option<Regex>> {
             let pattern = words.join("|");
-            let regex = Regex::new(&pattern).map_err(|error| input_error!("{pattern}: {error}"))?;
+            let regex = query::pattern("pattern", &pattern)
+                .map_err(|error| input_error!("{pattern}: {}", error.message))?;
             Ok(Some(regex).filter(|_| !pattern.is_empty()))
         };
         if !ignore.is_empty() {
@@ -107,7 +108,7 @@ fn process(
     arguments: &Arguments,
     focuses: bool,
 ) -> Outcome<(Query, CallTree)> {
-    let mut query = report::query(options, None);
+    let mut query = input.query.clone();
     query.order = if arguments.cum { Order::Cum } else { Order::Flat };
     if arguments.lines {
         query.granularity = Granularity::Lines;
@@ -152,10 +153,10 @@ fn print_list(options: &Options, input: &Input, arguments: &Arguments) -> Outcom
     print(&text::list::list(&view, &source_text::read, &report::style(options)))
 }
 
-fn callgrind(options: &Options, input: &Input, file: &str) -> Outcome {
+fn callgrind(input: &Input, file: &str) -> Outcome {
     let path = (!file.is_empty()).then(|| std::path::Path::new(file));
     output::write_result(path, Overwrite::Refuse, |mut out| {
-        export::export(&input.profile, Format::Callgrind, options.metric, &mut out)
+        export::export(&input.profile, Format::Callgrind, input.query.metric, &mut out)
     })
 }
 

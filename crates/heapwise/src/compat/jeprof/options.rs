@@ -1,15 +1,14 @@
 //! jeprof's command line, as Perl's `Getopt::Long` reads it: one or two dashes, `--name=value` or
 //! `--name value`, `--noname`, any unambiguous beginning of a name, options anywhere.
 
-use heapwise_profile::Metric;
-use heapwise_profile::query::{Granularity, Prune, Regex};
+use heapwise_profile::query::{Granularity, NameStyle, Order, Prune, QuerySpec, Regex, pattern};
 
 use crate::failure::Outcome;
 use crate::input_error;
 
 /// What comes out.
 #[derive(Debug, Clone)]
-pub enum Mode {
+pub(crate) enum Mode {
     /// A prompt.
     Interactive,
     /// A table.
@@ -34,7 +33,7 @@ pub enum Mode {
 
 /// Forms of a call graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Picture {
+pub(crate) enum Picture {
     /// SVG.
     Svg,
     /// PDF.
@@ -45,7 +44,7 @@ pub enum Picture {
 
 /// Which threads' profiles are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Threads {
+pub(crate) enum Threads {
     /// All together.
     Merged,
     /// Each by itself.
@@ -56,20 +55,14 @@ pub enum Threads {
 
 /// Everything said on the command line.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub(crate) struct Options {
     pub mode: Mode,
-    pub metric: Metric,
-    pub granularity: Granularity,
-    pub cum: bool,
+    /// All but the thread.
+    pub query: QuerySpec,
     pub show_bytes: bool,
     pub drop_negative: bool,
     pub base: Option<String>,
-    pub focus: Option<Regex>,
-    pub ignore: Option<Regex>,
-    pub retain: Option<Regex>,
-    pub exclude: Option<Regex>,
     pub threads: Threads,
-    pub prune: Prune,
     pub seconds: u64,
     pub lib_prefix: Option<String>,
     /// Program and profiles.
@@ -78,7 +71,7 @@ pub struct Options {
 
 /// What the command line asks for.
 #[derive(Debug)]
-pub enum Request {
+pub(crate) enum Request {
     /// A report.
     Report(Box<Options>),
     /// The help text.
@@ -104,11 +97,11 @@ const MODES: [(&str, Mode); 14] = [
     ("collapsed", Mode::Collapsed),
     ("interactive", Mode::Interactive),
 ];
-const METRICS: [(&str, Metric); 4] = [
-    ("inuse_space", Metric::InuseSpace),
-    ("inuse_objects", Metric::InuseObjects),
-    ("alloc_space", Metric::AllocSpace),
-    ("alloc_objects", Metric::AllocObjects),
+const METRICS: [(&str, &str); 4] = [
+    ("inuse_space", "inuse_space"),
+    ("inuse_objects", "inuse_objects"),
+    ("alloc_space", "alloc_space"),
+    ("alloc_objects", "alloc_objects"),
 ];
 const GRANULARITIES: [(&str, Granularity); 4] = [
     ("functions", Granularity::Functions),
@@ -220,9 +213,14 @@ impl Given {
         found.map(|(_, value)| value.as_str()).filter(|value| !value.is_empty())
     }
 
-    fn regex(&self, name: &str) -> Outcome<Option<Regex>> {
-        let compile = |text| Regex::new(text).map_err(|error| input_error!("--{name}: {error}"));
-        self.value(name).map(compile).transpose()
+    fn regex(&self, name: &'static str) -> Outcome<Option<Regex>> {
+        Ok(self.value(name).map(|text| pattern(name, text)).transpose()?)
+    }
+
+    /// The text of a pattern that compiles.
+    fn pattern(&self, name: &'static str) -> Outcome<Option<String>> {
+        self.regex(name)?;
+        Ok(self.value(name).map(str::to_owned))
     }
 
     fn number<T: std::str::FromStr>(&self, name: &str, default: T) -> Outcome<T> {
@@ -261,7 +259,7 @@ fn resolve(name: &str, among: &[&'static str], others: &[&'static str]) -> Outco
 }
 
 /// Reads the arguments after the program's name.
-pub fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<Request> {
+pub(crate) fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<Request> {
     let given = Given::parse(arguments)?;
     if given.has("help") {
         return Ok(Request::Help);
@@ -274,26 +272,30 @@ pub fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<Request>
     let defaults = Prune::default();
     Ok(Request::Report(Box::new(Options {
         mode: mode(&given, stdout_is_terminal)?,
-        metric: metric.unwrap_or_default(),
-        granularity: granularity.unwrap_or(Granularity::Functions),
-        cum: given.has("cum"),
+        query: QuerySpec {
+            metric: metric.map(str::to_owned),
+            granularity: granularity.unwrap_or_default(),
+            names: NameStyle::Jeprof,
+            focus: given.pattern("focus")?,
+            ignore: given.pattern("ignore")?,
+            hide: given.pattern("exclude")?,
+            show: given.pattern("retain")?,
+            order: if given.has("cum") { Order::Cum } else { Order::Flat },
+            prune: Prune {
+                nodecount: given.number("nodecount", defaults.nodecount)?,
+                nodefraction: given.number("nodefraction", defaults.nodefraction)?,
+                edgefraction: given.number("edgefraction", defaults.edgefraction)?,
+                maxdegree: given.number("maxdegree", defaults.maxdegree)?,
+            },
+            ..QuerySpec::default()
+        },
         show_bytes: given.has("show_bytes"),
         drop_negative: given.has("drop_negative"),
         base: given.value("base").map(str::to_owned),
-        focus: given.regex("focus")?,
-        ignore: given.regex("ignore")?,
-        retain: given.regex("retain")?,
-        exclude: given.regex("exclude")?,
         threads: match given.value("thread") {
             None => Threads::Merged,
             Some("*") => Threads::Each,
             Some(_) => Threads::One(given.number("thread", 0)?),
-        },
-        prune: Prune {
-            nodecount: given.number("nodecount", defaults.nodecount)?,
-            nodefraction: given.number("nodefraction", defaults.nodefraction)?,
-            edgefraction: given.number("edgefraction", defaults.edgefraction)?,
-            maxdegree: given.number("maxdegree", defaults.maxdegree)?,
         },
         seconds: given.number("seconds", 30)?,
         lib_prefix: given.value("lib_prefix").map(str::to_owned),
@@ -339,8 +341,8 @@ mod tests {
         assert!(options.show_bytes);
         assert_eq!(options.operands, ["prog", "new.heap"]);
         assert_eq!(options.base.as_deref(), Some("old.heap"));
-        assert_eq!(options.granularity, Granularity::Lines);
-        assert_eq!(options.prune.nodecount, 7);
+        assert_eq!(options.query.granularity, Granularity::Lines);
+        assert_eq!(options.query.prune.nodecount, 7);
         assert!(matches!(options.mode, Mode::Text));
     }
 

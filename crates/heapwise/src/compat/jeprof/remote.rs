@@ -14,7 +14,7 @@ const MOST_BYTES: u64 = 1 << 30;
 
 /// A profile on a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Location {
+pub(super) struct Location {
     base: String,
     host: String,
     page: String,
@@ -23,7 +23,7 @@ pub struct Location {
 impl Location {
     /// Recognises `http://…` and `host:port[/page]`. A name that is neither is a file: unlike jeprof, a
     /// mistyped file is never taken for a host.
-    pub fn parse(name: &str) -> Option<Self> {
+    pub(super) fn parse(name: &str) -> Option<Self> {
         let rest = name.strip_prefix("http://");
         if rest.is_none() && std::path::Path::new(name).exists() {
             return None;
@@ -47,7 +47,7 @@ impl Location {
     }
 
     /// Fetches program name, profile and symbols, and keeps the profile where jeprof would.
-    pub fn fetch(&self, seconds: u64) -> Outcome<Profile> {
+    pub(super) fn fetch(&self, seconds: u64) -> Outcome<Profile> {
         let agent = Agent::new(seconds);
         let count = agent.get(&format!("{}/pprof/symbol", self.base))?;
         let count = String::from_utf8_lossy(&count);

@@ -2,7 +2,7 @@
 
 use std::io::Read as _;
 
-use heapwise_profile::query::{Filter, NameStyle, Order, Query, ThreadFilter};
+use heapwise_profile::query::{NameStyle, Query, ThreadFilter};
 use heapwise_profile::view::{graph, list, top};
 use heapwise_profile::{CallTree, Metric, Profile};
 use heapwise_render::export::{self, Format};
@@ -14,13 +14,15 @@ use super::Input;
 use super::options::{Mode, Options, Picture, Threads};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
-use crate::{input_error, quantity, source_text};
+use crate::{input_error, source_text};
+use heapwise_profile::quantity;
 
 /// Writes the report to standard output.
-pub fn write(options: &Options, input: &Input) -> Outcome {
+pub(super) fn write(options: &Options, input: &Input) -> Outcome {
     let mut bytes = Vec::new();
     for (label, filter) in threads(options, &input.profile) {
-        let query = query(options, filter);
+        let mut query = input.query.clone();
+        query.filter.thread = filter;
         let tree = CallTree::new(&input.profile, &query);
         match &options.mode {
             Mode::Text => bytes.extend(table(options, &tree, &query, &label).into_bytes()),
@@ -30,28 +32,8 @@ pub fn write(options: &Options, input: &Input) -> Outcome {
     output::write_result(None, Overwrite::Refuse, |out| out.write_all(&bytes))
 }
 
-/// The question jeprof asks.
-pub fn query(options: &Options, thread: Option<ThreadFilter>) -> Query {
-    Query {
-        metric: options.metric,
-        granularity: options.granularity,
-        names: NameStyle::Jeprof,
-        filter: Filter {
-            focus: options.focus.clone(),
-            ignore: options.ignore.clone(),
-            hide: options.exclude.clone(),
-            show: options.retain.clone(),
-            thread,
-        },
-        order: if options.cum { Order::Cum } else { Order::Flat },
-        limit: None,
-        prune: options.prune,
-        keep_allocator: false,
-    }
-}
-
 /// How jeprof writes numbers.
-pub fn style(options: &Options) -> TextOptions {
+pub(super) fn style(options: &Options) -> TextOptions {
     let amounts = if options.show_bytes { Amounts::Bytes } else { Amounts::Megabytes };
     TextOptions { amounts, ..TextOptions::default() }
 }
@@ -133,7 +115,7 @@ fn legend(input: &Input, query: &Query) -> GraphOptions {
 }
 
 /// The call graph as a picture.
-pub fn draw(input: &Input, query: &Query, tree: &CallTree, form: Picture) -> Outcome<Vec<u8>> {
+pub(super) fn draw(input: &Input, query: &Query, tree: &CallTree, form: Picture) -> Outcome<Vec<u8>> {
     let view = graph::graph(tree, query);
     if view.nodes.is_empty() {
         return Err(Failure::Gate("No nodes to print".into()));
@@ -148,7 +130,7 @@ pub fn draw(input: &Input, query: &Query, tree: &CallTree, form: Picture) -> Out
 }
 
 /// Writes a picture to a temporary file and hands it to the desktop.
-pub fn show(svg: &[u8]) -> Outcome {
+pub(super) fn show(svg: &[u8]) -> Outcome {
     let path = std::env::temp_dir().join(format!("jeprof-{}.svg", std::process::id()));
     output::write_file(&path, Overwrite::Allow, |out| out.write_all(svg))?;
     let opened = std::process::Command::new("xdg-open").arg(&path).spawn().is_ok();
@@ -162,7 +144,7 @@ fn write_export(profile: &Profile, format: Format, metric: Metric, out: &mut Vec
 }
 
 /// `--symbols`: reads maps lines, then addresses, from standard input; prints a name for each address.
-pub fn symbols(options: &Options) -> Outcome {
+pub(super) fn symbols(options: &Options) -> Outcome {
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)

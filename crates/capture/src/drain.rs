@@ -1,0 +1,351 @@
+//! The drainer: takes the event log out of a program's segment and writes a recording.
+//!
+//! ```text
+//! segment ─ chunks ──→ Merger ─→ Ledger ─→ frames ─→ Sink
+//!         ├ buckets ────────────→┘           │
+//!         └ tables ─────────────────────────→┘
+//! ```
+//!
+//! It reads by `pread` only and writes three things into the segment: the clock (a thread of its own,
+//! [`ticker`]), the release of drained chunks, and the live bytes for `heapwise ps`. Neither side waits for
+//! a dead one: the program stops waiting when the clock stops, the drainer ends when the program does.
+
+mod buckets;
+mod chunks;
+mod tables;
+mod ticker;
+
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use heapwise_format::segment::{COUNTERS_OFFSET, ControlWord, Counter, Mode, OnFull};
+use heapwise_profile::recording::{Ledger, Merger, Totals};
+
+use super::clock::Clock;
+use super::control::{self, Change};
+use super::process;
+use super::segments::{Found, SegmentFile};
+use crate::failure::{Failure, Outcome};
+use crate::recording::sink::{Keeping, Opening, Sink};
+
+use buckets::Buckets;
+use chunks::Chunks;
+use tables::Tables;
+use ticker::Ticker;
+
+/// How a program is recorded.
+#[derive(Debug, Clone)]
+pub struct Orders {
+    /// Name of the recording.
+    pub path: PathBuf,
+    /// How it is kept.
+    pub keeping: Keeping,
+    /// What events do when the log is full.
+    pub on_full: OnFull,
+    /// How long they may wait.
+    pub block: Duration,
+    /// Whether the program's events from before now belong to the recording.
+    pub from: Beginning,
+}
+
+/// Where a recording begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Beginning {
+    /// With the program.
+    Start,
+    /// Now.
+    Now,
+}
+
+/// What was recorded.
+#[derive(Debug, Clone)]
+pub struct Recorded {
+    /// Name of the recording.
+    pub path: PathBuf,
+    /// Sums of its events.
+    pub totals: Totals,
+    /// Highest live bytes and the millisecond of it.
+    pub peak: (u64, u64),
+    /// Live bytes at the end.
+    pub live_bytes: u64,
+    /// Milliseconds it covers.
+    pub span_ms: u64,
+    /// Events that found no room: also those after which nothing was recorded any more, of which the log cannot tell.
+    pub lost: u64,
+    /// Events that waited for room.
+    pub waited: u64,
+    /// Marks of the program that had no room.
+    pub lost_marks: u64,
+    /// The program went on as another, with another segment.
+    pub is_replaced: bool,
+}
+
+/// Whatever is pending is written after this: what a killed recorder loses at most.
+const FLUSH: Duration = Duration::from_millis(500);
+/// Pause when there was little to read. Chunks hold far more events than a program makes in that time, and reading many
+/// at once leaves the processor to the program.
+const PAUSE: Duration = Duration::from_millis(5);
+/// What little is: a fast program's events of about two milliseconds.
+const LITTLE_BYTES: usize = 256 << 10;
+/// Distance of samples of resident memory.
+const RESIDENT: Duration = Duration::from_millis(100);
+/// Events held back for order before reading stops, so that memory stays bounded.
+const MOST_HELD_BYTES: usize = 256 << 20;
+/// Time booked between two looks at what is due: a recorder that has fallen behind still writes page by page.
+const STRETCH_MS: u64 = 20;
+/// A checkpoint is written when the events since the last are this many times larger.
+const CHECKPOINT_SHARE: u64 = 16;
+/// And not before this many bytes of events.
+const CHECKPOINT_BYTES: u64 = 8 << 20;
+
+/// Records the program whose segment this is, until it ends or `stop` is set; its mode is the caller's to set back.
+///
+/// # Errors
+/// When the recording cannot be written or the segment cannot be controlled.
+pub fn record(segment: &SegmentFile, found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Recorded> {
+    let failed = |error: io::Error| Failure::file(&orders.path, format!("cannot write: {error}"));
+    let mut drainer = Drainer::new(segment, found, orders).map_err(failed)?;
+    drainer.begin(orders)?;
+    while found.is_alive() && !stop.load(Ordering::Relaxed) && !segment.is_replaced() {
+        let read = drainer.step().map_err(failed)?;
+        if read < LITTLE_BYTES {
+            std::thread::sleep(PAUSE);
+        }
+    }
+    let mut recorded = drainer.finish(&orders.path)?;
+    recorded.is_replaced = segment.is_replaced();
+    Ok(recorded)
+}
+
+struct Drainer<'a> {
+    segment: &'a SegmentFile,
+    pid: u32,
+    chunks: Chunks,
+    buckets: Buckets,
+    tables: Tables,
+    merger: Merger,
+    ledger: Ledger,
+    sink: Sink,
+    ticker: Ticker,
+    marks: usize,
+    /// What the counters said that the drainer writes, when it began in the middle of another mode's account.
+    counters_before: Vec<(Counter, u64)>,
+    flushed: Instant,
+    sampled: Instant,
+    /// Every event before this moment is booked.
+    booked_ms: u64,
+    /// The program was alive then: the recording covers the time up to here, whether or not there were events.
+    seen_ms: u64,
+    /// Bytes of events since the last checkpoint, and the size of that.
+    since_checkpoint: u64,
+    checkpoint_bytes: u64,
+}
+
+impl<'a> Drainer<'a> {
+    fn new(segment: &'a SegmentFile, found: &Found, orders: &Orders) -> io::Result<Self> {
+        let header = segment.snapshot().map_err(|failure| io::Error::other(failure.to_string()))?.header;
+        let clock = Clock::of(found.process.pid);
+        let origin_ns = match orders.from {
+            Beginning::Start => header.start_monotonic_ns,
+            Beginning::Now => clock.now_ns(),
+        };
+        Ok(Self {
+            segment,
+            pid: found.process.pid,
+            chunks: Chunks::new(&header.layout),
+            buckets: Buckets::new(&header.layout),
+            tables: Tables::new(header.layout, origin_ns),
+            merger: if orders.from == Beginning::Start { Merger::from_start() } else { Merger::from_now() },
+            ledger: Ledger::default(),
+            sink: Sink::create(&orders.path, &orders.keeping)?,
+            ticker: Ticker::start(segment.try_clone()?, clock, origin_ns),
+            marks: 0,
+            counters_before: Vec::new(),
+            flushed: Instant::now(),
+            sampled: Instant::now() - RESIDENT,
+            booked_ms: 0,
+            seen_ms: 0,
+            since_checkpoint: 0,
+            checkpoint_bytes: 0,
+        })
+    }
+
+    fn begin(&mut self, orders: &Orders) -> Outcome {
+        let mut change = Change::new()
+            .set(ControlWord::OnFull, orders.on_full as u64)
+            .set(ControlWord::BlockMillis, orders.block.as_millis() as u64)
+            .set(ControlWord::DrainPid, u64::from(std::process::id()));
+        if orders.from == Beginning::Now {
+            let snapshot = self.segment.snapshot()?;
+            let counters = self.live_counters().map(|(counter, _)| (counter, snapshot.counter(counter)));
+            self.counters_before = counters.to_vec();
+            self.chunks.skip_past(self.segment, &mut self.merger);
+            change = change.mode(Mode::Log).set(ControlWord::Recording, self.ticker.monotonic_ns_at(0));
+        }
+        control::write(self.segment, &change).map(drop)
+    }
+
+    /// Reads what there is and writes what is due; the number of bytes read.
+    fn step(&mut self) -> io::Result<usize> {
+        // Taken before the chunks are read: events before this moment are all in what is read now.
+        let now_ms = self.ticker.now_ms();
+        self.seen_ms = now_ms;
+        let read = if self.merger.held_bytes() < MOST_HELD_BYTES {
+            self.chunks.read(self.segment, &mut self.merger)
+        } else {
+            0
+        };
+        self.booked_ms = self.catch_up(now_ms)?.max(self.booked_ms);
+        if self.sampled.elapsed() >= RESIDENT {
+            self.sampled = Instant::now();
+            if self.booked_ms == now_ms {
+                self.ledger.pass(now_ms);
+            }
+            self.ledger.resident(process::resident_bytes(self.pid).unwrap_or(0));
+        }
+        if self.flushed.elapsed() >= FLUSH {
+            self.flush()?;
+        }
+        Ok(read)
+    }
+
+    /// Books what happened before `until_ms`, and writes what is due on the way; the moment before which all is booked.
+    fn catch_up(&mut self, until_ms: u64) -> io::Result<u64> {
+        let mut stretch_ms = self.ledger.tick_ms().min(until_ms);
+        loop {
+            stretch_ms = (stretch_ms + STRETCH_MS).min(until_ms);
+            let booked_ms = self.book(stretch_ms);
+            if self.ledger.is_due() {
+                self.flush()?;
+            }
+            if stretch_ms == until_ms {
+                return Ok(booked_ms);
+            }
+        }
+    }
+
+    /// Books what happened before `until_ms`; the moment before which all is booked.
+    fn book(&mut self, until_ms: u64) -> u64 {
+        let (ledger, buckets, segment) = (&mut self.ledger, &mut self.buckets, self.segment);
+        let mut describe = |bucket| buckets.read(segment, bucket);
+        self.merger
+            .advance(until_ms, |thread, ms, event, must| ledger.book(thread, ms, event, must, &mut describe))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.flushed = Instant::now();
+        // After the chunks: what their events refer to is in the tables by now.
+        for frame in self.tables.update(self.segment) {
+            self.sink.put(frame)?;
+        }
+        for frame in self.ledger.take_frames() {
+            self.since_checkpoint += frame.payload.len() as u64;
+            self.sink.put(frame)?;
+        }
+        if self.since_checkpoint >= CHECKPOINT_BYTES.max(CHECKPOINT_SHARE * self.checkpoint_bytes) {
+            let checkpoint = self.ledger.checkpoint();
+            self.checkpoint_bytes = checkpoint.payload.len() as u64;
+            self.since_checkpoint = 0;
+            self.sink.put(checkpoint)?;
+        }
+        if self.sink.is_full() {
+            let opening = self.opening();
+            self.sink.turn(&opening)?;
+        }
+        self.dump_at_marks()?;
+        self.show_live()
+    }
+
+    /// A flight recorder writes itself down at every mark.
+    fn dump_at_marks(&mut self) -> io::Result<()> {
+        let marks = self.tables.marks();
+        if self.sink.is_ring() {
+            let new: Vec<String> = marks.iter().skip(self.marks).cloned().collect();
+            for mark in new {
+                let opening = self.opening();
+                if let Some(path) = self.sink.dump(&opening, &mark)? {
+                    eprintln!("heapwise: mark `{mark}`: wrote {}", path.display());
+                }
+            }
+        }
+        self.marks = marks.len();
+        Ok(())
+    }
+
+    /// What a further file begins with.
+    fn opening(&mut self) -> Opening {
+        Opening {
+            tables: self.tables.all(self.segment),
+            buckets: self.ledger.all_buckets(),
+            checkpoint: Some(self.ledger.checkpoint()),
+        }
+    }
+
+    /// In log mode the probe does not add up; the drainer does.
+    fn show_live(&self) -> io::Result<()> {
+        self.put_counters(&self.live_counters())?;
+        let booked_ns = self.ticker.monotonic_ns_at(self.booked_ms);
+        self.put_counters(&[(Counter::RecordedNanos, booked_ns)])
+    }
+
+    fn live_counters(&self) -> [(Counter, u64); 6] {
+        let totals = self.ledger.totals();
+        [
+            (Counter::LiveBytes, self.ledger.live_bytes()),
+            (Counter::PeakBytes, self.ledger.peak().0),
+            (Counter::AllocatedBytes, totals.alloc_bytes),
+            (Counter::Recorded, totals.allocs),
+            (Counter::Freed, totals.frees),
+            (Counter::UnknownFrees, totals.unknown_frees),
+        ]
+    }
+
+    fn put_counters(&self, counters: &[(Counter, u64)]) -> io::Result<()> {
+        counters.iter().try_for_each(|(counter, value)| {
+            let at = COUNTERS_OFFSET as u64 + *counter as u64 * 8;
+            self.segment.file().write_all_at(&value.to_le_bytes(), at)
+        })
+    }
+
+    /// Reads to the end of what there is, in order as far as there is one, and ends the file.
+    fn finish(mut self, path: &Path) -> Outcome<Recorded> {
+        let failed = |error: io::Error| Failure::file(path, format!("cannot write: {error}"));
+        loop {
+            let now_ms = self.ticker.now_ms();
+            let read = self.chunks.read(self.segment, &mut self.merger);
+            self.catch_up(now_ms).map_err(failed)?;
+            // What the last threads wrote by a clock of their own.
+            self.book(u64::MAX);
+            if read == 0 {
+                break;
+            }
+        }
+        while self.merger.skip_missing() {
+            self.book(u64::MAX);
+        }
+        self.ledger.end();
+        if process::starttime(self.pid).is_some() {
+            self.seen_ms = self.ticker.now_ms();
+        }
+        self.ledger.pass(self.seen_ms);
+        self.flush().map_err(failed)?;
+        let opening = if self.sink.is_ring() { self.opening() } else { Opening::default() };
+        self.ticker.stop();
+        self.put_counters(&self.counters_before).map_err(failed)?;
+        let snapshot = self.segment.snapshot()?;
+        Ok(Recorded {
+            path: self.sink.end(&opening).map_err(failed)?,
+            totals: self.ledger.totals(),
+            peak: self.ledger.peak(),
+            live_bytes: self.ledger.live_bytes(),
+            span_ms: self.ledger.tick_ms(),
+            lost: snapshot.losses().dropped_events,
+            waited: snapshot.counter(Counter::WaitedEvents),
+            lost_marks: snapshot.counter(Counter::LostMarks),
+            is_replaced: false,
+        })
+    }
+}

@@ -1,0 +1,28 @@
+//! Programs and what they leave: launching them with the probe, finding those that carry it, controlling and
+//! recording them, and loading profiles from processes, files and recordings.
+//!
+//! Reading order: [`segments`] (who carries the probe), [`control`], [`launch`], [`drain`] (the log of a process),
+//! [`recording`] (files), [`target`] (whatever a user names as a profile),
+//! [`report_input`] (what a report is about).
+
+pub mod allocator;
+pub mod clock;
+pub mod control;
+pub mod custody;
+#[allow(unreachable_pub, reason = "lifted with the next change of the drainer")]
+pub mod drain;
+pub mod failure;
+pub mod family;
+pub mod following;
+pub mod launch;
+pub mod ledger;
+pub mod mark;
+pub mod offspring;
+pub mod own_files;
+pub mod preload;
+pub mod process;
+pub mod recording;
+pub mod report_input;
+pub mod segments;
+pub mod suitability;
+pub mod target;

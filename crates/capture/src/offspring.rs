@@ -1,0 +1,124 @@
+//! Recording the descendants of a program while they run, each into a recording of its own.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use heapwise_format::place::Incarnation;
+use heapwise_format::segment::Mode;
+
+use super::control::{self, Change};
+use super::drain::{Orders, Recorded};
+use super::family::Family;
+use super::following::Following;
+use super::segments::{Found, SegmentFile};
+use crate::failure::{Failure, Outcome};
+
+/// Between two looks for children. Their logs hold far more than they can write in that time.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// The recordings of a program's descendants.
+#[derive(Debug)]
+pub struct Offspring {
+    stop: Arc<AtomicBool>,
+    watcher: JoinHandle<Vec<Child>>,
+}
+
+/// A descendant and its recording.
+#[derive(Debug)]
+pub struct Child {
+    /// Its process id.
+    pub pid: u32,
+    /// What it ran.
+    pub program: String,
+    /// What was recorded.
+    pub recorded: Outcome<Recorded>,
+    /// It runs on, unrecorded.
+    pub runs_on: bool,
+}
+
+impl Child {
+    /// The most it held; nothing where that was not recorded.
+    pub fn peak_bytes(&self) -> u64 {
+        self.recorded.as_ref().map_or(0, |recorded| recorded.peak.0)
+    }
+}
+
+impl Offspring {
+    /// Looks for descendants of `root` and records each as `orders` say, into a file named by its number.
+    pub fn watch(root: u32, orders: Orders) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let watcher = std::thread::spawn(move || watch(root, &orders, &stopped));
+        Self { stop, watcher }
+    }
+
+    /// The program has ended: ends all recordings.
+    pub fn end(self) -> Outcome<Vec<Child>> {
+        self.stop.store(true, Ordering::Relaxed);
+        self.watcher.thread().unpark();
+        self.watcher.join().map_err(|_| Failure::new("the recorder of children failed unexpectedly"))
+    }
+}
+
+fn watch(root: u32, orders: &Orders, stop: &AtomicBool) -> Vec<Child> {
+    let mut family = Family::of(root);
+    let mut known: Vec<Incarnation> = Vec::new();
+    let (mut followed, mut ended): (Vec<(Found, Following)>, Vec<Child>) = (Vec::new(), Vec::new());
+    loop {
+        // Taken before the look: who came before the end is seen by it.
+        let is_last = stop.load(Ordering::Relaxed);
+        for found in family.descendants() {
+            if !known.contains(&found.process) {
+                known.push(found.process);
+                let path = path_of(&orders.path, found.process.pid);
+                let following = Following::start(found.process.pid, Orders { path, ..orders.clone() });
+                followed.push((found, following));
+            }
+        }
+        let is_over = |(_, following): &mut (Found, Following)| is_last || following.is_finished();
+        ended.extend(followed.extract_if(.., is_over).map(|(found, following)| end(&found, following)));
+        if is_last {
+            return ended;
+        }
+        std::thread::park_timeout(PAUSE);
+    }
+}
+
+/// Ends one recording. The segment of an ended child has served; a running one stops writing what nobody reads.
+fn end(found: &Found, following: Following) -> Child {
+    let recorded = following.end();
+    let runs_on = found.is_alive();
+    let segment = SegmentFile::open(&found.path);
+    let snapshot = segment.as_ref().ok().and_then(|segment| segment.snapshot().ok());
+    let exe = snapshot.map(|snapshot| String::from_utf8_lossy(snapshot.header.exe()).into_owned());
+    if !runs_on {
+        let _ = fs::remove_file(&found.path);
+    } else if let Ok(segment) = &segment {
+        let _ = control::write(segment, &Change::new().mode(Mode::Off));
+    }
+    let program = exe.as_deref().and_then(|exe| exe.rsplit('/').next()).unwrap_or_default().to_owned();
+    Child { pid: found.process.pid, program, recorded, runs_on }
+}
+
+/// `app.hwr` → `app.1234.hwr`.
+fn path_of(path: &Path, pid: u32) -> PathBuf {
+    match path.extension() {
+        Some(end) => path.with_extension(format!("{pid}.{}", end.to_string_lossy())),
+        None => path.with_extension(pid.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_childs_recording_is_named_by_its_number() {
+        assert_eq!(path_of(Path::new("d/app.hwr"), 12), Path::new("d/app.12.hwr"));
+        assert_eq!(path_of(Path::new("app"), 12), Path::new("app.12"));
+    }
+}

@@ -1,0 +1,42 @@
+//! Puts names and lines into recordings that have ended, so that they open where the binaries are not.
+
+use std::path::Path;
+
+use heapwise_format::recording::{FrameHeader, FrameKind};
+use heapwise_profile::Profile;
+use heapwise_profile::recording::{RawFrame, names};
+
+use super::open;
+use super::read_options::ReadOptions;
+use super::writer::Writer;
+use crate::failure::{Failure, Outcome};
+
+/// How many addresses a recording has, and how many of them have names now.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Embedded {
+    /// Addresses with names.
+    pub named: usize,
+    /// All addresses.
+    pub all: usize,
+}
+
+/// Embeds the names that `symbolize` finds into every file of the recording at `path`. Names that it has already stay.
+pub fn embed(path: &Path, symbolize: impl Fn(&mut Profile)) -> Outcome<Embedded> {
+    let mut embedded = Embedded::default();
+    for file in open::files(path)? {
+        let opened = open::open(&file, &ReadOptions::default())?;
+        let (mut profile, _) = opened.catalog.stacks();
+        symbolize(&mut profile);
+        embedded = Embedded {
+            named: profile.locations.iter().filter(|location| !location.lines.is_empty()).count(),
+            all: profile.locations.len(),
+        };
+        let count = embedded.named as u32;
+        let header = FrameHeader { count, ..FrameHeader::new(FrameKind::Symbols) };
+        let frame = RawFrame { header, payload: names::encode(&profile) };
+        let mut writer = Writer::reopen(&file).map_err(|error| Failure::file(&file, error))?;
+        writer.put(&frame).map_err(|error| Failure::file(&file, error))?;
+        writer.end().map_err(|error| Failure::file(&file, error))?;
+    }
+    Ok(embedded)
+}

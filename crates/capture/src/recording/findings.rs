@@ -1,0 +1,43 @@
+//! The findings of a recording: reads what the analyses look at and runs them.
+
+use heapwise_profile::recording::analysis::{Evidence, Finding, findings};
+use heapwise_profile::recording::{Catalog, Counts, Damage, Moment, Recording, Statistics, Timeline};
+
+use super::moment::DEFAULT_STEP_MS;
+use super::open::{Opened, RecordingFile};
+use crate::failure::{Failure, Outcome};
+
+/// Analyses a recording.
+pub fn read(opened: &mut Opened) -> Outcome<Vec<Finding>> {
+    let jobs = opened.jobs;
+    let facts = opened
+        .recording
+        .read(|recording| Facts::read(recording, &opened.catalog, jobs))
+        .ok_or_else(|| Failure::file(&opened.path, "holds nothing that can be read"))?;
+    opened.recording.unwatch();
+    let peak = (&facts.peak, facts.peak_ms);
+    let evidence = Evidence::new(&opened.catalog, &facts.statistics, &facts.timeline, &facts.base, peak);
+    Ok(findings(&evidence))
+}
+
+/// Everything the analyses look at.
+struct Facts {
+    statistics: Statistics,
+    timeline: Timeline,
+    base: Counts,
+    peak: Counts,
+    peak_ms: u64,
+}
+
+impl Facts {
+    fn read(recording: &Recording<RecordingFile>, catalog: &Catalog, jobs: usize) -> Result<Self, Damage> {
+        let (peak, peak_ms) = recording.counts_at(catalog, Moment::Peak, jobs)?;
+        Ok(Self {
+            statistics: Statistics::read(recording, catalog, jobs)?,
+            timeline: Timeline::read(recording, DEFAULT_STEP_MS)?,
+            base: recording.base(catalog)?,
+            peak,
+            peak_ms,
+        })
+    }
+}

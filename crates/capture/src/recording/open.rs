@@ -1,0 +1,146 @@
+//! Opening recordings by name: one file, or the numbered files of a rotated one.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use heapwise_format::recording::{Codec, MAGIC, PreambleError, VERSION};
+use heapwise_profile::recording::{Catalog, OpenError, Recording, RecordingSource};
+
+use super::moment::Times;
+use super::packing;
+use super::read_options::ReadOptions;
+use super::rotation::numbered;
+use crate::failure::{Failure, Outcome};
+use heapwise_profile::quantity;
+
+/// A recording file.
+#[derive(Debug)]
+pub struct RecordingFile {
+    file: File,
+    bytes: u64,
+}
+
+impl RecordingSource for RecordingFile {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < buffer.len() {
+            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
+                Ok(0) => break,
+                Ok(got) => done += got,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        done
+    }
+
+    fn unpack(&self, codec: Codec, stored: Vec<u8>, raw_bytes: usize) -> Option<Vec<u8>> {
+        packing::unpack(codec, stored, raw_bytes)
+    }
+}
+
+/// An open recording with its tables.
+#[derive(Debug)]
+pub struct Opened {
+    /// The events.
+    pub recording: Recording<RecordingFile>,
+    /// The tables.
+    pub catalog: Catalog,
+    /// What it is called.
+    pub path: PathBuf,
+    /// Threads that read it.
+    pub jobs: usize,
+    /// What is wrong with it, one line each.
+    pub warnings: Vec<String>,
+}
+
+impl Opened {
+    /// What moments of it may be called.
+    pub fn times(&self) -> Times<'_> {
+        Times { span_ms: self.span_ms(), marks: &self.catalog.marks }
+    }
+
+    /// First and last millisecond. A killed recorder may have left marks that are later than its last event.
+    fn span_ms(&self) -> (u64, u64) {
+        let (first, end) = self.recording.span_ms();
+        (first, self.catalog.marks.iter().map(|mark| mark.ms).fold(end, u64::max))
+    }
+
+    /// What it covers, in the gs driver's words.
+    pub fn contains(&self) -> String {
+        let (first, end) = self.span_ms();
+        let start_ns = self.catalog.start_unix_ns.saturating_add(first.saturating_mul(1_000_000));
+        let start = quantity::utc(start_ns / 1_000_000_000);
+        format!("profiler contains record for {} ms, start from {first} ms ({start})", end - first)
+    }
+}
+
+/// Whether `path` names a recording: a file that begins like one, or numbered files of that name.
+pub fn is_recording(path: &Path) -> bool {
+    let begins = |path: &Path| {
+        let mut magic = [0; 8];
+        File::open(path).and_then(|file| file.read_exact_at(&mut magic, 0)).is_ok()
+            && u64::from_le_bytes(magic) == MAGIC
+    };
+    if path.is_file() { begins(path) } else { numbered(path).last().is_some_and(|(_, path)| begins(path)) }
+}
+
+/// Opens a recording. Of a rotated one the newest files that follow each other without a hole are taken.
+pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
+    let mut parts = Vec::new();
+    for file in files(path)? {
+        let open = File::open(&file).map_err(|error| Failure::file(&file, error))?;
+        let bytes = open.metadata().map_err(|error| Failure::file(&file, error))?.len();
+        parts.push(RecordingFile { file: open, bytes });
+    }
+    let mut recording = Recording::open(parts).map_err(|error| Failure::file(path, describe(error)))?;
+    let catalog = recording
+        .read(Catalog::read)
+        .ok_or_else(|| Failure::file(path, "is damaged from its beginning; nothing can be read"))?;
+    let mut warnings = Vec::new();
+    if let Some(damage) = recording.damage() {
+        warnings.push(format!("{}: {damage}", path.display()));
+    } else if !recording.is_ended() {
+        warnings.push(format!(
+            "{}: not ended: its recorder still runs or was killed; shown up to its last flush",
+            path.display()
+        ));
+    }
+    if let Some(watcher) = options.watcher(recording.event_bytes()) {
+        recording.watch(watcher);
+    }
+    Ok(Opened { recording, catalog, path: path.to_owned(), jobs: options.jobs, warnings })
+}
+
+/// The files of a recording, oldest first: those that follow each other without a hole up to the newest.
+pub fn files(path: &Path) -> Outcome<Vec<PathBuf>> {
+    if path.is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut run: Vec<PathBuf> = Vec::new();
+    let mut expected = None;
+    for (number, file) in numbered(path).into_iter().rev() {
+        if expected.is_some_and(|expected| expected != number) {
+            break;
+        }
+        expected = number.checked_sub(1);
+        run.insert(0, file);
+    }
+    if run.is_empty() { Err(Failure::file(path, "no such file")) } else { Ok(run) }
+}
+
+fn describe(error: OpenError) -> String {
+    match error {
+        OpenError::Preamble(PreambleError::Version(found)) => format!(
+            "is a recording of version {found}, this heapwise reads version {VERSION}; use the heapwise that wrote it"
+        ),
+        OpenError::Preamble(_) => "is not a heapwise recording".into(),
+        OpenError::Empty => "holds nothing yet: its recorder was stopped before the first flush".into(),
+    }
+}

@@ -1,0 +1,174 @@
+//! What a profile is read from: a process, a file or a recording, as the user names it.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use heapwise_format::segment::SegmentSource as _;
+use heapwise_profile::Profile;
+
+use crate::failure::{Failure, Outcome};
+use crate::input_error;
+use crate::recording::read_options::ReadOptions;
+use crate::recording::{moment, open, part};
+
+/// What a profile is read from.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// A process that carries the probe, or carried it until it ended.
+    Process(Found),
+    /// A profile in any format that heapwise reads.
+    File(PathBuf),
+    /// A recording at one moment.
+    Recording {
+        /// The file, or the common name of numbered files.
+        path: PathBuf,
+        /// `peak`, `305ms`, a mark, …: the name of the moment, which only the open recording can resolve.
+        moment: String,
+        /// A single time selects the peak within its step of this many milliseconds.
+        step_ms: u64,
+    },
+}
+
+/// A profile and what the user should know about it.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The profile, without symbols.
+    pub profile: Profile,
+    /// One line each: what the recording covers, damage, a recorder that was killed.
+    pub warnings: Vec<String>,
+}
+
+/// Separates the name of a recording from a moment of it: `app.hwr@peak`, `app.hwr@305ms`.
+const AT: char = '@';
+
+impl Target {
+    /// A recording at a moment, with the default step.
+    pub fn recording(path: &Path, moment: &str) -> Self {
+        Target::Recording {
+            path: path.to_owned(),
+            moment: moment.to_owned(),
+            step_ms: moment::DEFAULT_STEP_MS,
+        }
+    }
+
+    /// What `text` names: a file (detected by content), a recording or `RECORDING@MOMENT`, a pid or a program name.
+    pub fn parse(text: &str) -> Outcome<Self> {
+        let path = Path::new(text);
+        if open::is_recording(path) {
+            return Ok(Self::recording(path, "end"));
+        }
+        let is_process = || text.parse::<u32>().is_ok() || !segments::of_name(text).is_empty();
+        if path.exists() {
+            // `top skynet` in the directory of the program `skynet` is about the process.
+            let is_program = is_process() && read_file(path).is_err();
+            return if is_program {
+                process(text).map(Target::Process)
+            } else {
+                Ok(Target::File(path.to_owned()))
+            };
+        }
+        // Names of marks may hold the separator too: the recording ends at the first one that leaves a recording.
+        let mut splits =
+            text.match_indices(AT).map(|(at, _)| (Path::new(&text[..at]), &text[at + AT.len_utf8()..]));
+        if let Some((path, moment)) = splits.find(|(path, _)| open::is_recording(path)) {
+            return Ok(Self::recording(path, moment));
+        }
+        if is_process() {
+            return process(text).map(Target::Process);
+        }
+        Err(Failure::file(path, "no such file, and no process of that name carries the probe"))
+    }
+
+    /// Reads the profile.
+    pub fn load(&self, options: &ReadOptions) -> Outcome<Loaded> {
+        let quiet = |profile| Loaded { profile, warnings: Vec::new() };
+        match self {
+            Target::Process(found) => of_segment(found).map(quiet),
+            Target::File(path) => read_file(path).map(quiet),
+            Target::Recording { path, moment, step_ms } => {
+                let mut opened = open::open(path, options)?;
+                let part = moment::parse(moment, opened.times(), *step_ms)?;
+                let mut warnings = std::mem::take(&mut opened.warnings);
+                warnings.push(opened.contains());
+                Ok(Loaded { profile: part::profile(&mut opened, part), warnings })
+            }
+        }
+    }
+}
+use crate::segments::{self, Found, SegmentFile};
+
+/// Processes named by pid or program name; with no name, every running one that carries the probe.
+pub fn processes(targets: &[String]) -> Outcome<Vec<Found>> {
+    if targets.is_empty() {
+        let found: Vec<Found> = segments::list().into_iter().filter(|found| found.alive).collect();
+        return match found.len() {
+            0 => Err(input_error!(
+                "no running process carries the probe; start one with `heapwise run`, \
+                 or with LD_PRELOAD=$(heapwise preload)"
+            )),
+            _ => Ok(found),
+        };
+    }
+    let mut all = Vec::new();
+    for target in targets {
+        match target.parse::<u32>() {
+            Ok(pid) => all.push(segments::of_pid(pid)?),
+            Err(_) => match segments::of_name(target) {
+                found if found.is_empty() => {
+                    return Err(input_error!(
+                        "no running process named `{target}` carries the probe; `heapwise ps` lists those that do"
+                    ));
+                }
+                found => all.extend(found),
+            },
+        }
+    }
+    Ok(all)
+}
+
+/// Exactly one process.
+pub fn process(target: &str) -> Outcome<Found> {
+    let mut found = processes(std::slice::from_ref(&target.to_owned()))?;
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        count => Err(input_error!("{count} processes are named `{target}`; give a pid from `heapwise ps`")),
+    }
+}
+
+/// The profile a segment holds now.
+pub fn of_segment(found: &Found) -> Outcome<Profile> {
+    let segment = SegmentFile::open(&found.path)?;
+    let mut profile = segment.snapshot()?.profile();
+    if !found.alive {
+        profile.meta.comments.push("last state of a process that has ended".into());
+    }
+    Ok(profile)
+}
+
+fn read_file(path: &Path) -> Outcome<Profile> {
+    if let Ok(segment) = SegmentFile::open(path) {
+        let mut magic = [0; 8];
+        segment.read_at(0, &mut magic);
+        if u64::from_le_bytes(magic) == heapwise_format::segment::MAGIC {
+            return Ok(segment.snapshot()?.profile());
+        }
+    }
+    let bytes = content(path)?;
+    heapwise_profile::read::read(&bytes).map_err(|error| Failure::file(path, error))
+}
+
+/// Several times the largest profile seen. A device gives for ever, and a file full of holes costs its maker nothing.
+const LARGEST_FILE_BYTES: u64 = 4 << 30;
+
+fn content(path: &Path) -> Outcome<Vec<u8>> {
+    let too_large = || Failure::file(path, "is larger than 4 GiB, the most that is read of a profile");
+    let failed = |error| Failure::file(path, error);
+    let file = File::open(path).map_err(failed)?;
+    if file.metadata().map_err(failed)?.len() > LARGEST_FILE_BYTES {
+        return Err(too_large());
+    }
+    let mut bytes = Vec::new();
+    file.take(LARGEST_FILE_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > LARGEST_FILE_BYTES { Err(too_large()) } else { Ok(bytes) }
+}

@@ -1,0 +1,60 @@
+//! The heapwise executable: parse, run one command, turn its outcome into an exit status.
+//!
+//! Called under the name of a tool it replaces (`mem_profiler`, `mem_parser`, …) it behaves as that tool.
+
+mod args;
+mod commands;
+mod compat;
+mod failure;
+#[doc(hidden)]
+pub mod fuzz;
+mod report_input;
+
+mod output;
+mod progress_bar;
+mod source_text;
+mod symbols;
+mod warnings;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+
+use failure::Outcome;
+
+/// Runs the command that the arguments of this process ask for.
+pub fn main() -> ExitCode {
+    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    let name = program_name(&arguments);
+    let outcome = match compat::Tool::from_name(&name) {
+        Some(tool) => tool.run(arguments),
+        // `heapwise mem_parser …` is the same as a link of that name.
+        None => match arguments.get(1).and_then(|name| compat::Tool::from_name(&name.to_string_lossy())) {
+            Some(tool) => {
+                arguments.remove(0);
+                tool.run(arguments)
+            }
+            None => run(arguments),
+        },
+    };
+    outcome.unwrap_or_else(|failure| {
+        eprintln!("heapwise: {failure}");
+        ExitCode::from(failure.status())
+    })
+}
+
+fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
+    match args::parse(arguments) {
+        Ok(command) => commands::run(command),
+        Err(error) => {
+            // clap prints help to stdout with status 0, usage errors to stderr with status 2.
+            let _ = error.print();
+            Ok(ExitCode::from(error.exit_code() as u8))
+        }
+    }
+}
+
+fn program_name(arguments: &[OsString]) -> String {
+    let path = arguments.first().map(Path::new).and_then(Path::file_name);
+    path.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}

@@ -1,0 +1,212 @@
+//! The options that every report shares, and the [`ReportInput`] they make.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::Args;
+use heapwise_capture::report_input::{Report, ReportInput};
+use heapwise_capture::target::Target;
+use heapwise_profile::Profile;
+use heapwise_profile::query::{Granularity, NameStyle, Order, Prune, QuerySpec, pattern};
+
+use crate::failure::{Failure, Outcome};
+use crate::output::Overwrite;
+use crate::progress_bar::ReadArgs;
+use crate::symbols::SymbolArgs;
+use crate::warnings;
+
+/// Options of every report.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ReportOptions {
+    #[command(flatten)]
+    pub metric: MetricArgs,
+    #[command(flatten)]
+    pub filter: FilterArgs,
+    #[command(flatten)]
+    pub symbols: SymbolArgs,
+    #[command(flatten)]
+    pub read: ReadArgs,
+    /// Subtract this profile
+    #[arg(long, value_name = "FILE|PID", help_heading = "Filter options")]
+    pub base: Option<String>,
+    /// Show at most N rows (0 = all)
+    #[arg(short = 'n', long = "rows", value_name = "N", help_heading = "Output options")]
+    pub rows: Option<usize>,
+    /// Rank by what a function and its callees hold
+    #[arg(long, help_heading = "Output options")]
+    pub cum: bool,
+    /// Print JSON
+    #[arg(long, help_heading = "Output options")]
+    pub json: bool,
+    /// Write the result to FILE
+    #[arg(short, long, value_name = "FILE", help_heading = "Output options")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing file
+    #[arg(short, long, help_heading = "Output options")]
+    pub force: bool,
+}
+
+/// Which number, at which granularity.
+#[derive(Debug, Clone, Args)]
+#[group(id = "number")]
+#[command(next_help_heading = "Metric options")]
+pub(crate) struct MetricArgs {
+    /// Count bytes in use (the default)
+    #[arg(long = "inuse_space", alias = "inuse-space", group = "metric")]
+    inuse_space: bool,
+    /// Count blocks in use
+    #[arg(long = "inuse_objects", alias = "inuse-objects", group = "metric")]
+    inuse_objects: bool,
+    /// Count bytes ever allocated
+    #[arg(long = "alloc_space", alias = "alloc-space", group = "metric")]
+    alloc_space: bool,
+    /// Count blocks ever allocated
+    #[arg(long = "alloc_objects", alias = "alloc-objects", group = "metric")]
+    alloc_objects: bool,
+    /// Count by any metric of the profile (peak_space, waste_space, realloc_growth, …)
+    #[arg(long = "sample_index", alias = "sample-index", value_name = "NAME", group = "metric")]
+    sample_index: Option<String>,
+    /// Show one row per function (the default)
+    #[arg(long, group = "granularity")]
+    functions: bool,
+    /// Show one row per source line
+    #[arg(long, group = "granularity")]
+    lines: bool,
+    /// Show one row per source file
+    #[arg(long, group = "granularity")]
+    files: bool,
+    /// Show one row per code address
+    #[arg(long, group = "granularity")]
+    addresses: bool,
+    /// Show one row per binary
+    #[arg(long, group = "granularity")]
+    modules: bool,
+    /// Show function names with their parameters
+    #[arg(long = "full-names")]
+    full_names: bool,
+}
+
+/// Which stacks and frames take part.
+#[derive(Debug, Clone, Args)]
+#[group(id = "part")]
+#[command(next_help_heading = "Filter options")]
+pub(crate) struct FilterArgs {
+    /// Keep only stacks with a matching frame
+    #[arg(long, value_name = "RE", value_parser = parse_pattern)]
+    focus: Option<String>,
+    /// Drop stacks with a matching frame
+    #[arg(long, value_name = "RE", value_parser = parse_pattern)]
+    ignore: Option<String>,
+    /// Remove matching frames from their stacks
+    #[arg(long, value_name = "RE", value_parser = parse_pattern)]
+    hide: Option<String>,
+    /// Keep only matching frames
+    #[arg(long, value_name = "RE", value_parser = parse_pattern)]
+    show: Option<String>,
+    /// Keep only allocations of this thread (a number, or a pattern for names)
+    #[arg(long, value_name = "TID|RE", value_parser = parse_pattern)]
+    thread: Option<String>,
+    /// Keep the allocator's own frames
+    #[arg(long = "keep-allocator")]
+    keep_allocator: bool,
+    /// Draw at most N boxes of a graph
+    #[arg(long, value_name = "N", default_value_t = Prune::default().nodecount)]
+    nodecount: usize,
+    /// Drop boxes below this share of the total
+    #[arg(long, value_name = "F", default_value_t = Prune::default().nodefraction)]
+    nodefraction: f64,
+    /// Drop arrows below this share of the total
+    #[arg(long, value_name = "F", default_value_t = Prune::default().edgefraction)]
+    edgefraction: f64,
+}
+
+/// Checks a pattern while the arguments are parsed, so that a mistake costs no reading of profiles.
+fn parse_pattern(text: &str) -> Result<String, String> {
+    pattern("pattern", text).map(|_| text.to_owned()).map_err(|error| error.message)
+}
+
+impl ReportOptions {
+    /// Loads and symbolizes the targets, as the user names them.
+    pub(crate) fn load(&self, targets: &[String]) -> Outcome<Report> {
+        let targets = targets.iter().map(|target| Target::parse(target)).collect::<Result<_, _>>()?;
+        self.load_targets(targets)
+    }
+
+    /// Loads and symbolizes the targets; several add up.
+    pub(crate) fn load_targets(&self, targets: Vec<Target>) -> Outcome<Report> {
+        let baseline = self.base.as_deref().map(Target::parse).transpose()?;
+        let report = ReportInput { targets, baseline, query: self.query() }
+            .load(|target| load_target(target, &self.read, &self.symbols))?;
+        warnings::of_profile(&report.profile);
+        Ok(report)
+    }
+
+    fn query(&self) -> QuerySpec {
+        let (metric, filter) = (&self.metric, &self.filter);
+        QuerySpec {
+            metric: metric.name().map(str::to_owned),
+            granularity: metric.granularity(),
+            names: if metric.full_names { NameStyle::Full } else { NameStyle::Short },
+            focus: filter.focus.clone(),
+            ignore: filter.ignore.clone(),
+            hide: filter.hide.clone(),
+            show: filter.show.clone(),
+            thread: filter.thread.clone(),
+            order: if self.cum { Order::Cum } else { Order::Flat },
+            limit: self.rows,
+            prune: Prune {
+                nodecount: filter.nodecount,
+                nodefraction: filter.nodefraction,
+                edgefraction: filter.edgefraction,
+                ..Prune::default()
+            },
+            keep_allocator: filter.keep_allocator,
+        }
+    }
+
+    /// Whether an existing output file may be replaced.
+    pub(crate) fn overwrite(&self) -> Overwrite {
+        if self.force { Overwrite::Allow } else { Overwrite::Refuse }
+    }
+
+    /// The output file.
+    pub(crate) fn output(&self) -> Option<&Path> {
+        self.output.as_deref()
+    }
+}
+
+/// Reads one profile, adds symbols and prints what is wrong with it.
+pub(crate) fn load_target(target: &Target, read: &ReadArgs, symbols: &SymbolArgs) -> Outcome<Arc<Profile>> {
+    let mut loaded = target.load(&read.options())?;
+    warnings::print(&loaded.warnings);
+    symbols.symbolize(&mut loaded.profile);
+    Ok(Arc::new(loaded.profile))
+}
+
+impl MetricArgs {
+    fn name(&self) -> Option<&str> {
+        match &self.sample_index {
+            Some(name) => Some(name),
+            None if self.inuse_objects => Some("inuse_objects"),
+            None if self.alloc_space => Some("alloc_space"),
+            None if self.alloc_objects => Some("alloc_objects"),
+            None => None,
+        }
+    }
+
+    fn granularity(&self) -> Granularity {
+        match () {
+            () if self.lines => Granularity::Lines,
+            () if self.files => Granularity::Files,
+            () if self.addresses => Granularity::Addresses,
+            () if self.modules => Granularity::Modules,
+            () => Granularity::Functions,
+        }
+    }
+}
+
+impl From<heapwise_profile::query::QueryError> for Failure {
+    fn from(error: heapwise_profile::query::QueryError) -> Self {
+        Failure::Input(format!("--{error}"))
+    }
+}

@@ -1,0 +1,141 @@
+//! Forked children that speak to the probe: what they change is their own, and what they inherit works.
+
+use std::fs;
+
+use crate::harness::{LOG, Scratch, victims, witness};
+
+/// A child's first call of heapwise.h changes the child alone.
+#[test]
+fn the_api_in_a_child_leaves_the_parent_alone() {
+    let scratch = Scratch::new();
+    for call in ["reset", "off", "exact", "index", "label", "snapshot"] {
+        let capture = scratch.capture(&["--exact"], "fork_api", &[call]);
+        assert!(capture.output.status.success(), "{call}: {}", capture.stderr());
+        let labelled = capture.total_of("alloc_objects", r"^\[of the parent\]$");
+        assert_eq!((capture.total("alloc_objects"), labelled), (200, 200), "{call}");
+        if call == "snapshot" {
+            assert_eq!(capture.witness["child.recorded"], 0, "a child begins with nothing");
+        }
+    }
+}
+
+/// The same for mallctl.
+#[test]
+fn mallctl_in_a_child_leaves_the_parent_alone() {
+    for call in ["mallctl_reset", "mallctl_active"] {
+        let scratch = Scratch::new();
+        let library = scratch.output_of(&["preload"]);
+        let output = scratch
+            .command(victims().join("fork_api"))
+            .arg(call)
+            .env("LD_PRELOAD", library.trim())
+            .env("HEAPWISE_CONF", "prof:true,lg_prof_sample:0,prof_final:true,prof_prefix:dump")
+            .output()
+            .expect("the victim starts");
+        assert!(output.status.success(), "{call}: {}", output.status);
+        // The child ends by `_exit` and writes no dump.
+        let names = fs::read_dir(scratch.path(".")).expect("readable").flatten().map(|entry| entry.path());
+        let dumps: Vec<_> = names.filter(|path| path.extension().is_some_and(|end| end == "heap")).collect();
+        assert_eq!(dumps.len(), 1, "{call}: {dumps:?}");
+        let dump = dumps[0].to_str().expect("UTF-8");
+        let top = scratch.json_of(&["top", "--json", "--inuse_objects", "--focus", "^w_", dump]);
+        assert_eq!(top["total"], 200, "{call}");
+    }
+}
+
+/// A mark that a child sets first is not one of its parent's recording.
+#[test]
+fn a_mark_in_a_child_is_the_childs() {
+    let scratch = Scratch::new();
+    scratch.record("fork_api", &["mark"], &scratch.path("out.hwr"));
+    let wrong = scratch.heapwise(&["top", "out.hwr@..nosuchmark"]).output().expect("heapwise starts");
+    let said = String::from_utf8_lossy(&wrong.stderr);
+    assert!(said.contains("of the parent") && !said.contains("of the child"), "{said}");
+}
+
+/// The child of a thread with labels has the labels, and pops them as its parent does.
+#[test]
+fn labels_outlive_a_fork() {
+    let scratch = Scratch::new();
+    for mode in [&["--exact"][..], &["-c", "1"]] {
+        let program = victims().join("fork_labelled");
+        let mut run = scratch.heapwise(&["run", "-f", "-q", "--children", "-o", "out.heap"]);
+        let output = run.args(mode).arg("--").arg(program).output().expect("heapwise starts");
+        assert!(output.status.success(), "{mode:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let told = witness(&output);
+        let names = fs::read_dir(scratch.path(".")).expect("readable").flatten().map(|entry| entry.path());
+        let is_childs = |path: &std::path::PathBuf| path.to_string_lossy().contains("out.heap.");
+        let children: Vec<_> = names.filter(is_childs).collect();
+        assert_eq!(children.len(), 1, "{children:?}");
+        let child = children[0].to_str().expect("UTF-8");
+        for (label, name) in
+            [("checkout", "child.checkout"), ("basket of 3", "child.basket"), ("payment", "child.payment")]
+        {
+            let label = format!(r"^\[{label}\]$");
+            let top = scratch.json_of(&["top", "--json", "--alloc_space", "--focus", &label, child]);
+            assert_eq!(top["total"].as_i64(), Some(told[name]), "{mode:?} {label}");
+        }
+        let top = scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", child]);
+        assert_eq!(top["total"].as_i64(), Some(told["child.alloc_bytes"]), "{mode:?}");
+        fs::remove_file(&children[0]).expect("removed");
+    }
+}
+
+/// A child has no thread that writes a dump, though its parent had one: nothing waits for it.
+#[test]
+fn a_fork_beside_a_dump_leaves_no_lock_behind() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let output = scratch
+        .command(victims().join("fork_while_dumping"))
+        .env("LD_PRELOAD", library.trim())
+        .env("HEAPWISE_CONF", "prof:true,lg_prof_sample:0")
+        .output()
+        .expect("the victim starts");
+    assert!(output.status.success(), "{output:?}");
+    let told = witness(&output);
+    for call in ["prefix", "log_start", "log_stop", "dump"] {
+        assert_eq!(told[&format!("child.{call}")], 0, "{call}: {told:?}");
+    }
+    assert!(scratch.path("child.json").exists() && scratch.path("child.heap").exists());
+}
+
+/// Marks that have no room are counted, and reports say so.
+#[test]
+fn marks_beyond_their_room_are_counted() {
+    let scratch = Scratch::new();
+    let mut run = scratch.heapwise(&["run", "-o", "out.hwr"]);
+    run.args(LOG).arg("--").arg(victims().join("many_marks")).arg("300");
+    let output = run.output().expect("heapwise starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("44 had no room"), "{said}");
+    let timeline = scratch.heapwise(&["timeline", "--json", "out.hwr"]).output().expect("heapwise starts");
+    let said = String::from_utf8_lossy(&timeline.stderr);
+    assert!(said.contains("44 marks had no room"), "{said}");
+    let live = |mark: &str| {
+        let place = format!("out.hwr@..{mark}");
+        scratch.json_of(&["top", "--json", "--focus", "^w_", &place])["total"].as_i64().expect("a total")
+    };
+    assert!(live("mark 255") > 0);
+}
+
+/// Signals whose handler allocates come while a child makes its own segment.
+#[test]
+fn a_childs_first_event_may_be_interrupted() {
+    const CHILDREN: i64 = 100;
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    for mode in ["mode:exact", "mode:log", "mode:sampled,rate:1K"] {
+        for event in ["malloc", "free", "realloc", "failed_realloc"] {
+            let output = scratch
+                .command(victims().join("fork_signal"))
+                .args([event, &CHILDREN.to_string()])
+                .env("LD_PRELOAD", library.trim())
+                .env("HEAPWISE_CONF", mode)
+                .output()
+                .expect("the victim starts");
+            assert!(output.status.success(), "{mode} {event}: {output:?}");
+            assert_eq!(witness(&output)["ended"], CHILDREN, "{mode} {event}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The whole thing, end to end: victim programs that keep their own account, and real programs, with the
+//! executable as a user has it.
+
+#![allow(unreachable_pub, reason = "a test binary exports nothing")]
+
+mod client;
+mod compat;
+mod control;
+mod drain;
+mod exactness;
+mod faults;
+mod forks;
+mod gs;
+mod harness;
+mod hostile_requests;
+mod hostile_segment;
+mod input;
+mod interposition;
+mod jemalloc;
+mod jemalloc_options;
+mod jemalloc_threads;
+mod jeprof_corpus;
+mod long_life;
+mod lua;
+mod paranoid;
+mod real_programs;
+mod recording;
+mod remains;
+mod security;
+mod serve;
+mod statistics;
+mod surroundings;
+mod victims;

@@ -1,0 +1,69 @@
+//! A truncated segment file costs the recording, not the program.
+//!
+//! An access behind the end of a mapped file is a `SIGBUS`. Nothing but a handler helps: a sealed memfd
+//! cannot be truncated, but ends with its process, and a killed program must leave its segment. So the
+//! probe handles `SIGBUS` where the program had the default action when its segment was made. A fault
+//! inside the segment replaces all of it by private zeroed memory; zeroed control words say that the
+//! probe is off. For every other `SIGBUS` the handler restores the default action and returns: the
+//! instruction faults again and ends the program as it would have without the probe.
+//!
+//! A program that handles `SIGBUS` itself keeps its handler; there a truncated segment is its fault to
+//! handle.
+#![allow(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+
+use super::{BYTES, base, pages};
+use crate::atomics::{AtomicBool, Ordering};
+use crate::sys;
+
+/// The segment was replaced, or is being replaced.
+static REPLACED: AtomicBool = AtomicBool::new(false);
+
+/// Prepares for a new segment in a file.
+pub(super) fn watch() {
+    REPLACED.store(false, Ordering::Relaxed);
+    // SAFETY: zero is a valid action: the default one, nothing blocked.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    // SAFETY: asks for the action in force.
+    let asked = unsafe { libc::sigaction(libc::SIGBUS, core::ptr::null(), &raw mut action) };
+    if asked != 0 || action.sa_sigaction != libc::SIG_DFL {
+        return;
+    }
+    let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = handle;
+    action.sa_sigaction = handler as usize;
+    action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
+    // SAFETY: a handler of this signature that lives for ever (nodelete) and touches nothing but
+    // atomics, system calls and the segment's own pages.
+    unsafe { libc::sigaction(libc::SIGBUS, &raw const action, core::ptr::null_mut()) };
+}
+
+extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel passes valid information.
+    let (code, address) = unsafe { ((*information).si_code, (*information).si_addr() as usize) };
+    let is_fault = code > 0;
+    if is_fault && holds(address) && replace() {
+        return;
+    }
+    // SAFETY: as `watch`; the default action.
+    unsafe {
+        let action: libc::sigaction = core::mem::zeroed();
+        libc::sigaction(signal, &raw const action, core::ptr::null_mut());
+    }
+    if !is_fault {
+        // Sent by somebody: delivered again when this handler returns.
+        sys::raise(signal);
+    }
+}
+
+/// Whether an address is the segment's.
+fn holds(address: usize) -> bool {
+    let offset = address.wrapping_sub(base() as usize) as u64;
+    offset < BYTES.load(Ordering::Relaxed) && pages::is_ours(offset)
+}
+
+/// Replaces the segment; false when there is no memory. A thread that finds another one at it returns
+/// and faults again until that one is done.
+fn replace() -> bool {
+    REPLACED.swap(true, Ordering::Relaxed) || pages::replace(base(), BYTES.load(Ordering::Relaxed))
+}

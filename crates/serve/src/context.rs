@@ -1,0 +1,48 @@
+//! What every endpoint has at hand.
+
+use super::error::Result;
+use super::http::{Negotiation, Request, Response};
+use super::profile_cache::ProfileCache;
+use super::render_cache::RenderCache;
+use super::render_key::RenderKey;
+use super::security::Guard;
+use super::source::{Order, Source};
+use super::sources::Sources;
+
+/// The state of a server. Nothing in it is needed to answer a URL again after a restart but the
+/// profiles on disk.
+pub(crate) struct Context {
+    pub sources: Sources,
+    pub profiles: ProfileCache,
+    pub renders: RenderCache,
+    pub guard: Guard,
+}
+
+impl Context {
+    /// Tells a process something; who asks next sees what came of it.
+    pub(crate) fn order(&self, source: &dyn Source, order: &Order) -> Result<()> {
+        source.order(order)?;
+        self.profiles.budget.end(source.id());
+        Ok(())
+    }
+
+    /// The kept answer of `key`, or a new one, whose cost puts off the next look at what it is about.
+    pub(crate) fn rendered(
+        &self,
+        request: &Request,
+        key: &RenderKey,
+        render: impl FnOnce() -> Result,
+    ) -> Response {
+        let response = self.renders.get(&key.text, || {
+            self.profiles.budget.charge(&key.account, || {
+                let response = render().unwrap_or_else(Response::from);
+                response.prepare(&Negotiation::of(request, false));
+                response
+            })
+        });
+        match key.generation {
+            Some(generation) => response.with("Age", generation.age().as_secs().to_string()),
+            None => response,
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Views of the selected profile as JSON, rendered once for all who ask the same.
+
+use heapwise_profile::view;
+use heapwise_profile::view::leaks::Verdict;
+use heapwise_render::json;
+use serde_json::Value;
+
+use super::{flame, summary, unknown};
+use crate::context::Context;
+use crate::encode;
+use crate::error::Result;
+use crate::http::{Request, Response};
+use crate::render_key::RenderKey;
+use crate::report;
+use crate::source::Source;
+use heapwise_capture::report_input::Report;
+
+/// Stacks sent of one leak group; the rest is counted.
+const MOST_STACKS: usize = 12;
+
+const VIEWS: [&str; 10] =
+    ["summary", "findings", "top", "flame", "tree", "graph", "leaks", "sizes", "threads", "modules"];
+
+/// Answers `GET …/<view>`.
+pub(super) fn answer(context: &Context, request: &Request, source: &dyn Source, view: &str) -> Result {
+    if !VIEWS.contains(&view) {
+        return Err(unknown());
+    }
+    let key = RenderKey::new(context, request, source, view)?;
+    Ok(context.rendered(request, &key, || render(context, request, source, view)))
+}
+
+fn render(context: &Context, request: &Request, source: &dyn Source, view: &str) -> Result {
+    let report = report::load(context, source, &request.query)?;
+    let (profile, query) = (&report.profile, &report.query);
+    let value = match view {
+        "summary" => return Ok(Response::json(summary::summary(&report, &request.query).to_string())),
+        "findings" => return summary::findings(source, &report),
+        "flame" => return flame::answer(request, &report),
+        "graph" => return graph(request, &report),
+        "top" => json::top(&view::top::top(&report.tree(), query)),
+        "tree" => json::tree(&view::peek::tree(&report.tree(), query)),
+        "leaks" => cut_stacks(json::leaks(&view::leaks::leaks(&report.tree(), Verdict::of(profile), query))),
+        "sizes" => json::sizes(&view::sizes::sizes(profile, &report.tree(), query)),
+        "threads" => json::threads(&view::threads::threads(profile, query)),
+        _ => json::modules(&view::modules::modules(profile, report.baseline.as_deref(), query)),
+    };
+    Ok(Response::json(with_base(value, &report).to_string()))
+}
+
+/// The total of the base, which a difference is a share of.
+fn with_base(mut value: Value, report: &Report) -> Value {
+    let metric = report.query.metric;
+    let base = report.baseline.as_ref().map_or(0.0, |base| base.total().get(metric));
+    value["base_total"] = Value::from(base.round() as i64);
+    value
+}
+
+fn cut_stacks(mut leaks: Value) -> Value {
+    for group in leaks["groups"].as_array_mut().into_iter().flatten() {
+        let stacks = group["stacks"].as_array_mut();
+        let more = stacks.map_or(0, |stacks| {
+            let more = stacks.len().saturating_sub(MOST_STACKS);
+            stacks.truncate(MOST_STACKS);
+            more
+        });
+        group["more_stacks"] = Value::from(more);
+    }
+    leaks
+}
+
+/// `format=svg` (a picture), `dot` or `json`.
+fn graph(request: &Request, report: &Report) -> Result {
+    let graph = view::graph::graph(&report.tree(), &report.query);
+    let program = &report.profile.meta.program;
+    Ok(match request.query.given("format").unwrap_or("svg") {
+        "json" => Response::json(with_base(json::graph(&graph), report).to_string()),
+        "dot" => Response::text(encode::graph_dot(&graph, program)),
+        _ => Response::picture(encode::graph_svg(&graph, program)),
+    })
+}

@@ -1,0 +1,125 @@
+//! Live bytes of the served processes, looked at once a second while the server runs.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::source::{Mark, Timeline};
+
+/// Between two looks.
+pub(crate) const STEP: Duration = Duration::from_secs(1);
+/// Points kept of a process: an hour, then every second one is dropped, so that a day still shows.
+const MOST_POINTS: usize = 3600;
+/// Marks kept of a process.
+const MOST_MARKS: usize = 256;
+/// Processes watched.
+const MOST_TRACKS: usize = 256;
+
+/// The curves of all processes, by source id.
+#[derive(Debug, Default)]
+pub(crate) struct LiveHistory {
+    tracks: Mutex<HashMap<String, Track>>,
+}
+
+#[derive(Debug, Default)]
+struct Track {
+    /// Wall-clock milliseconds and live bytes, oldest first.
+    points: VecDeque<(u64, u64)>,
+    marks: VecDeque<(u64, String)>,
+    peak: Option<(u64, u64)>,
+}
+
+impl LiveHistory {
+    /// Adds a point to the curve of a process.
+    pub(crate) fn beat(&self, id: &str, live_bytes: u64) {
+        let mut tracks = self.lock();
+        if tracks.len() >= MOST_TRACKS && !tracks.contains_key(id) {
+            forget_oldest(&mut tracks);
+        }
+        let track = tracks.entry(id.to_owned()).or_default();
+        let point = (now_ms(), live_bytes);
+        if track.peak.is_none_or(|peak| live_bytes > peak.1) {
+            track.peak = Some(point);
+        }
+        track.points.push_back(point);
+        if track.points.len() > MOST_POINTS {
+            let mut keep = false;
+            track.points.retain(|_| {
+                keep = !keep;
+                keep
+            });
+        }
+    }
+
+    /// Names this moment.
+    pub(crate) fn mark(&self, id: &str, name: &str) {
+        let mut tracks = self.lock();
+        let track = tracks.entry(id.to_owned()).or_default();
+        track.marks.push_back((now_ms(), name.to_owned()));
+        while track.marks.len() > MOST_MARKS {
+            track.marks.pop_front();
+        }
+    }
+
+    /// The curve so far; `stored` are names and wall-clock milliseconds of stored profiles.
+    pub(crate) fn timeline(&self, id: &str, stored: &[(String, u64)]) -> Timeline {
+        let tracks = self.lock();
+        let Some(track) = tracks.get(id) else { return Timeline::default() };
+        let start = track.points.front().map_or_else(now_ms, |point| point.0);
+        let since = |ms: u64| ms.saturating_sub(start);
+        let named =
+            track.marks.iter().map(|(ms, name)| Mark { ms: since(*ms), name: name.clone(), profile: None });
+        // A stamp is cut to the second, so a profile of the first second may lie just before it.
+        let taken = stored.iter().filter(|(_, ms)| ms + 1000 > start).map(|(name, ms)| Mark {
+            ms: since(*ms),
+            name: name.clone(),
+            profile: Some(name.clone()),
+        });
+        let mut marks: Vec<Mark> = named.chain(taken).collect();
+        marks.sort_by_key(|mark| mark.ms);
+        Timeline {
+            start_unix_ms: Some(start),
+            step_ms: STEP.as_millis() as u64,
+            points: track.points.iter().map(|(ms, live)| (since(*ms), *live)).collect(),
+            peak: track.peak.map(|(ms, live)| (since(ms), live)),
+            marks,
+            any_range: false,
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Track>> {
+        self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes room: the process seen longest ago has most likely ended.
+fn forget_oldest(tracks: &mut HashMap<String, Track>) {
+    let last_seen = |track: &Track| track.points.back().map_or(0, |point| point.0);
+    if let Some(oldest) = tracks.iter().min_by_key(|(_, track)| last_seen(track)).map(|(id, _)| id.clone()) {
+        tracks.remove(&oldest);
+    }
+}
+
+fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_curve_is_bounded_and_keeps_its_peak() {
+        let pulse = LiveHistory::default();
+        for live in 0..2 * MOST_POINTS as u64 {
+            pulse.beat("1-2", if live == 5 { 1_000_000 } else { live });
+        }
+        pulse.mark("1-2", "warm");
+        let timeline = pulse.timeline("1-2", &[("a.heap".into(), now_ms())]);
+        assert!(timeline.points.len() <= MOST_POINTS);
+        assert_eq!(timeline.peak.map(|peak| peak.1), Some(1_000_000));
+        let names: Vec<_> = timeline.marks.iter().map(|mark| &*mark.name).collect();
+        assert_eq!(names, ["warm", "a.heap"]);
+        assert!(pulse.timeline("other", &[]).points.is_empty());
+    }
+}

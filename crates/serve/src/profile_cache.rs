@@ -1,0 +1,86 @@
+//! Loaded profiles with their symbols: read once, shared by all who look, the last ones kept.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use heapwise_profile::Profile;
+
+use super::cpu_budget::CpuBudget;
+use super::error::Result;
+use super::source::{Source, Stored};
+use heapwise_symbolize::Options as SymbolOptions;
+
+/// Profiles kept: a profile, its base, and a few that people go back to.
+const KEPT: usize = 8;
+
+type Slot = Arc<Mutex<Option<Arc<Profile>>>>;
+
+/// The loaded profiles.
+pub(crate) struct ProfileCache {
+    /// Least recently used first.
+    slots: Mutex<Vec<(String, Slot)>>,
+    symbols: SymbolOptions,
+    /// How long the state of a process now is the same for all.
+    pub budget: CpuBudget,
+}
+
+impl ProfileCache {
+    /// An empty shelf that finds symbols as `symbols` says.
+    pub(crate) fn new(symbols: SymbolOptions) -> Self {
+        Self { slots: Mutex::default(), symbols, budget: CpuBudget::default() }
+    }
+
+    /// A stored profile; `at` is a moment or range of a recording.
+    pub(crate) fn stored(
+        &self,
+        source: &dyn Source,
+        stored: &Stored,
+        at: Option<&str>,
+    ) -> Result<Arc<Profile>> {
+        let key = format!("{}\n{}\n{}\n{}", source.id(), stored.name, stored.version, at.unwrap_or_default());
+        self.get(key, || source.load(&stored.name, at))
+    }
+
+    /// The state of a source now; many askers at the same moment get the same.
+    pub(crate) fn current(&self, source: &dyn Source) -> Result<Arc<Profile>> {
+        let generation = self.budget.now(source.id());
+        self.get(format!("{}\nnow {}", source.id(), generation.number), || source.current())
+    }
+
+    /// The state now, for nobody else: the two ends of a delta.
+    pub(crate) fn fresh(&self, source: &dyn Source) -> Result<Profile> {
+        let mut profile = source.current()?;
+        heapwise_symbolize::symbolize(&mut profile, &self.symbols);
+        Ok(profile)
+    }
+
+    /// Adds names to a profile that is not kept.
+    pub(crate) fn symbolize(&self, profile: &mut Profile) {
+        heapwise_symbolize::symbolize(profile, &self.symbols);
+    }
+
+    /// One loader a key: the others wait for it and share what it got.
+    fn get(&self, key: String, load: impl FnOnce() -> Result<Profile>) -> Result<Arc<Profile>> {
+        let slot = self.slot(key);
+        let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(profile) = &*held {
+            return Ok(Arc::clone(profile));
+        }
+        let mut profile = load()?;
+        heapwise_symbolize::symbolize(&mut profile, &self.symbols);
+        let profile = Arc::new(profile);
+        *held = Some(Arc::clone(&profile));
+        Ok(profile)
+    }
+
+    fn slot(&self, key: String) -> Slot {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = slots.iter().position(|(known, _)| *known == key);
+        let entry = at.map_or_else(|| (key, Slot::default()), |at| slots.remove(at));
+        let slot = Arc::clone(&entry.1);
+        slots.push(entry);
+        if slots.len() > KEPT {
+            slots.remove(0);
+        }
+        slot
+    }
+}

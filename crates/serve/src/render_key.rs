@@ -1,0 +1,69 @@
+//! What an answer depends on, so that those who ask the same get the same.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::context::Context;
+use super::cpu_budget::Generation;
+use super::error::Result;
+use super::http::Request;
+use super::report::Target;
+use super::source::{Source, find_stored};
+
+/// Names an answer among all that are kept.
+#[derive(Debug)]
+pub(crate) struct RenderKey {
+    pub text: String,
+    /// Whose allowance pays for it: the id of a source.
+    pub account: String,
+    /// Of an answer about now: since when it is true.
+    pub generation: Option<Generation>,
+}
+
+impl RenderKey {
+    /// The answer `what` about a source to the parameters of a request.
+    pub(crate) fn new(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result<Self> {
+        let query = &request.query;
+        let (of_profile, generation) = match Target::of(source, query)? {
+            Target::Stored(stored, _) => (format!("{} {}", stored.name, stored.version), None),
+            Target::Now => {
+                let generation = generation(context, request, source.id());
+                (format!("now {}", generation.number), Some(generation))
+            }
+        };
+        let of_base = match query.given("base") {
+            Some(name) => find_stored(source, name)?.version.to_string(),
+            None => String::new(),
+        };
+        let text = format!("{}\n{what}\n{of_profile}\n{of_base}\n{query:?}", source.id());
+        Ok(Self { text, account: source.id().to_owned(), generation })
+    }
+
+    /// The answer about all sources together. None has an empty id.
+    pub(crate) fn of_all(context: &Context, request: &Request) -> Self {
+        let generation = generation(context, request, "");
+        Self {
+            text: format!("all {}", generation.number),
+            account: String::new(),
+            generation: Some(generation),
+        }
+    }
+
+    /// An answer that nobody else can have.
+    pub(crate) fn unique(source: &dyn Source) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        Self::stored(source, &format!("unique {}", NUMBER.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    /// An answer about profiles that are stored.
+    pub(crate) fn stored(source: &dyn Source, what: &str) -> Self {
+        Self { text: format!("{}\n{what}", source.id()), account: source.id().to_owned(), generation: None }
+    }
+}
+
+fn generation(context: &Context, request: &Request, account: &str) -> Generation {
+    let budget = &context.profiles.budget;
+    if request.wants_new() {
+        budget.end(account);
+    }
+    budget.now(account)
+}

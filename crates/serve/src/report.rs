@@ -1,0 +1,51 @@
+//! The report that a request is about: a profile, its baseline, and the query.
+
+use heapwise_capture::report_input::{Report, ReportInput};
+
+use super::context::Context;
+use super::error::Result;
+use super::http::QueryString;
+use super::query_params::query_spec;
+use super::source::{Source, Stored, find_stored};
+
+/// A profile of a source.
+#[derive(Debug, Clone)]
+pub(crate) enum Target {
+    /// A stored profile; of a recording at this moment or in this window.
+    Stored(Stored, Option<String>),
+    /// The state of a live process, or of what has nothing stored.
+    Now,
+}
+
+impl Target {
+    /// The profile that a request names; without a name a live process now, else the newest stored profile.
+    pub(crate) fn of(source: &dyn Source, parameters: &QueryString) -> Result<Self> {
+        let moment = || parameters.given("at").map(str::to_owned);
+        if let Some(name) = parameters.given("profile") {
+            return Ok(Target::Stored(find_stored(source, name)?, moment()));
+        }
+        if source.is_live()? {
+            return Ok(Target::Now);
+        }
+        let newest = source.stored()?.into_iter().next();
+        Ok(newest.map_or(Target::Now, |stored| Target::Stored(stored, moment())))
+    }
+}
+
+/// What a request is about: `profile=`, `at=`, `base=`, and the parameters of the query.
+pub(crate) fn input(source: &dyn Source, parameters: &QueryString) -> Result<ReportInput<Target>> {
+    let baseline = parameters.given("base").map(|name| find_stored(source, name)).transpose()?;
+    Ok(ReportInput {
+        targets: vec![Target::of(source, parameters)?],
+        baseline: baseline.map(|stored| Target::Stored(stored, None)),
+        query: query_spec(parameters)?,
+    })
+}
+
+/// Loads the report of a request.
+pub(crate) fn load(context: &Context, source: &dyn Source, parameters: &QueryString) -> Result<Report> {
+    input(source, parameters)?.load(|target| match target {
+        Target::Stored(stored, moment) => context.profiles.stored(source, stored, moment.as_deref()),
+        Target::Now => context.profiles.current(source),
+    })
+}

@@ -1,0 +1,160 @@
+//! What the server shows: a live process, a dead one, a file, a directory of dumps, a recording.
+
+mod directory;
+mod file;
+mod past;
+mod process;
+mod recorded;
+mod timeline;
+
+pub(crate) use directory::DirectorySource;
+pub(crate) use file::FileSource;
+pub(crate) use past::PastSource;
+pub(crate) use process::ProcessSource;
+pub(crate) use recorded::RecordedSource;
+pub(crate) use timeline::{Mark, Timeline};
+
+use heapwise_profile::Profile;
+use serde_json::{Value, json};
+
+use super::error::{HttpError, Result};
+
+/// What something served is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Live,
+    Dead,
+    File,
+    Directory,
+    Recording,
+}
+
+impl Kind {
+    /// As the API names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Live => "live",
+            Kind::Dead => "dead",
+            Kind::File => "file",
+            Kind::Directory => "directory",
+            Kind::Recording => "recording",
+        }
+    }
+}
+
+/// What can be said about a source at a glance, without loading a profile.
+#[derive(Debug, Clone)]
+pub(crate) struct Facts {
+    pub kind: Kind,
+    pub title: String,
+    /// Command line or path.
+    pub detail: String,
+    pub pid: Option<u32>,
+    pub mode: Option<&'static str>,
+    pub rate_bytes: Option<u64>,
+    pub live_bytes: Option<u64>,
+    pub started_unix_ms: Option<u64>,
+    pub has_timeline: bool,
+}
+
+impl Facts {
+    /// A process that runs can be told things and asked for new profiles.
+    pub(crate) fn is_live(&self) -> bool {
+        self.kind == Kind::Live
+    }
+
+    /// As the API shows it.
+    pub(crate) fn json(&self, id: &str) -> Value {
+        json!({
+            "id": id, "kind": self.kind.name(), "title": self.title, "detail": self.detail, "pid": self.pid,
+            "mode": self.mode, "rate_bytes": self.rate_bytes, "live_bytes": self.live_bytes,
+            "started_unix_ms": self.started_unix_ms, "has_timeline": self.has_timeline,
+            "can_control": self.is_live(), "can_snapshot": self.is_live(),
+        })
+    }
+}
+
+/// A profile that stays the same, under a name that is unique within its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub name: String,
+    pub time_unix_ms: Option<u64>,
+    pub bytes: u64,
+    /// Changes when the file behind the name is replaced.
+    pub version: u64,
+}
+
+impl Stored {
+    /// As the API shows it.
+    pub(crate) fn json(&self) -> Value {
+        json!({ "name": self.name, "time_unix_ms": self.time_unix_ms, "bytes": self.bytes })
+    }
+}
+
+/// What a live process can be told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Order {
+    Start,
+    Stop,
+    Reset,
+    /// Mean bytes between samples; 1 records every block.
+    Rate(u64),
+    Mark(String),
+}
+
+/// Something served. Profiles come without symbols; the shelf adds them once.
+pub(crate) trait Source: Send + Sync {
+    /// Stable for as long as the thing exists, safe in a URL.
+    fn id(&self) -> &str;
+
+    /// What it is now.
+    fn facts(&self) -> Result<Facts>;
+
+    /// Whether it is a process that runs, which is cheaper to say than all facts.
+    fn is_live(&self) -> Result<bool> {
+        Ok(self.facts()?.is_live())
+    }
+
+    /// Its stored profiles, newest first.
+    fn stored(&self) -> Result<Vec<Stored>>;
+
+    /// One of the stored profiles; `at` is a moment or range of a recording.
+    fn load(&self, name: &str, at: Option<&str>) -> Result<Profile>;
+
+    /// The state now: of a live process at this moment, of anything else the last one known.
+    fn current(&self) -> Result<Profile>;
+
+    /// Stores a profile just taken.
+    fn keep(&self, _profile: &Profile) -> Result<Stored> {
+        Err(HttpError::bad("only a live process gives new profiles"))
+    }
+
+    /// Tells the process something.
+    fn order(&self, _order: &Order) -> Result<()> {
+        Err(HttpError::bad("only a live process can be told something"))
+    }
+
+    /// Live bytes over time.
+    fn timeline(&self) -> Result<Timeline> {
+        Ok(Timeline::default())
+    }
+
+    /// What stands out over its whole time, as the API shows findings.
+    fn findings(&self) -> Result<Vec<Value>> {
+        Ok(Vec::new())
+    }
+
+    /// What allocator and kernel say, as sections of rows.
+    fn statistics(&self) -> Result<Value> {
+        Ok(json!({ "sections": [] }))
+    }
+}
+
+/// The stored profile of a name.
+pub(crate) fn find_stored(source: &dyn Source, name: &str) -> Result<Stored> {
+    source
+        .stored()?
+        .into_iter()
+        .find(|stored| stored.name == name)
+        .ok_or_else(|| HttpError::missing(format!("no stored profile `{name}`; it may have been pruned")))
+}

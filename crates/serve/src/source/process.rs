@@ -1,0 +1,182 @@
+//! A process that carries the probe, or the last state of one that has ended.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use heapwise_format::segment::{Control, Counter, Mode};
+use heapwise_profile::Profile;
+use serde_json::{Value, json};
+
+use super::{Facts, Kind, Order, Source, Stored, Timeline};
+use crate::error::{HttpError, Result};
+use crate::live_history::LiveHistory;
+use crate::profile_store::ProfileStore;
+use crate::statistics;
+use heapwise_capture::control::{self, Change};
+use heapwise_capture::mark;
+use heapwise_capture::segments::{Found, SegmentFile};
+
+/// Name of the last state of an ended process among its stored profiles.
+const LAST_STATE: &str = "last-state";
+
+/// How long a process that was seen running is taken to run: each of many requests would ask the kernel otherwise.
+const SEEN_LASTS: Duration = Duration::from_millis(50);
+
+/// A served process.
+#[derive(Debug)]
+pub(crate) struct ProcessSource {
+    id: String,
+    found: Found,
+    history: ProfileStore,
+    pulse: Arc<LiveHistory>,
+    /// When it was last seen running.
+    seen_alive: Mutex<Option<Instant>>,
+}
+
+impl ProcessSource {
+    /// The id of a process: unique even when the kernel uses a pid again.
+    pub(crate) fn id_of(found: &Found) -> String {
+        format!("{}-{}", found.process.pid, found.process.starttime)
+    }
+
+    /// Serves a process whose profiles are kept under `root`.
+    pub(crate) fn new(found: Found, root: &Path, most: usize, pulse: Arc<LiveHistory>) -> Self {
+        let id = Self::id_of(&found);
+        Self { history: ProfileStore::new(root, &id, most), id, found, pulse, seen_alive: Mutex::default() }
+    }
+
+    fn segment(&self) -> Result<SegmentFile> {
+        Ok(SegmentFile::open(&self.found.path)?)
+    }
+
+    fn live_segment(&self) -> Result<SegmentFile> {
+        if self.found.is_alive() {
+            return self.segment();
+        }
+        Err(HttpError::bad("the process has ended; its last state is shown"))
+    }
+}
+
+impl Source for ProcessSource {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        let segment = self.segment()?;
+        let snapshot = segment.snapshot()?;
+        let program = String::from_utf8_lossy(snapshot.header.exe()).into_owned();
+        let command: Vec<_> = snapshot
+            .header
+            .cmdline
+            .split(|byte| *byte == 0)
+            .filter(|argument| !argument.is_empty())
+            .map(|argument| String::from_utf8_lossy(argument).into_owned())
+            .collect();
+        // What was ordered last: a program that does not allocate takes it up later.
+        let (mode, rate_bytes) = match snapshot.control() {
+            Some(ordered) => (ordered.mode, ordered.sample_bytes),
+            None => (snapshot.mode(), snapshot.counter(Counter::SampleBytes)),
+        };
+        Ok(Facts {
+            kind: if self.found.is_alive() { Kind::Live } else { Kind::Dead },
+            // As it was called: one executable may go by many names.
+            title: last_part(command.first().unwrap_or(&program)),
+            detail: command.join(" "),
+            pid: Some(self.found.process.pid),
+            mode: Some(mode.name()),
+            rate_bytes: (mode == Mode::Sampled).then_some(rate_bytes),
+            live_bytes: Some(snapshot.live_bytes()),
+            started_unix_ms: Some(snapshot.header.start_realtime_ns / 1_000_000),
+            has_timeline: true,
+        })
+    }
+
+    fn is_live(&self) -> Result<bool> {
+        let mut seen = self.seen_alive.lock().unwrap_or_else(PoisonError::into_inner);
+        if seen.is_none_or(|when| when.elapsed() > SEEN_LASTS) {
+            *seen = self.found.is_alive().then(Instant::now);
+        }
+        Ok(seen.is_some())
+    }
+
+    fn stored(&self) -> Result<Vec<Stored>> {
+        let mut all = self.history.list();
+        if !self.found.is_alive() {
+            let last = Stored { name: LAST_STATE.into(), time_unix_ms: None, bytes: 0, version: 0 };
+            all.insert(0, last);
+        }
+        Ok(all)
+    }
+
+    fn load(&self, name: &str, _at: Option<&str>) -> Result<Profile> {
+        if name == LAST_STATE {
+            return self.current();
+        }
+        load_kept(&self.history, name)
+    }
+
+    fn current(&self) -> Result<Profile> {
+        let now = Found { alive: self.found.is_alive(), ..self.found.clone() };
+        Ok(heapwise_capture::target::of_segment(&now)?)
+    }
+
+    fn keep(&self, profile: &Profile) -> Result<Stored> {
+        let bytes = crate::encode::stored(profile);
+        let program = last_part(profile.meta.args.first().unwrap_or(&profile.meta.program));
+        let stored = self.history.store(SystemTime::now(), &program, &bytes);
+        stored.map_err(|why| HttpError::failed(format!("the profile could not be stored: {why}")))
+    }
+
+    fn order(&self, order: &Order) -> Result<()> {
+        let segment = self.live_segment()?;
+        let change = match order {
+            Order::Start => {
+                let known = control::current(&segment)?;
+                let mode = if known.sample_bytes <= 1 { Mode::Exact } else { Mode::Sampled };
+                Change::new().mode(mode)
+            }
+            Order::Stop => Change::new().mode(Mode::Off),
+            Order::Reset => Change::new().reset(),
+            Order::Rate(1) => Change::new().mode(Mode::Exact),
+            Order::Rate(bytes) if *bytes <= Control::MAX_SAMPLE_BYTES => {
+                Change::new().mode(Mode::Sampled).sample_bytes(*bytes)
+            }
+            Order::Rate(_) => return Err(HttpError::bad("a rate is at most 1 TiB")),
+            Order::Mark(name) => {
+                self.pulse.mark(&self.id, name);
+                return Ok(mark::set(&segment, name)?);
+            }
+        };
+        control::apply(&segment, &change)?;
+        Ok(())
+    }
+
+    fn timeline(&self) -> Result<Timeline> {
+        let stored: Vec<(String, u64)> = self
+            .history
+            .list()
+            .into_iter()
+            .filter_map(|stored| Some((stored.name, stored.time_unix_ms?)))
+            .collect();
+        Ok(self.pulse.timeline(&self.id, &stored))
+    }
+
+    fn statistics(&self) -> Result<Value> {
+        let segment = self.segment()?;
+        Ok(json!({ "sections": statistics::sections(&segment, &self.found)? }))
+    }
+}
+
+/// A profile from a history.
+pub(super) fn load_kept(history: &ProfileStore, name: &str) -> Result<Profile> {
+    let bytes = history
+        .read(name)
+        .map_err(|_| HttpError::missing(format!("no stored profile `{name}`; it may have been pruned")))?;
+    heapwise_profile::read(&bytes).map_err(|why| HttpError::failed(format!("{name}: {why}")))
+}
+
+fn last_part(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}

@@ -1,0 +1,127 @@
+//! A recording: any moment and any range of it can be looked at.
+
+use std::path::PathBuf;
+
+use heapwise_profile::Profile;
+use heapwise_profile::recording::Timeline as Steps;
+use heapwise_profile::recording::analysis::Finding;
+use serde_json::{Value, json};
+
+use super::file::stored;
+use super::{Facts, Kind, Mark, Source, Stored, Timeline};
+use crate::error::{HttpError, Result};
+use heapwise_capture::recording::moment::{self, DEFAULT_STEP_MS};
+use heapwise_capture::recording::open::{self, Opened};
+use heapwise_capture::recording::read_options::ReadOptions;
+use heapwise_capture::recording::{findings, part};
+use heapwise_render::findings::Names;
+use heapwise_symbolize::Options as SymbolOptions;
+
+/// Points of a curve: more than a screen has columns.
+const MOST_POINTS: u64 = 2000;
+
+/// A served recording, one file or the numbered files of a rotated one.
+#[derive(Debug)]
+pub(crate) struct RecordedSource {
+    id: String,
+    path: PathBuf,
+    symbols: SymbolOptions,
+}
+
+impl RecordedSource {
+    /// Serves the recording at `path` under `id`.
+    pub(crate) fn new(id: String, path: PathBuf, symbols: SymbolOptions) -> Self {
+        Self { id, path, symbols }
+    }
+
+    fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    fn open(&self) -> Result<Opened> {
+        Ok(open::open(&self.path, &ReadOptions::default())?)
+    }
+}
+
+impl Source for RecordedSource {
+    fn id(&self) -> &str {
+        &self.id
+    }
+
+    fn facts(&self) -> Result<Facts> {
+        Ok(Facts {
+            kind: Kind::Recording,
+            title: self.name(),
+            detail: self.path.display().to_string(),
+            pid: None,
+            mode: None,
+            rate_bytes: None,
+            live_bytes: None,
+            started_unix_ms: None,
+            has_timeline: true,
+        })
+    }
+
+    fn stored(&self) -> Result<Vec<Stored>> {
+        let whole = match std::fs::metadata(&self.path) {
+            Ok(data) => stored(self.name(), &data),
+            // Numbered files: none has the name itself.
+            Err(_) => Stored { name: self.name(), time_unix_ms: None, bytes: 0, version: 0 },
+        };
+        Ok(vec![whole])
+    }
+
+    fn load(&self, _name: &str, at: Option<&str>) -> Result<Profile> {
+        let mut opened = self.open()?;
+        let part = moment::parse(at.unwrap_or("end"), opened.times(), DEFAULT_STEP_MS)
+            .map_err(|why| HttpError::bad(why.to_string()))?;
+        Ok(part::profile(&mut opened, part))
+    }
+
+    fn current(&self) -> Result<Profile> {
+        self.load("", None)
+    }
+
+    fn timeline(&self) -> Result<Timeline> {
+        let mut opened = self.open()?;
+        let (first, end) = opened.recording.span_ms();
+        let step_ms = ((end - first) / MOST_POINTS).max(DEFAULT_STEP_MS);
+        let steps = opened.recording.read(|recording| Steps::read(recording, step_ms));
+        let steps = steps.ok_or_else(|| HttpError::missing("the recording has no timeline"))?;
+        let marks = opened.catalog.marks.iter();
+        Ok(Timeline {
+            start_unix_ms: Some(opened.catalog.start_unix_ns / 1_000_000),
+            step_ms: steps.step_ms,
+            points: steps.steps.iter().map(|step| (step.start_ms, step.max_live_bytes)).collect(),
+            peak: steps.peak().map(|step| (step.start_ms, step.max_live_bytes)),
+            marks: marks.map(|mark| Mark { ms: mark.ms, name: mark.name.clone(), profile: None }).collect(),
+            any_range: true,
+        })
+    }
+
+    fn findings(&self) -> Result<Vec<Value>> {
+        let mut opened = self.open()?;
+        let found = findings::read(&mut opened)?;
+        let (mut profile, stacks) = opened.catalog.stacks();
+        heapwise_symbolize::symbolize(&mut profile, &self.symbols);
+        let names = Names::new(profile, stacks);
+        let one = |finding: &Finding| {
+            let stack = finding.places.first().map(|place| names.of(place));
+            json!({
+                "kind": finding.name, "values": {}, "function": null, "headline": finding.headline,
+                "stack": stack.unwrap_or_default(), "view": view_of(finding.name), "focus": "",
+            })
+        };
+        Ok(found.iter().map(one).collect())
+    }
+}
+
+/// The view that goes deeper into a finding.
+fn view_of(name: &str) -> &'static str {
+    match name {
+        "peak" | "growth" => "timeline",
+        "left over" => "leaks",
+        "sizes" => "sizes",
+        _ => "flame",
+    }
+}

@@ -1,0 +1,193 @@
+//! Everything served, by id: what was named on the command line, or every process with the probe.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::error::{HttpError, Result};
+use super::live_history::LiveHistory;
+use super::profile_store::{self, ProfileStore};
+use super::source::{DirectorySource, FileSource, PastSource, ProcessSource, RecordedSource, Source};
+use heapwise_capture::failure::Outcome;
+use heapwise_capture::recording::open;
+use heapwise_capture::segments::{self, Found};
+use heapwise_symbolize::Options as SymbolOptions;
+
+/// Process sources remembered; processes come and go for as long as the server runs.
+const MOST_PROCESSES: usize = 1024;
+
+/// How long a listing of processes is good for. One that is asked for and not in it is looked for again at once.
+const LISTING_LASTS: Duration = Duration::from_millis(500);
+
+/// The sources of a server.
+pub(crate) struct Sources {
+    /// Files and directories, in the order they were named.
+    fixed: Vec<Arc<dyn Source>>,
+    /// Processes named; `None` serves every process of this user that carries the probe.
+    named: Option<Vec<Found>>,
+    /// The last listing of processes, and when.
+    listed: Mutex<Option<(Instant, Vec<Found>)>>,
+    /// Process sources made so far. They hold nothing that cannot be made again.
+    processes: Mutex<HashMap<String, Arc<dyn Source>>>,
+    root: PathBuf,
+    most: usize,
+    pulse: Arc<LiveHistory>,
+}
+
+impl Sources {
+    /// A sources of `targets`: files, directories, pids and program names; all processes when there
+    /// are none. Profiles taken are kept under `root`, `most` a process.
+    pub(crate) fn new(
+        targets: &[String],
+        root: PathBuf,
+        most: usize,
+        symbols: &SymbolOptions,
+    ) -> Outcome<Self> {
+        let mut sources = Self {
+            fixed: Vec::new(),
+            named: (!targets.is_empty()).then(Vec::new),
+            listed: Mutex::default(),
+            processes: Mutex::default(),
+            root,
+            most,
+            pulse: Arc::default(),
+        };
+        for target in targets {
+            let path = Path::new(target);
+            if open::is_recording(path) {
+                let id = sources.free_id(path);
+                sources.fixed.push(Arc::new(RecordedSource::new(id, path.to_owned(), symbols.clone())));
+            } else if path.is_dir() {
+                let id = sources.free_id(path);
+                sources.fixed.push(Arc::new(DirectorySource::new(id, path.to_owned())));
+            } else if path.exists() {
+                let id = sources.free_id(path);
+                sources.fixed.push(Arc::new(FileSource::new(id, path.to_owned())));
+            } else {
+                let found = heapwise_capture::target::processes(std::slice::from_ref(target))?;
+                sources.named.get_or_insert_default().extend(found);
+            }
+        }
+        Ok(sources)
+    }
+
+    /// All sources now.
+    pub(crate) fn list(&self) -> Vec<Arc<dyn Source>> {
+        let processes = self.found().into_iter().map(|found| self.process(found));
+        processes.chain(self.past()).chain(self.fixed.iter().cloned()).collect()
+    }
+
+    /// The source of an id; a bare pid finds the newest process that has or had it.
+    pub(crate) fn find(&self, id: &str) -> Result<Arc<dyn Source>> {
+        if let Some(fixed) = self.fixed.iter().find(|source| source.id() == id) {
+            return Ok(Arc::clone(fixed));
+        }
+        if let Some(process) = self.known(id) {
+            return Ok(process);
+        }
+        self.look_again();
+        self.known(id).ok_or_else(|| {
+            HttpError::missing(format!("nothing called `{id}` is served here; / lists what is"))
+        })
+    }
+
+    /// The process of an id, running or ended.
+    fn known(&self, id: &str) -> Option<Arc<dyn Source>> {
+        let mut matching: Vec<Found> = self
+            .found()
+            .into_iter()
+            .filter(|found| ProcessSource::id_of(found) == id || found.process.pid.to_string() == id)
+            .collect();
+        matching.sort_by_key(|found| (found.alive, found.process.starttime));
+        match matching.pop() {
+            Some(found) => Some(self.process(found)),
+            None => self.past().find(|source| source.id() == id),
+        }
+    }
+
+    /// The source that addresses without an id speak of.
+    pub(crate) fn only(&self) -> Result<Arc<dyn Source>> {
+        let mut all = self.list();
+        if all.len() > 1 {
+            // One live process among files and dead ones is what is meant.
+            let live = |source: &Arc<dyn Source>| source.is_live().unwrap_or(false);
+            let alive: Vec<_> = all.iter().filter(|source| live(source)).cloned().collect();
+            if alive.len() == 1 {
+                return Ok(Arc::clone(&alive[0]));
+            }
+        }
+        match all.len() {
+            1 => Ok(all.remove(0)),
+            0 => Err(HttpError::missing(
+                "nothing is served yet; start a program with `heapwise run -- PROGRAM`",
+            )),
+            many => Err(HttpError::missing(format!(
+                "{many} are served; put /p/<pid> before the path, / lists them"
+            ))),
+        }
+    }
+
+    /// Adds a point to the curve of every live process.
+    pub(crate) fn beat(&self) {
+        for source in self.list() {
+            if let Ok(facts) = source.facts()
+                && facts.is_live()
+            {
+                self.pulse.beat(source.id(), facts.live_bytes.unwrap_or(0));
+            }
+        }
+    }
+
+    /// Processes that are gone but for their kept profiles; of no interest when others were named.
+    fn past(&self) -> impl Iterator<Item = Arc<dyn Source>> {
+        let known: Vec<String> = self.found().iter().map(ProcessSource::id_of).collect();
+        let all = if self.named.is_none() { profile_store::processes(&self.root) } else { Vec::new() };
+        all.into_iter().filter(move |id| !known.contains(id)).map(|id| -> Arc<dyn Source> {
+            let history = ProfileStore::new(&self.root, &id, self.most);
+            Arc::new(PastSource::new(id, history))
+        })
+    }
+
+    /// The processes served, as of a moment ago: looking for them reads the maps of each.
+    fn found(&self) -> Vec<Found> {
+        if let Some(named) = &self.named {
+            return named.clone();
+        }
+        let mut listed = self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*listed {
+            Some((when, found)) if when.elapsed() < LISTING_LASTS => found.clone(),
+            _ => listed.insert((Instant::now(), segments::list())).1.clone(),
+        }
+    }
+
+    /// Makes the next look a new one.
+    fn look_again(&self) {
+        *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn process(&self, found: Found) -> Arc<dyn Source> {
+        let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
+        if processes.len() >= MOST_PROCESSES {
+            processes.clear();
+        }
+        let id = ProcessSource::id_of(&found);
+        let make = || -> Arc<dyn Source> {
+            Arc::new(ProcessSource::new(found, &self.root, self.most, Arc::clone(&self.pulse)))
+        };
+        Arc::clone(processes.entry(id).or_insert_with(make))
+    }
+
+    /// The file name, made safe for URLs and unique.
+    fn free_id(&self, path: &Path) -> String {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        let name = path.file_name().map_or_else(|| "root".into(), |name| name.to_string_lossy().into_owned());
+        let safe = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let name: String = name.chars().map(safe).collect();
+        let taken = |id: &str| self.fixed.iter().any(|source| source.id() == id);
+        (1..)
+            .map(|number| if number == 1 { name.clone() } else { format!("{name}-{number}") })
+            .find(|id| !taken(id))
+            .unwrap_or(name)
+    }
+}
