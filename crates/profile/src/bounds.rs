@@ -41,15 +41,15 @@ impl Bounds {
     }
 }
 
-/// Bounds of the total of `profile` minus `base` that `query` selects.
+/// Bounds of the total of `profile` minus `base` that `query` selects. `is_part`: samples were taken
+/// out of the profile by their stacks before (suppressions).
 #[must_use]
-pub fn of_total(profile: &Profile, base: Option<&Profile>, query: &Query) -> Bounds {
+pub fn of_total(profile: &Profile, base: Option<&Profile>, query: &Query, is_part: bool) -> Bounds {
     let tree = CallTree::compare(profile, base, query);
     let found = tree.total().value;
     let mut bounds = Bounds { low: found, found, high: found };
     // A filter passes or drops what is not attributed, whatever its stack really was.
-    let filter = &query.filter;
-    if filter.focus.is_some() || filter.ignore.is_some() || filter.thread.is_some() {
+    if is_part || query.filter.selects() {
         bounds.widen(sum(&tree.missing.unattributed));
     }
     bounds.add_losses(&profile.meta.losses, query.metric, profile);
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn verdicts(profile: &Profile, query: &Query, limits: [f64; 3]) -> [Verdict; 3] {
-        limits.map(|limit| of_total(profile, None, query).against(limit))
+        limits.map(|limit| of_total(profile, None, query, false).against(limit))
     }
 
     #[test]
@@ -129,6 +129,8 @@ mod tests {
         let focus = Filter { focus: Regex::new("^f$").ok(), ..Filter::default() };
         let query = Query { filter: focus, ..Query::default() };
         assert_eq!(verdicts(&profile, &query, [69.0, 100.0, 130.0]), [Broken, Unknown, Kept]);
+        let suppressed = of_total(&profile, None, &Query::default(), true);
+        assert_eq!([99.0, 129.0, 160.0].map(|limit| suppressed.against(limit)), [Broken, Unknown, Kept]);
     }
 
     #[test]
@@ -148,9 +150,9 @@ mod tests {
     fn dropped_events_leave_bytes_open_and_bound_counts() {
         let mut profile = program();
         profile.meta.losses.dropped_events = 2;
-        assert_eq!(of_total(&profile, None, &Query::default()).against(1e18), Verdict::Unknown);
+        assert_eq!(of_total(&profile, None, &Query::default(), false).against(1e18), Verdict::Unknown);
         let allocations = Query { metric: Metric::AllocObjects, ..Query::default() };
-        let bounds = of_total(&profile, None, &allocations);
+        let bounds = of_total(&profile, None, &allocations, false);
         assert_eq!((bounds.low, bounds.high), (5.0, 7.0));
     }
 }

@@ -92,6 +92,12 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether samples are selected by their stacks or threads, so that totals are those of a part.
+    #[must_use]
+    pub fn selects(&self) -> bool {
+        self.focus.is_some() || self.ignore.is_some() || self.thread.is_some()
+    }
+
     /// Whether samples of a thread take part.
     #[must_use]
     pub fn passes_thread(&self, profile: &Profile, thread: Option<ThreadId>) -> bool {

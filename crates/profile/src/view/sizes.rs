@@ -80,12 +80,10 @@ const DEFAULT_SITES: usize = 10;
 pub fn sizes(profile: &Profile, tree: &CallTree, query: &Query) -> Sizes {
     let counted = Counted::of(query);
     let blocks = selected(profile, tree, query, counted);
-    let is_filtered =
-        query.filter.focus.is_some() || query.filter.ignore.is_some() || query.filter.thread.is_some();
     let is_mixed = blocks.iter().any(|block| block.sizes.and_then(SizeRange::single).is_none());
     let (source, classes) = match () {
         () if !is_mixed && !query.usable => (SizeSource::Blocks, by_size(&blocks)),
-        () if profile.sizes.is_empty() || is_filtered || query.usable => {
+        () if profile.sizes.is_empty() || query.filter.selects() || query.usable => {
             (SizeSource::Means, by_size(&blocks))
         }
         () => (SizeSource::Process, of_process(profile, counted)),
