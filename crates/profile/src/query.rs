@@ -26,6 +26,9 @@ pub struct Query {
     pub prune: Prune,
     /// Keep `malloc`, `operator new` and what they call, instead of cutting them off.
     pub keep_allocator: bool,
+    /// Count usable instead of requested bytes, where the profile knows them
+    /// ([`crate::usable::is_known`]).
+    pub usable: bool,
 }
 
 /// What a row or a box stands for.
@@ -92,6 +95,12 @@ pub struct Filter {
 }
 
 impl Filter {
+    /// Whether samples are selected by their stacks or threads, so that totals are those of a part.
+    #[must_use]
+    pub fn selects(&self) -> bool {
+        self.focus.is_some() || self.ignore.is_some() || self.thread.is_some()
+    }
+
     /// Whether samples of a thread take part.
     #[must_use]
     pub fn passes_thread(&self, profile: &Profile, thread: Option<ThreadId>) -> bool {

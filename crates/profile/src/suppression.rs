@@ -5,7 +5,7 @@ use std::fmt;
 use heapwise_format::suppression::{Line, is_found, line};
 
 use crate::allocator::is_allocator;
-use crate::{LocationId, Profile, Sample, Values};
+use crate::{LocationId, Profile, Sample, SizeHistogram, Values};
 
 /// The patterns of a file. A pattern is looked for in names of functions, source files and binaries.
 #[derive(Debug, Clone)]
@@ -70,6 +70,10 @@ fn take_out(profile: &mut Profile, leaving: &[bool]) -> Values {
     let mut sum = Values::default();
     for (sample, _) in profile.samples.iter().zip(leaving).filter(|(_, leaving)| **leaving) {
         sum += sample.values;
+    }
+    if leaving.contains(&true) {
+        // The histogram also counts the samples that leave.
+        profile.sizes = SizeHistogram::default();
     }
     let mut stays = leaving.iter().map(|leaving| !leaving);
     profile.samples.retain(|_| stays.next().unwrap_or(true));
