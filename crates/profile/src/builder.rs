@@ -1,13 +1,13 @@
 //! Puts a [`Profile`] together from whatever order a source tells its facts in.
 //!
-//! Locations, functions and threads are interned, measurements of the same stack, thread and block
-//! size add up, and addresses find their module at the end, when all mappings are known.
+//! Locations, functions and threads are interned, measurements of the same stack, thread and single block
+//! size add up (all those of mixed sizes too), and addresses find their module at the end, when all mappings are known.
 
 use foldhash::HashMap;
 
 use crate::{
-    Function, FunctionId, Line, Location, LocationId, Meta, Module, ModuleId, Profile, Sample, StackId,
-    Thread, ThreadId, Values, metric::Unit, model::ExtraColumn,
+    Function, FunctionId, Line, Location, LocationId, Meta, Module, ModuleId, Profile, Sample, SizeHistogram,
+    SizeRange, StackId, Thread, ThreadId, Values, metric::Unit, model::ExtraColumn,
 };
 
 /// A profile in the making.
@@ -128,24 +128,27 @@ impl Builder {
         &mut self,
         stack: StackId,
         thread: Option<ThreadId>,
-        block_bytes: Option<u64>,
+        sizes: Option<SizeRange>,
         values: Values,
         variance: Values,
     ) -> usize {
         let samples = &mut self.profile.samples;
+        let block_bytes = sizes.and_then(SizeRange::single);
         let row = *self.by_sample.entry((stack, thread, block_bytes)).or_insert_with(|| {
-            samples.push(Sample {
-                stack,
-                thread,
-                block_bytes,
-                values: Values::default(),
-                variance: Values::default(),
-            });
+            let (values, variance) = (Values::default(), Values::default());
+            samples.push(Sample { stack, thread, sizes, values, variance });
             samples.len() - 1
         });
-        samples[row].values += values;
-        samples[row].variance += variance;
+        let sample = &mut samples[row];
+        sample.sizes = sample.sizes.zip(sizes).map(|(one, other)| one.union(other));
+        sample.values += values;
+        sample.variance += variance;
         row
+    }
+
+    /// Blocks of the whole process by size.
+    pub fn set_sizes(&mut self, sizes: SizeHistogram) {
+        self.profile.sizes = sizes;
     }
 
     /// Declares a further column and tells its number.

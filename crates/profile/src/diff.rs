@@ -8,7 +8,8 @@
 use rustc_hash::FxHashMap;
 
 use crate::{
-    Function, FunctionId, Line, Location, LocationId, Module, ModuleId, Profile, Sample, StackId, ThreadId,
+    Function, FunctionId, Line, Location, LocationId, Module, ModuleId, Profile, Sample, SizeHistogram,
+    StackId, ThreadId,
 };
 
 /// What changed from `base` to `profile`, signed.
@@ -26,11 +27,13 @@ pub fn subtract(profile: &Profile, base: &Profile) -> Profile {
     out.threads.extend(base.threads.iter().cloned());
     let mut known: FxHashMap<(StackId, Option<u64>, Option<u64>), usize> = FxHashMap::default();
     for (at, sample) in profile.samples.iter().enumerate() {
-        known.entry((sample.stack, tid(profile, sample), sample.block_bytes)).or_insert(at);
+        known.entry((sample.stack, tid(profile, sample), sample.block_bytes())).or_insert(at);
     }
     for (at, sample) in base.samples.iter().enumerate() {
         let stack = stacks[sample.stack.index()];
-        let place = known.get(&(stack, tid(base, sample), sample.block_bytes)).copied();
+        let place_of = |block| known.get(&(stack, tid(base, sample), block)).copied();
+        // A stack that allocated blocks of one size may have allocated others since.
+        let place = place_of(sample.block_bytes()).or_else(|| place_of(None));
         if let Some(place) = place {
             let same = &mut out.samples[place];
             same.values = same.values - sample.values;
@@ -41,6 +44,10 @@ pub fn subtract(profile: &Profile, base: &Profile) -> Profile {
         }
         subtract_extra(&mut out, base, at, place);
     }
+    out.sizes = match base.sizes.is_empty() && !base.samples.is_empty() {
+        true => SizeHistogram::default(),
+        false => profile.sizes.minus(&base.sizes),
+    };
     out
 }
 

@@ -23,13 +23,7 @@ pub fn profile(text: &str) -> Profile {
         let values =
             Values { alloc_objects: objects, alloc_bytes: bytes, inuse_objects: objects, inuse_bytes: bytes };
         let stack = profile.stacks.intern(path).unwrap();
-        profile.samples.push(Sample {
-            stack,
-            thread,
-            block_bytes: None,
-            values,
-            variance: Values::default(),
-        });
+        profile.samples.push(Sample { stack, thread, sizes: None, values, variance: Values::default() });
     }
     profile
 }

@@ -7,11 +7,11 @@
 
 pub mod allocator;
 pub mod annotation;
+pub mod bounds;
 pub mod builder;
 pub mod call_tree;
 pub mod compact;
 pub mod diff;
-pub mod estimate;
 mod families;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
@@ -28,7 +28,10 @@ pub mod recording;
 pub mod series;
 pub mod snapshot;
 pub mod suppression;
+pub mod unattributed;
+pub mod usable;
 pub mod view;
+mod weigh;
 pub mod weight;
 
 pub use call_tree::CallTree;
@@ -37,7 +40,8 @@ pub use id::{FunctionId, LocationId, ModuleId, StackId, ThreadId};
 pub use merge::merge;
 pub use metric::{Metric, Values};
 pub use model::{
-    BuildId, Function, Line, Location, Losses, Meta, Module, Profile, Sample, Sampling, StackTable, Thread,
+    BuildId, Function, Line, Location, Losses, Meta, Module, Profile, Sample, Sampling, SizeBin,
+    SizeHistogram, SizeRange, StackTable, Thread,
 };
 pub use query::Query;
 pub use read::{ReadError, read};

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::{
     BuildId, Function, FunctionId, Line, Location, LocationId, Meta, Module, ModuleId, Profile, Sampling,
-    StackId, ThreadId, builder::Builder,
+    SizeHistogram, StackId, ThreadId, builder::Builder,
 };
 
 /// The sum of `profiles`; facts that cannot be added (program, time) are those of the first.
@@ -22,7 +22,20 @@ pub fn merge(mut profiles: Vec<Profile>) -> Profile {
         merger.add(profile);
     }
     *merger.builder.meta() = merge_meta(&profiles);
+    merger.builder.set_sizes(merge_sizes(&profiles));
     merger.builder.finish()
+}
+
+/// The sum of the histograms; empty when a profile that has blocks has none.
+fn merge_sizes(profiles: &[Profile]) -> SizeHistogram {
+    let mut sum = SizeHistogram::default();
+    for profile in profiles.iter().filter(|profile| !profile.samples.is_empty()) {
+        if profile.sizes.is_empty() {
+            return SizeHistogram::default();
+        }
+        sum = sum.plus(&profile.sizes);
+    }
+    sum
 }
 
 #[derive(Default)]
@@ -78,7 +91,7 @@ impl Merger {
             let row = self.builder.add(
                 stacks[sample.stack.index()],
                 sample.thread.map(|thread| threads[thread.index()]),
-                sample.block_bytes,
+                sample.sizes,
                 sample.values,
                 sample.variance,
             );
@@ -168,16 +181,7 @@ fn merge_meta(profiles: &[Profile]) -> Meta {
     meta.duration_ns = profiles.iter().filter_map(|profile| profile.meta.duration_ns).max();
     meta.comments = vec![format!("sum of {} profiles", profiles.len())];
     for profile in &profiles[1..] {
-        let lost = profile.meta.losses;
-        let sum = &mut meta.losses;
-        for (total, one) in [
-            (&mut sum.dropped_events, lost.dropped_events),
-            (&mut sum.truncated_stacks, lost.truncated_stacks),
-            (&mut sum.broken_stacks, lost.broken_stacks),
-            (&mut sum.reentrant_events, lost.reentrant_events),
-        ] {
-            *total = total.saturating_add(one);
-        }
+        meta.losses = meta.losses.plus(&profile.meta.losses);
         if profile.meta.sampling != first.sampling {
             meta.sampling = coarser(meta.sampling, profile.meta.sampling);
         }

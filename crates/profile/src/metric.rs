@@ -2,6 +2,8 @@
 
 use std::ops::{Add, AddAssign, Neg, Sub};
 
+use crate::Profile;
+
 /// Which number of a sample is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Metric {
@@ -14,8 +16,42 @@ pub enum Metric {
     AllocSpace,
     /// Blocks ever allocated.
     AllocObjects,
-    /// Column `n` of [`crate::Profile::extra`] (high-water, waste, temporary, …).
+    /// Column `n` of [`crate::Profile::extra`] (at the peak, slack, temporary, …).
     Extra(u16),
+}
+
+/// Names of further columns that several sources share. Columns of other names are a source's own.
+pub mod column {
+    /// Live bytes when the process was at its peak. The samples add up to the peak.
+    pub const PEAK_SPACE: &str = "peak_space";
+    /// Live blocks when the process was at its peak.
+    pub const PEAK_OBJECTS: &str = "peak_objects";
+    /// Most live bytes of the sample itself, whenever that was. The samples add up to nothing.
+    pub const HIGHEST_SPACE: &str = "highest_space";
+    /// Most live blocks of the sample itself.
+    pub const HIGHEST_OBJECTS: &str = "highest_objects";
+    /// Usable minus requested bytes of live blocks.
+    pub const INUSE_SLACK: &str = "inuse_slack";
+    /// Usable minus requested bytes of all blocks allocated.
+    pub const ALLOC_SLACK: &str = "alloc_slack";
+    /// Bytes that `realloc` added to blocks.
+    pub const REALLOC_GROWTH: &str = "realloc_growth";
+    /// Blocks freed by the event after their allocation.
+    pub const TEMPORARY_OBJECTS: &str = "temporary_objects";
+
+    /// What a column of a file of version 1 is called now. There `peak_space` was the highest value of
+    /// the sample itself.
+    #[must_use]
+    pub fn renamed_since_version_1(name: &str) -> &str {
+        match name {
+            "peak_space" => HIGHEST_SPACE,
+            "peak_objects" => HIGHEST_OBJECTS,
+            "at_peak_space" => PEAK_SPACE,
+            "at_peak_objects" => PEAK_OBJECTS,
+            "waste_space" => INUSE_SLACK,
+            other => other,
+        }
+    }
 }
 
 /// The unit a metric is printed in.
@@ -41,6 +77,30 @@ impl Metric {
             Metric::AllocSpace => "alloc_space",
             Metric::AllocObjects => "alloc_objects",
             Metric::Extra(_) => "extra",
+        }
+    }
+
+    /// The metric that a name selects in a profile. `waste_space` is the old name of `inuse_slack`.
+    #[must_use]
+    pub fn by_name(profile: &Profile, name: &str) -> Option<Self> {
+        let name = if name == "waste_space" { column::INUSE_SLACK } else { name };
+        let shared = Self::SHARED.into_iter().find(|metric| metric.name() == name);
+        let extra = || profile.extra.iter().position(|column| column.name == name);
+        shared.or_else(|| extra().and_then(|at| u16::try_from(at).ok()).map(Metric::Extra))
+    }
+
+    /// Whether the metric counts memory that is held, now or at the peak, and not all that was allocated.
+    #[must_use]
+    pub fn is_held(self, profile: &Profile) -> bool {
+        match self {
+            Metric::InuseSpace | Metric::InuseObjects => true,
+            Metric::AllocSpace | Metric::AllocObjects => false,
+            Metric::Extra(at) => profile.extra.get(usize::from(at)).is_some_and(|column| {
+                matches!(
+                    column.name.as_str(),
+                    column::PEAK_SPACE | column::PEAK_OBJECTS | column::INUSE_SLACK
+                )
+            }),
         }
     }
 }

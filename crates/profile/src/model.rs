@@ -1,10 +1,14 @@
 //! The [`Profile`]: plain tables that refer to each other by typed ids.
 
+mod losses;
 mod module;
+mod size;
 mod stack_table;
 mod symbol;
 
+pub use losses::Losses;
 pub use module::{BuildId, Module};
+pub use size::{SizeBin, SizeHistogram, SizeRange};
 pub use stack_table::StackTable;
 pub use symbol::{Function, Line, Location};
 
@@ -25,10 +29,12 @@ pub struct Profile {
     pub stacks: StackTable,
     /// Threads that samples refer to; empty when the source does not tell.
     pub threads: Vec<Thread>,
-    /// The measurements. Several may share a stack (other thread, other block size).
+    /// The measurements. Several may share a stack (other thread, other block size, other rate).
     pub samples: Vec<Sample>,
     /// Further columns, one value per sample each (same length as `samples`).
     pub extra: Vec<ExtraColumn>,
+    /// Blocks of the whole process by size, where samples mix sizes.
+    pub sizes: SizeHistogram,
 }
 
 /// One measurement: a stack, and what was allocated there.
@@ -38,18 +44,26 @@ pub struct Sample {
     pub stack: StackId,
     /// Allocating thread, where known.
     pub thread: Option<ThreadId>,
-    /// Requested size of each block, when all blocks of this sample have the same.
-    pub block_bytes: Option<u64>,
+    /// Requested sizes of its blocks, where known.
+    pub sizes: Option<SizeRange>,
     /// Unbiased values: for a sampled profile each object is already weighted by 1/p.
     pub values: Values,
     /// Estimated variance of each of `values`; all zero when exact.
     pub variance: Values,
 }
 
+impl Sample {
+    /// Requested size of each block, when all blocks of this sample have the same.
+    #[must_use]
+    pub fn block_bytes(&self) -> Option<u64> {
+        self.sizes.and_then(SizeRange::single)
+    }
+}
+
 /// A named metric beyond the four shared ones.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExtraColumn {
-    /// Metric name, e.g. `peak_space`, `waste_space`, `temporary_objects`.
+    /// Metric name: one of [`crate::metric::column`], or a name of the source's own.
     pub name: String,
     /// Unit of the values.
     pub unit: Unit,
@@ -104,23 +118,16 @@ pub struct Meta {
     pub comments: Vec<String>,
 }
 
-/// One counter per reason something was missed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Losses {
-    /// Events not recorded because a table or buffer was full.
-    pub dropped_events: u64,
-    /// Stacks cut at the depth limit.
-    pub truncated_stacks: u64,
-    /// Stacks that end in code without unwind information.
-    pub broken_stacks: u64,
-    /// Events not recorded because the probe was already busy on that thread (signal handlers).
-    pub reentrant_events: u64,
-}
-
 impl Profile {
     /// Sum of all samples.
     #[must_use]
     pub fn total(&self) -> Values {
         self.samples.iter().fold(Values::default(), |sum, sample| sum + sample.values)
+    }
+
+    /// A further column by name.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<&ExtraColumn> {
+        self.extra.iter().find(|column| column.name == name)
     }
 }

@@ -1,14 +1,18 @@
 //! DHAT's JSON (`dhatFileVersion` 2), as Valgrind and the `dhat` crate write it.
 //!
 //! Total is what was ever allocated, end is what is in use. What was live at the program's peak and
-//! the peak of each site become columns.
+//! the highest value of each site become columns.
 
 use std::collections::HashMap;
 
 use serde::Deserialize;
 
 use super::error::ReadError;
-use crate::{Function, Line, Location, LocationId, Module, Profile, Values, builder::Builder, metric::Unit};
+use crate::{
+    Function, Line, Location, LocationId, Module, Profile, Values,
+    builder::Builder,
+    metric::{Unit, column},
+};
 
 const FORMAT: &str = "DHAT";
 
@@ -73,10 +77,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     }
     let mut frames = FrameTable::read(&file.ftbl, &mut builder);
     let columns = [
-        ("at_peak_space", Unit::Bytes),
-        ("at_peak_objects", Unit::Objects),
-        ("peak_space", Unit::Bytes),
-        ("peak_objects", Unit::Objects),
+        (column::PEAK_SPACE, Unit::Bytes),
+        (column::PEAK_OBJECTS, Unit::Objects),
+        (column::HIGHEST_SPACE, Unit::Bytes),
+        (column::HIGHEST_OBJECTS, Unit::Objects),
     ]
     .map(|(name, unit)| builder.column(name, unit));
     for (number, point) in file.pps.iter().enumerate() {

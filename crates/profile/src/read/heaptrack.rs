@@ -192,6 +192,8 @@ impl Reader {
 mod tests {
     use super::*;
 
+    use crate::metric::column;
+
     #[test]
     fn versions_differ_in_strings_and_events() {
         let sized = "v 10400 3\ns 4 ma n\ni 1000 1\nt 1 0\na 10 1\n+ 0\n+ 0\n- 0\n";
@@ -207,8 +209,9 @@ mod tests {
             let location = &profile.locations[0];
             let module = location.module.unwrap();
             assert_eq!(profile.modules[module.index()].path, "ma n", "{file}");
-            let temporary = &profile.extra[1];
-            assert_eq!((temporary.name.as_str(), temporary.values[0]), ("temporary_objects", 1.0));
+            for (name, value) in [(column::PEAK_OBJECTS, 2.0), (column::TEMPORARY_OBJECTS, 1.0)] {
+                assert_eq!(profile.column(name).unwrap().values[0], value, "{file}");
+            }
         }
     }
 

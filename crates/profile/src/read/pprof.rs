@@ -6,8 +6,8 @@ use prost::Message;
 
 use super::{error::ReadError, unbias::variance_of_unbiased};
 use crate::{
-    BuildId, Function, FunctionId, Line, Location, LocationId, Metric, Module, ModuleId, Profile, Values,
-    builder::Builder, metric::Unit, model::Sampling, pprof_proto as proto,
+    BuildId, Function, FunctionId, Line, Location, LocationId, Metric, Module, ModuleId, Profile, SizeRange,
+    Values, builder::Builder, metric::Unit, model::Sampling, pprof_proto as proto,
 };
 
 const FORMAT: &str = "pprof";
@@ -159,8 +159,8 @@ impl<'a> Reader<'a> {
                 Sampling::Exact => Values::default(),
                 Sampling::Poisson { mean_bytes } => variance_of_unbiased(&values, mean_bytes as f64),
             };
-            let (thread, block_bytes) = self.read_labels(&sample.label);
-            let row = self.builder.add(stack, thread, block_bytes, values, variance);
+            let (thread, sizes) = self.read_labels(&sample.label);
+            let row = self.builder.add(stack, thread, sizes, values, variance);
             for (target, value) in columns.iter().zip(&sample.value) {
                 if let Target::Extra(column) = target {
                     self.builder.add_extra(*column, row, *value as f64);
@@ -170,21 +170,24 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The thread (a name, a number, or both) and the block size that labels tell.
-    fn read_labels(&mut self, labels: &[proto::Label]) -> (Option<crate::ThreadId>, Option<u64>) {
-        let (mut name, mut tid, mut block_bytes) = ("", None, None);
+    /// The thread (a name, a number, or both) and the block sizes that labels tell.
+    fn read_labels(&mut self, labels: &[proto::Label]) -> (Option<crate::ThreadId>, Option<SizeRange>) {
+        let (mut name, mut tid, mut min, mut max) = ("", None, None, None);
         for label in labels {
             match self.text(label.key) {
                 "thread" if label.str != 0 => name = self.text(label.str),
                 "thread" | "thread_id" | "tid" => tid = u64::try_from(label.num).ok(),
-                "bytes" => block_bytes = u64::try_from(label.num).ok(),
+                "bytes" => (min, max) = (u64::try_from(label.num).ok(), u64::try_from(label.num).ok()),
+                "min_bytes" => min = u64::try_from(label.num).ok(),
+                "max_bytes" => max = u64::try_from(label.num).ok(),
                 _ => {}
             }
         }
         let name = name.to_owned();
         let told = tid.is_some() || !name.is_empty();
         let thread = told.then(|| self.builder.thread(tid.unwrap_or(0), &name));
-        (thread, block_bytes)
+        let sizes = min.zip(max).filter(|(min, max)| min <= max);
+        (thread, sizes.map(|(min, max)| SizeRange { min, max }))
     }
 }
 

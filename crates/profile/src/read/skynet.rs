@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use super::{error::ReadError, lines::to_text};
-use crate::{Function, Line, LocationId, Module, ModuleId, Profile, Values, builder::Builder};
+use crate::{Function, Line, LocationId, Module, ModuleId, Profile, SizeRange, Values, builder::Builder};
 
 const FORMAT: &str = "skynet-mprof";
 
@@ -43,7 +43,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
             inuse_objects: alloc_objects as f64 - free_objects as f64,
             inuse_bytes: alloc_bytes as f64 - free_bytes as f64,
         };
-        builder.add(stack, None, block_bytes, values, Values::default());
+        builder.add(stack, None, block_bytes.map(SizeRange::one), values, Values::default());
     }
     name_locations(&mut builder, &names);
     Ok(builder.finish())

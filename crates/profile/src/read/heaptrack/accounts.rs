@@ -2,7 +2,11 @@
 
 use std::collections::HashMap;
 
-use crate::{StackId, Values, builder::Builder, metric::Unit};
+use crate::{
+    SizeRange, StackId, Values,
+    builder::Builder,
+    metric::{Unit, column},
+};
 
 /// All accounts of a file, and the program's live bytes over its events.
 #[derive(Default)]
@@ -119,8 +123,9 @@ impl Accounts {
 
     /// The accounts as samples, in the order they were opened.
     pub(super) fn add_to(&self, builder: &mut Builder) {
-        let peak = builder.column("at_peak_space", Unit::Bytes);
-        let temporary = builder.column("temporary_objects", Unit::Objects);
+        let peak = builder.column(column::PEAK_SPACE, Unit::Bytes);
+        let peak_objects = builder.column(column::PEAK_OBJECTS, Unit::Objects);
+        let temporary = builder.column(column::TEMPORARY_OBJECTS, Unit::Objects);
         for account in &self.accounts {
             let size = account.size as f64;
             let values = Values {
@@ -129,8 +134,10 @@ impl Accounts {
                 inuse_objects: account.live as f64,
                 inuse_bytes: account.live as f64 * size,
             };
-            let row = builder.add(account.stack, None, Some(account.size), values, Values::default());
+            let sizes = Some(SizeRange::one(account.size));
+            let row = builder.add(account.stack, None, sizes, values, Values::default());
             builder.add_extra(peak, row, account.live_at_peak as f64 * size);
+            builder.add_extra(peak_objects, row, account.live_at_peak as f64);
             builder.add_extra(temporary, row, account.temporary as f64);
         }
     }
