@@ -7,10 +7,10 @@ mod reshape;
 
 use crate::frame_table::{FrameId, FrameTable};
 use crate::metric::Unit;
+use crate::unattributed::PerCause;
 use crate::{StackId, Weight};
 
 pub use build::metric_name;
-pub(crate) use build::weigh;
 
 /// A node of a [`CallTree`]; the root, which has no frame, is node 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,12 +42,29 @@ pub struct CallTree {
     pub grand_total: Weight,
     /// Whether values are differences to a base.
     pub compared: bool,
+    /// Whether bytes are usable instead of requested ones.
+    pub usable: bool,
+    /// What is not attributed, and what may be missing.
+    pub missing: Missing,
     nodes: Vec<Node>,
     /// Where each stack of the profile ended up; [`FILTERED`] for those that take no part.
     node_of_stack: Vec<u32>,
 }
 
 const FILTERED: u32 = u32::MAX;
+
+/// What the totals of a tree include without attribution, and what they may lack.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct Missing {
+    /// Part of the profile's total, before any filter and without the base.
+    pub unattributed: PerCause<Weight>,
+    /// Blocks that may still be live though they are not counted; 0 for metrics of all allocations.
+    pub untracked_blocks: u64,
+    /// Their bytes.
+    pub untracked_bytes: u64,
+    /// Variance that untracked blocks add to totals of samples.
+    variance: f64,
+}
 
 /// One row of a [`CallTree`].
 #[derive(Debug, Clone, Copy)]
@@ -84,7 +101,8 @@ impl CallTree {
     /// Sum of the samples that pass the filter.
     #[must_use]
     pub fn total(&self) -> Weight {
-        self.nodes[0].sum
+        let sum = self.nodes[0].sum;
+        Weight { variance: sum.variance + self.missing.variance, ..sum }
     }
 
     /// All nodes, the root first, parents before children.

@@ -15,6 +15,7 @@ pub mod traces;
 
 use std::sync::Arc;
 
+use crate::call_tree::Missing;
 use crate::metric::Unit;
 use crate::{CallTree, Frame, Weight};
 
@@ -31,6 +32,10 @@ pub struct Summary {
     pub total: Weight,
     /// Whether values are differences to a base.
     pub compared: bool,
+    /// Whether bytes are usable instead of requested ones.
+    pub usable: bool,
+    /// What is not attributed, and what may be missing.
+    pub missing: Missing,
 }
 
 impl Summary {
@@ -43,6 +48,8 @@ impl Summary {
             grand_total: tree.grand_total,
             total: tree.total(),
             compared: tree.compared,
+            usable: tree.usable,
+            missing: tree.missing,
         }
     }
 

@@ -1,11 +1,14 @@
 //! From profile to call tree: weigh the stacks, drop those filtered out, name and merge the rest.
 
 use super::growing::Growing;
-use super::{CallTree, FILTERED, Node, NodeId};
+use super::{CallTree, FILTERED, Missing, Node, NodeId};
 use crate::frame_table::{FrameId, FrameTable, Steps, Verdict};
 use crate::metric::Unit;
 use crate::query::{Granularity, Query};
-use crate::{Metric, Profile, Sample, StackId, Weight};
+use crate::unattributed::Causes;
+use crate::usable;
+use crate::weigh::Weigher;
+use crate::{Metric, Profile, Sampling, StackId, Weight};
 
 impl CallTree {
     /// The call tree of `profile` as `query` wants it.
@@ -24,12 +27,17 @@ impl CallTree {
             grand_total += builder.add(base, &opposite).grand_total;
         }
         let added = builder.add(profile, &|weight| weight);
+        let missing = missing(profile, base, query);
+        grand_total += added.grand_total;
+        grand_total.variance += missing.variance;
         let mut tree = CallTree {
             metric: metric_name(profile, query.metric).to_owned(),
             unit: unit(profile, query.metric),
             frames: builder.frames,
-            grand_total: grand_total + added.grand_total,
+            grand_total,
             compared: base.is_some(),
+            usable: query.usable && usable::is_known(profile),
+            missing,
             nodes: builder.tree.nodes,
             node_of_stack: added.node_of_stack,
         };
@@ -70,8 +78,9 @@ impl<'a> Builder<'a> {
         let steps = Steps::resolve(profile, self.query, &mut self.frames);
         let mut sums = StackSums::new(profile.stacks.len());
         let mut grand_total = Weight::default();
+        let weigher = Weigher::new(profile, self.query.metric, self.query.usable);
         for (at, sample) in profile.samples.iter().enumerate() {
-            let weight = signed(weigh(profile, at, sample, self.query.metric));
+            let weight = signed(weigher.weigh(at));
             grand_total += weight;
             if self.query.filter.passes_thread(profile, sample.thread) {
                 sums.add(sample.stack, weight);
@@ -202,22 +211,33 @@ fn walk_down(profile: &Profile, steps: &Steps) -> Vec<Seen> {
     seen
 }
 
-/// The weight of the `at`-th sample.
-pub(crate) fn weigh(profile: &Profile, at: usize, sample: &Sample, metric: Metric) -> Weight {
-    let objects = match metric {
-        Metric::InuseSpace | Metric::InuseObjects | Metric::Extra(_) => Metric::InuseObjects,
-        Metric::AllocSpace | Metric::AllocObjects => Metric::AllocObjects,
-    };
-    let value = match metric {
-        Metric::Extra(column) => profile
-            .extra
-            .get(usize::from(column))
-            .and_then(|column| column.values.get(at))
-            .copied()
-            .unwrap_or_default(),
-        _ => sample.values.get(metric),
-    };
-    Weight { value, variance: sample.variance.get(metric), objects: sample.values.get(objects), base: 0.0 }
+/// What cannot be attributed or tracked, in the metric of the query.
+fn missing(profile: &Profile, base: Option<&Profile>, query: &Query) -> Missing {
+    let mut missing = Missing::default();
+    let causes = Causes::of(profile);
+    let weigher = Weigher::new(profile, query.metric, query.usable);
+    for (at, sample) in profile.samples.iter().enumerate() {
+        if let Some(cause) = causes.get(sample.stack) {
+            *missing.unattributed.get_mut(cause) += weigher.weigh(at);
+        }
+    }
+    if !query.metric.is_held(profile) {
+        return missing;
+    }
+    missing.untracked_blocks = profile.meta.losses.untracked_blocks;
+    missing.untracked_bytes = profile.meta.losses.untracked_bytes;
+    for profile in [Some(profile), base].into_iter().flatten() {
+        let losses = &profile.meta.losses;
+        let untracked = match unit(profile, query.metric) {
+            Unit::Bytes => losses.untracked_bytes,
+            Unit::Objects => losses.untracked_blocks,
+        };
+        // Between none and all of them are live: the whole range is within one standard error.
+        if profile.meta.sampling != Sampling::Exact {
+            missing.variance += (untracked as f64).powi(2);
+        }
+    }
+    missing
 }
 
 /// The name a metric goes by in reports.

@@ -77,6 +77,8 @@ impl<'a> Image<'a> {
             frames: self.source.frames.clone(),
             grand_total: self.source.grand_total,
             compared: self.source.compared,
+            usable: self.source.usable,
+            missing: self.source.missing,
             nodes: self.tree.nodes,
             node_of_stack: Vec::new(),
         };

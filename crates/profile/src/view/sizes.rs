@@ -7,17 +7,34 @@ use rustc_hash::FxHashMap;
 use super::Summary;
 use super::top::descending;
 use crate::call_tree::{CallTree, NodeId};
-use crate::{Frame, FrameId, Metric, Profile, Query};
+use crate::weigh::Weigher;
+use crate::{Frame, FrameId, Metric, Profile, Query, SizeRange, StackId, Values};
 
 /// Block sizes of what a call tree holds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sizes {
     /// The whole.
     pub summary: Summary,
-    /// Size classes from small to large, from the first to the last that is used.
+    /// Where the classes come from.
+    pub source: SizeSource,
+    /// Size classes from small to large, from the first to the last that is used: below 16 bytes, then
+    /// powers of two.
     pub classes: Vec<SizeClass>,
+    /// The classes of the source that are finer than `classes`; empty when it has none.
+    pub fine: Vec<SizeClass>,
     /// Sites that allocate the largest blocks, largest block first.
-    pub largest: Vec<LargeSite>,
+    pub largest: Vec<SiteSizes>,
+}
+
+/// Where size classes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SizeSource {
+    /// The size of every block is known.
+    Blocks,
+    /// Blocks of the whole process were counted by size class.
+    Process,
+    /// Stacks that mix sizes count as blocks of their mean size.
+    Means,
 }
 
 /// Blocks of at least `min` and at most `max` bytes.
@@ -33,17 +50,25 @@ pub struct SizeClass {
     pub bytes: f64,
 }
 
-/// A frame and the blocks of one size it allocated.
+/// A frame and the sizes of the blocks it allocated.
 #[derive(Debug, Clone, PartialEq)]
-pub struct LargeSite {
+pub struct SiteSizes {
     /// The allocating frame.
     pub site: Arc<Frame>,
-    /// Bytes of one block; the mean where a sample mixes sizes.
-    pub block_bytes: u64,
+    /// Smallest and largest requested size, of live and freed blocks; `None` when not known.
+    pub sizes: Option<SizeRange>,
     /// Blocks.
     pub objects: f64,
     /// Bytes.
     pub bytes: f64,
+}
+
+impl SiteSizes {
+    /// Mean size of a block, rounded.
+    #[must_use]
+    pub fn mean(&self) -> u64 {
+        mean(self.objects, self.bytes)
+    }
 }
 
 /// Sites listed when the query sets no limit.
@@ -53,53 +78,128 @@ const DEFAULT_SITES: usize = 10;
 /// blocks, unless the query asks for allocated ones.
 #[must_use]
 pub fn sizes(profile: &Profile, tree: &CallTree, query: &Query) -> Sizes {
-    let (bytes_of, objects_of) = match query.metric {
-        Metric::AllocSpace | Metric::AllocObjects => (Metric::AllocSpace, Metric::AllocObjects),
-        _ => (Metric::InuseSpace, Metric::InuseObjects),
-    };
-    let mut classes = vec![SizeClass::default(); 65];
-    let mut sites: FxHashMap<(FrameId, u64), (f64, f64)> = FxHashMap::default();
-    for sample in &profile.samples {
-        let Some(node) = tree.node_of(sample.stack).filter(|id| *id != NodeId::ROOT) else {
-            continue;
-        };
-        let bytes = sample.values.get(bytes_of);
-        let objects = sample.values.get(objects_of);
-        if objects <= 0.0 {
-            continue;
+    let counted = Counted::of(query);
+    let blocks = selected(profile, tree, query, counted);
+    let is_filtered =
+        query.filter.focus.is_some() || query.filter.ignore.is_some() || query.filter.thread.is_some();
+    let is_mixed = blocks.iter().any(|block| block.sizes.and_then(SizeRange::single).is_none());
+    let (source, classes) = match () {
+        () if !is_mixed && !query.usable => (SizeSource::Blocks, by_size(&blocks)),
+        () if profile.sizes.is_empty() || is_filtered || query.usable => {
+            (SizeSource::Means, by_size(&blocks))
         }
-        let block_bytes = sample.block_bytes.unwrap_or_else(|| (bytes / objects).round() as u64);
-        let class = &mut classes[class_of(block_bytes)];
-        class.objects += objects;
-        class.bytes += bytes;
-        let site = sites.entry((tree.node(node).frame, block_bytes)).or_default();
-        site.0 += objects;
-        site.1 += bytes;
-    }
-    for (at, class) in classes.iter_mut().enumerate() {
-        (class.min, class.max) = bounds(at);
-    }
+        () => (SizeSource::Process, of_process(profile, counted)),
+    };
     Sizes {
         summary: Summary::of(tree),
-        classes: used(classes),
-        largest: largest(tree, sites, query.limit.unwrap_or(DEFAULT_SITES)),
+        source,
+        classes: coarse(&classes),
+        fine: if source == SizeSource::Process { classes } else { Vec::new() },
+        largest: largest(tree, &blocks, query.limit.unwrap_or(DEFAULT_SITES)),
     }
 }
 
-/// Class `n` holds sizes above 2ⁿ⁻¹ up to 2ⁿ; class 0 holds 0 and 1.
-fn class_of(block_bytes: u64) -> usize {
-    (u64::BITS - block_bytes.saturating_sub(1).leading_zeros()) as usize
+/// Whether live or all blocks are counted.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counted {
+    Live,
+    Allocated,
 }
 
-fn bounds(class: usize) -> (u64, u64) {
-    match class {
-        0 => (0, 1),
-        64 => ((1 << 63) + 1, u64::MAX),
-        _ => ((1 << (class - 1)) + 1, 1 << class),
+impl Counted {
+    fn of(query: &Query) -> Self {
+        match query.metric {
+            Metric::AllocSpace | Metric::AllocObjects => Counted::Allocated,
+            _ => Counted::Live,
+        }
+    }
+
+    fn bytes(self) -> Metric {
+        match self {
+            Counted::Live => Metric::InuseSpace,
+            Counted::Allocated => Metric::AllocSpace,
+        }
+    }
+
+    fn of_values(self, values: &Values) -> (f64, f64) {
+        match self {
+            Counted::Live => (values.inuse_objects, values.inuse_bytes),
+            Counted::Allocated => (values.alloc_objects, values.alloc_bytes),
+        }
     }
 }
 
-fn used(classes: Vec<SizeClass>) -> Vec<SizeClass> {
+/// Blocks of one sample.
+struct Blocks {
+    stack: StackId,
+    sizes: Option<SizeRange>,
+    objects: f64,
+    bytes: f64,
+}
+
+fn selected(profile: &Profile, tree: &CallTree, query: &Query, counted: Counted) -> Vec<Blocks> {
+    let weigher = Weigher::new(profile, counted.bytes(), query.usable);
+    let in_tree = |stack| tree.node_of(stack).is_some_and(|id| id != NodeId::ROOT);
+    let mut blocks = Vec::new();
+    for (at, sample) in profile.samples.iter().enumerate() {
+        let weight = weigher.weigh(at);
+        let passes = query.filter.passes_thread(profile, sample.thread) && in_tree(sample.stack);
+        if passes && weight.objects > 0.0 {
+            let sizes = sample.sizes.filter(|_| !query.usable);
+            let (objects, bytes) = (weight.objects, weight.value);
+            blocks.push(Blocks { stack: sample.stack, sizes, objects, bytes });
+        }
+    }
+    blocks
+}
+
+fn mean(objects: f64, bytes: f64) -> u64 {
+    if objects > 0.0 { (bytes / objects).round() as u64 } else { 0 }
+}
+
+/// One class per sample: its size, or its mean size.
+fn by_size(blocks: &[Blocks]) -> Vec<SizeClass> {
+    let class = |one: &Blocks| {
+        let size = one.sizes.and_then(SizeRange::single).unwrap_or_else(|| mean(one.objects, one.bytes));
+        SizeClass { min: size, max: size, objects: one.objects, bytes: one.bytes }
+    };
+    blocks.iter().map(class).collect()
+}
+
+fn of_process(profile: &Profile, counted: Counted) -> Vec<SizeClass> {
+    let class = |bin: &crate::SizeBin| {
+        let (objects, bytes) = counted.of_values(&bin.values);
+        SizeClass { min: bin.range.min, max: bin.range.max, objects, bytes }
+    };
+    profile.sizes.bins.iter().map(class).filter(|class| class.objects > 0.0).collect()
+}
+
+/// Sums of the classes, each of which lies within one of the result.
+fn coarse(fine: &[SizeClass]) -> Vec<SizeClass> {
+    let mut classes: Vec<SizeClass> = (0..=CLASSES).map(empty).collect();
+    for one in fine {
+        let class = &mut classes[class_of(one.min)];
+        class.objects += one.objects;
+        class.bytes += one.bytes;
+    }
+    used(&classes)
+}
+
+/// Number of the last class.
+const CLASSES: usize = 60;
+
+/// Class 0 holds sizes below 16, class `n` those of at least 2ⁿ⁺³ and below 2ⁿ⁺⁴.
+fn class_of(size: u64) -> usize {
+    size.checked_ilog2().map_or(0, |log| (log as usize).saturating_sub(3))
+}
+
+fn empty(class: usize) -> SizeClass {
+    let min = if class == 0 { 0 } else { 1 << (class + 3) };
+    let max = if class == CLASSES { u64::MAX } else { (1 << (class + 4)) - 1 };
+    SizeClass { min, max, ..SizeClass::default() }
+}
+
+fn used(classes: &[SizeClass]) -> Vec<SizeClass> {
     let is_used = |class: &SizeClass| class.objects > 0.0;
     let first = classes.iter().position(is_used);
     let last = classes.iter().rposition(is_used);
@@ -109,21 +209,26 @@ fn used(classes: Vec<SizeClass>) -> Vec<SizeClass> {
     }
 }
 
-fn largest(tree: &CallTree, sites: FxHashMap<(FrameId, u64), (f64, f64)>, limit: usize) -> Vec<LargeSite> {
-    let mut rows: Vec<LargeSite> = sites
-        .into_iter()
-        .map(|((frame, block_bytes), (objects, bytes))| LargeSite {
+fn largest(tree: &CallTree, blocks: &[Blocks], limit: usize) -> Vec<SiteSizes> {
+    let mut sites: FxHashMap<FrameId, SiteSizes> = FxHashMap::default();
+    for one in blocks {
+        let Some(node) = tree.node_of(one.stack) else { continue };
+        let frame = tree.node(node).frame;
+        let row = sites.entry(frame).or_insert_with(|| SiteSizes {
             site: tree.frames.get(frame).clone(),
-            block_bytes,
-            objects,
-            bytes,
-        })
-        .collect();
+            sizes: one.sizes,
+            objects: 0.0,
+            bytes: 0.0,
+        });
+        row.sizes = row.sizes.zip(one.sizes).map(|(one, other)| one.union(other));
+        row.objects += one.objects;
+        row.bytes += one.bytes;
+    }
+    let most = |row: &SiteSizes| row.sizes.map_or_else(|| row.mean(), |sizes| sizes.max);
+    let mut rows: Vec<SiteSizes> = sites.into_values().collect();
     rows.sort_by(|a, b| {
-        b.block_bytes
-            .cmp(&a.block_bytes)
-            .then_with(|| descending(a.bytes, b.bytes))
-            .then_with(|| a.site.label.cmp(&b.site.label))
+        let by_size = most(b).cmp(&most(a)).then_with(|| descending(a.bytes, b.bytes));
+        by_size.then_with(|| a.site.label.cmp(&b.site.label))
     });
     rows.truncate(limit);
     rows
@@ -132,32 +237,67 @@ fn largest(tree: &CallTree, sites: FxHashMap<(FrameId, u64), (f64, f64)>, limit:
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::profile;
+    use crate::query::{Filter, Regex};
+    use crate::{SizeBin, SizeHistogram, fixture};
 
-    #[test]
-    fn classes_are_powers_of_two_and_sites_ranked_by_block() {
-        let program = profile("main;a 64 2\nmain;b 33 1\nmain;c 4096 1\nmain;a 10 1");
-        let query = Query::default();
-        let view = sizes(&program, &CallTree::new(&program, &query), &query);
-        let used: Vec<_> = view
-            .classes
-            .iter()
-            .filter(|class| class.objects > 0.0)
-            .map(|class| (class.min, class.max, class.objects, class.bytes))
-            .collect();
-        assert_eq!(
-            used,
-            [(9, 16, 1.0, 10.0), (17, 32, 2.0, 64.0), (33, 64, 1.0, 33.0), (2049, 4096, 1.0, 4096.0)]
-        );
-        assert_eq!(view.classes.len(), 9);
-        let sites: Vec<_> =
-            view.largest.iter().map(|site| (site.site.label.as_str(), site.block_bytes)).collect();
-        assert_eq!(sites, [("c", 4096), ("b", 33), ("a", 32), ("a", 10)]);
+    fn view(profile: &Profile, query: &Query) -> Sizes {
+        sizes(profile, &CallTree::new(profile, query), query)
+    }
+
+    fn used_classes(view: &Sizes) -> Vec<(u64, u64, f64, f64)> {
+        let used = view.classes.iter().filter(|class| class.objects > 0.0);
+        used.map(|class| (class.min, class.max, class.objects, class.bytes)).collect()
     }
 
     #[test]
-    fn extreme_sizes_have_a_class() {
-        assert_eq!([0, 1, 2, 3, 8, 9].map(class_of), [0, 0, 1, 2, 3, 4]);
-        assert_eq!(class_of(u64::MAX), 64);
+    fn classes_are_powers_of_two_and_sites_ranked_by_block() {
+        let mut program = fixture::profile("main;a 64 2\nmain;b 33 1\nmain;c 4096 1\nmain;a 10 1");
+        let means = view(&program, &Query::default());
+        let expected = [(0, 15, 1.0, 10.0), (32, 63, 3.0, 97.0), (4096, 8191, 1.0, 4096.0)];
+        assert_eq!((means.source, used_classes(&means)), (SizeSource::Means, expected.to_vec()));
+        assert_eq!(means.classes.len(), 10);
+        for (sample, size) in program.samples.iter_mut().zip([32, 33, 4096, 10]) {
+            sample.sizes = Some(SizeRange::one(size));
+        }
+        let blocks = view(&program, &Query::default());
+        assert_eq!((blocks.source, used_classes(&blocks)), (SizeSource::Blocks, expected.to_vec()));
+        let site = |row: &SiteSizes| (row.site.label.clone(), row.sizes.map(|s| (s.min, s.max)), row.mean());
+        assert_eq!(
+            blocks.largest.iter().map(site).collect::<Vec<_>>(),
+            [
+                ("c".to_owned(), Some((4096, 4096)), 4096),
+                ("b".to_owned(), Some((33, 33)), 33),
+                ("a".to_owned(), Some((10, 32)), 25)
+            ]
+        );
+    }
+
+    #[test]
+    fn mixed_sizes_take_the_histogram_of_the_process_unless_filtered() {
+        let mut program = fixture::profile("main;a 300 3");
+        program.samples[0].sizes = Some(SizeRange { min: 20, max: 200 });
+        let bin = |min, max, objects, bytes| SizeBin {
+            range: SizeRange { min, max },
+            values: Values { inuse_objects: objects, inuse_bytes: bytes, ..Values::default() },
+        };
+        let bins = [bin(16, 31, 1.0, 20.0), bin(80, 95, 1.0, 80.0), bin(112, 127, 1.0, 120.0)];
+        program.sizes = SizeHistogram::new(bins);
+        let process = view(&program, &Query::default());
+        assert_eq!(process.source, SizeSource::Process);
+        assert_eq!(used_classes(&process), [(16, 31, 1.0, 20.0), (64, 127, 2.0, 200.0)]);
+        assert_eq!(process.fine.len(), 3);
+        let filter = Filter { focus: Regex::new("a").ok(), ..Filter::default() };
+        let focused = view(&program, &Query { filter, ..Query::default() });
+        assert_eq!(focused.source, SizeSource::Means);
+        assert_eq!(used_classes(&focused), [(64, 127, 3.0, 300.0)]);
+    }
+
+    #[test]
+    fn every_size_has_a_class() {
+        assert_eq!([0, 1, 15, 16, 31, 32, 1 << 63].map(class_of), [0, 0, 0, 1, 1, 2, CLASSES]);
+        assert_eq!(class_of(u64::MAX), CLASSES);
+        for class in 0..CLASSES {
+            assert_eq!(empty(class).max + 1, empty(class + 1).min);
+        }
     }
 }

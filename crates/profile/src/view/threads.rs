@@ -2,7 +2,8 @@
 
 use super::Summary;
 use super::top::descending;
-use crate::call_tree::{CallTree, NodeId, weigh};
+use crate::call_tree::{CallTree, NodeId};
+use crate::weigh::Weigher;
 use crate::{Profile, Query, ThreadId, Weight};
 
 /// Threads, largest first.
@@ -31,11 +32,12 @@ pub fn threads(profile: &Profile, query: &Query) -> Threads {
     let tree = CallTree::new(profile, query);
     let mut sums: Vec<Option<Weight>> = vec![None; profile.threads.len() + 1];
     let nobody = profile.threads.len();
+    let weigher = Weigher::new(profile, query.metric, query.usable);
     for (at, sample) in profile.samples.iter().enumerate() {
         let in_tree = tree.node_of(sample.stack).is_some_and(|id| id != NodeId::ROOT);
         if in_tree && query.filter.passes_thread(profile, sample.thread) {
             let slot = sample.thread.map_or(nobody, ThreadId::index);
-            *sums[slot].get_or_insert_with(Weight::default) += weigh(profile, at, sample, query.metric);
+            *sums[slot].get_or_insert_with(Weight::default) += weigher.weigh(at);
         }
     }
     let mut rows: Vec<ThreadRow> = sums

@@ -1,0 +1,155 @@
+//! How far a total can be from the truth, given what was not recorded or not attributed.
+//!
+//! A gate (`heapwise check`) may say "ok" only when the upper bound keeps the limit, and "over the limit"
+//! only when the lower bound breaks it. The standard error of samples is not part of the bounds.
+
+use crate::unattributed::PerCause;
+use crate::{CallTree, Losses, Metric, Profile, Query, Weight};
+
+/// Bounds of a total.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Bounds {
+    /// The true value is not below this.
+    pub low: f64,
+    /// What the profile says.
+    pub found: f64,
+    /// The true value is not above this; infinite when events of unknown size are missing.
+    pub high: f64,
+}
+
+/// Whether a value keeps a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Whatever is missing, the limit is kept.
+    Kept,
+    /// Whatever is missing, the limit is broken.
+    Broken,
+    /// What is missing decides.
+    Unknown,
+}
+
+impl Bounds {
+    /// Compares with the highest value allowed.
+    #[must_use]
+    pub fn against(&self, limit: f64) -> Verdict {
+        match () {
+            () if self.high <= limit => Verdict::Kept,
+            () if self.low > limit => Verdict::Broken,
+            () => Verdict::Unknown,
+        }
+    }
+}
+
+/// Bounds of the total of `profile` minus `base` that `query` selects.
+#[must_use]
+pub fn of_total(profile: &Profile, base: Option<&Profile>, query: &Query) -> Bounds {
+    let tree = CallTree::compare(profile, base, query);
+    let found = tree.total().value;
+    let mut bounds = Bounds { low: found, found, high: found };
+    // A filter passes or drops what is not attributed, whatever its stack really was.
+    let filter = &query.filter;
+    if filter.focus.is_some() || filter.ignore.is_some() || filter.thread.is_some() {
+        bounds.widen(sum(&tree.missing.unattributed));
+    }
+    bounds.add_losses(&profile.meta.losses, query.metric, profile);
+    if let Some(base) = base {
+        // What the base misses makes the difference too large.
+        let mut missed = Bounds { low: 0.0, found: 0.0, high: 0.0 };
+        missed.add_losses(&base.meta.losses, query.metric, base);
+        bounds.low -= missed.high;
+        bounds.high -= missed.low;
+    }
+    bounds
+}
+
+/// Bounds of the process's peak; `None` when the profile does not know its peak.
+#[must_use]
+pub fn of_peak(profile: &Profile) -> Option<Bounds> {
+    let found = profile.meta.peak_bytes? as f64;
+    let mut bounds = Bounds { low: found, found, high: found };
+    bounds.add_losses(&profile.meta.losses, Metric::InuseSpace, profile);
+    Some(bounds)
+}
+
+fn sum(unattributed: &PerCause<Weight>) -> f64 {
+    unattributed.iter().map(|(_, weight)| weight.value.abs()).sum()
+}
+
+impl Bounds {
+    fn widen(&mut self, by: f64) {
+        self.low -= by;
+        self.high += by;
+    }
+
+    fn add_losses(&mut self, losses: &Losses, metric: Metric, profile: &Profile) {
+        let missing = losses.dropped_events.saturating_add(losses.reentrant_events) as f64;
+        match metric {
+            Metric::AllocObjects => self.high += missing,
+            // A missing free makes live values too high, a missing allocation too low.
+            Metric::InuseObjects => self.widen(missing),
+            _ if missing > 0.0 => *self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY, ..*self },
+            _ => {}
+        }
+        if metric.is_held(profile) {
+            self.high += match metric {
+                Metric::InuseObjects => losses.untracked_blocks as f64,
+                _ => losses.untracked_bytes as f64,
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture;
+    use crate::query::{Filter, Regex};
+    use crate::unattributed::Cause;
+
+    fn program() -> Profile {
+        let mut profile = fixture::profile("main;f 100 2\nmain;lost 30 3");
+        for function in &mut profile.functions {
+            if function.name == "lost" {
+                function.name = Cause::Stacks.frame().to_owned();
+            }
+        }
+        profile
+    }
+
+    fn verdicts(profile: &Profile, query: &Query, limits: [f64; 3]) -> [Verdict; 3] {
+        limits.map(|limit| of_total(profile, None, query).against(limit))
+    }
+
+    #[test]
+    fn unattributed_bytes_matter_only_to_filters() {
+        use Verdict::{Broken, Kept, Unknown};
+        let profile = program();
+        assert_eq!(verdicts(&profile, &Query::default(), [129.0, 130.0, 131.0]), [Broken, Kept, Kept]);
+        let focus = Filter { focus: Regex::new("^f$").ok(), ..Filter::default() };
+        let query = Query { filter: focus, ..Query::default() };
+        assert_eq!(verdicts(&profile, &query, [69.0, 100.0, 130.0]), [Broken, Unknown, Kept]);
+    }
+
+    #[test]
+    fn untracked_blocks_raise_live_but_not_allocated_bytes() {
+        use Verdict::{Broken, Kept, Unknown};
+        let mut profile = program();
+        profile.meta.losses.untracked_bytes = 70;
+        profile.meta.peak_bytes = Some(150);
+        assert_eq!(verdicts(&profile, &Query::default(), [129.0, 150.0, 200.0]), [Broken, Unknown, Kept]);
+        let allocated = Query { metric: Metric::AllocSpace, ..Query::default() };
+        assert_eq!(verdicts(&profile, &allocated, [129.0, 130.0, 150.0]), [Broken, Kept, Kept]);
+        let peak = of_peak(&profile).unwrap();
+        assert_eq!([149.0, 219.0, 220.0].map(|limit| peak.against(limit)), [Broken, Unknown, Kept]);
+    }
+
+    #[test]
+    fn dropped_events_leave_bytes_open_and_bound_counts() {
+        let mut profile = program();
+        profile.meta.losses.dropped_events = 2;
+        assert_eq!(of_total(&profile, None, &Query::default()).against(1e18), Verdict::Unknown);
+        let allocations = Query { metric: Metric::AllocObjects, ..Query::default() };
+        let bounds = of_total(&profile, None, &allocations);
+        assert_eq!((bounds.low, bounds.high), (5.0, 7.0));
+    }
+}
