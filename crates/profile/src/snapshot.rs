@@ -5,10 +5,14 @@
 //! count published after them, and every index is checked, so a torn or hostile segment gives a
 //! poorer profile and never a crash.
 
+mod samples;
+mod sizes;
 mod stacks;
 mod tallies;
+#[cfg(test)]
+mod tests;
 
-pub(crate) use tallies::unknown_stack;
+pub(crate) use samples::unknown_stack;
 
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::segment::{
@@ -82,30 +86,39 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         (self.counter(Counter::LiveBytes) as i64).max(0) as u64
     }
 
-    /// What was missed.
+    /// A counter as it is now, for what changes while the tables are read.
+    fn counter_now(&self, counter: Counter) -> u64 {
+        let mut word = [0; 8];
+        match self.source.read_at((COUNTERS_OFFSET + counter as usize * 8) as u64, &mut word) {
+            8 => u64::from_le_bytes(word),
+            _ => self.counter(counter),
+        }
+    }
+
+    /// What was missed. Dropped events are missing from a recording; the tallies count them.
     #[must_use]
     pub fn losses(&self) -> Losses {
-        let sum = |counters: &[Counter]| {
-            counters.iter().fold(0, |sum: u64, c| sum.saturating_add(self.counter(*c)))
-        };
         Losses {
-            dropped_events: sum(&[
-                Counter::LostLive,
-                Counter::LostBuckets,
-                Counter::LostThreads,
-                Counter::LostEvents,
-            ]),
+            dropped_events: self.counter(Counter::LostEvents),
             truncated_stacks: self.counter(Counter::Truncated),
             broken_stacks: self.counter(Counter::Broken),
             reentrant_events: self.counter(Counter::Reentrant),
+            untracked_blocks: self.counter(Counter::UntrackedBlocks),
+            untracked_bytes: self.counter(Counter::UntrackedBytes),
+            unrecorded_threads: self.counter(Counter::LostThreads),
+            unrecorded_modules: self.counter(Counter::LostModules),
         }
     }
 
     /// Everything counted in the current period, as a profile without symbols.
     #[must_use]
     pub fn profile(&self) -> Profile {
+        // Tallies first: the stacks that they refer to were stored before them.
+        let sums = tallies::read(self);
         let (mut profile, nodes) = self.stacks();
-        tallies::read(self, &nodes, &mut profile);
+        samples::add(self, &sums, &nodes, &mut profile);
+        profile.sizes = sizes::read(self);
+        profile.meta.losses.dropped_events = 0;
         // Threads add to the counter of the peak in steps, so it may be behind what is live now.
         let live = profile.total().inuse_bytes as u64;
         profile.meta.peak_bytes = profile.meta.peak_bytes.map(|peak| peak.max(live));
@@ -159,30 +172,37 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
 
     /// Reads up to `count` records of a section starting at `first`; fewer when the file is shorter.
     /// Memory is bounded by what the file really holds: reading goes in blocks and stops at the
-    /// first short one. All tables but the tallies are filled from the front, so a block of nothing
-    /// is their end, whatever a hostile counter says of a sparse file.
+    /// first short one. For tables that are filled from the front: a block of zeros is their end,
+    /// whatever a hostile counter says of a sparse file.
     fn records(&self, kind: SectionKind, first: u64, count: u64) -> Vec<u8> {
-        const BLOCK: u64 = 1 << 20;
-        let section = self.layout().section(kind);
-        let count = count.min(section.capacity.saturating_sub(first));
-        let (mut at, mut left) = match section.record_offset(first) {
-            Some(at) => (at, count * section.record_bytes),
-            None => return Vec::new(),
-        };
+        const BLOCK_BYTES: u64 = 1 << 20;
+        let record_bytes = self.layout().section(kind).record_bytes.max(1);
+        let step = (BLOCK_BYTES / record_bytes).max(1);
         let mut bytes = Vec::new();
+        let (mut at, mut left) = (first, count);
         while left > 0 {
-            let want = left.min(BLOCK) as usize;
-            let start = bytes.len();
-            bytes.resize(start + want, 0);
-            let got = self.source.read_at(at, &mut bytes[start..]).min(want);
-            bytes.truncate(start + got);
-            let is_hole = kind != SectionKind::Tallies && bytes[start..].iter().all(|byte| *byte == 0);
-            if got < want || is_hole {
+            let wanted = left.min(step);
+            let block = self.block(kind, at, wanted);
+            let is_hole = block.iter().all(|byte| *byte == 0);
+            bytes.extend_from_slice(&block);
+            if (block.len() as u64) < wanted * record_bytes || is_hole {
                 break;
             }
-            at += want as u64;
-            left -= want as u64;
+            at += wanted;
+            left -= wanted;
         }
+        bytes
+    }
+
+    /// Reads `count` records at once; fewer at the end of the section or of the file. `count` is small,
+    /// because as much memory is used before the file is asked.
+    fn block(&self, kind: SectionKind, first: u64, count: u64) -> Vec<u8> {
+        let section = self.layout().section(kind);
+        let count = count.min(section.capacity.saturating_sub(first));
+        let Some(at) = section.record_offset(first) else { return Vec::new() };
+        let mut bytes = vec![0; (count * section.record_bytes) as usize];
+        let got = self.source.read_at(at, &mut bytes).min(bytes.len());
+        bytes.truncate(got);
         bytes
     }
 }

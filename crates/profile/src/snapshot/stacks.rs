@@ -13,9 +13,10 @@ pub(super) fn read<S: SegmentSource>(
     snapshot: &Snapshot<'_, S>,
     profile: &mut Profile,
 ) -> Vec<Option<StackId>> {
+    // Nodes first: what they refer to was stored before them.
+    let bytes = snapshot.records(SectionKind::Nodes, 0, snapshot.counter_now(Counter::Nodes));
+    let strings = snapshot.records(SectionKind::Strings, 0, snapshot.counter_now(Counter::Strings));
     read_modules(snapshot, profile);
-    let strings = snapshot.records(SectionKind::Strings, 0, snapshot.counter(Counter::Strings));
-    let bytes = snapshot.records(SectionKind::Nodes, 0, snapshot.counter(Counter::Nodes));
     let mut places = Places { strings, known: HashMap::default(), declared: HashMap::default() };
     let mut stacks: Vec<Option<StackId>> = Vec::with_capacity(bytes.len() / 16);
     profile.stacks.reserve(bytes.len() / 16);
@@ -30,7 +31,7 @@ pub(super) fn read<S: SegmentSource>(
 }
 
 fn read_modules<S: SegmentSource>(snapshot: &Snapshot<'_, S>, profile: &mut Profile) {
-    let bytes = snapshot.records(SectionKind::Modules, 0, snapshot.counter(Counter::Modules));
+    let bytes = snapshot.records(SectionKind::Modules, 0, snapshot.counter_now(Counter::Modules));
     profile.modules = bytes
         .chunks_exact(size_of::<ModuleRecord>())
         .filter_map(ModuleRecord::decode)

@@ -1,153 +1,213 @@
-//! Buckets and tallies of a segment: the samples of the profile.
+//! Tallies of a segment, added up per site and allocating thread.
+//!
+//! The table is read in blocks, and blocks of zeros are skipped: memory is proportional to the
+//! records in use, whatever a hostile counter says of a sparse file.
 
-use heapwise_format::bytes::u64_at;
-use heapwise_format::segment::{Bucket, Counter, SectionKind, Tally, Thread as ThreadRecord};
+use foldhash::HashMap;
+use heapwise_format::segment::{Counter, SectionKind, Tally, TallyDetails, TallyWeights};
 
-use super::{SegmentSource, Snapshot, lossy};
-use crate::estimate::Weight;
-use crate::metric::Unit;
-use crate::model::ExtraColumn;
-use crate::{
-    Function, FunctionId, Line, Location, LocationId, Profile, Sample, StackId, Thread, ThreadId, Values,
-};
+use super::{SegmentSource, Snapshot};
+use crate::SizeRange;
 
-/// Appends one sample per bucket that counted anything in the current period.
-pub(super) fn read<S: SegmentSource>(
-    snapshot: &Snapshot<'_, S>,
-    stacks: &[Option<StackId>],
-    profile: &mut Profile,
-) {
-    let rates = read_rates(snapshot);
-    let buckets = read_buckets(snapshot);
-    let period = snapshot.counter(Counter::Period) as u32;
-    let slabs = snapshot.counter(Counter::Slabs).clamp(1, snapshot.layout().slabs().max(1));
-    let owners = read_threads(snapshot, profile, slabs);
-    let mut columns = Columns::default();
-    let mut unknown = None;
-    for (bucket, tally) in buckets.iter().zip(sums(snapshot, slabs, buckets.len())) {
-        if bucket.period != period || tally.allocs | tally.frees == 0 {
-            continue;
-        }
-        let known = stacks.get(bucket.node as usize).copied().flatten();
-        let stack = known.unwrap_or_else(|| *unknown.get_or_insert_with(|| unknown_stack(profile)));
-        let rate = rates.get(usize::from(bucket.rate)).copied().unwrap_or(0);
-        let weight = Weight::new(bucket.size, rate);
-        let thread = owners.get(usize::from(bucket.owner)).copied().flatten();
-        profile.samples.push(sample(bucket, &tally, weight, stack, thread));
-        columns.push(bucket, &tally, weight);
-    }
-    profile.extra = columns.finish();
+/// Records read at once: 256 KiB of tallies.
+const BLOCK: u64 = 4096;
+/// Times the table is read when the process reaches new peaks meanwhile.
+const ATTEMPTS: usize = 3;
+
+/// What all threads counted for the blocks that one thread allocated at one site.
+#[derive(Debug, Default)]
+pub(super) struct SiteSum {
+    pub(super) node: u32,
+    pub(super) rate: u16,
+    pub(super) thread: u16,
+    pub(super) allocs: u64,
+    pub(super) alloc_bytes: u64,
+    pub(super) frees: u64,
+    pub(super) freed_bytes: u64,
+    pub(super) alloc_slack: u64,
+    pub(super) freed_slack: u64,
+    pub(super) grown_bytes: u64,
+    pub(super) sizes: Option<SizeRange>,
+    /// Live blocks and bytes at the process's peak, estimated for samples.
+    pub(super) peak: [f64; 2],
+    /// Sums of [`TallyWeights`] in the order of its fields; `None` where every block was counted.
+    pub(super) weights: Option<Box<[f64; 8]>>,
 }
 
-/// The tally of each bucket over all slabs: one thread allocates its blocks, any may free them. The highest live count
-/// is that of the allocating thread alone, so an upper bound where others free.
-fn sums<S: SegmentSource>(snapshot: &Snapshot<'_, S>, slabs: u64, buckets: usize) -> Vec<Tally> {
-    let mut sums = vec![Tally { allocs: 0, frees: 0, peak: 0, grown_bytes: 0 }; buckets];
-    for slab in 0..slabs {
-        let first = snapshot.layout().tally_index(slab, 0);
-        let tallies = snapshot.records(SectionKind::Tallies, first, buckets as u64);
-        // A thread touches few of all buckets, and of a hostile file's slabs most are holes.
-        if tallies.iter().all(|byte| *byte == 0) {
-            continue;
-        }
-        for (sum, tally) in sums.iter_mut().zip(tallies.chunks_exact(size_of::<Tally>())) {
-            let Some(tally) = Tally::decode(tally) else { continue };
-            sum.allocs = sum.allocs.wrapping_add(tally.allocs);
-            sum.frees = sum.frees.wrapping_add(tally.frees);
-            sum.peak = sum.peak.max(tally.peak);
-            sum.grown_bytes = sum.grown_bytes.wrapping_add(tally.grown_bytes);
+/// All sites of the current period, in the order in which they were first used.
+pub(super) fn read<S: SegmentSource>(snapshot: &Snapshot<'_, S>) -> Vec<SiteSum> {
+    let mut epoch = snapshot.counter_now(Counter::PeakEpoch);
+    let mut sums = Vec::new();
+    for _ in 0..ATTEMPTS {
+        sums = read_at_epoch(snapshot, epoch as u32);
+        let before = std::mem::replace(&mut epoch, snapshot.counter_now(Counter::PeakEpoch));
+        if before == epoch {
+            break;
         }
     }
     sums
 }
 
-/// Where blocks go whose stack could not be recorded, so that totals stay whole.
-pub(crate) fn unknown_stack(profile: &mut Profile) -> StackId {
-    profile.functions.push(Function { name: "[unknown]".into(), ..Function::default() });
-    let function = FunctionId::new(profile.functions.len() - 1);
-    profile.locations.push(Location { lines: vec![Line { function, line: 0 }], ..Location::default() });
-    profile.stacks.child(None, LocationId::new(profile.locations.len() - 1))
+fn read_at_epoch<S: SegmentSource>(snapshot: &Snapshot<'_, S>, epoch: u32) -> Vec<SiteSum> {
+    let count = snapshot.counter(Counter::Tallies);
+    let period = snapshot.counter(Counter::Period) as u32;
+    let mut sites = Sites::default();
+    let mut first = 1;
+    while first < count {
+        let wanted = BLOCK.min(count - first);
+        let block = Block::read(snapshot, first, wanted);
+        for (at, tally) in block.tallies().enumerate() {
+            if is_used(&tally) && tally.period == period {
+                sites.add(&tally, &block.details(at), block.weights(at), epoch);
+            }
+        }
+        if block.is_last {
+            break;
+        }
+        first += wanted;
+    }
+    sites.sums
 }
 
-fn read_rates<S: SegmentSource>(snapshot: &Snapshot<'_, S>) -> Vec<u64> {
-    let bytes = snapshot.records(SectionKind::Rates, 0, snapshot.counter(Counter::Rates));
-    bytes.chunks_exact(8).filter_map(|word| u64_at(word, 0)).collect()
+/// Threads take records in chunks, so some records were never used.
+fn is_used(tally: &Tally) -> bool {
+    let Tally { allocs, alloc_bytes, frees, freed_bytes, .. } = tally;
+    allocs | alloc_bytes | frees | freed_bytes != 0
 }
 
-fn read_buckets<S: SegmentSource>(snapshot: &Snapshot<'_, S>) -> Vec<Bucket> {
-    let bytes = snapshot.records(SectionKind::Buckets, 0, snapshot.counter(Counter::Buckets));
-    bytes.chunks_exact(size_of::<Bucket>()).filter_map(Bucket::decode).collect()
+/// Some consecutive tallies with their details and weights.
+struct Block {
+    tallies: Vec<u8>,
+    details: Vec<u8>,
+    weights: Vec<u8>,
+    /// Whether the file ends here.
+    is_last: bool,
 }
 
-/// Fills `profile.threads` and tells whose each slab is; a slab that served several threads of one
-/// name counts for the last of them, slab 0 for nobody.
-fn read_threads<S: SegmentSource>(
-    snapshot: &Snapshot<'_, S>,
-    profile: &mut Profile,
-    slabs: u64,
-) -> Vec<Option<ThreadId>> {
-    let bytes = snapshot.records(SectionKind::Threads, 0, snapshot.counter(Counter::Threads));
-    let mut owners = vec![None; slabs as usize];
-    for record in bytes.chunks_exact(size_of::<ThreadRecord>()).filter_map(ThreadRecord::decode) {
-        let id = ThreadId::new(profile.threads.len());
-        profile.threads.push(Thread { tid: u64::from(record.tid), name: lossy(&record.name) });
-        if let Some(owner) = owners.get_mut(record.slab as usize).filter(|_| record.slab != 0) {
-            *owner = Some(id);
+impl Block {
+    fn read<S: SegmentSource>(snapshot: &Snapshot<'_, S>, first: u64, count: u64) -> Self {
+        let mut tallies = snapshot.block(SectionKind::Tallies, first, count);
+        let is_last = tallies.len() < count as usize * size_of::<Tally>();
+        if tallies.iter().all(|byte| *byte == 0) {
+            tallies.clear();
+        }
+        let mut block = Self { tallies, details: Vec::new(), weights: Vec::new(), is_last };
+        let used = block.tallies.len().div_ceil(size_of::<Tally>()) as u64;
+        block.details = snapshot.block(SectionKind::TallyDetails, first, used);
+        if block.tallies().any(|tally| tally.rate != 0) {
+            block.weights = snapshot.block(SectionKind::TallyWeights, first, used);
+        }
+        block
+    }
+
+    fn tallies(&self) -> impl Iterator<Item = Tally> {
+        self.tallies.chunks_exact(size_of::<Tally>()).filter_map(Tally::decode)
+    }
+
+    fn details(&self, at: usize) -> TallyDetails {
+        let bytes = self.details.get(at * size_of::<TallyDetails>()..).unwrap_or_default();
+        TallyDetails::decode(bytes).unwrap_or_default()
+    }
+
+    fn weights(&self, at: usize) -> TallyWeights {
+        let bytes = self.weights.get(at * size_of::<TallyWeights>()..).unwrap_or_default();
+        TallyWeights::decode(bytes).unwrap_or_default()
+    }
+}
+
+/// Sums by node, rate and allocating thread.
+#[derive(Default)]
+struct Sites {
+    sums: Vec<SiteSum>,
+    by_key: HashMap<(u32, u16, u16), usize>,
+}
+
+impl Sites {
+    fn add(&mut self, tally: &Tally, details: &TallyDetails, weights: TallyWeights, epoch: u32) {
+        let Tally { node, rate, thread, .. } = *tally;
+        let row = *self.by_key.entry((node, rate, thread)).or_insert_with(|| {
+            self.sums.push(SiteSum { node, rate, thread, ..SiteSum::default() });
+            self.sums.len() - 1
+        });
+        let sum = &mut self.sums[row];
+        sum.add_counts(tally, details);
+        let mut live =
+            [difference(tally.allocs, tally.frees), difference(tally.alloc_bytes, tally.freed_bytes)];
+        if rate != 0 {
+            let weights = estimates(&weights);
+            live = [weights[0] - weights[4], weights[1] - weights[5]];
+            let sums = sum.weights.get_or_insert_default();
+            sums.iter_mut().zip(weights).for_each(|(sum, one)| *sum += one);
+        }
+        let kept = [details.peak_blocks as f64, details.peak_bytes as f64];
+        // A tally of an older epoch has not changed since the peak.
+        let peak = if tally.peak_epoch == epoch { kept } else { live };
+        sum.peak.iter_mut().zip(peak).for_each(|(sum, one)| *sum += one);
+    }
+}
+
+impl SiteSum {
+    fn add_counts(&mut self, tally: &Tally, details: &TallyDetails) {
+        for (sum, one) in [
+            (&mut self.allocs, tally.allocs),
+            (&mut self.alloc_bytes, tally.alloc_bytes),
+            (&mut self.frees, tally.frees),
+            (&mut self.freed_bytes, tally.freed_bytes),
+            (&mut self.alloc_slack, tally.alloc_slack),
+            (&mut self.freed_slack, tally.freed_slack),
+            (&mut self.grown_bytes, details.grown_bytes),
+        ] {
+            *sum = sum.saturating_add(one);
+        }
+        if let Some(sizes) = size_range(tally, details) {
+            self.sizes = Some(self.sizes.map_or(sizes, |known| known.union(sizes)));
         }
     }
-    owners
 }
 
-fn sample(
-    bucket: &Bucket,
-    tally: &Tally,
-    weight: Weight,
-    stack: StackId,
-    thread: Option<ThreadId>,
-) -> Sample {
-    let size = bucket.size as f64;
-    let allocs = tally.allocs as f64;
-    let inuse = allocs - tally.frees as f64;
-    let scaled = |objects: f64, object_weight: f64| (objects * object_weight, objects * object_weight * size);
-    let (alloc_objects, alloc_bytes) = scaled(allocs, weight.objects);
-    let (inuse_objects, inuse_bytes) = scaled(inuse, weight.objects);
-    let variance = |objects: f64| objects.max(0.0) * weight.variance;
-    Sample {
-        stack,
-        thread,
-        block_bytes: Some(bucket.size),
-        values: Values { alloc_objects, alloc_bytes, inuse_objects, inuse_bytes },
-        variance: Values {
-            alloc_objects: variance(allocs),
-            alloc_bytes: variance(allocs) * size * size,
-            inuse_objects: variance(inuse),
-            inuse_bytes: variance(inuse) * size * size,
-        },
-    }
+/// Live blocks or bytes of one tally: negative where it counts the frees of another thread's blocks.
+fn difference(more: u64, less: u64) -> f64 {
+    (more.wrapping_sub(less) as i64) as f64
 }
 
-/// The columns beyond the shared four.
-#[derive(Default)]
-struct Columns {
-    peak: Vec<f64>,
-    waste: Vec<f64>,
-    grown: Vec<f64>,
+/// Sizes of the blocks allocated; `None` for a tally that only counts frees. Always includes the mean, so
+/// that a range which the probe is about to widen is not taken for a single size.
+fn size_range(tally: &Tally, details: &TallyDetails) -> Option<SizeRange> {
+    let min = u64::from(details.min_size.checked_sub(1)?);
+    let floor = tally.alloc_bytes.checked_div(tally.allocs)?;
+    let ceiling = tally.alloc_bytes.div_ceil(tally.allocs);
+    if tally.allocs == 1 {
+        return Some(SizeRange::one(tally.alloc_bytes));
+    }
+    let max = match details.max_size {
+        // 4 GiB or more: at most what the other blocks leave of the sum.
+        u32::MAX => tally.alloc_bytes.saturating_sub(min.saturating_mul(tally.allocs - 1)),
+        max => max.into(),
+    };
+    let range = SizeRange::one(floor).union(SizeRange::one(ceiling));
+    Some(range.union(SizeRange::one(min)).union(SizeRange::one(max)))
 }
 
-impl Columns {
-    fn push(&mut self, bucket: &Bucket, tally: &Tally, weight: Weight) {
-        let inuse = tally.allocs as f64 - tally.frees as f64;
-        self.peak.push(tally.peak as f64 * weight.objects * bucket.size as f64);
-        self.waste.push(inuse * weight.objects * f64::from(bucket.waste));
-        self.grown.push(tally.grown_bytes as f64 * weight.objects);
-    }
-
-    fn finish(self) -> Vec<ExtraColumn> {
-        let column = |name: &str, values| ExtraColumn { name: name.to_owned(), unit: Unit::Bytes, values };
-        vec![
-            column("peak_space", self.peak),
-            column("waste_space", self.waste),
-            column("realloc_growth", self.grown),
-        ]
-    }
+/// Sums of weights as numbers. Those that no probe writes (negative, infinite, above 2⁶⁴ blocks) are
+/// brought into range.
+fn estimates(weights: &TallyWeights) -> [f64; 8] {
+    const MOST: f64 = u64::MAX as f64;
+    let TallyWeights { alloc_blocks, alloc_bytes, alloc_blocks_variance, alloc_bytes_variance, .. } =
+        *weights;
+    let TallyWeights { freed_blocks, freed_bytes, freed_blocks_variance, freed_bytes_variance, .. } =
+        *weights;
+    let value = |bits: u64, most: f64| {
+        let value = f64::from_bits(bits);
+        if value.is_nan() { 0.0 } else { value.clamp(0.0, most) }
+    };
+    [
+        value(alloc_blocks, MOST),
+        value(alloc_bytes, MOST),
+        value(alloc_blocks_variance, MOST * MOST),
+        value(alloc_bytes_variance, MOST * MOST),
+        value(freed_blocks, MOST),
+        value(freed_bytes, MOST),
+        value(freed_blocks_variance, MOST * MOST),
+        value(freed_bytes_variance, MOST * MOST),
+    ]
 }
