@@ -11,7 +11,32 @@ pub(crate) use decode::decode;
 pub use encode::encode;
 
 /// First bytes of a file, before any packing; the number is the version.
-pub const MAGIC: &[u8] = b"heapwise profile 1\n";
+pub const MAGIC: &[u8] = b"heapwise profile 2\n";
+
+/// First bytes of a file of version 1, which heapwise 0.1 wrote.
+pub const MAGIC_1: &[u8] = b"heapwise profile 1\n";
+
+/// Version of the file's layout.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Version {
+    /// Samples have one block size or none, and four counters of losses.
+    One,
+    /// Samples have a range of sizes; losses are a list; sizes of the whole process.
+    Two,
+}
+
+impl Version {
+    /// The version of a file; `None` for files of other formats.
+    pub(crate) fn of(bytes: &[u8]) -> Option<Self> {
+        match () {
+            () if bytes.starts_with(MAGIC_1) => Some(Version::One),
+            () if bytes.starts_with(MAGIC) => Some(Version::Two),
+            () => None,
+        }
+    }
+}
+
+const _: () = assert!(MAGIC.len() == MAGIC_1.len());
 
 /// A table of the file. A section is its tag, the length of its body and the body; readers pass
 /// over tags they do not know, and over what a later version adds at the end of a body they do.
@@ -29,12 +54,14 @@ enum Section {
     Samples = 7,
     /// One column beyond the four shared metrics.
     Extra = 8,
+    /// Blocks of the whole process by size.
+    Sizes = 9,
 }
 
 impl Section {
     fn of_tag(tag: u8) -> Option<Self> {
-        use Section::{End, Extra, Functions, Locations, Meta, Modules, Samples, Stacks, Threads};
-        [End, Meta, Modules, Threads, Functions, Locations, Stacks, Samples, Extra]
+        use Section::{End, Extra, Functions, Locations, Meta, Modules, Samples, Sizes, Stacks, Threads};
+        [End, Meta, Modules, Threads, Functions, Locations, Stacks, Samples, Extra, Sizes]
             .get(usize::from(tag))
             .copied()
     }
@@ -51,7 +78,13 @@ const WHOLE_LIMIT: f64 = (1u64 << 53) as f64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Profile, fixture, metric::Unit, model::ExtraColumn};
+    use crate::{
+        Losses, Profile, SizeBin, SizeHistogram, SizeRange, Values, fixture, metric::Unit, model::ExtraColumn,
+    };
+
+    fn decode(bytes: &[u8]) -> Result<Profile, crate::ReadError> {
+        super::decode(bytes, Version::of(bytes).unwrap())
+    }
 
     fn sample_profile() -> Profile {
         let mut profile = fixture::profile("main;left;malloc 3 4096\nmain;right 1 10\nother 0 0\n");
@@ -59,11 +92,16 @@ mod tests {
         profile.meta.pid = Some(7);
         profile.meta.peak_bytes = Some(u64::MAX);
         profile.meta.comments = vec!["a remark".into()];
-        profile.samples[0].block_bytes = Some(64);
+        profile.meta.losses = Losses::from_numbers(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        profile.samples[0].sizes = Some(SizeRange::one(64));
+        profile.samples[1].sizes = Some(SizeRange { min: 0, max: u64::MAX - 1 });
         profile.samples[0].variance.inuse_bytes = 0.125;
         profile.samples[1].values.alloc_bytes = -1e300;
         let values = vec![1.5; profile.samples.len()];
         profile.extra.push(ExtraColumn { name: "peak_space".into(), unit: Unit::Bytes, values });
+        let values = Values { alloc_objects: 3.0, alloc_bytes: 0.5, ..Values::default() };
+        let ranges = [SizeRange { min: 16, max: 31 }, SizeRange { min: 1 << 60, max: u64::MAX }];
+        profile.sizes = SizeHistogram::new(ranges.map(|range| SizeBin { range, values }));
         profile
     }
 
@@ -83,6 +121,7 @@ mod tests {
         assert_eq!(nodes(&back), nodes(&profile));
         assert_eq!(back.samples, profile.samples);
         assert_eq!(back.extra, profile.extra);
+        assert_eq!(back.sizes, profile.sizes);
     }
 
     #[test]

@@ -47,8 +47,8 @@ fn read_plain(bytes: &[u8]) -> Result<Profile, ReadError> {
     if bytes.is_empty() {
         return Err(ReadError::Empty);
     }
-    if bytes.starts_with(compact::MAGIC) {
-        return compact::decode(bytes);
+    if let Some(version) = compact::Version::of(bytes) {
+        return compact::decode(bytes, version);
     }
     if bytes.starts_with(jemalloc::MAGIC) {
         return jemalloc::read(bytes, 1);

@@ -1,14 +1,14 @@
 //! Readers against recordings of the real tools (made by `data/make.sh`). The truth is what the
 //! programs in `data/` say they allocate.
 
-use heapwise_profile::{Profile, Sampling, StackId, Values, read::read};
+use heapwise_profile::{Losses, Profile, Sampling, StackId, Values, metric::column, read::read};
 
 fn recording(name: &str) -> Vec<u8> {
     let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
     std::fs::read(&path).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-const RECORDINGS: [&str; 11] = [
+const RECORDINGS: [&str; 13] = [
     "jemalloc-exact.heap",
     "jemalloc-sampled.heap",
     "jeprof-raw.txt",
@@ -20,6 +20,8 @@ const RECORDINGS: [&str; 11] = [
     "heaptrack-raw.zst",
     "dhat.json",
     "go.pb.gz",
+    "version-1.hwp",
+    "version-1.heap",
 ];
 
 /// Sums per stack of all samples whose values satisfy `wanted`.
@@ -167,6 +169,29 @@ fn go() {
     assert!(has_function(&profile, "main.large"));
     assert_eq!(profile.meta.sampling, Sampling::Exact);
     assert!(!profile.modules[0].build_id.is_empty());
+}
+
+/// What heapwise 0.1 wrote of a program that holds 8 blocks of 100 bytes, grows one from 10 to 5000, and
+/// frees all but two. Its `peak_space` was the highest value of each stack.
+#[test]
+fn files_of_version_1() {
+    for name in ["version-1.hwp", "version-1.heap"] {
+        let profile = read(&recording(name)).unwrap();
+        let total = profile.total();
+        assert_eq!((total.alloc_objects, total.alloc_bytes), (10.0, 5810.0), "{name}");
+        assert_eq!((total.inuse_objects, total.inuse_bytes), (2.0, 200.0), "{name}");
+        let sizes: Vec<_> = profile.samples.iter().map(|sample| sample.block_bytes()).collect();
+        assert_eq!(sizes, [Some(100), Some(10), Some(5000)], "{name}");
+        let column = |name| profile.column(name).map(|column| column.values.as_slice());
+        assert_eq!(column(column::HIGHEST_SPACE), Some(&[800.0, 10.0, 5000.0][..]), "{name}");
+        assert_eq!(column(column::INUSE_SLACK), Some(&[8.0, 0.0, 0.0][..]), "{name}");
+        assert_eq!(column(column::REALLOC_GROWTH), Some(&[0.0, 0.0, 4990.0][..]), "{name}");
+        assert_eq!((column(column::PEAK_SPACE), profile.meta.peak_bytes), (None, Some(5800)), "{name}");
+        assert_eq!(profile.meta.losses, Losses::default());
+        assert_eq!(profile.threads.len(), 1);
+    }
+    let old = read(&recording("version-1-dhat.hwp")).unwrap();
+    assert_eq!(old.extra, read(&recording("dhat.json")).unwrap().extra);
 }
 
 /// Long enough for several blocks of zstd, of 128 KiB each: the events of a real file many times over.

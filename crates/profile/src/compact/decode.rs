@@ -2,18 +2,20 @@
 
 use heapwise_format::varint;
 
-use super::{AS_PREDICTED, BITS, MAGIC, Section, WHOLE};
+use super::{AS_PREDICTED, BITS, MAGIC, Section, Version, WHOLE};
 use crate::{
     BuildId, Function, FunctionId, Line, Location, LocationId, Losses, Meta, Module, ModuleId, Profile,
-    ReadError, Sample, Sampling, StackId, Thread, ThreadId, Values, metric::Unit, model::ExtraColumn,
+    ReadError, Sample, Sampling, SizeBin, SizeHistogram, SizeRange, StackId, Thread, ThreadId, Values,
+    metric::{Unit, column},
+    model::ExtraColumn,
 };
 
 /// Columns beyond the shared four that a file may have.
 const MOST_COLUMNS: usize = 64;
 
-/// Reads what [`super::encode`] wrote.
-pub(crate) fn decode(bytes: &[u8]) -> Result<Profile, ReadError> {
-    let mut cursor = Cursor { bytes, at: MAGIC.len() };
+/// Reads what [`super::encode`] of this or an older version wrote.
+pub(crate) fn decode(bytes: &[u8], version: Version) -> Result<Profile, ReadError> {
+    let mut cursor = Cursor { bytes, at: MAGIC.len(), version };
     cursor.profile().map_err(|what| ReadError::at_byte("heapwise", cursor.at, what))
 }
 
@@ -24,6 +26,7 @@ type Wrong = &'static str;
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
+    version: Version,
 }
 
 impl Cursor<'_> {
@@ -36,7 +39,7 @@ impl Cursor<'_> {
             self.at += 1;
             let end = self.length()? + self.at;
             // Offsets of a body are those of the file, so that an error names the right byte.
-            let mut body = Cursor { bytes: &self.bytes[..end], at: self.at };
+            let mut body = Cursor { bytes: &self.bytes[..end], at: self.at, version: self.version };
             let taken = match Section::of_tag(tag) {
                 Some(Section::End) => return Ok(profile),
                 // A table that came again would leave rows behind that point to nothing.
@@ -80,6 +83,7 @@ impl Cursor<'_> {
                 let column = self.extra(profile.samples.len())?;
                 profile.extra.push(column);
             }
+            Section::Sizes => profile.sizes = SizeHistogram::new(self.rows(Self::size_bin)?),
         }
         Ok(())
     }
@@ -161,12 +165,11 @@ impl Cursor<'_> {
             Ok(is_known.then_some(number))
         };
         let (time_unix_ns, duration_ns, peak_bytes) = (known()?, known()?, known()?);
-        let losses = Losses {
-            dropped_events: self.number()?,
-            truncated_stacks: self.number()?,
-            broken_stacks: self.number()?,
-            reentrant_events: self.number()?,
+        let losses = match self.version {
+            Version::One => [self.number()?, self.number()?, self.number()?, self.number()?].to_vec(),
+            Version::Two => self.rows(Self::number)?,
         };
+        let losses = Losses::from_numbers(&losses);
         Ok(Meta {
             program,
             args,
@@ -251,7 +254,7 @@ impl Cursor<'_> {
         let mut samples = self.rows(|body| {
             let stack = StackId(body.small()?);
             let (values, variance) = (Values::default(), Values::default());
-            Ok(Sample { stack, thread: None, block_bytes: None, values, variance })
+            Ok(Sample { stack, thread: None, sizes: None, values, variance })
         })?;
         for sample in &mut samples {
             row += varint::unzigzag(sample.stack.0.into());
@@ -261,43 +264,75 @@ impl Cursor<'_> {
         for sample in &mut samples {
             sample.thread = self.optional_row(threads)?.map(ThreadId::new);
         }
-        for sample in &mut samples {
-            sample.block_bytes = self.optional()?;
-        }
-        self.values(&mut samples, |sample| (&mut sample.values, sample.block_bytes.unwrap_or(0) as f64))?;
+        self.sizes(&mut samples)?;
+        let each = |sample: &Sample| sample.block_bytes().unwrap_or(0) as f64;
+        self.values(&mut samples, |sample| (each(sample), &mut sample.values))?;
         if self.number()? != 0 {
-            let square = |bytes: u64| bytes as f64 * bytes as f64;
-            self.values(&mut samples, |sample| {
-                (&mut sample.variance, square(sample.block_bytes.unwrap_or(0)))
-            })?;
+            self.values(&mut samples, |sample| (each(sample) * each(sample), &mut sample.variance))?;
         }
         Ok(samples)
+    }
+
+    fn sizes(&mut self, samples: &mut [Sample]) -> Result<(), Wrong> {
+        if self.version == Version::One {
+            for sample in samples {
+                sample.sizes = self.optional()?.map(SizeRange::one);
+            }
+            return Ok(());
+        }
+        for sample in samples.iter_mut() {
+            sample.sizes = (self.number()? != 0).then_some(SizeRange::one(0));
+        }
+        for sizes in samples.iter_mut().filter_map(|sample| sample.sizes.as_mut()) {
+            *sizes = self.range()?;
+        }
+        Ok(())
+    }
+
+    fn range(&mut self) -> Result<SizeRange, Wrong> {
+        let (min, more) = (self.number()?, self.number()?);
+        let max = min.checked_add(more).ok_or("a size is too large")?;
+        Ok(SizeRange { min, max })
+    }
+
+    fn size_bin(&mut self) -> Result<SizeBin, Wrong> {
+        let range = self.range()?;
+        let values = Values {
+            alloc_objects: self.value(0.0)?,
+            alloc_bytes: self.value(0.0)?,
+            inuse_objects: self.value(0.0)?,
+            inuse_bytes: self.value(0.0)?,
+        };
+        Ok(SizeBin { range, values })
     }
 
     fn values(
         &mut self,
         samples: &mut [Sample],
-        of: impl Fn(&mut Sample) -> (&mut Values, f64),
+        of: impl Fn(&mut Sample) -> (f64, &mut Values),
     ) -> Result<(), Wrong> {
         for sample in samples.iter_mut() {
-            of(sample).0.alloc_objects = self.value(0.0)?;
+            of(sample).1.alloc_objects = self.value(0.0)?;
         }
         for sample in samples.iter_mut() {
-            let (values, each) = of(sample);
+            let (each, values) = of(sample);
             values.alloc_bytes = self.value(values.alloc_objects * each)?;
         }
         for sample in samples.iter_mut() {
-            of(sample).0.inuse_objects = self.value(0.0)?;
+            of(sample).1.inuse_objects = self.value(0.0)?;
         }
         for sample in samples.iter_mut() {
-            let (values, each) = of(sample);
+            let (each, values) = of(sample);
             values.inuse_bytes = self.value(values.inuse_objects * each)?;
         }
         Ok(())
     }
 
     fn extra(&mut self, rows: usize) -> Result<ExtraColumn, Wrong> {
-        let name = self.text()?;
+        let mut name = self.text()?;
+        if self.version == Version::One {
+            name = column::renamed_since_version_1(&name).to_owned();
+        }
         let unit = if self.number()? == 0 { Unit::Bytes } else { Unit::Objects };
         let values = (0..rows).map(|_| self.value(0.0)).collect::<Result<_, _>>()?;
         Ok(ExtraColumn { name, unit, values })

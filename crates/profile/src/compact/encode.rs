@@ -4,7 +4,8 @@ use heapwise_format::varint::{put, zigzag};
 
 use super::{AS_PREDICTED, BITS, MAGIC, Section, WHOLE, WHOLE_LIMIT};
 use crate::{
-    Line, Location, Meta, Profile, Sample, Sampling, StackTable, Values, metric::Unit, model::ExtraColumn,
+    Line, Location, Meta, Profile, Sample, Sampling, SizeRange, StackTable, Values, metric::Unit,
+    model::ExtraColumn,
 };
 
 /// The bytes of a profile, not packed yet.
@@ -46,6 +47,17 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
     for column in &profile.extra {
         section(Section::Extra, &|body| body.extra(column));
     }
+    if !profile.sizes.is_empty() {
+        section(Section::Sizes, &|body| {
+            body.rows(&profile.sizes.bins, |body, bin| {
+                body.range(bin.range);
+                let Values { alloc_objects, alloc_bytes, inuse_objects, inuse_bytes } = bin.values;
+                for value in [alloc_objects, alloc_bytes, inuse_objects, inuse_bytes] {
+                    body.value(value, 0.0);
+                }
+            });
+        });
+    }
     section(Section::End, &|_| {});
     file
 }
@@ -73,6 +85,11 @@ impl Body {
             Some(number) => self.number(number),
             None => self.number(0),
         }
+    }
+
+    /// The smallest size, and how much larger the largest is.
+    fn range(&mut self, range: SizeRange) {
+        self.numbers([range.min, range.max.saturating_sub(range.min)]);
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
@@ -118,8 +135,7 @@ impl Body {
             self.number(known.is_some().into());
             self.number(known.unwrap_or(0));
         }
-        let lost = &meta.losses;
-        self.numbers([lost.dropped_events, lost.truncated_stacks, lost.broken_stacks, lost.reentrant_events]);
+        self.rows(&meta.losses.numbers(), |body, number| body.number(*number));
     }
 
     fn locations(&mut self, locations: &[Location]) {
@@ -156,13 +172,14 @@ impl Body {
             last = sample.stack.0.into();
         }
         self.column(samples, |body, sample| body.optional(sample.thread.map(|id| id.0.into())));
-        self.column(samples, |body, sample| body.optional(sample.block_bytes));
-        self.values(samples, |sample| (&sample.values, sample.block_bytes.unwrap_or(0) as f64));
+        self.column(samples, |body, sample| body.number(sample.sizes.is_some().into()));
+        self.column(samples, |body, sample| sample.sizes.into_iter().for_each(|sizes| body.range(sizes)));
+        self.values(samples, |sample| (&sample.values, sample.block_bytes().unwrap_or(0) as f64));
         let uncertain = samples.iter().any(|sample| sample.variance != Values::default());
         self.number(uncertain.into());
         if uncertain {
             let square = |bytes: u64| bytes as f64 * bytes as f64;
-            self.values(samples, |sample| (&sample.variance, square(sample.block_bytes.unwrap_or(0))));
+            self.values(samples, |sample| (&sample.variance, square(sample.block_bytes().unwrap_or(0))));
         }
     }
 

@@ -8,21 +8,27 @@ use super::{
     maps,
 };
 use crate::{
-    BuildId, Function, FunctionId, Line, Losses, Meta, Module, ModuleId, Values,
+    BuildId, Function, FunctionId, Line, Losses, Meta, Module, ModuleId, SizeBin, SizeHistogram, SizeRange,
+    Values,
     annotation::{self, unescape},
     builder::Builder,
-    metric::Unit,
+    metric::{Unit, column},
     model::Sampling,
 };
 
 /// Columns beyond the shared four that a file may declare.
 const MOST_COLUMNS: usize = 64;
+/// Size classes that a file may have.
+const MOST_SIZE_CLASSES: usize = 1024;
 
 /// All annotations of one file.
 #[derive(Debug, Default)]
 pub(super) struct Annotations {
     /// Whether heapwise wrote the file: then leaves are call sites, not return addresses.
     pub(super) present: bool,
+    /// Version of the grammar; 0 before the line that tells it.
+    version: u32,
+    sizes: Vec<SizeBin>,
     pub(super) meta: Meta,
     /// Kernel id and name of thread `tN`.
     pub(super) threads: HashMap<u64, (u64, String)>,
@@ -43,7 +49,7 @@ pub(super) struct ExactSample {
     pub(super) stack: usize,
     /// N of `tN`.
     pub(super) thread: Option<u64>,
-    pub(super) block_bytes: Option<u64>,
+    pub(super) sizes: Option<SizeRange>,
     pub(super) values: Values,
     pub(super) variance: Values,
     extra: Vec<f64>,
@@ -65,6 +71,8 @@ impl Annotations {
             "symbol" => self.take_symbol(rest),
             "unmapped" => self.take_unmapped(rest),
             "sample" => self.take_sample(rest, line.number),
+            "size" => self.take_size(rest),
+            "version" => self.take_version(rest),
             _ => self.take_meta(word, rest),
         };
         known.ok_or_else(|| {
@@ -91,6 +99,11 @@ impl Annotations {
             "lost" => meta.losses = losses(rest)?,
             _ => {}
         }
+        Some(())
+    }
+
+    fn take_version(&mut self, rest: &str) -> Option<()> {
+        self.version = rest.parse().ok()?;
         Some(())
     }
 
@@ -121,7 +134,18 @@ impl Annotations {
             "objects" => Unit::Objects,
             _ => return None,
         };
-        self.columns.push((unescape(name), unit));
+        let mut name = unescape(name);
+        if self.version <= 1 {
+            name = column::renamed_since_version_1(&name).to_owned();
+        }
+        self.columns.push((name, unit));
+        Some(())
+    }
+
+    fn take_size(&mut self, rest: &str) -> Option<()> {
+        let (range, values) = rest.split_once(' ').filter(|_| self.sizes.len() < MOST_SIZE_CLASSES)?;
+        let values: Vec<f64> = values.split(' ').map(finite).collect::<Option<_>>()?;
+        self.sizes.push(SizeBin { range: size_range(range)?, values: four(values.get(..4)?) });
         Some(())
     }
 
@@ -162,15 +186,9 @@ impl Annotations {
     fn take_sample(&mut self, rest: &str, line: u64) -> Option<()> {
         let mut parts = fields(rest.as_bytes()).map(|field| std::str::from_utf8(field).ok());
         let stack = parts.next()??.parse().ok()?;
-        let mut optional = || -> Option<Option<u64>> {
-            match parts.next()?? {
-                "-" => Some(None),
-                number => Some(Some(number.parse().ok()?)),
-            }
-        };
-        let (thread, block_bytes) = (optional()?, optional()?);
-        let finite = |text: Option<&str>| text?.parse().ok().filter(|v: &f64| v.is_finite());
-        let numbers: Vec<f64> = parts.map(finite).collect::<Option<_>>()?;
+        let thread = optional(parts.next()??, |text| text.parse().ok())?;
+        let sizes = optional(parts.next()??, size_range)?;
+        let numbers: Vec<f64> = parts.map(|text| finite(text?)).collect::<Option<_>>()?;
         let extra = numbers.get(8..).unwrap_or(&[]).to_vec();
         if extra.len() > self.columns.len() {
             return None;
@@ -178,7 +196,7 @@ impl Annotations {
         self.samples.push(ExactSample {
             stack,
             thread,
-            block_bytes,
+            sizes,
             values: four(numbers.get(..4)?),
             variance: numbers.get(4..8).map(four).unwrap_or_default(),
             extra,
@@ -201,11 +219,12 @@ impl Annotations {
                 return Err(ReadError::at_line("heapwise", sample.line, what));
             };
             let thread = sample.thread.map(|number| self.thread(builder, number));
-            let row = builder.add(*stack, thread, sample.block_bytes, sample.values, sample.variance);
+            let row = builder.add(*stack, thread, sample.sizes, sample.values, sample.variance);
             for (column, value) in columns.iter().zip(&sample.extra) {
                 builder.add_extra(*column, row, *value);
             }
         }
+        builder.set_sizes(SizeHistogram::new(self.sizes.iter().copied()));
         Ok(())
     }
 
@@ -252,15 +271,26 @@ fn sampling(rest: &str) -> Option<Sampling> {
     }
 }
 
+/// Version 1 has the first four counters.
 fn losses(rest: &str) -> Option<Losses> {
-    let mut numbers = rest.split(' ').map(|number| number.parse().ok());
-    let mut next = || numbers.next().flatten();
-    Some(Losses {
-        dropped_events: next()?,
-        truncated_stacks: next()?,
-        broken_stacks: next()?,
-        reentrant_events: next()?,
-    })
+    let numbers: Vec<u64> = rest.split(' ').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    (numbers.len() >= 4).then(|| Losses::from_numbers(&numbers))
+}
+
+/// `-` is nothing.
+fn optional<T>(text: &str, parse: impl Fn(&str) -> Option<T>) -> Option<Option<T>> {
+    if text == "-" { Some(None) } else { parse(text).map(Some) }
+}
+
+/// `64`, or `16-128`.
+fn size_range(text: &str) -> Option<SizeRange> {
+    let (min, max) = text.split_once('-').unwrap_or((text, text));
+    let range = SizeRange { min: min.parse().ok()?, max: max.parse().ok()? };
+    (range.min <= range.max).then_some(range)
+}
+
+fn finite(text: &str) -> Option<f64> {
+    text.parse().ok().filter(|value: &f64| value.is_finite())
 }
 
 /// Four numbers in pprof's order.
