@@ -1,5 +1,7 @@
 //! Views as JSON: a contract other programs rely on. Amounts are integers, in bytes or objects.
 
+pub mod missing;
+
 use heapwise_profile::metric::Unit;
 use heapwise_profile::view::flame::Flame;
 use heapwise_profile::view::graph::Graph;
@@ -7,7 +9,7 @@ use heapwise_profile::view::leaks::{Leaks, Verdict};
 use heapwise_profile::view::list::List;
 use heapwise_profile::view::modules::Modules;
 use heapwise_profile::view::peek::{Neighbour, Neighbourhoods};
-use heapwise_profile::view::sizes::Sizes;
+use heapwise_profile::view::sizes::{SizeClass, SizeSource, Sizes};
 use heapwise_profile::view::threads::Threads;
 use heapwise_profile::view::top::Top;
 use heapwise_profile::view::traces::{Trace, Traces};
@@ -151,33 +153,39 @@ pub fn list(view: &List) -> Value {
     with_summary(&view.summary, json!({ "functions": functions }))
 }
 
-/// Size classes and the sites of the largest blocks.
+/// Size classes, where they come from, and the sites of the largest blocks with smallest, mean and
+/// largest size.
 #[must_use]
 pub fn sizes(view: &Sizes) -> Value {
-    let classes: Vec<Value> = view
-        .classes
-        .iter()
-        .map(|class| {
-            json!({
-                "min": class.min,
-                "max": class.max,
-                "objects": integer(class.objects),
-                "bytes": integer(class.bytes),
-            })
+    let class = |class: &SizeClass| {
+        json!({
+            "min": class.min,
+            "max": class.max,
+            "objects": integer(class.objects),
+            "bytes": integer(class.bytes),
         })
-        .collect();
+    };
+    let source = match view.source {
+        SizeSource::Blocks => "blocks",
+        SizeSource::Process => "process",
+        SizeSource::Means => "means",
+    };
     let largest: Vec<Value> = view
         .largest
         .iter()
         .map(|site| {
             let mut fields = frame_fields(&site.site);
-            fields.insert("block_bytes".into(), site.block_bytes.into());
+            fields.insert("min_bytes".into(), site.sizes.map(|sizes| sizes.min).into());
+            fields.insert("mean_bytes".into(), site.mean().into());
+            fields.insert("max_bytes".into(), site.sizes.map(|sizes| sizes.max).into());
             fields.insert("objects".into(), integer(site.objects));
             fields.insert("bytes".into(), integer(site.bytes));
             Value::Object(fields)
         })
         .collect();
-    with_summary(&view.summary, json!({ "classes": classes, "largest": largest }))
+    let [classes, fine] = [&view.classes, &view.fine].map(|list| list.iter().map(class).collect::<Vec<_>>());
+    let body = json!({ "source": source, "classes": classes, "fine": fine, "largest": largest });
+    with_summary(&view.summary, body)
 }
 
 /// Binaries with flat, cum, path and build-id.
@@ -224,6 +232,7 @@ fn with_summary(summary: &Summary, body: Value) -> Value {
     fields.insert("unit".into(), unit.into());
     insert_weight(&mut fields, "grand_total", &summary.grand_total);
     insert_weight(&mut fields, "total", &summary.total);
+    missing::insert(&mut fields, summary);
     if let Value::Object(body) = body {
         fields.extend(body);
     }

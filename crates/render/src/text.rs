@@ -5,6 +5,7 @@ pub mod diff;
 pub mod gs;
 pub mod leaks;
 pub mod list;
+pub mod missing;
 pub mod mprof;
 pub mod sizes;
 pub mod table;
@@ -12,6 +13,7 @@ pub mod top;
 pub mod traces;
 pub mod tree;
 
+use heapwise_profile::metric::Unit;
 use heapwise_profile::view::Summary;
 
 use crate::amount::Amounts;
@@ -21,7 +23,7 @@ use crate::amount::Amounts;
 pub struct TextOptions {
     /// How amounts of memory are written.
     pub amounts: Amounts,
-    /// Begin with the `Total:` line.
+    /// Begin with the `Total:` line and what is missing from it.
     pub total: bool,
     /// Name the columns.
     pub header: bool,
@@ -53,6 +55,19 @@ impl TextOptions {
             }
             _ => String::new(),
         };
-        format!("Total{who}: {total}{error}\n")
+        let usable = if summary.usable && summary.unit == Unit::Bytes { " usable" } else { "" };
+        format!("Total{who}: {total}{usable}{error}\n")
+    }
+
+    /// The first lines of a report: the total, what of it is not attributed, and what it may lack. Empty
+    /// without [`TextOptions::total`].
+    #[must_use]
+    pub fn header_lines(&self, summary: &Summary) -> String {
+        if self.total { self.total_line(summary, "") + &self.missing_lines(summary) } else { String::new() }
+    }
+
+    /// The lines behind the total.
+    pub(crate) fn missing_lines(&self, summary: &Summary) -> String {
+        missing::lines(summary, self.amounts).into_iter().map(|line| line + "\n").collect()
     }
 }

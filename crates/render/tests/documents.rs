@@ -2,10 +2,10 @@
 
 mod specimen;
 
-use heapwise_profile::{Metric, Profile};
+use heapwise_profile::{CallTree, Metric, Profile, Query, view};
 use heapwise_render::export::{Format, export};
 use serde_json::Value;
-use specimen::{recording, rich};
+use specimen::{mixed, recording, rich};
 
 fn written(profile: &Profile, format: Format, metric: Metric) -> String {
     let mut bytes = Vec::new();
@@ -65,7 +65,7 @@ fn firefox_weighs_samples_by_bytes() {
 fn json_says_everything_in_integers() {
     let profile = rich();
     let file = json(&profile, Format::Json, Metric::InuseSpace);
-    assert_eq!((&file["format"], &file["version"]), (&"heapwise".into(), &1.into()));
+    assert_eq!((&file["format"], &file["version"]), (&"heapwise".into(), &2.into()));
     assert_eq!((&file["sampling_bytes"], &file["lost"]["dropped_events"]), (&524_288.into(), &3.into()));
     let samples = file["samples"].as_array().unwrap();
     let total: i64 = samples.iter().map(|sample| sample["inuse_bytes"].as_i64().unwrap()).sum();
@@ -83,13 +83,47 @@ fn json_says_everything_in_integers() {
 }
 
 #[test]
+fn json_says_what_is_missing_and_how_large_blocks_are() {
+    let file = json(&mixed(), Format::Json, Metric::InuseSpace);
+    assert_eq!(file["lost"]["untracked_bytes"], 333);
+    assert_eq!(file["unattributed"]["stacks"]["inuse_bytes"], 20);
+    assert_eq!(file["unattributed"]["labels"]["inuse_bytes"], 0);
+    assert_eq!(
+        (&file["samples"][0]["min_bytes"], &file["samples"][0]["max_bytes"]),
+        (&16.into(), &300.into())
+    );
+    assert_eq!(
+        (&file["samples"][0]["block_bytes"], &file["samples"][1]["block_bytes"]),
+        (&Value::Null, &64.into())
+    );
+    assert_eq!((&file["sizes"][2]["min"], &file["sizes"][2]["inuse_bytes"]), (&288.into(), &300.into()));
+}
+
+#[test]
+fn views_say_what_is_missing_in_json() {
+    let (profile, query) = (mixed(), Query { usable: true, ..Query::default() });
+    let tree = CallTree::new(&profile, &query);
+    let top = heapwise_render::json::top(&view::top::top(&tree, &query));
+    assert_eq!((&top["total"], &top["usable"]), (&790.into(), &true.into()));
+    assert_eq!(top["unattributed"], serde_json::json!({ "stacks": 24, "sites": 0, "labels": 0 }));
+    assert_eq!(top["untracked"], serde_json::json!({ "blocks": 3, "bytes": 333 }));
+    let query = Query::default();
+    let sizes = view::sizes::sizes(&profile, &CallTree::new(&profile, &query), &query);
+    let sizes = heapwise_render::json::sizes(&sizes);
+    assert_eq!((&sizes["source"], sizes["fine"].as_array().unwrap().len()), (&"process".into(), 3));
+    let largest = &sizes["largest"][0];
+    assert_eq!((&largest["name"], &largest["min_bytes"]), (&"f".into(), &16.into()));
+    assert_eq!((&largest["mean_bytes"], &largest["max_bytes"]), (&133.into(), &300.into()));
+}
+
+#[test]
 fn csv_has_a_row_per_measurement() {
     let profile = rich();
     let text = written(&profile, Format::Csv, Metric::InuseSpace);
     let lines: Vec<&str> = text.split_terminator("\r\n").collect();
     assert_eq!(lines.len(), 1 + profile.samples.len());
-    assert!(lines[0].starts_with("stack,thread,block_bytes,alloc_objects,"));
-    let row = "\"main;std::map<int, std::string>::operator[](int const&)\",4711 server,64,24578,1572960,16385,1048640";
+    assert!(lines[0].starts_with("stack,thread,block_bytes,min_bytes,max_bytes,alloc_objects,"));
+    let row = "\"main;std::map<int, std::string>::operator[](int const&)\",4711 server,64,64,64,24578,1572960,16385,1048640";
     assert!(lines[1].starts_with(row), "{}", lines[1]);
 }
 

@@ -4,9 +4,10 @@ mod specimen;
 
 use std::collections::BTreeMap;
 
-use heapwise_profile::{LocationId, Metric, Profile, Values, read};
+use heapwise_profile::unattributed::unattributed;
+use heapwise_profile::{LocationId, Metric, Profile, SizeRange, Values, read};
 use heapwise_render::export::{Format, export};
-use specimen::{recording, rich};
+use specimen::{mixed, recording, rich};
 
 fn written(profile: &Profile, format: Format) -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -38,7 +39,7 @@ fn sums(profile: &Profile, keeps_all: bool) -> BTreeMap<String, Values> {
             stack.flat_map(|node| names(profile, profile.stacks.location(node))).collect::<Vec<_>>();
         if keeps_all {
             let thread = sample.thread.map(|id| profile.threads[id.index()].clone());
-            key.push(format!("{thread:?} {:?}", sample.block_bytes));
+            key.push(format!("{thread:?} {:?}", sample.sizes));
         }
         *sums.entry(key.join(" < ")).or_insert(Values::default()) += sample.values;
     }
@@ -80,6 +81,45 @@ fn heapwise_text_loses_nothing() {
             all
         };
         assert_eq!(lookups(&before), lookups(&after));
+    }
+}
+
+#[test]
+fn ranges_of_sizes_histogram_and_losses_come_back() {
+    for format in [Format::Heapwise, Format::HeapV2, Format::Gperftools, Format::Raw] {
+        let before = mixed();
+        let after = there_and_back(&before, format);
+        assert_same(&sums(&before, true), &sums(&after, true), 0.0, format.name());
+        assert_eq!(before.sizes, after.sizes, "{format:?}");
+        assert_eq!(before.extra, after.extra, "{format:?}");
+        assert_eq!(before.meta.losses, after.meta.losses, "{format:?}");
+        assert_eq!(unattributed(&before), unattributed(&after), "{format:?}");
+    }
+    let after = there_and_back(&mixed(), Format::Pprof);
+    assert_same(&sums(&mixed(), true), &sums(&after, true), 0.0, "pprof");
+    assert_eq!(unattributed(&mixed()), unattributed(&after));
+}
+
+/// Formats with room for comments say what is missing in words.
+#[test]
+fn what_is_missing_is_told_in_comments() {
+    for format in [Format::HeapV2, Format::Gperftools, Format::Callgrind, Format::Heaptrack, Format::Json] {
+        let text = String::from_utf8(written(&mixed(), format)).unwrap();
+        assert!(text.contains("unattributed"), "{format:?}: {text}");
+        assert!(text.contains("333"), "{format:?}: {text}");
+        assert!(!String::from_utf8(written(&rich(), format)).unwrap().contains("unattributed stacks"));
+    }
+    let comments = there_and_back(&mixed(), Format::Pprof).meta.comments;
+    assert!(comments.iter().any(|comment| comment.contains("no room for stacks: 20 bytes")), "{comments:?}");
+    assert!(comments.iter().any(|comment| comment.contains("up to 333 higher")), "{comments:?}");
+}
+
+#[test]
+fn mixed_sizes_keep_peak_and_leaks_in_heaptrack_and_dhat() {
+    for format in [Format::Heaptrack, Format::Dhat] {
+        let after = there_and_back(&mixed(), format);
+        assert_eq!(after.total(), mixed().total(), "{format:?}");
+        assert_eq!(after.meta.peak_bytes, Some(858), "{format:?}");
     }
 }
 
@@ -209,7 +249,7 @@ fn skynet_splits_what_32_bits_cannot_count() {
     let mut before = rich();
     before.samples.truncate(1);
     before.extra.clear();
-    before.samples[0].block_bytes = Some(1 << 20);
+    before.samples[0].sizes = Some(SizeRange::one(1 << 20));
     before.samples[0].values = Values {
         alloc_objects: 10_000.0,
         alloc_bytes: 10_485_760_000.0,
@@ -218,7 +258,7 @@ fn skynet_splits_what_32_bits_cannot_count() {
     };
     let after = there_and_back(&before, Format::Skynet);
     assert_eq!(before.total(), after.total());
-    assert!(after.samples.iter().all(|sample| sample.block_bytes == Some(1 << 20)));
+    assert!(after.samples.iter().all(|sample| sample.block_bytes() == Some(1 << 20)));
 }
 
 /// Every cut of every text we write is an error or a smaller profile, never a panic.
@@ -279,7 +319,7 @@ fn absurd_numbers_can_be_written_in_every_format() {
     for location in &mut profile.locations {
         (location.address, location.is_return_address) = (u64::MAX, false);
     }
-    profile.samples[1].block_bytes = None;
+    profile.samples[1].sizes = None;
     for format in
         Format::ALL.into_iter().filter(|format| !matches!(format, Format::Heaptrack | Format::Firefox))
     {

@@ -6,7 +6,8 @@ use std::{
 };
 
 use heapwise_profile::{
-    LocationId, Meta, Module, Profile, Sample, Sampling, Values, annotation, metric::Unit,
+    LocationId, Meta, Module, Profile, Sample, Sampling, SizeRange, Values, annotation, metric::Unit,
+    unattributed,
 };
 
 use super::{
@@ -23,11 +24,13 @@ pub(super) fn write_tail(profile: &Profile, records: &[Record], out: &mut dyn Wr
     }
     let mut lines = Lines { out };
     lines.meta(&profile.meta)?;
+    lines.unattributed(profile)?;
     lines.modules(profile)?;
     lines.threads(profile)?;
     lines.symbols(profile)?;
     lines.unmapped(profile)?;
-    lines.samples(profile, records)
+    lines.samples(profile, records)?;
+    lines.sizes(profile)
 }
 
 /// `objects: bytes [objects: bytes]`, in use first.
@@ -71,11 +74,19 @@ impl Lines<'_> {
         self.number("time", meta.time_unix_ns)?;
         self.number("duration", meta.duration_ns)?;
         self.number("peak", meta.peak_bytes)?;
-        let lost = &meta.losses;
-        let (dropped, truncated) = (lost.dropped_events, lost.truncated_stacks);
-        let (broken, reentrant) = (lost.broken_stacks, lost.reentrant_events);
-        self.line(format_args!("lost {dropped} {truncated} {broken} {reentrant}"))?;
+        let lost = meta.losses.numbers().map(|number| number.to_string());
+        self.line(format_args!("lost {}", lost.join(" ")))?;
         meta.comments.iter().try_for_each(|comment| self.text("comment", comment))
+    }
+
+    /// For people: readers find the same by the names of frames.
+    fn unattributed(&mut self, profile: &Profile) -> io::Result<()> {
+        for (cause, values) in unattributed::unattributed(profile).iter() {
+            if values != Values::default() {
+                self.line(format_args!("unattributed {}{}", cause.name(), four(&values)))?;
+            }
+        }
+        Ok(())
     }
 
     fn modules(&mut self, profile: &Profile) -> io::Result<()> {
@@ -147,10 +158,9 @@ impl Lines<'_> {
     }
 
     fn sample(&mut self, profile: &Profile, stack: usize, row: usize) -> io::Result<()> {
-        let Sample { thread, block_bytes, values, variance, .. } = &profile.samples[row];
-        let optional = |number: Option<u64>| number.map_or("-".to_owned(), |number| number.to_string());
-        let thread = optional(thread.map(|thread| u64::from(thread.0)));
-        let block = optional(*block_bytes);
+        let Sample { thread, sizes, values, variance, .. } = &profile.samples[row];
+        let thread = thread.map_or("-".to_owned(), |thread| thread.0.to_string());
+        let sizes = sizes.map_or("-".to_owned(), range);
         let mut numbers = four(values);
         if *variance != Values::default() || !profile.extra.is_empty() {
             numbers += &four(variance);
@@ -158,7 +168,15 @@ impl Lines<'_> {
         for column in &profile.extra {
             numbers += &format!(" {}", column.values[row]);
         }
-        self.line(format_args!("sample {stack} {thread} {block}{numbers}"))
+        self.line(format_args!("sample {stack} {thread} {sizes}{numbers}"))
+    }
+
+    fn sizes(&mut self, profile: &Profile) -> io::Result<()> {
+        profile
+            .sizes
+            .bins
+            .iter()
+            .try_for_each(|bin| self.line(format_args!("size {}{}", range(bin.range), four(&bin.values))))
     }
 }
 
@@ -170,6 +188,14 @@ fn call_address(profile: &Profile, row: usize) -> u64 {
 /// Whether a binary is known by its path alone.
 fn is_unmapped(module: &Module) -> bool {
     module.start >= module.end
+}
+
+/// `64`, or `16-128`.
+fn range(sizes: SizeRange) -> String {
+    match sizes.single() {
+        Some(size) => size.to_string(),
+        None => format!("{}-{}", sizes.min, sizes.max),
+    }
 }
 
 /// Four numbers in pprof's order, with as many digits as it takes to read them back unchanged.

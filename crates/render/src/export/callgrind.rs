@@ -8,7 +8,7 @@ use std::{
 
 use heapwise_profile::{Profile, Values};
 
-use super::frames::{FrameList, NamedFrame, whole};
+use super::frames::{FrameList, NamedFrame, remarks, whole};
 
 /// The events of memcheck's `--xtree-memory=full`.
 const EVENTS: [(&str, &str); 6] = [
@@ -48,7 +48,11 @@ fn write_header(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     }
     let command =
         if profile.meta.args.is_empty() { profile.meta.program.clone() } else { profile.meta.args.join(" ") };
-    writeln!(out, "cmd: {}\n\npositions: line", command.replace(['\n', '\r'], " "))?;
+    writeln!(out, "cmd: {}", command.replace(['\n', '\r'], " "))?;
+    for remark in remarks(profile) {
+        writeln!(out, "desc: {remark}")?;
+    }
+    writeln!(out, "\npositions: line")?;
     for (event, meaning) in EVENTS {
         writeln!(out, "event: {event} : {meaning}")?;
     }

@@ -9,7 +9,7 @@ use super::frames::{FrameList, whole};
 pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     write!(
         out,
-        "stack,thread,block_bytes,alloc_objects,alloc_bytes,inuse_objects,inuse_bytes,inuse_bytes_error"
+        "stack,thread,block_bytes,min_bytes,max_bytes,alloc_objects,alloc_bytes,inuse_objects,inuse_bytes,inuse_bytes_error"
     )?;
     for column in &profile.extra {
         write!(out, ",{}", quoted(&column.name))?;
@@ -24,8 +24,11 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
             "" => thread.tid.to_string(),
             name => format!("{} {name}", thread.tid),
         });
-        let block = sample.block_bytes.map_or_else(String::new, |bytes| bytes.to_string());
-        write!(out, "{},{},{block}", quoted(&names.join(";")), quoted(&thread))?;
+        write!(out, "{},{}", quoted(&names.join(";")), quoted(&thread))?;
+        let [min, max] = [sample.sizes.map(|sizes| sizes.min), sample.sizes.map(|sizes| sizes.max)];
+        for size in [sample.block_bytes(), min, max] {
+            write!(out, ",{}", size.map_or_else(String::new, |bytes| bytes.to_string()))?;
+        }
         let values = &sample.values;
         let error = sample.variance.inuse_bytes.max(0.0).sqrt();
         for value in

@@ -8,7 +8,7 @@ use std::{
     io::{self, Write},
 };
 
-use heapwise_profile::{Location, LocationId, Profile};
+use heapwise_profile::{Location, LocationId, Profile, metric::column};
 use serde::Serialize;
 
 use super::frames::{NamedFrame, natural, of_location};
@@ -93,17 +93,14 @@ impl Point {
         let values = sample.values;
         let (tb, tbk) = (natural(values.alloc_bytes), natural(values.alloc_objects));
         let (eb, ebk) = (natural(values.inuse_bytes), natural(values.inuse_objects));
-        let column = |name: &str| {
-            let column = profile.extra.iter().find(|column| column.name == name)?;
-            Some(natural(column.values[row]))
-        };
-        let by_size = |bytes: u64| sample.block_bytes.and_then(|size| bytes.checked_div(size));
-        let (gb, gbk) = match column("at_peak_space") {
-            Some(gb) => (gb, column("at_peak_objects").or_else(|| by_size(gb)).unwrap_or(ebk)),
+        let cell = |name: &str| profile.column(name).map(|column| natural(column.values[row]));
+        let by_size = |bytes: u64| sample.block_bytes().and_then(|size| bytes.checked_div(size));
+        let (gb, gbk) = match cell(column::PEAK_SPACE) {
+            Some(gb) => (gb, cell(column::PEAK_OBJECTS).or_else(|| by_size(gb)).unwrap_or(ebk)),
             None => (eb, ebk),
         };
-        let mb = column("peak_space").unwrap_or(0).max(gb).max(eb);
-        let mbk = column("peak_objects").or_else(|| by_size(mb)).unwrap_or(0).max(gbk).max(ebk);
+        let mb = cell(column::HIGHEST_SPACE).unwrap_or(0).max(gb).max(eb);
+        let mbk = cell(column::HIGHEST_OBJECTS).or_else(|| by_size(mb)).unwrap_or(0).max(gbk).max(ebk);
         // A site cannot have allocated less than it holds; sources without totals would say so.
         for (sum, one) in [
             (&mut self.tb, tb.max(mb)),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use heapwise_profile::{Location, LocationId, Metric, Profile, StackId, annotation};
+use heapwise_profile::{Location, LocationId, Metric, Profile, StackId, annotation, unattributed};
 
 /// One function in a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -79,6 +79,13 @@ pub(super) fn return_address(profile: &Profile, id: LocationId) -> u64 {
         0 => annotation::NAMED_FRAMES + (id.index() as u64 + 1) * annotation::NAMED_FRAME_STRIDE,
         _ => location.lookup_address().saturating_add(1),
     }
+}
+
+/// What was missed and what is not attributed, for formats that have comments.
+pub(super) fn remarks(profile: &Profile) -> Vec<String> {
+    let mut remarks = profile.meta.losses.remarks();
+    remarks.extend(unattributed::remarks(profile));
+    remarks
 }
 
 /// A value as formats of integers have it.

@@ -87,7 +87,7 @@ fn group(samples: &[Sample]) -> Vec<(StackId, Vec<usize>)> {
     let mut groups: Vec<(StackId, Vec<usize>)> = Vec::new();
     let mut known: HashMap<(StackId, Option<u64>), usize> = HashMap::new();
     for (row, sample) in samples.iter().enumerate() {
-        let at = *known.entry((sample.stack, sample.block_bytes)).or_insert_with(|| {
+        let at = *known.entry((sample.stack, sample.block_bytes())).or_insert_with(|| {
             groups.push((sample.stack, Vec::new()));
             groups.len() - 1
         });

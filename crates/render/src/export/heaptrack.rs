@@ -9,9 +9,9 @@ use std::{
     io::{self, Write},
 };
 
-use heapwise_profile::{LocationId, Profile, Sample, StackId, annotation};
+use heapwise_profile::{LocationId, Profile, Sample, StackId, annotation, metric::column};
 
-use super::frames::{FrameList, natural};
+use super::frames::{FrameList, natural, remarks};
 
 /// Events a file may have. Beyond, several blocks are written as one of their common size: bytes
 /// stay right, counts of blocks do not.
@@ -21,6 +21,9 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let command =
         if profile.meta.args.is_empty() { profile.meta.program.clone() } else { profile.meta.args.join(" ") };
     writeln!(out, "v 10400 3\nX {}\nI 1000 0", command.replace(['\n', '\r'], " "))?;
+    for remark in remarks(profile) {
+        writeln!(out, "# {remark}")?;
+    }
     let mut tables =
         Tables { out, strings: HashMap::new(), pointers: HashMap::new(), traces: HashMap::new() };
     let accounts = accounts(profile);
@@ -50,14 +53,15 @@ fn accounts(profile: &Profile) -> Vec<Account> {
     // Each block is at most two events.
     let events = profile.samples.iter().map(blocks).sum::<f64>() * 2.0;
     let blocks_per_event = natural((events / MOST_EVENTS).ceil()).max(1);
-    let peak = profile.extra.iter().find(|column| column.name == "at_peak_space");
+    let columns = [column::PEAK_OBJECTS, column::PEAK_SPACE].map(|name| profile.column(name));
     let mut accounts = Vec::new();
     for (row, sample) in profile.samples.iter().enumerate() {
-        let mut made = Vec::new();
-        match sample.block_bytes {
-            Some(size) => made.push(one_size(sample, size, peak.map(|column| column.values[row]))),
-            None => mixed_sizes(sample, &mut made),
-        }
+        let [peak_blocks, peak_bytes] =
+            columns.map(|column| column.map(|column| natural(column.values[row])));
+        let made = match sample.block_bytes() {
+            Some(size) => vec![one_size(sample, size, peak_bytes)],
+            None => mixed_sizes(sample, peak_blocks.zip(peak_bytes)),
+        };
         for account in made {
             accounts.extend(account.coarsened(blocks_per_event).filter(|part| part.allocated > 0));
         }
@@ -65,34 +69,80 @@ fn accounts(profile: &Profile) -> Vec<Account> {
     accounts
 }
 
-fn one_size(sample: &Sample, size: u64, peak_bytes: Option<f64>) -> Account {
+fn one_size(sample: &Sample, size: u64, peak_bytes: Option<u64>) -> Account {
     let live = natural(sample.values.inuse_objects);
     let allocated = natural(sample.values.alloc_objects).max(live);
-    let at_peak = peak_bytes.filter(|_| size > 0).map(|bytes| natural(bytes / size as f64));
+    let at_peak = peak_bytes.and_then(|bytes| bytes.checked_div(size));
     let live_at_peak = at_peak.unwrap_or(live).min(allocated);
     Account { stack: sample.stack, size, allocated, live, live_at_peak }
 }
 
-/// Live and freed blocks of unknown sizes: as even as integers allow, so that the bytes are right.
-fn mixed_sizes(sample: &Sample, accounts: &mut Vec<Account>) {
+/// Blocks and their bytes.
+type Amount = (u64, u64);
+
+/// Blocks of unknown sizes in groups that are live at the end, at the peak, at both or at neither.
+fn mixed_sizes(sample: &Sample, at_peak: Option<Amount>) -> Vec<Account> {
     let values = &sample.values;
-    let (live, live_bytes) = (natural(values.inuse_objects), natural(values.inuse_bytes));
-    let freed = natural(values.alloc_objects - values.inuse_objects);
-    let freed_bytes = natural(values.alloc_bytes - values.inuse_bytes);
-    for (blocks, bytes, is_live) in [(live, live_bytes, true), (freed, freed_bytes, false)] {
-        if blocks == 0 && bytes == 0 {
-            continue;
-        }
-        let blocks = blocks.max(1);
-        let (size, larger) = (bytes / blocks, bytes % blocks);
-        for (count, size) in [(blocks - larger, size), (larger, size.saturating_add(1))] {
-            if count > 0 {
-                let live = if is_live { count } else { 0 };
-                let stack = sample.stack;
-                accounts.push(Account { stack, size, allocated: count, live, live_at_peak: live });
-            }
-        }
+    let live = (natural(values.inuse_objects), natural(values.inuse_bytes));
+    let all = (natural(values.alloc_objects).max(live.0), natural(values.alloc_bytes).max(live.1));
+    let unchanged = Groups { both: live, freed: (all.0 - live.0, all.1 - live.1), ..Groups::default() };
+    let groups = at_peak.and_then(|peak| Groups::new(all, live, peak)).unwrap_or(unchanged);
+    [
+        (groups.both, true, true),
+        (groups.only_peak, true, false),
+        (groups.only_end, false, true),
+        (groups.freed, false, false),
+    ]
+    .into_iter()
+    .flat_map(|(amount, at_peak, at_end)| even(sample.stack, amount, at_peak, at_end))
+    .collect()
+}
+
+/// Blocks by when they are live.
+#[derive(Default)]
+struct Groups {
+    both: Amount,
+    only_peak: Amount,
+    only_end: Amount,
+    freed: Amount,
+}
+
+impl Groups {
+    /// Takes what was live at the peak and is live at the end for the same blocks as far as their numbers
+    /// allow; `None` when they contradict each other.
+    fn new(all: Amount, live: Amount, peak: Amount) -> Option<Self> {
+        let (both, only_peak, only_end) = match (less(peak, live), less(live, peak)) {
+            (Some(more), _) => (live, more, (0, 0)),
+            (None, Some(more)) => (peak, (0, 0), more),
+            (None, None) => ((0, 0), peak, live),
+        };
+        let freed = [both, only_peak, only_end].into_iter().try_fold(all, less)?;
+        Some(Self { both, only_peak, only_end, freed })
     }
+}
+
+/// What is left; bytes need blocks.
+fn less(one: Amount, other: Amount) -> Option<Amount> {
+    let left = (one.0.checked_sub(other.0)?, one.1.checked_sub(other.1)?);
+    (left.0 > 0 || left.1 == 0).then_some(left)
+}
+
+/// Sizes as even as integers allow, so that the bytes are right.
+fn even(stack: StackId, (blocks, bytes): Amount, at_peak: bool, at_end: bool) -> Vec<Account> {
+    if blocks == 0 && bytes == 0 {
+        return Vec::new();
+    }
+    let blocks = blocks.max(1);
+    let (size, larger) = (bytes / blocks, bytes % blocks);
+    let account = |(count, size): (u64, u64)| Account {
+        stack,
+        size,
+        allocated: count,
+        live: if at_end { count } else { 0 },
+        live_at_peak: if at_peak { count } else { 0 },
+    };
+    let parts = [(blocks - larger, size), (larger, size.saturating_add(1))];
+    parts.into_iter().filter(|(count, _)| *count > 0).map(account).collect()
 }
 
 impl Account {

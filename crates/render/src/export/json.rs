@@ -3,11 +3,12 @@
 
 use std::io::{self, Write};
 
-use heapwise_profile::{LocationId, Profile, Sampling};
+use heapwise_profile::{LocationId, Profile, Sampling, SizeBin};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::frames::{FrameList, whole};
+use crate::json::missing::{self, lost};
 
 #[derive(Serialize)]
 struct File<'a> {
@@ -22,20 +23,17 @@ struct File<'a> {
     time_unix_ns: Option<u64>,
     duration_ns: Option<u64>,
     peak_bytes: Option<u64>,
-    lost: Lost,
+    /// A counter per reason something was missed.
+    lost: Map<String, Value>,
+    /// Four numbers per table that had no room.
+    unattributed: Map<String, Value>,
     comments: &'a [String],
     modules: Vec<Module<'a>>,
     threads: Vec<Thread<'a>>,
     frames: Vec<Frame<'a>>,
     samples: Vec<Sample>,
-}
-
-#[derive(Serialize)]
-struct Lost {
-    dropped_events: u64,
-    truncated_stacks: u64,
-    broken_stacks: u64,
-    reentrant_events: u64,
+    /// Blocks of the whole process by size; empty when samples tell.
+    sizes: Vec<SizeClass>,
 }
 
 #[derive(Serialize)]
@@ -69,6 +67,8 @@ struct Sample {
     stack: Vec<usize>,
     thread: Option<u32>,
     block_bytes: Option<u64>,
+    min_bytes: Option<u64>,
+    max_bytes: Option<u64>,
     alloc_objects: i64,
     alloc_bytes: i64,
     inuse_objects: i64,
@@ -79,14 +79,21 @@ struct Sample {
     extra: Map<String, Value>,
 }
 
+#[derive(Serialize)]
+struct SizeClass {
+    min: u64,
+    max: u64,
+    #[serde(flatten)]
+    values: Map<String, Value>,
+}
+
 pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let list = FrameList::new(profile);
     let (frames, starts) = frames(profile, &list);
     let meta = &profile.meta;
-    let lost = meta.losses;
     let file = File {
         format: "heapwise",
-        version: 1,
+        version: 2,
         program: &meta.program,
         args: &meta.args,
         pid: meta.pid,
@@ -98,19 +105,20 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
         time_unix_ns: meta.time_unix_ns,
         duration_ns: meta.duration_ns,
         peak_bytes: meta.peak_bytes,
-        lost: Lost {
-            dropped_events: lost.dropped_events,
-            truncated_stacks: lost.truncated_stacks,
-            broken_stacks: lost.broken_stacks,
-            reentrant_events: lost.reentrant_events,
-        },
+        lost: lost(&meta.losses),
+        unattributed: missing::per_cause(profile),
         comments: &meta.comments,
         modules: profile.modules.iter().map(module).collect(),
         threads: profile.threads.iter().map(|one| Thread { tid: one.tid, name: &one.name }).collect(),
         frames,
         samples: (0..profile.samples.len()).map(|row| sample(profile, row, &starts)).collect(),
+        sizes: profile.sizes.bins.iter().map(size_class).collect(),
     };
     serde_json::to_writer(out, &file).map_err(io::Error::from)
+}
+
+fn size_class(bin: &SizeBin) -> SizeClass {
+    SizeClass { min: bin.range.min, max: bin.range.max, values: missing::four(&bin.values) }
 }
 
 fn module(module: &heapwise_profile::Module) -> Module<'_> {
@@ -156,7 +164,9 @@ fn sample(profile: &Profile, row: usize, starts: &[usize]) -> Sample {
     Sample {
         stack: nodes.into_iter().flat_map(frames_of).collect(),
         thread: sample.thread.map(|id| id.0),
-        block_bytes: sample.block_bytes,
+        block_bytes: sample.block_bytes(),
+        min_bytes: sample.sizes.map(|sizes| sizes.min),
+        max_bytes: sample.sizes.map(|sizes| sizes.max),
         alloc_objects: whole(sample.values.alloc_objects),
         alloc_bytes: whole(sample.values.alloc_bytes),
         inuse_objects: whole(sample.values.inuse_objects),

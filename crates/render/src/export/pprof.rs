@@ -10,7 +10,7 @@ use flate2::{Compression, write::GzEncoder};
 use heapwise_profile::{Metric, Profile, Sampling, StackId, metric::Unit, pprof_proto as proto};
 use prost::Message;
 
-use super::frames::whole;
+use super::frames::{remarks, whole};
 
 pub(super) fn write(profile: &Profile, opens_on: Metric, out: &mut dyn Write) -> io::Result<()> {
     let mut encoder = GzEncoder::new(out, Compression::default());
@@ -185,11 +185,16 @@ fn samples(profile: &Profile, strings: &mut Strings) -> Vec<proto::Sample> {
         .collect()
 }
 
-/// `bytes` keeps block sizes apart, as in Go's profiles; `thread` and `thread_id` are pprof's usual.
+/// `bytes` keeps block sizes apart, as in Go's profiles, `min_bytes` and `max_bytes` are those of mixed sizes; `thread` and `thread_id` are pprof's usual.
 fn labels(profile: &Profile, sample: &heapwise_profile::Sample, strings: &mut Strings) -> Vec<proto::Label> {
     let mut labels = Vec::new();
-    if let Some(bytes) = sample.block_bytes {
-        let (key, num, num_unit) = (strings.id("bytes"), bytes.cast_signed(), strings.id("bytes"));
+    let sizes = match sample.sizes.map(|sizes| (sizes.single(), sizes)) {
+        None => Vec::new(),
+        Some((Some(size), _)) => vec![("bytes", size)],
+        Some((None, sizes)) => vec![("min_bytes", sizes.min), ("max_bytes", sizes.max)],
+    };
+    for (key, bytes) in sizes {
+        let (key, num, num_unit) = (strings.id(key), bytes.cast_signed(), strings.id("bytes"));
         labels.push(proto::Label { key, num, num_unit, ..proto::Label::default() });
     }
     if let Some(thread) = sample.thread.map(|id| &profile.threads[id.index()]) {
@@ -208,16 +213,6 @@ fn comments(profile: &Profile) -> Vec<String> {
     let meta = &profile.meta;
     let mut comments = meta.comments.clone();
     comments.push(format!("{}, written by heapwise {}", meta.source, env!("CARGO_PKG_VERSION")));
-    let lost = &meta.losses;
-    for (count, what) in [
-        (lost.dropped_events, "events dropped"),
-        (lost.truncated_stacks, "stacks cut at the depth limit"),
-        (lost.broken_stacks, "stacks without unwind information"),
-        (lost.reentrant_events, "events within the probe itself"),
-    ] {
-        if count > 0 {
-            comments.push(format!("{count} {what}"));
-        }
-    }
+    comments.extend(remarks(profile));
     comments
 }

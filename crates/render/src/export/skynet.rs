@@ -24,7 +24,7 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
             .leaf_to_root(sample.stack)
             .map(|node| return_address(profile, profile.stacks.location(node)))
             .collect();
-        put_records(&sample.values, sample.block_bytes, &pcs, &mut body)?;
+        put_records(&sample.values, sample.block_bytes(), &pcs, &mut body)?;
     }
     let Ok(length) = u32::try_from(body.len()) else {
         let what = "skynet-mprof files end at 4 GiB; this profile needs more";

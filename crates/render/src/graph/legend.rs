@@ -3,6 +3,7 @@
 use heapwise_profile::view::graph::Graph;
 
 use super::GraphOptions;
+use crate::text::missing;
 
 pub(super) fn lines(graph: &Graph, options: &GraphOptions) -> Vec<String> {
     let summary = &graph.summary;
@@ -20,6 +21,7 @@ pub(super) fn lines(graph: &Graph, options: &GraphOptions) -> Vec<String> {
             options.amounts.with_unit(graph.dropped.edge_floor, summary.unit)
         ),
     ];
+    lines.extend(missing::lines(summary, options.amounts));
     lines.extend(options.remarks.iter().cloned());
     lines
 }

@@ -25,6 +25,7 @@ pub fn diff(view: &Top, options: &TextOptions) -> String {
             amount(whole.base),
             amount(whole.base + whole.value),
         );
+        out += &options.missing_lines(summary);
     }
     let mut table = Table::default();
     table.push(["change", "change%", "before", "after", "cum", "name"].map(str::to_owned));

@@ -23,6 +23,7 @@ pub fn leaks(view: &Leaks, options: &TextOptions) -> String {
         options.amounts.with_unit(summary.total.value, summary.unit),
         counted(summary.total.objects, "object"),
     );
+    out += &options.missing_lines(summary);
     for group in &view.groups {
         push_group(&mut out, group, summary, options);
     }

@@ -17,10 +17,7 @@ pub fn list(view: &List, source: &dyn Fn(&str) -> Option<String>, options: &Text
         "" => String::new(),
         unit => format!(" {unit}"),
     };
-    let mut out = String::new();
-    if options.total {
-        out += &options.total_line(summary, "");
-    }
+    let mut out = options.header_lines(summary);
     for function in &view.functions {
         let file = if function.file.is_empty() { "??" } else { &function.file };
         out += &format!("ROUTINE ====================== {} in {file}\n", function.function);

@@ -1,6 +1,6 @@
 //! The histogram of block sizes, and the sites of the largest blocks.
 
-use heapwise_profile::view::sizes::Sizes;
+use heapwise_profile::view::sizes::{SizeSource, Sizes};
 
 use super::TextOptions;
 use super::table::Table;
@@ -12,7 +12,11 @@ const BAR: f64 = 30.0;
 /// One row a size class with a bar by bytes, then the largest blocks.
 #[must_use]
 pub fn sizes(view: &Sizes, options: &TextOptions) -> String {
-    let mut out = if options.total { options.total_line(&view.summary, "") } else { String::new() };
+    let mut out = options.header_lines(&view.summary);
+    out += match view.source {
+        SizeSource::Blocks | SizeSource::Process => "",
+        SizeSource::Means => "Stacks that mix sizes count as blocks of their mean size\n",
+    };
     let total: f64 = view.classes.iter().map(|class| class.bytes).sum();
     let largest = view.classes.iter().map(|class| class.bytes).fold(0.0, f64::max);
     let mut table = Table::default();
@@ -30,10 +34,13 @@ pub fn sizes(view: &Sizes, options: &TextOptions) -> String {
     table.write(&mut out);
     out += "\nLargest blocks\n";
     let mut table = Table::default();
-    table.push(["block", "objects", "bytes", "site"].map(str::to_owned));
+    table.push(["min", "mean", "max", "objects", "bytes", "site"].map(str::to_owned));
+    let size = |size: Option<u64>| size.map_or("-".to_owned(), |size| human_bytes(size as f64));
     for site in &view.largest {
         table.push([
-            human_bytes(site.block_bytes as f64),
+            size(site.sizes.map(|sizes| sizes.min)),
+            size(Some(site.mean())),
+            size(site.sizes.map(|sizes| sizes.max)),
             format!("{:.0}", site.objects),
             human_bytes(site.bytes),
             site.site.label.clone(),
@@ -45,20 +52,27 @@ pub fn sizes(view: &Sizes, options: &TextOptions) -> String {
 
 #[cfg(test)]
 mod tests {
-    use heapwise_profile::{CallTree, Query, view};
+    use heapwise_profile::{CallTree, Profile, Query, SizeRange, view};
 
     use super::*;
     use heapwise_profile::fixture::profile;
 
     #[test]
     fn bars_are_as_long_as_their_share() {
-        let program = profile("main;f 6000 100\nmain;g 3000 100");
+        let mut program = profile("main;f 6000 100\nmain;g 3000 100");
         let query = Query::default();
-        let view = view::sizes::sizes(&program, &CallTree::new(&program, &query), &query);
-        let text = sizes(&view, &TextOptions { total: false, ..TextOptions::default() });
+        let options = TextOptions { total: false, ..TextOptions::default() };
+        let text = |program: &Profile| {
+            sizes(&view::sizes::sizes(program, &CallTree::new(program, &query), &query), &options)
+        };
+        assert!(text(&program).starts_with("Stacks that mix sizes"));
+        program.samples[0].sizes = Some(SizeRange::one(60));
+        program.samples[1].sizes = Some(SizeRange::one(30));
+        let text = text(&program);
         let rows: Vec<&str> = text.lines().skip(1).take(2).collect();
-        assert_eq!(rows[0], format!("    17..32      100  2.93kB  33.3%  {}", "█".repeat(15)));
-        assert_eq!(rows[1], format!("    33..64      100  5.86kB  66.7%  {}", "█".repeat(30)));
-        assert!(text.ends_with("  60B      100  5.86kB  f\n  30B      100  2.93kB  g\n"), "{text}");
+        assert_eq!(rows[0], format!("    16..31      100  2.93kB  33.3%  {}", "█".repeat(15)));
+        assert_eq!(rows[1], format!("    32..63      100  5.86kB  66.7%  {}", "█".repeat(30)));
+        let end = "60B   60B  60B      100  5.86kB  f\n30B   30B  30B      100  2.93kB  g\n";
+        assert!(text.ends_with(end), "{text}");
     }
 }

@@ -39,7 +39,7 @@ impl Table {
 #[must_use]
 pub fn modules(view: &Modules, options: &TextOptions) -> String {
     let summary = &view.summary;
-    let mut out = if options.total { options.total_line(summary, "") } else { String::new() };
+    let mut out = options.header_lines(summary);
     let mut table = Table::default();
     table.push(["flat", "flat%", "cum", "cum%", "build-id", "module"].map(str::to_owned));
     for module in &view.rows {
@@ -62,7 +62,7 @@ pub fn modules(view: &Modules, options: &TextOptions) -> String {
 #[must_use]
 pub fn threads(view: &Threads, options: &TextOptions) -> String {
     let summary = &view.summary;
-    let mut out = if options.total { options.total_line(summary, "") } else { String::new() };
+    let mut out = options.header_lines(summary);
     let mut table = Table::default();
     table.push(["amount", "%", "objects", "thread", "name"].map(str::to_owned));
     for row in &view.rows {

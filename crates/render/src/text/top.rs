@@ -10,10 +10,7 @@ use crate::amount::percent;
 pub fn top(view: &Top, options: &TextOptions) -> String {
     let summary = &view.summary;
     let whole = summary.whole();
-    let mut out = String::new();
-    if options.total {
-        out += &options.total_line(summary, "");
-    }
+    let mut out = options.header_lines(summary);
     if options.header {
         let head = ["flat", "±", "flat%", "sum%", "cum", "±", "cum%"].map(str::to_owned);
         push_row(&mut out, head, "name", options);

@@ -10,10 +10,7 @@ const RULE: &str = "-----------+------------------------------------------------
 /// One block a stack, in the layout of `pprof -traces`.
 #[must_use]
 pub fn traces(view: &Traces, options: &TextOptions) -> String {
-    let mut out = String::new();
-    if options.total {
-        out += &options.total_line(&view.summary, "");
-    }
+    let mut out = options.header_lines(&view.summary);
     for stack in &view.stacks {
         out += RULE;
         push_stack(&mut out, stack, &view.summary, options);

@@ -13,10 +13,7 @@ const RULE: &str = "----------------------------------------------------------+-
 pub fn tree(view: &Neighbourhoods, options: &TextOptions) -> String {
     let summary = &view.summary;
     let whole = summary.whole();
-    let mut out = String::new();
-    if options.total {
-        out += &options.total_line(summary, "");
-    }
+    let mut out = options.header_lines(summary);
     out += RULE;
     out += "      flat  flat%   sum%        cum   cum%   calls calls% + context\n";
     out += RULE;

@@ -1,8 +1,11 @@
 //! Profiles to write: recordings of the real tools, and one made by hand that has everything the
 //! model can hold.
 
+use heapwise_profile::unattributed::Cause;
 use heapwise_profile::{
-    BuildId, Function, Line, Location, Module, Profile, Sampling, Values, builder::Builder, metric::Unit,
+    BuildId, Function, Line, Location, Module, Profile, Sampling, SizeBin, SizeHistogram, SizeRange, Values,
+    builder::Builder,
+    metric::{Unit, column},
     read,
 };
 
@@ -70,7 +73,7 @@ pub(crate) fn rich() -> Profile {
     ] {
         let (values, variance) = estimate(size, sampled, live);
         let thread = thread.map(|number: usize| threads[number]);
-        let row = builder.add(stacks[stack], thread, Some(size), values, variance);
+        let row = builder.add(stacks[stack], thread, Some(SizeRange::one(size)), values, variance);
         builder.add_extra(peak, row, values.alloc_bytes);
     }
     let meta = builder.meta();
@@ -82,6 +85,44 @@ pub(crate) fn rich() -> Profile {
     meta.duration_ns = Some(60_000_000_000);
     meta.losses.dropped_events = 3;
     meta.comments = vec!["two\nlines".to_owned()];
+    builder.finish()
+}
+
+/// What a segment gives: stacks that mix sizes, a histogram of the process, slack, values at the peak, and
+/// blocks that found no room.
+pub(crate) fn mixed() -> Profile {
+    let mut builder = Builder::new("made by hand");
+    let [main, f, lost] = ["main", "f", Cause::Stacks.frame()].map(|name| builder.named(name));
+    let columns = [column::PEAK_SPACE, column::INUSE_SLACK, column::ALLOC_SLACK]
+        .map(|name| builder.column(name, Unit::Bytes));
+    let peak_objects = builder.column(column::PEAK_OBJECTS, Unit::Objects);
+    let values = |[alloc_objects, alloc_bytes, inuse_objects, inuse_bytes]: [f64; 4]| Values {
+        alloc_objects,
+        alloc_bytes,
+        inuse_objects,
+        inuse_bytes,
+    };
+    let range = |min, max| Some(SizeRange { min, max });
+    for (path, sizes, numbers, extra) in [
+        (&[main, f][..], range(16, 300), [10.0, 1000.0, 3.0, 400.0], [700.0, 6.0, 80.0]),
+        (&[main], range(64, 64), [5.0, 320.0, 5.0, 320.0], [128.0, 40.0, 40.0]),
+        (&[lost], None, [2.0, 50.0, 1.0, 20.0], [30.0, 4.0, 8.0]),
+    ] {
+        let stack = builder.stack(path.iter().copied());
+        let row = builder.add(stack, None, sizes, values(numbers), Values::default());
+        columns.iter().zip(extra).for_each(|(column, value)| builder.add_extra(*column, row, value));
+        builder.add_extra(peak_objects, row, [6.0, 2.0, 1.0][row]);
+    }
+    let bin = |min, max, numbers| SizeBin { range: SizeRange { min, max }, values: values(numbers) };
+    builder.set_sizes(SizeHistogram::new([
+        bin(16, 31, [4.0, 90.0, 2.0, 40.0]),
+        bin(64, 79, [8.0, 540.0, 6.0, 400.0]),
+        bin(288, 303, [5.0, 740.0, 1.0, 300.0]),
+    ]));
+    let meta = builder.meta();
+    meta.peak_bytes = Some(858);
+    meta.losses.untracked_blocks = 3;
+    meta.losses.untracked_bytes = 333;
     builder.finish()
 }
 

@@ -1,0 +1,115 @@
+//! What a total includes without attribution, and what it may lack: part of every header.
+
+use heapwise_profile::call_tree::Missing;
+use heapwise_profile::metric::Unit;
+use heapwise_profile::view::Summary;
+
+use crate::amount::{Amounts, human_bytes, percent};
+
+/// One line per fact, none when everything is attributed and tracked.
+#[must_use]
+pub fn lines(summary: &Summary, amounts: Amounts) -> Vec<String> {
+    [unattributed(summary, amounts), untracked(&summary.missing, amounts)].into_iter().flatten().collect()
+}
+
+/// `Unattributed: 1.20MB (3.4%), no room for: stacks 1.00MB, labels 200kB`.
+fn unattributed(summary: &Summary, amounts: Amounts) -> Option<String> {
+    let causes: Vec<_> =
+        summary.missing.unattributed.iter().filter(|(_, weight)| weight.value != 0.0).collect();
+    let sum: f64 = causes.iter().map(|(_, weight)| weight.value).sum();
+    // Of a comparison, the part of what is there now.
+    let whole = summary.grand_total.value + summary.grand_total.base;
+    let parts: Vec<String> = causes
+        .iter()
+        .map(|(cause, weight)| format!("{} {}", cause.name(), amount(weight.value, summary.unit, amounts)))
+        .collect();
+    (!causes.is_empty()).then(|| {
+        let (sum, share) = (amount(sum, summary.unit, amounts), percent(sum, whole));
+        format!("Unattributed: {sum} ({share}), no room for: {}", parts.join(", "))
+    })
+}
+
+/// `Untracked: 12 blocks, 1.20MB: live memory may be up to that much higher`.
+fn untracked(missing: &Missing, amounts: Amounts) -> Option<String> {
+    let Missing { untracked_blocks, untracked_bytes, .. } = *missing;
+    (untracked_blocks > 0).then(|| {
+        let bytes = amount(untracked_bytes as f64, Unit::Bytes, amounts);
+        let plural = if untracked_blocks == 1 { "" } else { "s" };
+        format!(
+            "Untracked: {untracked_blocks} block{plural}, {bytes}: live memory may be up to that much higher"
+        )
+    })
+}
+
+/// Small parts of a large total are not rounded to `0.0 MB`.
+fn amount(value: f64, unit: Unit, amounts: Amounts) -> String {
+    match (unit, amounts) {
+        (Unit::Bytes, Amounts::Megabytes | Amounts::Human) => human_bytes(value),
+        _ => amounts.with_unit(value, unit),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwise_profile::fixture::profile;
+    use heapwise_profile::unattributed::Cause;
+    use heapwise_profile::{CallTree, Metric, Profile, Query, view};
+
+    use super::*;
+    use crate::text::{TextOptions, leaks, sizes, table, top};
+
+    fn program() -> Profile {
+        let mut profile = profile("main;f 3145728 1\nlost 1048576 3\nlabel;g 1024 1");
+        for function in &mut profile.functions {
+            match function.name.as_str() {
+                "lost" => function.name = Cause::Stacks.frame().to_owned(),
+                "label" => function.name = Cause::Labels.frame().to_owned(),
+                _ => {}
+            }
+        }
+        profile.meta.losses.untracked_blocks = 2;
+        profile.meta.losses.untracked_bytes = 2048;
+        profile
+    }
+
+    #[test]
+    fn every_header_tells_what_is_missing() {
+        let (profile, query) = (program(), Query::default());
+        let tree = CallTree::new(&profile, &query);
+        let options = TextOptions::default();
+        let texts = [
+            top::top(&view::top::top(&tree, &query), &options),
+            leaks::leaks(&view::leaks::leaks(&tree, view::leaks::Verdict::Live, &query), &options),
+            sizes::sizes(&view::sizes::sizes(&profile, &tree, &query), &options),
+            table::threads(&view::threads::threads(&profile, &query), &options),
+            table::modules(&view::modules::modules(&profile, None, &query), &options),
+        ];
+        for text in texts {
+            let lines: Vec<&str> = text.lines().skip(1).take(2).collect();
+            assert_eq!(
+                lines,
+                [
+                    "Unattributed: 1.00MB (25.0%), no room for: stacks 1.00MB, labels 1.00kB",
+                    "Untracked: 2 blocks, 2.00kB: live memory may be up to that much higher",
+                ],
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn totals_of_allocations_lack_nothing() {
+        let query = Query { metric: Metric::AllocObjects, ..Query::default() };
+        let summary = Summary::of(&CallTree::new(&program(), &query));
+        assert_eq!(
+            lines(&summary, Amounts::default()),
+            ["Unattributed: 4 objects (80.0%), no room for: stacks 3 objects, labels 1 objects"]
+        );
+    }
+
+    #[test]
+    fn a_complete_profile_says_nothing() {
+        let summary = Summary::of(&CallTree::new(&profile("main 1 1"), &Query::default()));
+        assert!(lines(&summary, Amounts::default()).is_empty());
+    }
+}
