@@ -44,9 +44,10 @@ fn profile_after(magic: &[u8], bytes: &[u8]) {
     profile(&[magic, bytes].concat());
 }
 
-/// heapwise's own profile.
+/// heapwise's own profile, of this and the older version.
 pub fn compact(bytes: &[u8]) {
     profile_after(compact_file::MAGIC, bytes);
+    profile_after(compact_file::MAGIC_1, bytes);
 }
 
 /// jemalloc's dumps.
