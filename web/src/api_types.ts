@@ -58,6 +58,8 @@ export interface Summary {
   threads: number;
   modules: number;
   losses: Record<string, number>;
+  /// Per table of the probe that was full: what is counted without attribution.
+  unattributed?: Record<string, { alloc_objects: number; alloc_bytes: number; inuse_objects: number; inuse_bytes: number }>;
   comments: string[];
   sample_types: SampleType[];
 }
@@ -109,7 +111,9 @@ export interface Leaks extends Whole {
 
 export interface Sizes extends Whole {
   classes: { min: number; max: number; objects: number; bytes: number }[];
-  largest: { name: string; file: string; line: number; block_bytes: number; objects: number; bytes: number }[];
+  /// The size of every block is known; blocks of the process were counted by size; or mixed sizes count as their mean.
+  source: "blocks" | "process" | "means";
+  largest: { name: string; file: string; line: number; min_bytes: number | null; mean_bytes: number; max_bytes: number | null; objects: number; bytes: number }[];
 }
 
 export interface Threads extends Whole {

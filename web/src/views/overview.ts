@@ -16,7 +16,8 @@ const ROWS = 8;
 
 const TITLES: Record<string, string> = {
   inuse_space: "Live bytes", inuse_objects: "Live blocks", alloc_space: "Allocated bytes", alloc_objects: "Allocations",
-  peak_space: "At the peak", temporary_objects: "Temporary blocks", waste_space: "Waste",
+  peak_space: "At the peak", peak_objects: "Blocks at the peak", highest_space: "Highest per stack", highest_objects: "Most blocks per stack",
+  temporary_objects: "Temporary blocks", inuse_slack: "Slack of live blocks", alloc_slack: "Slack of all blocks", realloc_growth: "Grown by realloc",
 };
 
 export const drawOverview: Draw = async (input) => {
@@ -105,6 +106,8 @@ function facts(summary: Summary): HTMLElement {
   if (summary.pid) rows.push(["Process", String(summary.pid)]);
   if (summary.time_unix_ms) rows.push(["Taken", moment(summary.time_unix_ms)]);
   for (const [name, lost] of Object.entries(summary.losses)) if (lost) rows.push([name.replaceAll("_", " "), count(lost)]);
+  for (const [cause, lost] of Object.entries(summary.unattributed ?? {}))
+    if (lost.alloc_objects) rows.push([`Unattributed, no room for ${cause}`, `${bytes(lost.inuse_bytes)} live, ${bytes(lost.alloc_bytes)} allocated`]);
   for (const comment of summary.comments) rows.push(["Remark", comment]);
   return h("div.card", null, h("h3", null, "Facts"), h("dl.facts", null,
     rows.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", null, name), h("dd", null, value)])));
