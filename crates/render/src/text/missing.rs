@@ -1,5 +1,6 @@
 //! What a total includes without attribution, and what it may lack: part of every header.
 
+use heapwise_profile::Losses;
 use heapwise_profile::call_tree::Missing;
 use heapwise_profile::metric::Unit;
 use heapwise_profile::view::Summary;
@@ -9,7 +10,19 @@ use crate::amount::{Amounts, human_bytes, percent};
 /// One line per fact, none when everything is attributed and tracked.
 #[must_use]
 pub fn lines(summary: &Summary, amounts: Amounts) -> Vec<String> {
-    [unattributed(summary, amounts), untracked(&summary.missing, amounts)].into_iter().flatten().collect()
+    let Missing { untracked_blocks, untracked_bytes, .. } = summary.missing;
+    let untracked = untracked(untracked_blocks, untracked_bytes, amounts);
+    [unattributed(summary, amounts), untracked].into_iter().flatten().collect()
+}
+
+/// The same of a recording as a whole, for reports that are no sum of stacks: timeline and summary.
+#[must_use]
+pub fn of_losses(losses: &Losses, amounts: Amounts) -> Vec<String> {
+    let dropped = losses.dropped_events;
+    let plural = if dropped == 1 { "" } else { "s" };
+    let events = (dropped > 0).then(|| format!("Dropped: {dropped} event{plural}; numbers lack them"));
+    let untracked = untracked(losses.untracked_blocks, losses.untracked_bytes, amounts);
+    [events, untracked].into_iter().flatten().collect()
 }
 
 /// `Unattributed: 1.20MB (3.4%), no room for: stacks 1.00MB, labels 200kB`.
@@ -30,14 +43,11 @@ fn unattributed(summary: &Summary, amounts: Amounts) -> Option<String> {
 }
 
 /// `Untracked: 12 blocks, 1.20MB: live memory may be up to that much higher`.
-fn untracked(missing: &Missing, amounts: Amounts) -> Option<String> {
-    let Missing { untracked_blocks, untracked_bytes, .. } = *missing;
-    (untracked_blocks > 0).then(|| {
-        let bytes = amount(untracked_bytes as f64, Unit::Bytes, amounts);
-        let plural = if untracked_blocks == 1 { "" } else { "s" };
-        format!(
-            "Untracked: {untracked_blocks} block{plural}, {bytes}: live memory may be up to that much higher"
-        )
+fn untracked(blocks: u64, bytes: u64, amounts: Amounts) -> Option<String> {
+    (blocks > 0).then(|| {
+        let bytes = amount(bytes as f64, Unit::Bytes, amounts);
+        let plural = if blocks == 1 { "" } else { "s" };
+        format!("Untracked: {blocks} block{plural}, {bytes}: live memory may be up to that much higher")
     })
 }
 
@@ -104,6 +114,18 @@ mod tests {
         assert_eq!(
             lines(&summary, Amounts::default()),
             ["Unattributed: 4 objects (80.0%), no room for: stacks 3 objects, labels 1 objects"]
+        );
+    }
+
+    #[test]
+    fn a_recording_tells_what_it_dropped() {
+        let losses = Losses { dropped_events: 1, ..program().meta.losses };
+        assert_eq!(
+            of_losses(&losses, Amounts::Bytes),
+            [
+                "Dropped: 1 event; numbers lack them",
+                "Untracked: 2 blocks, 2048 B: live memory may be up to that much higher"
+            ]
         );
     }
 
