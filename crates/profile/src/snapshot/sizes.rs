@@ -5,8 +5,8 @@ use heapwise_format::segment::{Counter, SIZE_CLASSES, SectionKind, SizeCount, Si
 use super::{SegmentSource, Snapshot};
 use crate::{SizeBin, SizeHistogram, SizeRange, Values};
 
-/// Records read at once: 208 KiB.
-const BLOCK: u64 = 64;
+/// Records read at once: 218 KiB.
+const BLOCK: u64 = 32;
 
 /// Blocks by size in the current period; estimated where they were sampled.
 pub(super) fn read<S: SegmentSource>(snapshot: &Snapshot<'_, S>) -> SizeHistogram {

@@ -200,7 +200,7 @@ fn sizes_of_the_process_are_those_of_all_threads() {
     };
     assert_eq!(
         found,
-        [(32, 47, values(6.0, 275.0, 3.0, 148.0)), (4096, 8191, values(7.0, 35_000.0, 0.0, 0.0))]
+        [(33, 48, values(6.0, 275.0, 3.0, 148.0)), (4097, 5120, values(7.0, 35_000.0, 0.0, 0.0))]
     );
 }
 

@@ -17,8 +17,8 @@ pub struct Sizes {
     pub summary: Summary,
     /// Where the classes come from.
     pub source: SizeSource,
-    /// Size classes from small to large, from the first to the last that is used: below 16 bytes, then
-    /// powers of two.
+    /// Size classes from small to large, from the first to the last that is used: up to 8 bytes, then
+    /// up to the next power of two.
     pub classes: Vec<SizeClass>,
     /// The classes of the source that are finer than `classes`; empty when it has none.
     pub fine: Vec<SizeClass>,
@@ -186,17 +186,19 @@ fn coarse(fine: &[SizeClass]) -> Vec<SizeClass> {
 }
 
 /// Number of the last class.
-const CLASSES: usize = 60;
+const CLASSES: usize = 61;
 
-/// Class 0 holds sizes below 16, class `n` those of at least 2ⁿ⁺³ and below 2ⁿ⁺⁴.
+/// Class 0 holds sizes up to 8, class `n` those above 2ⁿ⁺² up to 2ⁿ⁺³: classes end with a power of two, as
+/// those of allocators do.
 fn class_of(size: u64) -> usize {
-    size.checked_ilog2().map_or(0, |log| (log as usize).saturating_sub(3))
+    let doublings = size.saturating_sub(1).checked_ilog2().unwrap_or(0) as usize;
+    (doublings + 1).saturating_sub(3)
 }
 
 fn empty(class: usize) -> SizeClass {
-    let min = if class == 0 { 0 } else { 1 << (class + 3) };
-    let max = if class == CLASSES { u64::MAX } else { (1 << (class + 4)) - 1 };
-    SizeClass { min, max, ..SizeClass::default() }
+    let end = |class: usize| if class == CLASSES { u64::MAX } else { 8 << class };
+    let min = if class == 0 { 0 } else { end(class - 1) + 1 };
+    SizeClass { min, max: end(class), ..SizeClass::default() }
 }
 
 fn used(classes: &[SizeClass]) -> Vec<SizeClass> {
@@ -236,6 +238,8 @@ fn largest(tree: &CallTree, blocks: &[Blocks], limit: usize) -> Vec<SiteSizes> {
 
 #[cfg(test)]
 mod tests {
+    use heapwise_format::segment::{SIZE_CLASSES, size_class_start};
+
     use super::*;
     use crate::query::{Filter, Regex};
     use crate::{SizeBin, SizeHistogram, fixture};
@@ -253,9 +257,10 @@ mod tests {
     fn classes_are_powers_of_two_and_sites_ranked_by_block() {
         let mut program = fixture::profile("main;a 64 2\nmain;b 33 1\nmain;c 4096 1\nmain;a 10 1");
         let means = view(&program, &Query::default());
-        let expected = [(0, 15, 1.0, 10.0), (32, 63, 3.0, 97.0), (4096, 8191, 1.0, 4096.0)];
+        let expected =
+            [(9, 16, 1.0, 10.0), (17, 32, 2.0, 64.0), (33, 64, 1.0, 33.0), (2049, 4096, 1.0, 4096.0)];
         assert_eq!((means.source, used_classes(&means)), (SizeSource::Means, expected.to_vec()));
-        assert_eq!(means.classes.len(), 10);
+        assert_eq!(means.classes.len(), 9);
         for (sample, size) in program.samples.iter_mut().zip([32, 33, 4096, 10]) {
             sample.sizes = Some(SizeRange::one(size));
         }
@@ -280,24 +285,29 @@ mod tests {
             range: SizeRange { min, max },
             values: Values { inuse_objects: objects, inuse_bytes: bytes, ..Values::default() },
         };
-        let bins = [bin(16, 31, 1.0, 20.0), bin(80, 95, 1.0, 80.0), bin(112, 127, 1.0, 120.0)];
+        let bins = [bin(17, 32, 1.0, 20.0), bin(65, 80, 1.0, 80.0), bin(113, 128, 1.0, 120.0)];
         program.sizes = SizeHistogram::new(bins);
         let process = view(&program, &Query::default());
         assert_eq!(process.source, SizeSource::Process);
-        assert_eq!(used_classes(&process), [(16, 31, 1.0, 20.0), (64, 127, 2.0, 200.0)]);
+        assert_eq!(used_classes(&process), [(17, 32, 1.0, 20.0), (65, 128, 2.0, 200.0)]);
         assert_eq!(process.fine.len(), 3);
         let filter = Filter { focus: Regex::new("a").ok(), ..Filter::default() };
         let focused = view(&program, &Query { filter, ..Query::default() });
         assert_eq!(focused.source, SizeSource::Means);
-        assert_eq!(used_classes(&focused), [(64, 127, 3.0, 300.0)]);
+        assert_eq!(used_classes(&focused), [(65, 128, 3.0, 300.0)]);
     }
 
     #[test]
     fn every_size_has_a_class() {
-        assert_eq!([0, 1, 15, 16, 31, 32, 1 << 63].map(class_of), [0, 0, 0, 1, 1, 2, CLASSES]);
+        assert_eq!([0, 1, 8, 9, 16, 17, 1 << 63].map(class_of), [0, 0, 0, 1, 1, 2, CLASSES - 1]);
         assert_eq!(class_of(u64::MAX), CLASSES);
         for class in 0..CLASSES {
             assert_eq!(empty(class).max + 1, empty(class + 1).min);
+        }
+        // Classes of a segment are parts of these.
+        for class in 0..SIZE_CLASSES - 1 {
+            let (first, last) = (size_class_start(class), size_class_start(class + 1) - 1);
+            assert_eq!(class_of(first), class_of(last), "{first}..{last}");
         }
     }
 }

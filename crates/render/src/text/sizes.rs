@@ -70,8 +70,8 @@ mod tests {
         program.samples[1].sizes = Some(SizeRange::one(30));
         let text = text(&program);
         let rows: Vec<&str> = text.lines().skip(1).take(2).collect();
-        assert_eq!(rows[0], format!("    16..31      100  2.93kB  33.3%  {}", "█".repeat(15)));
-        assert_eq!(rows[1], format!("    32..63      100  5.86kB  66.7%  {}", "█".repeat(30)));
+        assert_eq!(rows[0], format!("    17..32      100  2.93kB  33.3%  {}", "█".repeat(15)));
+        assert_eq!(rows[1], format!("    33..64      100  5.86kB  66.7%  {}", "█".repeat(30)));
         let end = "60B   60B  60B      100  5.86kB  f\n30B   30B  30B      100  2.93kB  g\n";
         assert!(text.ends_with(end), "{text}");
     }
