@@ -59,8 +59,8 @@ impl TextOptions {
         format!("Total{who}: {total}{usable}{error}\n")
     }
 
-    /// The first lines of a report: the total, what of it is not attributed, and what it may lack. Empty
-    /// without [`TextOptions::total`].
+    /// The first lines of a report: the total, what of it is not attributed, and what it may lack.
+    /// Empty without [`TextOptions::total`].
     #[must_use]
     pub fn header_lines(&self, summary: &Summary) -> String {
         if self.total { self.total_line(summary, "") + &self.missing_lines(summary) } else { String::new() }

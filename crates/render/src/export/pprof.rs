@@ -185,7 +185,8 @@ fn samples(profile: &Profile, strings: &mut Strings) -> Vec<proto::Sample> {
         .collect()
 }
 
-/// `bytes` keeps block sizes apart, as in Go's profiles, `min_bytes` and `max_bytes` are those of mixed sizes; `thread` and `thread_id` are pprof's usual.
+/// `bytes` keeps block sizes apart, as in Go's profiles, `min_bytes` and `max_bytes` are those of
+/// mixed sizes; `thread` and `thread_id` are pprof's usual.
 fn labels(profile: &Profile, sample: &heapwise_profile::Sample, strings: &mut Strings) -> Vec<proto::Label> {
     let mut labels = Vec::new();
     let sizes = match sample.sizes.map(|sizes| (sizes.single(), sizes)) {

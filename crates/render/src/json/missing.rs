@@ -18,7 +18,8 @@ pub fn per_cause(profile: &Profile) -> Map<String, Value> {
     sums.iter().map(|(cause, values)| (cause.name().to_owned(), four(&values).into())).collect()
 }
 
-/// The four shared numbers as integers: `alloc_objects`, `alloc_bytes`, `inuse_objects`, `inuse_bytes`.
+/// The four shared numbers as integers: `alloc_objects`, `alloc_bytes`, `inuse_objects`,
+/// `inuse_bytes`.
 #[must_use]
 pub fn four(values: &Values) -> Map<String, Value> {
     let key = |metric| match metric {
@@ -30,8 +31,8 @@ pub fn four(values: &Values) -> Map<String, Value> {
     Metric::SHARED.into_iter().map(number).collect()
 }
 
-/// Adds to a view, where there is something: `usable` (bytes are usable ones), `unattributed` by cause in
-/// the view's metric, and `untracked` blocks and bytes.
+/// Adds to a view, where there is something: `usable` (bytes are usable ones), `unattributed` by
+/// cause in the view's metric, and `untracked` blocks and bytes.
 pub(super) fn insert(fields: &mut Map<String, Value>, summary: &Summary) {
     if summary.usable {
         fields.insert("usable".into(), true.into());

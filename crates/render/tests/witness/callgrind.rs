@@ -3,7 +3,7 @@
 use heapwise_profile::Metric;
 use heapwise_render::export::Format;
 
-use crate::specimen::{recording, rich};
+use crate::specimen::{mixed, recording, rich};
 use crate::tool::{Written, run};
 
 fn annotate(file: &Written) -> String {
@@ -47,4 +47,11 @@ fn frames_without_lines_are_kept() {
     let inuse = costs(&report, "PROGRAM TOTALS")[0];
     assert!((inuse - profile.total().inuse_bytes).abs() <= profile.samples.len() as f64);
     assert!(report.contains("UnknownFile???:libx.so+0x13ff"), "{report}");
+}
+
+#[test]
+fn descriptions_of_what_is_missing_do_no_harm() {
+    let profile = mixed();
+    let file = Written::profile(&profile, Format::Callgrind, Metric::InuseSpace, "mixed");
+    assert_eq!(costs(&annotate(&file), "PROGRAM TOTALS")[0], profile.total().inuse_bytes);
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use heapwise_profile::Metric;
 use heapwise_render::export::Format;
 
-use crate::specimen::recording;
+use crate::specimen::{mixed, recording};
 use crate::tool::{Written, run};
 
 const INSTALL: &str = "apt-get install heaptrack";
@@ -50,4 +50,18 @@ fn a_profile_of_jemalloc_opens_in_heaptrack() {
     }
     let report = run("heaptrack_print", &[file.path(), SUPPRESS_NOTHING], INSTALL).stdout;
     assert!(report.contains("total memory leaked: 3.34M"), "{report}");
+}
+
+/// Stacks that mix sizes, and comments about what is missing.
+#[test]
+fn a_profile_of_mixed_sizes_keeps_its_sums_and_its_peak() {
+    let profile = mixed();
+    let file = Written::profile(&profile, Format::Heaptrack, Metric::InuseSpace, "mixed");
+    let total = profile.total();
+    let peak = profile.meta.peak_bytes.unwrap() as f64;
+    for (cost, expected) in
+        [("allocations", total.alloc_objects), ("leaked", total.inuse_bytes), ("peak", peak)]
+    {
+        assert_eq!(folded(file.path(), cost).values().sum::<f64>(), expected, "{cost}");
+    }
 }

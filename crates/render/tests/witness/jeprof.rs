@@ -3,7 +3,7 @@
 use heapwise_profile::{Metric, Profile, annotation};
 use heapwise_render::export::Format;
 
-use crate::specimen::{recording, rich};
+use crate::specimen::{mixed, recording, rich};
 use crate::tool::{METRICS, Written, run};
 
 const JEPROF: (&str, &str) = ("jeprof", "apt-get install libjemalloc-dev");
@@ -49,6 +49,17 @@ fn google_pprof_unscales_to_our_estimate() {
     for metric in METRICS {
         let report = text(GOOGLE, metric, &[PROGRAM, file.path()]);
         assert_total(&profile, metric, &report, 1e-9 * profile.total().get(metric));
+    }
+}
+
+#[test]
+fn lines_about_what_is_missing_are_passed_over() {
+    let profile = mixed();
+    for (tool, format) in [(JEPROF, Format::HeapV2), (GOOGLE, Format::Gperftools)] {
+        let file = Written::profile(&profile, format, Metric::InuseSpace, "mixed");
+        for metric in METRICS {
+            assert_total(&profile, metric, &text(tool, metric, &[PROGRAM, file.path()]), 0.0);
+        }
     }
 }
 
