@@ -9,7 +9,10 @@ pub(crate) struct Weigher<'a> {
     metric: Metric,
     /// Values of an extra metric.
     values: Option<&'a [f64]>,
-    /// Usable minus requested bytes, when usable bytes are wanted and the metric counts bytes of blocks.
+    /// Blocks behind the values, where a column counts them.
+    objects: Option<&'a [f64]>,
+    /// Usable minus requested bytes, when usable bytes are wanted and the metric counts bytes of
+    /// blocks.
     slack: Option<Slack<'a>>,
 }
 
@@ -28,23 +31,30 @@ impl<'a> Weigher<'a> {
             Metric::Extra(at) => profile.extra.get(usize::from(at)),
             _ => None,
         };
-        let slack_of = |name| profile.column(name).map(|column| column.values.as_slice());
-        let slack = match (metric, extra.map(|column| column.name.as_str())) {
-            (Metric::InuseSpace, _) => slack_of(column::INUSE_SLACK).map(Slack::Add),
-            (Metric::AllocSpace, _) => slack_of(column::ALLOC_SLACK).map(Slack::Add),
+        let values_of = |name| profile.column(name).map(|column| column.values.as_slice());
+        let name = extra.map(|column| column.name.as_str());
+        let slack = match (metric, name) {
+            (Metric::InuseSpace, _) => values_of(column::INUSE_SLACK).map(Slack::Add),
+            (Metric::AllocSpace, _) => values_of(column::ALLOC_SLACK).map(Slack::Add),
             (_, Some(column::PEAK_SPACE | column::HIGHEST_SPACE)) => {
-                slack_of(column::ALLOC_SLACK).map(Slack::Scale)
+                values_of(column::ALLOC_SLACK).map(Slack::Scale)
             }
             _ => None,
         };
+        let objects = match name {
+            Some(column::PEAK_SPACE | column::PEAK_OBJECTS) => values_of(column::PEAK_OBJECTS),
+            Some(column::HIGHEST_SPACE | column::HIGHEST_OBJECTS) => values_of(column::HIGHEST_OBJECTS),
+            _ => None,
+        };
         let values = extra.map(|column| column.values.as_slice());
-        Self { profile, metric, values, slack: slack.filter(|_| usable) }
+        Self { profile, metric, values, objects, slack: slack.filter(|_| usable) }
     }
 
     /// The weight of the `at`-th sample.
     pub(crate) fn weigh(&self, at: usize) -> Weight {
         let sample = &self.profile.samples[at];
         let objects = match self.metric {
+            Metric::Extra(_) if self.objects.is_some() => cell(self.objects, at),
             Metric::InuseSpace | Metric::InuseObjects | Metric::Extra(_) => sample.values.inuse_objects,
             Metric::AllocSpace | Metric::AllocObjects => sample.values.alloc_objects,
         };
@@ -68,8 +78,8 @@ impl<'a> Weigher<'a> {
     }
 }
 
-/// Variance of a column that counts part of what a sample allocated: a part of the blocks has the same part
-/// of their variance, and a part of each block has less.
+/// Variance of a column that counts part of what a sample allocated: a part of the blocks has the
+/// same part of their variance, and a part of each block has less.
 fn variance_of_part(part: f64, whole: f64, variance: f64) -> f64 {
     if whole > 0.0 { variance * (part / whole).abs() } else { 0.0 }
 }
@@ -86,4 +96,27 @@ impl Slack<'_> {
 
 fn cell(column: Option<&[f64]>, at: usize) -> f64 {
     column.and_then(|column| column.get(at)).copied().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::ExtraColumn;
+    use crate::{Values, fixture};
+
+    #[test]
+    fn a_part_of_the_blocks_has_that_part_of_their_variance() {
+        let mut profile = fixture::profile("main 1000 10");
+        let column = |name: &str, unit, value| ExtraColumn { name: name.into(), unit, values: vec![value] };
+        profile.extra = vec![
+            column(column::PEAK_SPACE, Unit::Bytes, 500.0),
+            column(column::PEAK_OBJECTS, Unit::Objects, 4.0),
+        ];
+        let variance = Values { alloc_bytes: 80.0, alloc_objects: 20.0, ..Values::default() };
+        profile.samples[0].variance = variance;
+        let weights = [0, 1].map(|at| Weigher::new(&profile, Metric::Extra(at), false).weigh(0));
+        assert_eq!(weights.map(|weight| weight.value), [500.0, 4.0]);
+        assert_eq!(weights.map(|weight| weight.variance), [40.0, 8.0]);
+        assert_eq!(weights.map(|weight| weight.objects), [4.0, 4.0]);
+    }
 }
