@@ -7,8 +7,8 @@
 /// What every annotation begins with.
 pub const PREFIX: &str = "# heapwise ";
 
-/// Version of the grammar, told by the first annotation. Version 1 had other names for some columns, one
-/// block size per sample, and fewer counters of losses.
+/// Version of the grammar, told by the first annotation. Version 1 had other names for some
+/// columns, one block size per sample, and fewer counters of losses.
 pub const VERSION: u32 = 2;
 
 /// Frames that have names but no address stand in stacks as addresses from here on: above every

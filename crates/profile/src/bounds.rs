@@ -1,7 +1,8 @@
 //! How far a total can be from the truth, given what was not recorded or not attributed.
 //!
-//! A gate (`heapwise check`) may say "ok" only when the upper bound keeps the limit, and "over the limit"
-//! only when the lower bound breaks it. The standard error of samples is not part of the bounds.
+//! A gate (`heapwise check`) may say "ok" only when the upper bound keeps the limit, and "over the
+//! limit" only when the lower bound breaks it. The standard error of samples is not part of the
+//! bounds.
 
 use crate::unattributed::PerCause;
 use crate::{CallTree, Losses, Metric, Profile, Query, Weight};

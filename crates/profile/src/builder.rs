@@ -1,7 +1,8 @@
 //! Puts a [`Profile`] together from whatever order a source tells its facts in.
 //!
-//! Locations, functions and threads are interned, measurements of the same stack, thread and single block
-//! size add up (all those of mixed sizes too), and addresses find their module at the end, when all mappings are known.
+//! Locations, functions and threads are interned, measurements of the same stack, thread and single
+//! block size add up (all those of mixed sizes too), and addresses find their module at the end,
+//! when all mappings are known.
 
 use foldhash::HashMap;
 

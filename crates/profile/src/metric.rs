@@ -39,8 +39,8 @@ pub mod column {
     /// Blocks freed by the event after their allocation.
     pub const TEMPORARY_OBJECTS: &str = "temporary_objects";
 
-    /// What a column of a file of version 1 is called now. There `peak_space` was the highest value of
-    /// the sample itself.
+    /// What a column of a file of version 1 is called now. There `peak_space` was the highest value
+    /// of the sample itself.
     #[must_use]
     pub fn renamed_since_version_1(name: &str) -> &str {
         match name {
@@ -89,7 +89,8 @@ impl Metric {
         shared.or_else(|| extra().and_then(|at| u16::try_from(at).ok()).map(Metric::Extra))
     }
 
-    /// Whether the metric counts memory that is held, now or at the peak, and not all that was allocated.
+    /// Whether the metric counts memory that is held, now or at the peak, and not all that was
+    /// allocated.
     #[must_use]
     pub fn is_held(self, profile: &Profile) -> bool {
         match self {

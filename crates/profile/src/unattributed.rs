@@ -1,7 +1,9 @@
-//! What is counted but cannot be attributed: a table of the probe was full, so events were counted on a
-//! frame that names the table. Totals include these bytes; only their stack or label is not known.
+//! What is counted but cannot be attributed: a table of the probe was full, so events were counted
+//! on a frame that names the table. Totals include these bytes; only their stack or label is not
+//! known.
 //!
-//! The frames have names like all declared frames, so they survive every format, sum and difference.
+//! The frames have names like all declared frames, so they survive every format, sum and
+//! difference.
 
 use crate::{Profile, StackId, Values};
 

@@ -1,7 +1,7 @@
 //! A profile in usable instead of requested bytes, as allocators count them.
 //!
-//! Views convert as they sum ([`crate::Query::usable`]); this converts a whole profile for writers of
-//! other formats.
+//! Views convert as they sum ([`crate::Query::usable`]); this converts a whole profile for writers
+//! of other formats.
 
 use crate::metric::column;
 use crate::weigh::Weigher;
@@ -13,8 +13,9 @@ pub fn is_known(profile: &Profile) -> bool {
     [column::INUSE_SLACK, column::ALLOC_SLACK].into_iter().all(|name| profile.column(name).is_some())
 }
 
-/// The profile with usable bytes in place of requested ones; `None` when it does not know them. Bytes at
-/// the peak are scaled like the bytes allocated. Block sizes are requested ones, so they are left out.
+/// The profile with usable bytes in place of requested ones; `None` when it does not know them.
+/// Bytes at the peak are scaled like the bytes allocated. Block sizes are requested ones, so they
+/// are left out.
 #[must_use]
 pub fn in_usable_bytes(profile: &Profile) -> Option<Profile> {
     if !is_known(profile) {

@@ -171,8 +171,8 @@ fn go() {
     assert!(!profile.modules[0].build_id.is_empty());
 }
 
-/// What heapwise 0.1 wrote of a program that holds 8 blocks of 100 bytes, grows one from 10 to 5000, and
-/// frees all but two. Its `peak_space` was the highest value of each stack.
+/// What heapwise 0.1 wrote of a program that holds 8 blocks of 100 bytes, grows one from 10 to
+/// 5000, and frees all but two. Its `peak_space` was the highest value of each stack.
 #[test]
 fn files_of_version_1() {
     for name in ["version-1.hwp", "version-1.heap"] {

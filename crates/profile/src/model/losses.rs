@@ -1,7 +1,7 @@
 //! What was missed while recording, one counter per reason.
 
-/// One counter per reason something was missed. What is counted but cannot be attributed is not lost:
-/// see [`crate::unattributed`].
+/// One counter per reason something was missed. What is counted but cannot be attributed is not
+/// lost: see [`crate::unattributed`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Losses {
     /// Events not recorded because a buffer was full.

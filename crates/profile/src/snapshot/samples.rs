@@ -122,8 +122,8 @@ impl Columns {
         self.peak_space.push(bytes.clamp(0.0, values.alloc_bytes));
     }
 
-    /// The process may hold more now than when the last snapshot at a peak was taken: then it is at its
-    /// peak now.
+    /// The process may hold more now than when the last snapshot at a peak was taken: then it is at
+    /// its peak now.
     fn finish(mut self, samples: &[Sample]) -> Vec<ExtraColumn> {
         let live: f64 = samples.iter().map(|sample| sample.values.inuse_bytes).sum();
         if live > self.peak_space.iter().sum() {

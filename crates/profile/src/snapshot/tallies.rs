@@ -165,13 +165,14 @@ impl SiteSum {
     }
 }
 
-/// Live blocks or bytes of one tally: negative where it counts the frees of another thread's blocks.
+/// Live blocks or bytes of one tally: negative where it counts the frees of another thread's
+/// blocks.
 fn difference(more: u64, less: u64) -> f64 {
     (more.wrapping_sub(less) as i64) as f64
 }
 
-/// Sizes of the blocks allocated; `None` for a tally that only counts frees. Always includes the mean, so
-/// that a range which the probe is about to widen is not taken for a single size.
+/// Sizes of the blocks allocated; `None` for a tally that only counts frees. Always includes the
+/// mean, so that a range which the probe is about to widen is not taken for a single size.
 fn size_range(tally: &Tally, details: &TallyDetails) -> Option<SizeRange> {
     let min = u64::from(details.min_size.checked_sub(1)?);
     let floor = tally.alloc_bytes.checked_div(tally.allocs)?;
@@ -188,8 +189,8 @@ fn size_range(tally: &Tally, details: &TallyDetails) -> Option<SizeRange> {
     Some(range.union(SizeRange::one(min)).union(SizeRange::one(max)))
 }
 
-/// Sums of weights as numbers. Those that no probe writes (negative, infinite, above 2⁶⁴ blocks) are
-/// brought into range.
+/// Sums of weights as numbers. Those that no probe writes (negative, infinite, above 2⁶⁴ blocks)
+/// are brought into range.
 fn estimates(weights: &TallyWeights) -> [f64; 8] {
     const MOST: f64 = u64::MAX as f64;
     let TallyWeights { alloc_blocks, alloc_bytes, alloc_blocks_variance, alloc_bytes_variance, .. } =

@@ -106,7 +106,8 @@ fn the_peak_is_kept_by_tallies_that_changed_and_is_live_in_the_others() {
     };
     segment.tally(tally(changed, 9, 100, 90), peak(80), TallyWeights::default());
     segment.tally(tally(same, 8, 20, 5), peak(77), TallyWeights::default());
-    // Of 30 blocks live in the owner's tally, another thread had freed 20 at the peak and 30 by now.
+    // Of 30 blocks live in the owner's tally, another thread had freed 20 at the peak and 30 by
+    // now.
     segment.tally(tally(remote, 8, 30, 0), peak(0), TallyWeights::default());
     segment.tally(tally(remote, 9, 0, 30), peak(-20), TallyWeights::default());
     let profile = segment.profile();

@@ -17,8 +17,8 @@ pub struct Sizes {
     pub summary: Summary,
     /// Where the classes come from.
     pub source: SizeSource,
-    /// Size classes from small to large, from the first to the last that is used: up to 8 bytes, then
-    /// up to the next power of two.
+    /// Size classes from small to large, from the first to the last that is used: up to 8 bytes,
+    /// then up to the next power of two.
     pub classes: Vec<SizeClass>,
     /// The classes of the source that are finer than `classes`; empty when it has none.
     pub fine: Vec<SizeClass>,
@@ -188,8 +188,8 @@ fn coarse(fine: &[SizeClass]) -> Vec<SizeClass> {
 /// Number of the last class.
 const CLASSES: usize = 61;
 
-/// Class 0 holds sizes up to 8, class `n` those above 2ⁿ⁺² up to 2ⁿ⁺³: classes end with a power of two, as
-/// those of allocators do.
+/// Class 0 holds sizes up to 8, class `n` those above 2ⁿ⁺² up to 2ⁿ⁺³: classes end with a power of
+/// two, as those of allocators do.
 fn class_of(size: u64) -> usize {
     let doublings = size.saturating_sub(1).checked_ilog2().unwrap_or(0) as usize;
     (doublings + 1).saturating_sub(3)

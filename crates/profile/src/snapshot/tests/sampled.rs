@@ -72,7 +72,8 @@ fn weights(allocated: [f64; 4], freed: [f64; 4]) -> TallyWeights {
     }
 }
 
-/// Two tallies a site: that of the allocating thread 0, and that in which thread 1 counts its frees.
+/// Two tallies a site: that of the allocating thread 0, and that in which thread 1 counts its
+/// frees.
 fn segment(blocks: &[Block]) -> (Segment, HashMap<u64, usize>) {
     let mut segment = Segment::new();
     segment.thread(1);
@@ -161,7 +162,8 @@ fn values_and_variances_are_those_of_the_samples() {
     }
 }
 
-/// The estimates are unbiased and their variance is honest: the error of many runs is as large as told.
+/// The estimates are unbiased and their variance is honest: the error of many runs is as large as
+/// told.
 #[test]
 fn the_standard_error_covers_the_truth() {
     let mut random = Random(0xcafe);
@@ -193,9 +195,31 @@ fn untracked_blocks_are_within_the_error_of_live_totals() {
     let before = [Metric::InuseSpace, Metric::AllocSpace].map(|metric| error(&segment, metric));
     segment.set(Counter::UntrackedBlocks, 10);
     segment.set(Counter::UntrackedBytes, 1_000_000);
-    assert!(error(&segment, Metric::InuseSpace) >= 1_000_000.0);
+    // Ten samples of 100 000 bytes at a mean distance of 512.
+    let losses = segment.profile().meta.losses;
+    assert_eq!((losses.untracked_blocks, losses.untracked_bytes), (10, 1_005_120));
+    assert!(error(&segment, Metric::InuseSpace) >= 1_005_120.0);
     assert_eq!(error(&segment, Metric::AllocSpace), before[1]);
     assert!(before[0] < 1_000_000.0);
+}
+
+/// A small sample stands for many blocks, and so does one that is not tracked.
+#[test]
+fn small_untracked_samples_are_weighted() {
+    let block = Block { site: 1, size: 64, freed_by: None, was_live_at_peak: true };
+    let (mut segment, _) = segment(&[block; 50]);
+    segment.set(Counter::UntrackedBlocks, 10);
+    segment.set(Counter::UntrackedBytes, 640);
+    let losses = segment.profile().meta.losses;
+    let [blocks, bytes, ..] = sums([block; 10].into_iter());
+    assert!(
+        (losses.untracked_bytes as f64 / bytes - 1.0).abs() < 0.02 && losses.untracked_bytes as f64 >= bytes
+    );
+    assert!(
+        (losses.untracked_blocks as f64 / blocks - 1.0).abs() < 0.02,
+        "{} {blocks}",
+        losses.untracked_blocks
+    );
 }
 
 #[test]
