@@ -34,7 +34,7 @@ pub use age::Age;
 pub use checkpoint::SiteCount;
 pub use checksum::checksum;
 pub use entry::{AllocKind, Columns, Entries, Entry, EntryState, SIZE_SLOTS, SiteBlock};
-pub use frame::{Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_PAYLOAD_BYTES};
+pub use frame::{Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_PAYLOAD_BYTES, MOST_MARKS};
 pub use index::{INDEX_ROW_BYTES, IndexRow, TRAILER_BYTES, Trailer};
 pub use mark::MarkRow;
 pub use site::Site;

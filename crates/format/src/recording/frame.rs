@@ -16,6 +16,9 @@ pub const FRAME_HEADER_BYTES: usize = 48;
 /// Largest payload, stored or unpacked: bounds what a reader allocates for a hostile header.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 
+/// Marks that have a number. Those beyond are ordered by their time only.
+pub const MOST_MARKS: u64 = u16::MAX as u64;
+
 const MAGIC: u32 = u32::from_le_bytes(*b"HWfr");
 
 /// What a frame carries, and the meaning of `first` and `last` in its header.
@@ -99,17 +102,16 @@ impl FrameHeader {
         }
     }
 
-    /// The header of entries behind so many marks.
+    /// The header of entries behind so many marks, at most [`MOST_MARKS`].
     #[must_use]
     pub fn with_marks(self, marks: u64) -> Self {
-        Self { number: u16::try_from(marks).unwrap_or(u16::MAX), ..self }
+        Self { number: marks.min(MOST_MARKS) as u16, ..self }
     }
 
-    /// Whether the frame certainly comes before mark `number`: fewer marks were set before its first entry.
-    /// Headers do not count further than 65 535.
+    /// Marks before the first entry (events), or before the end of what is summed up (checkpoints).
     #[must_use]
-    pub fn is_before_mark(&self, number: u64) -> bool {
-        u64::from(self.number) < number.min(u64::from(u16::MAX))
+    pub fn marks(&self) -> u64 {
+        u64::from(self.number)
     }
 
     /// Completes the header for the bytes that go into the file.
