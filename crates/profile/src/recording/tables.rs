@@ -154,11 +154,12 @@ impl Tables {
             FrameKind::Counters => {
                 decode_counters(payload, |counter, value| segment.set_counter(counter, value))?;
             }
-            FrameKind::Table => match table_kind(header.number) {
-                Some(kind) => segment.add_records(kind, header.first, payload)?,
-                // A table that this version does not need.
-                None => {}
-            },
+            FrameKind::Table => {
+                // Other tables are not needed.
+                if let Some(kind) = table_kind(header.number) {
+                    segment.add_records(kind, header.first, payload)?;
+                }
+            }
             FrameKind::Symbols => self.names = Names::decode(payload)?,
             FrameKind::Sites if is_version3 => self.buckets.add(first, payload, &mut self.sites)?,
             FrameKind::Sites => self.add_sites(first, payload)?,
