@@ -8,38 +8,45 @@
 //! trailer    16 bytes: where the index is                (then the frames are found by walking)
 //! ```
 //!
-//! What describes the program (modules, stack nodes, threads, strings, marks) is carried as the
-//! segment's own records, verbatim, in [`FrameKind::Table`] frames, so there is one decoder for a
-//! segment and a recording. Events are stored *paired*: the recorder has already found the allocation
-//! that each free belongs to, so a reader needs neither addresses nor an index of live blocks, every
-//! events frame can be read on its own, and memory is bounded by the number of distinct (stack, size, thread).
+//! Tables that describe the program (modules, stack nodes, threads, strings) are carried as the segment's
+//! own records, in [`FrameKind::Table`] frames, so there is one decoder for a segment and a recording. Events
+//! are stored *paired*: a free names site, size and age of its block, so a reader needs neither addresses
+//! nor an index of live blocks, every events frame can be read on its own, and memory is bounded by the
+//! number of sites, which are stacks and threads.
+//!
+//! Recordings of version 3 are read, too: [`version3`] has what was different.
 //!
 //! Compression is the caller's: a header says which codec a payload went through.
 
 mod age;
-mod bucket;
 mod checkpoint;
 mod checksum;
 mod entry;
 mod frame;
 mod index;
-mod moment;
+mod mark;
+mod site;
+mod tables;
+mod timeline_row;
+pub mod version3;
 
 pub use age::Age;
-pub use bucket::SiteBucket;
-pub use checkpoint::BucketCount;
+pub use checkpoint::SiteCount;
 pub use checksum::checksum;
-pub use entry::{AllocKind, Columns, Entries, Entry, EntryState};
-pub use frame::{Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_PAYLOAD_BYTES};
+pub use entry::{AllocKind, Columns, Entries, Entry, EntryState, SIZE_SLOTS, SiteBlock};
+pub use frame::{Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, MAX_PAYLOAD_BYTES, MOST_MARKS};
 pub use index::{INDEX_ROW_BYTES, IndexRow, TRAILER_BYTES, Trailer};
-pub use moment::{MOMENT_MS, Moment, MomentState};
+pub use mark::MarkRow;
+pub use site::Site;
+pub use tables::{decode_counters, encode_counters, table_kind, table_number};
+pub use timeline_row::{TIMELINE_ROW_MS, TimelineRow, TimelineState};
 
 use crate::bytes::{u32_at, u64_at};
 
 /// First eight bytes of a recording.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HWISEREC");
 /// Version of everything in the file.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Bytes before the first frame.
 pub const PREAMBLE_BYTES: usize = 16;
 
@@ -66,11 +73,11 @@ pub fn preamble() -> [u8; PREAMBLE_BYTES] {
     bytes
 }
 
-/// Checks the first bytes of a recording.
+/// Checks the first bytes of a recording; its version, which is [`VERSION`] or [`version3::VERSION`].
 ///
 /// # Errors
-/// When they are not those of a recording of this version.
-pub fn check_preamble(bytes: &[u8]) -> Result<(), PreambleError> {
+/// When they are not those of a recording of a version that can be read.
+pub fn check_preamble(bytes: &[u8]) -> Result<u32, PreambleError> {
     if bytes.len() < PREAMBLE_BYTES {
         return Err(PreambleError::Short);
     }
@@ -78,7 +85,7 @@ pub fn check_preamble(bytes: &[u8]) -> Result<(), PreambleError> {
         return Err(PreambleError::Magic);
     }
     match u32_at(bytes, 8) {
-        Some(VERSION) => Ok(()),
+        Some(version @ (VERSION | version3::VERSION)) => Ok(version),
         other => Err(PreambleError::Version(other.unwrap_or(0))),
     }
 }
@@ -89,7 +96,7 @@ mod tests {
 
     #[test]
     fn strangers_are_refused() {
-        assert_eq!(check_preamble(&preamble()), Ok(()));
+        assert_eq!(check_preamble(&preamble()), Ok(VERSION));
         assert_eq!(check_preamble(&preamble()[..15]), Err(PreambleError::Short));
         assert_eq!(check_preamble(&[b'x'; 16]), Err(PreambleError::Magic));
         let mut other = preamble();

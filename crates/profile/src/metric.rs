@@ -68,17 +68,6 @@ impl Metric {
     pub const SHARED: [Metric; 4] =
         [Metric::AllocObjects, Metric::AllocSpace, Metric::InuseObjects, Metric::InuseSpace];
 
-    /// The metric of `profile` with this name; the error lists the names it has.
-    pub fn by_name(profile: &Profile, name: &str) -> Result<Metric, String> {
-        let shared = Metric::SHARED.into_iter().find(|metric| metric.name() == name);
-        let extra = || profile.extra.iter().position(|column| column.name == name);
-        shared.or_else(|| extra().map(|column| Metric::Extra(column as u16))).ok_or_else(|| {
-            let names = Metric::SHARED.iter().map(|metric| metric.name());
-            let known: Vec<&str> = names.chain(profile.extra.iter().map(|column| &*column.name)).collect();
-            format!("this profile has no `{name}`; it has {}", known.join(", "))
-        })
-    }
-
     /// The name other tools use (`inuse_space`, …); extra columns carry their own name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -91,13 +80,17 @@ impl Metric {
         }
     }
 
-    /// The metric that a name selects in a profile. `waste_space` is the old name of `inuse_slack`.
-    #[must_use]
-    pub fn by_name(profile: &Profile, name: &str) -> Option<Self> {
+    /// The metric of `profile` with this name; the error lists the names it has. `waste_space` is the old
+    /// name of `inuse_slack`.
+    pub fn by_name(profile: &Profile, name: &str) -> Result<Metric, String> {
         let name = if name == "waste_space" { column::INUSE_SLACK } else { name };
-        let shared = Self::SHARED.into_iter().find(|metric| metric.name() == name);
+        let shared = Metric::SHARED.into_iter().find(|metric| metric.name() == name);
         let extra = || profile.extra.iter().position(|column| column.name == name);
-        shared.or_else(|| extra().and_then(|at| u16::try_from(at).ok()).map(Metric::Extra))
+        shared.or_else(|| extra().map(|column| Metric::Extra(column as u16))).ok_or_else(|| {
+            let names = Metric::SHARED.iter().map(|metric| metric.name());
+            let known: Vec<&str> = names.chain(profile.extra.iter().map(|column| &*column.name)).collect();
+            format!("this profile has no `{name}`; it has {}", known.join(", "))
+        })
     }
 
     /// Whether the metric counts memory that is held, now or at the peak, and not all that was

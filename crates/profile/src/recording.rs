@@ -1,32 +1,35 @@
-//! Recordings: from the probe's events to a file, and from a file to a [`crate::Profile`] at any instant.
+//! Recordings: from the probe's events to a file, and from a file to a [`crate::Profile`] at any point in time.
 //!
 //! ```text
-//! record   chunks → merge (one order) → ledger (counts of each site, entries) → frames
-//! read     frames → archive → replay (counts at an instant) → Profile
-//!                          → timeline, analysis (temporaries, lifetimes, growth, …)
+//! record   chunks → merge (one order) → event_accounting (counts of each site, entries) → frames
+//! read     frames → reader → replay (counts at a point) → Profile
+//!                         → timeline, analysis (temporaries, lifetimes, growth, …)
 //! ```
 //!
-//! Sans-IO in both directions: the recorder hands in bytes of chunks and takes frames to pack and
+//! Sans-IO in both directions: the recorder passes bytes of chunks and takes frames to pack and
 //! write; the reader supplies [`RecordingSource`], a positioned read and an unpacker.
 
 pub mod analysis;
-mod archive;
-mod catalog;
 mod counts;
-mod ledger;
+mod event_accounting;
 mod merge;
 pub mod names;
+mod parallel_read;
+mod reader;
 mod replay;
-mod share;
+mod size_counts;
 pub mod statistics;
+mod tables;
 mod timeline;
+mod version3;
 
-pub use archive::{Damage, DamageKind, OpenError, Recording, RecordingSource};
-pub use catalog::{Catalog, MarkAt};
 pub use counts::{Count, Counts};
-pub use ledger::{Ledger, RawFrame, Totals};
-pub use merge::{Merger, Piece};
-pub use replay::{Moment, Window};
-pub use share::Watcher;
+pub use event_accounting::{EventAccounting, RawFrame, Totals};
+pub use merge::{Merger, Piece, Until};
+pub use parallel_read::Progress;
+pub use reader::{Damage, DamageKind, OpenError, Recording, RecordingSource};
+pub use replay::{Point, PointInTime, TimeRange};
+pub use size_counts::SizeCounts;
 pub use statistics::Statistics;
+pub use tables::{MarkAt, Tables};
 pub use timeline::{Step, Timeline};

@@ -1,11 +1,11 @@
 //! A recording larger than memory is read in bounded memory: four gigabytes that exist only as a rule.
 
-use heapwise_format::event::{Event, Freeing};
+use heapwise_format::event::{Block, Event, Freeing};
 use heapwise_format::place::Incarnation;
 use heapwise_format::recording::{Codec, FrameHeader, FrameKind, PREAMBLE_BYTES, preamble};
-use heapwise_format::segment::{Architecture, Bucket, Header, Layout, PAGE_BYTES, Tier};
+use heapwise_format::segment::{Architecture, Header, Layout, PAGE_BYTES, Tally, Tier};
 use heapwise_profile::recording::{
-    Catalog, Ledger, Moment, RawFrame, Recording, RecordingSource, Statistics, Timeline,
+    EventAccounting, PointInTime, RawFrame, Recording, RecordingSource, Statistics, Tables, Timeline,
 };
 
 /// A file of an opening followed by `times` times the same frames.
@@ -53,30 +53,30 @@ fn highest_resident_bytes() -> u64 {
     line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or(0) * 1024
 }
 
-/// The record of a bucket: its number is its stack's, too.
-fn record(bucket: u32) -> Option<Bucket> {
-    Some(Bucket { size: 48, node: bucket, ..Bucket::default() })
+/// The record of a tally: its number is its stack's, too.
+fn record(tally: u32) -> Option<Tally> {
+    Some(Tally { node: tally, ..Tally::default() })
 }
 
-/// Frames of about a megabyte that leave the heap as they found it, and the buckets they use.
+/// Frames of about a megabyte that leave the heap as they found it, and the sites they use.
 fn balanced_frames() -> (Vec<RawFrame>, Vec<RawFrame>) {
     const LIVE: u64 = 1000;
-    let mut ledger = Ledger::default();
-    let bucket = |step: u64| 1 + (step * 7919 % 5000) as u32;
-    let mut book = |ms, event| assert!(ledger.book(0, ms, &event, false, &mut record));
+    let mut account = EventAccounting::default();
+    let block = |step: u64| Block { tally: 1 + (step * 7919 % 5000) as u32, size: step, by_realloc: false };
+    let mut add = |ms, event| assert!(account.add(0, ms, &event, false, &mut record));
     for step in 0..200_000 + LIVE {
         let ms = step / 1000;
         if let Some(born) = step.checked_sub(LIVE) {
             let age_ms = ms - born / 1000;
-            book(ms, Event::Free { bucket: bucket(born), thread: 0, age_ms, how: Freeing::Plain });
+            add(ms, Event::Free { block: block(born), age_ms, how: Freeing::Plain });
         }
         if step < 200_000 {
-            book(ms, Event::Alloc { bucket: bucket(step) });
+            add(ms, Event::Alloc(block(step)));
         }
     }
-    assert_eq!(ledger.totals().unknown_frees, 0);
-    let frames = ledger.take_frames();
-    frames.into_iter().partition(|frame| frame.header.kind == FrameKind::Buckets)
+    assert_eq!(account.totals().unknown_frees, 0);
+    let frames = account.take_frames();
+    frames.into_iter().partition(|frame| frame.header.kind == FrameKind::Sites)
 }
 
 #[test]
@@ -88,18 +88,18 @@ fn four_gigabytes_in_half_of_one() {
     let process = Incarnation { pid: 1, starttime: 1 };
     Header::new(process, Architecture::X86_64, Layout::new(Tier::Tiny)).encode(&mut page);
     put(&mut opening, &RawFrame { header: FrameHeader::new(FrameKind::Process), payload: page.to_vec() });
-    let (buckets, frames) = balanced_frames();
-    buckets.iter().for_each(|frame| put(&mut opening, frame));
+    let (sites, frames) = balanced_frames();
+    sites.iter().for_each(|frame| put(&mut opening, frame));
     let mut repeated = Vec::new();
     frames.iter().for_each(|frame| put(&mut repeated, frame));
     let times = (4 << 30) / repeated.len() as u64 + 1;
     let recording = Recording::open(vec![Endless { opening, repeated, times }]).unwrap();
-    let catalog = Catalog::read(&recording).unwrap();
-    let sums = Statistics::read(&recording, &catalog, 4).unwrap();
-    assert_eq!(sums.buckets.iter().map(|bucket| bucket.allocs).sum::<u64>(), 200_000 * times);
+    let tables = Tables::read(&recording).unwrap();
+    let sums = Statistics::read(&recording, &tables, 4).unwrap();
+    assert_eq!(sums.sites.iter().map(|site| site.count.allocs).sum::<u64>(), 200_000 * times);
     assert!(!Timeline::read(&recording, 100).unwrap().steps.is_empty());
-    let (counts, _) = recording.counts_at(&catalog, Moment::End, 2).unwrap();
-    assert_eq!(counts.live_bytes(&catalog.buckets), 0);
+    let (counts, _) = recording.counts_at(&tables, PointInTime::End, 2).unwrap();
+    assert_eq!(counts.live_bytes(), 0);
     let highest = highest_resident_bytes();
     assert!(highest > 0 && highest <= 512 << 20, "{highest} bytes resident");
 }

@@ -1,66 +1,88 @@
 //! How long a block lived, as exactly as a recording keeps it.
 
-use super::MOMENT_MS;
+use super::TIMELINE_ROW_MS;
 
-/// Lifetime of a block: whether it ended within the millisecond of its allocation, else how many slices
-/// of [`MOMENT_MS`] lie between. So the slice of every birth is known exactly, and "allocated since A" is exact
-/// for every A that is a multiple of ten milliseconds. Whole milliseconds would be most of a file: they
-/// are the one part of a recording that does not repeat.
+/// Lifetime of a block. It tells whether the block was freed within the millisecond of its allocation,
+/// else how many timeline rows of [`TIMELINE_ROW_MS`] lie between. So the row of every birth is known, and
+/// "allocated since A" is exact for every A that is a multiple of ten milliseconds. Milliseconds would be
+/// most of a file: they are the one part of a recording that does not repeat. They are kept
+/// for births in rows with a mark, so that "allocated since mark A" is exact, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Age(u64);
 
 impl Age {
     /// Of a block allocated and freed within one millisecond.
     pub const INSTANT: Self = Self(0);
+    /// Set when the other bits are milliseconds.
+    const EXACT: u64 = 1 << 63;
 
     /// Of a block allocated at `born_ms` and freed at `now_ms`.
     #[inline]
     #[must_use]
     pub fn between(born_ms: u64, now_ms: u64) -> Self {
-        // Without a branch: which of the two it is cannot be foreseen.
-        let slices = (now_ms / MOMENT_MS).saturating_sub(born_ms / MOMENT_MS);
-        Self((1 + slices) * u64::from(born_ms != now_ms))
+        // Without a branch, which would be mispredicted often.
+        let rows = (now_ms / TIMELINE_ROW_MS).saturating_sub(born_ms / TIMELINE_ROW_MS);
+        Self((1 + rows) * u64::from(born_ms != now_ms))
     }
 
-    /// Slices between birth and end; 0 within one slice.
+    /// The same, to the millisecond.
+    #[must_use]
+    pub fn exact(born_ms: u64, now_ms: u64) -> Self {
+        Self(Self::EXACT | now_ms.saturating_sub(born_ms))
+    }
+
+    /// The age in milliseconds, if it is exact.
     #[inline]
     #[must_use]
-    pub fn slices(self) -> u64 {
-        self.0.saturating_sub(1)
+    pub fn exact_ms(self) -> Option<u64> {
+        (self.0 & Self::EXACT != 0).then_some(self.0 & !Self::EXACT)
     }
 
-    /// The likeliest number of milliseconds; below 1, 10, 100 … whenever the block's own was likely to be.
+    /// The likeliest number of milliseconds. It is below 1, 10, 100 … whenever the block's own was likely
+    /// to be.
     #[inline]
     #[must_use]
     pub fn milliseconds(self) -> u64 {
-        /// In the middle, on a logarithmic scale, of what "not at once, yet within ten milliseconds" may mean.
-        const WITHIN_A_SLICE: u64 = 3;
+        /// The middle, on a logarithmic scale, of "another millisecond, yet within ten".
+        const WITHIN_A_ROW: u64 = 3;
         match self.0 {
             0 => 0,
-            1 => WITHIN_A_SLICE,
-            more => (more - 1).saturating_mul(MOMENT_MS),
+            1 => WITHIN_A_ROW,
+            exact if exact & Self::EXACT != 0 => exact & !Self::EXACT,
+            more => (more - 1).saturating_mul(TIMELINE_ROW_MS),
         }
     }
 
-    /// The start of the slice of its birth, when it ended at `now_ms`.
+    /// The millisecond of the birth of a block that was freed at `now_ms`, or the start of its row.
     #[inline]
     #[must_use]
-    pub fn born_slice_ms(self, now_ms: u64) -> u64 {
-        (now_ms / MOMENT_MS).saturating_sub(self.slices()) * MOMENT_MS
+    pub fn born_ms(self, now_ms: u64) -> u64 {
+        match self.exact_ms() {
+            Some(ms) => now_ms.saturating_sub(ms),
+            None if self.0 == 0 => now_ms,
+            None => (now_ms / TIMELINE_ROW_MS).saturating_sub(self.0 - 1) * TIMELINE_ROW_MS,
+        }
     }
 
-    /// The number in the file.
+    /// The number in the column of ages. Which of the two kinds it is, the kind of the entry tells.
     #[inline]
     #[must_use]
     pub fn code(self) -> u64 {
-        self.0
+        self.0 & !Self::EXACT
     }
 
-    /// The age that a number in the file stands for.
+    /// The age of a number in the column of ages.
     #[inline]
     #[must_use]
     pub fn from_code(code: u64) -> Self {
-        Self(code)
+        Self(code & !Self::EXACT)
+    }
+
+    /// The age of a number that is in milliseconds.
+    #[inline]
+    #[must_use]
+    pub fn from_exact_code(code: u64) -> Self {
+        Self(code | Self::EXACT)
     }
 }
 
@@ -69,14 +91,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slice_of_birth_is_exact() {
+    fn the_row_of_birth_is_exact() {
         for born in 0..50 {
             for now in born..born + 50 {
                 let age = Age::between(born, now);
-                assert_eq!(age.born_slice_ms(now), born / MOMENT_MS * MOMENT_MS, "{born} {now}");
+                let row = if born == now { born } else { born / TIMELINE_ROW_MS * TIMELINE_ROW_MS };
+                assert_eq!(age.born_ms(now), row, "{born} {now}");
                 assert_eq!(age == Age::INSTANT, born == now);
                 assert_eq!(Age::from_code(age.code()), age);
-                assert!(age.milliseconds().abs_diff(now - born) < 2 * MOMENT_MS);
+                assert!(age.milliseconds().abs_diff(now - born) < 2 * TIMELINE_ROW_MS);
+                let exact = Age::exact(born, now);
+                assert_eq!((exact.born_ms(now), exact.milliseconds()), (born, now - born));
+                assert_eq!(Age::from_exact_code(exact.code()), exact);
             }
         }
     }

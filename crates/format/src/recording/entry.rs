@@ -1,30 +1,44 @@
-//! Entries: events after pairing. An entry names the bucket of its block, a free also its age.
+//! Entries: events after pairing. An entry names site and size of its block, a free also its age.
 //!
-//! The payload of an events frame is five columns, each of one kind of thing, because packers find what
+//! The payload of an events frame is nine columns, each of one kind of number, because packers find what
 //! repeats within a kind:
 //!
 //! ```text
-//! u32 × 4  bytes of the first four columns
-//! main     a byte per entry: kind | code << 2
-//!            0 allocation   1 free   2 allocation freed at once (temporary)   3 other, code says which:
-//!              0 tick: value ms passed      1 thread: value is the thread of what follows
-//!              2 gap: value events missing  3 frees of value unknown blocks
-//!              4 free that was missed, seen by the reuse of its address
-//!              5, 6 allocation by realloc, 6 if of a block that came from realloc
-//!              7, 8 the same, freed at once
-//! lows     of far buckets: the lowest byte
-//! highs    of far buckets: the rest, a varint
-//! ages     per free (kind 1 and other 4) a varint, see Age
-//! values   per value a varint
+//! u32 × 8     bytes of all columns but the last
+//! main        a byte per entry: kind | code << 2
+//!               0 allocation   1 free   2 allocation freed at once (temporary)   3 other, code says which:
+//!                 0 tick: value ms passed      1 thread: value is the thread of what follows
+//!                 2 gap: value events missing  3 frees of value unknown blocks
+//!                 4 free that was missed, seen by the reuse of its address
+//!                 5, 6 allocation by realloc, 6 if of a block that came from realloc
+//!                 7, 8 the same, freed at once
+//!                 9 mark: value marks were set before what follows
+//!                 10, 11 free and missed free whose age is in milliseconds
+//! site_lows   of far sites: the lowest byte
+//! site_highs  of far sites: the rest, a varint
+//! sizes       a byte per block: 0 the size of the last block of its site, 1 to 253 sizes from 0 to 252,
+//!               254 two bytes in the columns behind, 255 two bytes and the rest
+//! size_lows   the lowest byte of such a size
+//! size_mids   the second byte
+//! size_highs  the rest, a varint
+//! ages        per free (kind 1 and others 4, 10, 11) a varint, see Age
+//! values      per value a varint
 //! ```
 //!
-//! The code of kinds 0, 1 and 2 is the zigzag step from the last bucket of its like (allocations and frees
-//! each for themselves: programs walk through their sites, and back when they tear down), or [`FAR`], and then the bucket
-//! itself is among the far ones; it always is for others 4 to 8.
+//! The code of kinds 0, 1 and 2 is the zigzag step from the last site of its kind (allocations and frees
+//! have one each: programs walk through their sites, and back when they tear down), or [`FAR`], and then
+//! the site itself is among the far ones. It always is for others 4 to 8, 10 and 11.
+
+mod columns;
+mod size_predictor;
 
 use super::Age;
-use crate::bytes::u32_at;
 use crate::varint::{self, unzigzag, zigzag};
+
+pub use columns::Columns;
+use columns::{Column, are_read, split};
+pub use size_predictor::SIZE_SLOTS;
+use size_predictor::SizePredictor;
 
 /// Which call made a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,45 +51,56 @@ pub enum AllocKind {
     NextRealloc,
 }
 
-/// One thing that happened.
+/// A block: where it was allocated, and its size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SiteBlock {
+    /// Number of its site.
+    pub site: u32,
+    /// Requested bytes.
+    pub size: u64,
+}
+
+/// An event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Entry {
-    /// A block came.
+    /// A block was allocated.
     Alloc {
-        /// Its bucket.
-        bucket: u32,
+        /// The block.
+        block: SiteBlock,
         /// By which call.
         kind: AllocKind,
     },
-    /// A block came and went: its thread did nothing else with the heap in between, all within a millisecond.
+    /// A block was allocated and freed, within a millisecond and with no other event of its thread between.
     Temporary {
-        /// Its bucket.
-        bucket: u32,
-        /// By which call it came.
+        /// The block.
+        block: SiteBlock,
+        /// By which call it was allocated.
         kind: AllocKind,
     },
-    /// A block went.
+    /// A block was freed.
     Free {
-        /// Its bucket.
-        bucket: u32,
+        /// The block.
+        block: SiteBlock,
         /// How long it lived.
         age: Age,
     },
-    /// A block went unseen: its address was handed out again.
+    /// A block was freed by a call that was not seen: the allocator returned its address again.
     MissedFree {
-        /// Its bucket.
-        bucket: u32,
+        /// The block.
+        block: SiteBlock,
         /// How long until the reuse was seen.
         age: Age,
     },
-    /// Time passed.
+    /// Milliseconds passed.
     Tick(u64),
-    /// What follows was done by this thread.
+    /// The entries that follow are of this thread.
     Thread(u32),
     /// So many events are missing here.
     Gap(u64),
-    /// So many blocks that were never seen to be allocated were freed.
+    /// So many blocks were freed whose allocation was not recorded.
     UnknownFree(u64),
+    /// The program had set so many marks before the entries that follow.
+    Mark(u64),
 }
 
 const ALLOC: u8 = 0;
@@ -91,225 +116,239 @@ const FIRST_REALLOC: u8 = 5;
 const NEXT_REALLOC: u8 = 6;
 const TEMPORARY_FIRST_REALLOC: u8 = 7;
 const TEMPORARY_NEXT_REALLOC: u8 = 8;
-/// The code that says: not a step, but a bucket of its own.
+const MARK: u8 = 9;
+const EXACT_FREE: u8 = 10;
+const EXACT_MISSED: u8 = 11;
+/// The code that says: not a step, but a site of its own.
 const FAR: u8 = 63;
 
-/// The columns of a payload being written.
-#[derive(Debug, Clone, Default)]
-pub struct Columns<B> {
-    /// A byte per entry.
-    pub main: B,
-    /// Lowest bytes of far buckets.
-    pub lows: B,
-    /// The rest of them.
-    pub highs: B,
-    /// Ages of frees.
-    pub ages: B,
-    /// Values of others.
-    pub values: B,
-}
+const SAME_SIZE: u8 = 0;
+/// The first size that does not fit into the byte of the column of sizes.
+const LARGE_SIZE: u64 = 253;
+const TWO_BYTES: u8 = 254;
+const MORE_BYTES: u8 = 255;
 
-/// What both ends remember from entry to entry; it starts afresh in every frame.
-#[derive(Debug, Clone, Copy)]
-pub struct EntryState {
+/// What the writer remembers from entry to entry; it starts afresh in every frame. `T` holds
+/// [`SIZE_SLOTS`] numbers.
+#[derive(Debug, Clone)]
+pub struct EntryState<T> {
     last_alloc: u32,
     last_free: u32,
+    last_sizes: SizePredictor<T>,
     /// Steps below this are written as such (the writer's choice; a reader need not know).
     limit: u64,
     steps: u32,
     far_steps: u32,
 }
 
-impl Default for EntryState {
-    fn default() -> Self {
-        Self { last_alloc: 0, last_free: 0, limit: u64::from(FAR), steps: 0, far_steps: 0 }
+impl<T: AsMut<[u32]>> EntryState<T> {
+    /// The state before the first entry.
+    pub fn new(slots: T) -> Self {
+        let last_sizes = SizePredictor::new(slots);
+        Self { last_alloc: 0, last_free: 0, last_sizes, limit: u64::from(FAR), steps: 0, far_steps: 0 }
     }
-}
 
-/// Undoes a step; `None` when it leads out of the numbers of buckets.
-#[inline]
-fn stepped(last: u32, step: u64) -> Option<u32> {
-    u32::try_from(i64::from(last).checked_add(unzigzag(step))?).ok()
-}
-
-impl EntryState {
-    /// The state for the frame after this one. Steps between unrelated buckets only blur what packers could
-    /// see, so a program that jumps between many buckets gets none but "the same again".
-    #[must_use]
-    pub fn of_next_frame(&self) -> Self {
+    /// Starts the frame after this one. Steps between unrelated sites only hide repetitions from packers,
+    /// so a program that jumps between many sites gets none but "the same again".
+    pub fn start_next_frame(&mut self) {
         let jumps = self.far_steps > self.steps / 4;
-        Self { limit: if jumps { 1 } else { u64::from(FAR) }, ..Self::default() }
+        self.limit = if jumps { 1 } else { u64::from(FAR) };
+        (self.last_alloc, self.last_free, self.steps, self.far_steps) = (0, 0, 0, 0);
+        self.last_sizes.reset();
     }
 
-    /// Appends an entry to the columns. Most writers know the kind of theirs, and then little remains of this.
+    /// Appends an entry to the columns. Inlined into callers that know the kind of their entry, little
+    /// remains of it.
     #[inline(always)]
     pub fn encode<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) {
         let byte = match entry {
-            Entry::Alloc { bucket, kind: AllocKind::Fresh } => {
-                let last = core::mem::replace(&mut self.last_alloc, bucket);
-                ALLOC | self.code(last, bucket, columns)
-            }
-            Entry::Temporary { bucket, kind: AllocKind::Fresh } => {
-                let last = core::mem::replace(&mut self.last_alloc, bucket);
-                TEMPORARY | self.code(last, bucket, columns)
-            }
-            Entry::Free { bucket, age } => {
-                let last = core::mem::replace(&mut self.last_free, bucket);
+            Entry::Alloc { block, kind: AllocKind::Fresh } => ALLOC | self.alloc(block, columns),
+            Entry::Temporary { block, kind: AllocKind::Fresh } => TEMPORARY | self.alloc(block, columns),
+            Entry::Free { block, age } if age.exact_ms().is_none() => {
+                let last = core::mem::replace(&mut self.last_free, block.site);
                 varint::put(&mut columns.ages, age.code());
-                FREE | self.code(last, bucket, columns)
+                self.put_size(block, columns);
+                FREE | self.code(last, block.site, columns)
             }
             other => self.encode_other(other, columns) << 2 | OTHER,
         };
         columns.main.extend([byte]);
     }
 
-    /// The code of a bucket, in its place in the byte.
     #[inline(always)]
-    fn code<B: Extend<u8>>(&mut self, last: u32, bucket: u32, columns: &mut Columns<B>) -> u8 {
-        let step = zigzag(i64::from(bucket) - i64::from(last));
+    fn alloc<B: Extend<u8>>(&mut self, block: SiteBlock, columns: &mut Columns<B>) -> u8 {
+        let last = core::mem::replace(&mut self.last_alloc, block.site);
+        self.put_size(block, columns);
+        self.code(last, block.site, columns)
+    }
+
+    /// The code of a site, in its place in the byte.
+    #[inline(always)]
+    fn code<B: Extend<u8>>(&mut self, last: u32, site: u32, columns: &mut Columns<B>) -> u8 {
+        let step = zigzag(i64::from(site) - i64::from(last));
         self.steps += 1;
         if step < self.limit {
             return (step as u8) << 2;
         }
         self.far_steps += u32::from(step >= u64::from(FAR));
-        put_far(bucket, columns);
+        put_far(site, columns);
         FAR << 2
     }
 
+    #[inline(always)]
+    fn put_size<B: Extend<u8>>(&mut self, SiteBlock { site, size }: SiteBlock, columns: &mut Columns<B>) {
+        let code = if self.last_sizes.update(site, size) {
+            SAME_SIZE
+        } else if size < LARGE_SIZE {
+            size as u8 + 1
+        } else {
+            put_large_size(size, columns)
+        };
+        columns.sizes.extend([code]);
+    }
+
+    /// An allocation that is not fresh, or anything that is no allocation and no plain free.
     #[inline(never)]
     fn encode_other<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) -> u8 {
         let mut put = |what: u8, value: u64| {
             varint::put(&mut columns.values, value);
             what
         };
+        let next = |kind| kind == AllocKind::NextRealloc;
         match entry {
             Entry::Tick(ms) => put(TICK, ms),
             Entry::Thread(thread) => put(THREAD, thread.into()),
             Entry::Gap(events) => put(GAP, events),
             Entry::UnknownFree(blocks) => put(UNKNOWN, blocks),
-            Entry::MissedFree { bucket, age } | Entry::Free { bucket, age } => {
-                self.last_free = bucket;
-                varint::put(&mut columns.ages, age.code());
-                put_far(bucket, columns);
-                MISSED
+            Entry::Mark(marks) => put(MARK, marks),
+            Entry::MissedFree { block, age } => {
+                self.put_far_free(block, age, columns);
+                if age.exact_ms().is_some() { EXACT_MISSED } else { MISSED }
             }
-            Entry::Alloc { bucket, kind } => {
-                self.last_alloc = bucket;
-                put_far(bucket, columns);
-                if kind == AllocKind::NextRealloc { NEXT_REALLOC } else { FIRST_REALLOC }
+            Entry::Free { block, age } => {
+                self.put_far_free(block, age, columns);
+                EXACT_FREE
             }
-            Entry::Temporary { bucket, kind } => {
-                self.last_alloc = bucket;
-                put_far(bucket, columns);
-                if kind == AllocKind::NextRealloc { TEMPORARY_NEXT_REALLOC } else { TEMPORARY_FIRST_REALLOC }
+            Entry::Alloc { block, kind } => {
+                self.put_far_alloc(block, columns);
+                if next(kind) { NEXT_REALLOC } else { FIRST_REALLOC }
+            }
+            Entry::Temporary { block, kind } => {
+                self.put_far_alloc(block, columns);
+                if next(kind) { TEMPORARY_NEXT_REALLOC } else { TEMPORARY_FIRST_REALLOC }
             }
         }
+    }
+
+    fn put_far_alloc<B: Extend<u8>>(&mut self, block: SiteBlock, columns: &mut Columns<B>) {
+        self.last_alloc = block.site;
+        put_far(block.site, columns);
+        self.put_size(block, columns);
+    }
+
+    fn put_far_free<B: Extend<u8>>(&mut self, block: SiteBlock, age: Age, columns: &mut Columns<B>) {
+        self.last_free = block.site;
+        varint::put(&mut columns.ages, age.code());
+        put_far(block.site, columns);
+        self.put_size(block, columns);
     }
 }
 
 #[inline(always)]
-fn put_far<B: Extend<u8>>(bucket: u32, columns: &mut Columns<B>) {
-    columns.lows.extend([bucket as u8]);
-    varint::put(&mut columns.highs, u64::from(bucket >> 8));
+fn put_far<B: Extend<u8>>(site: u32, columns: &mut Columns<B>) {
+    columns.site_lows.extend([site as u8]);
+    varint::put(&mut columns.site_highs, u64::from(site >> 8));
 }
 
-impl<B: AsRef<[u8]>> Columns<B> {
-    /// The parts of the payload in their order: the lengths first, to be written before them.
-    #[must_use]
-    pub fn parts(&self) -> ([u8; LENGTHS_BYTES], [&[u8]; 5]) {
-        let parts = [&self.main, &self.lows, &self.highs, &self.ages, &self.values].map(AsRef::as_ref);
-        let mut lengths = [0; LENGTHS_BYTES];
-        for (target, part) in lengths.chunks_exact_mut(4).zip(parts) {
-            target.copy_from_slice(&(part.len() as u32).to_le_bytes());
-        }
-        (lengths, parts)
+/// The code of a size that does not fit into the column of sizes.
+#[inline]
+fn put_large_size<B: Extend<u8>>(size: u64, columns: &mut Columns<B>) -> u8 {
+    columns.size_lows.extend([size as u8]);
+    columns.size_mids.extend([(size >> 8) as u8]);
+    if size >> 16 == 0 {
+        return TWO_BYTES;
     }
+    varint::put(&mut columns.size_highs, size >> 16);
+    MORE_BYTES
 }
 
-/// Bytes before the first column.
-const LENGTHS_BYTES: usize = 16;
-
-/// A column being read.
-#[derive(Debug, Clone)]
-struct Column<'a> {
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl Column<'_> {
-    #[inline]
-    fn byte(&mut self) -> Option<u8> {
-        let byte = *self.bytes.get(self.at)?;
-        self.at += 1;
-        Some(byte)
-    }
-
-    #[inline]
-    fn varint(&mut self) -> Option<u64> {
-        varint::decode(self.bytes, &mut self.at)
-    }
-
-    fn is_read(&self) -> bool {
-        self.at == self.bytes.len()
-    }
+/// Undoes a step; `None` when it leads out of the numbers of sites.
+#[inline]
+fn stepped(last: u32, step: u64) -> Option<u32> {
+    u32::try_from(i64::from(last).checked_add(unzigzag(step))?).ok()
 }
 
 /// Reads the payload of an events frame; ends early when the payload does not make sense, see
-/// [`Entries::is_whole`].
+/// [`Entries::is_whole`]. `T` holds [`SIZE_SLOTS`] numbers.
 #[derive(Debug, Clone)]
-pub struct Entries<'a> {
-    main: Column<'a>,
-    lows: Column<'a>,
-    highs: Column<'a>,
-    ages: Column<'a>,
-    values: Column<'a>,
+pub struct Entries<'a, T> {
+    columns: Columns<Column<'a>>,
     last_alloc: u32,
     last_free: u32,
+    last_sizes: SizePredictor<T>,
 }
 
-impl<'a> Entries<'a> {
+impl<'a, T: AsMut<[u32]>> Entries<'a, T> {
     /// The entries of a payload; `None` when it is shorter than it says.
-    #[must_use]
-    pub fn new(payload: &'a [u8]) -> Option<Self> {
-        let mut rest = payload.get(LENGTHS_BYTES..)?;
-        let mut column = |number: usize| {
-            let bytes;
-            (bytes, rest) = rest.split_at_checked(u32_at(payload, 4 * number)? as usize)?;
-            Some(Column { bytes, at: 0 })
-        };
-        let (main, lows, highs, ages) = (column(0)?, column(1)?, column(2)?, column(3)?);
-        let values = Column { bytes: rest, at: 0 };
-        Some(Self { main, lows, highs, ages, values, last_alloc: 0, last_free: 0 })
+    pub fn new(payload: &'a [u8], slots: T) -> Option<Self> {
+        let (columns, last_sizes) = (split(payload)?, SizePredictor::new(slots));
+        Some(Self { columns, last_alloc: 0, last_free: 0, last_sizes })
     }
 
     /// Whether all columns were read to their ends.
     #[must_use]
     pub fn is_whole(&self) -> bool {
-        [&self.main, &self.lows, &self.highs, &self.ages, &self.values].into_iter().all(Column::is_read)
+        are_read(&self.columns)
     }
 
     #[inline]
-    fn far(&mut self) -> Option<u32> {
-        let low = u32::from(self.lows.byte()?);
-        let high = u32::try_from(self.highs.varint()?).ok()?;
+    fn site(&mut self, last: u32, code: u8) -> Option<u32> {
+        if code != FAR {
+            return stepped(last, u64::from(code));
+        }
+        let low = u32::from(self.columns.site_lows.byte()?);
+        let high = u32::try_from(self.columns.site_highs.varint()?).ok()?;
         high.checked_mul(1 << 8)?.checked_add(low)
     }
 
     #[inline]
-    fn bucket(&mut self, last: u32, code: u8) -> Option<u32> {
-        if code == FAR { self.far() } else { stepped(last, u64::from(code)) }
+    fn size(&mut self, site: u32) -> Option<u64> {
+        let size = match self.columns.sizes.byte()? {
+            SAME_SIZE => return self.last_sizes.predict(site),
+            TWO_BYTES => self.two_bytes()?,
+            MORE_BYTES => {
+                let (low, high) = (self.two_bytes()?, self.columns.size_highs.varint()?);
+                high.checked_mul(1 << 16)?.checked_add(low)?
+            }
+            code => u64::from(code) - 1,
+        };
+        self.last_sizes.update(site, size);
+        Some(size)
     }
 
     #[inline]
-    fn alloc(&mut self, code: u8) -> Option<u32> {
-        self.last_alloc = self.bucket(self.last_alloc, code)?;
-        Some(self.last_alloc)
+    fn two_bytes(&mut self) -> Option<u64> {
+        let (low, mid) = (self.columns.size_lows.byte()?, self.columns.size_mids.byte()?);
+        Some(u64::from(low) | u64::from(mid) << 8)
     }
 
     #[inline]
-    fn free(&mut self, code: u8) -> Option<(u32, Age)> {
-        self.last_free = self.bucket(self.last_free, code)?;
-        Some((self.last_free, Age::from_code(self.ages.varint()?)))
+    fn alloc(&mut self, code: u8) -> Option<SiteBlock> {
+        let site = self.site(self.last_alloc, code)?;
+        self.last_alloc = site;
+        Some(SiteBlock { site, size: self.size(site)? })
+    }
+
+    #[inline]
+    fn free(&mut self, code: u8) -> Option<SiteBlock> {
+        let site = self.site(self.last_free, code)?;
+        self.last_free = site;
+        Some(SiteBlock { site, size: self.size(site)? })
+    }
+
+    #[inline]
+    fn age(&mut self) -> Option<u64> {
+        self.columns.ages.varint().filter(|code| *code < 1 << 63)
     }
 
     fn other(&mut self, what: u8) -> Option<Entry> {
@@ -318,37 +357,36 @@ impl<'a> Entries<'a> {
             _ => AllocKind::NextRealloc,
         };
         Some(match what {
-            TICK => Entry::Tick(self.values.varint()?),
-            THREAD => Entry::Thread(u32::try_from(self.values.varint()?).ok()?),
-            GAP => Entry::Gap(self.values.varint()?),
-            UNKNOWN => Entry::UnknownFree(self.values.varint()?),
-            MISSED => {
-                let (bucket, age) = self.free(FAR)?;
-                Entry::MissedFree { bucket, age }
+            TICK => Entry::Tick(self.columns.values.varint()?),
+            THREAD => Entry::Thread(u32::try_from(self.columns.values.varint()?).ok()?),
+            GAP => Entry::Gap(self.columns.values.varint()?),
+            UNKNOWN => Entry::UnknownFree(self.columns.values.varint()?),
+            MARK => Entry::Mark(self.columns.values.varint()?),
+            MISSED => Entry::MissedFree { block: self.free(FAR)?, age: Age::from_code(self.age()?) },
+            EXACT_FREE => Entry::Free { block: self.free(FAR)?, age: Age::from_exact_code(self.age()?) },
+            EXACT_MISSED => {
+                Entry::MissedFree { block: self.free(FAR)?, age: Age::from_exact_code(self.age()?) }
             }
-            FIRST_REALLOC | NEXT_REALLOC => Entry::Alloc { bucket: self.alloc(FAR)?, kind },
+            FIRST_REALLOC | NEXT_REALLOC => Entry::Alloc { block: self.alloc(FAR)?, kind },
             TEMPORARY_FIRST_REALLOC | TEMPORARY_NEXT_REALLOC => {
-                Entry::Temporary { bucket: self.alloc(FAR)?, kind }
+                Entry::Temporary { block: self.alloc(FAR)?, kind }
             }
             _ => return None,
         })
     }
 }
 
-impl Iterator for Entries<'_> {
+impl<T: AsMut<[u32]>> Iterator for Entries<'_, T> {
     type Item = Entry;
 
     #[inline]
     fn next(&mut self) -> Option<Entry> {
-        let byte = self.main.byte()?;
+        let byte = self.columns.main.byte()?;
         let code = byte >> 2;
         Some(match byte & 3 {
-            ALLOC => Entry::Alloc { bucket: self.alloc(code)?, kind: AllocKind::Fresh },
-            FREE => {
-                let (bucket, age) = self.free(code)?;
-                Entry::Free { bucket, age }
-            }
-            TEMPORARY => Entry::Temporary { bucket: self.alloc(code)?, kind: AllocKind::Fresh },
+            ALLOC => Entry::Alloc { block: self.alloc(code)?, kind: AllocKind::Fresh },
+            FREE => Entry::Free { block: self.free(code)?, age: Age::from_code(self.age()?) },
+            TEMPORARY => Entry::Temporary { block: self.alloc(code)?, kind: AllocKind::Fresh },
             _ => self.other(code)?,
         })
     }

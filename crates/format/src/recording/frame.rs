@@ -1,7 +1,7 @@
 //! The head of a frame: what the payload is, how long, and whether it is whole.
 //!
 //! ```text
-//!  0 u32 magic      4 u8 kind   5 u8 codec   6 u16 section (tables)
+//!  0 u32 magic      4 u8 kind   5 u8 codec   6 u16 number (meaning: see FrameKind)
 //!  8 u32 stored bytes          12 u32 bytes after unpacking
 //! 16 u64 first                 24 u64 last        (meaning: see FrameKind)
 //! 32 u32 count                 36 u32 thread      (events: of the first entry)
@@ -16,6 +16,9 @@ pub const FRAME_HEADER_BYTES: usize = 48;
 /// Largest payload, stored or unpacked: bounds what a reader allocates for a hostile header.
 pub const MAX_PAYLOAD_BYTES: usize = 64 << 20;
 
+/// Marks that have a number. Those beyond are ordered by their time only.
+pub const MOST_MARKS: u64 = u16::MAX as u64;
+
 const MAGIC: u32 = u32::from_le_bytes(*b"HWfr");
 
 /// What a frame carries, and the meaning of `first` and `last` in its header.
@@ -24,22 +27,26 @@ const MAGIC: u32 = u32::from_le_bytes(*b"HWfr");
 pub enum FrameKind {
     /// Page 0 of the segment.
     Process = 1,
-    /// Records of a section of the segment: `first` is the number of the first, `count` how many.
+    /// Records of a section of the segment: `number` is its [`super::table_number`], `first` that of the first
+    /// record, `count` how many.
     Table = 2,
-    /// The counter page of the segment; the last one counts.
+    /// Counters of the segment; the last frame counts.
     Counters = 3,
-    /// [`super::SiteBucket`]s: `first` is the number of the first, `count` how many.
-    Buckets = 4,
-    /// [`super::Entry`]s: `first` and `last` are the milliseconds of the first and last.
+    /// [`super::Site`]s: `first` is the number of the first, `count` how many.
+    Sites = 4,
+    /// [`super::Entry`]s: `first` and `last` are the milliseconds of the first and last, `number` the marks
+    /// before the first (see [`FrameHeader::with_marks`]).
     Events = 5,
-    /// [`super::Moment`]s: `first` and `last` are the milliseconds of the first and last.
+    /// [`super::TimelineRow`]s: `first` and `last` are the milliseconds of the first and last.
     Timeline = 6,
-    /// [`super::BucketCount`]s: everything before, summed up at millisecond `first`.
+    /// [`super::SiteCount`]s: all entries before, summed up at millisecond `first`; `number` as for events.
     Checkpoint = 7,
     /// Names and lines, so that the file opens where the binaries are not.
     Symbols = 8,
     /// [`super::IndexRow`]s of all other frames.
     Index = 9,
+    /// [`super::MarkRow`]s.
+    Marks = 10,
 }
 
 /// How a payload is packed.
@@ -59,8 +66,8 @@ pub struct FrameHeader {
     pub kind: FrameKind,
     /// How it is packed.
     pub codec: Codec,
-    /// Section number of a table, else 0.
-    pub section: u16,
+    /// See [`FrameKind`].
+    pub number: u16,
     /// Bytes in the file.
     pub stored_bytes: u32,
     /// Bytes after unpacking.
@@ -84,7 +91,7 @@ impl FrameHeader {
         Self {
             kind,
             codec: Codec::None,
-            section: 0,
+            number: 0,
             stored_bytes: 0,
             raw_bytes: 0,
             first: 0,
@@ -93,6 +100,18 @@ impl FrameHeader {
             thread: 0,
             checksum: 0,
         }
+    }
+
+    /// The header of entries behind so many marks, at most [`MOST_MARKS`].
+    #[must_use]
+    pub fn with_marks(self, marks: u64) -> Self {
+        Self { number: marks.min(MOST_MARKS) as u16, ..self }
+    }
+
+    /// Marks before the first entry (events), or before the end of what is summed up (checkpoints).
+    #[must_use]
+    pub fn marks(&self) -> u64 {
+        u64::from(self.number)
     }
 
     /// Completes the header for the bytes that go into the file.
@@ -118,7 +137,7 @@ impl FrameHeader {
         };
         put(&MAGIC.to_le_bytes());
         put(&[self.kind as u8, self.codec as u8]);
-        put(&self.section.to_le_bytes());
+        put(&self.number.to_le_bytes());
         put(&self.stored_bytes.to_le_bytes());
         put(&self.raw_bytes.to_le_bytes());
         put(&self.first.to_le_bytes());
@@ -141,7 +160,7 @@ impl FrameHeader {
         let header = Self {
             kind: FrameKind::from_byte(*bytes.get(4)?)?,
             codec: Codec::from_byte(*bytes.get(5)?)?,
-            section: u16_at(bytes, 6)?,
+            number: u16_at(bytes, 6)?,
             stored_bytes: u32_at(bytes, 8)?,
             raw_bytes: u32_at(bytes, 12)?,
             first: u64_at(bytes, 16)?,
@@ -159,8 +178,10 @@ impl FrameKind {
     /// The kind of that number.
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
-        use FrameKind::{Buckets, Checkpoint, Counters, Events, Index, Process, Symbols, Table, Timeline};
-        let all = [Process, Table, Counters, Buckets, Events, Timeline, Checkpoint, Symbols, Index];
+        use FrameKind::{
+            Checkpoint, Counters, Events, Index, Marks, Process, Sites, Symbols, Table, Timeline,
+        };
+        let all = [Process, Table, Counters, Sites, Events, Timeline, Checkpoint, Symbols, Index, Marks];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }

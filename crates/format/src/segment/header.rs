@@ -215,11 +215,6 @@ impl Header {
         if word(AT_VERSION)? != VERSION {
             return Err(HeaderError::Version(word(AT_VERSION)?));
         }
-        let architecture = match word(AT_ARCHITECTURE)? {
-            62 => Architecture::X86_64,
-            183 => Architecture::Aarch64,
-            _ => return Err(HeaderError::Field(AT_ARCHITECTURE)),
-        };
         let mut sections = [Section::default(); SectionKind::ALL.len()];
         for (row, section) in sections.iter_mut().enumerate() {
             let at = AT_SECTIONS + row * SECTION_BYTES;
@@ -227,6 +222,25 @@ impl Header {
         }
         let layout =
             Layout::from_sections(sections, long(AT_FILE_BYTES)?).ok_or(HeaderError::Field(AT_SECTIONS))?;
+        Self::decode_process(page, layout)
+    }
+
+    /// Reads what page 0 tells of the process, whatever version of the segment wrote it, and puts `layout` in
+    /// the place of the segment's own: recordings carry the page, and are older than the reader.
+    ///
+    /// # Errors
+    /// When the bytes are no segment, or a field is impossible.
+    pub fn decode_process(page: &[u8], layout: Layout) -> Result<Self, HeaderError> {
+        let word = |at| u32_at(page, at).ok_or(HeaderError::Short);
+        let long = |at| u64_at(page, at).ok_or(HeaderError::Short);
+        if long(0)? != MAGIC {
+            return Err(HeaderError::Magic);
+        }
+        let architecture = match word(AT_ARCHITECTURE)? {
+            62 => Architecture::X86_64,
+            183 => Architecture::Aarch64,
+            _ => return Err(HeaderError::Field(AT_ARCHITECTURE)),
+        };
         Ok(Self {
             process: Incarnation { pid: word(AT_PID)?, starttime: long(AT_STARTTIME)? },
             parent_pid: word(AT_PARENT_PID)?,

@@ -36,6 +36,8 @@ pub struct QuerySpec {
     pub prune: Prune,
     /// Keep the allocator's own frames.
     pub keep_allocator: bool,
+    /// Count usable instead of requested bytes.
+    pub usable: bool,
 }
 
 /// Why a [`QuerySpec`] is not a query.
@@ -80,6 +82,7 @@ impl QuerySpec {
             limit: self.limit,
             prune: self.prune,
             keep_allocator: self.keep_allocator,
+            usable: self.usable,
         })
     }
 }

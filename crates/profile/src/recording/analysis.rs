@@ -14,44 +14,59 @@ mod sizes;
 mod temporaries;
 mod threads;
 
-use super::statistics::{BucketStatistics, POINTS};
-use super::{Catalog, Counts, Statistics, Timeline};
+use super::statistics::{POINTS, SiteStatistics};
+use super::{Count, Counts, Statistics, Tables, Timeline};
 use crate::StackId;
 
 /// What the analyses look at.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     /// Tables of the recording.
-    pub catalog: &'a Catalog,
+    pub tables: &'a Tables,
     /// Sums over all its events.
     pub statistics: &'a Statistics,
     /// Live bytes over time.
     pub timeline: &'a Timeline,
     /// What was there before the first event.
     pub base: &'a Counts,
-    /// Counts at the highest moment.
+    /// Counts at the peak.
     pub peak: &'a Counts,
-    /// The millisecond of that moment.
+    /// The millisecond of the peak.
     pub peak_ms: u64,
     sites: Vec<Site>,
 }
 
-/// A stack that allocates, with all its sizes taken together.
+/// A stack that allocates, with all its threads taken together.
 #[derive(Debug, Clone, Copy)]
 pub struct Site {
     /// Node of the recording's stack tree.
     pub node: u32,
     /// Events of its blocks.
-    pub events: BucketStatistics,
-    /// Bytes allocated.
-    pub alloc_bytes: u64,
-    /// Bytes live at the highest moment.
+    pub events: SiteStatistics,
+    /// Bytes live at the peak.
     pub peak_bytes: u64,
     /// Bytes live at the end of each of [`POINTS`] equal parts of the recording.
     pub live_bytes: [u64; POINTS],
 }
 
 impl Site {
+    /// Adds the events of one thread, with its live bytes at the start and at the peak.
+    fn add(&mut self, events: &SiteStatistics, start_bytes: u64, peak_bytes: u64) {
+        self.events.merge(events);
+        self.peak_bytes = self.peak_bytes.saturating_add(peak_bytes);
+        let mut live = start_bytes as i64;
+        for (sum, change) in self.live_bytes.iter_mut().zip(events.changes) {
+            live = live.saturating_add(change);
+            *sum = sum.saturating_add(live.max(0) as u64);
+        }
+    }
+
+    /// Bytes allocated.
+    #[must_use]
+    pub fn alloc_bytes(&self) -> u64 {
+        self.events.count.alloc_bytes
+    }
+
     /// Bytes live at the end.
     #[must_use]
     pub fn end_bytes(&self) -> u64 {
@@ -101,13 +116,13 @@ impl<'a> Evidence<'a> {
     /// Puts the evidence together.
     #[must_use]
     pub fn new(
-        catalog: &'a Catalog,
+        tables: &'a Tables,
         statistics: &'a Statistics,
         timeline: &'a Timeline,
         base: &'a Counts,
         (peak, peak_ms): (&'a Counts, u64),
     ) -> Self {
-        let mut evidence = Self { catalog, statistics, timeline, base, peak, peak_ms, sites: Vec::new() };
+        let mut evidence = Self { tables, statistics, timeline, base, peak, peak_ms, sites: Vec::new() };
         evidence.sites = evidence.gather();
         evidence
     }
@@ -119,31 +134,18 @@ impl<'a> Evidence<'a> {
     }
 
     fn gather(&self) -> Vec<Site> {
-        let mut order: Vec<usize> = (1..self.catalog.buckets.len()).collect();
-        order.sort_by_key(|number| self.catalog.buckets[*number].node);
+        let mut order: Vec<usize> = (1..self.tables.sites.len()).collect();
+        order.sort_by_key(|number| self.tables.sites[*number].node);
         let mut sites: Vec<Site> = Vec::new();
         for number in order {
-            let bucket = self.catalog.buckets[number];
-            if sites.last().is_none_or(|site| site.node != bucket.node) {
-                sites.push(Site {
-                    node: bucket.node,
-                    events: BucketStatistics::default(),
-                    alloc_bytes: 0,
-                    peak_bytes: 0,
-                    live_bytes: [0; POINTS],
-                });
+            let node = self.tables.sites[number].node;
+            if sites.last().is_none_or(|site| site.node != node) {
+                let (events, live_bytes) = (SiteStatistics::default(), [0; POINTS]);
+                sites.push(Site { node, events, peak_bytes: 0, live_bytes });
             }
-            if let (Some(site), Some(events)) = (sites.last_mut(), self.statistics.buckets.get(number)) {
-                let counted = |counts: &Counts| counts.rows().get(number).map_or(0, super::Count::live);
-                site.events.merge(events);
-                site.alloc_bytes = site.alloc_bytes.saturating_add(events.allocs.saturating_mul(bucket.size));
-                site.peak_bytes =
-                    site.peak_bytes.saturating_add(counted(self.peak).saturating_mul(bucket.size));
-                let mut live = counted(self.base) as i64;
-                for (sum, change) in site.live_bytes.iter_mut().zip(events.changes) {
-                    live = live.saturating_add(change);
-                    *sum = sum.saturating_add((live.max(0) as u64).saturating_mul(bucket.size));
-                }
+            if let (Some(site), Some(events)) = (sites.last_mut(), self.statistics.sites.get(number)) {
+                let live = |counts: &Counts| counts.rows().get(number).map_or(0, Count::live_bytes);
+                site.add(events, live(self.base), live(self.peak));
             }
         }
         sites
@@ -193,7 +195,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 
 /// Stack of a place within a profile of the same recording.
 impl Place {
-    /// Its stack, given the stacks by node as [`Catalog::stacks`] has them.
+    /// Its stack, given the stacks by node as [`Tables::stacks`] has them.
     #[must_use]
     pub fn stack(&self, stacks: &[Option<StackId>]) -> Option<StackId> {
         stacks.get(self.node as usize).copied().flatten()

@@ -1,10 +1,12 @@
 //! One order from many threads' chunks.
 //!
-//! Each thread's events are in order by themselves. Across threads there is only time: threads advance together
-//! millisecond by millisecond, and the time of the merged stream never runs backwards. Within a millisecond the
-//! order is not known, but whoever takes the events may refuse one for now (a free of a block that has not come
-//! yet): its thread then waits while the others go on, until there is nothing left that it could wait for. That comes to
-//! pass: threads may wait for each other, clocks differ, and threads die with their last events unwritten.
+//! Each thread's events are in order by themselves. Across threads there are time and marks: threads advance
+//! together millisecond by millisecond and mark by mark. The time of the merged stream never runs
+//! backwards. All events that their threads wrote before they noticed a mark come before those behind it.
+//! Between two marks the order within a millisecond is not known, but the taker of events may refuse one
+//! for now (a free of a block that is not allocated yet): its thread then waits while the others go on, until
+//! there is nothing left that it could wait for. That happens: threads may wait for each other,
+//! clocks differ, and threads die with their last events unwritten.
 
 mod buffers;
 mod stream;
@@ -13,10 +15,10 @@ use heapwise_format::event::Event;
 use rustc_hash::FxHashMap;
 
 use buffers::Buffers;
-use stream::Stream;
+use stream::{Position, Stream};
 
-/// An event is refused no longer when all others have been given out up to so much later: by how much threads may
-/// differ in what they take for the time.
+/// By how much the clocks of threads may differ. An event must be taken when all others have been given out up
+/// to so much later, and a mark waits so long for the events of threads that have not noticed it.
 const PATIENCE_MS: u64 = 2;
 
 /// Merges the chunks of all threads of one process. A stream is one thread's log.
@@ -26,7 +28,10 @@ pub struct Merger {
     places: FxHashMap<u32, usize>,
     buffers: Buffers,
     tick_ms: u64,
+    /// Marks before the events that are given out now.
+    marks: u64,
     first_chunk: Option<u32>,
+    first_marks: u64,
 }
 
 /// Where a piece of a chunk belongs.
@@ -44,26 +49,47 @@ pub struct Piece {
     pub is_last: bool,
 }
 
+/// Up to where events are complete: whatever is not read yet is later, or behind a later mark.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Until {
+    /// Milliseconds: one past the last.
+    pub ms: u64,
+    /// Marks that the program had set before reading began.
+    pub marks: u64,
+}
+
+impl Until {
+    /// Everything there is.
+    pub const END: Self = Self { ms: u64::MAX, marks: u64::MAX };
+
+    fn covers(&self, stream: &Stream) -> bool {
+        stream.tick_ms < self.ms && stream.marks <= self.marks
+    }
+}
+
 impl Merger {
     /// A merger that sees the log from its first event.
     #[must_use]
     pub fn from_start() -> Self {
-        Self::new(Some(1))
+        Self::new(Some(1), 0)
     }
 
-    /// A merger that joins a log in the middle: it takes the first chunk it sees of each thread as the next.
+    /// A merger that joins a log in the middle, when the program has set so many marks: it takes the first
+    /// chunk it sees of each thread as the next.
     #[must_use]
-    pub fn from_now() -> Self {
-        Self::new(None)
+    pub fn from_now(marks: u64) -> Self {
+        Self::new(None, marks)
     }
 
-    fn new(first_chunk: Option<u32>) -> Self {
+    fn new(first_chunk: Option<u32>, marks: u64) -> Self {
         Self {
             streams: Vec::new(),
             places: FxHashMap::default(),
             buffers: Buffers::default(),
             tick_ms: 0,
+            marks,
             first_chunk,
+            first_marks: marks,
         }
     }
 
@@ -90,7 +116,8 @@ impl Merger {
 
     fn place(&mut self, piece: &Piece) -> usize {
         *self.places.entry(piece.stream).or_insert_with(|| {
-            self.streams.push(Stream::new(piece.stream, piece.thread, self.first_chunk));
+            let (chunk, marks) = (self.first_chunk, self.first_marks);
+            self.streams.push(Stream::new(piece.stream, piece.thread, chunk, marks));
             self.streams.len() - 1
         })
     }
@@ -110,50 +137,91 @@ impl Merger {
         self.streams.iter().map(Stream::held_bytes).sum()
     }
 
-    /// Gives out every event before millisecond `until_ms`: `take` is told thread, millisecond, event, and whether it must
-    /// take it; otherwise it may refuse. Returns the millisecond before which all are given out: an earlier one when some are
-    /// refused for now.
-    pub fn advance(&mut self, until_ms: u64, mut take: impl FnMut(u32, u64, &Event, bool) -> bool) -> u64 {
+    /// Gives out every event before `until`: `take` is told thread, millisecond, event, and whether it must
+    /// take it; otherwise it may refuse. It also gets [`Event::Mark`]s, each before all events behind that
+    /// mark. Returns the millisecond before which all are given out: an earlier one when some are refused for
+    /// now or are behind a later mark.
+    pub fn advance(&mut self, until: Until, mut take: impl FnMut(u32, u64, &Event, bool) -> bool) -> u64 {
         for stream in &mut self.streams {
             stream.look_ahead(&mut self.buffers);
         }
         loop {
-            let Some(tick) = self.first_pending(0, until_ms) else {
+            let Some(tick) = self.first_pending(|stream| until.covers(stream)) else {
                 self.forget_ended();
-                return until_ms;
+                return self.first_pending(|stream| stream.tick_ms < until.ms).unwrap_or(until.ms);
             };
             self.tick_ms = self.tick_ms.max(tick);
             if self.run(&mut take) {
                 continue;
             }
-            // Everything up to now is refused; what it waits for may be a little later.
-            let later = self.first_pending(self.tick_ms + 1, until_ms);
-            if tick.saturating_add(PATIENCE_MS) <= later.unwrap_or(until_ms) {
-                let mut waiting = self.streams.iter_mut().filter(|stream| stream.has_event);
-                if let Some(first) = waiting.find(|stream| stream.tick_ms == tick) {
-                    first.is_due = true;
-                }
-            } else if let Some(later) = later {
-                self.tick_ms = later;
-            } else {
+            let goes_on = match self.first_waiting(until) {
+                Some(refused_ms) => self.wait(refused_ms, until),
+                None => self.pass_mark(until, &mut take),
+            };
+            if !goes_on {
                 return tick;
             }
         }
     }
 
-    /// Earliest millisecond in `from_ms..until_ms` at which an event waits.
-    fn first_pending(&self, from_ms: u64, until_ms: u64) -> Option<u64> {
-        let ticks = self.streams.iter().filter(|stream| stream.has_event).map(|stream| stream.tick_ms);
-        ticks.filter(|tick| (from_ms..until_ms).contains(tick)).min()
+    /// Earliest millisecond at which an event waits in a stream that `is_meant`.
+    fn first_pending(&self, is_meant: impl Fn(&Stream) -> bool) -> Option<u64> {
+        let pending = self.streams.iter().filter(|stream| stream.has_event && is_meant(stream));
+        pending.map(|stream| stream.tick_ms).min()
     }
 
-    /// Runs every stream as far as time and the taker allow; whether any event was taken.
+    /// Earliest millisecond of an event that was refused.
+    fn first_waiting(&self, until: Until) -> Option<u64> {
+        let (now_ms, marks) = (self.tick_ms, self.marks);
+        self.first_pending(|stream| until.covers(stream) && stream.tick_ms <= now_ms && stream.marks <= marks)
+    }
+
+    /// All events up to now are refused or behind a mark, one of `refused_ms` is refused. What it waits for
+    /// may be a little later; whether there are such events, or it must be taken now.
+    fn wait(&mut self, refused_ms: u64, until: Until) -> bool {
+        let (now_ms, marks) = (self.tick_ms, self.marks);
+        let is_later = |stream: &Stream| stream.tick_ms > now_ms && stream.marks <= marks;
+        let later = self.first_pending(|stream| until.covers(stream) && is_later(stream));
+        if refused_ms.saturating_add(PATIENCE_MS) <= later.unwrap_or(until.ms) {
+            let mut waiting = self.streams.iter_mut().filter(|stream| stream.has_event);
+            let is_refused = |stream: &&mut Stream| stream.tick_ms == refused_ms && stream.marks <= marks;
+            if let Some(first) = waiting.find(is_refused) {
+                first.is_due = true;
+            }
+            return true;
+        }
+        if let Some(later) = later {
+            self.tick_ms = later;
+        }
+        later.is_some()
+    }
+
+    /// All events up to now are behind a mark: passes it, once no events before it are left. Threads whose
+    /// clocks are ahead may have some.
+    fn pass_mark(&mut self, until: Until, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
+        let now_ms = self.tick_ms;
+        let behind = self.streams.iter().filter(|stream| stream.has_event && stream.tick_ms <= now_ms);
+        let behind = behind.filter(|stream| until.covers(stream)).min_by_key(|stream| stream.marks);
+        let Some(&Stream { marks, thread, tick_ms, .. }) = behind else { return false };
+        let is_before =
+            |stream: &Stream| stream.marks < marks && stream.tick_ms <= tick_ms.saturating_add(PATIENCE_MS);
+        if let Some(later) = self.first_pending(|stream| until.covers(stream) && is_before(stream)) {
+            self.tick_ms = self.tick_ms.max(later);
+            return true;
+        }
+        self.marks = marks;
+        take(thread, self.tick_ms, &Event::Mark(marks), true);
+        true
+    }
+
+    /// Runs every stream as far as time, marks and the taker allow; whether any event was taken.
     fn run(&mut self, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
+        let (ms, marks) = (self.tick_ms, self.marks);
         let mut progressed = false;
         loop {
             let mut moved = false;
             for stream in &mut self.streams {
-                moved |= stream.run(self.tick_ms, &mut self.buffers, take);
+                moved |= stream.run(Position { ms, marks }, &mut self.buffers, take);
             }
             if !moved {
                 return progressed;

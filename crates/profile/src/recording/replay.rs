@@ -1,198 +1,257 @@
-//! Counts at an instant: from the last checkpoint before it, entry by entry.
+//! Counts at a point of the event stream: from the last checkpoint before it, entry by entry.
 //!
-//! Times are half-open: the heap at T is what all events before millisecond T made of it.
+//! Times are half-open: the heap at T is what all events before millisecond T made of it. The heap at a mark
+//! of the program is what all events before the mark made of it.
 
-use std::ops::{ControlFlow, Range, RangeBounds};
+mod between;
+mod visit;
 
-use heapwise_format::recording::{Entries, Entry, FrameKind, MOMENT_MS};
+use std::ops::{ControlFlow, Range};
 
-use super::archive::Placed;
-use super::share::read_shares;
-use super::{Catalog, Counts, Damage, Recording, RecordingSource, Timeline};
+use heapwise_format::recording::{Entry, FrameKind};
 
-/// A moment of a recording whose heap is looked at.
+use super::parallel_read::read_shares;
+use super::reader::Placed;
+use super::size_counts::BlockCounts;
+use super::{Counts, Damage, Recording, RecordingSource, SizeCounts, Tables, Timeline};
+pub(super) use visit::EntryAt;
+
+/// A point of the event stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum Point {
+    /// Before the first event of this millisecond or of a later one.
+    Time(u64),
+    /// Where the program set the mark of this number.
+    Mark(u64),
+}
+
+impl Point {
+    /// Whether an entry comes before it.
+    #[inline]
+    fn is_behind(self, at: &EntryAt) -> bool {
+        match self {
+            Point::Time(ms) => at.ms < ms,
+            Point::Mark(number) => at.marks < number,
+        }
+    }
+
+    /// Whether a checkpoint sums up only entries before it.
+    fn is_behind_checkpoint(self, frame: &Placed) -> bool {
+        match self {
+            Point::Time(ms) => frame.header.first < ms,
+            Point::Mark(number) => frame.header.marks() < number,
+        }
+    }
+}
+
+/// A point of a recording whose heap is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PointInTime {
     /// After every event.
     End,
     /// When live bytes were highest.
     Peak,
-    /// Before millisecond `0`.
-    Before(u64),
-    /// When live bytes were highest within the window.
-    Highest(Window),
+    /// At a point of the event stream.
+    At(Point),
+    /// When live bytes were highest within a range of time.
+    Highest(TimeRange),
 }
 
-/// A stretch of time, `from_ms` included, `to_ms` not.
+/// A range of time, `from_ms` included, `to_ms` not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct TimeRange {
     /// First millisecond.
     pub from_ms: u64,
     /// One past the last.
     pub to_ms: u64,
 }
 
-impl Window {
-    /// The start of the slice it begins in.
-    #[must_use]
-    pub fn slice_ms(&self) -> u64 {
-        self.from_ms - self.from_ms % MOMENT_MS
-    }
-}
-
 /// Where a replay stops.
 #[derive(Debug, Clone, Copy)]
 enum Stop {
-    /// Before the first event at this millisecond or later.
-    Time(u64),
-    /// Within the window, as soon as live bytes reach this number; at its end in any case.
-    Live { bytes: u64, window: Window },
+    At(Point),
+    /// Within the range, as soon as live bytes reach this number; at its end in any case.
+    Live {
+        bytes: u64,
+        range: TimeRange,
+    },
 }
 
-/// An entry with its time and thread.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct EntryAt {
-    pub ms: u64,
-    pub thread: u32,
-    pub entry: Entry,
+impl Stop {
+    /// Entries before this point do not stop a replay.
+    fn start(self) -> Point {
+        match self {
+            Stop::At(point) => point,
+            Stop::Live { range, .. } => Point::Time(range.from_ms),
+        }
+    }
 }
 
 impl<S: RecordingSource> Recording<S> {
-    /// Counts at `moment`, and the millisecond it turned out to be; read on `jobs` threads.
+    /// Counts at a point in time, and the millisecond it turned out to be; read on `jobs` threads.
     ///
     /// # Errors
     /// At the first damaged frame that had to be read.
-    pub fn counts_at(&self, catalog: &Catalog, moment: Moment, jobs: usize) -> Result<(Counts, u64), Damage>
+    pub fn counts_at(&self, tables: &Tables, point: PointInTime, jobs: usize) -> Result<(Counts, u64), Damage>
     where
         S: Sync,
     {
-        let everything = Window { from_ms: 0, to_ms: u64::MAX };
-        let stop = match moment {
-            Moment::End => Stop::Time(u64::MAX),
-            Moment::Before(ms) => Stop::Time(ms),
-            Moment::Peak => self.highest(everything)?,
-            Moment::Highest(window) => self.highest(window)?,
-        };
-        self.replay(catalog, stop, jobs)
+        let stop = self.stop_at(point)?;
+        let (start, counts) = self.checkpoint_before(tables, stop.start())?;
+        let live_bytes = counts.live_bytes();
+        self.replay(tables, stop, jobs, (start, counts, live_bytes), || Counts::new(tables.sites.len()))
     }
 
-    /// Counts of what was allocated within `window` and not freed within it. It begins with the slice that
-    /// its first millisecond lies in: births are known to the slice.
+    /// The same by site and size. Checkpoints do not have sizes, so all frames up to there are read.
     ///
     /// # Errors
     /// At the first damaged frame that had to be read.
-    pub fn counts_between(&self, catalog: &Catalog, window: Window, jobs: usize) -> Result<Counts, Damage>
+    pub fn sizes_at(
+        &self,
+        tables: &Tables,
+        point: PointInTime,
+        jobs: usize,
+    ) -> Result<(SizeCounts, u64), Damage>
     where
         S: Sync,
     {
-        let (start, _) = self.checkpoint_before(catalog, window.slice_ms())?;
-        let shares = self.shares(start..self.frames().len(), jobs);
-        let parts = read_shares(shares, |share| self.counts_of(catalog, window, share))?;
-        Ok(Counts::sum(parts, catalog.buckets.len()))
+        let stop = self.stop_at(point)?;
+        let before = self.base(tables)?;
+        let live_bytes = before.live_bytes();
+        let counts = SizeCounts::starting_with(before);
+        self.replay(tables, stop, jobs, (0, counts, live_bytes), SizeCounts::default)
     }
 
-    /// The same of some frames.
-    fn counts_of(&self, catalog: &Catalog, window: Window, frames: Range<usize>) -> Result<Counts, Damage> {
-        let mut counts = Counts::new(catalog.buckets.len());
-        let from_ms = window.slice_ms();
-        self.visit(frames, catalog.buckets.len(), |at| {
-            if at.ms >= window.to_ms {
-                return ControlFlow::Break(());
-            }
-            match at.entry {
-                Entry::Alloc { bucket, .. } if at.ms >= from_ms => counts.row(bucket).allocs += 1,
-                Entry::Temporary { bucket, .. } if at.ms >= from_ms => counts.row(bucket).pass(),
-                Entry::Free { bucket, age } | Entry::MissedFree { bucket, age }
-                    if age.born_slice_ms(at.ms) >= from_ms =>
-                {
-                    counts.row(bucket).frees += 1;
-                }
-                _ => {}
-            }
-            ControlFlow::Continue(())
-        })?;
-        Ok(counts)
+    fn stop_at(&self, point: PointInTime) -> Result<Stop, Damage> {
+        let everything = TimeRange { from_ms: 0, to_ms: u64::MAX };
+        Ok(match point {
+            PointInTime::End => Stop::At(Point::Time(u64::MAX)),
+            PointInTime::At(point) => Stop::At(point),
+            PointInTime::Peak => self.highest(everything)?,
+            PointInTime::Highest(range) => self.highest(range)?,
+        })
     }
 
-    /// The stop at the highest live bytes within a window, by the timeline.
-    fn highest(&self, window: Window) -> Result<Stop, Damage> {
-        let slice_ms = Timeline::step_ms(0);
-        let timeline = Timeline::read(self, slice_ms)?;
-        let within = |start_ms: u64| start_ms + slice_ms > window.from_ms && start_ms < window.to_ms;
+    /// The stop at the highest live bytes within a range of time, by the timeline.
+    fn highest(&self, range: TimeRange) -> Result<Stop, Damage> {
+        let row_ms = Timeline::step_ms(0);
+        let timeline = Timeline::read(self, row_ms)?;
+        let within = |start_ms: u64| start_ms + row_ms > range.from_ms && start_ms < range.to_ms;
         let best = timeline.steps.iter().rev().filter(|step| within(step.start_ms));
         Ok(match best.max_by_key(|step| step.max_live_bytes) {
             Some(step) if step.allocs > 0 => Stop::Live {
                 bytes: step.max_live_bytes,
-                window: Window { from_ms: step.start_ms, to_ms: step.start_ms + slice_ms },
+                range: TimeRange { from_ms: step.start_ms, to_ms: step.start_ms + row_ms },
             },
-            // Nothing was allocated at the best time: its highest is its beginning.
-            Some(step) => Stop::Time(step.start_ms.max(window.from_ms)),
-            None => Stop::Time(window.to_ms),
+            // Nothing was allocated in the best row: it is highest at its start.
+            Some(step) => Stop::At(Point::Time(step.start_ms.max(range.from_ms))),
+            None => Stop::At(Point::Time(range.to_ms)),
         })
     }
 
-    /// The frame after the last checkpoint before `ms` and its counts; the start when there is none.
-    fn checkpoint_before(&self, catalog: &Catalog, ms: u64) -> Result<(usize, Counts), Damage> {
-        let is_checkpoint = |number: &usize| self.frames()[*number].header.kind == FrameKind::Checkpoint;
-        let is_before = |number: &usize| self.frames()[*number].header.first < ms;
-        let mut checkpoints = (0..self.frames().len()).filter(is_checkpoint);
-        let first_events = self.frames().iter().position(|frame| frame.header.kind == FrameKind::Events);
-        // A rotated recording begins with a checkpoint, which sums up what was before all its events.
-        let base =
-            checkpoints.clone().next().filter(|first| first_events.is_none_or(|events| *first < events));
-        let Some(number) = checkpoints.rfind(is_before).or(base) else {
-            return Ok((0, Counts::new(catalog.buckets.len())));
-        };
-        let counts = Counts::decode(&self.payload(number)?, catalog.buckets.len());
-        Ok((number + 1, counts.ok_or_else(|| self.damaged(number))?))
+    /// Counts before the first event: not empty in the later files of a rotated recording.
+    ///
+    /// # Errors
+    /// When that frame is damaged.
+    pub fn base(&self, tables: &Tables) -> Result<Counts, Damage> {
+        match self.base_checkpoint() {
+            Some(number) => self.checkpoint(tables, number),
+            None => Ok(Counts::new(tables.sites.len())),
+        }
     }
 
-    fn replay(&self, catalog: &Catalog, stop: Stop, jobs: usize) -> Result<(Counts, u64), Damage>
+    /// The checkpoint that a rotated recording begins with: it sums up what was before all its events.
+    fn base_checkpoint(&self) -> Option<usize> {
+        let kinds = [FrameKind::Checkpoint, FrameKind::Events];
+        let first = self.frames().iter().position(|frame| kinds.contains(&frame.header.kind));
+        first.filter(|first| self.frames()[*first].header.kind == FrameKind::Checkpoint)
+    }
+
+    fn checkpoint(&self, tables: &Tables, number: usize) -> Result<Counts, Damage> {
+        let (payload, sites) = (self.payload(number)?, tables.sites.len());
+        let counts = if self.is_version3(&self.frames()[number]) {
+            tables.buckets().counts(&payload, sites)
+        } else {
+            Counts::decode(&payload, sites)
+        };
+        counts.ok_or_else(|| self.damaged(number))
+    }
+
+    /// The frame after the last checkpoint before a point and its counts; the start when there is none.
+    fn checkpoint_before(&self, tables: &Tables, point: Point) -> Result<(usize, Counts), Damage> {
+        let is_before =
+            |frame: &Placed| frame.header.kind == FrameKind::Checkpoint && point.is_behind_checkpoint(frame);
+        match self.frames().iter().rposition(is_before).or_else(|| self.base_checkpoint()) {
+            Some(number) => Ok((number + 1, self.checkpoint(tables, number)?)),
+            None => Ok((0, Counts::new(tables.sites.len()))),
+        }
+    }
+
+    /// The first frame from `first` on that has to be read entry by entry to stop at `point`.
+    fn first_partial(&self, first: usize, point: Point) -> usize {
+        let frames = &self.frames()[first..];
+        let is_events = |frame: &&Placed| frame.header.kind == FrameKind::Events;
+        let whole = match point {
+            Point::Time(ms) => frames.iter().position(|frame| is_events(&frame) && frame.header.last >= ms),
+            // A frame tells how many marks were set before it, so the mark is in the last one before it.
+            Point::Mark(number) => {
+                frames.iter().rposition(|frame| is_events(&frame) && frame.header.marks() < number)
+            }
+        };
+        first + whole.unwrap_or(if matches!(point, Point::Time(_)) { frames.len() } else { 0 })
+    }
+
+    /// Replays the frames from `start` on, where `counts` and `live_bytes` are known.
+    fn replay<C: BlockCounts>(
+        &self,
+        tables: &Tables,
+        stop: Stop,
+        jobs: usize,
+        (start, mut counts, mut live_bytes): (usize, C, u64),
+        empty: impl Fn() -> C + Sync,
+    ) -> Result<(C, u64), Damage>
     where
         S: Sync,
     {
-        let start_ms = match stop {
-            Stop::Time(ms) => ms,
-            Stop::Live { window, .. } => window.from_ms,
-        };
-        let (checkpoint, counts) = self.checkpoint_before(catalog, start_ms)?;
         // Frames that end before anything can stop the replay are sums, in any order.
-        let is_whole =
-            |frame: &Placed| frame.header.kind != FrameKind::Events || frame.header.last < start_ms;
-        let start =
-            checkpoint + self.frames()[checkpoint..].iter().take_while(|frame| is_whole(frame)).count();
-        let shares = self.shares(checkpoint..start, jobs);
-        let parts = read_shares(shares, |share| self.sums_of(catalog, share))?;
-        let mut counts = Counts::sum(std::iter::once(counts).chain(parts), catalog.buckets.len());
-        let mut live_bytes = counts.live_bytes(&catalog.buckets);
-        let mut now_ms = start_ms;
-        let size = |bucket: u32| catalog.buckets.get(bucket as usize).map_or(0, |bucket| bucket.size);
-        self.visit(start.., catalog.buckets.len(), |at| {
-            let (end_ms, wanted) = match stop {
-                Stop::Time(ms) => (ms, None),
-                Stop::Live { bytes, window } => (window.to_ms, (at.ms >= window.from_ms).then_some(bytes)),
+        let partial = self.first_partial(start, stop.start());
+        let shares = self.shares(start..partial, jobs);
+        for (part, change) in read_shares(shares, |share| self.sums_of(tables, share, empty()))? {
+            counts.add_part(part);
+            live_bytes = live_bytes.wrapping_add(change);
+        }
+        let mut now_ms = match stop.start() {
+            Point::Time(ms) => ms,
+            Point::Mark(_) => self.frames().get(partial).map_or(0, |frame| frame.header.first),
+        };
+        self.visit(partial.., tables, |at| {
+            let (end, wanted) = match stop {
+                Stop::At(point) => (point, None),
+                Stop::Live { bytes, range } => {
+                    (Point::Time(range.to_ms), (at.ms >= range.from_ms).then_some(bytes))
+                }
             };
-            if at.ms >= end_ms {
+            if !end.is_behind(&at) {
                 return ControlFlow::Break(());
             }
             now_ms = at.ms;
             match at.entry {
-                Entry::Alloc { bucket, .. } => {
-                    counts.row(bucket).allocs += 1;
-                    live_bytes += size(bucket);
+                Entry::Alloc { block, .. } => {
+                    counts.of(block).alloc(block.size);
+                    live_bytes = live_bytes.wrapping_add(block.size);
                     if wanted == Some(live_bytes) {
                         return ControlFlow::Break(());
                     }
                 }
-                // The allocation may be the highest moment; its block is then still there.
-                Entry::Temporary { bucket, .. } if wanted == Some(live_bytes + size(bucket)) => {
-                    counts.row(bucket).allocs += 1;
+                // Live bytes may be highest at the allocation; its block is then still there.
+                Entry::Temporary { block, .. } if wanted == Some(live_bytes.wrapping_add(block.size)) => {
+                    counts.of(block).alloc(block.size);
                     return ControlFlow::Break(());
                 }
-                Entry::Temporary { bucket, .. } => counts.row(bucket).pass(),
-                Entry::Free { bucket, .. } | Entry::MissedFree { bucket, .. } => {
-                    counts.row(bucket).frees += 1;
-                    live_bytes = live_bytes.saturating_sub(size(bucket));
+                Entry::Temporary { block, .. } => counts.of(block).alloc_and_free(block.size),
+                Entry::Free { block, .. } | Entry::MissedFree { block, .. } => {
+                    counts.of(block).free(block.size);
+                    live_bytes = live_bytes.wrapping_sub(block.size);
                 }
                 _ => {}
             }
@@ -201,55 +260,30 @@ impl<S: RecordingSource> Recording<S> {
         Ok((counts, now_ms))
     }
 
-    /// Counts of everything that happened in some frames.
-    fn sums_of(&self, catalog: &Catalog, frames: Range<usize>) -> Result<Counts, Damage> {
-        let mut counts = Counts::new(catalog.buckets.len());
-        self.visit(frames, catalog.buckets.len(), |at| {
-            counts.add(&at.entry);
+    /// Counts of all events of some frames, and by how much they change live bytes.
+    fn sums_of<C: BlockCounts>(
+        &self,
+        tables: &Tables,
+        frames: Range<usize>,
+        mut counts: C,
+    ) -> Result<(C, u64), Damage> {
+        let mut change = 0u64;
+        self.visit(frames, tables, |at| {
+            match at.entry {
+                Entry::Alloc { block, .. } => {
+                    counts.of(block).alloc(block.size);
+                    change = change.wrapping_add(block.size);
+                }
+                Entry::Temporary { block, .. } => counts.of(block).alloc_and_free(block.size),
+                Entry::Free { block, .. } | Entry::MissedFree { block, .. } => {
+                    counts.of(block).free(block.size);
+                    change = change.wrapping_sub(block.size);
+                }
+                _ => {}
+            }
             ControlFlow::Continue(())
         })?;
-        Ok(counts)
-    }
-
-    /// Hands out the entries of the events frames among `frames`, until `visit` breaks. Every bucket
-    /// handed out is below `buckets`.
-    pub(super) fn visit(
-        &self,
-        frames: impl RangeBounds<usize>,
-        buckets: usize,
-        mut visit: impl FnMut(EntryAt) -> ControlFlow<()>,
-    ) -> Result<(), Damage> {
-        for (number, frame) in self.frames().iter().enumerate() {
-            if !frames.contains(&number) || frame.header.kind != FrameKind::Events {
-                continue;
-            }
-            let payload = self.payload(number)?;
-            let mut entries = Entries::new(&payload).ok_or_else(|| self.damaged(number))?;
-            let (mut ms, mut thread) = (frame.header.first, frame.header.thread);
-            for entry in &mut entries {
-                match entry {
-                    Entry::Tick(passed) => ms = ms.saturating_add(passed),
-                    Entry::Thread(next) => thread = next,
-                    Entry::Alloc { bucket, .. }
-                    | Entry::Temporary { bucket, .. }
-                    | Entry::Free { bucket, .. }
-                    | Entry::MissedFree { bucket, .. }
-                        if bucket as usize >= buckets =>
-                    {
-                        return Err(self.damaged(number));
-                    }
-                    _ => {
-                        if visit(EntryAt { ms, thread, entry }).is_break() {
-                            return Ok(());
-                        }
-                    }
-                }
-            }
-            if !entries.is_whole() {
-                return Err(self.damaged(number));
-            }
-        }
-        Ok(())
+        Ok((counts, change))
     }
 }
 

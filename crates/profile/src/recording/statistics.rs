@@ -1,26 +1,27 @@
-//! One pass over all entries: what each bucket's blocks did over the whole recording.
+//! One pass over all entries: sums over the events of each site in the whole recording.
 //!
-//! Everything here is a sum over frames, so frames are read on as many threads as there are.
+//! All of them are sums over frames, so frames are read on several threads.
 
 use std::ops::{ControlFlow, Range};
 
-use heapwise_format::recording::{Age, AllocKind, Entry, FrameKind};
+use heapwise_format::recording::{Age, AllocKind, Entry, SiteBlock};
 
-use super::share::read_shares;
-use super::{Catalog, Counts, Damage, Recording, RecordingSource};
+use super::parallel_read::read_shares;
+use super::{Count, Damage, Recording, RecordingSource, Tables};
 
 /// Upper ends of the classes of lifetimes in milliseconds; the last class is open.
 pub const LIFETIME_CLASSES_MS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
-/// Points in time at which live blocks are known per bucket.
+/// Points in time at which live bytes are known per site.
 pub const POINTS: usize = 16;
 
-/// What the blocks of one bucket did.
+/// Classes of sizes: 0, 1, and one per power of two above.
+pub const SIZE_CLASSES: usize = 65;
+
+/// Sums over the events of one site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct BucketStatistics {
-    /// Blocks allocated.
-    pub allocs: u64,
-    /// Blocks freed.
-    pub frees: u64,
+pub struct SiteStatistics {
+    /// Blocks and bytes.
+    pub count: Count,
     /// Blocks freed by their thread's next call, within the same millisecond.
     pub temporary: u64,
     /// Blocks made by `realloc` of a block that was not.
@@ -31,7 +32,7 @@ pub struct BucketStatistics {
     pub lifetimes: [u64; LIFETIME_CLASSES_MS.len() + 1],
     /// Sum of the lifetimes of freed blocks.
     pub lifetime_ms: u64,
-    /// Change of live blocks in each of [`POINTS`] equal parts of the recording.
+    /// Change of live bytes in each of [`POINTS`] equal parts of the recording.
     pub changes: [i64; POINTS],
 }
 
@@ -49,10 +50,12 @@ pub struct ThreadStatistics {
 /// Sums over a recording, or over some of its frames.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Statistics {
-    /// By bucket number.
-    pub buckets: Vec<BucketStatistics>,
+    /// By site number.
+    pub sites: Vec<SiteStatistics>,
     /// By thread number.
     pub threads: Vec<ThreadStatistics>,
+    /// All blocks by size: class n has sizes of n bits.
+    pub sizes: Vec<Count>,
     /// Events the program could not record.
     pub gap_events: u64,
     /// Frees of blocks that were never seen to be allocated.
@@ -71,11 +74,11 @@ impl Statistics {
     /// At the first damaged frame.
     pub fn read<S: RecordingSource + Sync>(
         recording: &Recording<S>,
-        catalog: &Catalog,
+        tables: &Tables,
         jobs: usize,
     ) -> Result<Self, Damage> {
         let shares = recording.shares(0..recording.frames().len(), jobs);
-        let mut parts = read_shares(shares, |share| Self::of(recording, catalog, share))?.into_iter();
+        let mut parts = read_shares(shares, |share| Self::of(recording, tables, share))?.into_iter();
         let mut sums = parts.next().unwrap_or_default();
         parts.for_each(|part| sums.merge(&part));
         Ok(sums)
@@ -83,48 +86,56 @@ impl Statistics {
 
     fn of<S: RecordingSource>(
         recording: &Recording<S>,
-        catalog: &Catalog,
+        tables: &Tables,
         frames: Range<usize>,
     ) -> Result<Self, Damage> {
-        let mut sums =
-            Self { buckets: vec![BucketStatistics::default(); catalog.buckets.len()], ..Self::default() };
+        let mut sums = Self {
+            sites: vec![SiteStatistics::default(); tables.sites.len()],
+            sizes: vec![Count::default(); SIZE_CLASSES],
+            ..Self::default()
+        };
         let span = recording.span_ms();
-        recording.visit(frames, catalog.buckets.len(), |at| {
-            let point = point_of(at.ms, span);
-            match at.entry {
-                Entry::Alloc { bucket, kind } => {
-                    let size = catalog.buckets[bucket as usize].size;
-                    let thread = sums.thread(at.thread);
-                    thread.allocs += 1;
-                    thread.alloc_bytes += size;
-                    sums.buckets[bucket as usize].alloc(kind, point);
-                }
-                Entry::Temporary { bucket, kind } => {
-                    let size = catalog.buckets[bucket as usize].size;
-                    let thread = sums.thread(at.thread);
-                    thread.allocs += 1;
-                    thread.alloc_bytes += size;
-                    thread.frees += 1;
-                    let row = &mut sums.buckets[bucket as usize];
-                    row.alloc(kind, point);
-                    row.free(Age::INSTANT, point);
-                    row.temporary += 1;
-                }
-                Entry::Free { bucket, age } => {
-                    sums.thread(at.thread).frees += 1;
-                    sums.buckets[bucket as usize].free(age, point);
-                }
-                Entry::MissedFree { bucket, age } => {
-                    sums.missed_frees += 1;
-                    sums.buckets[bucket as usize].free(age, point);
-                }
-                Entry::Gap(events) => sums.gap_events += events,
-                Entry::UnknownFree(blocks) => sums.unknown_frees += blocks,
-                Entry::Tick(_) | Entry::Thread(_) => {}
-            }
+        recording.visit(frames, tables, |at| {
+            sums.add(at.thread, &at.entry, point_of(at.ms, span));
             ControlFlow::Continue(())
         })?;
         Ok(sums)
+    }
+
+    fn add(&mut self, thread: u32, entry: &Entry, point: usize) {
+        match *entry {
+            Entry::Alloc { block, kind } => self.alloc(thread, block, kind, point),
+            Entry::Temporary { block, kind } => {
+                self.alloc(thread, block, kind, point);
+                self.thread(thread).frees += 1;
+                self.free(block, Age::INSTANT, point);
+                self.sites[block.site as usize].temporary += 1;
+            }
+            Entry::Free { block, age } => {
+                self.thread(thread).frees += 1;
+                self.free(block, age, point);
+            }
+            Entry::MissedFree { block, age } => {
+                self.missed_frees += 1;
+                self.free(block, age, point);
+            }
+            Entry::Gap(events) => self.gap_events = self.gap_events.saturating_add(events),
+            Entry::UnknownFree(blocks) => self.unknown_frees = self.unknown_frees.saturating_add(blocks),
+            Entry::Tick(_) | Entry::Thread(_) | Entry::Mark(_) => {}
+        }
+    }
+
+    fn alloc(&mut self, thread: u32, block: SiteBlock, kind: AllocKind, point: usize) {
+        let sums = self.thread(thread);
+        sums.allocs += 1;
+        sums.alloc_bytes = sums.alloc_bytes.wrapping_add(block.size);
+        self.sizes[size_class(block.size)].alloc(block.size);
+        self.sites[block.site as usize].alloc(block.size, kind, point);
+    }
+
+    fn free(&mut self, block: SiteBlock, age: Age, point: usize) {
+        self.sizes[size_class(block.size)].free(block.size);
+        self.sites[block.site as usize].free(block.size, age, point);
     }
 
     fn thread(&mut self, thread: u32) -> &mut ThreadStatistics {
@@ -137,35 +148,27 @@ impl Statistics {
 
     /// Adds the sums of other frames of the same recording.
     fn merge(&mut self, other: &Self) {
-        for (own, more) in self.buckets.iter_mut().zip(&other.buckets) {
+        for (own, more) in self.sites.iter_mut().zip(&other.sites) {
             own.merge(more);
+        }
+        for (own, more) in self.sizes.iter_mut().zip(&other.sizes) {
+            own.add(more);
         }
         for (number, more) in other.threads.iter().enumerate() {
             let own = self.thread(number as u32);
             own.allocs += more.allocs;
-            own.alloc_bytes += more.alloc_bytes;
+            own.alloc_bytes = own.alloc_bytes.wrapping_add(more.alloc_bytes);
             own.frees += more.frees;
         }
-        self.gap_events += other.gap_events;
-        self.unknown_frees += other.unknown_frees;
+        self.gap_events = self.gap_events.saturating_add(other.gap_events);
+        self.unknown_frees = self.unknown_frees.saturating_add(other.unknown_frees);
         self.missed_frees += other.missed_frees;
     }
 }
 
-impl<S: RecordingSource> Recording<S> {
-    /// What was there before the first event: not empty in the later files of a rotated recording.
-    ///
-    /// # Errors
-    /// When that frame is damaged.
-    pub fn base(&self, catalog: &Catalog) -> Result<Counts, Damage> {
-        let kinds = [FrameKind::Checkpoint, FrameKind::Events];
-        let first = self.frames().iter().position(|frame| kinds.contains(&frame.header.kind));
-        match first.filter(|first| self.frames()[*first].header.kind == FrameKind::Checkpoint) {
-            Some(number) => Counts::decode(&self.payload(number)?, catalog.buckets.len())
-                .ok_or_else(|| self.damaged(number)),
-            None => Ok(Counts::new(catalog.buckets.len())),
-        }
-    }
+/// The class of a size: the number of its bits.
+fn size_class(size: u64) -> usize {
+    (u64::BITS - size.leading_zeros()) as usize
 }
 
 /// Which of [`POINTS`] equal parts of `span` a millisecond lies in.
@@ -175,10 +178,10 @@ fn point_of(ms: u64, (first, end): (u64, u64)) -> usize {
     (point as usize).min(POINTS - 1)
 }
 
-impl BucketStatistics {
-    fn alloc(&mut self, kind: AllocKind, point: usize) {
-        self.allocs += 1;
-        self.changes[point] += 1;
+impl SiteStatistics {
+    fn alloc(&mut self, size: u64, kind: AllocKind, point: usize) {
+        self.count.alloc(size);
+        self.changes[point] = self.changes[point].wrapping_add_unsigned(size);
         match kind {
             AllocKind::Fresh => {}
             AllocKind::FirstRealloc => self.first_reallocs += 1,
@@ -186,17 +189,16 @@ impl BucketStatistics {
         }
     }
 
-    fn free(&mut self, age: Age, point: usize) {
+    fn free(&mut self, size: u64, age: Age, point: usize) {
         let age_ms = age.milliseconds();
-        self.frees += 1;
-        self.changes[point] -= 1;
+        self.count.free(size);
+        self.changes[point] = self.changes[point].wrapping_sub_unsigned(size);
         self.lifetimes[LIFETIME_CLASSES_MS.partition_point(|end| *end <= age_ms)] += 1;
         self.lifetime_ms = self.lifetime_ms.saturating_add(age_ms);
     }
 
     pub(super) fn merge(&mut self, more: &Self) {
-        self.allocs += more.allocs;
-        self.frees += more.frees;
+        self.count.add(&more.count);
         self.temporary += more.temporary;
         self.first_reallocs += more.first_reallocs;
         self.next_reallocs += more.next_reallocs;
@@ -205,7 +207,7 @@ impl BucketStatistics {
             *own += more;
         }
         for (own, more) in self.changes.iter_mut().zip(more.changes) {
-            *own += more;
+            *own = own.wrapping_add(more);
         }
     }
 }

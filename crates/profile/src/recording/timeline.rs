@@ -1,6 +1,6 @@
 //! The heap over time, in steps.
 
-use heapwise_format::recording::{MOMENT_MS, Moment as MomentRow};
+use heapwise_format::recording::{TIMELINE_ROW_MS, TimelineRow};
 
 use super::{Damage, Recording, RecordingSource};
 
@@ -38,22 +38,22 @@ pub struct Timeline {
 const MOST_STEPS: u64 = 1 << 20;
 
 impl Timeline {
-    /// The step that `asked_ms` rounds to: steps are made of the slices of a recording.
+    /// The step that `asked_ms` rounds to: steps are made of the rows of a recording.
     #[must_use]
     pub fn step_ms(asked_ms: u64) -> u64 {
-        let whole = asked_ms.max(MOMENT_MS).checked_next_multiple_of(MOMENT_MS);
-        whole.unwrap_or(u64::MAX - u64::MAX % MOMENT_MS)
+        let whole = asked_ms.max(TIMELINE_ROW_MS).checked_next_multiple_of(TIMELINE_ROW_MS);
+        whole.unwrap_or(u64::MAX - u64::MAX % TIMELINE_ROW_MS)
     }
 
-    /// Reads the timeline of a recording in steps of `step_ms`, rounded up to whole slices.
+    /// Reads the timeline of a recording in steps of `step_ms`, rounded up to whole rows.
     ///
     /// # Errors
     /// At the first damaged frame.
     pub fn read<S: RecordingSource>(recording: &Recording<S>, step_ms: u64) -> Result<Self, Damage> {
-        Ok(Self::from_rows(&recording.moments()?, step_ms))
+        Ok(Self::from_rows(&recording.timeline_rows()?, step_ms))
     }
 
-    pub(super) fn from_rows(rows: &[MomentRow], step_ms: u64) -> Self {
+    pub(super) fn from_rows(rows: &[TimelineRow], step_ms: u64) -> Self {
         let span = rows.last().map_or(0, |row| row.start_ms);
         let step_ms = Self::step_ms(step_ms.max(span / MOST_STEPS));
         let mut steps: Vec<Step> = Vec::new();
@@ -90,7 +90,7 @@ fn following(last: Option<&Step>, first_ms: u64, step_ms: u64) -> Step {
     }
 }
 
-fn add(step: &mut Step, row: &MomentRow) {
+fn add(step: &mut Step, row: &TimelineRow) {
     step.max_live_bytes = step.max_live_bytes.max(row.max_live_bytes);
     step.live_bytes = row.live_bytes;
     step.live_blocks = row.live_blocks;
@@ -108,12 +108,12 @@ mod tests {
 
     #[test]
     fn quiet_steps_carry_on_and_maxima_are_kept() {
-        let row = |start_ms, max, live| MomentRow {
+        let row = |start_ms, max, live| TimelineRow {
             start_ms,
             max_live_bytes: max,
             live_bytes: live,
             allocs: 1,
-            ..MomentRow::default()
+            ..TimelineRow::default()
         };
         let timeline = Timeline::from_rows(&[row(100, 50, 20), row(110, 30, 10), row(420, 15, 5)], 100);
         let shown: Vec<_> =

@@ -34,3 +34,12 @@ heaptrack --raw -o "$work/htraw" ./fixture && mv htraw.raw.zst "$here/heaptrack-
 valgrind --tool=dhat --dhat-out-file="$here/dhat.json" ./fixture
 chmod 644 "$here/dhat.json"
 go run -trimpath heap.go && mv go.pb.gz "$here"
+
+# Recordings of version 3, which only heapwise 0.1 writes: HEAPWISE names its executable.
+if [ -n "${HEAPWISE:-}" ]; then
+    gcc -g -O1 "$here/recording.c" -o recording -ldl -lpthread
+    "$HEAPWISE" run --log -o recording-v3.hwr -- ./recording
+    "$HEAPWISE" run --log --rotate 1K --keep 2 -o rotated.hwr -- ./recording slow
+    mv recording-v3.hwr "$here"
+    mv rotated-2.hwr "$here/recording-v3-rotated.hwr"
+fi

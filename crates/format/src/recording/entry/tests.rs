@@ -6,51 +6,74 @@ use std::vec::Vec;
 
 fn sample() -> Vec<Entry> {
     use AllocKind::{FirstRealloc, Fresh, NextRealloc};
-    let free = |bucket, age| Entry::Free { bucket, age: Age::from_code(age) };
+    let block = |site, size| SiteBlock { site, size };
+    let free = |site, size, age| Entry::Free { block: block(site, size), age: Age::from_code(age) };
     vec![
         Entry::Thread(3),
         Entry::Tick(70_000),
-        Entry::Alloc { bucket: 1, kind: Fresh },
-        Entry::Temporary { bucket: 2, kind: Fresh },
-        Entry::Alloc { bucket: 900, kind: FirstRealloc },
-        Entry::Temporary { bucket: 901, kind: FirstRealloc },
-        Entry::Temporary { bucket: 1 << 20, kind: NextRealloc },
-        Entry::Alloc { bucket: u32::MAX, kind: NextRealloc },
-        free(u32::MAX, 5),
-        free(u32::MAX - 31, 5),
-        Entry::MissedFree { bucket: 7, age: Age::from_code(1 << 40) },
+        Entry::Alloc { block: block(1, 0), kind: Fresh },
+        Entry::Temporary { block: block(2, 252), kind: Fresh },
+        Entry::Mark(7),
+        Entry::Alloc { block: block(900, 253), kind: FirstRealloc },
+        Entry::Temporary { block: block(901, 65_535), kind: FirstRealloc },
+        Entry::Temporary { block: block(1 << 20, 65_536), kind: NextRealloc },
+        Entry::Alloc { block: block(u32::MAX, u64::MAX), kind: NextRealloc },
+        free(u32::MAX, u64::MAX, 5),
+        free(u32::MAX - 31, u64::from(u32::MAX) - 1, 5),
+        free(u32::MAX - 31, u64::from(u32::MAX), 5),
+        free(u32::MAX - 31, u64::from(u32::MAX), 5),
+        Entry::MissedFree { block: block(7, 1 << 40), age: Age::from_code(1 << 40) },
+        Entry::MissedFree { block: block(7, 1 << 40), age: Age::exact(5, 1 << 40) },
+        Entry::Free { block: block(2, 252), age: Age::exact(1, 1) },
         Entry::Gap(12),
         Entry::UnknownFree(1),
-        free(2, 0),
-        Entry::Alloc { bucket: 70_000, kind: Fresh },
+        free(1, 0, 0),
+        Entry::Alloc { block: block(70_000, 253), kind: Fresh },
     ]
 }
 
-fn payload(state: &mut EntryState, entries: &[Entry]) -> Vec<u8> {
-    let mut columns = Columns::<Vec<u8>>::default();
+fn state() -> EntryState<Vec<u32>> {
+    EntryState::new(vec![0; SIZE_SLOTS])
+}
+
+fn payload(state: &mut EntryState<Vec<u32>>, entries: &[Entry]) -> Vec<u8> {
+    let (mut columns, mut bytes) = (Columns::<Vec<u8>>::default(), Vec::new());
     entries.iter().for_each(|entry| state.encode(*entry, &mut columns));
-    let (lengths, parts) = columns.parts();
-    [&lengths[..], &parts.concat()].concat()
+    columns.write(&mut bytes);
+    assert_eq!(bytes.len(), columns.bytes());
+    bytes
 }
 
 #[test]
 fn round_trip_with_and_without_steps() {
-    let mut state = EntryState::default();
+    let mut state = state();
     let with = payload(&mut state, &sample());
-    let without = payload(&mut EntryState { far_steps: 9, steps: 9, ..state }.of_next_frame(), &sample());
+    let mut jumping = EntryState { far_steps: 9, steps: 9, ..state };
+    jumping.start_next_frame();
+    let without = payload(&mut jumping, &sample());
     assert!(without.len() > with.len(), "no steps are written for a program that jumps");
     for bytes in [with, without] {
-        let mut entries = Entries::new(&bytes).unwrap();
+        let mut entries = Entries::new(&bytes, vec![0; SIZE_SLOTS]).unwrap();
         assert_eq!(entries.by_ref().collect::<Vec<_>>(), sample());
         assert!(entries.is_whole());
     }
 }
 
 #[test]
+fn a_size_that_repeats_is_one_zero() {
+    let block = SiteBlock { site: 5, size: 1 << 30 };
+    let entries: Vec<_> = (0..9).map(|_| Entry::Alloc { block, kind: AllocKind::Fresh }).collect();
+    let (mut state, mut columns) = (state(), Columns::<Vec<u8>>::default());
+    entries.iter().for_each(|entry| state.encode(*entry, &mut columns));
+    assert_eq!(columns.sizes, [MORE_BYTES, 0, 0, 0, 0, 0, 0, 0, 0]);
+    assert_eq!(columns.size_lows.len(), 1);
+}
+
+#[test]
 fn cut_at_every_byte_is_noticed() {
-    let bytes = payload(&mut EntryState::default(), &sample());
+    let bytes = payload(&mut state(), &sample());
     for cut in 0..bytes.len() {
-        if let Some(mut entries) = Entries::new(&bytes[..cut]) {
+        if let Some(mut entries) = Entries::new(&bytes[..cut], vec![0; SIZE_SLOTS]) {
             let read: Vec<_> = entries.by_ref().collect();
             assert!(sample().starts_with(&read) && read.len() < sample().len());
         }
@@ -61,15 +84,16 @@ fn cut_at_every_byte_is_noticed() {
 fn any_bytes_decode_without_panic() {
     let mut seed = 12345u64;
     for _ in 0..500 {
-        let mut bytes: Vec<u8> = (0..160)
+        let mut bytes: Vec<u8> = (0..300)
             .map(|_| {
                 seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 (seed >> 33) as u8
             })
             .collect();
-        for (length, column) in [40u32, 30, 30, 20].into_iter().zip(bytes.chunks_exact_mut(4)) {
+        let lengths = [60u32, 30, 30, 60, 20, 20, 20, 20];
+        for (length, column) in lengths.into_iter().zip(bytes.chunks_exact_mut(4)) {
             column.copy_from_slice(&length.to_le_bytes());
         }
-        Entries::new(&bytes).map(Iterator::count);
+        Entries::new(&bytes, vec![0; SIZE_SLOTS]).map(Iterator::count);
     }
 }

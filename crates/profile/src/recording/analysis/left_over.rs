@@ -4,7 +4,7 @@ use super::{Evidence, Finding, PlaceUnit, Site};
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let total = evidence.sum(Site::end_bytes);
-    let blocks = evidence.sum(|site| site.events.allocs.saturating_sub(site.events.frees));
+    let blocks = evidence.sum(|site| site.events.count.allocs.saturating_sub(site.events.count.frees));
     (total > 0).then(|| Finding {
         name: "left over",
         headline: format!("{total} bytes in {blocks} blocks were never freed"),

@@ -4,7 +4,7 @@ use super::{Evidence, Finding, PlaceUnit, percent};
 use crate::recording::statistics::LIFETIME_CLASSES_MS;
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
-    let frees = evidence.sum(|site| site.events.frees);
+    let frees = evidence.sum(|site| site.events.count.frees);
     if frees == 0 {
         return None;
     }

@@ -5,7 +5,7 @@ use super::{Evidence, Finding};
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let sums = evidence.statistics;
     // Of the last events of a program that found no room only the counter tells: no event came after them.
-    let missing = sums.gap_events.max(evidence.catalog.losses().dropped_events);
+    let missing = sums.gap_events.max(evidence.tables.losses().dropped_events);
     if missing | sums.missed_frees == 0 {
         return None;
     }

@@ -1,4 +1,4 @@
-//! Who held the memory when it was highest.
+//! Which places held the memory at the peak.
 
 use super::{Evidence, Finding, PlaceUnit, percent};
 
@@ -9,7 +9,7 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     Some(Finding {
         name: "peak",
         headline: format!(
-            "{total} bytes were live at the highest moment, {} ms after the start; \
+            "{total} bytes were live at the peak, {} ms after the start; \
              one place held {:.1} % of them",
             evidence.peak_ms,
             percent(first.value, total)

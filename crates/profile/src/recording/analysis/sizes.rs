@@ -6,12 +6,8 @@ use super::{Evidence, Finding, percent};
 const MOST_CLASSES: usize = 6;
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
-    let mut classes = [(0u64, 0u64); 65];
-    for (bucket, events) in evidence.catalog.buckets.iter().zip(&evidence.statistics.buckets) {
-        let (blocks, bytes) = &mut classes[(u64::BITS - bucket.size.leading_zeros()) as usize];
-        *blocks += events.allocs;
-        *bytes = bytes.saturating_add(events.allocs.saturating_mul(bucket.size));
-    }
+    let classes: Vec<(u64, u64)> =
+        evidence.statistics.sizes.iter().map(|count| (count.allocs, count.alloc_bytes)).collect();
     let allocs: u64 = classes.iter().map(|class| class.0).sum();
     let mut fullest: Vec<usize> = (0..classes.len()).filter(|class| classes[*class].0 > 0).collect();
     fullest.sort_by_key(|class| std::cmp::Reverse(classes[*class].0));

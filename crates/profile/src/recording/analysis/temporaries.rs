@@ -8,7 +8,7 @@ const LEAST_PERCENT: f64 = 5.0;
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let temporary = evidence.sum(|site| site.events.temporary);
-    let allocs = evidence.sum(|site| site.events.allocs);
+    let allocs = evidence.sum(|site| site.events.count.allocs);
     let share = percent(temporary, allocs);
     (share >= LEAST_PERCENT).then(|| Finding {
         name: "temporaries",

@@ -14,7 +14,7 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let total: u64 = threads.iter().map(|thread| thread.allocs).sum();
     order.sort_by_key(|number| std::cmp::Reverse(threads[*number].allocs));
     let lines = order.iter().take(MOST_THREADS).map(|number| {
-        let (sums, record) = (&threads[*number], evidence.catalog.threads.get(*number));
+        let (sums, record) = (&threads[*number], evidence.tables.threads.get(*number));
         let (tid, name) = record.map_or((0, ""), |thread| (thread.tid, thread.name.as_str()));
         format!(
             "{tid:>8} {name:<16} {:>12} blocks {:5.1} % {:>16} bytes",

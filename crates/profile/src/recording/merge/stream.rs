@@ -6,17 +6,26 @@ use heapwise_format::event::{Event, decode};
 
 use super::Buffers;
 
+/// How far streams run: a millisecond, and the marks before it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Position {
+    pub ms: u64,
+    pub marks: u64,
+}
+
 /// The chunks of one thread.
 #[derive(Debug)]
 pub(super) struct Stream {
     pub number: u32,
-    thread: u32,
+    pub thread: u32,
     chunks: VecDeque<Chunk>,
     /// Sequence of the chunk to read next or being read; `None` before the first of a thread that was
     /// there before the recording.
     current: Option<u32>,
     /// Time of the event that comes next.
     pub tick_ms: u64,
+    /// Marks before that event.
+    pub marks: u64,
     /// Whether there is one at hand, as of the last [`Stream::look_ahead`].
     pub has_event: bool,
     /// Whether that one has been refused for long enough.
@@ -70,13 +79,14 @@ impl Chunk {
 }
 
 impl Stream {
-    pub(super) fn new(number: u32, thread: u32, first_chunk: Option<u32>) -> Self {
+    pub(super) fn new(number: u32, thread: u32, first_chunk: Option<u32>, marks: u64) -> Self {
         Self {
             number,
             thread,
             chunks: VecDeque::new(),
             current: first_chunk,
             tick_ms: 0,
+            marks,
             has_event: false,
             is_due: false,
             is_ended: false,
@@ -96,7 +106,7 @@ impl Stream {
         self.chunks.iter().map(|chunk| chunk.buffer.len()).sum()
     }
 
-    /// Comes to the next event that is no tick, if it is at hand.
+    /// Comes to the next event that is no tick and no mark, if it is at hand.
     pub(super) fn look_ahead(&mut self, buffers: &mut Buffers) {
         self.has_event = false;
         while self.is_at_events(buffers)
@@ -104,6 +114,9 @@ impl Stream {
         {
             match chunk.next() {
                 Some((Event::Tick(ms), end)) => (self.tick_ms, chunk.at) = (ms, end),
+                Some((Event::Mark(marks), end)) => {
+                    (self.marks, chunk.at) = (self.marks.max(marks), end);
+                }
                 Some(_) => {
                     self.has_event = true;
                     return;
@@ -136,16 +149,17 @@ impl Stream {
         true
     }
 
-    /// Gives out events up to `now_ms`, until one is refused; whether there were any.
+    /// Gives out events of millisecond `now.ms` and before, behind no more than `now.marks`, until one is
+    /// refused; whether there were any.
     pub(super) fn run(
         &mut self,
-        now_ms: u64,
+        now: Position,
         buffers: &mut Buffers,
         take: &mut impl FnMut(u32, u64, &Event, bool) -> bool,
     ) -> bool {
         let mut moved = false;
-        while self.tick_ms <= now_ms && self.is_at_events(buffers) {
-            moved |= self.run_chunk(now_ms, take);
+        while self.tick_ms <= now.ms && self.marks <= now.marks && self.is_at_events(buffers) {
+            moved |= self.run_chunk(now, take);
             if !self.leave_chunk(buffers) {
                 break;
             }
@@ -154,10 +168,10 @@ impl Stream {
         moved
     }
 
-    /// The same within one chunk. This loop is most of a recorder's work, so it keeps everything in its hands, and has one
-    /// place that hands events out, so that the taker becomes part of it.
+    /// The same within one chunk. This loop is most of a recorder's work, so it has one call of `take`, which is
+    /// inlined, and keeps positions in registers.
     #[inline]
-    fn run_chunk(&mut self, now_ms: u64, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
+    fn run_chunk(&mut self, now: Position, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
         let Some(chunk) = self.chunks.front_mut() else { return false };
         let (bytes, thread) = (&chunk.buffer[..chunk.fed], self.thread);
         let (mut at, mut end, mut moved) = (chunk.at, chunk.at, false);
@@ -166,12 +180,20 @@ impl Stream {
             if let Event::Tick(ms) = event {
                 self.tick_ms = ms;
                 at = end;
-                if ms > now_ms {
+                if ms > now.ms {
                     break;
                 }
                 continue;
             }
-            if !take(thread, now_ms, &event, is_due) && !is_due {
+            if let Event::Mark(marks) = event {
+                self.marks = self.marks.max(marks);
+                at = end;
+                if self.marks > now.marks {
+                    break;
+                }
+                continue;
+            }
+            if !take(thread, now.ms, &event, is_due) && !is_due {
                 break;
             }
             (at, moved, is_due) = (end, true, false);

@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use heapwise_format::event::{
-    Event, Freeing, MAX_EVENT_BYTES, Origin, decode, encode_alloc, encode_free, encode_tick, encode_unknown,
+    Block, Event, Freeing, MAX_EVENT_BYTES, decode, encode_alloc, encode_free, encode_mark, encode_tick,
+    encode_unknown,
 };
+use heapwise_format::segment::Tally;
 
-use heapwise_format::segment::Bucket;
-
-use super::{Merger, Piece};
-use crate::recording::{Counts, Ledger};
+use super::{Merger, Piece, Until};
+use crate::recording::{Counts, EventAccounting};
 
 fn random(seed: &mut u64) -> u64 {
     *seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -32,10 +32,9 @@ fn encoded(events: &[Event]) -> Vec<u8> {
     for event in events {
         let mut out = [0; MAX_EVENT_BYTES];
         let len = match *event {
-            Event::Alloc { bucket } => encode_alloc(&mut out, bucket),
-            Event::Free { bucket, thread, age_ms, how } => {
-                encode_free(&mut out, Origin::new(bucket, thread), age_ms, how)
-            }
+            Event::Alloc(block) => encode_alloc(&mut out, block),
+            Event::Free { block, age_ms, how } => encode_free(&mut out, block, age_ms, how),
+            Event::Mark(marks) => encode_mark(&mut out, marks),
             Event::Tick(ms) => encode_tick(&mut out, ms),
             _ => encode_unknown(&mut out),
         };
@@ -50,11 +49,25 @@ struct Program {
     chunks: Vec<(u32, u32, Vec<u8>)>,
 }
 
-/// Few buckets, so that many blocks are alike.
-const BUCKETS: u64 = 12;
+/// Few sites of each thread and few sizes, so that many blocks are alike.
+const SITES: u32 = 4;
+
+/// A block of a thread: tallies are numbered thread by thread.
+fn block(thread: u32, site: u32, size: u64) -> Block {
+    Block { tally: 1 + thread * SITES + site, size, by_realloc: false }
+}
+
+/// The thread of a tally.
+fn thread_of(tally: u32) -> u32 {
+    (tally - 1) / SITES
+}
+
+fn before(ms: u64) -> Until {
+    Until { ms, marks: u64::MAX }
+}
 
 fn program(threads: u32, events: usize, seed: u64) -> Program {
-    let (mut seed, mut live) = (seed, Vec::<(u32, u32, u64)>::new());
+    let (mut seed, mut live) = (seed, Vec::<(Block, u64)>::new());
     let mut streams: Vec<(Vec<u8>, u32, u64)> = (0..threads).map(|_| (Vec::new(), 1, 0)).collect();
     let mut made = Program { truth: Vec::new(), chunks: Vec::new() };
     for step in 0..events {
@@ -67,14 +80,15 @@ fn program(threads: u32, events: usize, seed: u64) -> Program {
             bytes.extend(encoded(&[Event::Tick(now)]));
         }
         let event = if !live.is_empty() && random(&mut seed).is_multiple_of(2) {
-            let (bucket, thread, born) = live.swap_remove(random(&mut seed) as usize % live.len());
-            // An age of two words now and then: older than the recording.
+            let (block, born) = live.swap_remove(random(&mut seed) as usize % live.len());
+            // An age of three words now and then: older than the recording.
             let age_ms = if step % 31 == 0 { u64::MAX } else { tick.saturating_sub(born) };
-            Event::Free { bucket, thread, age_ms, how: Freeing::Plain }
+            Event::Free { block, age_ms, how: Freeing::Plain }
         } else {
-            let bucket = 1 + (random(&mut seed) % BUCKETS) as u32;
-            live.push((bucket, thread, *tick));
-            Event::Alloc { bucket }
+            let r = random(&mut seed);
+            let block = block(thread, r as u32 % SITES, 1 + (r >> 8) % 3);
+            live.push((block, *tick));
+            Event::Alloc(block)
         };
         bytes.extend(encoded(&[event]));
         made.truth.push((thread, event));
@@ -93,7 +107,7 @@ fn program(threads: u32, events: usize, seed: u64) -> Program {
 #[derive(Default)]
 struct Taker {
     merged: Vec<(u32, Event)>,
-    live: HashMap<(u32, u32), i64>,
+    live: HashMap<(u32, u64), i64>,
     last_ms: u64,
     /// Frees that came before their allocations.
     early: usize,
@@ -101,14 +115,14 @@ struct Taker {
 
 impl Taker {
     fn take(&mut self, thread: u32, ms: u64, event: &Event, must: bool) -> bool {
-        let (site, change) = match *event {
-            Event::Alloc { bucket } => ((bucket, thread), 1),
-            Event::Free { bucket, thread, .. } => ((bucket, thread), -1),
-            _ => ((0, 0), 0),
+        let (block, change) = match *event {
+            Event::Alloc(block) => (block, 1),
+            Event::Free { block, .. } => (block, -1),
+            _ => (block(0, 0, 0), 0),
         };
-        let live = self.live.entry(site).or_default();
+        let live = self.live.entry((block.tally, block.size)).or_default();
         if change < 0 && *live <= 0 {
-            if !must && site.1 != thread {
+            if !must && thread_of(block.tally) != thread {
                 return false;
             }
             self.early += 1;
@@ -122,7 +136,8 @@ impl Taker {
 
     /// Whether something is refused that was before `until_ms`.
     fn advance(&mut self, merger: &mut Merger, until_ms: u64) -> bool {
-        let all = merger.advance(until_ms, |thread, ms, event, must| self.take(thread, ms, event, must));
+        let all =
+            merger.advance(before(until_ms), |thread, ms, event, must| self.take(thread, ms, event, must));
         all < until_ms
     }
 }
@@ -152,41 +167,43 @@ fn every_event_comes_out_once_and_each_threads_in_order() {
     }
 }
 
-/// The record of a bucket: blocks of as many bytes as its number.
-fn record(bucket: u32) -> Option<Bucket> {
-    Some(Bucket { size: bucket.into(), ..Bucket::default() })
+/// The record of a tally.
+fn record(tally: u32) -> Option<Tally> {
+    Some(Tally { node: tally, thread: thread_of(tally) as u16, ..Tally::default() })
 }
 
 #[test]
-fn the_ledgers_account_is_the_programs() {
+fn the_recorders_account_is_the_programs() {
     for (threads, seed) in [(2, 12), (3, 13), (9, 14)] {
         let program = program(threads, if cfg!(miri) { 900 } else { 30_000 }, seed);
-        let (mut merger, mut ledger) = (Merger::from_start(), Ledger::default());
+        let (mut merger, mut account) = (Merger::from_start(), EventAccounting::default());
         // As the recorder does it: what is there is merged now and then, up to the time it was read.
         for (read, (thread, sequence, bytes)) in program.chunks.iter().enumerate() {
             feed(&mut merger, piece(*thread, *sequence, true), bytes);
             let until_ms = if read + 1 == program.chunks.len() { u64::MAX } else { read as u64 };
-            merger.advance(until_ms, |thread, ms, event, must| {
-                ledger.book(thread, ms, event, must, &mut record)
+            merger.advance(before(until_ms), |thread, ms, event, must| {
+                account.add(thread, ms, event, must, &mut record)
             });
         }
-        ledger.end();
+        account.end();
         let (mut live_bytes, mut counts, mut unknown) = (0, (0, 0), 0);
         for (_, event) in &program.truth {
             match *event {
-                Event::Alloc { bucket } => (live_bytes, counts.0) = (live_bytes + bucket, counts.0 + 1),
+                Event::Alloc(block) => (live_bytes, counts.0) = (live_bytes + block.size, counts.0 + 1),
                 Event::Free { age_ms: u64::MAX, .. } => unknown += 1,
-                Event::Free { bucket, .. } => (live_bytes, counts.1) = (live_bytes - bucket, counts.1 + 1),
+                Event::Free { block, .. } => {
+                    (live_bytes, counts.1) = (live_bytes - block.size, counts.1 + 1);
+                }
                 _ => {}
             }
         }
-        let totals = ledger.totals();
+        let totals = account.totals();
         assert_eq!((totals.allocs, totals.frees, totals.unknown_frees), (counts.0, counts.1, unknown));
-        assert_eq!(ledger.live_bytes(), u64::from(live_bytes));
-        let checkpoint = ledger.checkpoint();
-        let buckets = 1 + (BUCKETS as usize) * threads as usize;
-        let booked = Counts::decode(&checkpoint.payload, buckets).unwrap();
-        assert!(booked.rows().iter().all(|count| count.frees <= count.allocs));
+        assert_eq!(account.live_bytes(), live_bytes);
+        let sites = 1 + (SITES * threads) as usize;
+        let counted = Counts::decode(&account.checkpoint().payload, sites).unwrap();
+        assert!(counted.rows().iter().all(|count| count.frees <= count.allocs));
+        assert!(counted.rows().iter().all(|count| count.freed_bytes <= count.alloc_bytes));
     }
 }
 
@@ -223,7 +240,7 @@ fn a_piece_that_cannot_be_read_is_read_again_later() {
 }
 
 fn free_of(thread: u32) -> Event {
-    Event::Free { bucket: 1, thread, age_ms: 0, how: Freeing::Plain }
+    Event::Free { block: block(thread, 0, 8), age_ms: 0, how: Freeing::Plain }
 }
 
 #[test]
@@ -231,11 +248,11 @@ fn a_free_waits_for_its_block_and_not_for_ever() {
     let (mut merger, mut taker) = (Merger::from_start(), Taker::default());
     feed(&mut merger, piece(0, 1, false), &encoded(&[Event::Tick(10), free_of(1), Event::Unknown]));
     assert!(taker.advance(&mut merger, 11), "the block may come yet");
-    assert_eq!(merger.advance(11, |_, _, _, _| false), 10);
+    assert_eq!(merger.advance(before(11), |_, _, _, _| false), 10);
     assert!(taker.merged.is_empty());
-    feed(&mut merger, piece(1, 1, false), &encoded(&[Event::Tick(11), Event::Alloc { bucket: 1 }]));
+    feed(&mut merger, piece(1, 1, false), &encoded(&[Event::Tick(11), Event::Alloc(block(1, 0, 8))]));
     assert!(!taker.advance(&mut merger, 12));
-    let expected = [(1, Event::Alloc { bucket: 1 }), (0, free_of(1)), (0, Event::Unknown)];
+    let expected = [(1, Event::Alloc(block(1, 0, 8))), (0, free_of(1)), (0, Event::Unknown)];
     assert_eq!((&taker.merged[..], taker.early), (&expected[..], 0));
 
     feed(&mut merger, piece(0, 1, false), &encoded(&[Event::Tick(20), free_of(1), Event::Unknown]));
@@ -248,7 +265,7 @@ fn a_free_waits_for_its_block_and_not_for_ever() {
 fn threads_that_wait_for_each_other_go_on() {
     let (mut merger, mut taker) = (Merger::from_start(), Taker::default());
     for (thread, other) in [(0, 1), (1, 0)] {
-        let own = [free_of(other), Event::Alloc { bucket: 1 }];
+        let own = [free_of(other), Event::Alloc(block(thread, 0, 8))];
         feed(&mut merger, piece(thread, 1, true), &encoded(&own));
     }
     assert!(!taker.advance(&mut merger, 100));
@@ -301,7 +318,7 @@ fn streams_that_ended_are_forgotten() {
 #[test]
 fn what_was_before_the_recording_is_not_given_out() {
     let program = program(1, 500, 8);
-    let (mut merger, mut taker) = (Merger::from_now(), Taker::default());
+    let (mut merger, mut taker) = (Merger::from_now(0), Taker::default());
     let [(_, _, past), (_, _, first), rest @ ..] = &program.chunks[..] else { panic!("two chunks") };
     let mut cut = 0;
     assert!((0..10).all(|_| decode(first, &mut cut).is_some()));
@@ -319,7 +336,7 @@ fn what_was_before_the_recording_is_not_given_out() {
 #[test]
 fn joining_in_the_middle_takes_chunks_as_they_come() {
     let program = program(1, 2_000, 7);
-    let (mut merger, mut taker) = (Merger::from_now(), Taker::default());
+    let (mut merger, mut taker) = (Merger::from_now(0), Taker::default());
     for (thread, sequence, bytes) in program.chunks.iter().skip(3) {
         feed(&mut merger, piece(*thread, *sequence, true), bytes);
     }
@@ -334,13 +351,94 @@ fn any_bytes_are_merged_without_panic() {
         let (mut merger, mut taker) = (Merger::from_start(), Taker::default());
         for _ in 0..20 {
             let bytes: Vec<u8> =
-                (0..random(&mut seed) % 3_000).map(|_| random(&mut seed) as u8 & 0x7f).collect();
+                (0..random(&mut seed) % 3_000).map(|_| random(&mut seed) as u8 & 0x9f).collect();
             let r = random(&mut seed) as u32;
             let place = Piece { stream: r % 3, thread: r, sequence: r >> 8 & 3, ..piece(0, 0, r & 1 == 0) };
             feed(&mut merger, Piece { is_last: r & 64 != 0, ..place }, &bytes);
             taker.last_ms = 0;
-            taker.advance(&mut merger, u64::MAX);
+            merger.advance(Until { ms: random(&mut seed), marks: 3 }, |_, _, _, must| must);
+            merger.advance(Until::END, |_, _, event, must| must || event != &Event::Unknown);
             merger.skip_missing();
         }
     }
+}
+
+/// Threads note the time when they look at it, so their clocks differ; a mark is noticed by all at once.
+#[test]
+fn events_before_a_mark_come_before_those_behind_it() {
+    let (threads, events, marks) = (5, if cfg!(miri) { 300 } else { 20_000 }, 40);
+    let mut seed = 77;
+    let mut streams: Vec<(Vec<Event>, u64, u64)> = (0..threads).map(|_| (Vec::new(), 0, 0)).collect();
+    let mut truth = Vec::new();
+    for step in 0..events {
+        let (now, set) = (step / 50, step * marks / events);
+        let thread = random(&mut seed) % threads;
+        let (stream, tick, noticed) = &mut streams[thread as usize];
+        if *noticed != set {
+            *noticed = set;
+            stream.push(Event::Mark(set));
+        }
+        if *tick + random(&mut seed) % 3 < now {
+            *tick = now;
+            stream.push(Event::Tick(now));
+        }
+        let event = Event::Alloc(block(thread as u32, 0, 1 + step));
+        stream.push(event);
+        truth.push((set, event));
+    }
+    let mut merger = Merger::from_start();
+    for (thread, (stream, _, _)) in streams.iter().enumerate() {
+        feed(&mut merger, piece(thread as u32, 1, true), &encoded(stream));
+    }
+    let (mut level, mut merged) = (0, Vec::new());
+    let mut take = |_: u32, _: u64, event: &Event, _: bool| {
+        match *event {
+            Event::Mark(marks) => {
+                assert!(marks > level);
+                level = marks;
+            }
+            event => merged.push((level, event)),
+        }
+        true
+    };
+    // What is behind marks that were set after reading began stays.
+    merger.advance(Until { ms: u64::MAX, marks: marks / 2 }, &mut take);
+    merger.advance(Until::END, &mut take);
+    let sorted = |mut events: Vec<(u64, Event)>| {
+        events.sort_by_key(|(marks, event)| (*marks, encoded(&[*event])));
+        events
+    };
+    assert_eq!(sorted(merged), sorted(truth));
+}
+
+#[test]
+fn a_mark_does_not_wait_for_ever_for_threads_that_do_not_notice_it() {
+    let mut merger = Merger::from_start();
+    let alloc = |thread| Event::Alloc(block(thread, 0, 8));
+    feed(&mut merger, piece(0, 1, false), &encoded(&[Event::Mark(1), Event::Tick(10), alloc(0)]));
+    let slow: Vec<Event> = (9..20).flat_map(|ms| [Event::Tick(ms), alloc(1)]).collect();
+    feed(&mut merger, piece(1, 1, false), &encoded(&slow));
+    let mut merged = Vec::new();
+    merger.advance(Until::END, |thread, ms, event, _| {
+        merged.push((thread, ms, *event));
+        true
+    });
+    let mark = merged.iter().position(|(_, _, event)| *event == Event::Mark(1)).unwrap();
+    assert_eq!((mark, merged[mark].1, merged[mark + 1]), (4, 12, (0, 12, alloc(0))));
+    assert_eq!(merged.len(), 13);
+}
+
+#[test]
+fn a_recorder_that_joins_takes_the_marks_before_as_passed() {
+    let mut merger = Merger::from_now(3);
+    feed(&mut merger, piece(0, 7, false), &encoded(&[Event::Mark(3), Event::Unknown, Event::Mark(4)]));
+    let mut merged = Vec::new();
+    let mut take = |_: u32, _: u64, event: &Event, _: bool| {
+        merged.push(*event);
+        true
+    };
+    merger.advance(Until::END, &mut take);
+    feed(&mut merger, piece(0, 7, false), &encoded(&[Event::Unknown]));
+    merger.advance(Until::END, &mut take);
+    assert_eq!(merged, [Event::Unknown, Event::Mark(4), Event::Unknown]);
 }

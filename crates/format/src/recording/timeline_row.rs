@@ -1,14 +1,14 @@
-//! The timeline: what the heap did in each slice of [`MOMENT_MS`], so that a chart needs no events.
+//! The timeline: what the heap did in each slice of [`TIMELINE_ROW_MS`], so that a chart needs no events.
 
 use crate::varint::{self, unzigzag, zigzag};
 
 /// Length of a slice in milliseconds.
-pub const MOMENT_MS: u64 = 10;
+pub const TIMELINE_ROW_MS: u64 = 10;
 
 /// One slice. Slices in which nothing happened are left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Moment {
-    /// Milliseconds at its start, a multiple of [`MOMENT_MS`].
+pub struct TimelineRow {
+    /// Milliseconds at its start, a multiple of [`TIMELINE_ROW_MS`].
     pub start_ms: u64,
     /// Highest number of live bytes within it.
     pub max_live_bytes: u64,
@@ -28,15 +28,15 @@ pub struct Moment {
 
 /// What both ends remember from row to row; it starts afresh in every frame.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct MomentState {
-    last: Moment,
+pub struct TimelineState {
+    last: TimelineRow,
 }
 
-impl MomentState {
+impl TimelineState {
     /// Appends a row to a payload.
-    pub fn encode(&mut self, row: &Moment, out: &mut impl Extend<u8>) {
+    pub fn encode(&mut self, row: &TimelineRow, out: &mut impl Extend<u8>) {
         let delta = |now: u64, before: u64| zigzag(now.wrapping_sub(before) as i64);
-        varint::put(out, row.start_ms.saturating_sub(self.last.start_ms) / MOMENT_MS);
+        varint::put(out, row.start_ms.saturating_sub(self.last.start_ms) / TIMELINE_ROW_MS);
         varint::put(out, delta(row.max_live_bytes, self.last.live_bytes));
         varint::put(out, delta(row.live_bytes, self.last.live_bytes));
         varint::put(out, delta(row.live_blocks, self.last.live_blocks));
@@ -47,12 +47,12 @@ impl MomentState {
     }
 
     /// Reads the row at `*at` and moves `*at` behind it.
-    pub fn decode(&mut self, bytes: &[u8], at: &mut usize) -> Option<Moment> {
+    pub fn decode(&mut self, bytes: &[u8], at: &mut usize) -> Option<TimelineRow> {
         let mut next = || varint::decode(bytes, at);
         let last = self.last;
         let sum = |before: u64, delta: u64| before.wrapping_add(unzigzag(delta) as u64);
-        let row = Moment {
-            start_ms: next()?.checked_mul(MOMENT_MS)?.checked_add(last.start_ms)?,
+        let row = TimelineRow {
+            start_ms: next()?.checked_mul(TIMELINE_ROW_MS)?.checked_add(last.start_ms)?,
             max_live_bytes: sum(last.live_bytes, next()?),
             live_bytes: sum(last.live_bytes, next()?),
             live_blocks: sum(last.live_blocks, next()?),
@@ -73,9 +73,9 @@ mod tests {
 
     #[test]
     fn round_trip() {
-        let rows: Vec<Moment> = (0..50u64)
-            .map(|n| Moment {
-                start_ms: n * n * MOMENT_MS,
+        let rows: Vec<TimelineRow> = (0..50u64)
+            .map(|n| TimelineRow {
+                start_ms: n * n * TIMELINE_ROW_MS,
                 max_live_bytes: 1_000_000 - n * 999,
                 live_bytes: 900_000 - n * 999,
                 live_blocks: n * 7 % 13,
@@ -85,10 +85,10 @@ mod tests {
                 rss_bytes: (n % 3) << 30,
             })
             .collect();
-        let (mut state, mut bytes) = (MomentState::default(), Vec::new());
+        let (mut state, mut bytes) = (TimelineState::default(), Vec::new());
         rows.iter().for_each(|row| state.encode(row, &mut bytes));
-        let (mut state, mut at) = (MomentState::default(), 0);
-        let decoded: Vec<Moment> = core::iter::from_fn(|| state.decode(&bytes, &mut at)).collect();
+        let (mut state, mut at) = (TimelineState::default(), 0);
+        let decoded: Vec<TimelineRow> = core::iter::from_fn(|| state.decode(&bytes, &mut at)).collect();
         assert_eq!(decoded, rows);
     }
 }

@@ -1,11 +1,11 @@
 //! A recording opened for reading: the list of its frames, found by the index or by walking.
 
 use heapwise_format::recording::{
-    Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, INDEX_ROW_BYTES, IndexRow, Moment as MomentRow,
-    MomentState, PREAMBLE_BYTES, PreambleError, TRAILER_BYTES, Trailer, check_preamble, checksum,
+    Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, INDEX_ROW_BYTES, IndexRow, PREAMBLE_BYTES,
+    PreambleError, TRAILER_BYTES, TimelineRow, TimelineState, Trailer, check_preamble, checksum, version3,
 };
 
-use super::Watcher;
+use super::Progress;
 
 /// Positioned reads of a recording file, and the unpacking of payloads.
 pub trait RecordingSource {
@@ -79,10 +79,12 @@ pub(super) struct Placed {
 #[derive(Debug)]
 pub struct Recording<S> {
     parts: Vec<S>,
+    /// Version of each part.
+    versions: Vec<u32>,
     frames: Vec<Placed>,
     damage: Option<Damage>,
     ended: bool,
-    watcher: Option<Watcher>,
+    progress: Option<Progress>,
 }
 
 impl<S: RecordingSource> Recording<S> {
@@ -91,7 +93,9 @@ impl<S: RecordingSource> Recording<S> {
     /// # Errors
     /// When one of them is no recording, or there is nothing in them.
     pub fn open(parts: Vec<S>) -> Result<Self, OpenError> {
-        let mut recording = Self { parts, frames: Vec::new(), damage: None, ended: false, watcher: None };
+        let versions = Vec::with_capacity(parts.len());
+        let mut recording =
+            Self { parts, versions, frames: Vec::new(), damage: None, ended: false, progress: None };
         for part in 0..recording.parts.len() {
             recording.open_part(part)?;
             if recording.damage.is_some_and(|damage| damage.kind != DamageKind::Cut) {
@@ -107,7 +111,8 @@ impl<S: RecordingSource> Recording<S> {
     fn open_part(&mut self, part: usize) -> Result<(), OpenError> {
         let mut head = [0; PREAMBLE_BYTES];
         let got = self.parts[part].read_at(0, &mut head);
-        check_preamble(&head[..got.min(PREAMBLE_BYTES)]).map_err(OpenError::Preamble)?;
+        let version = check_preamble(&head[..got.min(PREAMBLE_BYTES)]).map_err(OpenError::Preamble)?;
+        self.versions.push(version);
         match self.read_index(part) {
             Some(frames) => {
                 self.frames.extend(frames);
@@ -188,10 +193,15 @@ impl<S: RecordingSource> Recording<S> {
     /// The unpacked payload of a frame.
     pub(super) fn payload(&self, frame: usize) -> Result<Vec<u8>, Damage> {
         let placed = self.frames[frame];
-        if let Some(watcher) = self.watcher.as_ref().filter(|_| placed.header.kind == FrameKind::Events) {
-            watcher.hear(placed.header.stored_bytes.into());
+        if let Some(progress) = self.progress.as_ref().filter(|_| placed.header.kind == FrameKind::Events) {
+            progress.report(placed.header.stored_bytes.into());
         }
         self.payload_at(placed.part, placed.offset, &placed.header).ok_or_else(|| self.damaged(frame))
+    }
+
+    /// Whether a frame is of version 3.
+    pub(super) fn is_version3(&self, frame: &Placed) -> bool {
+        self.versions.get(frame.part) == Some(&version3::VERSION)
     }
 
     /// The damage that a frame with a wrong payload is.
@@ -230,14 +240,9 @@ impl<S: RecordingSource> Recording<S> {
         }
     }
 
-    /// Tells `watcher` of every frame of events that is read.
-    pub fn watch(&mut self, watcher: Watcher) {
-        self.watcher = Some(watcher);
-    }
-
-    /// Tells nobody any more: what is asked for has been read.
-    pub fn unwatch(&mut self) {
-        self.watcher = None;
+    /// Reports every events frame that is read from now on, or none.
+    pub fn set_progress(&mut self, progress: Option<Progress>) {
+        self.progress = progress;
     }
 
     /// Bytes of all frames of events in the files.
@@ -262,13 +267,13 @@ impl<S: RecordingSource> Recording<S> {
         (first, last)
     }
 
-    /// The timeline's slices in the order of time; a slice may appear in several rows.
-    pub(super) fn moments(&self) -> Result<Vec<MomentRow>, Damage> {
+    /// The rows of the timeline in the order of time; several may have the same start.
+    pub(super) fn timeline_rows(&self) -> Result<Vec<TimelineRow>, Damage> {
         let mut rows = Vec::new();
         for (number, frame) in self.frames.iter().enumerate() {
             if frame.header.kind == FrameKind::Timeline {
                 let payload = self.payload(number)?;
-                let (mut state, mut at) = (MomentState::default(), 0);
+                let (mut state, mut at) = (TimelineState::default(), 0);
                 while at < payload.len() {
                     rows.push(state.decode(&payload, &mut at).ok_or_else(|| self.damaged(number))?);
                 }

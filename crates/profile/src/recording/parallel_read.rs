@@ -1,26 +1,26 @@
-//! Reading on several threads: what is a sum over frames may be read in shares, in any order.
+//! Reading on several threads: sums over frames may be read in shares, in any order.
 
 use std::ops::Range;
 
 use super::{Damage, Recording, RecordingSource};
 
-/// Hears of every frame of events that is read, in bytes of the file.
-pub struct Watcher(Box<dyn Fn(u64) + Send + Sync>);
+/// Is told of every events frame that is read, in bytes of the file.
+pub struct Progress(Box<dyn Fn(u64) + Send + Sync>);
 
-impl Watcher {
-    /// A watcher that calls `hear`, from any thread.
-    pub fn new(hear: impl Fn(u64) + Send + Sync + 'static) -> Self {
-        Self(Box::new(hear))
+impl Progress {
+    /// Calls `report` from any thread.
+    pub fn new(report: impl Fn(u64) + Send + Sync + 'static) -> Self {
+        Self(Box::new(report))
     }
 
-    pub(super) fn hear(&self, bytes: u64) {
+    pub(super) fn report(&self, bytes: u64) {
         (self.0)(bytes);
     }
 }
 
-impl std::fmt::Debug for Watcher {
+impl std::fmt::Debug for Progress {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Watcher")
+        out.write_str("Progress")
     }
 }
 
