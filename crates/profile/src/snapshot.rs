@@ -119,9 +119,6 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         samples::add(self, &sums, &nodes, &mut profile);
         profile.sizes = sizes::read(self);
         profile.meta.losses.dropped_events = 0;
-        if let Sampling::Poisson { mean_bytes } = profile.meta.sampling {
-            weigh_untracked(&mut profile.meta.losses, mean_bytes);
-        }
         // Threads add to the counter of the peak in steps, so it may be behind what is live now.
         let live = profile.total().inuse_bytes as u64;
         profile.meta.peak_bytes = profile.meta.peak_bytes.map(|peak| peak.max(live));
@@ -208,16 +205,6 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         bytes.truncate(got);
         bytes
     }
-}
-
-/// Untracked blocks are counted as they were recorded: samples, each of which stands for more. A
-/// sample of `s` bytes at mean distance `T` stands for `s / (1 - e^(-s/T))` bytes, which is at most
-/// `s + T`.
-fn weigh_untracked(losses: &mut Losses, mean_bytes: u64) {
-    let Losses { untracked_blocks: blocks, untracked_bytes: bytes, .. } = *losses;
-    losses.untracked_bytes = bytes.saturating_add(blocks.saturating_mul(mean_bytes));
-    let blocks_each = losses.untracked_bytes.div_ceil((bytes / blocks.max(1)).max(1)) / blocks.max(1);
-    losses.untracked_blocks = blocks.saturating_mul(blocks_each);
 }
 
 fn lossy(bytes: &[u8]) -> String {

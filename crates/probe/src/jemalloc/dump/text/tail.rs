@@ -15,7 +15,7 @@ pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
     if let Ok(maps) = maps {
         out.text(b"\nMAPPED_LIBRARIES:\n").copy(&maps);
     }
-    line(out, b"version 1").text(b"\n");
+    line(out, b"version 2").text(b"\n");
     let mut program = [0; 1024];
     line(out, b"program ");
     escaped(out, sys::read_link(c"/proc/self/exe", &mut program));
@@ -29,9 +29,16 @@ pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
     let count = |counter| segment::counter(counter).load(Ordering::Relaxed);
     let duration = clock::monotonic_ns().saturating_sub(count(Counter::PeriodStart));
     line(out, b"duration ").decimal(duration).text(b"\n");
-    let dropped = count(Counter::UntrackedBlocks);
-    line(out, b"lost ").decimal(dropped);
-    for counter in [Counter::Truncated, Counter::Broken, Counter::Reentrant] {
+    line(out, b"lost 0");
+    for counter in [
+        Counter::Truncated,
+        Counter::Broken,
+        Counter::Reentrant,
+        Counter::UntrackedBlocks,
+        Counter::UntrackedBytes,
+        Counter::LostThreads,
+        Counter::LostModules,
+    ] {
         out.text(b" ").decimal(count(counter));
     }
     out.text(b"\n");
