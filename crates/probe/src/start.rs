@@ -8,7 +8,7 @@ use crate::atomics::{AtomicBool, Ordering};
 use crate::config::Config;
 use crate::segment::Origin;
 use crate::{
-    allocator, buckets, conf, control, dump, family, hooks, index, log, modules, prof, rates, recent,
+    allocator, buckets, config, control, dump, family, hooks, index, log, modules, prof, rates, recent,
     segment, stack_tree, strings, thread,
 };
 
@@ -28,7 +28,7 @@ fn begin() {
     let _busy = words().enter();
     hooks::resolve_all();
     family::begin();
-    begin_segment(&conf::read(hooks::allocator_kind()), Origin::Program);
+    begin_segment(&config::read(hooks::allocator_kind()), Origin::Program);
 }
 
 /// Starts a segment with empty tables, in a new process or a forked child.

@@ -8,7 +8,7 @@ use core::ffi::c_void;
 use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, SectionKind};
 
 use crate::atomics::Ordering::Relaxed;
-use crate::{conf, family, modules, segment, stack_tree, unwind};
+use crate::{config, family, modules, segment, stack_tree, unwind};
 
 /// The caller's registers at the entry of [`hook`].
 #[derive(Debug, Clone, Copy)]
@@ -33,7 +33,7 @@ impl From<unwind::Captured> for Captured {
 
 /// Reads options as at the start, both grammars, and forgets them; for `fuzz/`.
 pub fn read_options(text: &[u8]) {
-    conf::rehearse(text);
+    config::rehearse(text);
 }
 
 /// Makes the segment. Once per process, before anything else.

@@ -7,7 +7,7 @@ use heapwise_format::bytes::set_text;
 use heapwise_format::segment::{Counter, SectionKind, Thread, ThreadState};
 
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::{process, segment, sys};
 
 /// The slab that any thread may use, with atomic additions.

@@ -3,7 +3,7 @@
 use heapwise_format::segment::{Bucket, Counter, SectionKind, Tally};
 
 use crate::atomics::Ordering;
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::{buckets, control, segment, thread};
 
 /// Blocks and bytes, live and ever.

@@ -15,7 +15,7 @@ use self::output::Output;
 use super::counts::{Counts, each_counted};
 use super::noise::Noise;
 use super::suppressions::Suppressions;
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::sys::{self, File};
 use crate::{control, rates, sampler, segment, stack_tree, thread};
 
