@@ -14,6 +14,7 @@ mod sources;
 
 use heapwise_format::segment::{AllocatorKind, Control, IndexKind, Mode};
 
+use crate::atomics::{AtomicBool, Ordering};
 use crate::jemalloc::options::{self, Options};
 use crate::{control, sys};
 use grammar::{Item, Pairs};
@@ -31,6 +32,14 @@ pub(crate) struct Config {
     pub(crate) paranoid: bool,
     /// Seed of the sampler; 0: a random one.
     pub(crate) seed: u64,
+}
+
+/// The segment stays when the program exits, however many there are: `heapwise run` reads it then.
+static KEEPS_SEGMENT: AtomicBool = AtomicBool::new(false);
+
+/// Whether the segment stays in any case.
+pub(crate) fn keeps_segment() -> bool {
+    KEEPS_SEGMENT.load(Ordering::Relaxed)
 }
 
 /// What became of a pair.
@@ -95,11 +104,12 @@ fn mode(name: &[u8]) -> Option<Mode> {
 /// Reads every source and reports what is wrong with them.
 pub(crate) fn read(allocator: AllocatorKind) -> Config {
     options::initialize(|options| {
-        let mut reader = Reader { config: Config::new(), options, reports: true };
+        let mut reader = Reader { config: Config::new(), options, reports: true, keeps_segment: false };
         if let Some(text) = sources::own() {
             let text = text.as_c_str().map_or(&b""[..], |text| text.to_bytes());
             reader.reports = grammar::has_jemalloc_keys(text);
             reader.take_all(&[(Source::Own, text)]);
+            KEEPS_SEGMENT.store(reader.keeps_segment, Ordering::Relaxed);
         } else if allocator != AllocatorKind::Jemalloc {
             sources::foreign(|texts| reader.take_all(texts));
         }
@@ -110,7 +120,8 @@ pub(crate) fn read(allocator: AllocatorKind) -> Config {
 /// Reads `text` into a configuration that nobody uses, and reports nothing.
 pub(crate) fn rehearse(text: &[u8]) {
     let mut options = Options::new();
-    let mut reader = Reader { config: Config::new(), options: &mut options, reports: false };
+    let mut reader =
+        Reader { config: Config::new(), options: &mut options, reports: false, keeps_segment: false };
     reader.take_pairs(Source::Own, text);
     reader.finish();
 }
@@ -121,6 +132,8 @@ struct Reader<'a> {
     options: &'a mut Options,
     /// Whether mistakes are reported.
     reports: bool,
+    /// See [`keeps_segment`].
+    keeps_segment: bool,
 }
 
 impl Reader<'_> {
@@ -163,6 +176,9 @@ impl Reader<'_> {
             Item::Pair { key, value } => (key, value),
         };
         let verdict = match self.options.set(key, value) {
+            Verdict::Unknown if source == Source::Own && key == b"keep_segment" => {
+                put(&mut self.keeps_segment, boolean(value))
+            }
             Verdict::Unknown if source == Source::Own => self.config.set(key, value),
             verdict => verdict,
         };
@@ -181,7 +197,7 @@ impl Reader<'_> {
 
     /// What jemalloc's options say about the start, unless our own keys say it.
     fn finish(self) -> Config {
-        let Self { mut config, options, reports } = self;
+        let Self { mut config, options, reports, .. } = self;
         let unasked = options.settle();
         if options.prof && config.mode == Mode::Off {
             config.mode = match (options.active, options.lg_sample) {
@@ -205,7 +221,8 @@ mod tests {
 
     fn parse(text: &[u8]) -> Config {
         let mut options = Options::new();
-        let mut reader = Reader { config: Config::new(), options: &mut options, reports: false };
+        let mut reader =
+            Reader { config: Config::new(), options: &mut options, reports: false, keeps_segment: false };
         reader.take_pairs(Source::Own, text);
         reader.finish()
     }

@@ -6,7 +6,6 @@ use heapwise_format::segment::State;
 use crate::arch::words;
 use crate::atomics::{AtomicBool, Ordering};
 use crate::config::Config;
-use crate::segment::Origin;
 use crate::{
     allocator, buckets, config, control, dump, family, hooks, index, log, modules, prof, rates, recent,
     segment, stack_tree, strings, thread,
@@ -28,13 +27,13 @@ fn begin() {
     let _busy = words().enter();
     hooks::resolve_all();
     family::begin();
-    begin_segment(&config::read(hooks::allocator_kind()), Origin::Program);
+    begin_segment(&config::read(hooks::allocator_kind()));
 }
 
 /// Starts a segment with empty tables, in a new process or a forked child.
-pub(crate) fn begin_segment(config: &Config, origin: Origin) {
+pub(crate) fn begin_segment(config: &Config) {
     let allocator = hooks::allocator_kind();
-    if !segment::create(allocator, origin) {
+    if !segment::create(allocator) {
         return;
     }
     rates::init();
@@ -74,6 +73,7 @@ extern "C" fn destruct() {
             state.flush();
         }
         segment::set_state(State::Exited);
+        segment::end();
     }
 }
 

@@ -39,7 +39,7 @@ pub fn read_options(text: &[u8]) {
 /// Makes the segment. Once per process, before anything else.
 #[must_use]
 pub fn start() -> bool {
-    let made = segment::create(AllocatorKind::Other, segment::Origin::Program);
+    let made = segment::create(AllocatorKind::Other);
     stack_tree::init();
     modules::init();
     made
