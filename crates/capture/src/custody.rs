@@ -1,5 +1,5 @@
-//! Keeping what ended processes leave until it is read: a starting probe removes all but the last of it, unless somebody
-//! shares the lock of the directory (`crates/probe/src/segment/remains.rs`).
+//! Keeps what ended processes leave until it is read: other commands remove all but the last of it
+//! ([`crate::stale_segments`]) unless somebody shares the lock of the directory.
 
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;
@@ -7,7 +7,7 @@ use std::os::unix::fs::DirBuilderExt;
 use super::segments;
 use crate::own_files::is_own_folder;
 
-/// While it lives, no segment goes unasked. The system ends it with its process, however that ends.
+/// Holds shared locks so that no other command removes segments. The kernel releases them with the process.
 #[derive(Debug)]
 pub struct Custody {
     _locked: Vec<File>,

@@ -40,6 +40,8 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
         return Err(Failure::new(format!("{name} cannot be profiled: {obstacle}")));
     }
     let mut command = Command::new(&path);
+    // The segment is read when the program has ended, and then removed.
+    let conf = format!("{conf},keep_segment:true");
     command.args(arguments).env("LD_PRELOAD", preload_list()?).env("HEAPWISE_CONF", conf);
     // heapwise_gs.h asks this executable, of the same version as the probe, for reports.
     if let Ok(own) = std::env::current_exe() {

@@ -66,6 +66,11 @@ pub fn maps(pid: u32, file_name: &str) -> bool {
     maps.lines().any(|line| line.trim_end_matches(" (deleted)").ends_with(file_name))
 }
 
+/// Whether the preload library is part of the process's memory.
+pub fn has_probe(pid: u32) -> bool {
+    read(&format!("/proc/{pid}/maps")).is_some_and(|maps| maps.contains("/libheapwise"))
+}
+
 /// What the kernel writes into a file: it has no length, and `fs::read_to_string` would begin with a few bytes.
 fn read(path: &str) -> Option<String> {
     let mut text = String::with_capacity(8 << 10);

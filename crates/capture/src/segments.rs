@@ -200,6 +200,10 @@ fn of_pid_among(list: Vec<Found>, pid: u32) -> Outcome<Found> {
         Some(uid) if uid != process::own_uid() => {
             format!("process {pid} belongs to user {uid}; run heapwise as that user")
         }
+        Some(_) if process::has_probe(pid) => format!(
+            "process {pid} carries the probe, but there was no room for its segment when it started; \
+             `heapwise ps --clean` makes room, then restart it"
+        ),
         Some(_) => format!(
             "process {pid} does not carry the probe; start it with `heapwise run`, \
              or with LD_PRELOAD=$(heapwise preload)"

@@ -1,10 +1,28 @@
-//! The start-up configuration: `HEAPWISE_CONF=mode:sampled,rate:512K,…`.
+//! The start-up configuration: `key:value` pairs, our own keys and jemalloc's in one grammar.
+//!
+//! `HEAPWISE_CONF` rules alone. Without it, and with another allocator than jemalloc underneath, the
+//! program's `malloc_conf`, the link `/etc/malloc.conf` and `MALLOC_CONF` are read in this order, for
+//! jemalloc's keys only; later ones override.
+//!
+//! Mistakes are reported where jemalloc reports them: in its own sources, and in a `HEAPWISE_CONF` that
+//! has keys of jemalloc's. Else the probe prints nothing, and a mistake leaves the default.
 
-use heapwise_format::segment::{Control, IndexKind, Mode};
+mod grammar;
+mod number;
+mod report;
+mod sources;
 
-use crate::control;
+use heapwise_format::segment::{AllocatorKind, Control, IndexKind, Mode};
 
-/// What to begin with.
+use crate::atomics::{AtomicBool, Ordering};
+use crate::jemalloc::options::{self, Options};
+use crate::{control, sys};
+use grammar::{Item, Pairs};
+pub(crate) use number::parse as parse_number;
+pub(crate) use report::say;
+use sources::Source;
+
+/// What the probe begins with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) mode: Mode,
@@ -14,6 +32,39 @@ pub(crate) struct Config {
     pub(crate) paranoid: bool,
     /// Seed of the sampler; 0: a random one.
     pub(crate) seed: u64,
+}
+
+/// The segment stays when the program exits, however many there are: `heapwise run` reads it then.
+static KEEPS_SEGMENT: AtomicBool = AtomicBool::new(false);
+
+/// Whether the segment stays in any case.
+pub(crate) fn keeps_segment() -> bool {
+    KEEPS_SEGMENT.load(Ordering::Relaxed)
+}
+
+/// What became of a pair.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Set,
+    Unknown,
+    Invalid,
+    OutOfRange,
+}
+
+/// Sets `place`; [`Verdict::Invalid`] without a value.
+pub(crate) fn put<T>(place: &mut T, value: Option<T>) -> Verdict {
+    let Some(value) = value else { return Verdict::Invalid };
+    *place = value;
+    Verdict::Set
+}
+
+/// `true` or `false`.
+pub(crate) fn boolean(value: &[u8]) -> Option<bool> {
+    match value {
+        b"true" => Some(true),
+        b"false" => Some(false),
+        _ => None,
+    }
 }
 
 impl Config {
@@ -29,30 +80,20 @@ impl Config {
         }
     }
 
-    /// Pairs `key:value` between commas. What is not understood is left at its default: a guest does not
-    /// complain.
-    pub(crate) fn parse(text: &[u8]) -> Self {
-        let mut config = Self::new();
-        for pair in text.split(|byte| *byte == b',') {
-            let Some(colon) = pair.iter().position(|byte| *byte == b':') else { continue };
-            let (key, value) = pair.split_at(colon);
-            config.set(key, value.get(1..).unwrap_or(&[]));
-        }
-        config
-    }
-
-    /// Takes one pair; whether the key is known.
-    pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> bool {
+    /// Takes one pair of our own keys.
+    fn set(&mut self, key: &[u8], value: &[u8]) -> Verdict {
+        let size = number::size(value);
         match key {
-            b"mode" => self.mode = mode(value).unwrap_or(self.mode),
-            b"rate" => self.sample_bytes = size(value).filter(|rate| *rate > 0).unwrap_or(self.sample_bytes),
-            b"depth" => self.max_depth = size(value).map_or(self.max_depth, |depth| depth.min(512) as u32),
-            b"index" => self.index = control::index_by_name(value).unwrap_or(self.index),
-            b"paranoid" => self.paranoid = value == b"true",
-            b"seed" => self.seed = size(value).unwrap_or(0),
-            _ => return false,
+            b"mode" => put(&mut self.mode, mode(value)),
+            b"rate" => put(&mut self.sample_bytes, size.filter(|rate| *rate > 0)),
+            b"depth" => {
+                put(&mut self.max_depth, size.map(|depth| depth.min(Control::MAX_DEPTH.into()) as u32))
+            }
+            b"index" => put(&mut self.index, control::index_by_name(value)),
+            b"paranoid" => put(&mut self.paranoid, boolean(value)),
+            b"seed" => put(&mut self.seed, size),
+            _ => Verdict::Unknown,
         }
-        true
     }
 }
 
@@ -60,25 +101,135 @@ fn mode(name: &[u8]) -> Option<Mode> {
     [Mode::Off, Mode::Sampled, Mode::Exact, Mode::Log].into_iter().find(|mode| mode.name().as_bytes() == name)
 }
 
-/// A number, perhaps followed by K, M or G.
-fn size(text: &[u8]) -> Option<u64> {
-    let (digits, shift) = match text.split_last()? {
-        (b'K' | b'k', digits) => (digits, 10),
-        (b'M' | b'm', digits) => (digits, 20),
-        (b'G' | b'g', digits) => (digits, 30),
-        _ => (text, 0),
-    };
-    let number: u64 = core::str::from_utf8(digits).ok()?.parse().ok()?;
-    number.checked_mul(1 << shift)
+/// Reads every source and reports what is wrong with them.
+pub(crate) fn read(allocator: AllocatorKind) -> Config {
+    options::initialize(|options| {
+        let mut reader = Reader { config: Config::new(), options, reports: true, keeps_segment: false };
+        if let Some(text) = sources::own() {
+            let text = text.as_c_str().map_or(&b""[..], |text| text.to_bytes());
+            reader.reports = grammar::has_jemalloc_keys(text);
+            reader.take_all(&[(Source::Own, text)]);
+            KEEPS_SEGMENT.store(reader.keeps_segment, Ordering::Relaxed);
+        } else if allocator != AllocatorKind::Jemalloc {
+            sources::foreign(|texts| reader.take_all(texts));
+        }
+        reader.finish()
+    })
+}
+
+/// Reads `text` into a configuration that nobody uses, and reports nothing.
+pub(crate) fn rehearse(text: &[u8]) {
+    let mut options = Options::new();
+    let mut reader =
+        Reader { config: Config::new(), options: &mut options, reports: false, keeps_segment: false };
+    reader.take_pairs(Source::Own, text);
+    reader.finish();
+}
+
+/// A configuration that is being read.
+struct Reader<'a> {
+    config: Config,
+    options: &'a mut Options,
+    /// Whether mistakes are reported.
+    reports: bool,
+    /// See [`keeps_segment`].
+    keeps_segment: bool,
+}
+
+impl Reader<'_> {
+    /// Applies the sources in order. `confirm_conf` and `abort_conf` count wherever they stand.
+    fn take_all(&mut self, texts: &[(Source, &[u8])]) {
+        for (_, text) in texts {
+            for item in Pairs::new(text) {
+                if let Item::Pair { key: b"confirm_conf", value } = item {
+                    self.options.confirm = value == b"true";
+                }
+            }
+        }
+        let mut flawed = false;
+        for (source, text) in texts {
+            if self.options.confirm {
+                report::confirm_source(*source, text);
+            }
+            flawed |= self.take_pairs(*source, text);
+        }
+        if flawed && self.options.abort_conf {
+            say(&[b"Abort (abort_conf:true) on invalid conf value (see above)."]);
+            sys::abort();
+        }
+    }
+
+    /// Applies one source; whether there is something wrong with it.
+    fn take_pairs(&mut self, source: Source, text: &[u8]) -> bool {
+        Pairs::new(text).fold(false, |flawed, item| flawed | !self.take(item, source))
+    }
+
+    /// Applies one item; false, with a message, when there is something wrong with it.
+    fn take(&mut self, item: Item<'_>, source: Source) -> bool {
+        let (key, value) = match item {
+            Item::Flaw(flaw) => {
+                if self.reports {
+                    say(&[flaw.text()]);
+                }
+                return false;
+            }
+            Item::Pair { key, value } => (key, value),
+        };
+        let verdict = match self.options.set(key, value) {
+            Verdict::Unknown if source == Source::Own && key == b"keep_segment" => {
+                put(&mut self.keeps_segment, boolean(value))
+            }
+            Verdict::Unknown if source == Source::Own => self.config.set(key, value),
+            verdict => verdict,
+        };
+        let message: &[u8] = match verdict {
+            Verdict::Set if self.options.confirm => b"-- Set conf value: ",
+            Verdict::Set => b"",
+            Verdict::Unknown => b"Invalid conf pair: ",
+            Verdict::Invalid => b"Invalid conf value: ",
+            Verdict::OutOfRange => b"Out-of-range conf value: ",
+        };
+        if self.reports && !message.is_empty() {
+            report::pair(message, key, value);
+        }
+        verdict == Verdict::Set
+    }
+
+    /// What jemalloc's options say about the start, unless our own keys say it.
+    fn finish(self) -> Config {
+        let Self { mut config, options, reports, .. } = self;
+        let unasked = options.settle();
+        if options.prof && config.mode == Mode::Off {
+            config.mode = match (options.active, options.lg_sample) {
+                (false, _) => Mode::Off,
+                (true, 0) => Mode::Exact,
+                (true, _) => Mode::Sampled,
+            };
+            config.sample_bytes = 1 << options.lg_sample;
+            config.max_depth = options.bt_max;
+        }
+        if unasked && reports {
+            say(&[b"prof_leak_error is set w/o prof_final."]);
+        }
+        config
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn parse(text: &[u8]) -> Config {
+        let mut options = Options::new();
+        let mut reader =
+            Reader { config: Config::new(), options: &mut options, reports: false, keeps_segment: false };
+        reader.take_pairs(Source::Own, text);
+        reader.finish()
+    }
+
     #[test]
     fn understands_pairs_and_passes_over_the_rest() {
-        let config = Config::parse(b"mode:sampled,rate:4K,depth:64,index:hash,paranoid:true,x:1,,y");
+        let config = parse(b"mode:sampled,rate:4K,depth:64,index:hash,paranoid:true,x:1,,y");
         let expected = Config {
             mode: Mode::Sampled,
             sample_bytes: 4096,
@@ -88,6 +239,14 @@ mod tests {
             seed: 0,
         };
         assert_eq!(config, expected);
-        assert_eq!(Config::parse(b"mode:what,rate:0,rate:99999999999999G,depth:-1"), Config::new());
+        assert_eq!(parse(b"mode:what,rate:0,rate:99999999999999G,depth:-1"), Config::new());
+    }
+
+    #[test]
+    fn both_kinds_of_keys_in_one_text() {
+        let config = parse(b"prof:true,lg_prof_sample:0,depth:40,prof_bt_max:30");
+        assert_eq!((config.mode, config.sample_bytes, config.max_depth), (Mode::Exact, 1, 30));
+        let config = parse(b"prof:true,mode:log,lg_prof_sample:3");
+        assert_eq!((config.mode, config.sample_bytes), (Mode::Log, Control::DEFAULT_SAMPLE_BYTES));
     }
 }

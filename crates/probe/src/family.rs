@@ -155,7 +155,7 @@ pub(crate) fn adopt() {
     segment::count(Counter::Forks);
     let config = control::in_force();
     segment::leave();
-    start::begin_segment(&config, segment::Origin::Fork);
+    start::begin_segment(&config);
     if let Some(frames) = frames {
         words().inherit(frames);
     }

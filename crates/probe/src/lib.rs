@@ -37,7 +37,7 @@ mod unwind;
 pub mod workbench;
 
 pub use jemalloc::mallctl;
-pub(crate) use jemalloc::{conf, dump, json, prof, recent};
+pub(crate) use jemalloc::{dump, json, prof, recent};
 
 /// Nothing in the probe panics; if something does, the program's own crash handling sees the abort.
 #[cfg(all(feature = "preload", not(test)))]

@@ -1,11 +1,8 @@
 //! Who this process is and when it began.
 
-use heapwise_format::place::Incarnation;
-
 use crate::atomics::{AtomicU64, Ordering};
 use crate::clock;
-use crate::fixed_text::FixedText;
-use crate::sys::{self, Errno, File};
+use crate::sys::{self, File};
 
 /// `CLOCK_MONOTONIC` nanoseconds from which `born_ms` of records counts.
 static EPOCH_NS: AtomicU64 = AtomicU64::new(0);
@@ -31,24 +28,6 @@ pub(crate) fn start_time() -> u64 {
         .unwrap_or(0)
 }
 
-/// Whether a process runs, as far as this pid namespace knows: zombies do not. True when the system does not tell.
-pub(crate) fn runs(process: Incarnation) -> bool {
-    let mut path = FixedText::<64>::new();
-    path.push(b"/proc/").push_decimal(u64::from(process.pid)).push(b"/task/../stat");
-    let Some(path) = path.as_c_str() else { return true };
-    let mut buffer = [0; 1024];
-    match File::open(path, libc::O_RDONLY) {
-        Ok(file) => {
-            let stat = file.read_up_to(&mut buffer);
-            // Empty when it ended this moment.
-            !stat.is_empty()
-                && !matches!(field(stat, 3), Some(b"Z" | b"X"))
-                && start_time_in(stat).is_none_or(|start| start == process.starttime)
-        }
-        Err(error) => error != Errno(libc::ENOENT),
-    }
-}
-
 /// Bytes of the whole process in memory; the maximum when `/proc` does not tell.
 pub(crate) fn resident_bytes() -> u64 {
     let mut buffer = [0; 256];
@@ -71,28 +50,7 @@ fn field(stat: &[u8], number: usize) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use heapwise_format::place::Incarnation;
-
-    use super::{runs, start_time, start_time_in};
-
-    #[test]
-    #[cfg_attr(miri, ignore = "a system call of the kernel's own")]
-    fn whoever_has_the_number_now_is_told_from_who_had_it_before() {
-        let own = Incarnation { pid: std::process::id(), starttime: start_time() };
-        assert!(runs(own));
-        assert!(!runs(Incarnation { starttime: own.starttime - 1, ..own }));
-        // Above every number that the kernel gives.
-        assert!(!runs(Incarnation { pid: (1 << 22) + 1, ..own }));
-        let mut child = std::process::Command::new("true").spawn().expect("a child");
-        let pid = child.id();
-        let stat = || std::fs::read(format!("/proc/{pid}/stat")).expect("not waited for");
-        let process = Incarnation { pid, starttime: start_time_in(&stat()).expect("a time") };
-        while !stat().windows(3).any(|part| part == b" Z ") {
-            std::thread::yield_now();
-        }
-        assert!(!runs(process), "a zombie");
-        child.wait().expect("waited");
-    }
+    use super::start_time_in;
 
     #[test]
     fn names_with_parentheses_do_not_shift_the_fields() {

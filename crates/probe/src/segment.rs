@@ -5,9 +5,8 @@
 //! same code runs against a scratch page and capacities of zero.
 #![allow(unsafe_code)]
 
-mod birth;
+mod create;
 mod pages;
-mod remains;
 mod truncation;
 
 use core::cell::UnsafeCell;
@@ -17,12 +16,11 @@ use heapwise_format::segment::{
     State,
 };
 
-pub(crate) use birth::create;
+pub(crate) use create::{create, end};
 use pages::is_real;
 
 use crate::atomics::{self, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub(crate) use pages::make_real;
-pub(crate) use remains::Origin;
 
 /// Stands in for the three leading pages until there is a segment.
 #[repr(align(4096))]
@@ -211,8 +209,8 @@ pub(crate) fn for_tests() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let allocator = heapwise_format::segment::AllocatorKind::Other;
-        assert!(create(allocator, Origin::Program), "memory for a segment");
-        birth::unname();
+        assert!(create(allocator), "memory for a segment");
+        create::remove_name();
         crate::sites::rates::init();
         crate::live::init(allocator);
         crate::sites::strings::init();

@@ -7,10 +7,9 @@ use crate::arch::words;
 use crate::atomics::{AtomicBool, Ordering};
 use crate::config::Config;
 use crate::record::usable;
-use crate::segment::Origin;
 use crate::sites::{rates, stack_tree, strings, tallies};
 use crate::{
-    allocator, conf, control, dump, family, hooks, live, log, modules, prof, recent, segment, threads,
+    allocator, config, control, dump, family, hooks, live, log, modules, prof, recent, segment, threads,
 };
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -29,13 +28,13 @@ fn begin() {
     let _busy = words().enter();
     hooks::resolve_all();
     family::begin();
-    begin_segment(&conf::read(hooks::allocator_kind()), Origin::Program);
+    begin_segment(&config::read(hooks::allocator_kind()));
 }
 
 /// Starts a segment with empty tables, in a new process or a forked child.
-pub(crate) fn begin_segment(config: &Config, origin: Origin) {
+pub(crate) fn begin_segment(config: &Config) {
     let allocator = hooks::allocator_kind();
-    if !segment::create(allocator, origin) {
+    if !segment::create(allocator) {
         return;
     }
     rates::init();
@@ -76,6 +75,7 @@ extern "C" fn destruct() {
             state.flush();
         }
         segment::set_state(State::Exited);
+        segment::end();
     }
 }
 

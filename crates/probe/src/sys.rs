@@ -56,8 +56,6 @@ impl Drop for File {
 pub(crate) struct Status {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
-    /// What it takes of its file system: a sparse file is longer.
-    pub(crate) real_bytes: u64,
 }
 
 /// What [`File::room`] tells: zeroes of a file system without a size.
@@ -199,22 +197,7 @@ impl File {
         let mut stat: libc::stat = unsafe { core::mem::zeroed() };
         // SAFETY: `stat` is large enough.
         checked(unsafe { syscall(libc::SYS_fstat, [self.0, &raw mut stat as usize, 0, 0, 0, 0]) })?;
-        Ok(Status {
-            mode: stat.st_mode,
-            uid: stat.st_uid,
-            real_bytes: (stat.st_blocks as u64).saturating_mul(512),
-        })
-    }
-
-    /// Opens a file of this directory to read, never through a link; whatever it is, this waits for nobody.
-    pub(crate) fn open_inside(&self, name: &CStr) -> Result<Self> {
-        Self::open_from(self.0, name, libc::O_RDONLY | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0)
-    }
-
-    /// Takes a name out of this directory: of a link, the link's.
-    pub(crate) fn unlink_inside(&self, name: &CStr) {
-        // SAFETY: `name` is NUL-terminated.
-        unsafe { syscall(libc::SYS_unlinkat, [self.0, name.as_ptr() as usize, 0, 0, 0, 0]) };
+        Ok(Status { mode: stat.st_mode, uid: stat.st_uid })
     }
 
     /// The next entries of this directory, as `getdents64` has them; none at its end.
@@ -223,28 +206,6 @@ impl File {
         // SAFETY: the kernel writes at most `into.len()` bytes there.
         let len = checked(unsafe { syscall(libc::SYS_getdents64, arguments) }).unwrap_or(0);
         into.get(..len).unwrap_or(&[])
-    }
-
-    /// Takes the lock of this file or directory until it is closed; false when somebody has it.
-    pub(crate) fn lock(&self) -> bool {
-        let operation = (libc::LOCK_EX | libc::LOCK_NB) as usize;
-        // SAFETY: no pointers.
-        checked(unsafe { syscall(libc::SYS_flock, [self.0, operation, 0, 0, 0, 0]) }).is_ok()
-    }
-
-    /// Whether nobody on this machine has the file open for writing, or mapped so, in whatever namespace; false when the
-    /// system does not tell.
-    ///
-    /// A lease for readers is given for such files only. While we have it, somebody who opens the file to write waits for
-    /// us to close it, and we get a signal: one that nobody dies of.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        const SET_SIGNAL: usize = 10;
-        const SET_LEASE: usize = 1024;
-        // SAFETY: no pointers.
-        let control = |command: usize, argument: i32| unsafe {
-            checked(syscall(libc::SYS_fcntl, [self.0, command, argument as usize, 0, 0, 0]))
-        };
-        control(SET_SIGNAL, libc::SIGURG).is_ok() && control(SET_LEASE, libc::F_RDLCK).is_ok()
     }
 
     /// The file system that this file is on.

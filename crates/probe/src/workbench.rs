@@ -9,7 +9,7 @@ use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, Sectio
 
 use crate::atomics::Ordering::Relaxed;
 use crate::sites::{stack_tree, strings};
-use crate::{conf, family, modules, segment, unwind};
+use crate::{config, family, modules, segment, unwind};
 
 /// The caller's registers at the entry of [`hook`].
 #[derive(Debug, Clone, Copy)]
@@ -34,13 +34,13 @@ impl From<unwind::Captured> for Captured {
 
 /// Reads options as at the start, both grammars, and forgets them; for `fuzz/`.
 pub fn read_options(text: &[u8]) {
-    conf::rehearse(text);
+    config::rehearse(text);
 }
 
 /// Makes the segment. Once per process, before anything else.
 #[must_use]
 pub fn start() -> bool {
-    let made = segment::create(AllocatorKind::Other, segment::Origin::Program);
+    let made = segment::create(AllocatorKind::Other);
     strings::init();
     stack_tree::init();
     modules::init();

@@ -14,6 +14,7 @@ use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::segments::{Found, SegmentFile};
+use heapwise_capture::stale_segments;
 use heapwise_capture::target;
 use heapwise_profile::quantity::{self, parse_duration, parse_rate};
 
@@ -52,6 +53,7 @@ pub(crate) struct Collection {
 
 /// Collects from the named processes.
 pub(crate) fn run(args: &CollectArgs) -> Outcome {
+    stale_segments::collect();
     let collection = Collection {
         time: args.seconds,
         sample_bytes: args.rate,

@@ -10,6 +10,7 @@ use heapwise_profile::snapshot::Snapshot;
 use crate::failure::{Failure, Outcome};
 use heapwise_capture::process;
 use heapwise_capture::segments::{self, Found, SegmentFile};
+use heapwise_capture::stale_segments;
 use heapwise_profile::quantity;
 
 /// Options of `ps`.
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &PsArgs) -> Outcome {
     if args.clean {
         return clean();
     }
+    stale_segments::collect();
     let rows: Vec<Row> = segments::list()
         .iter()
         .filter(|found| found.alive != args.dead)

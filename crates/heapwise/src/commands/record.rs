@@ -19,6 +19,7 @@ use heapwise_capture::following;
 use heapwise_capture::recording::embed;
 use heapwise_capture::recording::sink::Keeping;
 use heapwise_capture::segments::SegmentFile;
+use heapwise_capture::stale_segments;
 use heapwise_capture::target;
 use heapwise_profile::quantity::{self, parse_bytes, parse_duration};
 
@@ -104,6 +105,7 @@ impl KeepingArgs {
 
 /// Records a process.
 pub(crate) fn run(args: &RecordArgs) -> Outcome {
+    stale_segments::collect();
     let found = target::process(&args.target)?;
     let path = match &args.output {
         Some(path) => path.clone(),

@@ -23,6 +23,7 @@ use heapwise_capture::following::Following;
 use heapwise_capture::launch::{self, Ended};
 use heapwise_capture::offspring::{Child, Offspring};
 use heapwise_capture::segments::{self, Found, SegmentFile};
+use heapwise_capture::stale_segments;
 use heapwise_profile::quantity;
 
 /// Options of `run`.
@@ -55,6 +56,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     if let Some(path) = &args.output {
         output::refuse_existing(path, overwrite)?;
     }
+    stale_segments::collect();
     // There may be many, and all are read at the end.
     let _custody = args.children.then(Custody::take);
     let running = launch::start(&args.command, &args.mode.conf())?;

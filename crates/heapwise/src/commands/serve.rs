@@ -43,6 +43,7 @@ const SHORTEST_TOKEN: usize = 8;
 
 /// Serves until interrupted.
 pub(crate) fn run(args: ServeArgs) -> Outcome {
+    heapwise_capture::stale_segments::collect();
     let address = match &args.listen {
         None => Address::Tcp(([127, 0, 0, 1], args.port).into()),
         Some(text) => Address::parse(text).ok_or_else(|| {

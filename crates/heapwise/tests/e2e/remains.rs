@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::control::{Live, own_bytes, until};
 use crate::harness::{Scratch, victims};
 
-/// Segments of either kind that stay: `MOST_KEPT` in `crates/probe/src/segment/remains.rs`.
+/// Segments of either kind that stay: `MOST_KEPT` in `crates/capture/src/stale_segments.rs`.
 const KEPT: usize = 32;
 /// A number above every one that the kernel gives to processes.
 const NOBODY: u32 = (1 << 22) + 1;
@@ -64,15 +64,12 @@ fn what_the_dead_leave_is_bounded() {
     });
     let untouched: Vec<String> = others.filter(|name| folder.join(name) != exited).collect();
 
-    // One start in sixteen looks.
-    let mut last = String::new();
-    until("a start that tidies up", || {
-        last = start_one(&scratch, &library);
-        // Those that were there, but for the one that exited and its names, and the one that just came.
-        let of_killed = names(&folder).iter().filter(|name| name.starts_with(&format!("{NOBODY}-"))).count();
-        let all = names(&folder).len();
-        of_killed == KEPT - 1 + 3 && all == untouched.len() + (KEPT - 1) + KEPT + 1
-    });
+    let last = start_one(&scratch, &library);
+    scratch.output_of(&["ps"]);
+    // Those that were there, but for the one that exited and its names, and the one that just came.
+    let of_killed = names(&folder).iter().filter(|name| name.starts_with(&format!("{NOBODY}-"))).count();
+    assert_eq!(of_killed, KEPT - 1 + 3);
+    assert_eq!(names(&folder).len(), untouched.len() + (KEPT - 1) + KEPT);
     let left = names(&folder);
     for name in &untouched {
         assert!(left.contains(name), "{name} is gone");
@@ -102,8 +99,47 @@ fn nothing_goes_while_somebody_collects_it() {
     let collector = File::open(&folder).expect("there");
     collector.lock_shared().expect("locked");
     multiply(&segment_of(&folder, &start_one(&scratch, &library)), NOBODY, 60);
-    for _ in 0..80 {
-        start_one(&scratch, &library);
+    for command in ["ps", "ps", "ps"] {
+        scratch.output_of(&[command]);
     }
-    assert_eq!(names(&folder).len(), 1 + 60 + 80);
+    assert_eq!(names(&folder).len(), 1 + 60);
+    drop(collector);
+    scratch.output_of(&["ps"]);
+    assert_eq!(names(&folder).len(), KEPT);
+}
+
+/// Without a command that collects, programs that start all day leave no more than there is room for.
+#[test]
+fn a_crowded_directory_gets_no_more_segments() {
+    /// `CROWDED` and `MOST_NAMES` in `crates/probe/src/segment/create.rs`.
+    const CROWDED: u32 = 256;
+    const MOST: u32 = 1024;
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]).trim().to_owned();
+    let folder = scratch.path("segments");
+    let first = segment_of(&folder, &start_one(&scratch, &library));
+    multiply(&first, NOBODY, CROWDED - 2);
+    start_one(&scratch, &library);
+    assert_eq!(names(&folder).len(), CROWDED as usize, "the last that stays");
+    start_one(&scratch, &library);
+    assert_eq!(names(&folder).len(), CROWDED as usize, "one that exits takes its segment along");
+    let live = Live::start(&scratch);
+    assert_eq!(names(&folder).len(), CROWDED as usize + 1, "one that runs has it");
+    drop(live);
+    multiply(&first, NOBODY + 1, MOST - CROWDED - 1);
+    let mut program = scratch.command(victims().join("live_switch"));
+    program.env("LD_PRELOAD", &library).stdin(std::process::Stdio::piped());
+    let mut child = program.stdout(std::process::Stdio::null()).spawn().expect("the victim starts");
+    let pid = child.id().to_string();
+    until("its message", || {
+        let output = scratch.heapwise(&["top", &pid]).output().expect("heapwise starts");
+        String::from_utf8_lossy(&output.stderr).contains("no room for its segment")
+    });
+    assert_eq!(names(&folder).len(), MOST as usize);
+    drop(child.stdin.take());
+    assert!(child.wait().expect("waited").success());
+    // A command makes room, and what `run` has to read stays in any case.
+    let capture = scratch.capture(&["--exact"], "plain", &["1000", "7"]);
+    assert_eq!(capture.total("alloc_objects"), capture.witness["alloc_objects"]);
+    assert_eq!(names(&folder).len(), KEPT + 1);
 }

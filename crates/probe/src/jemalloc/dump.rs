@@ -21,7 +21,8 @@ use core::ffi::CStr;
 use heapwise_format::segment::Counter;
 
 use crate::arch::words;
-use crate::conf::{options, say};
+use crate::config::say;
+use crate::jemalloc::options::options;
 use crate::sys::File;
 use crate::{api, segment};
 use desk::Desk;

@@ -18,7 +18,7 @@ pub(crate) use self::node::VERSION;
 use self::value::Request;
 use crate::api;
 use crate::arch::words;
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::json::{Callback, Sink};
 use crate::symbols::function;
 

@@ -1,7 +1,7 @@
 //! jemalloc compatibility: users of jemalloc's profiler keep their options, calls and files.
 //!
 //! What lives here:
-//! * `conf`: options from `HEAPWISE_CONF`, `MALLOC_CONF` and the other places jemalloc reads;
+//! * `options`: the options by jemalloc's names (`config` reads them from where jemalloc looks);
 //! * `prof`: the switches of profiling while the program runs;
 //! * `mallctl`: the exported functions `mallctl`, `mallctlnametomib`, `mallctlbymib` and
 //!   `malloc_stats_print`;
@@ -17,9 +17,9 @@
 //! Invariant: nothing here changes what is recorded, or how, unless an option or a call asks for it.
 //! Without options of jemalloc's, a program cannot tell that this room exists.
 
-pub(crate) mod conf;
 pub(crate) mod dump;
 pub(crate) mod json;
 pub mod mallctl;
+pub(crate) mod options;
 pub(crate) mod prof;
 pub(crate) mod recent;

@@ -6,7 +6,7 @@ use heapwise_format::segment::{ControlWord, Counter, Mode};
 
 use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicU8, AtomicU32, Ordering};
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::threads::Words;
 use crate::{api, control, family, segment, sys};
 

@@ -8,7 +8,7 @@ use core::ffi::CStr;
 pub(crate) use report::write_recent;
 
 use crate::atomics::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::json::Sink;
 use crate::sys::File;
 use crate::{clock, dump, family, hooks};

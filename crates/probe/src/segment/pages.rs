@@ -4,7 +4,7 @@
 
 use heapwise_format::segment::Counter;
 
-use super::{base, birth, counter};
+use super::{base, counter, create};
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sys;
 
@@ -150,7 +150,7 @@ fn grow(first: u64, last: u64) -> bool {
     if is_settled() {
         return false;
     }
-    if !birth::is_private() && !populate(first, bytes) {
+    if !create::is_private() && !populate(first, bytes) {
         return false;
     }
     let mut at = first;

@@ -9,7 +9,7 @@ use heapwise_format::segment::{Counter, NO_THREAD, SectionKind, Thread, ThreadSt
 
 use super::State;
 use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::{process, segment, sys};
 
 /// States kept for reuse.

@@ -1,6 +1,6 @@
 //! Blocks and bytes of a dump.
 
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::record::sampler::Sampled;
 use crate::sites::rates;
 use crate::sites::tallies::{Sum, each_sum};

@@ -9,8 +9,8 @@ use core::ops::{Deref, DerefMut};
 use super::Kind;
 use super::counts::Counts;
 use crate::atomics::{AtomicBool, Ordering};
-use crate::conf::{PREFIX_BYTES, options};
 use crate::fixed_text::FixedText;
+use crate::jemalloc::options::{PREFIX_BYTES, options};
 use crate::sys;
 
 /// Name of a dump.

@@ -12,7 +12,7 @@ use super::desk::Desk;
 use super::{Kind, PATIENCE_MS, leaks, write_announced};
 use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::symbols::{find_next, function};
 use crate::{api, sys};
 

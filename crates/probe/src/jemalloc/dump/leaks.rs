@@ -5,7 +5,7 @@ use core::ffi::{c_int, c_void};
 
 use super::Summary;
 use super::desk::Path;
-use crate::conf::say;
+use crate::config::say;
 use crate::fixed_text::FixedText;
 use crate::{symbols, sys};
 

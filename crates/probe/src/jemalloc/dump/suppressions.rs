@@ -13,7 +13,8 @@ use super::functions::each_function;
 use super::plain_name::plain;
 use super::text::places;
 use crate::atomics::Ordering;
-use crate::conf::{options, say};
+use crate::config::say;
+use crate::jemalloc::options::options;
 use crate::segment;
 use crate::sys::{File, Mapping};
 

@@ -15,7 +15,7 @@ use self::output::Output;
 use super::counts::{Counts, each_counted};
 use super::noise::Noise;
 use super::suppressions::Suppressions;
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::sites::tallies::Sum;
 use crate::sites::{rates, stack_tree};
 use crate::sys::{self, File};

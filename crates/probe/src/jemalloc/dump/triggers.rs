@@ -4,7 +4,7 @@ use heapwise_format::segment::Counter;
 
 use super::{Kind, automatic};
 use crate::atomics::{AtomicBool, AtomicU64, Ordering};
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::segment;
 
 /// Something below may be due.

@@ -1,7 +1,7 @@
 //! The names that are answered, and what each is.
 
 use super::node::Node;
-use crate::conf::Options;
+use crate::jemalloc::options::Options;
 
 /// A name of jemalloc's tree.
 pub(super) struct Name {

@@ -5,8 +5,8 @@ use core::ffi::CStr;
 use super::value::{Refusal, Request};
 use crate::allocator::{self, Statistics};
 use crate::atomics::{AtomicU64, Ordering};
-use crate::conf::{Options, options};
 use crate::dump::size_class;
+use crate::jemalloc::options::{Options, options};
 use crate::json::Sink;
 use crate::{dump, prof, recent};
 

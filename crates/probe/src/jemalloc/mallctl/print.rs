@@ -3,7 +3,7 @@
 use super::names::NAMES;
 use super::node::{Node, VERSION};
 use crate::allocator::{self, Statistics};
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::json::Sink;
 use crate::{dump, hooks, prof};
 

@@ -3,7 +3,7 @@
 use heapwise_format::segment::NodePlace;
 
 use super::ring::{self, Record};
-use crate::conf::options;
+use crate::jemalloc::options::options;
 use crate::json::Sink;
 use crate::{control, dump, prof, sys, threads};
 

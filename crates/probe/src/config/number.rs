@@ -1,7 +1,18 @@
 //! Whole numbers as C writes them: decimal, `0x` hexadecimal, `0` octal, perhaps a sign.
 
+/// A number of bytes: perhaps with K, M or G at its end.
+pub(super) fn size(text: &[u8]) -> Option<u64> {
+    let (digits, shift) = match text.split_last()? {
+        (b'K' | b'k', digits) => (digits, 10),
+        (b'M' | b'm', digits) => (digits, 20),
+        (b'G' | b'g', digits) => (digits, 30),
+        _ => (text, 0),
+    };
+    u64::try_from(parse(digits)?.checked_mul(1 << shift)?).ok()
+}
+
 /// The number a text is, all of it.
-pub(super) fn parse(text: &[u8]) -> Option<i128> {
+pub(crate) fn parse(text: &[u8]) -> Option<i128> {
     let (negative, digits) = match text.split_first()? {
         (b'-', digits) => (true, digits),
         (b'+', digits) => (false, digits),
@@ -20,7 +31,14 @@ pub(super) fn parse(text: &[u8]) -> Option<i128> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{parse, size};
+
+    #[test]
+    fn sizes_may_have_a_unit() {
+        let sizes = [&b"512K"[..], b"2m", b"3G", b"0x10K", b"77", b"-1", b"K", b"99999999999999G"].map(size);
+        let expected = [512 << 10, 2 << 20, 3 << 30, 16 << 10, 77].map(Some);
+        assert_eq!((&sizes[..5], &sizes[5..]), (&expected[..], &[None; 3][..]));
+    }
 
     #[test]
     fn reads_what_strtoumax_reads() {

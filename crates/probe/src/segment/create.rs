@@ -1,4 +1,9 @@
-//! How a segment comes into being: the file, its size, its header.
+//! Creates the segment of a process: the file, its size, its header.
+//!
+//! A segment outlives its process, so that the last state of a killed program can be read. The command
+//! line removes what is too old (`capture/src/stale_segments.rs`). Where it has not run for a long
+//! time, a simple cap keeps programs that start all day from filling the machine's memory: in a crowded
+//! directory a program that exits removes its own name, and in a full one it gets no file at all.
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
@@ -9,13 +14,11 @@ use heapwise_format::segment::{
     AllocatorKind, Architecture, COUNTERS_OFFSET, Counter, Header, Layout, PAGE_BYTES, State, Tier,
 };
 
-use super::remains::{self, Origin};
 use super::{BYTES, base, counter, make_real, pages, publish, set_state, truncation};
-use crate::atomics::{AtomicBool, Ordering};
-use crate::environment;
+use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::fixed_text::FixedText;
 use crate::sys::{self, Errno, File};
-use crate::{clock, process};
+use crate::{clock, config, environment, process};
 
 /// The pages that every access takes for granted.
 const LEADING_BYTES: u64 = (COUNTERS_OFFSET + PAGE_BYTES) as u64;
@@ -28,6 +31,18 @@ struct Place(UnsafeCell<Path>);
 unsafe impl Sync for Place {}
 static PATH: Place = Place(UnsafeCell::new(Path::new()));
 static PRIVATE: AtomicBool = AtomicBool::new(false);
+/// The process that removes the name of its segment when it exits; 0: the name stays.
+static REMOVES_NAME: AtomicU32 = AtomicU32::new(0);
+
+/// Names in a directory from which on a segment goes with its process: several times as many as the
+/// command line keeps of ended processes, so that there is room for running ones.
+const CROWDED: usize = 256;
+/// Names from which on there is no file for another segment.
+const MOST_NAMES: usize = 1024;
+/// Names from which on a file system that fills up is our doing.
+const MANY_NAMES: usize = 128;
+/// The part of it (one in so many bytes) that must then be free for another segment.
+const RESERVE: u64 = 16;
 
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: Architecture = Architecture::X86_64;
@@ -39,8 +54,16 @@ pub(super) fn is_private() -> bool {
     PRIVATE.load(Ordering::Relaxed)
 }
 
-/// Takes the name of the segment away.
-pub(super) fn unname() {
+/// The process exits: its segment goes with it where there are too many.
+pub(crate) fn end() {
+    // A child that shares memory (`vfork`) is another process.
+    if REMOVES_NAME.load(Ordering::Relaxed) == sys::pid() {
+        remove_name();
+    }
+}
+
+/// Removes the name of the segment.
+pub(super) fn remove_name() {
     // SAFETY: see `Place`.
     let path = unsafe { &*PATH.0.get() };
     path.as_c_str().into_iter().for_each(sys::unlink);
@@ -48,7 +71,7 @@ pub(super) fn unname() {
 
 /// Creates this process's segment, as large as an eighth of its address space allows; false when there is no
 /// memory even for a private one.
-pub(crate) fn create(allocator: AllocatorKind, origin: Origin) -> bool {
+pub(crate) fn create(allocator: AllocatorKind) -> bool {
     let process = Incarnation { pid: sys::pid(), starttime: process::start_time() };
     let mut refusal = Errno(0);
     for tier in [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny, Tier::Least] {
@@ -56,7 +79,7 @@ pub(crate) fn create(allocator: AllocatorKind, origin: Origin) -> bool {
         if layout.file_bytes() > sys::limit(libc::RLIMIT_AS) / 8 {
             continue;
         }
-        let (memory, private) = match in_file(process, origin, layout.file_bytes()) {
+        let (memory, private) = match in_file(process, layout.file_bytes()) {
             Ok(memory) => (Ok(memory), false),
             Err(error) => {
                 refusal = error;
@@ -74,7 +97,7 @@ pub(crate) fn create(allocator: AllocatorKind, origin: Origin) -> bool {
         }
         if !make_real(0, LEADING_BYTES) {
             super::leave();
-            unname();
+            remove_name();
             continue;
         }
         describe(process, allocator, layout);
@@ -84,14 +107,14 @@ pub(crate) fn create(allocator: AllocatorKind, origin: Origin) -> bool {
     false
 }
 
-fn in_file(process: Incarnation, origin: Origin, bytes: u64) -> Result<*mut u8, Errno> {
+fn in_file(process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
     // Asked before: the attempt would be a signal to the program.
     if bytes > sys::limit(libc::RLIMIT_FSIZE) {
         return Err(Errno(libc::EFBIG));
     }
     if let Some(directory) = environment::variable::<256>(DIRECTORY_VARIABLE.as_bytes()) {
         let directory = directory.as_c_str().ok_or(Errno(libc::ENAMETOOLONG))?;
-        return in_directory(directory, process, origin, bytes);
+        return in_directory(directory, process, bytes);
     }
     let mut refusal = Errno(libc::ENOENT);
     for pattern in DIRECTORIES {
@@ -103,7 +126,7 @@ fn in_file(process: Incarnation, origin: Origin, bytes: u64) -> Result<*mut u8, 
             directory.push(text.as_bytes());
         }
         let Some(directory) = directory.as_c_str() else { continue };
-        match in_directory(directory, process, origin, bytes) {
+        match in_directory(directory, process, bytes) {
             Ok(memory) => return Ok(memory),
             Err(error) => refusal = error,
         }
@@ -111,13 +134,8 @@ fn in_file(process: Incarnation, origin: Origin, bytes: u64) -> Result<*mut u8, 
     Err(refusal)
 }
 
-/// One descriptor at a time: a program may have a single one left, and then just nothing is tidied up.
-fn in_directory(
-    directory: &CStr,
-    process: Incarnation,
-    origin: Origin,
-    bytes: u64,
-) -> Result<*mut u8, Errno> {
+/// One descriptor at a time: a program may have a single one left.
+fn in_directory(directory: &CStr, process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
     match sys::make_directory(directory) {
         Ok(()) | Err(Errno(libc::EEXIST)) => {}
         Err(error) => return Err(error),
@@ -127,9 +145,15 @@ fn in_directory(
     if status.uid != sys::effective_uid() || status.mode & 0o077 != 0 {
         return Err(Errno(libc::EPERM));
     }
-    // Before, so that there may be room for one more.
-    remains::tidy(&opened, origin);
+    let names = count_names(&opened);
+    let room = opened.room();
+    let fills_up = names >= MANY_NAMES && room.free_bytes < room.bytes / RESERVE;
+    if names >= MOST_NAMES || fills_up {
+        return Err(Errno(libc::ENOSPC));
+    }
     drop(opened);
+    let goes = names >= CROWDED && !config::keeps_segment();
+    REMOVES_NAME.store(if goes { process.pid } else { 0 }, Ordering::Relaxed);
     let mut path = Path::new();
     path.push(directory.to_bytes()).push(b"/").push_decimal(u64::from(process.pid)).push(b"-");
     path.push_decimal(process.starttime).push(SUFFIX.as_bytes());
@@ -143,6 +167,24 @@ fn in_directory(
     // SAFETY: see `Place`.
     unsafe { *PATH.0.get() = path };
     memory
+}
+
+/// Names in a directory, as far as they are counted.
+fn count_names(directory: &File) -> usize {
+    let mut piece = [0; 2048];
+    let mut count = 0;
+    while count < MOST_NAMES {
+        let mut entries = directory.entries(&mut piece);
+        if entries.is_empty() {
+            break;
+        }
+        // An entry has its own length in bytes 16 and 17, and its name from byte 19 on.
+        while let Some(&[low, high, _, first]) = entries.get(16..20).and_then(|bytes| bytes.first_chunk()) {
+            entries = entries.get(usize::from(u16::from_ne_bytes([low, high])).max(1)..).unwrap_or(&[]);
+            count += usize::from(first != b'.');
+        }
+    }
+    count
 }
 
 /// A full file system is noticed here, where another one can still be tried.

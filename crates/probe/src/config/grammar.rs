@@ -1,4 +1,4 @@
-//! jemalloc's grammar: `key:value` pairs between commas, keys of letters, digits and underscores, no blanks.
+//! The grammar, which is jemalloc's: `key:value` pairs between commas, keys of letters, digits and underscores, no blanks.
 
 /// What is wrong with a text as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,8 +66,8 @@ impl<'a> Iterator for Pairs<'a> {
     }
 }
 
-/// Whether a text for us has words of jemalloc, and so wants jemalloc's diagnostics.
-pub(super) fn speaks_jemalloc(text: &[u8]) -> bool {
+/// Whether a text has keys of jemalloc's: then mistakes are reported, as by jemalloc.
+pub(super) fn has_jemalloc_keys(text: &[u8]) -> bool {
     const BEGINNINGS: [&[u8]; 4] = [b"prof", b"lg_prof_", b"confirm_conf", b"abort_conf"];
     text.split(|byte| *byte == b',').any(|piece| BEGINNINGS.iter().any(|word| piece.starts_with(word)))
 }
@@ -100,8 +100,8 @@ mod tests {
 
     #[test]
     fn our_own_controller_is_not_jemalloc() {
-        assert!(!speaks_jemalloc(b"mode:sampled,rate:512K,depth:64,index:hash,paranoid:true"));
-        assert!(speaks_jemalloc(b"mode:exact,prof_final:true"));
-        assert!(speaks_jemalloc(b"lg_prof_sample:10"));
+        assert!(!has_jemalloc_keys(b"mode:sampled,rate:512K,depth:64,index:hash,paranoid:true"));
+        assert!(has_jemalloc_keys(b"mode:exact,prof_final:true"));
+        assert!(has_jemalloc_keys(b"lg_prof_sample:10"));
     }
 }

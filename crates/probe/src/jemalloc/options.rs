@@ -1,10 +1,40 @@
-//! jemalloc's profiling options, and two of ours that bound what they write.
+//! jemalloc's profiling options, and three of ours that bound what they write.
+//!
+//! `config` reads them, once, when the probe starts.
+#![allow(unsafe_code)]
 
-use super::number;
+use core::cell::UnsafeCell;
+
+use heapwise_format::segment::Control;
+
+use crate::atomics::{AtomicBool, Ordering};
+use crate::config::{Verdict, boolean, parse_number, put};
 use crate::dump::MOST_KEPT;
 use crate::fixed_text::FixedText;
 
-use heapwise_format::segment::Control;
+struct Place(UnsafeCell<Options>);
+// SAFETY: written once, by the thread that starts the probe, before `READY`.
+unsafe impl Sync for Place {}
+static OPTIONS: Place = Place(UnsafeCell::new(Options::new()));
+static DEFAULTS: Options = Options::new();
+static READY: AtomicBool = AtomicBool::new(false);
+
+/// What the program was started with; the defaults until that is known.
+pub(crate) fn options() -> &'static Options {
+    if !READY.load(Ordering::Acquire) {
+        return &DEFAULTS;
+    }
+    // SAFETY: see `Place`.
+    unsafe { &*OPTIONS.0.get() }
+}
+
+/// Lets `read` set the options. To be called once, by the thread that starts the probe.
+pub(crate) fn initialize<T>(read: impl FnOnce(&mut Options) -> T) -> T {
+    // SAFETY: see `Place`: nobody looks before `READY`.
+    let result = read(unsafe { &mut *OPTIONS.0.get() });
+    READY.store(true, Ordering::Release);
+    result
+}
 
 /// Longest `prof_prefix`: with pid, numbers and suffix it stays below `PATH_MAX`.
 pub(crate) const PREFIX_BYTES: usize = 4000;
@@ -42,17 +72,8 @@ pub(crate) struct Options {
     pub(crate) leak_suppressions: FixedText<PREFIX_BYTES>,
 }
 
-/// What became of a pair.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Verdict {
-    Set,
-    Unknown,
-    Invalid,
-    OutOfRange,
-}
-
 impl Options {
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             prof: false,
             active: true,
@@ -82,11 +103,11 @@ impl Options {
     }
 
     /// Takes one pair.
-    pub(super) fn set(&mut self, key: &[u8], value: &[u8]) -> Verdict {
+    pub(crate) fn set(&mut self, key: &[u8], value: &[u8]) -> Verdict {
         if let Some(switch) = self.switch(key) {
             return put(switch, boolean(value));
         }
-        let whole = number::parse(value);
+        let whole = parse_number(value);
         match key {
             // Too large is clipped, without a word.
             b"lg_prof_sample" => {
@@ -134,7 +155,7 @@ impl Options {
     }
 
     /// What options imply for others, as jemalloc has it; whether `prof_leak_error` will never be asked.
-    pub(super) fn settle(&mut self) -> bool {
+    pub(crate) fn settle(&mut self) -> bool {
         self.leak |= self.leak_error;
         if self.leak && !self.prof {
             // Profiling for the leaks' sake: no dumps on the way.
@@ -144,12 +165,6 @@ impl Options {
         }
         self.leak_error && !self.at_exit
     }
-}
-
-fn put<T>(place: &mut T, value: Option<T>) -> Verdict {
-    let Some(value) = value else { return Verdict::Invalid };
-    *place = value;
-    Verdict::Set
 }
 
 fn written(place: &mut FixedText<PREFIX_BYTES>, value: &[u8]) -> Verdict {
@@ -163,14 +178,6 @@ fn ranged<T: TryFrom<i128>>(place: &mut T, whole: Option<i128>, low: i128, high:
         None => Verdict::Invalid,
         Some(number) if number < low || number > high => Verdict::OutOfRange,
         Some(number) => put(place, T::try_from(number).ok()),
-    }
-}
-
-fn boolean(value: &[u8]) -> Option<bool> {
-    match value {
-        b"true" => Some(true),
-        b"false" => Some(false),
-        _ => None,
     }
 }
 
