@@ -12,7 +12,7 @@ mod number;
 mod report;
 mod sources;
 
-use heapwise_format::segment::{AllocatorKind, Control, IndexKind, Mode};
+use heapwise_format::segment::{AllocatorKind, Control, IndexKind, Mode, Tier};
 
 use crate::atomics::{AtomicBool, Ordering};
 use crate::jemalloc::options::{self, Options};
@@ -32,6 +32,10 @@ pub(crate) struct Config {
     pub(crate) paranoid: bool,
     /// Seed of the sampler; 0: a random one.
     pub(crate) seed: u64,
+    /// Largest tables; smaller ones are for tests of what happens when they are full.
+    pub(crate) tables: Tier,
+    /// Whether events may take the fast path; without it, tests compare both.
+    pub(crate) fast_path: bool,
 }
 
 /// The segment stays when the program exits, however many there are: `heapwise run` reads it then.
@@ -77,6 +81,8 @@ impl Config {
             index: IndexKind::Auto,
             paranoid: false,
             seed: 0,
+            tables: Tier::Full,
+            fast_path: true,
         }
     }
 
@@ -92,6 +98,8 @@ impl Config {
             b"index" => put(&mut self.index, control::index_by_name(value)),
             b"paranoid" => put(&mut self.paranoid, boolean(value)),
             b"seed" => put(&mut self.seed, size),
+            b"tables" => put(&mut self.tables, tables(value)),
+            b"fast_path" => put(&mut self.fast_path, boolean(value)),
             _ => Verdict::Unknown,
         }
     }
@@ -99,6 +107,10 @@ impl Config {
 
 fn mode(name: &[u8]) -> Option<Mode> {
     [Mode::Off, Mode::Sampled, Mode::Exact, Mode::Log].into_iter().find(|mode| mode.name().as_bytes() == name)
+}
+
+fn tables(name: &[u8]) -> Option<Tier> {
+    Tier::ALL.into_iter().find(|tier| tier.name().as_bytes() == name)
 }
 
 /// Reads every source and reports what is wrong with them.
@@ -229,7 +241,7 @@ mod tests {
 
     #[test]
     fn understands_pairs_and_passes_over_the_rest() {
-        let config = parse(b"mode:sampled,rate:4K,depth:64,index:hash,paranoid:true,x:1,,y");
+        let config = parse(b"mode:sampled,rate:4K,depth:64,index:hash,paranoid:true,tables:tiny,x:1,,y");
         let expected = Config {
             mode: Mode::Sampled,
             sample_bytes: 4096,
@@ -237,6 +249,8 @@ mod tests {
             index: IndexKind::Hash,
             paranoid: true,
             seed: 0,
+            tables: Tier::Tiny,
+            fast_path: true,
         };
         assert_eq!(config, expected);
         assert_eq!(parse(b"mode:what,rate:0,rate:99999999999999G,depth:-1"), Config::new());

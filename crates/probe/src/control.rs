@@ -1,9 +1,9 @@
 //! What is wanted, and what is in force: the control page is copied, clamped and applied by whichever
 //! thread first notices a new sequence number.
 
-use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode, Writer};
+use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode, Tier, Writer};
 
-use crate::atomics::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::hooks::{self, Vectors};
 use crate::record::{self, peak, sizes};
 use crate::sites::{rates, stack_tree, tallies};
@@ -33,6 +33,8 @@ static MARKS: AtomicU64 = AtomicU64::new(0);
 static RESETS: AtomicU64 = AtomicU64::new(0);
 static RECORDING: AtomicU64 = AtomicU64::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
+static TABLES: AtomicU32 = AtomicU32::new(0);
+static FAST_PATH: AtomicBool = AtomicBool::new(true);
 
 #[inline(always)]
 pub(crate) fn activity() -> Activity {
@@ -65,6 +67,11 @@ pub(crate) fn rate() -> u16 {
 #[inline(always)]
 pub(crate) fn depth() -> u32 {
     DEPTH.load(Ordering::Relaxed)
+}
+
+/// Whether events may take the fast path.
+pub(crate) fn has_fast_path() -> bool {
+    FAST_PATH.load(Ordering::Relaxed)
 }
 
 /// Marks of the process so far.
@@ -101,6 +108,8 @@ pub(crate) fn poll() {
 /// Puts the start-up configuration on the control page of a fresh segment and applies it.
 pub(crate) fn begin(wanted: &config::Config) {
     SEED.store(wanted.seed, Ordering::Relaxed);
+    TABLES.store(wanted.tables as u32, Ordering::Relaxed);
+    FAST_PATH.store(wanted.fast_path, Ordering::Relaxed);
     RESETS.store(0, Ordering::Relaxed);
     RECORDING.store(0, Ordering::Relaxed);
     MARKS.store(0, Ordering::Relaxed);
@@ -135,6 +144,8 @@ pub(crate) fn in_force() -> config::Config {
         index: control.index,
         paranoid: control.paranoid,
         seed: SEED.load(Ordering::Relaxed),
+        tables: Tier::ALL.get(TABLES.load(Ordering::Relaxed) as usize).copied().unwrap_or(Tier::Full),
+        fast_path: has_fast_path(),
     }
 }
 

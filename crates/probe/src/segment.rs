@@ -209,7 +209,7 @@ pub(crate) fn for_tests() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let allocator = heapwise_format::segment::AllocatorKind::Other;
-        assert!(create(allocator), "memory for a segment");
+        assert!(create(allocator, heapwise_format::segment::Tier::Full), "memory for a segment");
         create::remove_name();
         crate::sites::rates::init();
         crate::live::init(allocator);

@@ -34,7 +34,7 @@ fn begin() {
 /// Starts a segment with empty tables, in a new process or a forked child.
 pub(crate) fn begin_segment(config: &Config) {
     let allocator = hooks::allocator_kind();
-    if !segment::create(allocator) {
+    if !segment::create(allocator, config.tables) {
         return;
     }
     rates::init();

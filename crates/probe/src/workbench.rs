@@ -5,7 +5,7 @@
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
-use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, SectionKind};
+use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, SectionKind, Tier};
 
 use crate::atomics::Ordering::Relaxed;
 use crate::sites::{stack_tree, strings};
@@ -40,7 +40,7 @@ pub fn read_options(text: &[u8]) {
 /// Makes the segment. Once per process, before anything else.
 #[must_use]
 pub fn start() -> bool {
-    let made = segment::create(AllocatorKind::Other);
+    let made = segment::create(AllocatorKind::Other, Tier::Full);
     strings::init();
     stack_tree::init();
     modules::init();

@@ -103,6 +103,23 @@ pub enum Tier {
     Least,
 }
 
+impl Tier {
+    /// All tiers, the most generous first.
+    pub const ALL: [Tier; 5] = [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny, Tier::Least];
+
+    /// The name in the configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::Full => "full",
+            Tier::Medium => "medium",
+            Tier::Small => "small",
+            Tier::Tiny => "tiny",
+            Tier::Least => "least",
+        }
+    }
+}
+
 /// Where everything is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layout {

@@ -71,10 +71,11 @@ pub(super) fn remove_name() {
 
 /// Creates this process's segment, as large as an eighth of its address space allows; false when there is no
 /// memory even for a private one.
-pub(crate) fn create(allocator: AllocatorKind) -> bool {
+/// No tables are larger than those of `largest`.
+pub(crate) fn create(allocator: AllocatorKind, largest: Tier) -> bool {
     let process = Incarnation { pid: sys::pid(), starttime: process::start_time() };
     let mut refusal = Errno(0);
-    for tier in [Tier::Full, Tier::Medium, Tier::Small, Tier::Tiny, Tier::Least] {
+    for tier in Tier::ALL.into_iter().skip_while(|tier| *tier != largest) {
         let layout = Layout::new(tier);
         if layout.file_bytes() > sys::limit(libc::RLIMIT_AS) / 8 {
             continue;

@@ -237,6 +237,7 @@ impl State {
     fn choose_path(&mut self) {
         let is_every = matches!(control::activity(), Activity::Exact | Activity::Log);
         let is_fast = is_every
+            && control::has_fast_path()
             && live::is_shadow()
             && self.record.is_some()
             && !self.script.declares()
