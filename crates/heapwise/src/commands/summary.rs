@@ -7,7 +7,7 @@ use heapwise_profile::Profile;
 use heapwise_profile::StackId;
 use heapwise_profile::name;
 use heapwise_profile::recording::analysis::{Evidence, Finding, Place, PlaceUnit, findings};
-use heapwise_profile::recording::{Counts, Damage, Moment, Recording, Statistics, Timeline};
+use heapwise_profile::recording::{Counts, Damage, PointInTime, Recording, Statistics, Tables, Timeline};
 use serde_json::{Value, json};
 
 use crate::failure::{Failure, Outcome};
@@ -63,7 +63,7 @@ fn analyse(opened: &mut Opened) -> Outcome<Vec<Finding>> {
         .recording
         .read(|recording| Facts::read(recording, &opened.catalog, jobs))
         .ok_or_else(|| Failure::file(&opened.path, "holds nothing that can be read"))?;
-    opened.recording.unwatch();
+    opened.recording.set_progress(None);
     let peak = (&facts.peak, facts.peak_ms);
     let evidence = Evidence::new(&opened.catalog, &facts.statistics, &facts.timeline, &facts.base, peak);
     Ok(findings(&evidence))
@@ -79,16 +79,12 @@ struct Facts {
 }
 
 impl Facts {
-    fn read(
-        recording: &Recording<RecordingFile>,
-        catalog: &heapwise_profile::recording::Catalog,
-        jobs: usize,
-    ) -> Result<Self, Damage> {
-        let (peak, peak_ms) = recording.counts_at(catalog, Moment::Peak, jobs)?;
+    fn read(recording: &Recording<RecordingFile>, tables: &Tables, jobs: usize) -> Result<Self, Damage> {
+        let (peak, peak_ms) = recording.counts_at(tables, PointInTime::Peak, jobs)?;
         Ok(Self {
-            statistics: Statistics::read(recording, catalog, jobs)?,
+            statistics: Statistics::read(recording, tables, jobs)?,
             timeline: Timeline::read(recording, DEFAULT_STEP_MS)?,
-            base: recording.base(catalog)?,
+            base: recording.base(tables)?,
             peak,
             peak_ms,
         })

@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use heapwise_format::recording::{Codec, MAGIC, PreambleError, VERSION};
-use heapwise_profile::recording::{Catalog, OpenError, Recording, RecordingSource};
+use heapwise_format::recording::{Codec, MAGIC, PreambleError, VERSION, version3};
+use heapwise_profile::recording::{OpenError, Recording, RecordingSource, Tables};
 
 use super::moment::Times;
 use super::packing;
@@ -51,7 +51,7 @@ pub struct Opened {
     /// The events.
     pub recording: Recording<RecordingFile>,
     /// The tables.
-    pub catalog: Catalog,
+    pub catalog: Tables,
     /// What it is called.
     pub path: PathBuf,
     /// Threads that read it.
@@ -99,7 +99,7 @@ pub fn open(path: &Path, reading: &Reading) -> Outcome<Opened> {
     }
     let mut recording = Recording::open(parts).map_err(|error| Failure::file(path, describe(error)))?;
     let catalog = recording
-        .read(Catalog::read)
+        .read(Tables::read)
         .ok_or_else(|| Failure::file(path, "is damaged from its beginning; nothing can be read"))?;
     if let Some(damage) = recording.damage() {
         eprintln!("heapwise: {}: {damage}", path.display());
@@ -109,9 +109,7 @@ pub fn open(path: &Path, reading: &Reading) -> Outcome<Opened> {
             path.display()
         );
     }
-    if let Some(watcher) = reading.watcher(recording.event_bytes()) {
-        recording.watch(watcher);
-    }
+    recording.set_progress(reading.progress(recording.event_bytes()));
     Ok(Opened { recording, catalog, path: path.to_owned(), jobs: reading.jobs })
 }
 
@@ -135,7 +133,9 @@ pub fn files(path: &Path) -> Outcome<Vec<PathBuf>> {
 fn describe(error: OpenError) -> String {
     match error {
         OpenError::Preamble(PreambleError::Version(found)) => format!(
-            "is a recording of version {found}, this heapwise reads version {VERSION}; use the heapwise that wrote it"
+            "is a recording of version {found}, this heapwise reads versions {} to {VERSION}; \
+             use the heapwise that wrote it",
+            version3::VERSION
         ),
         OpenError::Preamble(_) => "is not a heapwise recording".into(),
         OpenError::Empty => "holds nothing yet: its recorder was stopped before the first flush".into(),

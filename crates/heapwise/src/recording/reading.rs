@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use heapwise_profile::recording::Watcher;
+use heapwise_profile::recording::Progress;
 
 /// Options of every command that reads recordings.
 #[derive(Debug, Clone, Default, Args)]
@@ -62,9 +62,9 @@ impl ReadingArgs {
 
 impl Reading {
     /// The bar for `total_bytes` of events, if one is wanted. It wipes itself away.
-    pub fn watcher(&self, total_bytes: u64) -> Option<Watcher> {
+    pub fn progress(&self, total_bytes: u64) -> Option<Progress> {
         let bar = Bar::new(total_bytes, self.shows_after?);
-        Some(Watcher::new(move |bytes| bar.advance(bytes)))
+        Some(Progress::new(move |bytes| bar.advance(bytes)))
     }
 }
 
