@@ -38,7 +38,8 @@ impl Marks {
 
     /// The frame of marks that are new, when the program has set `used` of them.
     pub(super) fn update(&mut self, segment: &impl SegmentSource, used: u64) -> Option<RawFrame> {
-        let used = used.min(self.section.capacity);
+        // Controllers' marks stay theirs when the two ends meet.
+        let used = used.min(self.section.capacity - self.from_end);
         let mut waiting = std::mem::take(&mut self.incomplete);
         waiting.extend(self.next..used);
         self.next = used.max(self.next);
