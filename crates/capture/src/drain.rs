@@ -1,18 +1,19 @@
 //! The drainer: takes the event log out of a program's segment and writes a recording.
 //!
 //! ```text
-//! segment ─ chunks ──→ Merger ─→ Ledger ─→ frames ─→ Sink
-//!         ├ buckets ────────────→┘           │
-//!         └ tables ─────────────────────────→┘
+//! segment ─ chunks ──→ Merger ─→ EventAccounting ─→ frames ─→ Sink
+//!         ├ tallies ────────────→┘                   │
+//!         └ tables ─────────────────────────────────→┘
 //! ```
 //!
 //! It reads by `pread` only and writes three things into the segment: the clock (a thread of its own,
-//! [`ticker`]), the release of drained chunks, and the live bytes for `heapwise ps`. Neither side waits for
-//! a dead one: the program stops waiting when the clock stops, the drainer ends when the program does.
+//! [`ticker`]), the release of drained chunks, and the time up to which events are in the file. Live bytes are
+//! the probe's to count, in log mode as in exact mode. Neither side waits for a dead one: the program stops waiting when the clock stops, the drainer ends when the program does.
 
-mod buckets;
 mod chunks;
+mod marks;
 mod tables;
+mod tallies;
 mod ticker;
 
 use std::io;
@@ -21,8 +22,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use heapwise_format::segment::{COUNTERS_OFFSET, ControlWord, Counter, Mode, OnFull};
-use heapwise_profile::recording::{Ledger, Merger, Totals};
+use heapwise_format::bytes::u64_at;
+use heapwise_format::segment::{COUNTERS_OFFSET, ControlWord, Counter, Mode, OnFull, SegmentSource};
+use heapwise_profile::recording::{EventAccounting, Merger, Totals, Until};
 
 use super::clock::Clock;
 use super::control::{self, Change};
@@ -31,9 +33,9 @@ use super::segments::{Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::recording::sink::{Keeping, Opening, Sink};
 
-use buckets::Buckets;
 use chunks::Chunks;
 use tables::Tables;
+use tallies::Tallies;
 use ticker::Ticker;
 
 /// How a program is recorded.
@@ -124,15 +126,13 @@ struct Drainer<'a> {
     segment: &'a SegmentFile,
     pid: u32,
     chunks: Chunks,
-    buckets: Buckets,
+    tallies: Tallies,
     tables: Tables,
     merger: Merger,
-    ledger: Ledger,
+    account: EventAccounting,
     sink: Sink,
     ticker: Ticker,
     marks: usize,
-    /// What the counters said that the drainer writes, when it began in the middle of another mode's account.
-    counters_before: Vec<(Counter, u64)>,
     flushed: Instant,
     sampled: Instant,
     /// Every event before this moment is booked.
@@ -156,14 +156,16 @@ impl<'a> Drainer<'a> {
             segment,
             pid: found.process.pid,
             chunks: Chunks::new(&header.layout),
-            buckets: Buckets::new(&header.layout),
+            tallies: Tallies::new(&header.layout),
             tables: Tables::new(header.layout, origin_ns),
-            merger: if orders.from == Beginning::Start { Merger::from_start() } else { Merger::from_now() },
-            ledger: Ledger::default(),
+            merger: match orders.from {
+                Beginning::Start => Merger::from_start(),
+                Beginning::Now => Merger::from_now(read_counter(segment, Counter::Marks)),
+            },
+            account: EventAccounting::default(),
             sink: Sink::create(&orders.path, &orders.keeping)?,
             ticker: Ticker::start(segment.try_clone()?, clock, origin_ns),
             marks: 0,
-            counters_before: Vec::new(),
             flushed: Instant::now(),
             sampled: Instant::now() - RESIDENT,
             booked_ms: 0,
@@ -179,9 +181,6 @@ impl<'a> Drainer<'a> {
             .set(ControlWord::BlockMillis, orders.block.as_millis() as u64)
             .set(ControlWord::DrainPid, u64::from(std::process::id()));
         if orders.from == Beginning::Now {
-            let snapshot = self.segment.snapshot()?;
-            let counters = self.live_counters().map(|(counter, _)| (counter, snapshot.counter(counter)));
-            self.counters_before = counters.to_vec();
             self.chunks.skip_past(self.segment, &mut self.merger);
             change = change.mode(Mode::Log).set(ControlWord::Recording, self.ticker.monotonic_ns_at(0));
         }
@@ -190,21 +189,22 @@ impl<'a> Drainer<'a> {
 
     /// Reads what there is and writes what is due; the number of bytes read.
     fn step(&mut self) -> io::Result<usize> {
-        // Taken before the chunks are read: events before this moment are all in what is read now.
-        let now_ms = self.ticker.now_ms();
+        // Taken before the chunks are read: events before this time and these marks are all in what is read now.
+        let until = self.now();
+        let now_ms = until.ms;
         self.seen_ms = now_ms;
         let read = if self.merger.held_bytes() < MOST_HELD_BYTES {
             self.chunks.read(self.segment, &mut self.merger)
         } else {
             0
         };
-        self.booked_ms = self.catch_up(now_ms)?.max(self.booked_ms);
+        self.booked_ms = self.catch_up(until)?.max(self.booked_ms);
         if self.sampled.elapsed() >= RESIDENT {
             self.sampled = Instant::now();
             if self.booked_ms == now_ms {
-                self.ledger.pass(now_ms);
+                self.account.pass(now_ms);
             }
-            self.ledger.resident(process::resident_bytes(self.pid).unwrap_or(0));
+            self.account.set_resident(process::resident_bytes(self.pid).unwrap_or(0));
         }
         if self.flushed.elapsed() >= FLUSH {
             self.flush()?;
@@ -212,27 +212,32 @@ impl<'a> Drainer<'a> {
         Ok(read)
     }
 
-    /// Books what happened before `until_ms`, and writes what is due on the way; the moment before which all is booked.
-    fn catch_up(&mut self, until_ms: u64) -> io::Result<u64> {
-        let mut stretch_ms = self.ledger.tick_ms().min(until_ms);
+    /// The time and the marks up to now.
+    fn now(&self) -> Until {
+        Until { ms: self.ticker.now_ms(), marks: read_counter(self.segment, Counter::Marks) }
+    }
+
+    /// Books the events before `until`, and writes what is due on the way; the time before which all are booked.
+    fn catch_up(&mut self, until: Until) -> io::Result<u64> {
+        let mut stretch_ms = self.account.tick_ms().min(until.ms);
         loop {
-            stretch_ms = (stretch_ms + STRETCH_MS).min(until_ms);
-            let booked_ms = self.book(stretch_ms);
-            if self.ledger.is_due() {
+            stretch_ms = (stretch_ms + STRETCH_MS).min(until.ms);
+            let booked_ms = self.book(Until { ms: stretch_ms, ..until });
+            if self.account.is_due() {
                 self.flush()?;
             }
-            if stretch_ms == until_ms {
+            if stretch_ms == until.ms {
                 return Ok(booked_ms);
             }
         }
     }
 
-    /// Books what happened before `until_ms`; the moment before which all is booked.
-    fn book(&mut self, until_ms: u64) -> u64 {
-        let (ledger, buckets, segment) = (&mut self.ledger, &mut self.buckets, self.segment);
-        let mut describe = |bucket| buckets.read(segment, bucket);
+    /// Books the events before `until`; the time before which all are booked.
+    fn book(&mut self, until: Until) -> u64 {
+        let (account, tallies, segment) = (&mut self.account, &mut self.tallies, self.segment);
+        let mut describe = |tally| tallies.read(segment, tally);
         self.merger
-            .advance(until_ms, |thread, ms, event, must| ledger.book(thread, ms, event, must, &mut describe))
+            .advance(until, |thread, ms, event, must| account.add(thread, ms, event, must, &mut describe))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -241,12 +246,12 @@ impl<'a> Drainer<'a> {
         for frame in self.tables.update(self.segment) {
             self.sink.put(frame)?;
         }
-        for frame in self.ledger.take_frames() {
+        for frame in self.account.take_frames() {
             self.since_checkpoint += frame.payload.len() as u64;
             self.sink.put(frame)?;
         }
         if self.since_checkpoint >= CHECKPOINT_BYTES.max(CHECKPOINT_SHARE * self.checkpoint_bytes) {
-            let checkpoint = self.ledger.checkpoint();
+            let checkpoint = self.account.checkpoint();
             self.checkpoint_bytes = checkpoint.payload.len() as u64;
             self.since_checkpoint = 0;
             self.sink.put(checkpoint)?;
@@ -256,7 +261,7 @@ impl<'a> Drainer<'a> {
             self.sink.turn(&opening)?;
         }
         self.dump_at_marks()?;
-        self.show_live()
+        self.show_recorded()
     }
 
     /// A flight recorder writes itself down at every mark.
@@ -279,73 +284,60 @@ impl<'a> Drainer<'a> {
     fn opening(&mut self) -> Opening {
         Opening {
             tables: self.tables.all(self.segment),
-            buckets: self.ledger.all_buckets(),
-            checkpoint: Some(self.ledger.checkpoint()),
+            sites: self.account.all_sites(),
+            checkpoint: Some(self.account.checkpoint()),
         }
     }
 
-    /// In log mode the probe does not add up; the drainer does.
-    fn show_live(&self) -> io::Result<()> {
-        self.put_counters(&self.live_counters())?;
+    /// Tells the probe up to when events are in the file.
+    fn show_recorded(&self) -> io::Result<()> {
         let booked_ns = self.ticker.monotonic_ns_at(self.booked_ms);
-        self.put_counters(&[(Counter::RecordedNanos, booked_ns)])
-    }
-
-    fn live_counters(&self) -> [(Counter, u64); 6] {
-        let totals = self.ledger.totals();
-        [
-            (Counter::LiveBytes, self.ledger.live_bytes()),
-            (Counter::PeakBytes, self.ledger.peak().0),
-            (Counter::AllocatedBytes, totals.alloc_bytes),
-            (Counter::Recorded, totals.allocs),
-            (Counter::Freed, totals.frees),
-            (Counter::UnknownFrees, totals.unknown_frees),
-        ]
-    }
-
-    fn put_counters(&self, counters: &[(Counter, u64)]) -> io::Result<()> {
-        counters.iter().try_for_each(|(counter, value)| {
-            let at = COUNTERS_OFFSET as u64 + *counter as u64 * 8;
-            self.segment.file().write_all_at(&value.to_le_bytes(), at)
-        })
+        let at = COUNTERS_OFFSET as u64 + Counter::RecordedNanos as u64 * 8;
+        self.segment.file().write_all_at(&booked_ns.to_le_bytes(), at)
     }
 
     /// Reads to the end of what there is, in order as far as there is one, and ends the file.
     fn finish(mut self, path: &Path) -> Outcome<Recorded> {
         let failed = |error: io::Error| Failure::file(path, format!("cannot write: {error}"));
         loop {
-            let now_ms = self.ticker.now_ms();
+            let until = self.now();
             let read = self.chunks.read(self.segment, &mut self.merger);
-            self.catch_up(now_ms).map_err(failed)?;
+            self.catch_up(until).map_err(failed)?;
             // What the last threads wrote by a clock of their own.
-            self.book(u64::MAX);
+            self.book(Until::END);
             if read == 0 {
                 break;
             }
         }
         while self.merger.skip_missing() {
-            self.book(u64::MAX);
+            self.book(Until::END);
         }
-        self.ledger.end();
+        self.account.end();
         if process::starttime(self.pid).is_some() {
             self.seen_ms = self.ticker.now_ms();
         }
-        self.ledger.pass(self.seen_ms);
+        self.account.pass(self.seen_ms);
         self.flush().map_err(failed)?;
         let opening = if self.sink.is_ring() { self.opening() } else { Opening::default() };
         self.ticker.stop();
-        self.put_counters(&self.counters_before).map_err(failed)?;
         let snapshot = self.segment.snapshot()?;
         Ok(Recorded {
             path: self.sink.end(&opening).map_err(failed)?,
-            totals: self.ledger.totals(),
-            peak: self.ledger.peak(),
-            live_bytes: self.ledger.live_bytes(),
-            span_ms: self.ledger.tick_ms(),
+            totals: self.account.totals(),
+            peak: self.account.peak(),
+            live_bytes: self.account.live_bytes(),
+            span_ms: self.account.tick_ms(),
             lost: snapshot.losses().dropped_events,
             waited: snapshot.counter(Counter::WaitedEvents),
             lost_marks: snapshot.counter(Counter::LostMarks),
             is_replaced: false,
         })
     }
+}
+
+/// A counter of the segment as it is now.
+fn read_counter(segment: &SegmentFile, counter: Counter) -> u64 {
+    let mut word = [0; 8];
+    segment.read_at(COUNTERS_OFFSET as u64 + counter as u64 * 8, &mut word);
+    u64_at(&word, 0).unwrap_or(0)
 }

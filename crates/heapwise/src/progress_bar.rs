@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_profile::quantity;
-use heapwise_profile::recording::Watcher;
+use heapwise_profile::recording::Progress;
 
 /// Options of every command that reads recordings.
 #[derive(Debug, Clone, Default, Args)]
@@ -38,16 +38,16 @@ impl ReadArgs {
         let mut options = ReadOptions::default();
         options.jobs = self.jobs.unwrap_or(options.jobs).max(1);
         match delay {
-            Some(delay) => options.watched_by(move |total_bytes| watcher(total_bytes, delay)),
+            Some(delay) => options.with_progress(move |total_bytes| progress(total_bytes, delay)),
             None => options,
         }
     }
 }
 
 /// The bar for `total_bytes` of events. It erases itself when dropped.
-fn watcher(total_bytes: u64, delay: Duration) -> Watcher {
+fn progress(total_bytes: u64, delay: Duration) -> Progress {
     let bar = Bar::new(total_bytes, delay);
-    Watcher::new(move |bytes| bar.advance(bytes))
+    Progress::new(move |bytes| bar.advance(bytes))
 }
 
 /// A bar on stderr.

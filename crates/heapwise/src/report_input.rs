@@ -10,6 +10,7 @@ use heapwise_profile::Profile;
 use heapwise_profile::query::{Granularity, NameStyle, Order, Prune, QuerySpec, pattern};
 
 use crate::failure::{Failure, Outcome};
+use crate::input_error;
 use crate::output::Overwrite;
 use crate::progress_bar::ReadArgs;
 use crate::symbols::SymbolArgs;
@@ -63,9 +64,12 @@ pub(crate) struct MetricArgs {
     /// Count blocks ever allocated
     #[arg(long = "alloc_objects", alias = "alloc-objects", group = "metric")]
     alloc_objects: bool,
-    /// Count by any metric of the profile (peak_space, waste_space, realloc_growth, …)
+    /// Count by any metric of the profile (peak_space, inuse_slack, realloc_growth, …)
     #[arg(long = "sample_index", alias = "sample-index", value_name = "NAME", group = "metric")]
     sample_index: Option<String>,
+    /// Count usable instead of requested bytes, as allocators do
+    #[arg(long)]
+    pub(crate) usable: bool,
     /// Show one row per function (the default)
     #[arg(long, group = "granularity")]
     functions: bool,
@@ -137,6 +141,10 @@ impl ReportOptions {
         let baseline = self.base.as_deref().map(Target::parse).transpose()?;
         let report = ReportInput { targets, baseline, query: self.query() }
             .load(|target| load_target(target, &self.read, &self.symbols))?;
+        let knows = |profile: &Profile| heapwise_profile::usable::is_known(profile);
+        if self.metric.usable && !(knows(&report.profile) && report.baseline.as_deref().is_none_or(knows)) {
+            return Err(input_error!("--usable: this profile does not know usable sizes"));
+        }
         warnings::of_profile(&report.profile);
         Ok(report)
     }
@@ -161,6 +169,7 @@ impl ReportOptions {
                 ..Prune::default()
             },
             keep_allocator: filter.keep_allocator,
+            usable: metric.usable,
         }
     }
 

@@ -1,6 +1,8 @@
 //! What a reader of numbers should know besides them, on stderr.
 
-use heapwise_profile::{Losses, Profile};
+use heapwise_profile::{Losses, Profile, unattributed};
+use heapwise_render::Amounts;
+use heapwise_render::text::missing;
 
 /// Prints lines of warnings.
 pub(crate) fn print(warnings: &[String]) {
@@ -10,6 +12,7 @@ pub(crate) fn print(warnings: &[String]) {
 /// Prints what was lost, and the comments of the profile.
 pub(crate) fn of_profile(profile: &Profile) {
     losses(&profile.meta.losses);
+    print(&unattributed::remarks(profile));
     for comment in &profile.meta.comments {
         eprintln!("heapwise: note: {comment}");
     }
@@ -22,12 +25,7 @@ pub(crate) fn lost_marks(count: u64) {
     }
 }
 
-/// Prints the number of lost events, if any.
+/// Prints what was lost, a line for each cause.
 pub(crate) fn losses(losses: &Losses) {
-    if losses.dropped_events > 0 {
-        let lost = losses.dropped_events;
-        eprintln!(
-            "heapwise: {lost} events were lost, so blocks are missing, or seem to be live though they were freed"
-        );
-    }
+    print(&missing::of_losses(losses, Amounts::Human));
 }

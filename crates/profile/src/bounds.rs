@@ -83,7 +83,7 @@ impl Bounds {
     }
 
     fn add_losses(&mut self, losses: &Losses, metric: Metric, profile: &Profile) {
-        let missing = losses.dropped_events.saturating_add(losses.reentrant_events) as f64;
+        let missing = losses.dropped_events as f64;
         match metric {
             Metric::AllocObjects => self.high += missing,
             // A missing free makes live values too high, a missing allocation too low.

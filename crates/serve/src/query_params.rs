@@ -28,6 +28,7 @@ pub(crate) fn query_spec(parameters: &QueryString) -> Result<QuerySpec> {
         limit: number(parameters, "n")?,
         prune: Prune { nodecount: nodecount.min(MAX_NODES), ..Prune::default() },
         keep_allocator: is_set("keep_allocator"),
+        usable: is_set("usable"),
     })
 }
 

@@ -8,7 +8,7 @@ use heapwise_capture::recording::moment as moments;
 use heapwise_format::recording::{Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, preamble};
 use heapwise_format::segment::SegmentSource;
 use heapwise_profile::query::{Granularity, Query};
-use heapwise_profile::recording::{Catalog, MarkAt, Moment, Recording, RecordingSource, Timeline};
+use heapwise_profile::recording::{MarkAt, Point, PointInTime, Recording, RecordingSource, Tables, Timeline};
 use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::view::top;
 use heapwise_profile::{CallTree, Profile, compact as compact_file, quantity, read as read_profile};
@@ -161,6 +161,8 @@ impl RecordingSource for InMemory {
 /// header of [`FRAME_HEADER_BYTES`] as in a file, of which the length counts, and its payload.
 pub fn recording(bytes: &[u8]) {
     let mut file = preamble().to_vec();
+    // Both versions that can be read.
+    file[8] = if bytes.len() % 2 == 0 { 4 } else { 3 };
     let mut rest = bytes;
     while let Some((head, after)) = rest.split_first_chunk::<FRAME_HEADER_BYTES>() {
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
@@ -169,7 +171,7 @@ pub fn recording(bytes: &[u8]) {
         let (payload, next) = after.split_at(length);
         let kind = FrameKind::from_byte(head[4]).unwrap_or(FrameKind::Events);
         let header = FrameHeader {
-            section: u16::from_le_bytes([head[6], head[7]]),
+            number: u16::from_le_bytes([head[6], head[7]]),
             first: long(16),
             last: long(24),
             count: word(32),
@@ -186,12 +188,16 @@ pub fn recording(bytes: &[u8]) {
 
 fn replay(file: InMemory) {
     let Ok(recording) = Recording::open(vec![file]) else { return };
-    let Ok(catalog) = Catalog::read(&recording) else { return };
+    let Ok(tables) = Tables::read(&recording) else { return };
     let _ = Timeline::read(&recording, 100);
-    for moment in [Moment::Peak, Moment::End] {
-        if let Ok((counts, _)) = recording.counts_at(&catalog, moment, 1) {
-            look(&catalog.profile(&counts));
+    for point in [PointInTime::Peak, PointInTime::End, PointInTime::At(Point::Mark(1))] {
+        if let Ok((counts, _)) = recording.counts_at(&tables, point, 1) {
+            look(&tables.profile(&counts));
         }
+    }
+    let _ = recording.counts_between(&tables, Point::Mark(1), Point::Mark(2), 1);
+    if let Ok((sizes, _)) = recording.sizes_at(&tables, PointInTime::End, 1) {
+        look(&tables.profile_by_size(&sizes));
     }
 }
 
@@ -207,13 +213,14 @@ pub fn options(bytes: &[u8]) {
 /// A moment of a recording, as `at` takes it.
 pub fn moment(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
-    let marks = [MarkAt { ms: 70, name: "loaded".into() }, MarkAt { ms: u64::MAX, name: "1s..2s".into() }];
+    let mark = |ms, name: &str, number| MarkAt { ms, name: name.into(), number };
+    let marks = [mark(70, "loaded", 1), mark(u64::MAX, "1s..2s", 0)];
     for span_ms in [(0, 100), (50, u64::MAX)] {
         let times = moments::Times { span_ms, marks: &marks };
         for step_ms in [0, 1, 100, u64::MAX] {
             match moments::parse(&text, times, step_ms) {
-                Ok(moments::Part::Within(window) | moments::Part::At(Moment::Highest(window))) => {
-                    assert!(window.from_ms <= window.to_ms, "{text:?}: {window:?}");
+                Ok(moments::Part::At(PointInTime::Highest(range))) => {
+                    assert!(range.from_ms <= range.to_ms, "{text:?}: {range:?}");
                 }
                 Ok(_) => {}
                 Err(error) => assert!(!error.to_string().is_empty()),

@@ -1,10 +1,10 @@
 //! Reading the chunks of the log: what is new in each, and letting go of those that are read to their ends.
 
-use heapwise_format::bytes::u64_at;
 use heapwise_format::chunk::{HEADER_BYTES, Published, let_go, look};
-use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Layout, Section, SectionKind, SegmentSource};
+use heapwise_format::segment::{Counter, Layout, Section, SectionKind, SegmentSource};
 use heapwise_profile::recording::{Merger, Piece};
 
+use super::read_counter;
 use crate::segments::SegmentFile;
 
 /// How far each chunk has been read.
@@ -45,9 +45,7 @@ impl Chunks {
     }
 
     fn each(&mut self, segment: &SegmentFile, mut feed: impl FnMut(New) -> bool) -> usize {
-        let mut word = [0; 8];
-        segment.read_at(COUNTERS_OFFSET as u64 + Counter::Chunks as u64 * 8, &mut word);
-        let used = u64_at(&word, 0).unwrap_or(0).min(self.section.capacity) as usize;
+        let used = read_counter(segment, Counter::Chunks).min(self.section.capacity) as usize;
         self.done.resize(used.max(self.done.len()), 0);
         (0..used).map(|index| self.read_one(segment, index, &mut feed)).sum()
     }

@@ -2,13 +2,12 @@
 
 mod growing;
 
-use heapwise_format::bytes::{text, u64_at};
-use heapwise_format::recording::{FrameHeader, FrameKind};
-use heapwise_format::segment::{
-    COUNTERS_OFFSET, Counter, Layout, Mark, PAGE_BYTES, SectionKind, SegmentSource,
-};
+use heapwise_format::bytes::u64_at;
+use heapwise_format::recording::{FrameHeader, FrameKind, encode_counters, table_number};
+use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Layout, PAGE_BYTES, SectionKind, SegmentSource};
 use heapwise_profile::recording::RawFrame;
 
+use super::marks::Marks;
 use crate::segments::SegmentFile;
 use growing::Growing;
 
@@ -21,8 +20,9 @@ pub struct Tables {
     has_process: bool,
     /// Tables that only grow.
     growing: [Growing; 3],
-    /// Tables whose records change, with a copy of what was written last.
-    changing: [(SectionKind, Counter, Vec<u8>); 2],
+    /// Threads, whose records change: a copy of what was written last.
+    threads: Vec<u8>,
+    marks: Marks,
 }
 
 impl Tables {
@@ -37,11 +37,8 @@ impl Tables {
                 Growing::new(SectionKind::Strings, Counter::Strings),
                 Growing::new(SectionKind::Nodes, Counter::Nodes),
             ],
-            changing: [
-                (SectionKind::Threads, Counter::Threads, Vec::new()),
-                // Marks are set from both ends of their table, so all of it is looked at.
-                (SectionKind::Marks, Counter::Marks, Vec::new()),
-            ],
+            threads: Vec::new(),
+            marks: Marks::new(layout.section(SectionKind::Marks), origin_ns),
         }
     }
 
@@ -53,54 +50,49 @@ impl Tables {
             frames.push(RawFrame { header: FrameHeader::new(FrameKind::Process), payload: page });
             self.has_process = true;
         }
-        let mut counters = read(segment, COUNTERS_OFFSET as u64, PAGE_BYTES);
-        let at = Counter::PeriodStart as usize * 8;
-        if let Some(word) = counters.get_mut(at..at + 8) {
-            word.copy_from_slice(&self.origin_ns.to_le_bytes());
-        }
+        let counters = read(segment, COUNTERS_OFFSET as u64, PAGE_BYTES);
+        let counter = |counter: Counter| match counter {
+            Counter::PeriodStart => self.origin_ns,
+            other => u64_at(&counters, other as usize * 8).unwrap_or(0),
+        };
         let layout = self.layout;
         for growing in &mut self.growing {
-            let length = u64_at(&counters, growing.counter as usize * 8).unwrap_or(0);
+            let length = counter(growing.counter);
             frames.extend(growing.update(segment, layout.section(growing.kind), length));
         }
-        for (kind, counter, copy) in &mut self.changing {
-            let section = layout.section(*kind);
-            let length = u64_at(&counters, *counter as usize * 8).unwrap_or(0);
-            let count =
-                if *kind == SectionKind::Marks { section.capacity } else { length.min(section.capacity) };
-            let records = read(segment, section.offset, (count * section.record_bytes) as usize);
-            if records != *copy && records.iter().any(|byte| *byte != 0) {
-                copy.clone_from(&records);
-                frames.push(table(*kind, 0, count, records));
-            }
+        let section = layout.section(SectionKind::Threads);
+        let count = counter(Counter::Threads).min(section.capacity);
+        let threads = read(segment, section.offset, (count * section.record_bytes) as usize);
+        if threads != self.threads {
+            self.threads.clone_from(&threads);
+            frames.push(table(SectionKind::Threads, 0, count, threads));
         }
-        frames.push(RawFrame { header: FrameHeader::new(FrameKind::Counters), payload: counters });
+        frames.extend(self.marks.update(segment, counter(Counter::Marks)));
+        let mut payload = Vec::new();
+        encode_counters(counter, &mut payload);
+        frames.push(RawFrame { header: FrameHeader::new(FrameKind::Counters), payload });
         frames
     }
 
     /// Frames for everything, for the start of another file. What is new then is in them too.
     pub fn all(&mut self, segment: &SegmentFile) -> Vec<RawFrame> {
-        *self = Self::new(self.layout, self.origin_ns);
+        let Self { marks, layout, origin_ns, .. } = self;
+        let mut fresh = Self::new(*layout, *origin_ns);
+        std::mem::swap(&mut fresh.marks, marks);
+        fresh.marks.start_file();
+        *self = fresh;
         self.update(segment)
     }
 
-    /// Names of the marks in the order of time.
+    /// Names of the marks in the order in which they were read.
     pub fn marks(&self) -> Vec<String> {
-        let (_, _, records) = &self.changing[1];
-        let mut marks: Vec<(u64, String)> = records
-            .chunks_exact(size_of::<Mark>())
-            .filter_map(Mark::decode)
-            .filter(|mark| mark.time_ns >= self.origin_ns && mark.time_ns != 0)
-            .map(|mark| (mark.time_ns, String::from_utf8_lossy(text(&mark.name)).into_owned()))
-            .collect();
-        marks.sort();
-        marks.into_iter().map(|(_, name)| name).collect()
+        self.marks.names().collect()
     }
 }
 
 fn table(kind: SectionKind, first: u64, count: u64, payload: Vec<u8>) -> RawFrame {
     let header = FrameHeader {
-        section: kind as u16,
+        number: table_number(kind).unwrap_or(u16::MAX),
         first,
         count: count as u32,
         ..FrameHeader::new(FrameKind::Table)

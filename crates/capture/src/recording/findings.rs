@@ -1,7 +1,7 @@
 //! The findings of a recording: reads what the analyses look at and runs them.
 
 use heapwise_profile::recording::analysis::{Evidence, Finding, findings};
-use heapwise_profile::recording::{Catalog, Counts, Damage, Moment, Recording, Statistics, Timeline};
+use heapwise_profile::recording::{Counts, Damage, PointInTime, Recording, Statistics, Tables, Timeline};
 
 use super::moment::DEFAULT_STEP_MS;
 use super::open::{Opened, RecordingFile};
@@ -14,7 +14,7 @@ pub fn read(opened: &mut Opened) -> Outcome<Vec<Finding>> {
         .recording
         .read(|recording| Facts::read(recording, &opened.catalog, jobs))
         .ok_or_else(|| Failure::file(&opened.path, "holds nothing that can be read"))?;
-    opened.recording.unwatch();
+    opened.recording.set_progress(None);
     let peak = (&facts.peak, facts.peak_ms);
     let evidence = Evidence::new(&opened.catalog, &facts.statistics, &facts.timeline, &facts.base, peak);
     Ok(findings(&evidence))
@@ -30,8 +30,8 @@ struct Facts {
 }
 
 impl Facts {
-    fn read(recording: &Recording<RecordingFile>, catalog: &Catalog, jobs: usize) -> Result<Self, Damage> {
-        let (peak, peak_ms) = recording.counts_at(catalog, Moment::Peak, jobs)?;
+    fn read(recording: &Recording<RecordingFile>, catalog: &Tables, jobs: usize) -> Result<Self, Damage> {
+        let (peak, peak_ms) = recording.counts_at(catalog, PointInTime::Peak, jobs)?;
         Ok(Self {
             statistics: Statistics::read(recording, catalog, jobs)?,
             timeline: Timeline::read(recording, DEFAULT_STEP_MS)?,

@@ -1,69 +1,115 @@
-//! Moments of a recording as people type them: `305ms`, `peak`, `end`, `50%`, `A..B`, `peak:A..B`, a mark's name.
+//! Points in time of a recording as people type them: `305ms`, `peak`, `end`, `50%`, `A..B`, `peak:A..B`, the name
+//! of a mark, `mark:NAME`.
+//!
+//! Names of marks are any text. A name comes before times and ranges; `peak` and `end` come before names, and
+//! `mark:` comes before all.
 
-use heapwise_profile::recording::{MarkAt, Moment, Timeline, Window};
+use heapwise_profile::recording::{MarkAt, Point, PointInTime, TimeRange, Timeline};
 
 use crate::failure::Outcome;
 use crate::input_error;
 use heapwise_profile::quantity::parse_duration;
 
-/// Unless told otherwise, a time means the highest moment of the step of this length it lies in.
+/// Unless told otherwise, a time selects the peak within its step of this length.
 pub const DEFAULT_STEP_MS: u64 = 100;
 
-/// Before a range: its highest moment, and not what it left behind.
+/// Before a range: its peak, and not what it left behind.
 const PEAK_OF: &str = "peak:";
+/// Before the name of a mark that means something else, too.
+const MARK: &str = "mark:";
+const RANGE: &str = "..";
 
 /// What of a recording is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
-    /// The heap at a moment.
-    At(Moment),
-    /// What was allocated within a window and not freed within it.
-    Within(Window),
+    /// The heap at a point in time.
+    At(PointInTime),
+    /// What was allocated between two points and not freed between them.
+    Between {
+        /// From here on.
+        from: Point,
+        /// Up to here.
+        to: Point,
+    },
 }
 
-/// What the words of a moment refer to.
+/// What the words of a point in time refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct Times<'a> {
     /// First and last millisecond.
     pub span_ms: (u64, u64),
-    /// Moments that the program named.
+    /// Points that the program or a controller named.
     pub marks: &'a [MarkAt],
 }
 
-/// Understands `text`; a single time stands for the highest moment of its step.
-pub fn parse(text: &str, times: Times<'_>, step_ms: u64) -> Outcome<Part> {
-    // A mark may be named like a range: its name comes first.
-    let is_mark = times.marks.iter().any(|mark| mark.name == text);
-    if !is_mark
-        && let Some(range) = text.strip_prefix(PEAK_OF)
-        && let Some(window) = window(range, times)?
-    {
-        return Ok(Part::At(Moment::Highest(window)));
-    }
-    if !is_mark && let Some(window) = window(text, times)? {
-        return Ok(Part::Within(window));
-    }
-    Ok(Part::At(match text {
-        "peak" => Moment::Peak,
-        "end" => Moment::End,
-        _ => {
-            let ms = time(text, times)?;
-            let step_ms = Timeline::step_ms(step_ms);
-            let from_ms = (ms - ms % step_ms).min(u64::MAX - step_ms);
-            Moment::Highest(Window { from_ms, to_ms: from_ms + step_ms })
-        }
-    }))
+/// One end of a range.
+#[derive(Debug, Clone, Copy)]
+struct End {
+    point: Point,
+    ms: u64,
 }
 
-/// `A..B`, either end of which may be left out; none when it is something else.
-fn window(text: &str, times: Times<'_>) -> Outcome<Option<Window>> {
-    let Some((from, to)) = text.split_once("..") else { return Ok(None) };
-    let bound = |text: &str, open: u64| if text.is_empty() { Ok(open) } else { time(text, times) };
-    let (from_ms, to_ms) = (bound(from, 0)?, bound(to, u64::MAX)?);
-    if from_ms > to_ms {
-        return Err(input_error!("`{text}` ends before it begins"));
+impl End {
+    fn at(ms: u64) -> Self {
+        Self { point: Point::Time(ms), ms }
     }
-    Ok(Some(Window { from_ms, to_ms }))
+}
+
+/// Understands `text`; a single time selects the peak within its step.
+pub fn parse(text: &str, times: Times<'_>, step_ms: u64) -> Outcome<Part> {
+    match text {
+        "peak" => return Ok(Part::At(PointInTime::Peak)),
+        "end" => return Ok(Part::At(PointInTime::End)),
+        _ => {}
+    }
+    if let Some(mark) = mark(text, times) {
+        return Ok(Part::At(PointInTime::At(mark.point())));
+    }
+    if let Some(range) = text.strip_prefix(PEAK_OF)
+        && let Some((from, to)) = range_of(range, times)?
+    {
+        return Ok(Part::At(PointInTime::Highest(TimeRange { from_ms: from.ms, to_ms: to.ms })));
+    }
+    if let Some((from, to)) = range_of(text, times)? {
+        return Ok(Part::Between { from: from.point, to: to.point });
+    }
+    let (ms, step_ms) = (time(text, times)?, Timeline::step_ms(step_ms));
+    let from_ms = (ms - ms % step_ms).min(u64::MAX - step_ms);
+    Ok(Part::At(PointInTime::Highest(TimeRange { from_ms, to_ms: from_ms + step_ms })))
+}
+
+/// The first mark of that name.
+fn mark<'a>(text: &str, times: Times<'a>) -> Option<&'a MarkAt> {
+    let name = text.strip_prefix(MARK);
+    let named = |name: &str| times.marks.iter().find(|mark| mark.name == name);
+    named(text).or_else(|| named(name?))
+}
+
+/// `A..B`, either end of which may be left out; none when it is something else. Names of marks may hold `..`,
+/// too: the first split counts that has something known on both sides.
+fn range_of(text: &str, times: Times<'_>) -> Outcome<Option<(End, End)>> {
+    let mut result = Ok(None);
+    for (at, _) in text.match_indices(RANGE) {
+        let (from, to) = (&text[..at], &text[at + RANGE.len()..]);
+        match end(from, 0, times).and_then(|from| Ok((from, end(to, u64::MAX, times)?))) {
+            Ok((from, to)) if from.ms > to.ms => {
+                return Err(input_error!("`{text}` ends before it begins"));
+            }
+            Ok(ends) => return Ok(Some(ends)),
+            Err(error) => result = Err(error),
+        }
+    }
+    result
+}
+
+fn end(text: &str, open_ms: u64, times: Times<'_>) -> Outcome<End> {
+    if text.is_empty() {
+        return Ok(End::at(open_ms));
+    }
+    match mark(text, times) {
+        Some(mark) => Ok(End { point: mark.point(), ms: mark.ms }),
+        None => time(text, times).map(End::at),
+    }
 }
 
 /// A time in milliseconds since the start of the recording.
@@ -78,9 +124,6 @@ fn time(text: &str, times: Times<'_>) -> Outcome<u64> {
         let part = end.saturating_sub(first) as f64 * percent.clamp(0.0, 100.0) / 100.0;
         return Ok(first.saturating_add(part as u64));
     }
-    if let Some(mark) = times.marks.iter().find(|mark| mark.name == text) {
-        return Ok(mark.ms);
-    }
     // A bare number is milliseconds, as the gs driver has it.
     if let Ok(ms) = text.parse() {
         return Ok(ms);
@@ -91,4 +134,52 @@ fn time(text: &str, times: Times<'_>) -> Outcome<u64> {
             if marks.is_empty() { String::new() } else { format!(", marks are {}", marks.join(", ")) };
         input_error!("`{text}` is no moment; try 305ms, peak, end, 50%, 1s..2s, peak:1s..2s{known}")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks() -> Vec<MarkAt> {
+        let names = [(70, "loaded", 1), (90, "peak", 2), (95, "a..b", 3), (80, "50%", 0), (99, "x/y@z", 4)];
+        names.map(|(ms, name, number)| MarkAt { ms, name: name.into(), number }).into()
+    }
+
+    fn parsed(text: &str) -> Option<Part> {
+        parse(text, Times { span_ms: (0, 200), marks: &marks() }, 100).ok()
+    }
+
+    fn at(point: Point) -> Option<Part> {
+        Some(Part::At(PointInTime::At(point)))
+    }
+
+    #[test]
+    fn a_mark_is_its_own_point_whatever_it_is_called() {
+        assert_eq!(parsed("loaded"), at(Point::Mark(1)));
+        assert_eq!((parsed("a..b"), parsed("x/y@z")), (at(Point::Mark(3)), at(Point::Mark(4))));
+        assert_eq!(parsed("50%"), at(Point::Time(81)), "a controller's mark has a time only");
+        assert_eq!(parsed("peak"), Some(Part::At(PointInTime::Peak)));
+        assert_eq!(parsed("mark:peak"), at(Point::Mark(2)));
+        assert_eq!(parsed("mark:nothing"), None);
+    }
+
+    #[test]
+    fn ranges_may_begin_and_end_with_marks() {
+        let between = |from, to| Some(Part::Between { from, to });
+        assert_eq!(parsed("loaded..mark:peak"), between(Point::Mark(1), Point::Mark(2)));
+        assert_eq!(parsed("loaded..a..b"), between(Point::Mark(1), Point::Mark(3)));
+        assert_eq!(parsed("a..b..150"), between(Point::Mark(3), Point::Time(150)));
+        assert_eq!(parsed("..loaded"), between(Point::Time(0), Point::Mark(1)));
+        assert_eq!(parsed("loaded.."), between(Point::Mark(1), Point::Time(u64::MAX)));
+        assert_eq!(parsed("a..b..loaded"), None, "it ends before it begins");
+        let range = TimeRange { from_ms: 70, to_ms: 95 };
+        assert_eq!(parsed("peak:loaded..a..b"), Some(Part::At(PointInTime::Highest(range))));
+    }
+
+    #[test]
+    fn a_time_selects_the_peak_of_its_step() {
+        let range = TimeRange { from_ms: 100, to_ms: 200 };
+        assert_eq!(parsed("150ms"), Some(Part::At(PointInTime::Highest(range))));
+        assert_eq!(parsed("75%"), parsed("150"));
+    }
 }

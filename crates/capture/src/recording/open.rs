@@ -5,8 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use heapwise_format::recording::{Codec, MAGIC, PreambleError, VERSION};
-use heapwise_profile::recording::{Catalog, OpenError, Recording, RecordingSource};
+use heapwise_format::recording::{Codec, MAGIC, PreambleError, VERSION, version3};
+use heapwise_profile::recording::{OpenError, Recording, RecordingSource, Tables};
 
 use super::moment::Times;
 use super::packing;
@@ -51,7 +51,7 @@ pub struct Opened {
     /// The events.
     pub recording: Recording<RecordingFile>,
     /// The tables.
-    pub catalog: Catalog,
+    pub catalog: Tables,
     /// What it is called.
     pub path: PathBuf,
     /// Threads that read it.
@@ -101,7 +101,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
     }
     let mut recording = Recording::open(parts).map_err(|error| Failure::file(path, describe(error)))?;
     let catalog = recording
-        .read(Catalog::read)
+        .read(Tables::read)
         .ok_or_else(|| Failure::file(path, "is damaged from its beginning; nothing can be read"))?;
     let mut warnings = Vec::new();
     if let Some(damage) = recording.damage() {
@@ -112,9 +112,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
             path.display()
         ));
     }
-    if let Some(watcher) = options.watcher(recording.event_bytes()) {
-        recording.watch(watcher);
-    }
+    recording.set_progress(options.progress(recording.event_bytes()));
     Ok(Opened { recording, catalog, path: path.to_owned(), jobs: options.jobs, warnings })
 }
 
@@ -138,7 +136,9 @@ pub fn files(path: &Path) -> Outcome<Vec<PathBuf>> {
 fn describe(error: OpenError) -> String {
     match error {
         OpenError::Preamble(PreambleError::Version(found)) => format!(
-            "is a recording of version {found}, this heapwise reads version {VERSION}; use the heapwise that wrote it"
+            "is a recording of version {found}, this heapwise reads versions {} to {VERSION}; \
+             use the heapwise that wrote it",
+            version3::VERSION
         ),
         OpenError::Preamble(_) => "is not a heapwise recording".into(),
         OpenError::Empty => "holds nothing yet: its recorder was stopped before the first flush".into(),

@@ -1,15 +1,29 @@
 //! The profile of a part of a recording, and what is to be said about it.
 
 use heapwise_profile::Profile;
-use heapwise_profile::recording::{Catalog, Damage, Moment, Recording, RecordingSource, Timeline};
+use heapwise_profile::recording::{Damage, Point, PointInTime, Recording, RecordingSource, Tables, Timeline};
 
 use super::moment::{DEFAULT_STEP_MS, Part};
 use super::open::Opened;
 
+/// Whether blocks of different sizes are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Detail {
+    /// One sample per site.
+    Sites,
+    /// One sample per site and size, where the part is a point in time. All events up to there are read.
+    Sizes,
+}
+
 /// The profile of a part.
 pub fn profile(opened: &mut Opened, part: Part) -> Profile {
-    let (catalog, jobs) = (&opened.catalog, opened.jobs);
-    let read = opened.recording.read(|recording| read(recording, catalog, part, jobs));
+    profile_with(opened, part, Detail::Sites)
+}
+
+/// The profile of a part, in detail.
+pub fn profile_with(opened: &mut Opened, part: Part, detail: Detail) -> Profile {
+    let (tables, jobs) = (&opened.catalog, opened.jobs);
+    let read = opened.recording.read(|recording| read(recording, tables, part, (detail, jobs)));
     let mut profile = read.unwrap_or_default();
     if let Some(damage) = opened.recording.damage() {
         profile.meta.comments.push(damage.to_string());
@@ -19,38 +33,55 @@ pub fn profile(opened: &mut Opened, part: Part) -> Profile {
 
 fn read<S: RecordingSource + Sync>(
     recording: &Recording<S>,
-    catalog: &Catalog,
+    tables: &Tables,
     part: Part,
-    jobs: usize,
+    (detail, jobs): (Detail, usize),
 ) -> Result<Profile, Damage> {
-    let (counts, from_ms, to_ms, comment) = match part {
-        Part::At(moment) => {
-            let (counts, ms) = recording.counts_at(catalog, moment, jobs)?;
-            let end_ms = recording.span_ms().1;
-            let ms = if moment == Moment::End { end_ms } else { ms };
-            let what = match moment {
-                Moment::Peak => ", the highest moment",
-                Moment::End => ", the end",
-                Moment::Highest(_) => ", the highest moment of that time",
-                Moment::Before(_) => "",
+    let end_ms = recording.span_ms().1;
+    let (mut profile, from_ms, to_ms, comment) = match part {
+        Part::At(point) => {
+            let (profile, ms) = match detail {
+                Detail::Sites => {
+                    let (counts, ms) = recording.counts_at(tables, point, jobs)?;
+                    (tables.profile(&counts), ms)
+                }
+                Detail::Sizes => {
+                    let (counts, ms) = recording.sizes_at(tables, point, jobs)?;
+                    (tables.profile_by_size(&counts), ms)
+                }
             };
-            (counts, 0, ms, format!("the heap {ms} ms after the start of the recording{what}"))
+            let (ms, what) = match point {
+                PointInTime::Peak => (ms, ", its peak"),
+                PointInTime::End => (end_ms, ", the end"),
+                PointInTime::Highest(_) => (ms, ", the peak within that time"),
+                PointInTime::At(at @ Point::Mark(_)) => (ms_of(at, tables), ", at a mark"),
+                PointInTime::At(Point::Time(_)) => (ms, ""),
+            };
+            (profile, 0, ms, format!("the heap {ms} ms after the start of the recording{what}"))
         }
-        Part::Within(window) => {
-            let to_ms = window.to_ms.min(recording.span_ms().1);
-            let counts = recording.counts_between(catalog, window, jobs)?;
+        Part::Between { from, to } => {
+            let (from_ms, to_ms) = (ms_of(from.to_row(), tables), ms_of(to, tables).min(end_ms));
+            let counts = recording.counts_between(tables, from, to, jobs)?;
             let comment = format!(
-                "allocated from {} ms to {to_ms} ms after the start of the recording and live at the end of that",
-                window.slice_ms()
+                "allocated from {from_ms} ms to {to_ms} ms after the start of the recording and live at the end \
+                 of that"
             );
-            (counts, window.slice_ms(), to_ms, comment)
+            (tables.profile(&counts), from_ms, to_ms, comment)
         }
     };
-    let mut profile = catalog.profile(&counts);
     profile.meta.comments.push(comment);
     profile.meta.duration_ns = Some(to_ms.saturating_sub(from_ms).saturating_mul(1_000_000));
-    profile.meta.time_unix_ns = Some(catalog.start_unix_ns.saturating_add(to_ms.saturating_mul(1_000_000)));
+    profile.meta.time_unix_ns = Some(tables.start_unix_ns.saturating_add(to_ms.saturating_mul(1_000_000)));
     profile.meta.peak_bytes =
         Timeline::read(recording, DEFAULT_STEP_MS)?.peak().map(|step| step.max_live_bytes);
     Ok(profile)
+}
+
+fn ms_of(point: Point, tables: &Tables) -> u64 {
+    match point {
+        Point::Time(ms) => ms,
+        Point::Mark(number) => {
+            tables.marks.iter().find(|mark| mark.number == number).map_or(0, |mark| mark.ms)
+        }
+    }
 }

@@ -3,37 +3,37 @@
 use std::fmt;
 use std::sync::Arc;
 
-use heapwise_profile::recording::Watcher;
+use heapwise_profile::recording::Progress;
 
-/// Makes the watcher of one reading from the number of bytes to read.
-type MakeWatcher = dyn Fn(u64) -> Watcher + Send + Sync;
+/// Makes the progress of one reading from the number of bytes to read.
+type MakeProgress = dyn Fn(u64) -> Progress + Send + Sync;
 
 /// How a recording is read.
 #[derive(Clone)]
 pub struct ReadOptions {
     /// Threads.
     pub jobs: usize,
-    watcher: Option<Arc<MakeWatcher>>,
+    progress: Option<Arc<MakeProgress>>,
 }
 
 impl Default for ReadOptions {
     /// On every core, without progress.
     fn default() -> Self {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { jobs, watcher: None }
+        Self { jobs, progress: None }
     }
 }
 
 impl ReadOptions {
-    /// The same, with progress reported to the watcher that `make` returns for a number of bytes.
+    /// The same, with progress reported to the progress that `make` returns for a number of bytes.
     #[must_use]
-    pub fn watched_by(self, make: impl Fn(u64) -> Watcher + Send + Sync + 'static) -> Self {
-        Self { watcher: Some(Arc::new(make)), ..self }
+    pub fn with_progress(self, make: impl Fn(u64) -> Progress + Send + Sync + 'static) -> Self {
+        Self { progress: Some(Arc::new(make)), ..self }
     }
 
-    /// The watcher of a reading of `total_bytes` of events.
-    pub(crate) fn watcher(&self, total_bytes: u64) -> Option<Watcher> {
-        self.watcher.as_deref().map(|make| make(total_bytes))
+    /// The progress of a reading of `total_bytes` of events.
+    pub(crate) fn progress(&self, total_bytes: u64) -> Option<Progress> {
+        self.progress.as_deref().map(|make| make(total_bytes))
     }
 }
 

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use heapwise_format::recording::{Entries, FrameHeader, FrameKind};
+use heapwise_format::recording::{Entries, Entry, FrameHeader, FrameKind, SIZE_SLOTS};
 use heapwise_profile::recording::{Counts, RawFrame};
 
 use super::packing::{self, Packed};
@@ -19,9 +19,10 @@ pub struct Ring {
     time_ms: u64,
     /// Events and timeline, packed, oldest first.
     frames: VecDeque<(FrameHeader, usize, Packed)>,
-    /// What the events that were let go had made of the heap, and until when.
+    /// Sums of the events that were dropped, until when, and the marks before that.
     base: Counts,
     base_ms: u64,
+    base_marks: u64,
 }
 
 impl Ring {
@@ -33,6 +34,7 @@ impl Ring {
             frames: VecDeque::new(),
             base: Counts::default(),
             base_ms: 0,
+            base_marks: 0,
         }
     }
 
@@ -55,8 +57,12 @@ impl Ring {
             return;
         }
         let payload = packing::unpack(packed.codec, packed.bytes, raw_bytes).unwrap_or_default();
-        for entry in Entries::new(&payload).into_iter().flatten() {
+        self.base_marks = header.marks();
+        for entry in Entries::new(&payload, vec![0; SIZE_SLOTS]).into_iter().flatten() {
             self.base.add(&entry);
+            if let Entry::Mark(marks) = entry {
+                self.base_marks = marks;
+            }
         }
         self.base_ms = header.last;
     }
@@ -68,11 +74,11 @@ impl Ring {
             None => self.path.clone(),
         };
         let mut writer = Writer::create(&path)?;
-        let frames = opening.tables.iter().chain(&opening.buckets);
+        let frames = opening.tables.iter().chain(&opening.sites);
         frames.into_iter().try_for_each(|frame| writer.put(frame))?;
         let (payload, count) = self.base.encode();
         let header = FrameHeader { first: self.base_ms, count, ..FrameHeader::new(FrameKind::Checkpoint) };
-        writer.put(&RawFrame { header, payload })?;
+        writer.put(&RawFrame { header: header.with_marks(self.base_marks), payload })?;
         for (header, raw_bytes, packed) in &self.frames {
             writer.put_packed(header, *raw_bytes, packed)?;
         }

@@ -34,15 +34,15 @@ pub enum Keeping {
 pub struct Opening {
     /// Process, tables and counters.
     pub tables: Vec<RawFrame>,
-    /// All buckets so far.
-    pub buckets: Option<RawFrame>,
+    /// All sites so far.
+    pub sites: Option<RawFrame>,
     /// Everything before, summed up; none at the very beginning.
     pub checkpoint: Option<RawFrame>,
 }
 
 impl Opening {
     pub(super) fn write(&self, writer: &mut Writer) -> io::Result<()> {
-        let frames = self.tables.iter().chain(&self.buckets).chain(&self.checkpoint);
+        let frames = self.tables.iter().chain(&self.sites).chain(&self.checkpoint);
         frames.into_iter().try_for_each(|frame| writer.put(frame))
     }
 }

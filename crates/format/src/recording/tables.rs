@@ -30,7 +30,7 @@ pub fn table_kind(number: u16) -> Option<SectionKind> {
 pub(super) const FIRST_NEW_COUNTER: usize = 100;
 
 /// Counters of the segment that a recording carries.
-pub(super) const COUNTERS: [(u16, Counter); 36] = [
+pub(super) const COUNTERS: [(u16, Counter); 35] = [
     (3, Counter::Mode),
     (7, Counter::PeriodStart),
     (8, Counter::LastSeen),
@@ -45,7 +45,6 @@ pub(super) const COUNTERS: [(u16, Counter); 36] = [
     (24, Counter::PeakBytes),
     (25, Counter::AllocatedBytes),
     (26, Counter::OwnBytes),
-    (27, Counter::OwnNanos),
     (28, Counter::UnknownFrees),
     (31, Counter::LostNodes),
     (32, Counter::LostThreads),

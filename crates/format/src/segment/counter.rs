@@ -64,8 +64,6 @@ pub enum Counter {
     AllocatedBytes,
     /// Bytes of the segment and of private tables made real: the probe's own memory.
     OwnBytes,
-    /// Nanoseconds spent in slow paths, measured on one in 64 of them (exact and log mode: in 128) and scaled.
-    OwnNanos,
 
     /// Frees of blocks allocated before recording began, or by a path that is not hooked.
     UnknownFrees,

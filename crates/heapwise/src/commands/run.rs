@@ -9,7 +9,9 @@ use std::process::ExitCode;
 use clap::Args;
 use heapwise_format::segment::{Counter, Mode, OnFull};
 use heapwise_profile::snapshot::Snapshot;
-use heapwise_profile::{Metric, Profile};
+use heapwise_profile::{CallTree, Metric, Profile, Query, unattributed};
+use heapwise_render::Amounts;
+use heapwise_render::text::missing;
 
 use super::dump;
 use super::record::{self, KeepingArgs};
@@ -167,16 +169,11 @@ fn hides_small_objects(program: &str) -> bool {
     name.starts_with("python") && std::env::var_os("PYTHONMALLOC").is_none()
 }
 
-/// Recorded blocks from which on the probe's time is worth telling: one in 128 is timed, and the first ones, which read unwind
-/// information, speak for all others.
-const ENOUGH_TO_TELL: u64 = 64 * 128;
-
 fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {
     let total = profile.total();
     let error = |metric: Metric| {
-        let variance: f64 = profile.samples.iter().map(|sample| sample.variance.get(metric)).sum();
-        let value = total.get(metric);
-        let percent = if value > 0.0 { 100.0 * variance.sqrt() / value } else { 0.0 };
+        let total = CallTree::new(profile, &Query { metric, ..Query::default() }).total();
+        let percent = if total.value > 0.0 { 100.0 * total.standard_error() / total.value } else { 0.0 };
         if percent > 0.0 { format!(" ±{percent:.1} %") } else { String::new() }
     };
     let how = match ended.signal {
@@ -202,18 +199,13 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
     };
     eprintln!(
         "  recorded     {recorded} ({kind}), {} lost, {} stacks cut, {} broken",
-        losses.dropped_events, losses.truncated_stacks, losses.broken_stacks
+        losses.dropped_events + losses.untracked_blocks,
+        losses.truncated_stacks,
+        losses.broken_stacks
     );
-    let own = snapshot.counter(Counter::OwnNanos) as f64 / 1e9;
-    let time = if recorded < ENOUGH_TO_TELL {
-        "too few blocks to tell its time".into()
-    } else {
-        format!("{:.1} ms ({:.2} % of the run)", own * 1e3, 100.0 * own / ended.ran.as_secs_f64().max(1e-9))
-    };
-    eprintln!(
-        "  probe        {time}, {} of memory",
-        quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64)
-    );
+    missing::of_losses(&losses, Amounts::Human).iter().for_each(|line| eprintln!("  {line}"));
+    unattributed::remarks(profile).iter().for_each(|line| eprintln!("  {line}"));
+    eprintln!("  probe        {} of memory", quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64));
 }
 
 fn write_children(args: &RunArgs, family: &[Found], pid: u32, overwrite: Overwrite) -> Outcome {

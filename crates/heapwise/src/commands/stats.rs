@@ -33,19 +33,19 @@ const PROBE: [(&str, Counter); 19] = [
     ("peak_bytes", Counter::PeakBytes),
     ("allocated_bytes", Counter::AllocatedBytes),
     ("stacks", Counter::Nodes),
-    ("buckets", Counter::Buckets),
+    ("tallies", Counter::Tallies),
     ("modules", Counter::Modules),
     ("threads", Counter::Threads),
     ("unknown_frees", Counter::UnknownFrees),
-    ("lost_live", Counter::LostLive),
-    ("lost_buckets", Counter::LostBuckets),
+    ("untracked_blocks", Counter::UntrackedBlocks),
+    ("untracked_bytes", Counter::UntrackedBytes),
+    ("lost_tallies", Counter::LostTallies),
     ("lost_nodes", Counter::LostNodes),
     ("lost_events", Counter::LostEvents),
     ("lost_marks", Counter::LostMarks),
     ("truncated_stacks", Counter::Truncated),
     ("broken_stacks", Counter::Broken),
     ("own_bytes", Counter::OwnBytes),
-    ("own_nanos", Counter::OwnNanos),
 ];
 
 /// Prints the statistics of each process.

@@ -212,7 +212,7 @@ mod tests {
             ..Step::default()
         };
         let timeline = Timeline { step_ms: 10, steps: (0..10_000).map(step).collect() };
-        let marks = [MarkAt { ms: 500, name: "a<b".into(), number: 0 }];
+        let marks = [MarkAt { ms: 500, name: "a<b".into(), number: 1 }];
         let drawn = svg(&timeline, &Picture { title: "t & u".into(), marks: &marks });
         assert!(drawn.contains("peak 1.00GB") && drawn.contains("a&lt;b") && drawn.contains("t &amp; u"));
         let top = Plot::new(&timeline).y_bytes(1 << 30);

@@ -14,7 +14,6 @@ use heapwise_capture::report_input::Report;
 pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
     let profile = &*report.profile;
     let meta = &profile.meta;
-    let losses = &meta.losses;
     json!({
         "profile": parameters.given("profile").unwrap_or("now"),
         "program": meta.program,
@@ -32,10 +31,8 @@ pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
         "functions": profile.functions.len(),
         "threads": profile.threads.len(),
         "modules": profile.modules.len(),
-        "losses": {
-            "dropped_events": losses.dropped_events, "truncated_stacks": losses.truncated_stacks,
-            "broken_stacks": losses.broken_stacks, "reentrant_events": losses.reentrant_events,
-        },
+        "losses": heapwise_render::json::missing::lost(&meta.losses),
+        "unattributed": heapwise_render::json::missing::per_cause(profile),
         "comments": meta.comments,
         "sample_types": sample_types(report),
     })
