@@ -4,7 +4,7 @@
 //! in one place, so that they mean the same everywhere.
 
 use super::{Filter, Granularity, NameStyle, Order, Prune, Query, Regex, ThreadFilter};
-use crate::{Metric, Profile};
+use crate::{Metric, Profile, usable};
 
 /// Longest pattern accepted: patterns are compiled, and their size is what compiling costs.
 const MAX_PATTERN_BYTES: usize = 2000;
@@ -65,6 +65,10 @@ impl QuerySpec {
                 .map_err(|message| QueryError { field: "sample_index", message })?,
             None => Metric::default(),
         };
+        if self.usable && !usable::is_known(profile) {
+            let message = "this profile does not know usable sizes".to_owned();
+            return Err(QueryError { field: "usable", message });
+        }
         let pattern =
             |field, text: &Option<String>| text.as_deref().map(|text| pattern(field, text)).transpose();
         Ok(Query {
@@ -152,6 +156,8 @@ mod tests {
         assert_eq!(resolve(metric).unwrap_err().field, "sample_index");
         let long = QuerySpec { hide: Some("a".repeat(MAX_PATTERN_BYTES + 1)), ..QuerySpec::default() };
         assert_eq!(resolve(long).unwrap_err().field, "hide");
+        let usable = QuerySpec { usable: true, ..QuerySpec::default() };
+        assert_eq!(resolve(usable).unwrap_err().field, "usable");
         assert!(Granularity::from_name("colours").unwrap_err().message.contains("lines, files"));
     }
 

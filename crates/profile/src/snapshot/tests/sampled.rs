@@ -57,6 +57,12 @@ fn sums(blocks: impl Iterator<Item = Block>) -> [f64; 4] {
     })
 }
 
+/// Slack of blocks rounded up to 16 bytes; the probe weighs that of each sample.
+fn slack(blocks: &[Block]) -> u64 {
+    let one = |block: &Block| (block.size.next_multiple_of(16) - block.size) as f64 * estimate(block).0;
+    blocks.iter().map(|block| one(block).round() as u64).sum()
+}
+
 fn weights(allocated: [f64; 4], freed: [f64; 4]) -> TallyWeights {
     let [a, b, c, d] = allocated.map(f64::to_bits);
     let [e, f, g, h] = freed.map(f64::to_bits);
@@ -107,8 +113,8 @@ fn segment(blocks: &[Block]) -> (Segment, HashMap<u64, usize>) {
                 alloc_bytes: bytes(&allocated),
                 frees: freed.len() as u64,
                 freed_bytes: bytes(&freed),
-                alloc_slack: bytes(&allocated) / 8,
-                freed_slack: bytes(&freed) / 8,
+                alloc_slack: slack(&allocated),
+                freed_slack: slack(&freed),
                 ..Tally::default()
             };
             let details = TallyDetails {
@@ -156,6 +162,10 @@ fn values_and_variances_are_those_of_the_samples() {
             }
             let at_peak = sums(here().filter(|block| block.was_live_at_peak));
             assert_eq!(column_of(&profile, column::PEAK_SPACE)[row], at_peak[1].floor());
+            let blocks: Vec<Block> = here().collect();
+            let live: Vec<Block> = here().filter(|block| block.freed_by.is_none()).collect();
+            assert_eq!(column_of(&profile, column::ALLOC_SLACK)[row], slack(&blocks) as f64);
+            assert_eq!(column_of(&profile, column::INUSE_SLACK)[row], slack(&live) as f64);
         }
     }
 }
