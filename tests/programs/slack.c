@@ -1,16 +1,21 @@
 // Hazard: blocks are larger than what was asked for, grow by realloc, and peak at different moments at different sites.
 // Counts: all of it; `slack.bytes` usable beyond requested of what is live, `grown.bytes` what reallocs added, and per site
-// `w_wave0|1|2.peak_bytes` the most it held; `peak_bytes` of all. Argument: rounds.
+// `w_wave0|1|2.peak_bytes` what it held at the peak of all; `peak_bytes` of all. Argument: rounds.
 #include "witness.h"
 
 enum { SITES = 3, BLOCKS = 600 };
 static struct w_block held[SITES][BLOCKS];
-static uint64_t live[SITES], peak[SITES], all_live, all_peak, grown;
+static uint64_t live[SITES], at_peak[SITES], all_live, all_peak, grown;
+
+static void note_peak(void) {
+    if (all_live <= all_peak) return;
+    all_peak = all_live;
+    for (int site = 0; site < SITES; site++) at_peak[site] = live[site];
+}
 
 static void note(int site, int64_t change) {
     live[site] += change, all_live += change;
-    if (live[site] > peak[site]) peak[site] = live[site];
-    if (all_live > all_peak) all_peak = all_live;
+    note_peak();
 }
 
 // One size per site: what a site holds at most is then one number of one kind of block.
@@ -31,7 +36,7 @@ static W_SITE void w_grow(struct w_block *block, size_t size) {
     if (block->p && size > block->size) grown += size - block->size;
     all_live += size - block->size;
     w_realloc(block, size);
-    if (all_live > all_peak) all_peak = all_live;
+    note_peak();
 }
 
 int main(int argc, char **argv) {
@@ -47,8 +52,8 @@ int main(int argc, char **argv) {
     w_say("slack.", "bytes", slack);
     w_say("grown.", "bytes", grown);
     w_say("", "peak_bytes", all_peak);
-    w_say("w_wave0.", "peak_bytes", peak[0]);
-    w_say("w_wave1.", "peak_bytes", peak[1]);
-    w_say("w_wave2.", "peak_bytes", peak[2]);
+    w_say("w_wave0.", "peak_bytes", at_peak[0]);
+    w_say("w_wave1.", "peak_bytes", at_peak[1]);
+    w_say("w_wave2.", "peak_bytes", at_peak[2]);
     return 0;
 }

@@ -20,12 +20,14 @@ fn slack_growth_and_peaks_are_the_programs() {
         let capture = scratch.capture(&["--exact", "--index", index], "slack", &[]);
         let (own, profile) = (&capture.witness, capture.profile.to_str().unwrap());
         assert_eq!(sum(&scratch, "realloc_growth", "^w_", profile), own["grown.bytes"], "{index}");
+        // Sites are counted at a snapshot that is within 2 % of the peak.
         for site in ["w_wave0", "w_wave1", "w_wave2"] {
-            let most = sum(&scratch, "peak_space", &format!("^{site}$"), profile);
-            assert_eq!(most, own[&format!("{site}.peak_bytes")], "{index} {site}");
+            let held = sum(&scratch, "peak_space", &format!("^{site}$"), profile);
+            let apart = held.abs_diff(own[&format!("{site}.peak_bytes")]);
+            assert!(apart <= own["peak_bytes"] as u64 / 50, "{index} {site}: {held}");
         }
-        // Slack is measured on one block of each kind, and glibc gives some of a kind one step of 16 bytes more.
-        let apart = sum(&scratch, "waste_space", "^w_", profile).abs_diff(own["slack.bytes"]);
+        // glibc gives some blocks 16 bytes more than its rounding says.
+        let apart = sum(&scratch, "inuse_slack", "^w_", profile).abs_diff(own["slack.bytes"]);
         assert!(apart <= 16 * own["inuse_objects"] as u64, "{index}: {apart} of {}", own["slack.bytes"]);
         // The program's peak, with what libc holds besides: one thread is exact to the byte.
         let all = scratch.json_of(&["export", "-f", "json", profile]);

@@ -28,6 +28,7 @@ mod recording;
 mod remains;
 mod security;
 mod serve;
+mod sites;
 mod statistics;
 mod surroundings;
 mod victims;

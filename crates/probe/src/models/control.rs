@@ -3,15 +3,16 @@
 
 use std::boxed::Box;
 
-use heapwise_format::segment::{CallKind, ControlWord, Mode, Update, give_order};
+use heapwise_format::segment::{ControlWord, Mode, Update, give_order};
 
 use super::outside::Outside;
 use super::{check, together};
 use crate::atomics::{AtomicU64, Ordering};
 use crate::control::{self, Activity};
-use crate::tallies::Slab;
-use crate::thread::{Quick, State};
-use crate::{buckets, family, index, rates};
+use crate::family;
+use crate::live::{self, Inserted, Live, shadow};
+use crate::sites::rates;
+use crate::threads::State;
 
 fn order(mode: Mode, bytes: u64, depth: u64) -> u64 {
     let words = [
@@ -94,61 +95,59 @@ fn no_distance_is_drawn_from_a_rate_that_was() {
 fn a_block_counted_is_a_block_found() {
     static HAND: AtomicU64 = AtomicU64::new(0);
     let address = 0x7300_0000_0010;
-    let bucket = || {
-        let key = buckets::Key { size: 24, node: 13, rate: 0, kind: CallKind::Malloc, period: 1, owner: 0 };
-        buckets::find(&key, || 0).expect("room")
-    };
+    let block = Live { tally: 7, size: 24 };
     let prepare = move || {
         obeyed(Mode::Off, 1000, 100);
-        let bucket = bucket();
-        assert_eq!(crate::shadow::insert(address, bucket), crate::shadow::Insertion::Done);
-        assert_eq!(crate::shadow::remove(address), Some(bucket));
+        assert_eq!(shadow::insert(address, block), shadow::Insertion::Done);
+        assert_eq!(shadow::remove(address), Some(block));
         order(Mode::Exact, 1000, 100);
     };
     check(prepare, move || {
         let allocates = loom::thread::spawn(move || {
             if control::activity() == Activity::Exact {
-                assert!(index::insert(address, 24, bucket(), 0, 0));
+                assert!(matches!(live::insert(address, block), Inserted::Yes));
                 HAND.store(1, Ordering::Release);
             }
         });
         together(control::poll, move || {
             if HAND.load(Ordering::Acquire) == 1 {
-                assert!(index::may_hold(address));
-                assert_eq!(index::remove(address).map(|(found, _)| found), Some(bucket()));
+                let removed = live::remove(address, |_| false);
+                assert_eq!(removed.map(|removed| removed.block), Some(block));
             }
         });
         allocates.join().expect("no panic");
     });
 }
 
-/// A thread as it is on its first event, with tallies of its own.
+/// A thread as it is on its first event, with a record of its own.
 fn newcomer() -> Box<State> {
     // SAFETY: zeroed memory is valid.
     let mut state = unsafe { Box::<State>::new_zeroed().assume_init() };
-    state.slab = Slab::numbered(1);
+    state.set_record(1);
     state
 }
 
-/// Who agrees to new terms has seen what they stand for: nothing is counted the quick way once the mode is over.
+/// A thread that has validated a generation has seen what it stands for: no event takes the fast path once
+/// the mode is over.
 ///
-/// For the terms (release in `change_terms`, acquire in `terms`), and for their being read before the rest in `State::agree`.
+/// For the generation (release in `change_terms`, acquire in `terms`), and for its being read before the rest
+/// in `State::revalidate`.
 #[test]
-fn no_quick_way_by_terms_that_were() {
+fn no_fast_path_under_an_old_generation() {
     let prepare = || {
         obeyed(Mode::Exact, 1000, 100);
         let mut state = newcomer();
-        state.tick();
-        assert!(state.may_count(), "the quick way is open");
+        state.begin_event();
+        assert!(state.is_fast(), "the fast path is open");
         order(Mode::Off, 1000, 100);
     };
     check(prepare, || {
         let ((), state) = together(control::poll, || {
             let mut state = newcomer();
-            state.tick();
+            state.begin_event();
             state
         });
-        assert!(!state.may_count() && state.quick() != Quick::Count);
+        assert!(!state.is_fast());
         assert_eq!(control::activity(), Activity::Idle);
         assert_ne!(family::applied(), 0);
     });

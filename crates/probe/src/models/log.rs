@@ -5,7 +5,7 @@ use std::vec;
 use std::vec::Vec;
 
 use heapwise_format::chunk::{HEADER_BYTES, Published, let_go, look};
-use heapwise_format::event::{Event, decode};
+use heapwise_format::event::{Block, Event, decode};
 use heapwise_format::segment::{
     COUNTERS_OFFSET, ControlWord, Counter, SectionKind, SegmentSource, tick as segment_tick,
 };
@@ -16,11 +16,10 @@ use crate::atomics::Ordering;
 use crate::{log, segment};
 
 /// One stream, from its first event to its last.
-fn write(buckets: &[u32]) {
+fn write(tallies: &[u32]) {
     let mut stream = log::ThreadLog::new();
-    for bucket in buckets {
-        assert!(stream.begin());
-        log::put_alloc(&mut stream, *bucket);
+    for tally in tallies {
+        log::alloc(&mut stream, 0x1000, Block { tally: *tally, size: 8, by_realloc: false });
     }
     log::end(&mut stream);
 }
@@ -56,10 +55,10 @@ impl Drainer {
         let mut bytes = vec![0; header.len.saturating_sub(done)];
         Outside.read_at(offset + (HEADER_BYTES + done) as u64, &mut bytes);
         let mut at = 0;
-        let buckets = self.streams.entry(header.stream).or_default();
+        let tallies = self.streams.entry(header.stream).or_default();
         while let Some(event) = decode(&bytes, &mut at) {
-            if let Event::Alloc { bucket } = event {
-                buckets.push(bucket);
+            if let Event::Alloc(block) = event {
+                tallies.push(block.tally);
             }
         }
         assert_eq!(at, bytes.len(), "what is published is whole events");
@@ -87,7 +86,7 @@ fn prepare() {
 
 /// A drainer follows a thread: every event arrives once and whole.
 ///
-/// For `ThreadLog::publish` and `room::leave` (release) and the fence of `Outside::read_at` (acquire).
+/// For `ThreadLog::publish` and `chunk_alloc::leave` (release) and the fence of `Outside::read_at` (acquire).
 #[test]
 fn every_event_arrives_once() {
     check(prepare, || {
@@ -101,7 +100,7 @@ fn every_event_arrives_once() {
 /// A chunk that the drainer lets go is another thread's at once: nobody writes to what is still being read, and the
 /// drainer takes nothing of the old stream for the new one's.
 ///
-/// For the fence of `Outside::write_at` (release) and `room::claim` (acquire).
+/// For the fence of `Outside::write_at` (release) and `chunk_alloc::claim` (acquire).
 #[test]
 fn a_chunk_is_let_go_when_it_is_read() {
     let prepare = || {
@@ -118,7 +117,7 @@ fn a_chunk_is_let_go_when_it_is_read() {
 
 /// Two threads never have the same chunk.
 ///
-/// For the exchange in `room::claim`: with a load and a store, both take what is free.
+/// For the exchange in `chunk_alloc::claim`: with a load and a store, both take what is free.
 #[test]
 fn a_chunk_has_one_writer() {
     check(prepare, || {

@@ -1,16 +1,23 @@
-//! Stacks, buckets, live blocks.
+//! Stacks, tallies, live blocks.
 
 use std::vec;
 use std::vec::Vec;
 
-use heapwise_format::event::Origin;
-use heapwise_format::segment::{CallKind, Counter, Node, SectionKind, read_appended};
+use heapwise_format::segment::{Counter, NO_THREAD, Node, SectionKind, read_appended};
 
 use super::outside::Outside;
 use super::{check, together};
 use crate::atomics::{AtomicU64, Ordering};
-use crate::shadow::Insertion;
-use crate::{buckets, live, log, segment, shadow, stack_tree};
+use crate::live::births::{self, Birth};
+use crate::live::shadow::{self, Insertion};
+use crate::live::{self, Inserted, Live};
+use crate::segment;
+use crate::sites::stack_tree;
+use crate::sites::tallies::{self, SiteKey};
+
+fn block(tally: u32) -> Live {
+    Live { tally, size: 24 }
+}
 
 fn meet_stack(parent: u32, place: u64) {
     let node = stack_tree::child(parent, place, 1).and_then(stack_tree::node).expect("made");
@@ -43,36 +50,6 @@ fn a_node_in_the_hash_is_whole() {
     check(fill, move || {
         together(meet, meet);
     });
-}
-
-/// The node that a thread is told to come next is whole.
-///
-/// For `set_next` (release), `next_of` and `is_at_end_of` (acquire).
-#[test]
-fn what_comes_next_is_whole() {
-    let (first, second) = (0x5555_0005_0010, 0x5555_0006_0010);
-    let way = stack_tree::Way::new(9, 1);
-    let last = move || stack_tree::child(9, first, 1).expect("made");
-    check(
-        move || {
-            last();
-        },
-        move || {
-            together(
-                move || {
-                    let node = stack_tree::child(9, second, 1).expect("made");
-                    stack_tree::set_next(last(), way, node);
-                },
-                move || {
-                    let next = stack_tree::next_of(last());
-                    if stack_tree::is_at_end_of(way, next) {
-                        let node = stack_tree::node(next).expect("made");
-                        assert_eq!((node.place, node.parent, node.module), (second, 9, 1));
-                    }
-                },
-            );
-        },
-    );
 }
 
 /// A node that another process reads is whole, or it says that it is not: threads that append at the same time are not done
@@ -109,34 +86,17 @@ fn a_reader_knows_which_nodes_are_whole() {
     });
 }
 
-fn meet_bucket(node: u32, size: u64) {
-    let key = buckets::Key { size, node, rate: 0, kind: CallKind::Malloc, period: 1, owner: 0 };
-    let record = buckets::find(&key, || 0).and_then(buckets::record).expect("room");
-    assert_eq!((record.size, record.node, record.period), (size, node, 1));
-}
-
-/// Threads that meet blocks that are alike get a bucket that says so.
+/// Threads that share a site get a tally that is described.
 ///
 /// For `chain::append` (release) and `chain::search` (acquire).
 #[test]
-fn a_bucket_is_whole_before_anybody_has_its_number() {
-    let meet = || meet_bucket(9, 1_000_000_007);
+fn a_shared_tally_is_described_before_another_thread_has_its_number() {
+    let meet = || {
+        let tally = tallies::shared(9, 0).expect("room");
+        assert_eq!(tally.counts.site(), SiteKey::new(9, 0, NO_THREAD));
+    };
     check(
         || (),
-        move || {
-            together(meet, meet);
-        },
-    );
-}
-
-/// The same where a stack has so many sizes that they are in the hash.
-///
-/// For `put_in_hash` (release) and `find_in` (acquire).
-#[test]
-fn a_bucket_in_the_hash_is_whole() {
-    let meet = || meet_bucket(11, 2_000_000_011);
-    check(
-        || (1..=8).for_each(|size| meet_bucket(11, size)),
         move || {
             together(meet, meet);
         },
@@ -148,28 +108,32 @@ const IN_ONE_GROUP: [u64; 3] = [0x7100_0000_0010, 0x7100_0000_0020, 0x7100_0000_
 
 /// A block is found by whoever frees it, though others come and go in the same group and take its slot over.
 ///
-/// For the key in `live::remove` (release) and in `insert_in` (acquire): the next block's bucket must not be seen in the slot
+/// For the key in `hash::remove` (release) and in `insert_in` (acquire): the next block's tally must not be seen in the slot
 /// before it has the slot.
 #[test]
 fn a_live_block_is_found_by_whoever_frees_it() {
     static HAND: AtomicU64 = AtomicU64::new(0);
     let [handed, first, second] = IN_ONE_GROUP;
+    let insert = |address, tally| {
+        assert!(matches!(live::insert_sample(address, block(tally)), Inserted::Yes));
+    };
+    let remove = |address| live::remove(address, |_| true).map(|removed| removed.block);
     let bystander = move || {
-        for (address, bucket) in [(first, 21), (second, 22)] {
-            assert!(live::insert(address, bucket, 0));
-            assert_eq!(live::remove(address), Some(bucket));
+        for (address, tally) in [(first, 21), (second, 22)] {
+            insert(address, tally);
+            assert_eq!(remove(address), Some(block(tally)));
         }
     };
     check(
         || (),
         move || {
             let giver = loom::thread::spawn(move || {
-                assert!(live::insert(handed, 5, 0));
+                insert(handed, 5);
                 HAND.store(1, Ordering::Release);
             });
             together(bystander, move || {
                 if HAND.load(Ordering::Acquire) == 1 {
-                    assert_eq!(live::remove(handed), Some(5));
+                    assert_eq!(remove(handed), Some(block(5)));
                 }
             });
             giver.join().expect("no panic");
@@ -179,7 +143,7 @@ fn a_live_block_is_found_by_whoever_frees_it() {
 
 /// A block in the shadow is found by whoever frees it, while another thread makes the same tables of the shadow.
 ///
-/// For `grown` (release and acquire): without, a table is named to a thread that does not see yet that it is real, which then
+/// For `grow` (release and acquire): without, a table is named to a thread that does not see yet that it is real, which then
 /// makes do without.
 #[test]
 fn a_shadowed_block_is_found_by_whoever_frees_it() {
@@ -187,48 +151,50 @@ fn a_shadowed_block_is_found_by_whoever_frees_it() {
     let (handed, other, elsewhere) = (0x7200_0000_0010, 0x7200_0000_0050, 0x7200_0002_0000);
     check(
         // The directory is there; the leaf is made in the model.
-        move || assert_eq!(shadow::insert(elsewhere, 7), Insertion::Done),
+        move || assert_eq!(shadow::insert(elsewhere, block(7)), Insertion::Done),
         move || {
             together(
                 move || {
-                    assert_eq!(shadow::insert(handed, 5), Insertion::Done);
+                    assert_eq!(shadow::insert(handed, block(5)), Insertion::Done);
                     HAND.store(1, Ordering::Release);
                 },
                 move || {
-                    assert_eq!(shadow::insert(other, 6), Insertion::Done);
+                    assert_eq!(shadow::insert(other, block(6)), Insertion::Done);
                     if HAND.load(Ordering::Acquire) == 1 {
-                        assert_eq!(shadow::remove(handed), Some(5));
+                        assert_eq!(shadow::remove(handed), Some(block(5)));
                     }
-                    assert_eq!(shadow::remove(other), Some(6));
+                    assert_eq!(shadow::remove(other), Some(block(6)));
                 },
             );
         },
     );
 }
 
-/// What the log keeps of a block is found by whoever frees it, while another thread makes the same tables.
+/// The birth of a block is found by the thread that frees the block, while another thread makes the same
+/// leaf.
 ///
-/// For the exchange in `AddressMap::publish`: with a store, one thread's leaf is lost with what the other wrote there.
+/// For the exchange in `AddressMap::publish`: with a store, one thread's leaf is lost with what the other
+/// wrote there.
 #[test]
-fn a_birth_is_found_by_whoever_frees_the_block() {
+fn a_birth_is_found_by_the_thread_that_frees_the_block() {
     static HAND: AtomicU64 = AtomicU64::new(0);
     let (handed, other) = (0x7300_0000_0010, 0x7300_0000_0050);
-    let birth = |bucket| log::Birth::new(Origin::new(bucket, 1), 0);
-    let bucket = |address| log::take(address).map(|birth| birth.origin().bucket());
+    let insert = |address| assert_eq!(shadow::insert(address, block(5)), Insertion::Done);
+    let taken = |address| live::remove(address, |_| false).map(|removed| removed.birth);
     check(
-        || {},
+        move || [handed, other].into_iter().for_each(insert),
         move || {
             together(
                 move || {
-                    log::put_back(handed, birth(5));
+                    births::set(handed, Birth::new(5, false));
                     HAND.store(1, Ordering::Release);
                 },
                 move || {
-                    log::put_back(other, birth(6));
+                    births::set(other, Birth::new(6, false));
                     if HAND.load(Ordering::Acquire) == 1 {
-                        assert_eq!(bucket(handed), Some(5));
+                        assert_eq!(taken(handed), Some(Birth::new(5, false)));
                     }
-                    assert_eq!(bucket(other), Some(6));
+                    assert_eq!(taken(other), Some(Birth::new(6, false)));
                 },
             );
         },

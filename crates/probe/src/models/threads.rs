@@ -1,41 +1,60 @@
-//! What threads leave to each other.
+//! What threads hand over to each other.
 #![allow(unsafe_code)]
 
-use heapwise_format::segment::{SectionKind, Tally};
+use heapwise_format::segment::NO_THREAD;
 
 use super::{check_of, together};
-use crate::atomics::Ordering;
-use crate::segment;
-use crate::tallies::Slab;
-use crate::thread::{acquire_slab, release_slab};
+use crate::sites::tallies::{self, Amount, TallyRef, Writer};
+use crate::threads::{acquire_state, release_state};
 
-const BUCKET: u32 = 17;
+const NODE: u32 = 17;
 
 /// A thread that lives for one allocation.
 fn count() {
-    let (number, record) = acquire_slab();
-    let slab = Slab::numbered(number);
-    let counts = slab.counts(BUCKET).expect("room");
-    slab.add_alloc(counts, 0);
-    release_slab(number, record);
+    let state = acquire_state().expect("memory");
+    // SAFETY: acquired by this thread alone.
+    let tally = unsafe { &mut *state }.tally(NODE, 0).expect("room");
+    tally.count_alloc(Writer::Own, Amount { size: 8, slack: 0 }, 0);
+    release_state(state);
 }
 
-/// Allocations counted in a slab.
-fn counted(slab: u64) -> u64 {
-    let buckets = segment::section(SectionKind::Buckets).capacity;
-    let place = segment::existing_of::<Tally>(SectionKind::Tallies, slab * buckets + u64::from(BUCKET));
-    // SAFETY: the first word of a tally.
-    place.map_or(0, |place| unsafe { segment::word64(place, 0) }.load(Ordering::Relaxed))
+/// Allocations counted at the node, by all threads.
+fn counted() -> u64 {
+    let mut allocs = 0;
+    tallies::each_sum(|sum| {
+        if sum.site.node() == NODE {
+            allocs += sum.allocs;
+        }
+    });
+    allocs
 }
 
-/// A slab's next owner goes on from what the last one counted, though neither adds atomically.
+/// A thread that continues with the state of an ended one goes on from what that counted, though neither
+/// adds atomically.
 ///
-/// For a slab's `owned` (release in `release`, acquire in `claim`).
+/// For a slot of the pool (release in `put`, acquire in `take`).
 #[test]
-fn nothing_is_lost_when_a_slab_changes_hands() {
-    // A thread looks at the names of all slabs.
+fn nothing_is_lost_when_a_state_changes_hands() {
     check_of(320, count, || {
         together(count, count);
-        assert_eq!(counted(1) + counted(2), 3);
+        assert_eq!(counted(), 3);
+    });
+}
+
+/// Threads that share a tally count every event.
+///
+/// For the additions of `Writer::Shared`.
+#[test]
+fn threads_that_share_a_tally_count_every_event() {
+    let count = || {
+        let tally: TallyRef = tallies::shared(NODE + 1, 0).expect("room");
+        assert_eq!(tally.counts.site().thread(), NO_THREAD);
+        tally.count_alloc(Writer::Shared, Amount { size: 8, slack: 0 }, 0);
+    };
+    check_of(320, count, move || {
+        together(count, count);
+        let mut allocs = 0;
+        tallies::each_sum(|sum| allocs += if sum.site.node() == NODE + 1 { sum.allocs } else { 0 });
+        assert_eq!(allocs, 3);
     });
 }

@@ -11,6 +11,8 @@ mod state;
 use core::cell::UnsafeCell;
 
 pub(crate) use ending::create_key;
+#[cfg(all(test, loom))]
+pub(crate) use registry::{acquire as acquire_state, release as release_state};
 pub(crate) use registry::{init, name_in_dumps, read as thread_record, used as threads_used};
 pub(crate) use state::State;
 

@@ -60,7 +60,7 @@ impl Slot {
 }
 
 /// A state for the calling thread; `None` without memory.
-pub(super) fn acquire() -> Option<*mut State> {
+pub(crate) fn acquire() -> Option<*mut State> {
     let name = current_name();
     LIVE.fetch_add(1, Ordering::Relaxed);
     let same = POOL.iter().find_map(|slot| if slot.name() == name { slot.take() } else { None });
@@ -82,7 +82,7 @@ pub(super) fn acquire() -> Option<*mut State> {
 }
 
 /// The thread of a state has ended.
-pub(super) fn release(state: *mut State) {
+pub(crate) fn release(state: *mut State) {
     LIVE.fetch_sub(1, Ordering::Relaxed);
     let name = State::end(state);
     if !POOL.iter().any(|slot| slot.put(state, name)) {

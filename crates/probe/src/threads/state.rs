@@ -147,6 +147,13 @@ impl State {
         }
     }
 
+    /// Gives a state of a model its thread record.
+    #[cfg(all(test, loom))]
+    pub(crate) fn set_record(&mut self, record: u32) {
+        self.record = Some(record);
+        self.histogram = sizes::of_thread(Some(record));
+    }
+
     /// Number of the thread in tallies.
     pub(crate) fn thread(&self) -> u16 {
         self.record.map_or(NO_THREAD, |record| record as u16)

@@ -1,0 +1,144 @@
+//! The account of exact and log mode: both paths count the same, full tables lose no totals, sizes vary.
+
+use std::path::PathBuf;
+
+use crate::harness::{LOG, Scratch, victims, witness};
+
+/// Runs a victim under the preloaded probe with a configuration of its own; its profile and what it counted.
+fn run(
+    scratch: &Scratch,
+    configuration: &str,
+    victim: &str,
+    arguments: &[&str],
+) -> (PathBuf, std::collections::BTreeMap<String, i64>) {
+    let library = scratch.output_of(&["preload"]);
+    let child = scratch
+        .command(victims().join(victim))
+        .args(arguments)
+        .env("LD_PRELOAD", library.trim())
+        .env("HEAPWISE_CONF", format!("{configuration},keep_segment:true"))
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .expect("the victim starts");
+    let pid = child.id().to_string();
+    let output = child.wait_with_output().expect("the victim ends");
+    assert!(output.status.success(), "{configuration}: {:?}", output.status);
+    let profile = scratch.path(&format!("{victim}-{pid}.hwp"));
+    scratch.output_of(&["dump", "-o", profile.to_str().unwrap(), &pid]);
+    scratch.output_of(&["ps", "--dead", "--clean"]);
+    (profile, witness(&output))
+}
+
+const NUMBERS: [&str; 7] = [
+    "alloc_objects",
+    "alloc_space",
+    "inuse_objects",
+    "inuse_space",
+    "inuse_slack",
+    "alloc_slack",
+    "realloc_growth",
+];
+
+/// Every stack with a number of each kind.
+fn stacks(scratch: &Scratch, profile: &PathBuf) -> Vec<(String, String)> {
+    NUMBERS
+        .iter()
+        .map(|number| {
+            let profile = profile.to_str().unwrap();
+            let text = scratch.output_of(&["export", "-f", "folded", "--sample_index", number, profile]);
+            let mut lines: Vec<&str> = text.lines().collect();
+            lines.sort_unstable();
+            ((*number).to_owned(), lines.join("\n"))
+        })
+        .collect()
+}
+
+#[test]
+fn the_fast_and_the_slow_path_count_the_same() {
+    let scratch = Scratch::new();
+    for threads in ["1", "4"] {
+        let arguments = [threads, "3000"];
+        let [(fast, own), (slow, also)] = ["true", "false"].map(|fast_path| {
+            run(&scratch, &format!("mode:exact,fast_path:{fast_path}"), "random_events", &arguments)
+        });
+        assert_eq!(own, also, "the victim does the same in every run");
+        for ((number, fast), (_, slow)) in stacks(&scratch, &fast).into_iter().zip(stacks(&scratch, &slow)) {
+            assert!(fast == slow, "{threads} threads, {number}:\n{fast}\n---\n{slow}");
+        }
+        let sizes = [&fast, &slow].map(|profile| {
+            scratch.json_of(&["sizes", "--json", profile.to_str().unwrap()])["classes"].clone()
+        });
+        assert_eq!(sizes[0], sizes[1], "{threads} threads");
+        for (number, name) in [
+            ("alloc_objects", "alloc_objects"),
+            ("alloc_space", "alloc_bytes"),
+            ("inuse_objects", "inuse_objects"),
+            ("inuse_space", "inuse_bytes"),
+        ] {
+            let focus = ["top", "--json", "--sample_index", number, "--focus", "^w_"];
+            let top = scratch.json_of(&[&focus[..], &[fast.to_str().unwrap()]].concat());
+            assert_eq!(top["total"].as_i64(), Some(own[name]), "{threads} threads, {number}");
+        }
+    }
+}
+
+/// Totals are the program's though hardly any stack has room; what is not attributed is told.
+#[test]
+fn full_tables_lose_attribution_and_no_totals() {
+    let scratch = Scratch::new();
+    for tables in ["tiny", "least"] {
+        let configuration = format!("mode:exact,tables:{tables},index:hash");
+        let (profile, own) = run(&scratch, &configuration, "many_stacks", &["40000"]);
+        let profile = profile.to_str().unwrap();
+        let total = |number: &str| {
+            let all = scratch.json_of(&["top", "--json", "--sample_index", number, profile]);
+            all["total"].as_i64().expect("a total")
+        };
+        // libc's own blocks are in the totals too.
+        for (number, name) in [("alloc_objects", "alloc_objects"), ("inuse_objects", "inuse_objects")] {
+            let (found, own) = (total(number), own[name]);
+            assert!((own..own + 20).contains(&found), "{tables} {number}: {found}, the program {own}");
+        }
+        let text = scratch.output_of(&["top", profile]);
+        assert!(text.contains("out of table space"), "{tables}: {text}");
+        let gate =
+            scratch.heapwise(&["check", "--max-leaked", "1G", "--allow", "w_no", profile]).output().unwrap();
+        let text = String::from_utf8_lossy(&gate.stdout);
+        assert!(gate.status.success() || text.contains("cannot tell"), "{tables}: {text}");
+    }
+}
+
+/// The peak is right, however many threads hold their share at once.
+#[test]
+fn the_peak_of_many_threads() {
+    let scratch = Scratch::new();
+    for threads in [1_u64, 200, 1000] {
+        let (profile, own) = run(&scratch, "mode:exact", "threads_at_peak", &[&threads.to_string()]);
+        let profile = profile.to_str().unwrap();
+        let truth = own["peak_bytes"] as u64;
+        let tolerance = (truth / 50).max(64 * 1024);
+        let all = scratch.json_of(&["export", "-f", "json", profile]);
+        let peak = all["peak_bytes"].as_u64().expect("a peak");
+        assert!(peak.abs_diff(truth) <= tolerance, "{threads} threads: {peak}, truth {truth}");
+        let focus = ["top", "--json", "--sample_index", "peak_space", "--focus", "^w_"];
+        let top = scratch.json_of(&[&focus[..], &[profile]].concat());
+        let by_site = top["total"].as_u64().expect("a total");
+        assert!(by_site.abs_diff(truth) <= tolerance, "{threads} threads: {by_site} by site, truth {truth}");
+    }
+}
+
+/// Sizes that vary make no difference to the account, with and without events.
+#[test]
+fn varying_sizes_in_exact_and_log_mode() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("sizes.hwr");
+    let logged = scratch.record("varying_sizes", &["20000"], &recording);
+    let exact = scratch.capture(&["--exact"], "varying_sizes", &["20000"]);
+    assert!(!LOG.is_empty() && logged == exact.witness);
+    for (number, name) in [("alloc_space", "alloc_bytes"), ("inuse_space", "inuse_bytes")] {
+        assert_eq!(exact.total(number), exact.witness[name], "exact {number}");
+        let recording = recording.to_str().unwrap();
+        let focus = ["top", "--json", "--sample_index", number, "--focus", "^w_", recording];
+        assert_eq!(scratch.json_of(&focus)["total"].as_i64(), Some(logged[name]), "log {number}");
+    }
+}
