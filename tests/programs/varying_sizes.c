@@ -11,7 +11,7 @@ int main(int argc, char **argv) {
     uint64_t blocks = w_argument(argc, argv, 1, 20000), seed = 3;
     for (uint64_t i = 0; i < blocks; i++) {
         uint64_t random = w_random(&seed);
-        (random & 1 ? w_one : w_two)((int)(random >> 8) % SLOTS, 1 + (random >> 32) % 200000);
+        (random & 1 ? w_one : w_two)((int)((random >> 8) % SLOTS), 1 + (random >> 32) % 200000);
     }
     w_report("");
     return 0;

@@ -169,10 +169,10 @@ fn with_a_stopped_recorder(on_full: &str) {
     for report in REPORTS {
         let output = scratch.heapwise(report).arg(recording).output().unwrap();
         let notes = String::from_utf8_lossy(&output.stderr);
-        assert!(notes.contains(&format!("{lost} events were lost")), "{report:?}: {notes}");
+        assert!(notes.contains(&format!("Dropped: {lost} events")), "{report:?}: {notes}");
     }
     let at = scratch.heapwise(&["at", recording, "peak"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&at.stderr).contains(&format!("{lost} events were lost")));
+    assert!(String::from_utf8_lossy(&at.stderr).contains(&format!("Dropped: {lost} events")));
     let answer = Server::start(&scratch, &[recording]).get("/api/v1/sources/app.hwr/findings");
     let findings: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").last().unwrap()).unwrap();
     let told = findings["findings"].as_array().unwrap().iter().find(|found| found["kind"] == "lost_events");

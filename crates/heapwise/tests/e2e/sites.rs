@@ -63,6 +63,10 @@ fn the_fast_and_the_slow_path_count_the_same() {
         });
         assert_eq!(own, also, "the victim does the same in every run");
         for ((number, fast), (_, slow)) in stacks(&scratch, &fast).into_iter().zip(stacks(&scratch, &slow)) {
+            // The slack of large blocks depends on what other threads did to the heap before.
+            if threads != "1" && number.ends_with("slack") {
+                continue;
+            }
             assert!(fast == slow, "{threads} threads, {number}:\n{fast}\n---\n{slow}");
         }
         let sizes = [&fast, &slow].map(|profile| {

@@ -31,7 +31,7 @@ pub(crate) use ending::{at_exit, before_exit, watch_exit};
 use suppressions::Suppressions;
 use text::Summary;
 pub(crate) use text::places;
-pub(crate) use triggers::{interval, is_at_highs, notice, set_at_highs};
+pub(crate) use triggers::{interval, is_armed, is_at_highs, notice, set_at_highs};
 
 /// Why a dump was written; the letter in its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use heapwise_format::segment::Counter;
 use super::{Block, every, note, sampler};
 use crate::arch::words;
 use crate::atomics::Ordering;
+use crate::control::Activity;
 use crate::unwind;
 use crate::unwind::Entry;
 use crate::{clock, control, hooks, prof, segment};
@@ -22,6 +23,11 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
         return segment::count(Counter::Reentrant);
     };
     control::poll();
+    // The order to record every block arrived with this event.
+    if matches!(control::activity(), Activity::Exact | Activity::Log) && block.address != 0 {
+        drop(busy);
+        return every::allocated(block, entry);
+    }
     if !sampler::take(words, block.size) {
         segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
         return;

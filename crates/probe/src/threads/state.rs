@@ -130,6 +130,9 @@ impl State {
         // SAFETY: detached from its thread by `take_state`, so this is the only user.
         let state = unsafe { &mut *state };
         log::end(&mut state.log);
+        // A thread that continues with this state starts a stream of its own.
+        state.log = ThreadLog::new();
+        state.log.set_thread(state.record);
         state.flush();
         if let Some(record) = state.record {
             registry::describe(record, ThreadState::Ended);
@@ -424,12 +427,20 @@ impl State {
         }
         (self.live, self.highest) = (0, 0);
         self.set_bounds();
-        dump::notice();
+        if dump::is_armed() {
+            self.flush_counts();
+            dump::notice();
+        }
     }
 
     /// Adds all sums to those of the process.
     #[cold]
     pub(crate) fn flush(&mut self) {
+        self.flush_counts();
+        self.flush_live();
+    }
+
+    fn flush_counts(&mut self) {
         let add = |which, amount| segment::counter(which).fetch_add(amount, Ordering::Relaxed);
         if self.period == peak::period() {
             add(Counter::Recorded, self.recorded);
@@ -438,8 +449,7 @@ impl State {
             add(Counter::AllocatedBytes, self.allocated);
             segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
         }
-        self.flush_live();
-        self.clear_sums();
+        (self.recorded, self.freed, self.unknown, self.allocated) = (0, 0, 0, 0);
     }
 
     /// Chooses when the sums are flushed next, so that the peak of the process is right within 64 KiB or

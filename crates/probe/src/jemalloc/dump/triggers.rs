@@ -52,10 +52,16 @@ pub(crate) fn set_at_highs(wanted: bool) {
     arm();
 }
 
+/// Whether some dump may be due by itself.
+#[inline(always)]
+pub(crate) fn is_armed() -> bool {
+    ARMED.load(Ordering::Relaxed)
+}
+
 /// Called where the shared sums have grown: one load when nothing is armed.
 #[inline(always)]
 pub(crate) fn notice() {
-    if ARMED.load(Ordering::Relaxed) {
+    if is_armed() {
         look();
     }
 }
