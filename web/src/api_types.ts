@@ -138,5 +138,5 @@ export interface Timeline {
 }
 
 export interface Statistics {
-  sections: { title: string; rows: { name: string; value: number; unit: Unit | "text"; text?: string; about?: string }[] }[];
+  sections: { title: string; rows: { name: string; value: number; unit: Unit | "nanoseconds"; about?: string }[] }[];
 }

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use heapwise_profile::{Location, ModuleId, Profile};
+use heapwise_profile::proc_maps::Mapping;
+use heapwise_profile::{Location, Module, ModuleId, Profile};
 use heapwise_symbolize::{Options, Report};
 
 /// Options of every command that shows names.
@@ -81,20 +82,10 @@ pub(crate) fn names_of_addresses(program: &str, text: &str) -> Vec<String> {
     profile.locations.iter().zip(&addresses).map(name).collect()
 }
 
-/// An executable mapping of a line of `/proc/<pid>/maps`.
-fn module(line: &str) -> Option<heapwise_profile::Module> {
-    let mut fields = line.split_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let executable = fields.next()?.contains('x');
-    let offset = fields.next()?;
-    let path = fields.nth(2)?;
-    let hex = |text| u64::from_str_radix(text, 16).ok();
-    let module = heapwise_profile::Module {
-        path: path.to_owned(),
-        start: hex(start)?,
-        end: hex(end)?,
-        file_offset: hex(offset)?,
-        ..heapwise_profile::Module::default()
-    };
-    executable.then_some(module)
+/// The module of an executable mapping in a line of `/proc/<pid>/maps`.
+fn module(line: &str) -> Option<Module> {
+    let Mapping { start, end, file_offset, path, .. } =
+        Mapping::parse(line).filter(Mapping::is_executable)?;
+    let module = Module { path: path.to_owned(), start, end, file_offset, ..Module::default() };
+    (!path.is_empty()).then_some(module)
 }

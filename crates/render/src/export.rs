@@ -133,12 +133,6 @@ impl Format {
             Format::Csv => "csv",
         }
     }
-
-    /// Whether a file holds one metric only.
-    #[must_use]
-    pub fn has_one_metric(self) -> bool {
-        matches!(self, Format::Folded | Format::Firefox)
-    }
 }
 
 /// Writes `profile` as `format`; formats of one metric write `metric`, the others all they can, and

@@ -6,6 +6,7 @@ use heapwise_profile::Profile;
 
 use super::cpu_budget::CpuBudget;
 use super::error::Result;
+use super::lru::Lru;
 use super::source::{Source, Stored};
 use heapwise_symbolize::Options as SymbolOptions;
 
@@ -16,8 +17,7 @@ type Slot = Arc<Mutex<Option<Arc<Profile>>>>;
 
 /// The loaded profiles.
 pub(crate) struct ProfileCache {
-    /// Least recently used first.
-    slots: Mutex<Vec<(String, Slot)>>,
+    slots: Mutex<Lru<Slot>>,
     symbols: SymbolOptions,
     /// How long the state of a process now is the same for all.
     pub budget: CpuBudget,
@@ -74,12 +74,13 @@ impl ProfileCache {
 
     fn slot(&self, key: String) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = slots.iter().position(|(known, _)| *known == key);
-        let entry = at.map_or_else(|| (key, Slot::default()), |at| slots.remove(at));
-        let slot = Arc::clone(&entry.1);
-        slots.push(entry);
+        if let Some(slot) = slots.get(&key) {
+            return Arc::clone(slot);
+        }
+        let slot = Slot::default();
+        slots.insert(key, Arc::clone(&slot));
         if slots.len() > KEPT {
-            slots.remove(0);
+            slots.pop_oldest();
         }
         slot
     }

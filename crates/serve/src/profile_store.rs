@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::source::Stored;
 use heapwise_capture::own_files;
+use heapwise_profile::calendar::Utc;
 
 /// Processes whose history is kept; the longest untouched go first.
 const MOST_PROCESSES: usize = 64;
@@ -161,9 +162,7 @@ fn prune_processes(root: &Path) {
 
 /// `YYYYmmdd.HHMMSS` in UTC: brpc's names, in the order of time.
 fn stamp(since_epoch: Duration) -> String {
-    let seconds = since_epoch.as_secs();
-    let (year, month, day) = civil_date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let Utc { year, month, day, hour, minute, second } = Utc::from_unix(since_epoch.as_secs());
     format!("{year:04}{month:02}{day:02}.{hour:02}{minute:02}{second:02}")
 }
 
@@ -179,9 +178,9 @@ fn parse_name(name: &str) -> Option<Duration> {
         return None;
     }
     let field = |text: &str| text.parse::<u64>().ok();
-    let days = days_before(field(&date[..4])?, field(&date[4..6])?, field(&date[6..])?);
-    let seconds = field(&time[..2])? * 3600 + field(&time[2..4])? * 60 + field(&time[4..])?;
-    Some(Duration::from_secs(days * 86_400 + seconds))
+    let (year, month, day) = (field(&date[..4])?, field(&date[4..6])?, field(&date[6..])?);
+    let (hour, minute, second) = (field(&time[..2])?, field(&time[2..4])?, field(&time[4..])?);
+    Some(Duration::from_secs(Utc { year, month, day, hour, minute, second }.to_unix()))
 }
 
 /// Order of names: by stamp, then by number.
@@ -193,28 +192,6 @@ fn order(name: &str) -> (String, u32) {
 
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Year, month and day of a day since 1970-01-01; the year starts in March, so that leap days are last.
-fn civil_date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let day_of_era = days % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
-}
-
-/// Days from 1970-01-01 to a date: the reverse of [`civil_date`].
-fn days_before(year: u64, month: u64, day: u64) -> u64 {
-    let year = if month <= 2 { year.saturating_sub(1) } else { year };
-    let month = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * month + 2) / 5 + day.max(1) - 1;
-    let days = year / 400 * 146_097 + (year % 400) * 365 + year % 400 / 4 - year % 400 / 100 + day_of_year;
-    days.saturating_sub(719_468)
 }
 
 #[cfg(test)]

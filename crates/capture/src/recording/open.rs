@@ -13,7 +13,7 @@ use super::packing;
 use super::read_options::ReadOptions;
 use super::rotation::numbered;
 use crate::failure::{Failure, Outcome};
-use heapwise_profile::quantity;
+use heapwise_profile::calendar::Utc;
 
 /// A recording file.
 #[derive(Debug)]
@@ -76,7 +76,7 @@ impl Opened {
     pub fn contains(&self) -> String {
         let (first, end) = self.span_ms();
         let start_ns = self.catalog.start_unix_ns.saturating_add(first.saturating_mul(1_000_000));
-        let start = quantity::utc(start_ns / 1_000_000_000);
+        let start = Utc::from_unix(start_ns / 1_000_000_000);
         format!("profiler contains record for {} ms, start from {first} ms ({start})", end - first)
     }
 }

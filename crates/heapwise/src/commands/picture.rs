@@ -58,7 +58,10 @@ pub(crate) fn graph(args: &GraphArgs) -> Outcome {
     if view.nodes.is_empty() {
         return Err(input_error!("nothing to draw: no stack is left, or none holds anything"));
     }
-    let options = graph_options(&report);
+    let options = GraphOptions {
+        amounts: Amounts::Human,
+        ..GraphOptions::new(&report.profile.meta.program, &report.query)
+    };
     let path = output_path(&args.options, &args.targets, "graph.svg");
     let bytes = match ending(&path) {
         "dot" | "gv" => graphs::dot(&view, &options).into_bytes(),
@@ -99,17 +102,6 @@ pub(crate) fn flame(args: &FlameArgs) -> Outcome {
         }
     };
     write(&args.options, &path, &bytes)
-}
-
-/// What a graph of this look says beside itself.
-pub(crate) fn graph_options(report: &Report) -> GraphOptions {
-    let filter = &report.query.filter;
-    let named = [("Focusing on", &filter.focus), ("Ignoring", &filter.ignore)];
-    let remarks = named
-        .into_iter()
-        .filter_map(|(what, pattern)| pattern.as_ref().map(|pattern| format!("{what}: {pattern}")))
-        .collect();
-    GraphOptions { program: report.profile.meta.program.clone(), amounts: Amounts::Human, remarks }
 }
 
 fn title(report: &Report) -> String {

@@ -101,7 +101,7 @@ fn write_pictures(options: &Options, profile: &Profile) -> Outcome {
     let query = options.query(Order::Flat);
     let view = graph::graph(&CallTree::new(profile, &query), &query);
     let program = profile.meta.program.clone();
-    let svg = picture::svg(&view, &GraphOptions { program, ..GraphOptions::default() });
+    let svg = picture::svg(&view, &GraphOptions::new(&program, &query));
     if let Some(path) = &options.svg {
         output::write_file(path, Overwrite::Allow, |out| out.write_all(svg.as_bytes()))?;
     }

@@ -4,7 +4,9 @@ use heapwise_profile::view::sizes::Sizes;
 
 use super::TextOptions;
 use super::table::Table;
-use crate::amount::{human_bytes, percent};
+use heapwise_profile::quantity;
+
+use crate::amount::percent;
 
 /// Columns of the longest bar.
 const BAR: f64 = 30.0;
@@ -22,7 +24,7 @@ pub fn sizes(view: &Sizes, options: &TextOptions) -> String {
         table.push([
             format!("{}..{}", class.min, class.max),
             format!("{:.0}", class.objects),
-            human_bytes(class.bytes),
+            quantity::bytes(class.bytes),
             percent(class.bytes, total),
             "█".repeat(width as usize),
         ]);
@@ -33,9 +35,9 @@ pub fn sizes(view: &Sizes, options: &TextOptions) -> String {
     table.push(["block", "objects", "bytes", "site"].map(str::to_owned));
     for site in &view.largest {
         table.push([
-            human_bytes(site.block_bytes as f64),
+            quantity::bytes(site.block_bytes as f64),
             format!("{:.0}", site.objects),
-            human_bytes(site.bytes),
+            quantity::bytes(site.bytes),
             site.site.label.clone(),
         ]);
     }
@@ -57,8 +59,8 @@ mod tests {
         let view = view::sizes::sizes(&program, &CallTree::new(&program, &query), &query);
         let text = sizes(&view, &TextOptions { total: false, ..TextOptions::default() });
         let rows: Vec<&str> = text.lines().skip(1).take(2).collect();
-        assert_eq!(rows[0], format!("    17..32      100  2.93kB  33.3%  {}", "█".repeat(15)));
-        assert_eq!(rows[1], format!("    33..64      100  5.86kB  66.7%  {}", "█".repeat(30)));
-        assert!(text.ends_with("  60B      100  5.86kB  f\n  30B      100  2.93kB  g\n"), "{text}");
+        assert_eq!(rows[0], format!("    17..32      100  2.93 KiB  33.3%  {}", "█".repeat(15)));
+        assert_eq!(rows[1], format!("    33..64      100  5.86 KiB  66.7%  {}", "█".repeat(30)));
+        assert!(text.ends_with(" 60 B      100  5.86 KiB  f\n 30 B      100  2.93 KiB  g\n"), "{text}");
     }
 }

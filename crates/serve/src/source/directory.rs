@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use heapwise_profile::series::DumpName;
+use heapwise_profile::dump_name::DumpName;
 use heapwise_profile::{Profile, Values};
 
 use super::file::{load_file, stored};

@@ -123,7 +123,7 @@ impl Source for ProcessSource {
     }
 
     fn keep(&self, profile: &Profile) -> Result<Stored> {
-        let bytes = crate::encode::stored(profile);
+        let bytes = crate::encode::heap_v2(profile);
         let program = last_part(profile.meta.args.first().unwrap_or(&profile.meta.program));
         let stored = self.history.store(SystemTime::now(), &program, &bytes);
         stored.map_err(|why| HttpError::failed(format!("the profile could not be stored: {why}")))
@@ -164,8 +164,7 @@ impl Source for ProcessSource {
     }
 
     fn statistics(&self) -> Result<Value> {
-        let segment = self.segment()?;
-        Ok(json!({ "sections": statistics::sections(&segment, &self.found)? }))
+        Ok(json!({ "sections": statistics::sections(&self.found)? }))
     }
 }
 

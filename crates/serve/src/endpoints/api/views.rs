@@ -75,7 +75,7 @@ fn graph(request: &Request, report: &Report) -> Result {
     let program = &report.profile.meta.program;
     Ok(match request.query.given("format").unwrap_or("svg") {
         "json" => Response::json(with_base(json::graph(&graph), report).to_string()),
-        "dot" => Response::text(encode::graph_dot(&graph, program)),
-        _ => Response::picture(encode::graph_svg(&graph, program)),
+        "dot" => Response::text(encode::graph_dot(&graph, program, &report.query)),
+        _ => Response::picture(encode::graph_svg(&graph, program, &report.query)),
     })
 }
