@@ -134,7 +134,7 @@ impl Yard<'_> {
 
 /// The total of `heapwise top --json`.
 fn total_of(printed: &str) -> Option<i64> {
-    printed.split("\"total\":").nth(1)?.split([',', '}']).next()?.parse().ok()
+    serde_json::from_str::<serde_json::Value>(printed).ok()?["total"].as_i64()
 }
 
 /// Runs to a successful end.

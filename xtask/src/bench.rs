@@ -3,7 +3,6 @@
 mod accuracy;
 mod inputs;
 mod jeprof;
-mod json;
 mod measure;
 mod micro;
 mod options;

@@ -4,7 +4,6 @@ mod aarch64;
 mod audit;
 mod bench;
 mod crowd;
-mod dependencies;
 mod loom;
 mod miri;
 mod packages;

@@ -6,7 +6,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::dependencies;
 use heapwise_testkit::failure::Failure;
 
 /// Files longer than this hold more than one concept.
@@ -50,7 +49,6 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
     for (package, allowed) in EDGES {
         check_edges(root, package, allowed, &mut findings)?;
     }
-    dependencies::check(root, &mut findings)?;
     if findings.is_empty() {
         println!("tidy: clean");
         return Ok(());

@@ -25,11 +25,8 @@ pub fn total(mut heapwise: Command, file: &Path, metric: &str, focus: &str) -> R
         .arg(file)
         .output()
         .map_err(|error| error.to_string())?;
-    // The total is the only number wanted; a JSON library for it would be this tool's largest part.
-    let text = String::from_utf8_lossy(&output.stdout);
-    let number = text.split_once("\"total\":").map(|(_, rest)| rest.trim_start());
-    let digits = number.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or(""));
-    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+    let report = serde_json::from_slice::<serde_json::Value>(&output.stdout).ok();
+    report.and_then(|report| report["total"].as_u64()).ok_or_else(|| {
         let problem = String::from_utf8_lossy(&output.stderr).into_owned();
         format!("{} does not open: {}: {problem}", file.display(), output.status)
     })

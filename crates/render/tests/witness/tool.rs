@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use heapwise_profile::{Metric, Profile};
 use heapwise_render::export::{Format, export};
@@ -35,7 +36,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// A profile in a format. `name` keeps the files of concurrent tests apart.
+    /// A profile in a format.
     pub(crate) fn profile(profile: &Profile, format: Format, metric: Metric, name: &str) -> Self {
         let mut bytes = Vec::new();
         export(profile, format, metric, &mut bytes).unwrap();
@@ -43,7 +44,9 @@ impl Written {
     }
 
     pub(crate) fn bytes(bytes: &[u8], name: &str) -> Self {
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}", std::process::id()));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{process}-{number}-{name}"));
         std::fs::write(&path, bytes).unwrap();
         Self { path }
     }
