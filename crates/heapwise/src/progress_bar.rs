@@ -12,8 +12,9 @@ use heapwise_profile::recording::Watcher;
 /// Options of every command that reads recordings.
 #[derive(Debug, Clone, Default, Args)]
 #[group(id = "reading")]
+#[command(next_help_heading = "Output options")]
 pub(crate) struct ReadArgs {
-    /// Threads that read a recording [default: one per core]
+    /// Read recordings on N threads [default: one per core]
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
     /// Show progress even when stderr is not a terminal

@@ -1,4 +1,4 @@
-//! Where symbols are looked for, as the user says it.
+//! The options that say where symbols are searched.
 
 use std::path::{Path, PathBuf};
 
@@ -10,23 +10,24 @@ use heapwise_symbolize::{Options, Report};
 /// Options of every command that shows names.
 #[derive(Debug, Clone, Default, Args)]
 #[group(id = "symbols")]
+#[command(next_help_heading = "Symbol options")]
 pub(crate) struct SymbolArgs {
-    /// The program, when it is not where it ran
+    /// Use this program, when it is not where it ran
     #[arg(long, value_name = "BIN")]
     pub program: Option<PathBuf>,
-    /// Prefix of every recorded path
+    /// Put DIR before every recorded path
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
-    /// Directory of debug files (may be repeated)
+    /// Search DIR for debug files (may be repeated)
     #[arg(long = "debug-path", value_name = "DIR")]
     pub debug_path: Vec<PathBuf>,
-    /// No inlined functions
+    /// Show no inlined functions
     #[arg(long = "no-inlines")]
     pub no_inlines: bool,
-    /// Neither read nor write the cache of symbols
+    /// Do not use the symbol cache
     #[arg(long = "no-cache")]
     pub no_cache: bool,
-    /// Addresses that only lie in some function without a name stay addresses, as in jeprof
+    /// Keep addresses in functions without a name as addresses, as jeprof does
     #[arg(skip)]
     pub bare_addresses: bool,
 }
@@ -37,7 +38,7 @@ impl SymbolArgs {
         heapwise_symbolize::symbolize(profile, &self.options())
     }
 
-    /// As the library takes them.
+    /// Options of the library.
     pub(crate) fn options(&self) -> Options {
         Options {
             sysroot: self.sysroot.clone(),

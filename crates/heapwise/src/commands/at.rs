@@ -14,13 +14,6 @@ use crate::report_input::ReportOptions;
 /// Options of `at`.
 #[derive(Debug, Args)]
 pub(crate) struct AtArgs {
-    #[command(flatten)]
-    options: ReportOptions,
-    #[command(flatten)]
-    style: StyleArgs,
-    /// Set the step length; a time selects the peak within its step
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration, help_heading = "Filter options")]
-    step: Duration,
     /// Recording
     #[arg(value_name = "FILE")]
     file: PathBuf,
@@ -30,6 +23,13 @@ pub(crate) struct AtArgs {
     /// Report to show
     #[arg(value_enum, default_value = "top", value_name = "REPORT")]
     view: View,
+    #[command(flatten)]
+    options: ReportOptions,
+    #[command(flatten)]
+    style: StyleArgs,
+    /// Set the step length; a time selects the peak within its step
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration, help_heading = "Filter options")]
+    step: Duration,
 }
 
 /// Shows the report.

@@ -16,7 +16,7 @@ pub(crate) struct DumpArgs {
     /// Pid or program name
     #[arg(value_name = "PID|NAME")]
     target: String,
-    /// File to write
+    /// Write to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file

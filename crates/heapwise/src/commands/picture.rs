@@ -22,33 +22,33 @@ const PNG_SCALE: f32 = 2.0;
 /// Options of `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    #[command(flatten)]
-    options: ReportOptions,
     /// Files, pids or program names; several add up
     #[arg(required = true, value_name = "FILE|PID")]
     targets: Vec<String>,
+    #[command(flatten)]
+    options: ReportOptions,
 }
 
 /// Options of `flame`.
 #[derive(Debug, Args)]
 pub(crate) struct FlameArgs {
-    #[command(flatten)]
-    options: ReportOptions,
-    /// Allocating functions at the root, their callers above
-    #[arg(long)]
-    inverted: bool,
-    /// Only what matching functions call
-    #[arg(long, value_name = "RE", conflicts_with = "inverted")]
-    callees: Option<Regex>,
-    /// Only who calls matching functions
-    #[arg(long, value_name = "RE", conflicts_with_all = ["inverted", "callees"])]
-    callers: Option<Regex>,
-    /// Colour by binary
-    #[arg(long = "by-module")]
-    by_module: bool,
     /// Files, pids or program names; several add up
     #[arg(required = true, value_name = "FILE|PID")]
     targets: Vec<String>,
+    #[command(flatten)]
+    options: ReportOptions,
+    /// Draw allocating functions at the root, their callers above
+    #[arg(long)]
+    inverted: bool,
+    /// Draw only what matching functions call
+    #[arg(long, value_name = "RE", conflicts_with = "inverted")]
+    callees: Option<Regex>,
+    /// Draw only the callers of matching functions
+    #[arg(long, value_name = "RE", conflicts_with_all = ["inverted", "callees"])]
+    callers: Option<Regex>,
+    /// Color by binary
+    #[arg(long = "by-module")]
+    by_module: bool,
 }
 
 /// Draws the call graph: SVG, PNG, PDF or dot.

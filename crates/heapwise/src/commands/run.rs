@@ -29,11 +29,14 @@ use heapwise_profile::quantity;
 /// Options of `run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
+    /// Program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
     #[command(flatten)]
     mode: ModeArgs,
     #[command(flatten)]
     keeping: KeepingArgs,
-    /// File for the profile, as jemalloc's text when named .heap [default: heapwise.PROGRAM.PID.hwp]
+    /// Write the profile to FILE, as jemalloc's text when named .heap [default: heapwise.PROGRAM.PID.hwp]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file
@@ -42,12 +45,9 @@ pub(crate) struct RunArgs {
     /// Write a profile (FILE.PID), or with --log a recording (NAME.PID.hwr), for each child process too
     #[arg(long)]
     children: bool,
-    /// No summary
+    /// Print no summary
     #[arg(short, long)]
     quiet: bool,
-    /// The program and its arguments
-    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
-    command: Vec<OsString>,
 }
 
 /// Runs the program; the exit status is the program's.

@@ -16,22 +16,22 @@ pub(crate) struct ServeArgs {
     /// Files, directories of dumps, pids or program names; every process with the probe when left out
     #[arg(value_name = "FILE|DIR|PID|NAME")]
     targets: Vec<String>,
-    /// Port on 127.0.0.1 (0 takes a free one)
+    /// Listen on this port of 127.0.0.1 (0 = any free one)
     #[arg(long, value_name = "PORT", default_value_t = 8090, conflicts_with = "listen")]
     port: u16,
-    /// Listen elsewhere: ADDRESS:PORT (readers then need the token), or the path of a Unix socket
+    /// Listen on ADDRESS:PORT (readers then need the token), or on a Unix socket
     #[arg(long, value_name = "ADDRESS:PORT|PATH")]
     listen: Option<String>,
-    /// Token for changes, and for reading too; a fresh one is made when left out
+    /// Require this token for changes, and for reading too [default: a new one, for changes]
     #[arg(long, value_name = "TEXT")]
     token: Option<String>,
-    /// Profiles kept of each process
+    /// Keep at most N profiles of each process
     #[arg(long = "max_profiles_kept", alias = "max-profiles-kept", value_name = "N", default_value_t = 32)]
     max_profiles_kept: usize,
-    /// Where profiles taken are kept
+    /// Keep profiles in DIR
     #[arg(long = "profile-dir", value_name = "DIR")]
     profile_dir: Option<PathBuf>,
-    /// How far to step back behind the programs that are looked at (0 to 19, as of nice(1))
+    /// Set the niceness of the server (0–19)
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(i32).range(0..=19))]
     nice: i32,
     #[command(flatten)]

@@ -17,16 +17,16 @@ use crate::warnings;
 /// Options of `summary`.
 #[derive(Debug, Args)]
 pub(crate) struct SummaryArgs {
+    /// Recording
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
     #[command(flatten)]
     symbols: SymbolArgs,
     #[command(flatten)]
     read: ReadArgs,
-    /// As data
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Recording
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
 }
 
 /// Shows the findings.

@@ -12,6 +12,7 @@ use heapwise_profile::quantity::parse_rate;
 
 /// What to record and how.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Capture options")]
 pub(crate) struct ModeArgs {
     /// Sample one block per RATE bytes on average (K, M, G)
     #[arg(short = 'c', long = "rate", value_name = "RATE", value_parser = parse_rate)]
@@ -25,16 +26,16 @@ pub(crate) struct ModeArgs {
     /// Carry the probe but record nothing
     #[arg(long, conflicts_with_all = ["rate", "exact", "log"])]
     pub off: bool,
-    /// The gs driver's name of a mode
+    /// Choose a mode by the gs driver's name
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["rate", "exact", "log", "off"])]
     pub mode: Option<GsMode>,
-    /// How exact mode finds a block
+    /// Choose the live-block index of exact mode
     #[arg(long, value_enum, default_value = "auto")]
     pub index: Index,
-    /// Deepest stack recorded
+    /// Record at most N frames of a stack
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(Control::MAX_DEPTH)))]
     pub depth: Option<u32>,
-    /// Check every memoised stack against a full walk; abort on a difference
+    /// Check every cached stack against a full walk; abort on a difference
     #[arg(long, hide = true)]
     pub paranoid: bool,
 }
