@@ -68,7 +68,10 @@ impl<'a> Elf<'a> {
 
     /// Content of a section, inflated if need be; `None` when absent, damaged or absurdly large.
     pub(crate) fn section(&self, name: &str) -> Option<Cow<'a, [u8]>> {
-        let section = self.file.section_by_name(name)?;
+        // binutils' older form of compression renames the section.
+        let renamed = || Some(format!(".zdebug_{}", name.strip_prefix(".debug_")?));
+        let section = self.file.section_by_name(name);
+        let section = section.or_else(|| self.file.section_by_name(&renamed()?))?;
         let packed = section.compressed_data().ok()?;
         let limit = (packed.data.len() as u64).saturating_mul(MAX_INFLATION).min(MAX_INFLATED_BYTES);
         let is_packed = packed.format != CompressionFormat::None;
