@@ -1,10 +1,12 @@
 //! `cargo xtask aarch64 [--short]`: heapwise for aarch64, under qemu.
 //!
-//! First the probe alone: victims run under qemu and leave their segments, which the native heapwise reads (`victims`). qemu's
-//! processor signs return addresses, so that a victim compiled with branch protection has signed ones in memory
-//! (checked) among the plain ones of its libraries. Then profiles taken on either architecture are read on the other
-//! (`exchange`). Then the repository's tests, compiled for aarch64 (`trials`): of the unwinder, and end to end, with heapwise and its
-//! victims all under qemu, except what qemu cannot show (`limits`). The short form takes a choice of each.
+//! First the probe alone: victims run under qemu and leave their segments, which the native
+//! heapwise reads (`victims`). qemu's processor signs return addresses, so that a victim compiled
+//! with branch protection has signed ones in memory (checked) among the plain ones of its
+//! libraries. Then profiles taken on either architecture are read on the other (`exchange`). Then
+//! the repository's tests, compiled for aarch64 (`trials`): of the unwinder, and end to end, with
+//! heapwise and its victims all under qemu, except what qemu cannot show (`limits`). The short form
+//! takes a choice of each.
 
 mod exchange;
 mod kernel;
@@ -122,8 +124,8 @@ impl Yard<'_> {
         Ok(limits::report(&verdicts))
     }
 
-    /// The folder of victims compiled with a kind of branch protection. Where the tests have theirs, so that they find them all
-    /// and never two of them compile.
+    /// The folder of victims compiled with a kind of branch protection. Where the tests have
+    /// theirs, so that they find them all and never two of them compile.
     fn victims(&self, protection: &str) -> Result<PathBuf, Failure> {
         let tests = self.out.join(toolchain::TRIPLE).join("tmp/victims");
         let folder = if protection == "standard" { tests } else { self.out.join(protection) };

@@ -1,4 +1,5 @@
-//! `cargo xtask bench`: heapwise side by side with its peers, in one run, written to `docs/BENCHMARKS.md`.
+//! `cargo xtask bench`: heapwise side by side with its peers, in one run, written to
+//! `docs/BENCHMARKS.md`.
 
 mod accuracy;
 mod inputs;
@@ -89,7 +90,8 @@ impl Bench {
     }
 }
 
-/// Measures section by section; the page is saved after each, so that an interrupted run keeps what it has.
+/// Measures section by section; the page is saved after each, so that an interrupted run keeps what
+/// it has.
 fn measure_all(root: &Path, scratch: &Path, options: &Options) -> Result<Results, Failure> {
     let own = workload::own(root, &scratch.join("programs"), options.quick)?;
     let mut wanted = [own.clone(), workload::real(scratch, options.quick)?].concat();

@@ -1,6 +1,6 @@
-//! `loom`: the probe's lock-free parts under loom, which runs the schedules of a model's threads with a bounded number of
-//! preemptions, and lets loads see everything that a weakly ordered machine may show them. `loom --weakened` shows that
-//! the models can fail.
+//! `loom`: the probe's lock-free parts under loom, which runs the schedules of a model's threads
+//! with a bounded number of preemptions, and lets loads see everything that a weakly ordered
+//! machine may show them. `loom --weakened` shows that the models can fail.
 
 mod weakened;
 
@@ -9,7 +9,8 @@ use std::process::Command;
 
 use heapwise_testkit::failure::Failure;
 
-/// Switches between threads that no thread asked for: a minute of processor time; with two it is a quarter of that.
+/// Switches between threads that no thread asked for: a minute of processor time; with two it is a
+/// quarter of that.
 const PREEMPTIONS: &str = "3";
 
 /// Runs the models.
@@ -26,7 +27,8 @@ pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     if status.success() { Ok(()) } else { Err(Failure::new("loom: a model failed")) }
 }
 
-/// The models whose names contain `filter`, with optimisation: they are some hundred thousand executions.
+/// The models whose names contain `filter`, with optimisation: they are some hundred thousand
+/// executions.
 fn models(root: &Path, filter: &str, bound: &str) -> Command {
     let mut cargo = Command::new("cargo");
     cargo

@@ -1,8 +1,8 @@
-//! `suites [--short] [NAME…]`: other people's test suites as witness. Each runs alone, then with the probe sampling
-//! at 1 KiB, in exact and in log mode, and must come to the same verdicts.
+//! `suites [--short] [NAME…]`: other people's test suites as witness. Each runs alone, then with
+//! the probe sampling at 1 KiB, in exact and in log mode, and must come to the same verdicts.
 //!
-//! The suites come from Debian's packages (installed when missing) or from where the user says; none is in
-//! this repository.
+//! The suites come from Debian's packages (installed when missing) or from where the user says;
+//! none is in this repository.
 
 mod clang;
 mod lua;
@@ -29,7 +29,8 @@ struct Suite {
     packages: &'static [(&'static str, &'static str)],
     /// Whether it is part of the short form.
     is_short: bool,
-    /// Runs it; one verdict a line. `None` when it is not to be had here, with a word why on standard error.
+    /// Runs it; one verdict a line. `None` when it is not to be had here, with a word why on
+    /// standard error.
     run: fn(&Stage, &Under<'_>) -> Result<Option<String>, Failure>,
 }
 

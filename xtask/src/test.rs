@@ -1,7 +1,7 @@
 //! `cargo xtask test`: installs what the tests need, then runs all of them.
 //!
-//! Nothing is skipped because a tool is missing: it is installed (as root, from Debian's packages and
-//! PyPI), or the run fails and says what to install.
+//! Nothing is skipped because a tool is missing: it is installed (as root, from Debian's packages
+//! and PyPI), or the run fails and says what to install.
 
 use std::path::Path;
 use std::process::Command;
@@ -88,7 +88,8 @@ fn install_go(root: &Path) -> Result<(), Failure> {
     if made { Ok(()) } else { Err(hint()) }
 }
 
-/// The Firefox Profiler's command line, the witness for its format, comes from npm into target/witness.
+/// The Firefox Profiler's command line, the witness for its format, comes from npm into
+/// target/witness.
 fn install_firefox_profiler(root: &Path) -> Result<(), Failure> {
     const PACKAGE: &str = "@firefox-devtools/profiler-cli@0.10.0";
     let home = root.join("target/witness");
@@ -97,7 +98,8 @@ fn install_firefox_profiler(root: &Path) -> Result<(), Failure> {
     }
     println!("== install: {PACKAGE} (npm)");
     let mut npm = Command::new("npm");
-    // "Global" puts the program into bin/; its page asks for a newer node than its command line needs.
+    // "Global" puts the program into bin/; its page asks for a newer node than its command line
+    // needs.
     npm.args(["install", "--global", "--no-fund", "--no-audit", "--loglevel=error", "--prefix"])
         .arg(&home)
         .arg(PACKAGE);

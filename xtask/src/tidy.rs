@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the rules a compiler does not check.
 //!
-//! Each rule says what to do instead. The list of files that may hold `unsafe` is here: extending it is
-//! a reviewed change.
+//! Each rule says what to do instead. The list of files that may hold `unsafe` is here: extending
+//! it is a reviewed change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use heapwise_testkit::failure::Failure;
 /// Files longer than this hold more than one concept.
 const MOST_LINES: usize = 600;
 
-/// Where `unsafe` may stand: the probe (all of it talks to raw memory), one mapping of binaries, the client's calls
-/// of the probe's functions, one system call that no safe wrapper has.
+/// Where `unsafe` may stand: the probe (all of it talks to raw memory), one mapping of binaries,
+/// the client's calls of the probe's functions, one system call that no safe wrapper has.
 const UNSAFE_ALLOWED: [&str; 5] = [
     "crates/probe/",
     "crates/symbolize/src/mmap.rs",

@@ -1,4 +1,5 @@
-//! `cargo xtask victims [OUT]`: builds the victim programs of `tests/programs` and prints their folder.
+//! `cargo xtask victims [OUT]`: builds the victim programs of `tests/programs` and prints their
+//! folder.
 
 use std::path::{Path, PathBuf};
 

@@ -1,14 +1,14 @@
-//! Where the resident memory of a process is: the kernel's account of its mappings, set against what the probe counted
-//! and what the allocator says.
+//! Where the resident memory of a process is: the kernel's sizes of its mappings, compared with
+//! what the probe counted and the allocator's statistics.
 
 use heapwise_profile::proc_maps::Mapping;
 
-/// What others counted.
+/// Counts from other sources.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counted {
     /// Live bytes in recorded blocks, exact or estimated.
     pub live: u64,
-    /// Bytes that the allocator has handed out, where it tells.
+    /// Bytes that the allocator has handed out, where it provides them.
     pub allocated: Option<u64>,
     /// The probe's own memory: its segment and its private tables.
     pub probe: u64,
@@ -19,7 +19,7 @@ pub struct Counted {
 pub struct Part {
     /// Key in JSON.
     pub name: &'static str,
-    /// Bytes; below zero for what others count and the kernel does not.
+    /// Bytes; negative for what the allocator counts and the kernel does not.
     pub bytes: i64,
     /// What it is.
     pub about: &'static str,
@@ -34,7 +34,7 @@ pub struct Arena {
     pub resident: u64,
 }
 
-/// The account: its parts add up to `resident`.
+/// The breakdown: its parts add up to `resident`.
 #[derive(Debug, Clone, Default)]
 pub struct RssBreakdown {
     /// Bytes in memory, of all mappings.
@@ -50,7 +50,7 @@ const ARENA_BYTES: u64 = 64 << 20;
 /// Largest guard below a thread's stack that is taken for one.
 const MAX_GUARD_BYTES: u64 = 64 << 10;
 
-/// Whose a mapping is.
+/// What a mapping belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     File,
@@ -122,7 +122,7 @@ fn classify(mapping: &Mapping<'_>, before: Option<(Mapping<'_>, Kind)>, segment:
         _ if name.starts_with("[stack") => Kind::Stack,
         "[heap]" => Kind::Anonymous,
         "" => match adjacent {
-            // Variables of a binary that are zero at first follow those that are in its file.
+            // `.bss` follows the mapping of `.data`.
             Some((before, kind @ (Kind::File | Kind::Probe)))
                 if before.permissions == mapping.permissions =>
             {

@@ -206,7 +206,8 @@ mod tests {
         }
     }
 
-    /// A help text says what an option does: it starts with a capital verb and has no full stop at its end.
+    /// A help text says what an option does: it starts with a capital verb and has no full stop at
+    /// its end.
     #[test]
     fn help_texts_are_short_sentences() {
         let mut command = Cli::command();

@@ -1,6 +1,7 @@
 //! The heapwise executable: parse, run one command, turn its outcome into an exit status.
 //!
-//! Called under the name of a tool it replaces (`mem_profiler`, `mem_parser`, …) it behaves as that tool.
+//! Called under the name of a tool it replaces (`mem_profiler`, `mem_parser`, …) it behaves as that
+//! tool.
 
 mod args;
 mod commands;

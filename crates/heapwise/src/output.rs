@@ -1,4 +1,4 @@
-//! Where results go: whole files or nothing, never over an existing one unless told.
+//! Output: complete files or nothing, never over an existing one without `-f`.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};

@@ -91,7 +91,8 @@ impl Drop for Bar {
     }
 }
 
-/// `reading ━━━━━━━───  70 % of 12.0 MB`. What is read twice counts twice, and 100 % is the most there is.
+/// `reading ━━━━━━━───  70 % of 12.0 MB`. What is read twice counts twice, and 100 % is the most
+/// there is.
 fn line(done_bytes: u64, total_bytes: u64) -> String {
     let share = (done_bytes as f64 / total_bytes.max(1) as f64).min(1.0);
     let full = (share * WIDTH as f64) as usize;

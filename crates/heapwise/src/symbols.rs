@@ -63,8 +63,8 @@ fn cache_dir() -> Option<PathBuf> {
     Some(cache.join("heapwise/symbols"))
 }
 
-/// A name for each address: `text` is maps lines, then one hexadecimal address a line. Unknown addresses
-/// come back as they were.
+/// A name for each address: `text` is maps lines, then one hexadecimal address a line. Unknown
+/// addresses come back as they were.
 pub(crate) fn names_of_addresses(program: &str, text: &str) -> Vec<String> {
     let (maps, addresses): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains(' '));
     let mut profile =

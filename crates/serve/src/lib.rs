@@ -5,8 +5,8 @@
 //!                              sources → cpu budget → profile cache (profiles with symbols)
 //! ```
 //!
-//! Nothing here starts a shell or builds a path from a request: sources are found by id, profiles by name in the
-//! listing of their source.
+//! Nothing here starts a shell or builds a path from a request: sources are found by id, profiles
+//! by name in the listing of their source.
 
 mod assets;
 mod context;

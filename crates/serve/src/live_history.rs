@@ -1,4 +1,4 @@
-//! Live bytes of the served processes, looked at once a second while the server runs.
+//! Live bytes of the served processes, read once a second while the server runs.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,9 +7,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use super::lru::Lru;
 use super::source::{Mark, Timeline};
 
-/// Between two looks.
+/// Time between two points.
 pub(crate) const STEP: Duration = Duration::from_secs(1);
-/// Points kept of a process: an hour, then every second one is dropped, so that a day still shows.
+/// Points kept of a process: an hour; beyond that every second one is dropped, so that a day still
+/// fits.
 const MOST_POINTS: usize = 3600;
 /// Marks kept of a process.
 const MOST_MARKS: usize = 256;
@@ -90,7 +91,8 @@ impl LiveHistory {
     }
 }
 
-/// The curve of a process; a new one takes the place of the one used longest ago, whose process has most likely ended.
+/// The curve of a process; a new one takes the place of the one used longest ago, whose process has
+/// most likely ended.
 fn track<'a>(tracks: &'a mut Lru<Track>, id: &str) -> &'a mut Track {
     if !tracks.contains(id) {
         if tracks.len() >= MOST_TRACKS {

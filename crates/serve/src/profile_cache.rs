@@ -1,4 +1,4 @@
-//! Loaded profiles with their symbols: read once, shared by all who look, the last ones kept.
+//! A cache of loaded profiles with symbols: each is read once and shared.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,7 +10,7 @@ use super::lru::Lru;
 use super::source::{Source, Stored};
 use heapwise_symbolize::Options as SymbolOptions;
 
-/// Profiles kept: a profile, its base, and a few that people go back to.
+/// Profiles kept: a profile, its baseline, and a few recent ones.
 const KEPT: usize = 8;
 
 type Slot = Arc<Mutex<Option<Arc<Profile>>>>;
@@ -19,12 +19,12 @@ type Slot = Arc<Mutex<Option<Arc<Profile>>>>;
 pub(crate) struct ProfileCache {
     slots: Mutex<Lru<Slot>>,
     symbols: SymbolOptions,
-    /// How long the state of a process now is the same for all.
+    /// How often a live process is read.
     pub budget: CpuBudget,
 }
 
 impl ProfileCache {
-    /// An empty shelf that finds symbols as `symbols` says.
+    /// An empty cache that finds symbols with `symbols`.
     pub(crate) fn new(symbols: SymbolOptions) -> Self {
         Self { slots: Mutex::default(), symbols, budget: CpuBudget::default() }
     }
@@ -40,13 +40,13 @@ impl ProfileCache {
         self.get(key, || source.load(&stored.name, at))
     }
 
-    /// The state of a source now; many askers at the same moment get the same.
+    /// The state of a source now; all requests of one generation share it.
     pub(crate) fn current(&self, source: &dyn Source) -> Result<Arc<Profile>> {
         let generation = self.budget.now(source.id());
         self.get(format!("{}\nnow {}", source.id(), generation.number), || source.current())
     }
 
-    /// The state now, for nobody else: the two ends of a delta.
+    /// The state now, not shared: for the two ends of a difference.
     pub(crate) fn fresh(&self, source: &dyn Source) -> Result<Profile> {
         let mut profile = source.current()?;
         heapwise_symbolize::symbolize(&mut profile, &self.symbols);
@@ -58,7 +58,7 @@ impl ProfileCache {
         heapwise_symbolize::symbolize(profile, &self.symbols);
     }
 
-    /// One loader a key: the others wait for it and share what it got.
+    /// One load per key: other requests wait for it and share the result.
     fn get(&self, key: String, load: impl FnOnce() -> Result<Profile>) -> Result<Arc<Profile>> {
         let slot = self.slot(key);
         let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);

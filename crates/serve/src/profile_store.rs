@@ -1,4 +1,4 @@
-//! Profiles taken from a process, on disk: named by time, unique, and never more than allowed.
+//! Profiles taken from a process, on disk: named by time, unique, bounded in number.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -10,9 +10,9 @@ use super::source::Stored;
 use heapwise_capture::own_files;
 use heapwise_profile::calendar::Utc;
 
-/// Processes whose history is kept; the longest untouched go first.
+/// Processes with stored profiles; the least recently changed are removed first.
 const MOST_PROCESSES: usize = 64;
-/// Holds the name of the program, for when the process and its segment are gone.
+/// File with the name of the program, for when the process and its segment are gone.
 const PROGRAM: &str = "program";
 
 /// The stored profiles of one process.
@@ -23,7 +23,7 @@ pub(crate) struct ProfileStore {
 }
 
 impl ProfileStore {
-    /// The history in `root/<process>`, of at most `most` profiles.
+    /// The store in `root/<process>`, of at most `most` profiles.
     pub(crate) fn new(root: &Path, process: &str, most: usize) -> Self {
         Self { directory: root.join(process), most }
     }
@@ -58,7 +58,7 @@ impl ProfileStore {
         self.content(name)
     }
 
-    /// The name of the program, as the last stored profile said it.
+    /// The name of the program, from the last stored profile.
     pub(crate) fn program(&self) -> String {
         self.content(PROGRAM).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Renders by what was asked: two people asking for the same get one render, and the last ones are
+//! A cache of renders by request: equal requests share one render, and the most recent ones are
 //! kept. Also the bound on how many renders run at a time.
 
 use std::collections::HashSet;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::http::{Response, Status};
 use super::lru::Lru;
 
-/// Longest wait for a free place or for somebody else's render.
+/// Longest wait for a free place or for another request's render.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Finished renders, the ones under way, and the places for more.
@@ -59,7 +59,7 @@ impl RenderCache {
         }
         state.under_way.insert(key.to_owned());
         drop(state);
-        // Given back on every way out, a panicking render included.
+        // Released on every way out, a panicking render included.
         let place = Place { cache: self, key };
         let response = render();
         place.finish(&response);

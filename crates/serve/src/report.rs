@@ -18,7 +18,8 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The profile that a request names; without a name a live process now, else the newest stored profile.
+    /// The profile that a request names; without a name a live process now, else the newest stored
+    /// profile.
     pub(crate) fn of(source: &dyn Source, parameters: &QueryString) -> Result<Self> {
         let moment = || parameters.given("at").map(str::to_owned);
         if let Some(name) = parameters.given("profile") {

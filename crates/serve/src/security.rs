@@ -88,7 +88,8 @@ impl Guard {
         let cookie = request.header("cookie").and_then(|cookies| {
             cookies.split(';').find_map(|cookie| cookie.trim().strip_prefix("heapwise_token="))
         });
-        // The cookie is SameSite=Strict, and still only good for reading and for POST with our Origin.
+        // The cookie is SameSite=Strict, and still only good for reading and for POST with our
+        // Origin.
         [request.query.get("token"), request.header("x-heapwise-token"), bearer, cookie]
             .into_iter()
             .flatten()

@@ -1,4 +1,4 @@
-//! What the server shows: a live process, a dead one, a file, a directory of dumps, a recording.
+//! Sources: a live process, a dead one, a file, a directory of dumps, a recording.
 
 mod directory;
 mod file;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use super::error::{HttpError, Result};
 
-/// What something served is.
+/// Kinds of sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Live,
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// What can be said about a source at a glance, without loading a profile.
+/// Facts about a source that need no profile.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub kind: Kind,
@@ -58,7 +58,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// A process that runs can be told things and asked for new profiles.
+    /// Whether it is a running process, which can be controlled and profiled.
     pub(crate) fn is_live(&self) -> bool {
         self.kind == Kind::Live
     }
@@ -91,7 +91,7 @@ impl Stored {
     }
 }
 
-/// What a live process can be told.
+/// Commands to a live process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Order {
     Start,
@@ -102,15 +102,15 @@ pub(crate) enum Order {
     Mark(String),
 }
 
-/// Something served. Profiles come without symbols; the shelf adds them once.
+/// Something served. Profiles come without symbols; the profile cache adds them once.
 pub(crate) trait Source: Send + Sync {
     /// Stable for as long as the thing exists, safe in a URL.
     fn id(&self) -> &str;
 
-    /// What it is now.
+    /// Its facts now.
     fn facts(&self) -> Result<Facts>;
 
-    /// Whether it is a process that runs, which is cheaper to say than all facts.
+    /// Whether it is a running process; cheaper than all facts.
     fn is_live(&self) -> Result<bool> {
         Ok(self.facts()?.is_live())
     }
@@ -129,7 +129,7 @@ pub(crate) trait Source: Send + Sync {
         Err(HttpError::bad("only a live process gives new profiles"))
     }
 
-    /// Tells the process something.
+    /// Controls the process.
     fn order(&self, _order: &Order) -> Result<()> {
         Err(HttpError::bad("only a live process can be told something"))
     }
@@ -139,12 +139,12 @@ pub(crate) trait Source: Send + Sync {
         Ok(Timeline::default())
     }
 
-    /// What stands out over its whole time, as the API shows findings.
+    /// Findings over its whole time, as JSON.
     fn findings(&self) -> Result<Vec<Value>> {
         Ok(Vec::new())
     }
 
-    /// What allocator and kernel say, as sections of rows.
+    /// Statistics of allocator, kernel and probe, as sections of rows.
     fn statistics(&self) -> Result<Value> {
         Ok(json!({ "sections": [] }))
     }

@@ -17,8 +17,8 @@ pub fn witness(output: &str, name: &str) -> Option<u64> {
     output.lines().find_map(|line| line.strip_prefix("witness ")?.strip_prefix(name)?.trim().parse().ok())
 }
 
-/// Total of `metric` over the victim's frames in a profile or recording. `heapwise` is the executable with its
-/// surroundings.
+/// Total of `metric` over the victim's frames in a profile or recording. `heapwise` is the
+/// executable with its surroundings.
 pub fn total(mut heapwise: Command, file: &Path, metric: &str, focus: &str) -> Result<u64, String> {
     let output = heapwise
         .args(["top", "--json", &format!("--{metric}"), "--focus", focus])

@@ -1,12 +1,14 @@
 //! Compiles a folder of small C and C++ programs, one executable (or module) per file.
 //!
 //! Each file says in a line `// build: FLAGS` what it needs beyond the common flags, and in a line
-//! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` stands for the output folder, `{here}` for the file's own;
-//! `-shared` makes a module `NAME.so`, built before the programs that may link it.
-//! A file older than its result, as are all headers and what it includes itself, is not compiled again.
+//! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` stands for the output
+//! folder, `{here}` for the file's own; `-shared` makes a module `NAME.so`, built before the
+//! programs that may link it. A file older than its result, as are all headers and what it includes
+//! itself, is not compiled again.
 //!
-//! The environment may ask for another architecture: `HEAPWISE_CROSS` is put before the compilers' names
-//! (`aarch64-linux-gnu-`), `HEAPWISE_CROSS_FLAGS` after the common flags. A file with a line `// native: WHY` is then left out.
+//! The environment may ask for another architecture: `HEAPWISE_CROSS` is put before the compilers'
+//! names (`aarch64-linux-gnu-`), `HEAPWISE_CROSS_FLAGS` after the common flags. A file with a line
+//! `// native: WHY` is then left out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -107,7 +109,8 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
-/// Compiles every `.c` and `.cpp` file of `sources` into `out`, for whom the environment says; the programs' paths, sorted.
+/// Compiles every `.c` and `.cpp` file of `sources` into `out`, for whom the environment says; the
+/// programs' paths, sorted.
 pub fn build(sources: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
     build_for(&Target::of_environment(), sources, out)
 }

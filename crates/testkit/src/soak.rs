@@ -1,5 +1,6 @@
-//! `soak`: a long mixed load in exact and log mode. The probe's memory and the recorder's must stop growing, what
-//! ended children leave must go, and at the end both accounts must be equal to the block.
+//! `soak`: a long mixed load in exact and log mode. The probe's memory and the recorder's must stop
+//! growing, what ended children leave must go, and at the end both accounts must be equal to the
+//! block.
 
 use std::fmt;
 use std::fs::{self, File};
@@ -53,8 +54,9 @@ pub struct Figures {
     file: u64,
 }
 
-/// Growth after the first third that is not a leak: a few more buckets, a child that has just ended, the
-/// recorder's buffers. An hour of the weakest leak worth the name, a byte an event, is hundreds of times more.
+/// Growth after the first third that is not a leak: a few more buckets, a child that has just
+/// ended, the recorder's buffers. An hour of the weakest leak worth the name, a byte an event, is
+/// hundreds of times more.
 const SLACK_BYTES: u64 = 8 << 20;
 
 impl Soak {

@@ -1,8 +1,9 @@
-//! `torture`: programs and recorders killed at random moments; every recording must open, and hold what it must.
+//! `torture`: programs and recorders killed at random moments; every recording must open, and hold
+//! what it must.
 //!
-//! The victim keeps its own account in a mapped file that outlives it. When the program is killed, every
-//! allocation it had finished is in the recording, and none it had not begun. When the recorder is
-//! killed, the program goes on, and the recording holds no more than was begun.
+//! The victim keeps its own account in a mapped file that outlives it. When the program is killed,
+//! every allocation it had finished is in the recording, and none it had not begun. When the
+//! recorder is killed, the program goes on, and the recording holds no more than was begun.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +72,8 @@ impl Torture {
                 victim.kill()?;
                 recorder.wait().map_err(|error| error.to_string())?;
                 let (own, recorded) = (read_account(&account), self.recorded(&recording)?);
-                // On a machine that does not let the recorder run for a second, events are dropped and counted.
+                // On a machine that does not let the recorder run for a second, events are dropped
+                // and counted.
                 let lost = account::lost(self.command(), &recording)?;
                 if recorded + lost < own.done || recorded > own.begun {
                     let (done, begun) = (own.done, own.begun);

@@ -1,5 +1,6 @@
-//! Profiles that change sides: taken on one architecture, read on the other. The program is gone from where it ran, another one is in its
-//! place, and names come from a folder of debug files, by build-id.
+//! Profiles that change sides: taken on one architecture, read on the other. The program is gone
+//! from where it ran, another one is in its place, and names come from a folder of debug files, by
+//! build-id.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -40,7 +41,8 @@ struct Taken {
     account: String,
 }
 
-/// Takes every kind on `taker`, reads it on `reader`; `scratch` is a folder of its own. The kinds, for people.
+/// Takes every kind on `taker`, reads it on `reader`; `scratch` is a folder of its own. The kinds,
+/// for people.
 pub(super) fn check(taker: &Machine, reader: &Machine, scratch: &Path) -> Result<String, Failure> {
     for kind in KINDS {
         let _ = fs::remove_dir_all(scratch);

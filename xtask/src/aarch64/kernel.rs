@@ -1,4 +1,5 @@
-//! Programs of the target that start others: the kernel must know that qemu runs them (`binfmt_misc`).
+//! Programs of the target that start others: the kernel must know that qemu runs them
+//! (`binfmt_misc`).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -20,8 +21,8 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    /// The kernel is told, as root until the next boot. Others tell it in a namespace of their own (Linux 6.7), in which
-    /// every program of the target is then started.
+    /// The kernel is told, as root until the next boot. Others tell it in a namespace of their own
+    /// (Linux 6.7), in which every program of the target is then started.
     pub(super) fn new() -> Result<Starter, Failure> {
         if Path::new(FOLDER).join("qemu-aarch64").exists() {
             return Ok(Starter::default());

@@ -1,4 +1,5 @@
-//! The repository's own tests, compiled for aarch64, under qemu: each in a process of its own and for a limited time.
+//! The repository's own tests, compiled for aarch64, under qemu: each in a process of its own and
+//! for a limited time.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -19,8 +20,9 @@ const MOST_SECONDS: &str = "600";
 /// For those of which nothing else is expected.
 const FEW_SECONDS: &str = "60";
 
-/// How code may keep its return addresses, as flags for the C compiler: signed where they are stored; signed everywhere and with the
-/// other key, without frame pointers; and not signed, without and with frame pointers.
+/// How code may keep its return addresses, as flags for the C compiler: signed where they are
+/// stored; signed everywhere and with the other key, without frame pointers; and not signed,
+/// without and with frame pointers.
 const FLAVOURS: [&str; 4] =
     [SIGNED, "-mbranch-protection=pac-ret+leaf+b-key -fomit-frame-pointer", "-fomit-frame-pointer", ""];
 

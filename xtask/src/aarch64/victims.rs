@@ -1,5 +1,5 @@
-//! Victims with the probe under qemu, read by the native heapwise: what it finds in their segments must be what each counted
-//! itself.
+//! Victims with the probe under qemu, read by the native heapwise: what it finds in their segments
+//! must be what each counted itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -118,7 +118,8 @@ impl Stage<'_> {
         let segments = program.with_extension("segments");
         let _ = fs::remove_dir_all(&segments);
         let mut command = Command::new("timeout");
-        // qemu hands its environment on, except what it would heed itself: the preload library is named by option.
+        // qemu hands its environment on, except what it would heed itself: the preload library is
+        // named by option.
         command
             .args(["60", QEMU, "-E", &format!("LD_PRELOAD={}", self.probe.display())])
             .env("HEAPWISE_CONF", mode)

@@ -1,5 +1,5 @@
-//! How far a sampled profile is from the exact one of the same program, in total and at its ten largest
-//! sites.
+//! How far a sampled profile is from the exact one of the same program, in total and at its ten
+//! largest sites.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -11,8 +11,8 @@ use super::workload::Workload;
 use heapwise_testkit::failure::Failure;
 use serde_json::Value;
 
-/// Single-threaded programs that allocate the same in every run: only there is the exact profile of one
-/// run the truth about another.
+/// Single-threaded programs that allocate the same in every run: only there is the exact profile of
+/// one run the truth about another.
 const REPEATABLE: [&str; 4] = ["factor", "tree_strings", "maps_exceptions", "big_live"];
 
 /// The system whose profile is taken for the truth.

@@ -1,5 +1,5 @@
-//! Interleaved rounds: every system once, then every system again, so that a slow minute of the machine
-//! hits all of them alike.
+//! Interleaved rounds: every system once, then every system again, so that a slow minute of the
+//! machine hits all of them alike.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -77,8 +77,8 @@ impl Row {
         self.cells.iter().find(|c| c.system.name == cell.system.baseline)
     }
 
-    /// Ratio of the smallest values of one measure. None for a program so short that the figure would be of
-    /// its start-up; such a one is there for its memory.
+    /// Ratio of the smallest values of one measure. None for a program so short that the figure
+    /// would be of its start-up; such a one is there for its memory.
     pub(crate) fn ratio(&self, cell: &Cell, of: impl Fn(&Usage) -> f64 + Copy) -> Option<f64> {
         let base = self.baseline(cell)?;
         let long_enough = base.least(|usage| usage.wall)? >= SHORTEST;

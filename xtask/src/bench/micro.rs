@@ -1,4 +1,5 @@
-//! Nanoseconds of one malloc/free pair, by thread count, and instructions where seconds are too noisy.
+//! Nanoseconds of one malloc/free pair, by thread count, and instructions where seconds are too
+//! noisy.
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,4 +1,5 @@
-//! redis-server under load: requests a second and the 99th percentile, as a user of the server sees them.
+//! redis-server under load: requests a second and the 99th percentile, as a user of the server sees
+//! them.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,4 +1,5 @@
-//! The programs the benchmark needs: where they are, which version, and how to get the missing ones.
+//! The programs the benchmark needs: where they are, which version, and how to get the missing
+//! ones.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,8 +35,8 @@ pub(crate) fn has_module(module: &str) -> bool {
     asked.is_ok_and(|output| output.status.success())
 }
 
-/// Installs what is missing, from PyPI and, when this is Debian and we are root, from there; what stays missing is
-/// left out.
+/// Installs what is missing, from PyPI and, when this is Debian and we are root, from there; what
+/// stays missing is left out.
 pub(crate) fn install() {
     if has("python3") && !has_module("memray") {
         let pip = ["-m", "pip", "install", "--quiet", "--break-system-packages", "memray"];

@@ -1,5 +1,6 @@
-//! One person with a page open: a connection that is kept, a question a second, and the last answer's tag, as a browser
-//! has them. Run in a process of its own, so that its cost is not mistaken for the server's.
+//! One person with a page open: a connection that is kept, a question a second, and the last
+//! answer's tag, as a browser has them. Run in a process of its own, so that its cost is not
+//! mistaken for the server's.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

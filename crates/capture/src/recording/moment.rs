@@ -1,4 +1,5 @@
-//! Moments of a recording as people type them: `305ms`, `peak`, `end`, `50%`, `A..B`, `peak:A..B`, a mark's name.
+//! Moments of a recording as users type them: `305ms`, `peak`, `end`, `50%`, `A..B`, `peak:A..B`, a
+//! mark's name.
 
 use heapwise_profile::recording::{MarkAt, Moment, Timeline, Window};
 
@@ -6,13 +7,13 @@ use crate::failure::Outcome;
 use crate::input_error;
 use heapwise_profile::quantity::parse_duration;
 
-/// Unless told otherwise, a time means the highest moment of the step of this length it lies in.
+/// A time selects the peak within its step of this length, unless `--step` says otherwise.
 pub const DEFAULT_STEP_MS: u64 = 100;
 
-/// Before a range: its highest moment, and not what it left behind.
+/// Before a range: its peak, and not what it left behind.
 const PEAK_OF: &str = "peak:";
 
-/// What of a recording is looked at.
+/// A part of a recording.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     /// The heap at a moment.
@@ -21,16 +22,16 @@ pub enum Part {
     Within(Window),
 }
 
-/// What the words of a moment refer to.
+/// What names of moments refer to.
 #[derive(Debug, Clone, Copy)]
 pub struct Times<'a> {
     /// First and last millisecond.
     pub span_ms: (u64, u64),
-    /// Moments that the program named.
+    /// Named moments.
     pub marks: &'a [MarkAt],
 }
 
-/// Understands `text`; a single time stands for the highest moment of its step.
+/// Parses `text`; a single time selects the peak within its step.
 pub fn parse(text: &str, times: Times<'_>, step_ms: u64) -> Outcome<Part> {
     // A mark may be named like a range: its name comes first.
     let is_mark = times.marks.iter().any(|mark| mark.name == text);
@@ -55,7 +56,7 @@ pub fn parse(text: &str, times: Times<'_>, step_ms: u64) -> Outcome<Part> {
     }))
 }
 
-/// `A..B`, either end of which may be left out; none when it is something else.
+/// `A..B`, either end of which may be omitted; `None` for anything else.
 fn window(text: &str, times: Times<'_>) -> Outcome<Option<Window>> {
     let Some((from, to)) = text.split_once("..") else { return Ok(None) };
     let bound = |text: &str, open: u64| if text.is_empty() { Ok(open) } else { time(text, times) };
@@ -81,7 +82,7 @@ fn time(text: &str, times: Times<'_>) -> Outcome<u64> {
     if let Some(mark) = times.marks.iter().find(|mark| mark.name == text) {
         return Ok(mark.ms);
     }
-    // A bare number is milliseconds, as the gs driver has it.
+    // A bare number is milliseconds, as in the gs driver.
     if let Ok(ms) = text.parse() {
         return Ok(ms);
     }

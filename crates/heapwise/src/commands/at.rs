@@ -17,7 +17,8 @@ pub(crate) struct AtArgs {
     /// Recording
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// 305ms, peak, end, 50%, A..B (allocated in that window and not freed in it), peak:A..B, or a mark
+    /// 305ms, peak, end, 50%, A..B (allocated in that window and not freed in it), peak:A..B, or a
+    /// mark
     #[arg(value_name = "MOMENT")]
     moment: String,
     /// Report to show

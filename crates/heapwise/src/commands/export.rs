@@ -23,7 +23,8 @@ pub(crate) struct ExportArgs {
     /// Files, pids or program names; several add up
     #[arg(required = true, value_name = "FILE|PID")]
     targets: Vec<String>,
-    /// Write this format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox, dhat, heaptrack, pro, json, csv
+    /// Write this format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox,
+    /// dhat, heaptrack, pro, json, csv
     #[arg(short = 'f', long = "format", value_name = "FORMAT", value_parser = parse_format)]
     format: Format,
     #[command(flatten)]

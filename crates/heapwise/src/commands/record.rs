@@ -1,5 +1,5 @@
-//! `record`: every event of a running process with its time, into a recording; how `run --log` keeps one, and what is said
-//! at its end.
+//! `record`: every event of a running process with its time, into a recording; how `run --log`
+//! keeps one, and what is said at its end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::drain::{self, Beginning, Orders, Recorded};
-use heapwise_capture::following;
+use heapwise_capture::recorder_thread;
 use heapwise_capture::recording::embed;
 use heapwise_capture::recording::sink::Keeping;
 use heapwise_capture::segments::SegmentFile;
@@ -141,7 +141,7 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
         control::apply(&segment, &Change::new().mode(before))?;
     }
     stop.store(true, Ordering::Relaxed);
-    let recorded = following::join(recorder)?;
+    let recorded = recorder_thread::join(recorder)?;
     args.keeping.finish(&recorded)?;
     report(&recorded);
     Ok(())

@@ -16,12 +16,12 @@ use super::record::{self, KeepingArgs};
 use super::switch::{GsMode, ModeArgs};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use heapwise_capture::custody::Custody;
+use heapwise_capture::child_recorder::{Child, ChildRecorder};
 use heapwise_capture::drain::{Beginning, Orders};
-use heapwise_capture::family::{Family, NotRecorded, Sweeping, Unwanted};
-use heapwise_capture::following::Following;
 use heapwise_capture::launch::{self, Ended};
-use heapwise_capture::offspring::{Child, Offspring};
+use heapwise_capture::process_tree::{NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
+use heapwise_capture::recorder_thread::RecorderThread;
+use heapwise_capture::segment_lock::SegmentLock;
 use heapwise_capture::segments::{self, Found, SegmentFile};
 use heapwise_capture::stale_segments;
 use heapwise_profile::quantity;
@@ -36,13 +36,15 @@ pub(crate) struct RunArgs {
     mode: ModeArgs,
     #[command(flatten)]
     keeping: KeepingArgs,
-    /// Write the profile to FILE, as jemalloc's text when named .heap [default: heapwise.PROGRAM.PID.hwp]
+    /// Write the profile to FILE, as jemalloc's text when named .heap [default:
+    /// heapwise.PROGRAM.PID.hwp]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file
     #[arg(short, long)]
     force: bool,
-    /// Write a profile (FILE.PID), or with --log a recording (NAME.PID.hwr), for each child process too
+    /// Write a profile (FILE.PID), or with --log a recording (NAME.PID.hwr), for each child process
+    /// too
     #[arg(long)]
     children: bool,
     /// Print no summary
@@ -58,20 +60,20 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     }
     stale_segments::collect();
     // There may be many, and all are read at the end.
-    let _custody = args.children.then(Custody::take);
+    let _custody = args.children.then(SegmentLock::take);
     let running = launch::start(&args.command, &args.mode.conf())?;
     let pid = running.pid();
     let is_logged = args.mode.mode() == Mode::Log;
-    let following = is_logged.then(|| Following::start(pid, args.log_orders(pid)));
-    let offspring = (is_logged && args.children).then(|| Offspring::watch(pid, args.log_orders(pid)));
+    let following = is_logged.then(|| RecorderThread::start(pid, args.log_orders(pid)));
+    let offspring = (is_logged && args.children).then(|| ChildRecorder::watch(pid, args.log_orders(pid)));
     // Without `--children` nobody will ask for what they left.
     let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
     let unwanted = if is_logged { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
-    let sweeping = (!args.children).then(|| Sweeping::start(Family::of(pid), unwanted));
+    let sweeping = (!args.children).then(|| SegmentCleaner::start(ProcessTree::of(pid), unwanted));
     let ended = running.wait()?;
-    let recorded = following.map(Following::end).transpose();
-    let mut children = offspring.map(Offspring::end).transpose()?.unwrap_or_default();
-    let family = sweeping.map_or_else(|| Family::of(pid), |sweeping| sweeping.end(pid)).segments();
+    let recorded = following.map(RecorderThread::end).transpose();
+    let mut children = offspring.map(ChildRecorder::end).transpose()?.unwrap_or_default();
+    let family = sweeping.map_or_else(|| ProcessTree::of(pid), |sweeping| sweeping.end(pid)).segments();
     let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
         let why = segments::unusable_directory().unwrap_or_else(|| {
             "it ended before its first allocation, or did not load the probe; see heapwise doctor".into()
@@ -167,8 +169,8 @@ fn hides_small_objects(program: &str) -> bool {
     name.starts_with("python") && std::env::var_os("PYTHONMALLOC").is_none()
 }
 
-/// Recorded blocks from which on the probe's time is worth telling: one in 128 is timed, and the first ones, which read unwind
-/// information, speak for all others.
+/// Recorded blocks from which on the probe's time is worth telling: one in 128 is timed, and the
+/// first ones, which read unwind information, speak for all others.
 const ENOUGH_TO_TELL: u64 = 64 * 128;
 
 fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {

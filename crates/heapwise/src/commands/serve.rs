@@ -13,7 +13,8 @@ use crate::symbols::SymbolArgs;
 /// Options of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Files, directories of dumps, pids or program names; every process with the probe when left out
+    /// Files, directories of dumps, pids or program names; every process with the probe when left
+    /// out
     #[arg(value_name = "FILE|DIR|PID|NAME")]
     targets: Vec<String>,
     /// Listen on this port of 127.0.0.1 (0 = any free one)
@@ -60,8 +61,8 @@ pub(crate) fn run(args: ServeArgs) -> Outcome {
     let root = args.profile_dir.or_else(state_dir).ok_or_else(|| {
         input_error!("no place to keep profiles: neither XDG_STATE_HOME nor HOME is set; give --profile-dir")
     })?;
-    // Many people looking must not slow down what they look at. A kernel that refuses leaves things as they are. Not as
-    // far back as SCHED_IDLE: with every core busy that leaves 3/1024 of one, and a page would take minutes.
+    // Many viewers must not slow down the programs. A kernel that refuses changes nothing. Not
+    // SCHED_IDLE: with every core busy that leaves 3/1024 of one, and a page would take minutes.
     let _ = rustix::process::nice(args.nice);
     let server = Server::new(Settings {
         address,
@@ -83,7 +84,8 @@ fn state_dir() -> Option<PathBuf> {
     Some(state.join("heapwise/profiles"))
 }
 
-/// Says where to look, once, on stderr. Nobody need be listening there: a server whose starter has gone goes on.
+/// Prints the address once, on stderr. Errors are ignored: a server outlives the terminal that
+/// started it.
 fn announce(server: &Server) {
     let (address, token) = (server.address(), server.token());
     let text = if server.token_for_reading() && address.ip().is_some() {

@@ -1,4 +1,4 @@
-//! `summary`: what in a recording deserves a look, with numbers and the command to go on with.
+//! `summary`: what stands out in a recording, with numbers and the next command for each finding.
 
 use std::path::PathBuf;
 

@@ -23,7 +23,8 @@ use heapwise_capture::target::Target;
 const USAGE: &str =
     "usage: mprof -i FILE [-top flat|cum] [-inuse=false] [-png FILE] [-svg FILE] [-info FILE]";
 
-/// The options, in the syntax of Go's `flag` package: `-name value`, `-name=value`, one or two dashes.
+/// The options, in the syntax of Go's `flag` package: `-name value`, `-name=value`, one or two
+/// dashes.
 #[derive(Debug, Default)]
 struct Options {
     input: Option<String>,

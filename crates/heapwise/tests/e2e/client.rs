@@ -1,4 +1,5 @@
-//! Programs that speak to the probe inside them: the Rust client and `heapwise.h`, with the probe and without.
+//! Programs that speak to the probe inside them: the Rust client and `heapwise.h`, with the probe
+//! and without.
 
 use std::process::Command;
 

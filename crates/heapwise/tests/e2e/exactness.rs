@@ -1,4 +1,5 @@
-//! Exact mode's further numbers against the program's own: slack, growth by realloc, peaks, blocks from before.
+//! Exact mode's further numbers against the program's own: slack, growth by realloc, peaks, blocks
+//! from before.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -24,7 +25,8 @@ fn slack_growth_and_peaks_are_the_programs() {
             let most = sum(&scratch, "peak_space", &format!("^{site}$"), profile);
             assert_eq!(most, own[&format!("{site}.peak_bytes")], "{index} {site}");
         }
-        // Slack is measured on one block of each kind, and glibc gives some of a kind one step of 16 bytes more.
+        // Slack is measured on one block of each kind, and glibc gives some of a kind one step of
+        // 16 bytes more.
         let apart = sum(&scratch, "waste_space", "^w_", profile).abs_diff(own["slack.bytes"]);
         assert!(apart <= 16 * own["inuse_objects"] as u64, "{index}: {apart} of {}", own["slack.bytes"]);
         // The program's peak, with what libc holds besides: one thread is exact to the byte.
@@ -34,7 +36,8 @@ fn slack_growth_and_peaks_are_the_programs() {
     }
 }
 
-/// What was there before is known as such: its frees are counted apart, and never make a number negative.
+/// What was there before is known as such: its frees are counted apart, and never make a number
+/// negative.
 #[test]
 fn blocks_from_before_are_counted_apart() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! The fault matrix: surroundings that break a careless guest. The program must run as it would alone, and
-//! what heapwise says of it must be true.
+//! The fault matrix: surroundings that break a careless guest. The program must run as it would
+//! alone, and what heapwise says of it must be true.
 
 use std::process::Output;
 
@@ -65,7 +65,8 @@ fn a_bounded_fork_bomb() {
     counts_exactly("fork_tree", &["3", "3"]);
 }
 
-/// A child whose first allocations are those of eight threads at once has one segment, with all of them.
+/// A child whose first allocations are those of eight threads at once has one segment, with all of
+/// them.
 #[test]
 fn a_child_that_starts_threads_at_once() {
     runs_unchanged("fork_threads", &[]);
@@ -120,8 +121,8 @@ fn another_root_directory() {
 
 #[test]
 fn hardly_any_address_space() {
-    // The limit a running program sets itself counts the segment it already carries; what the limit leaves to
-    // a fresh image is the image's alone.
+    // The limit a running program sets itself counts the segment it already carries; what the limit
+    // leaves to a fresh image is the image's alone.
     runs_unchanged_in("rlimits", &["as"], |name| !name.starts_with("before."));
 }
 

@@ -1,4 +1,5 @@
-//! Forked children that speak to the probe: what they change is their own, and what they inherit works.
+//! Forked children that speak to the probe: what they change is their own, and what they inherit
+//! works.
 
 use std::fs;
 

@@ -1,6 +1,6 @@
-//! The whole server against a client that means no good: requests for every address, damaged in ways that are the same
-//! in every run, over a socket. Nothing may crash, no file but the served ones may come back, and the process that is
-//! looked at goes on.
+//! The whole server against a client that means no good: requests for every address, damaged in
+//! ways that are the same in every run, over a socket. Nothing may crash, no file but the served
+//! ones may come back, and the process that is looked at goes on.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -87,7 +87,8 @@ fn live(scratch: &Scratch) -> Live {
     live
 }
 
-/// A directory of dumps, a recording and a live process are served; other files lie beside and around them.
+/// A directory of dumps, a recording and a live process are served; other files lie beside and
+/// around them.
 fn served(scratch: &Scratch, pid: &str) -> Server {
     let dumps = scratch.path("dumps");
     fs::create_dir(&dumps).expect("made");

@@ -1,5 +1,5 @@
-//! jemalloc's guide, chapter by chapter, over plain glibc: options by environment, dumps by themselves and by
-//! `mallctl`, with the real `jeprof` as the reader.
+//! jemalloc's guide, chapter by chapter, over plain glibc: options by environment, dumps by
+//! themselves and by `mallctl`, with the real `jeprof` as the reader.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -79,8 +79,8 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The guide's chapters over jemalloc itself and over the probe: the same files, and jeprof finds the same functions with
-/// the same bytes, but for what a size class adds.
+/// The guide's chapters over jemalloc itself and over the probe: the same files, and jeprof finds
+/// the same functions with the same bytes, but for what a size class adds.
 #[test]
 fn the_guide_over_jemalloc_and_over_the_probe() {
     let scratch = Scratch::new();
@@ -101,7 +101,8 @@ fn the_guide_over_jemalloc_and_over_the_probe() {
                 (None, None) => {}
                 (Some(bytes), Some(classes)) => {
                     let added = *classes as f64 / *bytes as f64;
-                    // An interval dump of jemalloc's is written before the block that made it due counts.
+                    // An interval dump of jemalloc's is written before the block that made it due
+                    // counts.
                     assert!((0.99..1.25).contains(&added), "{chapter}: {site} {bytes}, jemalloc {classes}");
                 }
                 different => panic!("{chapter}: {site} {different:?}"),
@@ -335,7 +336,8 @@ fn every_name_answers_as_jemalloc_does() {
             .iter()
             .filter(|(question, answer)| ours.get(*question) != Some(*answer))
             .map(|(question, answer)| format!("{question}: {answer}, here {:?}", ours.get(question)))
-            // jemalloc reads the system's name of a thread when it samples a block of it, we when we are asked.
+            // jemalloc reads the system's name of a thread when it samples a block of it, we when
+            // we are asked.
             .filter(|line| {
                 !(conf.contains("sys_thread_name") && line.starts_with("thread.prof.name/length_"))
             })
@@ -344,7 +346,8 @@ fn every_name_answers_as_jemalloc_does() {
     }
 }
 
-/// Names of jemalloc's allocator, not of its profiler: over another allocator there is nothing to answer.
+/// Names of jemalloc's allocator, not of its profiler: over another allocator there is nothing to
+/// answer.
 #[test]
 fn the_allocators_own_names_are_unknown() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! The unwinder's memo on trial: `--paranoid` compares every memoised stack with a full walk, and aborts the
-//! program on a difference.
+//! The unwinder's memo on trial: `--paranoid` compares every memoised stack with a full walk, and
+//! aborts the program on a difference.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Programs nobody here wrote, recorded in every mode: they compute what they compute without us, and the reports
-//! name the right functions.
+//! Programs nobody here wrote, recorded in every mode: they compute what they compute without us,
+//! and the reports name the right functions.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -82,7 +82,8 @@ fn redis() {
     let scratch = Scratch::new();
     for (number, mode) in ["mode:sampled,rate:1024", "mode:exact", "mode:exact,index:hash"].iter().enumerate()
     {
-        // Below the ports that the kernel gives to clients, each of which is taken for a minute after use.
+        // Below the ports that the kernel gives to clients, each of which is taken for a minute
+        // after use.
         let port = (20_000 + std::process::id() % 12_000 + number as u32).to_string();
         let library = scratch.output_of(&["preload"]);
         let mut server = scratch
@@ -117,7 +118,8 @@ fn redis() {
             .lines()
             .find_map(|line| line.strip_prefix("used_memory:")?.trim().parse().ok())
             .expect("redis counts too");
-        // redis counts usable bytes of its own calls, heapwise requested ones: within a quarter of each other.
+        // redis counts usable bytes of its own calls, heapwise requested ones: within a quarter of
+        // each other.
         assert!((0.6..1.1).contains(&(held / own)), "{mode}: heapwise {held}, redis {own}");
         ask(&["shutdown", "nosave"]);
         assert!(server.wait().expect("waited").success());

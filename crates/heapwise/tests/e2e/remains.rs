@@ -108,7 +108,8 @@ fn nothing_goes_while_somebody_collects_it() {
     assert_eq!(names(&folder).len(), KEPT);
 }
 
-/// Without a command that collects, programs that start all day leave no more than there is room for.
+/// Without a command that collects, programs that start all day leave no more than there is room
+/// for.
 #[test]
 fn a_crowded_directory_gets_no_more_segments() {
     /// `CROWDED` and `MOST_NAMES` in `crates/probe/src/segment/create.rs`.

@@ -70,7 +70,8 @@ fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// `leaky` with 3000 rounds holds 3000 nodes of 112 bytes in `w_hold` and about as much in `w_lose`.
+/// `leaky` with 3000 rounds holds 3000 nodes of 112 bytes in `w_hold` and about as much in
+/// `w_lose`.
 fn served() -> (Scratch, Server) {
     let scratch = Scratch::new();
     let capture = scratch.capture(&["--exact"], "leaky", &["3000"]);

@@ -1,5 +1,5 @@
-//! The current state of a source, or its change over `seconds=N`, rendered once for all who ask at the
-//! same moment.
+//! The current state of a source, or its change over `seconds=N`, rendered once for all who ask at
+//! the same moment.
 
 use std::thread;
 use std::time::Duration;

@@ -20,7 +20,8 @@ use heapwise_capture::segments::{Found, SegmentFile};
 /// Name of the last state of an ended process among its stored profiles.
 const LAST_STATE: &str = "last-state";
 
-/// How long a process that was seen running is taken to run: each of many requests would ask the kernel otherwise.
+/// How long a process counts as running after a check: many requests would each read `/proc`
+/// otherwise.
 const SEEN_LASTS: Duration = Duration::from_millis(50);
 
 /// A served process.
@@ -74,14 +75,15 @@ impl Source for ProcessSource {
             .filter(|argument| !argument.is_empty())
             .map(|argument| String::from_utf8_lossy(argument).into_owned())
             .collect();
-        // What was ordered last: a program that does not allocate takes it up later.
+        // The control page, not the probe's state: a program that does not allocate applies it
+        // later.
         let (mode, rate_bytes) = match snapshot.control() {
             Some(ordered) => (ordered.mode, ordered.sample_bytes),
             None => (snapshot.mode(), snapshot.counter(Counter::SampleBytes)),
         };
         Ok(Facts {
             kind: if self.found.is_alive() { Kind::Live } else { Kind::Dead },
-            // As it was called: one executable may go by many names.
+            // The name it was called by: one executable may have many names.
             title: last_part(command.first().unwrap_or(&program)),
             detail: command.join(" "),
             pid: Some(self.found.process.pid),

@@ -133,7 +133,8 @@ fn write_export(profile: &Profile, format: Format, metric: Metric, out: &mut Vec
     export::export(profile, format, metric, out).map_err(|error| input_error!("cannot write: {error}"))
 }
 
-/// `--symbols`: reads maps lines, then addresses, from standard input; prints a name for each address.
+/// `--symbols`: reads maps lines, then addresses, from standard input; prints a name for each
+/// address.
 pub(super) fn symbols(options: &Options) -> Outcome {
     let mut text = String::new();
     std::io::stdin()
