@@ -1,5 +1,6 @@
-// A program that uses heapwise.h: with the probe it records a part of itself, without it runs the
-// same way. Usage: api_user [labels] build: -fno-optimize-sibling-calls
+// A program that uses heapwise.h: with the probe it records a part of itself, without it runs the same way.
+// Usage: api_user [labels]
+// build: -fno-optimize-sibling-calls
 #include "witness.h"
 
 #include "../../crates/probe/include/heapwise.h"

@@ -1,6 +1,6 @@
 // An allocator that is safe in signal handlers: one atomic addition, nothing is ever reused. Linked
-// under `signal_alloc`, so that whatever breaks when a handler interrupts an allocation is the
-// profiler. build: -shared -fPIC
+// under `signal_alloc`, so that whatever breaks when a handler interrupts an allocation is the profiler.
+// build: -shared -fPIC
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
@@ -21,8 +21,8 @@ static uintptr_t arena_start(void) {
     return start;
 }
 
-// The size sits in the 16 bytes before the block. Static, as inside real allocators: a call through
-// an exported name would come back to whoever interposes it.
+// The size sits in the 16 bytes before the block. Static, as inside real allocators: a call through an exported
+// name would come back to whoever interposes it.
 static void *take(size_t alignment, size_t size) {
     uintptr_t start = arena_start();
     if (alignment < 16) alignment = 16;

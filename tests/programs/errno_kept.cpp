@@ -1,6 +1,6 @@
-// Hazard: errno, which belongs to the program: every hooked function that succeeds leaves it alone,
-// also on the first call of a thread or of a forked child, and every one that fails sets it as it
-// would alone. Says how many `calls` were looked at. build: -pthread
+// Hazard: errno, which belongs to the program: every hooked function that succeeds leaves it alone, also on the first call of a
+// thread or of a forked child, and every one that fails sets it as it would alone. Says how many `calls` were looked at.
+// build: -pthread
 #include "witness.h"
 #include <dlfcn.h>
 #include <new>

@@ -1,7 +1,6 @@
-// Hazard: a forked child that starts threads at once, before it allocated anything itself: all of
-// them find their parent's traces at the same time. The parent has had as many threads, so that
-// their stacks are at hand and starting one allocates nothing. Counts: parent as "", the last child
-// as `child.` from zero; all children do the same. Arguments: children, threads, blocks each.
+// Hazard: a forked child that starts threads at once, before it allocated anything itself: all of them find their parent's
+// traces at the same time. The parent has had as many threads, so that their stacks are at hand and starting one allocates nothing.
+// Counts: parent as "", the last child as `child.` from zero; all children do the same. Arguments: children, threads, blocks each.
 // build: -pthread
 #include "witness.h"
 #include <pthread.h>

@@ -1,5 +1,6 @@
-// Holds 48 MiB that it has written to, on two threads, and 16 MiB that it has not; then allocates a
-// little at a time, so that it answers questions, until its input ends. build: -pthread
+// Holds 48 MiB that it has written to, on two threads, and 16 MiB that it has not; then allocates a little at a time, so
+// that it answers questions, until its input ends.
+// build: -pthread
 #include "witness.h"
 
 #include <poll.h>

@@ -1,6 +1,5 @@
-// The programs of jemalloc's guide in one: what its users do by option and by mallctl, over any
-// allocator. Usage: jemalloc_guide
-// leak|grow|switched|timed|two_rates|dump|reset|strict|foreign|fork|threads|exits|race_handler|race_destructor
+// The programs of jemalloc's guide in one: what its users do by option and by mallctl, over any allocator.
+// Usage: jemalloc_guide leak|grow|switched|timed|two_rates|dump|reset|strict|foreign|fork|threads|exits|race_handler|race_destructor
 // build: -fno-optimize-sibling-calls -pthread
 #include "witness.h"
 
@@ -171,8 +170,7 @@ static void exits(void) {
     pause();
 }
 
-// `main` returns while another thread is in `exit`: in a handler of the program, or in its
-// destructor.
+// `main` returns while another thread is in `exit`: in a handler of the program, or in its destructor.
 static enum { NOT_RACING, IN_HANDLER, IN_DESTRUCTOR } racing;
 static pthread_barrier_t exiting;
 

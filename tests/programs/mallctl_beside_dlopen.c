@@ -1,6 +1,6 @@
-// Hazard: mallctl and the other lookups of functions while another thread loads and unloads
-// plugins. Counts: nothing but its rounds. Argument: rounds of dlopen and dlclose. build: -pthread
-// -ldl
+// Hazard: mallctl and the other lookups of functions while another thread loads and unloads plugins.
+// Counts: nothing but its rounds. Argument: rounds of dlopen and dlclose.
+// build: -pthread -ldl
 #include "witness.h"
 #include <dlfcn.h>
 #include <pthread.h>

@@ -1,6 +1,5 @@
-// Every way to ask for every name of jemalloc's tree that is about profiling or statistics: result,
-// size and (where it must be the same everywhere) value of each, one line an answer. Run over
-// jemalloc and over the probe it must say the same.
+// Every way to ask for every name of jemalloc's tree that is about profiling or statistics: result, size and (where it must
+// be the same everywhere) value of each, one line an answer. Run over jemalloc and over the probe it must say the same.
 #include "witness.h"
 
 #include <stdbool.h>
@@ -109,8 +108,7 @@ static void read_with(const char *name, const char *way, size_t size, bool same)
     if (same && result == 0) tell(name, text, (long)buffer[0]);
 }
 
-// `write` has the right size only where nothing can happen: the value is null, which each name
-// takes or refuses by its rules.
+// `write` has the right size only where nothing can happen: the value is null, which each name takes or refuses by its rules.
 static void ask(const char *name, size_t size, bool same) {
     read_with(name, "read", size, same);
     read_with(name, "read_short", size - 1, false);

@@ -1,6 +1,7 @@
-// Hazard: another C library: its loader honours LD_PRELOAD but cannot load an object made for
-// glibc. Counts: all of it, for itself; what a profiler must give is a clear word, or correct
-// numbers. native: musl-gcc compiles for this machine only compiler: musl-gcc
+// Hazard: another C library: its loader honours LD_PRELOAD but cannot load an object made for glibc.
+// Counts: all of it, for itself; what a profiler must give is a clear word, or correct numbers.
+// native: musl-gcc compiles for this machine only
+// compiler: musl-gcc
 #include "witness.h"
 
 int main(void) {

@@ -1,7 +1,7 @@
-// Hazard: a long life: threads come and go, free each other's blocks, realloc, recurse, fork; in
-// bursts, as a server does. Counts: all of it; the forked children allocate too, but that is
-// theirs. The sets of stacks and sizes are finite, so whatever grows without end is the profiler.
-// Arguments: seconds, operations in a burst of 10 ms, seed. build: -pthread
+// Hazard: a long life: threads come and go, free each other's blocks, realloc, recurse, fork; in bursts, as a server does.
+// Counts: all of it; the forked children allocate too, but that is theirs. The sets of stacks and sizes are finite, so whatever
+// grows without end is the profiler. Arguments: seconds, operations in a burst of 10 ms, seed.
+// build: -pthread
 #include "witness.h"
 #include <pthread.h>
 #include <sys/wait.h>

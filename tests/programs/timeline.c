@@ -1,7 +1,7 @@
-// Hazard: none; a heap whose size over time is known. Counts: all of it; and writes to FILE a line
-// `from to highest live` per burst of work: when it began and ended, in milliseconds since the mark
-// `beginN` that it names, the most bytes that were live within it at any moment, and the bytes live
-// after it. Between bursts nothing happens. Arguments: FILE, ms.
+// Hazard: none; a heap whose size over time is known.
+// Counts: all of it; and writes to FILE a line `from to highest live` per burst of work: when it began and ended, in milliseconds since
+// the mark `beginN` that it names, the most bytes that were live within it at any moment, and the bytes live after it. Between bursts nothing
+// happens. Arguments: FILE, ms.
 #include "witness.h"
 #include <fcntl.h>
 #include <time.h>
@@ -26,8 +26,7 @@ static void log_burst(int file, const uint64_t *numbers) {
     w_write(file, line, (size_t)(to - line));
 }
 
-// When the recorder does not get to tick, the probe looks at the clock once in 64 events: these
-// weigh nothing.
+// When the recorder does not get to tick, the probe looks at the clock once in 64 events: these weigh nothing.
 static void let_the_clock_be_read(void) {
     for (int i = 0; i < 100; i++) w_free(w_malloc(0));
 }
@@ -45,8 +44,7 @@ static uint64_t burst(uint64_t number, uint64_t until_ns) {
     return highest;
 }
 
-// The moment of the mark `beginN`, which may be anywhere within the call: one that took no time
-// names the moment best.
+// The moment of the mark `beginN`, which may be anywhere within the call: one that took no time names the moment best.
 static uint64_t mark_begin(void) {
     for (uint64_t tries = 0;; tries++) {
         char name[32], *end = name + 31;

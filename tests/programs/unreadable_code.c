@@ -1,6 +1,7 @@
-// Hazard: code without unwind information whose frame pointer leads to a return address in code
-// that cannot be read. Counts: blocks allocated from such code. Argument: blocks. native: machine
-// code of x86-64 build: -ldl
+// Hazard: code without unwind information whose frame pointer leads to a return address in code that cannot be read.
+// Counts: blocks allocated from such code. Argument: blocks.
+// native: machine code of x86-64
+// build: -ldl
 #include "witness.h"
 #include <dlfcn.h>
 #include <sys/mman.h>

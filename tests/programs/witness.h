@@ -69,8 +69,7 @@ static W_SITE void w_free(struct w_block block) {
     __asm__ volatile("" ::: "memory");
 }
 
-// Leaves *block as it was when the allocator refuses; empties it for size 0 (glibc frees and
-// returns NULL).
+// Leaves *block as it was when the allocator refuses; empties it for size 0 (glibc frees and returns NULL).
 static W_SITE void w_realloc(struct w_block *block, size_t size) {
     int had = block->p != NULL;
     size_t old = block->size;

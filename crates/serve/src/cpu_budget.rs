@@ -26,7 +26,7 @@ pub(crate) struct CpuBudget(Mutex<State>);
 #[derive(Debug, Default)]
 struct State {
     of: HashMap<String, Account>,
-    /// CpuBudget begun; no two have the same number, also of different processes.
+    /// Generations so far; numbers are unique over all processes.
     begun: u64,
 }
 
