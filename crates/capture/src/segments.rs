@@ -202,8 +202,8 @@ fn of_pid_among(list: Vec<Found>, pid: u32) -> Outcome<Found> {
             format!("process {pid} belongs to user {uid}; run heapwise as that user")
         }
         Some(_) if process::has_probe(pid) => format!(
-            "process {pid} carries the probe, but there was no room for its segment when it started; \
-             `heapwise ps --clean` makes room, then restart it"
+            "process {pid} carries the probe but has no segment: it was forked and has not allocated since, \
+             or there was no room for one (`heapwise ps --clean` makes room for processes that start then)"
         ),
         Some(_) => format!(
             "process {pid} does not carry the probe; start it with `heapwise run`, \

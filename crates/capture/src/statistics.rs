@@ -97,7 +97,7 @@ pub struct Statistics {
 }
 
 /// The probe's counters as reports name them.
-const PROBE: [(&str, Counter, &str); 19] = [
+const PROBE: [(&str, Counter, &str); 20] = [
     ("recorded", Counter::Recorded, "allocations recorded"),
     ("freed", Counter::Freed, "recorded blocks that were freed"),
     ("live_bytes", Counter::LiveBytes, "live in recorded blocks, exact or estimated"),
@@ -113,6 +113,7 @@ const PROBE: [(&str, Counter, &str); 19] = [
     ("lost_nodes", Counter::LostNodes, "stacks lost because the stack tree was full"),
     ("lost_events", Counter::LostEvents, "events dropped because the log was full"),
     ("lost_marks", Counter::LostMarks, "marks dropped because their table was full"),
+    ("inherited_bytes", Counter::InheritedBytes, "live bytes of the parent at the fork, not in the tables"),
     ("truncated_stacks", Counter::Truncated, "stacks cut at the depth limit"),
     ("broken_stacks", Counter::Broken, "stacks that could not be unwound to their end"),
     ("own_bytes", Counter::OwnBytes, "memory of the probe itself"),

@@ -123,6 +123,8 @@ pub enum Counter {
     RecordedNanos,
     /// Marks of the program that had no room in their table.
     LostMarks,
+    /// Live bytes of the parent when this process was forked: blocks that the tables do not have.
+    InheritedBytes,
     /// Number of words.
     Count,
 }

@@ -134,7 +134,7 @@ fn a_crowded_directory_gets_no_more_segments() {
     let pid = child.id().to_string();
     until("its message", || {
         let output = scratch.heapwise(&["top", &pid]).output().expect("heapwise starts");
-        String::from_utf8_lossy(&output.stderr).contains("no room for its segment")
+        String::from_utf8_lossy(&output.stderr).contains("carries the probe but has no segment")
     });
     assert_eq!(names(&folder).len(), MOST as usize);
     drop(child.stdin.take());
