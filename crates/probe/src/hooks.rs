@@ -6,17 +6,17 @@
 //! vectors.
 #![allow(unsafe_code)]
 
-mod bodies;
 mod fallback;
-mod inside;
+mod nested_calls;
 mod resolve;
-mod restraint;
+mod sandbox;
+mod wrappers;
 
 use core::ffi::CStr;
 
-pub(crate) use bodies::usable_size;
-pub(crate) use inside::is_inside;
+pub(crate) use nested_calls::is_inside;
 pub(crate) use resolve::{allocator_kind, resolve, resolve_all};
+pub(crate) use wrappers::usable_size;
 
 use crate::atomics::{AtomicPtr, Ordering};
 
@@ -102,7 +102,7 @@ macro_rules! shape_of {
     };
     (resize $hook:ident $body:ident) => {
         arch::resize_count_stub!($hook);
-        arch::replace_2!(super::bodies::$body);
+        arch::replace_2!(super::wrappers::$body);
     };
     (replace $hook:ident $form:ident $body:ident) => {
         arch::$form!(super::$body);
@@ -156,8 +156,8 @@ macro_rules! hooks {
 }
 
 use Fallback::{Function, Hook as Like};
-use bodies::*;
-use restraint::*;
+use sandbox::*;
+use wrappers::*;
 
 hooks! {
     Malloc malloc C Function(fallback::malloc), allocate size_first Malloc;

@@ -3,7 +3,7 @@
 
 use heapwise_format::segment::AllocatorKind;
 
-use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, inside, slot};
+use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, nested_calls, slot};
 use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::symbols::{self, find_next};
 
@@ -54,7 +54,7 @@ pub(crate) extern "C" fn resolve(index: usize) -> *mut () {
 pub(crate) fn resolve_all() {
     if let Some(malloc) = find_next(c"malloc") {
         ALLOCATOR.store(malloc.object as usize, Ordering::Relaxed);
-        inside::learn(&malloc);
+        nested_calls::learn(&malloc);
     }
     for index in 0..SLOTS.len() {
         find(index);
@@ -74,7 +74,7 @@ fn find(index: usize) -> *mut () {
         slot_.real.store(found.address, Ordering::Release);
         let of_runtime = description.family == Family::CxxAligned;
         if of_runtime || may_be_composed(index) {
-            inside::learn_function(&found, of_runtime);
+            nested_calls::learn_function(&found, of_runtime);
         }
         if found.object as usize == ALLOCATOR.load(Ordering::Relaxed) {
             OWN_OPERATORS.fetch_or(1 << index, Ordering::Relaxed);

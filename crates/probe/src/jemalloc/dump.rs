@@ -5,16 +5,16 @@
 //! program stopped.
 
 mod counts;
-mod desk;
 mod ending;
 mod functions;
 mod leaks;
-mod noise;
 mod plain_name;
+mod runtime_allocs;
 pub(crate) mod size_class;
 mod suppressions;
 mod text;
 mod triggers;
+mod writer;
 
 use core::ffi::CStr;
 
@@ -25,13 +25,13 @@ use crate::config::say;
 use crate::jemalloc::options::options;
 use crate::sys::File;
 use crate::{api, segment};
-use desk::Desk;
-pub(crate) use desk::{MOST_KEPT, set_log_name, set_prefix, with_log_name};
 pub(crate) use ending::{at_exit, before_exit, watch_exit};
 use suppressions::Suppressions;
 use text::Summary;
 pub(crate) use text::places;
 pub(crate) use triggers::{interval, is_at_highs, notice, set_at_highs};
+use writer::Desk;
+pub(crate) use writer::{MOST_KEPT, set_log_name, set_prefix, with_log_name};
 
 /// Why a dump was written; the letter in its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ const PATIENCE_MS: u32 = 10_000;
 
 /// Starts over in a new process or a forked child: its files are its own.
 pub(crate) fn begin() {
-    desk::begin();
+    writer::begin();
     triggers::begin();
     ending::begin();
 }

@@ -8,7 +8,7 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::desk::Desk;
+use super::writer::Desk;
 use super::{Kind, PATIENCE_MS, leaks, write_announced};
 use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};

@@ -4,7 +4,7 @@
 use core::ffi::{c_int, c_void};
 
 use super::Summary;
-use super::desk::Path;
+use super::writer::Path;
 use crate::config::say;
 use crate::fixed_text::FixedText;
 use crate::{symbols, sys};

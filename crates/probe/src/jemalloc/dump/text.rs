@@ -13,7 +13,7 @@ use heapwise_format::segment::{Bucket, NodePlace, SectionKind};
 
 use self::output::Output;
 use super::counts::{Counts, each_counted};
-use super::noise::Noise;
+use super::runtime_allocs::Noise;
 use super::suppressions::Suppressions;
 use crate::jemalloc::options::options;
 use crate::sys::{self, File};
