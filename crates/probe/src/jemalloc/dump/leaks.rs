@@ -9,7 +9,7 @@ use crate::config::say;
 use crate::fixed_text::FixedText;
 use crate::{symbols, sys};
 
-/// Says what is left; ends the process when that is an error. Nothing is said when nothing is left.
+/// Reports leaks, if there are any; ends the process when they are an error.
 pub(super) fn report(path: &Path, summary: &Summary, is_error: bool) {
     if summary.live_bytes == 0 {
         return;

@@ -13,7 +13,7 @@ use heapwise_format::segment::{Bucket, NodePlace, SectionKind};
 
 use self::output::Output;
 use super::counts::{Counts, each_counted};
-use super::runtime_allocs::Noise;
+use super::runtime_allocs::RuntimeAllocs;
 use super::suppressions::Suppressions;
 use crate::jemalloc::options::options;
 use crate::sys::{self, File};
@@ -69,7 +69,7 @@ pub(super) fn write(
     write_totals(&mut out, threads, rate);
     let mut summary = Summary::default();
     let mut seen = Seen::new();
-    let noise = Noise::new();
+    let runtime = RuntimeAllocs::new();
     each_counted(|bucket, counts| {
         let printed = printed(bucket, counts, rate);
         if printed.is_empty() {
@@ -84,7 +84,7 @@ pub(super) fn write(
         }
         if counts.live.0 != 0 {
             let live = estimated(bucket, counts).live;
-            let owner = if noise.made(bucket.node) {
+            let owner = if runtime.holds(bucket.node) {
                 Owner::Runtime
             } else if known.is_some_and(|known| known.cover(bucket.node)) {
                 Owner::Suppressed
