@@ -16,9 +16,9 @@ mod trials;
 mod victims;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::time::Instant;
 
+use crate::runner::{self, Build};
 use heapwise_testkit::failure::Failure;
 use heapwise_testkit::programs;
 use kernel::Starter;
@@ -50,7 +50,7 @@ pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<(), Failure> 
     let out = root.join("target/aarch64");
     let started = Instant::now();
     let built = toolchain::build(root, &out)?;
-    toolchain::run(Command::new("cargo").current_dir(root).args(["build", "--quiet", "-p", "heapwise"]))?;
+    runner::build_heapwise(root, Build::Debug)?;
     println!("aarch64: compiled in {:.0} s", started.elapsed().as_secs_f64());
     let heapwise = root.join("target/debug/heapwise");
     let is_short = arguments.iter().any(|argument| argument == "--short");
@@ -62,7 +62,7 @@ pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<(), Failure> 
 
 impl Yard<'_> {
     fn try_probe(&self) -> Result<usize, Failure> {
-        let library = output_of(self.starter.command(&self.built.heapwise).arg("preload"))?;
+        let library = runner::output(self.starter.command(&self.built.heapwise).arg("preload"))?;
         let probe = PathBuf::from(String::from_utf8_lossy(&library.stdout).trim());
         let (mut ran, mut failed) = (0, Vec::new());
         for protection in if self.is_short { &["standard"][..] } else { &["standard", "none"] } {
@@ -137,18 +137,6 @@ impl Yard<'_> {
 /// The total of `heapwise top --json`.
 fn total_of(printed: &str) -> Option<i64> {
     serde_json::from_str::<serde_json::Value>(printed).ok()?["total"].as_i64()
-}
-
-/// Runs to a successful end.
-fn output_of(command: &mut Command) -> Result<Output, Failure> {
-    let program = PathBuf::from(command.get_program());
-    let output = command.output().map_err(|e| Failure::at(&program, e))?;
-    if output.status.success() {
-        Ok(output)
-    } else {
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(Failure::new(format!("{command:?}: {}: {said}", output.status)))
-    }
 }
 
 /// A number of a victim's account.

@@ -17,6 +17,7 @@ mod workload;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::runner::{self, Build};
 use heapwise_testkit::failure::Failure;
 use measure::Patience;
 use options::Options;
@@ -73,7 +74,7 @@ impl Bench {
     fn new(root: &Path, scratch: &Path, options: &Options) -> Result<Bench, Failure> {
         let heapwise = match &options.heapwise {
             Some(path) => path.canonicalize().map_err(|e| Failure::at(path, e))?,
-            None => tools::build_heapwise(root)?,
+            None => runner::build_heapwise(root, Build::Release)?,
         };
         Ok(Bench {
             heapwise,

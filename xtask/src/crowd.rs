@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 use client::Seen;
 use usage::{Usage, peak_bytes};
 
-use heapwise_testkit::arguments::number;
+use crate::arguments::number;
+use crate::runner::{self, Build};
 use heapwise_testkit::failure::Failure;
 
 /// Clients unless `--clients` says otherwise.
@@ -248,7 +249,7 @@ fn prepare(root: &Path) -> Result<Stage, Failure> {
     fs::DirBuilder::new().mode(0o700).create(&segments).map_err(|why| Failure::at(&segments, why))?;
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     let port = port.map_err(|why| Failure::new(format!("no free port: {why}")))?.port();
-    Ok(Stage { heapwise: root.join("target/release/heapwise"), scratch, port })
+    Ok(Stage { heapwise: runner::build_heapwise(root, Build::Release)?, scratch, port })
 }
 
 /// The process of the clients.

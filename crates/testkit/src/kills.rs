@@ -9,7 +9,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::account;
-use crate::failure::Failure;
 use crate::random::Random;
 
 /// What the kills need.
@@ -284,20 +283,4 @@ impl Kills {
         command.env("HEAPWISE_DIR", self.segments()).stdin(Stdio::null()).stderr(Stdio::null());
         command
     }
-}
-
-/// The command: `kills [--rounds N] [--seed N]`, with the release build.
-pub fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
-    let rounds = crate::arguments::number(args, "--rounds", 2000)?;
-    let seed = crate::arguments::number(args, "--seed", 1)?;
-    let out = root.join("target/kills");
-    crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
-    let kills = Kills {
-        heapwise: root.join("target/release/heapwise"),
-        victim: out.join("victims/tortured"),
-        scratch: out.join("scratch"),
-    };
-    kills.run(rounds as u32, seed).map_err(Failure::new)?;
-    println!("{rounds} rounds: programs went on, orders were obeyed, every file opened");
-    Ok(())
 }

@@ -8,7 +8,8 @@
 //!
 //! The environment may ask for another architecture: `HEAPWISE_CROSS` is put before the compilers'
 //! names (`aarch64-linux-gnu-`), `HEAPWISE_CROSS_FLAGS` after the common flags. A file with a line
-//! `// native: WHY` is then left out.
+//! `// native: WHY` is then skipped. A file with a line `// needs: PATH` is skipped where that file is
+//! missing; tests that use it are ignored by default and run by `cargo xtask test`, which installs it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,6 +57,9 @@ impl Program {
         let text = fs::read_to_string(&source).map_err(|e| Failure::at(&source, e))?;
         let says = |what: &str| text.lines().find_map(|line| line.strip_prefix(what));
         if says("// native: ").is_some() && !whom.is_this_machine() {
+            return Ok(None);
+        }
+        if says("// needs: ").is_some_and(|file| !Path::new(file).exists()) {
             return Ok(None);
         }
         let cpp = source.extension().is_some_and(|e| e == "cpp");

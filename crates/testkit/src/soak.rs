@@ -5,12 +5,11 @@
 use std::fmt;
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::account;
-use crate::failure::Failure;
 
 /// What a soak needs.
 pub struct Soak {
@@ -140,31 +139,4 @@ impl fmt::Display for Figures {
             mega(self.file)
         )
     }
-}
-
-/// The command: `soak [--minutes N]`, both modes at the same time, with the release build.
-pub fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
-    let minutes = crate::arguments::number(args, "--minutes", 60)?;
-    let out = root.join("target/soak");
-    crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
-    let soak = |mode: &str| {
-        let soak = Soak {
-            heapwise: root.join("target/release/heapwise"),
-            victim: out.join("victims/soak"),
-            scratch: out.join(mode),
-            time: Duration::from_secs(60 * minutes),
-            burst: 300,
-        };
-        soak.run(&format!("--{mode}"))
-    };
-    let outcomes = std::thread::scope(|scope| {
-        let running = ["exact", "log"].map(|mode| (mode, scope.spawn(move || soak(mode))));
-        running.map(|(mode, run)| (mode, run.join().unwrap_or_else(|_| Err("the soak itself failed".into()))))
-    });
-    let mut failed = false;
-    for (mode, outcome) in outcomes {
-        failed |= outcome.is_err();
-        println!("{mode}: {}", outcome.map_or_else(|problem| problem, |figures| figures.to_string()));
-    }
-    if failed { Err(Failure::new("the soak failed")) } else { Ok(()) }
 }

@@ -11,7 +11,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::account;
-use crate::arguments::number;
 use crate::failure::Failure;
 use crate::random::Random;
 
@@ -168,19 +167,4 @@ fn goes_on(account: &Path) -> Result<(), String> {
 fn read_account(path: &Path) -> Account {
     let (begun, done) = account::begun_and_done(path);
     Account { pid: account::pid(path), begun, done }
-}
-
-/// The command: `torture [--rounds N] [--seed N]`, with the release build.
-pub fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
-    let (rounds, seed) = (number(args, "--rounds", 1000)?, number(args, "--seed", 1)?);
-    let out = root.join("target/torture");
-    crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
-    let torture = Torture {
-        heapwise: root.join("target/release/heapwise"),
-        victim: out.join("victims/tortured"),
-        scratch: out.join("scratch"),
-    };
-    torture.run(rounds as u32, seed)?;
-    println!("{rounds} rounds: every recording opened and held what it must");
-    Ok(())
 }

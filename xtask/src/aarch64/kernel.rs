@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::toolchain::run;
+use crate::runner;
 use heapwise_testkit::failure::Failure;
 
 const FOLDER: &str = "/proc/sys/fs/binfmt_misc";
@@ -59,7 +59,7 @@ impl Starter {
 fn register() -> Result<(), Failure> {
     let register = Path::new(FOLDER).join("register");
     if !register.exists() {
-        run(Command::new("mount").args(["-t", "binfmt_misc", "none", FOLDER]))?;
+        runner::run(Command::new("mount").args(["-t", "binfmt_misc", "none", FOLDER]))?;
     }
     let rule = fs::read(RULE).map_err(|e| Failure::at(Path::new(RULE), e))?;
     fs::write(&register, rule).map_err(|e| Failure::at(&register, e))

@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::runner;
 use heapwise_testkit::failure::Failure;
 use heapwise_testkit::programs::Target;
 
@@ -119,7 +120,7 @@ pub(super) fn build(root: &Path, out: &Path) -> Result<Built, Failure> {
         ])
         .args(["--test", "e2e", "--test", "memo", "--test", "plain_walk"])
         .stderr(Stdio::inherit());
-    let messages = super::output_of(&mut cargo)?.stdout;
+    let messages = runner::output(&mut cargo)?.stdout;
     let text = String::from_utf8_lossy(&messages);
     let field = |line: &str, name: &str| {
         Some(line.split_once(&format!("\"{name}\":\""))?.1.split('"').next()?.to_owned())
@@ -155,13 +156,7 @@ pub(super) fn programs(out: &Path) -> Result<PathBuf, Failure> {
         let unpack = "apt-get download -qq dash:arm64 && dpkg -x dash_*_arm64.deb . && mv bin/dash ../bin/sh";
         let packages = out.join("packages");
         fs::create_dir_all(&packages).map_err(at)?;
-        run(Command::new("/bin/sh").args(["-e", "-c", unpack]).current_dir(packages))?;
+        runner::run(Command::new("/bin/sh").args(["-e", "-c", unpack]).current_dir(packages))?;
     }
     Ok(folder)
-}
-
-pub(super) fn run(command: &mut Command) -> Result<(), Failure> {
-    let program = PathBuf::from(command.get_program());
-    let status = command.status().map_err(|e| Failure::at(&program, e))?;
-    if status.success() { Ok(()) } else { Err(Failure::new(format!("{command:?} failed"))) }
 }

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use super::kernel::Starter;
 use super::limits;
-use super::output_of;
 use super::toolchain::{self, Built};
+use crate::runner;
 use heapwise_testkit::failure::Failure;
 
 /// Seconds after which a test has failed. Those that pass take a minute at most on a quiet machine.
@@ -93,7 +93,12 @@ impl Court<'_> {
         let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let work = || {
             while let Some(name) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let verdict = self.judge(name, "e2e", SIGNED, &["--exact", name, "--test-threads=1"]);
+                let verdict = self.judge(
+                    name,
+                    "e2e",
+                    SIGNED,
+                    &["--exact", name, "--test-threads=1", "--include-ignored"],
+                );
                 verdicts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(verdict);
             }
         };
@@ -104,7 +109,7 @@ impl Court<'_> {
 
     fn end_to_end_tests(&self) -> Result<Vec<String>, Failure> {
         let mut list = self.command("e2e", SIGNED, MOST_SECONDS)?;
-        let output = output_of(list.args(["--list", "--format", "terse"]))?;
+        let output = runner::output(list.args(["--list", "--format", "terse"]))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
     }

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::Bench;
-use super::measure::fresh_folder;
 use super::system::System;
 use super::workload::Workload;
+use crate::runner::fresh_folder;
 use heapwise_testkit::failure::Failure;
 use serde_json::Value;
 

@@ -10,6 +10,7 @@ use super::Bench;
 use super::stopwatch::Usage;
 use super::system::System;
 use super::workload::Workload;
+use crate::runner::fresh_folder;
 use heapwise_testkit::failure::Failure;
 
 /// How much patience a measurement has.
@@ -92,14 +93,6 @@ pub(crate) fn bytes_in(folder: &Path) -> u64 {
     let size =
         |path: &Path| if path.is_dir() { bytes_in(path) } else { path.metadata().map_or(0, |m| m.len()) };
     entries.flatten().map(|entry| size(&entry.path())).sum()
-}
-
-/// An empty folder of that name.
-pub(crate) fn fresh_folder(folder: &Path) -> Result<(), Failure> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(|e| Failure::at(folder, e))?;
-    }
-    fs::create_dir_all(folder).map_err(|e| Failure::at(folder, e))
 }
 
 fn input(workload: &Workload) -> Result<Stdio, Failure> {

@@ -6,9 +6,9 @@ use std::path::Path;
 use std::process::Stdio;
 
 use super::Bench;
-use super::measure::fresh_folder;
 use super::system::System;
 use super::workload::Workload;
+use crate::runner::fresh_folder;
 use heapwise_testkit::failure::Failure;
 
 /// One line of the `pair` program under one system.

@@ -8,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Bench;
-use super::measure::fresh_folder;
 use super::system::System;
 use super::workload::Workload;
+use crate::runner::fresh_folder;
 use heapwise_testkit::failure::Failure;
 
 /// A server that has not come to its end by then is ended.

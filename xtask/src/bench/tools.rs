@@ -4,8 +4,6 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use heapwise_testkit::failure::Failure;
-
 /// A Debian package and the file that tells whether it is installed.
 const PACKAGES: [(&str, &str); 12] = [
     ("heaptrack", "/usr/bin/heaptrack"),
@@ -118,21 +116,6 @@ pub(crate) fn versions(heapwise: &Path) -> Vec<(String, String)> {
         .iter()
         .filter_map(|(name, program, args)| Some((name.to_string(), first_line(program, args)?)))
         .collect()
-}
-
-/// The heapwise to measure: built from this repository, in release.
-pub(crate) fn build_heapwise(root: &Path) -> Result<PathBuf, Failure> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "--package", "heapwise"])
-        .current_dir(root)
-        .status()
-        .map_err(|e| Failure::new(format!("cargo: {e}")))?;
-    if !status.success() {
-        return Err(Failure::new("cargo build --release --package heapwise failed"));
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("release/heapwise"))
 }
 
 /// The file behind a program name, for tools that want the executable beside its profile.

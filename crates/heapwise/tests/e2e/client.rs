@@ -100,6 +100,7 @@ fn c_program(scratch: &Scratch, preload: Option<&str>) -> std::collections::BTre
 }
 
 #[test]
+#[ignore = "needs jeprof"]
 fn the_c_header_works_with_the_probe_and_without() {
     let scratch = Scratch::new();
     let absent = c_program(&scratch, None);

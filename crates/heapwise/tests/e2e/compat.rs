@@ -17,6 +17,7 @@ fn own_rows(text: &str) -> Vec<&str> {
 }
 
 #[test]
+#[ignore = "needs jeprof"]
 fn jeprof_prints_what_the_original_prints() {
     let scratch = Scratch::new();
     let program = victims().join("plain");

@@ -254,6 +254,7 @@ fn sampled_over_another_allocator() {
 }
 
 #[test]
+#[ignore = "needs musl-gcc"]
 fn another_c_library_is_told_so() {
     let scratch = Scratch::new();
     let capture = scratch.capture(&["--exact"], "musl_program", &[]);

@@ -124,6 +124,7 @@ fn marks_beyond_their_room_are_counted() {
 
 /// Signals whose handler allocates come while a child makes its own segment.
 #[test]
+#[ignore = "long"]
 fn a_childs_first_event_may_be_interrupted() {
     const CHILDREN: i64 = 25;
     let scratch = Scratch::new();

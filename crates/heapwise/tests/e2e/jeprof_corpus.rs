@@ -57,6 +57,7 @@ const OPTIONS: [&str; 27] = [
 ];
 
 #[test]
+#[ignore = "needs jeprof and programs to profile; long"]
 fn reports_of_jemalloc_dumps_equal_jeprofs() {
     let scratch = Scratch::new();
     let ours = victims().join("inlined_templates");
@@ -78,6 +79,7 @@ fn reports_of_jemalloc_dumps_equal_jeprofs() {
 }
 
 #[test]
+#[ignore = "needs jeprof and programs to profile; long"]
 fn reports_of_tcmalloc_dumps_equal_jeprofs_too() {
     let scratch = Scratch::new();
     let ours = victims().join("inlined_templates");

@@ -34,6 +34,7 @@ fn held(scratch: &Scratch, profile: &str, native: &str, function: &str, line: u6
 }
 
 #[test]
+#[ignore = "needs lua5.4"]
 fn memory_is_attributed_to_lua_lines() {
     let scratch = Scratch::new();
     for mode in [&["--exact", "--index", "hash"][..], &["--exact", "--index", "shadow"], &["-c", "1"], LOG] {
@@ -52,6 +53,7 @@ fn memory_is_attributed_to_lua_lines() {
 }
 
 #[test]
+#[ignore = "needs lua5.4"]
 fn lua_functions_are_in_every_view() {
     let scratch = Scratch::new();
     let capture = capture(&scratch, &["--exact"]);

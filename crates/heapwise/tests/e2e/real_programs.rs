@@ -32,6 +32,7 @@ fn names(scratch: &Scratch, profile: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs programs to profile; long"]
 fn python() {
     let scratch = Scratch::new();
     let script = "import json; d={str(i):[i]*9 for i in range(20000)}; print(len(json.dumps(json.loads(json.dumps(d)))))";
@@ -44,6 +45,7 @@ fn python() {
 }
 
 #[test]
+#[ignore = "needs programs to profile; long"]
 fn sqlite() {
     let scratch = Scratch::new();
     let script = "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<20000) \
@@ -54,6 +56,7 @@ fn sqlite() {
 }
 
 #[test]
+#[ignore = "needs programs to profile; long"]
 fn perl_and_lua() {
     let scratch = Scratch::new();
     unchanged(
@@ -67,6 +70,7 @@ fn perl_and_lua() {
 }
 
 #[test]
+#[ignore = "needs programs to profile; long"]
 fn clang() {
     let scratch = Scratch::new();
     let source = "#include <map>\n#include <string>\nstd::map<std::string,int> m; int main() { m[\"a\"]++; return m.size(); }\n";
@@ -78,6 +82,7 @@ fn clang() {
 }
 
 #[test]
+#[ignore = "needs programs to profile; long"]
 fn redis() {
     let scratch = Scratch::new();
     for (number, mode) in ["mode:sampled,rate:1024", "mode:exact", "mode:exact,index:hash"].iter().enumerate()

@@ -173,6 +173,7 @@ fn a_killed_recorder_leaves_a_readable_file_and_a_running_program() {
 }
 
 #[test]
+#[ignore = "long"]
 fn random_kills() {
     let (_scratch, torture) = torture();
     torture.run(6, 42).unwrap();

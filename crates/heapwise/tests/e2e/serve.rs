@@ -81,6 +81,7 @@ fn served() -> (Scratch, Server) {
 }
 
 #[test]
+#[ignore = "needs jeprof"]
 fn jeprof_fetches_profile_and_symbols() {
     let (scratch, server) = served();
     let home = scratch.path("");
@@ -96,6 +97,7 @@ fn jeprof_fetches_profile_and_symbols() {
 }
 
 #[test]
+#[ignore = "needs google-pprof"]
 fn google_pprof_fetches_both_profiles() {
     let (scratch, server) = served();
     for address in ["/pprof/growth", "/gperftools/pprof/heap"] {
@@ -108,6 +110,7 @@ fn google_pprof_fetches_both_profiles() {
 }
 
 #[test]
+#[ignore = "needs go"]
 fn go_tool_pprof_reads_both_profiles() {
     let (scratch, server) = served();
     let pprof = |path: &str, more: &[&str]| {
@@ -160,6 +163,7 @@ fn changes_need_post_and_token_and_foreign_pages_get_nothing() {
 }
 
 #[test]
+#[ignore = "needs curl"]
 fn answers_are_packed_and_sent_again_only_when_changed() {
     let (scratch, server) = served();
     let url = server.url("/p/leaky.heap/pprof/heap?display=svg");

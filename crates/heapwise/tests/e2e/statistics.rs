@@ -81,6 +81,7 @@ fn glibc_tells_and_every_resident_page_is_accounted_for() {
 }
 
 #[test]
+#[ignore = "needs jemalloc, tcmalloc and mimalloc"]
 fn jemalloc_tells_everything_and_tcmalloc_and_mimalloc_what_they_know() {
     let scratch = Scratch::new();
     for (library, name, tells) in [

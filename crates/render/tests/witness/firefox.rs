@@ -95,6 +95,7 @@ impl Drop for Viewer {
 }
 
 #[test]
+#[ignore = "needs the tool that it is compared with"]
 fn the_profiler_counts_the_bytes_of_every_function() {
     let profile = recording("heaptrack.zst");
     let viewer = Viewer::open(&profile, Metric::AllocSpace, "firefox-bytes");
@@ -106,6 +107,7 @@ fn the_profiler_counts_the_bytes_of_every_function() {
 }
 
 #[test]
+#[ignore = "needs the tool that it is compared with"]
 fn the_profiler_counts_blocks_and_estimates() {
     let profile = recording("heaptrack.zst");
     let viewer = Viewer::open(&profile, Metric::InuseObjects, "firefox-blocks");
