@@ -32,7 +32,7 @@ const METRICS: [(&str, &str); 4] = [
     ("inuse_space", "inuse_bytes"),
 ];
 
-/// What is the same for every part.
+/// State shared by every part.
 struct Yard<'a> {
     root: &'a Path,
     out: PathBuf,

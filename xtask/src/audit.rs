@@ -1,6 +1,6 @@
 //! `audit [--if-reachable]`: cargo-deny over what the executable is built from, npm over what the
-//! page is. Both ask databases of known faults on the network; without them that part is not
-//! checked, which is an error unless the caller said it may be, and is told in any case.
+//! page is. Both query databases of known faults on the network; without them that part is not
+//! checked, which is an error without `--if-reachable`, and is printed in any case.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,9 +1,9 @@
 //! `crowd`: a hundred people look at a live redis, and redis is not to notice.
 //!
 //! redis-server carries the probe (`heapwise run`), `heapwise serve` serves it, and one
-//! redis-benchmark asks it without a pause from beginning to end. Rounds with and without onlookers
+//! redis-benchmark sends requests without a pause from beginning to end. Rounds with and without onlookers
 //! alternate, each first in turn; without means that the server is stopped too. redis's own count
-//! of commands over the wall time of a round is its throughput. Each client asks for one of seven
+//! of commands over the wall time of a round is its throughput. Each client requests one of seven
 //! addresses once a second over a connection that it keeps, as `client` says. All run on this
 //! machine, but people have machines of their own: the clients get only the processor time that
 //! nobody else wants (SCHED_IDLE).
@@ -116,7 +116,7 @@ impl Stage {
         Running::start(&mut command)
     }
 
-    /// A number that redis tells of itself.
+    /// A number that redis reports.
     fn info(&self, name: &str) -> Option<u64> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use heapwise_testkit::failure::Failure;
 
-/// Switches between threads that no thread asked for: a minute of processor time; with two it is a
+/// Preemptive switches between threads: a minute of processor time; with two it is a
 /// quarter of that.
 const PREEMPTIONS: &str = "3";
 
@@ -20,7 +20,7 @@ pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     }
     let bound = args.first().map_or(PREEMPTIONS, String::as_str);
     let status = models(root, "models::", bound)
-        // Everything is compiled anew for loom: not where the rest is.
+        // Everything is compiled again for loom, in a folder of its own.
         .env("CARGO_TARGET_DIR", root.join("target/loom"))
         .status()
         .map_err(|error| Failure::new(format!("cargo: {error}")))?;

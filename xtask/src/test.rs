@@ -101,7 +101,7 @@ fn install_firefox_profiler(root: &Path) -> Result<(), Failure> {
     }
     println!("== install: {PACKAGE} (npm)");
     let mut npm = Command::new("npm");
-    // "Global" puts the program into bin/; its page asks for a newer node than its command line
+    // "Global" puts the program into bin/; its page needs a newer node than its command line
     // needs.
     npm.args(["install", "--global", "--no-fund", "--no-audit", "--loglevel=error", "--prefix"])
         .arg(&home)

@@ -87,7 +87,7 @@ fn is_noexec(directory: &Path) -> bool {
         .is_ok_and(|info| info.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
 }
 
-/// Tells versions apart in the file name; the content itself is compared before use.
+/// Distinguishes versions in the file name; the content itself is compared before use.
 fn fingerprint() -> u64 {
     let mut hasher = DefaultHasher::new();
     PROBE.hash(&mut hasher);

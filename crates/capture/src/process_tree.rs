@@ -122,7 +122,7 @@ impl UndrainedLogGuard {
     }
 }
 
-/// What happens to children that the user did not ask to record.
+/// What happens to children that the user did not want to record.
 #[derive(Debug, Clone, Copy)]
 pub enum Unwanted {
     /// They keep their mode.

@@ -27,7 +27,7 @@ pub enum Unit {
 pub struct Number {
     /// Its key in JSON, with underscores.
     pub name: &'static str,
-    /// The value; `None` when the allocator does not tell.
+    /// The value; `None` when the allocator does not provide it.
     pub value: Option<i64>,
     /// What it counts.
     pub unit: Unit,
@@ -45,11 +45,11 @@ pub enum Arena {
         /// In physical memory.
         resident: u64,
     },
-    /// The allocator tells.
+    /// Provided by the allocator.
     Told {
         /// Its number.
         index: usize,
-        /// Asked for by the program and not freed.
+        /// Requested by the program and not freed.
         allocated: u64,
         /// In pages that hold at least one block.
         active: u64,
@@ -63,7 +63,7 @@ pub enum Arena {
 pub enum Answered {
     /// Just now.
     Now,
-    /// Earlier: the program has not allocated since it was asked.
+    /// Earlier: the program has not allocated since the request.
     Before,
     /// Never.
     Never,
@@ -120,7 +120,7 @@ const PROBE: [(&str, Counter, &str); 20] = [
     ("own_nanos", Counter::OwnNanos, "time spent in the probe"),
 ];
 
-/// Reads the statistics of a process; a running one is asked for its allocator's.
+/// Reads the statistics of a process; of a running one also its allocator's.
 pub fn read(found: &Found) -> Outcome<Statistics> {
     let segment = SegmentFile::open(&found.path)?;
     let alive = found.is_alive();
@@ -216,7 +216,7 @@ fn arenas(snapshot: &Snapshot<'_, SegmentFile>, breakdown: Option<&RssBreakdown>
     }
 }
 
-/// `/proc/<pid>/smaps_rollup`, the lines that tell where resident memory is.
+/// `/proc/<pid>/smaps_rollup`, the lines about resident memory.
 fn kernel_numbers(pid: u32) -> Vec<Number> {
     const LINES: [(&str, &str); 6] = [
         ("Rss", "in physical memory"),

@@ -65,7 +65,7 @@ pub fn stop() {
     }
 }
 
-/// Forgets what was counted so far.
+/// Clears what was counted so far.
 pub fn reset() {
     if let Some(probe) = probe() {
         probe.reset();
@@ -79,7 +79,7 @@ pub fn snapshot() -> Option<Snapshot> {
 }
 
 /// Writes a heap dump that heapwise and jeprof read. Without the probe nothing is written, and that
-/// is no error.
+/// is not an error.
 ///
 /// # Errors
 /// When the file cannot be written, or its name has a NUL.
@@ -93,7 +93,7 @@ pub fn dump(path: impl AsRef<Path>) -> io::Result<()> {
 }
 
 /// Names this moment, for `heapwise at FILE NAME` and the timeline. What follows a NUL in the name
-/// is left out.
+/// is omitted.
 pub fn mark(name: &str) {
     if let Some(probe) = probe() {
         probe.mark(&text(name));

@@ -23,7 +23,7 @@ use std::process::ExitCode;
 
 use failure::Outcome;
 
-/// Runs the command that the arguments of this process ask for.
+/// Runs the command in the arguments of this process.
 pub fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     let name = program_name(&arguments);

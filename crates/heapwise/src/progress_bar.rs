@@ -29,7 +29,7 @@ const REFRESH: Duration = Duration::from_millis(100);
 const WIDTH: usize = 40;
 
 impl ReadArgs {
-    /// The options with a bar on stderr where that is a terminal or `--progress` asks for it.
+    /// The options with a bar on stderr where that is a terminal, or with `--progress`.
     pub(crate) fn options(&self) -> ReadOptions {
         let delay = match (self.progress, std::io::stderr().is_terminal()) {
             (true, _) => Some(Duration::ZERO),

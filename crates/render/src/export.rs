@@ -1,7 +1,7 @@
 //! A whole profile in the format of another tool.
 //!
 //! One file a format; each takes the [`Profile`] as it is and writes bytes. What a format cannot
-//! hold is left out, never made up; docs/FORMATS.md lists what that is.
+//! hold is omitted, never invented; docs/FORMATS.md lists what that is.
 
 mod annotations;
 mod callgrind;

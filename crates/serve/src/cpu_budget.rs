@@ -1,5 +1,5 @@
 //! When a live process is read again. Many viewers must not slow down the process: each process has
-//! a small budget of CPU time for renders of it. While some is left, a request gets a new snapshot;
+//! a small budget of CPU time for renders of it. While some remains, a request gets a new snapshot;
 //! when it is used up, all requests get the last one until the budget has grown again.
 
 use std::collections::HashMap;

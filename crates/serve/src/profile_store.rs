@@ -91,7 +91,7 @@ impl ProfileStore {
         Ok(Stored { name, time_unix_ms: millis, bytes: bytes.len() as u64, version: 0 })
     }
 
-    /// Whoever reads sees the old content or the new, and nobody but the user.
+    /// Readers see the old content or the new; only the user can read it.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.directory.join(format!(".{name}.{}.tmp", std::process::id()));
         own_files::create_temporary(&temporary)
@@ -166,7 +166,7 @@ fn stamp(since_epoch: Duration) -> String {
     format!("{year:04}{month:02}{day:02}.{hour:02}{minute:02}{second:02}")
 }
 
-/// The time a name tells; `None` for a name that `reserve` does not make.
+/// The time in a name; `None` for a name that `reserve` does not make.
 fn parse_name(name: &str) -> Option<Duration> {
     let parts: Vec<&str> = name.strip_suffix(".heap")?.split('.').collect();
     let (date, time) = match parts.as_slice() {

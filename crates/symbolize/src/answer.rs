@@ -16,7 +16,7 @@ pub(crate) struct Answer<'a> {
     build_id: BuildId,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) known: Remembered,
-    /// Whether every file that should have been asked was there: worth remembering.
+    /// Whether every file that should have been read was there: worth caching.
     pub(crate) is_whole: bool,
     /// Offsets the cache did not know, with the addresses they stand for.
     pub(crate) missing: Vec<(FileOffset, Svma)>,
@@ -25,7 +25,7 @@ pub(crate) struct Answer<'a> {
 }
 
 impl<'a> Answer<'a> {
-    /// Asks the cache, and opens the binary if that is not enough.
+    /// Reads the cache, and opens the binary if that is not enough.
     pub(crate) fn prepare(question: &'a Question, options: &Options) -> Self {
         let mut answer = Self {
             question,

@@ -94,7 +94,7 @@ fn inflate(packed: &[u8], size: usize) -> Option<Vec<u8>> {
     (bytes.len() == size).then_some(bytes)
 }
 
-/// Build-id of a file; empty when it has none or is no ELF file.
+/// Build-id of a file; empty when it has none or is not an ELF file.
 pub(crate) fn build_id(bytes: &[u8]) -> BuildId {
     Elf::parse(bytes).map_or_else(|_| BuildId::default(), |elf| elf.build_id())
 }

@@ -11,7 +11,7 @@ use crate::{
     question::{questions, unresolved},
 };
 
-/// Fewest addresses worth a thread of their own: each thread reads the unit index anew.
+/// Fewest addresses worth a thread of their own: each thread reads the unit index again.
 const CHUNK_ADDRESSES: usize = 2048;
 
 /// Fills in the functions and lines of every location that has none. What cannot be resolved stays

@@ -21,7 +21,7 @@ const MIN_BYTES: u64 = 16 << 20;
 /// thousands of nested inlined functions, where real ones reach about a hundred.
 const MAX_STACK_BYTES: usize = 1 << 20;
 
-/// What is left to read. Shared by all readers of one lookup, on one thread.
+/// The remaining budget of reads. Shared by all readers of one lookup, on one thread.
 #[derive(Debug)]
 pub(crate) struct Meter {
     left: Cell<u64>,

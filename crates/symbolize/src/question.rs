@@ -67,7 +67,7 @@ pub(crate) fn unresolved(modules: &[Module], location: &Location) -> Option<(usi
     Some((at, FileOffset(offset)))
 }
 
-/// Path of the module the user's program stands for: the one with its file name, else the first,
+/// Path of the module that the user's program replaces: the one with its file name, else the first,
 /// which is the main program by convention.
 fn main_module<'a>(profile: &'a Profile, options: &Options) -> Option<&'a str> {
     let name = options.main_program.as_ref()?.file_name()?;

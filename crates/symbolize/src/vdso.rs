@@ -13,10 +13,10 @@ use crate::{elf::Elf, image::Image};
 /// How the kernel names it in `/proc/PID/maps`.
 pub(crate) const PATH: &str = "[vdso]";
 
-/// Larger than any vDSO (two pages on x86-64), so that a misread map asks for no more.
+/// Larger than any vDSO (two pages on x86-64), which bounds the read after a misparsed map.
 const MAX_BYTES: usize = 1 << 20;
 
-/// This process's vDSO if it has the build-id; without one there is no telling which kernel the
+/// This process's vDSO if it has the build-id; without one the kernel of the profile is unknown, which the
 /// profile is from.
 pub(crate) fn image(build_id: &BuildId) -> Option<Image> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;

@@ -1,6 +1,6 @@
 //! `kills`: everything but recordings (see `torture`) under SIGKILL at random moments: a program
 //! that nobody watches, controllers in the middle of an order, servers, writers of caches. What is
-//! left must be usable by whoever comes next, and a profiled program must not notice.
+//! left must be usable by the next command, and a profiled program must not notice.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;

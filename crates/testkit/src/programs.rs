@@ -1,12 +1,12 @@
 //! Compiles a folder of small C and C++ programs, one executable (or module) per file.
 //!
 //! Each file says in a line `// build: FLAGS` what it needs beyond the common flags, and in a line
-//! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` stands for the output
+//! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` is replaced by the output
 //! folder, `{here}` for the file's own; `-shared` makes a module `NAME.so`, built before the
 //! programs that may link it. A file older than its result, as are all headers and what it includes
 //! itself, is not compiled again.
 //!
-//! The environment may ask for another architecture: `HEAPWISE_CROSS` is put before the compilers'
+//! The environment may select another architecture: `HEAPWISE_CROSS` is put before the compilers'
 //! names (`aarch64-linux-gnu-`), `HEAPWISE_CROSS_FLAGS` after the common flags. A file with a line
 //! `// native: WHY` is then skipped. A file with a line `// needs: PATH` is skipped where that file is
 //! missing; tests that use it are ignored by default and run by `cargo xtask test`, which installs it.
@@ -93,7 +93,7 @@ impl Program {
         let compiler = &self.compiler;
         let status = Command::new(compiler)
             .args(["-D_GNU_SOURCE", "-g", "-O2", "-Wall", "-Wextra"])
-            // A victim discards blocks on purpose, and asks for impossible sizes.
+            // A victim discards blocks on purpose, and requests impossible sizes.
             .args(["-Wno-unused-result", "-Wno-alloc-size-larger-than", "-Wno-infinite-recursion"])
             .arg("-o")
             .arg(&self.target)

@@ -133,7 +133,7 @@ pub(super) fn build(root: &Path, out: &Path) -> Result<Built, Failure> {
     Ok(Built { heapwise: out.join(TRIPLE).join("debug/heapwise"), tests })
 }
 
-/// jeprof, the witness of many tests, believes what has no execute permission to be no code; and
+/// jeprof, the witness of many tests, takes mappings without execute permission for data; and
 /// guest code has none in the maps that qemu 7.2 shows.
 const JEPROF_OF_GUESTS: &str = "#!/bin/sh
 for file; do

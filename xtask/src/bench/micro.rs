@@ -78,7 +78,7 @@ fn count(bench: &Bench, system: &System, program: &Path, pairs: u64) -> Option<u
     line.1.trim().parse().ok()
 }
 
-/// Rounds times kinds of the `pair` program: how many pairs one unit of its argument stands for.
+/// Rounds times kinds of the `pair` program: pairs per unit of its argument.
 const PAIRS_PER_UNIT: f64 = 10.0;
 
 /// Instructions a pair: two runs of different length, so that start-up cancels out.

@@ -1,7 +1,7 @@
 //! What a run cost: wall time, processor time, peak memory of the program and its children.
 //!
 //! The accounting is done by `benches/programs/stopwatch.c`: the usage of one particular child is
-//! wait4(2)'s to tell, which std does not offer.
+//! reported by wait4(2), which std does not offer.
 
 use std::ffi::OsString;
 use std::fs;

@@ -34,7 +34,7 @@ pub(crate) struct System {
     pub baseline: &'static str,
     /// Systems too slow for everything run one workload only.
     pub only: Option<&'static str>,
-    /// Left out of a quick run unless asked for by name.
+    /// Omitted from a quick run unless named.
     slow: bool,
     entry: Entry,
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A Debian package and the file that tells whether it is installed.
+/// A Debian package and a file that it installs.
 const PACKAGES: [(&str, &str); 12] = [
     ("heaptrack", "/usr/bin/heaptrack"),
     ("libjemalloc2", "/usr/lib/*/libjemalloc.so.2"),
@@ -34,7 +34,7 @@ pub(crate) fn has_module(module: &str) -> bool {
 }
 
 /// Installs what is missing, from PyPI and, when this is Debian and we are root, from there; what
-/// stays missing is left out.
+/// stays missing is omitted.
 pub(crate) fn install() {
     if has("python3") && !has_module("memray") {
         let pip = ["-m", "pip", "install", "--quiet", "--break-system-packages", "memray"];
@@ -78,7 +78,7 @@ pub(crate) fn has(program: &str) -> bool {
     path.split(':').any(|folder| Path::new(folder).join(program).is_file())
 }
 
-/// Whether the loader finds `library` when asked to preload it.
+/// Whether the loader can preload `library`.
 pub(crate) fn has_library(library: &str) -> bool {
     // The loader only warns about what it cannot preload; the warning is the answer.
     let output = Command::new("/bin/true").env("LD_PRELOAD", library).output();

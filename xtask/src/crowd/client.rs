@@ -32,7 +32,7 @@ impl Seen {
         self.longest_ms = self.longest_ms.max(other.longest_ms);
     }
 
-    /// As one process tells another.
+    /// As passed from one process to another.
     pub(crate) fn to_line(&self) -> String {
         let Self { answers, unchanged, body_bytes, errors, longest_ms } = self;
         format!("{answers} {unchanged} {body_bytes} {errors} {longest_ms}")

@@ -38,7 +38,7 @@ pub(crate) struct CollectArgs {
     targets: Vec<String>,
 }
 
-/// What a collection was asked for, whoever asks.
+/// Options of a collection.
 #[derive(Debug, Clone)]
 pub(crate) struct Collection {
     /// How long.

@@ -136,7 +136,7 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    // At once, and not when the recorder has caught up: what comes now is not asked for.
+    // At once, not when the recorder has caught up: later events are not wanted.
     if process.is_alive() {
         control::apply(&segment, &Change::new().mode(before))?;
     }

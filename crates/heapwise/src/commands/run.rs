@@ -66,7 +66,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let is_logged = args.mode.mode() == Mode::Log;
     let following = is_logged.then(|| RecorderThread::start(pid, args.log_orders(pid)));
     let offspring = (is_logged && args.children).then(|| ChildRecorder::watch(pid, args.log_orders(pid)));
-    // Without `--children` nobody will ask for what they left.
+    // Without `--children` no command reads the segments of children.
     let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
     let unwanted = if is_logged { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
     let sweeping = (!args.children).then(|| SegmentCleaner::start(ProcessTree::of(pid), unwanted));

@@ -1,4 +1,4 @@
-//! `start`, `stop`, `reset`, `set`: a running process is told what to record.
+//! `start`, `stop`, `reset`, `set`: control what a running process records.
 
 use clap::Args;
 use heapwise_format::segment::{Control, IndexKind, Mode};
@@ -68,7 +68,7 @@ pub(crate) enum Index {
 }
 
 impl ModeArgs {
-    /// The mode asked for.
+    /// The requested mode.
     pub(crate) fn mode(&self) -> Mode {
         match self.mode {
             Some(GsMode::Closed) => Mode::Off,
@@ -81,7 +81,7 @@ impl ModeArgs {
         }
     }
 
-    /// The index asked for.
+    /// The requested index.
     pub(crate) fn index(&self) -> IndexKind {
         match (self.mode, self.index) {
             (Some(GsMode::MemRecord), Index::Auto) | (_, Index::Hash) => IndexKind::Hash,
@@ -90,7 +90,7 @@ impl ModeArgs {
         }
     }
 
-    /// The sampling distance asked for, or the default.
+    /// The requested sampling distance, or the default.
     pub(crate) fn sample_bytes(&self) -> u64 {
         self.rate.unwrap_or(Control::DEFAULT_SAMPLE_BYTES)
     }
@@ -171,7 +171,7 @@ pub(crate) fn stop(args: &StopArgs) -> Outcome {
     change_all(&args.targets, &Change::new().mode(Mode::Off), "stopped")
 }
 
-/// Forgets what was recorded.
+/// Clears what was recorded.
 pub(crate) fn reset(args: &ResetArgs) -> Outcome {
     change_all(&args.targets, &Change::new().reset(), "reset")
 }
@@ -207,7 +207,7 @@ fn change_all(targets: &[String], change: &Change, done: &str) -> Outcome {
     Ok(())
 }
 
-/// Opens the segment of a process that can still be told something.
+/// Opens the segment of a running process.
 pub(crate) fn open_live(found: &Found) -> Outcome<SegmentFile> {
     if found.alive {
         return Ok(SegmentFile::open(&found.path)?);

@@ -1,4 +1,4 @@
-//! The tools heapwise replaces: their words still work, and the originals agree with us where they
+//! The tools heapwise replaces: their command lines still work, and the originals print the same where they
 //! are right.
 
 use std::process::Command;

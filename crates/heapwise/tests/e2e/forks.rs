@@ -22,7 +22,7 @@ fn the_api_in_a_child_leaves_the_parent_alone() {
     }
 }
 
-/// The same for mallctl.
+/// Calls of mallctl in a child leave the parent alone.
 #[test]
 fn mallctl_in_a_child_leaves_the_parent_alone() {
     for call in ["mallctl_reset", "mallctl_active"] {

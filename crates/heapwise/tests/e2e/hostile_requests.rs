@@ -12,12 +12,12 @@ use heapwise_testkit::random::Random;
 
 /// Damaged requests sent.
 const ROUNDS: usize = 800;
-/// What stands in the files that are not served.
+/// The content of the files that are not served.
 const SECRET: &str = "UNSERVED";
 /// Most resident memory of the server after all of them; it holds its renders.
 const MOST_RESIDENT_KB: u64 = 400 << 10;
 
-/// Targets of every kind: `ID` stands for a source, `NAME` for a stored profile.
+/// Targets of every kind: `ID` is replaced by a source, `NAME` by a stored profile.
 const TARGETS: [&str; 26] = [
     "/",
     "/health",

@@ -163,7 +163,7 @@ fn messages_are_jemallocs_to_the_letter() {
     ] {
         let jemallocs = stderr("libjemalloc.so.2", conf);
         let ours = stderr(library.trim(), conf);
-        // jemalloc also tells its two sources that cannot be set here, and with `confirm_conf` all
+        // jemalloc also prints its two sources that cannot be set here, and with `confirm_conf` all
         // that are empty.
         let told = |text: &str| -> Vec<String> {
             let lines = text.lines().map(|line| line.replace("<heapwise>", "<jemalloc>"));

@@ -1,4 +1,4 @@
-//! The server, asked by the tools that know its addresses.
+//! The server, used by the tools that know its addresses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -38,7 +38,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// Sends these bytes; everything that comes back.
+    /// Sends these bytes; the whole response.
     pub fn send(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("listening");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("settable");
@@ -155,7 +155,7 @@ fn changes_need_post_and_token_and_foreign_pages_get_nothing() {
     };
     assert!(post("").starts_with("HTTP/1.1 403"));
     let token = format!("X-Heapwise-Token: {}\r\n", server.token);
-    // A file cannot be told anything, but the request got as far as that.
+    // A file cannot be controlled, but the request got that far.
     assert!(post(&token).starts_with("HTTP/1.1 400"));
     assert!(post(&format!("{token}Origin: http://evil.example\r\n")).starts_with("HTTP/1.1 403"));
     let rebound = server.send(b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");

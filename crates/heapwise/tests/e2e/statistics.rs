@@ -49,7 +49,7 @@ fn check_ledger(stats: &Value, inuse: i64) {
     assert!((number("resident") - rss).abs() < 1 << 20, "{stats}");
     assert!(number("live") >= inuse && number("live") < inuse + (1 << 20), "{stats}");
     // The second thread has written to 64 KiB of its stack, but where the kernel joins that with
-    // memory above it, only the main thread's can be told.
+    // memory above it, only the main thread's can be identified.
     assert!((4 << 10..4 << 20).contains(&number("stacks")), "{stats}");
     assert!(number("files") > 1 << 20 && number("probe") > 1 << 20, "{stats}");
 }

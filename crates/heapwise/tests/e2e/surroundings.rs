@@ -76,7 +76,7 @@ fn losses_for_lack_of_room_are_told() {
     assert!(said.contains("recorded") && !said.contains(" 0 lost"), "{said}");
 }
 
-/// The disk fills up under a recording: the program does not notice, the user is told, what was
+/// The disk fills up under a recording: the program does not notice, the user gets a message, what was
 /// written opens.
 #[test]
 fn a_disk_full_of_recording() {
@@ -127,7 +127,7 @@ fn a_clock_that_jumped() {
 }
 
 /// A recorder that is stopped for a while (a suspended machine, a debugger) costs waiting; and no
-/// event, unless it cannot catch up in the second that the program waits for it, which is told.
+/// event, unless it cannot catch up in the second that the program waits for it, which is reported.
 #[test]
 fn a_recorder_that_stands_still() {
     let scratch = Scratch::new();

@@ -1,4 +1,4 @@
-//! Totals agree with what each victim counted itself: exactly in exact mode and at rate 1, within
+//! Totals equal what each victim counted itself: exactly in exact mode and at rate 1, within
 //! three standard errors when sampled.
 
 use crate::harness::{Capture, LOG, Scratch, victims};

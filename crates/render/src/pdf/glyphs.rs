@@ -10,7 +10,7 @@ use skrifa::{FontRef, GlyphId, MetadataProvider};
 use super::document::Document;
 use crate::font;
 
-/// Codes 1 to 255; 0 is left to viewers as "no glyph".
+/// Codes 1 to 255; 0 means "no glyph" to viewers.
 const GLYPHS_PER_FONT: usize = 255;
 
 /// Glyphs in the order of their first use.
@@ -76,7 +76,7 @@ fn outline(face: &FontRef<'_>, glyph: u32) -> String {
     pen.out
 }
 
-/// Which text each code stands for, so that it can be selected and searched.
+/// Maps codes to text, so that it can be selected and searched.
 fn to_unicode(used: &[(u32, String)]) -> String {
     let mut map = String::from(
         "/CIDInit /ProcSet findresource begin 12 dict begin begincmap\n\

@@ -64,7 +64,7 @@ struct Plot<'a> {
 
 impl<'a> Plot<'a> {
     fn new(timeline: &'a Timeline) -> Self {
-        // Of each group the step with the most live bytes stands for all: no peak is lost.
+        // Of each group the step with the most live bytes represents all: no peak is lost.
         let group = timeline.steps.len().div_ceil(MOST_POINTS).max(1);
         let highest = |steps: &'a [Step]| steps.iter().max_by_key(|step| step.max_live_bytes);
         let steps: Vec<&Step> = timeline.steps.chunks(group).filter_map(highest).collect();

@@ -54,7 +54,7 @@ fn google_pprof_unscales_to_our_estimate() {
     }
 }
 
-/// A rate changed while running: the estimates are no multiple of any one rate.
+/// A rate changed while running: the estimates are not a multiple of any one rate.
 #[test]
 #[ignore = "needs the tool that it is compared with"]
 fn estimates_of_mixed_rates_are_exact_too() {

@@ -41,7 +41,7 @@ fn unknown() -> HttpError {
     HttpError::missing("no such address in the API; docs/API.md lists them")
 }
 
-/// Sources that can be described; one that vanished in between is left out.
+/// Sources that can be described; one that vanished in between is omitted.
 fn list(context: &Context, request: &Request) -> Response {
     context.rendered(request, &RenderKey::of_all(context, request), || {
         let all: Vec<_> = context

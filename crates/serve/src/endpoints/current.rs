@@ -1,4 +1,4 @@
-//! The current state of a source, or its change over `seconds=N`, rendered once for all who ask at
+//! The current state of a source, or its change over `seconds=N`, rendered once for all requests at
 //! the same moment.
 
 use std::thread;

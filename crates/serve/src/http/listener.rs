@@ -152,7 +152,7 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     listener
 }
 
-/// A place among the served connections, given back when its thread ends, even by a panic.
+/// A place among the served connections, released when its thread ends, even by a panic.
 struct Slot(Arc<AtomicUsize>);
 
 impl Drop for Slot {

@@ -84,14 +84,14 @@ impl Response {
         Self::text("").with_status(Status::Found).with("Location", location)
     }
 
-    /// The same with another status.
+    /// This response with another status.
     pub(crate) fn with_status(mut self, status: Status) -> Self {
         self.status = status;
         self
     }
 
-    /// The same with one more header. Values come from this program or are checked: a line break
-    /// would split the response, so such a header is left out.
+    /// This response with one more header. Values come from this program or are checked: a line break
+    /// would split the response, so such a header is omitted.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         let value = value.into();
         if !value.contains(['\r', '\n']) {
@@ -146,7 +146,7 @@ impl Response {
         for (name, value) in &self.headers {
             let _ = write!(head, "{name}: {value}\r\n");
         }
-        // Asked for again each time, and sent again only when it has changed; errors are of the
+        // Revalidated each time, and sent again only when it has changed; errors are of the
         // moment.
         let cache = if self.status == Status::Ok { "private, no-cache" } else { "no-store" };
         for (name, default) in [("Cache-Control", cache)].into_iter().chain(DEFAULTS) {

@@ -29,7 +29,7 @@ impl DirectorySource {
         Self { id, path, totals: Mutex::default() }
     }
 
-    /// Live bytes of a dump. What cannot be read has none and is left out of the curve.
+    /// Live bytes of a dump. A dump that cannot be read is omitted from the curve.
     fn total(&self, stored: &Stored) -> Option<Values> {
         let known =
             |totals: &Vec<(Stored, Values)>| totals.iter().find(|(at, _)| at == stored).map(|(_, sum)| *sum);

@@ -111,7 +111,7 @@ impl Agent {
         response.body_mut().with_config().limit(MOST_BYTES).read_to_vec().map_err(failed)
     }
 
-    /// Asks for every address at once; the answer has a line `0x<address> <name>[--<inlined>…]` for
+    /// Requests every address at once; the response has a line `0x<address> <name>[--<inlined>…]` for
     /// each.
     fn symbolize(&self, url: &str, profile: &mut Profile) -> Outcome {
         let mut addresses: Vec<u64> =

@@ -1,4 +1,4 @@
-//! Views of the selected profile as JSON, rendered once for all who ask the same.
+//! Views of the selected profile as JSON, rendered once per distinct request.
 
 use heapwise_profile::view;
 use heapwise_profile::view::leaks::Verdict;
