@@ -17,7 +17,8 @@ pub struct Utc {
     pub second: u64,
 }
 
-/// Days from the first of March of the year 0 to 1970-01-01. Years that begin in March have their leap day last.
+/// Days from the first of March of the year 0 to 1970-01-01. Years that begin in March have their
+/// leap day last.
 const DAYS_BEFORE_1970: u64 = 719_468;
 const DAYS_IN_400_YEARS: u64 = 146_097;
 

@@ -1,4 +1,5 @@
-//! Lines of `/proc/PID/maps` and `/proc/PID/smaps`, wherever they come from: the kernel, or a copy inside a profile.
+//! Lines of `/proc/PID/maps` and `/proc/PID/smaps`, wherever they come from: the kernel, or a copy
+//! inside a profile.
 
 /// One mapping: `start-end permissions offset device inode [path]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,8 @@
 //! A PDF of one page from a parsed SVG: shapes in solid colors, and text that can be selected.
 //!
-//! Only what our own pictures use is drawn: no gradients, images, clips or masks. Glyphs are embedded as Type 3 fonts,
-//! whose procedures are plain outlines, so that a file holds the glyphs it shows and nothing else of the font.
+//! Only what our own pictures use is drawn: no gradients, images, clips or masks. Glyphs are
+//! embedded as Type 3 fonts, whose procedures are plain outlines, so that a file holds the glyphs
+//! it shows and nothing else of the font.
 
 mod document;
 mod glyphs;
@@ -174,7 +175,8 @@ fn matrix(transform: Transform, out: &mut String) {
     let _ = write!(out, "{sx} {ky} {kx} {sy} {tx} {ty} ");
 }
 
-/// Writes a path; PDF has no quadratic curves, which are cubic ones with both handles at two thirds.
+/// Writes a path; PDF has no quadratic curves, which are cubic ones with both handles at two
+/// thirds.
 fn outline(segments: impl Iterator<Item = PathSegment>, out: &mut String) {
     let mut last = (0.0, 0.0);
     for segment in segments {

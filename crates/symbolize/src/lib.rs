@@ -1,9 +1,10 @@
 //! Binaries in, names and lines out.
 //!
 //! [`symbolize`] is a join: a profile's locations with what the binaries on this machine say about
-//! them. Reading order: [`Options`], `join` (the whole), `question` and `answer` (one binary's share),
-//! `search` (which file), `resolver` (what a file says), then the sources of names: `dwarf`,
-//! `split_unit`, `symbol_table`, `unwind_extent`, `mini_debug`. docs/SYMBOLS.md is for users.
+//! them. Reading order: [`Options`], `join` (the whole), `question` and `answer` (one binary's
+//! share), `search` (which file), `resolver` (what a file says), then the sources of names:
+//! `dwarf`, `split_unit`, `symbol_table`, `unwind_extent`, `mini_debug`. docs/SYMBOLS.md is for
+//! users.
 
 mod address;
 mod answer;

@@ -1,4 +1,5 @@
-//! `.gnu_debugdata`: the symbol table of a stripped binary, packed into it (Fedora's MiniDebugInfo).
+//! `.gnu_debugdata`: the symbol table of a stripped binary, packed into it (Fedora's
+//! MiniDebugInfo).
 
 use std::{io::Read, path::Path};
 

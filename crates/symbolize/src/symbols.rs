@@ -12,8 +12,8 @@ pub struct Symbols {
     /// Distinct functions. One without a `system_name` is known only by where it begins: its name
     /// is `+0x` and that file offset, for the caller to put the module's name in front.
     pub functions: Vec<Function>,
-    /// For each address, in the order of the request, its functions: innermost inlined callee first,
-    /// physical function last, empty when unresolved.
+    /// For each address, in the order of the request, its functions: innermost inlined callee
+    /// first, physical function last, empty when unresolved.
     pub places: Vec<Vec<Line>>,
     /// False when files the debug information refers to (`.dwo`, dwz) were not found: asking again
     /// when they are there would give more.

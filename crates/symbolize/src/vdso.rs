@@ -16,8 +16,8 @@ pub(crate) const PATH: &str = "[vdso]";
 /// Larger than any vDSO (two pages on x86-64), which bounds the read after a misparsed map.
 const MAX_BYTES: usize = 1 << 20;
 
-/// This process's vDSO if it has the build-id; without one the kernel of the profile is unknown, which the
-/// profile is from.
+/// This process's vDSO if it has the build-id; without one the kernel of the profile is unknown,
+/// which the profile is from.
 pub(crate) fn image(build_id: &BuildId) -> Option<Image> {
     let maps = fs::read_to_string("/proc/self/maps").ok()?;
     let mapping = maps.lines().filter_map(Mapping::parse).find(|mapping| mapping.path == PATH)?;

@@ -29,7 +29,8 @@ impl Document {
         self.add(object)
     }
 
-    /// The file: one page of `size` with `content`; `fonts` are named F0, F1, …, states of `opacities` G0, G1, ….
+    /// The file: one page of `size` with `content`; `fonts` are named F0, F1, …, states of
+    /// `opacities` G0, G1, ….
     pub(super) fn finish(
         mut self,
         size: [f32; 2],
