@@ -6,7 +6,7 @@ use super::profile_cache::ProfileCache;
 use super::render_cache::RenderCache;
 use super::render_key::RenderKey;
 use super::security::Guard;
-use super::source::{Order, Source};
+use super::source::{ControlCommand, Source};
 use super::sources::Sources;
 
 /// The state of a server. Only the stored profiles are needed to answer a URL again after a
@@ -20,8 +20,8 @@ pub(crate) struct Context {
 
 impl Context {
     /// Controls a process; the next request sees the effect.
-    pub(crate) fn order(&self, source: &dyn Source, order: &Order) -> Result<()> {
-        source.order(order)?;
+    pub(crate) fn control(&self, source: &dyn Source, command: &ControlCommand) -> Result<()> {
+        source.control(command)?;
         self.profiles.budget.end(source.id());
         Ok(())
     }

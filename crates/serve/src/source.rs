@@ -93,7 +93,7 @@ impl Stored {
 
 /// Commands to a live process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum ControlCommand {
     Start,
     Stop,
     Reset,
@@ -126,12 +126,12 @@ pub(crate) trait Source: Send + Sync {
 
     /// Stores a profile just taken.
     fn keep(&self, _profile: &Profile) -> Result<Stored> {
-        Err(HttpError::bad("only a live process gives new profiles"))
+        Err(HttpError::bad("this source is not a running process"))
     }
 
     /// Controls the process.
-    fn order(&self, _order: &Order) -> Result<()> {
-        Err(HttpError::bad("only a live process can be told something"))
+    fn control(&self, _command: &ControlCommand) -> Result<()> {
+        Err(HttpError::bad("this source is not a running process"))
     }
 
     /// Live bytes over time.

@@ -90,8 +90,8 @@ impl Response {
         self
     }
 
-    /// This response with one more header. Values come from this program or are checked: a line break
-    /// would split the response, so such a header is omitted.
+    /// This response with one more header. Values come from this program or are checked: a line
+    /// break would split the response, so such a header is omitted.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         let value = value.into();
         if !value.contains(['\r', '\n']) {

@@ -8,7 +8,7 @@ use heapwise_format::segment::{Control, Counter, Mode};
 use heapwise_profile::Profile;
 use serde_json::{Value, json};
 
-use super::{Facts, Kind, Order, Source, Stored, Timeline};
+use super::{ControlCommand, Facts, Kind, Source, Stored, Timeline};
 use crate::error::{HttpError, Result};
 use crate::live_history::LiveHistory;
 use crate::profile_store::ProfileStore;
@@ -131,22 +131,22 @@ impl Source for ProcessSource {
         stored.map_err(|why| HttpError::failed(format!("the profile could not be stored: {why}")))
     }
 
-    fn order(&self, order: &Order) -> Result<()> {
+    fn control(&self, command: &ControlCommand) -> Result<()> {
         let segment = self.live_segment()?;
-        let change = match order {
-            Order::Start => {
+        let change = match command {
+            ControlCommand::Start => {
                 let known = control::current(&segment)?;
                 let mode = if known.sample_bytes <= 1 { Mode::Exact } else { Mode::Sampled };
                 Change::new().mode(mode)
             }
-            Order::Stop => Change::new().mode(Mode::Off),
-            Order::Reset => Change::new().reset(),
-            Order::Rate(1) => Change::new().mode(Mode::Exact),
-            Order::Rate(bytes) if *bytes <= Control::MAX_SAMPLE_BYTES => {
+            ControlCommand::Stop => Change::new().mode(Mode::Off),
+            ControlCommand::Reset => Change::new().reset(),
+            ControlCommand::Rate(1) => Change::new().mode(Mode::Exact),
+            ControlCommand::Rate(bytes) if *bytes <= Control::MAX_SAMPLE_BYTES => {
                 Change::new().mode(Mode::Sampled).sample_bytes(*bytes)
             }
-            Order::Rate(_) => return Err(HttpError::bad("a rate is at most 1 TiB")),
-            Order::Mark(name) => {
+            ControlCommand::Rate(_) => return Err(HttpError::bad("a rate is at most 1 TiB")),
+            ControlCommand::Mark(name) => {
                 self.pulse.mark(&self.id, name);
                 return Ok(mark::set(&segment, name)?);
             }
