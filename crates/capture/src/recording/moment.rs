@@ -62,7 +62,7 @@ fn window(text: &str, times: Times<'_>) -> Outcome<Option<Window>> {
     let bound = |text: &str, open: u64| if text.is_empty() { Ok(open) } else { time(text, times) };
     let (from_ms, to_ms) = (bound(from, 0)?, bound(to, u64::MAX)?);
     if from_ms > to_ms {
-        return Err(input_error!("`{text}` ends before it begins"));
+        return Err(input_error!("`{text}` ends before it starts"));
     }
     Ok(Some(Window { from_ms, to_ms }))
 }
@@ -90,6 +90,6 @@ fn time(text: &str, times: Times<'_>) -> Outcome<u64> {
         let marks: Vec<&str> = times.marks.iter().map(|mark| &*mark.name).collect();
         let known =
             if marks.is_empty() { String::new() } else { format!(", marks are {}", marks.join(", ")) };
-        input_error!("`{text}` is no moment; try 305ms, peak, end, 50%, 1s..2s, peak:1s..2s{known}")
+        input_error!("`{text}` is not a moment; try 305ms, peak, end, 50%, 1s..2s, peak:1s..2s{known}")
     })
 }

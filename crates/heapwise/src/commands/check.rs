@@ -110,7 +110,7 @@ fn print_limits(target: &str, limits: &[Limit]) -> Outcome {
     match broken.is_empty() {
         true => Ok(()),
         false => Err(Failure::Gate(format!(
-            "{target}: over the limit: {}; look with: heapwise leaks {target}",
+            "{target}: over the limit: {}; show them with: heapwise leaks {target}",
             broken.join(", ")
         ))),
     }

@@ -61,7 +61,7 @@ pub(crate) fn run(args: &CollectArgs) -> Outcome {
         overwrite: if args.force { Overwrite::Allow } else { Overwrite::Refuse },
     };
     for path in collection.collect(&target::processes(&args.targets)?)? {
-        eprintln!("heapwise: wrote {0}; look at it with: heapwise top {0}", path.display());
+        eprintln!("heapwise: wrote {0}; show it with: heapwise top {0}", path.display());
     }
     Ok(())
 }

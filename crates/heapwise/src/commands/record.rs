@@ -168,5 +168,5 @@ pub(crate) fn report(recorded: &Recorded) {
     }
     let path = recorded.path.display();
     line("recording", path.to_string());
-    eprintln!("look deeper: heapwise summary {path}");
+    eprintln!("next: heapwise summary {path}");
 }

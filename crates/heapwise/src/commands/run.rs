@@ -153,7 +153,7 @@ fn finish(args: &RunArgs, found: &Found, ended: &Ended, overwrite: Overwrite) ->
         eprintln!("  profile      {}", path.display());
         // A program that freed everything has nothing to show but what it allocated on the way.
         let metric = if profile.total().inuse_bytes == 0.0 { "--alloc_space " } else { "" };
-        eprintln!("look deeper: heapwise top {metric}{}", path.display());
+        eprintln!("next: heapwise top {metric}{}", path.display());
         if hides_small_objects(&profile.meta.program) {
             eprintln!(
                 "note: python keeps small objects in arenas of its own; PYTHONMALLOC=malloc shows each of them"
@@ -208,7 +208,7 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
     );
     let own = snapshot.counter(Counter::OwnNanos) as f64 / 1e9;
     let time = if recorded < ENOUGH_TO_TELL {
-        "too few blocks to tell its time".into()
+        "too few blocks to measure its time".into()
     } else {
         format!("{:.1} ms ({:.2} % of the run)", own * 1e3, 100.0 * own / ended.ran.as_secs_f64().max(1e-9))
     };
