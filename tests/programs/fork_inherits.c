@@ -1,5 +1,6 @@
 // Hazard: a forked child of a process with a large heap, which is the child's too.
-// Counts: the parent as "", its pid as `parent`; the child frees none of its blocks. Ends with standard input.
+// Counts: the parent as "", its pid as `parent`; the child frees none of its blocks. Ends with
+// standard input.
 #include "witness.h"
 #include <sys/wait.h>
 

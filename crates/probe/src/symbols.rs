@@ -291,7 +291,14 @@ impl Tables {
         let wanted = gnu_hash(name.to_bytes());
         // SAFETY: layout of DT_GNU_HASH: 4 words, bloom words of 8 bytes, buckets, chains.
         unsafe {
-            let [bucket_count, first, bloom_words] = [0, 1, 2].map(|word| *self.gnu_hash.add(word));
+            let [bucket_count, first, bloom_words, shift] = [0, 1, 2, 3].map(|word| *self.gnu_hash.add(word));
+            // Most objects lack most names: one word of the Bloom filter rules them out.
+            let bloom = self.gnu_hash.add(4).cast::<u64>();
+            let word = *bloom.add((wanted / u64::BITS).checked_rem(bloom_words)? as usize);
+            let bits = 1_u64 << (wanted % u64::BITS) | 1 << (wanted.checked_shr(shift)? % u64::BITS);
+            if word & bits != bits {
+                return None;
+            }
             let buckets = self.gnu_hash.add(4 + bloom_words as usize * 2);
             let chains = buckets.add(bucket_count as usize);
             let mut index = *buckets.add(wanted.checked_rem(bucket_count)? as usize);
