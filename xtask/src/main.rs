@@ -7,6 +7,7 @@ mod bench;
 mod crowd;
 mod loom;
 mod miri;
+mod module_cycles;
 mod packages;
 mod runner;
 mod suites;

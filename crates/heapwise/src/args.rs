@@ -2,10 +2,15 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+use heapwise_capture::preload;
+
 use crate::commands;
+use crate::commands::report::{self, View};
+use crate::failure::Outcome;
 
 #[derive(Debug, Parser)]
 #[command(
@@ -161,6 +166,47 @@ pub(crate) enum Command {
     /// Check what works on this machine, and why not
     #[command(after_help = "Examples:\n  heapwise doctor")]
     Doctor,
+}
+
+impl Command {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Outcome<ExitCode> {
+        match self {
+            Command::Run(args) => return commands::run::run(args),
+            Command::Ps(args) => commands::ps::run(&args)?,
+            Command::Start(args) => commands::switch::start(&args)?,
+            Command::Stop(args) => commands::switch::stop(&args)?,
+            Command::Reset(args) => commands::switch::reset(&args)?,
+            Command::Set(args) => commands::switch::set(&args)?,
+            Command::Dump(args) => commands::dump::run(&args)?,
+            Command::Stats(args) => commands::stats::run(&args)?,
+            Command::Collect(args) => commands::collect::run(&args)?,
+            Command::Top(args) => report::run(View::Top, &args)?,
+            Command::Tree(args) => report::run(View::Tree, &args)?,
+            Command::Peek(args) => report::peek(&args)?,
+            Command::List(args) => report::list(&args)?,
+            Command::Leaks(args) => commands::leaks::run(&args)?,
+            Command::Sizes(args) => report::run(View::Sizes, &args)?,
+            Command::Modules(args) => report::run(View::Modules, &args)?,
+            Command::Threads(args) => report::run(View::Threads, &args)?,
+            Command::Traces(args) => report::run(View::Traces, &args)?,
+            Command::Diff(args) => commands::diff::run(args)?,
+            Command::Check(args) => commands::check::run(&args)?,
+            Command::Graph(args) => commands::picture::graph(&args)?,
+            Command::Flame(args) => commands::picture::flame(&args)?,
+            Command::Export(args) => commands::export::run(args)?,
+            Command::Symbolize(args) => commands::export::symbolize(&args)?,
+            Command::Record(args) => commands::record::run(&args)?,
+            Command::Mark(args) => commands::mark::run(&args)?,
+            Command::Timeline(args) => commands::timeline::run(&args)?,
+            Command::At(args) => commands::at::run(*args)?,
+            Command::Summary(args) => commands::summary::run(&args)?,
+            Command::Preload => println!("{}", preload::path()?.display()),
+            Command::Serve(args) => commands::serve::run(args)?,
+            Command::Doctor => return commands::doctor::run(),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// Parses the arguments.

@@ -46,7 +46,7 @@ pub fn main() -> ExitCode {
 
 fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     match args::parse(arguments) {
-        Ok(command) => commands::run(command),
+        Ok(command) => command.run(),
         Err(error) => {
             // clap prints help to stdout with status 0, usage errors to stderr with status 2.
             let _ = error.print();

@@ -30,6 +30,7 @@ mod security;
 mod source;
 mod sources;
 mod statistics;
+mod timeline;
 
 use std::path::PathBuf;
 use std::sync::Arc;

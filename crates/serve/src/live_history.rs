@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::lru::Lru;
-use super::source::{Mark, Timeline};
+use super::timeline::{Mark, Timeline};
 
 /// Time between two points.
 pub(crate) const STEP: Duration = Duration::from_secs(1);

@@ -7,7 +7,8 @@ use heapwise_profile::Profile;
 use super::cpu_budget::CpuBudget;
 use super::error::Result;
 use super::lru::Lru;
-use super::source::{Source, Stored};
+use super::profile_store::Stored;
+use super::source::Source;
 use heapwise_symbolize::Options as SymbolOptions;
 
 /// Profiles kept: a profile, its baseline, and a few recent ones.

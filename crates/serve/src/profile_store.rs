@@ -6,14 +6,31 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::source::Stored;
 use heapwise_capture::own_files;
 use heapwise_profile::calendar::Utc;
+use serde_json::{Value, json};
 
 /// Processes with stored profiles; the least recently changed are removed first.
 const MOST_PROCESSES: usize = 64;
 /// File with the name of the program, for when the process and its segment are gone.
 const PROGRAM: &str = "program";
+
+/// A profile that stays the same, under a name that is unique within its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub name: String,
+    pub time_unix_ms: Option<u64>,
+    pub bytes: u64,
+    /// Changes when the file behind the name is replaced.
+    pub version: u64,
+}
+
+impl Stored {
+    /// As the API shows it.
+    pub(crate) fn json(&self) -> Value {
+        json!({ "name": self.name, "time_unix_ms": self.time_unix_ms, "bytes": self.bytes })
+    }
+}
 
 /// The stored profiles of one process.
 #[derive(Debug, Clone)]

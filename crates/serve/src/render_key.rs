@@ -2,8 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::context::Context;
-use super::cpu_budget::Generation;
+use super::cpu_budget::{CpuBudget, Generation};
 use super::error::Result;
 use super::http::Request;
 use super::report::Target;
@@ -21,12 +20,17 @@ pub(crate) struct RenderKey {
 
 impl RenderKey {
     /// The key of view `what` of a source with the parameters of a request.
-    pub(crate) fn new(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result<Self> {
+    pub(crate) fn new(
+        budget: &CpuBudget,
+        request: &Request,
+        source: &dyn Source,
+        what: &str,
+    ) -> Result<Self> {
         let query = &request.query;
         let (of_profile, generation) = match Target::of(source, query)? {
             Target::Stored(stored, _) => (format!("{} {}", stored.name, stored.version), None),
             Target::Now => {
-                let generation = generation(context, request, source.id());
+                let generation = generation(budget, request, source.id());
                 (format!("now {}", generation.number), Some(generation))
             }
         };
@@ -39,8 +43,8 @@ impl RenderKey {
     }
 
     /// The key of the list of all sources. No source has an empty id.
-    pub(crate) fn of_all(context: &Context, request: &Request) -> Self {
-        let generation = generation(context, request, "");
+    pub(crate) fn of_all(budget: &CpuBudget, request: &Request) -> Self {
+        let generation = generation(budget, request, "");
         Self {
             text: format!("all {}", generation.number),
             account: String::new(),
@@ -60,8 +64,7 @@ impl RenderKey {
     }
 }
 
-fn generation(context: &Context, request: &Request, account: &str) -> Generation {
-    let budget = &context.profiles.budget;
+fn generation(budget: &CpuBudget, request: &Request, account: &str) -> Generation {
     if request.wants_new() {
         budget.end(account);
     }

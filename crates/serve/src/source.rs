@@ -5,19 +5,19 @@ mod file;
 mod past;
 mod process;
 mod recorded;
-mod timeline;
 
 pub(crate) use directory::DirectorySource;
 pub(crate) use file::FileSource;
 pub(crate) use past::PastSource;
 pub(crate) use process::ProcessSource;
 pub(crate) use recorded::RecordedSource;
-pub(crate) use timeline::{Mark, Timeline};
 
 use heapwise_profile::Profile;
 use serde_json::{Value, json};
 
 use super::error::{HttpError, Result};
+use super::profile_store::Stored;
+use super::timeline::Timeline;
 
 /// Kinds of sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,23 +71,6 @@ impl Facts {
             "started_unix_ms": self.started_unix_ms, "has_timeline": self.has_timeline,
             "can_control": self.is_live(), "can_snapshot": self.is_live(),
         })
-    }
-}
-
-/// A profile that stays the same, under a name that is unique within its source.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stored {
-    pub name: String,
-    pub time_unix_ms: Option<u64>,
-    pub bytes: u64,
-    /// Changes when the file behind the name is replaced.
-    pub version: u64,
-}
-
-impl Stored {
-    /// As the API shows it.
-    pub(crate) fn json(&self) -> Value {
-        json!({ "name": self.name, "time_unix_ms": self.time_unix_ms, "bytes": self.bytes })
     }
 }
 

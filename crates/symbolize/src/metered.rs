@@ -7,9 +7,9 @@
 
 use std::{borrow::Cow, cell::Cell};
 
-use gimli::{Error, Reader, ReaderOffsetId, Result, RunTimeEndian};
+use gimli::{EndianSlice, Error, Reader, ReaderOffsetId, Result, RunTimeEndian};
 
-use crate::debug_file::Slice;
+pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// How often each byte may be read on average. Asking for every function of libc or of a Rust
 /// program reads 0.7 of theirs.

@@ -43,7 +43,7 @@ fn unknown() -> HttpError {
 
 /// Sources that can be described; one that vanished in between is omitted.
 fn list(context: &Context, request: &Request) -> Response {
-    context.rendered(request, &RenderKey::of_all(context, request), || {
+    context.rendered(request, &RenderKey::of_all(&context.profiles.budget, request), || {
         let all: Vec<_> = context
             .sources
             .list()

@@ -8,8 +8,10 @@ use heapwise_profile::dump_name::DumpName;
 use heapwise_profile::{Profile, Values};
 
 use super::file::{load_file, stored};
-use super::{Facts, Kind, Mark, Source, Stored, Timeline, find_stored};
+use super::{Facts, Kind, Source, find_stored};
 use crate::error::{HttpError, Result};
+use crate::profile_store::Stored;
+use crate::timeline::{Mark, Timeline};
 
 /// Files listed of one directory; the newest are kept.
 const MOST_FILES: usize = 256;

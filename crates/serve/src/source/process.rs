@@ -8,11 +8,13 @@ use heapwise_format::segment::{Control, Counter, Mode};
 use heapwise_profile::Profile;
 use serde_json::{Value, json};
 
-use super::{ControlCommand, Facts, Kind, Source, Stored, Timeline};
+use super::{ControlCommand, Facts, Kind, Source};
 use crate::error::{HttpError, Result};
 use crate::live_history::LiveHistory;
 use crate::profile_store::ProfileStore;
+use crate::profile_store::Stored;
 use crate::statistics;
+use crate::timeline::Timeline;
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::mark;
 use heapwise_capture::segments::{Found, SegmentFile};

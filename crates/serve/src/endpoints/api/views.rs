@@ -26,12 +26,12 @@ pub(super) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     if !VIEWS.contains(&view) {
         return Err(unknown());
     }
-    let key = RenderKey::new(context, request, source, view)?;
+    let key = RenderKey::new(&context.profiles.budget, request, source, view)?;
     Ok(context.rendered(request, &key, || render(context, request, source, view)))
 }
 
 fn render(context: &Context, request: &Request, source: &dyn Source, view: &str) -> Result {
-    let report = report::load(context, source, &request.query)?;
+    let report = report::load(&context.profiles, source, &request.query)?;
     let (profile, query) = (&report.profile, &report.query);
     let value = match view {
         "summary" => return Ok(Response::json(summary::summary(&report, &request.query).to_string())),
