@@ -27,8 +27,8 @@ fn build(manifest: &Path) -> PathBuf {
     cargo.args(["rustc", "--quiet", "--lib", "--crate-type", "cdylib", "--profile", "probe"]);
     cargo.args(["--features", "preload", "--target", &triple, "--manifest-path"]).arg(manifest);
     cargo.arg("--target-dir").arg(&target);
-    // No start files: they bring `__cxa_finalize` and nothing the probe needs. Never unloaded: code of
-    // the program may be inside a hook at any time.
+    // No start files: they bring `__cxa_finalize` and nothing the probe needs. Never unloaded: code
+    // of the program may be inside a hook at any time.
     cargo.args(["--", "-Clink-arg=-nostartfiles", "-Clink-arg=-Wl,-soname,libheapwise.so,-z,nodelete"]);
     for (name, _) in env::vars_os() {
         let text = name.to_string_lossy();

@@ -1,4 +1,5 @@
-// Hazard: a SIGBUS of the program's own: by an access behind the end of a mapped file, sent, or handled.
+// Hazard: a SIGBUS of the program's own: by an access behind the end of a mapped file, sent, or
+// handled.
 // Usage: bus_error fault|raise|handled
 #include "witness.h"
 #include <setjmp.h>

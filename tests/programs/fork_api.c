@@ -1,5 +1,5 @@
-// Hazard: a forked child whose first call of the probe is one of heapwise.h or mallctl: all it changes is its own.
-// The child has ended when the parent goes on.
+// Hazard: a forked child whose first call of the probe is one of heapwise.h or mallctl: all it
+// changes is its own. The child has ended when the parent goes on.
 // Counts: the parent as "", what its child saw as `child.`. Argument: what the child does first.
 // Usage: fork_api reset|off|exact|mark|label|index|snapshot|mallctl_reset|mallctl_active
 #include "witness.h"

@@ -1,5 +1,7 @@
-// Hazard: a fork below labels and declared frames: the child's blocks belong to them as the parent's do.
-// Counts: the parent as "", the child as `child.`; its blocks below the labels are `child.labelled`.
+// Hazard: a fork below labels and declared frames: the child's blocks belong to them as the
+// parent's do.
+// Counts: the parent as "", the child as `child.`; its blocks below the labels are
+// `child.labelled`.
 #include "witness.h"
 #include <sys/wait.h>
 

@@ -1,5 +1,6 @@
-// Hazard: a forked child whose first event meets signals whose handler allocates, or whose first event is a realloc
-// that fails. Over an allocator that allows it (bump_malloc.so); glibc's would break by itself.
+// Hazard: a forked child whose first event meets signals whose handler allocates, or whose first
+// event is a realloc that fails. Over an allocator that allows it (bump_malloc.so); glibc's would
+// break by itself.
 // Counts: children that ended well. Arguments: the first event, children.
 // Usage: fork_signal malloc|free|realloc|failed_realloc CHILDREN
 // build: {out}/bump_malloc.so -Wl,-rpath,$ORIGIN
@@ -17,7 +18,8 @@ static void handler(int unused) {
 }
 
 static void child(const char *what, void *block) {
-    // Begins at once and lasts longer than the first event; the handler's own events come in between.
+    // Begins at once and lasts longer than the first event; the handler's own events come in
+    // between.
     struct itimerval soon = {{0, 20}, {0, 20}}, never = {{0, 0}, {0, 0}};
     int fails = !strcmp(what, "failed_realloc");
     if (!fails) W_REQUIRE(setitimer(ITIMER_REAL, &soon, NULL) == 0);

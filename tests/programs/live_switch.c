@@ -1,4 +1,4 @@
-// Hazard: the profiler is switched while the program allocates, and asked at quiet moments.
+// Hazard: the profiler is switched while the program allocates, and read at quiet moments.
 // Counts: per phase and in total. Reads commands from stdin, one a line:
 //   pause  finish the current step, print `phaseN.…` (since the last pause) and "" totals, then wait
 //   go     the next phase

@@ -1,4 +1,5 @@
-// Hazard: mallctl and the other lookups of functions while another thread loads and unloads plugins.
+// Hazard: mallctl and the other lookups of functions while another thread loads and unloads
+// plugins.
 // Counts: nothing but its rounds. Argument: rounds of dlopen and dlclose.
 // build: -pthread -ldl
 #include "witness.h"

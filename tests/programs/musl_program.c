@@ -2,6 +2,7 @@
 // Counts: all of it, for itself; what a profiler must give is a clear word, or correct numbers.
 // native: musl-gcc compiles for this machine only
 // compiler: musl-gcc
+// needs: /usr/bin/musl-gcc
 #include "witness.h"
 
 int main(void) {

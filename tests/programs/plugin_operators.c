@@ -1,6 +1,8 @@
-// Hazard: plugins with different `operator new` in a program that has none: the loader gives each plugin
-// the operator of its own scope, and the first plugin may be gone when the second one is loaded.
-// Counts: blocks of both plugins. Argument: `keep` or `close` the first plugin before the second is loaded.
+// Hazard: plugins with different `operator new` in a program that has none: the loader gives each
+// plugin the operator of its own scope, and the first plugin may be gone when the second one is
+// loaded.
+// Counts: blocks of both plugins. Argument: `keep` or `close` the first plugin before the second is
+// loaded.
 // build: -ldl
 #include "witness.h"
 #include <dlfcn.h>

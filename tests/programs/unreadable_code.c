@@ -1,4 +1,5 @@
-// Hazard: code without unwind information whose frame pointer leads to a return address in code that cannot be read.
+// Hazard: code without unwind information whose frame pointer leads to a return address in code
+// that cannot be read.
 // Counts: blocks allocated from such code. Argument: blocks.
 // native: machine code of x86-64
 // build: -ldl

@@ -1,4 +1,4 @@
-// The witness: a victim's own account of the blocks it asks for, kept without the allocator's help.
+// The witness: a victim's own account of the blocks it allocates, kept without the allocator's help.
 //
 // What counts: requested bytes of the calls made through the `w_…` functions, and nothing else. A
 // realloc counts as one free of the old block and one allocation of the new one, in place or not;
@@ -20,7 +20,7 @@
 #define W_SITE __attribute__((noinline, noclone, unused))
 #define W_INLINE static inline __attribute__((unused))
 
-// A block and the size it was asked with: the caller keeps both, so no header changes the request.
+// A block and the requested size: the caller keeps both, so no header changes the request.
 struct w_block {
     void *p;
     size_t size;

@@ -14,7 +14,7 @@ export function get<T>(path: string, signal?: AbortSignal): Promise<T> {
   return answer(fetch(`/api/v1/${path}`, signal ? { signal } : {})).then((response) => response.json() as Promise<T>);
 }
 
-/// The same, asked once per page for a profile that is stored under a name.
+/// The same, fetched once per page for a stored profile.
 export function getKept<T>(path: string): Promise<T> {
   const known = kept.get(path) as Promise<T> | undefined;
   if (known) return known;

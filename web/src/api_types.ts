@@ -137,10 +137,10 @@ export interface Timeline {
   points: [number, number][];
   peak: [number, number] | null;
   marks: { ms: number; name: string; profile: string | null }[];
-  /// Whether any range can be asked for, or only the marked moments.
+  /// Whether any range can be selected, or only the marked moments.
   any_range: boolean;
 }
 
 export interface Statistics {
-  sections: { title: string; rows: { name: string; value: number; unit: Unit | "text"; text?: string; about?: string }[] }[];
+  sections: { title: string; rows: { name: string; value: number; unit: Unit | "nanoseconds"; about?: string }[] }[];
 }

@@ -1,10 +1,12 @@
 //! `cargo xtask aarch64 [--short]`: heapwise for aarch64, under qemu.
 //!
-//! First the probe alone: victims run under qemu and leave their segments, which the native heapwise reads (`victims`). qemu's
-//! processor signs return addresses, so that a victim compiled with branch protection has signed ones in memory
-//! (checked) among the plain ones of its libraries. Then profiles taken on either architecture are read on the other
-//! (`exchange`). Then the repository's tests, compiled for aarch64 (`trials`): of the unwinder, and end to end, with heapwise and its
-//! victims all under qemu, except what qemu cannot show (`limits`). The short form takes a choice of each.
+//! First the probe alone: victims run under qemu and leave their segments, which the native
+//! heapwise reads (`victims`). qemu's processor signs return addresses, so that a victim compiled
+//! with branch protection has signed ones in memory (checked) among the plain ones of its
+//! libraries. Then profiles taken on either architecture are read on the other (`exchange`). Then
+//! the repository's tests, compiled for aarch64 (`trials`): of the unwinder, and end to end, with
+//! heapwise and its victims all under qemu, except what qemu cannot show (`limits`). The short form
+//! takes a choice of each.
 
 mod exchange;
 mod kernel;
@@ -14,9 +16,9 @@ mod trials;
 mod victims;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 use std::time::Instant;
 
+use crate::runner::{self, Build};
 use heapwise_testkit::failure::Failure;
 use heapwise_testkit::programs;
 use kernel::Starter;
@@ -30,7 +32,7 @@ const METRICS: [(&str, &str); 4] = [
     ("inuse_space", "inuse_bytes"),
 ];
 
-/// What is the same for every part.
+/// State shared by every part.
 struct Yard<'a> {
     root: &'a Path,
     out: PathBuf,
@@ -48,7 +50,7 @@ pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<(), Failure> 
     let out = root.join("target/aarch64");
     let started = Instant::now();
     let built = toolchain::build(root, &out)?;
-    toolchain::run(Command::new("cargo").current_dir(root).args(["build", "--quiet", "-p", "heapwise"]))?;
+    runner::build_heapwise(root, Build::Debug)?;
     println!("aarch64: compiled in {:.0} s", started.elapsed().as_secs_f64());
     let heapwise = root.join("target/debug/heapwise");
     let is_short = arguments.iter().any(|argument| argument == "--short");
@@ -60,7 +62,7 @@ pub(crate) fn command(root: &Path, arguments: &[String]) -> Result<(), Failure> 
 
 impl Yard<'_> {
     fn try_probe(&self) -> Result<usize, Failure> {
-        let library = output_of(self.starter.command(&self.built.heapwise).arg("preload"))?;
+        let library = runner::output(self.starter.command(&self.built.heapwise).arg("preload"))?;
         let probe = PathBuf::from(String::from_utf8_lossy(&library.stdout).trim());
         let (mut ran, mut failed) = (0, Vec::new());
         for protection in if self.is_short { &["standard"][..] } else { &["standard", "none"] } {
@@ -122,8 +124,8 @@ impl Yard<'_> {
         Ok(limits::report(&verdicts))
     }
 
-    /// The folder of victims compiled with a kind of branch protection. Where the tests have theirs, so that they find them all
-    /// and never two of them compile.
+    /// The folder of victims compiled with a kind of branch protection. Where the tests have
+    /// theirs, so that they find them all and never two of them compile.
     fn victims(&self, protection: &str) -> Result<PathBuf, Failure> {
         let tests = self.out.join(toolchain::TRIPLE).join("tmp/victims");
         let folder = if protection == "standard" { tests } else { self.out.join(protection) };
@@ -134,19 +136,7 @@ impl Yard<'_> {
 
 /// The total of `heapwise top --json`.
 fn total_of(printed: &str) -> Option<i64> {
-    printed.split("\"total\":").nth(1)?.split([',', '}']).next()?.parse().ok()
-}
-
-/// Runs to a successful end.
-fn output_of(command: &mut Command) -> Result<Output, Failure> {
-    let program = PathBuf::from(command.get_program());
-    let output = command.output().map_err(|e| Failure::at(&program, e))?;
-    if output.status.success() {
-        Ok(output)
-    } else {
-        let said = String::from_utf8_lossy(&output.stderr);
-        Err(Failure::new(format!("{command:?}: {}: {said}", output.status)))
-    }
+    serde_json::from_str::<serde_json::Value>(printed).ok()?["total"].as_i64()
 }
 
 /// A number of a victim's account.

@@ -1,10 +1,11 @@
-//! `audit [--if-reachable]`: cargo-deny over what the executable is built from, npm over what the page is. Both ask databases of
-//! known faults on the network; without them that part is not checked, which is an error unless the caller said it may
-//! be, and is told in any case.
+//! `audit [--if-reachable]`: cargo-deny over what the executable is built from, npm over what the
+//! page is. Both query databases of known faults on the network; without them that part is not
+//! checked, which is an error without `--if-reachable`, and is printed in any case.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
+use crate::runner;
 use heapwise_testkit::failure::Failure;
 
 /// What a tool says when its database is out of reach; anything else is a finding.
@@ -15,15 +16,19 @@ const OUT_OF_REACH: [&str; 4] =
 pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     let may_be_out_of_reach = args.iter().any(|arg| arg == "--if-reachable");
     let deny = install(root)?;
-    finish(root, Command::new(&deny).args(["--log-level", "error", "check", "bans", "licenses", "sources"]))?;
+    runner::output(
+        Command::new(&deny)
+            .args(["--log-level", "error", "check", "bans", "licenses", "sources"])
+            .current_dir(root),
+    )?;
     let mut missed = Vec::new();
     let mut advisories = Command::new(&deny);
     advisories.args(["check", "advisories"]);
     let mut page = Command::new("npm");
     page.args(["audit", "--package-lock-only", "--prefix", "web"]);
     for (what, command) in [("crates", &mut advisories), ("page", &mut page)] {
-        let output = run(root, command)?;
-        let said = text(&output);
+        let output = runner::try_output(command.current_dir(root))?;
+        let said = runner::text(&output);
         if output.status.success() {
             println!("audit: no known fault in what the {what} depend on");
         } else if OUT_OF_REACH.iter().any(|words| said.contains(words)) {
@@ -47,24 +52,8 @@ fn install(root: &Path) -> Result<std::path::PathBuf, Failure> {
         let mut cargo = Command::new("cargo");
         cargo.args(["install", "-q", "--locked", "cargo-deny", "--root"]).arg(&home);
         // Checked once, so built fast rather than to be fast.
-        finish(
-            root,
-            cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0").env("CARGO_PROFILE_RELEASE_LTO", "off"),
-        )?;
+        cargo.env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0").env("CARGO_PROFILE_RELEASE_LTO", "off");
+        runner::output(cargo.current_dir(root))?;
     }
     Ok(tool)
-}
-
-fn finish(root: &Path, command: &mut Command) -> Result<(), Failure> {
-    let output = run(root, command)?;
-    if output.status.success() { Ok(()) } else { Err(Failure::new(format!("audit: {}", text(&output)))) }
-}
-
-fn run(root: &Path, command: &mut Command) -> Result<Output, Failure> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    command.current_dir(root).output().map_err(|error| Failure::new(format!("{name}: {error}")))
-}
-
-fn text(output: &Output) -> String {
-    [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned()).concat()
 }

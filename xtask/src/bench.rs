@@ -1,9 +1,9 @@
-//! `cargo xtask bench`: heapwise side by side with its peers, in one run, written to `docs/BENCHMARKS.md`.
+//! `cargo xtask bench`: heapwise side by side with its peers, in one run, written to
+//! `docs/BENCHMARKS.md`.
 
 mod accuracy;
 mod inputs;
 mod jeprof;
-mod json;
 mod measure;
 mod micro;
 mod options;
@@ -17,6 +17,7 @@ mod workload;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::runner::{self, Build};
 use heapwise_testkit::failure::Failure;
 use measure::Patience;
 use options::Options;
@@ -73,7 +74,7 @@ impl Bench {
     fn new(root: &Path, scratch: &Path, options: &Options) -> Result<Bench, Failure> {
         let heapwise = match &options.heapwise {
             Some(path) => path.canonicalize().map_err(|e| Failure::at(path, e))?,
-            None => tools::build_heapwise(root)?,
+            None => runner::build_heapwise(root, Build::Release)?,
         };
         Ok(Bench {
             heapwise,
@@ -90,7 +91,8 @@ impl Bench {
     }
 }
 
-/// Measures section by section; the page is saved after each, so that an interrupted run keeps what it has.
+/// Measures section by section; the page is saved after each, so that an interrupted run keeps what
+/// it has.
 fn measure_all(root: &Path, scratch: &Path, options: &Options) -> Result<Results, Failure> {
     let own = workload::own(root, &scratch.join("programs"), options.quick)?;
     let mut wanted = [own.clone(), workload::real(scratch, options.quick)?].concat();

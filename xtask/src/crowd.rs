@@ -1,10 +1,12 @@
 //! `crowd`: a hundred people look at a live redis, and redis is not to notice.
 //!
-//! redis-server carries the probe (`heapwise run`), `heapwise serve` serves it, and one redis-benchmark asks it without a
-//! pause from beginning to end. Rounds with and without onlookers alternate, each first in turn; without means that the
-//! server is stopped too. redis's own count of commands over the wall time of a round is its throughput. Each client asks
-//! for one of seven addresses once a second over a connection that it keeps, as `client` says. All run on this machine, but
-//! people have machines of their own: the clients get only the processor time that nobody else wants (SCHED_IDLE).
+//! redis-server carries the probe (`heapwise run`), `heapwise serve` serves it, and one
+//! redis-benchmark sends requests without a pause from beginning to end. Rounds with and without onlookers
+//! alternate, each first in turn; without means that the server is stopped too. redis's own count
+//! of commands over the wall time of a round is its throughput. Each client requests one of seven
+//! addresses once a second over a connection that it keeps, as `client` says. All run on this
+//! machine, but people have machines of their own: the clients get only the processor time that
+//! nobody else wants (SCHED_IDLE).
 
 mod client;
 mod usage;
@@ -21,7 +23,8 @@ use std::time::{Duration, Instant};
 use client::Seen;
 use usage::{Usage, peak_bytes};
 
-use heapwise_testkit::arguments::number;
+use crate::arguments::number;
+use crate::runner::{self, Build};
 use heapwise_testkit::failure::Failure;
 
 /// Clients unless `--clients` says otherwise.
@@ -113,7 +116,7 @@ impl Stage {
         Running::start(&mut command)
     }
 
-    /// A number that redis tells of itself.
+    /// A number that redis reports.
     fn info(&self, name: &str) -> Option<u64> {
         let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, self.port)).ok()?;
         stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
@@ -169,7 +172,8 @@ impl Round {
     }
 }
 
-/// Counts redis's commands and everybody's processor time for a while. The last pid, of the clients, may be none.
+/// Counts redis's commands and everybody's processor time for a while. The last pid, of the
+/// clients, may be none.
 fn measure(stage: &Stage, time: Duration, pids: [u32; 4]) -> Result<Round, Failure> {
     let count = || stage.info("total_commands_processed").ok_or_else(|| Failure::new("redis is silent"));
     let (before, start, commands) = (pids.map(Usage::of), Instant::now(), count()?);
@@ -186,7 +190,8 @@ fn median(mut values: Vec<f64>) -> f64 {
     if values.len() % 2 == 1 { values[middle] } else { f64::midpoint(values[middle - 1], values[middle]) }
 }
 
-/// The command: `crowd [--seconds N] [--clients N]` with the release build; N seconds of onlookers in all.
+/// The command: `crowd [--seconds N] [--clients N]` with the release build; N seconds of onlookers
+/// in all.
 pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     if let [of, address, count, paths @ ..] = args
         && of == OF
@@ -196,7 +201,8 @@ pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     let (seconds, clients) = (number(args, "--seconds", 60)?, number(args, "--clients", CLIENTS)?);
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or("unknown");
-    // Others decide who gets which core then: with a load of 20, redis alone was slower than with onlookers.
+    // Others decide who gets which core then: with a load of 20, redis alone was slower than with
+    // onlookers.
     println!("load {load} at the start; the figure means something on a quiet machine only");
     let stage = prepare(root)?;
     let (_redis, redis) = stage.redis()?;
@@ -243,7 +249,7 @@ fn prepare(root: &Path) -> Result<Stage, Failure> {
     fs::DirBuilder::new().mode(0o700).create(&segments).map_err(|why| Failure::at(&segments, why))?;
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).and_then(|listener| listener.local_addr());
     let port = port.map_err(|why| Failure::new(format!("no free port: {why}")))?.port();
-    Ok(Stage { heapwise: root.join("target/release/heapwise"), scratch, port })
+    Ok(Stage { heapwise: runner::build_heapwise(root, Build::Release)?, scratch, port })
 }
 
 /// The process of the clients.

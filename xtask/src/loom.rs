@@ -1,6 +1,6 @@
-//! `loom`: the probe's lock-free parts under loom, which runs the schedules of a model's threads with a bounded number of
-//! preemptions, and lets loads see everything that a weakly ordered machine may show them. `loom --weakened` shows that
-//! the models can fail.
+//! `loom`: the probe's lock-free parts under loom, which runs the schedules of a model's threads
+//! with a bounded number of preemptions, and lets loads see everything that a weakly ordered
+//! machine may show them. `loom --weakened` shows that the models can fail.
 
 mod weakened;
 
@@ -9,7 +9,8 @@ use std::process::Command;
 
 use heapwise_testkit::failure::Failure;
 
-/// Switches between threads that no thread asked for: a minute of processor time; with two it is a quarter of that.
+/// Preemptive switches between threads: a minute of processor time; with two it is a
+/// quarter of that.
 const PREEMPTIONS: &str = "3";
 
 /// Runs the models.
@@ -19,14 +20,15 @@ pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     }
     let bound = args.first().map_or(PREEMPTIONS, String::as_str);
     let status = models(root, "models::", bound)
-        // Everything is compiled anew for loom: not where the rest is.
+        // Everything is compiled again for loom, in a folder of its own.
         .env("CARGO_TARGET_DIR", root.join("target/loom"))
         .status()
         .map_err(|error| Failure::new(format!("cargo: {error}")))?;
     if status.success() { Ok(()) } else { Err(Failure::new("loom: a model failed")) }
 }
 
-/// The models whose names contain `filter`, with optimisation: they are some hundred thousand executions.
+/// The models whose names contain `filter`, with optimisation: they are some hundred thousand
+/// executions.
 fn models(root: &Path, filter: &str, bound: &str) -> Command {
     let mut cargo = Command::new("cargo");
     cargo

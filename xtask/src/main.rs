@@ -1,13 +1,15 @@
 //! Developer commands: `cargo xtask victims`, `cargo xtask bench`, …
 
 mod aarch64;
+mod arguments;
 mod audit;
 mod bench;
 mod crowd;
-mod dependencies;
 mod loom;
 mod miri;
+mod module_cycles;
 mod packages;
+mod runner;
 mod suites;
 mod test;
 mod tidy;
@@ -17,7 +19,18 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use heapwise_testkit::failure::Failure;
-use heapwise_testkit::{kills, soak, torture};
+
+const COMMANDS: &str = "\
+checks    test                                install what tests need and run everything
+          tidy                                check rules that the compiler does not
+          audit [--if-reachable]              check licences and advisories of dependencies
+          loom [PREEMPTIONS] | --weakened     explore memory orders of the probe
+          miri [SEEDS]                        run unit tests under Miri
+          aarch64 [--short]                   run everything for aarch64 under qemu
+          suites [--short] [NAME…]            run test suites of other projects with the probe
+          crowd [--seconds N] [--clients N]   serve a live redis to many clients
+build     victims [OUT]                       compile tests/programs and print the folder
+measure   ";
 
 /// The repository: this package's parent folder.
 fn root() -> PathBuf {
@@ -31,19 +44,13 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("tidy") => tidy::command(&root()),
         Some("aarch64") => aarch64::command(&root(), &args[1..]),
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
-        Some("torture") => torture::command(&root(), &args[1..]),
-        Some("soak") => soak::command(&root(), &args[1..]),
         Some("crowd") => crowd::command(&root(), &args[1..]),
         Some("suites") => suites::command(&root(), &args[1..]),
-        Some("kills") => kills::command(&root(), &args[1..]),
         Some("loom") => loom::command(&root(), &args[1..]),
         Some("miri") => miri::command(&root(), &args[1..]),
         Some("audit") => audit::command(&root(), &args[1..]),
         Some("bench") => bench::command(&root(), &args[1..]),
-        _ => Err(Failure::new(format!(
-            "usage: cargo xtask test | tidy | aarch64 [--short] | victims [OUT] | torture [--rounds N] [--seed N] | kills [--rounds N] [--seed N] |\n       soak [--minutes N] | crowd [--seconds N] [--clients N] | suites [--short] [NAME…] | loom [PREEMPTIONS] | miri [SEEDS] | audit [--if-reachable]\n       {}",
-            bench::USAGE
-        ))),
+        _ => Err(Failure::new(format!("usage: cargo xtask COMMAND\n\n{COMMANDS}\n{}", bench::USAGE))),
     }
 }
 

@@ -1,14 +1,14 @@
-//! `miri [SEEDS]`: the pure crates, and the probe's lock-free parts, under Miri, which needs a nightly compiler with that
-//! component. It reports undefined behaviour and data races, and lets loads see what a weakly ordered machine
-//! would; each seed is another schedule.
+//! `miri [SEEDS]`: the pure crates, and the probe's lock-free parts, under Miri, which needs a
+//! nightly compiler with that component. It reports undefined behaviour and data races, and lets
+//! loads see what a weakly ordered machine would; each seed is another schedule.
 
 use std::path::Path;
 use std::process::Command;
 
 use heapwise_testkit::failure::Failure;
 
-/// No isolation: tests read files and clocks. Leaks: mappings of the probe live as long as the process. Provenance: the
-/// segment is addressed by offsets.
+/// No isolation: tests read files and clocks. Leaks: mappings of the probe live as long as the
+/// process. Provenance: the segment is addressed by offsets.
 const FLAGS: &str = "-Zmiri-disable-isolation -Zmiri-ignore-leaks -Zmiri-permissive-provenance";
 
 /// Runs the tests of each package whose names contain the filter.

@@ -1,8 +1,8 @@
-//! `suites [--short] [NAME…]`: other people's test suites as witness. Each runs alone, then with the probe sampling
-//! at 1 KiB, in exact and in log mode, and must come to the same verdicts.
+//! `suites [--short] [NAME…]`: other people's test suites as witness. Each runs alone, then with
+//! the probe sampling at 1 KiB, in exact and in log mode, and must come to the same verdicts.
 //!
-//! The suites come from Debian's packages (installed when missing) or from where the user says; none is in
-//! this repository.
+//! The suites come from Debian's packages (installed when missing) or from where the user says;
+//! none is in this repository.
 
 mod clang;
 mod lua;
@@ -20,6 +20,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
 use crate::packages;
+use crate::runner::{self, Build};
 use heapwise_testkit::failure::Failure;
 
 /// A suite somebody else wrote.
@@ -29,7 +30,8 @@ struct Suite {
     packages: &'static [(&'static str, &'static str)],
     /// Whether it is part of the short form.
     is_short: bool,
-    /// Runs it; one verdict a line. `None` when it is not to be had here, with a word why on standard error.
+    /// Runs it; one verdict a line. `None` when it is not to be had here, with a word why on
+    /// standard error.
     run: fn(&Stage, &Under<'_>) -> Result<Option<String>, Failure>,
 }
 
@@ -86,8 +88,7 @@ impl Stage {
     }
 
     fn clear(&self) -> Result<(), Failure> {
-        let _ = fs::remove_dir_all(&self.scratch);
-        fs::create_dir_all(&self.scratch).map_err(|error| Failure::at(&self.scratch, error))?;
+        runner::fresh_folder(&self.scratch)?;
         let made = fs::DirBuilder::new().mode(0o700).create(self.segments());
         made.map_err(|error| Failure::at(&self.segments(), error))
     }
@@ -129,10 +130,10 @@ impl Suite {
 pub(crate) fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
     let is_short = args.iter().any(|arg| arg == "--short");
     let names: Vec<&String> = args.iter().filter(|arg| !arg.starts_with("--")).collect();
-    let build = if is_short { "debug" } else { "release" };
+    let build = if is_short { Build::Debug } else { Build::Release };
     let stage = Stage {
         root: root.to_owned(),
-        heapwise: root.join("target").join(build).join("heapwise"),
+        heapwise: runner::build_heapwise(root, build)?,
         scratch: root.join("target/suites"),
         is_short,
     };

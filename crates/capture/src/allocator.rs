@@ -1,7 +1,7 @@
-//! What the allocator inside a program says of itself, asked through the probe.
+//! Statistics of the allocator inside a program, read by the probe.
 //!
-//! The probe asks where the program itself could: right after an allocation has returned. A program that does not
-//! allocate is not asked, so no lock that it may hold is ever waited for.
+//! The probe reads them where the program itself could: right after an allocation. A program that
+//! does not allocate gives none, so the probe never waits for a lock that the program may hold.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ use super::control::{self, Change};
 use super::segments::SegmentFile;
 use crate::failure::Outcome;
 
-/// How long an answer is waited for.
+/// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A number: its name, where it is, what it is. All in bytes but the number of arenas.
@@ -30,7 +30,7 @@ pub const NUMBERS: [Number; 9] = [
     ("arenas", Counter::StatsArenas, "independent heaps"),
 ];
 
-/// Whether an allocator tells a number at all.
+/// Whether an allocator provides a number.
 pub fn tells(allocator: AllocatorKind, number: Counter) -> bool {
     use Counter::{StatsArenas, StatsFree, StatsLarge, StatsMetadata, StatsRetained};
     match allocator {
@@ -46,7 +46,7 @@ pub fn tells(allocator: AllocatorKind, number: Counter) -> bool {
     }
 }
 
-/// Asks; whether the program answered in time.
+/// Requests the statistics; whether the program answered in time.
 pub fn ask(segment: &SegmentFile) -> Outcome<bool> {
     control::write(segment, &Change::new().allocator_stats())?;
     let wanted = control::current(segment)?.allocator_stats_count;

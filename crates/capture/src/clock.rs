@@ -1,4 +1,5 @@
-//! The monotonic clock as another process sees it: in a time namespace it may be days apart from ours.
+//! The monotonic clock as another process sees it: in a time namespace it may be days apart from
+//! ours.
 
 use std::fs;
 
@@ -7,12 +8,12 @@ use rustix::time::{ClockId, clock_gettime};
 /// `CLOCK_MONOTONIC` of one process.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock {
-    /// What has to be added to our own, nanoseconds.
+    /// Nanoseconds to add to our own clock.
     ahead_ns: i64,
 }
 
 impl Clock {
-    /// The clock of `pid`; our own when the system does not tell.
+    /// The clock of `pid`; our own when the offset is unknown.
     pub fn of(pid: u32) -> Self {
         let offset = |who: &str| offset_ns(&fs::read_to_string(format!("/proc/{who}/timens_offsets")).ok()?);
         let ahead = offset(&pid.to_string()).zip(offset("self")).map(|(other, own)| other.wrapping_sub(own));

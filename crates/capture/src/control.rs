@@ -1,4 +1,4 @@
-//! Telling a running probe what to do, through words in its segment.
+//! Control of a running probe, through words in its segment.
 
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// Nothing.
+    /// No change.
     pub fn new() -> Self {
         Self::default()
     }
@@ -41,12 +41,12 @@ impl Change {
         self.set(ControlWord::Index, index as u64)
     }
 
-    /// Forgets what was counted.
+    /// Clears what was counted.
     pub fn reset(self) -> Self {
         self.increment(ControlWord::ResetCount)
     }
 
-    /// Asks for the allocator's own statistics.
+    /// Requests the allocator's own statistics.
     pub fn allocator_stats(self) -> Self {
         self.increment(ControlWord::AllocatorStatsCount)
     }
@@ -63,19 +63,19 @@ impl Change {
     }
 }
 
-/// What became of a change.
+/// The state of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Applied {
-    /// The probe works by it.
+    /// The probe has applied it.
     Yes,
     /// It will take effect when the program allocates next.
     Pending,
 }
 
-/// How long a change is waited for: an allocating program takes it up within 100 ms.
+/// Longest wait for a change: an allocating program applies it within 100 ms.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Writes a change and waits until the probe has taken it up, or for [`PATIENCE`].
+/// Writes a change and waits until the probe has applied it, or for [`PATIENCE`].
 pub fn apply(segment: &SegmentFile, change: &Change) -> Outcome<Applied> {
     write(segment, change)?;
     let deadline = Instant::now() + PATIENCE;
@@ -93,7 +93,7 @@ pub fn apply(segment: &SegmentFile, change: &Change) -> Outcome<Applied> {
     }
 }
 
-/// Writes a change; returns the sequence that stands for it. Writers take turns by a lock on the
+/// Writes a change; returns its sequence number. Writers are serialized by a lock on the
 /// file, which the kernel releases when one dies.
 pub fn write(segment: &SegmentFile, change: &Change) -> Outcome<u64> {
     let failed = |error: std::io::Error| Failure::file(segment.path(), format!("cannot control: {error}"));
@@ -103,7 +103,7 @@ pub fn write(segment: &SegmentFile, change: &Change) -> Outcome<u64> {
     result
 }
 
-/// What the control page asks for now.
+/// The control page now.
 pub fn current(segment: &SegmentFile) -> Outcome<Control> {
     segment
         .snapshot()?
@@ -111,7 +111,7 @@ pub fn current(segment: &SegmentFile) -> Outcome<Control> {
         .ok_or_else(|| Failure::file(segment.path(), "is cut off before the end of its control page"))
 }
 
-/// Whether somebody drains the log, or has done so and stopped without a word.
+/// Whether a recorder drains the log, or did and ended without resetting its heartbeat.
 pub fn is_drained(segment: &SegmentFile) -> bool {
     let mut word = [0; 8];
     segment.read_at(CONTROL_OFFSET as u64 + ControlWord::DrainHeartbeat as u64 * 8, &mut word);

@@ -1,4 +1,4 @@
-//! Why something could not be done: one line that names what was wrong, where, and what to do.
+//! Errors: one line that names what was wrong, where, and what to do.
 
 use std::fmt;
 use std::path::Path;

@@ -10,7 +10,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use super::{preload, suitability};
 use crate::failure::{Failure, Outcome};
 
-/// A program under way.
+/// A running program.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -20,7 +20,7 @@ pub struct Running {
 /// How a program ended.
 #[derive(Debug, Clone, Copy)]
 pub struct Ended {
-    /// Its exit status as a shell would have it: 128 + n for signal n.
+    /// Its exit status as a shell reports it: 128 + n for signal n.
     pub code: u8,
     /// The signal that killed it, if one did.
     pub signal: Option<i32>,
@@ -28,7 +28,7 @@ pub struct Ended {
     pub ran: Duration,
 }
 
-/// Starts `command` with the probe preloaded and `conf` (`key:value,…`) as its first orders.
+/// Starts `command` with the probe preloaded and the options `conf` (`key:value,…`).
 pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     let [program, arguments @ ..] = command else {
         return Err(Failure::new("no program given; try `heapwise run -- PROGRAM ARGS…`"));
@@ -43,7 +43,7 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     // The segment is read when the program has ended, and then removed.
     let conf = format!("{conf},keep_segment:true");
     command.args(arguments).env("LD_PRELOAD", preload_list()?).env("HEAPWISE_CONF", conf);
-    // heapwise_gs.h asks this executable, of the same version as the probe, for reports.
+    // heapwise_gs.h runs this executable, of the same version as the probe, for reports.
     if let Ok(own) = std::env::current_exe() {
         command.env("HEAPWISE_EXE", own);
     }
@@ -51,7 +51,7 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     Ok(Running { child, started: Instant::now() })
 }
 
-/// The probe first, so that its hooks are found before an allocator the user preloads.
+/// Puts the probe first, so that its hooks are found before an allocator that the user preloads.
 fn preload_list() -> Outcome<OsString> {
     let mut list = preload::path()?.into_os_string();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {

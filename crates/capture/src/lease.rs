@@ -4,11 +4,11 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// Whether nobody on this machine has the file open for writing, or mapped so, in whatever namespace;
-/// false when the system does not tell. `file` is open for reading only.
+/// Whether nobody on this machine has the file open for writing, or mapped so, in whatever
+/// namespace; false when the system does not tell. `file` is open for reading only.
 ///
-/// The kernel grants a lease for reading on such files only. While it lasts, whoever opens the file to
-/// write waits until it is closed, and this process gets a signal, which is one that is ignored.
+/// The kernel grants a lease for reading on such files only. While it lasts, whoever opens the file
+/// to write waits until it is closed, and this process gets a signal, which is one that is ignored.
 pub(crate) fn has_no_writer(file: &File) -> bool {
     // SAFETY: `fcntl` with integers on a descriptor that `file` keeps open.
     let control = |command, argument: i32| unsafe { libc::fcntl(file.as_raw_fd(), command, argument) == 0 };

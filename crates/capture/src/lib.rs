@@ -1,30 +1,31 @@
-//! Programs and what they leave: launching them with the probe, finding those that carry it, controlling and
-//! recording them, and loading profiles from processes, files and recordings.
+//! Programs and what they leave: launching them with the probe, finding those that carry it,
+//! controlling and recording them, and loading profiles from processes, files and recordings.
 //!
-//! Reading order: [`segments`] (who carries the probe), [`control`], [`launch`], [`drain`] (the log of a process),
-//! [`recording`] (files), [`target`] (whatever a user names as a profile),
+//! Reading order: [`segments`] (who carries the probe), [`control`], [`launch`], [`drain`] (the log
+//! of a process), [`recording`] (files), [`target`] (whatever a user names as a profile),
 //! [`report_input`] (what a report is about).
 
 pub mod allocator;
+pub mod child_recorder;
 pub mod clock;
 pub mod control;
-pub mod custody;
 #[allow(unreachable_pub, reason = "lifted with the next change of the drainer")]
 pub mod drain;
 pub mod failure;
-pub mod family;
-pub mod following;
 pub mod launch;
 mod lease;
-pub mod ledger;
 pub mod mark;
-pub mod offspring;
 pub mod own_files;
 pub mod preload;
 pub mod process;
+pub mod process_tree;
+pub mod recorder_thread;
 pub mod recording;
 pub mod report_input;
+pub mod rss_breakdown;
+pub mod segment_lock;
 pub mod segments;
 pub mod stale_segments;
+pub mod statistics;
 pub mod suitability;
 pub mod target;

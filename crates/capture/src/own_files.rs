@@ -1,4 +1,4 @@
-//! Folders and files that nobody but the user can have put there.
+//! Directories and files that only the user can have created.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -7,14 +7,14 @@ use std::path::Path;
 
 use crate::process;
 
-/// Whether a folder is the user's alone to write to: names in any other may be anybody's.
+/// Whether only the user can write to a directory: names in any other may be someone else's.
 pub fn is_own_folder(data: &Metadata) -> bool {
     data.is_dir() && data.uid() == process::own_uid() && data.mode() & 0o022 == 0
 }
 
-/// A new file that is to be renamed when it is whole, for the user alone and through no link.
+/// Creates a file to be renamed when complete, mode 0600 and never through a link.
 pub fn create_temporary(path: &Path) -> io::Result<File> {
-    // Left by an earlier process of this number that was killed.
+    // Left by an earlier process with this pid that was killed.
     let _ = fs::remove_file(path);
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }

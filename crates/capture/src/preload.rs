@@ -1,4 +1,5 @@
-//! The preload library: carried inside the executable, unpacked once per version into the user's cache.
+//! The preload library: embedded in the executable, unpacked once per version into the user's
+//! cache.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs;
@@ -14,7 +15,7 @@ use crate::own_files;
 /// libheapwise.so as built together with this executable.
 static PROBE: &[u8] = include_bytes!(env!("HEAPWISE_PROBE_SO"));
 
-/// Environment variable that names a library to use in place of the embedded one.
+/// Environment variable that names a library to use instead of the embedded one.
 pub const OVERRIDE: &str = "HEAPWISE_PROBE";
 
 /// Path of a preload library that holds exactly the embedded bytes and that `LD_PRELOAD` can name.
@@ -34,8 +35,9 @@ pub fn path() -> Outcome<PathBuf> {
     Err(Failure::new(format!("no place for the preload library ({})", problems.join("; "))))
 }
 
-/// A daemon that root starts may become another user and then run programs: they inherit `LD_PRELOAD`, and the
-/// loader complains on their standard error when they cannot read what it names.
+/// A daemon that root starts may become another user and then run programs: they inherit
+/// `LD_PRELOAD`, and the loader complains on their standard error when they cannot read what it
+/// names.
 const READABLE_BY_ALL: &str = "/var/cache/heapwise";
 
 fn directories() -> Vec<PathBuf> {
@@ -85,7 +87,7 @@ fn is_noexec(directory: &Path) -> bool {
         .is_ok_and(|info| info.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
 }
 
-/// Tells versions apart in the file name; the content itself is compared before use.
+/// Distinguishes versions in the file name; the content itself is compared before use.
 fn fingerprint() -> u64 {
     let mut hasher = DefaultHasher::new();
     PROBE.hash(&mut hasher);

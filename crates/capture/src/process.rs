@@ -1,4 +1,4 @@
-//! What `/proc` says about processes.
+//! Facts about processes from `/proc`.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -14,9 +14,9 @@ pub fn uid(pid: u32) -> Option<u32> {
     fs::metadata(format!("/proc/{pid}")).ok().map(|data| data.uid())
 }
 
-/// Start time in clock ticks since boot (field 22 of `stat`); `None` when there is no such process or
-/// it is only a zombie waiting for its parent. By the way that the probe takes too: under qemu-user `/proc/PID/stat` of
-/// oneself is made up, with the start of the calling thread.
+/// Start time in clock ticks since boot (field 22 of `stat`); `None` when there is no such process
+/// or it is a zombie. Read through `task/..` as the probe does: under qemu-user `/proc/PID/stat` of
+/// the caller is emulated and has the start of the calling thread.
 pub fn starttime(pid: u32) -> Option<u64> {
     let stat = read(&format!("/proc/{pid}/task/../stat"))?;
     // The second field is the name in parentheses and may hold anything, parentheses included.
@@ -36,7 +36,7 @@ pub fn name(pid: u32) -> String {
         .unwrap_or_default()
 }
 
-/// The name it was started by, which differs from the program's where that is a link (`redis-server` is one to
+/// The name it was started by, which differs from the program's for a link (`redis-server` links to
 /// `redis-check-rdb`); cut at 15 bytes by the kernel.
 fn called(pid: u32) -> Option<String> {
     fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
@@ -47,7 +47,7 @@ pub fn is_called(pid: u32, name: &str) -> bool {
     self::name(pid) == name || called(pid).is_some_and(|called| called == name)
 }
 
-/// What a user calls the process: the name of its program, or of the link that it was started by.
+/// The usual name of a process: of its program, or of the link that it was started by.
 pub fn usual_name(pid: u32) -> String {
     let program = name(pid);
     called(pid).filter(|called| !program.starts_with(&**called)).unwrap_or(program)
@@ -60,7 +60,7 @@ pub fn resident_bytes(pid: u32) -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Whether a file of this name is part of the process's memory; true when the system does not tell.
+/// Whether a file of this name is mapped by the process; true when `/proc` is unreadable.
 pub fn maps(pid: u32, file_name: &str) -> bool {
     let Some(maps) = read(&format!("/proc/{pid}/maps")) else { return true };
     maps.lines().any(|line| line.trim_end_matches(" (deleted)").ends_with(file_name))
@@ -71,7 +71,8 @@ pub fn has_probe(pid: u32) -> bool {
     read(&format!("/proc/{pid}/maps")).is_some_and(|maps| maps.contains("/libheapwise"))
 }
 
-/// What the kernel writes into a file: it has no length, and `fs::read_to_string` would begin with a few bytes.
+/// Reads a file of `/proc`: it has no length, and `fs::read_to_string` would start with a small
+/// buffer.
 fn read(path: &str) -> Option<String> {
     let mut text = String::with_capacity(8 << 10);
     File::open(path).ok()?.read_to_string(&mut text).ok()?;

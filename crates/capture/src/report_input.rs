@@ -1,4 +1,5 @@
-//! What a report is about: targets, a baseline and a query. The command line, HTTP and jeprof all build one.
+//! What a report is about: targets, a baseline and a query. The command line, HTTP and jeprof all
+//! build one.
 
 use std::sync::Arc;
 

@@ -21,8 +21,8 @@ pub struct Found {
     pub path: PathBuf,
     /// Whose it is.
     pub process: Incarnation,
-    /// Whether that process still runs, and with this segment: one that replaced itself by `exec` with a program
-    /// that did not load the probe leaves the file behind.
+    /// Whether that process still runs, and with this segment: one that replaced itself by `exec`
+    /// with a program that did not load the probe leaves the file behind.
     pub alive: bool,
 }
 
@@ -96,7 +96,7 @@ impl SegmentFile {
         &self.path
     }
 
-    /// Whether the name now stands for another file: the program replaced itself by `exec`.
+    /// Whether the name now refers to another file: the program called `exec`.
     pub fn is_replaced(&self) -> bool {
         match (self.file.metadata(), fs::metadata(&self.path)) {
             (Ok(own), Ok(named)) => own.ino() != named.ino() || own.dev() != named.dev(),
@@ -131,7 +131,8 @@ pub fn directories() -> Vec<PathBuf> {
     DIRECTORIES.iter().map(|pattern| pattern.replace("%u", &uid).into()).collect()
 }
 
-/// Why the directory named by the environment cannot hold segments; `None` when it can, or none is named.
+/// Why the directory named by the environment cannot hold segments; `None` when it can, or none is
+/// named.
 pub fn unusable_directory() -> Option<String> {
     let path = PathBuf::from(std::env::var_os(DIRECTORY_VARIABLE)?);
     let data = path.symlink_metadata().ok()?;
@@ -152,7 +153,7 @@ pub fn list() -> Vec<Found> {
     list_where(|_| true)
 }
 
-/// Those of some processes. Whether one is alive takes two files of its own to read, so that is asked last.
+/// Segments of some processes. Liveness takes two files to read, so it is checked last.
 fn list_where(is_wanted: impl Fn(&Incarnation) -> bool) -> Vec<Found> {
     let mut found: Vec<Found> = directories()
         .iter()
@@ -172,8 +173,8 @@ fn list_where(is_wanted: impl Fn(&Incarnation) -> bool) -> Vec<Found> {
     found
 }
 
-/// The segments of processes that this one may have started. Process numbers come round again: an earlier holder of
-/// a child's number may have left a segment behind.
+/// Segments of processes that this one may have started. Pids are reused: an earlier process with
+/// a child's pid may have left a segment behind.
 pub fn list_of_children() -> Vec<Found> {
     let own = process::starttime(std::process::id()).unwrap_or(0);
     list_where(|process| process.starttime >= own)
@@ -201,8 +202,8 @@ fn of_pid_among(list: Vec<Found>, pid: u32) -> Outcome<Found> {
             format!("process {pid} belongs to user {uid}; run heapwise as that user")
         }
         Some(_) if process::has_probe(pid) => format!(
-            "process {pid} carries the probe, but there was no room for its segment when it started; \
-             `heapwise ps --clean` makes room, then restart it"
+            "process {pid} carries the probe but has no segment: it was forked and has not allocated since, \
+             or there was no room for one (`heapwise ps --clean` makes room for processes that start then)"
         ),
         Some(_) => format!(
             "process {pid} does not carry the probe; start it with `heapwise run`, \

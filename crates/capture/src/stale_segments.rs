@@ -1,19 +1,20 @@
 //! Removes segments of ended processes, so that the directory has a bound.
 //!
-//! A segment outlives its process: the last state of a killed program can be read. Commands that look
-//! for processes collect what is too much first. The probe itself removes nothing but its own name
-//! (`crates/probe/src/segment/create.rs`).
+//! A segment outlives its process: the last state of a killed program can be read. Commands that
+//! look for processes collect what is too much first. The probe itself removes nothing but its own
+//! name (`crates/probe/src/segment/create.rs`).
 //!
-//! *Which processes have ended*: nobody has their segment mapped or open for writing ([`lease`]), and
-//! `/proc` does not list them. The first rule holds across pid namespaces, where a number says nothing,
-//! and keeps what a recorder or a report reads; on overlayfs, where the system does not count
-//! mappings, the second one still holds. When in doubt, a segment stays.
+//! *Which processes have ended*: nobody has their segment mapped or open for writing ([`lease`]),
+//! and `/proc` does not list them. The first rule holds across pid namespaces, where a number says
+//! nothing, and keeps what a recorder or a report reads; on overlayfs, where the system does not
+//! count mappings, the second one still holds. When in doubt, a segment stays.
 //!
-//! *What stays*: of those that exited and of those that did not, each, the last [`MOST_KEPT`] and no
-//! more than a [`SHARE`]th of the file system, but always the last one. Two accounts, so that many
-//! programs that exit do not push out the one that was killed.
+//! *What stays*: of those that exited and of those that did not, each, the last [`MOST_KEPT`] and
+//! no more than a [`SHARE`]th of the file system, but always the last one. Two accounts, so that
+//! many programs that exit do not push out the one that was killed.
 //!
-//! A reader that wants all of them, `heapwise run --children`, shares the directory's lock meanwhile.
+//! A reader that wants all of them, `heapwise run --children`, shares the directory's lock
+//! meanwhile.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -110,7 +111,8 @@ fn allowance(all: u64) -> u64 {
     if all == 0 { MOST_BYTES } else { (all / SHARE).min(MOST_BYTES) }
 }
 
-/// Whether one of `all` is too much: so many of its kind were seen after it, or they leave no room for it.
+/// Whether one of `all` is too much: so many of its kind were seen after it, or they leave no room
+/// for it.
 fn is_surplus(one: &Stale, all: &[Stale], allowance: u64) -> bool {
     let age = |stale: &Stale| (stale.seen_ns, stale.process.starttime, stale.process.pid);
     let later = all.iter().filter(|other| other.exited == one.exited && age(other) > age(one));
@@ -160,8 +162,8 @@ mod tests {
         assert_eq!(kept(&all, 1000), (68..100).collect::<Vec<_>>());
     }
 
-    /// Segments that come or go while a collector lists the directory change nothing for the others: a part of the
-    /// ended processes never loses what all together would have kept.
+    /// Segments that come or go while a collector lists the directory change nothing for the
+    /// others: a part of the ended processes never loses what all together would have kept.
     #[test]
     fn a_part_keeps_what_the_whole_keeps() {
         let all: Vec<_> =

@@ -1,4 +1,4 @@
-//! Whether a program can carry the probe, told before it is started.
+//! Whether a program can carry the probe, checked before it starts.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -46,7 +46,7 @@ impl std::fmt::Display for Obstacle {
     }
 }
 
-/// Looks for an obstacle; `None` also when the file is a script or cannot be read.
+/// Finds an obstacle; `None` also when the file is a script or cannot be read.
 pub fn obstacle(program: &Path) -> Option<Obstacle> {
     let metadata = fs::metadata(program).ok()?;
     let mut head = vec![0; 64 * 1024];
@@ -85,7 +85,7 @@ fn sanitizer(program: &Path) -> Option<&'static str> {
     RUNTIMES.into_iter().find(|runtime| memchr::memmem::find(&bytes, runtime.as_bytes()).is_some())
 }
 
-/// The loader an ELF file asks for (`PT_INTERP`); outer `None` when the file is malformed.
+/// The loader that an ELF file names (`PT_INTERP`); outer `None` when the file is malformed.
 fn interpreter(elf: &[u8]) -> Option<Option<String>> {
     let table = usize::try_from(u64_at(elf, 32)?).ok()?;
     let (size, count) = (usize::from(u16_at(elf, 54)?), usize::from(u16_at(elf, 56)?));

@@ -23,7 +23,8 @@ pub enum Target {
     Recording {
         /// The file, or the common name of numbered files.
         path: PathBuf,
-        /// `peak`, `305ms`, a mark, …: the name of the moment, which only the open recording can resolve.
+        /// `peak`, `305ms`, a mark, …: the name of the moment, which only the open recording can
+        /// resolve.
         moment: String,
         /// A single time selects the peak within its step of this many milliseconds.
         step_ms: u64,
@@ -52,7 +53,8 @@ impl Target {
         }
     }
 
-    /// What `text` names: a file (detected by content), a recording or `RECORDING@MOMENT`, a pid or a program name.
+    /// What `text` names: a file (detected by content), a recording or `RECORDING@MOMENT`, a pid or
+    /// a program name.
     pub fn parse(text: &str) -> Outcome<Self> {
         let path = Path::new(text);
         if open::is_recording(path) {
@@ -68,7 +70,8 @@ impl Target {
                 Ok(Target::File(path.to_owned()))
             };
         }
-        // Names of marks may hold the separator too: the recording ends at the first one that leaves a recording.
+        // Names of marks may hold the separator too: the recording ends at the first one that
+        // leaves a recording.
         let mut splits =
             text.match_indices(AT).map(|(at, _)| (Path::new(&text[..at]), &text[at + AT.len_utf8()..]));
         if let Some((path, moment)) = splits.find(|(path, _)| open::is_recording(path)) {
@@ -158,7 +161,7 @@ fn read_file(path: &Path) -> Outcome<Profile> {
     heapwise_profile::read::read(&bytes).map_err(|error| Failure::file(path, error))
 }
 
-/// Several times the largest profile seen. A device gives for ever, and a file full of holes costs its maker nothing.
+/// Several times the largest profile seen. A device never ends, and a sparse file is free to make.
 const LARGEST_FILE_BYTES: u64 = 4 << 30;
 
 fn content(path: &Path) -> Outcome<Vec<u8>> {

@@ -1,5 +1,6 @@
-//! A program that profiles a part of itself: `LD_PRELOAD=$(heapwise preload) cargo run -p heapwise-client --example profiles_itself`,
-//! then `heapwise top profiles_itself.heap`. Without the probe it only works.
+//! A program that profiles a part of itself: `LD_PRELOAD=$(heapwise preload) cargo run -p
+//! heapwise-client --example profiles_itself`, then `heapwise top profiles_itself.heap`. Without
+//! the probe it only works.
 
 use heapwise_client::{Recording, dump, is_present, label, mark, snapshot, start, stop};
 

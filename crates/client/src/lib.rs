@@ -16,8 +16,9 @@
 //! heapwise::stop();
 //! ```
 //!
-//! The probe comes with `heapwise run -- PROGRAM` or `LD_PRELOAD=$(heapwise preload)`; its functions are looked up by
-//! name on first use, so nothing is linked and this crate depends on nothing. Calls cost a few nanoseconds without the probe.
+//! The probe comes with `heapwise run -- PROGRAM` or `LD_PRELOAD=$(heapwise preload)`; its
+//! functions are looked up by name on first use, so nothing is linked and this crate depends on
+//! nothing. Calls cost a few nanoseconds without the probe.
 
 mod probe;
 
@@ -64,7 +65,7 @@ pub fn stop() {
     }
 }
 
-/// Forgets what was counted so far.
+/// Clears what was counted so far.
 pub fn reset() {
     if let Some(probe) = probe() {
         probe.reset();
@@ -77,7 +78,8 @@ pub fn snapshot() -> Option<Snapshot> {
     probe().map(probe::Probe::snapshot)
 }
 
-/// Writes a heap dump that heapwise and jeprof read. Without the probe nothing is written, and that is no error.
+/// Writes a heap dump that heapwise and jeprof read. Without the probe nothing is written, and that
+/// is not an error.
 ///
 /// # Errors
 /// When the file cannot be written, or its name has a NUL.
@@ -90,15 +92,16 @@ pub fn dump(path: impl AsRef<Path>) -> io::Result<()> {
     }
 }
 
-/// Names this moment, for `heapwise at FILE NAME` and the timeline. What follows a NUL in the name is left out.
+/// Names this moment, for `heapwise at FILE NAME` and the timeline. What follows a NUL in the name
+/// is omitted.
 pub fn mark(name: &str) {
     if let Some(probe) = probe() {
         probe.mark(&text(name));
     }
 }
 
-/// Blocks that the calling thread allocates are attributed to `[name]`, on top of their native frames, while the label lives.
-/// Labels nest; drop the last one first.
+/// Blocks that the calling thread allocates are attributed to `[name]`, on top of their native
+/// frames, while the label lives. Labels nest; drop the last one first.
 #[must_use = "the label ends when it is dropped"]
 pub fn label(name: &str) -> Label {
     if let Some(probe) = probe() {

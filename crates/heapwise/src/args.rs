@@ -1,17 +1,25 @@
-//! The command line: what the user typed.
+//! The command line: commands in groups, each with examples.
 
 use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use heapwise_capture::preload;
 
 use crate::commands;
+use crate::commands::report::{self, View};
+use crate::failure::Outcome;
 
 #[derive(Debug, Parser)]
 #[command(
     name = "heapwise",
     version,
     about = "Heap profiler for Linux: who is holding the memory?",
-    after_help = "Try: heapwise run -- python3 -c 'x=[str(i)*10 for i in range(10**6)]'",
+    after_help = "Try: heapwise run -- python3 -c 'x=[str(i)*10 for i in range(10**6)]'\n\
+                  `heapwise COMMAND --help` shows options and examples of a command.",
+    help_template = "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}",
     max_term_width = 100
 )]
 struct Cli {
@@ -19,77 +27,244 @@ struct Cli {
     command: Command,
 }
 
+/// The groups of `heapwise --help`; every command is in one of them.
+const GROUPS: [(&str, &[&str]); 5] = [
+    ("Capture", &["run", "collect", "record", "dump", "mark", "preload"]),
+    ("Control", &["ps", "start", "stop", "reset", "set", "stats", "doctor"]),
+    ("Reports", &["top", "tree", "peek", "list", "leaks", "sizes", "modules", "threads", "traces", "diff"]),
+    ("Recordings", &["summary", "timeline", "at"]),
+    ("Pictures, files, checks", &["flame", "graph", "serve", "export", "symbolize", "check"]),
+];
+
 /// One subcommand and its options.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Run a program with the probe inside and write its profile
+    #[command(after_help = "Examples:\n  \
+        heapwise run -- ./server --port 80          sample, write the profile when it ends\n  \
+        heapwise run --exact -o app.heap -- ./app   count every block\n  \
+        heapwise run --log -o app.hwr -- ./app      record every event with its time")]
     Run(commands::run::RunArgs),
     /// List processes that carry the probe
+    #[command(after_help = "Examples:\n  heapwise ps\n  heapwise ps --json")]
     Ps(commands::ps::PsArgs),
     /// Start recording in a running process
+    #[command(after_help = "Examples:\n  \
+        heapwise start 4711                 at the rate it was started with\n  \
+        heapwise start --exact redis-server")]
     Start(commands::switch::StartArgs),
     /// Stop recording; what was recorded stays readable
+    #[command(after_help = "Examples:\n  heapwise stop 4711")]
     Stop(commands::switch::StopArgs),
-    /// Forget what was recorded so far
+    /// Clear what was recorded so far
+    #[command(after_help = "Examples:\n  heapwise reset 4711")]
     Reset(commands::switch::ResetArgs),
-    /// Change rate or mode of a running process
+    /// Change the rate or mode of a running process
+    #[command(after_help = "Examples:\n  heapwise set --rate 64K 4711\n  heapwise set --exact 4711")]
     Set(commands::switch::SetArgs),
     /// Write the profile of a process to a file
+    #[command(after_help = "Examples:\n  heapwise dump 4711\n  heapwise dump -o now.heap redis-server")]
     Dump(commands::dump::DumpArgs),
-    /// Counters of the probe and statistics of the allocator
+    /// Print the probe's counters and the allocator's statistics
+    #[command(after_help = "Examples:\n  heapwise stats 4711\n  heapwise stats --json")]
     Stats(commands::stats::StatsArgs),
     /// Reset, start, wait, stop and write the profile
+    #[command(after_help = "Examples:\n  heapwise collect -s 60 4711      what a minute of work allocates")]
     Collect(commands::collect::CollectArgs),
     /// Record every event of a running process with its time
+    #[command(after_help = "Examples:\n  \
+        heapwise record -o app.hwr 4711            until Ctrl-C\n  \
+        heapwise record --ring 30s -o app.hwr 4711   keep the last 30 s in memory")]
     Record(commands::record::RecordArgs),
-    /// Give the present moment of a process a name
+    /// Name the present moment of a process, for `at`
+    #[command(after_help = "Examples:\n  heapwise mark 4711 warmed-up")]
     Mark(commands::mark::MarkArgs),
-    /// Live bytes of a recording over time
+    /// Show live bytes of a recording over time
+    #[command(
+        after_help = "Examples:\n  heapwise timeline app.hwr\n  heapwise timeline --svg app.svg app.hwr"
+    )]
     Timeline(commands::timeline::TimelineArgs),
-    /// Any report on a recording at one moment (305ms, peak, end, A..B, a mark)
+    /// Show any report on a recording at one moment (305ms, peak, end, A..B, a mark)
+    #[command(after_help = "Examples:\n  \
+        heapwise at app.hwr peak                who held the memory at the peak\n  \
+        heapwise at app.hwr 2s..5s leaks        allocated in that window and still live\n  \
+        heapwise at app.hwr warmed-up tree      at a mark")]
     At(Box<commands::at::AtArgs>),
-    /// What in a recording deserves a look
+    /// Show what stands out in a recording
+    #[command(after_help = "Examples:\n  heapwise summary app.hwr\n  heapwise summary --json app.hwr")]
     Summary(commands::summary::SummaryArgs),
-    /// Largest holders first
+    /// Show the largest holders first
+    #[command(after_help = "Examples:\n  \
+        heapwise top app.heap\n  \
+        heapwise top --cum --focus parse 4711\n  \
+        heapwise top --alloc_objects --lines app.hwr@peak")]
     Top(commands::report::ReportArgs),
-    /// Callers and callees of each function
+    /// Show callers and callees of each function
+    #[command(after_help = "Examples:\n  heapwise tree app.heap")]
     Tree(commands::report::ReportArgs),
-    /// Callers and callees of matching functions
+    /// Show callers and callees of matching functions
+    #[command(after_help = "Examples:\n  heapwise peek '^json::parse' app.heap")]
     Peek(commands::report::PatternArgs),
-    /// Source of matching functions with the bytes of each line
+    /// Show the source of matching functions with the bytes of each line
+    #[command(after_help = "Examples:\n  heapwise list '^json::parse$' app.heap")]
     List(commands::report::PatternArgs),
-    /// Call graph as SVG, PNG, PDF or dot
+    /// Draw the call graph as SVG, PNG, PDF or dot
+    #[command(
+        after_help = "Examples:\n  heapwise graph -o app.svg app.heap\n  heapwise graph --nodecount 40 -o app.pdf app.heap"
+    )]
     Graph(commands::picture::GraphArgs),
-    /// Flame graph as a page, SVG or PNG
+    /// Draw the flame graph as a page, SVG or PNG
+    #[command(
+        after_help = "Examples:\n  heapwise flame -o app.html app.heap\n  heapwise flame --base old.heap -o growth.html new.heap"
+    )]
     Flame(commands::picture::FlameArgs),
-    /// What is still held, by allocating site
+    /// Show what is still held, by allocation site
+    #[command(
+        after_help = "Examples:\n  heapwise leaks app.heap\n  heapwise leaks --suppressions known.supp app.heap"
+    )]
     Leaks(commands::leaks::LeaksArgs),
-    /// Sizes of blocks
+    /// Show block sizes
+    #[command(after_help = "Examples:\n  heapwise sizes app.heap")]
     Sizes(commands::report::ReportArgs),
-    /// One row per binary
+    /// Show one row per binary
+    #[command(after_help = "Examples:\n  heapwise modules app.heap")]
     Modules(commands::report::ReportArgs),
-    /// One row per thread
+    /// Show one row per thread
+    #[command(after_help = "Examples:\n  heapwise threads app.hwr")]
     Threads(commands::report::ReportArgs),
-    /// Every stack
-    #[command(visible_alias = "raw")]
+    /// Show every stack
+    #[command(visible_alias = "raw", after_help = "Examples:\n  heapwise traces --focus parse app.heap")]
     Traces(commands::report::ReportArgs),
-    /// What changed between two profiles
+    /// Show what changed between two profiles
+    #[command(
+        after_help = "Examples:\n  heapwise diff old.heap new.heap\n  heapwise diff app.hwr@1s app.hwr@peak"
+    )]
     Diff(commands::diff::DiffArgs),
     /// Write a profile in the format of another tool
+    #[command(
+        after_help = "Examples:\n  heapwise export -f pprof -o app.pb.gz app.heap\n  heapwise export -f folded app.heap"
+    )]
     Export(commands::export::ExportArgs),
-    /// Put the symbols into a profile, so that it opens anywhere
+    /// Put symbols into a profile, so that it opens on any machine
+    #[command(
+        after_help = "Examples:\n  heapwise symbolize app.heap\n  heapwise symbolize --program ./app -o named.heap app.heap"
+    )]
     Symbolize(commands::export::SymbolizeArgs),
-    /// Gate for CI: exit 1 when a limit does not hold
+    /// Exit with status 1 when a limit does not hold, for CI
+    #[command(
+        after_help = "Examples:\n  heapwise check --max-leaked 0 app.heap\n  heapwise check --base old.heap --max-growth 1M new.heap"
+    )]
     Check(commands::check::CheckArgs),
     /// Print the path of the preload library
+    #[command(after_help = "Examples:\n  LD_PRELOAD=$(heapwise preload) ./server")]
     Preload,
-    /// Show processes and files on a web page, and to tools over HTTP
+    /// Serve processes and files on a web page, and to other tools over HTTP
+    #[command(after_help = "Examples:\n  \
+        heapwise serve                    every process with the probe, on 127.0.0.1:8090\n  \
+        heapwise serve --port 0 app.hwr   a recording, on a free port")]
     Serve(commands::serve::ServeArgs),
-    /// What works on this machine, and why not
+    /// Check what works on this machine, and why not
+    #[command(after_help = "Examples:\n  heapwise doctor")]
     Doctor,
+}
+
+impl Command {
+    /// Runs the command.
+    pub(crate) fn run(self) -> Outcome<ExitCode> {
+        match self {
+            Command::Run(args) => return commands::run::run(args),
+            Command::Ps(args) => commands::ps::run(&args)?,
+            Command::Start(args) => commands::switch::start(&args)?,
+            Command::Stop(args) => commands::switch::stop(&args)?,
+            Command::Reset(args) => commands::switch::reset(&args)?,
+            Command::Set(args) => commands::switch::set(&args)?,
+            Command::Dump(args) => commands::dump::run(&args)?,
+            Command::Stats(args) => commands::stats::run(&args)?,
+            Command::Collect(args) => commands::collect::run(&args)?,
+            Command::Top(args) => report::run(View::Top, &args)?,
+            Command::Tree(args) => report::run(View::Tree, &args)?,
+            Command::Peek(args) => report::peek(&args)?,
+            Command::List(args) => report::list(&args)?,
+            Command::Leaks(args) => commands::leaks::run(&args)?,
+            Command::Sizes(args) => report::run(View::Sizes, &args)?,
+            Command::Modules(args) => report::run(View::Modules, &args)?,
+            Command::Threads(args) => report::run(View::Threads, &args)?,
+            Command::Traces(args) => report::run(View::Traces, &args)?,
+            Command::Diff(args) => commands::diff::run(args)?,
+            Command::Check(args) => commands::check::run(&args)?,
+            Command::Graph(args) => commands::picture::graph(&args)?,
+            Command::Flame(args) => commands::picture::flame(&args)?,
+            Command::Export(args) => commands::export::run(args)?,
+            Command::Symbolize(args) => commands::export::symbolize(&args)?,
+            Command::Record(args) => commands::record::run(&args)?,
+            Command::Mark(args) => commands::mark::run(&args)?,
+            Command::Timeline(args) => commands::timeline::run(&args)?,
+            Command::At(args) => commands::at::run(*args)?,
+            Command::Summary(args) => commands::summary::run(&args)?,
+            Command::Preload => println!("{}", preload::path()?.display()),
+            Command::Serve(args) => commands::serve::run(args)?,
+            Command::Doctor => return commands::doctor::run(),
+        }
+        Ok(ExitCode::SUCCESS)
+    }
 }
 
 /// Parses the arguments.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
-    Cli::try_parse_from(arguments).map(|cli| cli.command)
+    let command = Cli::command();
+    let groups = grouped(&command);
+    let matches = command.before_help(groups).try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches).map(|cli| cli.command)
+}
+
+/// The commands by group, with what they do.
+fn grouped(command: &clap::Command) -> String {
+    let mut text = String::new();
+    for (title, names) in GROUPS {
+        let _ = writeln!(text, "{title}:");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(clap::Command::get_about);
+            let _ = writeln!(text, "  {name:<10} {}", about.map(ToString::to_string).unwrap_or_default());
+        }
+        text.push('\n');
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_is_in_a_group_and_has_examples() {
+        let mut command = Cli::command();
+        command.build();
+        for subcommand in command.get_subcommands().filter(|subcommand| subcommand.get_name() != "help") {
+            let name = subcommand.get_name();
+            assert_eq!(
+                GROUPS.iter().flat_map(|(_, names)| *names).filter(|known| **known == name).count(),
+                1,
+                "{name}"
+            );
+            let examples = subcommand.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(examples.starts_with("Examples:\n  ") && examples.contains("heapwise "), "{name}");
+        }
+    }
+
+    /// A help text says what an option does: it starts with a capital verb and has no full stop at
+    /// its end.
+    #[test]
+    fn help_texts_are_short_sentences() {
+        let mut command = Cli::command();
+        command.build();
+        for subcommand in command.get_subcommands() {
+            for argument in subcommand.get_arguments().filter(|argument| !argument.is_positional()) {
+                let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+                let place = format!("{} --{}", subcommand.get_name(), argument.get_id());
+                assert!(help.starts_with(|c: char| c.is_ascii_uppercase()), "{place}: {help}");
+                assert!(!help.ends_with('.'), "{place}: {help}");
+            }
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Why a command ended without its result, and the exit status for it.
+//! Errors of commands, and their exit status.
 
 use std::fmt;
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! The heapwise executable: parse, run one command, turn its outcome into an exit status.
 //!
-//! Called under the name of a tool it replaces (`mem_profiler`, `mem_parser`, …) it behaves as that tool.
+//! Called under the name of a tool it replaces (`mem_profiler`, `mem_parser`, …) it behaves as that
+//! tool.
 
 mod args;
 mod commands;
@@ -22,7 +23,7 @@ use std::process::ExitCode;
 
 use failure::Outcome;
 
-/// Runs the command that the arguments of this process ask for.
+/// Runs the command in the arguments of this process.
 pub fn main() -> ExitCode {
     let mut arguments: Vec<OsString> = std::env::args_os().collect();
     let name = program_name(&arguments);
@@ -45,7 +46,7 @@ pub fn main() -> ExitCode {
 
 fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     match args::parse(arguments) {
-        Ok(command) => commands::run(command),
+        Ok(command) => command.run(),
         Err(error) => {
             // clap prints help to stdout with status 0, usage errors to stderr with status 2.
             let _ = error.print();

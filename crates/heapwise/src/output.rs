@@ -1,4 +1,4 @@
-//! Where results go: whole files or nothing, never over an existing one unless told.
+//! Output: complete files or nothing, never over an existing one without `-f`.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -57,7 +57,7 @@ pub(crate) fn refuse_existing(path: &Path, overwrite: Overwrite) -> Outcome {
     Ok(())
 }
 
-/// Writes to `path`, or to stdout when there is none. A closed pipe (`| head`) is no error.
+/// Writes to `path`, or to stdout when there is none. A closed pipe (`| head`) is not an error.
 pub(crate) fn write_result(
     path: Option<&Path>,
     overwrite: Overwrite,

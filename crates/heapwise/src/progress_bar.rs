@@ -12,8 +12,9 @@ use heapwise_profile::recording::Progress;
 /// Options of every command that reads recordings.
 #[derive(Debug, Clone, Default, Args)]
 #[group(id = "reading")]
+#[command(next_help_heading = "Output options")]
 pub(crate) struct ReadArgs {
-    /// Threads that read a recording [default: one per core]
+    /// Read recordings on N threads [default: one per core]
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
     /// Show progress even when stderr is not a terminal
@@ -28,7 +29,7 @@ const REFRESH: Duration = Duration::from_millis(100);
 const WIDTH: usize = 40;
 
 impl ReadArgs {
-    /// The options with a bar on stderr where that is a terminal or `--progress` asks for it.
+    /// The options with a bar on stderr where that is a terminal, or with `--progress`.
     pub(crate) fn options(&self) -> ReadOptions {
         let delay = match (self.progress, std::io::stderr().is_terminal()) {
             (true, _) => Some(Duration::ZERO),
@@ -90,7 +91,8 @@ impl Drop for Bar {
     }
 }
 
-/// `reading ━━━━━━━───  70 % of 12.0 MB`. What is read twice counts twice, and 100 % is the most there is.
+/// `reading ━━━━━━━───  70 % of 12.0 MB`. What is read twice counts twice, and 100 % is the most
+/// there is.
 fn line(done_bytes: u64, total_bytes: u64) -> String {
     let share = (done_bytes as f64 / total_bytes.max(1) as f64).min(1.0);
     let full = (share * WIDTH as f64) as usize;

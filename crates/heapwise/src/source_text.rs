@@ -1,5 +1,5 @@
-//! Source files that debug information names. Whoever made the binary or the profile chose those names: a device or a
-//! pipe among them would not end.
+//! Source files named by debug information. The maker of the binary or profile chose the names: a
+//! device or a pipe among them would not end.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +8,7 @@ use std::path::Path;
 /// Many times the largest source file there is.
 const LARGEST_BYTES: u64 = 64 << 20;
 
-/// The text of a regular file, when it can be had.
+/// The text of a regular file; `None` when it cannot be read.
 pub(crate) fn read(path: &str) -> Option<String> {
     if !Path::new(path).metadata().ok()?.is_file() {
         return None;

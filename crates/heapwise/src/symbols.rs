@@ -1,31 +1,33 @@
-//! Where symbols are looked for, as the user says it.
+//! The options that say where symbols are searched.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use heapwise_profile::{Location, ModuleId, Profile};
+use heapwise_profile::proc_maps::Mapping;
+use heapwise_profile::{Location, Module, ModuleId, Profile};
 use heapwise_symbolize::{Options, Report};
 
 /// Options of every command that shows names.
 #[derive(Debug, Clone, Default, Args)]
 #[group(id = "symbols")]
+#[command(next_help_heading = "Symbol options")]
 pub(crate) struct SymbolArgs {
-    /// The program, when it is not where it ran
+    /// Use this program, when it is not where it ran
     #[arg(long, value_name = "BIN")]
     pub program: Option<PathBuf>,
-    /// Prefix of every recorded path
+    /// Put DIR before every recorded path
     #[arg(long, value_name = "DIR")]
     pub sysroot: Option<PathBuf>,
-    /// Directory of debug files (may be repeated)
+    /// Search DIR for debug files (may be repeated)
     #[arg(long = "debug-path", value_name = "DIR")]
     pub debug_path: Vec<PathBuf>,
-    /// No inlined functions
+    /// Show no inlined functions
     #[arg(long = "no-inlines")]
     pub no_inlines: bool,
-    /// Neither read nor write the cache of symbols
+    /// Do not use the symbol cache
     #[arg(long = "no-cache")]
     pub no_cache: bool,
-    /// Addresses that only lie in some function without a name stay addresses, as in jeprof
+    /// Keep addresses in functions without a name as addresses, as jeprof does
     #[arg(skip)]
     pub bare_addresses: bool,
 }
@@ -36,7 +38,7 @@ impl SymbolArgs {
         heapwise_symbolize::symbolize(profile, &self.options())
     }
 
-    /// As the library takes them.
+    /// Options of the library.
     pub(crate) fn options(&self) -> Options {
         Options {
             sysroot: self.sysroot.clone(),
@@ -61,8 +63,8 @@ fn cache_dir() -> Option<PathBuf> {
     Some(cache.join("heapwise/symbols"))
 }
 
-/// A name for each address: `text` is maps lines, then one hexadecimal address a line. Unknown addresses
-/// come back as they were.
+/// A name for each address: `text` is maps lines, then one hexadecimal address a line. Unknown
+/// addresses come back as they were.
 pub(crate) fn names_of_addresses(program: &str, text: &str) -> Vec<String> {
     let (maps, addresses): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.contains(' '));
     let mut profile =
@@ -81,20 +83,10 @@ pub(crate) fn names_of_addresses(program: &str, text: &str) -> Vec<String> {
     profile.locations.iter().zip(&addresses).map(name).collect()
 }
 
-/// An executable mapping of a line of `/proc/<pid>/maps`.
-fn module(line: &str) -> Option<heapwise_profile::Module> {
-    let mut fields = line.split_whitespace();
-    let (start, end) = fields.next()?.split_once('-')?;
-    let executable = fields.next()?.contains('x');
-    let offset = fields.next()?;
-    let path = fields.nth(2)?;
-    let hex = |text| u64::from_str_radix(text, 16).ok();
-    let module = heapwise_profile::Module {
-        path: path.to_owned(),
-        start: hex(start)?,
-        end: hex(end)?,
-        file_offset: hex(offset)?,
-        ..heapwise_profile::Module::default()
-    };
-    executable.then_some(module)
+/// The module of an executable mapping in a line of `/proc/<pid>/maps`.
+fn module(line: &str) -> Option<Module> {
+    let Mapping { start, end, file_offset, path, .. } =
+        Mapping::parse(line).filter(Mapping::is_executable)?;
+    let module = Module { path: path.to_owned(), start, end, file_offset, ..Module::default() };
+    (!path.is_empty()).then_some(module)
 }

@@ -1,5 +1,5 @@
-//! The entries of `fuzz/` on stable Rust: kept inputs, damaged in a fixed number of ways that are the same in every
-//! run. `HEAPWISE_FUZZ_ROUNDS` sets another number.
+//! The entries of `fuzz/` on stable Rust: kept inputs, damaged in a fixed number of ways that are
+//! the same in every run. `HEAPWISE_FUZZ_ROUNDS` sets another number.
 
 use heapwise_testkit::fuzz as entry;
 use std::path::Path;

@@ -1,7 +1,8 @@
-//! What the allocator underneath says of itself, asked by its own functions.
+//! The allocator's own statistics, read through its functions.
 //!
-//! They take the allocator's locks, so they are asked only where the program could call them itself: after an
-//! allocation has returned or before a free begins, never from inside the allocator.
+//! They take the allocator's locks, so they are called only where the program could call them
+//! itself: after an allocation has returned or before a free begins, never from inside the
+//! allocator.
 
 mod glibc;
 mod jemalloc;
@@ -13,7 +14,7 @@ use heapwise_format::segment::{AllocatorKind, Counter};
 use crate::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::{hooks, process, segment};
 
-/// The allocator's own account, in bytes but for `arenas`; 0 where it does not tell.
+/// The allocator's own account, in bytes but for `arenas`; 0 where the allocator has no number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Statistics {
     /// Handed out to the program.
@@ -35,19 +36,19 @@ pub(crate) struct Statistics {
     pub(crate) large: u64,
 }
 
-/// Asks; `None` when the allocator has nothing to ask.
+/// Reads them; `None` when the allocator has none.
 pub(crate) fn statistics() -> Option<Statistics> {
-    let told = match hooks::allocator_kind() {
-        AllocatorKind::Glibc => glibc::ask(),
-        AllocatorKind::Jemalloc => jemalloc::ask(),
-        AllocatorKind::Tcmalloc => tcmalloc::ask(),
-        AllocatorKind::Mimalloc => mimalloc::ask(),
+    let read = match hooks::allocator_kind() {
+        AllocatorKind::Glibc => glibc::read(),
+        AllocatorKind::Jemalloc => jemalloc::read(),
+        AllocatorKind::Tcmalloc => tcmalloc::read(),
+        AllocatorKind::Mimalloc => mimalloc::read(),
         AllocatorKind::Musl | AllocatorKind::Other => None,
     }?;
     // No more of it can be in memory than of the whole process.
     let resident =
-        if told.resident == 0 { told.mapped.min(process::resident_bytes()) } else { told.resident };
-    Some(Statistics { resident, ..told })
+        if read.resident == 0 { read.mapped.min(process::resident_bytes()) } else { read.resident };
+    Some(Statistics { resident, ..read })
 }
 
 /// Request last answered.
@@ -67,11 +68,11 @@ pub(crate) fn answer(wanted: u64) {
     if !STARTED.load(Ordering::Relaxed) || ANSWERED.swap(wanted, Ordering::Relaxed) == wanted {
         return;
     }
-    let told = statistics();
+    let statistics = self::statistics();
     if hooks::allocator_kind() == AllocatorKind::Jemalloc {
         jemalloc::tell_arenas();
     }
-    let numbers = told.unwrap_or_default();
+    let numbers = statistics.unwrap_or_default();
     let show = |counter, value| segment::counter(counter).store(value, Ordering::Relaxed);
     show(Counter::StatsAllocated, numbers.allocated);
     show(Counter::StatsActive, numbers.active);
@@ -82,6 +83,6 @@ pub(crate) fn answer(wanted: u64) {
     show(Counter::StatsArenas, numbers.arenas);
     show(Counter::StatsFree, numbers.free);
     show(Counter::StatsLarge, numbers.large);
-    show(Counter::StatsError, if told.is_some() { 0 } else { libc::ENOSYS as u64 });
+    show(Counter::StatsError, if statistics.is_some() { 0 } else { libc::ENOSYS as u64 });
     segment::counter(Counter::StatsAnswered).store(wanted, Ordering::Release);
 }

@@ -13,9 +13,9 @@ use crate::script::{self, Provider, Script, text};
 use crate::threads::{Busy, Words};
 use crate::{clock, control, dump, segment, start};
 
-/// Enters the probe for a call of the program. A forked child gets a segment of its own first, so that
-/// nothing it does reaches its parent; then pending control changes are applied. `None` when the thread
-/// is inside the probe already.
+/// Enters the probe for a call of the program. A forked child gets a segment of its own first, so
+/// that nothing it does reaches its parent; then pending control changes are applied. `None` when
+/// the thread is inside the probe already.
 pub(crate) fn enter(words: &Words) -> Option<Busy<'_>> {
     start::ensure();
     let busy = words.enter()?;
@@ -69,7 +69,7 @@ pub extern "C" fn heapwise_recorded_ns() -> u64 {
     segment::counter(Counter::RecordedNanos).load(Ordering::Acquire)
 }
 
-/// Forgets what was counted so far.
+/// Starts a new counting period.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_reset() {
     let Some(_busy) = enter(words()) else { return };
@@ -90,7 +90,8 @@ pub extern "C" fn heapwise_dump(path: *const c_char) -> c_int {
 pub extern "C" fn heapwise_mark(name: *const c_char) {
     let words = words();
     let Some(mut busy) = enter(words) else { return };
-    // What this thread does from now on is later than the mark, even when the recorder's clock stands still.
+    // What this thread does from now on is later than the mark, even when the recorder's clock
+    // stands still.
     if let Some(state) = words.existing_state(&mut busy) {
         state.log.expire_tick();
     }
@@ -121,7 +122,7 @@ pub struct Snapshot {
     lost: u64,
 }
 
-/// Tells what was counted so far.
+/// Reads what was counted so far.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_take_snapshot(snapshot: Option<&mut Snapshot>) {
     let words = words();
@@ -143,7 +144,8 @@ pub extern "C" fn heapwise_take_snapshot(snapshot: Option<&mut Snapshot>) {
     }
 }
 
-/// Attributes what the calling thread allocates to a name; in brackets, as names that are no functions stand in reports.
+/// Attributes what the calling thread allocates to a name; in brackets, like all names in reports
+/// that are not functions.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_label_push(name: *const c_char) {
     let mut label = FixedText::<256>::new();

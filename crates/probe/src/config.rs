@@ -1,11 +1,11 @@
 //! The start-up configuration: `key:value` pairs, our own keys and jemalloc's in one grammar.
 //!
-//! `HEAPWISE_CONF` rules alone. Without it, and with another allocator than jemalloc underneath, the
-//! program's `malloc_conf`, the link `/etc/malloc.conf` and `MALLOC_CONF` are read in this order, for
-//! jemalloc's keys only; later ones override.
+//! `HEAPWISE_CONF` rules alone. Without it, and with another allocator than jemalloc underneath,
+//! the program's `malloc_conf`, the link `/etc/malloc.conf` and `MALLOC_CONF` are read in this
+//! order, for jemalloc's keys only; later ones override.
 //!
-//! Mistakes are reported where jemalloc reports them: in its own sources, and in a `HEAPWISE_CONF` that
-//! has keys of jemalloc's. Else the probe prints nothing, and a mistake leaves the default.
+//! Mistakes are reported where jemalloc reports them: in its own sources, and in a `HEAPWISE_CONF`
+//! that has keys of jemalloc's. Else the probe prints nothing, and a mistake leaves the default.
 
 mod grammar;
 mod number;
@@ -210,7 +210,7 @@ impl Reader<'_> {
     /// What jemalloc's options say about the start, unless our own keys say it.
     fn finish(self) -> Config {
         let Self { mut config, options, reports, .. } = self;
-        let unasked = options.settle();
+        let unasked = options.apply_implied();
         if options.prof && config.mode == Mode::Off {
             config.mode = match (options.active, options.lg_sample) {
                 (false, _) => Mode::Off,

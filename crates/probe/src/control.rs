@@ -127,7 +127,10 @@ pub(crate) fn begin(wanted: &config::Config) {
     }
     segment::counter(Counter::PeriodStart).store(clock::monotonic_ns(), Ordering::Relaxed);
     segment::control(ControlWord::Sequence).store(FIRST_SEQUENCE, Ordering::Release);
-    apply();
+    // Not by `apply`: a forked child comes here in the middle of it, where it holds the turn already, and must
+    // not announce itself before its mode is in force.
+    let _turn = family::take_turn();
+    put_in_force(&Control::from_words(|word| segment::control(word).load(Ordering::Relaxed)), FIRST_SEQUENCE);
 }
 
 /// Even, and not 0: a forked child finds 0 in its wiped page and notices that it is one.

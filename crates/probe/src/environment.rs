@@ -1,4 +1,5 @@
-//! The program's environment, read without `getenv`: the first hook may run before libc set itself up.
+//! The program's environment, read without `getenv`: the first hook may run before libc set itself
+//! up.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char};

@@ -154,8 +154,11 @@ pub(crate) fn adopt() {
     words().random.store(0, Ordering::Relaxed);
     segment::count(Counter::Forks);
     let config = control::in_force();
+    let live = |counter| (segment::counter(counter).load(Ordering::Relaxed) as i64).max(0) as u64;
+    let inherited = live(Counter::LiveBytes).saturating_add(live(Counter::InheritedBytes));
     segment::leave();
     start::begin_segment(&config);
+    segment::counter(Counter::InheritedBytes).store(inherited, Ordering::Relaxed);
     if let Some(frames) = frames {
         words().inherit(frames);
     }

@@ -1,22 +1,22 @@
 //! The functions the probe puts itself in front of.
 //!
-//! Each hook is a module with up to four stubs: the exported function (a jump through its slot's vector),
-//! `boot` (stands for the real function until it is found), `count` (off and sampled: a countdown or a
-//! page filter, then a jump to the real function) and `trace` (records). Switching modes is storing other
-//! vectors.
+//! Each hook is a module with up to four stubs: the exported function (a jump through its slot's
+//! vector), `boot` (takes the place of the real function until it is found), `count` (off and
+//! sampled: a countdown or a page filter, then a jump to the real function) and `trace` (records).
+//! A switch of modes stores other vectors ([`Vectors`]).
 #![allow(unsafe_code)]
 
-mod bodies;
 mod fallback;
-mod inside;
+mod nested_calls;
 mod resolve;
-mod restraint;
+mod sandbox;
+mod wrappers;
 
 use core::ffi::CStr;
 
-pub(crate) use bodies::usable_size;
-pub(crate) use inside::is_inside;
+pub(crate) use nested_calls::is_inside;
 pub(crate) use resolve::{allocator_kind, resolve, resolve_all};
+pub(crate) use wrappers::usable_size;
 
 use crate::atomics::{AtomicPtr, Ordering};
 
@@ -46,8 +46,8 @@ enum Family {
     C,
     /// Only where the allocator brings its own operators; libstdc++'s call `malloc` and `free`.
     Cxx,
-    /// Always: the C++ runtime rounds the size before it asks `aligned_alloc`, which then does not count. Its other
-    /// operators for aligned blocks call this one.
+    /// Always: the C++ runtime rounds the size before it calls `aligned_alloc`, which then does not
+    /// count. Its other operators for aligned blocks call this one.
     CxxAligned,
     /// Not an allocation.
     System,
@@ -102,7 +102,7 @@ macro_rules! shape_of {
     };
     (resize $hook:ident $body:ident) => {
         arch::resize_count_stub!($hook);
-        arch::replace_2!(super::bodies::$body);
+        arch::replace_2!(super::wrappers::$body);
     };
     (replace $hook:ident $form:ident $body:ident) => {
         arch::$form!(super::$body);
@@ -142,8 +142,8 @@ macro_rules! hooks {
 
         const COUNT: usize = [$(Hook::$hook,)*].len();
 
-        /// Jump table of the stubs. Usable from the first instruction on: the vectors count, and the first
-        /// call of a real function looks for it.
+        /// Jump table of the stubs. Usable from the first instruction on: the vectors count, and
+        /// the first call of a real function looks for it.
         pub(crate) static SLOTS: [Slot; COUNT] = [$(Slot {
             vector: AtomicPtr::new(count_or_trace!($symbol, $shape) as *mut ()),
             real: AtomicPtr::new($symbol::boot as *mut ()),
@@ -156,8 +156,8 @@ macro_rules! hooks {
 }
 
 use Fallback::{Function, Hook as Like};
-use bodies::*;
-use restraint::*;
+use sandbox::*;
+use wrappers::*;
 
 hooks! {
     Malloc malloc C Function(fallback::malloc), allocate size_first Malloc;
@@ -215,10 +215,10 @@ hooks! {
     Prctl prctl System Function(fallback::refuse), replace replace_5 prctl;
 }
 
-/// How the vectors stand.
+/// Which stubs the vectors point to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Vectors {
-    /// Allocations count down, frees ask the page filter.
+    /// Allocations count down, frees are looked up in the page filter.
     Counting,
     /// Allocations count down, every free is looked up: blocks of exact mode are still alive.
     CountingAllocations,

@@ -49,8 +49,8 @@ pub(crate) fn begin_segment(config: &Config) {
         dump::begin();
         prof::begin();
         recent::begin();
-        control::begin(config);
         allocator::begin();
+        control::begin(config);
         segment::set_state(State::Ready);
     } else {
         segment::set_state(State::StoodAside);

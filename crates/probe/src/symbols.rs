@@ -1,12 +1,13 @@
 //! Finds functions in the objects the process started with, by walking the loader's own list.
 //!
-//! `dlsym` is not used: it allocates, locks, and in old libcs lives in another library. The walk ends
-//! at the last object that was loaded when the probe started. The loader never unloads those objects,
-//! so the walk needs no lock while other threads load and unload plugins behind them.
+//! `dlsym` is not used: it allocates, locks, and in old libcs lives in another library. The walk
+//! ends at the last object that was loaded when the probe started. The loader never unloads those
+//! objects, so the walk needs no lock while other threads load and unload plugins behind them.
 //!
-//! A plugin sees the global scope first, and the probe is in it. Where no object of the start defines
-//! a function, each plugin would have used the definition in its own scope, which the probe cannot
-//! know. [`withdraw`] hides such a function from the loader, which then finds the plugin's own.
+//! A plugin sees the global scope first, and the probe is in it. Where no object of the start
+//! defines a function, each plugin would have used the definition in its own scope, which the probe
+//! cannot know. [`withdraw`] hides such a function from the loader, which then finds the plugin's
+//! own.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char};
@@ -64,8 +65,8 @@ pub(crate) struct Found {
     pub(crate) object: *const LinkMap,
 }
 
-/// The definition the program would use if the probe were not there: the first after the probe's own
-/// object, else (the probe was loaded late) the first of all others.
+/// The definition the program would use if the probe were not there: the first after the probe's
+/// own object, else (the probe was loaded late) the first of all others.
 pub(crate) fn find_next(name: &CStr) -> Option<Found> {
     let own = &raw const _DYNAMIC;
     let mut before = None;
@@ -122,9 +123,9 @@ fn last_object() -> *const LinkMap {
 const MOST_WITHDRAWN: usize = 64;
 
 /// Hides those of our own exported functions from the loader that no object of the start defines in
-/// any version: objects loaded later bind to what they would have bound to without the probe. Objects
-/// that are bound already keep our function. Without the right to change our symbol table nothing
-/// changes.
+/// any version: objects loaded later bind to what they would have bound to without the probe.
+/// Objects that are bound already keep our function. Without the right to change our symbol table
+/// nothing changes.
 pub(crate) fn withdraw<'a>(names: impl Iterator<Item = &'a CStr>) {
     let own = &raw const _DYNAMIC;
     let Some(tables) = objects().find(|map| map.dynamic == own).and_then(Tables::of) else { return };
@@ -263,7 +264,8 @@ impl Tables {
         let address = self.bias.wrapping_add(symbol.st_value as usize) as *mut ();
         const STT_GNU_IFUNC: u8 = 10;
         if symbol.st_info & 0xf == STT_GNU_IFUNC {
-            // SAFETY: an indirect function: its value is a resolver that takes the hardware capabilities.
+            // SAFETY: an indirect function: its value is a resolver that takes the hardware
+            // capabilities.
             let resolver: extern "C" fn(u64) -> *mut () = unsafe { core::mem::transmute(address) };
             return Some((resolver(sys::auxiliary(libc::AT_HWCAP)), 0));
         }
@@ -289,7 +291,14 @@ impl Tables {
         let wanted = gnu_hash(name.to_bytes());
         // SAFETY: layout of DT_GNU_HASH: 4 words, bloom words of 8 bytes, buckets, chains.
         unsafe {
-            let [bucket_count, first, bloom_words] = [0, 1, 2].map(|word| *self.gnu_hash.add(word));
+            let [bucket_count, first, bloom_words, shift] = [0, 1, 2, 3].map(|word| *self.gnu_hash.add(word));
+            // Most objects lack most names: one word of the Bloom filter rules them out.
+            let bloom = self.gnu_hash.add(4).cast::<u64>();
+            let word = *bloom.add((wanted / u64::BITS).checked_rem(bloom_words)? as usize);
+            let bits = 1_u64 << (wanted % u64::BITS) | 1 << (wanted.checked_shr(shift)? % u64::BITS);
+            if word & bits != bits {
+                return None;
+            }
             let buckets = self.gnu_hash.add(4 + bloom_words as usize * 2);
             let chains = buckets.add(bucket_count as usize);
             let mut index = *buckets.add(wanted.checked_rem(bucket_count)? as usize);

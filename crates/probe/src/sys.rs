@@ -17,7 +17,7 @@ type Result<T> = core::result::Result<T, Errno>;
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Makes no system call from now on: all fail.
-pub(crate) fn be_quiet() {
+pub(crate) fn disable_syscalls() {
     QUIET.store(true, Ordering::Relaxed);
 }
 

@@ -1,4 +1,5 @@
-//! What stands out in a profile, as values: the text report, the API and the page put them into words.
+//! What stands out in a profile, as values: the text report, the API and the page put them into
+//! words.
 
 use crate::query::Query;
 use crate::view::top::top;
@@ -13,13 +14,13 @@ const CHURN_RATIO: f64 = 20.0;
 /// What was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingKind {
-    /// Against the baseline, a function holds more. Values: `bytes` (its growth), `baseline_bytes` (what it held),
-    /// `total_bytes` (change of the whole program).
+    /// Against the baseline, a function holds more. Values: `bytes` (its growth), `baseline_bytes`
+    /// (what it held), `total_bytes` (change of the whole program).
     Growth,
     /// One function holds a large part of the live bytes. Values: `bytes`, `blocks`, `share`.
     Concentration,
-    /// One function allocates most of what is freed again. Values: `bytes` (allocated by it), `share` (of all
-    /// allocated bytes), `allocated_bytes`, `live_bytes`.
+    /// One function allocates most of what is freed again. Values: `bytes` (allocated by it),
+    /// `share` (of all allocated bytes), `allocated_bytes`, `live_bytes`.
     Churn,
     /// Events were lost. Values: `events`.
     LostEvents,

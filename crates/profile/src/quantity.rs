@@ -42,18 +42,23 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(number * scale).map_err(|_| format!("`{text}` is too long"))
 }
 
-/// `1.5 MB`, with three significant digits or so; powers of 1024 as jeprof has them.
+/// `1.50 MiB`: three significant digits, IEC units. The page's `format.ts` has the same rule.
+#[must_use]
 pub fn bytes(value: f64) -> String {
+    const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let mut scaled = value;
-    let mut unit = "B";
-    for next in ["KB", "MB", "GB", "TB"] {
-        if scaled.abs() < 1024.0 {
-            break;
-        }
+    let mut unit = 0;
+    while scaled.abs() >= 1024.0 && unit + 1 < UNITS.len() {
         scaled /= 1024.0;
-        unit = next;
+        unit += 1;
     }
-    if unit == "B" { format!("{scaled:.0} B") } else { format!("{scaled:.1} {unit}") }
+    let decimals = match scaled.abs() {
+        _ if unit == 0 => 0,
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        _ => 2,
+    };
+    format!("{scaled:.decimals$} {}", UNITS[unit])
 }
 
 /// `12.3 s`, `45 ms`, `2 m 03 s`.
@@ -70,23 +75,6 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// `2026-11-15 09:54:17 UTC` of seconds since the epoch.
-pub fn utc(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400, seconds % 86_400);
-    // Days to a date of the Gregorian calendar, years beginning in March (Hinnant, "chrono-Compatible
-    // Low-Level Date Algorithms").
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let march_month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * march_month + 2) / 5 + 1;
-    let month = if march_month < 10 { march_month + 3 } else { march_month - 9 };
-    let year = era * 400 + year_of_era + u64::from(month <= 2);
-    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,16 +86,18 @@ mod tests {
         assert_eq!(parse_bytes("17"), Ok(17));
         assert!(parse_bytes("x").is_err() && parse_bytes("5Q").is_err() && parse_bytes("").is_err());
         assert!(parse_rate("0").is_err());
-        assert_eq!(bytes(1_572_864.0), "1.5 MB");
-        assert_eq!(bytes(-2048.0), "-2.0 KB");
-    }
-
-    #[test]
-    fn dates() {
-        // As `date -u -d @N` has them.
-        assert_eq!(utc(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(utc(951_782_400), "2000-02-29 00:00:00 UTC");
-        assert_eq!(utc(1_794_736_457), "2026-11-15 09:54:17 UTC");
+        for (value, text) in [
+            (0.0, "0 B"),
+            (999.0, "999 B"),
+            (1024.0, "1.00 KiB"),
+            (10.0 * 1024.0, "10.0 KiB"),
+            (1_572_864.0, "1.50 MiB"),
+            (1_048_576.0 * 24.0, "24.0 MiB"),
+            (-1_048_576.0 * 512.0, "-512 MiB"),
+            (2_f64.powi(40) * 3.5, "3.50 TiB"),
+        ] {
+            assert_eq!(bytes(value), text);
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use heapwise_format::segment::{
     PAGE_BYTES, SectionKind, SegmentSource, State,
 };
 
-use crate::{Losses, Meta, Profile, Sampling, StackId};
+use crate::{Losses, Meta, Profile, Sampling, StackId, quantity};
 
 /// A segment opened for reading: its header and its counters at one moment.
 #[derive(Debug)]
@@ -144,6 +144,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         if unknown > 0 {
             comments.push(format!("{unknown} frees of blocks allocated before recording began"));
         }
+        comments.extend(self.inherited());
         Meta {
             program: lossy(self.header.exe()),
             args: self
@@ -164,6 +165,15 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
             losses: self.losses(),
             comments,
         }
+    }
+
+    /// What a forked process has of its parent's heap, which its own tables do not have.
+    fn inherited(&self) -> Option<String> {
+        let (bytes, parent) = (self.counter(Counter::InheritedBytes), self.header.parent_pid);
+        let amount = quantity::bytes(bytes as f64);
+        (bytes > 0).then(|| {
+            format!("not shown: {amount} inherited from {parent} by fork; `heapwise top {parent}` has their stacks")
+        })
     }
 
     fn layout(&self) -> &Layout {

@@ -1,7 +1,5 @@
 //! Recordings of version 3, written by heapwise 0.1 (see data/make.sh): the same numbers as it showed.
 
-use std::io::Read;
-
 use heapwise_format::recording::Codec;
 use heapwise_profile::recording::analysis::{Evidence, findings};
 use heapwise_profile::recording::{
@@ -26,9 +24,7 @@ impl RecordingSource for File {
         if codec == Codec::None {
             return Some(stored);
         }
-        let mut raw = Vec::with_capacity(raw_bytes);
-        ruzstd::decoding::StreamingDecoder::new(&stored[..]).ok()?.read_to_end(&mut raw).ok()?;
-        Some(raw)
+        zstd::decode_all(&stored[..]).ok().filter(|raw| raw.len() == raw_bytes)
     }
 }
 

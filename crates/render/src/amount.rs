@@ -1,6 +1,7 @@
 //! Numbers as people read them.
 
 use heapwise_profile::metric::Unit;
+use heapwise_profile::quantity;
 
 /// How amounts of memory are written. Counts of blocks are plain integers in every form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -10,7 +11,7 @@ pub enum Amounts {
     Megabytes,
     /// `6926352`.
     Bytes,
-    /// `6.61MB`, each number with the unit that suits it.
+    /// `6.61 MiB`, each number with the unit that suits it.
     Human,
 }
 
@@ -22,7 +23,7 @@ impl Amounts {
             // Truncated, because jeprof prints estimates with `%d`.
             (Unit::Objects, _) | (Unit::Bytes, Amounts::Bytes) => format!("{}", value as i64),
             (Unit::Bytes, Amounts::Megabytes) => format!("{:.1}", value / 1_048_576.0),
-            (Unit::Bytes, Amounts::Human) => human_bytes(value),
+            (Unit::Bytes, Amounts::Human) => quantity::bytes(value),
         }
     }
 
@@ -48,25 +49,6 @@ impl Amounts {
     }
 }
 
-/// `1.50kB`, `24.0MB`: three digits that matter, units of 1024.
-#[must_use]
-pub fn human_bytes(value: f64) -> String {
-    const UNITS: [&str; 6] = ["B", "kB", "MB", "GB", "TB", "PB"];
-    let mut scaled = value;
-    let mut unit = 0;
-    while scaled.abs() >= 999.5 && unit + 1 < UNITS.len() {
-        scaled /= 1024.0;
-        unit += 1;
-    }
-    let decimals = match scaled.abs() {
-        _ if unit == 0 => 0,
-        size if size >= 99.95 => 0,
-        size if size >= 9.995 => 1,
-        _ => 2,
-    };
-    format!("{scaled:.decimals$}{}", UNITS[unit])
-}
-
 /// `12.3%`, and what C prints for a share of nothing.
 #[must_use]
 pub fn percent(part: f64, whole: f64) -> String {
@@ -85,7 +67,7 @@ pub fn percent(part: f64, whole: f64) -> String {
 #[must_use]
 pub fn label(value: f64, unit: Unit) -> String {
     match unit {
-        Unit::Bytes => human_bytes(value),
+        Unit::Bytes => quantity::bytes(value),
         Unit::Objects => format!("{value:.0}"),
     }
 }
@@ -93,22 +75,6 @@ pub fn label(value: f64, unit: Unit) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn three_digits_and_a_unit() {
-        for (bytes, text) in [
-            (0.0, "0B"),
-            (999.0, "999B"),
-            (1000.0, "0.98kB"),
-            (1024.0, "1.00kB"),
-            (10.0 * 1024.0, "10.0kB"),
-            (1_048_576.0 * 24.0, "24.0MB"),
-            (-1_048_576.0 * 512.0, "-512MB"),
-            (2_f64.powi(40) * 3.5, "3.50TB"),
-        ] {
-            assert_eq!(human_bytes(bytes), text);
-        }
-    }
 
     #[test]
     fn jeprof_numbers() {

@@ -1,7 +1,7 @@
 //! A whole profile in the format of another tool.
 //!
 //! One file a format; each takes the [`Profile`] as it is and writes bytes. What a format cannot
-//! hold is left out, never made up; docs/FORMATS.md lists what that is.
+//! hold is omitted, never invented; docs/FORMATS.md lists what that is.
 
 mod annotations;
 mod callgrind;
@@ -132,12 +132,6 @@ impl Format {
             Format::Json => "json",
             Format::Csv => "csv",
         }
-    }
-
-    /// Whether a file holds one metric only.
-    #[must_use]
-    pub fn has_one_metric(self) -> bool {
-        matches!(self, Format::Folded | Format::Firefox)
     }
 }
 

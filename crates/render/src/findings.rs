@@ -42,7 +42,7 @@ impl Names {
         }
     }
 
-    /// The findings as text; `file` stands in the commands to go on with.
+    /// The findings as text; `file` is inserted into the next commands.
     #[must_use]
     pub fn text(&self, findings: &[Finding], file: &str) -> String {
         let mut out = String::new();

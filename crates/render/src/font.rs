@@ -1,8 +1,7 @@
 //! The one font of our pictures: what is measured here is what the renderers draw.
 
-use std::sync::OnceLock;
-
-use ttf_parser::Face;
+use skrifa::instance::{LocationRef, Size};
+use skrifa::{FontRef, MetadataProvider};
 
 /// Families in the order browsers should try them; Verdana has the same widths.
 pub const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
@@ -13,17 +12,20 @@ pub fn data() -> &'static [u8] {
     dejavu::sans::regular()
 }
 
+/// The parsed font.
+pub(crate) fn face() -> FontRef<'static> {
+    FontRef::new(data()).expect("the font that is built in is whole")
+}
+
 /// Width of a line of text at a font size.
 #[must_use]
 pub fn width(text: &str, size: f64) -> f64 {
-    static FACE: OnceLock<Option<Face<'static>>> = OnceLock::new();
-    let Some(face) = FACE.get_or_init(|| Face::parse(data(), 0).ok()) else {
-        return text.chars().count() as f64 * size * 0.6;
-    };
-    let units = f64::from(face.units_per_em());
+    let face = face();
+    let (glyphs, metrics) = (face.charmap(), face.glyph_metrics(Size::unscaled(), LocationRef::default()));
+    let units = f64::from(face.metrics(Size::unscaled(), LocationRef::default()).units_per_em);
     let advance = |c: char| {
-        let glyph = face.glyph_index(c).or_else(|| face.glyph_index('\u{fffd}'));
-        glyph.and_then(|glyph| face.glyph_hor_advance(glyph)).map_or(units * 0.6, f64::from)
+        let glyph = glyphs.map(c).or_else(|| glyphs.map('\u{fffd}'));
+        glyph.and_then(|glyph| metrics.advance_width(glyph)).map_or(units * 0.6, f64::from)
     };
     text.chars().map(advance).sum::<f64>() / units * size
 }

@@ -8,8 +8,8 @@ mod svg;
 pub use dot::dot;
 pub use svg::svg;
 
+use heapwise_profile::Query;
 use heapwise_profile::query::Regex;
-use heapwise_profile::{Profile, Query};
 
 use crate::amount::Amounts;
 
@@ -25,23 +25,15 @@ pub struct GraphOptions {
 }
 
 impl GraphOptions {
-    /// Names the program of `profile`, and what `query` left out of it.
+    /// Names the program and the patterns of `query` that selected stacks.
     #[must_use]
-    pub fn of(profile: &Profile, query: &Query) -> Self {
-        let filter = &query.filter;
-        let patterns = [
-            ("Focus", &filter.focus),
-            ("Ignored", &filter.ignore),
-            ("Hidden", &filter.hide),
-            ("Shown", &filter.show),
-        ];
-        let remark = |(what, pattern): &(&str, &Option<Regex>)| {
-            pattern.as_ref().map(|pattern| format!("{what}: {pattern}"))
-        };
+    pub fn new(program: &str, query: &Query) -> Self {
+        let named = [("Focusing on", &query.filter.focus), ("Ignoring", &query.filter.ignore)];
+        let remark = |(what, pattern): (&str, &Option<Regex>)| Some(format!("{what}: {}", pattern.as_ref()?));
         Self {
-            program: profile.meta.program.clone(),
+            program: program.to_owned(),
             amounts: Amounts::default(),
-            remarks: patterns.iter().filter_map(remark).collect(),
+            remarks: named.into_iter().filter_map(remark).collect(),
         }
     }
 }

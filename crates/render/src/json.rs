@@ -3,7 +3,6 @@
 pub mod missing;
 
 use heapwise_profile::metric::Unit;
-use heapwise_profile::view::flame::Flame;
 use heapwise_profile::view::graph::Graph;
 use heapwise_profile::view::leaks::{Leaks, Verdict};
 use heapwise_profile::view::list::List;
@@ -75,27 +74,6 @@ pub fn graph(view: &Graph) -> Value {
         .collect();
     let dropped = json!({ "nodes": view.dropped.nodes, "edges": view.dropped.edges });
     with_summary(&view.summary, json!({ "nodes": nodes, "edges": edges, "dropped": dropped }))
-}
-
-/// Frames, and boxes as `[frame, depth, start, width, own, change]`, depth first.
-#[must_use]
-pub fn flame(view: &Flame) -> Value {
-    let frames: Vec<Value> = view.frames.iter().map(|frame| Value::Object(frame_fields(frame))).collect();
-    let boxes: Vec<Value> = view
-        .boxes
-        .iter()
-        .map(|item| {
-            json!([
-                item.frame,
-                item.depth,
-                integer(item.start),
-                integer(item.width),
-                integer(item.own.value),
-                integer(item.sum.value),
-            ])
-        })
-        .collect();
-    with_summary(&view.summary, json!({ "frames": frames, "boxes": boxes, "dropped": view.dropped }))
 }
 
 /// Sites with their stacks, and what the numbers mean.

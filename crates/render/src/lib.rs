@@ -10,6 +10,7 @@ pub mod font;
 pub mod graph;
 pub mod json;
 pub mod layout;
+mod pdf;
 pub mod raster;
 mod svg;
 pub mod text;

@@ -73,10 +73,7 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, RasterError> {
 /// # Errors
 /// When the SVG is not ours.
 pub fn pdf(svg: &str) -> Result<Vec<u8>, RasterError> {
-    let tree = parse(svg)?;
-    let page = svg2pdf::PageOptions::default();
-    svg2pdf::to_pdf(&tree, svg2pdf::ConversionOptions::default(), page)
-        .map_err(|error| RasterError::Encode(error.to_string()))
+    Ok(crate::pdf::write(&parse(svg)?))
 }
 
 #[cfg(test)]

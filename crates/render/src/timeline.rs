@@ -9,8 +9,8 @@ pub use picture::{Picture, svg};
 use heapwise_profile::recording::Timeline;
 use serde_json::{Value, json};
 
-use crate::amount::human_bytes;
 use crate::text::table::Table;
+use heapwise_profile::quantity;
 
 /// One row per step: time, highest live bytes, allocations, resident bytes, and a bar.
 #[must_use]
@@ -24,10 +24,10 @@ pub fn table(timeline: &Timeline) -> String {
         rows.push([
             step.start_ms.to_string(),
             step.max_live_bytes.to_string(),
-            human_bytes(step.max_live_bytes as f64),
+            quantity::bytes(step.max_live_bytes as f64),
             step.allocs.to_string(),
             step.frees.to_string(),
-            human_bytes(step.rss_bytes as f64),
+            quantity::bytes(step.rss_bytes as f64),
             "█".repeat(bar),
         ]);
     }

@@ -1,4 +1,4 @@
-//! What every endpoint has at hand.
+//! The state that every endpoint uses.
 
 use super::error::Result;
 use super::http::{Negotiation, Request, Response};
@@ -6,11 +6,11 @@ use super::profile_cache::ProfileCache;
 use super::render_cache::RenderCache;
 use super::render_key::RenderKey;
 use super::security::Guard;
-use super::source::{Order, Source};
+use super::source::{ControlCommand, Source};
 use super::sources::Sources;
 
-/// The state of a server. Nothing in it is needed to answer a URL again after a restart but the
-/// profiles on disk.
+/// The state of a server. Only the stored profiles are needed to answer a URL again after a
+/// restart.
 pub(crate) struct Context {
     pub sources: Sources,
     pub profiles: ProfileCache,
@@ -19,14 +19,14 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    /// Tells a process something; who asks next sees what came of it.
-    pub(crate) fn order(&self, source: &dyn Source, order: &Order) -> Result<()> {
-        source.order(order)?;
+    /// Controls a process; the next request sees the effect.
+    pub(crate) fn control(&self, source: &dyn Source, command: &ControlCommand) -> Result<()> {
+        source.control(command)?;
         self.profiles.budget.end(source.id());
         Ok(())
     }
 
-    /// The kept answer of `key`, or a new one, whose cost puts off the next look at what it is about.
+    /// The cached response of `key`, or a new one, whose CPU time is charged to its source.
     pub(crate) fn rendered(
         &self,
         request: &Request,

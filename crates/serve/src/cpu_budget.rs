@@ -1,6 +1,6 @@
-//! When a live process is looked at anew. Many people looking must not slow down what they look at: each process has a
-//! small allowance of processor time for pictures of it. As long as there is some left, whoever asks gets a new
-//! snapshot; when it is used up, all get the last one until the allowance has grown again.
+//! When a live process is read again. Many viewers must not slow down the process: each process has
+//! a small budget of CPU time for renders of it. While some remains, a request gets a new snapshot;
+//! when it is used up, all requests get the last one until the budget has grown again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,30 +8,29 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Pictures of one process take at most one part in this many of one core, however many look.
+/// Renders of one process take at most this fraction (1/N) of one core, with any number of viewers.
 const SHARE: u32 = 200;
-/// Allowance saved up while nobody looks: some ten pictures of a usual profile in a row.
+/// Budget saved up while idle: about ten renders of a usual profile in a row.
 const MOST_SAVED: Duration = Duration::from_millis(25);
-/// The longest wait for a new snapshot. A picture that costs more than this many times its share is one of a profile so
-/// large that the process has other worries.
+/// Longest wait for a new snapshot, even after a render that overdrew the budget by more.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Who asks within this time asks at the same generation, as the parts of one page do.
+/// Requests within this time share a generation, as the parts of one page do.
 const SAME: Duration = Duration::from_millis(50);
-/// Processes remembered.
+/// Processes kept.
 const MOST: usize = 1024;
 
-/// The current budget of all processes, by source id.
+/// The budgets of all processes, by source id.
 #[derive(Debug, Default)]
 pub(crate) struct CpuBudget(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     of: HashMap<String, Account>,
-    /// CpuBudget begun; no two have the same number, also of different processes.
+    /// Generations so far; numbers are unique over all processes.
     begun: u64,
 }
 
-/// One generation of one process: all who ask during it get the same.
+/// One generation of one process: all requests during it get the same answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Generation {
     pub number: u64,
@@ -39,7 +38,7 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// How old what it shows is.
+    /// Age of the snapshot.
     pub(crate) fn age(&self) -> Duration {
         self.since.elapsed()
     }
@@ -48,9 +47,9 @@ impl Generation {
 #[derive(Debug)]
 struct Account {
     generation: Generation,
-    /// Somebody wants the next asker to get a new one.
+    /// The next request starts a new generation.
     ended: bool,
-    /// Nanoseconds of processor time left; below zero after an expensive picture.
+    /// Nanoseconds of CPU time left; negative after an expensive render.
     left: i64,
     /// Until when `left` has grown.
     counted: Instant,
@@ -100,7 +99,7 @@ impl CpuBudget {
         account.generation
     }
 
-    /// Runs what draws a picture of a process, and takes what it costs off the allowance.
+    /// Runs a render of a process and charges its CPU time to the budget.
     pub(crate) fn charge<T>(&self, id: &str, draw: impl FnOnce() -> T) -> T {
         let before = thread_time();
         let drawn = draw();
@@ -114,7 +113,7 @@ impl CpuBudget {
         }
     }
 
-    /// Something was changed, or somebody insists: who asks next gets a new one.
+    /// Ends the generation: the next request gets a new snapshot.
     pub(crate) fn end(&self, id: &str) {
         if let Some(account) = self.lock().of.get_mut(id) {
             account.ended = true;
@@ -126,7 +125,7 @@ impl CpuBudget {
     }
 }
 
-/// Processor time of this thread. Wall time would count the waiting for others too.
+/// CPU time of this thread. Wall time would include waiting.
 fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)

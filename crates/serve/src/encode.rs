@@ -1,18 +1,13 @@
-//! Profiles as the bytes that other tools, and the history, expect.
+//! Profiles as the bytes that other tools and the profile store expect.
 
 use heapwise_profile::view::flame::{Shape, flame};
 use heapwise_profile::view::graph::Graph;
-use heapwise_profile::{CallTree, Metric, Profile, Sampling};
+use heapwise_profile::{CallTree, Metric, Profile, Query, Sampling};
 use heapwise_render::export::{Format, export};
 use heapwise_render::flame::{self, Colours, FlameOptions};
 use heapwise_render::graph::{self, GraphOptions};
 
-/// As the history keeps them: heapwise's own profile file, symbols included.
-pub(super) fn stored(profile: &Profile) -> Vec<u8> {
-    write(profile, Format::HeapV2, Metric::InuseSpace)
-}
-
-/// jemalloc's text, as `jeprof` fetches it.
+/// jemalloc's text, as `jeprof` fetches it and the profile store keeps it.
 pub(super) fn heap_v2(profile: &Profile) -> Vec<u8> {
     write(profile, Format::HeapV2, Metric::InuseSpace)
 }
@@ -22,8 +17,8 @@ pub(super) fn gperftools(profile: &Profile) -> Vec<u8> {
     write(profile, Format::Gperftools, Metric::InuseSpace)
 }
 
-/// gperftools' text of type `growth`, which readers take as it is: estimates stay estimates, already
-/// scaled.
+/// gperftools' text of type `growth`, which readers take as it is: estimates stay estimates,
+/// already scaled.
 pub(super) fn growth(profile: &Profile) -> Vec<u8> {
     let mut scaled = profile.clone();
     scaled.meta.sampling = Sampling::Exact;
@@ -43,17 +38,13 @@ fn write(profile: &Profile, format: Format, metric: Metric) -> Vec<u8> {
 }
 
 /// The call graph as SVG, drawn by our own layout.
-pub(super) fn graph_svg(graph: &Graph, program: &str) -> String {
-    graph::svg(graph, &graph_options(program))
+pub(super) fn graph_svg(graph: &Graph, program: &str, query: &Query) -> String {
+    graph::svg(graph, &GraphOptions::new(program, query))
 }
 
 /// The call graph for Graphviz.
-pub(super) fn graph_dot(graph: &Graph, program: &str) -> String {
-    graph::dot(graph, &graph_options(program))
-}
-
-fn graph_options(program: &str) -> GraphOptions {
-    GraphOptions { program: program.to_owned(), ..GraphOptions::default() }
+pub(super) fn graph_dot(graph: &Graph, program: &str, query: &Query) -> String {
+    graph::dot(graph, &GraphOptions::new(program, query))
 }
 
 /// The flame graph as an interactive SVG, callers at the top.

@@ -1,9 +1,9 @@
-//! Why a request has no answer: a status, and one line for the person who asked.
+//! HTTP errors: a status and one line for the user.
 
 use super::http::{Response, Status};
 use heapwise_capture::failure::Failure;
 
-/// A refusal in words.
+/// An error response.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpError {
     pub status: Status,
@@ -14,17 +14,17 @@ pub(crate) struct HttpError {
 pub(crate) type Result<T = Response> = std::result::Result<T, HttpError>;
 
 impl HttpError {
-    /// The request asks for something that does not make sense.
+    /// 400: the request is malformed.
     pub(crate) fn bad(message: impl Into<String>) -> Self {
         Self { status: Status::BadRequest, message: message.into() }
     }
 
-    /// The request asks for something that is not there.
+    /// 404: there is no such thing.
     pub(crate) fn missing(message: impl Into<String>) -> Self {
         Self { status: Status::NotFound, message: message.into() }
     }
 
-    /// The request is right, and yet it did not work.
+    /// 500: a valid request failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { status: Status::Internal, message: message.into() }
     }

@@ -24,7 +24,7 @@ pub fn http(bytes: &[u8]) {
     });
 }
 
-/// The target of a request, `/path?query`, and what it asks of a profile.
+/// The target of a request, `/path?query`, and its query of a profile.
 pub fn question(bytes: &[u8]) {
     let target = String::from_utf8_lossy(bytes);
     let Ok(request) = Request::new(Method::Get, &target) else { return };

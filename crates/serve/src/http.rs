@@ -1,7 +1,8 @@
-//! A small blocking HTTP/1.1 server: one bounded thread per connection, every size and wait limited.
+//! A small blocking HTTP/1.1 server: one bounded thread per connection, every size and wait
+//! limited.
 //!
-//! Written by hand over `httparse` because the maintained frameworks bring an async runtime and some
-//! fifty crates for what is a handful of local readers; the limits below are the point of it.
+//! Written by hand over `httparse` because the maintained frameworks bring an async runtime and
+//! some fifty crates for what is a handful of local readers; the limits below are the point of it.
 
 mod body;
 pub(crate) mod connection;

@@ -1,12 +1,12 @@
 //! `heapwise serve`: the page, the API, and the addresses that other tools know.
 //!
 //! ```text
-//! http → security → route → endpoints → selection → views → render cache → http
-//!                              sources: sources → moments → shelf: profiles with symbols
+//! http → security → route → endpoints → report → views → render cache → http
+//!                              sources → cpu budget → profile cache (profiles with symbols)
 //! ```
 //!
-//! Nothing here starts a shell or builds a path from a request: sources are found by id in the
-//! sources, profiles by name in the listing of their source.
+//! Nothing here starts a shell or builds a path from a request: sources are found by id, profiles
+//! by name in the listing of their source.
 
 mod assets;
 mod context;
@@ -18,6 +18,7 @@ mod error;
 pub mod fuzz;
 mod http;
 mod live_history;
+mod lru;
 mod profile_cache;
 mod profile_store;
 mod query_params;
@@ -29,6 +30,7 @@ mod security;
 mod source;
 mod sources;
 mod statistics;
+mod timeline;
 
 use std::path::PathBuf;
 use std::sync::Arc;

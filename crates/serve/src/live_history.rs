@@ -1,14 +1,16 @@
-//! Live bytes of the served processes, looked at once a second while the server runs.
+//! Live bytes of the served processes, read once a second while the server runs.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::source::{Mark, Timeline};
+use super::lru::Lru;
+use super::timeline::{Mark, Timeline};
 
-/// Between two looks.
+/// Time between two points.
 pub(crate) const STEP: Duration = Duration::from_secs(1);
-/// Points kept of a process: an hour, then every second one is dropped, so that a day still shows.
+/// Points kept of a process: an hour; beyond that every second one is dropped, so that a day still
+/// fits.
 const MOST_POINTS: usize = 3600;
 /// Marks kept of a process.
 const MOST_MARKS: usize = 256;
@@ -18,7 +20,7 @@ const MOST_TRACKS: usize = 256;
 /// The curves of all processes, by source id.
 #[derive(Debug, Default)]
 pub(crate) struct LiveHistory {
-    tracks: Mutex<HashMap<String, Track>>,
+    tracks: Mutex<Lru<Track>>,
 }
 
 #[derive(Debug, Default)]
@@ -33,10 +35,7 @@ impl LiveHistory {
     /// Adds a point to the curve of a process.
     pub(crate) fn beat(&self, id: &str, live_bytes: u64) {
         let mut tracks = self.lock();
-        if tracks.len() >= MOST_TRACKS && !tracks.contains_key(id) {
-            forget_oldest(&mut tracks);
-        }
-        let track = tracks.entry(id.to_owned()).or_default();
+        let track = track(&mut tracks, id);
         let point = (now_ms(), live_bytes);
         if track.peak.is_none_or(|peak| live_bytes > peak.1) {
             track.peak = Some(point);
@@ -54,7 +53,7 @@ impl LiveHistory {
     /// Names this moment.
     pub(crate) fn mark(&self, id: &str, name: &str) {
         let mut tracks = self.lock();
-        let track = tracks.entry(id.to_owned()).or_default();
+        let track = track(&mut tracks, id);
         track.marks.push_back((now_ms(), name.to_owned()));
         while track.marks.len() > MOST_MARKS {
             track.marks.pop_front();
@@ -63,7 +62,7 @@ impl LiveHistory {
 
     /// The curve so far; `stored` are names and wall-clock milliseconds of stored profiles.
     pub(crate) fn timeline(&self, id: &str, stored: &[(String, u64)]) -> Timeline {
-        let tracks = self.lock();
+        let mut tracks = self.lock();
         let Some(track) = tracks.get(id) else { return Timeline::default() };
         let start = track.points.front().map_or_else(now_ms, |point| point.0);
         let since = |ms: u64| ms.saturating_sub(start);
@@ -87,17 +86,21 @@ impl LiveHistory {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Track>> {
+    fn lock(&self) -> MutexGuard<'_, Lru<Track>> {
         self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Makes room: the process seen longest ago has most likely ended.
-fn forget_oldest(tracks: &mut HashMap<String, Track>) {
-    let last_seen = |track: &Track| track.points.back().map_or(0, |point| point.0);
-    if let Some(oldest) = tracks.iter().min_by_key(|(_, track)| last_seen(track)).map(|(id, _)| id.clone()) {
-        tracks.remove(&oldest);
+/// The curve of a process; a new one takes the place of the one used longest ago, whose process has
+/// most likely ended.
+fn track<'a>(tracks: &'a mut Lru<Track>, id: &str) -> &'a mut Track {
+    if !tracks.contains(id) {
+        if tracks.len() >= MOST_TRACKS {
+            tracks.pop_oldest();
+        }
+        tracks.insert(id.to_owned(), Track::default());
     }
+    tracks.get(id).expect("it was there or has just been inserted")
 }
 
 fn now_ms() -> u64 {

@@ -1,4 +1,4 @@
-//! Loaded profiles with their symbols: read once, shared by all who look, the last ones kept.
+//! A cache of loaded profiles with symbols: each is read once and shared.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -6,25 +6,26 @@ use heapwise_profile::Profile;
 
 use super::cpu_budget::CpuBudget;
 use super::error::Result;
-use super::source::{Source, Stored};
+use super::lru::Lru;
+use super::profile_store::Stored;
+use super::source::Source;
 use heapwise_symbolize::Options as SymbolOptions;
 
-/// Profiles kept: a profile, its base, and a few that people go back to.
+/// Profiles kept: a profile, its baseline, and a few recent ones.
 const KEPT: usize = 8;
 
 type Slot = Arc<Mutex<Option<Arc<Profile>>>>;
 
 /// The loaded profiles.
 pub(crate) struct ProfileCache {
-    /// Least recently used first.
-    slots: Mutex<Vec<(String, Slot)>>,
+    slots: Mutex<Lru<Slot>>,
     symbols: SymbolOptions,
-    /// How long the state of a process now is the same for all.
+    /// How often a live process is read.
     pub budget: CpuBudget,
 }
 
 impl ProfileCache {
-    /// An empty shelf that finds symbols as `symbols` says.
+    /// An empty cache that finds symbols with `symbols`.
     pub(crate) fn new(symbols: SymbolOptions) -> Self {
         Self { slots: Mutex::default(), symbols, budget: CpuBudget::default() }
     }
@@ -40,13 +41,13 @@ impl ProfileCache {
         self.get(key, || source.load(&stored.name, at))
     }
 
-    /// The state of a source now; many askers at the same moment get the same.
+    /// The state of a source now; all requests of one generation share it.
     pub(crate) fn current(&self, source: &dyn Source) -> Result<Arc<Profile>> {
         let generation = self.budget.now(source.id());
         self.get(format!("{}\nnow {}", source.id(), generation.number), || source.current())
     }
 
-    /// The state now, for nobody else: the two ends of a delta.
+    /// The state now, not shared: for the two ends of a difference.
     pub(crate) fn fresh(&self, source: &dyn Source) -> Result<Profile> {
         let mut profile = source.current()?;
         heapwise_symbolize::symbolize(&mut profile, &self.symbols);
@@ -58,7 +59,7 @@ impl ProfileCache {
         heapwise_symbolize::symbolize(profile, &self.symbols);
     }
 
-    /// One loader a key: the others wait for it and share what it got.
+    /// One load per key: other requests wait for it and share the result.
     fn get(&self, key: String, load: impl FnOnce() -> Result<Profile>) -> Result<Arc<Profile>> {
         let slot = self.slot(key);
         let mut held = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -74,12 +75,13 @@ impl ProfileCache {
 
     fn slot(&self, key: String) -> Slot {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = slots.iter().position(|(known, _)| *known == key);
-        let entry = at.map_or_else(|| (key, Slot::default()), |at| slots.remove(at));
-        let slot = Arc::clone(&entry.1);
-        slots.push(entry);
+        if let Some(slot) = slots.get(&key) {
+            return Arc::clone(slot);
+        }
+        let slot = Slot::default();
+        slots.insert(key, Arc::clone(&slot));
         if slots.len() > KEPT {
-            slots.remove(0);
+            slots.pop_oldest();
         }
         slot
     }

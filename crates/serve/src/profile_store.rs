@@ -1,4 +1,4 @@
-//! Profiles taken from a process, on disk: named by time, unique, and never more than allowed.
+//! Profiles taken from a process, on disk: named by time, unique, bounded in number.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -6,13 +6,31 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::source::Stored;
 use heapwise_capture::own_files;
+use heapwise_profile::calendar::Utc;
+use serde_json::{Value, json};
 
-/// Processes whose history is kept; the longest untouched go first.
+/// Processes with stored profiles; the least recently changed are removed first.
 const MOST_PROCESSES: usize = 64;
-/// Holds the name of the program, for when the process and its segment are gone.
+/// File with the name of the program, for when the process and its segment are gone.
 const PROGRAM: &str = "program";
+
+/// A profile that stays the same, under a name that is unique within its source.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Stored {
+    pub name: String,
+    pub time_unix_ms: Option<u64>,
+    pub bytes: u64,
+    /// Changes when the file behind the name is replaced.
+    pub version: u64,
+}
+
+impl Stored {
+    /// As the API shows it.
+    pub(crate) fn json(&self) -> Value {
+        json!({ "name": self.name, "time_unix_ms": self.time_unix_ms, "bytes": self.bytes })
+    }
+}
 
 /// The stored profiles of one process.
 #[derive(Debug, Clone)]
@@ -22,7 +40,7 @@ pub(crate) struct ProfileStore {
 }
 
 impl ProfileStore {
-    /// The history in `root/<process>`, of at most `most` profiles.
+    /// The store in `root/<process>`, of at most `most` profiles.
     pub(crate) fn new(root: &Path, process: &str, most: usize) -> Self {
         Self { directory: root.join(process), most }
     }
@@ -57,7 +75,7 @@ impl ProfileStore {
         self.content(name)
     }
 
-    /// The name of the program, as the last stored profile said it.
+    /// The name of the program, from the last stored profile.
     pub(crate) fn program(&self) -> String {
         self.content(PROGRAM).ok().and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default()
     }
@@ -90,7 +108,7 @@ impl ProfileStore {
         Ok(Stored { name, time_unix_ms: millis, bytes: bytes.len() as u64, version: 0 })
     }
 
-    /// Whoever reads sees the old content or the new, and nobody but the user.
+    /// Readers see the old content or the new; only the user can read it.
     fn replace(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
         let temporary = self.directory.join(format!(".{name}.{}.tmp", std::process::id()));
         own_files::create_temporary(&temporary)
@@ -161,13 +179,11 @@ fn prune_processes(root: &Path) {
 
 /// `YYYYmmdd.HHMMSS` in UTC: brpc's names, in the order of time.
 fn stamp(since_epoch: Duration) -> String {
-    let seconds = since_epoch.as_secs();
-    let (year, month, day) = civil_date(seconds / 86_400);
-    let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+    let Utc { year, month, day, hour, minute, second } = Utc::from_unix(since_epoch.as_secs());
     format!("{year:04}{month:02}{day:02}.{hour:02}{minute:02}{second:02}")
 }
 
-/// The time a name tells; `None` for a name that `reserve` does not make.
+/// The time in a name; `None` for a name that `reserve` does not make.
 fn parse_name(name: &str) -> Option<Duration> {
     let parts: Vec<&str> = name.strip_suffix(".heap")?.split('.').collect();
     let (date, time) = match parts.as_slice() {
@@ -179,9 +195,9 @@ fn parse_name(name: &str) -> Option<Duration> {
         return None;
     }
     let field = |text: &str| text.parse::<u64>().ok();
-    let days = days_before(field(&date[..4])?, field(&date[4..6])?, field(&date[6..])?);
-    let seconds = field(&time[..2])? * 3600 + field(&time[2..4])? * 60 + field(&time[4..])?;
-    Some(Duration::from_secs(days * 86_400 + seconds))
+    let (year, month, day) = (field(&date[..4])?, field(&date[4..6])?, field(&date[6..])?);
+    let (hour, minute, second) = (field(&time[..2])?, field(&time[2..4])?, field(&time[4..])?);
+    Some(Duration::from_secs(Utc { year, month, day, hour, minute, second }.to_unix()))
 }
 
 /// Order of names: by stamp, then by number.
@@ -193,28 +209,6 @@ fn order(name: &str) -> (String, u32) {
 
 fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
-}
-
-/// Year, month and day of a day since 1970-01-01; the year starts in March, so that leap days are last.
-fn civil_date(days: u64) -> (u64, u64, u64) {
-    let days = days + 719_468;
-    let era = days / 146_097;
-    let day_of_era = days % 146_097;
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let month = if month < 10 { month + 3 } else { month - 9 };
-    (era * 400 + year_of_era + u64::from(month <= 2), month, day)
-}
-
-/// Days from 1970-01-01 to a date: the reverse of [`civil_date`].
-fn days_before(year: u64, month: u64, day: u64) -> u64 {
-    let year = if month <= 2 { year.saturating_sub(1) } else { year };
-    let month = if month > 2 { month - 3 } else { month + 9 };
-    let day_of_year = (153 * month + 2) / 5 + day.max(1) - 1;
-    let days = year / 400 * 146_097 + (year % 400) * 365 + year % 400 / 4 - year % 400 / 100 + day_of_year;
-    days.saturating_sub(719_468)
 }
 
 #[cfg(test)]

@@ -1,13 +1,14 @@
-//! Renders by what was asked: two people asking for the same get one render, and the last ones are
+//! A cache of renders by request: equal requests share one render, and the most recent ones are
 //! kept. Also the bound on how many renders run at a time.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::http::{Response, Status};
+use super::lru::Lru;
 
-/// Longest wait for a free place or for somebody else's render.
+/// Longest wait for a free place or for another request's render.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Finished renders, the ones under way, and the places for more.
@@ -23,17 +24,11 @@ pub(crate) struct RenderCache {
 
 #[derive(Debug, Default)]
 struct State {
-    entries: HashMap<String, Entry>,
-    /// Finished keys, least recently used first.
-    order: VecDeque<String>,
+    /// Keys whose render is running.
+    under_way: HashSet<String>,
+    done: Lru<Response>,
+    /// Bytes of `done`.
     bytes: usize,
-    running: usize,
-}
-
-#[derive(Debug)]
-enum Entry {
-    UnderWay,
-    Done(Response),
 }
 
 impl RenderCache {
@@ -47,14 +42,11 @@ impl RenderCache {
         let deadline = Instant::now() + PATIENCE;
         let mut state = self.lock();
         loop {
-            match state.entries.get(key) {
-                Some(Entry::Done(response)) => {
-                    let response = response.clone();
-                    state.touch(key);
-                    return response;
-                }
-                None if state.running < self.places => break,
-                Some(Entry::UnderWay) | None => {}
+            if let Some(response) = state.done.get(key) {
+                return response.clone();
+            }
+            if !state.under_way.contains(key) && state.under_way.len() < self.places {
+                break;
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -65,10 +57,9 @@ impl RenderCache {
             }
             state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
-        state.entries.insert(key.to_owned(), Entry::UnderWay);
-        state.running += 1;
+        state.under_way.insert(key.to_owned());
         drop(state);
-        // Given back on every way out, a panicking render included.
+        // Released on every way out, a panicking render included.
         let place = Place { cache: self, key };
         let response = render();
         place.finish(&response);
@@ -81,27 +72,16 @@ impl RenderCache {
 }
 
 impl State {
-    fn touch(&mut self, key: &str) {
-        if let Some(at) = self.order.iter().position(|kept| kept == key)
-            && let Some(key) = self.order.remove(at)
-        {
-            self.order.push_back(key);
-        }
-    }
-
     fn keep(&mut self, key: &str, response: &Response, budget_bytes: usize) {
         let bytes = most_bytes(response);
         if bytes > budget_bytes / 2 {
             return;
         }
         self.bytes += bytes;
-        self.order.push_back(key.to_owned());
-        self.entries.insert(key.to_owned(), Entry::Done(response.clone()));
+        self.done.insert(key.to_owned(), response.clone());
         while self.bytes > budget_bytes {
-            let Some(oldest) = self.order.pop_front() else { break };
-            if let Some(Entry::Done(gone)) = self.entries.remove(&oldest) {
-                self.bytes -= most_bytes(&gone);
-            }
+            let Some(oldest) = self.done.pop_oldest() else { break };
+            self.bytes -= most_bytes(&oldest);
         }
     }
 }
@@ -127,10 +107,7 @@ impl Place<'_> {
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         let mut state = self.cache.lock();
-        state.running -= 1;
-        if matches!(state.entries.get(self.key), Some(Entry::UnderWay)) {
-            state.entries.remove(self.key);
-        }
+        state.under_way.remove(self.key);
         drop(state);
         self.cache.changed.notify_all();
     }
@@ -190,7 +167,7 @@ mod tests {
             cache.get(&key.to_string(), || Response::text(vec![0; 25]));
         }
         assert!(cache.lock().bytes <= 100);
-        assert_eq!(cache.lock().entries.len(), 2);
+        assert_eq!(cache.lock().done.len(), 2);
         let failing = || Response::error(Status::Internal, "no");
         assert_eq!(cache.get("e", failing).status, Status::Internal);
         assert_eq!(cache.get("e", || Response::text("now")).status, Status::Ok);

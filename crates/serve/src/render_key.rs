@@ -1,32 +1,36 @@
-//! What an answer depends on, so that those who ask the same get the same.
+//! The key of a response: everything that it depends on.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::context::Context;
-use super::cpu_budget::Generation;
+use super::cpu_budget::{CpuBudget, Generation};
 use super::error::Result;
 use super::http::Request;
 use super::report::Target;
 use super::source::{Source, find_stored};
 
-/// Names an answer among all that are kept.
+/// The key of a cached response.
 #[derive(Debug)]
 pub(crate) struct RenderKey {
     pub text: String,
-    /// Whose allowance pays for it: the id of a source.
+    /// The source whose budget is charged.
     pub account: String,
-    /// Of an answer about now: since when it is true.
+    /// Of a response about the state now: its generation.
     pub generation: Option<Generation>,
 }
 
 impl RenderKey {
-    /// The answer `what` about a source to the parameters of a request.
-    pub(crate) fn new(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result<Self> {
+    /// The key of view `what` of a source with the parameters of a request.
+    pub(crate) fn new(
+        budget: &CpuBudget,
+        request: &Request,
+        source: &dyn Source,
+        what: &str,
+    ) -> Result<Self> {
         let query = &request.query;
         let (of_profile, generation) = match Target::of(source, query)? {
             Target::Stored(stored, _) => (format!("{} {}", stored.name, stored.version), None),
             Target::Now => {
-                let generation = generation(context, request, source.id());
+                let generation = generation(budget, request, source.id());
                 (format!("now {}", generation.number), Some(generation))
             }
         };
@@ -38,9 +42,9 @@ impl RenderKey {
         Ok(Self { text, account: source.id().to_owned(), generation })
     }
 
-    /// The answer about all sources together. None has an empty id.
-    pub(crate) fn of_all(context: &Context, request: &Request) -> Self {
-        let generation = generation(context, request, "");
+    /// The key of the list of all sources. No source has an empty id.
+    pub(crate) fn of_all(budget: &CpuBudget, request: &Request) -> Self {
+        let generation = generation(budget, request, "");
         Self {
             text: format!("all {}", generation.number),
             account: String::new(),
@@ -48,20 +52,19 @@ impl RenderKey {
         }
     }
 
-    /// An answer that nobody else can have.
+    /// A key that is never shared.
     pub(crate) fn unique(source: &dyn Source) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(0);
         Self::stored(source, &format!("unique {}", NUMBER.fetch_add(1, Ordering::Relaxed)))
     }
 
-    /// An answer about profiles that are stored.
+    /// The key of a response about stored profiles.
     pub(crate) fn stored(source: &dyn Source, what: &str) -> Self {
         Self { text: format!("{}\n{what}", source.id()), account: source.id().to_owned(), generation: None }
     }
 }
 
-fn generation(context: &Context, request: &Request, account: &str) -> Generation {
-    let budget = &context.profiles.budget;
+fn generation(budget: &CpuBudget, request: &Request, account: &str) -> Generation {
     if request.wants_new() {
         budget.end(account);
     }

@@ -2,11 +2,12 @@
 
 use heapwise_capture::report_input::{Report, ReportInput};
 
-use super::context::Context;
 use super::error::Result;
 use super::http::QueryString;
+use super::profile_cache::ProfileCache;
+use super::profile_store::Stored;
 use super::query_params::query_spec;
-use super::source::{Source, Stored, find_stored};
+use super::source::{Source, find_stored};
 
 /// A profile of a source.
 #[derive(Debug, Clone)]
@@ -18,7 +19,8 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The profile that a request names; without a name a live process now, else the newest stored profile.
+    /// The profile that a request names; without a name a live process now, else the newest stored
+    /// profile.
     pub(crate) fn of(source: &dyn Source, parameters: &QueryString) -> Result<Self> {
         let moment = || parameters.given("at").map(str::to_owned);
         if let Some(name) = parameters.given("profile") {
@@ -43,9 +45,9 @@ pub(crate) fn input(source: &dyn Source, parameters: &QueryString) -> Result<Rep
 }
 
 /// Loads the report of a request.
-pub(crate) fn load(context: &Context, source: &dyn Source, parameters: &QueryString) -> Result<Report> {
+pub(crate) fn load(profiles: &ProfileCache, source: &dyn Source, parameters: &QueryString) -> Result<Report> {
     input(source, parameters)?.load(|target| match target {
-        Target::Stored(stored, moment) => context.profiles.stored(source, stored, moment.as_deref()),
-        Target::Now => context.profiles.current(source),
+        Target::Stored(stored, moment) => profiles.stored(source, stored, moment.as_deref()),
+        Target::Now => profiles.current(source),
     })
 }

@@ -1,4 +1,4 @@
-//! Who may ask what: the token, and the Host and Origin checks that keep other web pages out.
+//! Access control: the token, and the Host and Origin checks that keep other web pages out.
 //!
 //! A page anywhere on the web can make a browser send requests to 127.0.0.1. It cannot read the
 //! answers unless its own name resolves to 127.0.0.1 (DNS rebinding), which the Host check refuses,
@@ -88,7 +88,8 @@ impl Guard {
         let cookie = request.header("cookie").and_then(|cookies| {
             cookies.split(';').find_map(|cookie| cookie.trim().strip_prefix("heapwise_token="))
         });
-        // The cookie is SameSite=Strict, and still only good for reading and for POST with our Origin.
+        // The cookie is SameSite=Strict, and still only good for reading and for POST with our
+        // Origin.
         [request.query.get("token"), request.header("x-heapwise-token"), bearer, cookie]
             .into_iter()
             .flatten()

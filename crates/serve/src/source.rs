@@ -1,25 +1,25 @@
-//! What the server shows: a live process, a dead one, a file, a directory of dumps, a recording.
+//! Sources: a live process, a dead one, a file, a directory of dumps, a recording.
 
 mod directory;
 mod file;
 mod past;
 mod process;
 mod recorded;
-mod timeline;
 
 pub(crate) use directory::DirectorySource;
 pub(crate) use file::FileSource;
 pub(crate) use past::PastSource;
 pub(crate) use process::ProcessSource;
 pub(crate) use recorded::RecordedSource;
-pub(crate) use timeline::{Mark, Timeline};
 
 use heapwise_profile::Profile;
 use serde_json::{Value, json};
 
 use super::error::{HttpError, Result};
+use super::profile_store::Stored;
+use super::timeline::Timeline;
 
-/// What something served is.
+/// Kinds of sources.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Live,
@@ -42,7 +42,7 @@ impl Kind {
     }
 }
 
-/// What can be said about a source at a glance, without loading a profile.
+/// Facts about a source that need no profile.
 #[derive(Debug, Clone)]
 pub(crate) struct Facts {
     pub kind: Kind,
@@ -58,7 +58,7 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
-    /// A process that runs can be told things and asked for new profiles.
+    /// Whether it is a running process, which can be controlled and profiled.
     pub(crate) fn is_live(&self) -> bool {
         self.kind == Kind::Live
     }
@@ -74,26 +74,9 @@ impl Facts {
     }
 }
 
-/// A profile that stays the same, under a name that is unique within its source.
+/// Commands to a live process.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Stored {
-    pub name: String,
-    pub time_unix_ms: Option<u64>,
-    pub bytes: u64,
-    /// Changes when the file behind the name is replaced.
-    pub version: u64,
-}
-
-impl Stored {
-    /// As the API shows it.
-    pub(crate) fn json(&self) -> Value {
-        json!({ "name": self.name, "time_unix_ms": self.time_unix_ms, "bytes": self.bytes })
-    }
-}
-
-/// What a live process can be told.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Order {
+pub(crate) enum ControlCommand {
     Start,
     Stop,
     Reset,
@@ -102,15 +85,15 @@ pub(crate) enum Order {
     Mark(String),
 }
 
-/// Something served. Profiles come without symbols; the shelf adds them once.
+/// Something served. Profiles come without symbols; the profile cache adds them once.
 pub(crate) trait Source: Send + Sync {
     /// Stable for as long as the thing exists, safe in a URL.
     fn id(&self) -> &str;
 
-    /// What it is now.
+    /// Its facts now.
     fn facts(&self) -> Result<Facts>;
 
-    /// Whether it is a process that runs, which is cheaper to say than all facts.
+    /// Whether it is a running process; cheaper than all facts.
     fn is_live(&self) -> Result<bool> {
         Ok(self.facts()?.is_live())
     }
@@ -126,12 +109,12 @@ pub(crate) trait Source: Send + Sync {
 
     /// Stores a profile just taken.
     fn keep(&self, _profile: &Profile) -> Result<Stored> {
-        Err(HttpError::bad("only a live process gives new profiles"))
+        Err(HttpError::bad("this source is not a running process"))
     }
 
-    /// Tells the process something.
-    fn order(&self, _order: &Order) -> Result<()> {
-        Err(HttpError::bad("only a live process can be told something"))
+    /// Controls the process.
+    fn control(&self, _command: &ControlCommand) -> Result<()> {
+        Err(HttpError::bad("this source is not a running process"))
     }
 
     /// Live bytes over time.
@@ -139,12 +122,12 @@ pub(crate) trait Source: Send + Sync {
         Ok(Timeline::default())
     }
 
-    /// What stands out over its whole time, as the API shows findings.
+    /// Findings over its whole time, as JSON.
     fn findings(&self) -> Result<Vec<Value>> {
         Ok(Vec::new())
     }
 
-    /// What allocator and kernel say, as sections of rows.
+    /// Statistics of allocator, kernel and probe, as sections of rows.
     fn statistics(&self) -> Result<Value> {
         Ok(json!({ "sections": [] }))
     }

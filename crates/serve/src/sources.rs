@@ -1,4 +1,4 @@
-//! Everything served, by id: what was named on the command line, or every process with the probe.
+//! Everything served, by id: the targets of the command line, or every process with the probe.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -14,10 +14,10 @@ use heapwise_capture::recording::open;
 use heapwise_capture::segments::{self, Found};
 use heapwise_symbolize::Options as SymbolOptions;
 
-/// Process sources remembered; processes come and go for as long as the server runs.
+/// Process sources kept; processes come and go for as long as the server runs.
 const MOST_PROCESSES: usize = 1024;
 
-/// How long a listing of processes is good for. One that is asked for and not in it is looked for again at once.
+/// How long a listing of processes is valid. A process that is not in it is searched for at once.
 const LISTING_LASTS: Duration = Duration::from_millis(500);
 
 /// The sources of a server.
@@ -28,7 +28,7 @@ pub(crate) struct Sources {
     named: Option<Vec<Found>>,
     /// The last listing of processes, and when.
     listed: Mutex<Option<(Instant, Vec<Found>)>>,
-    /// Process sources made so far. They hold nothing that cannot be made again.
+    /// Process sources so far; a cache.
     processes: Mutex<HashMap<String, Arc<dyn Source>>>,
     root: PathBuf,
     most: usize,
@@ -106,11 +106,11 @@ impl Sources {
         }
     }
 
-    /// The source that addresses without an id speak of.
+    /// The source of addresses without an id.
     pub(crate) fn only(&self) -> Result<Arc<dyn Source>> {
         let mut all = self.list();
         if all.len() > 1 {
-            // One live process among files and dead ones is what is meant.
+            // The only live process is meant, among files and dead ones.
             let live = |source: &Arc<dyn Source>| source.is_live().unwrap_or(false);
             let alive: Vec<_> = all.iter().filter(|source| live(source)).cloned().collect();
             if alive.len() == 1 {
@@ -139,7 +139,7 @@ impl Sources {
         }
     }
 
-    /// Processes that are gone but for their kept profiles; of no interest when others were named.
+    /// Ended processes with stored profiles; left out when the command line names targets.
     fn past(&self) -> impl Iterator<Item = Arc<dyn Source>> {
         let known: Vec<String> = self.found().iter().map(ProcessSource::id_of).collect();
         let all = if self.named.is_none() { profile_store::processes(&self.root) } else { Vec::new() };
@@ -149,7 +149,7 @@ impl Sources {
         })
     }
 
-    /// The processes served, as of a moment ago: looking for them reads the maps of each.
+    /// The processes served, from a recent listing: listing them reads the maps of each.
     fn found(&self) -> Vec<Found> {
         if let Some(named) = &self.named {
             return named.clone();
@@ -161,7 +161,7 @@ impl Sources {
         }
     }
 
-    /// Makes the next look a new one.
+    /// Drops the listing.
     fn look_again(&self) {
         *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

@@ -1,7 +1,8 @@
 //! Answers of earlier runs, one file per build-id, so that a second look opens no binary.
 //!
 //! A cache file is only ever a copy of what the binaries say: one that is damaged, of another
-//! version, or in a directory others can write to is ignored, and failing to write one is no error.
+//! version, or in a directory others can write to is ignored, and failing to write one is not an
+//! error.
 
 mod codec;
 
@@ -22,7 +23,7 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 /// All that is remembered of one binary.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Remembered {
-    /// What the binary could tell when it was read.
+    /// How much the binary contained when it was read.
     pub(crate) detail: Detail,
     pub(crate) functions: Vec<Function>,
     /// By file offset; an empty list is an address known to be unresolvable.

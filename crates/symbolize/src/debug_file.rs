@@ -8,10 +8,8 @@ use object::Object;
 use crate::{
     elf::Elf,
     image::Image,
-    metered::{Meter, Metered},
+    metered::{Meter, Metered, Slice},
 };
-
-pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
 /// Sections of a binary, a separate debug file, a `.dwo` or a `.dwp`; `S` is gimli's set of them.
 #[derive(Debug)]

@@ -110,11 +110,11 @@ impl Place {
 
 /// Leaves a mark that holds for [`REMEMBERED_FOR`].
 fn mark(path: &Path) {
-    // Best effort: without it, the next run asks again.
+    // Best effort: without it, the next run downloads again.
     let _ = private_file::write(path, |_| Ok(()));
 }
 
-/// A download is used only if it is what was asked for.
+/// A download is used only if it has the requested build-id.
 fn verified(path: &Path, build_id: &BuildId) -> Option<Image> {
     let image = Image::open(path).ok()?;
     let found = Elf::parse(&image).ok()?.build_id();

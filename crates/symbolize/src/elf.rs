@@ -1,9 +1,11 @@
 //! What an ELF file says about itself: identity, links to other files, segments, sections.
 
 use std::borrow::Cow;
+use std::io::Read;
 
+use flate2::read::ZlibDecoder;
 use heapwise_profile::BuildId;
-use object::{Object, ObjectSection};
+use object::{CompressionFormat, Object, ObjectSection};
 
 /// Most bytes a compressed section may claim to inflate to. The largest `.debug_info` in the
 /// field (browsers, 32-bit DWARF) stays below 4 GiB; deflate cannot exceed 1032:1.
@@ -66,18 +68,33 @@ impl<'a> Elf<'a> {
 
     /// Content of a section, inflated if need be; `None` when absent, damaged or absurdly large.
     pub(crate) fn section(&self, name: &str) -> Option<Cow<'a, [u8]>> {
-        let section = self.file.section_by_name(name)?;
+        // binutils' older form of compression renames the section.
+        let renamed = || Some(format!(".zdebug_{}", name.strip_prefix(".debug_")?));
+        let section = self.file.section_by_name(name);
+        let section = section.or_else(|| self.file.section_by_name(&renamed()?))?;
         let packed = section.compressed_data().ok()?;
         let limit = (packed.data.len() as u64).saturating_mul(MAX_INFLATION).min(MAX_INFLATED_BYTES);
-        let is_packed = packed.format != object::CompressionFormat::None;
+        let is_packed = packed.format != CompressionFormat::None;
         if is_packed && packed.uncompressed_size > limit {
             return None;
         }
-        packed.decompress().ok()
+        let size = usize::try_from(packed.uncompressed_size).ok()?;
+        match packed.format {
+            CompressionFormat::None => Some(Cow::Borrowed(packed.data)),
+            CompressionFormat::Zlib => inflate(packed.data, size).map(Cow::Owned),
+            CompressionFormat::Zstandard => zstd::bulk::decompress(packed.data, size).ok().map(Cow::Owned),
+            _ => None,
+        }
     }
 }
 
-/// Build-id of a file; empty when it has none or is no ELF file.
+fn inflate(packed: &[u8], size: usize) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(size);
+    ZlibDecoder::new(packed).take(size as u64).read_to_end(&mut bytes).ok()?;
+    (bytes.len() == size).then_some(bytes)
+}
+
+/// Build-id of a file; empty when it has none or is not an ELF file.
 pub(crate) fn build_id(bytes: &[u8]) -> BuildId {
     Elf::parse(bytes).map_or_else(|_| BuildId::default(), |elf| elf.build_id())
 }

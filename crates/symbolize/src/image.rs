@@ -46,7 +46,7 @@ impl Image {
         Ok(Self { path: path.to_owned(), bytes })
     }
 
-    /// A binary that is no file of its own: the vDSO, or one packed into another's section.
+    /// A binary without a file of its own: the vDSO, or one packed into another's section.
     pub(crate) fn from_bytes(path: PathBuf, bytes: Vec<u8>) -> Self {
         Self { path, bytes: Bytes::Read(bytes) }
     }

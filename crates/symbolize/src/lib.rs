@@ -1,12 +1,12 @@
 //! Binaries in, names and lines out.
 //!
 //! [`symbolize`] is a join: a profile's locations with what the binaries on this machine say about
-//! them. Reading order: [`Options`], `join` (the whole), `question` and `answer` (one binary's share),
-//! `search` (which file), `resolver` (what a file says), then the sources of names: `dwarf`,
-//! `split_unit`, `symbol_table`, `unwind_extent`, `mini_debug`. docs/SYMBOLS.md is for users.
+//! them. Reading order: [`Options`], `join` (the whole), `module_request` and `module_result` (one
+//! binary's share), `search` (which file), `resolver` (what a file says), then the sources of
+//! names: `dwarf`, `split_unit`, `symbol_table`, `unwind_extent`, `mini_debug`. docs/SYMBOLS.md is
+//! for users.
 
 mod address;
-mod answer;
 mod cache;
 mod debug_file;
 mod debuginfod;
@@ -18,10 +18,11 @@ mod join;
 mod metered;
 mod mini_debug;
 mod mmap;
+mod module_request;
+mod module_result;
 mod options;
 mod parallel;
 mod private_file;
-mod question;
 mod report;
 mod resolver;
 mod search;

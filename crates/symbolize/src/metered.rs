@@ -2,17 +2,17 @@
 //!
 //! DWARF entries refer to lists and to each other by offset, so a file of a megabyte can describe
 //! years of work: a hundred thousand functions that all state the same list of a hundred thousand
-//! ranges. Real files are read a few times over at most, which sets the bound. Entries also nest, and
-//! the library that reads them recurses, so the meter watches the stack, too.
+//! ranges. Real files are read a few times over at most, which sets the bound. Entries also nest,
+//! and the library that reads them recurses, so the meter watches the stack, too.
 
 use std::{borrow::Cow, cell::Cell};
 
-use gimli::{Error, Reader, ReaderOffsetId, Result, RunTimeEndian};
+use gimli::{EndianSlice, Error, Reader, ReaderOffsetId, Result, RunTimeEndian};
 
-use crate::debug_file::Slice;
+pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 
-/// How often each byte may be read on average. Asking for every function of libc or of a Rust program
-/// reads 0.7 of theirs.
+/// How often each byte may be read on average. Asking for every function of libc or of a Rust
+/// program reads 0.7 of theirs.
 const MAX_PASSES: u64 = 8;
 /// Allowance for tiny files.
 const MIN_BYTES: u64 = 16 << 20;
@@ -21,7 +21,7 @@ const MIN_BYTES: u64 = 16 << 20;
 /// thousands of nested inlined functions, where real ones reach about a hundred.
 const MAX_STACK_BYTES: usize = 1 << 20;
 
-/// What is left to read. Shared by all readers of one lookup, on one thread.
+/// The remaining budget of reads. Shared by all readers of one lookup, on one thread.
 #[derive(Debug)]
 pub(crate) struct Meter {
     left: Cell<u64>,

@@ -1,4 +1,5 @@
-//! `.gnu_debugdata`: the symbol table of a stripped binary, packed into it (Fedora's MiniDebugInfo).
+//! `.gnu_debugdata`: the symbol table of a stripped binary, packed into it (Fedora's
+//! MiniDebugInfo).
 
 use std::{io::Read, path::Path};
 
@@ -8,7 +9,7 @@ use crate::{elf::Elf, image::Image};
 
 /// Most bytes it may unpack to; Chromium's is about 40 MiB.
 const MAX_UNPACKED_BYTES: u64 = 256 << 20;
-/// Most memory its dictionary may ask for, KiB; `xz -9` needs 65.
+/// Largest dictionary accepted, KiB; `xz -9` needs 65.
 const MAX_DICTIONARY_KIB: u32 = 128 << 10;
 
 /// The packed file, if there is one and it is sound.

@@ -11,9 +11,9 @@ pub struct Options {
     pub debug_paths: Vec<PathBuf>,
     /// Private directory of results by build-id; `None` switches the cache off.
     pub cache_dir: Option<PathBuf>,
-    /// debuginfod servers, asked in order when nothing local has debug information.
+    /// debuginfod servers, tried in order when nothing local has debug information.
     pub debuginfod_urls: Vec<String>,
-    /// The program, named by the user: stands for the module with its build-id, or for the one
+    /// The program, named by the user: used for the module with its build-id, or for the one
     /// with its file name when the profile recorded no build-id.
     pub main_program: Option<PathBuf>,
     /// Threads to use; 0 takes as many as the machine has.

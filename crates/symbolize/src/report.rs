@@ -28,7 +28,7 @@ pub struct ModuleReport {
     pub debug_file: Option<PathBuf>,
     /// The best that is known about this binary.
     pub detail: Detail,
-    /// Distinct addresses asked for.
+    /// Distinct addresses requested.
     pub addresses: usize,
     /// Those that have a name.
     pub resolved: usize,
@@ -38,7 +38,7 @@ pub struct ModuleReport {
     pub problems: Vec<Problem>,
 }
 
-/// How much a binary tells.
+/// How much a binary contains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Detail {
     /// Nothing.
@@ -50,7 +50,7 @@ pub enum Detail {
     Lines,
 }
 
-/// Why a binary could not tell everything.
+/// Why a binary was not fully used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
     /// No file for the module.
@@ -62,7 +62,7 @@ pub enum Problem {
         /// Its build-id; empty if it has none.
         found: BuildId,
     },
-    /// The file is no ELF binary or is damaged.
+    /// The file is not an ELF binary or is damaged.
     Damaged {
         /// The file.
         path: PathBuf,

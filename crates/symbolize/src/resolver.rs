@@ -46,7 +46,7 @@ impl Resolver {
     /// Opens a binary by path and looks for its debug information.
     ///
     /// # Errors
-    /// When there is no file, or it is no ELF binary.
+    /// When there is no file, or it is not an ELF binary.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Problem> {
         let image = Image::open(path).map_err(|_| Problem::NotFound)?;
         Self::new(image, options)
@@ -102,7 +102,7 @@ impl Resolver {
         (*path != self.binary.path).then(|| path.clone())
     }
 
-    /// How much this binary tells.
+    /// How much this binary contains.
     #[must_use]
     pub fn detail(&self) -> Detail {
         if self.debug.is_some() {
@@ -121,7 +121,7 @@ impl Resolver {
     }
 
     /// Address of a file offset. `mapped_from` is the offset at which the recorded mapping
-    /// begins; it is needed when only a debug file is left of the binary.
+    /// begins; it is needed when only the debug file of a binary exists.
     #[must_use]
     pub fn svma_of(&self, offset: FileOffset, mapped_from: FileOffset) -> Option<Svma> {
         self.segments.svma_of(offset, mapped_from)

@@ -27,7 +27,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) path: &'a str,
     /// Empty when not recorded.
     pub(crate) build_id: &'a BuildId,
-    /// Whether [`Options::main_program`] stands for it, as far as names can tell.
+    /// Whether [`Options::main_program`] replaces it, judging by names.
     pub(crate) is_main: bool,
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn binary(wanted: &Wanted<'_>, options: &Options) -> Result<Image, Ve
             Ok(found) if wanted.build_id.is_empty() || found == *wanted.build_id => {
                 return Ok(image);
             }
-            // The user's program is tried for every module; that it is not a library is no news.
+            // The user's program is tried for every module; a mismatch with a library is expected.
             Ok(_) if !wanted.is_main && options.main_program.as_ref() == Some(&path) => {}
             Ok(found) => problems.push(Problem::BuildIdMismatch { path, found }),
             Err(error) => problems.push(Problem::Damaged { path, reason: error.to_string() }),

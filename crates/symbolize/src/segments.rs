@@ -9,7 +9,7 @@ use crate::{FileOffset, Svma, elf::Elf};
 const PAGE: u64 = 4096;
 
 /// The loaded segments of a binary, executable ones first: the last page of one segment and the
-/// first of the next often share file bytes, and code is what is asked for.
+/// first of the next often share file bytes, and lookups are about code.
 #[derive(Debug)]
 pub(crate) struct Segments(Vec<Segment>);
 
@@ -61,12 +61,12 @@ impl Segments {
         })
     }
 
-    /// Whether this is the program itself, not a debug file that stands in for it.
+    /// Whether this is the program itself, not a debug file that replaces it.
     pub(crate) fn have_contents(&self) -> bool {
         self.0.iter().any(|segment| segment.is_code && segment.file_bytes > 0)
     }
 
-    /// For a debug file that stands in for its lost binary: its segments have addresses but no
+    /// For a debug file that replaces its lost binary: its segments have addresses but no
     /// contents, hence no offsets. The mapping then begins at the page of the one executable
     /// segment.
     fn svma_by_mapping(&self, offset: FileOffset, mapped_from: FileOffset) -> Option<Svma> {

@@ -51,7 +51,7 @@ impl<'a> SplitUnits<'a> {
         }
     }
 
-    /// The unit a lookup asks for; `None` leaves the skeleton's own lines.
+    /// The unit of a lookup; `None` leaves the skeleton's own lines.
     pub(crate) fn load(&'a self, wanted: &SplitDwarfLoad<Metered<'a>>) -> Option<Arc<Dwarf<Metered<'a>>>> {
         let packed = self.package.as_ref();
         let packed = packed.and_then(|it| it.find_cu(wanted.dwo_id, &wanted.parent).ok()?);
@@ -63,7 +63,7 @@ impl<'a> SplitUnits<'a> {
         found
     }
 
-    /// Whether a unit was asked for and not found.
+    /// Whether a unit was needed and not found.
     pub(crate) fn were_missing(&self) -> bool {
         self.were_missing.get()
     }

@@ -40,7 +40,7 @@ enum Table {
 }
 
 impl SymbolTable {
-    /// Reads the full symbol table of a file, or what is left of it in a stripped one.
+    /// Reads the full symbol table of a file, or the dynamic one of a stripped file.
     pub(crate) fn new(elf: &Elf<'_>) -> Self {
         let table = if elf.has_symtab() { Table::Full } else { Table::Dynamic };
         let mut symbols = read_symbols(elf, table);

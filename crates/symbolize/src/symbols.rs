@@ -1,4 +1,4 @@
-//! What a lookup yields: functions, and for each address asked the lines in them.
+//! The result of a lookup: functions, and the lines of each address.
 
 use std::collections::HashMap;
 
@@ -12,11 +12,11 @@ pub struct Symbols {
     /// Distinct functions. One without a `system_name` is known only by where it begins: its name
     /// is `+0x` and that file offset, for the caller to put the module's name in front.
     pub functions: Vec<Function>,
-    /// For each address, in the order asked, its functions: innermost inlined callee first,
-    /// physical function last, empty when unresolved.
+    /// For each address, in the order of the request, its functions: innermost inlined callee
+    /// first, physical function last, empty when unresolved.
     pub places: Vec<Vec<Line>>,
     /// False when files the debug information refers to (`.dwo`, dwz) were not found: asking again
-    /// when they are there would tell more.
+    /// when they are there would give more.
     pub is_whole: bool,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct SymbolsBuilder<'a> {
 }
 
 impl<'a> SymbolsBuilder<'a> {
-    /// Adds the answer for the next address. Frames without a name tell nothing.
+    /// Adds the result for the next address. Frames without a name are skipped.
     pub(crate) fn push(&mut self, frames: &[RawFrame<'a>]) {
         let named = frames.iter().filter_map(|frame| Some((frame.name?, frame)));
         let lines =

@@ -17,19 +17,16 @@ pub fn witness(output: &str, name: &str) -> Option<u64> {
     output.lines().find_map(|line| line.strip_prefix("witness ")?.strip_prefix(name)?.trim().parse().ok())
 }
 
-/// Total of `metric` over the victim's frames in a profile or recording. `heapwise` is the executable with its
-/// surroundings.
+/// Total of `metric` over the victim's frames in a profile or recording. `heapwise` is the
+/// executable with its surroundings.
 pub fn total(mut heapwise: Command, file: &Path, metric: &str, focus: &str) -> Result<u64, String> {
     let output = heapwise
         .args(["top", "--json", &format!("--{metric}"), "--focus", focus])
         .arg(file)
         .output()
         .map_err(|error| error.to_string())?;
-    // The total is the only number wanted; a JSON library for it would be this tool's largest part.
-    let text = String::from_utf8_lossy(&output.stdout);
-    let number = text.split_once("\"total\":").map(|(_, rest)| rest.trim_start());
-    let digits = number.map(|rest| rest.split(|c: char| !c.is_ascii_digit()).next().unwrap_or(""));
-    digits.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+    let report = serde_json::from_slice::<serde_json::Value>(&output.stdout).ok();
+    report.and_then(|report| report["total"].as_u64()).ok_or_else(|| {
         let problem = String::from_utf8_lossy(&output.stderr).into_owned();
         format!("{} does not open: {}: {problem}", file.display(), output.status)
     })

@@ -9,7 +9,7 @@ use std::path::Path;
 pub struct Failure(String);
 
 impl Failure {
-    /// A failure told in full by `text`.
+    /// A failure with the message `text`.
     pub fn new(text: impl Into<String>) -> Failure {
         Failure(text.into())
     }

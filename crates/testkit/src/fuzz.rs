@@ -157,8 +157,9 @@ impl RecordingSource for InMemory {
     }
 }
 
-/// A recording: frames whose checksums are made right, or nothing behind them would ever be reached. A frame is a
-/// header of [`FRAME_HEADER_BYTES`] as in a file, of which the length counts, and its payload.
+/// A recording: frames whose checksums are made right, or nothing behind them would ever be
+/// reached. A frame is a header of [`FRAME_HEADER_BYTES`] as in a file, of which the length counts,
+/// and its payload.
 pub fn recording(bytes: &[u8]) {
     let mut file = preamble().to_vec();
     // Both versions that can be read.

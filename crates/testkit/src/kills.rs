@@ -1,6 +1,6 @@
-//! `kills`: everything but recordings (see `torture`) under SIGKILL at random moments: a program that nobody
-//! watches, controllers in the middle of an order, servers, writers of caches. What is left must be usable
-//! by whoever comes next, and a profiled program must not notice.
+//! `kills`: everything but recordings (see `torture`) under SIGKILL at random moments: a program
+//! that nobody watches, controllers in the middle of an order, servers, writers of caches. What is
+//! left must be usable by the next command, and a profiled program must not notice.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -9,7 +9,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::account;
-use crate::failure::Failure;
 use crate::random::Random;
 
 /// What the kills need.
@@ -56,7 +55,8 @@ impl Kills {
         Ok(())
     }
 
-    /// The program dies alone; its last state holds every block it had finished and none it had not begun.
+    /// The program dies alone; its last state holds every block it had finished and none it had not
+    /// begun.
     fn program(&self, random: &mut Random) -> Result<(), String> {
         let running = self.start()?;
         std::thread::sleep(random.moment(60));
@@ -70,7 +70,8 @@ impl Kills {
         self.succeeds(&["ps", "--clean"])
     }
 
-    /// Controllers die in the middle of their orders; the program goes on, the next order is obeyed, a dump is whole.
+    /// Controllers die in the middle of their orders; the program goes on, the next order is
+    /// obeyed, a dump is whole.
     fn controllers(&self, rounds: u32, random: &mut Random) -> Result<(), String> {
         let running = self.start()?;
         let pid = running.pid();
@@ -102,7 +103,8 @@ impl Kills {
         Ok(())
     }
 
-    /// Servers die while they answer; the next one listens on the same socket, and shows what was kept.
+    /// Servers die while they answer; the next one listens on the same socket, and shows what was
+    /// kept.
     fn servers(&self, rounds: u32, random: &mut Random) -> Result<(), String> {
         let running = self.start()?;
         let (socket, kept) = (self.scratch.join("socket"), self.scratch.join("kept"));
@@ -135,8 +137,8 @@ impl Kills {
         Ok(())
     }
 
-    /// Whoever fills the caches dies; the next report is the same as one without a cache, and the next program
-    /// gets a whole library.
+    /// Whoever fills the caches dies; the next report is the same as one without a cache, and the
+    /// next program gets a whole library.
     fn cache_writer(&self, random: &mut Random) -> Result<(), String> {
         let cache = self.scratch.join("cache");
         let _ = fs::remove_dir_all(&cache);
@@ -178,7 +180,8 @@ impl Kills {
         let files = folders.filter_map(|folder| fs::read_dir(folder.path()).ok()).flatten().flatten();
         for file in files.map(|file| file.path()) {
             let is_profile = file.extension().is_some_and(|ending| ending == "heap");
-            // A name taken by a server that died before it had the content; the page does not show it.
+            // A name taken by a server that died before it had the content; the page does not show
+            // it.
             let is_empty = fs::metadata(&file).is_ok_and(|data| data.len() == 0);
             if is_profile && !is_empty {
                 account::total(self.command(), &file, "alloc_objects", ".")?;
@@ -280,20 +283,4 @@ impl Kills {
         command.env("HEAPWISE_DIR", self.segments()).stdin(Stdio::null()).stderr(Stdio::null());
         command
     }
-}
-
-/// The command: `kills [--rounds N] [--seed N]`, with the release build.
-pub fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
-    let rounds = crate::arguments::number(args, "--rounds", 2000)?;
-    let seed = crate::arguments::number(args, "--seed", 1)?;
-    let out = root.join("target/kills");
-    crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
-    let kills = Kills {
-        heapwise: root.join("target/release/heapwise"),
-        victim: out.join("victims/tortured"),
-        scratch: out.join("scratch"),
-    };
-    kills.run(rounds as u32, seed).map_err(Failure::new)?;
-    println!("{rounds} rounds: programs went on, orders were obeyed, every file opened");
-    Ok(())
 }

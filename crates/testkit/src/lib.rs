@@ -1,7 +1,6 @@
 //! What tests, fuzzers and xtask share: victim programs, the witnesses' accounts, long workloads.
 
 pub mod account;
-pub mod arguments;
 pub mod failure;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;

@@ -1,12 +1,15 @@
 //! Compiles a folder of small C and C++ programs, one executable (or module) per file.
 //!
 //! Each file says in a line `// build: FLAGS` what it needs beyond the common flags, and in a line
-//! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` stands for the output folder, `{here}` for the file's own;
-//! `-shared` makes a module `NAME.so`, built before the programs that may link it.
-//! A file older than its result, as are all headers and what it includes itself, is not compiled again.
+//! `// compiler: NAME` which compiler, when it is not gcc or g++. `{out}` is replaced by the output
+//! folder, `{here}` for the file's own; `-shared` makes a module `NAME.so`, built before the
+//! programs that may link it. A file older than its result, as are all headers and what it includes
+//! itself, is not compiled again.
 //!
-//! The environment may ask for another architecture: `HEAPWISE_CROSS` is put before the compilers' names
-//! (`aarch64-linux-gnu-`), `HEAPWISE_CROSS_FLAGS` after the common flags. A file with a line `// native: WHY` is then left out.
+//! The environment may select another architecture: `HEAPWISE_CROSS` is put before the compilers'
+//! names (`aarch64-linux-gnu-`), `HEAPWISE_CROSS_FLAGS` after the common flags. A file with a line
+//! `// native: WHY` is then skipped. A file with a line `// needs: PATH` is skipped where that file is
+//! missing; tests that use it are ignored by default and run by `cargo xtask test`, which installs it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -56,6 +59,9 @@ impl Program {
         if says("// native: ").is_some() && !whom.is_this_machine() {
             return Ok(None);
         }
+        if says("// needs: ").is_some_and(|file| !Path::new(file).exists()) {
+            return Ok(None);
+        }
         let cpp = source.extension().is_some_and(|e| e == "cpp");
         let (compiler, standard) = if cpp { ("g++", "-std=gnu++20") } else { ("gcc", "-std=gnu17") };
         let compiler = format!("{}{}", whom.prefix, says("// compiler: ").unwrap_or(compiler));
@@ -87,7 +93,7 @@ impl Program {
         let compiler = &self.compiler;
         let status = Command::new(compiler)
             .args(["-D_GNU_SOURCE", "-g", "-O2", "-Wall", "-Wextra"])
-            // A victim discards blocks on purpose, and asks for impossible sizes.
+            // A victim discards blocks on purpose, and requests impossible sizes.
             .args(["-Wno-unused-result", "-Wno-alloc-size-larger-than", "-Wno-infinite-recursion"])
             .arg("-o")
             .arg(&self.target)
@@ -107,7 +113,8 @@ fn modified(path: &Path) -> Option<SystemTime> {
     fs::metadata(path).and_then(|m| m.modified()).ok()
 }
 
-/// Compiles every `.c` and `.cpp` file of `sources` into `out`, for whom the environment says; the programs' paths, sorted.
+/// Compiles every `.c` and `.cpp` file of `sources` into `out`, for whom the environment says; the
+/// programs' paths, sorted.
 pub fn build(sources: &Path, out: &Path) -> Result<Vec<PathBuf>, Failure> {
     build_for(&Target::of_environment(), sources, out)
 }

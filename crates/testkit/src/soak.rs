@@ -1,15 +1,15 @@
-//! `soak`: a long mixed load in exact and log mode. The probe's memory and the recorder's must stop growing, what
-//! ended children leave must go, and at the end both accounts must be equal to the block.
+//! `soak`: a long mixed load in exact and log mode. The probe's memory and the recorder's must stop
+//! growing, what ended children leave must go, and at the end both accounts must be equal to the
+//! block.
 
 use std::fmt;
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::account;
-use crate::failure::Failure;
 
 /// What a soak needs.
 pub struct Soak {
@@ -53,8 +53,9 @@ pub struct Figures {
     file: u64,
 }
 
-/// Growth after the first third that is not a leak: a few more buckets, a child that has just ended, the
-/// recorder's buffers. An hour of the weakest leak worth the name, a byte an event, is hundreds of times more.
+/// Growth after the first third that is not a leak: a few more buckets, a child that has just
+/// ended, the recorder's buffers. An hour of the weakest leak worth the name, a byte an event, is
+/// hundreds of times more.
 const SLACK_BYTES: u64 = 8 << 20;
 
 impl Soak {
@@ -138,31 +139,4 @@ impl fmt::Display for Figures {
             mega(self.file)
         )
     }
-}
-
-/// The command: `soak [--minutes N]`, both modes at the same time, with the release build.
-pub fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
-    let minutes = crate::arguments::number(args, "--minutes", 60)?;
-    let out = root.join("target/soak");
-    crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
-    let soak = |mode: &str| {
-        let soak = Soak {
-            heapwise: root.join("target/release/heapwise"),
-            victim: out.join("victims/soak"),
-            scratch: out.join(mode),
-            time: Duration::from_secs(60 * minutes),
-            burst: 300,
-        };
-        soak.run(&format!("--{mode}"))
-    };
-    let outcomes = std::thread::scope(|scope| {
-        let running = ["exact", "log"].map(|mode| (mode, scope.spawn(move || soak(mode))));
-        running.map(|(mode, run)| (mode, run.join().unwrap_or_else(|_| Err("the soak itself failed".into()))))
-    });
-    let mut failed = false;
-    for (mode, outcome) in outcomes {
-        failed |= outcome.is_err();
-        println!("{mode}: {}", outcome.map_or_else(|problem| problem, |figures| figures.to_string()));
-    }
-    if failed { Err(Failure::new("the soak failed")) } else { Ok(()) }
 }

@@ -1,8 +1,9 @@
-//! `torture`: programs and recorders killed at random moments; every recording must open, and hold what it must.
+//! `torture`: programs and recorders killed at random moments; every recording must open, and hold
+//! what it must.
 //!
-//! The victim keeps its own account in a mapped file that outlives it. When the program is killed, every
-//! allocation it had finished is in the recording, and none it had not begun. When the recorder is
-//! killed, the program goes on, and the recording holds no more than was begun.
+//! The victim keeps its own account in a mapped file that outlives it. When the program is killed,
+//! every allocation it had finished is in the recording, and none it had not begun. When the
+//! recorder is killed, the program goes on, and the recording holds no more than was begun.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,6 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::account;
-use crate::arguments::number;
 use crate::failure::Failure;
 use crate::random::Random;
 
@@ -71,7 +71,8 @@ impl Torture {
                 victim.kill()?;
                 recorder.wait().map_err(|error| error.to_string())?;
                 let (own, recorded) = (read_account(&account), self.recorded(&recording)?);
-                // On a machine that does not let the recorder run for a second, events are dropped and counted.
+                // On a machine that does not let the recorder run for a second, events are dropped
+                // and counted.
                 let lost = account::lost(self.command(), &recording)?;
                 if recorded + lost < own.done || recorded > own.begun {
                     let (done, begun) = (own.done, own.begun);
@@ -166,19 +167,4 @@ fn goes_on(account: &Path) -> Result<(), String> {
 fn read_account(path: &Path) -> Account {
     let (begun, done) = account::begun_and_done(path);
     Account { pid: account::pid(path), begun, done }
-}
-
-/// The command: `torture [--rounds N] [--seed N]`, with the release build.
-pub fn command(root: &Path, args: &[String]) -> Result<(), Failure> {
-    let (rounds, seed) = (number(args, "--rounds", 1000)?, number(args, "--seed", 1)?);
-    let out = root.join("target/torture");
-    crate::programs::build(&root.join("tests/programs"), &out.join("victims"))?;
-    let torture = Torture {
-        heapwise: root.join("target/release/heapwise"),
-        victim: out.join("victims/tortured"),
-        scratch: out.join("scratch"),
-    };
-    torture.run(rounds as u32, seed)?;
-    println!("{rounds} rounds: every recording opened and held what it must");
-    Ok(())
 }

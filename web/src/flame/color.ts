@@ -1,4 +1,4 @@
-// Colours of boxes: by binary, or by change against a base (blue shrank, orange grew: told apart
+// Colours of boxes: by binary, or by change against a base (blue shrank, orange grew: distinguishable
 // by every kind of colour vision).
 
 import type { FlameModel } from "./model.ts";
@@ -28,7 +28,7 @@ export function palette(model: FlameModel): Palette {
   };
 }
 
-/// A hue per binary, a slight shade per function, so that neighbours can be told apart.
+/// A hue per binary, a slight shade per function, so that neighbours can be distinguished.
 function frameFills(model: FlameModel, dark: boolean): string[] {
   const hues = moduleHues(model.modules);
   return model.names.map((name, frame) => {

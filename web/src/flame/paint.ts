@@ -41,7 +41,7 @@ export function visible(
     const start = model.start[i];
     const width = model.span[i] * scale;
     if (width < MIN_PX) {
-      // Later siblings are no wider: on with what follows the parent.
+      // Later siblings are not wider: continue after the parent.
       i = model.parent[i] < 0 ? model.count : model.end[model.parent[i]];
       continue;
     }

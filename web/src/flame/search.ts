@@ -10,7 +10,7 @@ export interface Matches {
   readonly boxes: number;
 }
 
-/// `null` for an empty pattern. A pattern that is no regular expression is searched as it stands.
+/// `null` for an empty pattern. A pattern that is not a regular expression is searched literally.
 export function search(model: FlameModel, pattern: string): Matches | null {
   if (!pattern) return null;
   const matcher = compile(pattern);

@@ -1,4 +1,4 @@
-// What a live process can be told: start, stop, rate, mark, a new profile.
+// Controls of a live process: start, stop, rate, mark, a new profile.
 
 import { post } from "../api.ts";
 import type { Source } from "../api_types.ts";

@@ -3,7 +3,7 @@
 import { get } from "../api.ts";
 import type { Statistics } from "../api_types.ts";
 import { h } from "../dom.ts";
-import { quantity } from "../format.ts";
+import { duration, quantity } from "../format.ts";
 import { setViewKeys } from "../keys.ts";
 import { nothing } from "../widgets/message.ts";
 import type { Draw } from "./view.ts";
@@ -14,5 +14,5 @@ export const drawAllocator: Draw = async (input) => {
   if (!statistics.sections.length) return nothing("No statistics", "Only a live process can be asked for its allocator's numbers.");
   return h("section.columns", null, statistics.sections.map((section) => h("div.card", null, h("h3", null, section.title),
     h("table.plain", null, h("tbody", null, section.rows.map((row) => h("tr", null,
-      h("th.left", { scope: "row" }, row.name, row.about && h("small", null, row.about)), h("td.number", null, row.unit === "text" ? row.text ?? "" : quantity(row.value, row.unit)))))))));
+      h("th.left", { scope: "row" }, row.name, row.about && h("small", null, row.about)), h("td.number", null, row.unit === "nanoseconds" ? duration(row.value / 1e6) : quantity(row.value, row.unit)))))))));
 };

@@ -10,7 +10,7 @@ import { Chart, type Selected } from "../widgets/chart.ts";
 import { nothing } from "../widgets/message.ts";
 import type { Draw, ViewInput } from "./view.ts";
 
-/// A live curve is asked for again this often while it is on screen.
+/// A live curve is fetched again this often while it is on screen.
 const FOLLOW_MS = 2000;
 
 export const drawTimeline: Draw = async (input) => {

@@ -1,4 +1,4 @@
-// What every view is given, and how it asks for its numbers.
+// The input of every view, and how it fetches its numbers.
 
 import { getKept } from "../api.ts";
 import type { SourcePage } from "../api_types.ts";
@@ -12,7 +12,7 @@ export interface ViewInput {
 /// A view turns the state into an element; views that draw later do so inside of it.
 export type Draw = (input: ViewInput) => Promise<HTMLElement>;
 
-/// Path of an answer about the selected profile, e.g. `ask(input, "top", { n: "20" })`.
+/// Path of a response about the selected profile, e.g. `ask(input, "top", { n: "20" })`.
 export function apiPath(input: ViewInput, what: string, more: Record<string, string> = {}): string {
   const query = new URLSearchParams(selection(input.state));
   for (const [name, value] of Object.entries(more)) query.set(name, value);

@@ -1,5 +1,6 @@
-//! Profiles that change sides: taken on one architecture, read on the other. The program is gone from where it ran, another one is in its
-//! place, and names come from a folder of debug files, by build-id.
+//! Profiles that change sides: taken on one architecture, read on the other. The program is gone
+//! from where it ran, another one is in its place, and names come from a folder of debug files, by
+//! build-id.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -8,7 +9,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::kernel::Starter;
-use super::{METRICS, output_of, total_of, witness};
+use super::{METRICS, total_of, witness};
+use crate::runner;
 use heapwise_testkit::failure::Failure;
 
 /// A machine: its heapwise, a folder of victims compiled for it, and how its programs are started.
@@ -40,7 +42,8 @@ struct Taken {
     account: String,
 }
 
-/// Takes every kind on `taker`, reads it on `reader`; `scratch` is a folder of its own. The kinds, for people.
+/// Takes every kind on `taker`, reads it on `reader`; `scratch` is a folder of its own. The kinds,
+/// for people.
 pub(super) fn check(taker: &Machine, reader: &Machine, scratch: &Path) -> Result<String, Failure> {
     for kind in KINDS {
         let _ = fs::remove_dir_all(scratch);
@@ -69,7 +72,7 @@ pub(super) fn check(taker: &Machine, reader: &Machine, scratch: &Path) -> Result
 
 /// Moves the program to where its build-id says, and puts `other` in its place.
 fn hide(program: &Path, other: &Path, debug: &Path) -> Result<(), Failure> {
-    let notes = output_of(Command::new("readelf").arg("-n").arg(program))?;
+    let notes = runner::output(Command::new("readelf").arg("-n").arg(program))?;
     let notes = String::from_utf8_lossy(&notes.stdout).into_owned();
     let id = notes.split_once("Build ID: ").and_then(|(_, rest)| rest.split_whitespace().next());
     let (first, rest) = id
@@ -90,7 +93,7 @@ impl Machine {
             Kind::HeapV2 => {
                 let mut command = self.preloaded(program, scratch)?;
                 let conf = "prof:true,lg_prof_sample:0,prof_accum:true,prof_final:true,prof_prefix:exchanged";
-                let output = output_of(command.args(["20000", "7"]).env("MALLOC_CONF", conf))?;
+                let output = runner::output(command.args(["20000", "7"]).env("MALLOC_CONF", conf))?;
                 let account = String::from_utf8_lossy(&output.stdout).into_owned();
                 Ok(Taken { file: only_file(scratch, ".heap")?, account })
             }
@@ -102,13 +105,13 @@ impl Machine {
         let file = scratch.join(file);
         let mut run = self.starter.command(&self.heapwise);
         run.env("HEAPWISE_DIR", scratch.join("segments")).args(["run", "-q", mode, "-o"]).arg(&file);
-        let output = output_of(run.arg("--").arg(program).args(["20000", "7"]))?;
+        let output = runner::output(run.arg("--").arg(program).args(["20000", "7"]))?;
         Ok(Taken { file, account: String::from_utf8_lossy(&output.stdout).into_owned() })
     }
 
     /// The program with the probe and without a controller.
     fn preloaded(&self, program: &Path, scratch: &Path) -> Result<Command, Failure> {
-        let library = output_of(self.starter.command(&self.heapwise).arg("preload"))?;
+        let library = runner::output(self.starter.command(&self.heapwise).arg("preload"))?;
         let library = String::from_utf8_lossy(&library.stdout).trim().to_owned();
         let mut command = self.starter.command("env");
         command
@@ -139,8 +142,9 @@ impl Machine {
         }
         let file = scratch.join("copied.seg");
         // A segment is gigabytes of holes.
-        let copied = only_file(&scratch.join("segments"), ".seg")
-            .and_then(|segment| output_of(Command::new("cp").arg("--sparse=always").args([&segment, &file])));
+        let copied = only_file(&scratch.join("segments"), ".seg").and_then(|segment| {
+            runner::output(Command::new("cp").arg("--sparse=always").args([&segment, &file]))
+        });
         drop(orders);
         child.wait().map_err(at)?;
         copied.map(|_| Taken { file, account })
@@ -150,7 +154,7 @@ impl Machine {
     fn total(&self, metric: &str, profile: &Path, debug: &Path) -> Result<Option<i64>, Failure> {
         let mut top = self.starter.command(&self.heapwise);
         top.args(["top", "--json", "--no-cache", &format!("--{metric}"), "--focus", "^w_", "--debug-path"]);
-        let output = output_of(top.arg(debug).arg(profile))?;
+        let output = runner::output(top.arg(debug).arg(profile))?;
         Ok(total_of(&String::from_utf8_lossy(&output.stdout)))
     }
 }

@@ -1,4 +1,5 @@
-//! Programs of the target that start others: the kernel must know that qemu runs them (`binfmt_misc`).
+//! Programs of the target that start others: the kernel must know that qemu runs them
+//! (`binfmt_misc`).
 
 use std::ffi::OsStr;
 use std::fs;
@@ -6,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::Command;
 
-use super::toolchain::run;
+use crate::runner;
 use heapwise_testkit::failure::Failure;
 
 const FOLDER: &str = "/proc/sys/fs/binfmt_misc";
@@ -20,8 +21,8 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    /// The kernel is told, as root until the next boot. Others tell it in a namespace of their own (Linux 6.7), in which
-    /// every program of the target is then started.
+    /// The kernel is configured, as root until the next boot. Others do so in a namespace of their own
+    /// (Linux 6.7), in which every program of the target is then started.
     pub(super) fn new() -> Result<Starter, Failure> {
         if Path::new(FOLDER).join("qemu-aarch64").exists() {
             return Ok(Starter::default());
@@ -58,7 +59,7 @@ impl Starter {
 fn register() -> Result<(), Failure> {
     let register = Path::new(FOLDER).join("register");
     if !register.exists() {
-        run(Command::new("mount").args(["-t", "binfmt_misc", "none", FOLDER]))?;
+        runner::run(Command::new("mount").args(["-t", "binfmt_misc", "none", FOLDER]))?;
     }
     let rule = fs::read(RULE).map_err(|e| Failure::at(Path::new(RULE), e))?;
     fs::write(&register, rule).map_err(|e| Failure::at(&register, e))

@@ -1,5 +1,5 @@
-//! Tests that cannot pass under qemu-user, each with the reason: the one list of them. They are tried all the same, and one
-//! that passes is told; except a few that would cost too much.
+//! Tests that cannot pass under qemu-user, each with the reason: the one list of them. They are
+//! tried anyway, and one that passes is reported; except a few that would cost too much.
 
 use super::trials::Verdict;
 

@@ -1,11 +1,13 @@
-//! What compiles for aarch64 and runs the result: Debian's cross compilers, Debian's Rust (the one with a standard
-//! library for the target), qemu-user, and the few programs and libraries of the target that tests use.
+//! What compiles for aarch64 and runs the result: Debian's cross compilers, Debian's Rust (the one
+//! with a standard library for the target), qemu-user, and the few programs and libraries of the
+//! target that tests use.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use crate::runner;
 use heapwise_testkit::failure::Failure;
 use heapwise_testkit::programs::Target;
 
@@ -16,9 +18,9 @@ const JEPROF: &str = "/usr/bin/jeprof";
 /// Before the names of the C compilers.
 pub(super) const PREFIX: &str = "aarch64-linux-gnu-";
 
-/// The loader and the libraries come from the target's own packages, where its loader looks without being told. Those of
-/// the cross compiler (`-L /usr/aarch64-linux-gnu`) are another build: with a loader of the one and a libc of the other,
-/// threads hang.
+/// The loader and the libraries come from the target's own packages, where its loader looks without
+/// being told. Those of the cross compiler (`-L /usr/aarch64-linux-gnu`) are another build: with a
+/// loader of the one and a libc of the other, threads hang.
 const PACKAGES: [&str; 11] = [
     "rustc-web",
     "libstd-rust-web-dev:arm64",
@@ -118,7 +120,7 @@ pub(super) fn build(root: &Path, out: &Path) -> Result<Built, Failure> {
         ])
         .args(["--test", "e2e", "--test", "memo", "--test", "plain_walk"])
         .stderr(Stdio::inherit());
-    let messages = super::output_of(&mut cargo)?.stdout;
+    let messages = runner::output(&mut cargo)?.stdout;
     let text = String::from_utf8_lossy(&messages);
     let field = |line: &str, name: &str| {
         Some(line.split_once(&format!("\"{name}\":\""))?.1.split('"').next()?.to_owned())
@@ -131,8 +133,8 @@ pub(super) fn build(root: &Path, out: &Path) -> Result<Built, Failure> {
     Ok(Built { heapwise: out.join(TRIPLE).join("debug/heapwise"), tests })
 }
 
-/// jeprof, the witness of many tests, believes what has no execute permission to be no code; and guest code has none in the
-/// maps that qemu 7.2 shows.
+/// jeprof, the witness of many tests, takes mappings without execute permission for data; and
+/// guest code has none in the maps that qemu 7.2 shows.
 const JEPROF_OF_GUESTS: &str = "#!/bin/sh
 for file; do
     case \"$file\" in *.heap) sed -i 's/ r--p 00000000 / r-xp 00000000 /' \"$file\" ;; esac
@@ -140,7 +142,8 @@ done
 exec /usr/bin/jeprof \"$@\"
 ";
 
-/// A folder of programs for the search path of tests: a shell of the target, which can be profiled there; and jeprof.
+/// A folder of programs for the search path of tests: a shell of the target, which can be profiled
+/// there; and jeprof.
 pub(super) fn programs(out: &Path) -> Result<PathBuf, Failure> {
     let folder = out.join("bin");
     let (shell, jeprof) = (folder.join("sh"), folder.join("jeprof"));
@@ -153,13 +156,7 @@ pub(super) fn programs(out: &Path) -> Result<PathBuf, Failure> {
         let unpack = "apt-get download -qq dash:arm64 && dpkg -x dash_*_arm64.deb . && mv bin/dash ../bin/sh";
         let packages = out.join("packages");
         fs::create_dir_all(&packages).map_err(at)?;
-        run(Command::new("/bin/sh").args(["-e", "-c", unpack]).current_dir(packages))?;
+        runner::run(Command::new("/bin/sh").args(["-e", "-c", unpack]).current_dir(packages))?;
     }
     Ok(folder)
-}
-
-pub(super) fn run(command: &mut Command) -> Result<(), Failure> {
-    let program = PathBuf::from(command.get_program());
-    let status = command.status().map_err(|e| Failure::at(&program, e))?;
-    if status.success() { Ok(()) } else { Err(Failure::new(format!("{command:?} failed"))) }
 }

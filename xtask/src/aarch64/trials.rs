@@ -1,4 +1,5 @@
-//! The repository's own tests, compiled for aarch64, under qemu: each in a process of its own and for a limited time.
+//! The repository's own tests, compiled for aarch64, under qemu: each in a process of its own and
+//! for a limited time.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -9,8 +10,8 @@ use std::time::Instant;
 
 use super::kernel::Starter;
 use super::limits;
-use super::output_of;
 use super::toolchain::{self, Built};
+use crate::runner;
 use heapwise_testkit::failure::Failure;
 
 /// Seconds after which a test has failed. Those that pass take a minute at most on a quiet machine.
@@ -19,8 +20,9 @@ const MOST_SECONDS: &str = "600";
 /// For those of which nothing else is expected.
 const FEW_SECONDS: &str = "60";
 
-/// How code may keep its return addresses, as flags for the C compiler: signed where they are stored; signed everywhere and with the
-/// other key, without frame pointers; and not signed, without and with frame pointers.
+/// How code may keep its return addresses, as flags for the C compiler: signed where they are
+/// stored; signed everywhere and with the other key, without frame pointers; and not signed,
+/// without and with frame pointers.
 const FLAVOURS: [&str; 4] =
     [SIGNED, "-mbranch-protection=pac-ret+leaf+b-key -fomit-frame-pointer", "-fomit-frame-pointer", ""];
 
@@ -91,7 +93,12 @@ impl Court<'_> {
         let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let work = || {
             while let Some(name) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let verdict = self.judge(name, "e2e", SIGNED, &["--exact", name, "--test-threads=1"]);
+                let verdict = self.judge(
+                    name,
+                    "e2e",
+                    SIGNED,
+                    &["--exact", name, "--test-threads=1", "--include-ignored"],
+                );
                 verdicts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(verdict);
             }
         };
@@ -102,7 +109,7 @@ impl Court<'_> {
 
     fn end_to_end_tests(&self) -> Result<Vec<String>, Failure> {
         let mut list = self.command("e2e", SIGNED, MOST_SECONDS)?;
-        let output = output_of(list.args(["--list", "--format", "terse"]))?;
+        let output = runner::output(list.args(["--list", "--format", "terse"]))?;
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
     }

@@ -1,12 +1,13 @@
-//! Victims with the probe under qemu, read by the native heapwise: what it finds in their segments must be what each counted
-//! itself.
+//! Victims with the probe under qemu, read by the native heapwise: what it finds in their segments
+//! must be what each counted itself.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::toolchain::QEMU;
-use super::{METRICS, output_of, total_of, witness};
+use super::{METRICS, total_of, witness};
+use crate::runner;
 use heapwise_testkit::failure::Failure;
 
 /// A victim with its arguments; each keeps its own account.
@@ -101,7 +102,8 @@ impl Stage<'_> {
             )));
         }
         let mut export = Command::new(self.heapwise);
-        let folded = output_of(export.args(["export", "-f", "folded", "--alloc_objects"]).arg(&segment))?;
+        let folded =
+            runner::output(export.args(["export", "-f", "folded", "--alloc_objects"]).arg(&segment))?;
         let text = String::from_utf8_lossy(&folded.stdout);
         let found: i64 =
             text.lines().filter_map(|line| line.split_once(CHAIN)?.1.trim().parse::<i64>().ok()).sum();
@@ -118,21 +120,22 @@ impl Stage<'_> {
         let segments = program.with_extension("segments");
         let _ = fs::remove_dir_all(&segments);
         let mut command = Command::new("timeout");
-        // qemu hands its environment on, except what it would heed itself: the preload library is named by option.
+        // qemu hands its environment on, except what it would heed itself: the preload library is
+        // named by option.
         command
             .args(["60", QEMU, "-E", &format!("LD_PRELOAD={}", self.probe.display())])
             .env("HEAPWISE_CONF", mode)
             .env("HEAPWISE_DIR", &segments)
             .arg(&program)
             .args(arguments);
-        let account = String::from_utf8_lossy(&output_of(&mut command)?.stdout).into_owned();
+        let account = String::from_utf8_lossy(&runner::output(&mut command)?.stdout).into_owned();
         Ok((account, oldest_segment(&segments)?))
     }
 
     fn total(&self, segment: &Path, metric: &str) -> Result<i64, Failure> {
         let mut top = Command::new(self.heapwise);
         top.args(["top", "--json", &format!("--{metric}"), "--focus", "^w_"]).arg(segment);
-        let output = output_of(&mut top)?;
+        let output = runner::output(&mut top)?;
         let text = String::from_utf8_lossy(&output.stdout);
         total_of(&text).ok_or_else(|| Failure::new(format!("heapwise top printed {text}")))
     }

@@ -1,18 +1,18 @@
-//! How far a sampled profile is from the exact one of the same program, in total and at its ten largest
-//! sites.
+//! How far a sampled profile is from the exact one of the same program, in total and at its ten
+//! largest sites.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use super::Bench;
-use super::json::Json;
-use super::measure::fresh_folder;
 use super::system::System;
 use super::workload::Workload;
+use crate::runner::fresh_folder;
 use heapwise_testkit::failure::Failure;
+use serde_json::Value;
 
-/// Single-threaded programs that allocate the same in every run: only there is the exact profile of one
-/// run the truth about another.
+/// Single-threaded programs that allocate the same in every run: only there is the exact profile of
+/// one run the truth about another.
 const REPEATABLE: [&str; 4] = ["factor", "tree_strings", "maps_exceptions", "big_live"];
 
 /// The system whose profile is taken for the truth.
@@ -40,11 +40,11 @@ struct Truth {
 fn read(heapwise: &Path, file: &Path) -> Option<Truth> {
     let mut command = Command::new(heapwise);
     command.args(["top", "--json", "--alloc_space", "-n", "100000"]).arg(file).stderr(Stdio::null());
-    let report = Json::parse(&String::from_utf8(command.output().ok()?.stdout).ok()?)?;
-    let site = |row: &Json| Some((row.text("name")?.to_owned(), row.number("flat")?));
-    let mut sites: Vec<(String, f64)> = report.list("rows")?.iter().filter_map(site).collect();
+    let report: Value = serde_json::from_slice(&command.output().ok()?.stdout).ok()?;
+    let site = |row: &Value| Some((row["name"].as_str()?.to_owned(), row["flat"].as_f64()?));
+    let mut sites: Vec<(String, f64)> = report["rows"].as_array()?.iter().filter_map(site).collect();
     sites.sort_by(|a, b| b.1.total_cmp(&a.1));
-    Some(Truth { total: report.number("total")?, sites })
+    Some(Truth { total: report["total"].as_f64()?, sites })
 }
 
 fn profile(bench: &Bench, system: &System, workload: &Workload) -> Result<Option<Truth>, Failure> {

@@ -1,5 +1,5 @@
-//! Inputs for the real programs, generated so that nobody's data is in the repository. `scale` 4 is one
-//! to three seconds of an unprofiled run.
+//! Inputs for the real programs, generated so that nobody's data is in the repository. `scale` 4 is
+//! one to three seconds of an unprofiled run.
 
 /// Tables, indexes, joins and text functions for the sqlite3 shell.
 pub(crate) fn sql(scale: u32) -> String {

@@ -1,4 +1,5 @@
-//! The same report from the same dump: jeprof, and heapwise under its name, with the cache of symbols empty and full.
+//! The same report from the same dump: jeprof, and heapwise under its name, with the cache of
+//! symbols empty and full.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +27,8 @@ pub(crate) struct Readers {
     pub readers: Vec<Reader>,
 }
 
-/// Reports of a dump of clang compiling a C++ file; `None` where clang or jemalloc is not installed.
+/// Reports of a dump of clang compiling a C++ file; `None` where clang or jemalloc is not
+/// installed.
 pub(crate) fn compare(bench: &Bench, scratch: &Path, rounds: usize) -> Result<Option<Readers>, Failure> {
     let Some(dump) = dump_of_clang(scratch)? else { return Ok(None) };
     let text = fs::read_to_string(&dump).map_err(|e| Failure::at(&dump, e))?;

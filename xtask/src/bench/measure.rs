@@ -1,5 +1,5 @@
-//! Interleaved rounds: every system once, then every system again, so that a slow minute of the machine
-//! hits all of them alike.
+//! Interleaved rounds: every system once, then every system again, so that a slow minute of the
+//! machine hits all of them alike.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -10,6 +10,7 @@ use super::Bench;
 use super::stopwatch::Usage;
 use super::system::System;
 use super::workload::Workload;
+use crate::runner::fresh_folder;
 use heapwise_testkit::failure::Failure;
 
 /// How much patience a measurement has.
@@ -77,8 +78,8 @@ impl Row {
         self.cells.iter().find(|c| c.system.name == cell.system.baseline)
     }
 
-    /// Ratio of the smallest values of one measure. None for a program so short that the figure would be of
-    /// its start-up; such a one is there for its memory.
+    /// Ratio of the smallest values of one measure. None for a program so short that the figure
+    /// would be of its start-up; such a one is there for its memory.
     pub(crate) fn ratio(&self, cell: &Cell, of: impl Fn(&Usage) -> f64 + Copy) -> Option<f64> {
         let base = self.baseline(cell)?;
         let long_enough = base.least(|usage| usage.wall)? >= SHORTEST;
@@ -92,14 +93,6 @@ pub(crate) fn bytes_in(folder: &Path) -> u64 {
     let size =
         |path: &Path| if path.is_dir() { bytes_in(path) } else { path.metadata().map_or(0, |m| m.len()) };
     entries.flatten().map(|entry| size(&entry.path())).sum()
-}
-
-/// An empty folder of that name.
-pub(crate) fn fresh_folder(folder: &Path) -> Result<(), Failure> {
-    if folder.exists() {
-        fs::remove_dir_all(folder).map_err(|e| Failure::at(folder, e))?;
-    }
-    fs::create_dir_all(folder).map_err(|e| Failure::at(folder, e))
 }
 
 fn input(workload: &Workload) -> Result<Stdio, Failure> {

@@ -1,13 +1,14 @@
-//! Nanoseconds of one malloc/free pair, by thread count, and instructions where seconds are too noisy.
+//! Nanoseconds of one malloc/free pair, by thread count, and instructions where seconds are too
+//! noisy.
 
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Stdio;
 
 use super::Bench;
-use super::measure::fresh_folder;
 use super::system::System;
 use super::workload::Workload;
+use crate::runner::fresh_folder;
 use heapwise_testkit::failure::Failure;
 
 /// One line of the `pair` program under one system.
@@ -77,7 +78,7 @@ fn count(bench: &Bench, system: &System, program: &Path, pairs: u64) -> Option<u
     line.1.trim().parse().ok()
 }
 
-/// Rounds times kinds of the `pair` program: how many pairs one unit of its argument stands for.
+/// Rounds times kinds of the `pair` program: pairs per unit of its argument.
 const PAIRS_PER_UNIT: f64 = 10.0;
 
 /// Instructions a pair: two runs of different length, so that start-up cancels out.

@@ -15,7 +15,8 @@ pub(crate) struct Options {
     pub quick: bool,
     /// A folder of further executables.
     pub programs: Option<PathBuf>,
-    /// Workloads by name; all when empty. `redis`, `pair`, `accuracy` and `report` name those sections.
+    /// Workloads by name; all when empty. `redis`, `pair`, `accuracy` and `report` name those
+    /// sections.
     pub only: Vec<String>,
     /// Systems by the beginning of their names; all when empty.
     pub systems: Vec<String>,

@@ -1,4 +1,5 @@
-//! redis-server under load: requests a second and the 99th percentile, as a user of the server sees them.
+//! redis-server under load: requests a second and the 99th percentile, as a user of the server sees
+//! them.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -7,9 +8,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::Bench;
-use super::measure::fresh_folder;
 use super::system::System;
 use super::workload::Workload;
+use crate::runner::fresh_folder;
 use heapwise_testkit::failure::Failure;
 
 /// A server that has not come to its end by then is ended.

@@ -1,7 +1,7 @@
 //! What a run cost: wall time, processor time, peak memory of the program and its children.
 //!
-//! The accounting is done by `benches/programs/stopwatch.c`: the usage of one particular child is wait4(2)'s to
-//! tell, which std does not offer.
+//! The accounting is done by `benches/programs/stopwatch.c`: the usage of one particular child is
+//! reported by wait4(2), which std does not offer.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,8 @@ use heapwise_testkit::failure::Failure;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Usage {
     pub wall: f64,
-    /// User and system time of the process and of the children it waited for: a wrapper's is included.
+    /// User and system time of the process and of the children it waited for: a wrapper's is
+    /// included.
     pub cpu: f64,
     /// The largest resident set of any process of the run.
     pub peak_rss: u64,
@@ -34,7 +35,8 @@ impl Stopwatch {
         Stopwatch { program, file: scratch.join("usage") }
     }
 
-    /// `command` under the stopwatch, ended after `limit` (whole seconds). Streams are set on the result.
+    /// `command` under the stopwatch, ended after `limit` (whole seconds). Streams are set on the
+    /// result.
     pub(crate) fn wrap(&self, command: &Command, limit: Duration) -> Command {
         let mut wrapped = Command::new(&self.program);
         wrapped.arg(&self.file).arg(limit.as_secs().max(1).to_string());

@@ -34,7 +34,7 @@ pub(crate) struct System {
     pub baseline: &'static str,
     /// Systems too slow for everything run one workload only.
     pub only: Option<&'static str>,
-    /// Left out of a quick run unless asked for by name.
+    /// Omitted from a quick run unless named.
     slow: bool,
     entry: Entry,
 }
@@ -90,8 +90,8 @@ const SYSTEMS: [System; 20] = [
     System { only: Some("sqlite"), ..slow(system("dhat", "none", Entry::Dhat)) },
 ];
 
-/// The systems whose names begin with one of `wanted` (all when empty, without the slow ones in a quick
-/// run), with their baselines, that this machine can run.
+/// The systems whose names begin with one of `wanted` (all when empty, without the slow ones in a
+/// quick run), with their baselines, that this machine can run.
 pub(crate) fn select(wanted: &[String], quick: bool) -> Result<Vec<System>, Failure> {
     if let Some(unknown) = wanted.iter().find(|w| !SYSTEMS.iter().any(|s| s.name.starts_with(w.as_str()))) {
         let names: Vec<&str> = SYSTEMS.iter().map(|s| s.name).collect();
@@ -165,8 +165,8 @@ impl System {
         command
     }
 
-    /// The command that answers the first question from what a run left in `out`: text, most expensive
-    /// first. None when the system leaves nothing to look at.
+    /// The command that answers the first question from what a run left in `out`: text, most
+    /// expensive first. None when the system leaves nothing to look at.
     pub(crate) fn report(&self, heapwise: &Path, workload: &Workload, out: &Path) -> Option<Command> {
         let files: Vec<PathBuf> = std::fs::read_dir(out).ok()?.flatten().map(|entry| entry.path()).collect();
         let file = files.iter().max_by_key(|path| path.metadata().map_or(0, |m| m.len()))?;

@@ -1,11 +1,10 @@
-//! The programs the benchmark needs: where they are, which version, and how to get the missing ones.
+//! The programs the benchmark needs: where they are, which version, and how to get the missing
+//! ones.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use heapwise_testkit::failure::Failure;
-
-/// A Debian package and the file that tells whether it is installed.
+/// A Debian package and a file that it installs.
 const PACKAGES: [(&str, &str); 12] = [
     ("heaptrack", "/usr/bin/heaptrack"),
     ("libjemalloc2", "/usr/lib/*/libjemalloc.so.2"),
@@ -34,8 +33,8 @@ pub(crate) fn has_module(module: &str) -> bool {
     asked.is_ok_and(|output| output.status.success())
 }
 
-/// Installs what is missing, from PyPI and, when this is Debian and we are root, from there; what stays missing is
-/// left out.
+/// Installs what is missing, from PyPI and, when this is Debian and we are root, from there; what
+/// stays missing is omitted.
 pub(crate) fn install() {
     if has("python3") && !has_module("memray") {
         let pip = ["-m", "pip", "install", "--quiet", "--break-system-packages", "memray"];
@@ -79,7 +78,7 @@ pub(crate) fn has(program: &str) -> bool {
     path.split(':').any(|folder| Path::new(folder).join(program).is_file())
 }
 
-/// Whether the loader finds `library` when asked to preload it.
+/// Whether the loader can preload `library`.
 pub(crate) fn has_library(library: &str) -> bool {
     // The loader only warns about what it cannot preload; the warning is the answer.
     let output = Command::new("/bin/true").env("LD_PRELOAD", library).output();
@@ -117,21 +116,6 @@ pub(crate) fn versions(heapwise: &Path) -> Vec<(String, String)> {
         .iter()
         .filter_map(|(name, program, args)| Some((name.to_string(), first_line(program, args)?)))
         .collect()
-}
-
-/// The heapwise to measure: built from this repository, in release.
-pub(crate) fn build_heapwise(root: &Path) -> Result<PathBuf, Failure> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let status = Command::new(cargo)
-        .args(["build", "--release", "--quiet", "--package", "heapwise"])
-        .current_dir(root)
-        .status()
-        .map_err(|e| Failure::new(format!("cargo: {e}")))?;
-    if !status.success() {
-        return Err(Failure::new("cargo build --release --package heapwise failed"));
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join("release/heapwise"))
 }
 
 /// The file behind a program name, for tools that want the executable beside its profile.

@@ -1,5 +1,6 @@
-//! One person with a page open: a connection that is kept, a question a second, and the last answer's tag, as a browser
-//! has them. Run in a process of its own, so that its cost is not mistaken for the server's.
+//! One person with a page open: a connection that is kept, a question a second, and the last
+//! answer's tag, as a browser has them. Run in a process of its own, so that its cost is not
+//! mistaken for the server's.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -31,7 +32,7 @@ impl Seen {
         self.longest_ms = self.longest_ms.max(other.longest_ms);
     }
 
-    /// As one process tells another.
+    /// As passed from one process to another.
     pub(crate) fn to_line(&self) -> String {
         let Self { answers, unchanged, body_bytes, errors, longest_ms } = self;
         format!("{answers} {unchanged} {body_bytes} {errors} {longest_ms}")

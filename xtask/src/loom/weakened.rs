@@ -1,4 +1,5 @@
-//! The orderings that the models are there for, each weakened in a copy of the sources: its model must fail.
+//! The orderings that the models are there for, each weakened in a copy of the sources: its model
+//! must fail.
 
 use std::fs;
 use std::path::Path;

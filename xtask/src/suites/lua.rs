@@ -1,4 +1,5 @@
-//! Lua's own tests (the folder `testes` of its repository, of the version of `lua5.4`), named by `LUA_TESTS`.
+//! Lua's own tests (the folder `testes` of its repository, of the version of `lua5.4`), named by
+//! `LUA_TESTS`.
 
 use std::path::PathBuf;
 

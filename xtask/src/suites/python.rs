@@ -28,8 +28,8 @@ const LEFT_OUT: [(&str, &str); 5] = [
     ("need the source tree of Python, or debug it by gdb", "test_tools test_peg_generator test_gdb"),
 ];
 
-/// Modules that share a process: enough to see one module's leftovers under another, few enough that one that takes the
-/// process down leaves most verdicts.
+/// Modules that share a process: enough to see one module's leftovers under another, few enough
+/// that one that takes the process down leaves most verdicts.
 const TOGETHER: usize = 8;
 
 fn run(stage: &Stage, under: &Under<'_>) -> Result<Option<String>, Failure> {
@@ -58,7 +58,8 @@ fn run(stage: &Stage, under: &Under<'_>) -> Result<Option<String>, Failure> {
 /// Groups that run at the same time; many tests wait.
 const LANES: usize = 3;
 
-/// A group of modules in one process. What failed is tried once more by `-w`: some tests depend on the load.
+/// A group of modules in one process. What failed is tried once more by `-w`: some tests depend on
+/// the load.
 fn together(under: &Under<'_>, modules: &[&str]) -> Result<String, Failure> {
     let mut command = under.command("/usr/bin/python3");
     command.args(["-m", "test", "-v", "-w", "--timeout", "900"]).args(modules);
@@ -67,8 +68,8 @@ fn together(under: &Under<'_>, modules: &[&str]) -> Result<String, Failure> {
     Ok(verdicts(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// unittest prints `name (test.module.Class.name)`, perhaps a line of description, and ` ... VERDICT`. The last verdict of
-/// a test is the one that counts.
+/// unittest prints `name (test.module.Class.name)`, perhaps a line of description, and ` ...
+/// VERDICT`. The last verdict of a test is the one that counts.
 fn verdicts(printed: &str) -> String {
     let (mut verdicts, mut current) = (BTreeMap::new(), "");
     for line in printed.lines() {

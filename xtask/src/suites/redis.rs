@@ -1,4 +1,5 @@
-//! redis: a long fixed load whose data set is compared by its digest, and redis-benchmark's mix of commands.
+//! redis: a long fixed load whose data set is compared by its digest, and redis-benchmark's mix of
+//! commands.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -27,7 +28,8 @@ impl Server {
         let process = under
             .command("/usr/bin/redis-server")
             .args(["--port", "0", "--unixsocket", &socket, "--enable-debug-command", "yes", "--save", ""])
-            // Old entries go, lists become large, a rewrite forks: allocator paths that short runs miss.
+            // Old entries go, lists become large, a rewrite forks: allocator paths that short runs
+            // miss.
             .args(["--appendonly", "yes", "--maxmemory-policy", "noeviction", "--activedefrag", "no"])
             .stdout(Stdio::null())
             .spawn()

@@ -1,5 +1,6 @@
-//! Redis's own tests, in Tcl (the folder `tests` of its repository, of the version of `redis-server`), whose repository
-//! `REDIS_TESTS` names. They start some hundred servers, fork for snapshots, kill and restart.
+//! Redis's own tests, in Tcl (the folder `tests` of its repository, of the version of
+//! `redis-server`), whose repository `REDIS_TESTS` names. They start some hundred servers, fork for
+//! snapshots, kill and restart.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -31,7 +32,8 @@ const UNITS: &str = "
     integration/convert-ziplist-hash-on-load integration/convert-zipmap-hash-on-load integration/replication-2
     integration/replication-4 integration/shutdown";
 
-/// The tests kill and stop the server by its process number, so the probe is preloaded and nobody stands between.
+/// The tests kill and stop the server by its process number, so the probe is preloaded and nobody
+/// stands between.
 const SERVER: &str =
     "#!/bin/sh\n[ -z \"$PROBE\" ] || export LD_PRELOAD=\"$PROBE\"\nexec /usr/bin/redis-server \"$@\"\n";
 

@@ -1,4 +1,5 @@
-//! stress-ng: allocators, mappings, forks and threads, each for a fixed number of operations and verified.
+//! stress-ng: allocators, mappings, forks and threads, each for a fixed number of operations and
+//! verified.
 
 use super::{Stage, Suite, Under};
 use heapwise_testkit::failure::Failure;

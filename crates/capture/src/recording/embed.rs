@@ -1,4 +1,5 @@
-//! Puts names and lines into recordings that have ended, so that they open where the binaries are not.
+//! Puts names and lines into recordings that have ended, so that they open where the binaries are
+//! not.
 
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use super::read_options::ReadOptions;
 use super::writer::Writer;
 use crate::failure::{Failure, Outcome};
 
-/// How many addresses a recording has, and how many of them have names now.
+/// Number of addresses in a recording, and of those with names.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Embedded {
     /// Addresses with names.
@@ -20,7 +21,8 @@ pub struct Embedded {
     pub all: usize,
 }
 
-/// Embeds the names that `symbolize` finds into every file of the recording at `path`. Names that it has already stay.
+/// Embeds the names that `symbolize` finds into every file of the recording at `path`. Names that
+/// it has already stay.
 pub fn embed(path: &Path, symbolize: impl Fn(&mut Profile)) -> Outcome<Embedded> {
     let mut embedded = Embedded::default();
     for file in open::files(path)? {

@@ -13,7 +13,7 @@ use super::packing;
 use super::read_options::ReadOptions;
 use super::rotation::numbered;
 use crate::failure::{Failure, Outcome};
-use heapwise_profile::quantity;
+use heapwise_profile::calendar::Utc;
 
 /// A recording file.
 #[derive(Debug)]
@@ -52,7 +52,7 @@ pub struct Opened {
     pub recording: Recording<RecordingFile>,
     /// The tables.
     pub catalog: Tables,
-    /// What it is called.
+    /// Its path.
     pub path: PathBuf,
     /// Threads that read it.
     pub jobs: usize,
@@ -61,27 +61,27 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// What moments of it may be called.
+    /// What names of its moments refer to.
     pub fn times(&self) -> Times<'_> {
         Times { span_ms: self.span_ms(), marks: &self.catalog.marks }
     }
 
-    /// First and last millisecond. A killed recorder may have left marks that are later than its last event.
+    /// First and last millisecond. A killed recorder may leave marks later than its last event.
     fn span_ms(&self) -> (u64, u64) {
         let (first, end) = self.recording.span_ms();
         (first, self.catalog.marks.iter().map(|mark| mark.ms).fold(end, u64::max))
     }
 
-    /// What it covers, in the gs driver's words.
+    /// What it covers, in the gs driver's wording.
     pub fn contains(&self) -> String {
         let (first, end) = self.span_ms();
         let start_ns = self.catalog.start_unix_ns.saturating_add(first.saturating_mul(1_000_000));
-        let start = quantity::utc(start_ns / 1_000_000_000);
+        let start = Utc::from_unix(start_ns / 1_000_000_000);
         format!("profiler contains record for {} ms, start from {first} ms ({start})", end - first)
     }
 }
 
-/// Whether `path` names a recording: a file that begins like one, or numbered files of that name.
+/// Whether `path` names a recording: a file with its magic number, or numbered files of that name.
 pub fn is_recording(path: &Path) -> bool {
     let begins = |path: &Path| {
         let mut magic = [0; 8];
@@ -91,7 +91,7 @@ pub fn is_recording(path: &Path) -> bool {
     if path.is_file() { begins(path) } else { numbered(path).last().is_some_and(|(_, path)| begins(path)) }
 }
 
-/// Opens a recording. Of a rotated one the newest files that follow each other without a hole are taken.
+/// Opens a recording. Of a rotated one, the newest files without a gap between them.
 pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
     let mut parts = Vec::new();
     for file in files(path)? {
@@ -116,7 +116,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
     Ok(Opened { recording, catalog, path: path.to_owned(), jobs: options.jobs, warnings })
 }
 
-/// The files of a recording, oldest first: those that follow each other without a hole up to the newest.
+/// The files of a recording, oldest first: the newest ones without a gap between them.
 pub fn files(path: &Path) -> Outcome<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);

@@ -1,4 +1,4 @@
-//! The profile of a part of a recording, and what is to be said about it.
+//! The profile of a part of a recording, with a comment that names the part.
 
 use heapwise_profile::Profile;
 use heapwise_profile::recording::{Damage, Point, PointInTime, Recording, RecordingSource, Tables, Timeline};

@@ -125,6 +125,8 @@ pub enum Counter {
 
     /// `CLOCK_MONOTONIC` nanoseconds up to which the drainer has written all events to its file.
     RecordedNanos,
+    /// Live bytes of the parent when this process was forked: blocks that the tables do not have.
+    InheritedBytes,
     /// Number of words.
     Count,
 }

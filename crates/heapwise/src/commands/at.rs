@@ -14,6 +14,16 @@ use crate::report_input::ReportOptions;
 /// Options of `at`.
 #[derive(Debug, Args)]
 pub(crate) struct AtArgs {
+    /// Recording
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// 305ms, peak, end, 50%, A..B (allocated in that window and not freed in it), peak:A..B, or a
+    /// mark
+    #[arg(value_name = "MOMENT")]
+    moment: String,
+    /// Report to show
+    #[arg(value_enum, default_value = "top", value_name = "REPORT")]
+    view: View,
     #[command(flatten)]
     options: ReportOptions,
     #[command(flatten)]
@@ -21,15 +31,6 @@ pub(crate) struct AtArgs {
     /// Set the step length; a time selects the peak within its step
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration, help_heading = "Filter options")]
     step: Duration,
-    /// Recording
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// 305ms, peak, end, 50%, A..B (allocated in that window and not freed in it), peak:A..B, or a mark
-    #[arg(value_name = "MOMENT")]
-    moment: String,
-    /// Report to show
-    #[arg(value_enum, default_value = "top", value_name = "REPORT")]
-    view: View,
 }
 
 /// Shows the report.

@@ -15,28 +15,28 @@ use heapwise_profile::quantity::{self, parse_bytes};
 /// Options of `check`.
 #[derive(Debug, Args)]
 pub(crate) struct CheckArgs {
+    /// Profile to check
+    #[arg(value_name = "FILE|PID")]
+    target: String,
     #[command(flatten)]
     options: ReportOptions,
-    /// Most bytes live at once
+    /// Fail if the peak of live bytes exceeds this
     #[arg(long = "max-peak", value_name = "BYTES", value_parser = parse_bytes)]
     max_peak: Option<u64>,
-    /// Most bytes still live at the end
+    /// Fail if live bytes at the end exceed this
     #[arg(long = "max-leaked", value_name = "BYTES", value_parser = parse_bytes)]
     max_leaked: Option<u64>,
-    /// Most blocks ever allocated
+    /// Fail if more blocks were allocated
     #[arg(long = "max-allocs", value_name = "N")]
     max_allocs: Option<u64>,
-    /// Most bytes more than --base still live
+    /// Fail if live bytes exceed the baseline by more than this
     #[arg(long = "max-growth", value_name = "BYTES", value_parser = parse_bytes, requires = "base")]
     max_growth: Option<u64>,
-    /// Leave out stacks with a frame that matches (known leaks)
+    /// Drop stacks with a matching frame (known leaks)
     #[arg(long = "allow", value_name = "RE")]
     allow: Option<Regex>,
     #[command(flatten)]
     known: KnownArgs,
-    /// The profile
-    #[arg(value_name = "FILE|PID")]
-    target: String,
 }
 
 /// One limit and what was measured.
@@ -129,7 +129,7 @@ fn print_limits(target: &str, limits: &[Limit]) -> Outcome {
     match failures.is_empty() {
         true => Ok(()),
         false => Err(Failure::Gate(format!(
-            "{target}: {}; look with: heapwise leaks {target}",
+            "{target}: {}; show them with: heapwise leaks {target}",
             failures.join("; ")
         ))),
     }

@@ -21,13 +21,13 @@ use heapwise_profile::quantity::{self, parse_duration, parse_rate};
 /// Options of `collect`.
 #[derive(Debug, Args)]
 pub(crate) struct CollectArgs {
-    /// How long to collect
+    /// Collect for SECONDS
     #[arg(short = 's', long, value_name = "SECONDS", value_parser = parse_duration)]
     seconds: Duration,
     /// Sample one block per RATE bytes on average
     #[arg(short = 'c', long = "rate", value_name = "RATE", default_value = "1024", value_parser = parse_rate)]
     rate: u64,
-    /// Beginning of the file names
+    /// Start file names with PREFIX
     #[arg(short, long, value_name = "PREFIX", default_value = "./heapwise.")]
     output: String,
     /// Replace existing files
@@ -38,7 +38,7 @@ pub(crate) struct CollectArgs {
     targets: Vec<String>,
 }
 
-/// What a collection was asked for, whoever asks.
+/// Options of a collection.
 #[derive(Debug, Clone)]
 pub(crate) struct Collection {
     /// How long.
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &CollectArgs) -> Outcome {
         overwrite: if args.force { Overwrite::Allow } else { Overwrite::Refuse },
     };
     for path in collection.collect(&target::processes(&args.targets)?)? {
-        eprintln!("heapwise: wrote {0}; look at it with: heapwise top {0}", path.display());
+        eprintln!("heapwise: wrote {0}; show it with: heapwise top {0}", path.display());
     }
     Ok(())
 }

@@ -9,16 +9,16 @@ use crate::report_input::ReportOptions;
 /// Options of `diff`.
 #[derive(Debug, Args)]
 pub(crate) struct DiffArgs {
-    #[command(flatten)]
-    options: ReportOptions,
-    #[command(flatten)]
-    style: StyleArgs,
     /// Baseline
     #[arg(value_name = "BASE")]
     baseline: String,
     /// Profile to compare with it
     #[arg(value_name = "FILE|PID")]
     target: String,
+    #[command(flatten)]
+    options: ReportOptions,
+    #[command(flatten)]
+    style: StyleArgs,
 }
 
 /// Prints the differences.

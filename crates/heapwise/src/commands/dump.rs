@@ -16,7 +16,7 @@ pub(crate) struct DumpArgs {
     /// Pid or program name
     #[arg(value_name = "PID|NAME")]
     target: String,
-    /// File to write
+    /// Write to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &DumpArgs) -> Outcome {
     let path = args.output.clone().unwrap_or_else(|| default_name(&profile));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     write_profile(&profile, &path, overwrite)?;
-    eprintln!("heapwise: wrote {0}; look at it with: heapwise top {0}", path.display());
+    eprintln!("heapwise: wrote {0}; show it with: heapwise top {0}", path.display());
     Ok(())
 }
 

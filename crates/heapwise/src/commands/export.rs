@@ -20,7 +20,11 @@ use heapwise_capture::target::Target;
 /// Options of `export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArgs {
-    /// Format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox, dhat, heaptrack, pro, json, csv
+    /// Files, pids or program names; several add up
+    #[arg(required = true, value_name = "FILE|PID")]
+    targets: Vec<String>,
+    /// Write this format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox,
+    /// dhat, heaptrack, pro, json, csv
     #[arg(short = 'f', long = "format", value_name = "FORMAT", value_parser = parse_format)]
     format: Format,
     #[command(flatten)]
@@ -34,28 +38,25 @@ pub(crate) struct ExportArgs {
     /// Subtract this profile
     #[arg(long, value_name = "FILE|PID")]
     base: Option<String>,
-    /// File for the result
+    /// Write the result to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file
     #[arg(long)]
     force: bool,
-    /// Files, pids or program names; several add up
-    #[arg(required = true, value_name = "FILE|PID")]
-    targets: Vec<String>,
 }
 
 /// Options of `symbolize`.
 #[derive(Debug, Args)]
 pub(crate) struct SymbolizeArgs {
-    #[command(flatten)]
-    symbols: SymbolArgs,
-    /// File to write [default: FILE itself]
-    #[arg(short, long, value_name = "FILE")]
-    output: Option<PathBuf>,
-    /// The profile
+    /// Profile
     #[arg(value_name = "FILE|PID")]
     target: String,
+    #[command(flatten)]
+    symbols: SymbolArgs,
+    /// Write to FILE [default: the profile itself]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
 }
 
 fn parse_format(name: &str) -> Result<Format, String> {

@@ -1,4 +1,4 @@
-//! `leaks`: what is still held, less what is known and what the runtimes keep for themselves.
+//! `leaks`: what is still held, without known leaks and what the runtimes keep for themselves.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! `mark`: gives the present moment of a process a name, for `at`.
+//! `mark`: names the present moment of a process, for `at`.
 
 use clap::Args;
 use heapwise_capture::{mark, target};

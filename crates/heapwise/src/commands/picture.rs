@@ -22,33 +22,33 @@ const PNG_SCALE: f32 = 2.0;
 /// Options of `graph`.
 #[derive(Debug, Args)]
 pub(crate) struct GraphArgs {
-    #[command(flatten)]
-    options: ReportOptions,
     /// Files, pids or program names; several add up
     #[arg(required = true, value_name = "FILE|PID")]
     targets: Vec<String>,
+    #[command(flatten)]
+    options: ReportOptions,
 }
 
 /// Options of `flame`.
 #[derive(Debug, Args)]
 pub(crate) struct FlameArgs {
-    #[command(flatten)]
-    options: ReportOptions,
-    /// Allocating functions at the root, their callers above
-    #[arg(long)]
-    inverted: bool,
-    /// Only what matching functions call
-    #[arg(long, value_name = "RE", conflicts_with = "inverted")]
-    callees: Option<Regex>,
-    /// Only who calls matching functions
-    #[arg(long, value_name = "RE", conflicts_with_all = ["inverted", "callees"])]
-    callers: Option<Regex>,
-    /// Colour by binary
-    #[arg(long = "by-module")]
-    by_module: bool,
     /// Files, pids or program names; several add up
     #[arg(required = true, value_name = "FILE|PID")]
     targets: Vec<String>,
+    #[command(flatten)]
+    options: ReportOptions,
+    /// Draw allocating functions at the root, their callers above
+    #[arg(long)]
+    inverted: bool,
+    /// Draw only what matching functions call
+    #[arg(long, value_name = "RE", conflicts_with = "inverted")]
+    callees: Option<Regex>,
+    /// Draw only the callers of matching functions
+    #[arg(long, value_name = "RE", conflicts_with_all = ["inverted", "callees"])]
+    callers: Option<Regex>,
+    /// Color by binary
+    #[arg(long = "by-module")]
+    by_module: bool,
 }
 
 /// Draws the call graph: SVG, PNG, PDF or dot.
@@ -58,7 +58,10 @@ pub(crate) fn graph(args: &GraphArgs) -> Outcome {
     if view.nodes.is_empty() {
         return Err(input_error!("nothing to draw: no stack is left, or none holds anything"));
     }
-    let options = graph_options(&report);
+    let options = GraphOptions {
+        amounts: Amounts::Human,
+        ..GraphOptions::new(&report.profile.meta.program, &report.query)
+    };
     let path = output_path(&args.options, &args.targets, "graph.svg");
     let bytes = match ending(&path) {
         "dot" | "gv" => graphs::dot(&view, &options).into_bytes(),
@@ -99,17 +102,6 @@ pub(crate) fn flame(args: &FlameArgs) -> Outcome {
         }
     };
     write(&args.options, &path, &bytes)
-}
-
-/// What a graph of this look says beside itself.
-pub(crate) fn graph_options(report: &Report) -> GraphOptions {
-    let filter = &report.query.filter;
-    let named = [("Focusing on", &filter.focus), ("Ignoring", &filter.ignore)];
-    let remarks = named
-        .into_iter()
-        .filter_map(|(what, pattern)| pattern.as_ref().map(|pattern| format!("{what}: {pattern}")))
-        .collect();
-    GraphOptions { program: report.profile.meta.program.clone(), amounts: Amounts::Human, remarks }
 }
 
 fn title(report: &Report) -> String {

@@ -22,7 +22,7 @@ pub(crate) struct PsArgs {
     /// Remove what ended processes left behind
     #[arg(long)]
     clean: bool,
-    /// As data
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -1,5 +1,5 @@
-//! `record`: every event of a running process with its time, into a recording; how `run --log` keeps one, and what is said
-//! at its end.
+//! `record`: every event of a running process with its time, into a recording; how `run --log`
+//! keeps one, and what is said at its end.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::drain::{self, Beginning, Orders, Recorded};
-use heapwise_capture::following;
+use heapwise_capture::recorder_thread;
 use heapwise_capture::recording::embed;
 use heapwise_capture::recording::sink::Keeping;
 use heapwise_capture::segments::SegmentFile;
@@ -29,10 +29,13 @@ const LEAST_FILE_BYTES: u64 = 4096;
 /// Options of `record`.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// How long to record [default: until Ctrl-C or the end of the process]
+    /// Pid or program name
+    #[arg(value_name = "PID|NAME")]
+    target: String,
+    /// Record for SECONDS [default: until Ctrl-C or the end of the process]
     #[arg(short = 's', long, value_name = "SECONDS", value_parser = parse_duration)]
     seconds: Option<Duration>,
-    /// File for the recording [default: heapwise.PROGRAM.PID.hwr]
+    /// Write the recording to FILE [default: heapwise.PROGRAM.PID.hwr]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file
@@ -40,31 +43,29 @@ pub(crate) struct RecordArgs {
     force: bool,
     #[command(flatten)]
     keeping: KeepingArgs,
-    /// Pid or program name
-    #[arg(value_name = "PID|NAME")]
-    target: String,
 }
 
 /// How a recording is kept, and what happens when it cannot keep up.
 #[derive(Debug, Clone, Args)]
 #[group(id = "keeping")]
+#[command(next_help_heading = "Capture options")]
 pub(crate) struct KeepingArgs {
-    /// Begin another numbered file at this size
+    /// Start another numbered file at this size
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     rotate: Option<u64>,
-    /// Numbered files kept; changed while recording by the number in FILE.keep
+    /// Keep N rotated files (re-read from FILE.keep while recording)
     #[arg(long, value_name = "N", default_value = "10", requires = "rotate")]
     keep: usize,
     /// Keep the last TIME of events in memory; write them at the end and at every mark
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "rotate")]
     ring: Option<Duration>,
-    /// Put the symbols into the recording when it has ended, so that it opens anywhere
+    /// Put symbols into the recording at its end, so that it opens on any machine
     #[arg(long = "embed-symbols")]
     embed_symbols: bool,
-    /// What an event does when there is no room for it
+    /// Choose what an event does when the log is full
     #[arg(long = "on-full", value_enum, default_value = "block")]
     on_full: WhenFull,
-    /// Longest wait for room; then the event is dropped and counted
+    /// Wait at most TIME for space in the log; then drop and count the event
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     block: Duration,
 }
@@ -135,12 +136,12 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    // At once, and not when the recorder has caught up: what comes now is not asked for.
+    // At once, not when the recorder has caught up: later events are not wanted.
     if process.is_alive() {
         control::apply(&segment, &Change::new().mode(before))?;
     }
     stop.store(true, Ordering::Relaxed);
-    let recorded = following::join(recorder)?;
+    let recorded = recorder_thread::join(recorder)?;
     args.keeping.finish(&recorded)?;
     report(&recorded);
     Ok(())
@@ -167,5 +168,5 @@ pub(crate) fn report(recorded: &Recorded) {
     }
     let path = recorded.path.display();
     line("recording", path.to_string());
-    eprintln!("look deeper: heapwise summary {path}");
+    eprintln!("next: heapwise summary {path}");
 }

@@ -21,28 +21,28 @@ const DEFAULT_ROWS: usize = 40;
 /// Options of a report on one or more profiles that add up.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ReportArgs {
+    /// Files, pids or program names; several add up
+    #[arg(required = true, value_name = "FILE|PID")]
+    pub targets: Vec<String>,
     #[command(flatten)]
     pub options: ReportOptions,
     #[command(flatten)]
     pub style: StyleArgs,
-    /// Files, pids or program names; several add up
-    #[arg(required = true, value_name = "FILE|PID")]
-    pub targets: Vec<String>,
 }
 
 /// Options of a report about functions that match a pattern.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct PatternArgs {
-    #[command(flatten)]
-    options: ReportOptions,
-    #[command(flatten)]
-    style: StyleArgs,
     /// Pattern for function names
     #[arg(value_name = "RE")]
     pattern: Regex,
     /// Files, pids or program names; several add up
     #[arg(required = true, value_name = "FILE|PID")]
     targets: Vec<String>,
+    #[command(flatten)]
+    options: ReportOptions,
+    #[command(flatten)]
+    style: StyleArgs,
 }
 
 /// How numbers are written.

@@ -18,12 +18,12 @@ use super::record::{self, KeepingArgs};
 use super::switch::{GsMode, ModeArgs};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use heapwise_capture::custody::Custody;
+use heapwise_capture::child_recorder::{Child, ChildRecorder};
 use heapwise_capture::drain::{Beginning, Orders};
-use heapwise_capture::family::{Family, NotRecorded, Sweeping, Unwanted};
-use heapwise_capture::following::Following;
 use heapwise_capture::launch::{self, Ended};
-use heapwise_capture::offspring::{Child, Offspring};
+use heapwise_capture::process_tree::{NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
+use heapwise_capture::recorder_thread::RecorderThread;
+use heapwise_capture::segment_lock::SegmentLock;
 use heapwise_capture::segments::{self, Found, SegmentFile};
 use heapwise_capture::stale_segments;
 use heapwise_profile::quantity;
@@ -31,25 +31,27 @@ use heapwise_profile::quantity;
 /// Options of `run`.
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
+    /// Program and its arguments
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
     #[command(flatten)]
     mode: ModeArgs,
     #[command(flatten)]
     keeping: KeepingArgs,
-    /// File for the profile, as jemalloc's text when named .heap [default: heapwise.PROGRAM.PID.hwp]
+    /// Write the profile to FILE, as jemalloc's text when named .heap [default:
+    /// heapwise.PROGRAM.PID.hwp]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file
     #[arg(short, long)]
     force: bool,
-    /// Write a profile (FILE.PID), or with --log a recording (NAME.PID.hwr), for each child process too
+    /// Write a profile (FILE.PID), or with --log a recording (NAME.PID.hwr), for each child process
+    /// too
     #[arg(long)]
     children: bool,
-    /// No summary
+    /// Print no summary
     #[arg(short, long)]
     quiet: bool,
-    /// The program and its arguments
-    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM")]
-    command: Vec<OsString>,
 }
 
 /// Runs the program; the exit status is the program's.
@@ -60,20 +62,20 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     }
     stale_segments::collect();
     // There may be many, and all are read at the end.
-    let _custody = args.children.then(Custody::take);
+    let _custody = args.children.then(SegmentLock::take);
     let running = launch::start(&args.command, &args.mode.conf())?;
     let pid = running.pid();
     let is_logged = args.mode.mode() == Mode::Log;
-    let following = is_logged.then(|| Following::start(pid, args.log_orders(pid)));
-    let offspring = (is_logged && args.children).then(|| Offspring::watch(pid, args.log_orders(pid)));
-    // Without `--children` nobody will ask for what they left.
+    let following = is_logged.then(|| RecorderThread::start(pid, args.log_orders(pid)));
+    let offspring = (is_logged && args.children).then(|| ChildRecorder::watch(pid, args.log_orders(pid)));
+    // Without `--children` no command reads the segments of children.
     let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
     let unwanted = if is_logged { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
-    let sweeping = (!args.children).then(|| Sweeping::start(Family::of(pid), unwanted));
+    let sweeping = (!args.children).then(|| SegmentCleaner::start(ProcessTree::of(pid), unwanted));
     let ended = running.wait()?;
-    let recorded = following.map(Following::end).transpose();
-    let mut children = offspring.map(Offspring::end).transpose()?.unwrap_or_default();
-    let family = sweeping.map_or_else(|| Family::of(pid), |sweeping| sweeping.end(pid)).segments();
+    let recorded = following.map(RecorderThread::end).transpose();
+    let mut children = offspring.map(ChildRecorder::end).transpose()?.unwrap_or_default();
+    let family = sweeping.map_or_else(|| ProcessTree::of(pid), |sweeping| sweeping.end(pid)).segments();
     let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
         let why = segments::unusable_directory().unwrap_or_else(|| {
             "it ended before its first allocation, or did not load the probe; see heapwise doctor".into()
@@ -153,7 +155,7 @@ fn finish(args: &RunArgs, found: &Found, ended: &Ended, overwrite: Overwrite) ->
         eprintln!("  profile      {}", path.display());
         // A program that freed everything has nothing to show but what it allocated on the way.
         let metric = if profile.total().inuse_bytes == 0.0 { "--alloc_space " } else { "" };
-        eprintln!("look deeper: heapwise top {metric}{}", path.display());
+        eprintln!("next: heapwise top {metric}{}", path.display());
         if hides_small_objects(&profile.meta.program) {
             eprintln!(
                 "note: python keeps small objects in arenas of its own; PYTHONMALLOC=malloc shows each of them"

@@ -13,25 +13,26 @@ use crate::symbols::SymbolArgs;
 /// Options of `serve`.
 #[derive(Debug, Args)]
 pub(crate) struct ServeArgs {
-    /// Files, directories of dumps, pids or program names; every process with the probe when left out
+    /// Files, directories of dumps, pids or program names; every process with the probe when left
+    /// out
     #[arg(value_name = "FILE|DIR|PID|NAME")]
     targets: Vec<String>,
-    /// Port on 127.0.0.1 (0 takes a free one)
+    /// Listen on this port of 127.0.0.1 (0 = any free one)
     #[arg(long, value_name = "PORT", default_value_t = 8090, conflicts_with = "listen")]
     port: u16,
-    /// Listen elsewhere: ADDRESS:PORT (readers then need the token), or the path of a Unix socket
+    /// Listen on ADDRESS:PORT (readers then need the token), or on a Unix socket
     #[arg(long, value_name = "ADDRESS:PORT|PATH")]
     listen: Option<String>,
-    /// Token for changes, and for reading too; a fresh one is made when left out
+    /// Require this token for changes, and for reading too [default: a new one, for changes]
     #[arg(long, value_name = "TEXT")]
     token: Option<String>,
-    /// Profiles kept of each process
+    /// Keep at most N profiles of each process
     #[arg(long = "max_profiles_kept", alias = "max-profiles-kept", value_name = "N", default_value_t = 32)]
     max_profiles_kept: usize,
-    /// Where profiles taken are kept
+    /// Keep profiles in DIR
     #[arg(long = "profile-dir", value_name = "DIR")]
     profile_dir: Option<PathBuf>,
-    /// How far to step back behind the programs that are looked at (0 to 19, as of nice(1))
+    /// Set the niceness of the server (0–19)
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(i32).range(0..=19))]
     nice: i32,
     #[command(flatten)]
@@ -60,8 +61,8 @@ pub(crate) fn run(args: ServeArgs) -> Outcome {
     let root = args.profile_dir.or_else(state_dir).ok_or_else(|| {
         input_error!("no place to keep profiles: neither XDG_STATE_HOME nor HOME is set; give --profile-dir")
     })?;
-    // Many people looking must not slow down what they look at. A kernel that refuses leaves things as they are. Not as
-    // far back as SCHED_IDLE: with every core busy that leaves 3/1024 of one, and a page would take minutes.
+    // Many viewers must not slow down the programs. A kernel that refuses changes nothing. Not
+    // SCHED_IDLE: with every core busy that leaves 3/1024 of one, and a page would take minutes.
     let _ = rustix::process::nice(args.nice);
     let server = Server::new(Settings {
         address,
@@ -83,7 +84,8 @@ fn state_dir() -> Option<PathBuf> {
     Some(state.join("heapwise/profiles"))
 }
 
-/// Says where to look, once, on stderr. Nobody need be listening there: a server whose starter has gone goes on.
+/// Prints the address once, on stderr. Errors are ignored: a server outlives the terminal that
+/// started it.
 fn announce(server: &Server) {
     let (address, token) = (server.address(), server.token());
     let text = if server.token_for_reading() && address.ip().is_some() {

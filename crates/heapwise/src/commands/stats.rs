@@ -1,18 +1,13 @@
 //! `stats`: what the probe counted, and what the allocator says of itself.
 
-use std::fs;
-
 use clap::Args;
-use heapwise_format::segment::{AllocatorKind, Counter, MOST_ARENAS, Mode};
-use heapwise_profile::snapshot::Snapshot;
+use heapwise_capture::rss_breakdown::RssBreakdown;
+use heapwise_capture::statistics::{self, Answered, Arena, Number, Statistics, Unit};
+use heapwise_capture::target;
+use heapwise_profile::quantity;
 use serde_json::{Map, Value, json};
 
 use crate::failure::Outcome;
-use heapwise_capture::ledger::{Counted, Ledger};
-use heapwise_capture::segments::{Found, SegmentFile};
-use heapwise_capture::target;
-use heapwise_capture::{allocator, process};
-use heapwise_profile::quantity;
 
 /// Options of `stats`.
 #[derive(Debug, Args)]
@@ -20,164 +15,99 @@ pub(crate) struct StatsArgs {
     /// Pids or program names; every process with the probe when left out
     #[arg(value_name = "PID|NAME")]
     targets: Vec<String>,
-    /// As data
-    #[arg(long)]
+    /// Print JSON
+    #[arg(long, help_heading = "Output options")]
     json: bool,
 }
 
-/// The probe's counters as reports name them.
-const PROBE: [(&str, Counter); 19] = [
-    ("recorded", Counter::Recorded),
-    ("freed", Counter::Freed),
-    ("live_bytes", Counter::LiveBytes),
-    ("peak_bytes", Counter::PeakBytes),
-    ("allocated_bytes", Counter::AllocatedBytes),
-    ("stacks", Counter::Nodes),
-    ("tallies", Counter::Tallies),
-    ("modules", Counter::Modules),
-    ("threads", Counter::Threads),
-    ("unknown_frees", Counter::UnknownFrees),
-    ("untracked_blocks", Counter::UntrackedBlocks),
-    ("untracked_bytes", Counter::UntrackedBytes),
-    ("lost_tallies", Counter::LostTallies),
-    ("lost_nodes", Counter::LostNodes),
-    ("lost_events", Counter::LostEvents),
-    ("lost_marks", Counter::LostMarks),
-    ("truncated_stacks", Counter::Truncated),
-    ("broken_stacks", Counter::Broken),
-    ("own_bytes", Counter::OwnBytes),
-];
-
 /// Prints the statistics of each process.
 pub(crate) fn run(args: &StatsArgs) -> Outcome {
-    let all: Vec<Value> = target::processes(&args.targets)?.iter().map(of_process).collect::<Outcome<_>>()?;
+    let found = target::processes(&args.targets)?;
+    let all = found.iter().map(statistics::read).collect::<Result<Vec<_>, _>>()?;
     if args.json {
-        println!("{}", Value::from(all));
+        println!("{}", all.iter().map(to_json).collect::<Value>());
     } else {
         all.iter().for_each(print);
     }
     Ok(())
 }
 
-fn of_process(found: &Found) -> Outcome<Value> {
-    let segment = SegmentFile::open(&found.path)?;
-    let answered = found.alive && allocator::ask(&segment)?;
-    let snapshot = segment.snapshot()?;
-    let probe = counted_by_probe(&snapshot);
-    let told = if answered { told(&snapshot) } else { Map::new() };
-    let counted = Counted {
-        live: probe.get("live_bytes").and_then(Value::as_i64).map_or(0, |live| live.max(0) as u64),
-        allocated: told.get("allocated").and_then(Value::as_u64),
-        probe: snapshot.counter(Counter::OwnBytes),
-    };
-    let smaps = fs::read_to_string(format!("/proc/{}/smaps", found.process.pid)).unwrap_or_default();
-    let file_name = found.path.file_name().unwrap_or_default().to_string_lossy();
-    let ledger = (!smaps.is_empty()).then(|| Ledger::new(&smaps, &file_name, &counted));
-    Ok(json!({
-        "pid": found.process.pid,
-        "program": String::from_utf8_lossy(snapshot.header.exe()),
-        "mode": snapshot.mode().name(),
-        "allocator": snapshot.header.allocator.name(),
-        "rss": process::resident_bytes(found.process.pid),
-        "probe": probe,
-        "allocator_stats": if answered { Value::Object(told) } else { Value::Null },
-        "arenas": arenas(&snapshot, ledger.as_ref()),
-        "ledger": ledger.as_ref().map_or(Value::Null, ledger_json),
-    }))
+fn to_json(statistics: &Statistics) -> Value {
+    let told = (statistics.answered == Answered::Now).then(|| numbers_json(&statistics.told));
+    json!({
+        "pid": statistics.pid,
+        "program": statistics.program,
+        "mode": statistics.mode.name(),
+        "allocator": statistics.allocator.name(),
+        "rss": statistics.resident_bytes,
+        "probe": numbers_json(&statistics.probe),
+        "allocator_stats": told,
+        "arenas": statistics.arenas.iter().map(arena_json).collect::<Vec<_>>(),
+        "ledger": statistics.breakdown.as_ref().map(breakdown_json),
+    })
+}
+
+fn numbers_json(numbers: &[Number]) -> Map<String, Value> {
+    numbers.iter().map(|number| (number.name.to_owned(), number.value.into())).collect()
 }
 
 /// `{resident, live, unrecorded, …}`.
-fn ledger_json(ledger: &Ledger) -> Value {
+fn breakdown_json(breakdown: &RssBreakdown) -> Value {
     let mut fields = Map::new();
-    fields.insert("resident".into(), ledger.resident.into());
-    fields.extend(ledger.entries.iter().map(|entry| (entry.name.to_owned(), entry.bytes.into())));
+    fields.insert("resident".into(), breakdown.resident.into());
+    fields.extend(breakdown.parts.iter().map(|part| (part.name.to_owned(), part.bytes.into())));
     Value::Object(fields)
 }
 
-fn counted_by_probe(snapshot: &Snapshot<'_, SegmentFile>) -> Map<String, Value> {
-    let mut probe: Map<String, Value> =
-        PROBE.iter().map(|(name, counter)| ((*name).to_owned(), snapshot.counter(*counter).into())).collect();
-    if snapshot.mode() == Mode::Exact {
-        // Threads add to the counters now and then; their tallies are exact.
-        let total = snapshot.profile().total();
-        let exact = [
-            ("recorded", total.alloc_objects),
-            ("freed", total.alloc_objects - total.inuse_objects),
-            ("live_bytes", total.inuse_bytes),
-            ("allocated_bytes", total.alloc_bytes),
-        ];
-        probe.extend(exact.map(|(name, value)| (name.to_owned(), (value as u64).into())));
-    }
-    probe
-}
-
-/// One object an arena: jemalloc tells of each, glibc's are known from outside by their addresses.
-fn arenas(snapshot: &Snapshot<'_, SegmentFile>, ledger: Option<&Ledger>) -> Vec<Value> {
-    match snapshot.header.allocator {
-        AllocatorKind::Glibc => ledger
-            .iter()
-            .flat_map(|ledger| &ledger.arenas)
-            .map(|arena| json!({ "start": arena.start, "resident": arena.resident }))
-            .collect(),
-        _ => (0..MOST_ARENAS)
-            .filter_map(|index| Some((index, snapshot.arena(index)?)))
-            .map(|(index, [allocated, active, resident])| {
-                json!({ "arena": index, "allocated": allocated, "active": active, "resident": resident })
-            })
-            .collect(),
-    }
-}
-
-/// The allocator's numbers; null where it does not tell.
-fn told(snapshot: &Snapshot<'_, SegmentFile>) -> Map<String, Value> {
-    let value = |counter| match allocator::tells(snapshot.header.allocator, counter) {
-        true => snapshot.counter(counter).into(),
-        false => Value::Null,
-    };
-    allocator::NUMBERS.iter().map(|(name, counter, _)| ((*name).to_owned(), value(*counter))).collect()
-}
-
-fn print(stats: &Value) {
-    println!(
-        "{} {} ({}, {})",
-        stats["pid"],
-        text(&stats["program"]),
-        text(&stats["mode"]),
-        text(&stats["allocator"])
-    );
-    if let Some(rss) = stats["rss"].as_u64() {
-        println!("  {:<18} {:>14}  {}", "resident (RSS)", rss, quantity::bytes(rss as f64));
-    }
-    for section in ["ledger", "probe", "allocator_stats"] {
-        let Some(values) = stats[section].as_object() else { continue };
-        println!("  {}", section.replace('_', " "));
-        for (name, value) in values {
-            let is_bytes = section != "probe" && name != "arenas" || name.ends_with("_bytes");
-            match value.as_i64() {
-                Some(value) if is_bytes => println!("    {name:<18} {value:>14}  {}", signed_bytes(value)),
-                Some(value) => println!("    {name:<18} {value:>14}"),
-                None => println!("    {name:<18} {:>14}", "not told"),
-            }
+fn arena_json(arena: &Arena) -> Value {
+    match *arena {
+        Arena::Glibc { start, resident } => json!({ "start": start, "resident": resident }),
+        Arena::Told { index, allocated, active, resident } => {
+            json!({ "arena": index, "allocated": allocated, "active": active, "resident": resident })
         }
     }
-    for (number, arena) in stats["arenas"].as_array().into_iter().flatten().enumerate() {
-        let number = arena["arena"].as_u64().unwrap_or(number as u64);
-        let resident = arena["resident"].as_i64().unwrap_or(0);
-        let allocated =
-            arena["allocated"].as_i64().map(|bytes| format!(", {} allocated", signed_bytes(bytes)));
-        let rest = allocated.unwrap_or_default();
-        println!("    arena {number:<12} {resident:>14}  {} resident{rest}", signed_bytes(resident));
+}
+
+fn print(statistics: &Statistics) {
+    let (mode, allocator) = (statistics.mode.name(), statistics.allocator.name());
+    println!("{} {} ({mode}, {allocator})", statistics.pid, statistics.program);
+    if let Some(rss) = statistics.resident_bytes {
+        println!("  {:<18} {rss:>14}  {}", "resident (RSS)", quantity::bytes(rss as f64));
     }
-    if stats["allocator_stats"].is_null() {
-        println!("  the allocator was not asked: it is when the program allocates next");
+    if let Some(breakdown) = &statistics.breakdown {
+        println!("  ledger");
+        print_bytes("resident", breakdown.resident as i64);
+        breakdown.parts.iter().for_each(|part| print_bytes(part.name, part.bytes));
+    }
+    print_numbers("probe", &statistics.probe);
+    if statistics.answered == Answered::Now {
+        print_numbers("allocator", &statistics.told);
+    }
+    for (number, arena) in statistics.arenas.iter().enumerate() {
+        let (number, resident, allocated) = match *arena {
+            Arena::Glibc { resident, .. } => (number, resident, None),
+            Arena::Told { index, allocated, resident, .. } => (index, resident, Some(allocated)),
+        };
+        let bytes = |bytes: u64| quantity::bytes(bytes as f64);
+        let rest = allocated.map(|allocated| format!(", {} allocated", bytes(allocated))).unwrap_or_default();
+        println!("    arena {number:<12} {resident:>14}  {} resident{rest}", bytes(resident));
+    }
+    if statistics.answered != Answered::Now {
+        println!("  allocator statistics are pending until the program's next allocation");
     }
 }
 
-fn signed_bytes(bytes: i64) -> String {
-    let sign = if bytes < 0 { "-" } else { "" };
-    format!("{sign}{}", quantity::bytes(bytes.unsigned_abs() as f64))
+fn print_numbers(title: &str, numbers: &[Number]) {
+    println!("  {title}");
+    for Number { name, value, unit, .. } in numbers {
+        match value {
+            Some(value) if *unit == Unit::Bytes => print_bytes(name, *value),
+            Some(value) => println!("    {name:<18} {value:>14}"),
+            None => println!("    {name:<18} {:>14}", "not told"),
+        }
+    }
 }
 
-fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or("?")
+fn print_bytes(name: &str, value: i64) {
+    println!("    {name:<18} {value:>14}  {}", quantity::bytes(value as f64));
 }

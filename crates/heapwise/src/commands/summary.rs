@@ -1,4 +1,4 @@
-//! `summary`: what in a recording deserves a look, with numbers and the command to go on with.
+//! `summary`: what stands out in a recording, with numbers and the next command for each finding.
 
 use std::path::PathBuf;
 
@@ -17,16 +17,16 @@ use crate::warnings;
 /// Options of `summary`.
 #[derive(Debug, Args)]
 pub(crate) struct SummaryArgs {
+    /// Recording
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
     #[command(flatten)]
     symbols: SymbolArgs,
     #[command(flatten)]
     read: ReadArgs,
-    /// As data
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Recording
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
 }
 
 /// Shows the findings.

@@ -1,4 +1,4 @@
-//! `start`, `stop`, `reset`, `set`: a running process is told what to record.
+//! `start`, `stop`, `reset`, `set`: control what a running process records.
 
 use clap::Args;
 use heapwise_format::segment::{Control, IndexKind, Mode};
@@ -12,6 +12,7 @@ use heapwise_profile::quantity::parse_rate;
 
 /// What to record and how.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = "Capture options")]
 pub(crate) struct ModeArgs {
     /// Sample one block per RATE bytes on average (K, M, G)
     #[arg(short = 'c', long = "rate", value_name = "RATE", value_parser = parse_rate)]
@@ -25,16 +26,16 @@ pub(crate) struct ModeArgs {
     /// Carry the probe but record nothing
     #[arg(long, conflicts_with_all = ["rate", "exact", "log"])]
     pub off: bool,
-    /// The gs driver's name of a mode
+    /// Choose a mode by the gs driver's name
     #[arg(long, value_enum, value_name = "NAME", conflicts_with_all = ["rate", "exact", "log", "off"])]
     pub mode: Option<GsMode>,
-    /// How exact mode finds a block
+    /// Choose the live-block index of exact mode
     #[arg(long, value_enum, default_value = "auto")]
     pub index: Index,
-    /// Deepest stack recorded
+    /// Record at most N frames of a stack
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(Control::MAX_DEPTH)))]
     pub depth: Option<u32>,
-    /// Check every memoised stack against a full walk; abort on a difference
+    /// Check every cached stack against a full walk; abort on a difference
     #[arg(long, hide = true)]
     pub paranoid: bool,
 }
@@ -67,7 +68,7 @@ pub(crate) enum Index {
 }
 
 impl ModeArgs {
-    /// The mode asked for.
+    /// The requested mode.
     pub(crate) fn mode(&self) -> Mode {
         match self.mode {
             Some(GsMode::Closed) => Mode::Off,
@@ -80,7 +81,7 @@ impl ModeArgs {
         }
     }
 
-    /// The index asked for.
+    /// The requested index.
     pub(crate) fn index(&self) -> IndexKind {
         match (self.mode, self.index) {
             (Some(GsMode::MemRecord), Index::Auto) | (_, Index::Hash) => IndexKind::Hash,
@@ -89,7 +90,7 @@ impl ModeArgs {
         }
     }
 
-    /// The sampling distance asked for, or the default.
+    /// The requested sampling distance, or the default.
     pub(crate) fn sample_bytes(&self) -> u64 {
         self.rate.unwrap_or(Control::DEFAULT_SAMPLE_BYTES)
     }
@@ -170,7 +171,7 @@ pub(crate) fn stop(args: &StopArgs) -> Outcome {
     change_all(&args.targets, &Change::new().mode(Mode::Off), "stopped")
 }
 
-/// Forgets what was recorded.
+/// Clears what was recorded.
 pub(crate) fn reset(args: &ResetArgs) -> Outcome {
     change_all(&args.targets, &Change::new().reset(), "reset")
 }
@@ -206,7 +207,7 @@ fn change_all(targets: &[String], change: &Change, done: &str) -> Outcome {
     Ok(())
 }
 
-/// Opens the segment of a process that can still be told something.
+/// Opens the segment of a running process.
 pub(crate) fn open_live(found: &Found) -> Outcome<SegmentFile> {
     if found.alive {
         return Ok(SegmentFile::open(&found.path)?);

@@ -20,22 +20,25 @@ use heapwise_profile::quantity::parse_duration;
 /// Options of `timeline`.
 #[derive(Debug, Args)]
 pub(crate) struct TimelineArgs {
-    /// Length of a step, a multiple of 10 ms
+    /// Recording
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Set the step length, a multiple of 10 ms
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
     step: Duration,
-    /// `[[ms, bytes], …]`
+    /// Print JSON: `[[ms, bytes], …]`
     #[arg(long)]
     json: bool,
-    /// A row per step even in a terminal
+    /// Print a row per step even in a terminal
     #[arg(long)]
     table: bool,
-    /// Picture with live bytes, resident bytes, allocation rate and marks
+    /// Draw live bytes, resident bytes, allocation rate and marks as SVG
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
-    /// The same picture in pixels
+    /// Draw the same picture as PNG
     #[arg(long, value_name = "FILE")]
     png: Option<PathBuf>,
-    /// File for the result
+    /// Write the result to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file
@@ -43,9 +46,6 @@ pub(crate) struct TimelineArgs {
     force: bool,
     #[command(flatten)]
     read: ReadArgs,
-    /// Recording
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
 }
 
 /// Width of a chart where the terminal's is unknown.

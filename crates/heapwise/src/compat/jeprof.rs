@@ -48,7 +48,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
 /// What a report is made of.
 #[derive(Debug)]
 pub(crate) struct Input {
-    /// The program, as named or as the server tells.
+    /// The program, from the command line or the server.
     pub program: String,
     /// The profiles, added up, less `--base`, with symbols.
     pub profile: Arc<Profile>,

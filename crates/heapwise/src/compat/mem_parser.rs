@@ -74,7 +74,7 @@ fn write_svg(options: &Options, profile: &Profile) -> Outcome {
     let query = Query::default();
     let view = graph::graph(&CallTree::new(profile, &query), &query);
     let program = options.program.display().to_string();
-    let svg = picture::svg(&view, &GraphOptions { program, ..GraphOptions::default() });
+    let svg = picture::svg(&view, &GraphOptions::new(&program, &query));
     let path = options.output.clone().unwrap_or_else(|| format!("{}.svg", options.file).into());
     output::write_file(&path, Overwrite::Allow, |out| out.write_all(svg.as_bytes()))?;
     println!("{}", path.display());

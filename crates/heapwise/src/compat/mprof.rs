@@ -23,7 +23,8 @@ use heapwise_capture::target::Target;
 const USAGE: &str =
     "usage: mprof -i FILE [-top flat|cum] [-inuse=false] [-png FILE] [-svg FILE] [-info FILE]";
 
-/// The options, in the syntax of Go's `flag` package: `-name value`, `-name=value`, one or two dashes.
+/// The options, in the syntax of Go's `flag` package: `-name value`, `-name=value`, one or two
+/// dashes.
 #[derive(Debug, Default)]
 struct Options {
     input: Option<String>,
@@ -101,7 +102,7 @@ fn write_pictures(options: &Options, profile: &Profile) -> Outcome {
     let query = options.query(Order::Flat);
     let view = graph::graph(&CallTree::new(profile, &query), &query);
     let program = profile.meta.program.clone();
-    let svg = picture::svg(&view, &GraphOptions { program, ..GraphOptions::default() });
+    let svg = picture::svg(&view, &GraphOptions::new(&program, &query));
     if let Some(path) = &options.svg {
         output::write_file(path, Overwrite::Allow, |out| out.write_all(svg.as_bytes()))?;
     }

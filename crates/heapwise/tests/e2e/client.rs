@@ -1,4 +1,5 @@
-//! Programs that speak to the probe inside them: the Rust client and `heapwise.h`, with the probe and without.
+//! Programs that speak to the probe inside them: the Rust client and `heapwise.h`, with the probe
+//! and without.
 
 use std::process::Command;
 
@@ -99,6 +100,7 @@ fn c_program(scratch: &Scratch, preload: Option<&str>) -> std::collections::BTre
 }
 
 #[test]
+#[ignore = "needs jeprof"]
 fn the_c_header_works_with_the_probe_and_without() {
     let scratch = Scratch::new();
     let absent = c_program(&scratch, None);

@@ -1,11 +1,13 @@
-//! The tools heapwise replaces: their words still work, and the originals agree with us where they are right.
+//! The tools heapwise replaces: their command lines still work, and the originals print the same where they
+//! are right.
 
 use std::process::Command;
 
 use crate::harness::{Scratch, victims};
 
-/// Rows about the victim's own functions, and the total: what does not depend on whether the machine has
-/// debug information for libc (without it jeprof names libc's frames after the nearest exported symbol).
+/// Rows about the victim's own functions, and the total: what does not depend on whether the
+/// machine has debug information for libc (without it jeprof names libc's frames after the nearest
+/// exported symbol).
 fn own_rows(text: &str) -> Vec<&str> {
     let own = |line: &&str| {
         let name = line.split_whitespace().nth(5).unwrap_or_default();
@@ -15,6 +17,7 @@ fn own_rows(text: &str) -> Vec<&str> {
 }
 
 #[test]
+#[ignore = "needs jeprof"]
 fn jeprof_prints_what_the_original_prints() {
     let scratch = Scratch::new();
     let program = victims().join("plain");

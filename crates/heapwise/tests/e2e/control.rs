@@ -106,8 +106,8 @@ fn a_whole_phase_is_counted_exactly() {
     let scratch = Scratch::new();
     let mut live = Live::start(&scratch);
     let pid = live.pid();
-    // An idle probe looks at its orders every 32 KiB; an exact one at every event, so that the reset below
-    // takes effect with the first allocation of the next phase.
+    // An idle probe looks at its orders every 32 KiB; an exact one at every event, so that the
+    // reset below takes effect with the first allocation of the next phase.
     scratch.output_of(&["set", "--exact", &pid]);
     live.say("pause");
     live.read_until("phase1.alloc_bytes");
@@ -132,7 +132,8 @@ fn collect_writes_a_file_and_mem_profiler_says_so() {
     assert_eq!(scratch.json_of(&["ps", "--json"])[0]["mode"], "off");
 }
 
-/// Process numbers come round again: segments that earlier holders of the next ones left behind are not the program's.
+/// Process numbers come round again: segments that earlier holders of the next ones left behind are
+/// not the program's.
 #[test]
 fn a_segment_left_by_an_earlier_holder_of_the_number_is_not_taken() {
     let scratch = Scratch::new();
@@ -195,8 +196,8 @@ fn a_recording_of_a_while_does_not_disturb_the_account() {
     assert_eq!(scratch.json_of(&["ps", "--json"])[0]["mode"], "exact");
 }
 
-/// Two recordings of one program, one after the other: each takes no block that came before for one of its own, and knows
-/// all that came while it ran.
+/// Two recordings of one program, one after the other: each takes no block that came before for one
+/// of its own, and knows all that came while it ran.
 #[test]
 fn a_recording_knows_its_own_blocks_alone() {
     let scratch = Scratch::new();
@@ -206,7 +207,8 @@ fn a_recording_knows_its_own_blocks_alone() {
         let mut record =
             scratch.heapwise(&["record", "-o", recording, &pid]).spawn().expect("heapwise starts");
         until("a recorder", || scratch.json_of(&["ps", "--json"])[0]["mode"] == "log");
-        // Time for some hundred steps of 200 blocks: every one of the program's 2048 slots is filled anew.
+        // Time for some hundred steps of 200 blocks: every one of the program's 2048 slots is
+        // filled anew.
         std::thread::sleep(Duration::from_secs(1));
         live.say("pause");
         let own = (live.read_until("inuse_objects"), live.read_until("inuse_bytes"));
@@ -223,7 +225,8 @@ fn a_recording_knows_its_own_blocks_alone() {
     }
 }
 
-/// Threads of the program that change settings at once: every change is in force when its call returns.
+/// Threads of the program that change settings at once: every change is in force when its call
+/// returns.
 #[test]
 fn changes_of_several_threads_are_not_lost() {
     let scratch = Scratch::new();
@@ -234,7 +237,8 @@ fn changes_of_several_threads_are_not_lost() {
     assert_eq!(crate::harness::witness(&output)["lost"], 0);
 }
 
-/// A segment whose writer stops at its `stop`th write until the program has made a change of its own.
+/// A segment whose writer stops at its `stop`th write until the program has made a change of its
+/// own.
 struct Interrupted<'a> {
     file: &'a std::fs::File,
     stop: usize,
@@ -258,7 +262,8 @@ impl SegmentSink for Interrupted<'_> {
     }
 }
 
-/// The program changes a setting while a controller is in the middle of a change: both come into force.
+/// The program changes a setting while a controller is in the middle of a change: both come into
+/// force.
 #[test]
 fn a_change_of_a_controller_is_not_lost_to_one_of_the_program() {
     let scratch = Scratch::new();

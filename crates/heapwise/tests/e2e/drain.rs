@@ -109,7 +109,7 @@ fn children_are_drained_while_they_run() {
     assert!(std::fs::read_dir(scratch.path("segments")).unwrap().next().is_none(), "segments are left");
 }
 
-/// Nobody would read what an unwanted child logs, so it does not; and the user is told.
+/// No recorder reads the log of an unwanted child, so it stops, and the user gets a message.
 #[test]
 fn children_nobody_asked_for_stop_logging() {
     let scratch = Scratch::new();

@@ -1,4 +1,5 @@
-//! Exact mode's further numbers against the program's own: slack, growth by realloc, peaks, blocks from before.
+//! Exact mode's further numbers against the program's own: slack, growth by realloc, peaks, blocks
+//! from before.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
@@ -36,7 +37,8 @@ fn slack_growth_and_peaks_are_the_programs() {
     }
 }
 
-/// What was there before is known as such: its frees are counted apart, and never make a number negative.
+/// What was there before is known as such: its frees are counted apart, and never make a number
+/// negative.
 #[test]
 fn blocks_from_before_are_counted_apart() {
     let scratch = Scratch::new();

@@ -1,6 +1,8 @@
-//! Forked children that speak to the probe: what they change is their own, and what they inherit works.
+//! Forked children that speak to the probe: what they change is their own, and what they inherit
+//! works.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use crate::harness::{LOG, Scratch, victims, witness};
@@ -20,7 +22,7 @@ fn the_api_in_a_child_leaves_the_parent_alone() {
     }
 }
 
-/// The same for mallctl.
+/// Calls of mallctl in a child leave the parent alone.
 #[test]
 fn mallctl_in_a_child_leaves_the_parent_alone() {
     for call in ["mallctl_reset", "mallctl_active"] {
@@ -131,8 +133,9 @@ fn marks_beyond_their_room_are_counted() {
 
 /// Signals whose handler allocates come while a child makes its own segment.
 #[test]
+#[ignore = "long"]
 fn a_childs_first_event_may_be_interrupted() {
-    const CHILDREN: i64 = 100;
+    const CHILDREN: i64 = 25;
     let scratch = Scratch::new();
     let library = scratch.output_of(&["preload"]);
     for mode in ["mode:exact", "mode:log", "mode:sampled,rate:1K"] {
@@ -147,5 +150,34 @@ fn a_childs_first_event_may_be_interrupted() {
             assert!(output.status.success(), "{mode} {event}: {output:?}");
             assert_eq!(witness(&output)["ended"], CHILDREN, "{mode} {event}");
         }
+    }
+}
+
+/// A report on a forked child names what it has of its parent's heap.
+#[test]
+fn a_child_shows_what_it_inherited() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    for mode in ["mode:exact", "mode:sampled,rate:4K"] {
+        let mut program = scratch.command(victims().join("fork_inherits"));
+        program.env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", mode);
+        let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut number = |name: &str| {
+            let line = lines.next().expect("a line").expect("UTF-8");
+            line.strip_prefix(&format!("witness {name} ")).expect("in order").to_owned()
+        };
+        let (parent, pid) = (number("parent"), number("child.pid"));
+        let top = scratch.heapwise(&["top", &pid]).output().expect("heapwise starts");
+        let said = String::from_utf8_lossy(&top.stderr);
+        assert!(said.contains(&format!("inherited from {parent} by fork")), "{mode}: {said}");
+        let inherited = scratch.json_of(&["stats", "--json", &pid])[0]["probe"]["inherited_bytes"].as_u64();
+        let of_heap = inherited.expect("a number") as f64 / f64::from(100 << 20);
+        // Samples of 4 KiB take each block of a MiB; the C library's own blocks come on top.
+        assert!((0.999..1.01).contains(&of_heap), "{mode}: {of_heap}");
+        let of_parent = scratch.heapwise(&["top", &parent]).output().expect("heapwise starts");
+        assert!(!String::from_utf8_lossy(&of_parent.stderr).contains("inherited"), "{mode}");
+        drop(child.stdin.take());
+        assert!(child.wait().expect("waited").success());
     }
 }

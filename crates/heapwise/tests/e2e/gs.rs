@@ -1,5 +1,5 @@
-//! The gs driver's functions from C: a program switches itself, has itself recorded, and compares its reports with
-//! its own counters. The victims end with status 99 at the first difference.
+//! The gs driver's functions from C: a program switches itself, has itself recorded, and compares
+//! its reports with its own counters. The victims end with status 99 at the first difference.
 
 use std::process::Output;
 

@@ -107,7 +107,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Log mode for a machine that is busy with other things: no event is dropped because the recorder got no turn for a second.
+/// Log mode for a machine that is busy with other things: no event is dropped because the recorder
+/// got no turn for a second.
 pub const LOG: &[&str] = &["--log", "--block", "60s"];
 
 /// What a victim counted, what heapwise recorded.

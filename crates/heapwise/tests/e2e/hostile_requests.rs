@@ -1,6 +1,6 @@
-//! The whole server against a client that means no good: requests for every address, damaged in ways that are the same
-//! in every run, over a socket. Nothing may crash, no file but the served ones may come back, and the process that is
-//! looked at goes on.
+//! The whole server against a client that means no good: requests for every address, damaged in
+//! ways that are the same in every run, over a socket. Nothing may crash, no file but the served
+//! ones may come back, and the process that is looked at goes on.
 
 use std::fs;
 use std::process::{Child, Stdio};
@@ -12,12 +12,12 @@ use heapwise_testkit::random::Random;
 
 /// Damaged requests sent.
 const ROUNDS: usize = 800;
-/// What stands in the files that are not served.
+/// The content of the files that are not served.
 const SECRET: &str = "UNSERVED";
 /// Most resident memory of the server after all of them; it holds its renders.
 const MOST_RESIDENT_KB: u64 = 400 << 10;
 
-/// Targets of every kind: `ID` stands for a source, `NAME` for a stored profile.
+/// Targets of every kind: `ID` is replaced by a source, `NAME` by a stored profile.
 const TARGETS: [&str; 26] = [
     "/",
     "/health",
@@ -87,7 +87,8 @@ fn live(scratch: &Scratch) -> Live {
     live
 }
 
-/// A directory of dumps, a recording and a live process are served; other files lie beside and around them.
+/// A directory of dumps, a recording and a live process are served; other files lie beside and
+/// around them.
 fn served(scratch: &Scratch, pid: &str) -> Server {
     let dumps = scratch.path("dumps");
     fs::create_dir(&dumps).expect("made");

@@ -1,4 +1,5 @@
-//! The shared segment with the other side hostile: a program that left nonsense in it, a controller that orders nonsense.
+//! The shared segment with the other side hostile: a program that left nonsense in it, a controller
+//! that orders nonsense.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
@@ -65,7 +66,8 @@ fn a_damaged_segment_is_read_or_refused() {
     let mut random = Random::new(10);
     let mut refused = 0;
     for round in 0..60 {
-        // The header's first words say where everything is; the rest of the leading pages is control, counters, tables.
+        // The header's first words say where everything is; the rest of the leading pages is
+        // control, counters, tables.
         let reach = if round % 2 == 0 { 512 } else { head.len() as u64 };
         let mut said = String::new();
         for _ in 0..1 + random.below(6) {
@@ -110,7 +112,8 @@ fn a_hostile_controller_breaks_nothing() {
     assert!(heapwise_testkit::account::witness(&said, "alloc_objects") > Some(0), "{said}");
 }
 
-/// The victim `live_switch` in phases of 20 000 blocks; killed when it takes longer than a minute for all of them.
+/// The victim `live_switch` in phases of 20 000 blocks; killed when it takes longer than a minute
+/// for all of them.
 struct Phases {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -143,7 +146,8 @@ impl Phases {
     }
 }
 
-/// A file that is cut off under a running program, to nothing or to its first part, costs the recording.
+/// A file that is cut off under a running program, to nothing or to its first part, costs the
+/// recording.
 #[test]
 fn a_truncated_segment_costs_data_and_not_the_program() {
     for options in ["mode:exact", "mode:exact,index:hash", "mode:log", "mode:sampled,rate:1K", "mode:off"] {
@@ -176,7 +180,8 @@ fn a_scribbled_chunk_counter_stops_nobody() {
     assert!(phases.end().success());
 }
 
-/// A program that dies of its own `SIGBUS`, or is sent one, dies of it as it would without the probe.
+/// A program that dies of its own `SIGBUS`, or is sent one, dies of it as it would without the
+/// probe.
 #[test]
 fn other_bus_errors_end_the_program() {
     use std::os::unix::process::ExitStatusExt;

@@ -36,7 +36,7 @@ fn files_are_never_overwritten_unless_told() {
     assert_eq!(std::fs::read_to_string(scratch.path("there.heap")).expect("readable"), "precious");
 }
 
-/// `-o /dev/null -f` as root must not turn the device into a file; a pipe stands for it here.
+/// `-o /dev/null -f` as root must not turn the device into a file; a pipe represents it here.
 #[test]
 fn devices_and_pipes_are_written_to_and_stay() {
     use std::os::unix::fs::FileTypeExt;

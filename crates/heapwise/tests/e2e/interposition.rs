@@ -1,4 +1,5 @@
-//! The functions that the probe puts itself in front of: each caller gets what it would have had without the probe.
+//! The functions that the probe puts itself in front of: each caller gets what it would have had
+//! without the probe.
 
 use std::process::Output;
 
@@ -12,7 +13,8 @@ fn run_with_probe(scratch: &Scratch, options: &str, victim: &str, arguments: &[&
     command.output().expect("the victim starts")
 }
 
-/// A plugin's `operator new` serves that plugin alone, and is not called once the plugin is unloaded.
+/// A plugin's `operator new` serves that plugin alone, and is not called once the plugin is
+/// unloaded.
 #[test]
 fn plugins_keep_their_own_operators() {
     let scratch = Scratch::new();

@@ -1,5 +1,5 @@
-//! jemalloc's guide, chapter by chapter, over plain glibc: options by environment, dumps by themselves and by
-//! `mallctl`, with the real `jeprof` as the reader.
+//! jemalloc's guide, chapter by chapter, over plain glibc: options by environment, dumps by
+//! themselves and by `mallctl`, with the real `jeprof` as the reader.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -79,9 +79,10 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The guide's chapters over jemalloc itself and over the probe: the same files, and jeprof finds the same functions with
-/// the same bytes, but for what a size class adds.
+/// The guide's chapters over jemalloc itself and over the probe: the same files, and jeprof finds
+/// the same functions with the same bytes, but for what a size class adds.
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn the_guide_over_jemalloc_and_over_the_probe() {
     let scratch = Scratch::new();
     for (conf, chapter, dump) in [
@@ -101,7 +102,8 @@ fn the_guide_over_jemalloc_and_over_the_probe() {
                 (None, None) => {}
                 (Some(bytes), Some(classes)) => {
                     let added = *classes as f64 / *bytes as f64;
-                    // An interval dump of jemalloc's is written before the block that made it due counts.
+                    // An interval dump of jemalloc's is written before the block that made it due
+                    // counts.
                     assert!((0.99..1.25).contains(&added), "{chapter}: {site} {bytes}, jemalloc {classes}");
                 }
                 different => panic!("{chapter}: {site} {different:?}"),
@@ -112,6 +114,7 @@ fn the_guide_over_jemalloc_and_over_the_probe() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn leaks_at_exit_are_told_and_jeprof_finds_them() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof_leak:true,lg_prof_sample:0,prof_final:true", "leak");
@@ -133,6 +136,7 @@ fn leaks_at_exit_are_told_and_jeprof_finds_them() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn an_exit_because_of_leaks_loses_nothing() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof:true,prof_leak_error:true,prof_final:true,lg_prof_sample:0", "leak");
@@ -187,6 +191,7 @@ fn known_leaks_are_suppressed() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn sampled_dumps_give_jeprof_an_unbiased_estimate() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof:true,lg_prof_sample:12,prof_final:true", "leak");
@@ -200,6 +205,7 @@ fn sampled_dumps_give_jeprof_an_unbiased_estimate() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn interval_dumps_and_their_difference() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof:true,lg_prof_sample:0,lg_prof_interval:20", "grow");
@@ -244,6 +250,7 @@ fn highs_are_dumped_in_steps() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn a_dump_on_demand() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof:true,lg_prof_sample:0", "dump");
@@ -257,6 +264,7 @@ fn a_dump_on_demand() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn recording_is_switched_while_running() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof:true,prof_active:false,lg_prof_sample:0", "switched");
@@ -269,6 +277,7 @@ fn recording_is_switched_while_running() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn a_reset_forgets_and_a_thread_is_passed_over() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof:true,lg_prof_sample:0", "reset");
@@ -298,6 +307,7 @@ fn a_program_carries_its_options_and_runtimes_do_not_leak() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn sizes_and_errnos_are_jemallocs() {
     let scratch = Scratch::new();
     let ours = Run::new(&scratch, "prof:true", "strict");
@@ -318,6 +328,7 @@ fn answers(scratch: &Scratch, preload: &str, conf: &str) -> BTreeMap<String, i64
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn every_name_answers_as_jemalloc_does() {
     let scratch = Scratch::new();
     let library = scratch.output_of(&["preload"]);
@@ -335,7 +346,8 @@ fn every_name_answers_as_jemalloc_does() {
             .iter()
             .filter(|(question, answer)| ours.get(*question) != Some(*answer))
             .map(|(question, answer)| format!("{question}: {answer}, here {:?}", ours.get(question)))
-            // jemalloc reads the system's name of a thread when it samples a block of it, we when we are asked.
+            // jemalloc reads the system's name of a thread when it samples a block of it, we when
+            // we are asked.
             .filter(|line| {
                 !(conf.contains("sys_thread_name") && line.starts_with("thread.prof.name/length_"))
             })
@@ -344,7 +356,8 @@ fn every_name_answers_as_jemalloc_does() {
     }
 }
 
-/// Names of jemalloc's allocator, not of its profiler: over another allocator there is nothing to answer.
+/// Names of jemalloc's allocator, not of its profiler: over another allocator there is nothing to
+/// answer.
 #[test]
 fn the_allocators_own_names_are_unknown() {
     let scratch = Scratch::new();
@@ -354,6 +367,7 @@ fn the_allocators_own_names_are_unknown() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn a_jemalloc_underneath_is_asked_itself() {
     let scratch = Scratch::new();
     let library = scratch.output_of(&["preload"]);
@@ -368,6 +382,7 @@ fn a_jemalloc_underneath_is_asked_itself() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn a_forked_child_writes_its_own_files() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof:true,lg_prof_sample:0,prof_final:true", "fork");
@@ -380,6 +395,7 @@ fn a_forked_child_writes_its_own_files() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn the_last_dump_is_whole_while_64_threads_end() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof:true,lg_prof_sample:0,prof_final:true", "threads");
@@ -393,6 +409,7 @@ fn the_last_dump_is_whole_while_64_threads_end() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn the_last_dump_is_whole_when_64_threads_call_exit() {
     let scratch = Scratch::new();
     let run = Run::new(&scratch, "prof:true,lg_prof_sample:0,prof_final:true", "exits");

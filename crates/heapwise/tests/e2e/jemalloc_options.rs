@@ -95,6 +95,7 @@ fn counts_are_raw_where_they_are_not_to_be_unbiased() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn recording_by_the_clock() {
     let scratch = Scratch::new();
     let (_, told) = run(&scratch, "prof:true,prof_active:false,lg_prof_sample:0", "timed");
@@ -139,6 +140,7 @@ fn highs_are_dumped_on_both_sides_of_a_fork() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn messages_are_jemallocs_to_the_letter() {
     let scratch = Scratch::new();
     let stderr = |preload: &str, conf: &str| {
@@ -161,7 +163,8 @@ fn messages_are_jemallocs_to_the_letter() {
     ] {
         let jemallocs = stderr("libjemalloc.so.2", conf);
         let ours = stderr(library.trim(), conf);
-        // jemalloc also tells its two sources that cannot be set here, and with `confirm_conf` all that are empty.
+        // jemalloc also prints its two sources that cannot be set here, and with `confirm_conf` all
+        // that are empty.
         let told = |text: &str| -> Vec<String> {
             let lines = text.lines().map(|line| line.replace("<heapwise>", "<jemalloc>"));
             lines.filter(|line| !(line.contains("malloc_conf #") && line.ends_with(": \"\""))).collect()

@@ -28,6 +28,7 @@ fn json(scratch: &Scratch, name: &str) -> Value {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn dumps_have_lines_per_thread() {
     let scratch = Scratch::new();
     let (_, told) = ours(&scratch, "prof:true,lg_prof_sample:0", &["threads"]);
@@ -84,6 +85,7 @@ fn sampled_dumps_have_lines_per_thread() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn the_last_blocks_are_kept() {
     let scratch = Scratch::new();
     let conf = "prof:true,lg_prof_sample:0,prof_recent_alloc_max:3";
@@ -108,6 +110,7 @@ fn the_last_blocks_are_kept() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn the_log_has_what_was_freed() {
     let scratch = Scratch::new();
     let mut shapes = Vec::new();
@@ -127,6 +130,7 @@ fn the_log_has_what_was_freed() {
 }
 
 #[test]
+#[ignore = "needs jeprof and libjemalloc"]
 fn size_classes_are_summed() {
     let scratch = Scratch::new();
     let conf = "prof:true,lg_prof_sample:0,prof_stats:true";

@@ -1,8 +1,9 @@
 //! jeprof's own output on dumps of real jemalloc and tcmalloc, against ours, byte for byte.
 //!
-//! Names are jeprof's own: its `--raw` writes the symbols it found, wrong ones included, and both sides
-//! read that. So everything after symbols is compared without exception but those of docs/from-jeprof.md, each of
-//! which is a line of [`normalised`]. Symbols themselves are compared in `compat.rs` and in heapwise-symbolize.
+//! Names are jeprof's own: its `--raw` writes the symbols it found, wrong ones included, and both
+//! sides read that. So everything after symbols is compared without exception but those of
+//! docs/from-jeprof.md, each of which is a line of [`normalised`]. Symbols themselves are compared
+//! in `compat.rs` and in heapwise-symbolize.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -56,6 +57,7 @@ const OPTIONS: [&str; 27] = [
 ];
 
 #[test]
+#[ignore = "needs jeprof and programs to profile; long"]
 fn reports_of_jemalloc_dumps_equal_jeprofs() {
     let scratch = Scratch::new();
     let ours = victims().join("inlined_templates");
@@ -77,6 +79,7 @@ fn reports_of_jemalloc_dumps_equal_jeprofs() {
 }
 
 #[test]
+#[ignore = "needs jeprof and programs to profile; long"]
 fn reports_of_tcmalloc_dumps_equal_jeprofs_too() {
     let scratch = Scratch::new();
     let ours = victims().join("inlined_templates");
@@ -206,8 +209,8 @@ fn comparable(text: &str, options: &str) -> Vec<String> {
     if options.starts_with("--text") { with_ties_by_name(lines, options.contains("--cum")) } else { lines }
 }
 
-/// The boxes of a graph, without the arrows ("graphs: recursion") and without their numbers, which are those of
-/// the rows, ties included.
+/// The boxes of a graph, without the arrows ("graphs: recursion") and without their numbers, which
+/// are those of the rows, ties included.
 fn boxes(text: &str) -> Vec<String> {
     let unnumbered = |line: &str| match line.split_once(" [label=") {
         Some((_, label)) => without_same_cum(label),
@@ -218,7 +221,8 @@ fn boxes(text: &str) -> Vec<String> {
     boxes
 }
 
-/// A box whose two sums read the same: jeprof adds fractions in an order of its own, so that they may differ in the last bit.
+/// A box whose two sums read the same: jeprof adds fractions in an order of its own, so that they
+/// may differ in the last bit.
 fn without_same_cum(label: &str) -> String {
     if let Some((before, after)) = label.split_once("\\rof ")
         && let Some((cum, rest)) = after.split_once("\\r")
@@ -229,8 +233,9 @@ fn without_same_cum(label: &str) -> String {
     label.to_owned()
 }
 
-/// Fractions are added in the order of a hash there, so that equal rows may differ in their last bit, and be
-/// ranked by it: rows of the same number are ordered by name, and their running sum is left out.
+/// Fractions are added in the order of a hash there, so that equal rows may differ in their last
+/// bit, and be ranked by it: rows of the same number are ordered by name, and their running sum is
+/// left out.
 fn with_ties_by_name(mut lines: Vec<String>, by_cum: bool) -> Vec<String> {
     let rank = if by_cum { CUM } else { FLAT };
     for ties in lines.chunk_by_mut(|one, next| one.get(rank.clone()) == next.get(rank.clone())) {
@@ -242,8 +247,8 @@ fn with_ties_by_name(mut lines: Vec<String>, by_cum: bool) -> Vec<String> {
     lines
 }
 
-/// Folded stacks come in the order of a hash, several lines for one stack of names ("`--collapsed`"), each
-/// without its fraction: sums may differ by less than the number of lines.
+/// Folded stacks come in the order of a hash, several lines for one stack of names
+/// ("`--collapsed`"), each without its fraction: sums may differ by less than the number of lines.
 fn assert_same_stacks(ours: &str, theirs: &str, case: &str) {
     let mut sums: BTreeMap<&str, (i64, i64, i64)> = BTreeMap::new();
     for (stack, value) in theirs.lines().filter_map(|line| line.rsplit_once(' ')) {

@@ -1,4 +1,4 @@
-//! The short forms of `cargo xtask soak` and `cargo xtask kills`.
+//! The short forms of soak and kills (`crates/testkit/tests/long_runs.rs`).
 
 use std::time::Duration;
 
@@ -19,16 +19,19 @@ fn soak(mode: &str) {
 }
 
 #[test]
+#[ignore = "long"]
 fn exact_mode_neither_grows_nor_drifts() {
     soak("--exact");
 }
 
 #[test]
+#[ignore = "long"]
 fn log_mode_neither_grows_nor_drifts() {
     soak("--log");
 }
 
 #[test]
+#[ignore = "long"]
 fn kills_at_random_moments() {
     let scratch = Scratch::new();
     let kills = Kills {

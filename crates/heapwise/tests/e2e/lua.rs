@@ -1,4 +1,5 @@
-//! A real Lua 5.4 inside a program: its functions and lines stand on top of the native stack, with the right bytes.
+//! A real Lua 5.4 inside a program: its functions and lines stand on top of the native stack, with
+//! the right bytes.
 
 use std::path::Path;
 
@@ -33,22 +34,26 @@ fn held(scratch: &Scratch, profile: &str, native: &str, function: &str, line: u6
 }
 
 #[test]
+#[ignore = "needs lua5.4"]
 fn memory_is_attributed_to_lua_lines() {
     let scratch = Scratch::new();
     for mode in [&["--exact", "--index", "hash"][..], &["--exact", "--index", "shadow"], &["-c", "1"], LOG] {
         let capture = capture(&scratch, mode);
         let profile = capture.profile.to_str().expect("UTF-8");
-        // hold() is the only caller of w_malloc: ten times 1000 and ten times 200 bytes in two coroutines.
+        // hold() is the only caller of w_malloc: ten times 1000 and ten times 200 bytes in two
+        // coroutines.
         assert_eq!(held(&scratch, profile, "^w_malloc$", "leaf", 5), THREADS * 12_000, "{mode:?}");
         assert_eq!(held(&scratch, profile, "^w_malloc$", "function:24", 24), THREADS * 7, "{mode:?}");
         assert_eq!(held(&scratch, profile, "^w_malloc$", "(main chunk)", 25), THREADS * 50, "{mode:?}");
-        // Lua's strings come through its allocator; with their heads, and the buffer they were made in.
+        // Lua's strings come through its allocator; with their heads, and the buffer they were made
+        // in.
         let text = held(&scratch, profile, "^w_lua$", "text", 9);
         assert!((THREADS * 100_000..THREADS * 102_000).contains(&text), "{mode:?}: {text}");
     }
 }
 
 #[test]
+#[ignore = "needs lua5.4"]
 fn lua_functions_are_in_every_view() {
     let scratch = Scratch::new();
     let capture = capture(&scratch, &["--exact"]);

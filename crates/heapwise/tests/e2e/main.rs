@@ -1,5 +1,5 @@
-//! The whole thing, end to end: victim programs that keep their own account, and real programs, with the
-//! executable as a user has it.
+//! The whole thing, end to end: victim programs that keep their own account, and real programs,
+//! with the executable as a user has it.
 
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 

@@ -1,5 +1,5 @@
-//! Programs nobody here wrote, recorded in every mode: they compute what they compute without us, and the reports
-//! name the right functions.
+//! Programs nobody here wrote, recorded in every mode: they compute what they compute without us,
+//! and the reports name the right functions.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,6 +32,7 @@ fn names(scratch: &Scratch, profile: &str) -> String {
 }
 
 #[test]
+#[ignore = "needs programs to profile; long"]
 fn python() {
     let scratch = Scratch::new();
     let script = "import json; d={str(i):[i]*9 for i in range(20000)}; print(len(json.dumps(json.loads(json.dumps(d)))))";
@@ -44,6 +45,7 @@ fn python() {
 }
 
 #[test]
+#[ignore = "needs programs to profile; long"]
 fn sqlite() {
     let scratch = Scratch::new();
     let script = "create table t(a,b); with recursive c(x) as (select 1 union all select x+1 from c where x<20000) \
@@ -54,6 +56,7 @@ fn sqlite() {
 }
 
 #[test]
+#[ignore = "needs programs to profile; long"]
 fn perl_and_lua() {
     let scratch = Scratch::new();
     unchanged(
@@ -67,6 +70,7 @@ fn perl_and_lua() {
 }
 
 #[test]
+#[ignore = "needs programs to profile; long"]
 fn clang() {
     let scratch = Scratch::new();
     let source = "#include <map>\n#include <string>\nstd::map<std::string,int> m; int main() { m[\"a\"]++; return m.size(); }\n";
@@ -78,11 +82,13 @@ fn clang() {
 }
 
 #[test]
+#[ignore = "needs programs to profile; long"]
 fn redis() {
     let scratch = Scratch::new();
     for (number, mode) in ["mode:sampled,rate:1024", "mode:exact", "mode:exact,index:hash"].iter().enumerate()
     {
-        // Below the ports that the kernel gives to clients, each of which is taken for a minute after use.
+        // Below the ports that the kernel gives to clients, each of which is taken for a minute
+        // after use.
         let port = (20_000 + std::process::id() % 12_000 + number as u32).to_string();
         let library = scratch.output_of(&["preload"]);
         let mut server = scratch
@@ -117,7 +123,8 @@ fn redis() {
             .lines()
             .find_map(|line| line.strip_prefix("used_memory:")?.trim().parse().ok())
             .expect("redis counts too");
-        // redis counts usable bytes of its own calls, heapwise requested ones: within a quarter of each other.
+        // redis counts usable bytes of its own calls, heapwise requested ones: within a quarter of
+        // each other.
         assert!((0.6..1.1).contains(&(held / own)), "{mode}: heapwise {held}, redis {own}");
         ask(&["shutdown", "nosave"]);
         assert!(server.wait().expect("waited").success());

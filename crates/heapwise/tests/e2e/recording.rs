@@ -11,7 +11,8 @@ fn held(scratch: &Scratch, target: &str) -> i64 {
     top["total"].as_i64().expect("a total")
 }
 
-/// Milliseconds that a time may be off: the clock of the program against that of the recording, and the tick.
+/// Milliseconds that a time may be off: the clock of the program against that of the recording, and
+/// the tick.
 const OFF_MS: u64 = 5;
 
 /// A burst of the victim `timeline`, in milliseconds of the recording.
@@ -30,7 +31,8 @@ fn millisecond_of(mark: &str, scratch: &Scratch, recording: &str) -> u64 {
     number.unwrap_or_else(|| panic!("{notes}"))
 }
 
-/// Every step of the timeline to the byte: the highest moment of each burst of work, and what is live in the quiet after it.
+/// Every step of the timeline to the byte: the highest moment of each burst of work, and what is
+/// live in the quiet after it.
 #[test]
 fn every_step_is_the_programs_own_account() {
     let scratch = Scratch::new();
@@ -94,7 +96,8 @@ fn between_quiet_moments_every_number_is_exact() {
     }
 }
 
-/// A flight recorder has summed up what is older, and knows all that is live; every mark is written down.
+/// A flight recorder has summed up what is older, and knows all that is live; every mark is written
+/// down.
 #[test]
 fn a_ring_remembers_what_is_live() {
     let scratch = Scratch::new();
@@ -111,7 +114,8 @@ fn a_ring_remembers_what_is_live() {
     assert!(held(&scratch, "ring-step10.hwr") > 0, "a dump at the mark");
 }
 
-/// Each file begins with the sum of all before it: together, and the last one alone, they have the program's account.
+/// Each file begins with the sum of all before it: together, and the last one alone, they have the
+/// program's account.
 #[test]
 fn rotated_files_are_readable_alone_and_together() {
     let scratch = Scratch::new();
@@ -169,6 +173,7 @@ fn a_killed_recorder_leaves_a_readable_file_and_a_running_program() {
 }
 
 #[test]
+#[ignore = "long"]
 fn random_kills() {
     let (_scratch, torture) = torture();
     torture.run(6, 42).unwrap();

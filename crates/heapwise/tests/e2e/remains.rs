@@ -108,7 +108,8 @@ fn nothing_goes_while_somebody_collects_it() {
     assert_eq!(names(&folder).len(), KEPT);
 }
 
-/// Without a command that collects, programs that start all day leave no more than there is room for.
+/// Without a command that collects, programs that start all day leave no more than there is room
+/// for.
 #[test]
 fn a_crowded_directory_gets_no_more_segments() {
     /// `CROWDED` and `MOST_NAMES` in `crates/probe/src/segment/create.rs`.
@@ -133,7 +134,7 @@ fn a_crowded_directory_gets_no_more_segments() {
     let pid = child.id().to_string();
     until("its message", || {
         let output = scratch.heapwise(&["top", &pid]).output().expect("heapwise starts");
-        String::from_utf8_lossy(&output.stderr).contains("no room for its segment")
+        String::from_utf8_lossy(&output.stderr).contains("carries the probe but has no segment")
     });
     assert_eq!(names(&folder).len(), MOST as usize);
     drop(child.stdin.take());

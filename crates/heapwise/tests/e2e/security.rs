@@ -1,5 +1,5 @@
-//! The claims of THREAT_MODEL.md about files, directories, sockets and other users. What needs a second user runs
-//! only for root, who has one: nobody.
+//! The claims of THREAT_MODEL.md about files, directories, sockets and other users. What needs a
+//! second user runs only for root, who has one: nobody.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};
@@ -147,7 +147,8 @@ fn a_socket_is_its_users_alone() {
     let socket = scratch.path("socket");
     let path = socket.to_str().expect("UTF-8");
     let (carrier, _) = Carrier::start(&scratch);
-    // Nobody's mask may open it. Changed after it was made it would be open for a moment; then chmod would be called.
+    // Nobody's mask may open it. Changed after it was made it would be open for a moment; then
+    // chmod would be called.
     let mut server = scratch.command("/bin/sh");
     server.args(["-c", "umask 0; exec \"$0\" serve --listen \"$1\" \"$2\"", env!("CARGO_BIN_EXE_heapwise")]);
     let server = server.args([path, &carrier.pid()]).stderr(Stdio::null()).spawn();
@@ -161,7 +162,8 @@ fn a_socket_is_its_users_alone() {
     drop(server);
 }
 
-/// The names of automatic dumps can be guessed: what a link of that name points to is not overwritten.
+/// The names of automatic dumps can be guessed: what a link of that name points to is not
+/// overwritten.
 #[test]
 fn a_dump_goes_through_no_link() {
     let scratch = Scratch::new();
@@ -235,7 +237,8 @@ fn another_user_neither_reads_nor_controls() {
     assert_eq!(control(), before, "not a word was changed");
 }
 
-/// A program that gives up root's rights and runs another: the loader finds the library, and says nothing.
+/// A program that gives up root's rights and runs another: the loader finds the library, and says
+/// nothing.
 #[test]
 fn a_program_that_drops_its_rights_can_still_run_others() {
     if !is_root() {

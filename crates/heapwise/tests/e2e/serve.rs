@@ -1,4 +1,4 @@
-//! The server, asked by the tools that know its addresses.
+//! The server, used by the tools that know its addresses.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -38,7 +38,7 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// Sends these bytes; everything that comes back.
+    /// Sends these bytes; the whole response.
     pub fn send(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("listening");
         stream.set_read_timeout(Some(Duration::from_secs(20))).expect("settable");
@@ -70,7 +70,8 @@ fn run(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// `leaky` with 3000 rounds holds 3000 nodes of 112 bytes in `w_hold` and about as much in `w_lose`.
+/// `leaky` with 3000 rounds holds 3000 nodes of 112 bytes in `w_hold` and about as much in
+/// `w_lose`.
 fn served() -> (Scratch, Server) {
     let scratch = Scratch::new();
     let capture = scratch.capture(&["--exact"], "leaky", &["3000"]);
@@ -80,6 +81,7 @@ fn served() -> (Scratch, Server) {
 }
 
 #[test]
+#[ignore = "needs jeprof"]
 fn jeprof_fetches_profile_and_symbols() {
     let (scratch, server) = served();
     let home = scratch.path("");
@@ -95,6 +97,7 @@ fn jeprof_fetches_profile_and_symbols() {
 }
 
 #[test]
+#[ignore = "needs google-pprof"]
 fn google_pprof_fetches_both_profiles() {
     let (scratch, server) = served();
     for address in ["/pprof/growth", "/gperftools/pprof/heap"] {
@@ -107,6 +110,7 @@ fn google_pprof_fetches_both_profiles() {
 }
 
 #[test]
+#[ignore = "needs go"]
 fn go_tool_pprof_reads_both_profiles() {
     let (scratch, server) = served();
     let pprof = |path: &str, more: &[&str]| {
@@ -151,7 +155,7 @@ fn changes_need_post_and_token_and_foreign_pages_get_nothing() {
     };
     assert!(post("").starts_with("HTTP/1.1 403"));
     let token = format!("X-Heapwise-Token: {}\r\n", server.token);
-    // A file cannot be told anything, but the request got as far as that.
+    // A file cannot be controlled, but the request got that far.
     assert!(post(&token).starts_with("HTTP/1.1 400"));
     assert!(post(&format!("{token}Origin: http://evil.example\r\n")).starts_with("HTTP/1.1 403"));
     let rebound = server.send(b"GET / HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n");
@@ -159,6 +163,7 @@ fn changes_need_post_and_token_and_foreign_pages_get_nothing() {
 }
 
 #[test]
+#[ignore = "needs curl"]
 fn answers_are_packed_and_sent_again_only_when_changed() {
     let (scratch, server) = served();
     let url = server.url("/p/leaky.heap/pprof/heap?display=svg");

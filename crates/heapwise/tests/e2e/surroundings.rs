@@ -1,5 +1,5 @@
-//! Surroundings that only the kernel can make: file systems that fill up, another clock, privileges, a recorder
-//! that stands still. `unshare` (util-linux) makes them without privileges.
+//! Surroundings that only the kernel can make: file systems that fill up, another clock,
+//! privileges, a recorder that stands still. `unshare` (util-linux) makes them without privileges.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -76,7 +76,8 @@ fn losses_for_lack_of_room_are_told() {
     assert!(said.contains("recorded") && !said.contains(" 0 lost"), "{said}");
 }
 
-/// The disk fills up under a recording: the program does not notice, the user is told, what was written opens.
+/// The disk fills up under a recording: the program does not notice, the user gets a message, what was
+/// written opens.
 #[test]
 fn a_disk_full_of_recording() {
     let scratch = Scratch::new();
@@ -89,8 +90,9 @@ fn a_disk_full_of_recording() {
     assert!(out.contains("\"total\":"), "{out} {said}");
 }
 
-/// The program's clock is a day ahead of the recorder's, or up to an hour behind it. The kernel refuses a clock below
-/// zero, so a machine that was booted just now goes back by half of its uptime only.
+/// The program's clock is a day ahead of the recorder's, or up to an hour behind it. The kernel
+/// refuses a clock below zero, so a machine that was booted just now goes back by half of its
+/// uptime only.
 #[test]
 fn a_clock_that_jumped() {
     let uptime = std::fs::read_to_string("/proc/uptime").expect("readable");
@@ -124,8 +126,8 @@ fn a_clock_that_jumped() {
     }
 }
 
-/// A recorder that is stopped for a while (a suspended machine, a debugger) costs waiting; and no event, unless it cannot
-/// catch up in the second that the program waits for it, which is told.
+/// A recorder that is stopped for a while (a suspended machine, a debugger) costs waiting; and no
+/// event, unless it cannot catch up in the second that the program waits for it, which is reported.
 #[test]
 fn a_recorder_that_stands_still() {
     let scratch = Scratch::new();
@@ -154,7 +156,8 @@ fn a_recorder_that_stands_still() {
     assert!(recorded <= own && own <= recorded + lost, "{recorded} recorded, {own} allocated, {lost} lost");
 }
 
-/// A set-user-ID program of somebody else: heapwise says why not, and the loader keeps the probe out.
+/// A set-user-ID program of somebody else: heapwise says why not, and the loader keeps the probe
+/// out.
 #[test]
 fn a_privileged_program_is_told_so() {
     let scratch = Scratch::new();
@@ -172,7 +175,8 @@ fn a_privileged_program_is_told_so() {
     assert!(said.contains("set-user-ID"), "{said}");
 }
 
-/// A program that replaces itself by one without the probe: what it left is not taken for a running one.
+/// A program that replaces itself by one without the probe: what it left is not taken for a running
+/// one.
 #[test]
 fn replaced_by_a_program_without_the_probe() {
     let scratch = Scratch::new();

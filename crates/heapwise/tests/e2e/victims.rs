@@ -1,5 +1,5 @@
-//! Totals agree with what each victim counted itself: exactly in exact mode and at rate 1, within three standard
-//! errors when sampled.
+//! Totals equal what each victim counted itself: exactly in exact mode and at rate 1, within
+//! three standard errors when sampled.
 
 use crate::harness::{Capture, LOG, Scratch, victims};
 
@@ -110,9 +110,10 @@ fn killed_program_leaves_its_last_state() {
     }
 }
 
-/// Over many seeds the estimates stay within three standard errors as often as they must: 99.7 % of a normal
-/// distribution; 200 seeds allow for a handful beyond three and none beyond five.
+/// Over many seeds the estimates stay within three standard errors as often as they must: 99.7 % of
+/// a normal distribution; 200 seeds allow for a handful beyond three and none beyond five.
 #[test]
+#[ignore = "long"]
 fn sampled_estimates_are_unbiased() {
     let scratch = Scratch::new();
     let (mut beyond_three, mut sum) = (0, 0.0);
@@ -150,7 +151,8 @@ fn a_program_that_exits_while_others_allocate_ends_normally() {
     }
 }
 
-/// Requests of nearly the whole address space used up the distance to a sample that was never to come.
+/// Requests of nearly the whole address space used up the distance to a sample that was never to
+/// come.
 #[test]
 fn an_idle_probe_records_nothing_whatever_is_refused() {
     let scratch = Scratch::new();

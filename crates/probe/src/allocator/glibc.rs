@@ -1,4 +1,4 @@
-//! glibc: `mallinfo2` (2.33). Its elder `mallinfo` wraps at 4 GiB and is not asked.
+//! glibc: `mallinfo2` (2.33). Its elder `mallinfo` wraps at 4 GiB and is not used.
 #![allow(unsafe_code)]
 
 use super::Statistics;
@@ -23,7 +23,7 @@ struct Info {
     top: usize,
 }
 
-pub(super) fn ask() -> Option<Statistics> {
+pub(super) fn read() -> Option<Statistics> {
     // SAFETY: the signature of mallinfo2.
     let info = unsafe { function::<unsafe extern "C" fn() -> Info>(c"mallinfo2") }?;
     // SAFETY: takes no arguments.
@@ -42,13 +42,13 @@ pub(super) fn ask() -> Option<Statistics> {
 
 #[cfg(test)]
 mod tests {
-    use super::ask;
+    use super::read;
 
     #[test]
     fn a_large_block_shows() {
-        let before = ask().expect("glibc tells");
+        let before = read().expect("glibc tells");
         let block = vec![1_u8; 64 << 20];
-        let after = ask().expect("glibc tells");
+        let after = read().expect("glibc tells");
         assert!(after.allocated >= before.allocated + block.len() as u64);
         assert!(after.mapped >= after.allocated);
     }

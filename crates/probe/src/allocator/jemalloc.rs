@@ -11,7 +11,7 @@ use crate::symbols::function;
 
 type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
 
-pub(super) fn ask() -> Option<Statistics> {
+pub(super) fn read() -> Option<Statistics> {
     // SAFETY: the signature of mallctl.
     let mallctl = unsafe { function::<Mallctl>(c"mallctl") }?;
     let mut epoch = 1_u64;

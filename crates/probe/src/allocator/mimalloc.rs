@@ -1,4 +1,4 @@
-//! mimalloc: `mi_process_info`, which tells what is committed, but not what is handed out.
+//! mimalloc: `mi_process_info`, which has committed bytes, but not those handed out.
 #![allow(unsafe_code)]
 
 use super::Statistics;
@@ -15,8 +15,9 @@ type Info = unsafe extern "C" fn(
     *mut usize,
 );
 
-pub(super) fn ask() -> Option<Statistics> {
-    // SAFETY: the signature in mimalloc.h: times, resident bytes and their peak, committed bytes and their peak, faults.
+pub(super) fn read() -> Option<Statistics> {
+    // SAFETY: the signature in mimalloc.h: times, resident bytes and their peak, committed bytes
+    // and their peak, faults.
     let info = unsafe { function::<Info>(c"mi_process_info") }?;
     let mut words = [0_usize; 8];
     let [a, b, c, d, e, f, g, h] = &mut words;

@@ -9,10 +9,11 @@ use crate::symbols::function;
 type OfGperftools = unsafe extern "C" fn(*const c_char, *mut usize) -> c_int;
 type OfGoogle = unsafe extern "C" fn(*const c_char, usize, *mut usize) -> bool;
 
-pub(super) fn ask() -> Option<Statistics> {
+pub(super) fn read() -> Option<Statistics> {
     // SAFETY: the signature in gperftools' malloc_extension_c.h.
     let plain = unsafe { function::<OfGperftools>(c"MallocExtension_GetNumericProperty") };
-    // SAFETY: the signature in tcmalloc's internal_malloc_extension.h: a string_view in two registers.
+    // SAFETY: the signature in tcmalloc's internal_malloc_extension.h: a string_view in two
+    // registers.
     let google = unsafe { function::<OfGoogle>(c"MallocExtension_Internal_GetNumericProperty") };
     let read = |name: &CStr| {
         let mut value = 0_usize;

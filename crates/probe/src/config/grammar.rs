@@ -1,4 +1,5 @@
-//! The grammar, which is jemalloc's: `key:value` pairs between commas, keys of letters, digits and underscores, no blanks.
+//! The grammar, which is jemalloc's: `key:value` pairs between commas, keys of letters, digits and
+//! underscores, no blanks.
 
 /// What is wrong with a text as a whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -49,7 +49,8 @@ fn symbol() -> &'static [u8] {
     }
 }
 
-/// Whether the kernel gave the program more rights than its user has: then the user's environment is not asked.
+/// Whether the kernel gave the program more rights than its user has: then the user's environment
+/// is not read.
 fn is_privileged() -> bool {
     sys::auxiliary(libc::AT_SECURE) != 0
 }

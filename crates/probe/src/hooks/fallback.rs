@@ -1,7 +1,8 @@
-//! What serves where no object defines a function: the program would not have been able to call it, but now
-//! that the probe exports it, it must work.
+//! Functions for hooks that no object of the start defines: a caller that the loader bound to the
+//! probe must get a function that works.
 //!
-//! The types are erased as in the jump table; each function has the signature of the one it stands for.
+//! The types are erased as in the jump table; each function has the signature of the one it
+//! replaces.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};

@@ -3,7 +3,7 @@
 
 use heapwise_format::segment::AllocatorKind;
 
-use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, inside, slot};
+use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, nested_calls, slot};
 use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::symbols::{self, find_next};
 
@@ -13,7 +13,7 @@ const _: () = assert!(SLOTS.len() <= 64, "one bit each in OWN_OPERATORS");
 /// The object that defines `malloc`.
 static ALLOCATOR: AtomicUsize = AtomicUsize::new(0);
 
-/// Whether a hook is left alone: a C++ operator that calls `malloc` or `free`, or another operator.
+/// Whether a hook only jumps on: a C++ operator that calls `malloc` or `free`, or another operator.
 pub(super) fn passes(index: usize) -> bool {
     let is_operator = DESCRIPTIONS.get(index).is_some_and(|description| description.family == Family::Cxx);
     is_operator && OWN_OPERATORS.load(Ordering::Relaxed) >> index & 1 == 0
@@ -54,7 +54,7 @@ pub(crate) extern "C" fn resolve(index: usize) -> *mut () {
 pub(crate) fn resolve_all() {
     if let Some(malloc) = find_next(c"malloc") {
         ALLOCATOR.store(malloc.object as usize, Ordering::Relaxed);
-        inside::learn(&malloc);
+        nested_calls::register(&malloc);
     }
     for index in 0..SLOTS.len() {
         find(index);
@@ -74,7 +74,7 @@ fn find(index: usize) -> *mut () {
         slot_.real.store(found.address, Ordering::Release);
         let of_runtime = description.family == Family::CxxAligned;
         if of_runtime || may_be_composed(index) {
-            inside::learn_function(&found, of_runtime);
+            nested_calls::register_function(&found, of_runtime);
         }
         if found.object as usize == ALLOCATOR.load(Ordering::Relaxed) {
             OWN_OPERATORS.fetch_or(1 << index, Ordering::Relaxed);

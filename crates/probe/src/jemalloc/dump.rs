@@ -1,20 +1,21 @@
-//! Heap dumps that the probe writes itself: jemalloc's text under jemalloc's names, without allocating.
+//! Heap dumps that the probe writes itself: jemalloc's text under jemalloc's names, without
+//! allocating.
 //!
-//! One thread writes at a time. Automatic dumps that find another one under way are skipped (it has the same
-//! numbers); those that somebody asked for wait, though not for ever: the writer may be a thread that the
-//! program stopped.
+//! One thread writes at a time. Automatic dumps that find another one under way are skipped (it has
+//! the same numbers); requested dumps wait, though not for ever: the writer may be a thread that
+//! the program stopped.
 
 mod counts;
-mod desk;
 mod ending;
 mod functions;
 mod leaks;
-mod noise;
 mod plain_name;
+mod runtime_allocs;
 pub(crate) mod size_class;
 mod suppressions;
 mod text;
 mod triggers;
+mod writer;
 
 use core::ffi::CStr;
 
@@ -25,13 +26,13 @@ use crate::config::say;
 use crate::jemalloc::options::options;
 use crate::sys::File;
 use crate::{api, segment};
-use desk::Desk;
-pub(crate) use desk::{MOST_KEPT, set_log_name, set_prefix, with_log_name};
 pub(crate) use ending::{at_exit, before_exit, watch_exit};
 use suppressions::Suppressions;
 use text::Summary;
 pub(crate) use text::places;
 pub(crate) use triggers::{interval, is_armed, is_at_highs, notice, set_at_highs};
+use writer::DumpWriter;
+pub(crate) use writer::{MOST_KEPT, set_log_name, set_prefix, with_log_name};
 
 /// Why a dump was written; the letter in its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,7 +41,7 @@ pub(crate) enum Kind {
     Interval = b'i' as isize,
     /// More is live than ever before.
     High = b'u' as isize,
-    /// The program asked.
+    /// The program requested it.
     Manual = b'm' as isize,
     /// The program ends.
     Final = b'f' as isize,
@@ -51,41 +52,41 @@ const PATIENCE_MS: u32 = 10_000;
 
 /// Starts over in a new process or a forked child: its files are its own.
 pub(crate) fn begin() {
-    desk::begin();
+    writer::reset();
     triggers::begin();
     ending::begin();
 }
 
 /// Writes a dump that nobody waits for.
 fn automatic(kind: Kind) {
-    if let Some(mut desk) = Desk::try_take() {
-        write_announced(&mut desk, kind);
+    if let Some(mut writer) = DumpWriter::try_lock() {
+        write_announced(&mut writer, kind);
     }
 }
 
 /// Writes a dump for the program; under the next name when it gives none.
 pub(crate) fn manual(name: Option<&CStr>) -> bool {
     let Some(_busy) = api::enter(words()) else { return false };
-    let Some(mut desk) = Desk::take(PATIENCE_MS) else { return false };
-    (name.is_some() || desk.next_path(Kind::Manual)) && write(&mut desk, Kind::Manual, name).is_some()
+    let Some(mut writer) = DumpWriter::lock(PATIENCE_MS) else { return false };
+    (name.is_some() || writer.next_path(Kind::Manual)) && write(&mut writer, Kind::Manual, name).is_some()
 }
 
 /// Writes under the next name, and says so when the file cannot be made.
-fn write_announced(desk: &mut Desk, kind: Kind) -> Option<Summary> {
-    if !desk.next_path(kind) {
+fn write_announced(writer: &mut DumpWriter, kind: Kind) -> Option<Summary> {
+    if !writer.next_path(kind) {
         return None;
     }
-    let summary = write(desk, kind, None);
+    let summary = write(writer, kind, None);
     if summary.is_none() {
-        say(&[b"failed to open \"", desk.path().as_bytes(), b"\""]);
+        say(&[b"failed to open \"", writer.path().as_bytes(), b"\""]);
     }
     summary
 }
 
-/// Writes a file, under the last name given unless it has its own; `None`, counted, when it cannot be made. The file is
-/// complete and closed afterwards.
-fn write(desk: &mut Desk, kind: Kind, name: Option<&CStr>) -> Option<Summary> {
-    let (path, buffer, threads) = desk.tools();
+/// Writes a file, under the last name given unless it has its own; `None`, counted, when it cannot
+/// be made. The file is complete and closed afterwards.
+fn write(writer: &mut DumpWriter, kind: Kind, name: Option<&CStr>) -> Option<Summary> {
+    let (path, buffer, threads) = writer.buffers();
     let file = match name {
         Some(name) => File::create(name).ok(),
         None => path.as_c_str().and_then(|path| File::create_unlinked(path).ok()),

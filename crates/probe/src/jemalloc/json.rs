@@ -1,4 +1,4 @@
-//! JSON piece by piece to where the program wants it: a function of its own, a file, or standard error.
+//! Writes JSON piece by piece to a function of the program's, a file, or standard error.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_char, c_void};
@@ -15,7 +15,7 @@ enum Target<'a> {
     StandardError,
 }
 
-/// Text on its way. What is left is handed on at its end.
+/// Buffers text for a target; a drop flushes it.
 pub(crate) struct Sink<'a> {
     target: Target<'a>,
     text: FixedText<1024>,
@@ -87,7 +87,7 @@ impl<'a> Sink<'a> {
         self.word(if value { b"true" } else { b"false" })
     }
 
-    /// Text in quotes; what JSON would not take is left out.
+    /// Text in quotes; bytes that JSON does not allow are omitted.
     pub(crate) fn string(&mut self, text: &[u8]) -> &mut Self {
         self.part().plain(b"\"");
         for byte in text {

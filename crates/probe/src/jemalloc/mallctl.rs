@@ -1,7 +1,7 @@
 //! `mallctl` and its kin: jemalloc's introspection, whatever allocator is underneath.
 //!
-//! Where a jemalloc stands behind the probe, every call is passed on to it, except those about profiling while
-//! it is the probe that profiles.
+//! Where jemalloc is the allocator underneath, it gets every call, except those about profiling
+//! while the probe profiles.
 #![allow(unsafe_code)]
 
 mod lookup;
@@ -24,8 +24,8 @@ use crate::symbols::function;
 
 /// Most components of a name.
 const MOST_DEPTH: usize = 7;
-/// First component of our mibs, plus the row of the name: no jemalloc has as many names. The beginning of a name has
-/// the row after the last.
+/// First component of our mibs, plus the row of the name: no jemalloc has as many names. The
+/// beginning of a name has the row after the last.
 const FIRST_MIB: usize = 0x6865_6170;
 
 type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
@@ -33,15 +33,17 @@ type ByMib = unsafe extern "C" fn(*const usize, usize, *mut c_void, *mut usize, 
 type ToMib = unsafe extern "C" fn(*const c_char, *mut usize, *mut usize) -> c_int;
 type Print = unsafe extern "C" fn(Option<Callback>, *mut c_void, *const c_char);
 
-/// A name that we answer ourselves, with a jemalloc behind us or not, by its first `most` components.
+/// A name that the probe answers itself, by its first `most` components. `is_alone`: there is no
+/// jemalloc underneath.
 fn own(name: &CStr, most: usize, is_alone: bool) -> Option<Found> {
     let found = lookup::find(name.to_bytes(), most)?;
     let about_profiling = found.row.and_then(|row| NAMES.get(row)).is_some_and(Name::is_about_profiling);
     (is_alone || options().prof && about_profiling).then_some(found)
 }
 
-/// Starts a call of the program: starts the probe, gives a forked child a segment of its own, applies
-/// pending control changes. The call itself is outside the probe: callbacks of the program may allocate.
+/// Starts a call of the program: starts the probe, gives a forked child a segment of its own,
+/// applies pending control changes. The call itself is outside the probe: callbacks of the program
+/// may allocate.
 fn begin_call() {
     drop(api::enter(words()));
 }
@@ -59,7 +61,8 @@ pub unsafe extern "C" fn mallctl(
     new_len: usize,
 ) -> c_int {
     begin_call();
-    // SAFETY: the signature of mallctl; the name is text; the rest is passed on or used as promised.
+    // SAFETY: the signature of mallctl; the name is text; the rest is passed on or used as
+    // promised.
     unsafe {
         let real = function::<Mallctl>(c"mallctl");
         match (own(CStr::from_ptr(name), MOST_DEPTH, real.is_none()), real) {

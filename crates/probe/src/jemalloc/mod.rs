@@ -5,17 +5,18 @@
 //! * `prof`: the switches of profiling while the program runs;
 //! * `mallctl`: the exported functions `mallctl`, `mallctlnametomib`, `mallctlbymib` and
 //!   `malloc_stats_print`;
-//! * `dump`: heap dumps in jemalloc's text, by call, by interval, at peaks and at exit, and leak reports;
+//! * `dump`: heap dumps in jemalloc's text, by call, by interval, at peaks and at exit, and leak
+//!   reports;
 //! * `recent`: the last recorded blocks one by one, and the log of freed ones;
 //! * `json`: the JSON writer of `mallctl` and `recent`.
 //!
-//! What it may use: the recorded account (segment, tables, stack tree, thread names) for reading, and
-//! `control` to change what is recorded. The recorder calls in at three places only: `dump::notice`
-//! when sums have grown, `recent::{allocated, freed}` per recorded block, `prof::is_silent` per event;
-//! each is one load while the feature is unused.
+//! What it may use: the recorded account (segment, tables, stack tree, thread names) for reading,
+//! and `control` to change what is recorded. The recorder calls in at three places only:
+//! `dump::notice` when sums have grown, `recent::{allocated, freed}` per recorded block,
+//! `prof::is_silent` per event; each is one load while the feature is unused.
 //!
-//! Invariant: nothing here changes what is recorded, or how, unless an option or a call asks for it.
-//! Without options of jemalloc's, a program cannot tell that this room exists.
+//! Invariant: nothing here changes what is recorded, or how, unless an option or a call says so.
+//! Without options of jemalloc's, a program does not notice this room.
 
 pub(crate) mod dump;
 pub(crate) mod json;

@@ -154,8 +154,8 @@ impl Options {
         })
     }
 
-    /// What options imply for others, as jemalloc has it; whether `prof_leak_error` will never be asked.
-    pub(crate) fn settle(&mut self) -> bool {
+    /// What options imply for others, as jemalloc has it; whether `prof_leak_error` has no effect.
+    pub(crate) fn apply_implied(&mut self) -> bool {
         self.leak |= self.leak_error;
         if self.leak && !self.prof {
             // Profiling for the leaks' sake: no dumps on the way.
@@ -181,7 +181,8 @@ fn ranged<T: TryFrom<i128>>(place: &mut T, whole: Option<i128>, low: i128, high:
     }
 }
 
-/// jemalloc's options that are not about profiling (5.3): they are its allocator's business, not a mistake.
+/// jemalloc's options that are not about profiling (5.3): they are its allocator's business, not a
+/// mistake.
 fn is_other(key: &[u8]) -> bool {
     const WORDS: [&[u8]; 25] = [
         b"abort",
@@ -257,7 +258,7 @@ mod tests {
         {
             options.set(key.as_bytes(), value.as_bytes());
         }
-        assert!(options.settle(), "no prof_final");
+        assert!(options.apply_implied(), "no prof_final");
         assert!(options.prof && options.leak && !options.gdump && options.lg_interval == -1);
     }
 }

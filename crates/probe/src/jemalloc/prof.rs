@@ -16,7 +16,7 @@ static LG_SAMPLE: AtomicU32 = AtomicU32::new(0);
 static NEW_THREADS: AtomicU8 = AtomicU8::new(0);
 const OFF: u8 = 1;
 const ON: u8 = 2;
-/// Some thread may be switched off; asked before looking at the thread.
+/// Some thread may be switched off; read before the thread's own switch.
 static SOME_OFF: AtomicBool = AtomicBool::new(false);
 
 /// Samples are counted by thread even where they are few.
@@ -59,7 +59,7 @@ pub(crate) fn set_active(wanted: bool) {
     });
 }
 
-/// Forgets everything counted, and samples at another distance from now on.
+/// Starts a new counting period, and samples at another distance from now on.
 pub(crate) fn reset(lg_sample: u32) {
     LG_SAMPLE.store(lg_sample.min(63) + 1, Ordering::Relaxed);
     let active = is_active();
@@ -120,7 +120,8 @@ pub(crate) fn keeps_threads() -> bool {
     THREADS_APART.load(Ordering::Relaxed)
 }
 
-/// The calling thread's name, alive as long as the thread: the program's or, where that is wanted, the system's.
+/// The calling thread's name, alive as long as the thread: the program's or, where that is wanted,
+/// the system's.
 pub(crate) fn thread_name() -> *const c_char {
     let words = words();
     let Some(mut busy) = api::enter(words) else { return c"".as_ptr() };
@@ -140,7 +141,8 @@ pub(crate) fn set_thread_name(name: &CStr) -> bool {
     words.state(&mut busy).map(|state| state.set_name(name)).is_some()
 }
 
-/// Whether what the calling thread allocates is passed over: one load unless somebody used the switch.
+/// Whether what the calling thread allocates is passed over: one load unless somebody used the
+/// switch.
 #[inline(always)]
 pub(crate) fn is_silent(words: &Words) -> bool {
     SOME_OFF.load(Ordering::Relaxed) && is_switched_off(words)
@@ -149,7 +151,8 @@ pub(crate) fn is_silent(words: &Words) -> bool {
 #[cold]
 fn is_switched_off(words: &Words) -> bool {
     if words.active.load(Ordering::Relaxed) == 0 {
-        // jemalloc's word is about threads that begin later; a thread decides when it is first looked at.
+        // jemalloc's word is about threads that begin later; a thread decides when it is first
+        // looked at.
         let state = if are_new_threads_active() { ON } else { OFF };
         words.active.store(state, Ordering::Relaxed);
     }

@@ -1,9 +1,10 @@
 //! Creates the segment of a process: the file, its size, its header.
 //!
-//! A segment outlives its process, so that the last state of a killed program can be read. The command
-//! line removes what is too old (`capture/src/stale_segments.rs`). Where it has not run for a long
-//! time, a simple cap keeps programs that start all day from filling the machine's memory: in a crowded
-//! directory a program that exits removes its own name, and in a full one it gets no file at all.
+//! A segment outlives its process, so that the last state of a killed program can be read. The
+//! command line removes what is too old (`capture/src/stale_segments.rs`). Where it has not run for
+//! a long time, a simple cap keeps programs that start all day from filling the machine's memory:
+//! in a crowded directory a program that exits removes its own name, and in a full one it gets no
+//! file at all.
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
@@ -37,7 +38,7 @@ static REMOVES_NAME: AtomicU32 = AtomicU32::new(0);
 /// Names in a directory from which on a segment goes with its process: several times as many as the
 /// command line keeps of ended processes, so that there is room for running ones.
 const CROWDED: usize = 256;
-/// Names from which on there is no file for another segment.
+/// Names from which on another segment gets no file.
 const MOST_NAMES: usize = 1024;
 /// Names from which on a file system that fills up is our doing.
 const MANY_NAMES: usize = 128;
@@ -69,9 +70,8 @@ pub(super) fn remove_name() {
     path.as_c_str().into_iter().for_each(sys::unlink);
 }
 
-/// Creates this process's segment, as large as an eighth of its address space allows; false when there is no
-/// memory even for a private one.
-/// No tables are larger than those of `largest`.
+/// Creates this process's segment, as large as an eighth of its address space allows; false when
+/// there is no memory even for a private one. No tables are larger than those of `largest`.
 pub(crate) fn create(allocator: AllocatorKind, largest: Tier) -> bool {
     let process = Incarnation { pid: sys::pid(), starttime: process::start_time() };
     let mut refusal = Errno(0);
@@ -109,7 +109,7 @@ pub(crate) fn create(allocator: AllocatorKind, largest: Tier) -> bool {
 }
 
 fn in_file(process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
-    // Asked before: the attempt would be a signal to the program.
+    // Checked first: the attempt would be a signal to the program.
     if bytes > sys::limit(libc::RLIMIT_FSIZE) {
         return Err(Errno(libc::EFBIG));
     }
@@ -191,9 +191,9 @@ fn count_names(directory: &File) -> usize {
 /// A full file system is noticed here, where another one can still be tried.
 fn has_room(file: &File) -> Result<(), Errno> {
     match file.allocate(0, LEADING_BYTES) {
-        // Not a kind of file system that can tell.
+        // A kind of file system that does not support it.
         Err(Errno(libc::EOPNOTSUPP)) => Ok(()),
-        told => told,
+        other => other,
     }
 }
 

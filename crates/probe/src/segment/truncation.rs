@@ -1,14 +1,15 @@
 //! A truncated segment file costs the recording, not the program.
 //!
-//! An access behind the end of a mapped file is a `SIGBUS`. Nothing but a handler helps: a sealed memfd
-//! cannot be truncated, but ends with its process, and a killed program must leave its segment. So the
-//! probe handles `SIGBUS` where the program had the default action when its segment was made. A fault
-//! inside the segment replaces all of it by private zeroed memory; zeroed control words say that the
-//! probe is off. For every other `SIGBUS` the handler restores the default action and returns: the
-//! instruction faults again and ends the program as it would have without the probe.
+//! An access behind the end of a mapped file is a `SIGBUS`. Nothing but a handler helps: a sealed
+//! memfd cannot be truncated, but ends with its process, and a killed program must leave its
+//! segment. So the probe handles `SIGBUS` where the program had the default action when its segment
+//! was made. A fault inside the segment replaces all of it by private zeroed memory; zeroed control
+//! words say that the probe is off. For every other `SIGBUS` the handler restores the default
+//! action and returns: the instruction faults again and ends the program as it would have without
+//! the probe.
 //!
-//! A program that handles `SIGBUS` itself keeps its handler; there a truncated segment is its fault to
-//! handle.
+//! A program that handles `SIGBUS` itself keeps its handler; there a truncated segment is its fault
+//! to handle.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
@@ -25,7 +26,7 @@ pub(super) fn watch() {
     REPLACED.store(false, Ordering::Relaxed);
     // SAFETY: zero is a valid action: the default one, nothing blocked.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
-    // SAFETY: asks for the action in force.
+    // SAFETY: reads the action in force.
     let asked = unsafe { libc::sigaction(libc::SIGBUS, core::ptr::null(), &raw mut action) };
     if asked != 0 || action.sa_sigaction != libc::SIG_DFL {
         return;
@@ -62,7 +63,7 @@ fn holds(address: usize) -> bool {
     offset < BYTES.load(Ordering::Relaxed) && pages::is_ours(offset)
 }
 
-/// Replaces the segment; false when there is no memory. A thread that finds another one at it returns
+/// Replaces the segment; false without memory. A thread that finds another one replacing it returns
 /// and faults again until that one is done.
 fn replace() -> bool {
     REPLACED.swap(true, Ordering::Relaxed) || pages::replace(base(), BYTES.load(Ordering::Relaxed))

@@ -1,7 +1,7 @@
 //! A query in the words of a user, and the one way to turn it into a [`Query`].
 //!
-//! The command line, HTTP parameters and jeprof's options all fill in a [`QuerySpec`]; names and patterns are checked
-//! in one place, so that they mean the same everywhere.
+//! The command line, HTTP parameters and jeprof's options all fill in a [`QuerySpec`]; names and
+//! patterns are checked in one place, so that they mean the same everywhere.
 
 use super::{Filter, Granularity, NameStyle, Order, Prune, Query, Regex, ThreadFilter};
 use crate::{Metric, Profile, usable};

@@ -1,6 +1,7 @@
 //! The `MAPPED_LIBRARIES:` section of text profiles: a copy of `/proc/PID/maps`.
 
 use super::lines::{fields, parse_hex, skip_blanks, to_text};
+use crate::proc_maps::Mapping;
 use crate::{BuildId, Module};
 
 /// The mapping a line tells of, if it can hold code and is named. Lines of any other shape are
@@ -11,13 +12,12 @@ pub(super) fn parse(line: &[u8]) -> Option<Module> {
     if let Some(range) = range.strip_suffix(b":") {
         return cooked(range, rest);
     }
-    let permissions = take_field(&mut rest)?;
-    if permissions.get(2) != Some(&b'x') {
-        return None;
-    }
-    let file_offset = parse_hex(take_field(&mut rest)?)?;
-    let (_device, _inode) = (take_field(&mut rest)?, take_field(&mut rest)?);
-    module(range, file_offset, rest)
+    // Only the path may be anything but text.
+    let text = to_text(line);
+    let mapping = Mapping::parse(&text).filter(Mapping::is_executable)?;
+    let (start, end, file_offset) = (mapping.start, mapping.end, mapping.file_offset);
+    let path = mapping.path.trim().to_owned();
+    (!path.is_empty()).then(|| Module { path, build_id: BuildId::default(), start, end, file_offset })
 }
 
 /// gperftools' `--- Memory map:` form, `40000000-40015000: /lib/ld-2.3.2.so`.

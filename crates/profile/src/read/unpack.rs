@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read};
 
 use flate2::read::MultiGzDecoder;
-use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder, StreamingDecoder};
+use zstd::stream::raw::{Decoder, Operation as _};
 
 use super::error::{Position, ReadError};
 
@@ -65,7 +65,7 @@ impl<'a> Unpacked<'a> {
     fn open(bytes: &'a [u8], packing: Packing, ratio: u64) -> Self {
         let inner: Box<dyn Read> = match packing {
             Packing::Gzip => Box::new(MultiGzDecoder::new(bytes)),
-            Packing::Zstd => Box::new(ZstdFrames::Between(bytes)),
+            Packing::Zstd => Box::new(ZstdFrames { rest: bytes, decoder: None, wanted: 0 }),
         };
         Self {
             packing,
@@ -124,59 +124,37 @@ impl Read for Unpacked<'_> {
     }
 }
 
-/// The frames of a zstd file one after the other; the decoder itself ends with the first.
-enum ZstdFrames<'a> {
-    Between(&'a [u8]),
-    Within(Box<StreamingDecoder<&'a [u8], FrameDecoder>>),
-    /// What was unpacked before the damage, then the damage.
-    Broken(Box<FrameDecoder>, String),
+/// The frames of a zstd file one after the other. A step takes as much as the decoder asks for, a block or a checksum, so
+/// that everything before a damaged one is delivered. The window is at most 128 MiB, zstd's own limit.
+struct ZstdFrames<'a> {
+    rest: &'a [u8],
+    /// `None` between frames.
+    decoder: Option<Decoder<'static>>,
+    /// Bytes the decoder asks for.
+    wanted: usize,
 }
 
 impl Read for ZstdFrames<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self {
-                ZstdFrames::Between([]) => return Ok(0),
-                ZstdFrames::Between(rest) => {
-                    let decoder = StreamingDecoder::new(*rest).map_err(io::Error::other)?;
-                    *self = ZstdFrames::Within(Box::new(decoder));
-                }
-                ZstdFrames::Within(decoder) => match decoder.read(buffer) {
-                    Ok(0) if !buffer.is_empty() => {
-                        check(&decoder.decoder)?;
-                        let rest: &[u8] = decoder.get_ref();
-                        *self = ZstdFrames::Between(rest);
-                    }
-                    Ok(count) => return Ok(count),
-                    Err(damage) => {
-                        let ended = end(std::mem::take(&mut decoder.decoder));
-                        *self = ZstdFrames::Broken(Box::new(ended), damage.to_string());
-                    }
-                },
-                ZstdFrames::Broken(decoder, damage) => match decoder.read(buffer)? {
-                    0 if !buffer.is_empty() => return Err(io::Error::other(damage.clone())),
-                    count => return Ok(count),
-                },
+            let decoder = match &mut self.decoder {
+                Some(decoder) => decoder,
+                None if self.rest.is_empty() => return Ok(0),
+                None => self.decoder.insert(Decoder::new()?),
+            };
+            let input = &self.rest[..self.wanted.max(1).min(self.rest.len())];
+            let status = decoder.run_on_buffers(input, buffer)?;
+            self.rest = &self.rest[status.bytes_read..];
+            self.wanted = status.remaining;
+            if status.remaining == 0 {
+                self.decoder = None;
+            }
+            if status.bytes_written > 0 || buffer.is_empty() {
+                return Ok(status.bytes_written);
+            }
+            if self.decoder.is_some() && status.bytes_read == 0 && self.rest.is_empty() {
+                return Err(io::Error::new(ErrorKind::UnexpectedEof, "the file ends within a frame"));
             }
         }
     }
-}
-
-fn check(decoder: &FrameDecoder) -> io::Result<()> {
-    let told = decoder.get_checksum_from_data();
-    match told.is_none() || told == decoder.get_calculated_checksum() {
-        true => Ok(()),
-        false => Err(io::Error::other("the checksum differs, so something before is wrong")),
-    }
-}
-
-/// Makes a decoder that failed give away what it keeps for blocks to come, up to megabytes: a last
-/// block without content ends the frame.
-fn end(mut decoder: FrameDecoder) -> FrameDecoder {
-    const LAST_BLOCK: [u8; 3] = [1, 0, 0];
-    const CHECKSUM: [u8; 4] = [0; 4];
-    let end = [&LAST_BLOCK[..], &CHECKSUM].concat();
-    // If it fails again, there is nothing to give away.
-    let _ = decoder.decode_blocks(&end[..], BlockDecodingStrategy::UptoBlocks(1));
-    decoder
 }

@@ -54,15 +54,6 @@ pub enum Shape {
     Callers(Regex),
 }
 
-/// Callers and callees of one pivot, to be drawn above each other.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Sandwich {
-    /// The pivot and who called it.
-    pub callers: Flame,
-    /// The pivot and whom it called.
-    pub callees: Flame,
-}
-
 /// The flame graph of `tree`, without boxes narrower than `min_share` of the whole.
 #[must_use]
 pub fn flame(tree: &CallTree, shape: &Shape, min_share: f64) -> Flame {
@@ -76,15 +67,6 @@ pub fn flame(tree: &CallTree, shape: &Shape, min_share: f64) -> Flame {
         Shape::BottomUp => draw(&tree.inverted(), min_share),
         Shape::Callees(pattern) => draw(&tree.callees_of(matches(pattern)), min_share),
         Shape::Callers(pattern) => draw(&tree.callers_of(matches(pattern)), min_share),
-    }
-}
-
-/// Callers and callees of the frames that match.
-#[must_use]
-pub fn sandwich(tree: &CallTree, pattern: &Regex, min_share: f64) -> Sandwich {
-    Sandwich {
-        callers: flame(tree, &Shape::Callers(pattern.clone()), min_share),
-        callees: flame(tree, &Shape::Callees(pattern.clone()), min_share),
     }
 }
 
@@ -202,7 +184,8 @@ mod tests {
             ]
         );
         let b = Regex::new("^b$").unwrap();
-        let Sandwich { callers, callees } = sandwich(&tree, &b, 0.0);
+        let callers = flame(&tree, &Shape::Callers(b.clone()), 0.0);
+        let callees = flame(&tree, &Shape::Callees(b), 0.0);
         assert_eq!(boxes(&callees), [("b", 0, 0.0, 35.0), ("f", 1, 0.0, 30.0)]);
         assert_eq!(boxes(&callers), [("b", 0, 0.0, 35.0), ("main", 1, 0.0, 35.0)]);
         assert_eq!((callers.width(), callers.levels()), (35.0, 2));

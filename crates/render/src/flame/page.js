@@ -57,10 +57,11 @@
 
   function amount(value) {
     if (data.unit === "objects") return String(value);
-    var units = ["B", "kB", "MB", "GB", "TB", "PB"], at = 0;
-    while (Math.abs(value) >= 999.5 && at < units.length - 1) { value /= 1024; at++; }
+    // As `quantity::bytes` does.
+    var units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"], at = 0;
+    while (Math.abs(value) >= 1024 && at < units.length - 1) { value /= 1024; at++; }
     var size = Math.abs(value);
-    return value.toFixed(at === 0 || size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2) + units[at];
+    return value.toFixed(at === 0 || size >= 100 ? 0 : size >= 10 ? 1 : 2) + " " + units[at];
   }
   function share(value) { return (value * 100 / (tree.width || 1)).toFixed(1) + "%"; }
   function name(i) { return tree.source.names[tree.source.frame[i]]; }

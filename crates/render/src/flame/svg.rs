@@ -143,8 +143,8 @@ mod tests {
         let flame = flame(&tree, &Shape::TopDown, 0.0);
         let svg = svg(&flame, &FlameOptions { title: "a<b".into(), ..FlameOptions::default() });
         assert!(svg.contains("<title>a&lt;b</title>"));
-        assert!(svg.contains("<title>main [app] 4B (100.0%)</title>"), "{svg}");
-        assert!(svg.contains("<title>f&lt;&amp;&gt; [app] 3B (75.0%)</title>"), "{svg}");
+        assert!(svg.contains("<title>main [app] 4 B (100.0%)</title>"), "{svg}");
+        assert!(svg.contains("<title>f&lt;&amp;&gt; [app] 3 B (75.0%)</title>"), "{svg}");
         assert!(crate::raster::png(&svg, 0.5).is_ok());
     }
 

@@ -9,7 +9,7 @@ use super::{BoxSize, Curve, Drawing, Point};
 
 /// How far a line may swing out where nothing is beside it.
 const FREE: f64 = 200.0;
-/// Rounds of pulling; each halves what is left of a kink, or better.
+/// Rounds of pulling; each halves the remaining kink, or better.
 const PULLS: usize = 60;
 
 /// Times all links are pulled; each makes room for its neighbours in the next.

@@ -5,7 +5,9 @@ use heapwise_profile::call_tree::Missing;
 use heapwise_profile::metric::Unit;
 use heapwise_profile::view::Summary;
 
-use crate::amount::{Amounts, human_bytes, percent};
+use heapwise_profile::quantity;
+
+use crate::amount::{Amounts, percent};
 
 /// One line per fact, none when everything is attributed and tracked.
 #[must_use]
@@ -54,7 +56,7 @@ fn untracked(blocks: u64, bytes: u64, amounts: Amounts) -> Option<String> {
 /// Small parts of a large total are not rounded to `0.0 MB`.
 fn amount(value: f64, unit: Unit, amounts: Amounts) -> String {
     match (unit, amounts) {
-        (Unit::Bytes, Amounts::Megabytes | Amounts::Human) => human_bytes(value),
+        (Unit::Bytes, Amounts::Megabytes | Amounts::Human) => quantity::bytes(value),
         _ => amounts.with_unit(value, unit),
     }
 }

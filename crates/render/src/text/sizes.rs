@@ -4,7 +4,9 @@ use heapwise_profile::view::sizes::{SizeSource, Sizes};
 
 use super::TextOptions;
 use super::table::Table;
-use crate::amount::{human_bytes, percent};
+use heapwise_profile::quantity;
+
+use crate::amount::percent;
 
 /// Columns of the longest bar.
 const BAR: f64 = 30.0;
@@ -26,7 +28,7 @@ pub fn sizes(view: &Sizes, options: &TextOptions) -> String {
         table.push([
             format!("{}..{}", class.min, class.max),
             format!("{:.0}", class.objects),
-            human_bytes(class.bytes),
+            quantity::bytes(class.bytes),
             percent(class.bytes, total),
             "█".repeat(width as usize),
         ]);
@@ -35,14 +37,14 @@ pub fn sizes(view: &Sizes, options: &TextOptions) -> String {
     out += "\nLargest blocks\n";
     let mut table = Table::default();
     table.push(["min", "mean", "max", "objects", "bytes", "site"].map(str::to_owned));
-    let size = |size: Option<u64>| size.map_or("-".to_owned(), |size| human_bytes(size as f64));
+    let size = |size: Option<u64>| size.map_or("-".to_owned(), |size| quantity::bytes(size as f64));
     for site in &view.largest {
         table.push([
             size(site.sizes.map(|sizes| sizes.min)),
             size(Some(site.mean())),
             size(site.sizes.map(|sizes| sizes.max)),
             format!("{:.0}", site.objects),
-            human_bytes(site.bytes),
+            quantity::bytes(site.bytes),
             site.site.label.clone(),
         ]);
     }
@@ -70,9 +72,9 @@ mod tests {
         program.samples[1].sizes = Some(SizeRange::one(30));
         let text = text(&program);
         let rows: Vec<&str> = text.lines().skip(1).take(2).collect();
-        assert_eq!(rows[0], format!("    17..32      100  2.93kB  33.3%  {}", "█".repeat(15)));
-        assert_eq!(rows[1], format!("    33..64      100  5.86kB  66.7%  {}", "█".repeat(30)));
-        let end = "60B   60B  60B      100  5.86kB  f\n30B   30B  30B      100  2.93kB  g\n";
+        assert_eq!(rows[0], format!("    17..32      100  2.93 KiB  33.3%  {}", "█".repeat(15)));
+        assert_eq!(rows[1], format!("    33..64      100  5.86 KiB  66.7%  {}", "█".repeat(30)));
+        let end = "60 B  60 B  60 B      100  5.86 KiB  f\n30 B  30 B  30 B      100  2.93 KiB  g\n";
         assert!(text.ends_with(end), "{text}");
     }
 }

@@ -2,7 +2,7 @@
 
 use heapwise_profile::recording::Timeline;
 
-use crate::amount::human_bytes;
+use heapwise_profile::quantity;
 
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -14,7 +14,7 @@ pub fn chart(timeline: &Timeline, width: usize, height: usize) -> String {
     let highest = columns.iter().copied().max().unwrap_or(0).max(1);
     let mut out = String::new();
     for row in (0..height).rev() {
-        let label = if row + 1 == height { human_bytes(highest as f64) } else { String::new() };
+        let label = if row + 1 == height { quantity::bytes(highest as f64) } else { String::new() };
         out += &format!("{label:>scale_width$} ┤");
         for value in &columns {
             let eighths = (*value as u128 * (height * 8) as u128).div_ceil(u128::from(highest)) as usize;
@@ -30,7 +30,7 @@ pub fn chart(timeline: &Timeline, width: usize, height: usize) -> String {
     out += &format!("{:>scale_width$} └{}\n", "0", "─".repeat(columns.len()));
     out += &format!("{:scale_width$}  {axis}{:gap$}{right}\n", "", "");
     if let Some(peak) = timeline.peak() {
-        let live = human_bytes(peak.max_live_bytes as f64);
+        let live = quantity::bytes(peak.max_live_bytes as f64);
         out += &format!("{:scale_width$}  peak {live} after {} ms\n", "", peak.start_ms);
     }
     out
@@ -64,8 +64,8 @@ mod tests {
         let timeline = Timeline { step_ms: 100, steps: (0..=16).map(step).collect() };
         let drawn = chart(&timeline, 60, 2);
         let lines: Vec<&str> = drawn.lines().collect();
-        assert_eq!(lines[0], "    16.0kB ┤         ▁▂▃▄▅▆▇█");
+        assert_eq!(lines[0], "  16.0 KiB ┤         ▁▂▃▄▅▆▇█");
         assert_eq!(lines[1], "           ┤ ▁▂▃▄▅▆▇█████████");
-        assert_eq!(lines[4].trim(), "peak 16.0kB after 1600 ms");
+        assert_eq!(lines[4].trim(), "peak 16.0 KiB after 1600 ms");
     }
 }

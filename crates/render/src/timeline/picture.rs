@@ -3,7 +3,7 @@
 
 use heapwise_profile::recording::{MarkAt, Step, Timeline};
 
-use crate::amount::human_bytes;
+use heapwise_profile::quantity;
 
 /// What the picture shows besides the timeline.
 #[derive(Debug, Clone, Default)]
@@ -46,7 +46,7 @@ pub fn svg(timeline: &Timeline, picture: &Picture<'_>) -> String {
         plot.mark(&mut out, mark.ms, &mark.name, "#009e73");
     }
     if let Some(peak) = timeline.peak() {
-        let label = format!("peak {}", human_bytes(peak.max_live_bytes as f64));
+        let label = format!("peak {}", quantity::bytes(peak.max_live_bytes as f64));
         plot.mark(&mut out, peak.start_ms, &label, "#0072b2");
     }
     plot.legend(&mut out);
@@ -64,7 +64,7 @@ struct Plot<'a> {
 
 impl<'a> Plot<'a> {
     fn new(timeline: &'a Timeline) -> Self {
-        // Of each group the step with the most live bytes stands for all: no peak is lost.
+        // Of each group the step with the most live bytes represents all: no peak is lost.
         let group = timeline.steps.len().div_ceil(MOST_POINTS).max(1);
         let highest = |steps: &'a [Step]| steps.iter().max_by_key(|step| step.max_live_bytes);
         let steps: Vec<&Step> = timeline.steps.chunks(group).filter_map(highest).collect();
@@ -112,8 +112,8 @@ impl<'a> Plot<'a> {
                 "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\n",
                 WIDTH - RIGHT
             );
-            *out += &text(LEFT - 6.0, y + 4.0, "end", "", &human_bytes(self.most_bytes * share));
-            let rate = format!("{}/s", human_bytes(self.most_rate * share));
+            *out += &text(LEFT - 6.0, y + 4.0, "end", "", &quantity::bytes(self.most_bytes * share));
+            let rate = format!("{}/s", quantity::bytes(self.most_rate * share));
             *out += &text(WIDTH - RIGHT + 6.0, y + 4.0, "start", "fill=\"#d55e00\"", &rate);
         }
         let length = (self.end_ms - self.first_ms).max(1);
@@ -214,7 +214,7 @@ mod tests {
         let timeline = Timeline { step_ms: 10, steps: (0..10_000).map(step).collect() };
         let marks = [MarkAt { ms: 500, name: "a<b".into(), number: 1 }];
         let drawn = svg(&timeline, &Picture { title: "t & u".into(), marks: &marks });
-        assert!(drawn.contains("peak 1.00GB") && drawn.contains("a&lt;b") && drawn.contains("t &amp; u"));
+        assert!(drawn.contains("peak 1.00 GiB") && drawn.contains("a&lt;b") && drawn.contains("t &amp; u"));
         let top = Plot::new(&timeline).y_bytes(1 << 30);
         assert!(drawn.contains(&format!(",{top:.1}")), "the peak is drawn");
     }

@@ -126,7 +126,7 @@ pub(crate) fn mixed() -> Profile {
     builder.finish()
 }
 
-/// Horvitz–Thompson: each sampled block stands for 1/p blocks.
+/// Horvitz–Thompson: each sampled block represents 1/p blocks.
 fn estimate(size: u64, sampled: u32, live: u32) -> (Values, Values) {
     let (size, sampled, live) = (size as f64, f64::from(sampled), f64::from(live));
     let p = -(-size / MEAN_BYTES as f64).exp_m1();

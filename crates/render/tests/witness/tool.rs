@@ -44,11 +44,9 @@ impl Written {
     }
 
     pub(crate) fn bytes(bytes: &[u8], name: &str) -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        // Tests run at the same time and may choose the same name.
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let file = format!("{}-{number}-{name}", std::process::id());
-        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(file);
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let (process, number) = (std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{process}-{number}-{name}"));
         std::fs::write(&path, bytes).unwrap();
         Self { path }
     }

@@ -41,9 +41,9 @@ fn unknown() -> HttpError {
     HttpError::missing("no such address in the API; docs/API.md lists them")
 }
 
-/// Sources that can be described; one that vanished in between is left out.
+/// Sources that can be described; one that vanished in between is omitted.
 fn list(context: &Context, request: &Request) -> Response {
-    context.rendered(request, &RenderKey::of_all(context, request), || {
+    context.rendered(request, &RenderKey::of_all(&context.profiles.budget, request), || {
         let all: Vec<_> = context
             .sources
             .list()

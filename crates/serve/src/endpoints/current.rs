@@ -1,5 +1,5 @@
-//! The current state of a source, or its change over `seconds=N`, rendered once for all who ask at the
-//! same moment.
+//! The current state of a source, or its change over `seconds=N`, rendered once for all requests at
+//! the same moment.
 
 use std::thread;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(super) fn rendered(
 ) -> Result {
     match number(&request.query, "seconds")? {
         None | Some(0) => {
-            let key = RenderKey::new(context, request, source, what)?;
+            let key = RenderKey::new(&context.profiles.budget, request, source, what)?;
             Ok(context.rendered(request, &key, || render(&*context.profiles.current(source)?)))
         }
         // Every delta has its own beginning, so none can be shared.

@@ -18,7 +18,8 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     }
 }
 
-/// `heap` opens on live bytes, `allocs` on allocated bytes; both hold all four. `debug=1` gives text.
+/// `heap` opens on live bytes, `allocs` on allocated bytes; both hold all four. `debug=1` gives
+/// text.
 fn profile(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result {
     let as_text = request.query.given("debug").is_some_and(|level| level != "0");
     rendered(context, request, source, what, |profile| {

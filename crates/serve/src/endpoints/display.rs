@@ -80,13 +80,13 @@ pub(super) fn text(profile: &Profile, base: Option<&Profile>, options: &Options)
 /// The call graph as SVG.
 pub(super) fn graph(profile: &Profile, base: Option<&Profile>, options: &Options) -> Result {
     let graph = view::graph::graph(&options.tree(profile, base), &options.query);
-    Ok(Response::picture(encode::graph_svg(&graph, &profile.meta.program)))
+    Ok(Response::picture(encode::graph_svg(&graph, &profile.meta.program, &options.query)))
 }
 
 /// The call graph for Graphviz.
 pub(super) fn dot(profile: &Profile, base: Option<&Profile>, options: &Options) -> Result {
     let graph = view::graph::graph(&options.tree(profile, base), &options.query);
-    Ok(Response::text(encode::graph_dot(&graph, &profile.meta.program)))
+    Ok(Response::text(encode::graph_dot(&graph, &profile.meta.program, &options.query)))
 }
 
 /// The flame graph as SVG.

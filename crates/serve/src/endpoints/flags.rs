@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::{HttpError, Result};
 use crate::http::{Request, Response};
-use crate::source::{Order, Source};
+use crate::source::{ControlCommand, Source};
 
 const NAMES: [&str; 3] = ["je_prof_active", "je_prof_dump", "je_prof_reset"];
 
@@ -40,8 +40,8 @@ fn line(source: &dyn Source, name: &str) -> Result<String> {
 
 fn set(context: &Context, source: &dyn Source, name: &str, value: &str) -> Result<()> {
     match (name, value) {
-        ("je_prof_active", "true" | "1" | "t" | "yes") => context.order(source, &Order::Start),
-        ("je_prof_active", "false" | "0" | "f" | "no") => context.order(source, &Order::Stop),
+        ("je_prof_active", "true" | "1" | "t" | "yes") => context.control(source, &ControlCommand::Start),
+        ("je_prof_active", "false" | "0" | "f" | "no") => context.control(source, &ControlCommand::Stop),
         ("je_prof_active", _) => Err(HttpError::bad("je_prof_active is true or false")),
         // Any change dumps, as in brpc.
         ("je_prof_dump", _) => source.keep(&context.profiles.fresh(source)?).map(drop),
@@ -49,8 +49,8 @@ fn set(context: &Context, source: &dyn Source, name: &str, value: &str) -> Resul
             let bits = value.parse::<u32>().ok().filter(|bits| *bits <= 40);
             let bits =
                 bits.ok_or_else(|| HttpError::bad("je_prof_reset is the logarithm of a rate, 0 to 40"))?;
-            context.order(source, &Order::Reset)?;
-            context.order(source, &Order::Rate(1 << bits))
+            context.control(source, &ControlCommand::Reset)?;
+            context.control(source, &ControlCommand::Rate(1 << bits))
         }
     }
 }

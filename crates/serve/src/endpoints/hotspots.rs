@@ -4,8 +4,9 @@ use super::display::{self, Options};
 use crate::context::Context;
 use crate::error::{HttpError, Result};
 use crate::http::{Request, Response, Status};
+use crate::profile_store::Stored;
 use crate::render_key::RenderKey;
-use crate::source::{Source, Stored, find_stored};
+use crate::source::{Source, find_stored};
 
 /// Between the name of the profile and its picture, in the answers that brpc's page fetches.
 const NAME_END: &str = "[addToProfEnd]";

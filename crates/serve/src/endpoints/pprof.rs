@@ -55,8 +55,8 @@ pub(crate) fn gperftools_heap(context: &Context, request: &Request, source: &dyn
     })
 }
 
-/// GET and HEAD say that there are symbols, POST resolves `0x…+0x…`: call sites, so nothing is taken
-/// off them here.
+/// GET and HEAD say that there are symbols, POST resolves `0x…+0x…`: call sites, so nothing is
+/// taken off them here.
 fn symbol(context: &Context, request: &Request, source: &dyn Source) -> Result {
     if request.method != Method::Post {
         return Ok(Response::text("num_symbols: 1\n"));

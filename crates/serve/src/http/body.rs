@@ -1,4 +1,5 @@
-//! A body that is sent to many: its bytes, the tag that names them, and their packed form, each made once.
+//! A body that is sent to many: its bytes, the tag that names them, and their packed form, each
+//! made once.
 
 use std::hash::{DefaultHasher, Hasher};
 use std::io::Write;
@@ -10,7 +11,8 @@ use flate2::write::GzEncoder;
 
 /// Smaller bodies fit into one packet as they are.
 const LEAST_PACKED_BYTES: usize = 1 << 10;
-/// Larger bodies are not kept by anybody, and packing them for one reader takes longer than sending them.
+/// Larger bodies are not kept by anybody, and packing them for one reader takes longer than sending
+/// them.
 const MOST_PACKED_BYTES: usize = 64 << 20;
 
 /// Shared bytes. The packed form lives as long as they do and is smaller than they are.
@@ -25,7 +27,7 @@ struct Shared {
 }
 
 impl Body {
-    /// The same for the same bytes, also after a restart; weak, since it stands for both forms.
+    /// The same for the same bytes, also after a restart; weak, since it covers both forms.
     pub(crate) fn tag(&self) -> &str {
         self.0.tag.get_or_init(|| {
             let mut hasher = DefaultHasher::new();
@@ -34,7 +36,8 @@ impl Body {
         })
     }
 
-    /// The bytes in gzip, where that pays. The level is the fastest: what is shown is a few times smaller at any level.
+    /// The bytes in gzip, where that pays. The level is the fastest: what is shown is a few times
+    /// smaller at any level.
     pub(crate) fn packed(&self) -> Option<&[u8]> {
         let packed = self.0.packed.get_or_init(|| {
             if !(LEAST_PACKED_BYTES..=MOST_PACKED_BYTES).contains(&self.len()) {

@@ -143,8 +143,8 @@ impl Listener {
     }
 }
 
-/// A socket of mode 0600 from its first moment on: changed afterwards, others could connect in between. The mask is the
-/// process's; the server has no other thread yet that makes files.
+/// A socket of mode 0600 from its first moment on: changed afterwards, others could connect in
+/// between. The mask is the process's; the server has no other thread yet that makes files.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let usual = rustix::process::umask(Mode::from_raw_mode(0o177));
     let listener = UnixListener::bind(path);
@@ -152,7 +152,7 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     listener
 }
 
-/// A place among the served connections, given back when its thread ends, even by a panic.
+/// A place among the served connections, released when its thread ends, even by a panic.
 struct Slot(Arc<AtomicUsize>);
 
 impl Drop for Slot {

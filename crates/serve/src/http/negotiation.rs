@@ -1,21 +1,21 @@
-//! How a client wants its answer: with or without body, packed, only if changed, the connection kept or not.
+//! What a client accepts: body or head only, gzip, only if changed, keep-alive.
 
 use super::{Method, Request};
 
-/// The terms of one answer.
+/// The negotiated form of one response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Negotiation {
     pub head_only: bool,
     /// The connection stays open.
     pub keep: bool,
-    /// The client reads gzip.
+    /// The client accepts gzip.
     pub packed: bool,
-    /// `If-None-Match`: the tags of what it has already.
+    /// `If-None-Match`: tags that the client has.
     known: Option<String>,
 }
 
 impl Negotiation {
-    /// The terms of a request whose connection is kept or not.
+    /// Negotiates the response to a request.
     pub(crate) fn of(request: &Request, keep: bool) -> Self {
         let known = request.header("if-none-match").filter(|_| request.method != Method::Post);
         Self {
@@ -26,7 +26,7 @@ impl Negotiation {
         }
     }
 
-    /// Whether the client has what goes by this tag. Tags are compared weakly, as caches do.
+    /// Whether the client has this tag. Tags are compared weakly, as caches do.
     pub(crate) fn knows(&self, tag: &str) -> bool {
         let bare = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
         self.known.as_ref().is_some_and(|known| known.split(',').any(|one| bare(one) == bare(tag)))

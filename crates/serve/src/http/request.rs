@@ -60,7 +60,7 @@ impl Request {
     }
 
     /// Whether the client is a person's browser and not a tool. brpc's rule: a page unless
-    /// `console=<non-zero>` asks for text, or, without `console`, the agent is absent or curl.
+    /// `console=<non-zero>` requests text, or, without `console`, the agent is absent or curl.
     pub(crate) fn wants_page(&self) -> bool {
         match self.query.get("console") {
             Some(value) => matches!(value, "" | "0"),

@@ -84,14 +84,14 @@ impl Response {
         Self::text("").with_status(Status::Found).with("Location", location)
     }
 
-    /// The same with another status.
+    /// This response with another status.
     pub(crate) fn with_status(mut self, status: Status) -> Self {
         self.status = status;
         self
     }
 
-    /// The same with one more header. Values come from this program or are checked: a line break
-    /// would split the response, so such a header is left out.
+    /// This response with one more header. Values come from this program or are checked: a line
+    /// break would split the response, so such a header is omitted.
     pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         let value = value.into();
         if !value.contains(['\r', '\n']) {
@@ -146,7 +146,8 @@ impl Response {
         for (name, value) in &self.headers {
             let _ = write!(head, "{name}: {value}\r\n");
         }
-        // Asked for again each time, and sent again only when it has changed; errors are of the moment.
+        // Revalidated each time, and sent again only when it has changed; errors are of the
+        // moment.
         let cache = if self.status == Status::Ok { "private, no-cache" } else { "no-store" };
         for (name, default) in [("Cache-Control", cache)].into_iter().chain(DEFAULTS) {
             if !self.headers.iter().any(|(own, _)| *own == name) {
@@ -161,9 +162,9 @@ fn is_text(content_type: &str) -> bool {
     content_type.starts_with("text/") || matches!(content_type, "application/json" | "image/svg+xml")
 }
 
-/// Headers of a response that does not say otherwise. Nothing from elsewhere is loaded, nothing here
-/// is framed, types are as stated. Inline styles are for the SVG call graph; scripts come only from
-/// this server.
+/// Headers of a response that does not say otherwise. Nothing from elsewhere is loaded, nothing
+/// here is framed, types are as stated. Inline styles are for the SVG call graph; scripts come only
+/// from this server.
 const DEFAULTS: [(&str, &str); 4] = [
     (
         "Content-Security-Policy",

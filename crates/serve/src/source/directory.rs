@@ -4,12 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
 
-use heapwise_profile::series::DumpName;
+use heapwise_profile::dump_name::DumpName;
 use heapwise_profile::{Profile, Values};
 
 use super::file::{load_file, stored};
-use super::{Facts, Kind, Mark, Source, Stored, Timeline, find_stored};
+use super::{Facts, Kind, Source, find_stored};
 use crate::error::{HttpError, Result};
+use crate::profile_store::Stored;
+use crate::timeline::{Mark, Timeline};
 
 /// Files listed of one directory; the newest are kept.
 const MOST_FILES: usize = 256;
@@ -29,7 +31,7 @@ impl DirectorySource {
         Self { id, path, totals: Mutex::default() }
     }
 
-    /// Live bytes of a dump. What cannot be read has none and is left out of the curve.
+    /// Live bytes of a dump. A dump that cannot be read is omitted from the curve.
     fn total(&self, stored: &Stored) -> Option<Values> {
         let known =
             |totals: &Vec<(Stored, Values)>| totals.iter().find(|(at, _)| at == stored).map(|(_, sum)| *sum);

@@ -6,8 +6,9 @@ use std::time::UNIX_EPOCH;
 
 use heapwise_profile::Profile;
 
-use super::{Facts, Kind, Source, Stored};
+use super::{Facts, Kind, Source};
 use crate::error::{HttpError, Result};
+use crate::profile_store::Stored;
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::recording::open;
 use heapwise_capture::recording::read_options::ReadOptions;

@@ -3,9 +3,10 @@
 use heapwise_profile::Profile;
 
 use super::process::load_kept;
-use super::{Facts, Kind, Source, Stored};
+use super::{Facts, Kind, Source};
 use crate::error::{HttpError, Result};
 use crate::profile_store::ProfileStore;
+use crate::profile_store::Stored;
 
 /// The history of a process that is gone.
 #[derive(Debug)]

@@ -8,11 +8,13 @@ use heapwise_format::segment::{Control, Counter, Mode};
 use heapwise_profile::Profile;
 use serde_json::{Value, json};
 
-use super::{Facts, Kind, Order, Source, Stored, Timeline};
+use super::{ControlCommand, Facts, Kind, Source};
 use crate::error::{HttpError, Result};
 use crate::live_history::LiveHistory;
 use crate::profile_store::ProfileStore;
+use crate::profile_store::Stored;
 use crate::statistics;
+use crate::timeline::Timeline;
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::mark;
 use heapwise_capture::segments::{Found, SegmentFile};
@@ -20,7 +22,8 @@ use heapwise_capture::segments::{Found, SegmentFile};
 /// Name of the last state of an ended process among its stored profiles.
 const LAST_STATE: &str = "last-state";
 
-/// How long a process that was seen running is taken to run: each of many requests would ask the kernel otherwise.
+/// How long a process counts as running after a check: many requests would each read `/proc`
+/// otherwise.
 const SEEN_LASTS: Duration = Duration::from_millis(50);
 
 /// A served process.
@@ -74,14 +77,15 @@ impl Source for ProcessSource {
             .filter(|argument| !argument.is_empty())
             .map(|argument| String::from_utf8_lossy(argument).into_owned())
             .collect();
-        // What was ordered last: a program that does not allocate takes it up later.
+        // The control page, not the probe's state: a program that does not allocate applies it
+        // later.
         let (mode, rate_bytes) = match snapshot.control() {
             Some(ordered) => (ordered.mode, ordered.sample_bytes),
             None => (snapshot.mode(), snapshot.counter(Counter::SampleBytes)),
         };
         Ok(Facts {
             kind: if self.found.is_alive() { Kind::Live } else { Kind::Dead },
-            // As it was called: one executable may go by many names.
+            // The name it was called by: one executable may have many names.
             title: last_part(command.first().unwrap_or(&program)),
             detail: command.join(" "),
             pid: Some(self.found.process.pid),
@@ -123,28 +127,28 @@ impl Source for ProcessSource {
     }
 
     fn keep(&self, profile: &Profile) -> Result<Stored> {
-        let bytes = crate::encode::stored(profile);
+        let bytes = crate::encode::heap_v2(profile);
         let program = last_part(profile.meta.args.first().unwrap_or(&profile.meta.program));
         let stored = self.history.store(SystemTime::now(), &program, &bytes);
         stored.map_err(|why| HttpError::failed(format!("the profile could not be stored: {why}")))
     }
 
-    fn order(&self, order: &Order) -> Result<()> {
+    fn control(&self, command: &ControlCommand) -> Result<()> {
         let segment = self.live_segment()?;
-        let change = match order {
-            Order::Start => {
+        let change = match command {
+            ControlCommand::Start => {
                 let known = control::current(&segment)?;
                 let mode = if known.sample_bytes <= 1 { Mode::Exact } else { Mode::Sampled };
                 Change::new().mode(mode)
             }
-            Order::Stop => Change::new().mode(Mode::Off),
-            Order::Reset => Change::new().reset(),
-            Order::Rate(1) => Change::new().mode(Mode::Exact),
-            Order::Rate(bytes) if *bytes <= Control::MAX_SAMPLE_BYTES => {
+            ControlCommand::Stop => Change::new().mode(Mode::Off),
+            ControlCommand::Reset => Change::new().reset(),
+            ControlCommand::Rate(1) => Change::new().mode(Mode::Exact),
+            ControlCommand::Rate(bytes) if *bytes <= Control::MAX_SAMPLE_BYTES => {
                 Change::new().mode(Mode::Sampled).sample_bytes(*bytes)
             }
-            Order::Rate(_) => return Err(HttpError::bad("a rate is at most 1 TiB")),
-            Order::Mark(name) => {
+            ControlCommand::Rate(_) => return Err(HttpError::bad("a rate is at most 1 TiB")),
+            ControlCommand::Mark(name) => {
                 self.pulse.mark(&self.id, name);
                 return Ok(mark::set(&segment, name)?);
             }
@@ -164,8 +168,7 @@ impl Source for ProcessSource {
     }
 
     fn statistics(&self) -> Result<Value> {
-        let segment = self.segment()?;
-        Ok(json!({ "sections": statistics::sections(&segment, &self.found)? }))
+        Ok(json!({ "sections": statistics::sections(&self.found)? }))
     }
 }
 

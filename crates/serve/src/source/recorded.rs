@@ -8,8 +8,10 @@ use heapwise_profile::recording::analysis::Finding;
 use serde_json::{Value, json};
 
 use super::file::stored;
-use super::{Facts, Kind, Mark, Source, Stored, Timeline};
+use super::{Facts, Kind, Source};
 use crate::error::{HttpError, Result};
+use crate::profile_store::Stored;
+use crate::timeline::{Mark, Timeline};
 use heapwise_capture::recording::moment::{self, DEFAULT_STEP_MS};
 use heapwise_capture::recording::open::{self, Opened};
 use heapwise_capture::recording::read_options::ReadOptions;

@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
         (function.index() < functions).then_some(Line { function, line })
     }
 
-    /// A counted list. Every item takes at least a byte, so the count cannot ask for more memory
+    /// A counted list. Every item takes at least a byte, so the count cannot cause more memory
     /// than the file has bytes.
     fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count = usize::try_from(self.number()?).ok()?;

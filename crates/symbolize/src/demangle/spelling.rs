@@ -48,7 +48,7 @@ fn abbreviate_streams(name: &str) -> String {
 }
 
 /// Splits the mangled name of a thunk (code that adjusts `this` and jumps on) into its kind and the
-/// encoding of its target, which is no thunk itself.
+/// encoding of its target, which is not itself a thunk.
 pub(super) fn thunk(name: &str) -> Option<(&'static str, &str)> {
     let (kind, target) = if let Some(rest) = name.strip_prefix("_ZTh") {
         ("non-virtual thunk", after_number(rest)?)

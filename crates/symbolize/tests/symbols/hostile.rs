@@ -100,7 +100,7 @@ fn seq_id(at: usize) -> String {
     if at >= 36 { format!("{}{}", digit(at / 36), digit(at)) } else { digit(at).to_string() }
 }
 
-/// DWARF 4 by hand: a unit that covers `main` and holds whatever is put in place of `ENTRIES`.
+/// DWARF 4 by hand: a unit that covers `main` and holds the entries that replace `ENTRIES`.
 /// Abbreviation 2 is a function with ranges, 3 one with an address, 4 an inlined function with
 /// children.
 const BY_HAND: &str = r#"

@@ -1,4 +1,4 @@
-//! debuginfod: asked by build-id, kept, and verified.
+//! debuginfod: requests by build-id, caching, verification.
 
 use std::{
     fs,
@@ -13,7 +13,7 @@ use heapwise_symbolize::{Detail, Options, Problem, symbolize};
 
 use crate::{program::Program, witness};
 
-/// Serves one file under one path, and remembers what was asked.
+/// Serves one file under one path, and records the requests.
 fn serve(path: String, file: PathBuf) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

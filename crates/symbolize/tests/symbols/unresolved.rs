@@ -1,4 +1,4 @@
-//! Stripped programs: what is left is named, what is not stays without a name.
+//! Stripped programs: remaining symbols are used, other addresses stay without a name.
 
 use std::fs;
 

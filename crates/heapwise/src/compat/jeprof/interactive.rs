@@ -101,7 +101,7 @@ impl Arguments {
     }
 }
 
-/// Applies a command's words, and prints what is left after each, as jeprof does.
+/// Applies a command's words, and prints the remaining total after each, as jeprof does.
 fn process(
     options: &Options,
     input: &Input,

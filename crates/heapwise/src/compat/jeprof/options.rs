@@ -69,7 +69,7 @@ pub(crate) struct Options {
     pub operands: Vec<String>,
 }
 
-/// What the command line asks for.
+/// The request of a command line.
 #[derive(Debug)]
 pub(crate) enum Request {
     /// A report.
@@ -80,7 +80,7 @@ pub(crate) enum Request {
     Version,
 }
 
-/// Output modes by the flags that ask for them.
+/// Output modes by their flags.
 const MODES: [(&str, Mode); 14] = [
     ("text", Mode::Text),
     ("callgrind", Mode::Callgrind),
@@ -109,7 +109,7 @@ const GRANULARITIES: [(&str, Granularity); 4] = [
     ("addresses", Granularity::Addresses),
     ("files", Granularity::Files),
 ];
-/// Options that the program has no use for in heap profiles are taken all the same.
+/// Options without effect on heap profiles are accepted.
 const SWITCHES: [&str; 13] = [
     "help",
     "version",
@@ -239,7 +239,7 @@ impl Given {
     }
 }
 
-/// The option a name stands for: itself, or the only one it begins.
+/// The option of a name: itself, or the only one with this prefix.
 fn resolve(name: &str, among: &[&'static str], others: &[&'static str]) -> Outcome<Option<&'static str>> {
     if let Some(exact) = among.iter().find(|option| **option == name) {
         return Ok(Some(exact));

@@ -21,8 +21,8 @@ pub(super) struct Location {
 }
 
 impl Location {
-    /// Recognises `http://…` and `host:port[/page]`. A name that is neither is a file: unlike jeprof, a
-    /// mistyped file is never taken for a host.
+    /// Recognises `http://…` and `host:port[/page]`. A name that is neither is a file: unlike
+    /// jeprof, a mistyped file is never taken for a host.
     pub(super) fn parse(name: &str) -> Option<Self> {
         let rest = name.strip_prefix("http://");
         if rest.is_none() && std::path::Path::new(name).exists() {
@@ -111,7 +111,8 @@ impl Agent {
         response.body_mut().with_config().limit(MOST_BYTES).read_to_vec().map_err(failed)
     }
 
-    /// Asks for every address at once; the answer has a line `0x<address> <name>[--<inlined>…]` for each.
+    /// Requests every address at once; the response has a line `0x<address> <name>[--<inlined>…]` for
+    /// each.
     fn symbolize(&self, url: &str, profile: &mut Profile) -> Outcome {
         let mut addresses: Vec<u64> =
             profile.locations.iter().map(|location| location.lookup_address()).collect();

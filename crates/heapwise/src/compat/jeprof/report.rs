@@ -75,7 +75,7 @@ fn picture_or_export(
         }
         Mode::Dot => {
             // The patterns are not in jeprof's legend.
-            let legend = GraphOptions { remarks: Vec::new(), ..legend(input, query) };
+            let legend = GraphOptions { remarks: Vec::new(), ..GraphOptions::new(&input.program, query) };
             out.extend(picture::dot(&graph::graph(tree, query), &legend).into_bytes());
         }
         Mode::Picture(form) => out.extend(draw(input, query, tree, *form)?),
@@ -104,23 +104,13 @@ fn collapsed(tree: &CallTree) -> String {
     text
 }
 
-fn legend(input: &Input, query: &Query) -> GraphOptions {
-    let focus = query.filter.focus.as_ref().map(|pattern| format!("Focusing on: {pattern}"));
-    let ignore = query.filter.ignore.as_ref().map(|pattern| format!("Ignoring: {pattern}"));
-    GraphOptions {
-        program: input.program.clone(),
-        remarks: focus.into_iter().chain(ignore).collect(),
-        ..GraphOptions::default()
-    }
-}
-
 /// The call graph as a picture.
 pub(super) fn draw(input: &Input, query: &Query, tree: &CallTree, form: Picture) -> Outcome<Vec<u8>> {
     let view = graph::graph(tree, query);
     if view.nodes.is_empty() {
         return Err(Failure::Gate("No nodes to print".into()));
     }
-    let svg = picture::svg(&view, &legend(input, query));
+    let svg = picture::svg(&view, &GraphOptions::new(&input.program, query));
     let failed = |error| input_error!("cannot draw: {error}");
     match form {
         Picture::Svg => Ok(svg.into_bytes()),
@@ -143,7 +133,8 @@ fn write_export(profile: &Profile, format: Format, metric: Metric, out: &mut Vec
     export::export(profile, format, metric, out).map_err(|error| input_error!("cannot write: {error}"))
 }
 
-/// `--symbols`: reads maps lines, then addresses, from standard input; prints a name for each address.
+/// `--symbols`: reads maps lines, then addresses, from standard input; prints a name for each
+/// address.
 pub(super) fn symbols(options: &Options) -> Outcome {
     let mut text = String::new();
     std::io::stdin()

@@ -1,14 +1,14 @@
 //! The end of the process: one last dump, whole, whichever threads race to end it.
 //!
-//! A thread that calls `exit` goes through our hook and waits there for one that did so before. The return of
-//! `main` does not. In glibc before 2.41 both then take turns in calling exit handlers, and the first that finds
-//! none left ends the process, whatever the other is doing. So there is a handler of ours that is left to the last and
-//! waits for the dump.
+//! A thread that calls `exit` goes through our hook and waits there for one that did so before. The
+//! return of `main` does not. In glibc before 2.41 both then take turns in calling exit handlers,
+//! and the first that finds none left ends the process, whatever the other thread does. So the
+//! probe registers a handler that runs last and waits for the dump.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
 
-use super::desk::Desk;
+use super::writer::DumpWriter;
 use super::{Kind, PATIENCE_MS, leaks, write_announced};
 use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
@@ -21,7 +21,8 @@ static BEGUN: AtomicBool = AtomicBool::new(false);
 static WRITTEN: AtomicBool = AtomicBool::new(false);
 /// The thread that ends the process; 0 while nobody does.
 static ENDING: AtomicU32 = AtomicU32::new(0);
-/// How long destructors of other libraries may take before ours begins, where another thread runs them.
+/// How long destructors of other libraries may take before ours begins, where another thread runs
+/// them.
 const DESTRUCTORS_MS: u32 = 1000;
 
 /// In a new process or a forked child nobody has begun to end.
@@ -35,8 +36,8 @@ fn wants_last() -> bool {
     options().prof && options().at_exit
 }
 
-/// Registers the handler that is left to the last: from our constructor, and so before the loader's own handler, which
-/// runs the destructors. Other C libraries have another order.
+/// Registers the handler that runs last: from our constructor, and so before the loader's own
+/// handler, which runs the destructors. Other C libraries have another order.
 pub(crate) fn watch_exit() {
     type Register = unsafe extern "C" fn(extern "C" fn(*mut c_void), *mut c_void, *mut c_void) -> c_int;
     if !wants_last() || find_next(c"gnu_get_libc_version").is_none() {
@@ -44,7 +45,8 @@ pub(crate) fn watch_exit() {
     }
     // SAFETY: the signature of __cxa_atexit.
     if let Some(register) = unsafe { function::<Register>(c"__cxa_atexit") } {
-        // SAFETY: the handler lives for ever (nodelete), and belongs to no object that could end before.
+        // SAFETY: the handler lives for ever (nodelete), and belongs to no object that could end
+        // before.
         unsafe { register(await_last, core::ptr::null_mut(), core::ptr::null_mut()) };
     }
 }
@@ -63,8 +65,8 @@ extern "C" fn await_last(_: *mut c_void) {
     let _ = wait(&BEGUN, DESTRUCTORS_MS) && wait(&WRITTEN, PATIENCE_MS);
 }
 
-/// Called by a thread that is about to end the process: where a last dump is wanted it waits for one that does so
-/// already.
+/// Called by a thread that is about to end the process: where a last dump is wanted it waits for
+/// one that does so already.
 pub(crate) fn before_exit() {
     if !wants_last() {
         return;
@@ -89,8 +91,8 @@ pub(crate) fn at_exit() {
 fn write_last() {
     let Some(_busy) = api::enter(words()) else { return };
     let _ = ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed);
-    let Some(mut desk) = Desk::take(PATIENCE_MS) else { return };
-    if let Some(summary) = write_announced(&mut desk, Kind::Final).filter(|_| options().leak) {
-        leaks::report(desk.path(), &summary, options().leak_error);
+    let Some(mut writer) = DumpWriter::lock(PATIENCE_MS) else { return };
+    if let Some(summary) = write_announced(&mut writer, Kind::Final).filter(|_| options().leak) {
+        leaks::report(writer.path(), &summary, options().leak_error);
     }
 }

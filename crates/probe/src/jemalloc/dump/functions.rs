@@ -16,7 +16,8 @@ const DYNAMIC_TABLE: u32 = 11;
 /// Largest section that is read: Chromium with all its symbols has one of 200 MB.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Calls `with` for name, address and length of each function in the larger symbol table of an ELF file.
+/// Calls `with` for name, address and length of each function in the larger symbol table of an ELF
+/// file.
 pub(super) fn each_function(file: &File, mut with: impl FnMut(&[u8], u64, u64)) {
     let Some(sections) = sections(file) else { return };
     let table = |kind| find_table(file, sections.bytes(), kind);

@@ -4,12 +4,12 @@
 use core::ffi::{c_int, c_void};
 
 use super::Summary;
-use super::desk::Path;
+use super::writer::Path;
 use crate::config::say;
 use crate::fixed_text::FixedText;
 use crate::{symbols, sys};
 
-/// Says what is left; ends the process when that is an error. Nothing is said when nothing is left.
+/// Reports leaks, if there are any; ends the process when they are an error.
 pub(super) fn report(path: &Path, summary: &Summary, is_error: bool) {
     if summary.live_bytes == 0 {
         return;

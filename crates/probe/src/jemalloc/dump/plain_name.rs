@@ -5,8 +5,8 @@ use crate::fixed_text::FixedText;
 /// Longest plain name.
 const NAME_BYTES: usize = 512;
 
-/// The identifiers of a mangled C++ or Rust name, up to the first template argument: `_ZN4pool4growEm` is `pool::grow`.
-/// `None` for names that are not mangled.
+/// The identifiers of a mangled C++ or Rust name, up to the first template argument:
+/// `_ZN4pool4growEm` is `pool::grow`. `None` for names that are not mangled.
 pub(super) fn plain(symbol: &[u8]) -> Option<FixedText<NAME_BYTES>> {
     let mangled = symbol.strip_prefix(b"_Z")?;
     let mut rest = mangled.strip_prefix(b"N").unwrap_or(mangled);

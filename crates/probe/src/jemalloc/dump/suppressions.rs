@@ -1,6 +1,7 @@
 //! Known leaks (`prof_leak_suppressions`): a file's patterns, turned once into ranges of code.
 //!
-//! Names are those of the binaries' own symbol tables, read from their files: no other names are at hand here.
+//! Names are those of the binaries' own symbol tables, read from their files: the probe has no
+//! other names.
 #![allow(unsafe_code)]
 
 use core::ffi::CStr;

@@ -13,7 +13,7 @@ use heapwise_format::segment::{NO_THREAD, NodePlace, SectionKind};
 
 use self::output::Output;
 use super::counts::{Counts, each_counted};
-use super::noise::Noise;
+use super::runtime_allocs::RuntimeAllocs;
 use super::suppressions::Suppressions;
 use crate::jemalloc::options::options;
 use crate::sites::tallies::Sum;
@@ -71,7 +71,7 @@ pub(super) fn write(
     write_totals(&mut out, threads, rate);
     let mut summary = Summary::default();
     let mut seen = Seen::new();
-    let noise = Noise::new();
+    let runtime = RuntimeAllocs::new();
     each_counted(|sum| {
         let printed = printed(sum, rate);
         if printed.is_empty() {
@@ -87,7 +87,7 @@ pub(super) fn write(
         }
         if sum.live != 0 {
             let live = Counts::estimated(sum).live;
-            let owner = if noise.made(node) {
+            let owner = if runtime.holds(node) {
                 Owner::Runtime
             } else if known.is_some_and(|known| known.cover(node)) {
                 Owner::Suppressed

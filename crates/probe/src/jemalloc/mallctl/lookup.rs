@@ -3,7 +3,7 @@
 use super::names::NAMES;
 use super::node::Node;
 
-/// Stands for a number in a name.
+/// The component of a name that is a number.
 const NUMBER: &[u8] = b"#";
 
 /// Where a name ends.
@@ -27,7 +27,8 @@ pub(super) fn shape(row: usize) -> (usize, Option<usize>) {
     (components(row).count(), components(row).position(|component| component == NUMBER))
 }
 
-/// Looks for a name by its first `most` components, as jemalloc does: whatever follows them is not looked at.
+/// Looks for a name by its first `most` components, as jemalloc does: components behind them are
+/// ignored.
 pub(super) fn find(name: &[u8], most: usize) -> Option<Found> {
     let rows = || (0..NAMES.len()).filter_map(|row| compare(name, most, row));
     rows().find(|found| found.row.is_some()).or_else(|| rows().next())

@@ -89,7 +89,7 @@ pub(super) fn answer(node: Node, number: usize, request: &mut Request) -> Outcom
             request.give(read(&told))
         }
         Node::Active => {
-            // Switching off what is off is no mistake; a wrong size always is.
+            // Switching off what is off is allowed; a wrong size is not.
             let idle = !options().prof && request.take_bool()? == Some(false);
             if idle { request.give(false) } else { switch(request, prof::is_active, prof::set_active) }
         }

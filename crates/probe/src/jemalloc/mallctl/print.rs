@@ -1,4 +1,4 @@
-//! `malloc_stats_print`: as text or JSON, with jemalloc's letters for what is left out.
+//! `malloc_stats_print`: as text or JSON, with jemalloc's letters for parts to omit.
 
 use super::names::NAMES;
 use super::node::{Node, VERSION};
@@ -21,7 +21,7 @@ enum Value<'a> {
     Text(&'a [u8]),
 }
 
-/// Prints everything but what the letters in `without` leave out; `J` asks for JSON.
+/// Prints everything but the parts whose letters are in `without`; `J` selects JSON.
 pub(super) fn print(sink: &mut Sink<'_>, without: &[u8]) {
     let parts = Parts {
         json: without.contains(&b'J'),
@@ -83,7 +83,7 @@ fn print_general(sink: &mut Sink<'_>, json: bool) {
     }
 }
 
-/// The value of a name that only tells; `None` for the others.
+/// The value of a name that can only be read; `None` for the others.
 fn value(node: Node) -> Option<Value<'static>> {
     let number = |number: u64| Value::Number(number as i64);
     Some(match node {

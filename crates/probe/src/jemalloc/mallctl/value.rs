@@ -39,7 +39,8 @@ pub(super) struct Request {
 
 impl Request {
     /// # Safety
-    /// `old` has room for `*old_len` bytes and `new` points to `new_len` bytes, where they are not null.
+    /// `old` has room for `*old_len` bytes and `new` points to `new_len` bytes, where they are not
+    /// null.
     pub(super) unsafe fn new(
         old: *mut c_void,
         old_len: *mut usize,
@@ -66,7 +67,8 @@ impl Request {
         !self.new.is_null()
     }
 
-    /// Hands out the old value. Where the size is wrong as much as fits is copied, as jemalloc does.
+    /// Hands out the old value. Where the size is wrong as much as fits is copied, as jemalloc
+    /// does.
     pub(super) fn give<T: Copy>(&mut self, value: T) -> Result<(), Refusal> {
         if self.old.is_null() || self.old_len.is_null() {
             return Ok(());

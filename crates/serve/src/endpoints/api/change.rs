@@ -5,7 +5,7 @@ use serde_json::json;
 use crate::context::Context;
 use crate::error::{HttpError, Result};
 use crate::http::{QueryString, Request, Response};
-use crate::source::{Order, Source};
+use crate::source::{ControlCommand, Source};
 use heapwise_profile::quantity::parse_rate;
 
 /// Longest name of a mark.
@@ -22,15 +22,17 @@ pub(super) fn control(context: &Context, request: &Request, source: &dyn Source)
     let body = std::str::from_utf8(&request.body).map_err(|_| HttpError::bad("the body is not text"))?;
     let form = QueryString::parse(body).map_err(|_| HttpError::bad("the body is not a form"))?;
     let value = form.given("value").unwrap_or_default();
-    let order = match form.given("action").unwrap_or_default() {
-        "start" => Order::Start,
-        "stop" => Order::Stop,
-        "reset" => Order::Reset,
-        "rate" => Order::Rate(parse_rate(value).map_err(|why| HttpError::bad(format!("rate: {why}")))?),
-        "mark" => Order::Mark(mark_name(value)?),
+    let command = match form.given("action").unwrap_or_default() {
+        "start" => ControlCommand::Start,
+        "stop" => ControlCommand::Stop,
+        "reset" => ControlCommand::Reset,
+        "rate" => {
+            ControlCommand::Rate(parse_rate(value).map_err(|why| HttpError::bad(format!("rate: {why}")))?)
+        }
+        "mark" => ControlCommand::Mark(mark_name(value)?),
         _ => return Err(HttpError::bad("action is start, stop, reset, rate or mark")),
     };
-    context.order(source, &order)?;
+    context.control(source, &command)?;
     Ok(Response::json(json!({ "done": true }).to_string()))
 }
 

@@ -1,4 +1,4 @@
-//! Views of the selected profile as JSON, rendered once for all who ask the same.
+//! Views of the selected profile as JSON, rendered once per distinct request.
 
 use heapwise_profile::view;
 use heapwise_profile::view::leaks::Verdict;
@@ -26,12 +26,12 @@ pub(super) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     if !VIEWS.contains(&view) {
         return Err(unknown());
     }
-    let key = RenderKey::new(context, request, source, view)?;
+    let key = RenderKey::new(&context.profiles.budget, request, source, view)?;
     Ok(context.rendered(request, &key, || render(context, request, source, view)))
 }
 
 fn render(context: &Context, request: &Request, source: &dyn Source, view: &str) -> Result {
-    let report = report::load(context, source, &request.query)?;
+    let report = report::load(&context.profiles, source, &request.query)?;
     let (profile, query) = (&report.profile, &report.query);
     let value = match view {
         "summary" => return Ok(Response::json(summary::summary(&report, &request.query).to_string())),
@@ -75,7 +75,7 @@ fn graph(request: &Request, report: &Report) -> Result {
     let program = &report.profile.meta.program;
     Ok(match request.query.given("format").unwrap_or("svg") {
         "json" => Response::json(with_base(json::graph(&graph), report).to_string()),
-        "dot" => Response::text(encode::graph_dot(&graph, program)),
-        _ => Response::picture(encode::graph_svg(&graph, program)),
+        "dot" => Response::text(encode::graph_dot(&graph, program, &report.query)),
+        _ => Response::picture(encode::graph_svg(&graph, program, &report.query)),
     })
 }

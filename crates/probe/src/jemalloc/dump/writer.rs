@@ -1,5 +1,5 @@
-//! What the thread that writes a dump holds: the names given so far, and buffers. They are here and not on its stack,
-//! because that may be of the smallest size there is.
+//! The dump writer: one per process, locked by the thread that writes a dump. It has the names
+//! given so far, and buffers, which would be too large for the stack of a thread.
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
@@ -29,7 +29,7 @@ struct Given {
     number_of_kind: u64,
 }
 
-pub(super) struct Desk {
+pub(super) struct DumpWriter {
     /// Names given so far, and of each kind (interval, high, manual).
     number: u64,
     of_kind: [u64; 3],
@@ -49,10 +49,10 @@ pub(super) struct Desk {
 /// Threads that have a line of their own.
 const MOST_THREADS: usize = 1024;
 
-struct Place(UnsafeCell<Desk>);
-// SAFETY: used by the thread that set `TAKEN`.
+struct Place(UnsafeCell<DumpWriter>);
+// SAFETY: used by the thread that set `LOCKED`.
 unsafe impl Sync for Place {}
-static DESK: Place = Place(UnsafeCell::new(Desk {
+static WRITER: Place = Place(UnsafeCell::new(DumpWriter {
     number: 0,
     of_kind: [0; 3],
     prefix: None,
@@ -64,90 +64,91 @@ static DESK: Place = Place(UnsafeCell::new(Desk {
     buffer: [0; BUFFER_BYTES],
     threads: [Counts::new(); MOST_THREADS],
 }));
-static TAKEN: AtomicBool = AtomicBool::new(false);
+static LOCKED: AtomicBool = AtomicBool::new(false);
 
-/// While it exists, nobody else is at the desk.
-pub(super) struct Seat(());
+/// Holds the lock of the dump writer.
+pub(super) struct Guard(());
 
-impl Drop for Seat {
+impl Drop for Guard {
     fn drop(&mut self) {
-        TAKEN.store(false, Ordering::Release);
+        LOCKED.store(false, Ordering::Release);
     }
 }
 
-impl Deref for Seat {
-    type Target = Desk;
-    fn deref(&self) -> &Desk {
+impl Deref for Guard {
+    type Target = DumpWriter;
+    fn deref(&self) -> &DumpWriter {
         // SAFETY: see `Place`.
-        unsafe { &*DESK.0.get() }
+        unsafe { &*WRITER.0.get() }
     }
 }
 
-impl DerefMut for Seat {
-    fn deref_mut(&mut self) -> &mut Desk {
+impl DerefMut for Guard {
+    fn deref_mut(&mut self) -> &mut DumpWriter {
         // SAFETY: see `Place`.
-        unsafe { &mut *DESK.0.get() }
+        unsafe { &mut *WRITER.0.get() }
     }
 }
 
-/// Frees the desk: in a forked child the thread that sat there is gone. Files written before are not the child's
-/// to remove.
-pub(super) fn begin() {
-    TAKEN.store(false, Ordering::Relaxed);
-    if let Some(mut desk) = Desk::try_take() {
-        desk.forget();
+/// Releases the lock: in a forked child the thread that held it does not exist. Files written
+/// before are not the child's to remove.
+pub(super) fn reset() {
+    LOCKED.store(false, Ordering::Relaxed);
+    if let Some(mut writer) = DumpWriter::try_lock() {
+        writer.forget_names();
     }
 }
 
-/// Changes the beginning of names; false when it is too long or the desk stays taken.
+/// Changes the beginning of names; false when it is too long or the lock is not released in time.
 pub(crate) fn set_prefix(prefix: &CStr) -> bool {
-    let Some(mut desk) = Desk::take(super::PATIENCE_MS) else { return false };
+    let Some(mut writer) = DumpWriter::lock(super::PATIENCE_MS) else { return false };
     if prefix.count_bytes() >= PREFIX_BYTES {
         return false;
     }
     let mut text = FixedText::new();
     text.push(prefix.to_bytes());
-    desk.prefix = Some(text);
-    desk.forget();
+    writer.prefix = Some(text);
+    writer.forget_names();
     true
 }
 
 /// Sets the name of the next log.
 pub(crate) fn set_log_name(name: Option<&CStr>) {
-    let Some(mut desk) = Desk::take(super::PATIENCE_MS) else { return };
-    desk.log_name = name.map(|name| {
+    let Some(mut writer) = DumpWriter::lock(super::PATIENCE_MS) else { return };
+    writer.log_name = name.map(|name| {
         let mut path = Path::new();
         path.push(name.to_bytes());
         path
     });
 }
 
-/// Hands the name of a log to `write`, by itself `<prefix>.<pid>.<n>.json`; false when there is none.
+/// Hands the name of a log to `write`, by itself `<prefix>.<pid>.<n>.json`; false when there is
+/// none.
 pub(crate) fn with_log_name(write: impl FnOnce(&CStr) -> bool) -> bool {
-    let Some(mut desk) = Desk::take(super::PATIENCE_MS) else { return false };
-    if let Some(path) = desk.log_name.take() {
+    let Some(mut writer) = DumpWriter::lock(super::PATIENCE_MS) else { return false };
+    if let Some(path) = writer.log_name.take() {
         return path.as_c_str().is_some_and(write);
     }
-    let number = desk.logs;
-    desk.logs += 1;
-    desk.write_beginning(number);
-    desk.path.push(b".json");
-    desk.path.as_c_str().is_some_and(write)
+    let number = writer.logs;
+    writer.logs += 1;
+    writer.write_beginning(number);
+    writer.path.push(b".json");
+    writer.path.as_c_str().is_some_and(write)
 }
 
-impl Desk {
-    pub(super) fn try_take() -> Option<Seat> {
-        // Lazily: a seat that is made and dropped frees the desk.
-        (!TAKEN.swap(true, Ordering::Acquire)).then(|| Seat(()))
+impl DumpWriter {
+    pub(super) fn try_lock() -> Option<Guard> {
+        // Constructed lazily: dropping a guard releases the lock.
+        (!LOCKED.swap(true, Ordering::Acquire)).then(|| Guard(()))
     }
 
-    pub(super) fn take(patience_ms: u32) -> Option<Seat> {
+    pub(super) fn lock(patience_ms: u32) -> Option<Guard> {
         (0..=patience_ms).find_map(|_| {
-            let seat = Self::try_take();
-            if seat.is_none() {
+            let guard = Self::try_lock();
+            if guard.is_none() {
                 sys::sleep(1_000_000);
             }
-            seat
+            guard
         })
     }
 
@@ -156,18 +157,18 @@ impl Desk {
         &self.path
     }
 
-    /// The last name given, room to write and to count.
-    pub(super) fn tools(&mut self) -> (&Path, &mut [u8], &mut [Counts]) {
+    /// The last name given, the buffer for text and the one for counts.
+    pub(super) fn buffers(&mut self) -> (&Path, &mut [u8], &mut [Counts]) {
         (&self.path, &mut self.buffer, &mut self.threads)
     }
 
-    fn forget(&mut self) {
+    fn forget_names(&mut self) {
         self.kept = [None; MOST_KEPT];
         self.given = 0;
     }
 
-    /// Gives the next name; false when an empty prefix forbids them. Removes the oldest file where only some are
-    /// kept.
+    /// Gives the next name; false when an empty prefix forbids them. Removes the oldest file where
+    /// only some are kept.
     pub(super) fn next_path(&mut self, kind: Kind) -> bool {
         let options = options();
         if self.prefix.as_ref().unwrap_or(&options.prefix).as_bytes().is_empty() {

@@ -1,12 +1,14 @@
-//! Where the resident memory of a process is: the kernel's account of its mappings, set against what the probe counted
-//! and what the allocator says.
+//! Where the resident memory of a process is: the kernel's sizes of its mappings, compared with
+//! what the probe counted and the allocator's statistics.
 
-/// What others counted.
+use heapwise_profile::proc_maps::Mapping;
+
+/// Counts from other sources.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counted {
     /// Live bytes in recorded blocks, exact or estimated.
     pub live: u64,
-    /// Bytes that the allocator has handed out, where it tells.
+    /// Bytes that the allocator has handed out, where it provides them.
     pub allocated: Option<u64>,
     /// The probe's own memory: its segment and its private tables.
     pub probe: u64,
@@ -14,10 +16,10 @@ pub struct Counted {
 
 /// A part of resident memory, or of what is handed out and not resident.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
+pub struct Part {
     /// Key in JSON.
     pub name: &'static str,
-    /// Bytes; below zero for what others count and the kernel does not.
+    /// Bytes; negative for what the allocator counts and the kernel does not.
     pub bytes: i64,
     /// What it is.
     pub about: &'static str,
@@ -32,13 +34,13 @@ pub struct Arena {
     pub resident: u64,
 }
 
-/// The account: its entries add up to `resident`.
+/// The breakdown: its parts add up to `resident`.
 #[derive(Debug, Clone, Default)]
-pub struct Ledger {
+pub struct RssBreakdown {
     /// Bytes in memory, of all mappings.
     pub resident: u64,
     /// The parts.
-    pub entries: Vec<Entry>,
+    pub parts: Vec<Part>,
     /// Of glibc: the `brk` heap first, then those of 64 MiB for further threads.
     pub arenas: Vec<Arena>,
 }
@@ -46,9 +48,9 @@ pub struct Ledger {
 /// glibc maps the heaps of further arenas at multiples of this.
 const ARENA_BYTES: u64 = 64 << 20;
 /// Largest guard below a thread's stack that is taken for one.
-const MOST_GUARD: u64 = 64 << 10;
+const MAX_GUARD_BYTES: u64 = 64 << 10;
 
-/// Whose a mapping is.
+/// What a mapping belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     File,
@@ -58,28 +60,25 @@ enum Kind {
     Anonymous,
 }
 
-/// A mapping of `smaps`.
+/// A mapping of `smaps`, and how much of it is in memory.
 #[derive(Debug, Clone, Copy)]
-struct Mapping<'a> {
-    start: u64,
-    end: u64,
-    permissions: &'a str,
-    name: &'a str,
+struct Resident<'a> {
+    mapping: Mapping<'a>,
     resident: u64,
 }
 
-impl Ledger {
+impl RssBreakdown {
     /// Reads `/proc/PID/smaps`; the segment's mapping is the one of this file name.
     pub fn new(smaps: &str, segment: &str, counted: &Counted) -> Self {
         let mappings = parse(smaps);
         let mut sums = [0_u64; 5];
         let mut arenas = Vec::new();
         let mut before: Option<(Mapping<'_>, Kind)> = None;
-        for mapping in mappings {
+        for Resident { mapping, resident } in mappings {
             let kind = classify(&mapping, before, segment);
-            sums[kind as usize] += mapping.resident;
-            if kind == Kind::Anonymous && mapping.is_arena() {
-                arenas.push(Arena { start: mapping.start, resident: mapping.resident });
+            sums[kind as usize] += resident;
+            if kind == Kind::Anonymous && is_arena(&mapping) {
+                arenas.push(Arena { start: mapping.start, resident });
             }
             before = Some((mapping, kind));
         }
@@ -89,47 +88,47 @@ impl Ledger {
         let unrecorded = counted.allocated.unwrap_or(0).saturating_sub(counted.live);
         let rest = anonymous as i64 - counted.live as i64 - unrecorded as i64;
         let probe = of(Kind::Segment) + of(Kind::Probe) + tables;
-        let entry = |name, bytes, about| Entry { name, bytes, about };
-        let entries = vec![
-            entry("live", counted.live as i64, "live in recorded blocks"),
-            entry("unrecorded", unrecorded as i64, "handed out by the allocator and not recorded"),
-            entry("overhead", rest.max(0), "free or lost inside the allocator, and other anonymous memory"),
-            entry("untouched", rest.min(0), "of the above, never touched: not in memory"),
-            entry("stacks", of(Kind::Stack) as i64, "stacks of threads"),
-            entry("files", of(Kind::File) as i64, "binaries, mapped files, shared memory"),
-            entry("probe", probe as i64, "the probe"),
+        let part = |name, bytes, about| Part { name, bytes, about };
+        let parts = vec![
+            part("live", counted.live as i64, "live in recorded blocks"),
+            part("unrecorded", unrecorded as i64, "handed out by the allocator and not recorded"),
+            part("overhead", rest.max(0), "free or lost inside the allocator, and other anonymous memory"),
+            part("untouched", rest.min(0), "of the above, never touched: not in memory"),
+            part("stacks", of(Kind::Stack) as i64, "stacks of threads"),
+            part("files", of(Kind::File) as i64, "binaries, mapped files, shared memory"),
+            part("probe", probe as i64, "the probe"),
         ];
-        Self { resident: sums.iter().sum(), entries, arenas }
+        Self { resident: sums.iter().sum(), parts, arenas }
     }
 }
 
-impl Mapping<'_> {
-    fn is_arena(&self) -> bool {
-        let further = self.start.is_multiple_of(ARENA_BYTES)
-            && self.end - self.start <= ARENA_BYTES
-            && self.permissions.starts_with("rw");
-        self.name == "[heap]" || self.name.is_empty() && further
-    }
+fn is_arena(mapping: &Mapping<'_>) -> bool {
+    let further = mapping.start.is_multiple_of(ARENA_BYTES)
+        && mapping.end - mapping.start <= ARENA_BYTES
+        && mapping.permissions.starts_with("rw");
+    mapping.path == "[heap]" || mapping.path.is_empty() && further
+}
 
-    fn is_guard(&self) -> bool {
-        self.permissions.starts_with("---") && self.name.is_empty() && self.end - self.start <= MOST_GUARD
-    }
+fn is_guard(mapping: &Mapping<'_>) -> bool {
+    mapping.permissions.starts_with("---")
+        && mapping.path.is_empty()
+        && mapping.end - mapping.start <= MAX_GUARD_BYTES
 }
 
 fn classify(mapping: &Mapping<'_>, before: Option<(Mapping<'_>, Kind)>, segment: &str) -> Kind {
-    let name = mapping.name.trim_end_matches(" (deleted)");
+    let name = mapping.path.trim_end_matches(" (deleted)");
     let adjacent = before.filter(|(before, _)| before.end == mapping.start);
     match name {
         _ if name.starts_with("[stack") => Kind::Stack,
         "[heap]" => Kind::Anonymous,
         "" => match adjacent {
-            // Variables of a binary that are zero at first follow those that are in its file.
+            // `.bss` follows the mapping of `.data`.
             Some((before, kind @ (Kind::File | Kind::Probe)))
                 if before.permissions == mapping.permissions =>
             {
                 kind
             }
-            Some((guard, _)) if guard.is_guard() && !mapping.is_arena() => Kind::Stack,
+            Some((guard, _)) if is_guard(&guard) && !is_arena(mapping) => Kind::Stack,
             _ => Kind::Anonymous,
         },
         _ if !segment.is_empty() && name.ends_with(segment) => Kind::Segment,
@@ -138,28 +137,17 @@ fn classify(mapping: &Mapping<'_>, before: Option<(Mapping<'_>, Kind)>, segment:
     }
 }
 
-fn parse(smaps: &str) -> Vec<Mapping<'_>> {
-    let mut mappings: Vec<Mapping<'_>> = Vec::new();
+fn parse(smaps: &str) -> Vec<Resident<'_>> {
+    let mut mappings: Vec<Resident<'_>> = Vec::new();
     for line in smaps.lines() {
-        if let Some(mapping) = head(line) {
-            mappings.push(mapping);
+        if let Some(mapping) = Mapping::parse(line) {
+            mappings.push(Resident { mapping, resident: 0 });
         } else if let (Some(rest), Some(last)) = (line.strip_prefix("Rss:"), mappings.last_mut()) {
             let kilobytes = rest.trim().strip_suffix("kB").and_then(|text| text.trim().parse::<u64>().ok());
             last.resident = kilobytes.unwrap_or(0) * 1024;
         }
     }
     mappings
-}
-
-/// `start-end permissions offset device inode [name]`.
-fn head(line: &str) -> Option<Mapping<'_>> {
-    let (range, rest) = line.split_once(' ')?;
-    let (start, end) = range.split_once('-')?;
-    let [start, end] = [start, end].map(|address| u64::from_str_radix(address, 16).ok());
-    let mut fields = rest.splitn(5, ' ');
-    let permissions = fields.next()?;
-    let name = fields.nth(3).unwrap_or_default().trim_start();
-    Some(Mapping { start: start?, end: end?, permissions, name, resident: 0 })
 }
 
 #[cfg(test)]
@@ -193,27 +181,27 @@ Rss:                   4 kB
 Rss:                  24 kB
 ";
 
-    fn bytes(ledger: &Ledger, name: &str) -> i64 {
-        ledger.entries.iter().find(|entry| entry.name == name).expect("an entry").bytes / 1024
+    fn bytes(breakdown: &RssBreakdown, name: &str) -> i64 {
+        breakdown.parts.iter().find(|part| part.name == name).expect("an entry").bytes / 1024
     }
 
     #[test]
     fn every_page_is_accounted_for() {
         let counted = Counted { live: 600 << 10, allocated: Some(900 << 10), probe: 130 << 10 };
-        let ledger = Ledger::new(SMAPS, "12-34.seg", &counted);
-        assert_eq!(ledger.resident, 1664 << 10);
-        assert_eq!(ledger.entries.iter().map(|entry| entry.bytes).sum::<i64>(), ledger.resident as i64);
+        let breakdown = RssBreakdown::new(SMAPS, "12-34.seg", &counted);
+        assert_eq!(breakdown.resident, 1664 << 10);
+        assert_eq!(breakdown.parts.iter().map(|part| part.bytes).sum::<i64>(), breakdown.resident as i64);
         let parts = ["files", "stacks", "probe", "live", "unrecorded", "overhead", "untouched"];
-        assert_eq!(parts.map(|name| bytes(&ledger, name)), [12, 40, 142, 600, 300, 570, 0]);
-        let arenas: Vec<u64> = ledger.arenas.iter().map(|arena| arena.resident >> 10).collect();
+        assert_eq!(parts.map(|name| bytes(&breakdown, name)), [12, 40, 142, 600, 300, 570, 0]);
+        let arenas: Vec<u64> = breakdown.arenas.iter().map(|arena| arena.resident >> 10).collect();
         assert_eq!(arenas, [1000, 500]);
     }
 
     #[test]
     fn what_is_not_touched_is_not_in_memory() {
         let counted = Counted { live: 5000 << 10, allocated: None, probe: 0 };
-        let ledger = Ledger::new(SMAPS, "12-34.seg", &counted);
-        assert_eq!([bytes(&ledger, "overhead"), bytes(&ledger, "untouched")], [0, 1500 - 5000]);
-        assert_eq!(ledger.entries.iter().map(|entry| entry.bytes).sum::<i64>(), ledger.resident as i64);
+        let breakdown = RssBreakdown::new(SMAPS, "12-34.seg", &counted);
+        assert_eq!([bytes(&breakdown, "overhead"), bytes(&breakdown, "untouched")], [0, 1500 - 5000]);
+        assert_eq!(breakdown.parts.iter().map(|part| part.bytes).sum::<i64>(), breakdown.resident as i64);
     }
 }

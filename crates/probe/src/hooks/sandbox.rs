@@ -1,5 +1,5 @@
-//! Calls by which a program restrains itself. The probe's address space and system calls would count against
-//! it, so the probe gives them up first.
+//! Calls by which a program limits itself: its address space, locked memory, system calls. The
+//! probe's own use would count against the limit, so the probe freezes its segment first.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_ulong};
@@ -12,7 +12,7 @@ use crate::{control, log, segment, sys};
 
 /// What a section may still grow by under a limit on addresses.
 const ROOM_UNDER_LIMIT: u64 = 64 * 1024;
-/// The same when memory is no problem, but system calls or locked pages are.
+/// What a section may still grow by where only system calls or locked pages are limited.
 const ROOM: u64 = 1024 * 1024;
 
 /// A 64-bit `struct rlimit`, which is also `struct rlimit64`.
@@ -27,12 +27,12 @@ fn before_limit(process: c_int, resource: c_int, limit: *const Limit) {
     // SAFETY: the program's argument; the kernel would read it next.
     let limited = unsafe { limit.as_ref() }.is_some_and(|limit| limit.soft != u64::MAX);
     if own && limited && resource == libc::RLIMIT_AS as c_int {
-        settle(ROOM_UNDER_LIMIT, true);
+        freeze(ROOM_UNDER_LIMIT, true);
     }
 }
 
-/// Takes what is needed for the future first: afterwards there is no more.
-fn settle(room: u64, give_back: bool) {
+/// Makes room for what comes, then stops the segment from growing.
+fn freeze(room: u64, give_back: bool) {
     let words = words();
     let Some(mut busy) = words.enter() else { return };
     control::poll();
@@ -86,13 +86,13 @@ pub(super) unsafe extern "C" fn prlimit64(
 
 /// Every mapped page becomes a real one, also those of a sparse segment.
 pub(super) unsafe extern "C" fn mlockall(flags: c_int, _: &Entry) -> c_int {
-    settle(ROOM, true);
+    freeze(ROOM, true);
     // SAFETY: the signature of mlockall.
     unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Mlockall)(flags) }
 }
 
-/// After seccomp a system call may kill the process: what a program's own filter makes of the probe's calls is not to be
-/// known, so it makes none.
+/// After seccomp a system call may kill the process. The probe cannot know what the program's
+/// filter does with its calls, so it makes none.
 pub(super) unsafe extern "C" fn prctl(
     option: c_int,
     a: c_ulong,
@@ -106,25 +106,25 @@ pub(super) unsafe extern "C" fn prctl(
     let filter = a == c_ulong::from(libc::SECCOMP_MODE_FILTER) && b != 0;
     let forbids = option == libc::PR_SET_SECCOMP && (strict || filter);
     if forbids {
-        settle(ROOM, false);
+        freeze(ROOM, false);
     }
     // SAFETY: the signature of prctl; unused arguments are passed on as they came.
     let result = unsafe { real::<Prctl>(Hook::Prctl)(option, a, b, c, d) };
     if forbids && result == 0 {
-        sys::be_quiet();
+        sys::disable_syscalls();
     }
     result
 }
 
-/// Before `syscall`, by which `seccomp` is called: libc has no function of that name. Without a filter to install the call only
-/// asks what the kernel can do.
+/// Before `syscall`, by which `seccomp` is called: libc has no function of that name. A call
+/// without a filter installs nothing.
 pub(super) extern "C" fn before_system_call(hook: usize, arguments: &[usize; 4]) -> *mut () {
     let [number, operation, _, filter] = *arguments;
     let strict = operation == libc::SECCOMP_SET_MODE_STRICT as usize;
     let filtering = operation == libc::SECCOMP_SET_MODE_FILTER as usize && filter != 0;
     if number == libc::SYS_seccomp as usize && (strict || filtering) {
-        settle(ROOM, false);
-        sys::be_quiet();
+        freeze(ROOM, false);
+        sys::disable_syscalls();
     }
     super::resolve(hook)
 }

@@ -1,7 +1,8 @@
-//! Calls that come from inside another hooked call, told by their return address: a block counts once.
+//! Detects calls from inside another hooked call by their return address, so that a block counts
+//! once.
 //!
-//! By address and not by a flag of the thread: a flag would also hide what a signal handler allocates while
-//! it interrupts a hooked call.
+//! A flag per thread would not do: it would also hide what a signal handler allocates while it
+//! interrupts a hooked call.
 
 use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::modules::Image;
@@ -39,44 +40,45 @@ impl Code {
     }
 }
 
-/// Asked about every caller that a thread does not know, so in one cache line.
+/// Compared with every caller that is not in the stack cache, so in one cache line.
 #[repr(align(64))]
 struct Modules {
-    /// The probe itself: a real function that our stub called ended in a jump to another hooked one.
+    /// The probe itself: a real function that our stub called ended in a jump to another hooked
+    /// one.
     own: Code,
     /// An allocator that is a library of its own: some are built from their own exported functions.
     allocator: Code,
-    /// Around the functions of libc and of the C++ runtime that may be built from other hooked ones. What
-    /// other functions of theirs allocate counts.
+    /// Around the functions of libc and of the C++ runtime that may be built from other hooked
+    /// ones. What other functions of theirs allocate counts.
     libc: Code,
     runtime: Code,
 }
 
 static MODULES: Modules =
     Modules { own: Code::none(), allocator: Code::none(), libc: Code::none(), runtime: Code::none() };
-const FUNCTIONS: usize = 16;
-static KNOWN: AtomicUsize = AtomicUsize::new(0);
-static KNOWN_FUNCTIONS: [Code; FUNCTIONS] = [const { Code::none() }; FUNCTIONS];
+const MOST_FUNCTIONS: usize = 16;
+static REGISTERED: AtomicUsize = AtomicUsize::new(0);
+static FUNCTIONS_OF_LIBRARIES: [Code; MOST_FUNCTIONS] = [const { Code::none() }; MOST_FUNCTIONS];
 
-/// Learns where the probe and the allocator are.
-pub(super) fn learn(malloc: &Found) {
+/// Registers the code of the probe and of the allocator.
+pub(super) fn register(malloc: &Found) {
     let own: extern "C" fn(usize) -> *mut () = super::resolve;
-    learn_module(&MODULES.own, own as usize as u64);
+    register_module(&MODULES.own, own as usize as u64);
     if find_next(c"strdup").is_none_or(|found| found.object != malloc.object) {
-        learn_module(&MODULES.allocator, malloc.address as u64);
+        register_module(&MODULES.allocator, malloc.address as u64);
     }
 }
 
-fn learn_module(code: &Code, address: u64) {
+fn register_module(code: &Code, address: u64) {
     if let Some(segment) = Image::find(address).and_then(|image| image.code_segment(address)) {
         code.set(segment.start, segment.end - segment.start);
     }
 }
 
-/// Learns a function that may be built from other hooked ones.
-pub(super) fn learn_function(function: &Found, of_runtime: bool) {
+/// Registers a function that may be built from other hooked ones.
+pub(super) fn register_function(function: &Found, of_runtime: bool) {
     let (start, len) = (function.address as u64, function.len);
-    if let Some(code) = KNOWN_FUNCTIONS.get(KNOWN.fetch_add(1, Ordering::Relaxed)) {
+    if let Some(code) = FUNCTIONS_OF_LIBRARIES.get(REGISTERED.fetch_add(1, Ordering::Relaxed)) {
         code.set(start, len);
         if of_runtime { &MODULES.runtime } else { &MODULES.libc }.extend(start, len);
     }
@@ -87,12 +89,12 @@ pub(super) fn learn_function(function: &Found, of_runtime: bool) {
 pub(crate) fn is_inside(caller: u64) -> bool {
     MODULES.own.holds(caller)
         || MODULES.allocator.holds(caller)
-        || (MODULES.libc.holds(caller) || MODULES.runtime.holds(caller)) && is_known(caller)
+        || (MODULES.libc.holds(caller) || MODULES.runtime.holds(caller)) && is_registered(caller)
 }
 
 #[cold]
-fn is_known(caller: u64) -> bool {
-    KNOWN_FUNCTIONS.iter().any(|code| code.holds(caller))
+fn is_registered(caller: u64) -> bool {
+    FUNCTIONS_OF_LIBRARIES.iter().any(|code| code.holds(caller))
 }
 
 #[cfg(test)]

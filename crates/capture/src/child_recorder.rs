@@ -12,17 +12,17 @@ use heapwise_format::segment::Mode;
 
 use super::control::{self, Change};
 use super::drain::{Orders, Recorded};
-use super::family::Family;
-use super::following::Following;
+use super::process_tree::ProcessTree;
+use super::recorder_thread::RecorderThread;
 use super::segments::{Found, SegmentFile};
 use crate::failure::{Failure, Outcome};
 
-/// Between two looks for children. Their logs hold far more than they can write in that time.
+/// Time between two scans for children. A log holds far more than a child writes in that time.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The recordings of a program's descendants.
 #[derive(Debug)]
-pub struct Offspring {
+pub struct ChildRecorder {
     stop: Arc<AtomicBool>,
     watcher: JoinHandle<Vec<Child>>,
 }
@@ -41,14 +41,15 @@ pub struct Child {
 }
 
 impl Child {
-    /// The most it held; nothing where that was not recorded.
+    /// Its peak; 0 where that was not recorded.
     pub fn peak_bytes(&self) -> u64 {
         self.recorded.as_ref().map_or(0, |recorded| recorded.peak.0)
     }
 }
 
-impl Offspring {
-    /// Looks for descendants of `root` and records each as `orders` say, into a file named by its number.
+impl ChildRecorder {
+    /// Records each descendant of `root` with the options in `orders`, into a file named by its
+    /// pid.
     pub fn watch(root: u32, orders: Orders) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -65,21 +66,21 @@ impl Offspring {
 }
 
 fn watch(root: u32, orders: &Orders, stop: &AtomicBool) -> Vec<Child> {
-    let mut family = Family::of(root);
+    let mut family = ProcessTree::of(root);
     let mut known: Vec<Incarnation> = Vec::new();
-    let (mut followed, mut ended): (Vec<(Found, Following)>, Vec<Child>) = (Vec::new(), Vec::new());
+    let (mut followed, mut ended): (Vec<(Found, RecorderThread)>, Vec<Child>) = (Vec::new(), Vec::new());
     loop {
-        // Taken before the look: who came before the end is seen by it.
+        // Read before the scan, so that the scan sees every child that started before the end.
         let is_last = stop.load(Ordering::Relaxed);
         for found in family.descendants() {
             if !known.contains(&found.process) {
                 known.push(found.process);
                 let path = path_of(&orders.path, found.process.pid);
-                let following = Following::start(found.process.pid, Orders { path, ..orders.clone() });
+                let following = RecorderThread::start(found.process.pid, Orders { path, ..orders.clone() });
                 followed.push((found, following));
             }
         }
-        let is_over = |(_, following): &mut (Found, Following)| is_last || following.is_finished();
+        let is_over = |(_, following): &mut (Found, RecorderThread)| is_last || following.is_finished();
         ended.extend(followed.extract_if(.., is_over).map(|(found, following)| end(&found, following)));
         if is_last {
             return ended;
@@ -88,8 +89,8 @@ fn watch(root: u32, orders: &Orders, stop: &AtomicBool) -> Vec<Child> {
     }
 }
 
-/// Ends one recording. The segment of an ended child has served; a running one stops writing what nobody reads.
-fn end(found: &Found, following: Following) -> Child {
+/// Ends one recording. Removes the segment of an ended child; stops the log of a running one.
+fn end(found: &Found, following: RecorderThread) -> Child {
     let recorded = following.end();
     let runs_on = found.is_alive();
     let segment = SegmentFile::open(&found.path);

@@ -1,24 +1,4 @@
-//! The dumps of a directory in the order they were made.
-
-use crate::Profile;
-
-/// Dumps in order of time.
-#[derive(Debug, Clone, Default)]
-pub struct Series {
-    /// The dumps, oldest first.
-    pub dumps: Vec<Dump>,
-}
-
-/// One file of a series.
-#[derive(Debug, Clone)]
-pub struct Dump {
-    /// Name of the file.
-    pub name: String,
-    /// What the name tells.
-    pub label: DumpName,
-    /// Its content.
-    pub profile: Profile,
-}
+//! What the file names of dumping allocators tell: process, number, reason.
 
 /// What the naming schemes of dumping allocators tell.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -72,25 +52,6 @@ fn is_kind(part: &str) -> bool {
     number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-impl Series {
-    /// Orders files by process and sequence number, else by the time their content tells, else by name.
-    #[must_use]
-    pub fn new(files: impl IntoIterator<Item = (String, Profile)>) -> Self {
-        let mut dumps: Vec<Dump> = files
-            .into_iter()
-            .map(|(name, profile)| Dump { label: DumpName::parse(&name), name, profile })
-            .collect();
-        dumps.sort_by(|one, other| key(one).cmp(&key(other)));
-        Self { dumps }
-    }
-}
-
-fn key(dump: &Dump) -> (&str, Option<u32>, Option<u64>, Option<u64>, &str) {
-    let DumpName { prefix, pid, sequence, .. } = &dump.label;
-    let prefix = if sequence.is_some() { prefix.as_str() } else { "" };
-    (prefix, *pid, *sequence, dump.profile.meta.time_unix_ns, &dump.name)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,13 +66,5 @@ mod tests {
         assert_eq!(parse("prof.0007.heap").sequence, Some(7));
         assert_eq!(parse("20261115.093000.heap").sequence, Some(20_261_115_093_000));
         assert_eq!(parse("profile.heap").sequence, None);
-    }
-
-    #[test]
-    fn numbers_order_dumps_not_letters() {
-        let names = ["p.1.10.i10.heap", "p.1.2.i2.heap", "p.1.11.f.heap", "p.1.9.m0.heap"];
-        let series = Series::new(names.map(|name| (name.to_owned(), Profile::default())));
-        let sequence: Vec<_> = series.dumps.iter().filter_map(|dump| dump.label.sequence).collect();
-        assert_eq!(sequence, [2, 9, 10, 11]);
     }
 }

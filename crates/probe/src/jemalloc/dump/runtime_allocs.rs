@@ -1,7 +1,7 @@
 //! Blocks of the C and C++ runtimes that live as long as the process does: no leaks of the program.
 //!
-//! Only what is made by the runtime for itself. What a function of the runtime allocates for its caller
-//! (`strdup`, `fopen`) counts as the caller's.
+//! Only what is made by the runtime for itself. What a function of the runtime allocates for its
+//! caller (`strdup`, `fopen`) counts as the caller's.
 
 use heapwise_format::segment::{Module, Node, NodePlace, SectionKind};
 
@@ -9,19 +9,19 @@ use crate::sites::stack_tree;
 use crate::{segment, symbols};
 
 /// Knows the runtime's blocks by their stacks.
-pub(super) struct Noise {
+pub(super) struct RuntimeAllocs {
     /// First address and length of glibc's function that makes the buffer of a stream.
     stream_buffers: (u64, u64),
 }
 
-impl Noise {
+impl RuntimeAllocs {
     pub(super) fn new() -> Self {
         let found = symbols::find_next(c"_IO_file_doallocate");
         Self { stream_buffers: found.map_or((0, 0), |found| (found.address as u64, found.len)) }
     }
 
     /// Whether a block with this stack is the runtime's own.
-    pub(super) fn made(&self, leaf: u32) -> bool {
+    pub(super) fn holds(&self, leaf: u32) -> bool {
         let Some(node) = stack_tree::node(leaf) else { return false };
         let NodePlace::Return(address) = NodePlace::decode(node.place) else { return false };
         let (start, len) = self.stream_buffers;
@@ -29,8 +29,8 @@ impl Noise {
     }
 }
 
-/// The memory that libstdc++ sets aside at load to throw `bad_alloc` from: asked for by libstdc++ itself, called by
-/// the loader.
+/// The memory that libstdc++ sets aside at load to throw `bad_alloc` from: allocated by libstdc++
+/// itself, called by the loader.
 fn is_emergency_pool(leaf: &Node) -> bool {
     if !is_in(leaf, b"/libstdc++.so") {
         return false;

@@ -7,17 +7,18 @@ use std::os::unix::fs::DirBuilderExt;
 use super::segments;
 use crate::own_files::is_own_folder;
 
-/// Holds shared locks so that no other command removes segments. The kernel releases them with the process.
+/// Holds shared locks so that no other command removes segments. The kernel releases them with the
+/// process.
 #[derive(Debug)]
-pub struct Custody {
+pub struct SegmentLock {
     _locked: Vec<File>,
 }
 
-impl Custody {
-    /// Of every directory that segments of this user may be in.
+impl SegmentLock {
+    /// Locks every directory that may hold segments of this user.
     pub fn take() -> Self {
         let directories = segments::directories();
-        // The probe makes it too, but what is not there cannot be locked.
+        // The probe creates it too, but a missing directory cannot be locked.
         if let Some(usual) = directories.first() {
             let _ = DirBuilder::new().mode(0o700).create(usual);
         }

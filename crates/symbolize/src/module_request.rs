@@ -9,8 +9,8 @@ use heapwise_profile::{BuildId, Location, Module, Profile};
 
 use crate::{FileOffset, Options};
 
-/// The addresses of one binary that want an answer.
-pub(crate) struct Question {
+/// The addresses of one binary that want an result.
+pub(crate) struct ModuleRequest {
     pub(crate) path: String,
     pub(crate) build_id: BuildId,
     pub(crate) is_main: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Question {
 }
 
 /// Groups the profile's unresolved locations by binary.
-pub(crate) fn questions(profile: &Profile, options: &Options) -> Vec<Question> {
+pub(crate) fn module_requests(profile: &Profile, options: &Options) -> Vec<ModuleRequest> {
     let mut offsets: Vec<BTreeSet<_>> = vec![BTreeSet::new(); profile.modules.len()];
     for location in &profile.locations {
         if let Some((at, offset)) = unresolved(&profile.modules, location) {
@@ -31,15 +31,15 @@ pub(crate) fn questions(profile: &Profile, options: &Options) -> Vec<Question> {
     }
     let main = main_module(profile, options);
     let mut by_binary: HashMap<(&str, &BuildId), usize> = HashMap::new();
-    let mut questions: Vec<Question> = Vec::new();
+    let mut module_requests: Vec<ModuleRequest> = Vec::new();
     for (at, module) in profile.modules.iter().enumerate() {
         if offsets[at].is_empty() {
             continue;
         }
         let key = (module.path.as_str(), &module.build_id);
-        let row = *by_binary.entry(key).or_insert(questions.len());
-        if row == questions.len() {
-            questions.push(Question {
+        let row = *by_binary.entry(key).or_insert(module_requests.len());
+        if row == module_requests.len() {
+            module_requests.push(ModuleRequest {
                 path: module.path.clone(),
                 build_id: module.build_id.clone(),
                 is_main: main == Some(module.path.as_str()),
@@ -47,14 +47,14 @@ pub(crate) fn questions(profile: &Profile, options: &Options) -> Vec<Question> {
                 offsets: Vec::new(),
             });
         }
-        questions[row].modules.push(at);
-        questions[row].offsets.extend(&offsets[at]);
+        module_requests[row].modules.push(at);
+        module_requests[row].offsets.extend(&offsets[at]);
     }
-    for question in &mut questions {
-        question.offsets.sort_unstable();
-        question.offsets.dedup_by_key(|(offset, _)| *offset);
+    for request in &mut module_requests {
+        request.offsets.sort_unstable();
+        request.offsets.dedup_by_key(|(offset, _)| *offset);
     }
-    questions
+    module_requests
 }
 
 /// Module and file offset of a location that has an address but no lines.
@@ -67,7 +67,7 @@ pub(crate) fn unresolved(modules: &[Module], location: &Location) -> Option<(usi
     Some((at, FileOffset(offset)))
 }
 
-/// Path of the module the user's program stands for: the one with its file name, else the first,
+/// Path of the module that the user's program replaces: the one with its file name, else the first,
 /// which is the main program by convention.
 fn main_module<'a>(profile: &'a Profile, options: &Options) -> Option<&'a str> {
     let name = options.main_program.as_ref()?.file_name()?;

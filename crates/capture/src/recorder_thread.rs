@@ -13,18 +13,18 @@ use crate::failure::{Failure, Outcome};
 
 /// A program being recorded.
 #[derive(Debug)]
-pub struct Following {
+pub struct RecorderThread {
     stop: Arc<AtomicBool>,
     recorder: JoinHandle<Outcome<Recorded>>,
 }
 
-impl Following {
+impl RecorderThread {
     /// Records `pid`, just started, from its first event.
     pub fn start(pid: u32, orders: Orders) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let recorder = std::thread::spawn(move || {
-            // A program that replaces itself by `exec` starts anew, and so does its recording.
+            // `exec` starts a new segment, and so a new recording.
             loop {
                 let (found, segment) = await_segment(pid, &stopped)?;
                 let recorded = drain::record(&segment, &found, &orders, &stopped)?;
@@ -41,19 +41,20 @@ impl Following {
         self.recorder.is_finished()
     }
 
-    /// The program has ended, or need not be followed any longer: takes what is left and ends the recording.
+    /// Drains the rest and ends the recording: the program has ended or need not be recorded any
+    /// longer.
     pub fn end(self) -> Outcome<Recorded> {
         self.stop.store(true, Ordering::Relaxed);
         join(self.recorder)
     }
 }
 
-/// What a recorder came to.
+/// Waits for a recorder's result.
 pub fn join(recorder: JoinHandle<Outcome<Recorded>>) -> Outcome<Recorded> {
     recorder.join().unwrap_or_else(|_| Err(Failure::new("the recorder failed unexpectedly")))
 }
 
-/// The segment, opened: by its name it may be another one a moment later, which is not described yet.
+/// Opens the segment once: a moment later its name may refer to a new one that has no header yet.
 fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<(Found, SegmentFile)> {
     loop {
         let ended = stop.load(Ordering::Relaxed);
@@ -70,7 +71,7 @@ fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<(Found, SegmentFile)> {
     }
 }
 
-/// The probe makes the file first and describes it then.
+/// The probe creates the file first and writes its header later.
 fn is_ready(segment: &SegmentFile) -> bool {
     segment.snapshot().is_ok_and(|snapshot| snapshot.state() != State::Starting)
 }

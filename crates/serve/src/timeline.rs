@@ -11,7 +11,7 @@ pub(crate) struct Timeline {
     pub points: Vec<(u64, u64)>,
     pub peak: Option<(u64, u64)>,
     pub marks: Vec<Mark>,
-    /// Whether any range can be asked for, or only the moments of stored profiles.
+    /// Whether any range can be selected, or only the moments of stored profiles.
     pub any_range: bool,
 }
 

@@ -1,4 +1,4 @@
-//! A process that heapwise started, and its descendants: whose segments they are, and when one can go.
+//! A process that heapwise started and its descendants: their segments, and when to remove them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,15 +13,15 @@ use super::control::{self, Change};
 use super::process;
 use super::segments::{self, Found, SegmentFile};
 
-/// Everyone known to descend from one process.
+/// All known descendants of one process.
 #[derive(Debug)]
-pub struct Family {
+pub struct ProcessTree {
     root: u32,
     members: BTreeSet<u32>,
 }
 
-impl Family {
-    /// The family of `root`, which is running or has just ended.
+impl ProcessTree {
+    /// The tree of `root`, which is running or has just ended.
     pub fn of(root: u32) -> Self {
         Self { root, members: BTreeSet::from([root]) }
     }
@@ -75,12 +75,13 @@ impl Family {
     }
 }
 
-/// Turns off logs that nobody drains: each would fill 128 MB that nobody reads.
+/// Turns off logs that no recorder drains: each would fill 128 MiB for nothing.
 #[derive(Debug)]
-struct Silencer {
-    /// Who was unread at the last look: who was not is too young to have a drainer, or has not run its program yet.
+struct UndrainedLogGuard {
+    /// PIDs undrained in the previous scan. A log is turned off after two scans: a new child may
+    /// have no drainer yet.
     seen: BTreeSet<u32>,
-    /// Told of the first child; `None` afterwards, or when nobody is to be told.
+    /// Called for the first child; `None` afterwards, or when there is nothing to call.
     tell: Option<fn(NotRecorded)>,
 }
 
@@ -98,8 +99,8 @@ pub enum NotRecorded {
     Several(usize),
 }
 
-impl Silencer {
-    fn look(&mut self, family: &mut Family) {
+impl UndrainedLogGuard {
+    fn look(&mut self, family: &mut ProcessTree) {
         let unread = family.unread_logs();
         for found in unread.iter().filter(|found| self.seen.contains(&found.process.pid)) {
             let off = Change::new().mode(Mode::Off);
@@ -112,8 +113,8 @@ impl Silencer {
         self.seen = unread.iter().map(|found| found.process.pid).collect();
     }
 
-    /// Who came and went between two looks is told of at the end.
-    fn conclude(&self, family: &Family) {
+    /// Reports, at the end, the children that came and went between two scans.
+    fn conclude(&self, family: &ProcessTree) {
         let children = family.members.len() - 1;
         if let Some(tell) = self.tell.filter(|_| children > 0) {
             tell(NotRecorded::Several(children));
@@ -121,38 +122,39 @@ impl Silencer {
     }
 }
 
-/// What is done about children that nobody asked for.
+/// What happens to children that the user did not want to record.
 #[derive(Debug, Clone, Copy)]
 pub enum Unwanted {
-    /// They go on as they are.
+    /// They keep their mode.
     LeftAlone,
-    /// They stop logging, and perhaps the user is told of the first.
+    /// They stop logging, and `tell` is called for the first.
     Silenced {
         /// Called once.
         tell: Option<fn(NotRecorded)>,
     },
 }
 
-/// Removes segments of ended descendants while the program runs: one that forks all day would fill the memory
-/// they live in.
+/// Removes segments of ended descendants while the program runs: one that forks all day would fill
+/// the memory they live in.
 #[derive(Debug)]
-pub struct Sweeping {
+pub struct SegmentCleaner {
     stop: Arc<AtomicBool>,
-    sweeper: JoinHandle<Family>,
+    sweeper: JoinHandle<ProcessTree>,
 }
 
-/// Between two looks. A child's segment is about a megabyte, so this bounds them for any sane rate of forks.
+/// Time between two scans. A child's segment is about a megabyte, so this bounds their memory at
+/// any sane fork rate.
 const PAUSE: Duration = Duration::from_millis(250);
 
-impl Sweeping {
+impl SegmentCleaner {
     /// Begins.
-    pub fn start(mut family: Family, unwanted: Unwanted) -> Self {
+    pub fn start(mut family: ProcessTree, unwanted: Unwanted) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let sweeper = std::thread::spawn(move || {
             let mut silencer = match unwanted {
                 Unwanted::LeftAlone => None,
-                Unwanted::Silenced { tell } => Some(Silencer { seen: BTreeSet::new(), tell }),
+                Unwanted::Silenced { tell } => Some(UndrainedLogGuard { seen: BTreeSet::new(), tell }),
             };
             while !stopped.load(Ordering::Relaxed) {
                 std::thread::park_timeout(PAUSE);
@@ -169,10 +171,10 @@ impl Sweeping {
         Self { stop, sweeper }
     }
 
-    /// Ends; the family as far as it became known.
-    pub fn end(self, root: u32) -> Family {
+    /// Ends the cleaner; the process tree as far as it is known.
+    pub fn end(self, root: u32) -> ProcessTree {
         self.stop.store(true, Ordering::Relaxed);
         self.sweeper.thread().unpark();
-        self.sweeper.join().unwrap_or_else(|_| Family::of(root))
+        self.sweeper.join().unwrap_or_else(|_| ProcessTree::of(root))
     }
 }

@@ -6,17 +6,17 @@ use crate::{
     Detail, FileOffset, ModuleReport, Options, Problem, Resolver, Svma,
     cache::{self, Remembered},
     elf,
-    question::Question,
+    module_request::ModuleRequest,
     search::{self, Wanted},
 };
 
 /// What is known about one binary, from the cache and from its files.
-pub(crate) struct Answer<'a> {
-    pub(crate) question: &'a Question,
+pub(crate) struct ModuleResult<'a> {
+    pub(crate) request: &'a ModuleRequest,
     build_id: BuildId,
     pub(crate) resolver: Option<Resolver>,
     pub(crate) known: Remembered,
-    /// Whether every file that should have been asked was there: worth remembering.
+    /// Whether every file that should have been read was there: worth caching.
     pub(crate) is_whole: bool,
     /// Offsets the cache did not know, with the addresses they stand for.
     pub(crate) missing: Vec<(FileOffset, Svma)>,
@@ -24,12 +24,12 @@ pub(crate) struct Answer<'a> {
     problems: Vec<Problem>,
 }
 
-impl<'a> Answer<'a> {
-    /// Asks the cache, and opens the binary if that is not enough.
-    pub(crate) fn prepare(question: &'a Question, options: &Options) -> Self {
-        let mut answer = Self {
-            question,
-            build_id: question.build_id.clone(),
+impl<'a> ModuleResult<'a> {
+    /// Reads the cache, and opens the binary if that is not enough.
+    pub(crate) fn prepare(request: &'a ModuleRequest, options: &Options) -> Self {
+        let mut result = Self {
+            request,
+            build_id: request.build_id.clone(),
             resolver: None,
             known: Remembered::default(),
             is_whole: true,
@@ -37,28 +37,28 @@ impl<'a> Answer<'a> {
             cached: 0,
             problems: Vec::new(),
         };
-        if answer.recall(options) {
-            return answer;
+        if result.recall(options) {
+            return result;
         }
-        let wanted = Wanted { path: &question.path, build_id: &question.build_id, is_main: question.is_main };
+        let wanted = Wanted { path: &request.path, build_id: &request.build_id, is_main: request.is_main };
         let image = match search::binary(&wanted, options) {
             Ok(image) => image,
             Err(problems) => {
-                answer.problems = problems;
-                return answer;
+                result.problems = problems;
+                return result;
             }
         };
-        if answer.build_id.is_empty() {
-            answer.build_id = elf::build_id(&image);
-            if answer.recall(options) {
-                return answer;
+        if result.build_id.is_empty() {
+            result.build_id = elf::build_id(&image);
+            if result.recall(options) {
+                return result;
             }
         }
         match Resolver::new(image, options) {
-            Ok(resolver) => answer.open(resolver),
-            Err(problem) => answer.problems.push(problem),
+            Ok(resolver) => result.open(resolver),
+            Err(problem) => result.problems.push(problem),
         }
-        answer
+        result
     }
 
     /// Takes what the cache knows; true when that is all there is to know.
@@ -69,15 +69,15 @@ impl<'a> Answer<'a> {
         let Some(known) = cache::load(directory, &self.build_id) else {
             return false;
         };
-        let path = &self.question.path;
+        let path = &self.request.path;
         if known.detail < Detail::Lines && search::may_have_debug_file(path, &self.build_id, options) {
             return false;
         }
-        let mut offsets = self.question.offsets.iter();
+        let mut offsets = self.request.offsets.iter();
         let is_known = |(offset, _): &&(FileOffset, FileOffset)| known.places.contains_key(offset);
         self.cached = offsets.by_ref().filter(is_known).count();
         self.known = known;
-        self.cached == self.question.offsets.len()
+        self.cached == self.request.offsets.len()
     }
 
     fn open(&mut self, resolver: Resolver) {
@@ -86,7 +86,7 @@ impl<'a> Answer<'a> {
             self.cached = 0;
         }
         self.known.detail = resolver.detail();
-        for (offset, mapped_from) in &self.question.offsets {
+        for (offset, mapped_from) in &self.request.offsets {
             if self.known.places.contains_key(offset) {
                 continue;
             }
@@ -122,14 +122,14 @@ impl<'a> Answer<'a> {
     pub(crate) fn function(&self, id: FunctionId) -> Function {
         let mut function = self.known.functions[id.index()].clone();
         if function.system_name.is_empty() {
-            let path = &self.question.path;
+            let path = &self.request.path;
             function.name.insert_str(0, path.rsplit('/').next().unwrap_or(path));
         }
         function
     }
 
     pub(crate) fn report(&self) -> ModuleReport {
-        let offsets = &self.question.offsets;
+        let offsets = &self.request.offsets;
         let is_resolved = |(offset, _): &&(FileOffset, FileOffset)| self.has_name(self.lines(*offset));
         let mut problems = self.problems.clone();
         if problems.is_empty() {
@@ -141,7 +141,7 @@ impl<'a> Answer<'a> {
         }
         let resolver = self.resolver.as_ref();
         ModuleReport {
-            path: self.question.path.clone(),
+            path: self.request.path.clone(),
             build_id: self.build_id.clone(),
             image: resolver.map(|resolver| resolver.path().to_owned()),
             debug_file: resolver.and_then(Resolver::debug_path),

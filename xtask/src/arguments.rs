@@ -1,9 +1,9 @@
 //! Arguments of the commands.
 
-use crate::failure::Failure;
+use heapwise_testkit::failure::Failure;
 
 /// The number after `name`.
-pub fn number(args: &[String], name: &str, default: u64) -> Result<u64, Failure> {
+pub(crate) fn number(args: &[String], name: &str, default: u64) -> Result<u64, Failure> {
     match args.iter().position(|arg| arg == name) {
         Some(at) => args
             .get(at + 1)
