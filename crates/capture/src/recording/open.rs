@@ -56,6 +56,8 @@ pub struct Opened {
     pub path: PathBuf,
     /// Threads that read it.
     pub jobs: usize,
+    /// Whether blocks of different sizes are told apart.
+    pub by_size: bool,
     /// What is wrong with it, one line each.
     pub warnings: Vec<String>,
 }
@@ -113,7 +115,8 @@ pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
         ));
     }
     recording.set_progress(options.progress(recording.event_bytes()));
-    Ok(Opened { recording, catalog, path: path.to_owned(), jobs: options.jobs, warnings })
+    let ReadOptions { jobs, by_size, .. } = *options;
+    Ok(Opened { recording, catalog, path: path.to_owned(), jobs, by_size, warnings })
 }
 
 /// The files of a recording, oldest first: those that follow each other without a hole up to the newest.
