@@ -8,7 +8,7 @@ use super::open::Opened;
 
 /// The profile of a part.
 pub fn profile(opened: &mut Opened, part: Part) -> Profile {
-    let (tables, by_size, jobs) = (&opened.catalog, opened.by_size, opened.jobs);
+    let (tables, by_size, jobs) = (&opened.tables, opened.by_size, opened.jobs);
     let read = opened.recording.read(|recording| read(recording, tables, part, (by_size, jobs)));
     let mut profile = read.unwrap_or_default();
     if let Some(damage) = opened.recording.damage() {

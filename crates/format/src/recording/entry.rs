@@ -279,7 +279,7 @@ fn stepped(last: u32, step: u64) -> Option<u32> {
 }
 
 /// Reads the payload of an events frame; ends early when the payload does not make sense, see
-/// [`Entries::is_whole`]. `T` holds [`SIZE_SLOTS`] numbers.
+/// [`Entries::is_whole`]. `T` holds [`SIZE_SLOTS`] numbers, or one for each site if there are fewer.
 #[derive(Debug, Clone)]
 pub struct Entries<'a, T> {
     columns: Columns<Column<'a>>,
