@@ -104,6 +104,10 @@ fn at_a_mark_every_threads_bytes_are_exact() {
     for mark in 1..=12 {
         let live = own[&format!("live{mark}")];
         assert_eq!(held(&scratch, &format!("{recording}@meeting {mark}")), live, "live at mark {mark}");
+        let (young, from) = (own[&format!("young{mark}")], format!("meeting {}", mark - 1));
+        let from = if mark > 1 { from } else { String::new() };
+        let since = held(&scratch, &format!("{recording}@{from}..meeting {mark}"));
+        assert_eq!(since, young, "allocated since the mark before {mark}");
     }
     assert_eq!(held(&scratch, &format!("{recording}@end")), own["inuse_bytes"]);
 }
