@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::report_input::{Report, ReportInput};
 use heapwise_capture::target::Target;
 use heapwise_profile::Profile;
@@ -132,15 +133,25 @@ fn parse_pattern(text: &str) -> Result<String, String> {
 impl ReportOptions {
     /// Loads and symbolizes the targets, as the user names them.
     pub(crate) fn load(&self, targets: &[String]) -> Outcome<Report> {
-        let targets = targets.iter().map(|target| Target::parse(target)).collect::<Result<_, _>>()?;
-        self.load_targets(targets)
+        self.load_targets(parse_targets(targets)?)
     }
 
     /// Loads and symbolizes the targets; several add up.
     pub(crate) fn load_targets(&self, targets: Vec<Target>) -> Outcome<Report> {
+        self.load_with(targets, &self.read.options())
+    }
+
+    /// The same; recordings tell blocks of different sizes apart.
+    pub(crate) fn load_by_size(&self, targets: Vec<Target>) -> Outcome<Report> {
+        let mut options = self.read.options();
+        options.by_size = true;
+        self.load_with(targets, &options)
+    }
+
+    fn load_with(&self, targets: Vec<Target>, options: &ReadOptions) -> Outcome<Report> {
         let baseline = self.base.as_deref().map(Target::parse).transpose()?;
         let report = ReportInput { targets, baseline, query: self.query() }
-            .load(|target| load_target(target, &self.read, &self.symbols))?;
+            .load(|target| load_symbolized(target, options, &self.symbols))?;
         let knows = |profile: &Profile| heapwise_profile::usable::is_known(profile);
         if self.metric.usable && !(knows(&report.profile) && report.baseline.as_deref().is_none_or(knows)) {
             return Err(input_error!("--usable: this profile does not know usable sizes"));
@@ -184,9 +195,18 @@ impl ReportOptions {
     }
 }
 
+/// The targets, as the user names them.
+pub(crate) fn parse_targets(targets: &[String]) -> Outcome<Vec<Target>> {
+    Ok(targets.iter().map(|target| Target::parse(target)).collect::<Result<_, _>>()?)
+}
+
 /// Reads one profile, adds symbols and prints what is wrong with it.
 pub(crate) fn load_target(target: &Target, read: &ReadArgs, symbols: &SymbolArgs) -> Outcome<Arc<Profile>> {
-    let mut loaded = target.load(&read.options())?;
+    load_symbolized(target, &read.options(), symbols)
+}
+
+fn load_symbolized(target: &Target, options: &ReadOptions, symbols: &SymbolArgs) -> Outcome<Arc<Profile>> {
+    let mut loaded = target.load(options)?;
     warnings::print(&loaded.warnings);
     symbols.symbolize(&mut loaded.profile);
     Ok(Arc::new(loaded.profile))

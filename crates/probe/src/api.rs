@@ -11,7 +11,7 @@ use crate::atomics::Ordering;
 use crate::fixed_text::FixedText;
 use crate::script::{self, Provider, Script, text};
 use crate::threads::{Busy, Words};
-use crate::{clock, control, dump, segment, start};
+use crate::{clock, control, dump, log, segment, start};
 
 /// Enters the probe for a call of the program. A forked child gets a segment of its own first, so
 /// that nothing it does reaches its parent; then pending control changes are applied. `None` when
@@ -95,17 +95,14 @@ pub extern "C" fn heapwise_mark(name: *const c_char) {
     if let Some(state) = words.existing_state(&mut busy) {
         state.log.expire_tick();
     }
-    let capacity = segment::section(SectionKind::Marks).capacity;
-    let claim = |used: u64| (used < capacity).then_some(used + 1);
-    let marks = segment::counter(Counter::Marks);
-    let index = marks.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok();
+    let index = control::claim_mark(segment::section(SectionKind::Marks).capacity);
     // Controllers fill the table from its other end.
     let is_free =
         |index: &u64| segment::read::<Mark>(SectionKind::Marks, *index).is_none_or(|mark| mark.time_ns == 0);
     let mut mark = Mark { time_ns: clock::monotonic_ns().max(1), name: [0; 56] };
     set_text(&mut mark.name, text(&name).to_bytes());
     if index.filter(is_free).is_some_and(|index| segment::append(SectionKind::Marks, index, mark)) {
-        control::note_mark();
+        control::note_mark(log::time_at(clock::coarse_ns(), log::tick()));
     } else {
         segment::count(Counter::LostMarks);
     }

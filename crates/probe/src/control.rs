@@ -28,8 +28,12 @@ static EPOCH: AtomicU32 = AtomicU32::new(0);
 static DISTANCE: AtomicU64 = AtomicU64::new(0);
 static RATE: AtomicU32 = AtomicU32::new(0);
 static DEPTH: AtomicU32 = AtomicU32::new(Control::DEFAULT_DEPTH);
+/// Records of marks that are taken.
+static MARK_RECORDS: AtomicU64 = AtomicU64::new(0);
 /// Marks of the process so far.
 static MARKS: AtomicU64 = AtomicU64::new(0);
+/// Events behind the last mark have this millisecond or a later one.
+static MARK_MS: AtomicU64 = AtomicU64::new(0);
 static RESETS: AtomicU64 = AtomicU64::new(0);
 static RECORDING: AtomicU64 = AtomicU64::new(0);
 static SEED: AtomicU64 = AtomicU64::new(0);
@@ -76,13 +80,33 @@ pub(crate) fn has_fast_path() -> bool {
 
 /// Marks of the process so far.
 pub(crate) fn marks() -> u64 {
-    MARKS.load(Ordering::Relaxed)
+    // Pairs with `note_mark`: the millisecond belongs to this mark or a later one.
+    MARKS.load(Ordering::Acquire)
 }
 
-/// A mark was set: every thread notices before its next event.
-pub(crate) fn note_mark() {
-    MARKS.fetch_add(1, Ordering::Relaxed);
+/// The earliest millisecond of events behind the last mark.
+pub(crate) fn mark_ms() -> u64 {
+    MARK_MS.load(Ordering::Relaxed)
+}
+
+/// Takes the next record for a mark, of `capacity` records.
+pub(crate) fn claim_mark(capacity: u64) -> Option<u64> {
+    let next = |used: u64| (used < capacity).then_some(used + 1);
+    MARK_RECORDS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()
+}
+
+/// How far marks may set the time of events ahead of the clock.
+const MOST_AHEAD_MS: u64 = 20;
+
+/// A mark was set at `now_ms`: every thread notices before its next event, which gets a later millisecond than all
+/// events before the mark. So the age of a block tells on which side of the mark it was allocated.
+pub(crate) fn note_mark(now_ms: u64) {
+    let later = |last: u64| Some(if last > now_ms + MOST_AHEAD_MS { last } else { last.max(now_ms) + 1 });
+    let _ = MARK_MS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+    MARKS.fetch_add(1, Ordering::Release);
     family::change_terms();
+    // Last: the recorder takes all events before so many marks as written.
+    segment::count(Counter::Marks);
 }
 
 /// A fixed seed for the sampler, for tests that repeat a run.
@@ -112,7 +136,9 @@ pub(crate) fn begin(wanted: &config::Config) {
     FAST_PATH.store(wanted.fast_path, Ordering::Relaxed);
     RESETS.store(0, Ordering::Relaxed);
     RECORDING.store(0, Ordering::Relaxed);
+    MARK_RECORDS.store(0, Ordering::Relaxed);
     MARKS.store(0, Ordering::Relaxed);
+    MARK_MS.store(0, Ordering::Relaxed);
     peak::init();
     let words = [
         (ControlWord::Mode, wanted.mode as u64),
@@ -237,6 +263,8 @@ fn enforce(wanted: &Control) {
     }
     let is_other = wanted.recording != RECORDING.swap(wanted.recording, Ordering::Relaxed);
     if activity == Activity::Log && (is_other || self::activity() != Activity::Log) {
+        // Milliseconds start anew.
+        MARK_MS.store(0, Ordering::Relaxed);
         log::begin_recording();
     }
     // Not for samples: a page that has to be made large may be waited for.

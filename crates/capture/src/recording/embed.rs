@@ -27,7 +27,7 @@ pub fn embed(path: &Path, symbolize: impl Fn(&mut Profile)) -> Outcome<Embedded>
     let mut embedded = Embedded::default();
     for file in open::files(path)? {
         let opened = open::open(&file, &ReadOptions::default())?;
-        let (mut profile, _) = opened.catalog.stacks();
+        let (mut profile, _) = opened.tables.stacks();
         symbolize(&mut profile);
         embedded = Embedded {
             named: profile.locations.iter().filter(|location| !location.lines.is_empty()).count(),

@@ -12,11 +12,11 @@ pub fn read(opened: &mut Opened) -> Outcome<Vec<Finding>> {
     let jobs = opened.jobs;
     let facts = opened
         .recording
-        .read(|recording| Facts::read(recording, &opened.catalog, jobs))
+        .read(|recording| Facts::read(recording, &opened.tables, jobs))
         .ok_or_else(|| Failure::file(&opened.path, "holds nothing that can be read"))?;
     opened.recording.set_progress(None);
     let peak = (&facts.peak, facts.peak_ms);
-    let evidence = Evidence::new(&opened.catalog, &facts.statistics, &facts.timeline, &facts.base, peak);
+    let evidence = Evidence::new(&opened.tables, &facts.statistics, &facts.timeline, &facts.base, peak);
     Ok(findings(&evidence))
 }
 
@@ -30,12 +30,12 @@ struct Facts {
 }
 
 impl Facts {
-    fn read(recording: &Recording<RecordingFile>, catalog: &Tables, jobs: usize) -> Result<Self, Damage> {
-        let (peak, peak_ms) = recording.counts_at(catalog, PointInTime::Peak, jobs)?;
+    fn read(recording: &Recording<RecordingFile>, tables: &Tables, jobs: usize) -> Result<Self, Damage> {
+        let (peak, peak_ms) = recording.counts_at(tables, PointInTime::Peak, jobs)?;
         Ok(Self {
-            statistics: Statistics::read(recording, catalog, jobs)?,
+            statistics: Statistics::read(recording, tables, jobs)?,
             timeline: Timeline::read(recording, DEFAULT_STEP_MS)?,
-            base: recording.base(catalog)?,
+            base: recording.base(tables)?,
             peak,
             peak_ms,
         })

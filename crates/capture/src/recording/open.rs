@@ -51,11 +51,13 @@ pub struct Opened {
     /// The events.
     pub recording: Recording<RecordingFile>,
     /// The tables.
-    pub catalog: Tables,
+    pub tables: Tables,
     /// Its path.
     pub path: PathBuf,
     /// Threads that read it.
     pub jobs: usize,
+    /// Whether blocks of different sizes are told apart.
+    pub by_size: bool,
     /// What is wrong with it, one line each.
     pub warnings: Vec<String>,
 }
@@ -63,19 +65,19 @@ pub struct Opened {
 impl Opened {
     /// What names of its moments refer to.
     pub fn times(&self) -> Times<'_> {
-        Times { span_ms: self.span_ms(), marks: &self.catalog.marks }
+        Times { span_ms: self.span_ms(), marks: &self.tables.marks }
     }
 
     /// First and last millisecond. A killed recorder may leave marks later than its last event.
     fn span_ms(&self) -> (u64, u64) {
         let (first, end) = self.recording.span_ms();
-        (first, self.catalog.marks.iter().map(|mark| mark.ms).fold(end, u64::max))
+        (first, self.tables.marks.iter().map(|mark| mark.ms).fold(end, u64::max))
     }
 
     /// What it covers, in the gs driver's wording.
     pub fn contains(&self) -> String {
         let (first, end) = self.span_ms();
-        let start_ns = self.catalog.start_unix_ns.saturating_add(first.saturating_mul(1_000_000));
+        let start_ns = self.tables.start_unix_ns.saturating_add(first.saturating_mul(1_000_000));
         let start = Utc::from_unix(start_ns / 1_000_000_000);
         format!("profiler contains record for {} ms, start from {first} ms ({start})", end - first)
     }
@@ -100,7 +102,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
         parts.push(RecordingFile { file: open, bytes });
     }
     let mut recording = Recording::open(parts).map_err(|error| Failure::file(path, describe(error)))?;
-    let catalog = recording
+    let tables = recording
         .read(Tables::read)
         .ok_or_else(|| Failure::file(path, "is damaged from its beginning; nothing can be read"))?;
     let mut warnings = Vec::new();
@@ -113,7 +115,8 @@ pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
         ));
     }
     recording.set_progress(options.progress(recording.event_bytes()));
-    Ok(Opened { recording, catalog, path: path.to_owned(), jobs: options.jobs, warnings })
+    let ReadOptions { jobs, by_size, .. } = *options;
+    Ok(Opened { recording, tables, path: path.to_owned(), jobs, by_size, warnings })
 }
 
 /// The files of a recording, oldest first: the newest ones without a gap between them.

@@ -6,24 +6,10 @@ use heapwise_profile::recording::{Damage, Point, PointInTime, Recording, Recordi
 use super::moment::{DEFAULT_STEP_MS, Part};
 use super::open::Opened;
 
-/// Whether blocks of different sizes are told apart.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Detail {
-    /// One sample per site.
-    Sites,
-    /// One sample per site and size, where the part is a point in time. All events up to there are read.
-    Sizes,
-}
-
 /// The profile of a part.
 pub fn profile(opened: &mut Opened, part: Part) -> Profile {
-    profile_with(opened, part, Detail::Sites)
-}
-
-/// The profile of a part, in detail.
-pub fn profile_with(opened: &mut Opened, part: Part, detail: Detail) -> Profile {
-    let (tables, jobs) = (&opened.catalog, opened.jobs);
-    let read = opened.recording.read(|recording| read(recording, tables, part, (detail, jobs)));
+    let (tables, by_size, jobs) = (&opened.tables, opened.by_size, opened.jobs);
+    let read = opened.recording.read(|recording| read(recording, tables, part, (by_size, jobs)));
     let mut profile = read.unwrap_or_default();
     if let Some(damage) = opened.recording.damage() {
         profile.meta.comments.push(damage.to_string());
@@ -35,20 +21,17 @@ fn read<S: RecordingSource + Sync>(
     recording: &Recording<S>,
     tables: &Tables,
     part: Part,
-    (detail, jobs): (Detail, usize),
+    (by_size, jobs): (bool, usize),
 ) -> Result<Profile, Damage> {
     let end_ms = recording.span_ms().1;
     let (mut profile, from_ms, to_ms, comment) = match part {
         Part::At(point) => {
-            let (profile, ms) = match detail {
-                Detail::Sites => {
-                    let (counts, ms) = recording.counts_at(tables, point, jobs)?;
-                    (tables.profile(&counts), ms)
-                }
-                Detail::Sizes => {
-                    let (counts, ms) = recording.sizes_at(tables, point, jobs)?;
-                    (tables.profile_by_size(&counts), ms)
-                }
+            let (profile, ms) = if by_size {
+                let (counts, ms) = recording.sizes_at(tables, point, jobs)?;
+                (tables.profile_by_size(&counts), ms)
+            } else {
+                let (counts, ms) = recording.counts_at(tables, point, jobs)?;
+                (tables.profile(&counts), ms)
             };
             let (ms, what) = match point {
                 PointInTime::Peak => (ms, ", its peak"),
@@ -61,12 +44,16 @@ fn read<S: RecordingSource + Sync>(
         }
         Part::Between { from, to } => {
             let (from_ms, to_ms) = (ms_of(from.to_row(), tables), ms_of(to, tables).min(end_ms));
-            let counts = recording.counts_between(tables, from, to, jobs)?;
+            let profile = if by_size {
+                tables.profile_by_size(&recording.sizes_between(tables, from, to, jobs)?)
+            } else {
+                tables.profile(&recording.counts_between(tables, from, to, jobs)?)
+            };
             let comment = format!(
                 "allocated from {from_ms} ms to {to_ms} ms after the start of the recording and live at the end \
                  of that"
             );
-            (tables.profile(&counts), from_ms, to_ms, comment)
+            (profile, from_ms, to_ms, comment)
         }
     };
     profile.meta.comments.push(comment);

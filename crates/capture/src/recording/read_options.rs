@@ -13,6 +13,9 @@ type MakeProgress = dyn Fn(u64) -> Progress + Send + Sync;
 pub struct ReadOptions {
     /// Threads.
     pub jobs: usize,
+    /// Whether blocks of different sizes are told apart: one sample per site and size, not one per site. All
+    /// events are read then.
+    pub by_size: bool,
     progress: Option<Arc<MakeProgress>>,
 }
 
@@ -20,7 +23,7 @@ impl Default for ReadOptions {
     /// On every core, without progress.
     fn default() -> Self {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { jobs, progress: None }
+        Self { jobs, by_size: false, progress: None }
     }
 }
 

@@ -4,7 +4,7 @@
 //! repeats within a kind:
 //!
 //! ```text
-//! u32 × 8     bytes of all columns but the last
+//! u32 × 8     bytes of all columns but the last; bit 31 of the first: see below
 //! main        a byte per entry: kind | code << 2
 //!               0 allocation   1 free   2 allocation freed at once (temporary)   3 other, code says which:
 //!                 0 tick: value ms passed      1 thread: value is the thread of what follows
@@ -28,6 +28,9 @@
 //! The code of kinds 0, 1 and 2 is the zigzag step from the last site of its kind (allocations and frees
 //! have one each: programs walk through their sites, and back when they tear down), or [`FAR`], and then
 //! the site itself is among the far ones. It always is for others 4 to 8, 10 and 11.
+//!
+//! If bit 31 of the first length is set, the bytes of the column of sizes are in the main column, each behind the
+//! byte of its entry. That is for programs whose sizes repeat: packers then find entries and sizes at once.
 
 mod columns;
 mod size_predictor;
@@ -139,21 +142,51 @@ pub struct EntryState<T> {
     limit: u64,
     steps: u32,
     far_steps: u32,
+    /// Whether sizes are in the main column (the writer's choice, which the payload tells).
+    is_interleaved: bool,
+    blocks: u32,
+    /// Blocks that had not the size of the last one of their site.
+    other_sizes: u32,
 }
 
 impl<T: AsMut<[u32]>> EntryState<T> {
     /// The state before the first entry.
     pub fn new(slots: T) -> Self {
-        let last_sizes = SizePredictor::new(slots);
-        Self { last_alloc: 0, last_free: 0, last_sizes, limit: u64::from(FAR), steps: 0, far_steps: 0 }
+        Self {
+            last_alloc: 0,
+            last_free: 0,
+            last_sizes: SizePredictor::new(slots),
+            limit: u64::from(FAR),
+            steps: 0,
+            far_steps: 0,
+            is_interleaved: true,
+            blocks: 0,
+            other_sizes: 0,
+        }
+    }
+
+    /// Entries in the columns of this frame.
+    #[must_use]
+    pub fn entries<B: AsRef<[u8]>>(&self, columns: &Columns<B>) -> usize {
+        let sizes = if self.is_interleaved { self.blocks as usize } else { 0 };
+        columns.main.as_ref().len() - sizes
+    }
+
+    /// Appends the payload of this frame to `out`.
+    pub fn write<B: AsRef<[u8]>>(&self, columns: &Columns<B>, out: &mut impl Extend<u8>) {
+        columns.write(self.is_interleaved, out);
     }
 
     /// Starts the frame after this one. Steps between unrelated sites only hide repetitions from packers,
-    /// so a program that jumps between many sites gets none but "the same again".
+    /// so a program that jumps between many sites gets none but "the same again". Sizes are interleaved while
+    /// three quarters of them repeat: lua's file is a fifth then, that of a program with random sizes
+    /// would be a third larger.
     pub fn start_next_frame(&mut self) {
         let jumps = self.far_steps > self.steps / 4;
         self.limit = if jumps { 1 } else { u64::from(FAR) };
+        self.is_interleaved = self.other_sizes <= self.blocks / 4;
         (self.last_alloc, self.last_free, self.steps, self.far_steps) = (0, 0, 0, 0);
+        (self.blocks, self.other_sizes) = (0, 0);
         self.last_sizes.reset();
     }
 
@@ -161,25 +194,26 @@ impl<T: AsMut<[u32]>> EntryState<T> {
     /// remains of it.
     #[inline(always)]
     pub fn encode<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) {
-        let byte = match entry {
-            Entry::Alloc { block, kind: AllocKind::Fresh } => ALLOC | self.alloc(block, columns),
-            Entry::Temporary { block, kind: AllocKind::Fresh } => TEMPORARY | self.alloc(block, columns),
+        match entry {
+            Entry::Alloc { block, kind: AllocKind::Fresh } => self.alloc(ALLOC, block, columns),
+            Entry::Temporary { block, kind: AllocKind::Fresh } => self.alloc(TEMPORARY, block, columns),
             Entry::Free { block, age } if age.exact_ms().is_none() => {
                 let last = core::mem::replace(&mut self.last_free, block.site);
                 varint::put(&mut columns.ages, age.code());
+                let code = self.code(last, block.site, columns);
+                columns.main.extend([FREE | code]);
                 self.put_size(block, columns);
-                FREE | self.code(last, block.site, columns)
             }
-            other => self.encode_other(other, columns) << 2 | OTHER,
-        };
-        columns.main.extend([byte]);
+            other => self.encode_other(other, columns),
+        }
     }
 
     #[inline(always)]
-    fn alloc<B: Extend<u8>>(&mut self, block: SiteBlock, columns: &mut Columns<B>) -> u8 {
+    fn alloc<B: Extend<u8>>(&mut self, kind: u8, block: SiteBlock, columns: &mut Columns<B>) {
         let last = core::mem::replace(&mut self.last_alloc, block.site);
+        let code = self.code(last, block.site, columns);
+        columns.main.extend([kind | code]);
         self.put_size(block, columns);
-        self.code(last, block.site, columns)
     }
 
     /// The code of a site, in its place in the byte.
@@ -199,59 +233,66 @@ impl<T: AsMut<[u32]>> EntryState<T> {
     fn put_size<B: Extend<u8>>(&mut self, SiteBlock { site, size }: SiteBlock, columns: &mut Columns<B>) {
         let code = if self.last_sizes.update(site, size) {
             SAME_SIZE
-        } else if size < LARGE_SIZE {
-            size as u8 + 1
         } else {
-            put_large_size(size, columns)
+            self.other_sizes += 1;
+            if size < LARGE_SIZE { size as u8 + 1 } else { put_large_size(size, columns) }
         };
-        columns.sizes.extend([code]);
+        self.blocks += 1;
+        let column = if self.is_interleaved { &mut columns.main } else { &mut columns.sizes };
+        column.extend([code]);
     }
 
     /// An allocation that is not fresh, or anything that is no allocation and no plain free.
     #[inline(never)]
-    fn encode_other<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) -> u8 {
-        let mut put = |what: u8, value: u64| {
-            varint::put(&mut columns.values, value);
-            what
-        };
+    fn encode_other<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) {
         let next = |kind| kind == AllocKind::NextRealloc;
         match entry {
-            Entry::Tick(ms) => put(TICK, ms),
-            Entry::Thread(thread) => put(THREAD, thread.into()),
-            Entry::Gap(events) => put(GAP, events),
-            Entry::UnknownFree(blocks) => put(UNKNOWN, blocks),
-            Entry::Mark(marks) => put(MARK, marks),
+            Entry::Tick(ms) => put_value(TICK, ms, columns),
+            Entry::Thread(thread) => put_value(THREAD, thread.into(), columns),
+            Entry::Gap(events) => put_value(GAP, events, columns),
+            Entry::UnknownFree(blocks) => put_value(UNKNOWN, blocks, columns),
+            Entry::Mark(marks) => put_value(MARK, marks, columns),
             Entry::MissedFree { block, age } => {
-                self.put_far_free(block, age, columns);
-                if age.exact_ms().is_some() { EXACT_MISSED } else { MISSED }
+                let what = if age.exact_ms().is_some() { EXACT_MISSED } else { MISSED };
+                self.put_far_free(what, block, age, columns);
             }
-            Entry::Free { block, age } => {
-                self.put_far_free(block, age, columns);
-                EXACT_FREE
-            }
+            Entry::Free { block, age } => self.put_far_free(EXACT_FREE, block, age, columns),
             Entry::Alloc { block, kind } => {
-                self.put_far_alloc(block, columns);
-                if next(kind) { NEXT_REALLOC } else { FIRST_REALLOC }
+                let what = if next(kind) { NEXT_REALLOC } else { FIRST_REALLOC };
+                self.put_far_alloc(what, block, columns);
             }
             Entry::Temporary { block, kind } => {
-                self.put_far_alloc(block, columns);
-                if next(kind) { TEMPORARY_NEXT_REALLOC } else { TEMPORARY_FIRST_REALLOC }
+                let what = if next(kind) { TEMPORARY_NEXT_REALLOC } else { TEMPORARY_FIRST_REALLOC };
+                self.put_far_alloc(what, block, columns);
             }
         }
     }
 
-    fn put_far_alloc<B: Extend<u8>>(&mut self, block: SiteBlock, columns: &mut Columns<B>) {
+    fn put_far_alloc<B: Extend<u8>>(&mut self, what: u8, block: SiteBlock, columns: &mut Columns<B>) {
         self.last_alloc = block.site;
         put_far(block.site, columns);
+        columns.main.extend([what << 2 | OTHER]);
         self.put_size(block, columns);
     }
 
-    fn put_far_free<B: Extend<u8>>(&mut self, block: SiteBlock, age: Age, columns: &mut Columns<B>) {
+    fn put_far_free<B: Extend<u8>>(
+        &mut self,
+        what: u8,
+        block: SiteBlock,
+        age: Age,
+        columns: &mut Columns<B>,
+    ) {
         self.last_free = block.site;
         varint::put(&mut columns.ages, age.code());
         put_far(block.site, columns);
+        columns.main.extend([what << 2 | OTHER]);
         self.put_size(block, columns);
     }
+}
+
+fn put_value<B: Extend<u8>>(what: u8, value: u64, columns: &mut Columns<B>) {
+    columns.main.extend([what << 2 | OTHER]);
+    varint::put(&mut columns.values, value);
 }
 
 #[inline(always)]
@@ -279,10 +320,11 @@ fn stepped(last: u32, step: u64) -> Option<u32> {
 }
 
 /// Reads the payload of an events frame; ends early when the payload does not make sense, see
-/// [`Entries::is_whole`]. `T` holds [`SIZE_SLOTS`] numbers.
+/// [`Entries::is_whole`]. `T` holds [`SIZE_SLOTS`] numbers, or one for each site if there are fewer.
 #[derive(Debug, Clone)]
 pub struct Entries<'a, T> {
     columns: Columns<Column<'a>>,
+    is_interleaved: bool,
     last_alloc: u32,
     last_free: u32,
     last_sizes: SizePredictor<T>,
@@ -291,8 +333,8 @@ pub struct Entries<'a, T> {
 impl<'a, T: AsMut<[u32]>> Entries<'a, T> {
     /// The entries of a payload; `None` when it is shorter than it says.
     pub fn new(payload: &'a [u8], slots: T) -> Option<Self> {
-        let (columns, last_sizes) = (split(payload)?, SizePredictor::new(slots));
-        Some(Self { columns, last_alloc: 0, last_free: 0, last_sizes })
+        let ((columns, is_interleaved), last_sizes) = (split(payload)?, SizePredictor::new(slots));
+        Some(Self { columns, is_interleaved, last_alloc: 0, last_free: 0, last_sizes })
     }
 
     /// Whether all columns were read to their ends.
@@ -313,7 +355,8 @@ impl<'a, T: AsMut<[u32]>> Entries<'a, T> {
 
     #[inline]
     fn size(&mut self, site: u32) -> Option<u64> {
-        let size = match self.columns.sizes.byte()? {
+        let column = if self.is_interleaved { &mut self.columns.main } else { &mut self.columns.sizes };
+        let size = match column.byte()? {
             SAME_SIZE => return self.last_sizes.predict(site),
             TWO_BYTES => self.two_bytes()?,
             MORE_BYTES => {

@@ -37,7 +37,7 @@ pub(crate) struct AtArgs {
 pub(crate) fn run(args: AtArgs) -> Outcome {
     let step_ms = u64::try_from(args.step.as_millis()).unwrap_or(u64::MAX);
     let target = Target::Recording { path: args.file, moment: args.moment, step_ms };
-    let mut report = args.options.load_targets(vec![target])?;
+    let mut report = report::load(args.view, vec![target], &args.options)?;
     if args.view == View::Leaks {
         super::leaks::KnownArgs::default().remove_known(&mut report)?;
     }

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use heapwise_capture::report_input::Report;
+use heapwise_capture::target::Target;
 use heapwise_profile::query::{Granularity, Regex};
 use heapwise_profile::view;
 use heapwise_profile::view::leaks::Verdict;
@@ -10,7 +11,7 @@ use heapwise_render::{Amounts, TextOptions, json, text};
 use serde_json::Value;
 
 use crate::failure::Outcome;
-use crate::report_input::ReportOptions;
+use crate::report_input::{ReportOptions, parse_targets};
 use crate::{output, source_text};
 
 const MEGABYTE: f64 = 1_048_576.0;
@@ -105,7 +106,16 @@ pub(crate) enum View {
 
 /// Loads the report of a command and writes one view of it.
 pub(crate) fn run(view: View, args: &ReportArgs) -> Outcome {
-    show(view, args.options.load(&args.targets)?, &args.options, &args.style)
+    let report = load(view, parse_targets(&args.targets)?, &args.options)?;
+    show(view, report, &args.options, &args.style)
+}
+
+/// Loads the report of a view.
+pub(crate) fn load(view: View, targets: Vec<Target>, options: &ReportOptions) -> Outcome<Report> {
+    match view {
+        View::Sizes => options.load_by_size(targets),
+        _ => options.load_targets(targets),
+    }
 }
 
 /// Writes one view of a report.

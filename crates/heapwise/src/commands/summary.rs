@@ -33,10 +33,10 @@ pub(crate) struct SummaryArgs {
 pub(crate) fn run(args: &SummaryArgs) -> Outcome {
     let mut opened = open::open(&args.file, &args.read.options())?;
     warnings::print(&opened.warnings);
-    warnings::losses(&opened.catalog.losses());
-    warnings::lost_marks(opened.catalog.counter(Counter::LostMarks));
+    warnings::losses(&opened.tables.losses());
+    warnings::lost_marks(opened.tables.counter(Counter::LostMarks));
     let found = findings::read(&mut opened)?;
-    let (mut profile, stacks) = opened.catalog.stacks();
+    let (mut profile, stacks) = opened.tables.stacks();
     args.symbols.symbolize(&mut profile);
     let names = Names::new(profile, stacks);
     let text = if args.json {

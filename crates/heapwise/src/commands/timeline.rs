@@ -64,8 +64,8 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
         .read(|recording| Timeline::read(recording, step_ms))
         .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
     eprintln!("heapwise: {}", opened.contains());
-    warnings::losses(&opened.catalog.losses());
-    warnings::lost_marks(opened.catalog.counter(Counter::LostMarks));
+    warnings::losses(&opened.tables.losses());
+    warnings::lost_marks(opened.tables.counter(Counter::LostMarks));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if args.svg.is_some() || args.png.is_some() {
         return draw(args, &opened, &timeline, overwrite);
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
 
 fn draw(args: &TimelineArgs, opened: &Opened, timeline: &Timeline, overwrite: Overwrite) -> Outcome {
     let title = format!("{}: {}", name(&args.file), opened.contains());
-    let picture = timeline::svg(timeline, &Picture { title, marks: &opened.catalog.marks });
+    let picture = timeline::svg(timeline, &Picture { title, marks: &opened.tables.marks });
     if let Some(path) = &args.svg {
         output::write_file(path, overwrite, |out| out.write_all(picture.as_bytes()))?;
     }

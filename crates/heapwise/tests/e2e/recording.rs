@@ -96,6 +96,24 @@ fn between_quiet_moments_every_number_is_exact() {
     }
 }
 
+/// A mark is its own point, with events of all threads in the same millisecond before and behind it.
+#[test]
+fn at_a_mark_every_threads_bytes_are_exact() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("marks.hwr");
+    let own = scratch.record("thread_marks", &["12"], &recording);
+    let recording = recording.to_str().unwrap();
+    for mark in 1..=12 {
+        let live = own[&format!("live{mark}")];
+        assert_eq!(held(&scratch, &format!("{recording}@meeting {mark}")), live, "live at mark {mark}");
+        let (young, from) = (own[&format!("young{mark}")], format!("meeting {}", mark - 1));
+        let from = if mark > 1 { from } else { String::new() };
+        let since = held(&scratch, &format!("{recording}@{from}..meeting {mark}"));
+        assert_eq!(since, young, "allocated since the mark before {mark}");
+    }
+    assert_eq!(held(&scratch, &format!("{recording}@end")), own["inuse_bytes"]);
+}
+
 /// A flight recorder has summed up what is older, and knows all that is live; every mark is written
 /// down.
 #[test]

@@ -57,6 +57,8 @@ pub(crate) struct ThreadLog {
     newest: u64,
     /// Marks of the process that the log knows of.
     marks: u64,
+    /// The earliest millisecond of events behind them.
+    mark_ms: u64,
 }
 
 /// A block was allocated: called after the real call, before the program gets the block. Returns when, or
@@ -169,6 +171,7 @@ impl ThreadLog {
             resting: 0,
             newest: 0,
             marks: 0,
+            mark_ms: 0,
         }
     }
 
@@ -224,9 +227,11 @@ impl ThreadLog {
 
     /// The thread's next event happens after so many marks. Called when the thread notices a new mark,
     /// which it does before that event.
-    pub(crate) fn note_marks(&mut self, marks: u64) {
+    pub(crate) fn note_marks(&mut self, marks: u64, mark_ms: u64) {
+        self.mark_ms = mark_ms;
         if self.marks != marks && self.begin() {
             self.marks = marks;
+            self.note_time(tick());
             let len = event::encode_mark(self.next_event(), marks);
             self.publish_event(len);
         }
@@ -287,7 +292,7 @@ impl ThreadLog {
     fn note_time(&mut self, tick: u64) {
         self.tick = tick;
         self.until_clock = CLOCK_EVENTS - 1;
-        let milliseconds = time_at(clock::coarse_ns(), tick);
+        let milliseconds = time_at(clock::coarse_ns(), tick).max(self.mark_ms);
         if self.noted != milliseconds {
             self.noted = milliseconds;
             let len = event::encode_tick(self.next_event(), milliseconds);

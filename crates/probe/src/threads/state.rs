@@ -240,7 +240,9 @@ impl State {
             self.map.clear();
             self.clear_sums();
         }
-        self.log.note_marks(control::marks());
+        if control::activity() == Activity::Log {
+            self.log.note_marks(control::marks(), control::mark_ms());
+        }
         self.choose_path();
     }
 

@@ -90,9 +90,9 @@ impl Source for RecordedSource {
         let step_ms = ((end - first) / MOST_POINTS).max(DEFAULT_STEP_MS);
         let steps = opened.recording.read(|recording| Steps::read(recording, step_ms));
         let steps = steps.ok_or_else(|| HttpError::missing("the recording has no timeline"))?;
-        let marks = opened.catalog.marks.iter();
+        let marks = opened.tables.marks.iter();
         Ok(Timeline {
-            start_unix_ms: Some(opened.catalog.start_unix_ns / 1_000_000),
+            start_unix_ms: Some(opened.tables.start_unix_ns / 1_000_000),
             step_ms: steps.step_ms,
             points: steps.steps.iter().map(|step| (step.start_ms, step.max_live_bytes)).collect(),
             peak: steps.peak().map(|step| (step.start_ms, step.max_live_bytes)),
@@ -104,7 +104,7 @@ impl Source for RecordedSource {
     fn findings(&self) -> Result<Vec<Value>> {
         let mut opened = self.open()?;
         let found = findings::read(&mut opened)?;
-        let (mut profile, stacks) = opened.catalog.stacks();
+        let (mut profile, stacks) = opened.tables.stacks();
         heapwise_symbolize::symbolize(&mut profile, &self.symbols);
         let names = Names::new(profile, stacks);
         let one = |finding: &Finding| {

@@ -30,6 +30,9 @@ pub struct Columns<B> {
 const COLUMNS: usize = 9;
 /// Bytes before the first column.
 const LENGTHS_BYTES: usize = 4 * (COLUMNS - 1);
+/// Set in the first length when the bytes of the column of sizes are in the main column, each behind the byte of
+/// its entry.
+const INTERLEAVED: u32 = 1 << 31;
 
 impl<B> Columns<B> {
     fn all(&self) -> [&B; COLUMNS] {
@@ -70,10 +73,11 @@ impl<B: AsRef<[u8]>> Columns<B> {
     }
 
     /// Appends the payload to `out`: the lengths, then the columns.
-    pub fn write(&self, out: &mut impl Extend<u8>) {
+    pub(super) fn write(&self, is_interleaved: bool, out: &mut impl Extend<u8>) {
         let columns = self.all().map(AsRef::as_ref);
+        let mut flag = if is_interleaved { INTERLEAVED } else { 0 };
         for column in columns.iter().take(COLUMNS - 1) {
-            out.extend((column.len() as u32).to_le_bytes());
+            out.extend((column.len() as u32 | core::mem::take(&mut flag)).to_le_bytes());
         }
         columns.iter().for_each(|column| out.extend(column.iter().copied()));
     }
@@ -104,17 +108,23 @@ impl Column<'_> {
     }
 }
 
-/// Splits a payload into its columns; `None` when it is shorter than it says.
-pub(super) fn split(payload: &[u8]) -> Option<Columns<Column<'_>>> {
+/// Splits a payload into its columns, and tells whether sizes are interleaved; `None` when it is shorter than it
+/// says.
+pub(super) fn split(payload: &[u8]) -> Option<(Columns<Column<'_>>, bool)> {
+    let is_interleaved = u32_at(payload, 0)? & INTERLEAVED != 0;
     let mut rest = payload.get(LENGTHS_BYTES..)?;
     let mut columns = Columns::<Column<'_>>::default();
     for (number, column) in columns.all_mut().into_iter().enumerate() {
-        let length = if number + 1 < COLUMNS { u32_at(payload, 4 * number)? as usize } else { rest.len() };
+        let flags = if number == 0 { INTERLEAVED } else { 0 };
+        let length = match number + 1 {
+            COLUMNS => rest.len(),
+            _ => (u32_at(payload, 4 * number)? & !flags) as usize,
+        };
         let bytes;
         (bytes, rest) = rest.split_at_checked(length)?;
         *column = Column { bytes, at: 0 };
     }
-    Some(columns)
+    Some((columns, is_interleaved))
 }
 
 /// Whether all columns were read to their ends.

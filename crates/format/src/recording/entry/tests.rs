@@ -39,20 +39,21 @@ fn state() -> EntryState<Vec<u32>> {
 fn payload(state: &mut EntryState<Vec<u32>>, entries: &[Entry]) -> Vec<u8> {
     let (mut columns, mut bytes) = (Columns::<Vec<u8>>::default(), Vec::new());
     entries.iter().for_each(|entry| state.encode(*entry, &mut columns));
-    columns.write(&mut bytes);
-    assert_eq!(bytes.len(), columns.bytes());
+    state.write(&columns, &mut bytes);
+    assert_eq!((bytes.len(), state.entries(&columns)), (columns.bytes(), entries.len()));
     bytes
 }
 
 #[test]
 fn round_trip_with_and_without_steps() {
-    let mut state = state();
-    let with = payload(&mut state, &sample());
-    let mut jumping = EntryState { far_steps: 9, steps: 9, ..state };
+    let mut first = state();
+    let with = payload(&mut first, &sample());
+    let mut jumping = EntryState { far_steps: 9, steps: 9, ..first };
     jumping.start_next_frame();
     let without = payload(&mut jumping, &sample());
     assert!(without.len() > with.len(), "no steps are written for a program that jumps");
-    for bytes in [with, without] {
+    let mut separate = EntryState { is_interleaved: false, ..state() };
+    for bytes in [with, without, payload(&mut separate, &sample())] {
         let mut entries = Entries::new(&bytes, vec![0; SIZE_SLOTS]).unwrap();
         assert_eq!(entries.by_ref().collect::<Vec<_>>(), sample());
         assert!(entries.is_whole());
@@ -63,15 +64,34 @@ fn round_trip_with_and_without_steps() {
 fn a_size_that_repeats_is_one_zero() {
     let block = SiteBlock { site: 5, size: 1 << 30 };
     let entries: Vec<_> = (0..9).map(|_| Entry::Alloc { block, kind: AllocKind::Fresh }).collect();
-    let (mut state, mut columns) = (state(), Columns::<Vec<u8>>::default());
+    let mut state = EntryState { is_interleaved: false, ..state() };
+    let mut columns = Columns::<Vec<u8>>::default();
     entries.iter().for_each(|entry| state.encode(*entry, &mut columns));
     assert_eq!(columns.sizes, [MORE_BYTES, 0, 0, 0, 0, 0, 0, 0, 0]);
     assert_eq!(columns.size_lows.len(), 1);
 }
 
 #[test]
+fn sizes_that_repeat_are_interleaved_from_the_next_frame_on() {
+    let alloc = |size| Entry::Alloc { block: SiteBlock { site: 1, size }, kind: AllocKind::Fresh };
+    let (mut state, mut columns) = (state(), Columns::<Vec<u8>>::default());
+    for (different, is_interleaved) in [(0, true), (2, true), (9, false), (0, true)] {
+        (0..different).for_each(|size| state.encode(alloc(size), &mut columns));
+        (different..9).for_each(|_| state.encode(alloc(1), &mut columns));
+        state.start_next_frame();
+        assert_eq!(state.is_interleaved, is_interleaved, "{different}");
+    }
+}
+
+#[test]
 fn cut_at_every_byte_is_noticed() {
-    let bytes = payload(&mut state(), &sample());
+    for is_interleaved in [true, false] {
+        let bytes = payload(&mut EntryState { is_interleaved, ..state() }, &sample());
+        cut_at_every_byte(&bytes);
+    }
+}
+
+fn cut_at_every_byte(bytes: &[u8]) {
     for cut in 0..bytes.len() {
         if let Some(mut entries) = Entries::new(&bytes[..cut], vec![0; SIZE_SLOTS]) {
             let read: Vec<_> = entries.by_ref().collect();
@@ -90,7 +110,8 @@ fn any_bytes_decode_without_panic() {
                 (seed >> 33) as u8
             })
             .collect();
-        let lengths = [60u32, 30, 30, 60, 20, 20, 20, 20];
+        let interleaved = (seed as u32 & 1) << 31;
+        let lengths = [60 | interleaved, 30, 30, 60, 20, 20, 20, 20];
         for (length, column) in lengths.into_iter().zip(bytes.chunks_exact_mut(4)) {
             column.copy_from_slice(&length.to_le_bytes());
         }

@@ -7,10 +7,10 @@ use super::RawFrame;
 /// A frame is full at this size: small enough to be unpacked at once, large enough to pack well.
 const FULL_BYTES: usize = 2 << 20;
 
-/// Entries between two looks at the size: few against a frame, and many against a look at nine columns.
-const LOOK_ENTRIES: usize = 256;
+/// Bytes of the main column between two looks at the size: few against a frame, many against a look at nine columns.
+const LOOK_BYTES: usize = 256;
 
-/// Entries since the last frame, a byte of the main column each.
+/// Entries since the last frame.
 #[derive(Debug)]
 pub(super) struct EventsFrame {
     state: EntryState<Box<[u32]>>,
@@ -20,7 +20,7 @@ pub(super) struct EventsFrame {
     first_thread: u32,
     thread: u32,
     marks: u64,
-    /// Entries at which the size is looked at next.
+    /// Bytes of the main column at which the size is looked at next.
     next_look: usize,
 }
 
@@ -88,30 +88,30 @@ impl EventsFrame {
         self.columns.main.is_empty()
     }
 
-    /// Looks closely every [`LOOK_ENTRIES`] only.
+    /// Looks closely every [`LOOK_BYTES`] only.
     #[inline]
     pub(super) fn is_full(&mut self) -> bool {
-        let entries = self.columns.main.len();
-        if entries < self.next_look {
+        let bytes = self.columns.main.len();
+        if bytes < self.next_look {
             return false;
         }
-        self.next_look = entries + LOOK_ENTRIES;
+        self.next_look = bytes + LOOK_BYTES;
         self.columns.bytes() >= FULL_BYTES
     }
 
     /// The frame of all entries put here, up to `now_ms`; a new one is begun.
     pub(super) fn take(&mut self, now_ms: u64) -> RawFrame {
         let mut payload = Vec::with_capacity(self.columns.bytes());
-        self.columns.write(&mut payload);
+        self.state.write(&self.columns, &mut payload);
         let header = FrameHeader {
             first: self.first_ms,
             last: now_ms,
-            count: self.columns.main.len() as u32,
+            count: self.state.entries(&self.columns) as u32,
             thread: self.first_thread,
             ..FrameHeader::new(FrameKind::Events)
         };
         self.columns.all_mut().into_iter().for_each(Vec::clear);
-        self.next_look = LOOK_ENTRIES;
+        self.next_look = LOOK_BYTES;
         self.state.start_next_frame();
         let header = header.with_marks(self.first_marks);
         (self.first_ms, self.first_marks, self.first_thread) = (now_ms, self.marks, self.thread);

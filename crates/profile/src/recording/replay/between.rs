@@ -6,7 +6,8 @@ use heapwise_format::recording::{Entry, FrameKind, TIMELINE_ROW_MS};
 
 use super::Point;
 use crate::recording::parallel_read::read_shares;
-use crate::recording::{Counts, Damage, Recording, RecordingSource, Tables};
+use crate::recording::size_counts::BlockCounts;
+use crate::recording::{Counts, Damage, Recording, RecordingSource, SizeCounts, Tables};
 
 /// Two points of the event stream, and the birth of the first block after the first of them.
 #[derive(Debug, Clone, Copy)]
@@ -44,23 +45,63 @@ impl<S: RecordingSource> Recording<S> {
     where
         S: Sync,
     {
+        let parts = self.between(tables, (from, to), jobs, || Counts::new(tables.sites.len()))?;
+        Ok(Counts::sum(parts, tables.sites.len()))
+    }
+
+    /// The same by site and size.
+    ///
+    /// # Errors
+    /// At the first damaged frame that had to be read.
+    pub fn sizes_between(
+        &self,
+        tables: &Tables,
+        from: Point,
+        to: Point,
+        jobs: usize,
+    ) -> Result<SizeCounts, Damage>
+    where
+        S: Sync,
+    {
+        let parts = self.between(tables, (from, to), jobs, SizeCounts::default)?.into_iter();
+        Ok(parts.fold(SizeCounts::default(), |mut sum, part| {
+            sum.add_part(part);
+            sum
+        }))
+    }
+
+    /// The counts of shares of the frames.
+    fn between<C: BlockCounts>(
+        &self,
+        tables: &Tables,
+        (from, to): (Point, Point),
+        jobs: usize,
+        empty: impl Fn() -> C + Sync,
+    ) -> Result<Vec<C>, Damage>
+    where
+        S: Sync,
+    {
         let from = from.to_row();
         let born_ms = match from {
             Point::Time(ms) => Some(ms),
             Point::Mark(number) => self.mark_ms(tables, number)?,
         };
         // Nothing happened after a mark that is not in the stream.
-        let Some(born_ms) = born_ms else { return Ok(Counts::new(tables.sites.len())) };
+        let Some(born_ms) = born_ms else { return Ok(Vec::new()) };
         let (start, _) = self.checkpoint_before(tables, from)?;
         let span = Span { from, to, born_ms };
         let shares = self.shares(start..self.frames().len(), jobs);
-        let parts = read_shares(shares, |share| self.counts_of(tables, span, share))?;
-        Ok(Counts::sum(parts, tables.sites.len()))
+        read_shares(shares, |share| self.counts_of(tables, span, share, empty()))
     }
 
-    /// The same of some frames.
-    fn counts_of(&self, tables: &Tables, span: Span, frames: Range<usize>) -> Result<Counts, Damage> {
-        let mut counts = Counts::new(tables.sites.len());
+    /// Counts of the events within `span` of some frames.
+    fn counts_of<C: BlockCounts>(
+        &self,
+        tables: &Tables,
+        span: Span,
+        frames: Range<usize>,
+        mut counts: C,
+    ) -> Result<C, Damage> {
         self.visit(frames, tables, |at| {
             if !span.to.is_behind(&at) {
                 return ControlFlow::Break(());
@@ -69,12 +110,12 @@ impl<S: RecordingSource> Recording<S> {
                 return ControlFlow::Continue(());
             }
             match at.entry {
-                Entry::Alloc { block, .. } => counts.row(block.site).alloc(block.size),
-                Entry::Temporary { block, .. } => counts.row(block.site).alloc_and_free(block.size),
+                Entry::Alloc { block, .. } => counts.of(block).alloc(block.size),
+                Entry::Temporary { block, .. } => counts.of(block).alloc_and_free(block.size),
                 Entry::Free { block, age } | Entry::MissedFree { block, age }
                     if age.born_ms(at.ms) >= span.born_ms =>
                 {
-                    counts.row(block.site).free(block.size);
+                    counts.of(block).free(block.size);
                 }
                 _ => {}
             }

@@ -287,6 +287,8 @@ fn between_marks_is_exact() {
             let counts = recording.counts_between(&tables, from.point(), to.point(), 2).unwrap();
             let expected = account.live_between(*from_event, *to_event);
             assert_eq!(live_bytes(&tables, &counts), expected, "{} .. {}", from.name, to.name);
+            let sizes = recording.sizes_between(&tables, from.point(), to.point(), 2).unwrap();
+            assert_eq!(tables.profile_by_size(&sizes).total(), tables.profile(&counts).total());
         }
     }
     let end = Point::Time(u64::MAX);

@@ -24,7 +24,8 @@ impl<S: RecordingSource> Recording<S> {
         tables: &Tables,
         mut visit: impl FnMut(EntryAt) -> ControlFlow<()>,
     ) -> Result<(), Damage> {
-        let mut slots = vec![0; SIZE_SLOTS];
+        // Sites beyond the tables are damage, so they need no slots.
+        let mut slots = vec![0; SIZE_SLOTS.min(tables.sites.len())];
         for (number, frame) in self.frames().iter().enumerate() {
             if !frames.contains(&number) || frame.header.kind != FrameKind::Events {
                 continue;
