@@ -163,7 +163,7 @@ impl RecordingSource for InMemory {
 pub fn recording(bytes: &[u8]) {
     let mut file = preamble().to_vec();
     // Both versions that can be read.
-    file[8] = if bytes.len() % 2 == 0 { 4 } else { 3 };
+    file[8] = if bytes.len().is_multiple_of(2) { 4 } else { 3 };
     let mut rest = bytes;
     while let Some((head, after)) = rest.split_first_chunk::<FRAME_HEADER_BYTES>() {
         let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);

@@ -8,7 +8,7 @@ use super::{Block, Pointer, every, usable};
 use crate::arch::words;
 use crate::live::{self, Removed};
 use crate::unwind::Entry;
-use crate::{control, family, hooks, segment};
+use crate::{control, family, hooks, prof, segment};
 
 /// A block that may be about to move.
 #[must_use]
@@ -85,7 +85,10 @@ impl Resizing {
                 every::count_free(state.as_deref_mut(), self.address, removed, Freeing::Plain, *slack);
             }
         }
-        if let Some((block, entry)) = new {
+        let Some((block, entry)) = new else { return };
+        if is_every && !prof::is_silent(words) {
+            every::count(state, block, entry, interrupted);
+        } else if !is_every {
             drop(busy);
             super::record(block, entry);
         }
