@@ -47,7 +47,7 @@ fn jeprof_prints_what_the_original_prints() {
             // Our own reader finds the estimates beside the counts that jeprof scales, which are whole numbers.
             let pairs = own_rows(&ours).into_iter().zip(own_rows(&original));
             for (ours, original) in pairs {
-                assert!(is_close(&ours, &original), "{mode:?} {options:?}:\n{ours}\n{original}");
+                assert!(is_close(ours, original), "{mode:?} {options:?}:\n{ours}\n{original}");
             }
         }
     }

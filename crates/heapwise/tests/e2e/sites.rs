@@ -1,6 +1,6 @@
 //! The account of exact and log mode: both paths count the same, full tables lose no totals, sizes vary.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::harness::{LOG, Scratch, victims, witness};
 
@@ -40,7 +40,7 @@ const NUMBERS: [&str; 7] = [
 ];
 
 /// Every stack with a number of each kind.
-fn stacks(scratch: &Scratch, profile: &PathBuf) -> Vec<(String, String)> {
+fn stacks(scratch: &Scratch, profile: &Path) -> Vec<(String, String)> {
     NUMBERS
         .iter()
         .map(|number| {
