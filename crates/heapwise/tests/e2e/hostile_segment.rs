@@ -138,11 +138,17 @@ impl Phases {
         self.lines.any(|line| line.is_ok_and(|line| line.contains(&name)))
     }
 
-    fn end(mut self) -> std::process::ExitStatus {
+    fn end(&mut self) -> std::process::ExitStatus {
         drop(self.child.stdin.take());
-        let status = self.child.wait().expect("waited");
+        self.child.wait().expect("waited")
+    }
+}
+
+impl Drop for Phases {
+    fn drop(&mut self) {
+        // The watchdog first: it must not outlive the number that it would kill.
         let _ = self.watchdog.kill().and_then(|()| self.watchdog.wait());
-        status
+        let _ = self.child.kill().and_then(|()| self.child.wait());
     }
 }
 
