@@ -36,7 +36,7 @@ pub fn total(mut heapwise: Command, file: &Path, metric: &str, focus: &str) -> R
 pub fn lost(mut heapwise: Command, file: &Path) -> Result<u64, String> {
     let output = heapwise.arg("top").arg(file).output().map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stderr);
-    let lost = said.split_once(" events were lost").and_then(|(before, _)| before.rsplit(' ').next());
+    let lost = said.split_once("Dropped: ").and_then(|(_, rest)| rest.split(' ').next());
     Ok(lost.and_then(|lost| lost.parse().ok()).unwrap_or(0))
 }
 

@@ -23,9 +23,9 @@ const MOST_UNFLUSHED: u64 = 64 * 1024;
 /// Sums are flushed at the first tick after this many allocated bytes, for dumps that are due by them.
 const FLUSH_ALLOCATED: u64 = 1 << 20;
 /// The other counters are at most this many ticks old.
-const FLUSH_TICKS: u32 = 8;
+const FLUSH_TICKS: u32 = 32;
 /// Events between two ticks.
-const TICK_EVENTS: i32 = 512;
+const TICK_EVENTS: i32 = 128;
 
 /// Callers that are known to be outside other hooked calls.
 const OUTSIDE: usize = 64;
