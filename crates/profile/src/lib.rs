@@ -10,11 +10,12 @@ pub mod annotation;
 pub mod builder;
 pub mod calendar;
 pub mod call_tree;
+mod child_table;
 pub mod compact;
 pub mod diff;
 pub mod dump_name;
 pub mod estimate;
-mod families;
+
 pub mod finding;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;
