@@ -45,3 +45,11 @@ impl Tool {
         }
     }
 }
+
+/// Parses the arguments of a tool; otherwise prints help or a usage error and returns its status.
+fn parse<T: clap::Parser>(arguments: Vec<OsString>) -> Result<T, ExitCode> {
+    T::try_parse_from(arguments).map_err(|error| {
+        let _ = error.print();
+        ExitCode::from(error.exit_code() as u8)
+    })
+}

@@ -11,10 +11,10 @@ pub mod bounds;
 pub mod builder;
 pub mod calendar;
 pub mod call_tree;
+mod child_table;
 pub mod compact;
 pub mod diff;
 pub mod dump_name;
-mod families;
 pub mod finding;
 #[cfg(any(test, feature = "fixture"))]
 pub mod fixture;

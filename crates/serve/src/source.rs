@@ -58,6 +58,21 @@ pub(crate) struct Facts {
 }
 
 impl Facts {
+    /// Facts about something that is not a process.
+    pub(crate) fn new(kind: Kind, title: String, detail: String, has_timeline: bool) -> Self {
+        Self {
+            kind,
+            title,
+            detail,
+            pid: None,
+            mode: None,
+            rate_bytes: None,
+            live_bytes: None,
+            started_unix_ms: None,
+            has_timeline,
+        }
+    }
+
     /// Whether it is a running process, which can be controlled and profiled.
     pub(crate) fn is_live(&self) -> bool {
         self.kind == Kind::Live

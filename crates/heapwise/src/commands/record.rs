@@ -42,14 +42,14 @@ pub(crate) struct RecordArgs {
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
-    keeping: KeepingArgs,
+    keeping: RetentionArgs,
 }
 
 /// How a recording is kept, and what happens when it cannot keep up.
 #[derive(Debug, Clone, Args)]
 #[group(id = "keeping")]
 #[command(next_help_heading = "Capture options")]
-pub(crate) struct KeepingArgs {
+pub(crate) struct RetentionArgs {
     /// Start another numbered file at this size
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     rotate: Option<u64>,
@@ -79,7 +79,7 @@ pub(crate) enum WhenFull {
     Drop,
 }
 
-impl KeepingArgs {
+impl RetentionArgs {
     /// The orders for a recording at `path`.
     pub(crate) fn orders(&self, path: PathBuf, from: Beginning) -> Orders {
         let keeping = match (self.rotate, self.ring) {
@@ -94,7 +94,7 @@ impl KeepingArgs {
     }
 }
 
-impl KeepingArgs {
+impl RetentionArgs {
     /// What is done with a recording that has ended.
     pub(crate) fn finish(&self, recorded: &Recorded) -> Outcome {
         if self.embed_symbols {

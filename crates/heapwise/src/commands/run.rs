@@ -14,7 +14,7 @@ use heapwise_render::Amounts;
 use heapwise_render::text::missing;
 
 use super::dump;
-use super::record::{self, KeepingArgs};
+use super::record::{self, RetentionArgs};
 use super::switch::{GsMode, ModeArgs};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
@@ -37,7 +37,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     mode: ModeArgs,
     #[command(flatten)]
-    keeping: KeepingArgs,
+    keeping: RetentionArgs,
     /// Write the profile to FILE, as jemalloc's text when named .heap [default:
     /// heapwise.PROGRAM.PID.hwp]
     #[arg(short, long, value_name = "FILE")]

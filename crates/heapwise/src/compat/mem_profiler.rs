@@ -31,12 +31,9 @@ struct Options {
 
 /// Runs the tool.
 pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
-    let options = match Options::try_parse_from(arguments) {
+    let options: Options = match super::parse(arguments) {
         Ok(options) => options,
-        Err(error) => {
-            let _ = error.print();
-            return Ok(ExitCode::from(error.exit_code() as u8));
-        }
+        Err(code) => return Ok(code),
     };
     let collection = Collection {
         time: options.seconds,

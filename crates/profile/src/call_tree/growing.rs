@@ -2,12 +2,12 @@
 
 use super::{Node, NodeId};
 use crate::Weight;
-use crate::families::Families;
+use crate::child_table::ChildTable;
 use crate::frame_table::FrameId;
 
 pub(super) struct Growing {
     pub(super) nodes: Vec<Node>,
-    families: Families<FrameId>,
+    children: ChildTable<FrameId>,
 }
 
 impl Growing {
@@ -16,18 +16,18 @@ impl Growing {
         let no_frame = FrameId(u32::MAX);
         let root =
             Node { parent: NodeId::ROOT, frame: no_frame, own: Weight::default(), sum: Weight::default() };
-        Self { nodes: vec![root], families: Families::new(no_frame) }
+        Self { nodes: vec![root], children: ChildTable::new(no_frame) }
     }
 
     /// Makes room for this many more nodes.
     pub(super) fn reserve(&mut self, more: usize) {
         self.nodes.reserve(more);
-        self.families.reserve(more);
+        self.children.reserve(more);
     }
 
     /// The node of `frame` called from `parent`, new or known.
     pub(super) fn child(&mut self, parent: NodeId, frame: FrameId) -> NodeId {
-        let child = NodeId(self.families.child(parent.0, frame));
+        let child = NodeId(self.children.child(parent.0, frame));
         if child.index() == self.nodes.len() {
             self.nodes.push(Node { parent, frame, own: Weight::default(), sum: Weight::default() });
         }

@@ -3,21 +3,21 @@
 //! Invariant: a parent precedes its children, so one forward pass visits callers before callees
 //! and one backward pass sums callees into callers.
 
-use crate::families::Families;
+use crate::child_table::ChildTable;
 use crate::{LocationId, StackId};
 
 /// All stacks of a profile. A stack is named by its leaf node.
 #[derive(Debug, Clone)]
 pub struct StackTable {
-    /// Its root is no stack; stack `n` is member `n + 1`.
-    families: Families<LocationId>,
-    /// By stack: member of the caller, 0 for none.
+    /// Its root is not a stack; stack `n` is node `n + 1`.
+    children: ChildTable<LocationId>,
+    /// By stack: node of the caller, 0 for none.
     parents: Vec<u32>,
 }
 
 impl Default for StackTable {
     fn default() -> Self {
-        Self { families: Families::new(LocationId(u32::MAX)), parents: Vec::new() }
+        Self { children: ChildTable::new(LocationId(u32::MAX)), parents: Vec::new() }
     }
 }
 
@@ -25,17 +25,17 @@ impl StackTable {
     /// The node for `location` called from `parent` (`None`: a root).
     pub fn child(&mut self, parent: Option<StackId>, location: LocationId) -> StackId {
         let parent = parent.map_or(0, |parent| parent.0 + 1);
-        let member = self.families.child(parent, location);
-        if member as usize > self.parents.len() {
+        let node = self.children.child(parent, location);
+        if node as usize > self.parents.len() {
             self.parents.push(parent);
         }
-        StackId(member - 1)
+        StackId(node - 1)
     }
 
     /// Makes room for `nodes` more nodes at once.
     pub fn reserve(&mut self, nodes: usize) {
         self.parents.reserve(nodes);
-        self.families.reserve(nodes);
+        self.children.reserve(nodes);
     }
 
     /// Interns a whole stack given from root to leaf; `None` for an empty one.
@@ -52,7 +52,7 @@ impl StackTable {
     /// The code location of a node.
     #[must_use]
     pub fn location(&self, stack: StackId) -> LocationId {
-        self.families.key(stack.0 + 1)
+        self.children.key(stack.0 + 1)
     }
 
     /// The nodes of a stack from leaf to root.

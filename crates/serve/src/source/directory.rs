@@ -53,17 +53,12 @@ impl Source for DirectorySource {
     }
 
     fn facts(&self) -> Result<Facts> {
-        Ok(Facts {
-            kind: Kind::Directory,
-            title: self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned(),
-            detail: format!("{} profiles in {}", self.stored()?.len(), self.path.display()),
-            pid: None,
-            mode: None,
-            rate_bytes: None,
-            live_bytes: None,
-            started_unix_ms: None,
-            has_timeline: true,
-        })
+        Ok(Facts::new(
+            Kind::Directory,
+            self.path.file_name().unwrap_or(self.path.as_os_str()).to_string_lossy().into_owned(),
+            format!("{} profiles in {}", self.stored()?.len(), self.path.display()),
+            true,
+        ))
     }
 
     fn stored(&self) -> Result<Vec<Stored>> {

@@ -38,17 +38,7 @@ impl Source for FileSource {
     }
 
     fn facts(&self) -> Result<Facts> {
-        Ok(Facts {
-            kind: Kind::File,
-            title: self.name(),
-            detail: self.path.display().to_string(),
-            pid: None,
-            mode: None,
-            rate_bytes: None,
-            live_bytes: None,
-            started_unix_ms: None,
-            has_timeline: false,
-        })
+        Ok(Facts::new(Kind::File, self.name(), self.path.display().to_string(), false))
     }
 
     fn stored(&self) -> Result<Vec<Stored>> {

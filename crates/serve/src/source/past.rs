@@ -29,15 +29,8 @@ impl Source for PastSource {
 
     fn facts(&self) -> Result<Facts> {
         Ok(Facts {
-            kind: Kind::Dead,
-            title: self.history.program(),
-            detail: "ended; these profiles were kept".into(),
             pid: self.id.split('-').next().and_then(|pid| pid.parse().ok()),
-            mode: None,
-            rate_bytes: None,
-            live_bytes: None,
-            started_unix_ms: None,
-            has_timeline: false,
+            ..Facts::new(Kind::Dead, self.history.program(), "ended; these profiles were kept".into(), false)
         })
     }
 

@@ -51,17 +51,7 @@ impl Source for RecordedSource {
     }
 
     fn facts(&self) -> Result<Facts> {
-        Ok(Facts {
-            kind: Kind::Recording,
-            title: self.name(),
-            detail: self.path.display().to_string(),
-            pid: None,
-            mode: None,
-            rate_bytes: None,
-            live_bytes: None,
-            started_unix_ms: None,
-            has_timeline: true,
-        })
+        Ok(Facts::new(Kind::Recording, self.name(), self.path.display().to_string(), true))
     }
 
     fn stored(&self) -> Result<Vec<Stored>> {

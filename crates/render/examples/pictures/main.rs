@@ -6,7 +6,6 @@ use heapwise_profile::{CallTree, Profile, Query, fixture, view};
 use heapwise_render::flame::{self, Colours};
 use heapwise_render::{FlameOptions, GraphOptions, graph, raster};
 
-#[path = "program/mod.rs"]
 mod program;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
