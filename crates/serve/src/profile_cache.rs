@@ -24,6 +24,10 @@ pub(crate) struct ProfileCache {
     pub budget: CpuBudget,
 }
 
+fn stored_key(source: &dyn Source, stored: &Stored, at: Option<&str>) -> String {
+    format!("{}\n{}\n{}\n{}", source.id(), stored.name, stored.version, at.unwrap_or_default())
+}
+
 impl ProfileCache {
     /// An empty cache that finds symbols with `symbols`.
     pub(crate) fn new(symbols: SymbolOptions) -> Self {
@@ -37,8 +41,18 @@ impl ProfileCache {
         stored: &Stored,
         at: Option<&str>,
     ) -> Result<Arc<Profile>> {
-        let key = format!("{}\n{}\n{}\n{}", source.id(), stored.name, stored.version, at.unwrap_or_default());
-        self.get(key, || source.load(&stored.name, at))
+        self.get(stored_key(source, stored, at), || source.load(&stored.name, at))
+    }
+
+    /// The same, with blocks of different sizes told apart.
+    pub(crate) fn stored_by_size(
+        &self,
+        source: &dyn Source,
+        stored: &Stored,
+        at: Option<&str>,
+    ) -> Result<Arc<Profile>> {
+        let key = format!("{}\nby size", stored_key(source, stored, at));
+        self.get(key, || source.load_by_size(&stored.name, at))
     }
 
     /// The state of a source now; all requests of one generation share it.

@@ -51,3 +51,15 @@ pub(crate) fn load(profiles: &ProfileCache, source: &dyn Source, parameters: &Qu
         Target::Now => profiles.current(source),
     })
 }
+
+/// Loads the report of a request about sizes.
+pub(crate) fn load_by_size(
+    profiles: &ProfileCache,
+    source: &dyn Source,
+    parameters: &QueryString,
+) -> Result<Report> {
+    input(source, parameters)?.load(|target| match target {
+        Target::Stored(stored, moment) => profiles.stored_by_size(source, stored, moment.as_deref()),
+        Target::Now => profiles.current(source),
+    })
+}

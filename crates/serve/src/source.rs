@@ -119,6 +119,11 @@ pub(crate) trait Source: Send + Sync {
     /// One of the stored profiles; `at` is a moment or range of a recording.
     fn load(&self, name: &str, at: Option<&str>) -> Result<Profile>;
 
+    /// The same, with blocks of different sizes told apart where that takes more reading.
+    fn load_by_size(&self, name: &str, at: Option<&str>) -> Result<Profile> {
+        self.load(name, at)
+    }
+
     /// The state now: of a live process at this moment, of anything else the last one known.
     fn current(&self) -> Result<Profile>;
 

@@ -45,6 +45,13 @@ impl RecordedSource {
     }
 }
 
+/// The profile at a point in time or of a range; at the end when none is given.
+fn profile(mut opened: Opened, at: Option<&str>) -> Result<Profile> {
+    let part = moment::parse(at.unwrap_or("end"), opened.times(), DEFAULT_STEP_MS)
+        .map_err(|why| HttpError::bad(why.to_string()))?;
+    Ok(part::profile(&mut opened, part))
+}
+
 impl Source for RecordedSource {
     fn id(&self) -> &str {
         &self.id
@@ -64,10 +71,11 @@ impl Source for RecordedSource {
     }
 
     fn load(&self, _name: &str, at: Option<&str>) -> Result<Profile> {
-        let mut opened = self.open()?;
-        let part = moment::parse(at.unwrap_or("end"), opened.times(), DEFAULT_STEP_MS)
-            .map_err(|why| HttpError::bad(why.to_string()))?;
-        Ok(part::profile(&mut opened, part))
+        profile(self.open()?, at)
+    }
+
+    fn load_by_size(&self, _name: &str, at: Option<&str>) -> Result<Profile> {
+        profile(Opened { by_size: true, ..self.open()? }, at)
     }
 
     fn current(&self) -> Result<Profile> {

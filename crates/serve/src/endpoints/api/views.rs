@@ -31,7 +31,10 @@ pub(super) fn answer(context: &Context, request: &Request, source: &dyn Source, 
 }
 
 fn render(context: &Context, request: &Request, source: &dyn Source, view: &str) -> Result {
-    let report = report::load(&context.profiles, source, &request.query)?;
+    let report = match view {
+        "sizes" => report::load_by_size(&context.profiles, source, &request.query)?,
+        _ => report::load(&context.profiles, source, &request.query)?,
+    };
     let (profile, query) = (&report.profile, &report.query);
     let value = match view {
         "summary" => return Ok(Response::json(summary::summary(&report, &request.query).to_string())),
