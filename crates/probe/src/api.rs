@@ -8,8 +8,8 @@ use heapwise_format::segment::{ControlWord, Counter, Mark, SectionKind};
 
 use crate::arch::words;
 use crate::atomics::Ordering;
+use crate::declared_frames::{self, DeclaredFrames, Provider, text};
 use crate::fixed_text::FixedText;
-use crate::script::{self, Provider, Script, text};
 use crate::threads::{Busy, Words};
 use crate::{clock, control, dump, log, segment, start};
 
@@ -27,7 +27,7 @@ fn set(word: ControlWord, value: u64) {
     segment::control(word).store(value, Ordering::Relaxed);
 }
 
-fn with_script(act: impl FnOnce(&mut Script)) {
+fn with_declared_frames(act: impl FnOnce(&mut DeclaredFrames)) {
     let words = words();
     if let Some(mut busy) = enter(words)
         && let Some(state) = words.state(&mut busy)
@@ -148,7 +148,7 @@ pub extern "C" fn heapwise_label_push(name: *const c_char) {
     let mut label = FixedText::<256>::new();
     let name = text(&name).to_bytes();
     label.push(b"[").push(name.get(..LONGEST_LABEL).unwrap_or(name)).push(b"]");
-    with_script(|script| script.enter(c"", label.as_c_str().unwrap_or(c"[]"), 0));
+    with_declared_frames(|script| script.enter(c"", label.as_c_str().unwrap_or(c"[]"), 0));
 }
 
 /// Longest label; a longer one is cut.
@@ -157,35 +157,35 @@ const LONGEST_LABEL: usize = 250;
 /// Ends the innermost label.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_label_pop() {
-    with_script(Script::leave);
+    with_declared_frames(DeclaredFrames::leave);
 }
 
 /// Declares a frame of the calling thread.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_script_enter(file: *const c_char, function: *const c_char, line: c_int) {
-    with_script(|script| script.enter(text(&file), text(&function), line.max(0) as u32));
+    with_declared_frames(|script| script.enter(text(&file), text(&function), line.max(0) as u32));
 }
 
 /// Moves the innermost declared frame to another line.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_script_line(line: c_int) {
-    with_script(|script| script.set_line(line.max(0) as u32));
+    with_declared_frames(|script| script.set_line(line.max(0) as u32));
 }
 
 /// Ends the innermost declared frame.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_script_leave() {
-    with_script(Script::leave);
+    with_declared_frames(DeclaredFrames::leave);
 }
 
 /// Sets the function that knows the script stack of a coroutine.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_script_provider(provider: Option<Provider>) {
-    script::set_provider(provider);
+    declared_frames::set_provider(provider);
 }
 
 /// Says which coroutine the calling thread runs now; null for none.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_script_switch(coroutine: *mut c_void) {
-    with_script(|script| script.switch(coroutine));
+    with_declared_frames(|script| script.switch(coroutine));
 }

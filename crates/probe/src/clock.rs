@@ -12,7 +12,7 @@ fn nanoseconds(clock: libc::clockid_t) -> u64 {
 
 /// The vDSO falls back to a system call on some clock sources, but never for the coarse clock.
 pub(crate) fn monotonic_ns() -> u64 {
-    if sys::is_quiet() { coarse_ns() } else { nanoseconds(libc::CLOCK_MONOTONIC) }
+    if sys::are_syscalls_disabled() { coarse_ns() } else { nanoseconds(libc::CLOCK_MONOTONIC) }
 }
 
 /// To the kernel's tick (1–10 ms), at a quarter of the cost.

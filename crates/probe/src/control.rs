@@ -4,7 +4,7 @@
 use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode, Tier, Writer};
 
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-use crate::hooks::{self, Vectors};
+use crate::hooks::{self, HookMode};
 use crate::record::{self, peak, sizes};
 use crate::sites::{rates, stack_tree, tallies};
 use crate::{allocator, clock, config, family, live, log, segment, sys, threads, unwind};
@@ -288,12 +288,12 @@ fn set_activity(activity: Activity) {
         ACTIVITY.store(activity as u32, Ordering::Release);
     };
     if matches!(activity, Activity::Exact | Activity::Log) {
-        hooks::set_vectors(Vectors::Tracing);
+        hooks::set_hook_mode(HookMode::Tracing);
         store();
     } else {
         store();
         let followed = live::holds_exact_blocks();
-        hooks::set_vectors(if followed { Vectors::CountingAllocations } else { Vectors::Counting });
+        hooks::set_hook_mode(if followed { HookMode::CountingAllocations } else { HookMode::Counting });
     }
 }
 

@@ -13,7 +13,7 @@ use heapwise_format::segment::Counter;
 
 use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
-use crate::script::Inherited;
+use crate::declared_frames::Inherited;
 use crate::threads::State;
 use crate::{control, segment, start, symbols, sys};
 
@@ -146,7 +146,7 @@ pub(crate) fn adopt() {
     wiped().mark.store(MARK, Ordering::Relaxed);
     let frames = words().take_state().and_then(|state| {
         // SAFETY: this thread's own state, detached and not yet unmapped.
-        let frames = Inherited::of(unsafe { &(*state).script });
+        let frames = Inherited::of(unsafe { &(*state).declared });
         State::destroy(state);
         frames
     });

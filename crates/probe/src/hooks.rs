@@ -3,7 +3,7 @@
 //! Each hook is a module with up to four stubs: the exported function (a jump through its slot's
 //! vector), `boot` (takes the place of the real function until it is found), `count` (off and
 //! sampled: a countdown or a page filter, then a jump to the real function) and `trace` (records).
-//! A switch of modes stores other vectors ([`Vectors`]).
+//! A switch of modes stores other vectors ([`HookMode`]).
 #![allow(unsafe_code)]
 
 mod fallback;
@@ -14,7 +14,7 @@ mod wrappers;
 
 use core::ffi::CStr;
 
-pub(crate) use nested_calls::is_inside;
+pub(crate) use nested_calls::is_nested_call;
 pub(crate) use resolve::{allocator_kind, resolve, resolve_all};
 pub(crate) use wrappers::usable_size;
 
@@ -217,7 +217,7 @@ hooks! {
 
 /// Which stubs the vectors point to.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Vectors {
+pub(crate) enum HookMode {
     /// Allocations count down, frees are looked up in the page filter.
     Counting,
     /// Allocations count down, every free is looked up: blocks of exact mode are still alive.
@@ -237,14 +237,14 @@ fn slot(hook: Hook) -> &'static Slot {
 }
 
 /// Switches every hook of the whole process.
-pub(crate) fn set_vectors(vectors: Vectors) {
+pub(crate) fn set_hook_mode(vectors: HookMode) {
     for (index, description) in DESCRIPTIONS.iter().enumerate() {
         let Some(slot) = SLOTS.get(index) else { continue };
         let stub = match vectors {
             _ if resolve::passes(index) => slot.real(),
-            Vectors::Counting => description.count as *mut (),
-            Vectors::CountingAllocations if resolve::allocates(index) => description.count as *mut (),
-            Vectors::CountingAllocations | Vectors::Tracing => description.trace as *mut (),
+            HookMode::Counting => description.count as *mut (),
+            HookMode::CountingAllocations if resolve::allocates(index) => description.count as *mut (),
+            HookMode::CountingAllocations | HookMode::Tracing => description.trace as *mut (),
         };
         slot.vector.store(stub, Ordering::Relaxed);
     }

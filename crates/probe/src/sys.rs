@@ -21,7 +21,7 @@ pub(crate) fn disable_syscalls() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-pub(crate) fn is_quiet() -> bool {
+pub(crate) fn are_syscalls_disabled() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn is_quiet() -> bool {
 /// As [`arch::syscall`].
 unsafe fn syscall(number: i64, arguments: [usize; 6]) -> isize {
     // Miri has no kernel.
-    if is_quiet() || cfg!(miri) {
+    if are_syscalls_disabled() || cfg!(miri) {
         return -(libc::EPERM as isize);
     }
     // SAFETY: the caller's promise.

@@ -86,7 +86,7 @@ pub(super) fn register_function(function: &Found, of_runtime: bool) {
 
 /// Whether a call that returns to `caller` is part of another one.
 #[inline(always)]
-pub(crate) fn is_inside(caller: u64) -> bool {
+pub(crate) fn is_nested_call(caller: u64) -> bool {
     MODULES.own.holds(caller)
         || MODULES.allocator.holds(caller)
         || (MODULES.libc.holds(caller) || MODULES.runtime.holds(caller)) && is_registered(caller)

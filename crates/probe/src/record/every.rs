@@ -59,7 +59,7 @@ pub(super) fn count(state: Option<&mut State>, block: &Block, entry: &Entry, int
 
 /// The thread's tally for an event; `None` when the call is part of another one.
 pub(super) fn site(state: &mut State, entry: &Entry, rate: u16) -> Option<TallyRef> {
-    let declares = state.script.declares();
+    let declares = state.declared.declares();
     let cached = state.cached_stack(*entry).map(|stack| (stack.node(), stack.tally()));
     if let Some((_, Some(tally))) = cached
         && !declares
@@ -69,14 +69,14 @@ pub(super) fn site(state: &mut State, entry: &Entry, rate: u16) -> Option<TallyR
     let native = match cached {
         Some((node, _)) => node,
         // Cached stacks are not nested calls, so only here that is asked.
-        None if hooks::is_inside(entry.pc) => return None,
+        None if hooks::is_nested_call(entry.pc) => return None,
         None => {
             let captured = unwind::capture(&mut state.memo, entry, control::depth());
             note(&captured);
             captured.node
         }
     };
-    let tally = state.tally(state.script.above(native), rate);
+    let tally = state.tally(state.declared.above(native), rate);
     if !declares
         && cached.is_none()
         && let Some(tally) = tally.filter(|tally| tally.counts.site().thread() != NO_THREAD)
@@ -186,7 +186,7 @@ pub(super) fn freed(address: u64, caller: u64) {
 fn release(mut state: Option<&mut State>, address: u64, caller: u64, interrupted: bool) {
     let outside = match &mut state {
         Some(state) => state.is_outside(caller),
-        None => !hooks::is_inside(caller) && !family::is_forked_child(),
+        None => !hooks::is_nested_call(caller) && !family::is_forked_child(),
     };
     if !outside {
         return;

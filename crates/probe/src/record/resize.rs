@@ -30,7 +30,7 @@ impl Resizing {
     /// Removes a block from its index before the real call.
     pub(crate) fn start(block: Pointer, caller: u64) -> Resizing {
         let address = block as u64;
-        if block.is_null() || hooks::is_inside(caller) {
+        if block.is_null() || hooks::is_nested_call(caller) {
             return Resizing { address, state: Taken::Nothing };
         }
         match words().enter() {

@@ -15,7 +15,7 @@ const FINE_BYTES: u64 = 64 * 1024;
 
 /// The countdown of a thread ran out: the block may be a sample, or it is time to poll the control words.
 pub(super) fn allocated(block: &Block, entry: &Entry) {
-    if hooks::is_inside(entry.pc) {
+    if hooks::is_nested_call(entry.pc) {
         return;
     }
     let words = words();
@@ -48,7 +48,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     let captured = unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth());
     note(&captured);
     let state = words.existing_state(&mut busy);
-    let node = state.map_or(captured.node, |state| state.script.above(captured.node));
+    let node = state.map_or(captured.node, |state| state.declared.above(captured.node));
     if let Some(tally) = every::shared_tally(node, rate) {
         every::count_alloc(None, tally, block);
     }

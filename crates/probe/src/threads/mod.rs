@@ -17,7 +17,7 @@ pub(crate) use registry::{init, name_in_dumps, read as thread_record, used as th
 pub(crate) use state::State;
 
 use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
-use crate::script::Inherited;
+use crate::declared_frames::Inherited;
 use crate::unwind::OwnStack;
 
 /// The words in thread-local storage. All zero on a new thread, which sends its first allocation down

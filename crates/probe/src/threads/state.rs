@@ -8,11 +8,11 @@ use heapwise_format::segment::{Counter, NO_THREAD, ThreadState};
 use super::registry;
 use crate::atomics::{AtomicU64, Ordering};
 use crate::control::Activity;
+use crate::declared_frames::DeclaredFrames;
 use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
 use crate::record::peak;
 use crate::record::sizes::{self, Histogram};
-use crate::script::Script;
 use crate::sites::tallies::{self, Counts, Reserve, SiteKey, Table, TallyRef};
 use crate::sites::{MapKey, TallyMap, stack_tree};
 use crate::unwind::{self, CachedStack, Entry, Memo, StackCache};
@@ -80,7 +80,7 @@ pub(crate) struct State {
     reserve: Reserve,
     map: TallyMap,
     /// Declared frames.
-    pub(crate) script: Script,
+    pub(crate) declared: DeclaredFrames,
     /// The event log.
     pub(crate) log: ThreadLog,
     /// The program's name for the thread, and the system's as two words.
@@ -252,15 +252,15 @@ impl State {
             && control::has_fast_path()
             && live::is_shadow()
             && self.record.is_some()
-            && !self.script.declares()
+            && !self.declared.declares()
             && !prof::are_some_off()
             && !recent::is_keeping();
         self.fast_generation = if is_fast { self.generation } else { 0 };
     }
 
     /// Lets a script engine declare frames, or take them back.
-    pub(crate) fn declare(&mut self, act: impl FnOnce(&mut Script)) {
-        act(&mut self.script);
+    pub(crate) fn declare(&mut self, act: impl FnOnce(&mut DeclaredFrames)) {
+        act(&mut self.declared);
         self.choose_path();
     }
 
@@ -270,7 +270,7 @@ impl State {
         if self.is_known_outside(caller) {
             return true;
         }
-        let outside = !hooks::is_inside(caller);
+        let outside = !hooks::is_nested_call(caller);
         if outside && let Some(known) = self.outside.get_mut(outside_slot(caller)) {
             *known = caller;
         }

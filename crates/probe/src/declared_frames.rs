@@ -41,7 +41,7 @@ struct Frame {
 
 /// What a thread's script engine told. Zeroed memory is valid: nothing.
 #[derive(Clone, Copy)]
-pub(crate) struct Script {
+pub(crate) struct DeclaredFrames {
     /// Frames entered and not left; those beyond [`DEPTH`] are only counted.
     depth: u32,
     frames: [Frame; DEPTH],
@@ -49,7 +49,7 @@ pub(crate) struct Script {
     coroutine: *mut c_void,
 }
 
-impl Script {
+impl DeclaredFrames {
     pub(crate) fn enter(&mut self, file: &CStr, function: &CStr, line: u32) {
         if let Some(frame) = self.frames.get_mut(self.depth as usize) {
             let string = intern(function, file);
@@ -114,7 +114,7 @@ impl Script {
 /// The declared frames of a forked child's thread on their way from the parent's segment to the child's:
 /// a frame names its string by the place in the segment.
 pub(crate) struct Inherited {
-    script: Script,
+    script: DeclaredFrames,
     /// The string of each frame, [`PLACE_BYTES`] apart, after its length.
     names: Mapping,
 }
@@ -125,7 +125,7 @@ const PLACE_BYTES: usize = strings::NAME_BYTES + 2;
 impl Inherited {
     /// Copies what `script` declares out of the parent's segment; `None` when it declares nothing, or
     /// without memory.
-    pub(crate) fn of(script: &Script) -> Option<Self> {
+    pub(crate) fn of(script: &DeclaredFrames) -> Option<Self> {
         if !script.declares() {
             return None;
         }
@@ -140,7 +140,7 @@ impl Inherited {
     }
 
     /// The same frames, named in the segment in force.
-    pub(crate) fn renew(self) -> Script {
+    pub(crate) fn renew(self) -> DeclaredFrames {
         let Self { mut script, names } = self;
         let frames = script.frames.iter_mut().take(script.depth as usize);
         for (frame, place) in frames.zip(names.bytes().chunks_exact(PLACE_BYTES)) {
