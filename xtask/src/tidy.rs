@@ -83,7 +83,7 @@ fn check_source(name: &str, text: &str, findings: &mut Vec<String>) {
         findings.push(format!("{name}: no `unsafe` here; use a safe wrapper (std, rustix)"));
     }
     if name.starts_with("crates/probe/src/")
-        && !name.starts_with("crates/probe/src/atomics")
+        && !name.starts_with("crates/probe/src/os/atomics")
         && text.contains("core::sync::atomic")
     {
         findings.push(format!("{name}: take atomics from `crate::atomics`, or no model sees them"));

@@ -1,43 +1,35 @@
 //! libheapwise.so: the guest inside the profiled program.
 //!
 //! It never allocates from the program's heap, takes no lock the program may hold, never blocks,
-//! never panics and prints nothing it was not asked for. Whatever does not work is dropped and counted in the segment.
+//! never panics and prints nothing unasked. Whatever does not work is dropped and counted in the
+//! segment.
+//!
+//! Rooms, in the order of an event: `entry` → `record` → `unwind` → `sites` → `live` → `log`; beside them
+//! `threads`, `shared` (the segment), `jemalloc`, `os`, `testing`. Each room's `mod.rs` says what lives
+//! there, what it may use and its invariant.
 #![cfg_attr(not(test), no_std)]
 
-mod allocator;
-pub mod api;
-mod arch;
-mod arena;
-mod atomics;
-mod clock;
-mod config;
-mod control;
-mod declared_frames;
-mod environment;
-mod family;
-mod fixed_text;
-mod hooks;
-#[cfg(test)]
-mod interleavings;
+pub mod entry;
 pub mod jemalloc;
 mod live;
 mod log;
-#[cfg(all(test, loom))]
-mod models;
-mod modules;
-mod process;
+mod os;
 mod record;
-mod segment;
+mod shared;
 mod sites;
-mod start;
-mod symbols;
-mod sys;
+pub mod testing;
 mod threads;
 mod unwind;
-pub mod workbench;
 
+// Modules are addressed by their own names; the rooms group their files.
+pub use entry::api;
+pub(crate) use entry::{allocator, arch, arena, declared_frames, fork, hooks, start};
 pub use jemalloc::mallctl;
 pub(crate) use jemalloc::{dump, json, prof, recent};
+pub(crate) use os::{atomics, clock, environment, fixed_text, process, symbols, sys};
+pub(crate) use shared::{config, control, segment};
+pub use testing::workbench;
+pub(crate) use unwind::modules;
 
 /// Nothing in the probe panics; if something does, the program's own crash handling sees the abort.
 #[cfg(all(feature = "preload", not(test)))]

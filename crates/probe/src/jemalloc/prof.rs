@@ -8,7 +8,7 @@ use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicU8, AtomicU32, Ordering};
 use crate::jemalloc::options::options;
 use crate::threads::Words;
-use crate::{api, control, family, segment, sys};
+use crate::{api, control, fork, segment, sys};
 
 /// Mean distance of samples as a power of two, plus one; 0: as the option says.
 static LG_SAMPLE: AtomicU32 = AtomicU32::new(0);
@@ -32,7 +32,7 @@ pub(crate) fn begin() {
 
 fn note_off() {
     SOME_OFF.store(true, Ordering::Relaxed);
-    family::change_terms();
+    fork::change_generation();
 }
 
 /// Whether some thread may be switched off.

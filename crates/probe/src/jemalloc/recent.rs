@@ -11,7 +11,7 @@ use crate::atomics::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::jemalloc::options::options;
 use crate::json::Sink;
 use crate::sys::File;
-use crate::{clock, dump, family, hooks};
+use crate::{clock, dump, fork, hooks};
 use ring::Record;
 
 /// Blocks that are kept; negative: as many as there is room for.
@@ -37,7 +37,7 @@ pub(crate) fn begin() {
 fn settle() {
     let keeping = MOST.load(Ordering::Relaxed) != 0 || LOG_START.load(Ordering::Relaxed) != 0;
     KEEPING.store(keeping && ring::prepare(), Ordering::Relaxed);
-    family::change_terms();
+    fork::change_generation();
 }
 
 /// Whether something is kept.

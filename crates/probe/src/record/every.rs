@@ -16,7 +16,7 @@ use crate::log::ThreadLog;
 use crate::sites::tallies::{self, Amount, TallyRef, Writer};
 use crate::threads::State;
 use crate::unwind::{self, Entry};
-use crate::{control, dump, family, hooks, log, prof, recent, segment};
+use crate::{control, dump, fork, hooks, log, prof, recent, segment};
 
 /// The rate of blocks that are all recorded.
 pub(super) const EVERY: u16 = 0;
@@ -186,7 +186,7 @@ pub(super) fn freed(address: u64, caller: u64) {
 fn release(mut state: Option<&mut State>, address: u64, caller: u64, interrupted: bool) {
     let outside = match &mut state {
         Some(state) => state.is_outside(caller),
-        None => !hooks::is_nested_call(caller) && !family::is_forked_child(),
+        None => !hooks::is_nested_call(caller) && !fork::is_forked_child(),
     };
     if !outside {
         return;

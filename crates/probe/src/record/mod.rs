@@ -23,7 +23,7 @@ pub(crate) use resize::{Resizing, resized};
 use crate::control::Activity;
 use crate::sites::stack_tree;
 use crate::unwind::{self, Captured, Entry, OwnStack};
-use crate::{arena, control, family, hooks, segment};
+use crate::{arena, control, fork, hooks, segment};
 
 type Pointer = *mut c_void;
 
@@ -73,7 +73,7 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
 #[inline(never)]
 fn capture_alone(entry: &Entry, interrupted: bool) -> Option<u32> {
     // A forked child that was interrupted on its way to a segment of its own has only its parent's.
-    if hooks::is_nested_call(entry.pc) || family::is_forked_child() {
+    if hooks::is_nested_call(entry.pc) || fork::is_forked_child() {
         return None;
     }
     if interrupted {

@@ -8,7 +8,7 @@ use super::{Block, Pointer, every, usable};
 use crate::arch::words;
 use crate::live::{self, Removed};
 use crate::unwind::Entry;
-use crate::{control, family, hooks, prof, segment};
+use crate::{control, fork, hooks, prof, segment};
 
 /// A block that may be about to move.
 #[must_use]
@@ -36,7 +36,7 @@ impl Resizing {
         match words().enter() {
             // Inside, because a forked child gives up its parent's state here.
             Some(_busy) => control::poll(),
-            None if family::is_forked_child() => return Resizing { address, state: Taken::Nothing },
+            None if fork::is_forked_child() => return Resizing { address, state: Taken::Nothing },
             None => {}
         }
         let state = match live::remove(address, every::is_sample) {

@@ -11,7 +11,7 @@ pub(crate) use super::child_table::Key;
 use super::{child_table, strings};
 use crate::atomics::Ordering::{Relaxed, Release};
 use crate::atomics::{AtomicU32, AtomicU64};
-use crate::{family, segment};
+use crate::{fork, segment};
 
 /// The empty stack.
 pub(crate) const ROOT: u32 = 0;
@@ -54,7 +54,7 @@ pub(crate) fn init() {
     child_table::clear();
     LINKS.renew(segment::section(SectionKind::Nodes).capacity);
     EPOCH.fetch_add(1, Relaxed);
-    family::change_terms();
+    fork::change_generation();
     for (node, name) in [(OUT_OF_STACKS, strings::OUT_OF_STACKS), (OUT_OF_SITES, strings::OUT_OF_SITES)] {
         let place = NodePlace::Declared { string: strings::reserved(name), line: 0 }.encode();
         segment::append(SectionKind::Nodes, node.into(), Node { place, parent: ROOT, module: 0 });

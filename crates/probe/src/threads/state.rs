@@ -16,7 +16,7 @@ use crate::record::sizes::{self, Histogram};
 use crate::sites::tallies::{self, Counts, Reserve, SiteKey, Table, TallyRef};
 use crate::sites::{MapKey, TallyMap, stack_tree};
 use crate::unwind::{self, CachedStack, Entry, Memo, StackCache};
-use crate::{clock, control, dump, family, hooks, live, log, prof, recent, segment, sys};
+use crate::{clock, control, dump, fork, hooks, live, log, prof, recent, segment, sys};
 
 /// Most live bytes that a thread keeps to itself, so that threads do not contend for the shared counters.
 const MOST_UNFLUSHED: u64 = 64 * 1024;
@@ -195,7 +195,7 @@ impl State {
     /// Whether an event may take the fast path.
     #[inline(always)]
     pub(crate) fn is_fast(&self) -> bool {
-        control::terms() == self.fast_generation
+        control::generation() == self.fast_generation
     }
 
     /// Counts an event of the fast path; false when a tick is due, which is for the slow path.
@@ -208,7 +208,7 @@ impl State {
     /// Starts an event of the slow path.
     #[inline(always)]
     pub(crate) fn begin_event(&mut self) {
-        if self.generation != family::terms() {
+        if self.generation != fork::generation() {
             self.revalidate();
         }
         if !self.fast_budget() {
@@ -231,7 +231,7 @@ impl State {
     #[cold]
     fn revalidate(&mut self) {
         // Read before what it stands for: a change that is missed now leads to another generation.
-        self.generation = family::terms();
+        self.generation = fork::generation();
         self.stacks.clear();
         self.remote.fill(Remote { of: 0, counts: core::ptr::null() });
         self.table = Table::current();

@@ -21,7 +21,7 @@ pub(crate) use image::{Image, Segment};
 
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64};
-use crate::{family, segment, symbols, unwind};
+use crate::{fork, segment, symbols, unwind};
 
 /// Most modules ever; the section of the segment holds no more either.
 const LIMIT: usize = 2048;
@@ -63,7 +63,7 @@ pub(crate) fn generation() -> u32 {
 pub(crate) fn next_generation() {
     let before = GENERATION.fetch_add(1, Release);
     unwind::forget_rules_on_wrap(before.wrapping_add(1));
-    family::change_terms();
+    fork::change_generation();
 }
 
 /// To be called when `dlclose` has returned: starts a new generation if an object was unloaded

@@ -10,7 +10,7 @@ use super::resolve::real;
 use crate::arch::words;
 use crate::record::{self, Resizing};
 use crate::unwind::Entry;
-use crate::{arena, control, dump, family, modules};
+use crate::{arena, control, dump, fork, modules};
 
 type Pointer = *mut c_void;
 
@@ -171,7 +171,7 @@ pub(super) unsafe extern "C" fn exit(status: c_int, _entry: &Entry) {
 /// once, and one of them would unmap it under the others.
 pub(super) extern "C" fn before_thread(hook: usize) -> *mut () {
     let real = super::resolve(hook);
-    if family::is_forked_child()
+    if fork::is_forked_child()
         && let Some(_busy) = words().enter()
     {
         control::poll();

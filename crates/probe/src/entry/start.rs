@@ -9,7 +9,7 @@ use crate::config::Config;
 use crate::record::usable;
 use crate::sites::{rates, stack_tree, strings, tallies};
 use crate::{
-    allocator, config, control, dump, family, hooks, live, log, modules, prof, recent, segment, threads,
+    allocator, config, control, dump, fork, hooks, live, log, modules, prof, recent, segment, threads,
 };
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
@@ -27,7 +27,7 @@ pub(crate) fn ensure() {
 fn begin() {
     let _busy = words().enter();
     hooks::resolve_all();
-    family::begin();
+    fork::begin();
     begin_segment(&config::read(hooks::allocator_kind()));
 }
 
@@ -69,7 +69,7 @@ extern "C" fn destruct() {
     dump::at_exit();
     let words = words();
     if let Some(mut busy) = words.enter()
-        && !family::is_forked_child()
+        && !fork::is_forked_child()
     {
         if let Some(state) = words.existing_state(&mut busy) {
             state.flush();

@@ -9,7 +9,7 @@ use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, Sectio
 
 use crate::atomics::Ordering::Relaxed;
 use crate::sites::{stack_tree, strings};
-use crate::{config, family, modules, segment, unwind};
+use crate::{config, fork, modules, segment, unwind};
 
 /// The caller's registers at the entry of [`hook`].
 #[derive(Debug, Clone, Copy)]
@@ -114,8 +114,8 @@ pub fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captu
 #[inline(always)]
 #[must_use]
 pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
-    if memo.generation != family::terms() {
-        memo.generation = family::terms();
+    if memo.generation != fork::generation() {
+        memo.generation = fork::generation();
         memo.cache.clear();
     }
     let first = memo.cache.first_level(entry.0).and_then(|unit| memo.cache.stack(unit));
@@ -144,7 +144,7 @@ pub struct Memo {
 /// Compares every memoised stack with a full walk; aborts on a difference.
 pub fn set_paranoid(paranoid: bool) {
     unwind::set_paranoid(paranoid);
-    family::change_terms();
+    fork::change_generation();
 }
 
 /// What is known of a thread's own stack.

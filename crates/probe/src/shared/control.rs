@@ -7,7 +7,7 @@ use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::hooks::{self, HookMode};
 use crate::record::{self, peak, sizes};
 use crate::sites::{rates, stack_tree, tallies};
-use crate::{allocator, clock, config, family, live, log, segment, sys, threads, unwind};
+use crate::{allocator, clock, config, fork, live, log, segment, sys, threads, unwind};
 
 /// What the hooks do with an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -104,7 +104,7 @@ pub(crate) fn note_mark(now_ms: u64) {
     let later = |last: u64| Some(if last > now_ms + MOST_AHEAD_MS { last } else { last.max(now_ms) + 1 });
     let _ = MARK_MS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
     MARKS.fetch_add(1, Ordering::Release);
-    family::change_terms();
+    fork::change_generation();
     // Last: the recorder takes all events before so many marks as written.
     segment::count(Counter::Marks);
 }
@@ -117,14 +117,14 @@ pub(crate) fn seed() -> Option<u64> {
 
 /// The terms that are wanted: those in force, unless there is something to be applied before.
 #[inline(always)]
-pub(crate) fn terms() -> u64 {
-    family::terms_under(segment::control(ControlWord::Sequence).load(Ordering::Relaxed))
+pub(crate) fn generation() -> u64 {
+    fork::generation_under(segment::control(ControlWord::Sequence).load(Ordering::Relaxed))
 }
 
 /// Applies the control page if it changed since the last time: two loads when it did not.
 #[inline(always)]
 pub(crate) fn poll() {
-    if segment::control(ControlWord::Sequence).load(Ordering::Relaxed) != family::applied() {
+    if segment::control(ControlWord::Sequence).load(Ordering::Relaxed) != fork::applied() {
         apply();
     }
 }
@@ -155,7 +155,7 @@ pub(crate) fn begin(wanted: &config::Config) {
     segment::control(ControlWord::Sequence).store(FIRST_SEQUENCE, Ordering::Release);
     // Not by `apply`: a forked child comes here in the middle of it, where it holds the turn already, and must
     // not announce itself before its mode is in force.
-    let _turn = family::take_turn();
+    let _turn = fork::take_turn();
     put_in_force(&Control::from_words(|word| segment::control(word).load(Ordering::Relaxed)), FIRST_SEQUENCE);
 }
 
@@ -188,7 +188,7 @@ const PATIENCE_MS: u32 = 10_000;
 /// last is applied, and it covers the words of both.
 pub(crate) fn change(words: impl FnOnce()) {
     let turn = (0..PATIENCE_MS).find_map(|_| {
-        let turn = family::take_turn();
+        let turn = fork::take_turn();
         if turn.is_none() {
             sys::sleep(1_000_000);
         }
@@ -210,16 +210,16 @@ pub(crate) fn change(words: impl FnOnce()) {
 
 fn put_in_force(wanted: &Control, sequence: u64) {
     enforce(wanted);
-    family::set_applied(sequence);
+    fork::set_applied(sequence);
     segment::counter(Counter::AppliedSequence).store(sequence, Ordering::Release);
 }
 
 #[cold]
 #[inline(never)]
 fn apply() {
-    let Some(_turn) = family::take_turn() else { return };
-    if family::is_forked_child() {
-        family::adopt();
+    let Some(_turn) = fork::take_turn() else { return };
+    if fork::is_forked_child() {
+        fork::reinit_in_child();
     }
     let sequence = segment::control(ControlWord::Sequence).load(Ordering::Acquire);
     if sequence.is_multiple_of(2) {
@@ -230,7 +230,7 @@ fn apply() {
         }
     } else {
         // Being written: not looked at again before it changes.
-        family::set_applied(sequence);
+        fork::set_applied(sequence);
     }
 }
 
@@ -276,7 +276,7 @@ fn enforce(wanted: &Control) {
         tallies::prefer_large_pages();
     }
     set_activity(activity);
-    family::change_terms();
+    fork::change_generation();
     show(Counter::Mode, wanted.mode as u64);
     show(Counter::SampleBytes, if wanted.mode == Mode::Sampled { wanted.sample_bytes } else { 0 });
 }

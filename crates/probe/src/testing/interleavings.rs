@@ -15,7 +15,7 @@ use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::live::Live;
 use crate::sites::tallies::SiteKey;
 use crate::sites::{stack_tree, tallies};
-use crate::{control, family, live, log, segment};
+use crate::{control, fork, live, log, segment};
 
 /// Rounds of each test: natively until races had their chance, interpreted as long as patience lasts (many seeds).
 const ROUNDS: u64 = if cfg!(miri) { 12 } else { 20_000 };
@@ -140,7 +140,7 @@ fn orders_are_applied_whole() {
             }
             let (bytes, depth) = (control::sampling_distance(), control::depth());
             assert_eq!((bytes, u64::from(depth)), (1000 + round % 3, 100 + round % 3));
-            assert_eq!(family::applied(), odd + 1);
+            assert_eq!(fork::applied(), odd + 1);
         }
         over.store(true, Ordering::Release);
     });

@@ -18,6 +18,7 @@ mod checks;
 mod eh_frame;
 mod expression;
 mod memo;
+pub(crate) mod modules;
 mod paranoia;
 mod rule;
 mod rule_cache;
@@ -28,10 +29,10 @@ mod step;
 mod walk;
 
 #[cfg(target_arch = "aarch64")]
-#[path = "unwind/aarch64.rs"]
+#[path = "aarch64.rs"]
 mod machine;
 #[cfg(target_arch = "x86_64")]
-#[path = "unwind/x86_64.rs"]
+#[path = "x86_64.rs"]
 mod machine;
 
 pub(crate) use memo::Memo;
@@ -43,7 +44,6 @@ pub(crate) use stack_cache::{CachedStack, StackCache};
 use heapwise_format::segment::Control;
 
 use crate::atomics::{AtomicBool, Ordering::Relaxed};
-use crate::modules;
 use crate::sites::stack_tree;
 use crate::sites::tallies::TallyRef;
 use step::State;

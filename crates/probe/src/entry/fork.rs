@@ -1,4 +1,4 @@
-//! Noticing that this process is a forked child, whose memory still speaks of its parent.
+//! Detects that this process is a forked child, whose memory still refers to its parent's segment.
 //!
 //! The number of the last applied control sequence lives on a page that the kernel wipes in a child
 //! (`MADV_WIPEONFORK`). So a child finds on its first slow path that something is to be applied, sees the
@@ -18,8 +18,8 @@ use crate::threads::State;
 use crate::{control, segment, start, symbols, sys};
 
 const PAGE: usize = 4096;
-/// Where on the page. Not at its start: read at every event together with the control page, it would share a set of the
-/// processor's cache with it, and with whatever else begins on a page; on some processors, such lines push each other out.
+/// Offset in the page. Not 0: the word is read at every event together with the control page, and lines at
+/// the start of pages share a set of the processor's cache.
 const PLACE: usize = 37 * 64;
 const MARK: u64 = u64::from_le_bytes(*b"heapwise");
 const MADV_WIPEONFORK: i32 = 18;
@@ -27,10 +27,11 @@ const MADV_WIPEONFORK: i32 = 18;
 struct Wiped {
     mark: AtomicU64,
     applied: AtomicU64,
-    /// A thread applies the control page. Here, because a thread that was at it during a `fork` is not in the child.
+    /// A thread applies the control page. On this page, because a thread that did so during a `fork` is not
+    /// in the child.
     applying: AtomicBool,
     /// Changes so far, times [`CHANGE`].
-    terms: AtomicU64,
+    generation: AtomicU64,
 }
 
 /// More than control sequences ever are, so that the sum of both tells them apart.
@@ -41,7 +42,7 @@ static INITIAL: Wiped = Wiped {
     mark: AtomicU64::new(MARK),
     applied: AtomicU64::new(0),
     applying: AtomicBool::new(false),
-    terms: AtomicU64::new(CHANGE),
+    generation: AtomicU64::new(CHANGE),
 };
 static PAGE_OF_PROCESS: AtomicPtr<Wiped> = AtomicPtr::new((&raw const INITIAL).cast_mut());
 
@@ -66,7 +67,7 @@ pub(crate) struct Turn(());
 
 /// `None` when another thread has it; nobody waits.
 pub(crate) fn take_turn() -> Option<Turn> {
-    // Made only when it is had: one that is dropped gives the turn back, whoever has it.
+    // Constructed lazily: dropping a `Turn` releases it.
     let taken = wiped().applying.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
     taken.is_ok().then(|| Turn(()))
 }
@@ -77,31 +78,31 @@ impl Drop for Turn {
     }
 }
 
-/// Changes with everything that a thread's quick ways through the recorder take for granted: a control sequence, and
-/// what the process changes by itself. Below [`CHANGE`] in a forked child that has not begun anew, which no thread
-/// has agreed to.
+/// The configuration generation: changes with the control sequence, and with everything that the process
+/// changes by itself and that threads cache. In a forked child without a segment of its own it is below
+/// [`CHANGE`], which no thread has validated.
 #[inline(always)]
-pub(crate) fn terms_under(sequence: u64) -> u64 {
-    wiped().terms.load(Ordering::Acquire).wrapping_add(sequence)
+pub(crate) fn generation_under(sequence: u64) -> u64 {
+    wiped().generation.load(Ordering::Acquire).wrapping_add(sequence)
 }
 
-/// The terms under the control sequence last applied.
+/// The generation under the control sequence last applied.
 #[inline(always)]
-pub(crate) fn terms() -> u64 {
-    terms_under(applied())
+pub(crate) fn generation() -> u64 {
+    generation_under(applied())
 }
 
-/// To be called after the change.
-pub(crate) fn change_terms() {
-    wiped().terms.fetch_add(CHANGE, Ordering::Release);
+/// Invalidates what threads cache; to be called after the change.
+pub(crate) fn change_generation() {
+    wiped().generation.fetch_add(CHANGE, Ordering::Release);
 }
 
 pub(crate) fn is_forked_child() -> bool {
     wiped().mark.load(Ordering::Relaxed) != MARK
 }
 
-/// Sets up the page. Kernels before 4.14 cannot wipe it, and qemu-user before 8.0 does nothing about any advice, though it
-/// says yes to all; there a fork handler does.
+/// Sets up the page. Kernels before 4.14 cannot wipe it, and qemu-user before 8.0 accepts any advice and
+/// does nothing; there a fork handler wipes it.
 pub(crate) fn begin() {
     let Ok(memory) = sys::map_private(PAGE) else { return };
     // SAFETY: inside the page.
@@ -109,7 +110,7 @@ pub(crate) fn begin() {
     // SAFETY: fresh zeroed memory.
     unsafe {
         (*page).mark.store(MARK, Ordering::Relaxed);
-        (*page).terms.store(wiped().terms.load(Ordering::Relaxed) + CHANGE, Ordering::Relaxed);
+        (*page).generation.store(wiped().generation.load(Ordering::Relaxed) + CHANGE, Ordering::Relaxed);
     };
     let wipes = sys::heeds_advice(memory as usize, PAGE)
         && sys::advise(memory as usize, PAGE, MADV_WIPEONFORK).is_ok();
@@ -123,7 +124,7 @@ extern "C" fn wipe() {
     wiped().mark.store(0, Ordering::Relaxed);
     wiped().applied.store(0, Ordering::Relaxed);
     wiped().applying.store(false, Ordering::Relaxed);
-    wiped().terms.store(0, Ordering::Relaxed);
+    wiped().generation.store(0, Ordering::Relaxed);
 }
 
 fn register_fork_handler() {
@@ -141,7 +142,7 @@ fn register_fork_handler() {
 /// it does in its parent's segment is to be counted.
 ///
 /// No signal handler runs meanwhile: segment and tables are the parent's, the child's and neither's in turn.
-pub(crate) fn adopt() {
+pub(crate) fn reinit_in_child() {
     let blocked = sys::block_signals();
     wiped().mark.store(MARK, Ordering::Relaxed);
     let frames = words().take_state().and_then(|state| {

@@ -9,7 +9,7 @@ use super::outside::Outside;
 use super::{check, together};
 use crate::atomics::{AtomicU64, Ordering};
 use crate::control::{self, Activity};
-use crate::family;
+use crate::fork;
 use crate::live::{self, Inserted, Live, shadow};
 use crate::sites::rates;
 use crate::threads::State;
@@ -51,7 +51,7 @@ fn an_order_is_applied_whole() {
 
 /// One thread at a time applies orders: the table of rates is written without further ado.
 ///
-/// For `family::take_turn` (acquire) and the end of a turn (release).
+/// For `fork::take_turn` (acquire) and the end of a turn (release).
 #[test]
 fn threads_apply_orders_in_turn() {
     let prepare = || {
@@ -130,7 +130,7 @@ fn newcomer() -> Box<State> {
 /// A thread that has validated a generation has seen what it stands for: no event takes the fast path once
 /// the mode is over.
 ///
-/// For the generation (release in `change_terms`, acquire in `terms`), and for its being read before the rest
+/// For the generation (release in `change_generation`, acquire in `terms`), and for its being read before the rest
 /// in `State::revalidate`.
 #[test]
 fn no_fast_path_under_an_old_generation() {
@@ -149,6 +149,6 @@ fn no_fast_path_under_an_old_generation() {
         });
         assert!(!state.is_fast());
         assert_eq!(control::activity(), Activity::Idle);
-        assert_ne!(family::applied(), 0);
+        assert_ne!(fork::applied(), 0);
     });
 }

@@ -1,0 +1,7 @@
+//! The probe's own tests that need several modules: threads at once, loom models, the unwinder from outside.
+
+#[cfg(test)]
+mod interleavings;
+#[cfg(all(test, loom))]
+mod models;
+pub mod workbench;
