@@ -36,8 +36,8 @@ pub use layout::{
 };
 pub use order::{Update, give_order, tick};
 pub use record::{
-    BlockWord, CallKind, LiveBlock, Mark, Module, NO_THREAD, Node, NodePlace, SIZE_CLASSES, SizeCount,
-    SizeCounts, Tally, TallyDetails, TallyWeights, Thread, ThreadState, size_class, size_class_start,
+    BlockWord, LiveBlock, Mark, Module, NO_THREAD, Node, NodePlace, SIZE_CLASSES, SizeCount, SizeCounts,
+    Tally, TallyDetails, TallyWeights, Thread, ThreadState, size_class, size_class_start,
 };
 
 /// Size of each of the three leading pages, whatever the machine's page size is.

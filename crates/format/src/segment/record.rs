@@ -140,36 +140,6 @@ impl Node {
     }
 }
 
-/// The call that made a block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u16)]
-pub enum CallKind {
-    /// `malloc` and its like.
-    Malloc = 0,
-    /// `calloc`.
-    Calloc = 1,
-    /// `realloc`, `reallocarray`.
-    Realloc = 2,
-    /// `posix_memalign`, `aligned_alloc`, `memalign`, `valloc`, `pvalloc`.
-    Aligned = 3,
-    /// C++ `operator new`.
-    New = 4,
-}
-
-impl CallKind {
-    /// Anything unknown is [`CallKind::Malloc`].
-    #[must_use]
-    pub fn from_number(number: u16) -> Self {
-        match number {
-            1 => CallKind::Calloc,
-            2 => CallKind::Realloc,
-            3 => CallKind::Aligned,
-            4 => CallKind::New,
-            _ => CallKind::Malloc,
-        }
-    }
-}
-
 /// The thread number of blocks whose allocating thread has no record.
 pub const NO_THREAD: u16 = u16::MAX;
 

@@ -94,8 +94,8 @@ macro_rules! count_or_trace {
 }
 
 macro_rules! shape_of {
-    (allocate $hook:ident $size:ident $kind:ident) => {
-        arch::$size!($hook, $kind);
+    (allocate $hook:ident $size:ident) => {
+        arch::$size!($hook);
     };
     (release $hook:ident $form:ident) => {
         arch::$form!($hook);
@@ -160,8 +160,8 @@ use sandbox::*;
 use wrappers::*;
 
 hooks! {
-    Malloc malloc C Function(fallback::malloc), allocate size_first Malloc;
-    Calloc calloc C Function(fallback::calloc), allocate size_product Calloc;
+    Malloc malloc C Function(fallback::malloc), allocate size_first;
+    Calloc calloc C Function(fallback::calloc), allocate size_product;
     Realloc realloc C Function(fallback::realloc), resize realloc;
     Reallocarray reallocarray C Function(fallback::reallocarray), replace replace_3 reallocarray;
     Free free C Function(fallback::free), release release_alone;
@@ -175,14 +175,14 @@ hooks! {
     Pvalloc pvalloc C Function(fallback::valloc), replace replace_1 pvalloc;
     MallocUsableSize malloc_usable_size C Function(fallback::malloc_usable_size), replace replace_1 malloc_usable_size;
 
-    New _Znwm Cxx Like(Hook::Malloc), allocate size_first New;
-    NewArray _Znam Cxx Like(Hook::Malloc), allocate size_first New;
-    NewNothrow _ZnwmRKSt9nothrow_t Cxx Like(Hook::Malloc), allocate size_first New;
-    NewArrayNothrow _ZnamRKSt9nothrow_t Cxx Like(Hook::Malloc), allocate size_first New;
-    NewAligned _ZnwmSt11align_val_t CxxAligned Function(fallback::new_aligned), allocate size_first New;
-    NewArrayAligned _ZnamSt11align_val_t Cxx Function(fallback::new_aligned), allocate size_first New;
-    NewAlignedNothrow _ZnwmSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first New;
-    NewArrayAlignedNothrow _ZnamSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first New;
+    New _Znwm Cxx Like(Hook::Malloc), allocate size_first;
+    NewArray _Znam Cxx Like(Hook::Malloc), allocate size_first;
+    NewNothrow _ZnwmRKSt9nothrow_t Cxx Like(Hook::Malloc), allocate size_first;
+    NewArrayNothrow _ZnamRKSt9nothrow_t Cxx Like(Hook::Malloc), allocate size_first;
+    NewAligned _ZnwmSt11align_val_t CxxAligned Function(fallback::new_aligned), allocate size_first;
+    NewArrayAligned _ZnamSt11align_val_t Cxx Function(fallback::new_aligned), allocate size_first;
+    NewAlignedNothrow _ZnwmSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first;
+    NewArrayAlignedNothrow _ZnamSt11align_val_tRKSt9nothrow_t Cxx Function(fallback::new_aligned), allocate size_first;
     Delete _ZdlPv Cxx Like(Hook::Free), release release_alone;
     DeleteArray _ZdaPv Cxx Like(Hook::Free), release release_alone;
     DeleteNothrow _ZdlPvRKSt9nothrow_t Cxx Like(Hook::Free), release release_with;

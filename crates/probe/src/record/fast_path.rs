@@ -4,6 +4,8 @@
 //! are simple; every other event goes to the slow path. The fast path has no side effects until it commits,
 //! so the slow path starts with an event that nothing has happened to.
 
+#![allow(unsafe_code)]
+
 use core::hint::black_box;
 use core::ptr::null_mut;
 
@@ -41,6 +43,13 @@ pub(crate) fn choose(activity: Activity) {
     };
     ON_ALLOCATED.store(allocated as *mut (), Ordering::Relaxed);
     ON_RELEASING.store(freed as *mut (), Ordering::Relaxed);
+}
+
+/// Counts an allocation of one of the wrappers; false: the event is for the slow path.
+pub(super) fn allocate(block: Pointer, size: usize, entry: &Entry) -> bool {
+    // SAFETY: only functions of this type are stored there.
+    let allocated: Allocated = unsafe { core::mem::transmute(ON_ALLOCATED.load(Ordering::Relaxed)) };
+    allocated(block, size, entry.pc, entry.sp, entry.fp)
 }
 
 extern "C" fn decline(_: Pointer, _: usize, _: u64, _: u64, _: u64) -> bool {

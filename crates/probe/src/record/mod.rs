@@ -15,7 +15,7 @@ pub(crate) mod usable;
 
 use core::ffi::c_void;
 
-use heapwise_format::segment::{CallKind, Counter};
+use heapwise_format::segment::Counter;
 
 pub(crate) use fast_path::{ON_ALLOCATED, ON_RELEASING, choose as choose_fast_path};
 pub(crate) use resize::{Resizing, resized};
@@ -39,12 +39,15 @@ pub(crate) struct Block {
 /// After an allocation that the fast path declined: called by the stubs with what the real function
 /// returned, which it returns.
 pub(crate) extern "C" fn recorded(block: Pointer, size: usize, pc: u64, sp: u64, fp: u64) -> Pointer {
-    allocated(block, size, CallKind::Malloc, &Entry { pc, sp, fp })
+    record(&Block { address: block as u64, size: size as u64, grown: None }, &Entry { pc, sp, fp });
+    block
 }
 
 /// After an allocation by one of the wrappers; returns the block.
-pub(crate) fn allocated(block: Pointer, size: usize, _kind: CallKind, entry: &Entry) -> Pointer {
-    record(&Block { address: block as u64, size: size as u64, grown: None }, entry);
+pub(crate) fn allocated(block: Pointer, size: usize, entry: &Entry) -> Pointer {
+    if !fast_path::allocate(block, size, entry) {
+        record(&Block { address: block as u64, size: size as u64, grown: None }, entry);
+    }
     block
 }
 

@@ -3,5 +3,5 @@
 #[cfg(test)]
 mod interleavings;
 #[cfg(all(test, loom))]
-mod models;
+pub(crate) mod models;
 pub mod workbench;

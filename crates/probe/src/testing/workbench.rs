@@ -118,8 +118,8 @@ pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
         memo.generation = fork::generation();
         memo.cache.clear();
     }
-    let first = memo.cache.first_level(entry.0).and_then(|unit| memo.cache.stack(unit));
-    let cached = first.map(unwind::CachedStack::node).or_else(|| {
+    let first = memo.cache.first_level(entry.0).map(unwind::CachedStack::node);
+    let cached = first.or_else(|| {
         unwind::find_cached(&mut memo.cache, &mut memo.stack, entry.0, max_depth)
             .map(unwind::CachedStack::node)
     });

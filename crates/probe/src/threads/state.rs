@@ -289,8 +289,12 @@ impl State {
     /// The cached stack at `entry`.
     #[inline(always)]
     pub(crate) fn cached_stack(&mut self, entry: Entry) -> Option<&CachedStack> {
-        if let Some(unit) = self.stacks.first_level(entry) {
-            return self.stacks.stack(unit);
+        // Two borrows: a reference returned from a branch would keep the cache borrowed in the other one.
+        let first: *const CachedStack =
+            self.stacks.first_level(entry).map_or(core::ptr::null(), |stack| stack);
+        // SAFETY: an entry of the cache, which is borrowed as long as the result.
+        if let Some(stack) = unsafe { first.as_ref() } {
+            return Some(stack);
         }
         unwind::find_cached(&mut self.stacks, &mut self.memo, entry, control::depth())
     }

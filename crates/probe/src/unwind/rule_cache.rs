@@ -221,7 +221,7 @@ fn grow(old: Rules) {
 #[cfg(all(test, loom))]
 mod models {
     use super::*;
-    use crate::models::{check, together};
+    use crate::testing::models::{check, together};
 
     static ENTRY: Entry = Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) };
     const OLD: (u64, Rule) = (0x10, Rule::UNKNOWN);

@@ -30,7 +30,7 @@ const FIRST_WAYS: usize = 4;
 /// Slots of the second level, as a power of two.
 const SECOND_BITS: u32 = 9;
 /// Sets of the third level, as a power of two, and stacks in each.
-const THIRD_BITS: u32 = 10;
+const THIRD_BITS: u32 = 12;
 const THIRD_WAYS: usize = 2;
 /// Recently captured nodes, as a power of two.
 const SEEN_BITS: u32 = 9;
@@ -107,7 +107,7 @@ impl CachedStack {
     }
 }
 
-/// Zeroed memory is valid: empty. Unit 0 is unused, so that 0 means no entry.
+/// Zeroed memory is valid: empty. Unit 0 stays zeroed, so that 0 means no entry.
 #[repr(C)]
 pub(crate) struct StackCache {
     first: [[u16; FIRST_WAYS]; 1 << FIRST_BITS],
@@ -155,11 +155,11 @@ fn second_slot(entry: &Entry, rules: Rules, own: &mut OwnStack) -> usize {
 }
 
 impl StackCache {
-    /// The unit of the cached stack at `entry`, if it is in the first level.
+    /// The cached stack at `entry`, if it is in the first level.
     #[inline(always)]
-    pub(crate) fn first_level(&self, entry: Entry) -> Option<u16> {
+    pub(crate) fn first_level(&self, entry: Entry) -> Option<&CachedStack> {
         let set = opaque(self.first.get(first_slot(entry.sp, entry.pc))?);
-        set.iter().copied().find(|unit| self.stack(*unit).is_some_and(|stack| stack.is_at(entry, entry.sp)))
+        set.iter().map(|unit| self.stack(*unit)).find(|stack| stack.is_at(entry, entry.sp))
     }
 
     /// The cached stack at `entry`, in the further levels. A program with more stacks than the cache
@@ -169,7 +169,7 @@ impl StackCache {
             Some(unit) => {
                 self.credit = (self.credit + CREDIT_OF_HIT).min(MOST_CREDIT);
                 self.put_first(entry, unit);
-                self.stack(unit)
+                Some(self.stack(unit))
             }
             None => {
                 self.credit -= 1;
@@ -195,7 +195,7 @@ impl StackCache {
         rules: Rules,
         own: &mut OwnStack,
     ) -> Option<&CachedStack> {
-        self.stack(self.find_unit(entry, entry.sp ^ PARANOID, rules, own)?)
+        Some(self.stack(self.find_unit(entry, entry.sp ^ PARANOID, rules, own)?))
     }
 
     fn find_unit(&self, entry: Entry, sp: u64, rules: Rules, own: &mut OwnStack) -> Option<u16> {
@@ -203,7 +203,7 @@ impl StackCache {
             return None;
         }
         let unit = *self.second.get(second_slot(&entry, rules, own))?;
-        let similar = self.stack(unit)?;
+        let similar = self.stack(unit);
         if similar.is_at(entry, sp) {
             return Some(unit);
         }
@@ -212,7 +212,7 @@ impl StackCache {
             return None;
         }
         let set = self.third.get(similar.third_slot(entry.sp))?;
-        set.iter().copied().find(|unit| self.stack(*unit).is_some_and(|stack| stack.is_at(entry, sp)))
+        set.iter().copied().find(|unit| self.stack(*unit).is_at(entry, sp))
     }
 
     /// Puts an entry into its set of the first level.
@@ -225,12 +225,12 @@ impl StackCache {
         }
     }
 
-    /// The entry of a unit.
+    /// The entry of a unit. That of unit 0 is nowhere: no stack pointer is 0.
     #[inline(always)]
-    pub(crate) fn stack(&self, unit: u16) -> Option<&CachedStack> {
-        let place = self.units.get(usize::from(unit)).filter(|_| unit != 0)?;
-        // SAFETY: units that are named by a slot hold an entry; zeroed memory is one that is nowhere.
-        Some(unsafe { &*(&raw const *place).cast() })
+    fn stack(&self, unit: u16) -> &CachedStack {
+        const { assert!(UNITS.is_power_of_two()) };
+        // SAFETY: inside the array; units that are named by a slot hold an entry, and zeroed memory is one.
+        unsafe { &*(&raw const *self.units.get_unchecked(usize::from(unit) & (UNITS - 1))).cast() }
     }
 
     /// A stack was captured, whose steps read so many words: whether to admit it.
@@ -273,7 +273,7 @@ impl StackCache {
         if let Some(slot) = self.second.get_mut(second_slot(&entry, rules, own)) {
             *slot = unit;
         }
-        let third = self.stack(unit).map_or(0, |stack| stack.third_slot(sp));
+        let third = self.stack(unit).third_slot(sp);
         let way = self.turn % THIRD_WAYS;
         if let Some(slot) = self.third.get_mut(third).and_then(|set| set.get_mut(way)) {
             *slot = unit;
@@ -284,7 +284,7 @@ impl StackCache {
     /// sizes that the tally knows by now.
     pub(crate) fn widen(&mut self, entry: Entry, tally: TallyRef, size: u64) {
         let Some(set) = self.first.get(first_slot(entry.sp, entry.pc)) else { return };
-        let is_it = |unit: &u16| self.stack(*unit).is_some_and(|stack| stack.tally == tally.number);
+        let is_it = |unit: &u16| self.stack(*unit).tally == tally.number;
         let Some(unit) = set.iter().copied().find(is_it) else { return };
         let Some(place) = self.units.get_mut(usize::from(unit)).filter(|_| unit != 0) else { return };
         // SAFETY: as `stack`; the borrow of the cache is exclusive.

@@ -132,7 +132,7 @@ macro_rules! entry_stub {
 /// A signal between the load of the countdown and its store costs the bytes that its handler counted down: three instructions
 /// wide, against exclusive access in every allocation.
 macro_rules! allocate_stub {
-    ($hook:ident, $kind:ident, $size:literal) => {
+    ($hook:ident, $size:literal) => {
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn count() {
             core::arch::naked_asm!(
@@ -208,14 +208,14 @@ macro_rules! allocate_stub {
 }
 /// Size in the first argument.
 macro_rules! size_first {
-    ($hook:ident, $kind:ident) => {
-        $crate::arch::allocate_stub!($hook, $kind, "mov x10, x0");
+    ($hook:ident) => {
+        $crate::arch::allocate_stub!($hook, "mov x10, x0");
     };
 }
 /// Size is the product of the first two arguments; an overflow fails in the real function anyway.
 macro_rules! size_product {
-    ($hook:ident, $kind:ident) => {
-        $crate::arch::allocate_stub!($hook, $kind, "mul x10, x0, x1");
+    ($hook:ident) => {
+        $crate::arch::allocate_stub!($hook, "mul x10, x0, x1");
     };
 }
 

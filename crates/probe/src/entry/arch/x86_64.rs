@@ -135,7 +135,7 @@ macro_rules! entry_stub {
 /// and an exception must not meet a Rust frame. `$size` computes the size into r10. The fast path gets the
 /// block, its size and the caller's registers; events that it declines go to `recorded`.
 macro_rules! allocate_stub {
-    ($hook:ident, $kind:ident, $size:literal) => {
+    ($hook:ident, $size:literal) => {
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn count() {
             core::arch::naked_asm!(
@@ -201,14 +201,14 @@ macro_rules! allocate_stub {
 }
 /// Size in the first argument.
 macro_rules! size_first {
-    ($hook:ident, $kind:ident) => {
-        $crate::arch::allocate_stub!($hook, $kind, "mov r10, rdi");
+    ($hook:ident) => {
+        $crate::arch::allocate_stub!($hook, "mov r10, rdi");
     };
 }
 /// Size is the product of the first two arguments; an overflow fails in the real function anyway.
 macro_rules! size_product {
-    ($hook:ident, $kind:ident) => {
-        $crate::arch::allocate_stub!($hook, $kind, "mov r10, rdi\n imul r10, rsi");
+    ($hook:ident) => {
+        $crate::arch::allocate_stub!($hook, "mov r10, rdi\n imul r10, rsi");
     };
 }
 

@@ -3,8 +3,6 @@
 
 use core::ffi::{c_int, c_void};
 
-use heapwise_format::segment::CallKind;
-
 use super::Hook;
 use super::resolve::real;
 use crate::arch::words;
@@ -17,15 +15,14 @@ type Pointer = *mut c_void;
 /// No block is as large as what these bits address: a call that asks for more fails and changes nothing.
 const ADDRESS_BITS: u32 = 48;
 
-fn allocated(block: Pointer, size: usize, kind: CallKind, entry: &Entry) -> Pointer {
-    record::allocated(block, size, kind, entry)
-}
-
 /// Takes the old block out of the books before the real call, because inside it another thread may
 /// already get its address; puts it back when the call failed.
 fn resized(old: Pointer, size: usize, entry: &Entry, call: impl FnOnce() -> Pointer) -> Pointer {
     if size >> ADDRESS_BITS != 0 {
         return call();
+    }
+    if old.is_null() {
+        return record::allocated(call(), size, entry);
     }
     let resizing = Resizing::start(old, entry.pc);
     let new = call();
@@ -76,7 +73,7 @@ pub(super) unsafe extern "C" fn posix_memalign(
         unsafe { real::<unsafe extern "C" fn(_, _, _) -> c_int>(Hook::PosixMemalign)(out, alignment, size) };
     if result == 0 {
         // SAFETY: on success the allocator stored the block there.
-        allocated(unsafe { *out }, size, CallKind::Aligned, entry);
+        record::allocated(unsafe { *out }, size, entry);
     }
     result
 }
@@ -84,7 +81,7 @@ pub(super) unsafe extern "C" fn posix_memalign(
 fn aligned(hook: Hook, alignment: usize, size: usize, entry: &Entry) -> Pointer {
     // SAFETY: the signature of memalign and aligned_alloc.
     let block = unsafe { real::<unsafe extern "C" fn(_, _) -> Pointer>(hook)(alignment, size) };
-    allocated(block, size, CallKind::Aligned, entry)
+    record::allocated(block, size, entry)
 }
 
 pub(super) unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize, entry: &Entry) -> Pointer {
@@ -98,7 +95,7 @@ pub(super) unsafe extern "C" fn memalign(alignment: usize, size: usize, entry: &
 fn paged(hook: Hook, size: usize, entry: &Entry) -> Pointer {
     // SAFETY: the signature of valloc and pvalloc.
     let block = unsafe { real::<unsafe extern "C" fn(_) -> Pointer>(hook)(size) };
-    allocated(block, size, CallKind::Aligned, entry)
+    record::allocated(block, size, entry)
 }
 
 pub(super) unsafe extern "C" fn valloc(size: usize, entry: &Entry) -> Pointer {
@@ -120,7 +117,7 @@ pub(super) unsafe extern "C" fn malloc_usable_size(block: Pointer, _entry: &Entr
 pub(super) unsafe extern "C" fn mallocx(size: usize, flags: c_int, entry: &Entry) -> Pointer {
     // SAFETY: the signature of mallocx.
     let block = unsafe { real::<unsafe extern "C" fn(_, _) -> Pointer>(Hook::Mallocx)(size, flags) };
-    allocated(block, size, CallKind::Malloc, entry)
+    record::allocated(block, size, entry)
 }
 
 pub(super) unsafe extern "C" fn rallocx(old: Pointer, size: usize, flags: c_int, entry: &Entry) -> Pointer {
