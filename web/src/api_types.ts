@@ -41,8 +41,7 @@ export interface Finding {
   /// Numbers by name; the kind says which there are.
   values: Record<string, number>;
   function: string | null;
-  /// Of a recording: the finding in one line, and the stack that it is about.
-  headline?: string;
+  /// Of a recording: the stack that it is about.
   stack?: string;
   view: string;
   focus: string;

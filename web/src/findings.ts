@@ -1,7 +1,7 @@
 // Findings in words: the server sends kinds and numbers, and the page writes the sentences.
 
 import type { Finding } from "./api_types.ts";
-import { bytes, change, count, percent } from "./format.ts";
+import { bytes, change, count, duration, percent } from "./format.ts";
 
 export interface Sentence {
   title: string;
@@ -30,6 +30,35 @@ export function sentence(finding: Finding): Sentence {
     case "lost_events":
       return { title: `${count(value("events"))} events were lost`, detail: "the numbers are too small by what was missed" };
     default:
-      return { title: finding.headline ?? finding.kind, detail: finding.stack ?? "" };
+      return { title: ofRecording(finding, value), detail: finding.stack ?? "" };
+  }
+}
+
+/// A finding of a whole recording; its stack is the detail.
+function ofRecording(finding: Finding, value: (name: string) => number): string {
+  const share = `${value("percent").toFixed(1)} %`;
+  switch (finding.kind) {
+    case "missing_events":
+      return `${count(value("events"))} events are missing: the program allocated faster than they could be written`;
+    case "peak":
+      return `${bytes(value("bytes"))} were live at the peak, ${duration(value("ms"))} after the start; one place held ${share}`;
+    case "growing_sites":
+      return `${count(value("sites"))} places were still growing at the end, by ${bytes(value("bytes"))} over the second half`;
+    case "never_freed":
+      return `${bytes(value("bytes"))} in ${count(value("blocks"))} blocks were never freed`;
+    case "temporaries":
+      return `${count(value("blocks"))} of ${count(value("allocations"))} blocks (${share}) were temporary: freed by the next call of their thread`;
+    case "turnover":
+      return `${bytes(value("bytes"))} were allocated, ${count(value("turnover"))} times the peak`;
+    case "realloc_chains":
+      return `${count(value("steps"))} steps of realloc on blocks that realloc had made; up to ${count(value("length"))} on average for a block`;
+    case "lifetimes":
+      return `Freed blocks had lived ${duration(value("mean_ms"))} on average; ${share} less than a millisecond`;
+    case "sizes":
+      return `${share} of all blocks were of ${count(value("min"))} to ${count(value("max"))} bytes`;
+    case "threads":
+      return `${count(value("threads"))} threads allocated ${count(value("blocks"))} blocks`;
+    default:
+      return finding.kind;
   }
 }

@@ -1,7 +1,7 @@
 //! Recordings of version 3, written by heapwise 0.1 (see data/make.sh): the same numbers as it showed.
 
 use heapwise_format::recording::Codec;
-use heapwise_profile::recording::analysis::{Evidence, findings};
+use heapwise_profile::recording::analysis::{Evidence, FindingKind, findings};
 use heapwise_profile::recording::{
     Counts, Point, PointInTime, Recording, RecordingSource, Statistics, Tables, Timeline,
 };
@@ -85,11 +85,13 @@ fn sizes_and_findings_are_those_that_version_3_showed() {
     let (peak, ms) = recording.counts_at(&tables, PointInTime::Peak, 1).unwrap();
     let base = recording.base(&tables).unwrap();
     let found = findings(&Evidence::new(&tables, &statistics, &timeline, &base, (&peak, ms)));
-    let headline = |name| found.iter().find(|f| f.name == name).map_or("", |f| f.headline.as_str());
-    assert!(headline("left over").starts_with("13700 bytes in 67 blocks"), "{}", headline("left over"));
-    assert!(headline("temporaries").starts_with("538 of 1041 blocks"), "{}", headline("temporaries"));
-    assert!(headline("realloc chains").starts_with("38 steps"), "{}", headline("realloc chains"));
-    assert!(headline("sizes").starts_with("47.2 % of all blocks"), "{}", headline("sizes"));
+    let value = |kind, name| found.iter().find(|f| f.kind == kind).expect("a finding").value(name);
+    let never_freed = |name| value(FindingKind::NeverFreed, name);
+    assert_eq!((never_freed("bytes"), never_freed("blocks")), (13_700.0, 67.0));
+    let temporaries = |name| value(FindingKind::Temporaries, name);
+    assert_eq!((temporaries("blocks"), temporaries("allocations")), (538.0, 1041.0));
+    assert_eq!(value(FindingKind::ReallocChains, "steps"), 38.0);
+    assert_eq!(format!("{:.1}", value(FindingKind::Sizes, "percent")), "47.2");
 }
 
 #[test]

@@ -1,8 +1,10 @@
-//! Findings of a recording as text and JSON, with the names of their stacks.
+//! Findings of a recording in words and as JSON, with the names of their stacks.
 
-use heapwise_profile::recording::analysis::{Finding, Place, PlaceUnit};
+use heapwise_profile::recording::analysis::{
+    Finding, FindingClass, FindingKind, FindingRow, Place, PlaceUnit,
+};
 use heapwise_profile::{Profile, StackId, name, quantity};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Frames shown of each stack, innermost first.
 const FRAMES: usize = 4;
@@ -47,35 +49,147 @@ impl Names {
     pub fn text(&self, findings: &[Finding], file: &str) -> String {
         let mut out = String::new();
         for finding in findings {
-            out += &format!("\n{}: {}\n", finding.name, finding.headline);
+            out += &format!("\n{}: {}\n", finding.kind.name().replace('_', " "), sentence(finding));
             for place in &finding.places {
                 out += &format!("  {:>12}  {}\n", amount(place), self.of(place));
             }
-            for line in &finding.lines {
-                out += &format!("  {line}\n");
+            for row in &finding.rows {
+                out += &format!("  {}\n", line(row));
             }
-            out += &format!("  → {}\n", finding.next.replace("FILE", file));
+            out += &format!("  → {}\n", next_command(finding.kind).replace("FILE", file));
         }
         out
     }
 
-    /// The findings as JSON.
+    /// The findings as JSON: kinds, values, places, rows, and the next command.
     #[must_use]
     pub fn data(&self, findings: &[Finding]) -> Value {
-        let place = |place: &Place| json!({ "value": place.value, "stack": self.of(place) });
-        findings
-            .iter()
-            .map(|finding| {
-                json!({
-                    "name": finding.name,
-                    "headline": finding.headline,
-                    "places": finding.places.iter().map(place).collect::<Vec<_>>(),
-                    "lines": finding.lines,
-                    "next": finding.next,
-                })
+        let place = |place: &Place| {
+            let unit = match place.unit {
+                PlaceUnit::Bytes => "bytes",
+                PlaceUnit::Blocks => "blocks",
+            };
+            json!({ "value": place.value, "unit": unit, "stack": self.of(place) })
+        };
+        let one = |finding: &Finding| {
+            json!({
+                "kind": finding.kind.name(),
+                "values": values(finding),
+                "places": finding.places.iter().map(place).collect::<Vec<_>>(),
+                "rows": finding.rows.iter().map(row_json).collect::<Vec<_>>(),
+                "next": next_command(finding.kind),
             })
-            .collect()
+        };
+        findings.iter().map(one).collect()
     }
+}
+
+/// The numbers of a finding by name.
+#[must_use]
+pub fn values(finding: &Finding) -> Map<String, Value> {
+    finding.values.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
+}
+
+/// The `heapwise` command that goes deeper; `FILE` is the recording.
+fn next_command(kind: FindingKind) -> &'static str {
+    match kind {
+        FindingKind::MissingEvents => "heapwise run --log --on-full block --block 10s -- PROGRAM",
+        FindingKind::Peak => "heapwise at FILE peak",
+        FindingKind::GrowingSites => "heapwise at FILE 50%..end",
+        FindingKind::NeverFreed => "heapwise at FILE end",
+        FindingKind::Temporaries => "heapwise top FILE --alloc_objects",
+        FindingKind::Turnover | FindingKind::ReallocChains => "heapwise top FILE --alloc_space",
+        FindingKind::Lifetimes => "heapwise timeline FILE",
+        FindingKind::Sizes => "heapwise sizes FILE",
+        FindingKind::Threads => "heapwise threads --alloc_space FILE",
+    }
+}
+
+fn sentence(finding: &Finding) -> String {
+    let value = |name: &str| finding.value(name);
+    let bytes = |name: &str| quantity::bytes(value(name));
+    match finding.kind {
+        FindingKind::MissingEvents => format!(
+            "{} events are missing: the program allocated faster than they could be written; {} frees among \
+             them were noticed later; live bytes may be too high by the missing frees",
+            value("events"),
+            value("frees")
+        ),
+        FindingKind::Peak => format!(
+            "{} were live at the peak, {} ms after the start; one place held {:.1} % of them",
+            bytes("bytes"),
+            value("ms"),
+            value("percent")
+        ),
+        FindingKind::GrowingSites => format!(
+            "{} places were still growing at the end, by {} over the second half",
+            value("sites"),
+            bytes("bytes")
+        ),
+        FindingKind::NeverFreed => {
+            format!("{} in {} blocks were never freed", bytes("bytes"), value("blocks"))
+        }
+        FindingKind::Temporaries => format!(
+            "{} of {} blocks ({:.1} %) were temporary: freed by the next call of the thread that had allocated them",
+            value("blocks"),
+            value("allocations"),
+            value("percent")
+        ),
+        FindingKind::Turnover => {
+            format!("{} were allocated, {} times the peak", bytes("bytes"), value("turnover"))
+        }
+        FindingKind::ReallocChains => format!(
+            "{} steps of realloc on blocks that realloc had made; at the place with most, a block was resized \
+             {} times on average",
+            value("steps"),
+            value("length")
+        ),
+        FindingKind::Lifetimes => format!(
+            "freed blocks had lived {:.1} ms on average; {:.1} % less than a millisecond",
+            value("mean_ms"),
+            value("percent")
+        ),
+        FindingKind::Sizes => format!(
+            "{:.1} % of all blocks were of {} to {} bytes",
+            value("percent"),
+            value("min"),
+            value("max")
+        ),
+        FindingKind::Threads => {
+            format!("{} threads allocated {} blocks", value("threads"), value("blocks"))
+        }
+    }
+}
+
+fn line(row: &FindingRow) -> String {
+    let (blocks, percent) = (row.blocks, row.percent);
+    let bytes = row.bytes.map(|bytes| format!(" {:>12}", quantity::bytes(bytes as f64))).unwrap_or_default();
+    match &row.class {
+        FindingClass::Lifetime(end_ms) => {
+            let label = match end_ms {
+                Some(end) if *end >= 1_000 => format!("< {} s", end / 1_000),
+                Some(end) => format!("< {end} ms"),
+                None => "longer".into(),
+            };
+            format!("{label:>10} {blocks:>12} {percent:5.1} %")
+        }
+        FindingClass::Sizes(min, max) => {
+            let label = if min == max { min.to_string() } else { format!("{min} to {max}") };
+            format!("{label:>24} {blocks:>12} {percent:5.1} %{bytes}")
+        }
+        FindingClass::Thread(tid, name) => {
+            format!("{tid:>8} {name:<16} {blocks:>12} blocks {percent:5.1} %{bytes}")
+        }
+    }
+}
+
+fn row_json(row: &FindingRow) -> Value {
+    let class = match &row.class {
+        FindingClass::Lifetime(end_ms) => json!({ "below_ms": end_ms }),
+        FindingClass::Sizes(min, max) => json!({ "min": min, "max": max }),
+        FindingClass::Thread(tid, name) => json!({ "tid": tid, "name": name }),
+    };
+    json!({ "class": class, "blocks": row.blocks, "percent": row.percent, "bytes": row.bytes })
 }
 
 fn amount(place: &Place) -> String {

@@ -4,7 +4,7 @@ use super::error::Result;
 use super::http::{Negotiation, Request, Response};
 use super::profile_cache::ProfileCache;
 use super::render_cache::RenderCache;
-use super::render_key::RenderKey;
+use super::render_key::{ALL_SOURCES, RenderKey};
 use super::security::Guard;
 use super::source::{ControlCommand, Source};
 use super::sources::Sources;
@@ -23,6 +23,7 @@ impl Context {
     pub(crate) fn control(&self, source: &dyn Source, command: &ControlCommand) -> Result<()> {
         source.control(command)?;
         self.profiles.budget.end(source.id());
+        self.profiles.budget.end(ALL_SOURCES);
         Ok(())
     }
 

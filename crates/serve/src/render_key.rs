@@ -8,6 +8,9 @@ use super::http::Request;
 use super::report::Target;
 use super::source::{Source, find_stored};
 
+/// The account of the list of all sources; no source has an empty id.
+pub(crate) const ALL_SOURCES: &str = "";
+
 /// The key of a cached response.
 #[derive(Debug)]
 pub(crate) struct RenderKey {
@@ -42,12 +45,12 @@ impl RenderKey {
         Ok(Self { text, account: source.id().to_owned(), generation })
     }
 
-    /// The key of the list of all sources. No source has an empty id.
+    /// The key of the list of all sources.
     pub(crate) fn of_all(budget: &CpuBudget, request: &Request) -> Self {
-        let generation = generation(budget, request, "");
+        let generation = generation(budget, request, ALL_SOURCES);
         Self {
             text: format!("all {}", generation.number),
-            account: String::new(),
+            account: ALL_SOURCES.to_owned(),
             generation: Some(generation),
         }
     }

@@ -31,7 +31,7 @@ export function controls(source: Source, refresh: () => void, takeNew: () => voi
     source.can_control && h(running ? "span.pill.on" : "span.pill", null, running ? source.mode : "off"),
     source.can_control && (running ? button("Stop", "Stop collecting", () => void tell("stop", "", "Stopped")) : button("Start", "Start collecting", () => void tell("start", "", "Started"))),
     source.can_control && rate,
-    source.can_control && button("Reset", "Forget what was collected", () => void tell("reset", "", "Forgotten: collecting afresh")),
+    source.can_control && button("Reset", "Clear what was collected", () => void tell("reset", "", "Cleared")),
     source.can_control && button("Mark", "Name this moment", mark),
     source.can_snapshot && h("button.primary", { title: "Take a new profile  n", onclick: takeNew }, "New profile"));
 }

@@ -74,19 +74,93 @@ impl Site {
     }
 }
 
-/// Something worth a look.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What was found. The values that a kind has are named after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FindingKind {
+    /// Events are missing: `events`, `frees` (of them noticed later).
+    MissingEvents,
+    /// Who held the memory at the peak: `bytes`, `ms`, `percent` (of the first place).
+    Peak,
+    /// Places that were still growing at the end: `sites`, `bytes` (over the second half).
+    GrowingSites,
+    /// Blocks never freed: `bytes`, `blocks`.
+    NeverFreed,
+    /// Blocks freed by the next call of their thread: `blocks`, `allocations`, `percent`.
+    Temporaries,
+    /// Much allocated, little held: `bytes`, `turnover` (times the peak).
+    Turnover,
+    /// Blocks that grow step by step: `steps`, `length` (at the first place, on average).
+    ReallocChains,
+    /// How long freed blocks had lived: `mean_ms`, `percent` (less than a millisecond).
+    Lifetimes,
+    /// Which sizes are allocated: `percent`, `min`, `max` of the most frequent class.
+    Sizes,
+    /// Which threads allocate: `threads`, `blocks`.
+    Threads,
+}
+
+impl FindingKind {
+    /// The name in JSON.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            FindingKind::MissingEvents => "missing_events",
+            FindingKind::Peak => "peak",
+            FindingKind::GrowingSites => "growing_sites",
+            FindingKind::NeverFreed => "never_freed",
+            FindingKind::Temporaries => "temporaries",
+            FindingKind::Turnover => "turnover",
+            FindingKind::ReallocChains => "realloc_chains",
+            FindingKind::Lifetimes => "lifetimes",
+            FindingKind::Sizes => "sizes",
+            FindingKind::Threads => "threads",
+        }
+    }
+}
+
+/// Something that stands out, as values; renderers put it into words.
+#[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// Short name, e.g. `growth`.
-    pub name: &'static str,
-    /// What was found, with its numbers, in one line.
-    pub headline: String,
+    /// What was found.
+    pub kind: FindingKind,
+    /// Its numbers by name; the kind says which there are.
+    pub values: Vec<(&'static str, f64)>,
     /// The places that matter most, largest first.
     pub places: Vec<Place>,
-    /// Further lines, e.g. a histogram.
-    pub lines: Vec<String>,
-    /// The `heapwise` command to go on with, `FILE` standing for the recording.
-    pub next: &'static str,
+    /// Further rows, e.g. a histogram.
+    pub rows: Vec<FindingRow>,
+}
+
+impl Finding {
+    /// A value by its name; 0 when the kind does not have it.
+    #[must_use]
+    pub fn value(&self, name: &str) -> f64 {
+        self.values.iter().find(|(known, _)| *known == name).map_or(0.0, |(_, value)| *value)
+    }
+}
+
+/// A row of a finding: blocks of one class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FindingRow {
+    /// Which blocks.
+    pub class: FindingClass,
+    /// How many.
+    pub blocks: u64,
+    /// Their share of all, in percent.
+    pub percent: f64,
+    /// Their bytes, where they are known.
+    pub bytes: Option<u64>,
+}
+
+/// Which blocks a row is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FindingClass {
+    /// Freed within this many milliseconds; `None` for longer.
+    Lifetime(Option<u64>),
+    /// Sizes from the first to the second number, both included.
+    Sizes(u64, u64),
+    /// Allocated by this thread.
+    Thread(u64, String),
 }
 
 /// A stack and what is to be said of it.

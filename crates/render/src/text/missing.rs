@@ -27,7 +27,7 @@ pub fn of_losses(losses: &Losses, amounts: Amounts) -> Vec<String> {
     [events, untracked].into_iter().flatten().collect()
 }
 
-/// `Unattributed: 1.20MB (3.4%), no room for: stacks 1.00MB, labels 200kB`.
+/// `Unattributed: 1.20 MiB (3.4%), no room for: stacks 1.00 MiB, labels 200 KiB`.
 fn unattributed(summary: &Summary, amounts: Amounts) -> Option<String> {
     let causes: Vec<_> =
         summary.missing.unattributed.iter().filter(|(_, weight)| weight.value != 0.0).collect();
@@ -44,7 +44,7 @@ fn unattributed(summary: &Summary, amounts: Amounts) -> Option<String> {
     })
 }
 
-/// `Untracked: 12 blocks, 1.20MB: live memory may be up to that much higher`.
+/// `Untracked: 12 blocks, 1.20 MiB: live memory may be up to that much higher`.
 fn untracked(blocks: u64, bytes: u64, amounts: Amounts) -> Option<String> {
     (blocks > 0).then(|| {
         let bytes = amount(bytes as f64, Unit::Bytes, amounts);
@@ -101,8 +101,8 @@ mod tests {
             assert_eq!(
                 lines,
                 [
-                    "Unattributed: 1.00MB (25.0%), no room for: stacks 1.00MB, labels 1.00kB",
-                    "Untracked: 2 blocks, 2.00kB: live memory may be up to that much higher",
+                    "Unattributed: 1.00 MiB (25.0%), no room for: stacks 1.00 MiB, labels 1.00 KiB",
+                    "Untracked: 2 blocks, 2.00 KiB: live memory may be up to that much higher",
                 ],
                 "{text}"
             );

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use heapwise_profile::Profile;
 use heapwise_profile::recording::Timeline as Steps;
-use heapwise_profile::recording::analysis::Finding;
+use heapwise_profile::recording::analysis::{Finding, FindingKind};
 use serde_json::{Value, json};
 
 use super::file::stored;
@@ -16,7 +16,7 @@ use heapwise_capture::recording::moment::{self, DEFAULT_STEP_MS};
 use heapwise_capture::recording::open::{self, Opened};
 use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::recording::{findings, part};
-use heapwise_render::findings::Names;
+use heapwise_render::findings::{self as render, Names};
 use heapwise_symbolize::Options as SymbolOptions;
 
 /// Points of a curve: more than a screen has columns.
@@ -108,8 +108,8 @@ impl Source for RecordedSource {
         let one = |finding: &Finding| {
             let stack = finding.places.first().map(|place| names.of(place));
             json!({
-                "kind": finding.name, "values": {}, "function": null, "headline": finding.headline,
-                "stack": stack.unwrap_or_default(), "view": view_of(finding.name), "focus": "",
+                "kind": finding.kind.name(), "values": render::values(finding), "function": null,
+                "stack": stack.unwrap_or_default(), "view": view_of(finding.kind), "focus": "",
             })
         };
         Ok(found.iter().map(one).collect())
@@ -117,11 +117,11 @@ impl Source for RecordedSource {
 }
 
 /// The view that goes deeper into a finding.
-fn view_of(name: &str) -> &'static str {
-    match name {
-        "peak" | "growth" => "timeline",
-        "left over" => "leaks",
-        "sizes" => "sizes",
+fn view_of(kind: FindingKind) -> &'static str {
+    match kind {
+        FindingKind::Peak | FindingKind::GrowingSites => "timeline",
+        FindingKind::NeverFreed => "leaks",
+        FindingKind::Sizes => "sizes",
         _ => "flame",
     }
 }

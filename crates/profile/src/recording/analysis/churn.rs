@@ -1,6 +1,6 @@
 //! Much allocated, little held: time spent in the allocator rather than memory.
 
-use super::{Evidence, Finding, PlaceUnit};
+use super::{Evidence, Finding, FindingKind, PlaceUnit};
 
 /// Worth saying when this many times the peak was allocated.
 const LEAST_TURNOVER: u64 = 20;
@@ -10,10 +10,9 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let peak = evidence.timeline.peak().map_or(0, |step| step.max_live_bytes).max(1);
     let turnover = allocated / peak;
     (turnover >= LEAST_TURNOVER).then(|| Finding {
-        name: "churn",
-        headline: format!("{allocated} bytes were allocated, {turnover} times what was ever held at once"),
+        kind: FindingKind::Turnover,
+        values: vec![("bytes", allocated as f64), ("turnover", turnover as f64)],
         places: evidence.largest(PlaceUnit::Bytes, |site| site.alloc_bytes()),
-        lines: Vec::new(),
-        next: "heapwise top FILE --alloc_space",
+        rows: Vec::new(),
     })
 }

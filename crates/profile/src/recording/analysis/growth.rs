@@ -4,7 +4,7 @@
 //! were a step before by more than a tenth, ended at least half as high again as they were at the
 //! middle, and gained at least one part in a hundred of the peak.
 
-use super::{Evidence, Finding, PlaceUnit, Site};
+use super::{Evidence, Finding, FindingKind, PlaceUnit, Site};
 use crate::recording::statistics::POINTS;
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
@@ -15,13 +15,10 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let growing = evidence.sites().iter().filter(|site| gain(site) > 0).count();
     let total = evidence.sum(gain);
     (!places.is_empty()).then(|| Finding {
-        name: "growth",
-        headline: format!(
-            "{growing} places were still growing at the end, by {total} bytes over the second half"
-        ),
+        kind: FindingKind::GrowingSites,
+        values: vec![("sites", growing as f64), ("bytes", total as f64)],
         places,
-        lines: Vec::new(),
-        next: "heapwise at FILE 50%..end",
+        rows: Vec::new(),
     })
 }
 

@@ -1,6 +1,6 @@
 //! How long freed blocks had lived.
 
-use super::{Evidence, Finding, PlaceUnit, percent};
+use super::{Evidence, Finding, FindingClass, FindingKind, FindingRow, PlaceUnit, percent};
 use crate::recording::statistics::LIFETIME_CLASSES_MS;
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
@@ -10,30 +10,20 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let class = |number: usize| evidence.sum(|site| site.events.lifetimes[number]);
     let sum_ms = evidence.sum(|site| site.events.lifetime_ms);
-    let lines = (0..=LIFETIME_CLASSES_MS.len())
+    let rows = (0..=LIFETIME_CLASSES_MS.len())
         .map(|number| (number, class(number)))
         .filter(|(_, blocks)| *blocks > 0)
-        .map(|(number, blocks)| {
-            format!("{:>10} {blocks:>12} {:5.1} %", label(number), percent(blocks, frees))
+        .map(|(number, blocks)| FindingRow {
+            class: FindingClass::Lifetime(LIFETIME_CLASSES_MS.get(number).copied()),
+            blocks,
+            percent: percent(blocks, frees),
+            bytes: None,
         })
         .collect();
     Some(Finding {
-        name: "lifetimes",
-        headline: format!(
-            "freed blocks had lived {:.1} ms on average; {:.1} % less than a millisecond",
-            sum_ms as f64 / frees as f64,
-            percent(class(0), frees)
-        ),
+        kind: FindingKind::Lifetimes,
+        values: vec![("mean_ms", sum_ms as f64 / frees as f64), ("percent", percent(class(0), frees))],
         places: evidence.largest(PlaceUnit::Blocks, |site| site.events.lifetimes[0]),
-        lines,
-        next: "heapwise timeline FILE",
+        rows,
     })
-}
-
-fn label(class: usize) -> String {
-    match LIFETIME_CLASSES_MS.get(class) {
-        Some(end) if *end >= 1_000 => format!("< {} s", end / 1_000),
-        Some(end) => format!("< {end} ms"),
-        None => "longer".into(),
-    }
 }

@@ -1,6 +1,6 @@
 //! What the recording does not know.
 
-use super::{Evidence, Finding};
+use super::{Evidence, Finding, FindingKind};
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let sums = evidence.statistics;
@@ -10,14 +10,9 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
         return None;
     }
     Some(Finding {
-        name: "losses",
-        headline: format!(
-            "{} events are missing: the program allocated faster than they could be written; \
-             {} frees among them were noticed later",
-            missing, sums.missed_frees
-        ),
+        kind: FindingKind::MissingEvents,
+        values: vec![("events", missing as f64), ("frees", sums.missed_frees as f64)],
         places: Vec::new(),
-        lines: vec!["live bytes may be too high by what the missing frees would have taken away".into()],
-        next: "heapwise run --log --on-full block --block 10s -- PROGRAM",
+        rows: Vec::new(),
     })
 }

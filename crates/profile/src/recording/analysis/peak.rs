@@ -1,21 +1,15 @@
 //! Which places held the memory at the peak.
 
-use super::{Evidence, Finding, PlaceUnit, percent};
+use super::{Evidence, Finding, FindingKind, PlaceUnit, percent};
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let total = evidence.sum(|site| site.peak_bytes);
     let places = evidence.largest(PlaceUnit::Bytes, |site| site.peak_bytes);
-    let first = places.first()?;
+    let share = percent(places.first()?.value, total);
     Some(Finding {
-        name: "peak",
-        headline: format!(
-            "{total} bytes were live at the peak, {} ms after the start; \
-             one place held {:.1} % of them",
-            evidence.peak_ms,
-            percent(first.value, total)
-        ),
+        kind: FindingKind::Peak,
+        values: vec![("bytes", total as f64), ("ms", evidence.peak_ms as f64), ("percent", share)],
         places,
-        lines: Vec::new(),
-        next: "heapwise at FILE peak",
+        rows: Vec::new(),
     })
 }

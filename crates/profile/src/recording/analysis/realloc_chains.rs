@@ -3,7 +3,7 @@
 //! A chain begins with the first `realloc` of a block that `realloc` had not made; its length is the
 //! number of `realloc`s after that, on average over the chains of a place.
 
-use super::{Evidence, Finding, PlaceUnit, Site};
+use super::{Evidence, Finding, FindingKind, PlaceUnit, Site};
 
 /// Worth saying from this average length on.
 const LEAST_LENGTH: u64 = 4;
@@ -16,14 +16,9 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let site = evidence.sites().iter().find(|site| site.node == first.node)?;
     let length = site.events.next_reallocs / site.events.first_reallocs.max(1) + 1;
     Some(Finding {
-        name: "realloc chains",
-        headline: format!(
-            "{} steps of realloc on blocks that realloc had made; \
-             at the place with most, a block was resized {length} times on average",
-            evidence.sum(steps)
-        ),
+        kind: FindingKind::ReallocChains,
+        values: vec![("steps", evidence.sum(steps) as f64), ("length", length as f64)],
         places,
-        lines: Vec::new(),
-        next: "heapwise top FILE --alloc_space",
+        rows: Vec::new(),
     })
 }

@@ -1,6 +1,6 @@
 //! Which sizes are asked for.
 
-use super::{Evidence, Finding, percent};
+use super::{Evidence, Finding, FindingClass, FindingKind, FindingRow, percent};
 
 /// Classes are powers of two; this many of the fullest are shown.
 const MOST_CLASSES: usize = 6;
@@ -14,28 +14,29 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     fullest.truncate(MOST_CLASSES);
     fullest.sort_unstable();
     let most = *fullest.iter().max_by_key(|class| classes[**class].0)?;
-    let lines = fullest.iter().map(|class| {
-        let (blocks, bytes) = classes[*class];
-        format!("{:>24} {blocks:>12} {:5.1} % {bytes:>16} bytes", range(*class), percent(blocks, allocs))
+    let rows = fullest.iter().map(|class| {
+        let ((blocks, bytes), (min, max)) = (classes[*class], range(*class));
+        FindingRow {
+            class: FindingClass::Sizes(min, max),
+            blocks,
+            percent: percent(blocks, allocs),
+            bytes: Some(bytes),
+        }
     });
+    let (min, max) = range(most);
     Some(Finding {
-        name: "sizes",
-        headline: format!(
-            "{:.1} % of all blocks were of {} bytes",
-            percent(classes[most].0, allocs),
-            range(most)
-        ),
+        kind: FindingKind::Sizes,
+        values: vec![("percent", percent(classes[most].0, allocs)), ("min", min as f64), ("max", max as f64)],
         places: Vec::new(),
-        lines: lines.collect(),
-        next: "heapwise sizes FILE",
+        rows: rows.collect(),
     })
 }
 
-fn range(class: usize) -> String {
+/// Smallest and largest size of a class.
+fn range(class: usize) -> (u64, u64) {
     match class {
-        0 => "0".into(),
-        1 => "1".into(),
-        64 => format!("{} or more", 1u64 << 63),
-        _ => format!("{} to {}", 1u64 << (class - 1), (1u64 << class) - 1),
+        0 => (0, 0),
+        64 => (1 << 63, u64::MAX),
+        _ => (1 << (class - 1), (1 << class) - 1),
     }
 }

@@ -1,7 +1,7 @@
 //! Temporary blocks: allocated and freed by one thread with no other allocation or free of that thread in
 //! between, within a millisecond. Such a block could live on the stack or be kept for reuse.
 
-use super::{Evidence, Finding, PlaceUnit, percent};
+use super::{Evidence, Finding, FindingKind, PlaceUnit, percent};
 
 /// Worth saying from this share of all allocations on, in percent.
 const LEAST_PERCENT: f64 = 5.0;
@@ -11,13 +11,9 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let allocs = evidence.sum(|site| site.events.count.allocs);
     let share = percent(temporary, allocs);
     (share >= LEAST_PERCENT).then(|| Finding {
-        name: "temporaries",
-        headline: format!(
-            "{temporary} of {allocs} blocks ({share:.1} %) were temporary: \
-             freed by the next call of the thread that had allocated them"
-        ),
+        kind: FindingKind::Temporaries,
+        values: vec![("blocks", temporary as f64), ("allocations", allocs as f64), ("percent", share)],
         places: evidence.largest(PlaceUnit::Blocks, |site| site.events.temporary),
-        lines: Vec::new(),
-        next: "heapwise top FILE --alloc_objects",
+        rows: Vec::new(),
     })
 }

@@ -1,6 +1,6 @@
 //! Which threads allocate, when there is more than one.
 
-use super::{Evidence, Finding, percent};
+use super::{Evidence, Finding, FindingClass, FindingKind, FindingRow, percent};
 
 /// Threads shown.
 const MOST_THREADS: usize = 5;
@@ -13,21 +13,20 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     }
     let total: u64 = threads.iter().map(|thread| thread.allocs).sum();
     order.sort_by_key(|number| std::cmp::Reverse(threads[*number].allocs));
-    let lines = order.iter().take(MOST_THREADS).map(|number| {
+    let rows = order.iter().take(MOST_THREADS).map(|number| {
         let (sums, record) = (&threads[*number], evidence.tables.threads.get(*number));
         let (tid, name) = record.map_or((0, ""), |thread| (thread.tid, thread.name.as_str()));
-        format!(
-            "{tid:>8} {name:<16} {:>12} blocks {:5.1} % {:>16} bytes",
-            sums.allocs,
-            percent(sums.allocs, total),
-            sums.alloc_bytes
-        )
+        FindingRow {
+            class: FindingClass::Thread(tid, name.to_owned()),
+            blocks: sums.allocs,
+            percent: percent(sums.allocs, total),
+            bytes: Some(sums.alloc_bytes),
+        }
     });
     Some(Finding {
-        name: "threads",
-        headline: format!("{} threads allocated {total} blocks", order.len()),
+        kind: FindingKind::Threads,
+        values: vec![("threads", order.len() as f64), ("blocks", total as f64)],
         places: Vec::new(),
-        lines: lines.collect(),
-        next: "heapwise threads --alloc_space FILE",
+        rows: rows.collect(),
     })
 }

@@ -16,7 +16,7 @@ use heapwise_format::segment::{
 mod heap;
 
 use super::*;
-use crate::recording::analysis::{Evidence, findings};
+use crate::recording::analysis::{Evidence, FindingKind, findings};
 use crate::recording::{EventAccounting, RawFrame, RecordingSource, Statistics};
 use heap::Heap;
 
@@ -387,12 +387,12 @@ fn findings_name_the_numbers_of_the_program() {
         (recording.base(&tables).unwrap(), recording.counts_at(&tables, PointInTime::Peak, 3).unwrap());
     let evidence = Evidence::new(&tables, &statistics, &timeline, &base, (&peak, ms));
     let findings = findings(&evidence);
-    let headline = |name| findings.iter().find(|f| f.name == name).map_or("", |f| f.headline.as_str());
-    let highest = account.highest.values().max().unwrap();
-    assert!(headline("peak").starts_with(&format!("{highest} bytes were live")), "{}", headline("peak"));
+    let value = |kind, name| findings.iter().find(|f| f.kind == kind).expect("a finding").value(name);
+    let highest = *account.highest.values().max().unwrap();
+    assert_eq!(value(FindingKind::Peak, "bytes"), highest as f64);
     let end = account.live_before(u64::MAX);
-    assert!(headline("left over").starts_with(&format!("{end} bytes in")), "{}", headline("left over"));
-    assert!(headline("threads").contains("3 threads allocated"), "{}", headline("threads"));
+    assert_eq!(value(FindingKind::NeverFreed, "bytes"), end as f64);
+    assert_eq!(value(FindingKind::Threads, "threads"), 3.0);
 }
 
 /// Reads everything there is to read; must never panic.
