@@ -19,15 +19,22 @@ pub(crate) struct Workload {
     pub stdin: Option<PathBuf>,
 }
 
-/// Our programs: name, scale for a full run (1 to 3 s alone), scale for a quick one.
-const OWN: [(&str, &str, &str); 7] = [
-    ("factor", "20", "4"),
-    ("producer_consumer", "30", "8"),
-    ("replace_mixed", "40", "10"),
-    ("tree_strings", "60", "15"),
-    ("maps_exceptions", "15", "4"),
-    ("big_live", "12", "3"),
-    ("small_live", "100000", "100000"),
+/// Our programs: name, program, arguments for a full run (1 to 3 s alone), arguments for a quick one.
+const OWN: [(&str, &str, &[&str], &[&str]); 14] = [
+    ("factor", "factor", &["20"], &["4"]),
+    ("producer_consumer", "producer_consumer", &["30"], &["8"]),
+    ("replace_mixed", "replace_mixed", &["40"], &["10"]),
+    ("tree_strings", "tree_strings", &["60"], &["15"]),
+    ("tree_lengths", "tree_lengths", &["240"], &["60"]),
+    ("maps_exceptions", "maps_exceptions", &["15"], &["4"]),
+    ("big_live", "big_live", &["12"], &["3"]),
+    ("small_live", "small_live", &["100000"], &["100000"]),
+    ("sizes_20k", "random_sizes", &["6000", "20000", "64"], &["2000", "20000", "64"]),
+    ("sizes_200k", "random_sizes", &["3000", "200000", "64"], &["1000", "200000", "64"]),
+    ("sizes_60", "random_sizes", &["20000", "60", "1024"], &["4000", "60", "1024"]),
+    ("wrapper", "wrapper", &["40"], &["10"]),
+    ("threads_200", "many_threads", &["200", "200"], &["40", "200"]),
+    ("threads_1000", "many_threads", &["40", "1000"], &["8", "1000"]),
 ];
 
 impl Workload {
@@ -40,10 +47,11 @@ impl Workload {
 /// The programs of `benches/programs`, built into `folder`.
 pub(crate) fn own(root: &Path, folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure> {
     programs::build(&root.join("benches/programs"), folder)?;
-    let scale = |full, small| if quick { small } else { full };
     Ok(OWN
         .iter()
-        .map(|(name, full, small)| Workload::new(name, folder.join(name), &[scale(full, small)]))
+        .map(|(name, program, full, small)| {
+            Workload::new(name, folder.join(program), if quick { small } else { full })
+        })
         .collect())
 }
 
