@@ -22,8 +22,8 @@ export const drawSizes: Draw = async (input) => {
     sizes.source === "means" && h("p", null, "Stacks that mix sizes count as blocks of their mean size."),
     h("div.card", null, h("table.plain", null, h("thead", null, h("tr", null, h("th", null, "Block size"), h("th", null, "Bytes"), h("th.wide"), h("th.aside"), h("th", null, "Blocks"), h("th.wide"), h("th.aside"))), h("tbody", null, rows))),
     h("h3", null, "Largest blocks"),
-    h("div.card", null, h("table.plain", null, h("thead", null, h("tr", null, h("th", null, "Smallest"), h("th", null, "Mean"), h("th", null, "Largest"), h("th", null, "Blocks"), h("th", null, "Bytes"), h("th.left", null, "Allocated by"))),
-      h("tbody", null, sizes.largest.map((site) => h("tr", null, h("td.number", null, size(site.min_bytes)), h("td.number", null, size(site.mean_bytes)), h("td.number", null, size(site.max_bytes)), h("td.number", null, count(site.objects)), h("td.number", null, bytes(site.bytes)),
+    h("div.card", null, h("table.plain", null, h("thead", null, h("tr", null, h("th.aside", null, "Smallest"), h("th.aside", null, "Mean"), h("th", null, "Largest"), h("th", null, "Blocks"), h("th", null, "Bytes"), h("th.left", null, "Allocated by"))),
+      h("tbody", null, sizes.largest.map((site) => h("tr", null, h("td.number.aside", null, size(site.min_bytes)), h("td.number.aside", null, size(site.mean_bytes)), h("td.number", null, size(site.max_bytes)), h("td.number", null, count(site.objects)), h("td.number", null, bytes(site.bytes)),
         h("td.name", null, h("code", null, site.name))))))));
 };
 
