@@ -75,6 +75,8 @@ pub(crate) struct Memo {
     epoch: u32,
     generation: u32,
     max_depth: usize,
+    /// How often the rules have changed: a cache of another version was filled under other rules.
+    version: u32,
     /// Captures to leave to the full walk, after one that could not be memoised.
     pause: u32,
     /// Frames known, the outermost first.
@@ -134,6 +136,14 @@ impl Memo {
         }
     }
 
+    /// Drops the entries of a cache that was filled under other rules.
+    pub(super) fn validate(&self, cache: &mut StackCache) {
+        if cache.version != self.version {
+            cache.clear();
+            cache.version = self.version;
+        }
+    }
+
     /// Words that the steps of the last captured stack read.
     pub(super) fn words(&self) -> usize {
         self.known(self.len).map_or(0, |known| known.checks as usize)
@@ -182,6 +192,7 @@ impl Memo {
         }
         (self.generation, self.max_depth) = (generation, max_depth);
         (self.len, self.cut_len) = (0, 0);
+        self.version = self.version.wrapping_add(1);
     }
 
     /// Walks until it meets the memo or the end of the stack; `None` when the stack is broken or too deep.

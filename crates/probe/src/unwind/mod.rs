@@ -150,6 +150,7 @@ fn search_cached<'c>(
     max_depth: u32,
 ) -> Option<&'c CachedStack> {
     let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
+    memo.validate(cache);
     let (rules, own) = memo.lookup_rules(entry.sp, depth)?;
     if !is_paranoid() {
         return cache.find(entry, rules, own);
@@ -165,6 +166,7 @@ fn search_cached<'c>(
 /// before.
 #[inline(always)]
 pub(crate) fn cache_last(cache: &mut StackCache, memo: &mut Memo, node: u32, tally: Option<TallyRef>) {
+    memo.validate(cache);
     if cache.should_admit(node, memo.words()) {
         memo.admit_to(cache, node, tally);
     }

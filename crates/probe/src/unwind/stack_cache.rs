@@ -118,6 +118,8 @@ pub(crate) struct StackCache {
     /// Units in use.
     used: usize,
     turn: usize,
+    /// Of the memo that it was filled from.
+    pub(super) version: u32,
     /// Lookups in the second level that are worth trying; below zero, one in [`RETRY`] is.
     credit: i32,
     units: [Unit; UNITS],
