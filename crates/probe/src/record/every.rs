@@ -31,6 +31,10 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     let interrupted = busy.is_none();
     if !interrupted {
         control::poll();
+        // The order to stop arrived with this event.
+        if !matches!(control::activity(), Activity::Exact | Activity::Log) {
+            return;
+        }
     }
     let state = busy.as_mut().and_then(|busy| words.state(busy));
     count(state, block, entry, interrupted);
