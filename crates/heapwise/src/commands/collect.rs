@@ -79,22 +79,39 @@ impl Collection {
             })
             .collect::<Outcome<_>>()?;
         let start = Change::new().reset().mode(Mode::Sampled).sample_bytes(self.sample_bytes);
+        let mut started = Vec::new();
+        let mut collected: Outcome = Ok(());
         for (_, segment, _) in &open {
-            control::apply(segment, &start)?;
+            let before = mode_of(segment);
+            collected = control::apply(segment, &start).map(drop).map_err(Failure::from);
+            if collected.is_err() {
+                break;
+            }
+            started.push(before);
         }
-        self.wait(&open)?;
-        for (found, segment, path) in &open {
-            let mut profile = segment.snapshot()?.profile();
+        let collected = collected.and_then(|()| self.wait(&open)).and_then(|()| self.write(&open));
+        // Each process gets its mode back, whatever failed.
+        for ((found, segment, _), before) in open.iter().zip(started) {
             if found.is_alive() {
-                control::apply(segment, &Change::new().mode(Mode::Off))?;
-                profile = segment.snapshot()?.profile();
-                profile.meta.sampling = heapwise_profile::Sampling::Poisson { mean_bytes: self.sample_bytes };
-            } else {
+                control::apply(segment, &before?)?;
+            }
+        }
+        collected?;
+        Ok(open.into_iter().map(|(_, _, path)| path).collect())
+    }
+
+    /// Writes what was counted so far. The processes still record: after the mode has changed, frees would be
+    /// subtracted while no allocation is added, and live memory of a busy program would be lost.
+    fn write(&self, open: &[(&Found, SegmentFile, PathBuf)]) -> Outcome {
+        for (found, segment, path) in open {
+            let mut profile = segment.snapshot()?.profile();
+            profile.meta.sampling = heapwise_profile::Sampling::Poisson { mean_bytes: self.sample_bytes };
+            if !found.is_alive() {
                 profile.meta.comments.push("the process ended before the collection did".into());
             }
             dump::write_profile(&profile, path, self.overwrite)?;
         }
-        Ok(open.into_iter().map(|(_, _, path)| path).collect())
+        Ok(())
     }
 
     fn file_name(&self, segment: &SegmentFile) -> Outcome<PathBuf> {
@@ -155,4 +172,11 @@ impl Collection {
         let _ = std::io::stderr().flush();
         Ok(())
     }
+}
+
+/// The change that brings the mode in force back.
+fn mode_of(segment: &SegmentFile) -> Outcome<Change> {
+    let snapshot = segment.snapshot()?;
+    let sample_bytes = snapshot.control().map_or(0, |control| control.sample_bytes);
+    Ok(Change::new().mode(snapshot.mode()).sample_bytes(sample_bytes.max(1)))
 }

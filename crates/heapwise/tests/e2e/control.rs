@@ -119,6 +119,38 @@ fn a_whole_phase_is_counted_exactly() {
     assert_eq!(own_bytes(&scratch, &pid), own);
 }
 
+/// A collection shows what was live while it recorded, though the program replaces its whole heap in a few
+/// milliseconds, and gives the process its mode back.
+#[test]
+fn a_collection_keeps_the_live_memory_of_a_busy_program() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut child = scratch
+        .command(victims().join("turns_over"))
+        .env("LD_PRELOAD", library.trim())
+        .env("HEAPWISE_CONF", "mode:sampled,rate:3M")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the victim starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
+    let own: f64 = line.rsplit(' ').next().and_then(|own| own.trim().parse().ok()).expect(&line);
+    let pid = child.id().to_string();
+    for round in 0..3 {
+        let prefix = format!("p{round}_");
+        scratch.output_of(&["collect", "-s", "0.3", "-c", "1K", "-o", &prefix, &pid]);
+        let file = format!("{prefix}turns_over.{pid}.heap");
+        let top = scratch.json_of(&["top", "--json", "--focus", "^w_", &file]);
+        let live = top["total"].as_f64().expect("a total");
+        // Ten standard errors of 4 096 blocks of 800 bytes, sampled at 1 KiB.
+        assert!((live - own).abs() < 0.2 * own, "round {round}: {live} of {own}");
+    }
+    let list = scratch.json_of(&["ps", "--json"]);
+    assert_eq!((&list[0]["mode"], &list[0]["rate"]), (&"sampled".into(), &(3 << 20).into()), "{list}");
+    child.kill().expect("killed");
+    child.wait().expect("ended");
+}
+
 #[test]
 fn collect_writes_a_file_and_mem_profiler_says_so() {
     let scratch = Scratch::new();
