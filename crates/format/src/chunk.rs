@@ -11,10 +11,10 @@
 //! 64       events
 //! ```
 //!
-//! The thread stores `published` after everything it covers, so a reader never sees a length without its
-//! bytes; a killed program leaves a decodable prefix. `sequence` counts the chunks of a stream from 1. The
-//! drainer makes `published` zero before it lets a chunk go, so that a chunk in a new owner's hands says
-//! nothing until its owner does.
+//! The thread stores `published` after everything it covers, so a reader never sees a length
+//! without its bytes; a killed program leaves a decodable prefix. `sequence` counts the chunks of a
+//! stream from 1. The drainer makes `published` zero before it lets a chunk go, so that a chunk in
+//! a new owner's hands says nothing until its owner does.
 
 mod reading;
 

@@ -9,12 +9,12 @@
 //!
 //! Rules that make it safe to share:
 //! * nothing in it is a pointer or a lock; indices are checked against capacities on both sides;
-//! * sections are sparse: the probe makes pages real (`MADV_POPULATE_WRITE`) before it touches them, so
-//!   a full file system is a counted loss and never a `SIGBUS`;
+//! * sections are sparse: the probe makes pages real (`MADV_POPULATE_WRITE`) before it touches
+//!   them, so a full file system is a counted loss and never a `SIGBUS`;
 //! * readers use `pread`, never a mapping: a truncated file is a short read, and reading a hole
 //!   of tmpfs through a mapping would make it real;
-//! * an array's length is a [`Counter`] that is stored after the record it covers; other threads may still be at
-//!   records before that one ([`read_appended`]).
+//! * an array's length is a [`Counter`] that is stored after the record it covers; other threads
+//!   may still be at records before that one ([`read_appended`]).
 
 mod access;
 mod appended;

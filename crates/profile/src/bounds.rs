@@ -41,8 +41,8 @@ impl Bounds {
     }
 }
 
-/// Bounds of the total of `profile` minus `base` that `query` selects. `is_part`: samples were taken
-/// out of the profile by their stacks before (suppressions).
+/// Bounds of the total of `profile` minus `base` that `query` selects. `is_part`: samples were
+/// taken out of the profile by their stacks before (suppressions).
 #[must_use]
 pub fn of_total(profile: &Profile, base: Option<&Profile>, query: &Query, is_part: bool) -> Bounds {
     let tree = CallTree::compare(profile, base, query);

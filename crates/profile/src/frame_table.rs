@@ -108,8 +108,8 @@ impl Steps {
 
     /// Names every location of `profile`, adding new frames to `table`.
     pub(crate) fn resolve(profile: &Profile, query: &Query, table: &mut FrameTable) -> Self {
-        // jeprof knows functions only, but cuts the same frames: in a stripped allocator it finds an entry
-        // point by taking the nearest symbol for the right one.
+        // jeprof knows functions only, but cuts the same frames: in a stripped allocator it finds
+        // an entry point by taking the nearest symbol for the right one.
         let cuts_modules = !query.keep_allocator;
         let is_allocator = |module: &Module| cuts_modules && allocator::is_allocator_module(module.name());
         let mut namer = Namer {

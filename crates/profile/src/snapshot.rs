@@ -1,9 +1,9 @@
 //! From a shared segment (live, or left behind by a dead process) to a [`Profile`].
 //!
-//! Sans-IO: the caller supplies [`SegmentSource`], a positioned read. The probe may be writing while
-//! this reads: every count is a lower bound that was true a moment ago, records are only read up to the
-//! count published after them, and every index is checked, so a torn or hostile segment gives a
-//! poorer profile and never a crash.
+//! Sans-IO: the caller supplies [`SegmentSource`], a positioned read. The probe may be writing
+//! while this reads: every count is a lower bound that was true a moment ago, records are only read
+//! up to the count published after them, and every index is checked, so a torn or hostile segment
+//! gives a poorer profile and never a crash.
 
 mod samples;
 mod sizes;
@@ -53,8 +53,8 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         u64_at(&self.counters, counter as usize * 8).unwrap_or(0)
     }
 
-    /// What the allocator last told of an arena: bytes handed out, in pages with live blocks, resident; `None` for one
-    /// that is not in use.
+    /// What the allocator last told of an arena: bytes handed out, in pages with live blocks,
+    /// resident; `None` for one that is not in use.
     #[must_use]
     pub fn arena(&self, index: usize) -> Option<[u64; 3]> {
         let word = |field| u64_at(&self.counters, (ARENA_WORDS + index * 3 + field) * 8);
@@ -180,10 +180,10 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         &self.header.layout
     }
 
-    /// Reads up to `count` records of a section starting at `first`; fewer when the file is shorter.
-    /// Memory is bounded by what the file really holds: reading goes in blocks and stops at the
-    /// first short one. For tables that are filled from the front: a block of zeros is their end,
-    /// whatever a hostile counter says of a sparse file.
+    /// Reads up to `count` records of a section starting at `first`; fewer when the file is
+    /// shorter. Memory is bounded by what the file really holds: reading goes in blocks and stops
+    /// at the first short one. For tables that are filled from the front: a block of zeros is their
+    /// end, whatever a hostile counter says of a sparse file.
     fn records(&self, kind: SectionKind, first: u64, count: u64) -> Vec<u8> {
         const BLOCK_BYTES: u64 = 1 << 20;
         let record_bytes = self.layout().section(kind).record_bytes.max(1);

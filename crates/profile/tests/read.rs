@@ -194,7 +194,8 @@ fn files_of_version_1() {
     assert_eq!(old.extra, read(&recording("dhat.json")).unwrap().extra);
 }
 
-/// Long enough for several blocks of zstd, of 128 KiB each: the events of a real file many times over.
+/// Long enough for several blocks of zstd, of 128 KiB each: the events of a real file many times
+/// over.
 fn long_heaptrack() -> Vec<u8> {
     use std::io::Read;
     let mut text = String::new();
@@ -213,7 +214,8 @@ fn damaged(bytes: &[u8]) -> (Profile, usize) {
     (profile, line)
 }
 
-/// With a checksum, and a window too small for a block to repeat the one before: all blocks take their share of the file.
+/// With a checksum, and a window too small for a block to repeat the one before: all blocks take
+/// their share of the file.
 fn packed_zstd(plain: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let mut packer = zstd::Encoder::new(Vec::new(), 1).unwrap();

@@ -8,8 +8,9 @@
 //!
 //! The environment may select another architecture: `HEAPWISE_CROSS` is put before the compilers'
 //! names (`aarch64-linux-gnu-`), `HEAPWISE_CROSS_FLAGS` after the common flags. A file with a line
-//! `// native: WHY` is then skipped. A file with a line `// needs: PATH` is skipped where that file is
-//! missing; tests that use it are ignored by default and run by `cargo xtask test`, which installs it.
+//! `// native: WHY` is then skipped. A file with a line `// needs: PATH` is skipped where that file
+//! is missing; tests that use it are ignored by default and run by `cargo xtask test`, which
+//! installs it.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Marks of the segment as rows of the recording. The program fills their table from its start, and numbers
-//! its marks so; controllers fill it from its end.
+//! Marks of the segment as rows of the recording. The program fills their table from its start, and
+//! numbers its marks so; controllers fill it from its end.
 
 use heapwise_format::bytes::text;
 use heapwise_format::recording::{FrameHeader, FrameKind, MOST_MARKS, MarkRow};

@@ -1,7 +1,7 @@
 //! Entries: events after pairing. An entry names site and size of its block, a free also its age.
 //!
-//! The payload of an events frame is nine columns, each of one kind of number, because packers find what
-//! repeats within a kind:
+//! The payload of an events frame is nine columns, each of one kind of number, because packers find
+//! what repeats within a kind:
 //!
 //! ```text
 //! u32 × 8     bytes of all columns but the last; bit 31 of the first: see below
@@ -25,12 +25,14 @@
 //! values      per value a varint
 //! ```
 //!
-//! The code of kinds 0, 1 and 2 is the zigzag step from the last site of its kind (allocations and frees
-//! have one each: programs walk through their sites, and back when they tear down), or [`FAR`], and then
-//! the site itself is among the far ones. It always is for others 4 to 8, 10 and 11.
+//! The code of kinds 0, 1 and 2 is the zigzag step from the last site of its kind (allocations and
+//! frees have one each: programs walk through their sites, and back when they tear down), or
+//! [`FAR`], and then the site itself is among the far ones. It always is for others 4 to 8, 10
+//! and 11.
 //!
-//! If bit 31 of the first length is set, the bytes of the column of sizes are in the main column, each behind the
-//! byte of its entry. That is for programs whose sizes repeat: packers then find entries and sizes at once.
+//! If bit 31 of the first length is set, the bytes of the column of sizes are in the main column,
+//! each behind the byte of its entry. That is for programs whose sizes repeat: packers then find
+//! entries and sizes at once.
 
 mod columns;
 mod size_predictor;
@@ -73,7 +75,8 @@ pub enum Entry {
         /// By which call.
         kind: AllocKind,
     },
-    /// A block was allocated and freed, within a millisecond and with no other event of its thread between.
+    /// A block was allocated and freed, within a millisecond and with no other event of its thread
+    /// between.
     Temporary {
         /// The block.
         block: SiteBlock,
@@ -177,10 +180,10 @@ impl<T: AsMut<[u32]>> EntryState<T> {
         columns.write(self.is_interleaved, out);
     }
 
-    /// Starts the frame after this one. Steps between unrelated sites only hide repetitions from packers,
-    /// so a program that jumps between many sites gets none but "the same again". Sizes are interleaved while
-    /// three quarters of them repeat: lua's file is a fifth then, that of a program with random sizes
-    /// would be a third larger.
+    /// Starts the frame after this one. Steps between unrelated sites only hide repetitions from
+    /// packers, so a program that jumps between many sites gets none but "the same again". Sizes
+    /// are interleaved while three quarters of them repeat: lua's file is a fifth then, that of a
+    /// program with random sizes would be a third larger.
     pub fn start_next_frame(&mut self) {
         let jumps = self.far_steps > self.steps / 4;
         self.limit = if jumps { 1 } else { u64::from(FAR) };
@@ -190,8 +193,8 @@ impl<T: AsMut<[u32]>> EntryState<T> {
         self.last_sizes.reset();
     }
 
-    /// Appends an entry to the columns. Inlined into callers that know the kind of their entry, little
-    /// remains of it.
+    /// Appends an entry to the columns. Inlined into callers that know the kind of their entry,
+    /// little remains of it.
     #[inline(always)]
     pub fn encode<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) {
         match entry {
@@ -320,7 +323,8 @@ fn stepped(last: u32, step: u64) -> Option<u32> {
 }
 
 /// Reads the payload of an events frame; ends early when the payload does not make sense, see
-/// [`Entries::is_whole`]. `T` holds [`SIZE_SLOTS`] numbers, or one for each site if there are fewer.
+/// [`Entries::is_whole`]. `T` holds [`SIZE_SLOTS`] numbers, or one for each site if there are
+/// fewer.
 #[derive(Debug, Clone)]
 pub struct Entries<'a, T> {
     columns: Columns<Column<'a>>,

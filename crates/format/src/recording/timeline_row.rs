@@ -1,4 +1,5 @@
-//! The timeline: what the heap did in each slice of [`TIMELINE_ROW_MS`], so that a chart needs no events.
+//! The timeline: what the heap did in each slice of [`TIMELINE_ROW_MS`], so that a chart needs no
+//! events.
 
 use crate::varint::{self, unzigzag, zigzag};
 

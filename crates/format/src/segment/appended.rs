@@ -3,11 +3,11 @@
 use super::SegmentSource;
 use crate::bytes::u64_at;
 
-/// Fills `records` from `offset` on with records of `record_bytes` each; returns how many there are before the first that
-/// is not whole yet.
+/// Fills `records` from `offset` on with records of `record_bytes` each; returns how many there are
+/// before the first that is not whole yet.
 ///
-/// For arrays whose records have a first word that is not 0 and is stored last: what has one in a first reading is whole
-/// in a second.
+/// For arrays whose records have a first word that is not 0 and is stored last: what has one in a
+/// first reading is whole in a second.
 pub fn read_appended(
     segment: &impl SegmentSource,
     offset: u64,

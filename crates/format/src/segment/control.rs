@@ -1,10 +1,10 @@
 //! The control page: what the controller wants. Words are `u64`, indexed by [`ControlWord`].
 //!
-//! Protocol (a sequence lock; controllers take turns by an OFD lock on the file): the controller makes
-//! `Sequence` odd, writes the words, makes it even. The probe compares `Sequence` with the last one
-//! it applied on each slow path, copies all words, re-reads `Sequence`, and clamps every value: the
-//! other side may have written anything. The program's own changes do not wait for controllers;
-//! [`Control::next_sequence`] keeps the two apart.
+//! Protocol (a sequence lock; controllers take turns by an OFD lock on the file): the controller
+//! makes `Sequence` odd, writes the words, makes it even. The probe compares `Sequence` with the
+//! last one it applied on each slow path, copies all words, re-reads `Sequence`, and clamps every
+//! value: the other side may have written anything. The program's own changes do not wait for
+//! controllers; [`Control::next_sequence`] keeps the two apart.
 
 use crate::bytes::u64_at;
 
@@ -36,9 +36,11 @@ pub enum ControlWord {
     TickMillis,
     /// `CLOCK_MONOTONIC` nanoseconds of the drainer's last sign of life.
     DrainHeartbeat,
-    /// 0: stay as after start-up; 1: compare every memoised stack with a full walk, abort on a difference.
+    /// 0: stay as after start-up; 1: compare every memoised stack with a full walk, abort on a
+    /// difference.
     Paranoid,
-    /// Which recording this is, of those that began in mid-run: what is known of blocks belongs to one.
+    /// Which recording this is, of those that began in mid-run: what is known of blocks belongs to
+    /// one.
     Recording,
     /// Number of words.
     Count,
@@ -134,9 +136,10 @@ impl Control {
     /// Longest an event may wait for room in the log.
     pub const MAX_BLOCK_MILLIS: u32 = 10_000;
 
-    /// The sequence after a change that found `before`: even, larger, and of the writer's own kind. The
-    /// program cannot wait for the lock of the controllers, so both may write at once; as neither
-    /// leaves the other's sequence behind, the last one differs from the one applied before it.
+    /// The sequence after a change that found `before`: even, larger, and of the writer's own kind.
+    /// The program cannot wait for the lock of the controllers, so both may write at once; as
+    /// neither leaves the other's sequence behind, the last one differs from the one applied before
+    /// it.
     #[must_use]
     pub fn next_sequence(before: u64, writer: Writer) -> u64 {
         (before.wrapping_add(4) & !3) | writer as u64

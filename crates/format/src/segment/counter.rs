@@ -52,11 +52,13 @@ pub enum Counter {
     Recorded,
     /// Frees of recorded blocks.
     Freed,
-    /// Live bytes now: exact, or estimated from samples (two's complement; may be briefly negative).
+    /// Live bytes now: exact, or estimated from samples (two's complement; may be briefly
+    /// negative).
     LiveBytes,
     /// Highest [`Counter::LiveBytes`] of this period, within 2 % or 64 KiB.
     PeakBytes,
-    /// Number of the snapshot that was taken at the highest peak so far (see [`super::Tally::peak_epoch`]).
+    /// Number of the snapshot that was taken at the highest peak so far (see
+    /// [`super::Tally::peak_epoch`]).
     PeakEpoch,
     /// Live bytes when that snapshot was taken.
     PeakEpochBytes,
@@ -77,7 +79,8 @@ pub enum Counter {
     LostNodes,
     /// Labels and script frames named `[out of table space: labels]`: no room for their names.
     LostStrings,
-    /// Threads whose events are counted without a thread: no memory for their state, or too many threads.
+    /// Threads whose events are counted without a thread: no memory for their state, or too many
+    /// threads.
     LostThreads,
     /// Marks dropped: table full.
     LostMarks,
@@ -131,8 +134,9 @@ pub enum Counter {
     Count,
 }
 
-/// Words of the counter page from here on belong to the allocator's arenas, three each: bytes handed out, in pages that
-/// hold live blocks, and resident. All three are 0 for an arena that is not in use.
+/// Words of the counter page from here on belong to the allocator's arenas, three each: bytes
+/// handed out, in pages that hold live blocks, and resident. All three are 0 for an arena that is
+/// not in use.
 pub const ARENA_WORDS: usize = 256;
 /// Most arenas told of.
 pub const MOST_ARENAS: usize = 64;

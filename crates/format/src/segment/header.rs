@@ -158,7 +158,8 @@ impl Header {
     /// What [`Header::beginning`] looks at.
     pub const PREFIX_BYTES: usize = AT_FILE_BYTES;
 
-    /// `start_monotonic_ns` from the first bytes of a segment, of any version; `None` when they are of something else.
+    /// `start_monotonic_ns` from the first bytes of a segment, of any version; `None` when they are
+    /// of something else.
     #[must_use]
     pub fn beginning(prefix: &[u8; Self::PREFIX_BYTES]) -> Option<u64> {
         u64_at(prefix, 0).filter(|magic| *magic == MAGIC)?;
@@ -225,8 +226,9 @@ impl Header {
         Self::decode_process(page, layout)
     }
 
-    /// Reads what page 0 tells of the process, whatever version of the segment wrote it, and puts `layout` in
-    /// the place of the segment's own: recordings carry the page, and are older than the reader.
+    /// Reads what page 0 tells of the process, whatever version of the segment wrote it, and puts
+    /// `layout` in the place of the segment's own: recordings carry the page, and are older than
+    /// the reader.
     ///
     /// # Errors
     /// When the bytes are no segment, or a field is impossible.

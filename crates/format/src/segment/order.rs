@@ -15,7 +15,8 @@ fn at(word: ControlWord) -> u64 {
     CONTROL_OFFSET as u64 + word as u64 * 8
 }
 
-/// Writes an order; returns the sequence that stands for it. One writer at a time: the caller holds the lock.
+/// Writes an order; returns the sequence that stands for it. One writer at a time: the caller holds
+/// the lock.
 ///
 /// # Errors
 /// When the segment cannot be written to; the sequence then stays odd until the next order.
@@ -40,11 +41,11 @@ pub fn give_order<S: SegmentSink>(segment: &S, words: &[(ControlWord, Update)]) 
     Ok(after)
 }
 
-/// Says what time it is in the recording, and by that that the drainer is alive at `now_ns`. Not part of what `Sequence`
-/// guards.
+/// Says what time it is in the recording, and by that that the drainer is alive at `now_ns`. Not
+/// part of what `Sequence` guards.
 ///
-/// The sign of life comes first: the probe adds what has passed since to the tick, so a new tick beside an old sign would be a
-/// time that is yet to come.
+/// The sign of life comes first: the probe adds what has passed since to the tick, so a new tick
+/// beside an old sign would be a time that is yet to come.
 ///
 /// # Errors
 /// When the segment cannot be written to.

@@ -1,10 +1,12 @@
-//! The account of exact and log mode: both paths count the same, full tables lose no totals, sizes vary.
+//! The account of exact and log mode: both paths count the same, full tables lose no totals, sizes
+//! vary.
 
 use std::path::{Path, PathBuf};
 
 use crate::harness::{LOG, Scratch, victims, witness};
 
-/// Runs a victim under the preloaded probe with a configuration of its own; its profile and what it counted.
+/// Runs a victim under the preloaded probe with a configuration of its own; its profile and what it
+/// counted.
 fn run(
     scratch: &Scratch,
     configuration: &str,

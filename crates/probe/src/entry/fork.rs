@@ -1,10 +1,11 @@
 //! Detects that this process is a forked child, whose memory still refers to its parent's segment.
 //!
 //! The number of the last applied control sequence lives on a page that the kernel wipes in a child
-//! (`MADV_WIPEONFORK`). So a child finds on its first slow path that something is to be applied, sees the
-//! wiped mark and starts a segment of its own: no handler runs inside `fork`, a child that only execs
-//! pays nothing, and a raw `clone` is noticed too. `vfork` shares memory, wipes nothing, and changes nothing.
-//! A child is noticed at the latest before it starts a thread (`hooks`), so whoever finds the mark wiped is alone.
+//! (`MADV_WIPEONFORK`). So a child finds on its first slow path that something is to be applied,
+//! sees the wiped mark and starts a segment of its own: no handler runs inside `fork`, a child that
+//! only execs pays nothing, and a raw `clone` is noticed too. `vfork` shares memory, wipes nothing,
+//! and changes nothing. A child is noticed at the latest before it starts a thread (`hooks`), so
+//! whoever finds the mark wiped is alone.
 #![allow(unsafe_code)]
 
 use core::ffi::c_void;
@@ -18,8 +19,8 @@ use crate::threads::State;
 use crate::{control, segment, start, symbols, sys};
 
 const PAGE: usize = 4096;
-/// Offset in the page. Not 0: the word is read at every event together with the control page, and lines at
-/// the start of pages share a set of the processor's cache.
+/// Offset in the page. Not 0: the word is read at every event together with the control page, and
+/// lines at the start of pages share a set of the processor's cache.
 const PLACE: usize = 37 * 64;
 const MARK: u64 = u64::from_le_bytes(*b"heapwise");
 const MADV_WIPEONFORK: i32 = 18;
@@ -27,8 +28,8 @@ const MADV_WIPEONFORK: i32 = 18;
 struct Wiped {
     mark: AtomicU64,
     applied: AtomicU64,
-    /// A thread applies the control page. On this page, because a thread that did so during a `fork` is not
-    /// in the child.
+    /// A thread applies the control page. On this page, because a thread that did so during a
+    /// `fork` is not in the child.
     applying: AtomicBool,
     /// Changes so far, times [`CHANGE`].
     generation: AtomicU64,
@@ -78,9 +79,9 @@ impl Drop for Turn {
     }
 }
 
-/// The configuration generation: changes with the control sequence, and with everything that the process
-/// changes by itself and that threads cache. In a forked child without a segment of its own it is below
-/// [`CHANGE`], which no thread has validated.
+/// The configuration generation: changes with the control sequence, and with everything that the
+/// process changes by itself and that threads cache. In a forked child without a segment of its own
+/// it is below [`CHANGE`], which no thread has validated.
 #[inline(always)]
 pub(crate) fn generation_under(sequence: u64) -> u64 {
     wiped().generation.load(Ordering::Acquire).wrapping_add(sequence)
@@ -101,8 +102,8 @@ pub(crate) fn is_forked_child() -> bool {
     wiped().mark.load(Ordering::Relaxed) != MARK
 }
 
-/// Sets up the page. Kernels before 4.14 cannot wipe it, and qemu-user before 8.0 accepts any advice and
-/// does nothing; there a fork handler wipes it.
+/// Sets up the page. Kernels before 4.14 cannot wipe it, and qemu-user before 8.0 accepts any
+/// advice and does nothing; there a fork handler wipes it.
 pub(crate) fn begin() {
     let Ok(memory) = sys::map_private(PAGE) else { return };
     // SAFETY: inside the page.
@@ -138,10 +139,11 @@ fn register_fork_handler() {
     }
 }
 
-/// Starts over in a forked child: its own segment, empty tables, the parent's configuration. The last thing
-/// it does in its parent's segment is to be counted.
+/// Starts over in a forked child: its own segment, empty tables, the parent's configuration. The
+/// last thing it does in its parent's segment is to be counted.
 ///
-/// No signal handler runs meanwhile: segment and tables are the parent's, the child's and neither's in turn.
+/// No signal handler runs meanwhile: segment and tables are the parent's, the child's and neither's
+/// in turn.
 pub(crate) fn reinit_in_child() {
     let blocked = sys::block_signals();
     wiped().mark.store(MARK, Ordering::Relaxed);

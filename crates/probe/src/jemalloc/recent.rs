@@ -1,4 +1,5 @@
-//! The last recorded blocks one by one (`prof_recent_alloc_max`), and the log of those that were freed (`prof_log`).
+//! The last recorded blocks one by one (`prof_recent_alloc_max`), and the log of those that were
+//! freed (`prof_log`).
 
 mod report;
 mod ring;

@@ -40,8 +40,8 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
         (address >> Self::LEAF_BITS) as usize & (LEAVES - 1)
     }
 
-    /// Whether blocks may be there. None of a program is in the first leaf, so that null is not known without a
-    /// question of its own.
+    /// Whether blocks may be there. None of a program is in the first leaf, so that null is not
+    /// known without a question of its own.
     pub(crate) fn may_be_block(address: u64) -> bool {
         address >> ADDRESS_BITS == 0 && address >> Self::LEAF_BITS != 0
     }

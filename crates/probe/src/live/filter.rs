@@ -1,10 +1,11 @@
-//! Which addresses may be a sampled block: a byte per page of a 4 GiB window, and a byte per 16 bytes of a
-//! 16 MiB window.
+//! Which addresses may be a sampled block: a byte per page of a 4 GiB window, and a byte per 16
+//! bytes of a 16 MiB window.
 //!
 //! A free whose page has a zero byte is none of ours: one load and a compare, no hash. Neighbouring
-//! pages share cache lines, so the lines in use are those of the heap in use. When samples are so close that most
-//! pages have one, the second byte tells nearly all other blocks apart. Counts saturate and then stay: an
-//! address that once met 255 samples is looked up for ever, which costs time and no truth.
+//! pages share cache lines, so the lines in use are those of the heap in use. When samples are so
+//! close that most pages have one, the second byte tells nearly all other blocks apart. Counts
+//! saturate and then stay: an address that once met 255 samples is looked up for ever, which costs
+//! time and no truth.
 
 use crate::atomics::{AtomicBool, AtomicU8, Ordering};
 

@@ -1,8 +1,9 @@
 //! Log mode: every event, in order, into chunks that a controller drains.
 //!
-//! A thread owns one chunk at a time and fills it without a lock. An event costs a load of the clock that
-//! the recorder ticks, a word or more, and the store that publishes it: nothing is buffered, so nothing is
-//! lost by a kill. [`chunk_alloc`] says what happens when the recorder does not keep up.
+//! A thread owns one chunk at a time and fills it without a lock. An event costs a load of the
+//! clock that the recorder ticks, a word or more, and the store that publishes it: nothing is
+//! buffered, so nothing is lost by a kill. [`chunk_alloc`] says what happens when the recorder does
+//! not keep up.
 #![allow(unsafe_code)]
 
 mod chunk_alloc;
@@ -21,8 +22,8 @@ use crate::{atomics, clock, process, segment};
 
 /// Events between two looks at the clock, for when no drainer ticks.
 const CLOCK_EVENTS: u32 = 64;
-/// A tick that is this old is helped along by the kernel's clock: the drainer was stopped, or not scheduled.
-/// Above the 4 ms that the coarse clock may lag behind.
+/// A tick that is this old is helped along by the kernel's clock: the drainer was stopped, or not
+/// scheduled. Above the 4 ms that the coarse clock may lag behind.
 const STALE_TICK_NS: u64 = 8_000_000;
 /// Not a number of milliseconds that a process lives.
 const NO_TICK: u64 = u64::MAX;
@@ -61,8 +62,8 @@ pub(crate) struct ThreadLog {
     mark_ms: u64,
 }
 
-/// A block was allocated: called after the real call, before the program gets the block. Returns when, or
-/// [`Birth::UNKNOWN`] when the event was dropped.
+/// A block was allocated: called after the real call, before the program gets the block. Returns
+/// when, or [`Birth::UNKNOWN`] when the event was dropped.
 #[inline(always)]
 pub(crate) fn alloc(log: &mut ThreadLog, address: u64, block: Block) -> Birth {
     if !log.begin() {
@@ -180,8 +181,8 @@ impl ThreadLog {
         self.thread = record.unwrap_or(NO_RECORD);
     }
 
-    /// Makes room for an event and notes the time; false when the event is dropped. No number is drawn
-    /// before, so a dropped event leaves no hole in the order.
+    /// Makes room for an event and notes the time; false when the event is dropped. No number is
+    /// drawn before, so a dropped event leaves no hole in the order.
     #[inline(always)]
     pub(crate) fn begin(&mut self) -> bool {
         if !self.has_room() && !self.next_chunk() {
@@ -195,8 +196,8 @@ impl ThreadLog {
         true
     }
 
-    /// Whether an event can be written with no more ado. Looks at the clock are left to those that cannot: one event in
-    /// 128 is looked at closely anyway.
+    /// Whether an event can be written with no more ado. Looks at the clock are left to those that
+    /// cannot: one event in 128 is looked at closely anyway.
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
         self.has_room() && tick() == self.tick
@@ -212,8 +213,8 @@ impl ThreadLog {
     fn next_event(&mut self) -> &mut Room {
         let out = self.chunk.wrapping_add(HEADER_BYTES + self.len);
         atomics::about_to_write(out, MAX_EVENT_BYTES);
-        // SAFETY: `begin` left room for `ROOM` bytes in the chunk, which `room` gave to this thread alone;
-        // the drainer reads through the file only.
+        // SAFETY: `begin` left room for `ROOM` bytes in the chunk, which `room` gave to this thread
+        // alone; the drainer reads through the file only.
         unsafe { &mut *out.cast::<Room>() }
     }
 
@@ -225,8 +226,8 @@ impl ThreadLog {
         self.publish_event(len);
     }
 
-    /// The thread's next event happens after so many marks. Called when the thread notices a new mark,
-    /// which it does before that event.
+    /// The thread's next event happens after so many marks. Called when the thread notices a new
+    /// mark, which it does before that event.
     pub(crate) fn note_marks(&mut self, marks: u64, mark_ms: u64) {
         self.mark_ms = mark_ms;
         if self.marks != marks && self.begin() {

@@ -1,5 +1,6 @@
-//! The memory that threads and processes share. In the probe these are `core`'s atomics and plain accesses;
-//! in the models (`cargo xtask loom`) loom stands in for them, and everything else is the same code.
+//! The memory that threads and processes share. In the probe these are `core`'s atomics and plain
+//! accesses; in the models (`cargo xtask loom`) loom stands in for them, and everything else is the
+//! same code.
 
 #[cfg(all(test, loom))]
 mod modelled;

@@ -111,7 +111,8 @@ impl File {
         checked(unsafe { syscall(libc::SYS_openat, arguments) }).map(Self)
     }
 
-    /// Opens a file of the probe's with `flags`, never through a link; a created one gets mode 0600.
+    /// Opens a file of the probe's with `flags`, never through a link; a created one gets
+    /// mode 0600.
     pub(crate) fn open(path: &CStr, flags: i32) -> Result<Self> {
         Self::open_with(path, flags | libc::O_NOFOLLOW, 0o600)
     }
@@ -244,7 +245,8 @@ pub(crate) fn write_error(bytes: &[u8]) {
 
 fn map(address: usize, bytes: usize, flags: i32, file: usize) -> Result<*mut u8> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: without MAP_FIXED the kernel chooses unused addresses; with it, the promise of `replace`.
+    // SAFETY: without MAP_FIXED the kernel chooses unused addresses; with it, the promise of
+    // `replace`.
     checked(unsafe { syscall(libc::SYS_mmap, [address, bytes, protection, flags as usize, file, 0]) })
         .map(|address| address as *mut u8)
 }
@@ -270,7 +272,8 @@ pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
 /// Puts zeroed private memory in the place of other memory of the probe's.
 ///
 /// # Safety
-/// Whatever refers to that memory takes zeroes for valid, and nothing else of the process lies there.
+/// Whatever refers to that memory takes zeroes for valid, and nothing else of the process lies
+/// there.
 pub(crate) unsafe fn replace(memory: *mut u8, bytes: usize) -> Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
     map(memory as usize, bytes, flags, usize::MAX).map(drop)
@@ -291,10 +294,11 @@ pub(crate) fn populate(address: usize, bytes: usize) -> Result<()> {
     advise(address, bytes, MADV_POPULATE_WRITE)
 }
 
-/// Makes the page of a word real, on any kernel and without a file: one that cannot be is an error here, not a signal. The word
-/// stays as it is, whatever others do to it meanwhile.
+/// Makes the page of a word real, on any kernel and without a file: one that cannot be is an error
+/// here, not a signal. The word stays as it is, whatever others do to it meanwhile.
 pub(crate) fn touch(address: usize) -> Result<()> {
-    /// The operation on the second address: `|= 0`; then wake those who wait for that to be 0. Nobody waits.
+    /// The operation on the second address: `|= 0`; then wake those who wait for that to be 0.
+    /// Nobody waits.
     const OR_ZERO: usize = 2 << 28;
     let wake = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG) as usize;
     // SAFETY: the kernel checks both addresses; the word keeps its value.
@@ -356,7 +360,8 @@ pub(crate) fn limit(resource: u32) -> u64 {
     both.rlim_cur
 }
 
-/// An entry of the auxiliary vector; 0 when the kernel gave none: libc then sets `errno`, which is the program's.
+/// An entry of the auxiliary vector; 0 when the kernel gave none: libc then sets `errno`, which is
+/// the program's.
 pub(crate) fn auxiliary(kind: u64) -> u64 {
     // SAFETY: both functions are always callable; the place of `errno` is this thread's.
     unsafe {

@@ -1,7 +1,7 @@
 //! The slow path: counts an allocation or a free, in every mode and on every thread.
 //!
-//! A thread without a state (it ended, has no memory, or was interrupted inside the probe) counts in shared
-//! tallies, with atomic additions.
+//! A thread without a state (it ended, has no memory, or was interrupted inside the probe) counts
+//! in shared tallies, with atomic additions.
 
 use heapwise_format::event;
 use heapwise_format::segment::{Counter, NO_THREAD};
@@ -211,7 +211,8 @@ pub(super) fn is_sample(tally: u32) -> bool {
     tallies::get(tally).is_some_and(|counts| counts.site().rate() != EVERY)
 }
 
-/// A block was freed that no index holds: allocated before recording began, or by a way that is not hooked.
+/// A block was freed that no index holds: allocated before recording began, or by a way that is not
+/// hooked.
 pub(super) fn unknown_free(state: Option<&mut State>, address: u64) {
     let activity = control::activity();
     if !matches!(activity, Activity::Exact | Activity::Log) {

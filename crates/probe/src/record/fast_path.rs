@@ -1,8 +1,8 @@
 //! The fast path of exact and log mode: called by the stubs, one leaf function per event.
 //!
-//! An event takes it when its stack is the cached one, its tally is current and its words of the shadow index
-//! are simple; every other event goes to the slow path. The fast path has no side effects until it commits,
-//! so the slow path starts with an event that nothing has happened to.
+//! An event takes it when its stack is the cached one, its tally is current and its words of the
+//! shadow index are simple; every other event goes to the slow path. The fast path has no side
+//! effects until it commits, so the slow path starts with an event that nothing has happened to.
 
 #![allow(unsafe_code)]
 
@@ -21,13 +21,14 @@ use crate::sites::tallies::Amount;
 use crate::threads::State;
 use crate::unwind::Entry;
 
-/// After an allocation: block, size, and the [`Entry`] in pieces. False: the event is for the slow path.
+/// After an allocation: block, size, and the [`Entry`] in pieces. False: the event is for the slow
+/// path.
 type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64) -> bool;
 /// Before a free: block and caller. Returns what is to be freed.
 type Releasing = extern "C" fn(Pointer, u64) -> Pointer;
 
-/// The fast path of the mode in force, an [`Allocated`]. Any value is safe: each function re-checks the
-/// generation.
+/// The fast path of the mode in force, an [`Allocated`]. Any value is safe: each function re-checks
+/// the generation.
 pub(crate) static ON_ALLOCATED: AtomicPtr<()> = AtomicPtr::new(decline as Allocated as *mut ());
 /// Likewise a [`Releasing`].
 pub(crate) static ON_RELEASING: AtomicPtr<()> = AtomicPtr::new(releasing as Releasing as *mut ());

@@ -1,7 +1,7 @@
 //! What happens to an event, by the mode in force.
 //!
-//! Two paths: the stubs call [`fast_path`], which handles the usual event of exact and log mode and declines
-//! every other one; [`every`] (exact and log mode) and [`sampled`] handle everything.
+//! Two paths: the stubs call [`fast_path`], which handles the usual event of exact and log mode and
+//! declines every other one; [`every`] (exact and log mode) and [`sampled`] handle everything.
 
 mod every;
 pub(crate) mod exponential;
@@ -60,7 +60,8 @@ fn record(block: &Block, entry: &Entry) {
     }
 }
 
-/// Before a block is freed that the fast path declined: called by the stubs; returns what is to be freed.
+/// Before a block is freed that the fast path declined: called by the stubs; returns what is to be
+/// freed.
 #[inline(never)]
 pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     if block.is_null() || arena::holds(block) {
@@ -70,8 +71,8 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     block
 }
 
-/// The stack of an event on a thread without a state: it ended, has no memory, or was interrupted inside the
-/// probe. `None` when the call is part of another one.
+/// The stack of an event on a thread without a state: it ended, has no memory, or was interrupted
+/// inside the probe. `None` when the call is part of another one.
 #[cold]
 #[inline(never)]
 fn capture_alone(entry: &Entry, interrupted: bool) -> Option<u32> {

@@ -1,5 +1,5 @@
-//! `realloc` and its kin: the old block leaves the index before the real call, because inside it another
-//! thread may already get its address, and is put back when the call fails.
+//! `realloc` and its kin: the old block leaves the index before the real call, because inside it
+//! another thread may already get its address, and is put back when the call fails.
 
 use heapwise_format::event::Freeing;
 use heapwise_format::segment::Counter;

@@ -1,8 +1,9 @@
 //! Which allocations are samples: a Poisson process over the requested bytes of each thread.
 //!
-//! The distance to the next sample is exponential, so that a block of `size` bytes is taken with probability
-//! `1 - e^(-size / rate)` whatever came before, and may be redrawn at any moment (a changed rate) without
-//! bias. The stubs count it down in steps, so that a thread looks at the control page now and then.
+//! The distance to the next sample is exponential, so that a block of `size` bytes is taken with
+//! probability `1 - e^(-size / rate)` whatever came before, and may be redrawn at any moment (a
+//! changed rate) without bias. The stubs count it down in steps, so that a thread looks at the
+//! control page now and then.
 
 use super::exponential::{ln, one_minus_exp};
 use crate::atomics::Ordering;
@@ -44,7 +45,8 @@ fn set_distance(words: &Words, distance: u64) {
 fn draw(words: &Words) -> u64 {
     match control::sampling_distance() {
         0 => NEVER,
-        // `-ln u` is exponential with mean 1; rounding down keeps P(distance < size) exact for whole sizes.
+        // `-ln u` is exponential with mean 1; rounding down keeps P(distance < size) exact for
+        // whole sizes.
         mean => (-ln(uniform(words)) * mean as f64) as u64,
     }
 }
@@ -96,8 +98,8 @@ impl Sampled {
         (self.blocks * size as f64 + 0.5) as u64
     }
 
-    /// The number of blocks, rounded up or down by the block's address: without bias over many blocks, and
-    /// the same for the allocation and the free of one.
+    /// The number of blocks, rounded up or down by the block's address: without bias over many
+    /// blocks, and the same for the allocation and the free of one.
     #[inline(always)]
     pub(crate) fn whole_blocks(self, address: u64) -> u64 {
         if self.blocks == 1.0 {

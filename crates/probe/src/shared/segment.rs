@@ -1,8 +1,8 @@
 //! The mapped segment, for the rest of the probe: counters, control words, records.
 //!
-//! Every access goes through here, so that three things hold everywhere: an index is checked against
-//! the section's capacity, a page is made real before it is touched (`pages`), and without a segment the
-//! same code runs against a scratch page and capacities of zero.
+//! Every access goes through here, so that three things hold everywhere: an index is checked
+//! against the section's capacity, a page is made real before it is touched (`pages`), and without
+//! a segment the same code runs against a scratch page and capacities of zero.
 #![allow(unsafe_code)]
 
 mod create;
@@ -50,14 +50,16 @@ pub(crate) fn leave() {
     }
 }
 
-/// Whether the segment grows no more, because the program gave up what that takes: system calls, or addresses.
+/// Whether the segment grows no more, because the program gave up what that takes: system calls, or
+/// addresses.
 pub(crate) fn is_settled() -> bool {
     pages::is_settled()
 }
 
 /// Makes the segment live with what it has and a little more per section, from now on.
 ///
-/// `room` is that little in bytes. With `give_back` the rest of its addresses goes back to the system.
+/// `room` is that little in bytes. With `give_back` the rest of its addresses goes back to the
+/// system.
 pub(crate) fn settle(room: u64, give_back: bool) {
     for kind in SectionKind::ALL {
         let section = section(kind);
@@ -156,13 +158,15 @@ pub(crate) fn existing_of<T>(kind: SectionKind, index: u64) -> Option<*mut u8> {
 pub(crate) fn write<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
     let Some(place) = record(kind, index) else { return false };
-    // SAFETY: a record of this section has the size and alignment of `T` (asserted in the format crate).
+    // SAFETY: a record of this section has the size and alignment of `T` (asserted in the format
+    // crate).
     unsafe { atomics::write(place.cast::<T>(), value) };
     true
 }
 
-/// As [`write()`], for readers of the segment that do not wait for a word elsewhere: the record's first word, which
-/// must not be 0, is stored last (see [`heapwise_format::segment::read_appended`]).
+/// As [`write()`], for readers of the segment that do not wait for a word elsewhere: the record's
+/// first word, which must not be 0, is stored last (see
+/// [`heapwise_format::segment::read_appended`]).
 pub(crate) fn append<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     const { assert!(align_of::<T>() == 8) };
     debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
@@ -170,7 +174,8 @@ pub(crate) fn append<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     let words = (&raw const value).cast::<u64>();
     for word in (0..size_of::<T>() / 8).rev() {
         let order = if word == 0 { Ordering::Release } else { Ordering::Relaxed };
-        // SAFETY: a word of the value, and the same of the record; records are plain numbers without gaps.
+        // SAFETY: a word of the value, and the same of the record; records are plain numbers
+        // without gaps.
         unsafe { word64(place, word * 8).store(words.add(word).read(), order) };
     }
     true

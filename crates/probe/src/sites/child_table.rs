@@ -1,10 +1,11 @@
-//! Finds the child of a node that has many: a lock-free hash from (parent, place, module) to a node's number.
+//! Finds the child of a node that has many: a lock-free hash from (parent, place, module) to a
+//! node's number.
 //!
-//! Entries are single words: 40 bits of the hash and 24 bits of the number; the rest of the hash is the
-//! entry's position, so two keys are confused with a probability of 2⁻⁵⁶ or less. Tables are only
-//! filled, never changed: when one is half full a four times larger one is published before it, and
-//! the older ones stay for lookups. Two threads inserting one key while a table is published may
-//! make two nodes of it; readers see the same stack twice and add them up.
+//! Entries are single words: 40 bits of the hash and 24 bits of the number; the rest of the hash is
+//! the entry's position, so two keys are confused with a probability of 2⁻⁵⁶ or less. Tables are
+//! only filled, never changed: when one is half full a four times larger one is published before
+//! it, and the older ones stay for lookups. Two threads inserting one key while a table is
+//! published may make two nodes of it; readers see the same stack twice and add them up.
 #![allow(unsafe_code)]
 
 use core::ptr;
@@ -107,7 +108,8 @@ pub(super) fn find_or_insert(key: Key, append: impl Fn() -> Option<u32>) -> Opti
 #[inline]
 fn at_home(level: usize, key: Key) -> Option<u32> {
     let slots = TABLE.get(level)?.slots.load(Acquire);
-    // SAFETY: `level` is published, so these are `1 << bits` words, and the shift leaves that many bits.
+    // SAFETY: `level` is published, so these are `1 << bits` words, and the shift leaves that many
+    // bits.
     let slot = unsafe { &*slots.add((key.hash >> (64 - bits(level))) as usize) };
     key.id_in(slot.load(Acquire))
 }

@@ -1,7 +1,7 @@
 //! The stack tree: every distinct stack is one node, reached from its caller's node.
 //!
-//! Nodes are records in the segment, appended and never changed, so a node's number is a stable name
-//! for a stack in this process. A private hash finds the child of a node; it takes no lock.
+//! Nodes are records in the segment, appended and never changed, so a node's number is a stable
+//! name for a stack in this process. A private hash finds the child of a node; it takes no lock.
 #![allow(unsafe_code)]
 
 use heapwise_format::segment::{Counter, Node, NodePlace, SectionKind};
@@ -111,8 +111,8 @@ fn new_child(key: Key, end: Option<End>) -> Option<u32> {
     }
 }
 
-/// Makes a child at the end of its parent's list. A thread that loses the race for it leaves a node unused:
-/// harmless.
+/// Makes a child at the end of its parent's list. A thread that loses the race for it leaves a node
+/// unused: harmless.
 fn appended(key: Key, end: &'static AtomicU32) -> Option<u32> {
     let id = append(key)?;
     LINKS.get(id)?.hash.store(key.hash, Relaxed);
@@ -125,8 +125,9 @@ pub(crate) fn own_tally(node: u32) -> Option<&'static AtomicU64> {
     Some(&LINKS.get(node)?.tally)
 }
 
-/// Whether the tallies of a node may not know blocks as small or as large as `size`; they do afterwards.
-/// Keeps the record of a tally's sizes, which is another cache miss, out of most events.
+/// Whether the tallies of a node may not know blocks as small or as large as `size`; they do
+/// afterwards. Keeps the record of a tally's sizes, which is another cache miss, out of most
+/// events.
 #[inline(always)]
 pub(crate) fn widen_sizes(node: u32, size: u64) -> bool {
     /// Sizes below are kept exactly; all others are always new.
@@ -155,7 +156,8 @@ pub(super) fn shared_tally(node: u32) -> Option<&'static AtomicU32> {
     Some(&LINKS.get(node)?.shared_tally)
 }
 
-/// Appends a record. Nothing is at place 0: readers take such a record for one that is not written yet.
+/// Appends a record. Nothing is at place 0: readers take such a record for one that is not written
+/// yet.
 fn append(key: Key) -> Option<u32> {
     if key.place == 0 {
         return None;

@@ -1,8 +1,8 @@
 //! Tallies: what was allocated and freed at each site.
 //!
-//! Numbers are handed out once and stay valid for the life of the segment, so the index of live blocks can
-//! name a tally. Every tally has one writing thread, which loads and stores without a lock prefix, except
-//! the shared ones ([`NO_THREAD`]), which all threads update atomically.
+//! Numbers are handed out once and stay valid for the life of the segment, so the index of live
+//! blocks can name a tally. Every tally has one writing thread, which loads and stores without a
+//! lock prefix, except the shared ones ([`NO_THREAD`]), which all threads update atomically.
 #![allow(unsafe_code)]
 
 use core::mem::offset_of;
@@ -122,7 +122,8 @@ struct Links {
 static LINKS: Array<Links> = Array::none();
 /// The first record; null without a segment.
 static BASE: AtomicPtr<Counts> = AtomicPtr::new(core::ptr::null_mut());
-/// Tallies handed out. All records below are populated. Private: the segment may be overwritten by others.
+/// Tallies handed out. All records below are populated. Private: the segment may be overwritten by
+/// others.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 /// Tallies handed out at once.
 const CHUNK: u32 = 16;
@@ -248,7 +249,8 @@ impl Table {
     /// The tally of a number, if it was handed out when the table was taken.
     #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> Option<&'static Counts> {
-        // SAFETY: records below `len` are populated and stay mapped; their words are atomic for everybody.
+        // SAFETY: records below `len` are populated and stay mapped; their words are atomic for
+        // everybody.
         (number < self.len).then(|| unsafe { &*self.base.add(number as usize) })
     }
 }
@@ -258,7 +260,8 @@ pub(crate) fn make(reserve: &mut Reserve, site: SiteKey) -> Option<TallyRef> {
     describe(reserve.take()?, site)
 }
 
-/// Makes a tally in which the calling thread counts the frees of another thread's blocks, of this period.
+/// Makes a tally in which the calling thread counts the frees of another thread's blocks, of this
+/// period.
 pub(crate) fn make_remote(reserve: &mut Reserve, of: TallyRef) -> Option<TallyRef> {
     link_remote(describe(reserve.take()?, of.counts.site())?, of, Writer::Own)
 }
@@ -297,7 +300,8 @@ fn remote(of: u32) -> impl Iterator<Item = u32> {
     core::iter::successors(Some(first).filter(|first| *first != 0), next)
 }
 
-/// The tally of a stack that all threads share, made when there is none; `None` when the table is full.
+/// The tally of a stack that all threads share, made when there is none; `None` when the table is
+/// full.
 pub(crate) fn shared(node: u32, rate: u16) -> Option<TallyRef> {
     let site = SiteKey::new(node, rate, NO_THREAD);
     let is_it =
@@ -341,7 +345,8 @@ impl Counts {
         self.period() == peak::period()
     }
 
-    /// Whether it has changed since the last snapshot at a peak, and belongs to the period in force.
+    /// Whether it has changed since the last snapshot at a peak, and belongs to the period in
+    /// force.
     #[inline(always)]
     pub(crate) fn is_current(&self, now: u64) -> bool {
         self.now.load(Ordering::Relaxed) == now

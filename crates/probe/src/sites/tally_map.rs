@@ -1,7 +1,7 @@
 //! Finds a thread's tallies: by site, and by the tally of another thread whose blocks it frees.
 //!
-//! Open addressing in private memory that only its thread uses. The first entries are part of the thread's
-//! state, so that a thread with few sites maps nothing.
+//! Open addressing in private memory that only its thread uses. The first entries are part of the
+//! thread's state, so that a thread with few sites maps nothing.
 #![allow(unsafe_code)]
 
 use core::ptr::null_mut;

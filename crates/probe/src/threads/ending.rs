@@ -14,8 +14,8 @@ type Set = unsafe extern "C" fn(c_uint, *const c_void) -> c_int;
 /// The key plus one; 0 when there is none.
 static KEY: AtomicU32 = AtomicU32::new(0);
 static SET: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-/// glibc keeps the values of the first keys in the thread itself; for later ones `pthread_setspecific` calls
-/// the allocator.
+/// glibc keeps the values of the first keys in the thread itself; for later ones
+/// `pthread_setspecific` calls the allocator.
 const KEYS_WITHOUT_ALLOCATION: c_uint = 32;
 
 /// Creates the key; from the probe's constructor, when libc is ready.
@@ -54,8 +54,8 @@ fn set_round(round: usize) {
     unsafe { set(key - 1, core::ptr::without_provenance(round)) };
 }
 
-/// Destructors of the program allocate and free too, so this one waits for the last round. What runs even later
-/// finds no state and uses the shared slab.
+/// Destructors of the program allocate and free too, so this one waits for the last round. What
+/// runs even later finds no state and uses the shared slab.
 unsafe extern "C" fn thread_ends(round: *mut c_void) {
     if round.addr() < ROUNDS {
         return set_round(round.addr() + 1);

@@ -1,7 +1,8 @@
-//! What the probe keeps per thread: 128 bytes of thread-local words, and a mapped [`State`] for threads that
-//! record every block or close samples.
+//! What the probe keeps per thread: 128 bytes of thread-local words, and a mapped [`State`] for
+//! threads that record every block or close samples.
 //!
-//! *Invariant*: only its thread touches a state, and only while the thread is marked as inside the probe.
+//! *Invariant*: only its thread touches a state, and only while the thread is marked as inside the
+//! probe.
 #![allow(unsafe_code)]
 
 mod ending;
@@ -20,8 +21,8 @@ use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compil
 use crate::declared_frames::Inherited;
 use crate::unwind::OwnStack;
 
-/// The words in thread-local storage. All zero on a new thread, which sends its first allocation down
-/// the slow path by itself. Atomic because signal handlers of the same thread use them too.
+/// The words in thread-local storage. All zero on a new thread, which sends its first allocation
+/// down the slow path by itself. Atomic because signal handlers of the same thread use them too.
 #[repr(C)]
 pub(crate) struct Words {
     /// Bytes to allocate until the next slow path. First: the stubs subtract from it.
@@ -59,8 +60,9 @@ impl Words {
         Some(Busy(self))
     }
 
-    /// Enters the probe for something short with the thread's state, in as few instructions as can be; `None` when the
-    /// thread has none, or is inside already. What is done may not flush or poll, where the state could be given up.
+    /// Enters the probe for something short with the thread's state, in as few instructions as can
+    /// be; `None` when the thread has none, or is inside already. What is done may not flush or
+    /// poll, where the state could be given up.
     #[inline(always)]
     pub(crate) fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> Option<T> {
         let state = self.at_rest.load(Ordering::Relaxed);
@@ -115,8 +117,8 @@ impl Words {
         (!state.is_null()).then_some(state)
     }
 
-    /// Gives the thread of a forked child the frames that it had declared before the fork. Called inside
-    /// the probe, where the thread has no state.
+    /// Gives the thread of a forked child the frames that it had declared before the fork. Called
+    /// inside the probe, where the thread has no state.
     pub(crate) fn inherit(&self, frames: Inherited) {
         let script = frames.renew();
         if let Some(state) = self.new_state() {

@@ -9,8 +9,8 @@
 //!          stack_tree::child, root to leaf ─► Captured
 //! ```
 //!
-//! It takes no lock, allocates nothing, patches nothing, and is safe in a signal handler. What it cannot
-//! follow with certainty ends the stack and is reported as broken: nothing is guessed.
+//! It takes no lock, allocates nothing, patches nothing, and is safe in a signal handler. What it
+//! cannot follow with certainty ends the stack and is reported as broken: nothing is guessed.
 #![allow(unsafe_code)]
 
 mod cfi;
@@ -51,8 +51,8 @@ use step::State;
 /// Deepest stack that is recorded.
 const MAX_DEPTH: usize = Control::MAX_DEPTH as usize;
 
-/// Walks tried when the module generation changes in the middle: one that came across a replaced module
-/// may have used rules of the old one.
+/// Walks tried when the module generation changes in the middle: one that came across a replaced
+/// module may have used rules of the old one.
 const ATTEMPTS: u32 = 3;
 
 /// The caller's registers at a hook's entry.
@@ -161,8 +161,8 @@ fn search_cached<'c>(
     None
 }
 
-/// Admits the stack that was captured last to the cache, with the thread's tally of it, if it was captured
-/// before.
+/// Admits the stack that was captured last to the cache, with the thread's tally of it, if it was
+/// captured before.
 #[inline(always)]
 pub(crate) fn cache_last(cache: &mut StackCache, memo: &mut Memo, node: u32, tally: Option<TallyRef>) {
     if cache.should_admit(node, memo.words()) {
@@ -187,7 +187,8 @@ fn is_paranoid() -> bool {
 /// Whether every memoised stack is compared with a full walk.
 static PARANOID: AtomicBool = AtomicBool::new(false);
 
-/// Compares every memoised stack with a full walk from now on, and aborts on a difference; or no longer.
+/// Compares every memoised stack with a full walk from now on, and aborts on a difference; or no
+/// longer.
 pub(crate) fn set_paranoid(paranoid: bool) {
     PARANOID.store(paranoid, Relaxed);
 }

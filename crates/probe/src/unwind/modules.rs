@@ -1,13 +1,13 @@
 //! The binaries that stacks refer to, and their comings and goings.
 //!
 //! A binary gets a record in the segment when an address in it is first unwound. Records are never
-//! reused: a binary that comes back to its old place, the same in every byte we compare, gets its old
-//! number; another binary at that place gets a new one. As a node of the stack tree is told apart by
-//! its module too, a reused address is a new node.
+//! reused: a binary that comes back to its old place, the same in every byte we compare, gets its
+//! old number; another binary at that place gets a new one. As a node of the stack tree is told
+//! apart by its module too, a reused address is a new node.
 //!
-//! Everything derived from a binary's unwind information (cached rules, memoised stacks) carries the
-//! *generation* it was made in. When a binary is unloaded the generation changes, and nothing of the
-//! older one is ever used again.
+//! Everything derived from a binary's unwind information (cached rules, memoised stacks) carries
+//! the *generation* it was made in. When a binary is unloaded the generation changes, and nothing
+//! of the older one is ever used again.
 #![allow(unsafe_code)]
 
 mod image;

@@ -1,9 +1,10 @@
 //! The rules found so far, by code address: one table for all threads, without a lock.
 //!
-//! A program has some thousand return addresses; each is looked up in its module's unwind information
-//! once. An entry is two words, key and rule. A writer claims a slot by making its key [`CLAIMED`],
-//! stores the rule, then the key; a reader loads key, rule, key again. As a key includes the module
-//! generation, entries of an unloaded module are simply never asked for, and their slots are reused.
+//! A program has some thousand return addresses; each is looked up in its module's unwind
+//! information once. An entry is two words, key and rule. A writer claims a slot by making its key
+//! [`CLAIMED`], stores the rule, then the key; a reader loads key, rule, key again. As a key
+//! includes the module generation, entries of an unloaded module are simply never asked for, and
+//! their slots are reused.
 #![allow(unsafe_code)]
 
 use core::ptr;
@@ -38,8 +39,8 @@ static FIRST: [Entry; 1 << FIRST_BITS] =
 
 /// How often the table has grown.
 static GROWTH: AtomicU32 = AtomicU32::new(0);
-/// The tables after the first. Older ones stay mapped, since somebody may be reading them; together they
-/// are a third of the newest.
+/// The tables after the first. Older ones stay mapped, since somebody may be reading them; together
+/// they are a third of the newest.
 static GROWN: [AtomicPtr<Entry>; GROWTHS] = [const { AtomicPtr::new(ptr::null_mut()) }; GROWTHS];
 const GROWTHS: usize = ((LAST_BITS - FIRST_BITS) / GROWTH_BITS) as usize;
 

@@ -1,10 +1,10 @@
 //! Reading a stack without ever faulting.
 //!
-//! On a thread's own stack everything between its stack pointer and its end is mapped for as long as
-//! the thread lives, so a bounds check is enough: of the main thread the kernel told where the stack
-//! ends, of any other the C library keeps the control block right above. Anywhere else (coroutines,
-//! `sigaltstack`, nonsense from broken unwind information) the kernel is asked about each page, anew in
-//! each walk, because such memory may be unmapped at any time.
+//! On a thread's own stack everything between its stack pointer and its end is mapped for as long
+//! as the thread lives, so a bounds check is enough: of the main thread the kernel told where the
+//! stack ends, of any other the C library keeps the control block right above. Anywhere else
+//! (coroutines, `sigaltstack`, nonsense from broken unwind information) the kernel is asked about
+//! each page, anew in each walk, because such memory may be unmapped at any time.
 #![allow(unsafe_code)]
 
 use super::machine::thread_pointer;
@@ -88,8 +88,8 @@ fn all_readable(from: u64, to: u64) -> bool {
     (from..to).step_by(PAGE as usize).all(is_readable)
 }
 
-/// The memory a walk may read without asking: the rest of the own stack, or one page. The unlikely paths
-/// take and return it by value, so that the likely ones can keep it in registers.
+/// The memory a walk may read without asking: the rest of the own stack, or one page. The unlikely
+/// paths take and return it by value, so that the likely ones can keep it in registers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     low: u64,
@@ -136,8 +136,8 @@ impl Window {
     }
 }
 
-/// May the word at `address` be read? The kernel copies a signal set from there before it refuses the
-/// first argument: EFAULT tells a bad address from a good one, and no state changes.
+/// May the word at `address` be read? The kernel copies a signal set from there before it refuses
+/// the first argument: EFAULT tells a bad address from a good one, and no state changes.
 fn is_readable(address: u64) -> bool {
     if sys::are_syscalls_disabled() {
         return false;

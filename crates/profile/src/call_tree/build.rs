@@ -182,8 +182,8 @@ struct Seen {
 
 impl Seen {
     /// Goes one frame leafward; returns whether the frame is outside the allocator. An allocator
-    /// frame that nobody called stays: it is all there is to show. Script frames come after native ones, so
-    /// they end the allocator's; so does a signal.
+    /// frame that nobody called stays: it is all there is to show. Script frames come after native
+    /// ones, so they end the allocator's; so does a signal.
     fn enter(&mut self, verdict: Verdict) -> bool {
         self.cut = !verdict.script && (self.cut || verdict.allocator && self.has_caller);
         self.has_caller = true;

@@ -57,7 +57,8 @@ pub(super) struct ExactSample {
 }
 
 impl Annotations {
-    /// Takes a line that begins with [`annotation::PREFIX`]; words of later versions are passed over.
+    /// Takes a line that begins with [`annotation::PREFIX`]; words of later versions are passed
+    /// over.
     pub(super) fn take(&mut self, line: TextLine<'_>) -> Result<(), ReadError> {
         self.present = true;
         let body = line.text.get(annotation::PREFIX.len()..).unwrap_or(b"");

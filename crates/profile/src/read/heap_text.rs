@@ -76,8 +76,8 @@ pub(super) fn take_counts(text: &mut &[u8]) -> Option<Counts> {
     Some(Counts { inuse_objects, inuse_bytes, alloc_objects, alloc_bytes })
 }
 
-/// Reads lines of addresses, leaf first, into the stacks of a profile. Neighbours have most of their
-/// callers in common, which are entered only once.
+/// Reads lines of addresses, leaf first, into the stacks of a profile. Neighbours have most of
+/// their callers in common, which are entered only once.
 #[derive(Debug, Default)]
 pub(super) struct StackReader {
     /// In foreign files all addresses are return addresses; in ours the leaf is the call site,

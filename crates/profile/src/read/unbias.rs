@@ -12,7 +12,8 @@ pub(super) enum Scaling {
     Exact,
     /// Poisson by bytes with this mean distance (`heap_v2`): p = 1 - e^(-size / mean).
     Poisson(f64),
-    /// Distances uniform in twice this mean (the first version of tcmalloc's sampler): p = size / mean.
+    /// Distances uniform in twice this mean (the first version of tcmalloc's sampler): p = size /
+    /// mean.
     Uniform(f64),
 }
 

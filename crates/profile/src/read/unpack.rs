@@ -124,8 +124,9 @@ impl Read for Unpacked<'_> {
     }
 }
 
-/// The frames of a zstd file one after the other. A step takes as much as the decoder asks for, a block or a checksum, so
-/// that everything before a damaged one is delivered. The window is at most 128 MiB, zstd's own limit.
+/// The frames of a zstd file one after the other. A step takes as much as the decoder asks for, a
+/// block or a checksum, so that everything before a damaged one is delivered. The window is at most
+/// 128 MiB, zstd's own limit.
 struct ZstdFrames<'a> {
     rest: &'a [u8],
     /// `None` between frames.

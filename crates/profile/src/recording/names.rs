@@ -74,7 +74,8 @@ impl Names {
         (at == payload.len()).then_some(names)
     }
 
-    /// Gives the locations of `profile` their names; those that have one, of a script's frames, keep it.
+    /// Gives the locations of `profile` their names; those that have one, of a script's frames,
+    /// keep it.
     pub(super) fn apply(&self, profile: &mut Profile) {
         let first = profile.functions.len();
         profile.functions.extend_from_slice(&self.functions);

@@ -43,7 +43,8 @@ impl<S: RecordingSource> Recording<S> {
     }
 }
 
-/// Reads each share on a thread of its own; the results in the order of the shares, or the first damage.
+/// Reads each share on a thread of its own; the results in the order of the shares, or the first
+/// damage.
 pub(super) fn read_shares<T: Send>(
     shares: Vec<Range<usize>>,
     read: impl Fn(Range<usize>) -> Result<T, Damage> + Sync,

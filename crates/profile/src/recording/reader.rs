@@ -126,7 +126,8 @@ impl<S: RecordingSource> Recording<S> {
         Ok(())
     }
 
-    /// The frames by the index at the end of the file; `None` when there is none that can be trusted.
+    /// The frames by the index at the end of the file; `None` when there is none that can be
+    /// trusted.
     fn read_index(&self, part: usize) -> Option<Vec<Placed>> {
         let source = &self.parts[part];
         let end = source.len().checked_sub(TRAILER_BYTES as u64)?;
@@ -228,8 +229,8 @@ impl<S: RecordingSource> Recording<S> {
         self.damage = Some(damage);
     }
 
-    /// Runs a read; on damage cuts the recording there and runs it again, so that it always succeeds
-    /// with what is before the damage.
+    /// Runs a read; on damage cuts the recording there and runs it again, so that it always
+    /// succeeds with what is before the damage.
     pub fn read<T>(&mut self, mut read: impl FnMut(&Self) -> Result<T, Damage>) -> Option<T> {
         loop {
             match read(self) {

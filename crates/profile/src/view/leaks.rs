@@ -23,7 +23,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What may be said of the live blocks of `profile`: a program that ended by itself never freed them.
+    /// What may be said of the live blocks of `profile`: a program that ended by itself never freed
+    /// them.
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
         let exited = profile.meta.comments.iter().any(|comment| comment.contains("exited"));

@@ -1,7 +1,8 @@
 //! DHAT's JSON, version 2, for `dh_view.html`.
 //!
 //! Total is what was ever allocated, end what is in use. Where the profile knows what was live at
-//! the peak, that is DHAT's t-gmax; else the end is taken for it. Lifetimes and accesses are unknown.
+//! the peak, that is DHAT's t-gmax; else the end is taken for it. Lifetimes and accesses are
+//! unknown.
 
 use std::{
     collections::HashMap,

@@ -146,7 +146,8 @@ fn even(stack: StackId, (blocks, bytes): Amount, at_peak: bool, at_end: bool) ->
 }
 
 impl Account {
-    /// The account with `blocks` blocks as one of their common size, and the account of what is left.
+    /// The account with `blocks` blocks as one of their common size, and the account of what is
+    /// left.
     fn coarsened(self, blocks: u64) -> impl Iterator<Item = Account> {
         let freed = self.allocated - self.live;
         let part = |count: fn(u64, u64) -> u64, size: u64| {
@@ -179,7 +180,8 @@ fn write_events(accounts: &[Account], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Blocks that were freed and not live at the peak. A free right behind its own allocation would
-/// count as temporary, so each is freed behind the next block, of another account where there is one.
+/// count as temporary, so each is freed behind the next block, of another account where there is
+/// one.
 fn write_churn(accounts: &[Account], out: &mut dyn Write) -> io::Result<()> {
     let mut left: Vec<(usize, u64)> = accounts
         .iter()

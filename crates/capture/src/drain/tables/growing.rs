@@ -1,4 +1,5 @@
-//! A table that only grows, though not in order: threads reserve records and write them each in its own time.
+//! A table that only grows, though not in order: threads reserve records and write them each in its
+//! own time.
 
 use heapwise_format::segment::{Counter, Section, SectionKind, SegmentSource, read_appended};
 use heapwise_profile::recording::RawFrame;
@@ -7,7 +8,8 @@ use super::table;
 
 /// Largest payload of a frame.
 const FRAME_BYTES: u64 = 16 << 20;
-/// Updates until a record that is reserved and still not written is given up: there was no memory for it.
+/// Updates until a record that is reserved and still not written is given up: there was no memory
+/// for it.
 const PATIENCE: u32 = 64;
 
 /// How much of a table has been written down.

@@ -34,8 +34,8 @@ pub struct BucketCount {
 }
 
 impl BucketCount {
-    /// Reads the one at `*at` and moves `*at` behind it. Rows ascend; `previous` is the bucket of the row
-    /// before (0 for the first).
+    /// Reads the one at `*at` and moves `*at` behind it. Rows ascend; `previous` is the bucket of
+    /// the row before (0 for the first).
     pub fn decode(previous: u32, bytes: &[u8], at: &mut usize) -> Option<Self> {
         let delta = u32::try_from(varint::decode(bytes, at)?).ok()?;
         let bucket = previous.checked_add(delta)?;

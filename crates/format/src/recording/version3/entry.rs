@@ -17,8 +17,8 @@
 //! values   per value a varint
 //! ```
 //!
-//! The code of kinds 0, 1 and 2 is the zigzag step from the last bucket of its kind, or [`FAR`], and then
-//! the bucket itself is among the far ones; it always is for others 4 to 8.
+//! The code of kinds 0, 1 and 2 is the zigzag step from the last bucket of its kind, or [`FAR`],
+//! and then the bucket itself is among the far ones; it always is for others 4 to 8.
 
 use crate::bytes::u32_at;
 use crate::recording::{Age, AllocKind};
@@ -34,7 +34,8 @@ pub enum Entry {
         /// By which call.
         kind: AllocKind,
     },
-    /// A block came and went: its thread did nothing else with the heap in between, all within a millisecond.
+    /// A block came and went: its thread did nothing else with the heap in between, all within a
+    /// millisecond.
     Temporary {
         /// Its bucket.
         bucket: u32,

@@ -49,7 +49,8 @@ impl Counts {
         let rate = rates::of(sum.site.rate());
         let [blocks, bytes, live_blocks, live_bytes] = sum.estimates;
         let unscaled = |blocks: f64, bytes: f64| {
-            // jeprof divides by the number of blocks; of blocks without bytes nothing can be scaled.
+            // jeprof divides by the number of blocks; of blocks without bytes nothing can be
+            // scaled.
             if blocks < 0.5 || bytes < 0.5 {
                 return (0, 0);
             }

@@ -1,8 +1,9 @@
 //! The text of a dump: jemalloc's `heap_v2` with the lines of ours that docs/FORMATS.md describes.
 //!
-//! A record per stack and allocating thread. jeprof scales counts of samples by the mean size of a stack's
-//! blocks; the counts are such that the result is our estimate. Where several sampling distances were in
-//! force the header says 0, jeprof scales nothing, and the numbers are the estimates, rounded.
+//! A record per stack and allocating thread. jeprof scales counts of samples by the mean size of a
+//! stack's blocks; the counts are such that the result is our estimate. Where several sampling
+//! distances were in force the header says 0, jeprof scales nothing, and the numbers are the
+//! estimates, rounded.
 #![allow(unsafe_code)]
 
 mod output;
@@ -172,8 +173,9 @@ pub(crate) fn places(leaf: u32) -> impl Iterator<Item = NodePlace> {
     })
 }
 
-/// The addresses of a stack, leaf first. jeprof looks callers up one byte lower, but takes the leaf as it is: so the
-/// leaf is written inside its call, and the others as what looks right one byte lower.
+/// The addresses of a stack, leaf first. jeprof looks callers up one byte lower, but takes the leaf
+/// as it is: so the leaf is written inside its call, and the others as what looks right one byte
+/// lower.
 fn write_stack(out: &mut Output<'_>, leaf: u32) {
     out.text(b"@");
     let inside = places(leaf).filter_map(|place| match place {

@@ -8,7 +8,8 @@ use crate::{segment, sys};
 
 /// Most blocks kept.
 pub(super) const CAPACITY: u64 = 1 << 16;
-/// Looks at the lock before an event is dropped: a holder that the program stopped must not stop others.
+/// Looks at the lock before an event is dropped: a holder that the program stopped must not stop
+/// others.
 const PATIENCE: u32 = 10_000;
 
 /// A recorded block. Zeroed memory is valid.

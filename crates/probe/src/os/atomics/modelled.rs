@@ -1,9 +1,11 @@
-//! loom's atomics for words that are where the probe has them: in mapped memory, in statics, in the segment.
+//! loom's atomics for words that are where the probe has them: in mapped memory, in statics, in the
+//! segment.
 //!
-//! A loom atomic is an object of its own and cannot lie in shared memory. So a word here is as large as `core`'s, and
-//! its address is the key to one of loom's, which stands in for it while a model runs. The memory itself is not
-//! written by atomics during a model, and what else writes to it is undone: every execution starts from the same. loom's atomics are
-//! made before the model's threads begin, as loom demands, start as 0, and hold the difference to the memory's value.
+//! A loom atomic is an object of its own and cannot lie in shared memory. So a word here is as
+//! large as `core`'s, and its address is the key to one of loom's, which stands in for it while a
+//! model runs. The memory itself is not written by atomics during a model, and what else writes to
+//! it is undone: every execution starts from the same. loom's atomics are made before the model's
+//! threads begin, as loom demands, start as 0, and hold the difference to the memory's value.
 //! Outside of a model everything is `core`'s.
 #![allow(unsafe_code)]
 
@@ -60,7 +62,8 @@ fn modelled<R>(take: impl FnOnce(&mut Execution) -> R) -> Option<R> {
 }
 
 impl Execution {
-    /// With room for what a model touches, of which words of 64 bits differ most; more are an error of the model.
+    /// With room for what a model touches, of which words of 64 bits differ most; more are an error
+    /// of the model.
     fn new(words: usize) -> Self {
         Self {
             bytes: StandIns::new(32, || looms::AtomicU8::new(0)),
@@ -81,8 +84,8 @@ impl Drop for Execution {
             unsafe { place.copy_from(before.as_ptr(), before.len()) };
         }
         for (memory, bytes) in self.mappings.drain(..) {
-            // SAFETY: mapped during this execution, whose words nobody will ask for again. What the probe unmapped
-            // itself is no mapping any more, or another one of this execution.
+            // SAFETY: mapped during this execution, whose words nobody will ask for again. What the
+            // probe unmapped itself is no mapping any more, or another one of this execution.
             unsafe { sys::unmap(memory, bytes) };
         }
     }
@@ -100,7 +103,8 @@ pub(crate) fn in_turn(act: impl FnOnce()) {
 pub(crate) fn explore(words: usize, threads: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.max_branches = 20_000;
-    // Bugs of ordering need few switches that nobody asked for; `LOOM_MAX_PREEMPTIONS` says how many are tried.
+    // Bugs of ordering need few switches that nobody asked for; `LOOM_MAX_PREEMPTIONS` says how
+    // many are tried.
     model.preemption_bound = model.preemption_bound.or(Some(3));
     EXECUTIONS.set(0);
     model.check(move || {

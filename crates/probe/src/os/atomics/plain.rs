@@ -1,5 +1,5 @@
-//! Accesses that are not atomic, because a word elsewhere says when they may be made. A model reports those that are
-//! made too early.
+//! Accesses that are not atomic, because a word elsewhere says when they may be made. A model
+//! reports those that are made too early.
 #![allow(unsafe_code)]
 
 /// Writes a record.

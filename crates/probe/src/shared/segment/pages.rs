@@ -1,5 +1,5 @@
-//! Making sparse pages real before they are touched: on a full file system a store into a hole would
-//! be a `SIGBUS` in the program; a failed `madvise` is a loss to count.
+//! Making sparse pages real before they are touched: on a full file system a store into a hole
+//! would be a `SIGBUS` in the program; a failed `madvise` is a loss to count.
 #![allow(unsafe_code)]
 
 use heapwise_format::segment::Counter;
@@ -24,7 +24,8 @@ static ADVICE: AtomicU32 = AtomicU32::new(UNTRIED);
 const UNTRIED: u32 = 0;
 /// It makes pages real, or says that it cannot.
 const HEEDED: u32 = 1;
-/// Kernels before 5.14 do not know it; qemu-user before 8.0 says yes to any advice and does nothing.
+/// Kernels before 5.14 do not know it; qemu-user before 8.0 says yes to any advice and does
+/// nothing.
 const IGNORED: u32 = 2;
 
 /// True once the segment may not grow any more.
@@ -58,14 +59,16 @@ pub(super) fn is_settled() -> bool {
     SETTLED.load(Ordering::Relaxed)
 }
 
-/// Gives the addresses of everything in `bytes` bytes that is not real back to the system; after [`settle`].
+/// Gives the addresses of everything in `bytes` bytes that is not real back to the system; after
+/// [`settle`].
 pub(super) fn unmap_rest(bytes: u64) {
     if !GIVEN_BACK.swap(true, Ordering::Relaxed) {
         unmap_where(base(), bytes, false);
     }
 }
 
-/// Unmaps a segment of `bytes` bytes: only what is still ours of it. The rest may have become the program's.
+/// Unmaps a segment of `bytes` bytes: only what is still ours of it. The rest may have become the
+/// program's.
 pub(super) fn unmap_segment(memory: *mut u8, bytes: u64) {
     if GIVEN_BACK.load(Ordering::Relaxed) {
         unmap_where(memory, bytes, true);
@@ -82,7 +85,8 @@ fn unmap_where(memory: *mut u8, bytes: u64, real: bool) {
     while at <= bytes {
         if at == bytes || is_real(at) != real {
             if at > start {
-                // SAFETY: not real: never touched, and after `settle` it never will be; real: as `unmap_segment`.
+                // SAFETY: not real: never touched, and after `settle` it never will be; real: as
+                // `unmap_segment`.
                 unsafe { sys::unmap(memory.wrapping_add(start as usize), (at - start) as usize) };
             }
             start = at + STEP;

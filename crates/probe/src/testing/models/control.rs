@@ -127,11 +127,11 @@ fn newcomer() -> Box<State> {
     state
 }
 
-/// A thread that has validated a generation has seen what it stands for: no event takes the fast path once
-/// the mode is over.
+/// A thread that has validated a generation has seen what it stands for: no event takes the fast
+/// path once the mode is over.
 ///
-/// For the generation (release in `change_generation`, acquire in `terms`), and for its being read before the rest
-/// in `State::revalidate`.
+/// For the generation (release in `change_generation`, acquire in `terms`), and for its being read
+/// before the rest in `State::revalidate`.
 #[test]
 fn no_fast_path_under_an_old_generation() {
     let prepare = || {

@@ -84,8 +84,9 @@ impl Image {
             |headers| Image { bias: map.bias, name: map.name, headers, eh_frame_hdr: found.eh_frame as u64 };
         match headers {
             Some(headers) => Some(image(headers)),
-            // An object with gaps between its parts is known to the loader part by part. The headers are in
-            // the first one; only those of the program can be had without asking for all objects.
+            // An object with gaps between its parts is known to the loader part by part. The
+            // headers are in the first one; only those of the program can be had without asking for
+            // all objects.
             None => Some(image(own_program_headers()))
                 .filter(|image| image.name().is_empty() && image.code_segment(address).is_some())
                 .or_else(|| Image::iterate(address)),

@@ -19,8 +19,8 @@ pub(super) struct Stream {
     pub number: u32,
     pub thread: u32,
     chunks: VecDeque<Chunk>,
-    /// Sequence of the chunk to read next or being read; `None` before the first of a thread that was
-    /// there before the recording.
+    /// Sequence of the chunk to read next or being read; `None` before the first of a thread that
+    /// was there before the recording.
     current: Option<u32>,
     /// Time of the event that comes next.
     pub tick_ms: u64,
@@ -149,8 +149,8 @@ impl Stream {
         true
     }
 
-    /// Gives out events of millisecond `now.ms` and before, behind no more than `now.marks`, until one is
-    /// refused; whether there were any.
+    /// Gives out events of millisecond `now.ms` and before, behind no more than `now.marks`, until
+    /// one is refused; whether there were any.
     pub(super) fn run(
         &mut self,
         now: Position,
@@ -168,8 +168,8 @@ impl Stream {
         moved
     }
 
-    /// The same within one chunk. This loop is most of a recorder's work, so it has one call of `take`, which is
-    /// inlined, and keeps positions in registers.
+    /// The same within one chunk. This loop is most of a recorder's work, so it has one call of
+    /// `take`, which is inlined, and keeps positions in registers.
     #[inline]
     fn run_chunk(&mut self, now: Position, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
         let Some(chunk) = self.chunks.front_mut() else { return false };
