@@ -39,13 +39,13 @@ struct Frame {
     line: u32,
 }
 
-/// What a thread's script engine told. Zeroed memory is valid: nothing.
+/// Frames that a thread's script engine declared. Zeroed memory is valid: no frames.
 #[derive(Clone, Copy)]
 pub(crate) struct DeclaredFrames {
     /// Frames entered and not left; those beyond [`DEPTH`] are only counted.
     depth: u32,
     frames: [Frame; DEPTH],
-    /// What the provider is asked about; null: not to be asked.
+    /// Argument of the provider; null: the provider is not called.
     coroutine: *mut c_void,
 }
 

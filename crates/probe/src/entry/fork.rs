@@ -5,7 +5,7 @@
 //! sees the wiped mark and starts a segment of its own: no handler runs inside `fork`, a child that
 //! only execs pays nothing, and a raw `clone` is noticed too. `vfork` shares memory, wipes nothing,
 //! and changes nothing. A child is noticed at the latest before it starts a thread (`hooks`), so
-//! whoever finds the mark wiped is alone.
+//! the thread that finds the mark wiped is the only thread.
 #![allow(unsafe_code)]
 
 use core::ffi::c_void;
@@ -35,7 +35,7 @@ struct Wiped {
     generation: AtomicU64,
 }
 
-/// More than control sequences ever are, so that the sum of both tells them apart.
+/// Larger than any control sequence, so that the sum of both is unique.
 const CHANGE: u64 = 1 << 32;
 
 /// Serves until there is a page.

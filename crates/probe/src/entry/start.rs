@@ -15,8 +15,8 @@ use crate::{
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Starts the probe unless that was done. Whoever comes first does it, perhaps the loader before
-/// libc is set up; nobody waits.
+/// Starts the probe unless it has started. The first caller starts it, possibly the loader before
+/// libc is set up; no thread waits.
 #[inline]
 pub(crate) fn ensure() {
     if !BEGUN.load(Ordering::Relaxed) && !BEGUN.swap(true, Ordering::AcqRel) {

@@ -47,7 +47,8 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
     }
 
     /// The leaf of an address, if it is there, and the place of its word. Never of null, nor of an
-    /// address that is no multiple of 16: its lowest bits become the highest, beyond every table.
+    /// address that is not a multiple of 16: its lowest bits become the highest, beyond every
+    /// table.
     #[inline(always)]
     pub(crate) fn known(&self, address: u64) -> Option<(&'static Leaf<T>, usize)> {
         let place = address.rotate_right(BLOCK_BITS);
@@ -95,7 +96,7 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
         leaves.map(|leaf| leaf.load(Ordering::Acquire)).filter(|leaf| !leaf.is_null())
     }
 
-    /// Forgets all leaves. For a forked child that begins anew, which has a single thread.
+    /// Removes all leaves. For a forked child that starts its own segment; it has a single thread.
     pub(crate) fn clear(&self) {
         for gibibyte in &self.gibibytes {
             let leaves = gibibyte.load(Ordering::Relaxed);

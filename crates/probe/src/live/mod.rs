@@ -2,8 +2,8 @@
 //! it.
 //!
 //! Exact and log mode use the shadow index, which covers most of the heap directly; samples, blocks
-//! that the shadow index cannot hold, and `index:hash` use the hash index. The page filter tells
-//! most frees of blocks that are not samples apart without a lookup.
+//! that the shadow index cannot hold, and `index:hash` use the hash index. The page filter rejects
+//! most frees of blocks that are not samples without a lookup.
 //!
 //! *Invariant*: a block is inserted before the program gets it and removed before the allocator
 //! gets it back. Whatever hands the block from thread to thread hands on the entry: no ordering of
@@ -126,7 +126,7 @@ pub(crate) enum Inserted {
     No,
 }
 
-/// Removes a block; `is_sample` tells by its tally whether it is a sample.
+/// Removes a block; `is_sample` decides by its tally whether it is a sample.
 #[inline]
 pub(crate) fn remove(address: u64, is_sample: impl Fn(u32) -> bool) -> Option<Removed> {
     if SHADOW_USED.load(Ordering::Relaxed)

@@ -130,8 +130,8 @@ impl Cell {
     }
 }
 
-/// The cell of an address, if its leaf is there. Never of null, nor of one that is no multiple
-/// of 16.
+/// The cell of an address, if its leaf exists. Never of null, nor of an address that is not a
+/// multiple of 16.
 #[inline(always)]
 pub(crate) fn known(address: u64) -> Option<Cell> {
     if has_min_chunk_32() { known_where::<true>(address) } else { known_where::<false>(address) }
@@ -140,7 +140,7 @@ pub(crate) fn known(address: u64) -> Option<Cell> {
 /// The same where it is known whether the allocator [has such chunks](has_min_chunk_32).
 #[inline(always)]
 pub(crate) fn known_where<const MIN_CHUNK_32: bool>(address: u64) -> Option<Cell> {
-    // Of a multiple of 16, only the highest bit is left.
+    // Of a multiple of 16, only the highest bit remains.
     let half = if MIN_CHUNK_32 { 0 } else { (address as u32) << (31 - BLOCK_BITS) };
     MAP.known(address).map(|(leaf, place)| Cell { leaf, place, half })
 }

@@ -18,8 +18,8 @@ pub(crate) fn age_ms() -> u32 {
 
 /// Start time of the process in clock ticks since boot; 0 without `/proc`.
 ///
-/// Asked for in a way that qemu-user does not recognise: for `/proc/self/stat` it makes up a line,
-/// with another time than everybody else reads.
+/// The path is one that qemu-user does not recognise: for `/proc/self/stat` it generates a line
+/// with a start time that differs from the one other processes read.
 pub(crate) fn start_time() -> u64 {
     let mut buffer = [0; 1024];
     File::open(c"/proc/self/task/../stat", libc::O_RDONLY)
@@ -28,7 +28,7 @@ pub(crate) fn start_time() -> u64 {
         .unwrap_or(0)
 }
 
-/// Bytes of the whole process in memory; the maximum when `/proc` does not tell.
+/// Bytes of the whole process in memory; the maximum when `/proc` cannot be read.
 pub(crate) fn resident_bytes() -> u64 {
     let mut buffer = [0; 256];
     let pages = File::open(c"/proc/self/statm", libc::O_RDONLY).ok().and_then(|file| {

@@ -51,14 +51,14 @@ impl Drop for File {
     }
 }
 
-/// What [`File::status`] tells.
+/// Result of [`File::status`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Status {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
 }
 
-/// What [`File::room`] tells: zeroes of a file system without a size.
+/// Result of [`File::room`]: zeroes for a file system without a size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) bytes: u64,

@@ -68,7 +68,7 @@ pub(super) fn site(state: &mut State, entry: &Entry, rate: u16) -> Option<TallyR
     }
     let native = match cached {
         Some((node, _)) => node,
-        // Cached stacks are not nested calls, so only here that is asked.
+        // Cached stacks are never nested calls, so only a cache miss is checked.
         None if hooks::is_nested_call(entry.pc) => return None,
         None => {
             let captured = unwind::capture(&mut state.memo, entry, control::depth());

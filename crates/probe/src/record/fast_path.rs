@@ -30,7 +30,7 @@ type Releasing = extern "C" fn(Pointer, u64) -> Pointer;
 /// The fast path of the mode in force, an [`Allocated`]. Any value is safe: each function re-checks
 /// the generation.
 pub(crate) static ON_ALLOCATED: AtomicPtr<()> = AtomicPtr::new(decline as Allocated as *mut ());
-/// Likewise a [`Releasing`].
+/// The fast path of a free in the mode in force, a [`Releasing`].
 pub(crate) static ON_RELEASING: AtomicPtr<()> = AtomicPtr::new(releasing as Releasing as *mut ());
 
 /// Chooses the fast path for a mode.

@@ -1,4 +1,4 @@
-//! Sampled mode, and what is left of it when the probe is off.
+//! Sampled mode, and the control polling that continues while the probe is off.
 
 use heapwise_format::segment::Counter;
 

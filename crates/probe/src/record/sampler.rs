@@ -66,7 +66,7 @@ fn uniform(words: &Words) -> f64 {
     (bits + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// What a sample stands for.
+/// Weight of a sample.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sampled {
     /// Number of blocks, `1/p`.
@@ -76,7 +76,7 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    /// A block that stands for itself.
+    /// A block of weight 1.
     pub(crate) const EXACT: Sampled = Sampled { blocks: 1.0, variance: 0.0 };
 
     /// A sample of `size` bytes at mean distance `rate`; 0 and 1 mean that every block is recorded.
@@ -89,7 +89,7 @@ impl Sampled {
         Sampled { blocks: 1.0 / p, variance: (1.0 - p) / (p * p) }
     }
 
-    /// Bytes that it stands for.
+    /// Weight in bytes.
     #[inline(always)]
     pub(crate) fn bytes(self, size: u64) -> u64 {
         if self.blocks == 1.0 {
@@ -98,8 +98,8 @@ impl Sampled {
         (self.blocks * size as f64 + 0.5) as u64
     }
 
-    /// The number of blocks, rounded up or down by the block's address: without bias over many
-    /// blocks, and the same for the allocation and the free of one.
+    /// The number of blocks, rounded up or down by the block's address: unbiased over many blocks,
+    /// and equal for the allocation and the free of a block.
     #[inline(always)]
     pub(crate) fn whole_blocks(self, address: u64) -> u64 {
         if self.blocks == 1.0 {
@@ -119,7 +119,7 @@ mod tests {
         let bytes = |size, rate| Sampled::new(size, rate).bytes(size);
         assert_eq!(bytes(100, 0), 100);
         assert_eq!(bytes(1 << 30, 4096), 1 << 30);
-        // A small block stands for half its own size more than one rate.
+        // The weight of a small block is one rate plus half the block's size.
         let small = bytes(64, 524_288);
         assert!((524_288 + 30..524_288 + 34).contains(&small), "{small}");
     }

@@ -48,7 +48,7 @@ impl Histogram {
         add(alloc_bytes, size);
     }
 
-    /// Counts a free likewise.
+    /// Counts a free of a block of a size, as the only writer.
     #[inline(always)]
     pub(crate) fn add_own_free(&self, size: u64) {
         let [.., frees, freed_bytes] = &self.classes[size_class(size)];

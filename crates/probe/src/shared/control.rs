@@ -51,8 +51,8 @@ pub(crate) fn activity() -> Activity {
     }
 }
 
-/// Changes whenever distances to the next sample have to be drawn anew; never 0. Who sees a new one
-/// sees the new distance and rate too.
+/// Changes whenever the distance to the next sample must be drawn again; never 0. A thread that
+/// reads a new epoch also reads the new distance and rate.
 pub(crate) fn epoch() -> u32 {
     EPOCH.load(Ordering::Acquire)
 }
@@ -99,8 +99,8 @@ pub(crate) fn claim_mark(capacity: u64) -> Option<u64> {
 const MOST_AHEAD_MS: u64 = 20;
 
 /// A mark was set at `now_ms`: every thread notices before its next event, which gets a later
-/// millisecond than all events before the mark. So the age of a block tells on which side of the
-/// mark it was allocated.
+/// millisecond than all events before the mark. So the age of a block determines on which side of
+/// the mark it was allocated.
 pub(crate) fn note_mark(now_ms: u64) {
     let later = |last: u64| Some(if last > now_ms + MOST_AHEAD_MS { last } else { last.max(now_ms) + 1 });
     let _ = MARK_MS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
@@ -185,8 +185,8 @@ const PATIENCE_MS: u32 = 10_000;
 
 /// Changes control words for the program, and applies them. Threads take turns, so no change of one
 /// is lost to another. A controller does not wait for the program and may write at the same time:
-/// program and controller leave different sequences behind (see [`Control::next_sequence`]), so
-/// whichever comes last is applied, and it covers the words of both.
+/// program and controller write different sequences (see [`Control::next_sequence`]), so the last
+/// write is applied, and it covers the words of both.
 pub(crate) fn change(words: impl FnOnce()) {
     let turn = (0..PATIENCE_MS).find_map(|_| {
         let turn = fork::take_turn();
@@ -264,7 +264,7 @@ fn enforce(wanted: &Control) {
     }
     let is_other = wanted.recording != RECORDING.swap(wanted.recording, Ordering::Relaxed);
     if activity == Activity::Log && (is_other || self::activity() != Activity::Log) {
-        // Milliseconds start anew.
+        // Milliseconds restart at 0.
         MARK_MS.store(0, Ordering::Relaxed);
         log::begin_recording();
     }

@@ -1,7 +1,7 @@
 //! The mapped segment, for the rest of the probe: counters, control words, records.
 //!
 //! Every access goes through here, so that three things hold everywhere: an index is checked
-//! against the section's capacity, a page is made real before it is touched (`pages`), and without
+//! against the section's capacity, a page is populated before it is accessed (`pages`), and without
 //! a segment the same code runs against a scratch page and capacities of zero.
 #![allow(unsafe_code)]
 
@@ -22,14 +22,14 @@ use pages::is_real;
 use crate::atomics::{self, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub(crate) use pages::make_real;
 
-/// Stands in for the three leading pages until there is a segment.
+/// Used as the three leading pages until a segment exists.
 #[repr(align(4096))]
 struct Scratch(UnsafeCell<[u8; 3 * 4096]>);
 // SAFETY: accessed through atomics only.
 unsafe impl Sync for Scratch {}
 static SCRATCH: Scratch = Scratch(UnsafeCell::new([0; 3 * 4096]));
 
-/// A section when there is no segment.
+/// The section used without a segment.
 const EMPTY: Section = Section { offset: 0, capacity: 0, record_bytes: 1 };
 /// Bytes mapped at [`BASE`]; 0 while it is the scratch pages.
 static BYTES: AtomicU64 = AtomicU64::new(0);
@@ -124,7 +124,7 @@ pub(crate) fn set_state(state: State) {
     counter(Counter::State).store(state as u64, Ordering::Release);
 }
 
-/// A record, its pages real; `None` beyond the capacity or when there is no memory for it.
+/// A record whose pages are populated; `None` beyond the capacity or without memory for it.
 #[inline]
 pub(crate) fn record(kind: SectionKind, index: u64) -> Option<*mut u8> {
     let section = section(kind);

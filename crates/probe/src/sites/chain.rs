@@ -44,8 +44,8 @@ pub(crate) fn search(
     End::Long
 }
 
-/// Appends what `number` stands for, all of which is written, at an open end; false when another
-/// thread was faster: the list goes on behind `end`.
+/// Appends element `number`, which is completely written, at an open end; false when another thread
+/// appended first: the list continues behind `end`.
 pub(crate) fn append(end: &AtomicU32, number: u32) -> bool {
     end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
@@ -62,8 +62,8 @@ impl<T: Sync> Array<T> {
         Self { first: AtomicPtr::new(null_mut()), len: AtomicUsize::new(0) }
     }
 
-    /// Starts anew with `len` zeroed elements, or none without memory. No other thread may be
-    /// looking.
+    /// Restarts with `len` zeroed elements, or none without memory. No other thread may access the
+    /// list.
     pub(crate) fn renew(&self, len: u64) {
         let old_len = self.len.swap(0, Ordering::Relaxed);
         let old = self.first.swap(null_mut(), Ordering::Relaxed);

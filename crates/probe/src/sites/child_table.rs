@@ -34,7 +34,7 @@ impl Key {
         Key { place, parent, module, hash: product as u64 ^ (product >> 64) as u64 }
     }
 
-    /// The word that stands for this key having node `id`.
+    /// The table entry that maps this key to node `id`.
     #[inline(always)]
     pub(crate) fn entry(self, id: u32) -> u64 {
         self.hash << ID_BITS | u64::from(id)
@@ -66,7 +66,7 @@ static TABLE: [Table; TABLES] =
 /// Tables published; the last one takes the insertions.
 static PUBLISHED: AtomicUsize = AtomicUsize::new(0);
 
-/// Forgets all children. No other thread may be looking.
+/// Removes all children. No other thread may access the table.
 pub(super) fn clear() {
     PUBLISHED.store(0, Release);
     for (level, table) in TABLE.iter().enumerate() {

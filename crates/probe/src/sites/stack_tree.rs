@@ -62,7 +62,7 @@ pub(crate) fn init() {
     segment::counter(Counter::Nodes).store(u64::from(FIRST), Release);
 }
 
-/// Asks for large pages: every stack will be recorded.
+/// Requests large pages: every stack will be recorded.
 pub(crate) fn prefer_large_pages() {
     LINKS.prefer_large_pages();
 }
@@ -80,7 +80,7 @@ pub(crate) fn child(parent: u32, place: u64, module: u32) -> Option<u32> {
     child_of(Key::new(parent, place, module))
 }
 
-/// As [`child`], for a key whose hash the caller has at hand.
+/// As [`child`], for a key whose hash the caller already computed.
 #[inline(always)]
 pub(crate) fn child_of(key: Key) -> Option<u32> {
     match search(key) {

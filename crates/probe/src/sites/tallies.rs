@@ -98,7 +98,7 @@ pub(crate) struct TallyRef {
     pub(crate) counts: &'static Counts,
 }
 
-/// Who writes a tally.
+/// The writers of a tally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
     /// The calling thread alone.
@@ -166,7 +166,7 @@ pub(crate) fn restart_overflow() {
     }
 }
 
-/// Asks for large pages: every block will be recorded.
+/// Requests large pages: every block will be recorded.
 pub(crate) fn prefer_large_pages() {
     LINKS.prefer_large_pages();
 }
@@ -232,7 +232,7 @@ pub(crate) fn get(number: u32) -> Option<&'static Counts> {
     Table::current().get(number)
 }
 
-/// The table as a thread keeps it at hand. Zeroed memory is valid: empty.
+/// Address and length of the table, as cached by a thread. Zeroed memory is valid: empty.
 #[derive(Clone, Copy)]
 pub(crate) struct Table {
     base: *const Counts,
@@ -416,7 +416,7 @@ impl TallyRef {
         self.count_weight(writer, amount.size, sampled, 4);
     }
 
-    /// What a block of this site stands for.
+    /// Weight of a block of this site.
     #[inline(always)]
     pub(crate) fn sampled(self, size: u64) -> Sampled {
         match self.counts.site().rate() {
@@ -425,7 +425,7 @@ impl TallyRef {
         }
     }
 
-    /// Adds what a sample stands for to the four sums from `first` on.
+    /// Adds the weight of a sample to the four sums from `first` on.
     fn count_weight(self, writer: Writer, size: u64, sampled: Sampled, first: usize) {
         if self.counts.site().rate() == 0 {
             return;

@@ -22,7 +22,7 @@ use crate::{control, fork, live, log, segment};
 /// lasts (many seeds).
 const ROUNDS: u64 = if cfg!(miri) { 12 } else { 20_000 };
 
-/// These tests share one segment, and some start its tables anew.
+/// These tests share one segment, and some reset its tables.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn exclusive() -> impl Drop {
@@ -77,7 +77,7 @@ fn a_block_is_found_by_whoever_frees_it() {
     });
 }
 
-/// Threads that meet the same stack get a node that says what they asked for.
+/// Threads that insert the same stack get a node that holds that stack.
 #[test]
 fn a_node_is_whole_before_anybody_has_its_number() {
     let _turn = exclusive();
@@ -150,8 +150,8 @@ fn orders_are_applied_whole() {
     });
 }
 
-/// A reader of the log by the rules of `capture/drain/chunks.rs`: what is published is read once,
-/// in order; a full chunk is let go.
+/// A reader of the log by the rules of `capture/drain/chunks.rs`: published bytes are read once, in
+/// order; a full chunk is released.
 struct Drainer {
     done: Vec<usize>,
     tallies: Vec<u32>,
@@ -183,7 +183,8 @@ impl Drainer {
             return;
         }
         assert_ne!(stream.load(Ordering::Relaxed), 0, "a chunk that says a sequence says whose");
-        // SAFETY: published, so written before; nobody writes there before the chunk is let go.
+        // SAFETY: published, so written before; no thread writes there before the chunk is
+        // released.
         let bytes = unsafe { core::slice::from_raw_parts(chunk.add(HEADER_BYTES), len) };
         let (mut at, done) = (self.done[index], len);
         while let Some(event) = decode(bytes, &mut at) {

@@ -1,10 +1,10 @@
 //! Models of the lock-free parts: loom runs each through the schedules of its threads, with at most
-//! three switches that no thread asked for (`LOOM_MAX_PREEMPTIONS`), and gives every load each
-//! value that it may see on a weakly ordered machine. The code is the probe's own (see
-//! [`crate::atomics`]), and that of readers and controllers from the format crate.
+//! three preemptions (`LOOM_MAX_PREEMPTIONS`), and gives every load each value that it may see on a
+//! weakly ordered machine. The code is the probe's own (see [`crate::atomics`]), and that of
+//! readers and controllers from the format crate.
 //!
-//! Of each word loom remembers who used it last, and no one before: a thread that looks before it
-//! writes hides the look of another. So each model is explored from both sides (see [`check`]).
+//! For each word loom stores only the last access: a thread that reads before it writes hides the
+//! read of another thread. So each model is explored from both sides (see [`check`]).
 //!
 //! `cargo xtask loom` runs them. Each says which ordering it is there for: with that one weakened,
 //! it fails.

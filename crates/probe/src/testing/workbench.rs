@@ -33,7 +33,7 @@ impl From<unwind::Captured> for Captured {
     }
 }
 
-/// Reads options as at the start, both grammars, and forgets them; for `fuzz/`.
+/// Reads options as at the start, both grammars, and discards them; for `fuzz/`.
 pub fn read_options(text: &[u8]) {
     config::rehearse(text);
 }

@@ -37,7 +37,7 @@ pub(crate) fn create_key() {
 /// POSIX runs destructors in at least this many rounds, as long as some key has a value again.
 const ROUNDS: usize = 4;
 
-/// Asks for the destructor of the calling thread.
+/// Registers the destructor of the calling thread.
 pub(super) fn watch() {
     set_round(1);
 }

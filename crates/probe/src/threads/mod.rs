@@ -71,7 +71,7 @@ impl Words {
         }
         self.at_rest.store(inside(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: this thread's own; whoever finds `inside` keeps away from it.
+        // SAFETY: this thread's own; a nested call that finds `inside` set does not access it.
         let result = act(unsafe { &mut *state });
         compiler_fence(Ordering::SeqCst);
         self.at_rest.store(state, Ordering::Relaxed);
@@ -122,7 +122,7 @@ impl Words {
     pub(crate) fn inherit(&self, frames: Inherited) {
         let script = frames.renew();
         if let Some(state) = self.new_state() {
-            // SAFETY: this thread's own and new, so there is no other use of it.
+            // SAFETY: this thread's own and new, so nothing else refers to it.
             unsafe { &mut *state }.declare(|declared| *declared = script);
         }
     }

@@ -232,7 +232,8 @@ impl State {
     /// Drops what depends on an older generation, and decides whether the fast path may be taken.
     #[cold]
     fn revalidate(&mut self) {
-        // Read before what it stands for: a change that is missed now leads to another generation.
+        // Read before the settings of that generation: a change that is missed now leads to another
+        // generation.
         self.generation = fork::generation();
         self.stacks.clear();
         self.remote.fill(Remote { of: 0, counts: core::ptr::null() });
@@ -279,7 +280,7 @@ impl State {
         outside
     }
 
-    /// The same, if it was asked recently.
+    /// Whether [`Self::is_outside`] recently returned true for `caller`.
     #[inline(always)]
     pub(crate) fn is_known_outside(&self, caller: u64) -> bool {
         self.outside.get(outside_slot(caller)) == Some(&caller)

@@ -22,7 +22,7 @@ enum Cfa {
 enum Saved {
     /// Not touched.
     Same,
-    /// There is no caller's value.
+    /// The caller's value does not exist.
     Undefined,
     /// At CFA + offset.
     Offset(i64),

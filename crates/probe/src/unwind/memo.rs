@@ -41,7 +41,7 @@ const PAUSE: u32 = 15;
 pub(super) struct Known {
     pub(super) state: State,
     pub(super) rule: Rule,
-    /// Its node; 0 beyond the depth limit, and where nobody has asked yet (see [`node_at`]).
+    /// Its node; 0 beyond the depth limit, and before the first lookup (see [`node_at`]).
     pub(super) node: u32,
     /// Its caller's node.
     parent: u32,

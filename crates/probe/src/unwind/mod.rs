@@ -90,7 +90,7 @@ pub(crate) struct Captured {
     pub(crate) node: u32,
     /// The depth limit cut it: only the youngest frames are there.
     pub(crate) truncated: bool,
-    /// It ends where there is no usable unwind information, or passed through such code.
+    /// The stack ends in code without usable unwind information, or passes through such code.
     pub(crate) broken: bool,
 }
 

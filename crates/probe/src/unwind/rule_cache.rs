@@ -3,7 +3,7 @@
 //! A program has some thousand return addresses; each is looked up in its module's unwind
 //! information once. An entry is two words, key and rule. A writer claims a slot by making its key
 //! [`CLAIMED`], stores the rule, then the key; a reader loads key, rule, key again. As a key
-//! includes the module generation, entries of an unloaded module are simply never asked for, and
+//! includes the module generation, entries of an unloaded module are never looked up again, and
 //! their slots are reused.
 #![allow(unsafe_code)]
 
@@ -173,7 +173,7 @@ fn outside_modules(address: u64) -> Rule {
     code.and_then(|code| machine::trampoline_rule(&code.to_ne_bytes())).unwrap_or(Rule::UNKNOWN)
 }
 
-/// Looks a rule up where it comes from, and remembers it.
+/// Looks a rule up in the module's unwind information, and caches it.
 fn find(address: u64, key: u64) -> Rule {
     // Not remembered: a module may be loaded there later.
     let Some(image) = Image::find(address) else { return outside_modules(address) };

@@ -23,7 +23,7 @@ static POOL: [Place; PLACES] =
     [const { Place { taken: AtomicBool::new(false), frames: UnsafeCell::new(MaybeUninit::zeroed()) } };
         PLACES];
 
-/// Runs `walk` with room for frames; `None` when there is no memory.
+/// Runs `walk` with a buffer for frames; `None` without memory.
 pub(super) fn with_frames<T>(walk: impl FnOnce(&mut Frames) -> T) -> Option<T> {
     let free = |place: &&Place| place.taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
     if let Some(place) = POOL.iter().find(free) {

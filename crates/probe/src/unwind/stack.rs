@@ -1,10 +1,10 @@
 //! Reading a stack without ever faulting.
 //!
 //! On a thread's own stack everything between its stack pointer and its end is mapped for as long
-//! as the thread lives, so a bounds check is enough: of the main thread the kernel told where the
-//! stack ends, of any other the C library keeps the control block right above. Anywhere else
-//! (coroutines, `sigaltstack`, nonsense from broken unwind information) the kernel is asked about
-//! each page, anew in each walk, because such memory may be unmapped at any time.
+//! as the thread lives, so a bounds check is enough: the kernel reports the end of the main
+//! thread's stack, and on other threads the C library keeps the control block right above the
+//! stack. Anywhere else (coroutines, `sigaltstack`, nonsense from broken unwind information) a
+//! system call checks each page in each walk, because such memory may be unmapped at any time.
 #![allow(unsafe_code)]
 
 use super::machine::thread_pointer;
@@ -32,7 +32,7 @@ const THREAD_STACK: u64 = 64 << 20;
 const GROWTH: u64 = 256 << 10;
 const MOST_FAILURES: u64 = 8;
 
-/// End of the main thread's stack; 0 before it was asked for.
+/// End of the main thread's stack; 0 before it was read.
 static MAIN_STACK_END: AtomicU64 = AtomicU64::new(0);
 
 fn main_stack_end() -> u64 {
@@ -130,14 +130,15 @@ impl Window {
     #[cold]
     #[inline(never)]
     fn moved_to(self, address: u64) -> Option<Window> {
-        // Asked even on the own stack: the main one may not have grown down to `address` yet.
+        // Checked even on the thread's own stack: the main stack may not have grown down to
+        // `address` yet.
         let readable = address.is_multiple_of(8) && is_readable(address);
         readable.then(|| Window { moved: true, ..Window::new(self.own, address) })
     }
 }
 
 /// May the word at `address` be read? The kernel copies a signal set from there before it refuses
-/// the first argument: EFAULT tells a bad address from a good one, and no state changes.
+/// the first argument: EFAULT means a bad address, and no state changes.
 fn is_readable(address: u64) -> bool {
     if sys::are_syscalls_disabled() {
         return false;

@@ -34,8 +34,8 @@ const THIRD_BITS: u32 = 12;
 const THIRD_WAYS: usize = 2;
 /// Recently captured nodes, as a power of two.
 const SEEN_BITS: u32 = 9;
-/// Callers whose return addresses choose the slot of the second level. Three tell most callers of a
-/// wrapper apart.
+/// Callers whose return addresses choose the slot of the second level. Three distinguish most
+/// callers of a wrapper.
 const CALLERS: usize = 3;
 /// Room for entries, in units of a cache line: 1 MiB a thread, if it ever has so many stacks.
 const UNITS: usize = 16384;

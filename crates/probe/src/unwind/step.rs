@@ -156,7 +156,7 @@ fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
 }
 
 /// The address is a guess: its object may be unloaded at this moment, and code need not be
-/// readable. So the loader is asked about the address alone, and the kernel whether the bytes can
+/// readable. So the loader looks up the address alone, and a system call checks that the bytes can
 /// be read.
 fn follows_call(pc: u64) -> bool {
     let start = pc.wrapping_sub(machine::CALL_BYTES);

@@ -1,4 +1,4 @@
-//! x86-64: register numbers, slots, and what the machine itself can tell.
+//! x86-64: register numbers, slots, call instructions, the thread pointer.
 #![allow(unsafe_code)]
 
 use core::arch::asm;

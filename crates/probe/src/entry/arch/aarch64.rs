@@ -121,7 +121,7 @@ macro_rules! entry_stub {
             )
         }
 
-        // Stands for the real function until it is found.
+        // Placeholder for the real function until that is resolved.
         $crate::arch::jump_stub!(boot, $hook, $crate::hooks::resolve);
     };
 }

@@ -13,7 +13,7 @@ use crate::{arena, control, dump, fork, modules};
 
 type Pointer = *mut c_void;
 
-/// No block is as large as what these bits address: a call that asks for more fails and changes
+/// No block exceeds the range that these bits address: a call for a larger size fails and changes
 /// nothing.
 const ADDRESS_BITS: u32 = 48;
 

@@ -205,7 +205,7 @@ impl Seen {
         }
     }
 
-    /// Whether the node is new; everything is when there was no memory.
+    /// Whether the node is new. Without memory for the set every node counts as new.
     fn insert(&mut self, node: u32) -> bool {
         let (at, mask) = ((node / 8) as usize, 1_u8 << (node % 8));
         if at >= self.bytes {

@@ -61,7 +61,7 @@ pub(super) fn forget() {
     TAKEN.store(false, Ordering::Relaxed);
 }
 
-/// Uses the ring alone; `None`, counted, when another thread does not let go of it.
+/// Uses the ring under its lock; `None`, counted, when another thread does not release the lock.
 fn locked<T>(act: impl FnOnce(&mut Ring) -> T) -> Option<T> {
     let ring = RING.load(Ordering::Acquire);
     if ring.is_null() || !(0..PATIENCE).any(|_| !TAKEN.swap(true, Ordering::Acquire)) {

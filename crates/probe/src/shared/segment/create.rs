@@ -70,8 +70,8 @@ pub(super) fn remove_name() {
     path.as_c_str().into_iter().for_each(sys::unlink);
 }
 
-/// Creates this process's segment, as large as an eighth of its address space allows; false when
-/// there is no memory even for a private one. No tables are larger than those of `largest`.
+/// Creates this process's segment, as large as an eighth of its address space allows; false without
+/// memory even for a private one. No tables are larger than those of `largest`.
 pub(crate) fn create(allocator: AllocatorKind, largest: Tier) -> bool {
     let process = Incarnation { pid: sys::pid(), starttime: process::start_time() };
     let mut refusal = Errno(0);

@@ -31,7 +31,7 @@ const IGNORED: u32 = 2;
 /// True once the segment may not grow any more.
 static SETTLED: AtomicBool = AtomicBool::new(false);
 
-/// True once addresses of this segment were given back: what is there now is somebody else's.
+/// True once addresses of this segment were unmapped: other memory may be mapped there now.
 static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
 
 /// Makes real the first `room` bytes of a range that are not real yet.
@@ -95,7 +95,7 @@ fn unmap_where(memory: *mut u8, bytes: u64, real: bool) {
     }
 }
 
-/// Whether the byte at `offset` is the segment's: not if it was given back.
+/// Whether the byte at `offset` belongs to the segment: false once it was unmapped.
 pub(super) fn is_ours(offset: u64) -> bool {
     is_real(offset) || !GIVEN_BACK.load(Ordering::Relaxed)
 }
@@ -114,7 +114,7 @@ pub(super) fn replace(memory: *mut u8, bytes: u64) -> bool {
         .all(|offset| unsafe { sys::replace(at(offset), STEP as usize) }.is_ok())
 }
 
-/// Forgets what was real: the segment is a new one.
+/// Clears the record of populated pages: the segment is a new one.
 pub(super) fn forget() {
     SETTLED.store(false, Ordering::Relaxed);
     GIVEN_BACK.store(false, Ordering::Relaxed);

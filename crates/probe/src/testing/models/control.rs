@@ -127,8 +127,8 @@ fn newcomer() -> Box<State> {
     state
 }
 
-/// A thread that has validated a generation has seen what it stands for: no event takes the fast
-/// path once the mode is over.
+/// A thread that has validated a generation has read that generation's settings: no event takes the
+/// fast path once the mode has ended.
 ///
 /// For the generation (release in `change_generation`, acquire in `terms`), and for its being read
 /// before the rest in `State::revalidate`.

@@ -24,7 +24,7 @@ fn meet_stack(parent: u32, place: u64) {
     assert_eq!((node.place, node.parent, node.module), (place, parent, 1));
 }
 
-/// Threads that meet the same new stack get a node that says what they asked for.
+/// Threads that insert the same new stack get a node that holds that stack.
 ///
 /// For `chain::append` (release) and `chain::search` (acquire).
 #[test]

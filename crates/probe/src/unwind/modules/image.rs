@@ -1,7 +1,7 @@
 //! A loaded binary, as the dynamic loader knows it.
 //!
 //! glibc ≥ 2.35 answers from `_dl_find_object`: no lock, safe in a signal handler. Elsewhere
-//! `dl_iterate_phdr` is asked, which locks, but only when an address is seen for the first time.
+//! `dl_iterate_phdr` is called, which locks, but only when an address is seen for the first time.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -36,7 +36,7 @@ type FindObject = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 /// `_dl_find_object` if the C library has it.
 static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Tells where `_dl_find_object` is; while it is null `dl_iterate_phdr` serves.
+/// Sets the address of `_dl_find_object`; while it is null `dl_iterate_phdr` is used.
 pub(super) fn set_find_object(function: *mut c_void) {
     FIND_OBJECT.store(function, Relaxed);
 }
@@ -72,7 +72,7 @@ impl Image {
         let function: FindObject = unsafe { core::mem::transmute(function) };
         // SAFETY: zero is a valid value of each field.
         let mut found: Found = unsafe { core::mem::zeroed() };
-        // SAFETY: the loader fills `found`; any address may be asked.
+        // SAFETY: the loader fills `found`; any address is a valid argument.
         if unsafe { function(address as usize as *mut c_void, &raw mut found) } != 0 {
             return None;
         }
@@ -103,7 +103,7 @@ impl Image {
         let function: FindObject = unsafe { core::mem::transmute(function) };
         // SAFETY: zero is a valid value of each field.
         let mut found: Found = unsafe { core::mem::zeroed() };
-        // SAFETY: the loader fills `found`; any address may be asked.
+        // SAFETY: the loader fills `found`; any address is a valid argument.
         unsafe { function(address as usize as *mut c_void, &raw mut found) == 0 }
     }
 
