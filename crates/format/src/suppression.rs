@@ -24,7 +24,7 @@ pub fn line(text: &[u8]) -> Line<'_> {
     }
 }
 
-/// Whether a pattern is found in a text: `*` stands for anything, `^` and `$` for the ends of the
+/// Whether a pattern is found in a text: `*` matches any text, `^` and `$` match the ends of the
 /// text.
 #[must_use]
 pub fn is_found(pattern: &[u8], text: &[u8]) -> bool {

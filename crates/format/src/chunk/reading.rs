@@ -8,7 +8,7 @@ use crate::segment::{SegmentSink, SegmentSource};
 pub struct Published {
     /// Whose events, and how many bytes of them: all of them may be read now.
     pub header: ChunkHeader,
-    /// Whether there will be no more: once read, the chunk may be [let go](let_go).
+    /// Whether the chunk is full: once read, it may be [released](let_go).
     pub is_complete: bool,
 }
 

@@ -134,8 +134,8 @@ const LARGE_SIZE: u64 = 253;
 const TWO_BYTES: u8 = 254;
 const MORE_BYTES: u8 = 255;
 
-/// What the writer remembers from entry to entry; it starts afresh in every frame. `T` holds
-/// [`SIZE_SLOTS`] numbers.
+/// The writer's state from entry to entry; it is reset in every frame. `T` holds [`SIZE_SLOTS`]
+/// numbers.
 #[derive(Debug, Clone)]
 pub struct EntryState<T> {
     last_alloc: u32,
@@ -145,7 +145,7 @@ pub struct EntryState<T> {
     limit: u64,
     steps: u32,
     far_steps: u32,
-    /// Whether sizes are in the main column (the writer's choice, which the payload tells).
+    /// Whether sizes are in the main column (the writer's choice, stored in the payload).
     is_interleaved: bool,
     blocks: u32,
     /// Blocks that had not the size of the last one of their site.
@@ -245,7 +245,7 @@ impl<T: AsMut<[u32]>> EntryState<T> {
         column.extend([code]);
     }
 
-    /// An allocation that is not fresh, or anything that is no allocation and no plain free.
+    /// An allocation that is not fresh, or an entry that is neither an allocation nor a plain free.
     #[inline(never)]
     fn encode_other<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) {
         let next = |kind| kind == AllocKind::NextRealloc;

@@ -27,7 +27,7 @@ pub struct TimelineRow {
     pub rss_bytes: u64,
 }
 
-/// What both ends remember from row to row; it starts afresh in every frame.
+/// State of writer and reader from row to row; it is reset in every frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TimelineState {
     last: TimelineRow,

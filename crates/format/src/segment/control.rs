@@ -26,9 +26,9 @@ pub enum ControlWord {
     OnFull,
     /// Longest time an event may wait for room, milliseconds (log mode).
     BlockMillis,
-    /// Incremented to forget everything counted so far.
+    /// Incremented to reset all counts.
     ResetCount,
-    /// Incremented to ask for the allocator's own statistics.
+    /// Incremented to request the allocator's own statistics.
     AllocatorStatsCount,
     /// Pid of the controller that drains the log; 0 when there is none.
     DrainPid,
@@ -114,9 +114,9 @@ pub struct Control {
     pub block_millis: u32,
     /// How often counts were reset.
     pub reset_count: u64,
-    /// How often allocator statistics were asked for.
+    /// Number of requests for allocator statistics.
     pub allocator_stats_count: u64,
-    /// Who drains the log; 0 for nobody.
+    /// PID of the drainer of the log; 0 without a drainer.
     pub drain_pid: u32,
     /// Compare memoised stacks with full walks.
     pub paranoid: bool,
@@ -125,11 +125,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// Deepest stack that can be asked for; the unwinder's tables have this size.
+    /// Deepest stack that can be requested; the unwinder's tables have this size.
     pub const MAX_DEPTH: u32 = 512;
-    /// Depth unless told otherwise.
+    /// Default depth.
     pub const DEFAULT_DEPTH: u32 = 128;
-    /// Mean sampling distance unless told otherwise.
+    /// Default mean sampling distance.
     pub const DEFAULT_SAMPLE_BYTES: u64 = 512 * 1024;
     /// Largest mean sampling distance: beyond it nothing would ever be sampled.
     pub const MAX_SAMPLE_BYTES: u64 = 1 << 40;

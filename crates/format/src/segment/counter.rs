@@ -64,7 +64,7 @@ pub enum Counter {
     PeakEpochBytes,
     /// Bytes allocated in this period: exact, or estimated.
     AllocatedBytes,
-    /// Bytes of the segment and of private tables made real: the probe's own memory.
+    /// Populated bytes of the segment and of private tables: the probe's own memory.
     OwnBytes,
 
     /// Frees of blocks allocated before recording began, or by a path that is not hooked.
@@ -138,7 +138,7 @@ pub enum Counter {
 /// handed out, in pages that hold live blocks, and resident. All three are 0 for an arena that is
 /// not in use.
 pub const ARENA_WORDS: usize = 256;
-/// Most arenas told of.
+/// Largest number of arenas reported.
 pub const MOST_ARENAS: usize = 64;
 const _: () = assert!(Counter::Count as usize <= ARENA_WORDS);
 const _: () = assert!((ARENA_WORDS + 3 * MOST_ARENAS) * 8 <= super::PAGE_BYTES);

@@ -203,7 +203,7 @@ impl Header {
     /// Reads and checks page 0.
     ///
     /// # Errors
-    /// When the bytes are no segment of this version, or a field is impossible.
+    /// When the bytes are not a segment of this version, or a field is invalid.
     pub fn decode(page: &[u8]) -> Result<Self, HeaderError> {
         if page.len() < PAGE_BYTES {
             return Err(HeaderError::Short);
@@ -226,12 +226,11 @@ impl Header {
         Self::decode_process(page, layout)
     }
 
-    /// Reads what page 0 tells of the process, whatever version of the segment wrote it, and puts
-    /// `layout` in the place of the segment's own: recordings carry the page, and are older than
-    /// the reader.
+    /// Reads the process fields of page 0, of any segment version, and replaces the segment's
+    /// layout by `layout`: recordings contain the page and may be older than the reader.
     ///
     /// # Errors
-    /// When the bytes are no segment, or a field is impossible.
+    /// When the bytes are not a segment, or a field is invalid.
     pub fn decode_process(page: &[u8], layout: Layout) -> Result<Self, HeaderError> {
         let word = |at| u32_at(page, at).ok_or(HeaderError::Short);
         let long = |at| u64_at(page, at).ok_or(HeaderError::Short);

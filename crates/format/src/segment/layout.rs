@@ -101,7 +101,7 @@ pub enum Tier {
     Small,
     /// No shadow index, 2¹⁴ tallies: about 10 MiB.
     Tiny,
-    /// The same for a program with next to no address space: less than 1 MiB, no log.
+    /// No shadow index, for a program with very little address space: less than 1 MiB, no log.
     Least,
 }
 

@@ -15,8 +15,7 @@ fn at(word: ControlWord) -> u64 {
     CONTROL_OFFSET as u64 + word as u64 * 8
 }
 
-/// Writes an order; returns the sequence that stands for it. One writer at a time: the caller holds
-/// the lock.
+/// Writes an order; returns its sequence number. One writer at a time: the caller holds the lock.
 ///
 /// # Errors
 /// When the segment cannot be written to; the sequence then stays odd until the next order.

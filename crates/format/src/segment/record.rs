@@ -85,7 +85,7 @@ pub struct Node {
     pub module: u32,
 }
 
-/// What a node stands for.
+/// Meaning of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodePlace {
     /// A return address (strip nothing; subtract 1 to look it up).
@@ -179,7 +179,7 @@ impl Tally {
     /// The tally of events that found no room for a tally of their own, where every block is
     /// recorded.
     pub const OVERFLOW_EXACT: u32 = 1;
-    /// The same for samples.
+    /// The overflow tally of samples.
     pub const OVERFLOW_SAMPLED: u32 = 2;
     /// First tally that threads take for sites.
     pub const FIRST: u32 = 3;
@@ -214,7 +214,7 @@ pub struct TallyDetails {
     /// Live blocks at the process's peak (estimated for samples), if [`Tally::peak_epoch`] is
     /// current; otherwise the tally has not changed since the peak.
     pub peak_blocks: i64,
-    /// Live bytes likewise.
+    /// Live bytes at the process's peak, under the same condition.
     pub peak_bytes: i64,
     /// Bytes added over the old block by `realloc`s that ended at this site.
     pub grown_bytes: u64,
@@ -235,7 +235,7 @@ impl TallyDetails {
 }
 
 /// Sums over the samples of a sampled tally, each as the bits of an `f64`. A sample of `s` bytes at
-/// mean distance `T` has probability `p = 1 - e^(-s/T)`, stands for `w = 1/p` blocks, and adds
+/// mean distance `T` has probability `p = 1 - e^(-s/T)`, has the weight `w = 1/p` blocks, and adds
 /// `v = (1-p)/p²` to the variance of their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]

@@ -108,8 +108,8 @@ impl Column<'_> {
     }
 }
 
-/// Splits a payload into its columns, and tells whether sizes are interleaved; `None` when it is
-/// shorter than it says.
+/// Splits a payload into its columns, and returns whether sizes are interleaved; `None` when it is
+/// shorter than its header says.
 pub(super) fn split(payload: &[u8]) -> Option<(Columns<Column<'_>>, bool)> {
     let is_interleaved = u32_at(payload, 0)? & INTERLEAVED != 0;
     let mut rest = payload.get(LENGTHS_BYTES..)?;
