@@ -46,7 +46,7 @@ impl Resolver {
     /// Opens a binary by path and looks for its debug information.
     ///
     /// # Errors
-    /// When there is no file, or it is not an ELF binary.
+    /// When the file does not exist or is not an ELF binary.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Problem> {
         let image = Image::open(path).map_err(|_| Problem::NotFound)?;
         Self::new(image, options)
