@@ -72,7 +72,7 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(out, &file).map_err(io::Error::from)
 }
 
-/// The samples, one point per stack of texts: dh_view refuses a file that tells a stack twice.
+/// The samples, one point per stack of texts: dh_view rejects a file that contains a stack twice.
 fn points(profile: &Profile, table: &mut FrameTable<'_>) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     let mut known: HashMap<Vec<usize>, usize> = HashMap::new();

@@ -71,8 +71,8 @@ impl<'a> FrameList<'a> {
     }
 }
 
-/// The address that stands for a location in formats made of addresses, as a return address: one
-/// byte lower is inside the call. Frames without an address get one of their own.
+/// The address of a location in address-based formats, as a return address: one byte lower is
+/// inside the call. Frames without an address get a unique one.
 pub(super) fn return_address(profile: &Profile, id: LocationId) -> u64 {
     let location = &profile.locations[id.index()];
     match location.address {

@@ -20,13 +20,13 @@ pub(super) struct Counts {
     pub(super) alloc: (u64, u64),
 }
 
-/// What stands in one `@` record.
+/// Contents of one `@` record.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) stack: StackId,
     /// All samples of the record.
     pub(super) counts: Counts,
-    /// The same for each thread.
+    /// Counts of each thread.
     pub(super) threads: Vec<(ThreadId, Counts)>,
     /// Rows of [`Profile::samples`].
     pub(super) samples: Vec<usize>,

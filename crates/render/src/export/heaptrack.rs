@@ -121,7 +121,7 @@ impl Groups {
     }
 }
 
-/// What is left; bytes need blocks.
+/// The difference; `None` when bytes remain without blocks.
 fn less(one: Amount, other: Amount) -> Option<Amount> {
     let left = (one.0.checked_sub(other.0)?, one.1.checked_sub(other.1)?);
     (left.0 > 0 || left.1 == 0).then_some(left)
@@ -146,8 +146,8 @@ fn even(stack: StackId, (blocks, bytes): Amount, at_peak: bool, at_end: bool) ->
 }
 
 impl Account {
-    /// The account with `blocks` blocks as one of their common size, and the account of what is
-    /// left.
+    /// The account with `blocks` blocks combined into one of their total size, and the account of
+    /// the rest.
     fn coarsened(self, blocks: u64) -> impl Iterator<Item = Account> {
         let freed = self.allocated - self.live;
         let part = |count: fn(u64, u64) -> u64, size: u64| {
@@ -205,7 +205,7 @@ fn write_churn(accounts: &[Account], out: &mut dyn Write) -> io::Result<()> {
     before.map_or(Ok(()), |last| writeln!(out, "- {last:x}"))
 }
 
-/// What is told once and referred to by number, all from 1.
+/// Items that are written once and referred to by number, all from 1.
 struct Tables<'a> {
     out: &'a mut dyn Write,
     strings: HashMap<String, usize>,
@@ -214,7 +214,7 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// The number of a stack, whose frames are told first, callers before callees.
+    /// The number of a stack. Its frames are written first, callers before callees.
     fn trace(&mut self, profile: &Profile, frames: &FrameList<'_>, stack: StackId) -> io::Result<usize> {
         let unknown: Vec<StackId> =
             profile.stacks.leaf_to_root(stack).take_while(|node| !self.traces.contains_key(node)).collect();
@@ -232,7 +232,7 @@ impl Tables<'_> {
             return Ok(*number);
         }
         let location = &profile.locations[id.index()];
-        // Address 0 is no frame to heaptrack.
+        // heaptrack does not accept address 0 as a frame.
         let address = match location.lookup_address() {
             0 => annotation::NAMED_FRAMES + (id.index() as u64 + 1) * annotation::NAMED_FRAME_STRIDE,
             address => address,

@@ -25,8 +25,8 @@ pub(super) enum Slack {
 /// Exchanges after which the answer is taken as it is; only graphs far beyond what can be read
 /// get there.
 const MAX_PIVOTS: usize = 20_000;
-/// The same for the nodes and arcs looked at in all exchanges, each of which looks at all of them:
-/// some tenths of a second. Every answer on the way keeps the distances; a better one is only a
+/// Limit on the nodes and arcs visited in all exchanges, each of which visits all of them: some
+/// tenths of a second. Every intermediate solution keeps the distances; a better one is only a
 /// little shorter.
 const MAX_LOOKS: usize = 50_000_000;
 

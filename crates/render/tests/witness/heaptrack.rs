@@ -22,7 +22,8 @@ fn folded(path: &str, cost: &str) -> BTreeMap<String, f64> {
     let mut sums = BTreeMap::new();
     for line in text.lines() {
         let (stack, value) = line.rsplit_once(' ').unwrap();
-        // A file without a function is told of code in the loader; the model has no such line.
+        // heaptrack reports a file without a function for code in the loader; the model has no such
+        // line.
         *sums.entry(stack.replace(" (rtld.c)", "")).or_insert(0.0) += value.parse::<f64>().unwrap();
     }
     sums

@@ -65,7 +65,7 @@ fn lines_about_what_is_missing_are_passed_over() {
     }
 }
 
-/// A rate changed while running: the estimates are no multiple of any one rate.
+/// A rate changed while running: the estimates are not multiples of a single rate.
 #[test]
 #[ignore = "needs the tool that it is compared with"]
 fn estimates_of_mixed_rates_are_exact_too() {
