@@ -7,7 +7,7 @@
 /// What every annotation begins with.
 pub const PREFIX: &str = "# heapwise ";
 
-/// Version of the grammar, told by the first annotation. Version 1 had other names for some
+/// Version of the grammar, stored in the first annotation. Version 1 had other names for some
 /// columns, one block size per sample, and fewer counters of losses.
 pub const VERSION: u32 = 2;
 
@@ -34,7 +34,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// The text of an escaped field; an unknown escape stands for itself.
+/// The text of an escaped field; an unknown escape is kept as it is.
 #[must_use]
 pub fn unescape(field: &str) -> String {
     let mut text = String::with_capacity(field.len());

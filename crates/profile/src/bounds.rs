@@ -21,9 +21,9 @@ pub struct Bounds {
 /// Whether a value keeps a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Whatever is missing, the limit is kept.
+    /// The limit is kept for any value of the missing events.
     Kept,
-    /// Whatever is missing, the limit is broken.
+    /// The limit is exceeded for any value of the missing events.
     Broken,
     /// What is missing decides.
     Unknown,

@@ -56,7 +56,7 @@ fn tid(profile: &Profile, sample: &Sample) -> Option<u64> {
     sample.thread.map(|id| profile.threads[id.index()].tid)
 }
 
-/// What two builds of a profile agree on when they mean the same place.
+/// Key of a place that is equal in two builds of a program.
 #[derive(PartialEq, Eq, Hash)]
 struct Place<'a> {
     module: &'a str,

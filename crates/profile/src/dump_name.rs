@@ -1,6 +1,6 @@
-//! What the file names of dumping allocators tell: process, number, reason.
+//! Fields in the file names of dumping allocators: process, number, reason.
 
-/// What the naming schemes of dumping allocators tell.
+/// Fields in the naming schemes of dumping allocators.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DumpName {
     /// Everything before the numbers.

@@ -1,4 +1,4 @@
-//! Frames: what a row or a box stands for, at the granularity asked for.
+//! Frames: the subject of a row or a box, at the query's granularity.
 //!
 //! Names are made, matched and classified once per distinct function, never per sample.
 
@@ -21,8 +21,8 @@ impl FrameId {
     }
 }
 
-/// A function, line, file, address or module, as views print it. Two profiles agree on a frame
-/// when they agree on its label, so that a comparison survives a rebuild.
+/// A function, line, file, address or module, as views print it. Frames of two profiles are equal
+/// when their labels are equal, so that a comparison survives a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frame {
     /// What is printed.
@@ -154,7 +154,8 @@ struct Namer<'a> {
     table: &'a mut FrameTable,
     /// By module: whether it is an allocator.
     allocator_modules: Vec<bool>,
-    /// Whether the profile tells calls from interruptions; most formats of others do not.
+    /// Whether the profile distinguishes calls from interruptions; most formats of other tools do
+    /// not.
     tells_calls: bool,
     functions: Vec<Option<Known>>,
     frames: FxHashMap<FrameKey, FrameId>,

@@ -27,7 +27,7 @@ pub struct Profile {
     pub functions: Vec<Function>,
     /// Call stacks as a prefix tree of locations.
     pub stacks: StackTable,
-    /// Threads that samples refer to; empty when the source does not tell.
+    /// Threads that samples refer to; empty when the source has no threads.
     pub threads: Vec<Thread>,
     /// The measurements. Several may share a stack (other thread, other block size, other rate).
     pub samples: Vec<Sample>,

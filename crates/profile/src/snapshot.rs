@@ -36,7 +36,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     /// Reads the three leading pages.
     ///
     /// # Errors
-    /// When the source is no segment of this version.
+    /// When the source is not a segment of this version.
     pub fn open(source: &'a S) -> Result<Self, HeaderError> {
         let mut pages = vec![0; COUNTERS_OFFSET + PAGE_BYTES];
         let got = source.read_at(0, &mut pages);
@@ -53,7 +53,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         u64_at(&self.counters, counter as usize * 8).unwrap_or(0)
     }
 
-    /// What the allocator last told of an arena: bytes handed out, in pages with live blocks,
+    /// Last statistics of an arena from the allocator: bytes handed out, in pages with live blocks,
     /// resident; `None` for one that is not in use.
     #[must_use]
     pub fn arena(&self, index: usize) -> Option<[u64; 3]> {
@@ -62,7 +62,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         (index < MOST_ARENAS && numbers != [0; 3]).then_some(numbers)
     }
 
-    /// What the controller asked for last.
+    /// Last request of the controller.
     #[must_use]
     pub fn control(&self) -> Option<Control> {
         self.control
@@ -205,7 +205,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     }
 
     /// Reads `count` records at once; fewer at the end of the section or of the file. `count` is
-    /// small, because as much memory is used before the file is asked.
+    /// small, because the buffer is allocated before the file is read.
     fn block(&self, kind: SectionKind, first: u64, count: u64) -> Vec<u8> {
         let section = self.layout().section(kind);
         let count = count.min(section.capacity.saturating_sub(first));

@@ -15,7 +15,7 @@ pub struct Suppressions {
     patterns: Vec<Vec<u8>>,
 }
 
-/// A line that is no suppression.
+/// A line that is not a suppression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuppressionError {
     /// Number of the line, from 1.

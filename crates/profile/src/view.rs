@@ -64,7 +64,7 @@ impl Summary {
 /// A row of a ranking.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What it stands for.
+    /// Frame of the row.
     pub frame: Arc<Frame>,
     /// Allocated there.
     pub flat: Weight,

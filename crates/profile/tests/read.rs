@@ -205,7 +205,7 @@ fn long_heaptrack() -> Vec<u8> {
     (text + &events.repeat(1 + 600_000 / events.len())).into_bytes()
 }
 
-/// The profile of what is left of a file, and which line it says it ends in.
+/// The profile of a cut file, and the line in which it reports the end.
 fn damaged(bytes: &[u8]) -> (Profile, usize) {
     let profile = read(bytes).unwrap();
     let remark = profile.meta.comments.last().expect("a remark");

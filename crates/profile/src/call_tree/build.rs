@@ -128,7 +128,7 @@ impl<'a> Builder<'a> {
 
     fn child(&mut self, parent: NodeId, frame: FrameId) -> NodeId {
         let coarse = matches!(self.query.granularity, Granularity::Files | Granularity::Modules);
-        // A call within one file or module is no step at that granularity.
+        // A call within one file or module does not add a node at that granularity.
         if coarse && parent != NodeId::ROOT && self.tree.nodes[parent.index()].frame == frame {
             return parent;
         }

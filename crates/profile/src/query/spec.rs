@@ -14,7 +14,7 @@ const MAX_PATTERN_BYTES: usize = 2000;
 pub struct QuerySpec {
     /// Name of the metric; live bytes when none.
     pub metric: Option<String>,
-    /// What a row or a box stands for.
+    /// Subject of a row or a box.
     pub granularity: Granularity,
     /// How functions are spelled.
     pub names: NameStyle,

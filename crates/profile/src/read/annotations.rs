@@ -26,7 +26,7 @@ const MOST_SIZE_CLASSES: usize = 1024;
 pub(super) struct Annotations {
     /// Whether heapwise wrote the file: then leaves are call sites, not return addresses.
     pub(super) present: bool,
-    /// Version of the grammar; 0 before the line that tells it.
+    /// Version of the grammar; 0 before the line that holds it.
     version: u32,
     sizes: Vec<SizeBin>,
     pub(super) meta: Meta,

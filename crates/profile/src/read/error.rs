@@ -14,7 +14,7 @@ pub enum Position {
 /// Why bytes are not a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
-    /// There are no bytes.
+    /// The input is empty.
     Empty,
     /// No known format begins like this.
     Unrecognised {

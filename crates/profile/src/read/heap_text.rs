@@ -23,8 +23,8 @@ pub(super) struct Tail {
     pub(super) has_mappings: bool,
 }
 
-/// Splits a text profile at its mappings and reads what is behind. The tail is read first because
-/// it tells who wrote the file.
+/// Splits a text profile at its mappings and reads the tail behind them. The tail is read first
+/// because it identifies the writer of the file.
 pub(super) fn split_tail(bytes: &[u8], first_line: u64) -> Result<(&[u8], Tail), ReadError> {
     let mut tail = Tail::default();
     let Some(at) = mappings_start(bytes) else {
@@ -97,7 +97,7 @@ impl StackReader {
         Self { ours, ..Self::default() }
     }
 
-    /// The stack of one line; `None` for one that is no list of addresses.
+    /// The stack of one line; `None` for a line that is not a list of addresses.
     pub(super) fn read(&mut self, builder: &mut Builder, text: &[u8]) -> Option<StackId> {
         std::mem::swap(&mut self.previous, &mut self.addresses);
         self.addresses.clear();

@@ -97,7 +97,7 @@ pub(super) fn take_hex(text: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// Fewer than eight bytes, and zeros, which are no digits.
+/// Fewer than eight bytes, padded with zero bytes, which are not digits.
 fn padded(bytes: &[u8]) -> [u8; 8] {
     let mut eight = [0; 8];
     eight[..bytes.len()].copy_from_slice(bytes);
@@ -131,7 +131,7 @@ pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
-/// Names and paths as text; bytes that are no UTF-8 are replaced.
+/// Names and paths as text; bytes that are not UTF-8 are replaced.
 pub(super) fn to_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

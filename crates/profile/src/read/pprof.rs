@@ -170,7 +170,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The thread (a name, a number, or both) and the block sizes that labels tell.
+    /// The thread (a name, a number, or both) and the block sizes in the labels.
     fn read_labels(&mut self, labels: &[proto::Label]) -> (Option<crate::ThreadId>, Option<SizeRange>) {
         let (mut name, mut tid, mut min, mut max) = ("", None, None, None);
         for label in labels {

@@ -1,7 +1,7 @@
 //! From the numbers of a sampled file to unbiased estimates, one record at a time.
 //!
 //! The factor depends on the mean block size of the record, so it must be applied before records
-//! are added up. The operations follow jeprof's, in its order, so that the last digit agrees.
+//! are added up. The operations follow jeprof's, in its order, so that the last digit is equal.
 
 use crate::{Values, model::Sampling};
 
@@ -47,7 +47,7 @@ impl Scaling {
         Estimate { values: values(inuse.0, alloc.0), variance: values(inuse.1, alloc.1) }
     }
 
-    /// `([objects, bytes], [their variances])`. Each of n sampled blocks stands for 1/p blocks;
+    /// `([objects, bytes], [their variances])`. Each of n sampled blocks has the weight 1/p blocks;
     /// an estimator of that kind has the variance n (1 - p) / p², in blocks.
     fn unbias_pair(self, objects: u64, bytes: u64) -> ([f64; 2], [f64; 2]) {
         let (count, sum) = (objects as f64, bytes as f64);

@@ -1,7 +1,7 @@
 //! The recorder's account: counts events per site, keeps totals and timeline, and writes entries.
 //!
 //! An allocation is counted at once, but its entry waits for the next event: if that frees the
-//! block, it was temporary, and one entry tells both. A free that comes before its allocation
+//! block, it was temporary, and one entry stores both. A free that comes before its allocation
 //! (threads are in order only by the millisecond) is refused if it may wait, and else becomes
 //! pending until the allocation of the same site and size comes: no reader ever sees more blocks or
 //! bytes freed than allocated.
@@ -102,7 +102,7 @@ const PENDING_MS: u64 = 1000;
 /// Taking in.
 impl EventAccounting {
     /// Adds one event of `thread` at millisecond `tick_ms`; ticks never run backwards. `describe`
-    /// is asked for the record of a tally that was not seen before.
+    /// returns the record of a tally that was not seen before.
     ///
     /// `false` when nothing was added, never if it `must`: the event frees a block that another
     /// thread has yet to allocate.

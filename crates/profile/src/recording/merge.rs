@@ -51,7 +51,7 @@ pub struct Piece {
     pub is_last: bool,
 }
 
-/// Up to where events are complete: whatever is not read yet is later, or behind a later mark.
+/// Limit up to which events are complete: unread events are later, or behind a later mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Until {
     /// Milliseconds: one past the last.
@@ -125,7 +125,7 @@ impl Merger {
         })
     }
 
-    /// Forgets streams that have ended: a program may have any number of threads one after another.
+    /// Removes streams that have ended: a program may have any number of threads one after another.
     fn forget_ended(&mut self) {
         if self.streams.iter().any(|stream| stream.is_ended) {
             self.streams.retain(|stream| !stream.is_ended);
@@ -140,10 +140,10 @@ impl Merger {
         self.streams.iter().map(Stream::held_bytes).sum()
     }
 
-    /// Gives out every event before `until`: `take` is told thread, millisecond, event, and whether
-    /// it must take it; otherwise it may refuse. It also gets [`Event::Mark`]s, each before all
-    /// events behind that mark. Returns the millisecond before which all are given out: an earlier
-    /// one when some are refused for now or are behind a later mark.
+    /// Gives out every event before `until`: `take` gets thread, millisecond, event, and whether it
+    /// must take it; otherwise it may refuse. It also gets [`Event::Mark`]s, each before all events
+    /// behind that mark. Returns the millisecond before which all are given out: an earlier one
+    /// when some are refused for now or are behind a later mark.
     pub fn advance(&mut self, until: Until, mut take: impl FnMut(u32, u64, &Event, bool) -> bool) -> u64 {
         for stream in &mut self.streams {
             stream.look_ahead(&mut self.buffers);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Damage, Recording, RecordingSource};
 
-/// Is told of every events frame that is read, in bytes of the file.
+/// Called for every events frame that is read, with its bytes in the file.
 pub struct Progress(Box<dyn Fn(u64) + Send + Sync>);
 
 impl Progress {

@@ -196,7 +196,7 @@ impl<S: RecordingSource> Recording<S> {
         let is_events = |frame: &&Placed| frame.header.kind == FrameKind::Events;
         let whole = match point {
             Point::Time(ms) => frames.iter().position(|frame| is_events(&frame) && frame.header.last >= ms),
-            // A frame tells how many marks were set before it, so the mark is in the last one
+            // A frame stores how many marks were set before it, so the mark is in the last frame
             // before it.
             Point::Mark(number) => {
                 frames.iter().rposition(|frame| is_events(&frame) && frame.header.marks() < number)

@@ -12,7 +12,7 @@ use crate::{CallTree, FrameId, Query, Weight};
 pub struct Top {
     /// The whole.
     pub summary: Summary,
-    /// The rows asked for. Sums over the first rows are running sums of `flat`.
+    /// The selected rows. Sums over the first rows are running sums of `flat`.
     pub rows: Vec<Row>,
     /// Rows left out by the limit.
     pub dropped: usize,

@@ -26,7 +26,7 @@ pub(super) struct Stream {
     pub tick_ms: u64,
     /// Marks before that event.
     pub marks: u64,
-    /// Whether there is one at hand, as of the last [`Stream::look_ahead`].
+    /// Whether an event is available, as of the last [`Stream::look_ahead`].
     pub has_event: bool,
     /// Whether that one has been refused for long enough.
     pub is_due: bool,
@@ -106,7 +106,7 @@ impl Stream {
         self.chunks.iter().map(|chunk| chunk.buffer.len()).sum()
     }
 
-    /// Comes to the next event that is no tick and no mark, if it is at hand.
+    /// Advances to the next event that is neither a tick nor a mark, if it is available.
     pub(super) fn look_ahead(&mut self, buffers: &mut Buffers) {
         self.has_event = false;
         while self.is_at_events(buffers)
@@ -127,7 +127,7 @@ impl Stream {
         }
     }
 
-    /// Whether the first chunk at hand is the one to be read.
+    /// Whether the first available chunk is the one to be read.
     fn is_at_events(&mut self, buffers: &mut Buffers) -> bool {
         while let Some(chunk) = self.chunks.front() {
             let current = *self.current.get_or_insert(chunk.sequence);
