@@ -1,5 +1,5 @@
-// Hazard: a forked child that starts threads at once, before it allocated anything itself: all of them find their parent's
-// traces at the same time. The parent has had as many threads, so that their stacks are at hand and starting one allocates nothing.
+// Hazard: a forked child that starts threads at once, before it allocated anything itself: all of them find the parent's
+// state at the same time. The parent has had as many threads, so that their stacks are cached and starting one allocates nothing.
 // Counts: parent as "", the last child as `child.` from zero; all children do the same. Arguments: children, threads, blocks each.
 // build: -pthread
 #include "witness.h"

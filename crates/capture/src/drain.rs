@@ -77,8 +77,8 @@ pub struct Recorded {
     pub live_bytes: u64,
     /// Milliseconds it covers.
     pub span_ms: u64,
-    /// Events that found no room: also those after which nothing was recorded any more, of which
-    /// the log cannot tell.
+    /// Events that found no room, including those at the end of the log, which no gap in the log
+    /// records.
     pub lost: u64,
     /// Events that waited for room.
     pub waited: u64,
@@ -88,7 +88,7 @@ pub struct Recorded {
     pub is_replaced: bool,
 }
 
-/// Whatever is pending is written after this: what a killed recorder loses at most.
+/// Pending data is written after this time: a killed recorder loses at most this much.
 const FLUSH: Duration = Duration::from_millis(500);
 /// Pause when there was little to read. Chunks hold far more events than a program makes in that
 /// time, and reading many at once leaves the processor to the program.
@@ -297,7 +297,7 @@ impl<'a> Drainer<'a> {
         }
     }
 
-    /// Tells the probe up to when events are in the file.
+    /// Writes into the segment the time up to which events are in the file.
     fn show_recorded(&self) -> io::Result<()> {
         let booked_ns = self.ticker.monotonic_ns_at(self.booked_ms);
         let at = COUNTERS_OFFSET as u64 + Counter::RecordedNanos as u64 * 8;

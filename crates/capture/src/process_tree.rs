@@ -127,7 +127,7 @@ impl UndrainedLogGuard {
 pub enum Unwanted {
     /// They keep their mode.
     LeftAlone,
-    /// They stop logging, and `tell` is called for the first.
+    /// They stop logging, and the callback is called for the first.
     Silenced {
         /// Called once.
         tell: Option<fn(NotRecorded)>,

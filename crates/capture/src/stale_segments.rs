@@ -50,7 +50,7 @@ struct Stale {
 /// Removes what is too much from every directory of this user's. What cannot be removed stays: no
 /// command fails for it.
 pub fn collect() {
-    // Without `/proc` it cannot be told whether a process has ended.
+    // Without `/proc` the end of a process cannot be detected.
     if process::starttime(std::process::id()).is_none() {
         return;
     }

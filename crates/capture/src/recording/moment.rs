@@ -10,7 +10,7 @@ use crate::failure::Outcome;
 use crate::input_error;
 use heapwise_profile::quantity::parse_duration;
 
-/// Unless told otherwise, a time selects the peak within its step of this length.
+/// Default step length: a time selects the peak within its step.
 pub const DEFAULT_STEP_MS: u64 = 100;
 
 /// Before a range: its peak, and not what it left behind.

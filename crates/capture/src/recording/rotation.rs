@@ -1,8 +1,8 @@
 //! Numbered files of limited size, each readable on its own, the oldest removed: `app-1.hwr`,
 //! `app-2.hwr`, …
 //!
-//! How many are kept stands in `app.keep` beside them, a number in a line; it is read again at
-//! every turn, so it can be looked at and changed while the recording goes on.
+//! The number of files to keep is in `app.keep` beside them, on one line. It is read again at every
+//! rotation, so it can be changed during the recording.
 
 use std::fs;
 use std::io;
@@ -61,7 +61,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// Ends the last file; the name that stands for all of them.
+    /// Ends the last file; returns the name that covers all of them.
     pub fn end(self) -> io::Result<PathBuf> {
         self.writer.end()?;
         Ok(self.base)

@@ -95,7 +95,7 @@ impl Sink {
         }
     }
 
-    /// Whether marks ask for a dump.
+    /// Whether marks trigger a dump.
     pub fn is_ring(&self) -> bool {
         matches!(self, Sink::Ring(_))
     }

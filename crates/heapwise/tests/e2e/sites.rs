@@ -88,7 +88,7 @@ fn the_fast_and_the_slow_path_count_the_same() {
     }
 }
 
-/// Totals are the program's though hardly any stack has room; what is not attributed is told.
+/// Totals equal the program's even when hardly any stack has room; unattributed memory is reported.
 #[test]
 fn full_tables_lose_attribution_and_no_totals() {
     let scratch = Scratch::new();

@@ -1,7 +1,7 @@
-//! The lock-free parts under several threads at once: natively as a stress test, and by `cargo
-//! xtask miri` under an interpreter that reports data races and gives every load any value that the
-//! memory model of a weakly ordered machine allows. The code under test is the probe's own; only
-//! system calls are missing.
+//! The lock-free parts under several threads at once: natively as a stress test, and by
+//! `cargo xtask miri` under an interpreter that reports data races and gives every load any value
+//! that the memory model of a weakly ordered machine allows. The code under test is the probe's
+//! own; only system calls are missing.
 #![allow(unsafe_code)]
 
 use std::sync::Mutex;

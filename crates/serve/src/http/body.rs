@@ -27,7 +27,7 @@ struct Shared {
 }
 
 impl Body {
-    /// The same for the same bytes, also after a restart; weak, since it covers both forms.
+    /// `ETag`: equal for equal bytes, also after a restart; weak, since it covers both forms.
     pub(crate) fn tag(&self) -> &str {
         self.0.tag.get_or_init(|| {
             let mut hasher = DefaultHasher::new();
