@@ -80,7 +80,7 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
                 .compare_exchange(null_mut(), memory.cast(), Ordering::AcqRel, Ordering::Relaxed)
                 .is_err()
             {
-                // SAFETY: just mapped, and nobody has seen it.
+                // SAFETY: just mapped, and not published.
                 unsafe { sys::unmap(memory, size_of::<Leaves<T, LEAVES>>()) };
             }
         }
@@ -102,7 +102,7 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
             let leaves = gibibyte.load(Ordering::Relaxed);
             if !leaves.is_null() {
                 gibibyte.store(null_mut(), Ordering::Relaxed);
-                // SAFETY: mapped by `leaves_of`, and nobody else is here.
+                // SAFETY: mapped by `leaves_of`, and no other thread uses it.
                 unsafe { sys::unmap(leaves.cast(), size_of::<Leaves<T, LEAVES>>()) };
             }
         }

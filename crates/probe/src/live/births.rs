@@ -154,7 +154,7 @@ fn take_reserved() -> Option<*mut u8> {
 pub(super) fn init() {
     if IS_USED.swap(false, Ordering::Relaxed) {
         for leaf in BIRTHS.leaves() {
-            // SAFETY: mapped by `make`; the map is cleared before anybody looks.
+            // SAFETY: mapped by `make`; the map is cleared before the next lookup.
             unsafe { sys::unmap(leaf.cast(), LEAF_BYTES) };
         }
         BIRTHS.clear();
@@ -172,7 +172,7 @@ pub(crate) fn forget() {
     hash::forget_births();
     if IS_USED.load(Ordering::Relaxed) {
         for leaf in BIRTHS.leaves() {
-            // SAFETY: a leaf, which stays; its words are atomic for everybody.
+            // SAFETY: a leaf, which stays mapped; all its words are atomics.
             let words = unsafe { &*leaf };
             // Only words that are set are stored to: pages that were never written stay
             // unpopulated.

@@ -1,11 +1,11 @@
 //! Which addresses may be a sampled block: a byte per page of a 4 GiB window, and a byte per 16
 //! bytes of a 16 MiB window.
 //!
-//! A free whose page has a zero byte is none of ours: one load and a compare, no hash. Neighbouring
-//! pages share cache lines, so the lines in use are those of the heap in use. When samples are so
-//! close that most pages have one, the second byte rejects nearly all other blocks. Counts saturate
-//! and then stay: an address that once shared its count with 255 samples is always looked up, which
-//! costs time but loses no sample.
+//! A free whose page has a zero byte is not a free of a sample: one load and a compare, no hash.
+//! Neighbouring pages share cache lines, so the lines in use are those of the heap in use. When
+//! samples are so close that most pages have one, the second byte rejects nearly all other blocks.
+//! Counts saturate and then stay: an address that once shared its count with 255 samples is always
+//! looked up, which costs time but loses no sample.
 
 use crate::atomics::{AtomicBool, AtomicU8, Ordering};
 
@@ -47,7 +47,7 @@ pub(crate) fn remove(address: u64) {
     }
 }
 
-/// Looks up every free of this address for ever.
+/// Makes every later free of this address a lookup.
 pub(crate) fn pin(address: u64) {
     USED.store(true, Ordering::Relaxed);
     bytes(address).into_iter().for_each(|byte| byte.store(u8::MAX, Ordering::Relaxed));

@@ -1,13 +1,13 @@
-//! The live-block index: from the address of a block to its tally and size, whichever mode recorded
-//! it.
+//! The live-block index: from the address of a block to its tally and size, for blocks of all
+//! modes.
 //!
 //! Exact and log mode use the shadow index, which covers most of the heap directly; samples, blocks
 //! that the shadow index cannot hold, and `index:hash` use the hash index. The page filter rejects
 //! most frees of blocks that are not samples without a lookup.
 //!
 //! *Invariant*: a block is inserted before the program gets it and removed before the allocator
-//! gets it back. Whatever hands the block from thread to thread hands on the entry: no ordering of
-//! its own is needed.
+//! gets it back. The synchronization that passes the block from thread to thread also orders the
+//! entry, so relaxed accesses suffice.
 
 mod address_map;
 pub(crate) mod births;
@@ -42,7 +42,7 @@ pub(crate) struct Removed {
 static SHADOW: AtomicBool = AtomicBool::new(false);
 /// The shadow index may hold blocks.
 static SHADOW_USED: AtomicBool = AtomicBool::new(false);
-/// The hash index may hold blocks that are not samples, which the page filter does not know.
+/// The hash index may hold blocks that are not samples, which the page filter does not count.
 static HASH_EXACT: AtomicBool = AtomicBool::new(false);
 
 /// Starts empty, over an allocator (again after `fork`).

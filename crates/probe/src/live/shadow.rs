@@ -137,7 +137,7 @@ pub(crate) fn known(address: u64) -> Option<Cell> {
     if has_min_chunk_32() { known_where::<true>(address) } else { known_where::<false>(address) }
 }
 
-/// The same where it is known whether the allocator [has such chunks](has_min_chunk_32).
+/// As [`known`], for callers that have already read [`has_min_chunk_32`].
 #[inline(always)]
 pub(crate) fn known_where<const MIN_CHUNK_32: bool>(address: u64) -> Option<Cell> {
     // Of a multiple of 16, only the highest bit remains.

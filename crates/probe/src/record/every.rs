@@ -154,7 +154,7 @@ fn add_allocated(state: Option<&mut State>, writer: Writer, address: u64, size: 
     dump::notice();
 }
 
-/// The number by which `recent` knows a thread; 0 for none.
+/// The number of a thread in `recent`; 0 for none.
 fn thread_number(state: Option<&State>) -> u32 {
     state.and_then(State::record).map_or(0, |record| record + 1)
 }
@@ -175,7 +175,7 @@ pub(super) fn freed(address: u64, caller: u64) {
     let mut busy = words.enter();
     let interrupted = busy.is_none();
     if !interrupted {
-        // Before the state: a forked child gives up its parent's.
+        // Before the state is read: a forked child drops its parent's state here.
         control::poll();
     }
     let state =

@@ -75,7 +75,8 @@ extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
     }
 }
 
-/// Counts an allocation; whether the thread's sums are to be flushed. `None`: nothing is done.
+/// Counts an allocation; returns whether the thread's sums are to be flushed. `None`: nothing was
+/// counted.
 #[inline(always)]
 fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
     state: &mut State,
@@ -116,7 +117,7 @@ extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool>(block: Pointer, c
     }
 }
 
-/// Counts a free; whether the thread's sums are to be flushed. `None`: nothing is done.
+/// Counts a free; returns whether the thread's sums are to be flushed. `None`: nothing was counted.
 #[inline(always)]
 fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     state: &mut State,

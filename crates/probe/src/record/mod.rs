@@ -32,12 +32,12 @@ type Pointer = *mut c_void;
 pub(crate) struct Block {
     pub(crate) address: u64,
     pub(crate) size: u64,
-    /// By `realloc`: the bytes that it added to the block it was given.
+    /// Allocated by `realloc`: the bytes that it added to the old block.
     grown: Option<u64>,
 }
 
-/// After an allocation that the fast path declined: called by the stubs with what the real function
-/// returned, which it returns.
+/// After an allocation that the fast path declined: called by the stubs with the real function's
+/// result, which it returns.
 pub(crate) extern "C" fn recorded(block: Pointer, size: usize, pc: u64, sp: u64, fp: u64) -> Pointer {
     record(&Block { address: block as u64, size: size as u64, grown: None }, &Entry { pc, sp, fp });
     block

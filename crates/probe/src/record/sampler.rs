@@ -1,16 +1,16 @@
 //! Which allocations are samples: a Poisson process over the requested bytes of each thread.
 //!
 //! The distance to the next sample is exponential, so that a block of `size` bytes is taken with
-//! probability `1 - e^(-size / rate)` whatever came before, and may be redrawn at any moment (a
-//! changed rate) without bias. The stubs count it down in steps, so that a thread looks at the
-//! control page now and then.
+//! probability `1 - e^(-size / rate)`, independent of earlier blocks, and the distance may be
+//! redrawn at any time (a changed rate) without bias. The stubs count it down in steps, so that a
+//! thread polls the control page regularly.
 
 use super::exponential::{ln, one_minus_exp};
 use crate::atomics::Ordering;
 use crate::threads::Words;
 use crate::{control, sys};
 
-/// Most bytes between two looks at the control page.
+/// Most bytes between two polls of the control page.
 const STEP: u64 = 32 * 1024;
 /// The distance when nothing is sampled.
 const NEVER: u64 = u64::MAX / 2;
@@ -29,7 +29,7 @@ pub(crate) fn take(words: &Words, size: u64) -> bool {
             false
         }
         None => {
-            // Off, only requests that no allocator can meet get here.
+            // With the probe off, only requests that no allocator can satisfy get here.
             set_distance(words, draw(words));
             control::sampling_distance() != 0
         }

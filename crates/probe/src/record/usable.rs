@@ -19,7 +19,7 @@ static SLACK: [AtomicU32; (LIMIT / GRANULE) as usize + 1] =
 /// The allocator is glibc's.
 static IS_GLIBC: AtomicBool = AtomicBool::new(false);
 
-/// Says which allocator is underneath.
+/// Sets which allocator is underneath.
 pub(crate) fn init(is_glibc: bool) {
     IS_GLIBC.store(is_glibc, Ordering::Relaxed);
 }

@@ -27,7 +27,7 @@ pub(crate) fn create_key() {
     // SAFETY: the signature of pthread_key_create.
     let create: Create = unsafe { core::mem::transmute(create.address) };
     let mut key = 0;
-    // SAFETY: `key` is ours, the destructor lives for ever (nodelete).
+    // SAFETY: `key` is a valid place, and the destructor is never unloaded (nodelete).
     if unsafe { create(&raw mut key, thread_ends) } == 0 && key < KEYS_WITHOUT_ALLOCATION {
         SET.store(set.address, Ordering::Relaxed);
         KEY.store(key + 1, Ordering::Release);
@@ -50,7 +50,7 @@ fn set_round(round: usize) {
     }
     // SAFETY: the signature of pthread_setspecific, stored before the key.
     let set: Set = unsafe { core::mem::transmute(SET.load(Ordering::Relaxed)) };
-    // SAFETY: a key of ours; the value is a number, never followed.
+    // SAFETY: a key that this module created; the value is a number, never dereferenced.
     unsafe { set(key - 1, core::ptr::without_provenance(round)) };
 }
 

@@ -21,8 +21,8 @@ use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compil
 use crate::declared_frames::Inherited;
 use crate::unwind::OwnStack;
 
-/// The words in thread-local storage. All zero on a new thread, which sends its first allocation
-/// down the slow path by itself. Atomic because signal handlers of the same thread use them too.
+/// The words in thread-local storage. All zero on a new thread, so that its first allocation takes
+/// the slow path. Atomic because signal handlers of the same thread use them too.
 #[repr(C)]
 pub(crate) struct Words {
     /// Bytes to allocate until the next slow path. First: the stubs subtract from it.
@@ -33,7 +33,7 @@ pub(crate) struct Words {
     pub(crate) random: AtomicU64,
     /// Mapped state, null until the thread records everything.
     state: AtomicPtr<State>,
-    /// The same while the thread is outside the probe, [`inside`] while it is inside.
+    /// The thread's state while the thread is outside the probe, [`inside`] while it is inside.
     at_rest: AtomicPtr<State>,
     /// Where this thread's stack is, for stacks captured without a state.
     own_stack: UnsafeCell<OwnStack>,
@@ -60,9 +60,9 @@ impl Words {
         Some(Busy(self))
     }
 
-    /// Enters the probe for something short with the thread's state, in as few instructions as can
-    /// be; `None` when the thread has none, or is inside already. What is done may not flush or
-    /// poll, where the state could be given up.
+    /// Enters the probe for a short operation on the thread's state, in as few instructions as
+    /// possible; `None` when the thread has no state, or is inside already. The operation must not
+    /// flush or poll, because that could drop the state.
     #[inline(always)]
     pub(crate) fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> Option<T> {
         let state = self.at_rest.load(Ordering::Relaxed);

@@ -463,8 +463,8 @@ impl State {
         (self.recorded, self.freed, self.unknown, self.allocated) = (0, 0, 0, 0);
     }
 
-    /// Chooses when the sums are flushed next, so that the peak of the process is right within 64
-    /// KiB or 2 %, whatever the number of threads: far below the peak seldom, near it often.
+    /// Chooses when the sums are flushed next, so that the peak of the process is exact within 64
+    /// KiB or 2 % for any number of threads: rarely far below the peak, often near it.
     fn set_bounds(&mut self) {
         let threads = registry::live();
         let live = (segment::counter(Counter::LiveBytes).load(Ordering::Relaxed) as i64).max(0) as u64;

@@ -67,7 +67,7 @@ pub(super) fn linkage_rule(code: &[u8]) -> Option<Rule> {
     if found { Rule::new(Kind::Leaf, 0, FpSlot::Kept, 0) } else { None }
 }
 
-/// Bytes of code before a return address that [`follows_call`] wants to see.
+/// Bytes of code before a return address that [`follows_call`] reads.
 pub(super) const CALL_BYTES: u64 = 4;
 
 /// Do these bytes, the last ones before a return address, end in a call instruction?

@@ -6,13 +6,13 @@
 //! keeps, for each frame of the last stack, its registers, and each word its step read as a
 //! [`Check`]. A walk starts at the caller's registers. When it arrives at a frame of the memo with
 //! equal registers, and all words that the older steps read are still the same, then by induction
-//! every older frame is the same. At the first word that is not, the frames up to it are still
-//! true, and the walk goes on from there in real memory. No assumption is made about calls and
-//! returns: `longjmp`, exceptions, coroutines, copied stacks are all decided by what the memory
-//! holds now.
+//! every older frame is the same. At the first word that differs, the frames up to it are still
+//! valid, and the walk continues from there in memory. No assumption is made about calls and
+//! returns: `longjmp`, exceptions, coroutines, copied stacks are all covered, because only the
+//! current contents of memory count.
 //!
-//! **The frame pointer** mostly is an ordinary register. It takes part in the comparison only where
-//! it is *live*: where an older frame's rule will use it before one restores it.
+//! **The frame pointer** is usually an ordinary register. It is compared only where it is *live*:
+//! where an older frame's rule uses it before another rule restores it.
 //!
 //! **What is not memoised:** broken stacks (their end depends on more than the words read), stacks
 //! deeper than [`DEPTH`], and anything of another module generation.
@@ -88,7 +88,7 @@ pub(crate) struct Memo {
     fresh: [Fresh; DEPTH],
 }
 
-/// How a walk met the memo.
+/// Where a walk reached the memo.
 enum Met {
     /// At frame `top - 1`, which and whose callers are verified; `fresh` younger frames are new.
     At { top: usize, fresh: usize },
@@ -186,8 +186,8 @@ impl Memo {
         (self.len, self.cut_len) = (0, 0);
     }
 
-    /// Walks until it meets the memo or the end of the stack; `None` when the stack is broken or
-    /// too deep.
+    /// Walks until it reaches a frame of the memo or the end of the stack; `None` when the stack is
+    /// broken or too deep.
     #[inline(always)]
     fn walk(&mut self, mut state: State, stack: &mut Window) -> Option<Met> {
         let mut top = self.len;
@@ -249,7 +249,8 @@ impl Memo {
         frames.partition_point(|known| known.checks as usize <= check)
     }
 
-    /// Puts the fresh frames on top of what was met; false when there was no room for them.
+    /// Pushes the new frames on top of the memo's frame that was reached; false when there was no
+    /// room for them.
     #[inline(always)]
     fn learn(&mut self, met: Met, stack: &Window) -> bool {
         let (top, fresh, end) = match met {

@@ -59,7 +59,8 @@ const ATTEMPTS: u32 = 3;
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Entry {
-    /// Where the hook will return to: the word at the stack pointer, or the link register as it is.
+    /// Where the hook will return to: the word at the stack pointer, or the unmodified link
+    /// register.
     pub(crate) pc: u64,
     /// The caller's stack pointer after the hook has returned.
     pub(crate) sp: u64,

@@ -39,8 +39,8 @@ static FIRST: [Entry; 1 << FIRST_BITS] =
 
 /// How often the table has grown.
 static GROWTH: AtomicU32 = AtomicU32::new(0);
-/// The tables after the first. Older ones stay mapped, since somebody may be reading them; together
-/// they are a third of the newest.
+/// The tables after the first. Older ones stay mapped, since another thread may be reading them;
+/// together they are a third of the newest.
 static GROWN: [AtomicPtr<Entry>; GROWTHS] = [const { AtomicPtr::new(ptr::null_mut()) }; GROWTHS];
 const GROWTHS: usize = ((LAST_BITS - FIRST_BITS) / GROWTH_BITS) as usize;
 
@@ -211,7 +211,7 @@ fn grow(old: Rules) {
         }
     }
     if place.compare_exchange(ptr::null_mut(), slots, AcqRel, Relaxed).is_err() {
-        // SAFETY: just mapped, and nobody has seen it.
+        // SAFETY: just mapped, and not published.
         unsafe { sys::unmap(memory, bytes) };
     } else {
         segment::counter(Counter::OwnBytes).fetch_add(bytes as u64, Relaxed);
@@ -228,7 +228,8 @@ mod models {
     const OLD: (u64, Rule) = (0x10, Rule::UNKNOWN);
     const NEW: (u64, Rule) = (0x20, Rule::END);
 
-    /// A slot that another address takes over never gives one's rule to the other.
+    /// When another address takes over a slot, a lookup never returns the rule of the wrong
+    /// address.
     ///
     /// For the rule in `Entry::replace` (release) and in `get` (acquire).
     #[test]

@@ -18,7 +18,7 @@ use crate::sys;
 pub(crate) struct OwnStack {
     low: u64,
     high: u64,
-    /// Searches that failed; a thread that lives on foreign stacks is not searched for ever.
+    /// Failed searches; their number is limited, for threads that run on foreign stacks.
     failures: u64,
 }
 
@@ -152,7 +152,7 @@ fn is_readable(address: u64) -> bool {
 
 /// The word at any address at all.
 pub(super) fn read_anywhere(address: u64) -> Option<u64> {
-    // SAFETY: the kernel has just said that it can be read.
+    // SAFETY: the system call has just shown that it can be read.
     is_readable(address).then(|| unsafe { load(address) })
 }
 

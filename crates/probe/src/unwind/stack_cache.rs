@@ -6,12 +6,13 @@
 //! are compared, and so is every word that any step of the stack read.
 //!
 //! A program allocates at a few dozen places in turn, from a few callers each. Most programs
-//! allocate through a wrapper (`xmalloc`, `operator new`), so the innermost registers alone say
-//! little. Therefore there are three levels, and a miss in one leads to the next. The first is
-//! chosen by the innermost registers. The second is chosen by the first return addresses too. The
-//! third is chosen by all words of the stack, at the places where the entry of the second level has
-//! them: stacks that share their innermost frames mostly have their words at the same places. Most
-//! stacks occur once, so a stack is admitted when it is captured a second time.
+//! allocate through a wrapper (`xmalloc`, `operator new`), so the innermost registers alone
+//! distinguish few callers. Therefore there are three levels, and a miss in one leads to the next.
+//! The first is chosen by the innermost registers. The second is chosen by the first return
+//! addresses too. The third is chosen by all words of the stack, at the places where the entry of
+//! the second level has them: stacks that share their innermost frames mostly have their words at
+//! the same places. Most stacks occur once, so a stack is admitted when it is captured a second
+//! time.
 //!
 //! Entries are stored densely, so that a thread with few stacks uses little memory.
 #![allow(unsafe_code)]
@@ -77,7 +78,7 @@ pub(crate) struct CachedStack {
     counts: *const Counts,
     tally: u32,
     node: u32,
-    /// Smallest size that the tally knows, and the difference to the largest.
+    /// Smallest size counted in the tally, and the difference to the largest.
     min_size: u32,
     size_span: u32,
     /// Bytes of the pairs.
@@ -93,7 +94,7 @@ impl CachedStack {
         self.node
     }
 
-    /// Its tally, if the tally knows blocks at least as small and as large as this size.
+    /// Its tally, if this size is within the tally's range of sizes.
     #[inline(always)]
     pub(crate) fn tally_of_size(&self, size: u64) -> Option<TallyRef> {
         (size.wrapping_sub(self.min_size.into()) <= self.size_span.into()).then(|| self.tally())?
@@ -188,7 +189,7 @@ impl StackCache {
         false
     }
 
-    /// The same among stacks that were admitted in paranoid mode.
+    /// Looks up among the stacks that were admitted in paranoid mode.
     pub(super) fn find_paranoid(
         &self,
         entry: Entry,
@@ -282,7 +283,7 @@ impl StackCache {
     }
 
     /// A block of `size` bytes was counted for the stack at `entry`. Its entry in the first level
-    /// gets the sizes that the tally knows by now.
+    /// gets the tally's current range of sizes.
     pub(crate) fn widen(&mut self, entry: Entry, tally: TallyRef, size: u64) {
         let Some(set) = self.first.get(first_slot(entry.sp, entry.pc)) else { return };
         let is_it = |unit: &u16| self.stack(*unit).tally == tally.number;

@@ -66,9 +66,9 @@ const LOST_FP: u64 = 1;
 /// Where a step leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// To the caller; a zero `pc` says that this was the outermost frame.
+    /// To the caller; a zero `pc` means that this was the outermost frame.
     Caller(State),
-    /// This was the outermost frame, says its rule.
+    /// The rule marks this as the outermost frame.
     End,
     /// There is a caller, but it cannot be found with certainty.
     Broken,

@@ -51,8 +51,8 @@ pub(crate) struct Segment {
     pub(crate) file_offset: u64,
 }
 
-/// A loaded binary. Valid while one of its frames is on the stack being walked: nobody may unload
-/// code that will be returned to.
+/// A loaded binary. Valid while one of its frames is on the stack being walked: a program must not
+/// unload code to which it will return.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Image {
     pub(crate) bias: u64,
@@ -78,7 +78,8 @@ impl Image {
         }
         // SAFETY: the loader's own record; the public part of a link map never moves.
         let map = unsafe { found.link_map.as_ref()? };
-        // SAFETY: the loader says that the object, or a part of it, is loaded from `map_start` on.
+        // SAFETY: the loader reports that the object, or a part of it, is loaded from `map_start`
+        // on.
         let headers = unsafe { program_headers(found.map_start.cast()) };
         let image =
             |headers| Image { bias: map.bias, name: map.name, headers, eh_frame_hdr: found.eh_frame as u64 };
@@ -143,7 +144,7 @@ impl Image {
         self.eh_frame_hdr
     }
 
-    /// The name the loader knows it by: empty for the program itself.
+    /// The loader's name of it: empty for the program itself.
     pub(crate) fn name(&self) -> &'static CStr {
         if self.name.is_null() {
             return c"";
