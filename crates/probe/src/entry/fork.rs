@@ -38,7 +38,7 @@ struct Wiped {
 /// Larger than any control sequence, so that the sum of both is unique.
 const CHANGE: u64 = 1 << 32;
 
-/// Serves until there is a page.
+/// Used until the page is mapped.
 static INITIAL: Wiped = Wiped {
     mark: AtomicU64::new(MARK),
     applied: AtomicU64::new(0),
@@ -66,7 +66,7 @@ pub(crate) fn set_applied(sequence: u64) {
 /// The right to apply the control page, while it exists.
 pub(crate) struct Turn(());
 
-/// `None` when another thread has it; nobody waits.
+/// `None` when another thread has it; threads do not wait.
 pub(crate) fn take_turn() -> Option<Turn> {
     // Constructed lazily: dropping a `Turn` releases it.
     let taken = wiped().applying.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
@@ -134,7 +134,7 @@ fn register_fork_handler() {
     if let Some(register) = symbols::find_next(c"__register_atfork") {
         // SAFETY: glibc's function behind pthread_atfork, with its signature.
         let register: Register = unsafe { core::mem::transmute(register.address) };
-        // SAFETY: the handler lives for ever; no handle, because the probe is never unloaded.
+        // SAFETY: the handler is never unloaded; no handle, because the probe is never unloaded.
         unsafe { register(None, None, Some(wipe), core::ptr::null_mut()) };
     }
 }
@@ -142,8 +142,8 @@ fn register_fork_handler() {
 /// Starts over in a forked child: its own segment, empty tables, the parent's configuration. The
 /// last thing it does in its parent's segment is to be counted.
 ///
-/// No signal handler runs meanwhile: segment and tables are the parent's, the child's and neither's
-/// in turn.
+/// Signals are blocked meanwhile: segment and tables are inconsistent while they change from the
+/// parent's to the child's.
 pub(crate) fn reinit_in_child() {
     let blocked = sys::block_signals();
     wiped().mark.store(MARK, Ordering::Relaxed);

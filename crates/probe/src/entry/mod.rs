@@ -12,7 +12,7 @@
 //! What it may use: `record` for events, `shared` for control, `os`.
 //!
 //! *Invariant*: a hook calls the function that the program would have called, with the same
-//! arguments, and returns what that returned. Errno stays as it was.
+//! arguments, and returns its result. Errno is unchanged.
 
 pub(crate) mod allocator;
 pub mod api;

@@ -1,9 +1,9 @@
 //! Chunks for threads: taking one, leaving one, and what to do when there is none.
 //!
-//! With a drainer that is alive, a thread waits for room in small steps, up to the time it was
-//! allowed; otherwise, and after that, events are dropped and counted, and the next event that
-//! finds room is preceded by a gap that says how many. A thread that waited in vain does not wait
-//! again before it has found room: the program is never slowed to a halt.
+//! With a live drainer, a thread waits for room in small steps, up to a timeout. Otherwise, and
+//! after the timeout, events are dropped and counted, and a gap with their number precedes the next
+//! event that finds room. After a timeout a thread does not wait again before it has found room, so
+//! the program is never stalled.
 #![allow(unsafe_code)]
 
 use heapwise_format::chunk::{AT_LAST, AT_STATE, AT_STREAM, AT_THREAD, ChunkState};

@@ -1,4 +1,4 @@
-//! Who this process is and when it began.
+//! Identity and start time of this process.
 
 use crate::atomics::{AtomicU64, Ordering};
 use crate::clock;

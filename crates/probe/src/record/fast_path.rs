@@ -161,7 +161,7 @@ extern "C" fn flush(block: Pointer) -> Pointer {
     black_box(block)
 }
 
-/// The same after an allocation.
+/// As [`flush`], after an allocation.
 #[cold]
 #[inline(never)]
 extern "C" fn flush_after_alloc() -> bool {

@@ -1,5 +1,5 @@
-//! What is wanted, and what is in force: the control page is copied, clamped and applied by
-//! whichever thread first notices a new sequence number.
+//! Requested and applied settings: the first thread that reads a new sequence number copies, clamps
+//! and applies the control page.
 
 use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode, Tier, Writer};
 
@@ -42,7 +42,7 @@ static FAST_PATH: AtomicBool = AtomicBool::new(true);
 
 #[inline(always)]
 pub(crate) fn activity() -> Activity {
-    // Pairs with `set_activity`: who records a block sees the index chosen for it.
+    // Pairs with `set_activity`: a thread that records a block sees the index chosen for it.
     match ACTIVITY.load(Ordering::Acquire) {
         1 => Activity::Sampling,
         2 => Activity::Exact,
@@ -183,10 +183,10 @@ pub(crate) fn in_force() -> config::Config {
 /// that was stopped takes longer than a moment.
 const PATIENCE_MS: u32 = 10_000;
 
-/// Changes control words for the program, and applies them. Threads take turns, so no change of one
-/// is lost to another. A controller does not wait for the program and may write at the same time:
-/// program and controller write different sequences (see [`Control::next_sequence`]), so the last
-/// write is applied, and it covers the words of both.
+/// Changes control words for the program, and applies them. A lock orders the threads, so no change
+/// is lost. A controller does not wait for the program and may write at the same time: program and
+/// controller write different sequences (see [`Control::next_sequence`]), so the last write is
+/// applied, and it covers the words of both.
 pub(crate) fn change(words: impl FnOnce()) {
     let turn = (0..PATIENCE_MS).find_map(|_| {
         let turn = fork::take_turn();

@@ -1,7 +1,7 @@
 //! What the probe shares with other processes: the segment, and the control words in it.
 //!
-//! What lives here: `segment` (creation, pages, records), `control` (what a controller wants and
-//! what is in force), `config` (what the process starts with).
+//! Modules: `segment` (creation, pages, records), `control` (requested and applied settings),
+//! `config` (settings at process start).
 //!
 //! What it may use: `os`.
 //!

@@ -119,7 +119,7 @@ pub(crate) fn control(word: ControlWord) -> &'static AtomicU64 {
     unsafe { &*base().add(CONTROL_OFFSET + word as usize * 8).cast() }
 }
 
-/// Says what the probe is doing.
+/// Publishes the probe's state.
 pub(crate) fn set_state(state: State) {
     counter(Counter::State).store(state as u64, Ordering::Release);
 }
@@ -141,7 +141,7 @@ pub(crate) fn existing(kind: SectionKind, index: u64) -> Option<*mut u8> {
     is_real(offset).then(|| unsafe { base().add(offset as usize) })
 }
 
-/// As [`existing`], for a section of `T`, whose size the compiler knows.
+/// As [`existing`], for a section of `T`, whose size is a compile-time constant.
 #[inline(always)]
 pub(crate) fn existing_of<T>(kind: SectionKind, index: u64) -> Option<*mut u8> {
     let section = section(kind);
@@ -188,7 +188,7 @@ pub(crate) fn read<T: Copy>(kind: SectionKind, index: u64) -> Option<T> {
     existing_of::<T>(kind, index).map(|place| unsafe { atomics::read(place.cast::<T>()) })
 }
 
-/// A `u32` inside a record that is known to be real.
+/// A `u32` inside a populated record.
 ///
 /// # Safety
 /// `place` came from [`record`] or [`existing`], and `byte` is a multiple of 4 inside that record.
@@ -198,7 +198,7 @@ pub(crate) unsafe fn word32(place: *mut u8, byte: usize) -> &'static AtomicU32 {
     unsafe { &*place.add(byte).cast() }
 }
 
-/// A `u64` inside a record that is known to be real.
+/// A `u64` inside a populated record.
 ///
 /// # Safety
 /// As [`word32`], a multiple of 8.

@@ -1,8 +1,8 @@
 //! Short lists of numbered things in private memory, appended to without a lock.
 //!
-//! Elements that are made one after the other lie side by side, and are mostly searched in the same
-//! order again: walking a short list then stays in the cache, where a hash would miss it each time.
-//! Lists longer than [`LONGEST`] need a hash table beside them.
+//! Elements that are created one after the other are adjacent, and are usually searched in the same
+//! order: walking a short list then stays in the cache, where a hash lookup would miss it each
+//! time. Lists longer than [`LONGEST`] need a hash table beside them.
 #![allow(unsafe_code)]
 
 use core::ptr::null_mut;
@@ -50,8 +50,8 @@ pub(crate) fn append(end: &AtomicU32, number: u32) -> bool {
     end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
-/// A zeroed array in private memory, as long as a section of the segment. Memory is used as it is
-/// touched.
+/// A zeroed array in private memory, as long as a section of the segment. Memory is used on first
+/// access.
 pub(crate) struct Array<T> {
     first: AtomicPtr<T>,
     len: AtomicUsize,
@@ -68,7 +68,7 @@ impl<T: Sync> Array<T> {
         let old_len = self.len.swap(0, Ordering::Relaxed);
         let old = self.first.swap(null_mut(), Ordering::Relaxed);
         if !old.is_null() {
-            // SAFETY: mapped below with this size; the caller promises that nobody looks.
+            // SAFETY: mapped below with this size; the caller ensures that no thread accesses it.
             unsafe { sys::unmap(old.cast(), old_len * size_of::<T>()) };
         }
         let Some(bytes) = (len as usize).checked_mul(size_of::<T>()).filter(|bytes| *bytes != 0) else {

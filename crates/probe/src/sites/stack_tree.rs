@@ -39,7 +39,7 @@ struct Links {
     sibling: AtomicU32,
     /// First tally of this stack that all threads share.
     shared_tally: AtomicU32,
-    /// Sizes that its tallies know, see [`widen_sizes`].
+    /// Range of the sizes in its tallies, see [`widen_sizes`].
     sizes: AtomicU32,
 }
 
@@ -125,9 +125,9 @@ pub(crate) fn own_tally(node: u32) -> Option<&'static AtomicU64> {
     Some(&LINKS.get(node)?.tally)
 }
 
-/// Whether the tallies of a node may not know blocks as small or as large as `size`; they do
-/// afterwards. Keeps the record of a tally's sizes, which is another cache miss, out of most
-/// events.
+/// Whether `size` may be outside of the size range of a node's tallies; the range includes it
+/// afterwards. Saves most events the access to the record of a tally's sizes, which is another
+/// cache miss.
 #[inline(always)]
 pub(crate) fn widen_sizes(node: u32, size: u64) -> bool {
     /// Sizes below are kept exactly; all others are always new.
@@ -144,7 +144,7 @@ pub(crate) fn widen_sizes(node: u32, size: u64) -> bool {
     true
 }
 
-/// A tally of the node is new and knows no sizes.
+/// A tally of the node is new and has no sizes.
 pub(super) fn clear_sizes(node: u32) {
     if let Some(links) = LINKS.get(node) {
         links.sizes.store(0, Relaxed);

@@ -125,7 +125,7 @@ static BASE: AtomicPtr<Counts> = AtomicPtr::new(core::ptr::null_mut());
 /// Tallies handed out. All records below are populated. Private: the segment may be overwritten by
 /// others.
 static NEXT: AtomicU32 = AtomicU32::new(0);
-/// Tallies handed out at once.
+/// Tallies reserved at a time.
 const CHUNK: u32 = 16;
 
 /// Starts an empty table in a fresh segment (again after `fork`); false without memory.
@@ -249,8 +249,7 @@ impl Table {
     /// The tally of a number, if it was handed out when the table was taken.
     #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> Option<&'static Counts> {
-        // SAFETY: records below `len` are populated and stay mapped; their words are atomic for
-        // everybody.
+        // SAFETY: records below `len` are populated and stay mapped; their words are atomics.
         (number < self.len).then(|| unsafe { &*self.base.add(number as usize) })
     }
 }
@@ -502,7 +501,7 @@ impl TallyRef {
 
     fn details(self) -> Option<&'static Details> {
         let place = segment::existing_of::<TallyDetails>(SectionKind::TallyDetails, u64::from(self.number))?;
-        // SAFETY: populated with the tally; its words are atomic for everybody and stay mapped.
+        // SAFETY: populated with the tally; its words are atomics and stay mapped.
         Some(unsafe { &*place.cast() })
     }
 

@@ -86,7 +86,7 @@ impl TallyMap {
         self.entries_mut().fill(Entry { key: 0, tally: 0 });
     }
 
-    /// Gives the mapped table back.
+    /// Unmaps the table.
     pub(crate) fn unmap(&mut self) {
         if self.bits != 0 {
             // SAFETY: mapped by `grow` with this size; only this map refers to it.

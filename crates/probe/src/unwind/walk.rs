@@ -42,7 +42,7 @@ pub(super) struct Walk {
     broken: bool,
 }
 
-/// The frame's part of a node.
+/// The place of a frame, as nodes encode it.
 #[inline(always)]
 pub(super) fn place_of(state: &State) -> u64 {
     let pc = strip(state.pc);

@@ -127,8 +127,9 @@ macro_rules! entry_stub {
 }
 
 /// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
-/// and an exception must not meet a Rust frame. `$size` computes the size into x10. The fast path
-/// gets the block, its size and the caller's registers; events that it declines go to `recorded`.
+/// and an exception must not unwind through a Rust frame. `$size` computes the size into x10. The
+/// fast path gets the block, its size and the caller's registers; events that it declines go to
+/// `recorded`.
 ///
 /// A signal between the load of the countdown and its store costs the bytes that its handler
 /// counted down: three instructions wide, against exclusive access in every allocation.

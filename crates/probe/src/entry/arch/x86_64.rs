@@ -133,8 +133,9 @@ macro_rules! entry_stub {
 }
 
 /// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
-/// and an exception must not meet a Rust frame. `$size` computes the size into r10. The fast path
-/// gets the block, its size and the caller's registers; events that it declines go to `recorded`.
+/// and an exception must not unwind through a Rust frame. `$size` computes the size into r10. The
+/// fast path gets the block, its size and the caller's registers; events that it declines go to
+/// `recorded`.
 macro_rules! allocate_stub {
     ($hook:ident, $size:literal) => {
         #[unsafe(naked)]

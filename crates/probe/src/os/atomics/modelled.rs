@@ -20,7 +20,7 @@ use loom::sync::atomic as looms;
 
 use crate::{segment, sys};
 
-/// Things of loom's that stand in for addresses, by first touch.
+/// loom objects that replace addresses, in the order of first access.
 struct StandIns<T> {
     spare: Vec<T>,
     by_address: BTreeMap<usize, Rc<T>>,
