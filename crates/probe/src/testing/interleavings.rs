@@ -57,7 +57,7 @@ fn a_block_is_found_by_whoever_frees_it() {
                 }
             }
         });
-        // A bystander in the same group.
+        // Another block in the same group.
         scope.spawn(|| {
             let own = 0x7100_0000_0000 + 96;
             for round in 0..ROUNDS as u32 {
@@ -114,8 +114,8 @@ fn a_tally_is_described_before_another_thread_has_its_number() {
     });
 }
 
-/// What a controller wrote is applied as a whole or not at all: depth and period of one order go
-/// together.
+/// A controller's write is applied completely or not at all: depth and period come from the same
+/// write.
 #[test]
 fn orders_are_applied_whole() {
     let _turn = exclusive();

@@ -6,8 +6,8 @@
 //! For each word loom stores only the last access: a thread that reads before it writes hides the
 //! read of another thread. So each model is explored from both sides (see [`check`]).
 //!
-//! `cargo xtask loom` runs them. Each says which ordering it is there for: with that one weakened,
-//! it fails.
+//! `cargo xtask loom` runs them. Each model names the ordering that it checks: with that ordering
+//! weakened, it fails.
 
 mod control;
 mod log;
@@ -42,7 +42,7 @@ fn check_of(words: usize, prepare: impl FnOnce(), threads: impl Fn() + Clone + S
     });
 }
 
-/// Both at once; what comes of them.
+/// Runs both at once; returns both results.
 pub(crate) fn together<A: 'static, B: 'static>(
     one: impl FnOnce() -> A + 'static,
     other: impl FnOnce() -> B + 'static,

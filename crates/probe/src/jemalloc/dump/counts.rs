@@ -33,7 +33,7 @@ impl Counts {
         Counts { live: (sum.live, sum.live_bytes), ever }
     }
 
-    /// What the samples stand for.
+    /// The weights of the samples.
     pub(super) fn estimated(sum: &Sum) -> Counts {
         if sum.site.rate() == 0 {
             return Counts::of(sum);

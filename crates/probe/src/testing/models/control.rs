@@ -23,7 +23,7 @@ fn order(mode: Mode, bytes: u64, depth: u64) -> u64 {
     give_order(&Outside, &words).expect("writable")
 }
 
-/// An order is in force before the model begins.
+/// Applies a control write before the model begins.
 fn obeyed(mode: Mode, bytes: u64, depth: u64) {
     order(mode, bytes, depth);
     control::poll();
@@ -35,7 +35,8 @@ fn obeyed(mode: Mode, bytes: u64, depth: u64) {
 /// For the fence of `Outside::write_at` (release) and the one in `control::apply` (acquire).
 #[test]
 fn an_order_is_applied_whole() {
-    // One order is given, so that a thread begins to apply it; the next comes in between.
+    // One control write is pending, so that a thread starts to apply it; the next one comes in
+    // between.
     let prepare = || {
         obeyed(Mode::Sampled, 1000, 100);
         order(Mode::Sampled, 2000, 200);
@@ -69,7 +70,7 @@ fn threads_apply_orders_in_turn() {
     });
 }
 
-/// Who sees a new epoch draws distances from the rate that goes with it.
+/// A thread that sees a new epoch draws distances from that epoch's rate.
 ///
 /// For `EPOCH` (release in `enforce`, acquire in `epoch`).
 #[test]
@@ -88,7 +89,7 @@ fn no_distance_is_drawn_from_a_rate_that_was() {
     );
 }
 
-/// A block that is counted is found by whoever frees it, though the mode began a moment ago.
+/// A block that is counted is found by the thread that frees it, even right after the mode began.
 ///
 /// For `ACTIVITY` (release in `set_activity`, acquire in `activity`).
 #[test]
@@ -119,7 +120,7 @@ fn a_block_counted_is_a_block_found() {
     });
 }
 
-/// A thread as it is on its first event, with a record of its own.
+/// The state of a thread on its first event, with its own record.
 fn newcomer() -> Box<State> {
     // SAFETY: zeroed memory is valid.
     let mut state = unsafe { Box::<State>::new_zeroed().assume_init() };

@@ -77,7 +77,7 @@ impl Drainer {
     }
 }
 
-/// Time stands still, and the first chunk has been used: its page is real.
+/// The clock is stopped, and the first chunk has been used: its page is populated.
 fn prepare() {
     segment::control(ControlWord::DrainHeartbeat).store(u64::MAX, Ordering::Relaxed);
     Drainer::first_look();
@@ -99,8 +99,8 @@ fn every_event_arrives_once() {
     });
 }
 
-/// A chunk that the drainer lets go is another thread's at once: nobody writes to what is still
-/// being read, and the drainer takes nothing of the old stream for the new one's.
+/// A chunk that the drainer releases may be claimed by another thread at once: no thread writes to
+/// bytes that are still being read, and the drainer does not mix the old stream with the new one.
 ///
 /// For the fence of `Outside::write_at` (release) and `chunk_alloc::claim` (acquire).
 #[test]
@@ -131,8 +131,7 @@ fn a_chunk_has_one_writer() {
     });
 }
 
-/// No event is stamped with a time that is yet to come, though the drainer was late and the tick is
-/// old.
+/// No event gets a time in the future, even when the drainer was late and the tick is old.
 ///
 /// For the fences of `Outside::write_at` (release) and `log::time_at` (acquire).
 #[test]

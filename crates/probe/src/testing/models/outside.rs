@@ -48,8 +48,7 @@ impl SegmentSource for Outside {
             buffer[AT_PUBLISHED..AT_PUBLISHED + 8].copy_from_slice(&get(offset + AT_PUBLISHED as u64));
         } else {
             about_to_read(place(offset), buffer.len());
-            // SAFETY: inside the segment, of which nobody but loom's threads, one at a time, writes
-            // anything.
+            // SAFETY: inside the segment, which only loom's threads write, one at a time.
             buffer.copy_from_slice(unsafe { core::slice::from_raw_parts(place(offset), buffer.len()) });
         }
         fence(Ordering::Acquire);
