@@ -13,8 +13,8 @@
 //!
 //! The thread stores `published` after everything it covers, so a reader never sees a length
 //! without its bytes; a killed program leaves a decodable prefix. `sequence` counts the chunks of a
-//! stream from 1. The drainer makes `published` zero before it lets a chunk go, so that a chunk in
-//! a new owner's hands says nothing until its owner does.
+//! stream from 1. The drainer sets `published` to zero before it releases a chunk, so that a new
+//! owner's chunk is empty until the owner publishes.
 
 mod reading;
 
@@ -74,7 +74,7 @@ pub struct ChunkHeader {
     pub thread: u32,
     /// Number of the thread's log.
     pub stream: u32,
-    /// Which chunk of the stream this is, from 1; 0 when nothing is said yet.
+    /// Number of the chunk in its stream, from 1; 0 before the first publication.
     pub sequence: u32,
     /// Whether the stream ends with this chunk.
     pub is_last: bool,

@@ -9,7 +9,7 @@ pub const DIRECTORY_VARIABLE: &str = "HEAPWISE_DIR";
 
 /// Directories tried in order; `%u` is replaced by the user id. The first that can be created or
 /// already belongs to the user wins; readers look in all of them. `/dev/shm` is memory; the others
-/// serve when it is missing, full or read-only.
+/// are used when it is missing, full or read-only.
 pub const DIRECTORIES: [&str; 3] = ["/dev/shm/heapwise-%u", "/run/user/%u/heapwise", "/tmp/heapwise-%u"];
 
 /// Ending of a segment's file name.

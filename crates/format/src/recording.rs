@@ -16,7 +16,7 @@
 //!
 //! Recordings of version 3 are read, too: [`version3`] has what was different.
 //!
-//! Compression is the caller's: a header says which codec a payload went through.
+//! The caller compresses: a header holds the codec of its payload.
 
 mod age;
 mod checkpoint;

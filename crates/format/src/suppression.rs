@@ -12,7 +12,7 @@ pub enum Line<'a> {
     Other,
 }
 
-/// What a line says.
+/// The contents of a line.
 #[must_use]
 pub fn line(text: &[u8]) -> Line<'_> {
     match text.trim_ascii() {

@@ -38,8 +38,8 @@ impl Age {
         (self.0 & Self::EXACT != 0).then_some(self.0 & !Self::EXACT)
     }
 
-    /// The likeliest number of milliseconds. It is below 1, 10, 100 … whenever the block's own was
-    /// likely to be.
+    /// The most likely number of milliseconds. It is below 1, 10, 100 … when the block's exact age
+    /// probably was.
     #[inline]
     #[must_use]
     pub fn milliseconds(self) -> u64 {

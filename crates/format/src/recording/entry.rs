@@ -48,7 +48,7 @@ use size_predictor::SizePredictor;
 /// Which call made a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllocKind {
-    /// `malloc` and its like.
+    /// `malloc` and similar functions.
     Fresh,
     /// `realloc` of a block that did not itself come from `realloc`.
     FirstRealloc,
@@ -125,7 +125,7 @@ const TEMPORARY_NEXT_REALLOC: u8 = 8;
 const MARK: u8 = 9;
 const EXACT_FREE: u8 = 10;
 const EXACT_MISSED: u8 = 11;
-/// The code that says: not a step, but a site of its own.
+/// The code of a far site, which is not a step.
 const FAR: u8 = 63;
 
 const SAME_SIZE: u8 = 0;
@@ -141,7 +141,7 @@ pub struct EntryState<T> {
     last_alloc: u32,
     last_free: u32,
     last_sizes: SizePredictor<T>,
-    /// Steps below this are written as such (the writer's choice; a reader need not know).
+    /// Steps below this are written as such (the writer's choice; readers do not depend on it).
     limit: u64,
     steps: u32,
     far_steps: u32,
@@ -181,8 +181,8 @@ impl<T: AsMut<[u32]>> EntryState<T> {
     }
 
     /// Starts the frame after this one. Steps between unrelated sites only hide repetitions from
-    /// packers, so a program that jumps between many sites gets none but "the same again". Sizes
-    /// are interleaved while three quarters of them repeat: lua's file is a fifth then, that of a
+    /// packers, so a program that alternates between many sites gets only the step 0. Sizes are
+    /// interleaved while three quarters of them repeat: lua's file is a fifth then, that of a
     /// program with random sizes would be a third larger.
     pub fn start_next_frame(&mut self) {
         let jumps = self.far_steps > self.steps / 4;
@@ -193,8 +193,8 @@ impl<T: AsMut<[u32]>> EntryState<T> {
         self.last_sizes.reset();
     }
 
-    /// Appends an entry to the columns. Inlined into callers that know the kind of their entry,
-    /// little remains of it.
+    /// Appends an entry to the columns. Inlined into callers with a constant kind of entry, it
+    /// shrinks to little code.
     #[inline(always)]
     pub fn encode<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) {
         match entry {
@@ -335,7 +335,7 @@ pub struct Entries<'a, T> {
 }
 
 impl<'a, T: AsMut<[u32]>> Entries<'a, T> {
-    /// The entries of a payload; `None` when it is shorter than it says.
+    /// The entries of a payload; `None` when it is shorter than its header says.
     pub fn new(payload: &'a [u8], slots: T) -> Option<Self> {
         let ((columns, is_interleaved), last_sizes) = (split(payload)?, SizePredictor::new(slots));
         Some(Self { columns, is_interleaved, last_alloc: 0, last_free: 0, last_sizes })

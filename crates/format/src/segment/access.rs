@@ -16,8 +16,8 @@ pub trait SegmentSink: SegmentSource {
     /// Why a write failed.
     type Error;
 
-    /// Writes all of `bytes` at `offset`. A full fence comes before: who sees this has seen what
-    /// was written and read before.
+    /// Writes all of `bytes` at `offset`. A full fence precedes it: all earlier reads and writes
+    /// are ordered before this write.
     ///
     /// # Errors
     /// When the file cannot be written to.

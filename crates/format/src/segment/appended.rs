@@ -1,4 +1,4 @@
-//! Reading an array that several threads append to, each in its own time.
+//! Reads an array to which several threads append concurrently.
 
 use super::SegmentSource;
 use crate::bytes::u64_at;

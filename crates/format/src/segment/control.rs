@@ -1,4 +1,4 @@
-//! The control page: what the controller wants. Words are `u64`, indexed by [`ControlWord`].
+//! The control page: the controller's settings. Words are `u64`, indexed by [`ControlWord`].
 //!
 //! Protocol (a sequence lock; controllers take turns by an OFD lock on the file): the controller
 //! makes `Sequence` odd, writes the words, makes it even. The probe compares `Sequence` with the
@@ -85,7 +85,7 @@ pub enum OnFull {
     Drop = 1,
 }
 
-/// Who changes the control page; the last two bits of the sequence afterwards.
+/// A writer of the control page; the last two bits of the sequence afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Writer {
@@ -137,9 +137,8 @@ impl Control {
     pub const MAX_BLOCK_MILLIS: u32 = 10_000;
 
     /// The sequence after a change that found `before`: even, larger, and of the writer's own kind.
-    /// The program cannot wait for the lock of the controllers, so both may write at once; as
-    /// neither leaves the other's sequence behind, the last one differs from the one applied before
-    /// it.
+    /// The program cannot wait for the lock of the controllers, so both may write at once. Their
+    /// sequences differ, so the last sequence differs from the one applied before it.
     #[must_use]
     pub fn next_sequence(before: u64, writer: Writer) -> u64 {
         (before.wrapping_add(4) & !3) | writer as u64

@@ -1,6 +1,6 @@
 //! The counter page: what the probe counted. Words are `u64`, indexed by [`Counter`].
 //!
-//! One counter per reason something was missed, so that a report can say which.
+//! One counter per reason of a loss, so that a report can name it.
 
 /// Index of a word in the counter page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,7 +8,7 @@
 pub enum Counter {
     /// A [`super::State`].
     State = 0,
-    /// Why the probe stands aside (an errno, or 0).
+    /// Reason why the probe is inactive (an errno, or 0).
     Errno,
     /// Control sequence last applied.
     AppliedSequence,
@@ -123,7 +123,7 @@ pub enum Counter {
     StatsFree,
     /// Bytes in blocks mapped one by one.
     StatsLarge,
-    /// Errno-like word: 0 answered, else why not.
+    /// Errno-like result: 0 on success, else the reason.
     StatsError,
 
     /// `CLOCK_MONOTONIC` nanoseconds up to which the drainer has written all events to its file.

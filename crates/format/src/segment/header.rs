@@ -1,4 +1,4 @@
-//! Page 0: who this segment belongs to, which version wrote it, where its sections are.
+//! Page 0: the process of this segment, the version that wrote it, and its section table.
 
 use super::{Layout, PAGE_BYTES, Section, SectionKind};
 use crate::bytes::{array_at, set_text, text, u32_at, u64_at};
@@ -19,7 +19,7 @@ pub enum State {
     Ready = 1,
     /// The program ended by `exit`; nothing more will be written.
     Exited = 2,
-    /// The probe stands aside; [`super::Counter::Errno`] says why.
+    /// The probe is inactive; [`super::Counter::Errno`] holds the reason.
     StoodAside = 3,
     /// The program replaced itself by `exec`.
     Replaced = 4,
@@ -155,7 +155,7 @@ impl Header {
     /// Room for the command line.
     pub const CMDLINE_BYTES: usize = 2048;
 
-    /// What [`Header::beginning`] looks at.
+    /// Bytes that [`Header::beginning`] reads.
     pub const PREFIX_BYTES: usize = AT_FILE_BYTES;
 
     /// `start_monotonic_ns` from the first bytes of a segment, of any version; `None` when they are
@@ -256,7 +256,7 @@ impl Header {
         })
     }
 
-    /// A header for `process`, before the probe knows more.
+    /// A header for `process`, before further fields are known.
     #[must_use]
     pub fn new(process: Incarnation, architecture: Architecture, layout: Layout) -> Self {
         Self {

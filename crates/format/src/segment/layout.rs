@@ -132,9 +132,9 @@ pub struct Layout {
 /// Bytes per directory of the shadow index: 8192 entries of `u32`, one GiB of addresses.
 pub const SHADOW_DIRECTORY_BYTES: u64 = 32 * 1024;
 /// Bytes per leaf of the shadow index: 4096 entries of `u32`, 128 KiB of heap. A leaf is also the
-/// step in which the probe makes pages real, so that a leaf that has a number may be touched.
+/// step in which the probe populates pages, so that a leaf that has a number may be accessed.
 pub const SHADOW_LEAF_BYTES: u64 = 16 * 1024;
-/// Bytes per chunk of the event log: each thread holds one, so many small ones serve more threads.
+/// Bytes per chunk of the event log: each thread owns one, so smaller chunks allow more threads.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
 /// Slots of the first level of the hash index; each further level has four times as many.
 pub const LIVE_FIRST_LEVEL: u64 = 1 << 12;
@@ -185,7 +185,7 @@ impl Layout {
         Self { sections, file_bytes: offset }
     }
 
-    /// Takes a section table from a file, checked: records of the sizes this version knows, every
+    /// Takes a section table from a file, checked: records of the sizes of this version, every
     /// section inside the file, nothing before the first section.
     #[must_use]
     pub fn from_sections(sections: [Section; SectionKind::ALL.len()], file_bytes: u64) -> Option<Self> {

@@ -362,7 +362,7 @@ impl SizeCounts {
 /// ```
 ///
 /// Blocks of 49 bytes or more fill at least 64 bytes, so no other block starts in the 32 bytes
-/// behind the first 32. There stands the size; the maximum says that it is in the two words behind
+/// behind the first 32. The size is there; the maximum means that it is in the two words behind
 /// that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockWord(pub u32);
@@ -421,7 +421,7 @@ pub struct Thread {
     pub named: u32,
     /// `CLOCK_MONOTONIC` milliseconds since start of the probe when it was first seen.
     pub born_ms: u64,
-    /// The same when it ended; 0 while it runs.
+    /// Time at which it ended; 0 while it runs.
     pub ended_ms: u64,
     /// Name, NUL-padded.
     pub name: [u8; 32],

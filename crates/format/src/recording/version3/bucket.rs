@@ -2,7 +2,7 @@
 
 use crate::varint;
 
-/// Blocks that are alike. Numbers start at 1 in order of first use; 0 is unused.
+/// Blocks with equal properties. Numbers start at 1 in order of first use; 0 is unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SiteBucket {
     /// Stack tree node.

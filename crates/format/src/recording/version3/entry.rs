@@ -78,7 +78,7 @@ const FIRST_REALLOC: u8 = 5;
 const NEXT_REALLOC: u8 = 6;
 const TEMPORARY_FIRST_REALLOC: u8 = 7;
 const TEMPORARY_NEXT_REALLOC: u8 = 8;
-/// The code that says: not a step, but a bucket of its own.
+/// The code of a far bucket, which is not a step.
 const FAR: u8 = 63;
 
 /// Undoes a step; `None` when it leads out of the numbers of buckets.
@@ -129,7 +129,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// The entries of a payload; `None` when it is shorter than it says.
+    /// The entries of a payload; `None` when it is shorter than its header says.
     #[must_use]
     pub fn new(payload: &'a [u8]) -> Option<Self> {
         let mut rest = payload.get(LENGTHS_BYTES..)?;
