@@ -1,6 +1,7 @@
-//! The lines heapwise adds behind the mappings of a text profile: what jeprof cannot say.
+//! The lines heapwise adds behind the mappings of a text profile: data that jeprof's format cannot
+//! hold.
 //!
-//! They look like comments, stand where jeprof and google-pprof look for mappings only, and match
+//! They look like comments, are where jeprof and google-pprof search for mappings only, and match
 //! none of their patterns. docs/FORMATS.md holds the grammar; the reader is `read/annotations.rs`,
 //! the writer `export/annotations.rs` of the render crate.
 
@@ -11,8 +12,8 @@ pub const PREFIX: &str = "# heapwise ";
 /// columns, one block size per sample, and fewer counters of losses.
 pub const VERSION: u32 = 2;
 
-/// Frames that have names but no address stand in stacks as addresses from here on: above every
-/// address of user space, below 2⁶³, where jeprof begins to pass addresses over.
+/// Frames that have names but no address are written in stacks as addresses from here on: above
+/// every address of user space, below 2⁶³, from which on jeprof skips addresses.
 pub const NAMED_FRAMES: u64 = 0x7000_0000_0000_0000;
 
 /// Distance of two such addresses; jeprof looks callers up one byte lower.

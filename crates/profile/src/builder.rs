@@ -99,7 +99,7 @@ impl Builder {
         })
     }
 
-    /// A mapped binary; its id is its place in the order of the calls.
+    /// A mapped binary; ids are assigned in the order of the calls.
     pub fn module(&mut self, module: Module) -> ModuleId {
         self.profile.modules.push(module);
         ModuleId::new(self.profile.modules.len() - 1)

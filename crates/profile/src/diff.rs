@@ -2,9 +2,9 @@
 //! `--base`.
 //!
 //! Stacks that are the same in both (same binary, same place in its file, same names) are
-//! subtracted one from the other; what only the base has is appended with its sign turned. Whoever
-//! sums by name gets the signed difference, whatever happened to the addresses in between. Views
-//! that show both sides compare through [`CallTree::compare`](crate::CallTree::compare) instead.
+//! subtracted one from the other; stacks that only the base has are appended with their sign
+//! inverted. A sum by name is the signed difference, even when addresses have changed. Views that
+//! show both sides compare through [`CallTree::compare`](crate::CallTree::compare) instead.
 
 use rustc_hash::FxHashMap;
 

@@ -15,7 +15,7 @@ pub struct DumpName {
 
 impl DumpName {
     /// Reads `PREFIX.PID.SEQ.KIND[N].heap` (jemalloc), `PREFIX.SEQ.heap` (gperftools, mem-profiler)
-    /// and `YYYYmmdd.HHMMSS.heap` (brpc), whatever the extension.
+    /// and `YYYYmmdd.HHMMSS.heap` (brpc), with any extension.
     #[must_use]
     pub fn parse(name: &str) -> Self {
         let parts: Vec<&str> = name.split('.').collect();

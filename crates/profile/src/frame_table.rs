@@ -81,7 +81,7 @@ pub(crate) struct Verdict {
     pub(crate) ignore: bool,
     pub(crate) hidden: bool,
     pub(crate) allocator: bool,
-    /// Declared by a script engine: stands above the native frames, the allocator's included.
+    /// Declared by a script engine: above the native frames, the allocator's included.
     pub(crate) script: bool,
     /// A signal arrived here: what follows is its handler's, and no part of what the function does.
     pub(crate) interrupted: bool,
@@ -108,8 +108,8 @@ impl Steps {
 
     /// Names every location of `profile`, adding new frames to `table`.
     pub(crate) fn resolve(profile: &Profile, query: &Query, table: &mut FrameTable) -> Self {
-        // jeprof knows functions only, but cuts the same frames: in a stripped allocator it finds
-        // an entry point by taking the nearest symbol for the right one.
+        // jeprof matches functions only, but cuts the same frames: in a stripped allocator it uses
+        // the nearest symbol, which is an entry point.
         let cuts_modules = !query.keep_allocator;
         let is_allocator = |module: &Module| cuts_modules && allocator::is_allocator_module(module.name());
         let mut namer = Namer {

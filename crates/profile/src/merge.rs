@@ -1,8 +1,8 @@
 //! Several profiles as one: measurements of the same code add up, wherever it was mapped.
 //!
 //! The identity of a location is its binary (build-id, else path) and its offset in that file, so
-//! that runs with different address layouts meet. Locations of no known mapping meet by address,
-//! those without an address by their functions.
+//! that runs with different address layouts are merged. Locations without a known mapping are
+//! merged by address, those without an address by their functions.
 
 use std::collections::{BTreeMap, HashMap};
 

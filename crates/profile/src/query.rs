@@ -26,7 +26,7 @@ pub struct Query {
     pub prune: Prune,
     /// Keep `malloc`, `operator new` and what they call, instead of cutting them off.
     pub keep_allocator: bool,
-    /// Count usable instead of requested bytes, where the profile knows them
+    /// Count usable instead of requested bytes, where the profile has them
     /// ([`crate::usable::is_known`]).
     pub usable: bool,
 }

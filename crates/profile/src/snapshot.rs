@@ -1,9 +1,9 @@
 //! From a shared segment (live, or left behind by a dead process) to a [`Profile`].
 //!
 //! Sans-IO: the caller supplies [`SegmentSource`], a positioned read. The probe may be writing
-//! while this reads: every count is a lower bound that was true a moment ago, records are only read
-//! up to the count published after them, and every index is checked, so a torn or hostile segment
-//! gives a poorer profile and never a crash.
+//! while this reads: every count is a recent lower bound, records are only read up to the count
+//! published after them, and every index is checked, so a torn or hostile segment gives an
+//! incomplete profile and never a crash.
 
 mod samples;
 mod sizes;
@@ -26,7 +26,7 @@ use crate::{Losses, Meta, Profile, Sampling, StackId, quantity};
 #[derive(Debug)]
 pub struct Snapshot<'a, S> {
     source: &'a S,
-    /// Who it belongs to.
+    /// Header, which identifies the process.
     pub header: Header,
     counters: Vec<u8>,
     control: Option<Control>,
@@ -86,7 +86,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         (self.counter(Counter::LiveBytes) as i64).max(0) as u64
     }
 
-    /// A counter as it is now, for what changes while the tables are read.
+    /// The current value of a counter, for counters that change while the tables are read.
     fn counter_now(&self, counter: Counter) -> u64 {
         let mut word = [0; 8];
         match self.source.read_at((COUNTERS_OFFSET + counter as usize * 8) as u64, &mut word) {
@@ -181,9 +181,9 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     }
 
     /// Reads up to `count` records of a section starting at `first`; fewer when the file is
-    /// shorter. Memory is bounded by what the file really holds: reading goes in blocks and stops
-    /// at the first short one. For tables that are filled from the front: a block of zeros is their
-    /// end, whatever a hostile counter says of a sparse file.
+    /// shorter. Memory is bounded by the contents of the file: reading goes in blocks and stops at
+    /// the first short one. For tables that are filled from the front: a block of zeros is their
+    /// end, for any counter value of a hostile sparse file.
     fn records(&self, kind: SectionKind, first: u64, count: u64) -> Vec<u8> {
         const BLOCK_BYTES: u64 = 1 << 20;
         let record_bytes = self.layout().section(kind).record_bytes.max(1);

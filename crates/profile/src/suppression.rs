@@ -20,7 +20,7 @@ pub struct Suppressions {
 pub struct SuppressionError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 

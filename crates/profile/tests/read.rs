@@ -1,5 +1,5 @@
-//! Readers against recordings of the real tools (made by `data/make.sh`). The truth is what the
-//! programs in `data/` say they allocate.
+//! Readers against recordings of the real tools (made by `data/make.sh`). The expected values are
+//! those that the programs in `data/` print.
 
 use heapwise_profile::{Losses, Profile, Sampling, StackId, Values, metric::column, read::read};
 

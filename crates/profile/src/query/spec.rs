@@ -91,13 +91,13 @@ impl QuerySpec {
     }
 }
 
-/// Compiles a pattern. Matching takes linear time, whatever the pattern is.
+/// Compiles a pattern. Matching takes linear time for every pattern.
 pub fn pattern(field: &'static str, text: &str) -> Result<Regex, QueryError> {
     let failed = |message| QueryError { field, message };
     if text.len() > MAX_PATTERN_BYTES {
         return Err(failed(format!("the pattern is longer than {MAX_PATTERN_BYTES} bytes")));
     }
-    // `regex` explains over several lines and says what is wrong in the last.
+    // `regex` returns a message of several lines with the error in the last one.
     Regex::new(text).map_err(|error| {
         let text = error.to_string();
         failed(text.lines().last().unwrap_or(&text).trim().to_owned())

@@ -14,7 +14,7 @@ use crate::{LocationId, Module, Profile, StackId, annotation, builder::Builder};
 
 const MAPPINGS: [&[u8]; 2] = [b"MAPPED_LIBRARIES:", b"--- Memory map:"];
 
-/// What stands behind the records.
+/// The part behind the records.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     pub(super) annotations: Annotations,

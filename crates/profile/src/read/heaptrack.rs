@@ -171,7 +171,7 @@ impl Reader {
         Some(())
     }
 
-    /// Says that the file ends within a line, by itself or by `damage`.
+    /// Adds the warning that the file ends within a line, by itself or by `damage`.
     fn remark_end(&mut self, line: u64, damage: Option<io::Error>) {
         let why = damage.map_or_else(|| "the file ends there".to_owned(), |error| error.to_string());
         let remark = format!("cut off or damaged at line {line}, up to which all is counted: {why}");

@@ -110,8 +110,7 @@ fn hex_digits(characters: u64) -> (u64, u32) {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
     let low = characters & !HIGH;
-    // The high bit of each lane of a sum says that the lane is at least what the constant lacks to
-    // 0x80.
+    // The high bit of each lane of a sum is set when the lane is at least 0x80 minus the constant.
     let at_least = |lanes: u64, least: u8| lanes + u64::from(0x80 - least) * ONES;
     let decimal = at_least(low, b'0') & !at_least(low, b'9' + 1);
     let lower = low | (0x20 * ONES);

@@ -1,4 +1,5 @@
-//! pprof's `profile.proto`: Go, tcmalloc, jemalloc_pprof and everybody else's exchange format.
+//! pprof's `profile.proto`: the exchange format of Go, tcmalloc, jemalloc_pprof and many other
+//! tools.
 
 use std::collections::HashMap;
 

@@ -5,10 +5,10 @@
 
 use crate::{Values, model::Sampling};
 
-/// How a file's numbers relate to the truth.
+/// How a file's numbers relate to the true values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scaling {
-    /// They are the truth.
+    /// They are the true values.
     Exact,
     /// Poisson by bytes with this mean distance (`heap_v2`): p = 1 - e^(-size / mean).
     Poisson(f64),
@@ -17,7 +17,7 @@ pub(super) enum Scaling {
     Uniform(f64),
 }
 
-/// What a record `objects: bytes [objects: bytes]` says, unbiased.
+/// Values of a record `objects: bytes [objects: bytes]`, unbiased.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Estimate {
     pub(super) values: Values,
@@ -75,7 +75,7 @@ impl Scaling {
         }
     }
 
-    /// As the model says it.
+    /// The model's form of it.
     pub(super) fn sampling(self) -> Sampling {
         match self {
             Scaling::Exact => Sampling::Exact,

@@ -309,7 +309,7 @@ impl EventAccounting {
         }
     }
 
-    /// Adds the free of a block whose allocation is yet to come.
+    /// Adds the free of a block whose allocation comes later.
     #[cold]
     fn add_pending(&mut self, block: SiteBlock, age_ms: u64, how: Freeing, by_realloc: bool) {
         self.write_newest();

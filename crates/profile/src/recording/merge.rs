@@ -5,8 +5,8 @@
 //! stream never runs backwards. All events that their threads wrote before they noticed a mark come
 //! before those behind it. Between two marks the order within a millisecond is not known, but the
 //! taker of events may refuse one for now (a free of a block that is not allocated yet): its thread
-//! then waits while the others go on, until there is nothing left that it could wait for. That
-//! happens: threads may wait for each other, clocks differ, and threads die with their last events
+//! then waits while the others continue, until no event remains that it could wait for. That case
+//! occurs: threads may wait for each other, clocks differ, and threads end with their last events
 //! unwritten.
 
 mod buffers;
@@ -19,8 +19,8 @@ use buffers::Buffers;
 use stream::{Position, Stream};
 
 /// By how much the clocks of threads may differ. An event must be taken when all others have been
-/// given out up to so much later, and a mark waits so long for the events of threads that have not
-/// noticed it.
+/// delivered up to this much later, and a mark waits this long for the events of threads that have
+/// not noticed it.
 const PATIENCE_MS: u64 = 2;
 
 /// Merges the chunks of all threads of one process. A stream is one thread's log.
@@ -30,7 +30,7 @@ pub struct Merger {
     places: FxHashMap<u32, usize>,
     buffers: Buffers,
     tick_ms: u64,
-    /// Marks before the events that are given out now.
+    /// Marks before the events that are delivered now.
     marks: u64,
     first_chunk: Option<u32>,
     first_marks: u64,
@@ -140,9 +140,9 @@ impl Merger {
         self.streams.iter().map(Stream::held_bytes).sum()
     }
 
-    /// Gives out every event before `until`: `take` gets thread, millisecond, event, and whether it
+    /// Delivers every event before `until`: `take` gets thread, millisecond, event, and whether it
     /// must take it; otherwise it may refuse. It also gets [`Event::Mark`]s, each before all events
-    /// behind that mark. Returns the millisecond before which all are given out: an earlier one
+    /// behind that mark. Returns the millisecond before which all are delivered: an earlier one
     /// when some are refused for now or are behind a later mark.
     pub fn advance(&mut self, until: Until, mut take: impl FnMut(u32, u64, &Event, bool) -> bool) -> u64 {
         for stream in &mut self.streams {

@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{Function, FunctionId, Line, Location, ModuleId, Profile};
 
-/// The payload of a symbols frame: everything `profile` knows about its locations.
+/// The payload of a symbols frame: all names of the locations of `profile`.
 #[must_use]
 pub fn encode(profile: &Profile) -> Vec<u8> {
     let mut out = Vec::new();

@@ -1,7 +1,7 @@
 //! Counts at a point of the event stream: from the last checkpoint before it, entry by entry.
 //!
-//! Times are half-open: the heap at T is what all events before millisecond T made of it. The heap
-//! at a mark of the program is what all events before the mark made of it.
+//! Times are half-open: the heap at T is the result of all events before millisecond T. The heap at
+//! a mark of the program is the result of all events before the mark.
 
 mod between;
 mod visit;

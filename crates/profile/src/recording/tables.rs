@@ -1,4 +1,4 @@
-//! What a recording says about its program: modules, stacks, threads, marks, sites. The tables are
+//! Data of a recording about its program: modules, stacks, threads, marks, sites. The tables are
 //! the segment's own records, so they are read by presenting them as a segment again.
 
 use heapwise_format::bytes::{text, u64_at};

@@ -1,4 +1,4 @@
-//! What the recording does not know.
+//! Data that is missing in the recording.
 
 use super::{Evidence, Finding, FindingKind};
 

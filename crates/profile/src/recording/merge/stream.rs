@@ -149,8 +149,8 @@ impl Stream {
         true
     }
 
-    /// Gives out events of millisecond `now.ms` and before, behind no more than `now.marks`, until
-    /// one is refused; whether there were any.
+    /// Delivers events of millisecond `now.ms` and before, behind no more than `now.marks`, until
+    /// one is refused; returns whether there were any.
     pub(super) fn run(
         &mut self,
         now: Position,
@@ -168,7 +168,7 @@ impl Stream {
         moved
     }
 
-    /// The same within one chunk. This loop is most of a recorder's work, so it has one call of
+    /// As `run`, within one chunk. This loop is most of a recorder's work, so it has one call of
     /// `take`, which is inlined, and keeps positions in registers.
     #[inline]
     fn run_chunk(&mut self, now: Position, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {

@@ -75,7 +75,7 @@ fn program(threads: u32, events: usize, seed: u64) -> Program {
         let thread = random(&mut seed) as u32 % threads;
         let (bytes, sequence, tick) = &mut streams[thread as usize];
         let now = step as u64 / 100;
-        // Not all look at the clock all the time.
+        // Not all threads read the clock at every step.
         if *tick != now && (thread != 0 || step % 3 == 0) {
             *tick = now;
             bytes.extend(encoded(&[Event::Tick(now)]));
@@ -104,7 +104,7 @@ fn program(threads: u32, events: usize, seed: u64) -> Program {
     made
 }
 
-/// Takes events as the ledger does, and notes what it must know of them.
+/// Takes events like the event accounting, and stores the data that the checks need.
 #[derive(Default)]
 struct Taker {
     merged: Vec<(u32, Event)>,
@@ -365,7 +365,7 @@ fn any_bytes_are_merged_without_panic() {
     }
 }
 
-/// Threads note the time when they look at it, so their clocks differ; a mark is noticed by all at
+/// Threads store the time when they read it, so their clocks differ; a mark is noticed by all at
 /// once.
 #[test]
 fn events_before_a_mark_come_before_those_behind_it() {

@@ -423,8 +423,8 @@ fn cut_at_every_byte_everything_before_is_read_and_the_cut_reported() {
     assert_eq!(exercise(file.end()), Some((whole, false)));
     assert_eq!(exercise(open_end.clone()), Some((whole, false)), "a missing index is rebuilt");
     let mut last = 0;
-    // The first frame is a page that says nothing before its end. Under Miri a few cuts, where the
-    // events are.
+    // The first frame is a page that is not readable before its end. Under Miri a few cuts, where
+    // the events are.
     let (first, step) = if cfg!(miri) { (open_end.len() - 600, 61) } else { (starts[1], 1) };
     for cut in (first..open_end.len()).step_by(step) {
         let (allocs, damaged) = exercise(open_end[..cut].to_vec()).unwrap();

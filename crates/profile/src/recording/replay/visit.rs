@@ -1,4 +1,4 @@
-//! Entry by entry through the events frames of a recording, of whatever version.
+//! Visits the entries of the events frames of a recording of any version.
 
 use std::ops::{ControlFlow, RangeBounds};
 
