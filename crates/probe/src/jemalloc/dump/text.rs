@@ -127,7 +127,7 @@ fn write_totals(out: &mut Output<'_>, threads: &mut [Counts], rate: Option<u64>)
 /// The sampling distance of all that is counted, 0 for exact; `None` when there are several.
 fn common_rate() -> Option<u64> {
     if !options().unbias {
-        // Unscaled counts of samples, for all sampling distances.
+        // Unscaled counts of samples, independent of their sampling distances.
         return Some(control::sampling_distance());
     }
     let mut first = None;

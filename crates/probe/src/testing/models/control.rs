@@ -30,7 +30,7 @@ fn obeyed(mode: Mode, bytes: u64, depth: u64) {
     assert_eq!(control::depth(), depth as u32);
 }
 
-/// What a controller writes is applied as a whole or not at all.
+/// A controller's write is applied completely or not at all.
 ///
 /// For the fence of `Outside::write_at` (release) and the one in `control::apply` (acquire).
 #[test]
@@ -50,7 +50,8 @@ fn an_order_is_applied_whole() {
     });
 }
 
-/// One thread at a time applies orders: the table of rates is written without further ado.
+/// One thread at a time applies orders: the table of rates is written without other
+/// synchronization.
 ///
 /// For `fork::take_turn` (acquire) and the end of a turn (release).
 #[test]
