@@ -79,7 +79,7 @@ impl Lines<'_> {
         meta.comments.iter().try_for_each(|comment| self.text("comment", comment))
     }
 
-    /// For people: readers find the same by the names of frames.
+    /// For people: programs derive these values from the names of frames.
     fn unattributed(&mut self, profile: &Profile) -> io::Result<()> {
         for (cause, values) in unattributed::unattributed(profile).iter() {
             if values != Values::default() {

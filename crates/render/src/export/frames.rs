@@ -93,7 +93,7 @@ pub(super) fn whole(value: f64) -> i64 {
     value.round() as i64
 }
 
-/// The same where nothing negative can be written.
+/// The value for formats without negative numbers.
 pub(super) fn natural(value: f64) -> u64 {
     value.round() as u64
 }

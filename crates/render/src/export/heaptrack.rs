@@ -108,8 +108,8 @@ struct Groups {
 }
 
 impl Groups {
-    /// Takes what was live at the peak and is live at the end for the same blocks as far as their
-    /// numbers allow; `None` when they contradict each other.
+    /// Assumes that the blocks live at the peak and at the end are the same as far as their numbers
+    /// allow; `None` when they contradict each other.
     fn new(all: Amount, live: Amount, peak: Amount) -> Option<Self> {
         let (both, only_peak, only_end) = match (less(peak, live), less(live, peak)) {
             (Some(more), _) => (live, more, (0, 0)),
