@@ -179,7 +179,7 @@ fn name_physical<'a>(frames: &mut Vec<RawFrame<'a>>, symbol: Option<&'a [u8]>) {
     }
 }
 
-/// The unlikely part of a function has a symbol of its own (`f.cold`); DWARF knows it is `f`.
+/// The unlikely part of a function has a symbol of its own (`f.cold`); in DWARF it is `f`.
 fn without_cold_suffix(name: &[u8]) -> &[u8] {
     let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let unnumbered = &name[..name.len() - digits];
