@@ -2,8 +2,10 @@
 //! [events](crate::event) and the drainer reads.
 //!
 //! ```text
-//!  0  u32  state       FREE → OWNED (by the thread) → FULL (by the thread) → DRAINED (by the drainer) → OWNED …
-//!  4  u32  thread      record number in the threads section (threads of one name may share one, in turn)
+//!  0  u32  state       FREE → OWNED (by the thread) → FULL (by the thread)
+//!                      → DRAINED (by the drainer) → OWNED …
+//!  4  u32  thread      record number in the threads section (threads of one name may share one,
+//!                      one after the other)
 //!  8  u64  published   sequence << 32 | bytes of events that are whole
 //! 16  u32  stream      number of the thread's log in this process, from 1
 //! 20  u32  last        1 when the stream ends with this chunk

@@ -4,7 +4,8 @@
 //! bit   0  25 bits  tally of the block
 //! bit  25  35 bits  allocations: size in bytes; all ones: the size is in a second word
 //!          17 bits  frees: size in bytes, and
-//! bit  42  18 bits  the block's age in milliseconds; all ones in both: size and age are in two more words
+//! bit  42  18 bits  the block's age in milliseconds; all ones in both: size and age are in two
+//!                   more words
 //! bit  60   4 bits  kind
 //! others            ticks, gaps and marks have a value of 60 bits instead
 //! ```

@@ -6,7 +6,8 @@
 //! ```text
 //! u32 × 8     bytes of all columns but the last; bit 31 of the first: see below
 //! main        a byte per entry: kind | code << 2
-//!               0 allocation   1 free   2 allocation freed at once (temporary)   3 other, code says which:
+//!               0 allocation   1 free   2 allocation freed at once (temporary)
+//!               3 other, by code:
 //!                 0 tick: value ms passed      1 thread: value is the thread of what follows
 //!                 2 gap: value events missing  3 frees of value unknown blocks
 //!                 4 free that was missed, seen by the reuse of its address
@@ -16,7 +17,8 @@
 //!                 10, 11 free and missed free whose age is in milliseconds
 //! site_lows   of far sites: the lowest byte
 //! site_highs  of far sites: the rest, a varint
-//! sizes       a byte per block: 0 the size of the last block of its site, 1 to 253 sizes from 0 to 252,
+//! sizes       a byte per block: 0 the size of the last block of its site,
+//!               1 to 253 sizes from 0 to 252,
 //!               254 two bytes in the columns behind, 255 two bytes and the rest
 //! size_lows   the lowest byte of such a size
 //! size_mids   the second byte

@@ -1,8 +1,10 @@
 //! Names and lines inside a recording, so that it opens where the binaries are not.
 //!
 //! ```text
-//! varint functions   each: name, name in the symbol table, file (varint length, bytes), varint line of the declaration
-//! varint locations   each: varint module + 1 (0: none), varint address, u8 whether it is a return address,
+//! varint functions   each: name, name in the symbol table, file (varint length, bytes),
+//!                          varint line of the declaration
+//! varint locations   each: varint module + 1 (0: none), varint address,
+//!                          u8 whether it is a return address,
 //!                          varint lines, each: varint function, varint line
 //! ```
 

@@ -5,7 +5,8 @@
 //! ```text
 //! u32 × 4  bytes of the first four columns
 //! main     a byte per entry: kind | code << 2
-//!            0 allocation   1 free   2 allocation freed at once (temporary)   3 other, code says which:
+//!            0 allocation   1 free   2 allocation freed at once (temporary)
+//!            3 other, by code:
 //!              0 tick: value ms passed      1 thread: value is the thread of what follows
 //!              2 gap: value events missing  3 frees of value unknown blocks
 //!              4 free that was missed, seen by the reuse of its address
