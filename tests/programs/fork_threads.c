@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
         if (pid == 0) {
             w_total = (struct w_account){0};
             run_threads(threads);
-            // What the first thread kept of its parent's time must be of no harm either.
+            // The first thread's cached state from before the fork must be harmless, too.
             w_free(w_malloc(77));
             if (c + 1 == children) w_report("child.");
             exit(0);
