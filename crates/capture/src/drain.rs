@@ -99,8 +99,8 @@ const LITTLE_BYTES: usize = 256 << 10;
 const RESIDENT: Duration = Duration::from_millis(100);
 /// Events held back for order before reading stops, so that memory stays bounded.
 const MOST_HELD_BYTES: usize = 256 << 20;
-/// Time booked between two looks at what is due: a recorder that has fallen behind still writes
-/// page by page.
+/// Time booked between two checks for due writes: a recorder that has fallen behind still writes in
+/// steps.
 const STRETCH_MS: u64 = 20;
 /// A checkpoint is written when the events since the last are this many times larger.
 const CHECKPOINT_SHARE: u64 = 16;
@@ -343,7 +343,7 @@ impl<'a> Drainer<'a> {
     }
 }
 
-/// A counter of the segment as it is now.
+/// The current value of a counter of the segment.
 fn read_counter(segment: &SegmentFile, counter: Counter) -> u64 {
     let mut word = [0; 8];
     segment.read_at(COUNTERS_OFFSET as u64 + counter as u64 * 8, &mut word);

@@ -7,8 +7,8 @@ use std::os::fd::AsRawFd;
 /// Whether no process on this machine, in any namespace, has the file open or mapped for writing;
 /// false when the system does not support the check. `file` is open for reading only.
 ///
-/// The kernel grants a lease for reading on such files only. While it lasts, whoever opens the file
-/// to write waits until it is closed, and this process gets a signal, which is one that is ignored.
+/// The kernel grants a lease for reading on such files only. While it lasts, a process that opens
+/// the file for writing waits until it is closed, and this process gets a signal that it ignores.
 pub(crate) fn has_no_writer(file: &File) -> bool {
     // SAFETY: `fcntl` with integers on a descriptor that `file` keeps open.
     let control = |command, argument: i32| unsafe { libc::fcntl(file.as_raw_fd(), command, argument) == 0 };

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 
 use crate::failure::Failure;
 
-/// Whom to compile for.
+/// The machine to compile for.
 pub struct Target {
     /// Before the compilers' names.
     pub prefix: String,
@@ -48,7 +48,7 @@ struct Program {
     compiler: String,
     flags: Vec<String>,
     target: PathBuf,
-    /// Source files of ours that it includes from elsewhere.
+    /// Source files of this repository that it includes from other directories.
     included: Vec<PathBuf>,
 }
 

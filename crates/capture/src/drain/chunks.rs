@@ -12,7 +12,7 @@ use crate::segments::SegmentFile;
 #[derive(Debug)]
 pub struct Chunks {
     section: Section,
-    /// Bytes of events read of each chunk in use; 0 also for chunks in nobody's hands.
+    /// Bytes of events read of each chunk in use; 0 also for chunks without an owner.
     done: Vec<usize>,
 }
 

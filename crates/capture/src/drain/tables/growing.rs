@@ -1,5 +1,5 @@
-//! A table that only grows, though not in order: threads reserve records and write them each in its
-//! own time.
+//! A table that only grows, though not in order: threads reserve records and write them
+//! concurrently.
 
 use heapwise_format::segment::{Counter, Section, SectionKind, SegmentSource, read_appended};
 use heapwise_profile::recording::RawFrame;
