@@ -145,7 +145,7 @@ static inline uint32_t big_quotient_digit(uint32_t *u, const big *v) {
     return (uint32_t)digit - 1;
 }
 
-// Quotient; the remainder, a fresh number, through `rest` when asked for.
+// Quotient; the remainder, a fresh number, through `rest` unless that is null.
 static inline big *big_divide(const big *a, const big *by, big **rest) {
     if (big_compare(a, by) < 0) {
         if (rest) *rest = big_copy(a);

@@ -1,5 +1,5 @@
 // What one malloc/free pair costs a thread: `pair KIND THREADS NS` a line, best of five. tight: the block just
-// freed comes back; set: 1000 blocks of mixed sizes alive, oldest replaced. Arguments: most threads, pairs.
+// freed is reused; set: 1000 blocks of mixed sizes alive, oldest replaced. Arguments: most threads, pairs.
 // build: -pthread
 #include <pthread.h>
 #include <stdint.h>

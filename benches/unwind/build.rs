@@ -1,5 +1,6 @@
 //! Generates four C files of 32 functions each, of the frame shapes compilers make (a few saved
-//! registers, local arrays, `alloca` and so a frame pointer, many saved registers), and compiles them.
+//! registers, local arrays, `alloca` and so a frame pointer, many saved registers), and compiles
+//! them.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -6,9 +6,9 @@
  * In an engine:  compile it in, call luaopen_heapwise once a state, and surround each call into Lua:
  *                lua_State *before = heapwise_lua_run(L);  lua_pcall(L, …);  heapwise_lua_run(before);
  *
- * The probe asks `frames_of` only about allocations that it records, from inside the allocator. Lua's debug interface
- * neither allocates nor raises errors for the questions asked here; but it reads the state's stack, which must not be
- * looked at while that is the block being resized. So Lua's allocator is watched, too. */
+ * The probe calls `frames_of` only for allocations that it records, from inside the allocator. Lua's debug interface
+ * neither allocates nor raises errors in the calls made here; but it reads the state's stack, which must not be
+ * read while that is the block being resized. So Lua's allocator is wrapped, too. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,7 +1,7 @@
 // Hazard: threads change different settings of the probe at the same time; each change must take
 // effect.
-// Counts: changes of the mode that were not in force when heapwise_mode was asked. Argument:
-// rounds; or `commands`: a letter of standard input each changes the index (i) or tells the mode
+// Counts: changes of the mode that were not in force when heapwise_mode was called. Argument:
+// rounds; or `commands`: a letter of standard input each changes the index (i) or prints the mode
 // (m).
 // Usage: control_races ROUNDS|commands
 // build: -pthread

@@ -1,5 +1,5 @@
-// Hazard: a forked child that starts threads at once, before it allocated anything itself: all of them find their parent's
-// traces at the same time. The parent has had as many threads, so that their stacks are at hand and starting one allocates nothing.
+// Hazard: a forked child that starts threads at once, before it allocated anything itself: all of them find the parent's
+// state at the same time. The parent has had as many threads, so that their stacks are cached and starting one allocates nothing.
 // Counts: parent as "", the last child as `child.` from zero; all children do the same. Arguments: children, threads, blocks each.
 // build: -pthread
 #include "witness.h"
@@ -43,7 +43,7 @@ int main(int argc, char **argv) {
         if (pid == 0) {
             w_total = (struct w_account){0};
             run_threads(threads);
-            // What the first thread kept of its parent's time must be of no harm either.
+            // The first thread's cached state from before the fork must be harmless, too.
             w_free(w_malloc(77));
             if (c + 1 == children) w_report("child.");
             exit(0);

@@ -1,5 +1,5 @@
 // Hazard: a fork while another thread is in the middle of a dump: the child has no such thread. The
-// dump goes into a pipe that nobody reads, so that it is under way as long as the pipe is there.
+// dump goes into a pipe without a reader, so that it does not finish while the pipe exists.
 // Counts: what mallctl returned in the child. Usage: fork_while_dumping
 // build: -pthread
 #include "witness.h"

@@ -1,4 +1,4 @@
-// Hazard: the program has itself recorded, in two log modes one after the other, and looks back (heapwise_gs.h).
+// Hazard: the program has itself recorded, in two log modes one after the other, and reads the recordings (heapwise_gs.h).
 // Counts: live bytes of a plateau of 300 ms and of what stays, each compared with the recording, to the byte.
 #include "witness.h"
 #include "../../crates/probe/include/heapwise_gs.h"

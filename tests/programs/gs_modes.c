@@ -42,7 +42,7 @@ static void expect(long long in_small, long long in_large) {
     W_REQUIRE(report);
     W_REQUIRE(held(report, small_line) == in_small);
     W_REQUIRE(held(report, large_line) == in_large);
-    // Nothing else: neither the probe's memory, nor what asking took, nor blocks from before.
+    // Nothing else: neither the probe's memory, nor that of the report, nor earlier blocks.
     W_REQUIRE(total(report) == in_small + in_large);
     free(report);
     w_say("", "checked", (uint64_t)(in_small + in_large));
@@ -59,7 +59,7 @@ static void one_mode(int type) {
     expect(0, all_large);
     W_REQUIRE(set_enable_mem_profiler(HEAPWISE_GS_CLOSED));
     make_unseen(), drop(unseen);
-    // What was recorded is followed to its end, also when nothing new is recorded.
+    // Recorded blocks are tracked until they are freed, also when nothing new is recorded.
     drop(large);
     expect(0, 0);
 }

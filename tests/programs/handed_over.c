@@ -1,5 +1,5 @@
-// Hazard: one thread makes what another frees.
-// Counts: all of it, and what of the blocks of each thread, by its name, is left. Argument: blocks.
+// Hazard: one thread allocates blocks that another thread frees.
+// Counts: all blocks, and the live blocks of each thread, by its name. Argument: blocks.
 // build: -pthread
 #include "witness.h"
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// Hazard: two kinds of leak; blocks nobody can reach any more, and blocks still held at exit.
+// Hazard: two kinds of leak; blocks that are unreachable, and blocks still held at exit.
 // Counts: all of it, plus `lost_*` (w_lose, unreachable) and `held_*` (w_hold, reachable). Argument: blocks.
 #include "witness.h"
 

@@ -22,7 +22,7 @@ static void *w_lua(void *unused, void *block, size_t old_size, size_t size) {
     return b.size == size ? b.p : NULL;
 }
 
-// hold(bytes): memory of the host that nobody gives back.
+// hold(bytes): memory of the host that is never freed.
 static int hold(lua_State *L) {
     memset(w_malloc((size_t)luaL_checkinteger(L, 1)).p, 1, 1);
     return 0;

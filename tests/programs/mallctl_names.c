@@ -1,5 +1,5 @@
-// Every way to ask for every name of jemalloc's tree that is about profiling or statistics: result, size and (where it must
-// be the same everywhere) value of each, one line an answer. Run over jemalloc and over the probe it must say the same.
+// Every kind of access to every profiling or statistics name of jemalloc's tree: result, size and (where it must
+// be the same everywhere) value of each, one line per result. The output over jemalloc and over the probe must be equal.
 #include "witness.h"
 
 #include <stdbool.h>

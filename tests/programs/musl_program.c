@@ -1,5 +1,5 @@
 // Hazard: another C library: its loader honours LD_PRELOAD but cannot load an object made for glibc.
-// Counts: all of it, for itself; what a profiler must give is a clear word, or correct numbers.
+// Counts: all of it, for itself; a profiler must give a clear message, or correct numbers.
 // native: musl-gcc compiles for this machine only
 // compiler: musl-gcc
 // needs: /usr/bin/musl-gcc

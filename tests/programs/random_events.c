@@ -19,7 +19,7 @@ static unsigned threads;
 static uint64_t rounds;
 static pthread_barrier_t barrier;
 
-// Counts what w_malloc and the like do not know: whether a block is older than the reset.
+// Counts what w_malloc and similar functions do not: whether a block is older than the reset.
 static void forget(struct slot *slot, int phase) {
     if (!slot->block.p) return;
     if (slot->phase >= RESET_AFTER || phase < RESET_AFTER) {

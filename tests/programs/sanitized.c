@@ -1,5 +1,5 @@
 // Hazard: an AddressSanitizer build brings an allocator of its own and refuses to be preceded.
-// Counts: all of it, for itself; what a profiler must give is a clear word, or correct numbers.
+// Counts: all of it, for itself; a profiler must give a clear message, or correct numbers.
 // build: -fsanitize=address
 #include "witness.h"
 

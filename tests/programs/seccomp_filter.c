@@ -23,7 +23,7 @@ int main(int argc, char **argv) {
     mallopt(M_MMAP_THRESHOLD, 1 << 30);
     w_free(w_malloc(8 << 20));
     W_REQUIRE(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-    // As libraries ask whether there are filters.
+    // The call with which libraries detect filter support.
     W_REQUIRE(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, NULL) == -1 && errno == EFAULT);
     if (argc > 1 && strcmp(argv[1], "prctl") == 0)
         W_REQUIRE(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) == 0);

@@ -1,5 +1,5 @@
 // Hazard: a static executable: no dynamic loader, so nothing can be preloaded.
-// Counts: all of it, for itself: a profiler can only say clearly that it sees nothing.
+// Counts: all of it, for itself: a profiler can only report that it does not work here.
 // build: -static
 #include "witness.h"
 

@@ -11,7 +11,7 @@ static struct w_block live[BLOCKS];
 
 static uint64_t live_bytes(void) { return w_total.alloc_bytes - w_total.free_bytes; }
 
-// Far longer than the recorder's clock may stand still before the probe looks at its own.
+// Far longer than the recorder's clock may stop before the probe reads its own clock.
 static void quiet(void) { nanosleep(&(struct timespec){0, 25000000}, NULL); }
 
 static uint64_t burst(uint64_t step) {

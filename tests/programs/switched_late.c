@@ -29,7 +29,7 @@ static void await_line(void) {
     while (letter != '\n' && read(0, &letter, 1) > 0) {}
 }
 
-// An idle probe looks at its orders once in 32 KiB.
+// An idle probe polls its control page once per 32 KiB.
 static void let_orders_arrive(void) {
     for (int i = 0; i < 100; i++) {
         void *p = malloc(4096);

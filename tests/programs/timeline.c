@@ -26,7 +26,7 @@ static void log_burst(int file, const uint64_t *numbers) {
     w_write(file, line, (size_t)(to - line));
 }
 
-// When the recorder does not get to tick, the probe looks at the clock once in 64 events: these weigh nothing.
+// Without ticks of the recorder, the probe reads the clock once per 64 events: these events have size 0.
 static void let_the_clock_be_read(void) {
     for (int i = 0; i < 100; i++) w_free(w_malloc(0));
 }

@@ -1,12 +1,12 @@
 //! `crowd`: a hundred people look at a live redis, and redis is not to notice.
 //!
 //! redis-server carries the probe (`heapwise run`), `heapwise serve` serves it, and one
-//! redis-benchmark sends requests without a pause from beginning to end. Rounds with and without onlookers
-//! alternate, each first in turn; without means that the server is stopped too. redis's own count
-//! of commands over the wall time of a round is its throughput. Each client requests one of seven
-//! addresses once a second over a connection that it keeps, as `client` says. All run on this
-//! machine, but people have machines of their own: the clients get only the processor time that
-//! nobody else wants (SCHED_IDLE).
+//! redis-benchmark sends requests without a pause from beginning to end. Rounds with and without
+//! onlookers alternate, each first in turn; without means that the server is stopped too. redis's
+//! own count of commands over the wall time of a round is its throughput. Each client requests one
+//! of seven addresses once a second over a connection that it keeps, as `client` says. All run on
+//! this machine, but people have machines of their own: the clients get only the processor time
+//! that nobody else wants (SCHED_IDLE).
 
 mod client;
 mod usage;

@@ -1,4 +1,4 @@
-//! Who unwinds.
+//! The unwinders that are compared.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::OnceLock;

@@ -1,4 +1,4 @@
-//! framehop as a contender, set up the way its documentation says for unwinding in signal handlers.
+//! framehop as a contender, set up as documented for unwinding in signal handlers.
 
 use std::arch::asm;
 use std::cell::RefCell;

@@ -2,8 +2,8 @@
 //!
 //! `cargo run --release --manifest-path benches/unwind/Cargo.toml [SCENARIO…]`
 //!
-//! The 5th percentile of many short batches: what the machine does when nobody disturbs it. The cost of
-//! the calls themselves is measured with a contender that does nothing, and subtracted.
+//! The 5th percentile of many short batches: the cost on an undisturbed machine. The cost of the
+//! calls themselves is measured with a contender that does nothing, and subtracted.
 
 mod contender;
 mod hopper;

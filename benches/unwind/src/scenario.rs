@@ -66,7 +66,8 @@ impl Chain {
 pub enum Scenario {
     /// Not at all.
     Same,
-    /// A random walk over the call tree: before each second capture a run of calls or returns, of this mean length.
+    /// A random walk over the call tree: before each second capture a run of calls or returns, of
+    /// this mean length.
     Walk(usize),
     /// One function calls itself; each frame captures on the way down.
     Recursion,

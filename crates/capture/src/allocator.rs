@@ -1,7 +1,7 @@
 //! Statistics of the allocator inside a program, read by the probe.
 //!
 //! The probe reads them where the program itself could: right after an allocation. A program that
-//! does not allocate gives none, so the probe never waits for a lock that the program may hold.
+//! does not allocate has none, so the probe never waits for a lock that the program may hold.
 
 use std::time::{Duration, Instant};
 

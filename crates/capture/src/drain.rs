@@ -6,9 +6,11 @@
 //!         └ tables ─────────────────────────────────→┘
 //! ```
 //!
-//! It reads by `pread` only and writes three things into the segment: the clock (a thread of its own,
-//! [`ticker`]), the release of drained chunks, and the time up to which events are in the file. Live bytes are
-//! the probe's to count, in log mode as in exact mode. Neither side waits for a dead one: the program stops waiting when the clock stops, the drainer ends when the program does.
+//! It reads by `pread` only and writes three things into the segment: the clock (a thread of its
+//! own, [`ticker`]), the release of drained chunks, and the time up to which events are in the
+//! file. Live bytes are the probe's to count, in log mode as in exact mode. Neither side waits for
+//! a dead one: the program stops waiting when the clock stops, the drainer ends when the program
+//! does.
 
 mod chunks;
 mod marks;
@@ -75,7 +77,8 @@ pub struct Recorded {
     pub live_bytes: u64,
     /// Milliseconds it covers.
     pub span_ms: u64,
-    /// Events that found no room: also those after which nothing was recorded any more, of which the log cannot tell.
+    /// Events that found no room, including those at the end of the log, which no gap in the log
+    /// records.
     pub lost: u64,
     /// Events that waited for room.
     pub waited: u64,
@@ -85,10 +88,10 @@ pub struct Recorded {
     pub is_replaced: bool,
 }
 
-/// Whatever is pending is written after this: what a killed recorder loses at most.
+/// Pending data is written after this time: a killed recorder loses at most this much.
 const FLUSH: Duration = Duration::from_millis(500);
-/// Pause when there was little to read. Chunks hold far more events than a program makes in that time, and reading many
-/// at once leaves the processor to the program.
+/// Pause when there was little to read. Chunks hold far more events than a program makes in that
+/// time, and reading many at once leaves the processor to the program.
 const PAUSE: Duration = Duration::from_millis(5);
 /// What little is: a fast program's events of about two milliseconds.
 const LITTLE_BYTES: usize = 256 << 10;
@@ -96,14 +99,16 @@ const LITTLE_BYTES: usize = 256 << 10;
 const RESIDENT: Duration = Duration::from_millis(100);
 /// Events held back for order before reading stops, so that memory stays bounded.
 const MOST_HELD_BYTES: usize = 256 << 20;
-/// Time booked between two looks at what is due: a recorder that has fallen behind still writes page by page.
+/// Time booked between two checks for due writes: a recorder that has fallen behind still writes in
+/// steps.
 const STRETCH_MS: u64 = 20;
 /// A checkpoint is written when the events since the last are this many times larger.
 const CHECKPOINT_SHARE: u64 = 16;
 /// And not before this many bytes of events.
 const CHECKPOINT_BYTES: u64 = 8 << 20;
 
-/// Records the program whose segment this is, until it ends or `stop` is set; its mode is the caller's to set back.
+/// Records the program whose segment this is, until it ends or `stop` is set; its mode is the
+/// caller's to set back.
 ///
 /// # Errors
 /// When the recording cannot be written or the segment cannot be controlled.
@@ -137,7 +142,8 @@ struct Drainer<'a> {
     sampled: Instant,
     /// Every event before this moment is booked.
     booked_ms: u64,
-    /// The program was alive then: the recording covers the time up to here, whether or not there were events.
+    /// The program was alive then: the recording covers the time up to here, whether or not there
+    /// were events.
     seen_ms: u64,
     /// Bytes of events since the last checkpoint, and the size of that.
     since_checkpoint: u64,
@@ -189,7 +195,8 @@ impl<'a> Drainer<'a> {
 
     /// Reads what there is and writes what is due; the number of bytes read.
     fn step(&mut self) -> io::Result<usize> {
-        // Taken before the chunks are read: events before this time and these marks are all in what is read now.
+        // Taken before the chunks are read: events before this time and these marks are all in what
+        // is read now.
         let until = self.now();
         let now_ms = until.ms;
         self.seen_ms = now_ms;
@@ -217,7 +224,8 @@ impl<'a> Drainer<'a> {
         Until { ms: self.ticker.now_ms(), marks: read_counter(self.segment, Counter::Marks) }
     }
 
-    /// Books the events before `until`, and writes what is due on the way; the time before which all are booked.
+    /// Books the events before `until`, and writes what is due on the way; the time before which
+    /// all are booked.
     fn catch_up(&mut self, until: Until) -> io::Result<u64> {
         let mut stretch_ms = self.account.tick_ms().min(until.ms);
         loop {
@@ -289,7 +297,7 @@ impl<'a> Drainer<'a> {
         }
     }
 
-    /// Tells the probe up to when events are in the file.
+    /// Writes into the segment the time up to which events are in the file.
     fn show_recorded(&self) -> io::Result<()> {
         let booked_ns = self.ticker.monotonic_ns_at(self.booked_ms);
         let at = COUNTERS_OFFSET as u64 + Counter::RecordedNanos as u64 * 8;
@@ -335,7 +343,7 @@ impl<'a> Drainer<'a> {
     }
 }
 
-/// A counter of the segment as it is now.
+/// The current value of a counter of the segment.
 fn read_counter(segment: &SegmentFile, counter: Counter) -> u64 {
     let mut word = [0; 8];
     segment.read_at(COUNTERS_OFFSET as u64 + counter as u64 * 8, &mut word);

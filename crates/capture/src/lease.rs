@@ -1,14 +1,14 @@
-//! Asks the kernel whether anybody writes a file.
+//! Checks through the kernel whether a file has a writer.
 #![allow(unsafe_code)]
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-/// Whether nobody on this machine has the file open for writing, or mapped so, in whatever
-/// namespace; false when the system does not tell. `file` is open for reading only.
+/// Whether no process on this machine, in any namespace, has the file open or mapped for writing;
+/// false when the system does not support the check. `file` is open for reading only.
 ///
-/// The kernel grants a lease for reading on such files only. While it lasts, whoever opens the file
-/// to write waits until it is closed, and this process gets a signal, which is one that is ignored.
+/// The kernel grants a lease for reading on such files only. While it lasts, a process that opens
+/// the file for writing waits until it is closed, and this process gets a signal that it ignores.
 pub(crate) fn has_no_writer(file: &File) -> bool {
     // SAFETY: `fcntl` with integers on a descriptor that `file` keeps open.
     let control = |command, argument: i32| unsafe { libc::fcntl(file.as_raw_fd(), command, argument) == 0 };

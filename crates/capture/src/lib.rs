@@ -1,9 +1,9 @@
 //! Programs and what they leave: launching them with the probe, finding those that carry it,
 //! controlling and recording them, and loading profiles from processes, files and recordings.
 //!
-//! Reading order: [`segments`] (who carries the probe), [`control`], [`launch`], [`drain`] (the log
-//! of a process), [`recording`] (files), [`target`] (whatever a user names as a profile),
-//! [`report_input`] (what a report is about).
+//! Reading order: [`segments`] (processes with the probe), [`control`], [`launch`], [`drain`] (the
+//! log of a process), [`recording`] (files), [`target`] (profiles named by the user),
+//! [`report_input`] (input of a report).
 
 pub mod allocator;
 pub mod child_recorder;

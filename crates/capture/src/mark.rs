@@ -9,7 +9,7 @@ use crate::input_error;
 use crate::segments::SegmentFile;
 
 /// Writes a mark into the segment. The program's own marks fill the table from its start, those of
-/// controllers from its end, so that neither needs to know of the other.
+/// controllers from its end, so that they do not need to synchronize.
 pub fn set(segment: &SegmentFile, name: &str) -> Outcome {
     let header = segment.snapshot()?.header;
     let (section, clock) = (header.layout.section(SectionKind::Marks), Clock::of(header.process.pid));

@@ -62,7 +62,7 @@ impl ProcessTree {
         }
     }
 
-    /// Running descendants that log what nobody drains.
+    /// Running descendants whose log is not drained.
     fn unread_logs(&mut self) -> Vec<Found> {
         let mut unread = self.descendants();
         unread.retain(|found| {
@@ -85,7 +85,7 @@ struct UndrainedLogGuard {
     tell: Option<fn(NotRecorded)>,
 }
 
-/// Children that log nothing because nobody records them.
+/// Children that log nothing because they are not recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotRecorded {
     /// The first one that was seen.
@@ -127,7 +127,7 @@ impl UndrainedLogGuard {
 pub enum Unwanted {
     /// They keep their mode.
     LeftAlone,
-    /// They stop logging, and `tell` is called for the first.
+    /// They stop logging, and the callback is called for the first.
     Silenced {
         /// Called once.
         tell: Option<fn(NotRecorded)>,

@@ -1,5 +1,6 @@
-//! Keeps what ended processes leave until it is read: other commands remove all but the last of it
-//! ([`crate::stale_segments`]) unless somebody shares the lock of the directory.
+//! Keeps the segments of ended processes until they are read: other commands remove all but the
+//! last of them ([`crate::stale_segments`]) unless a process holds the shared lock of the
+//! directory.
 
 use std::fs::{DirBuilder, File};
 use std::os::unix::fs::DirBuilderExt;

@@ -1,19 +1,19 @@
 //! Removes segments of ended processes, so that the directory has a bound.
 //!
 //! A segment outlives its process: the last state of a killed program can be read. Commands that
-//! look for processes collect what is too much first. The probe itself removes nothing but its own
-//! name (`crates/probe/src/segment/create.rs`).
+//! search for processes first remove surplus segments. The probe itself removes only its own name
+//! (`crates/probe/src/segment/create.rs`).
 //!
-//! *Which processes have ended*: nobody has their segment mapped or open for writing ([`lease`]),
-//! and `/proc` does not list them. The first rule holds across pid namespaces, where a number says
-//! nothing, and keeps what a recorder or a report reads; on overlayfs, where the system does not
-//! count mappings, the second one still holds. When in doubt, a segment stays.
+//! *Which processes have ended*: no process has their segment mapped or open for writing
+//! ([`lease`]), and `/proc` does not list them. The first rule holds across pid namespaces, where a
+//! pid is not unique, and keeps segments that a recorder or a report reads; on overlayfs, where the
+//! system does not count mappings, the second one still holds. When in doubt, a segment stays.
 //!
 //! *What stays*: of those that exited and of those that did not, each, the last [`MOST_KEPT`] and
 //! no more than a [`SHARE`]th of the file system, but always the last one. Two accounts, so that
 //! many programs that exit do not push out the one that was killed.
 //!
-//! A reader that wants all of them, `heapwise run --children`, shares the directory's lock
+//! A reader of all segments, `heapwise run --children`, holds the directory's shared lock
 //! meanwhile.
 
 use std::fs::{self, File, OpenOptions};
@@ -50,7 +50,7 @@ struct Stale {
 /// Removes what is too much from every directory of this user's. What cannot be removed stays: no
 /// command fails for it.
 pub fn collect() {
-    // Without `/proc` it cannot be told whether a process has ended.
+    // Without `/proc` the end of a process cannot be detected.
     if process::starttime(std::process::id()).is_none() {
         return;
     }
@@ -82,7 +82,7 @@ fn collect_in(directory: &Path) {
 
 /// What a process left; `None` when it has not ended, or the file is not a segment.
 fn examine(path: PathBuf, process: Incarnation, now_ns: u64) -> Option<Stale> {
-    // Never through a link, and without waiting for anybody, whatever it is.
+    // Never through a link, and without blocking, for any type of file.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path).ok()?;
     let data = file.metadata().ok()?;

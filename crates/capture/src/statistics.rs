@@ -1,4 +1,4 @@
-//! What the probe, the allocator and the kernel say about the memory of one process.
+//! Statistics of the probe, the allocator and the kernel about the memory of one process.
 
 use std::fs;
 

@@ -31,7 +31,7 @@ pub enum Target {
     },
 }
 
-/// A profile and what the user should know about it.
+/// A profile and its warnings for the user.
 #[derive(Debug)]
 pub struct Loaded {
     /// The profile, without symbols.

@@ -2,8 +2,10 @@
 //! [events](crate::event) and the drainer reads.
 //!
 //! ```text
-//!  0  u32  state       FREE → OWNED (by the thread) → FULL (by the thread) → DRAINED (by the drainer) → OWNED …
-//!  4  u32  thread      record number in the threads section (threads of one name may share one, in turn)
+//!  0  u32  state       FREE → OWNED (by the thread) → FULL (by the thread)
+//!                      → DRAINED (by the drainer) → OWNED …
+//!  4  u32  thread      record number in the threads section (threads of one name may share one,
+//!                      one after the other)
 //!  8  u64  published   sequence << 32 | bytes of events that are whole
 //! 16  u32  stream      number of the thread's log in this process, from 1
 //! 20  u32  last        1 when the stream ends with this chunk
@@ -11,10 +13,10 @@
 //! 64       events
 //! ```
 //!
-//! The thread stores `published` after everything it covers, so a reader never sees a length without its
-//! bytes; a killed program leaves a decodable prefix. `sequence` counts the chunks of a stream from 1. The
-//! drainer makes `published` zero before it lets a chunk go, so that a chunk in a new owner's hands says
-//! nothing until its owner does.
+//! The thread stores `published` after everything it covers, so a reader never sees a length
+//! without its bytes; a killed program leaves a decodable prefix. `sequence` counts the chunks of a
+//! stream from 1. The drainer sets `published` to zero before it releases a chunk, so that a new
+//! owner's chunk is empty until the owner publishes.
 
 mod reading;
 
@@ -74,7 +76,7 @@ pub struct ChunkHeader {
     pub thread: u32,
     /// Number of the thread's log.
     pub stream: u32,
-    /// Which chunk of the stream this is, from 1; 0 when nothing is said yet.
+    /// Number of the chunk in its stream, from 1; 0 before the first publication.
     pub sequence: u32,
     /// Whether the stream ends with this chunk.
     pub is_last: bool,

@@ -4,15 +4,17 @@
 //! bit   0  25 bits  tally of the block
 //! bit  25  35 bits  allocations: size in bytes; all ones: the size is in a second word
 //!          17 bits  frees: size in bytes, and
-//! bit  42  18 bits  the block's age in milliseconds; all ones in both: size and age are in two more words
+//! bit  42  18 bits  the block's age in milliseconds; all ones in both: size and age are in two
+//!                   more words
 //! bit  60   4 bits  kind
 //! others            ticks, gaps and marks have a value of 60 bits instead
 //! ```
 //!
-//! **No addresses.** The probe keeps tally, size and birth of each live block: the allocating thread
-//! stores them before the program gets the block, and the freeing thread removes them before the
-//! allocator can reuse the address. So a free describes its block completely, and no event needs another
-//! one to be understood. Events of different threads are ordered by millisecond and by mark only.
+//! **No addresses.** The probe keeps tally, size and birth of each live block: the allocating
+//! thread stores them before the program gets the block, and the freeing thread removes them before
+//! the allocator can reuse the address. So a free describes its block completely, and no event
+//! needs another one to be understood. Events of different threads are ordered by millisecond and
+//! by mark only.
 
 /// Longest encoding of one event: what must be free before one is written.
 pub const MAX_EVENT_BYTES: usize = 3 * WORD;
@@ -168,8 +170,8 @@ fn word_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(word.try_into().ok()?))
 }
 
-/// Decodes the event at `*at` and moves `*at` behind it; `None` when the bytes end first, or are not an
-/// event, with `*at` as it was.
+/// Decodes the event at `*at` and moves `*at` behind it; `None` when the bytes end first, or are
+/// not an event, with `*at` as it was.
 #[inline(always)]
 pub fn decode(bytes: &[u8], at: &mut usize) -> Option<Event> {
     let word = word_at(bytes, *at)?;

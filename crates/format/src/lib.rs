@@ -1,8 +1,8 @@
 //! The contract between the probe and everything that reads it: the layout of the shared segment,
 //! the codec of events, the container of recordings, the language of suppression files.
 //!
-//! `no_std`, no dependencies, no `unsafe`: both ends link the same definitions, and a reader of
-//! hostile bytes can do no worse than return an error.
+//! `no_std`, no dependencies, no `unsafe`: both ends link the same definitions, and the worst
+//! result of hostile bytes is an error.
 #![no_std]
 #![forbid(unsafe_code)]
 

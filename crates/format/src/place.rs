@@ -7,9 +7,9 @@
 /// Environment variable that replaces the list below by one directory.
 pub const DIRECTORY_VARIABLE: &str = "HEAPWISE_DIR";
 
-/// Directories tried in order; `%u` stands for the user id. The first that can be created or
-/// already belongs to the user wins; readers look in all of them. `/dev/shm` is memory; the
-/// others serve when it is missing, full or read-only.
+/// Directories tried in order; `%u` is replaced by the user id. The first that can be created or
+/// already belongs to the user wins; readers look in all of them. `/dev/shm` is memory; the others
+/// are used when it is missing, full or read-only.
 pub const DIRECTORIES: [&str; 3] = ["/dev/shm/heapwise-%u", "/run/user/%u/heapwise", "/tmp/heapwise-%u"];
 
 /// Ending of a segment's file name.

@@ -8,15 +8,15 @@
 //! trailer    16 bytes: where the index is                (then the frames are found by walking)
 //! ```
 //!
-//! Tables that describe the program (modules, stack nodes, threads, strings) are carried as the segment's
-//! own records, in [`FrameKind::Table`] frames, so there is one decoder for a segment and a recording. Events
-//! are stored *paired*: a free names site, size and age of its block, so a reader needs neither addresses
-//! nor an index of live blocks, every events frame can be read on its own, and memory is bounded by the
-//! number of sites, which are stacks and threads.
+//! Tables that describe the program (modules, stack nodes, threads, strings) are carried as the
+//! segment's own records, in [`FrameKind::Table`] frames, so there is one decoder for a segment and
+//! a recording. Events are stored *paired*: a free names site, size and age of its block, so a
+//! reader needs neither addresses nor an index of live blocks, every events frame can be read on
+//! its own, and memory is bounded by the number of sites, which are stacks and threads.
 //!
 //! Recordings of version 3 are read, too: [`version3`] has what was different.
 //!
-//! Compression is the caller's: a header says which codec a payload went through.
+//! The caller compresses: a header holds the codec of its payload.
 
 mod age;
 mod checkpoint;
@@ -73,7 +73,8 @@ pub fn preamble() -> [u8; PREAMBLE_BYTES] {
     bytes
 }
 
-/// Checks the first bytes of a recording; its version, which is [`VERSION`] or [`version3::VERSION`].
+/// Checks the first bytes of a recording; its version, which is [`VERSION`] or
+/// [`version3::VERSION`].
 ///
 /// # Errors
 /// When they are not those of a recording of a version that can be read.

@@ -1,4 +1,4 @@
-//! The shared segment: everything the probe knows, in one sparse file.
+//! The shared segment: all data of the probe, in one sparse file.
 //!
 //! ```text
 //! page 0   header     who, where, version, section table        written once by the probe
@@ -9,12 +9,12 @@
 //!
 //! Rules that make it safe to share:
 //! * nothing in it is a pointer or a lock; indices are checked against capacities on both sides;
-//! * sections are sparse: the probe makes pages real (`MADV_POPULATE_WRITE`) before it touches them, so
-//!   a full file system is a counted loss and never a `SIGBUS`;
-//! * readers use `pread`, never a mapping: a truncated file is a short read, and reading a hole
-//!   of tmpfs through a mapping would make it real;
-//! * an array's length is a [`Counter`] that is stored after the record it covers; other threads may still be at
-//!   records before that one ([`read_appended`]).
+//! * sections are sparse: the probe populates pages (`MADV_POPULATE_WRITE`) before it accesses
+//!   them, so a full file system is a counted loss and never a `SIGBUS`;
+//! * readers use `pread`, never a mapping: a truncated file is a short read, and reading a hole of
+//!   tmpfs through a mapping would allocate the page;
+//! * an array's length is a [`Counter`] that is stored after the record it covers; other threads
+//!   may still be at records before that one ([`read_appended`]).
 
 mod access;
 mod appended;
@@ -40,7 +40,7 @@ pub use record::{
     Tally, TallyDetails, TallyWeights, Thread, ThreadState, size_class, size_class_start,
 };
 
-/// Size of each of the three leading pages, whatever the machine's page size is.
+/// Size of each of the three leading pages, independent of the machine's page size.
 pub const PAGE_BYTES: usize = 4096;
 /// Offset of the control page.
 pub const CONTROL_OFFSET: usize = PAGE_BYTES;

@@ -1,5 +1,5 @@
-//! LeakSanitizer's suppression files, which the probe reads at exit and reports read afterwards: `leak:PATTERN`, one a
-//! line, `#` before a comment.
+//! LeakSanitizer's suppression files, which the probe reads at exit and reports read afterwards:
+//! `leak:PATTERN`, one a line, `#` before a comment.
 
 /// A line of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum Line<'a> {
     Other,
 }
 
-/// What a line says.
+/// The contents of a line.
 #[must_use]
 pub fn line(text: &[u8]) -> Line<'_> {
     match text.trim_ascii() {
@@ -24,7 +24,8 @@ pub fn line(text: &[u8]) -> Line<'_> {
     }
 }
 
-/// Whether a pattern is found in a text: `*` stands for anything, `^` and `$` for the ends of the text.
+/// Whether a pattern is found in a text: `*` matches any text, `^` and `$` match the ends of the
+/// text.
 #[must_use]
 pub fn is_found(pattern: &[u8], text: &[u8]) -> bool {
     let (pattern, mut anchored) = match pattern.strip_prefix(b"^") {

@@ -141,7 +141,7 @@ impl ReportOptions {
         self.load_with(targets, &self.read.options())
     }
 
-    /// The same; recordings tell blocks of different sizes apart.
+    /// As `load_targets`; recordings count blocks of different sizes separately.
     pub(crate) fn load_by_size(&self, targets: Vec<Target>) -> Outcome<Report> {
         let mut options = self.read.options();
         options.by_size = true;

@@ -1,4 +1,4 @@
-//! What a reader of numbers should know besides them, on stderr.
+//! Warnings about the numbers of a report, on stderr.
 
 use heapwise_profile::{Losses, Profile, unattributed};
 use heapwise_render::Amounts;

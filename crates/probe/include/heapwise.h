@@ -73,7 +73,7 @@ HEAPWISE_WEAK void heapwise_script_line(int line);
 HEAPWISE_WEAK void heapwise_script_leave(void);
 
 /* Instead of declaring each frame: a function that knows the current ones, and which coroutine (for Lua the
- * lua_State) the calling thread runs now; null when it runs none. Only recorded allocations ask. */
+ * lua_State) the calling thread runs now; null when it runs none. Only recorded allocations call it. */
 HEAPWISE_WEAK void heapwise_script_provider(heapwise_provider provider);
 HEAPWISE_WEAK void heapwise_script_switch(void *coroutine);
 

@@ -1,12 +1,12 @@
 //! libheapwise.so: the guest inside the profiled program.
 //!
 //! It never allocates from the program's heap, takes no lock the program may hold, never blocks,
-//! never panics and prints nothing unasked. Whatever does not work is dropped and counted in the
+//! never panics and prints nothing unasked. Failed operations are dropped and counted in the
 //! segment.
 //!
-//! Rooms, in the order of an event: `entry` → `record` → `unwind` → `sites` → `live` → `log`; beside them
-//! `threads`, `shared` (the segment), `jemalloc`, `os`, `testing`. Each room's `mod.rs` says what lives
-//! there, what it may use and its invariant.
+//! Rooms, in the order of an event: `entry` → `record` → `unwind` → `sites` → `live` → `log`;
+//! beside them `threads`, `shared` (the segment), `jemalloc`, `os`, `testing`. Each room's `mod.rs`
+//! says what lives there, what it may use and its invariant.
 #![cfg_attr(not(test), no_std)]
 
 pub mod entry;

@@ -89,7 +89,8 @@ fn compile(compiler: &str, source: &str, name: &str, flags: &[&str]) -> PathBuf 
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
     let output = folder.join(name);
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(source);
-    // The tests of another architecture are built on this one too, and run by an emulator; frames have flavours there.
+    // The tests of another architecture are built on this one too, and run by an emulator; frames
+    // have flavours there.
     let flavour = std::env::var("HEAPWISE_CROSS_FLAGS").unwrap_or_default();
     let cross =
         format!("{}-linux-gnu-{}", std::env::consts::ARCH, if compiler == "cc" { "gcc" } else { "g++" });

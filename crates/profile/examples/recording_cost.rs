@@ -1,4 +1,5 @@
-//! What recording costs: nanoseconds and bytes an event, on streams of events like those of real programs.
+//! What recording costs: nanoseconds and bytes an event, on streams of events like those of real
+//! programs.
 //!
 //! ```text
 //! cargo run --release -p heapwise-profile --example recording_cost

@@ -117,7 +117,7 @@ pub fn is_allocator(full_name: &str) -> bool {
 }
 
 /// Whether a binary, given by the last component of its path, is an allocator and nothing else: its
-/// inner functions are the allocator's business even when nothing names them.
+/// inner functions count as the allocator's even without symbols.
 #[must_use]
 pub fn is_allocator_module(name: &str) -> bool {
     const LIBRARIES: [&str; 4] = ["libjemalloc", "libtcmalloc", "libmimalloc", "libheapwise"];

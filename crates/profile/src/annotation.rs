@@ -1,18 +1,19 @@
-//! The lines heapwise adds behind the mappings of a text profile: what jeprof cannot say.
+//! The lines heapwise adds behind the mappings of a text profile: data that jeprof's format cannot
+//! hold.
 //!
-//! They look like comments, stand where jeprof and google-pprof look for mappings only, and match
+//! They look like comments, are where jeprof and google-pprof search for mappings only, and match
 //! none of their patterns. docs/FORMATS.md holds the grammar; the reader is `read/annotations.rs`,
 //! the writer `export/annotations.rs` of the render crate.
 
 /// What every annotation begins with.
 pub const PREFIX: &str = "# heapwise ";
 
-/// Version of the grammar, told by the first annotation. Version 1 had other names for some
+/// Version of the grammar, stored in the first annotation. Version 1 had other names for some
 /// columns, one block size per sample, and fewer counters of losses.
 pub const VERSION: u32 = 2;
 
-/// Frames that have names but no address stand in stacks as addresses from here on: above every
-/// address of user space, below 2⁶³, where jeprof begins to pass addresses over.
+/// Frames that have names but no address are written in stacks as addresses from here on: above
+/// every address of user space, below 2⁶³, from which on jeprof skips addresses.
 pub const NAMED_FRAMES: u64 = 0x7000_0000_0000_0000;
 
 /// Distance of two such addresses; jeprof looks callers up one byte lower.
@@ -34,7 +35,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// The text of an escaped field; an unknown escape stands for itself.
+/// The text of an escaped field; an unknown escape is kept as it is.
 #[must_use]
 pub fn unescape(field: &str) -> String {
     let mut text = String::with_capacity(field.len());

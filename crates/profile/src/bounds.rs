@@ -1,4 +1,4 @@
-//! How far a total can be from the truth, given what was not recorded or not attributed.
+//! Bounds of the true value of a total, given what was not recorded or not attributed.
 //!
 //! A gate (`heapwise check`) may say "ok" only when the upper bound keeps the limit, and "over the
 //! limit" only when the lower bound breaks it. The standard error of samples is not part of the
@@ -12,7 +12,7 @@ use crate::{CallTree, Losses, Metric, Profile, Query, Weight};
 pub struct Bounds {
     /// The true value is not below this.
     pub low: f64,
-    /// What the profile says.
+    /// The value in the profile.
     pub found: f64,
     /// The true value is not above this; infinite when events of unknown size are missing.
     pub high: f64,
@@ -21,11 +21,11 @@ pub struct Bounds {
 /// Whether a value keeps a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Whatever is missing, the limit is kept.
+    /// The limit is kept for any value of the missing events.
     Kept,
-    /// Whatever is missing, the limit is broken.
+    /// The limit is exceeded for any value of the missing events.
     Broken,
-    /// What is missing decides.
+    /// The result depends on the missing events.
     Unknown,
 }
 
@@ -41,14 +41,14 @@ impl Bounds {
     }
 }
 
-/// Bounds of the total of `profile` minus `base` that `query` selects. `is_part`: samples were taken
-/// out of the profile by their stacks before (suppressions).
+/// Bounds of the total of `profile` minus `base` that `query` selects. `is_part`: samples were
+/// taken out of the profile by their stacks before (suppressions).
 #[must_use]
 pub fn of_total(profile: &Profile, base: Option<&Profile>, query: &Query, is_part: bool) -> Bounds {
     let tree = CallTree::compare(profile, base, query);
     let found = tree.total().value;
     let mut bounds = Bounds { low: found, found, high: found };
-    // A filter passes or drops what is not attributed, whatever its stack really was.
+    // A filter passes or drops unattributed memory independent of its true stack.
     if is_part || query.filter.selects() {
         bounds.widen(sum(&tree.missing.unattributed));
     }
@@ -63,7 +63,7 @@ pub fn of_total(profile: &Profile, base: Option<&Profile>, query: &Query, is_par
     bounds
 }
 
-/// Bounds of the process's peak; `None` when the profile does not know its peak.
+/// Bounds of the process's peak; `None` when the profile has no peak.
 #[must_use]
 pub fn of_peak(profile: &Profile) -> Option<Bounds> {
     let found = profile.meta.peak_bytes? as f64;

@@ -1,4 +1,4 @@
-//! Puts a [`Profile`] together from whatever order a source tells its facts in.
+//! Builds a [`Profile`] from data in any order.
 //!
 //! Locations, functions and threads are interned, measurements of the same stack, thread and single
 //! block size add up (all those of mixed sizes too), and addresses find their module at the end,
@@ -47,7 +47,7 @@ impl Builder {
         })
     }
 
-    /// The location of a source that tells no address, known by its functions alone.
+    /// The location of a source without addresses, identified by its functions alone.
     pub fn frames(&mut self, lines: Vec<Line>) -> LocationId {
         if let Some(id) = self.by_name.get(&lines) {
             return *id;
@@ -57,7 +57,7 @@ impl Builder {
         id
     }
 
-    /// The location of a source that tells nothing but a name.
+    /// The location of a source that has only a name.
     pub fn named(&mut self, name: &str) -> LocationId {
         let function = self.function(Function { name: name.to_owned(), ..Function::default() });
         self.frames(vec![Line { function, line: 0 }])
@@ -79,7 +79,7 @@ impl Builder {
         &mut self.profile.locations
     }
 
-    /// A function, once however often it is told.
+    /// A function; equal functions get the same id.
     pub fn function(&mut self, function: Function) -> FunctionId {
         if let Some(id) = self.by_function.get(&function) {
             return *id;
@@ -99,7 +99,7 @@ impl Builder {
         })
     }
 
-    /// A mapped binary; its id is its place in the order of the calls.
+    /// A mapped binary; ids are assigned in the order of the calls.
     pub fn module(&mut self, module: Module) -> ModuleId {
         self.profile.modules.push(module);
         ModuleId::new(self.profile.modules.len() - 1)
@@ -124,7 +124,7 @@ impl Builder {
         self.profile.stacks.child(parent, location)
     }
 
-    /// Adds a measurement and tells its row in [`Profile::samples`].
+    /// Adds a measurement and returns its row in [`Profile::samples`].
     pub fn add(
         &mut self,
         stack: StackId,
@@ -152,7 +152,7 @@ impl Builder {
         self.profile.sizes = sizes;
     }
 
-    /// Declares a further column and tells its number.
+    /// Declares a further column and returns its number.
     pub fn column(&mut self, name: &str, unit: Unit) -> usize {
         let extra = &mut self.profile.extra;
         let known = extra.iter().position(|column| column.name == name);

@@ -1,8 +1,8 @@
 //! The children of the nodes of a growing tree, by key.
 //!
 //! Most nodes have a handful of children, which are found by walking their list; only the children
-//! of crowded nodes are hashed. A million nodes are laid down without a million hash entries, and
-//! a stack seen before is followed through memory in the order it was laid down.
+//! of nodes with many children are hashed. A million nodes do not need a million hash entries, and
+//! the lookup of a known stack reads memory in the order in which it was written.
 
 use std::hash::Hash;
 

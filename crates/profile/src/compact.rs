@@ -1,8 +1,8 @@
 //! heapwise's own profile file: the tables of a [`Profile`](crate::Profile), column by column.
 //!
 //! Call stacks stay the tree they are, a node being the distance to its parent and a location, so
-//! that a file grows with the nodes of the tree and not with the depth of its stacks. Like stands
-//! beside like, which is what makes the bytes pack well. Layout: docs/FORMATS.md.
+//! that a file grows with the nodes of the tree and not with the depth of its stacks. Values of one
+//! kind are stored together, so that they compress well. Layout: docs/FORMATS.md.
 
 mod decode;
 mod encode;

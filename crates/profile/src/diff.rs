@@ -1,9 +1,10 @@
-//! `profile − base` as a profile of its own: for writers of other formats, and for jeprof's `--base`.
+//! `profile − base` as a profile of its own: for writers of other formats, and for jeprof's
+//! `--base`.
 //!
-//! Stacks that are the same in both (same binary, same place in its file, same names) are subtracted
-//! one from the other; what only the base has is appended with its sign turned. Whoever sums by name
-//! gets the signed difference, whatever happened to the addresses in between. Views that show both
-//! sides compare through [`CallTree::compare`](crate::CallTree::compare) instead.
+//! Stacks that are the same in both (same binary, same place in its file, same names) are
+//! subtracted one from the other; stacks that only the base has are appended with their sign
+//! inverted. A sum by name is the signed difference, even when addresses have changed. Views that
+//! show both sides compare through [`CallTree::compare`](crate::CallTree::compare) instead.
 
 use rustc_hash::FxHashMap;
 
@@ -55,7 +56,7 @@ fn tid(profile: &Profile, sample: &Sample) -> Option<u64> {
     sample.thread.map(|id| profile.threads[id.index()].tid)
 }
 
-/// What two builds of a profile agree on when they mean the same place.
+/// Key of a place that is equal in two builds of a program.
 #[derive(PartialEq, Eq, Hash)]
 struct Place<'a> {
     module: &'a str,
@@ -79,8 +80,8 @@ impl<'a> Place<'a> {
     }
 }
 
-/// Adds the base's modules, functions and those of its locations that are new; returns where each of
-/// its locations is now.
+/// Adds the base's modules, functions and those of its locations that are new; returns where each
+/// of its locations is now.
 fn append_locations(out: &mut Profile, profile: &Profile, base: &Profile) -> Vec<LocationId> {
     let (modules, functions) = (out.modules.len(), out.functions.len());
     out.modules.extend(base.modules.iter().cloned());
@@ -105,8 +106,8 @@ fn append_locations(out: &mut Profile, profile: &Profile, base: &Profile) -> Vec
         .collect()
 }
 
-/// Further columns are matched by name; one that the base lacks counts 0 there. `place` is the sample
-/// that took the base's `at`-th, unless it was appended.
+/// Further columns are matched by name; one that the base lacks counts 0 there. `place` is the
+/// sample that took the base's `at`-th, unless it was appended.
 fn subtract_extra(out: &mut Profile, base: &Profile, at: usize, place: Option<usize>) {
     for column in &mut out.extra {
         let same = base.extra.iter().find(|other| other.name == column.name);

@@ -1,6 +1,6 @@
-//! What the file names of dumping allocators tell: process, number, reason.
+//! Fields in the file names of dumping allocators: process, number, reason.
 
-/// What the naming schemes of dumping allocators tell.
+/// Fields in the naming schemes of dumping allocators.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DumpName {
     /// Everything before the numbers.
@@ -15,7 +15,7 @@ pub struct DumpName {
 
 impl DumpName {
     /// Reads `PREFIX.PID.SEQ.KIND[N].heap` (jemalloc), `PREFIX.SEQ.heap` (gperftools, mem-profiler)
-    /// and `YYYYmmdd.HHMMSS.heap` (brpc), whatever the extension.
+    /// and `YYYYmmdd.HHMMSS.heap` (brpc), with any extension.
     #[must_use]
     pub fn parse(name: &str) -> Self {
         let parts: Vec<&str> = name.split('.').collect();

@@ -1,5 +1,4 @@
-//! What stands out in a profile, as values: the text report, the API and the page put them into
-//! words.
+//! Findings in a profile, as values: the text report, the API and the page word them.
 
 use crate::query::Query;
 use crate::view::top::top;
@@ -46,7 +45,7 @@ pub struct Finding {
     pub kind: FindingKind,
     /// The function it is about, if it is about one.
     pub function: Option<String>,
-    /// Its numbers by name; the kind says which there are.
+    /// Its numbers by name; the kind determines which exist.
     pub values: Vec<(&'static str, f64)>,
 }
 

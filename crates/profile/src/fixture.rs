@@ -6,7 +6,8 @@ use crate::{
 };
 
 /// One stack a line: `main;f;g BYTES OBJECTS [THREAD]`, in use and allocated alike. A frame may be
-/// `module!function:line`, and without a name before the `!` one that a script engine declared; a frame `a/b` is `b` inlined into `a`; `?` is unresolved.
+/// `module!function:line`, and without a name before the `!` one that a script engine declared; a
+/// frame `a/b` is `b` inlined into `a`; `?` is unresolved.
 ///
 /// # Panics
 /// On text that is not of this form.

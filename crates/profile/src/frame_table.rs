@@ -1,4 +1,4 @@
-//! Frames: what a row or a box stands for, at the granularity asked for.
+//! Frames: the subject of a row or a box, at the query's granularity.
 //!
 //! Names are made, matched and classified once per distinct function, never per sample.
 
@@ -21,8 +21,8 @@ impl FrameId {
     }
 }
 
-/// A function, line, file, address or module, as views print it. Two profiles agree on a frame
-/// when they agree on its label, so that a comparison survives a rebuild.
+/// A function, line, file, address or module, as views print it. Frames of two profiles are equal
+/// when their labels are equal, so that a comparison survives a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frame {
     /// What is printed.
@@ -81,7 +81,7 @@ pub(crate) struct Verdict {
     pub(crate) ignore: bool,
     pub(crate) hidden: bool,
     pub(crate) allocator: bool,
-    /// Declared by a script engine: stands above the native frames, the allocator's included.
+    /// Declared by a script engine: above the native frames, the allocator's included.
     pub(crate) script: bool,
     /// A signal arrived here: what follows is its handler's, and no part of what the function does.
     pub(crate) interrupted: bool,
@@ -108,8 +108,8 @@ impl Steps {
 
     /// Names every location of `profile`, adding new frames to `table`.
     pub(crate) fn resolve(profile: &Profile, query: &Query, table: &mut FrameTable) -> Self {
-        // jeprof knows functions only, but cuts the same frames: in a stripped allocator it finds an entry
-        // point by taking the nearest symbol for the right one.
+        // jeprof matches functions only, but cuts the same frames: in a stripped allocator it uses
+        // the nearest symbol, which is an entry point.
         let cuts_modules = !query.keep_allocator;
         let is_allocator = |module: &Module| cuts_modules && allocator::is_allocator_module(module.name());
         let mut namer = Namer {
@@ -154,7 +154,8 @@ struct Namer<'a> {
     table: &'a mut FrameTable,
     /// By module: whether it is an allocator.
     allocator_modules: Vec<bool>,
-    /// Whether the profile tells calls from interruptions; most formats of others do not.
+    /// Whether the profile distinguishes calls from interruptions; most formats of other tools do
+    /// not.
     tells_calls: bool,
     functions: Vec<Option<Known>>,
     frames: FxHashMap<FrameKey, FrameId>,

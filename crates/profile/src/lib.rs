@@ -1,8 +1,8 @@
 //! The model of a heap profile and everything derived from it, without IO, clocks or `unsafe`.
 //!
-//! Whatever comes in (live segment, recording, a file of another tool) becomes one [`Profile`];
-//! whatever goes out is a view of it. Reading order: [`id`] and [`metric`], then [`model`]; a
-//! [`Query`] makes a [`CallTree`] of it, and every [`view`] is a sum over that tree.
+//! Every input (live segment, recording, a file of another tool) becomes one [`Profile`]; every
+//! output is a view of it. Reading order: [`id`] and [`metric`], then [`model`]; a [`Query`] makes
+//! a [`CallTree`] of it, and every [`view`] is a sum over that tree.
 #![forbid(unsafe_code)]
 
 pub mod allocator;

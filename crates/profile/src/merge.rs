@@ -1,8 +1,8 @@
 //! Several profiles as one: measurements of the same code add up, wherever it was mapped.
 //!
 //! The identity of a location is its binary (build-id, else path) and its offset in that file, so
-//! that runs with different address layouts meet. Locations of no known mapping meet by address,
-//! those without an address by their functions.
+//! that runs with different address layouts are merged. Locations without a known mapping are
+//! merged by address, those without an address by their functions.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -51,7 +51,7 @@ struct Merger {
 #[derive(PartialEq, Eq, Hash)]
 struct ModuleKey {
     build_id: BuildId,
-    /// Empty where the build-id tells.
+    /// Empty where the build-id identifies the module.
     path: String,
     file_offset: u64,
     bytes: u64,
@@ -154,7 +154,7 @@ impl Merger {
                 address = placed.start.wrapping_add(offset.wrapping_sub(placed.file_offset));
                 LocationKey::InFile { module, offset, is_return_address }
             }
-            // A module without a range tells nothing of where in the file an address is.
+            // A module without a range does not determine where in the file an address is.
             _ if !lines.is_empty() && (address == 0 || module.is_some()) => {
                 LocationKey::Named(module, lines.clone())
             }

@@ -80,8 +80,8 @@ impl Metric {
         }
     }
 
-    /// The metric of `profile` with this name; the error lists the names it has. `waste_space` is the old
-    /// name of `inuse_slack`.
+    /// The metric of `profile` with this name; the error lists the names it has. `waste_space` is
+    /// the old name of `inuse_slack`.
     pub fn by_name(profile: &Profile, name: &str) -> Result<Metric, String> {
         let name = if name == "waste_space" { column::INUSE_SLACK } else { name };
         let shared = Metric::SHARED.into_iter().find(|metric| metric.name() == name);

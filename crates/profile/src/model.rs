@@ -14,7 +14,7 @@ pub use symbol::{Function, Line, Location};
 
 use crate::{StackId, ThreadId, Values, metric::Unit};
 
-/// A heap profile at one moment: who allocated, how much, and what is still live.
+/// A heap profile at one moment: allocation sites, their amounts, and what is still live.
 #[derive(Debug, Clone, Default)]
 pub struct Profile {
     /// Where it comes from and how far it can be trusted.
@@ -27,7 +27,7 @@ pub struct Profile {
     pub functions: Vec<Function>,
     /// Call stacks as a prefix tree of locations.
     pub stacks: StackTable,
-    /// Threads that samples refer to; empty when the source does not tell.
+    /// Threads that samples refer to; empty when the source has no threads.
     pub threads: Vec<Thread>,
     /// The measurements. Several may share a stack (other thread, other block size, other rate).
     pub samples: Vec<Sample>,
@@ -110,7 +110,7 @@ pub struct Meta {
     pub time_unix_ns: Option<u64>,
     /// Time covered, nanoseconds.
     pub duration_ns: Option<u64>,
-    /// Highest number of live bytes seen, if the source knows it.
+    /// Highest number of live bytes, if the source has it.
     pub peak_bytes: Option<u64>,
     /// What was missed.
     pub losses: Losses,

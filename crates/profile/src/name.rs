@@ -5,7 +5,7 @@
 /// `<alloc::vec::Vec<T> as Clone>::clone` becomes `alloc::vec::Vec::clone`.
 #[must_use]
 pub fn short(name: &str) -> String {
-    // A label, or what stands for no function at all.
+    // A label, or a placeholder for a missing function.
     if name.starts_with('[') && name.ends_with(']') {
         return name.to_owned();
     }

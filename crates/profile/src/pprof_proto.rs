@@ -124,7 +124,7 @@ pub struct Mapping {
     /// Whether its lines have numbers.
     #[prost(bool, tag = "9")]
     pub has_line_numbers: bool,
-    /// Whether inlined frames are told.
+    /// Whether inlined frames are listed.
     #[prost(bool, tag = "10")]
     pub has_inline_frames: bool,
 }

@@ -1,4 +1,4 @@
-//! What a view is asked: which number, at which granularity, of which part of the profile.
+//! Parameters of a view: which number, at which granularity, of which part of the profile.
 
 mod spec;
 
@@ -7,12 +7,12 @@ pub use spec::{QueryError, QuerySpec, exactly, pattern};
 
 use crate::{Metric, Profile, ThreadId};
 
-/// One question. The default is what `heapwise top` asks: live bytes per function, all of them.
+/// One query. The default is that of `heapwise top`: live bytes per function, all of them.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
     /// The number looked at.
     pub metric: Metric,
-    /// What a row or a box stands for.
+    /// Subject of a row or a box.
     pub granularity: Granularity,
     /// How functions are spelled.
     pub names: NameStyle,
@@ -26,12 +26,12 @@ pub struct Query {
     pub prune: Prune,
     /// Keep `malloc`, `operator new` and what they call, instead of cutting them off.
     pub keep_allocator: bool,
-    /// Count usable instead of requested bytes, where the profile knows them
+    /// Count usable instead of requested bytes, where the profile has them
     /// ([`crate::usable::is_known`]).
     pub usable: bool,
 }
 
-/// What a row or a box stands for.
+/// Subject of a row or a box.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Granularity {
     /// A function, all its overloads and instances together under [`NameStyle::Short`].

@@ -1,7 +1,7 @@
 //! Readers: bytes of any known format in, a [`Profile`] out.
 //!
-//! The format is told by the content, never by a name. No input makes a reader panic, recurse or
-//! hold more than a small multiple of the (decompressed) input; what cannot be read is an error of
+//! The format is detected by the content, never by a name. No input makes a reader panic, recurse
+//! or hold more than a small multiple of the (decompressed) input. Unreadable input is an error of
 //! one line that names the place.
 
 mod annotations;
@@ -28,7 +28,7 @@ use unpack::{Packing, Unpacked};
 
 use crate::{Profile, compact};
 
-/// Bytes from the start that are enough to tell a format.
+/// Bytes from the start that are enough to detect a format.
 const HEAD_BYTES: u64 = 4096;
 
 /// Reads a profile of any known format, compressed or not.

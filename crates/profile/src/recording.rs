@@ -1,4 +1,5 @@
-//! Recordings: from the probe's events to a file, and from a file to a [`crate::Profile`] at any point in time.
+//! Recordings: from the probe's events to a file, and from a file to a [`crate::Profile`] at any
+//! point in time.
 //!
 //! ```text
 //! record   chunks → merge (one order) → event_accounting (counts of each site, entries) → frames

@@ -1,9 +1,9 @@
 //! From a shared segment (live, or left behind by a dead process) to a [`Profile`].
 //!
-//! Sans-IO: the caller supplies [`SegmentSource`], a positioned read. The probe may be writing while
-//! this reads: every count is a lower bound that was true a moment ago, records are only read up to the
-//! count published after them, and every index is checked, so a torn or hostile segment gives a
-//! poorer profile and never a crash.
+//! Sans-IO: the caller supplies [`SegmentSource`], a positioned read. The probe may be writing
+//! while this reads: every count is a recent lower bound, records are only read up to the count
+//! published after them, and every index is checked, so a torn or hostile segment gives an
+//! incomplete profile and never a crash.
 
 mod samples;
 mod sizes;
@@ -26,7 +26,7 @@ use crate::{Losses, Meta, Profile, Sampling, StackId, quantity};
 #[derive(Debug)]
 pub struct Snapshot<'a, S> {
     source: &'a S,
-    /// Who it belongs to.
+    /// Header, which identifies the process.
     pub header: Header,
     counters: Vec<u8>,
     control: Option<Control>,
@@ -36,7 +36,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     /// Reads the three leading pages.
     ///
     /// # Errors
-    /// When the source is no segment of this version.
+    /// When the source is not a segment of this version.
     pub fn open(source: &'a S) -> Result<Self, HeaderError> {
         let mut pages = vec![0; COUNTERS_OFFSET + PAGE_BYTES];
         let got = source.read_at(0, &mut pages);
@@ -53,8 +53,8 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         u64_at(&self.counters, counter as usize * 8).unwrap_or(0)
     }
 
-    /// What the allocator last told of an arena: bytes handed out, in pages with live blocks, resident; `None` for one
-    /// that is not in use.
+    /// Last statistics of an arena from the allocator: bytes handed out, in pages with live blocks,
+    /// resident; `None` for one that is not in use.
     #[must_use]
     pub fn arena(&self, index: usize) -> Option<[u64; 3]> {
         let word = |field| u64_at(&self.counters, (ARENA_WORDS + index * 3 + field) * 8);
@@ -62,7 +62,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         (index < MOST_ARENAS && numbers != [0; 3]).then_some(numbers)
     }
 
-    /// What the controller asked for last.
+    /// Last request of the controller.
     #[must_use]
     pub fn control(&self) -> Option<Control> {
         self.control
@@ -86,7 +86,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         (self.counter(Counter::LiveBytes) as i64).max(0) as u64
     }
 
-    /// A counter as it is now, for what changes while the tables are read.
+    /// The current value of a counter, for counters that change while the tables are read.
     fn counter_now(&self, counter: Counter) -> u64 {
         let mut word = [0; 8];
         match self.source.read_at((COUNTERS_OFFSET + counter as usize * 8) as u64, &mut word) {
@@ -180,10 +180,10 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         &self.header.layout
     }
 
-    /// Reads up to `count` records of a section starting at `first`; fewer when the file is shorter.
-    /// Memory is bounded by what the file really holds: reading goes in blocks and stops at the
-    /// first short one. For tables that are filled from the front: a block of zeros is their end,
-    /// whatever a hostile counter says of a sparse file.
+    /// Reads up to `count` records of a section starting at `first`; fewer when the file is
+    /// shorter. Memory is bounded by the contents of the file: reading goes in blocks and stops at
+    /// the first short one. For tables that are filled from the front: a block of zeros is their
+    /// end, for any counter value of a hostile sparse file.
     fn records(&self, kind: SectionKind, first: u64, count: u64) -> Vec<u8> {
         const BLOCK_BYTES: u64 = 1 << 20;
         let record_bytes = self.layout().section(kind).record_bytes.max(1);
@@ -205,7 +205,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     }
 
     /// Reads `count` records at once; fewer at the end of the section or of the file. `count` is
-    /// small, because as much memory is used before the file is asked.
+    /// small, because the buffer is allocated before the file is read.
     fn block(&self, kind: SectionKind, first: u64, count: u64) -> Vec<u8> {
         let section = self.layout().section(kind);
         let count = count.min(section.capacity.saturating_sub(first));

@@ -1,4 +1,5 @@
-//! Known leaks: LeakSanitizer's suppression files, and what the C and C++ runtimes keep for themselves.
+//! Known leaks: LeakSanitizer's suppression files, and what the C and C++ runtimes keep for
+//! themselves.
 
 use std::fmt;
 
@@ -7,18 +8,19 @@ use heapwise_format::suppression::{Line, is_found, line};
 use crate::allocator::is_allocator;
 use crate::{LocationId, Profile, Sample, SizeHistogram, Values};
 
-/// The patterns of a file. A pattern is looked for in names of functions, source files and binaries.
+/// The patterns of a file. A pattern is looked for in names of functions, source files and
+/// binaries.
 #[derive(Debug, Clone)]
 pub struct Suppressions {
     patterns: Vec<Vec<u8>>,
 }
 
-/// A line that is no suppression.
+/// A line that is not a suppression.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SuppressionError {
     /// Number of the line, from 1.
     pub line: usize,
-    /// What it says.
+    /// Its text.
     pub text: String,
 }
 
@@ -92,8 +94,9 @@ fn names(profile: &Profile, location: LocationId) -> impl Iterator<Item = &str> 
     functions.flat_map(|function| [function.name.as_str(), function.file.as_str()]).chain(module)
 }
 
-/// Takes out what the C and C++ runtimes allocate for themselves and keep as long as the process lives: the buffers of
-/// streams, and libstdc++'s reserve for `bad_alloc`. What they allocate for their caller (`strdup`, `fopen`) stays.
+/// Takes out what the C and C++ runtimes allocate for themselves and keep as long as the process
+/// lives: the buffers of streams, and libstdc++'s reserve for `bad_alloc`. What they allocate for
+/// their caller (`strdup`, `fopen`) stays.
 pub fn take_out_runtime(profile: &mut Profile) -> Values {
     let leaving: Vec<bool> = profile.samples.iter().map(|sample| is_of_runtime(profile, sample)).collect();
     take_out(profile, &leaving)

@@ -7,13 +7,13 @@ use crate::metric::column;
 use crate::weigh::Weigher;
 use crate::{Metric, Profile, SizeHistogram};
 
-/// Whether a profile knows usable bytes.
+/// Whether a profile has usable bytes.
 #[must_use]
 pub fn is_known(profile: &Profile) -> bool {
     [column::INUSE_SLACK, column::ALLOC_SLACK].into_iter().all(|name| profile.column(name).is_some())
 }
 
-/// The profile with usable bytes in place of requested ones; `None` when it does not know them.
+/// The profile with usable bytes in place of requested ones; `None` when it does not have them.
 /// Bytes at the peak are scaled like the bytes allocated. Block sizes are requested ones, so they
 /// are left out.
 #[must_use]

@@ -19,7 +19,7 @@ use crate::call_tree::Missing;
 use crate::metric::Unit;
 use crate::{CallTree, Frame, Weight};
 
-/// What every view says about the whole it is a part of.
+/// Totals that every view contains.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
     /// Name of the metric, e.g. `inuse_space`.
@@ -64,7 +64,7 @@ impl Summary {
 /// A row of a ranking.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
-    /// What it stands for.
+    /// Frame of the row.
     pub frame: Arc<Frame>,
     /// Allocated there.
     pub flat: Weight,

@@ -1,4 +1,4 @@
-//! The number that a query asks of each sample.
+//! The number that a query selects of each sample.
 
 use crate::metric::{Unit, column};
 use crate::{Metric, Profile, Sample, Weight};

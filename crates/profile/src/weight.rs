@@ -5,7 +5,7 @@ use std::ops::{Add, AddAssign, Neg, Sub};
 /// A sum of samples. Every part adds up linearly.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Weight {
-    /// The metric asked for; against a base, the signed difference.
+    /// The query's metric; against a base, the signed difference.
     pub value: f64,
     /// Estimated variance of `value`; 0 when exact.
     pub variance: f64,
@@ -35,7 +35,7 @@ impl Weight {
     }
 }
 
-/// `part` in percent of `whole`; 0 when there is no whole.
+/// `part` in percent of `whole`; 0 when `whole` is 0.
 #[must_use]
 pub fn percent(part: f64, whole: f64) -> f64 {
     if whole == 0.0 { 0.0 } else { part * 100.0 / whole }

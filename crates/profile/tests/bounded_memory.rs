@@ -1,4 +1,5 @@
-//! A recording larger than memory is read in bounded memory: four gigabytes that exist only as a rule.
+//! A recording larger than memory is read in bounded memory: four gigabytes that exist only as a
+//! rule.
 
 use heapwise_format::event::{Block, Event, Freeing};
 use heapwise_format::place::Incarnation;

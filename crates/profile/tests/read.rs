@@ -1,5 +1,5 @@
-//! Readers against recordings of the real tools (made by `data/make.sh`). The truth is what the
-//! programs in `data/` say they allocate.
+//! Readers against recordings of the real tools (made by `data/make.sh`). The expected values are
+//! those that the programs in `data/` print.
 
 use heapwise_profile::{Losses, Profile, Sampling, StackId, Values, metric::column, read::read};
 
@@ -194,7 +194,8 @@ fn files_of_version_1() {
     assert_eq!(old.extra, read(&recording("dhat.json")).unwrap().extra);
 }
 
-/// Long enough for several blocks of zstd, of 128 KiB each: the events of a real file many times over.
+/// Long enough for several blocks of zstd, of 128 KiB each: the events of a real file many times
+/// over.
 fn long_heaptrack() -> Vec<u8> {
     use std::io::Read;
     let mut text = String::new();
@@ -204,7 +205,7 @@ fn long_heaptrack() -> Vec<u8> {
     (text + &events.repeat(1 + 600_000 / events.len())).into_bytes()
 }
 
-/// The profile of what is left of a file, and which line it says it ends in.
+/// The profile of a cut file, and the line in which it reports the end.
 fn damaged(bytes: &[u8]) -> (Profile, usize) {
     let profile = read(bytes).unwrap();
     let remark = profile.meta.comments.last().expect("a remark");
@@ -213,7 +214,8 @@ fn damaged(bytes: &[u8]) -> (Profile, usize) {
     (profile, line)
 }
 
-/// With a checksum, and a window too small for a block to repeat the one before: all blocks take their share of the file.
+/// With a checksum, and a window too small for a block to repeat the one before: all blocks take
+/// their share of the file.
 fn packed_zstd(plain: &[u8]) -> Vec<u8> {
     use std::io::Write;
     let mut packer = zstd::Encoder::new(Vec::new(), 1).unwrap();

@@ -1,4 +1,5 @@
-//! Recordings of version 3, written by heapwise 0.1 (see data/make.sh): the same numbers as it showed.
+//! Recordings of version 3, written by heapwise 0.1 (see data/make.sh): the same numbers as it
+//! showed.
 
 use heapwise_format::recording::Codec;
 use heapwise_profile::recording::analysis::{Evidence, FindingKind, findings};

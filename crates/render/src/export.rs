@@ -1,7 +1,7 @@
 //! A whole profile in the format of another tool.
 //!
-//! One file a format; each takes the [`Profile`] as it is and writes bytes. What a format cannot
-//! hold is omitted, never invented; docs/FORMATS.md lists what that is.
+//! One file a format; each takes the unmodified [`Profile`] and writes bytes. Data that a format
+//! cannot hold is omitted, never invented; docs/FORMATS.md lists the omissions.
 
 mod annotations;
 mod callgrind;
@@ -32,7 +32,7 @@ pub enum Format {
     Pprof,
     /// heapwise's own profile file: small, quick, and nothing is lost.
     Heapwise,
-    /// jemalloc's text, with the rest of what heapwise knows behind it: jeprof.
+    /// jemalloc's text, followed by heapwise's further data: jeprof.
     HeapV2,
     /// gperftools' text: google-pprof, Go's pprof.
     Gperftools,
@@ -98,7 +98,7 @@ impl Format {
         }
     }
 
-    /// The format of that name, or of the name its tool's users know it by.
+    /// The format of that name, or of its tool's name for it.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let alias = match name {

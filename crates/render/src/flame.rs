@@ -24,7 +24,7 @@ pub struct FlameOptions {
 /// What a colour means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Colours {
-    /// Nothing but the name: the same function has the same colour everywhere.
+    /// By the name alone: a function has the same color everywhere.
     #[default]
     Name,
     /// The binary.

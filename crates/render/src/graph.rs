@@ -13,7 +13,7 @@ use heapwise_profile::query::Regex;
 
 use crate::amount::Amounts;
 
-/// What a picture says beside the graph.
+/// Text of a picture beside the graph.
 #[derive(Debug, Clone, Default)]
 pub struct GraphOptions {
     /// The program, for the legend.

@@ -1,6 +1,7 @@
 //! Layered drawing of directed graphs, after Gansner, Koutsofios, North and Vo, "A Technique for
 //! Drawing Directed Graphs" (1993), the method of Graphviz's `dot`: assign ranks, order within
-//! ranks, choose coordinates, route splines. Sizes in, positions out; it knows nothing of profiles.
+//! ranks, choose coordinates, route splines. Sizes in, positions out; it does not depend on
+//! profiles.
 //!
 //! Reading order: [`network_simplex`] solves both the ranks and the coordinates; [`layers`] turns
 //! long edges into chains; [`order`] removes crossings; [`place`] and [`route`] make geometry.
@@ -28,7 +29,7 @@ pub struct Link {
     pub from: usize,
     /// Index of the box it enters; must differ from `from`.
     pub to: usize,
-    /// How much it wants to be short and straight, from 1.
+    /// Weight of its length and straightness, from 1.
     pub weight: u32,
     /// Room for its label.
     pub label: BoxSize,

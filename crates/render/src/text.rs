@@ -1,5 +1,4 @@
-//! Views as text for terminals, in the layouts that users of jeprof, pprof, skynet-mprof and the
-//! gs driver know.
+//! Views as text for terminals, in the layouts of jeprof, pprof, skynet-mprof and the gs driver.
 
 pub mod diff;
 pub mod gs;
@@ -43,8 +42,8 @@ impl TextOptions {
         self.amounts.format(value, summary.unit)
     }
 
-    /// The first line of a report: what there is before focus and ignore. `who` is empty, or a
-    /// thread as in `Total (t3): …`.
+    /// The first line of a report: the total before focus and ignore. `who` is empty, or a thread
+    /// as in `Total (t3): …`.
     #[must_use]
     pub fn total_line(&self, summary: &Summary, who: &str) -> String {
         let total = self.amounts.with_unit(summary.grand_total.value, summary.unit);

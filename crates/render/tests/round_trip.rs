@@ -100,7 +100,7 @@ fn ranges_of_sizes_histogram_and_losses_come_back() {
     assert_eq!(unattributed(&mixed()), unattributed(&after));
 }
 
-/// Formats with room for comments say what is missing in words.
+/// Formats with comments contain a text about missing data.
 #[test]
 fn what_is_missing_is_told_in_comments() {
     for format in [Format::HeapV2, Format::Gperftools, Format::Callgrind, Format::Heaptrack, Format::Json] {

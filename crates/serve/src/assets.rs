@@ -12,7 +12,7 @@ const STYLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/web/app.css"));
 /// Assets are addressed with this, so a browser may keep them until the next version.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
-/// The page, with the token its own requests need. Nobody else can read it: Host and Origin are
+/// The page, with the token its own requests need. No other site can read it: Host and Origin are
 /// checked before.
 pub(crate) fn page(guard: &Guard) -> Response {
     let page = INDEX.replace("{{token}}", guard.token()).replace("{{version}}", &FINGERPRINT);

@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(after(2000), second);
         let third = after(2101);
         assert_ne!(third, second);
-        // However much is owed, nobody gets a picture older than ten seconds.
+        // No request gets a snapshot older than ten seconds, for any overdraft.
         budget.spend("1-2", Duration::from_secs(60));
         assert_eq!(after(12_000), third);
         assert_ne!(after(12_102), third);

@@ -17,8 +17,7 @@ pub(super) fn gperftools(profile: &Profile) -> Vec<u8> {
     write(profile, Format::Gperftools, Metric::InuseSpace)
 }
 
-/// gperftools' text of type `growth`, which readers take as it is: estimates stay estimates,
-/// already scaled.
+/// gperftools' text of type `growth`, which readers do not scale: the estimates are already scaled.
 pub(super) fn growth(profile: &Profile) -> Vec<u8> {
     let mut scaled = profile.clone();
     scaled.meta.sampling = Sampling::Exact;

@@ -10,7 +10,7 @@ use heapwise_profile::{CallTree, read};
 use crate::http::{Limits, Method, Request, Response, connection};
 use crate::query_params::query_spec;
 
-/// Longest input of [`http`]: what a socket holds while nobody reads.
+/// Longest input of [`http`]: the capacity of a socket without a reader.
 const SOCKET_BYTES: usize = 32 << 10;
 
 /// A client of the server.

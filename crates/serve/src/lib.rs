@@ -1,4 +1,4 @@
-//! `heapwise serve`: the page, the API, and the addresses that other tools know.
+//! `heapwise serve`: the page, the API, and the addresses of other tools.
 //!
 //! ```text
 //! http → security → route → endpoints → report → views → render cache → http

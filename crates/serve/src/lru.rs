@@ -1,4 +1,4 @@
-//! A map that knows which of its keys was used longest ago.
+//! A map in least-recently-used order (LRU).
 
 use std::collections::HashMap;
 

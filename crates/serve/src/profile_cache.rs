@@ -44,7 +44,7 @@ impl ProfileCache {
         self.get(stored_key(source, stored, at), || source.load(&stored.name, at))
     }
 
-    /// The same, with blocks of different sizes told apart.
+    /// As `stored`, with blocks of different sizes counted separately.
     pub(crate) fn stored_by_size(
         &self,
         source: &dyn Source,

@@ -119,8 +119,8 @@ impl ProfileStore {
             })
     }
 
-    /// Takes a name that nobody else has: two servers, or two clicks within a second. The newest
-    /// profile is never pruned, so counting on from it gives no name twice.
+    /// Reserves a unique name, also among two servers, or two clicks within a second. The newest
+    /// profile is never pruned, so numbers that continue from it are unique.
     fn reserve(&self, taken: SystemTime) -> io::Result<String> {
         let stamp = stamp(taken.duration_since(UNIX_EPOCH).unwrap_or_default());
         let orders = self.list().into_iter().map(|stored| order(&stored.name));
@@ -253,7 +253,7 @@ mod tests {
         history.store(UNIX_EPOCH, "p", b"x").unwrap();
         let mode = |name: &str| fs::symlink_metadata(root.join("1-2").join(name)).unwrap().mode() & 0o7777;
         assert_eq!((mode(""), mode(PROGRAM), mode("19700101.000000.heap")), (0o700, 0o600, 0o600));
-        // Another user got there first, and would like something of ours overwritten or shown.
+        // Another user created the directory first, with a link to a file of this user.
         fs::write(root.join("precious"), "ours").unwrap();
         for (process, mode) in [("3-4", 0o700), ("5-6", 0o777)] {
             let planted = root.join(process);

@@ -119,7 +119,7 @@ pub(crate) trait Source: Send + Sync {
     /// One of the stored profiles; `at` is a moment or range of a recording.
     fn load(&self, name: &str, at: Option<&str>) -> Result<Profile>;
 
-    /// The same, with blocks of different sizes told apart where that takes more reading.
+    /// As `load`, with blocks of different sizes counted separately where that needs more reading.
     fn load_by_size(&self, name: &str, at: Option<&str>) -> Result<Profile> {
         self.load(name, at)
     }

@@ -1,6 +1,6 @@
 //! The two numbers a place in a binary can be named by, kept apart by type.
 
-/// A position in a binary's file: what a recorded mapping leads to, whatever the load address.
+/// A position in a binary's file: a recorded mapping leads to it, independent of the load address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FileOffset(pub u64);
 

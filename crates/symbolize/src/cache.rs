@@ -1,8 +1,7 @@
 //! Answers of earlier runs, one file per build-id, so that a second look opens no binary.
 //!
-//! A cache file is only ever a copy of what the binaries say: one that is damaged, of another
-//! version, or in a directory others can write to is ignored, and failing to write one is not an
-//! error.
+//! A cache file is only a copy of data from the binaries: one that is damaged, of another version,
+//! or in a directory others can write to is ignored, and failing to write one is not an error.
 
 mod codec;
 

@@ -17,7 +17,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 const TOTAL_TIMEOUT: Duration = Duration::from_secs(300);
 /// Largest file taken.
 const MAX_BYTES: u64 = 8 << 30;
-/// How long a server's "no" or silence is remembered: the same as elfutils' client.
+/// How long a server's "not found" or timeout is cached: the same as elfutils' client.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
 /// What a server has of a build-id.
@@ -88,7 +88,7 @@ pub(crate) fn may_have(build_id: &BuildId, options: &Options) -> bool {
 struct Place {
     directory: PathBuf,
     file: PathBuf,
-    /// All servers said no.
+    /// All servers returned "not found".
     absent: PathBuf,
 }
 

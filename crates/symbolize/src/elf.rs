@@ -1,4 +1,4 @@
-//! What an ELF file says about itself: identity, links to other files, segments, sections.
+//! Metadata of an ELF file: identity, links to other files, segments, sections.
 
 use std::borrow::Cow;
 use std::io::Read;

@@ -36,7 +36,8 @@ struct Chunk<'a> {
     missing: &'a [(FileOffset, Svma)],
 }
 
-/// Looks up what the caches did not know. Addresses of a large binary are shared out.
+/// Looks up the addresses that the caches did not have. Addresses of a large binary are split among
+/// threads.
 fn look_up(results: &mut [ModuleResult<'_>], threads: usize) {
     let mut chunks = Vec::new();
     for (at, result) in results.iter().enumerate() {

@@ -1,8 +1,8 @@
 //! Binaries in, names and lines out.
 //!
-//! [`symbolize`] is a join: a profile's locations with what the binaries on this machine say about
-//! them. Reading order: [`Options`], `join` (the whole), `module_request` and `module_result` (one
-//! binary's share), `search` (which file), `resolver` (what a file says), then the sources of
+//! [`symbolize`] is a join: a profile's locations with the symbols of the binaries on this machine.
+//! Reading order: [`Options`], `join` (the whole), `module_request` and `module_result` (one
+//! binary's share), `search` (which file), `resolver` (symbols of a file), then the sources of
 //! names: `dwarf`, `split_unit`, `symbol_table`, `unwind_extent`, `mini_debug`. docs/SYMBOLS.md is
 //! for users.
 

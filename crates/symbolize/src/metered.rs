@@ -1,9 +1,9 @@
 //! A DWARF reader that can run dry.
 //!
-//! DWARF entries refer to lists and to each other by offset, so a file of a megabyte can describe
-//! years of work: a hundred thousand functions that all state the same list of a hundred thousand
-//! ranges. Real files are read a few times over at most, which sets the bound. Entries also nest,
-//! and the library that reads them recurses, so the meter watches the stack, too.
+//! DWARF entries refer to lists and to each other by offset, so a file of a megabyte can take years
+//! to read: a hundred thousand functions that all state the same list of a hundred thousand ranges.
+//! Real files are read a few times over at most, which sets the bound. Entries also nest, and the
+//! library that reads them recurses, so the meter limits the stack, too.
 
 use std::{borrow::Cow, cell::Cell};
 

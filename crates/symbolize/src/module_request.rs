@@ -1,4 +1,4 @@
-//! What a profile wants to know, binary by binary.
+//! The addresses of a profile to look up, binary by binary.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -9,7 +9,7 @@ use heapwise_profile::{BuildId, Location, Module, Profile};
 
 use crate::{FileOffset, Options};
 
-/// The addresses of one binary that want an result.
+/// The addresses of one binary that need a result.
 pub(crate) struct ModuleRequest {
     pub(crate) path: String,
     pub(crate) build_id: BuildId,

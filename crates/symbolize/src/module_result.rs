@@ -18,7 +18,7 @@ pub(crate) struct ModuleResult<'a> {
     pub(crate) known: Remembered,
     /// Whether every file that should have been read was there: worth caching.
     pub(crate) is_whole: bool,
-    /// Offsets the cache did not know, with the addresses they stand for.
+    /// Offsets that the cache did not have, with their addresses.
     pub(crate) missing: Vec<(FileOffset, Svma)>,
     cached: usize,
     problems: Vec<Problem>,
@@ -61,7 +61,7 @@ impl<'a> ModuleResult<'a> {
         result
     }
 
-    /// Takes what the cache knows; true when that is all there is to know.
+    /// Takes the results of the cache; true when these are complete.
     fn recall(&mut self, options: &Options) -> bool {
         let Some(directory) = &options.cache_dir else {
             return false;
@@ -112,7 +112,7 @@ impl<'a> ModuleResult<'a> {
         self.known.places.get(&offset).map_or(&[], Vec::as_slice)
     }
 
-    /// Whether the lines name a function, rather than say where one without a name begins.
+    /// Whether the lines name a function, rather than the start of a function without a name.
     pub(crate) fn has_name(&self, lines: &[Line]) -> bool {
         let function = lines.last().map(|line| &self.known.functions[line.function.index()]);
         function.is_some_and(|function| !function.system_name.is_empty())

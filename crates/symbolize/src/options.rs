@@ -1,4 +1,4 @@
-//! What the user may say about where symbols are.
+//! The user's options for finding symbols.
 
 use std::{num::NonZero, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! Files nobody else may read or plant: a directory of our own, complete files only.
+//! Files that no other user may read or create: a private directory, complete files only.
 
 use std::{
     fs::{self, DirBuilder, File, OpenOptions, Permissions},
@@ -31,8 +31,8 @@ pub(crate) fn write(path: &Path, fill: impl FnOnce(&mut File) -> io::Result<()>)
     outcome
 }
 
-/// Whether a directory belongs to this user and nobody else may write to it. Names read from one
-/// that others can write to could be anything.
+/// Whether a directory belongs to this user and no other user may write to it. Names from a
+/// directory that others can write to are untrusted.
 pub(crate) fn is_ours(directory: &Path) -> bool {
     // The owner of /proc/self is the effective user, without a call that needs `unsafe`.
     let user = fs::metadata("/proc/self").map(|meta| meta.uid());

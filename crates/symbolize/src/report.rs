@@ -1,4 +1,4 @@
-//! What became of each module: plain data, for whoever prints it.
+//! Result of each module: plain data, for printing.
 
 use std::{fmt, path::PathBuf};
 

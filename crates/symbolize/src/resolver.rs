@@ -46,7 +46,7 @@ impl Resolver {
     /// Opens a binary by path and looks for its debug information.
     ///
     /// # Errors
-    /// When there is no file, or it is not an ELF binary.
+    /// When the file does not exist or is not an ELF binary.
     pub fn open(path: &Path, options: &Options) -> Result<Self, Problem> {
         let image = Image::open(path).map_err(|_| Problem::NotFound)?;
         Self::new(image, options)
@@ -179,7 +179,7 @@ fn name_physical<'a>(frames: &mut Vec<RawFrame<'a>>, symbol: Option<&'a [u8]>) {
     }
 }
 
-/// The unlikely part of a function has a symbol of its own (`f.cold`); DWARF knows it is `f`.
+/// The unlikely part of a function has a symbol of its own (`f.cold`); in DWARF it is `f`.
 fn without_cold_suffix(name: &[u8]) -> &[u8] {
     let digits = name.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
     let unnumbered = &name[..name.len() - digits];

@@ -1,6 +1,7 @@
 //! Which file on this machine is the binary, and which has its debug information.
 //!
-//! A recorded build-id decides; names only say where to look. docs/SYMBOLS.md states the order.
+//! A recorded build-id decides; names only select where to search. docs/SYMBOLS.md states the
+//! order.
 
 use std::{
     ffi::OsStr,
@@ -21,7 +22,7 @@ use crate::{
 /// Where distributions install separate debug files.
 const SYSTEM_DEBUG_ROOT: &str = "usr/lib/debug";
 
-/// What a profile says about a binary.
+/// A profile's data about a binary.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     pub(crate) path: &'a str,
@@ -31,7 +32,7 @@ pub(crate) struct Wanted<'a> {
     pub(crate) is_main: bool,
 }
 
-/// Finds the binary itself, or the debug file with its build-id to stand in for it.
+/// Finds the binary itself, or the debug file with its build-id to replace it.
 pub(crate) fn binary(wanted: &Wanted<'_>, options: &Options) -> Result<Image, Vec<Problem>> {
     if wanted.path == vdso::PATH {
         return vdso::image(wanted.build_id).ok_or(vec![Problem::NotFound]);

@@ -1,8 +1,8 @@
 //! Function extents from symbol tables: which symbol an address belongs to, if any.
 //!
 //! Never the nearest name: a symbol covers `[start, start + size)`. Symbols without a size
-//! (hand-written assembly) reach to the next symbol or the end of their section, and only as far
-//! as the unwind table does not say that another function has begun.
+//! (hand-written assembly) reach to the next symbol or the end of their section, but not beyond the
+//! start of another function in the unwind table.
 
 use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, SectionIndex, SymbolIndex, SymbolKind};
 
@@ -161,7 +161,7 @@ fn drop_nested_labels(symbols: &mut Vec<Symbol>) {
 }
 
 /// Keeps one of several names for the same address: the last strong one in byte order, else the
-/// first. That is what jeprof makes of `nm -n`, and it prefers `malloc` to `__libc_malloc`.
+/// first. That equals jeprof's use of `nm -n`, and it prefers `malloc` to `__libc_malloc`.
 fn one_per_address(elf: &Elf<'_>, symbols: &[Symbol]) -> Vec<Symbol> {
     let mut chosen = Vec::with_capacity(symbols.len());
     for aliases in symbols.chunk_by(|left, right| left.start == right.start) {

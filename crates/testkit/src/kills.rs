@@ -1,6 +1,6 @@
 //! `kills`: everything but recordings (see `torture`) under SIGKILL at random moments: a program
-//! that nobody watches, controllers in the middle of an order, servers, writers of caches. What is
-//! left must be usable by the next command, and a profiled program must not notice.
+//! without a controller, controllers in the middle of a write, servers, writers of caches. The
+//! remaining files must be usable by the next command, and a profiled program must not be affected.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -38,7 +38,8 @@ impl Drop for Running {
 }
 
 impl Kills {
-    /// A quarter of `rounds` for each who dies; each restarts what it needs now and then.
+    /// A quarter of `rounds` for each kind of process that is killed; each restarts its helpers now
+    /// and then.
     pub fn run(&self, rounds: u32, seed: u64) -> Result<(), String> {
         let mut random = Random::new(seed);
         self.clear()?;
@@ -137,8 +138,8 @@ impl Kills {
         Ok(())
     }
 
-    /// Whoever fills the caches dies; the next report is the same as one without a cache, and the
-    /// next program gets a whole library.
+    /// The process that fills the caches is killed; the next report is the same as one without a
+    /// cache, and the next program gets a whole library.
     fn cache_writer(&self, random: &mut Random) -> Result<(), String> {
         let cache = self.scratch.join("cache");
         let _ = fs::remove_dir_all(&cache);

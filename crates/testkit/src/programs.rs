@@ -8,8 +8,9 @@
 //!
 //! The environment may select another architecture: `HEAPWISE_CROSS` is put before the compilers'
 //! names (`aarch64-linux-gnu-`), `HEAPWISE_CROSS_FLAGS` after the common flags. A file with a line
-//! `// native: WHY` is then skipped. A file with a line `// needs: PATH` is skipped where that file is
-//! missing; tests that use it are ignored by default and run by `cargo xtask test`, which installs it.
+//! `// native: WHY` is then skipped. A file with a line `// needs: PATH` is skipped where that file
+//! is missing; tests that use it are ignored by default and run by `cargo xtask test`, which
+//! installs it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use std::time::SystemTime;
 
 use crate::failure::Failure;
 
-/// Whom to compile for.
+/// The machine to compile for.
 pub struct Target {
     /// Before the compilers' names.
     pub prefix: String,
@@ -47,7 +48,7 @@ struct Program {
     compiler: String,
     flags: Vec<String>,
     target: PathBuf,
-    /// Source files of ours that it includes from elsewhere.
+    /// Source files of this repository that it includes from other directories.
     included: Vec<PathBuf>,
 }
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// A linear congruential generator (Knuth's MMIX constants): plenty for choosing who dies and when.
+/// A linear congruential generator (Knuth's MMIX constants): sufficient for choosing the process to
+/// kill and the time.
 pub struct Random(u64);
 
 impl Random {

@@ -28,7 +28,7 @@ pub struct Soak {
 /// Memory at one moment, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Memory {
-    /// All segments of the run as far as they are real.
+    /// Populated bytes of all segments of the run.
     segments: u64,
     /// heapwise itself.
     heapwise: u64,
@@ -112,7 +112,7 @@ impl Soak {
 
     fn memory(&self, heapwise: u32) -> Memory {
         let files = fs::read_dir(self.segments()).into_iter().flatten().flatten();
-        // Blocks of 512 bytes, whatever the file system's own are.
+        // Blocks of 512 bytes, independent of the file system's block size.
         let segments = files.filter_map(|file| file.metadata().ok()).map(|data| data.blocks() * 512).sum();
         Memory { segments, heapwise: resident_bytes(heapwise).unwrap_or(0) }
     }

@@ -24,7 +24,7 @@ pub struct Torture {
     pub scratch: PathBuf,
 }
 
-/// Who dies in a round.
+/// The process that is killed in a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Killed {
     /// The recorded program.

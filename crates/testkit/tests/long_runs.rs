@@ -5,8 +5,8 @@
 //! cargo test -p heapwise-testkit --test long_runs -- --ignored --nocapture [soak|kills|torture]
 //! ```
 //!
-//! `HEAPWISE_MINUTES`, `HEAPWISE_ROUNDS` and `HEAPWISE_SEED` change their length and seed. Short forms
-//! run with the end-to-end tests of `heapwise` (`long_life.rs`, `recording.rs`).
+//! `HEAPWISE_MINUTES`, `HEAPWISE_ROUNDS` and `HEAPWISE_SEED` change their length and seed. Short
+//! forms run with the end-to-end tests of `heapwise` (`long_life.rs`, `recording.rs`).
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -12,7 +12,7 @@ export interface ViewInput {
 /// A view turns the state into an element; views that draw later do so inside of it.
 export type Draw = (input: ViewInput) => Promise<HTMLElement>;
 
-/// Path of a response about the selected profile, e.g. `ask(input, "top", { n: "20" })`.
+/// Path of a response about the selected profile, e.g. `apiPath(input, "top", { n: "20" })`.
 export function apiPath(input: ViewInput, what: string, more: Record<string, string> = {}): string {
   const query = new URLSearchParams(selection(input.state));
   for (const [name, value] of Object.entries(more)) query.set(name, value);

@@ -21,8 +21,8 @@ pub(super) struct Starter {
 }
 
 impl Starter {
-    /// The kernel is configured, as root until the next boot. Others do so in a namespace of their own
-    /// (Linux 6.7), in which every program of the target is then started.
+    /// The kernel is configured, as root until the next boot. Others do so in a namespace of their
+    /// own (Linux 6.7), in which every program of the target is then started.
     pub(super) fn new() -> Result<Starter, Failure> {
         if Path::new(FOLDER).join("qemu-aarch64").exists() {
             return Ok(Starter::default());

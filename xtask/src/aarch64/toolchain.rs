@@ -18,8 +18,8 @@ const JEPROF: &str = "/usr/bin/jeprof";
 /// Before the names of the C compilers.
 pub(super) const PREFIX: &str = "aarch64-linux-gnu-";
 
-/// The loader and the libraries come from the target's own packages, where its loader looks without
-/// being told. Those of the cross compiler (`-L /usr/aarch64-linux-gnu`) are another build: with a
+/// The loader and the libraries come from the target's own packages, which its loader searches by
+/// default. Those of the cross compiler (`-L /usr/aarch64-linux-gnu`) are another build: with a
 /// loader of the one and a libc of the other, threads hang.
 const PACKAGES: [&str; 11] = [
     "rustc-web",

@@ -68,8 +68,8 @@ fn together(under: &Under<'_>, modules: &[&str]) -> Result<String, Failure> {
     Ok(verdicts(&String::from_utf8_lossy(&output.stdout)))
 }
 
-/// unittest prints `name (test.module.Class.name)`, perhaps a line of description, and ` ...
-/// VERDICT`. The last verdict of a test is the one that counts.
+/// unittest prints `name (test.module.Class.name)`, perhaps a line of description, and
+/// ` ... VERDICT`. The last verdict of a test is the one that counts.
 fn verdicts(printed: &str) -> String {
     let (mut verdicts, mut current) = (BTreeMap::new(), "");
     for line in printed.lines() {

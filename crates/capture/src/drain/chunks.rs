@@ -1,4 +1,5 @@
-//! Reading the chunks of the log: what is new in each, and letting go of those that are read to their ends.
+//! Reading the chunks of the log: what is new in each, and letting go of those that are read to
+//! their ends.
 
 use heapwise_format::chunk::{HEADER_BYTES, Published, let_go, look};
 use heapwise_format::segment::{Counter, Layout, Section, SectionKind, SegmentSource};
@@ -11,7 +12,7 @@ use crate::segments::SegmentFile;
 #[derive(Debug)]
 pub struct Chunks {
     section: Section,
-    /// Bytes of events read of each chunk in use; 0 also for chunks in nobody's hands.
+    /// Bytes of events read of each chunk in use; 0 also for chunks without an owner.
     done: Vec<usize>,
 }
 

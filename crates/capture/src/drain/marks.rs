@@ -1,5 +1,5 @@
-//! Marks of the segment as rows of the recording. The program fills their table from its start, and numbers
-//! its marks so; controllers fill it from its end.
+//! Marks of the segment as rows of the recording. The program fills their table from its start, and
+//! numbers its marks so; controllers fill it from its end.
 
 use heapwise_format::bytes::text;
 use heapwise_format::recording::{FrameHeader, FrameKind, MOST_MARKS, MarkRow};
@@ -38,7 +38,7 @@ impl Marks {
 
     /// The frame of marks that are new, when the program has set `used` of them.
     pub(super) fn update(&mut self, segment: &impl SegmentSource, used: u64) -> Option<RawFrame> {
-        // Controllers' marks stay theirs when the two ends meet.
+        // Controllers' marks are not read as the program's when the two ends meet.
         let used = used.min(self.section.capacity - self.from_end);
         let mut waiting = std::mem::take(&mut self.incomplete);
         waiting.extend(self.next..used);

@@ -1,4 +1,5 @@
-//! Reads the records of tallies when an event names them first: each is complete before such an event can be read.
+//! Reads the records of tallies when an event names them first: each is complete before such an
+//! event can be read.
 
 use heapwise_format::segment::{Layout, Section, SectionKind, SegmentSource, Tally};
 
@@ -21,8 +22,8 @@ impl Tallies {
         Self { section: layout.section(SectionKind::Tallies), first: 0, records: Vec::new() }
     }
 
-    /// The record of a tally, of which only node, thread, rate and period count; `None` when the segment has
-    /// none.
+    /// The record of a tally, of which only node, thread, rate and period count; `None` when the
+    /// segment has none.
     pub fn read(&mut self, segment: &SegmentFile, tally: u32) -> Option<Tally> {
         let tally = u64::from(tally);
         // Records that were read before an event named them may not have been complete.

@@ -1,5 +1,5 @@
-//! The clock of a recording: a thread that writes the time into the segment every millisecond, which is also
-//! the drainer's sign of life.
+//! The clock of a recording: a thread that writes the time into the segment every millisecond,
+//! which is also the drainer's sign of life.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -47,7 +47,7 @@ impl Ticker {
         self.origin_ns.saturating_add(ms.saturating_mul(1_000_000))
     }
 
-    /// Stops the clock: nobody waits for this drainer any more.
+    /// Stops the clock: no thread waits for this drainer any more.
     pub fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -66,7 +66,7 @@ fn milliseconds(now_ns: u64, origin_ns: u64) -> u64 {
     now_ns.saturating_sub(origin_ns) / 1_000_000
 }
 
-/// A segment that cannot be written to any more ticks no longer; the probe goes on by its own clock.
+/// A segment that can no longer be written gets no ticks; the probe continues with its own clock.
 fn tick(segment: &SegmentFile, clock: Clock, origin_ns: u64) {
     let now_ns = clock.now_ns();
     let _ = segment::tick(segment, milliseconds(now_ns, origin_ns), now_ns);

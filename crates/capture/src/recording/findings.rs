@@ -1,4 +1,4 @@
-//! The findings of a recording: reads what the analyses look at and runs them.
+//! The findings of a recording: reads the input of the analyses and runs them.
 
 use heapwise_profile::recording::analysis::{Evidence, Finding, findings};
 use heapwise_profile::recording::{Counts, Damage, PointInTime, Recording, Statistics, Tables, Timeline};
@@ -20,7 +20,7 @@ pub fn read(opened: &mut Opened) -> Outcome<Vec<Finding>> {
     Ok(findings(&evidence))
 }
 
-/// Everything the analyses look at.
+/// Input of the analyses.
 struct Facts {
     statistics: Statistics,
     timeline: Timeline,

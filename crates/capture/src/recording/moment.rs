@@ -1,8 +1,8 @@
-//! Points in time of a recording as people type them: `305ms`, `peak`, `end`, `50%`, `A..B`, `peak:A..B`, the name
-//! of a mark, `mark:NAME`.
+//! Points in time of a recording as people type them: `305ms`, `peak`, `end`, `50%`, `A..B`,
+//! `peak:A..B`, the name of a mark, `mark:NAME`.
 //!
-//! Names of marks are any text. A name comes before times and ranges; `peak` and `end` come before names, and
-//! `mark:` comes before all.
+//! Names of marks are any text. A name comes before times and ranges; `peak` and `end` come before
+//! names, and `mark:` comes before all.
 
 use heapwise_profile::recording::{MarkAt, Point, PointInTime, TimeRange, Timeline};
 
@@ -10,7 +10,7 @@ use crate::failure::Outcome;
 use crate::input_error;
 use heapwise_profile::quantity::parse_duration;
 
-/// Unless told otherwise, a time selects the peak within its step of this length.
+/// Default step length: a time selects the peak within its step.
 pub const DEFAULT_STEP_MS: u64 = 100;
 
 /// Before a range: its peak, and not what it left behind.
@@ -85,8 +85,8 @@ fn mark<'a>(text: &str, times: Times<'a>) -> Option<&'a MarkAt> {
     named(text).or_else(|| named(name?))
 }
 
-/// `A..B`, either end of which may be left out; none when it is something else. Names of marks may hold `..`,
-/// too: the first split counts that has something known on both sides.
+/// `A..B`, either end of which may be left out; none when it is something else. Names of marks may
+/// hold `..`, too: the first split counts that has something known on both sides.
 fn range_of(text: &str, times: Times<'_>) -> Outcome<Option<(End, End)>> {
     let mut result = Ok(None);
     for (at, _) in text.match_indices(RANGE) {

@@ -56,7 +56,7 @@ pub struct Opened {
     pub path: PathBuf,
     /// Threads that read it.
     pub jobs: usize,
-    /// Whether blocks of different sizes are told apart.
+    /// Whether blocks of different sizes are counted separately.
     pub by_size: bool,
     /// What is wrong with it, one line each.
     pub warnings: Vec<String>,

@@ -1,4 +1,4 @@
-//! How a recording is read: on how many threads, and who is told of the progress.
+//! How a recording is read: on how many threads, and the progress callback.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ type MakeProgress = dyn Fn(u64) -> Progress + Send + Sync;
 pub struct ReadOptions {
     /// Threads.
     pub jobs: usize,
-    /// Whether blocks of different sizes are told apart: one sample per site and size, not one per site. All
-    /// events are read then.
+    /// Whether blocks of different sizes are counted separately: one sample per site and size, not
+    /// one per site. All events are read then.
     pub by_size: bool,
     progress: Option<Arc<MakeProgress>>,
 }

@@ -38,7 +38,8 @@ impl Ring {
         }
     }
 
-    /// Takes a frame and lets go of what is too old. Tables are not kept: the segment still has them.
+    /// Takes a frame and lets go of what is too old. Tables are not kept: the segment still has
+    /// them.
     pub fn put(&mut self, frame: &RawFrame) {
         if !matches!(frame.header.kind, FrameKind::Events | FrameKind::Timeline) {
             return;

@@ -1,7 +1,8 @@
-//! Numbered files of limited size, each readable on its own, the oldest removed: `app-1.hwr`, `app-2.hwr`, …
+//! Numbered files of limited size, each readable on its own, the oldest removed: `app-1.hwr`,
+//! `app-2.hwr`, …
 //!
-//! How many are kept stands in `app.keep` beside them, a number in a line; it is read again at every
-//! turn, so it can be looked at and changed while the recording goes on.
+//! The number of files to keep is in `app.keep` beside them, on one line. It is read again at every
+//! rotation, so it can be changed during the recording.
 
 use std::fs;
 use std::io;
@@ -23,8 +24,8 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// Begins with file 1. Numbered files of an earlier recording of this name go away: a run of files is
-    /// read together, so two recordings must not mix.
+    /// Begins with file 1. Numbered files of an earlier recording of this name go away: a run of
+    /// files is read together, so two recordings must not mix.
     pub fn create(base: &Path, limit_bytes: u64, keep: usize) -> io::Result<Self> {
         for (_, path) in numbered(base) {
             fs::remove_file(path)?;
@@ -60,7 +61,7 @@ impl Rotation {
         Ok(())
     }
 
-    /// Ends the last file; the name that stands for all of them.
+    /// Ends the last file; returns the name that covers all of them.
     pub fn end(self) -> io::Result<PathBuf> {
         self.writer.end()?;
         Ok(self.base)

@@ -1,4 +1,5 @@
-//! Where the frames of a recording go: one file, numbered files of limited size, or a ring in memory.
+//! Where the frames of a recording go: one file, numbered files of limited size, or a ring in
+//! memory.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ pub enum Keeping {
         /// Files kept.
         files: usize,
     },
-    /// Events of the last `time` in memory, older ones summed up; written at the end and at every mark.
+    /// Events of the last `time` in memory, older ones summed up; written at the end and at every
+    /// mark.
     Ring {
         /// How far back.
         time: Duration,
@@ -93,7 +95,7 @@ impl Sink {
         }
     }
 
-    /// Whether marks ask for a dump.
+    /// Whether marks trigger a dump.
     pub fn is_ring(&self) -> bool {
         matches!(self, Sink::Ring(_))
     }

@@ -1,5 +1,5 @@
-//! One recording file being written. Every frame goes out in one write, so a killed recorder leaves whole
-//! frames and at most one cut-off.
+//! One recording file being written. Every frame goes out in one write, so a killed recorder leaves
+//! whole frames and at most one cut-off.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
@@ -31,8 +31,8 @@ impl Writer {
         Ok(Self { file, path: path.to_owned(), offset: preamble.len() as u64, index: Vec::new() })
     }
 
-    /// Opens a recording that was ended, to write more frames behind its last. Until [`Writer::end`] it is one
-    /// that was not ended, and readable as such.
+    /// Opens a recording that was ended, to write more frames behind its last. Until
+    /// [`Writer::end`] it is one that was not ended, and readable as such.
     pub fn reopen(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let damaged = || io::Error::other("the recording was not ended, or is damaged");

@@ -8,15 +8,15 @@ use crate::segment::{SegmentSink, SegmentSource};
 pub struct Published {
     /// Whose events, and how many bytes of them: all of them may be read now.
     pub header: ChunkHeader,
-    /// Whether there will be no more: once read, the chunk may be [let go](let_go).
+    /// Whether the chunk is full: once read, it may be [released](let_go).
     pub is_complete: bool,
 }
 
-/// Looks at the chunk at `offset` of the segment; `None` when it says nothing yet.
+/// Reads the header of the chunk at `offset` of the segment; `None` before its first publication.
 pub fn look(segment: &impl SegmentSource, offset: u64) -> Option<Published> {
-    // A chunk says nothing before it says a sequence; what it says besides was stored before that.
+    // A chunk is empty while its sequence is 0; its other fields were stored before the sequence.
     let first = header(segment, offset).filter(|header| header.sequence != 0)?;
-    // The length of a full chunk is final, but only as of a reading after the one that said so.
+    // The length of a full chunk is final, but only in a read after the one that returned `Full`.
     let is_complete = first.state == ChunkState::Full;
     let header = header(segment, offset)?;
     Some(Published { header, is_complete })
@@ -28,7 +28,8 @@ fn header(segment: &impl SegmentSource, offset: u64) -> Option<ChunkHeader> {
     ChunkHeader::decode(bytes.get(..got)?)
 }
 
-/// Lets a chunk go that was read to its end: first it says nothing, then it is anybody's.
+/// Releases a chunk that was read to its end: clears `published`, then sets the state that lets any
+/// thread claim it.
 ///
 /// # Errors
 /// When the segment cannot be written to.

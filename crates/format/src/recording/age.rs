@@ -2,11 +2,11 @@
 
 use super::TIMELINE_ROW_MS;
 
-/// Lifetime of a block. It tells whether the block was freed within the millisecond of its allocation,
-/// else how many timeline rows of [`TIMELINE_ROW_MS`] lie between. So the row of every birth is known, and
-/// "allocated since A" is exact for every A that is a multiple of ten milliseconds. Milliseconds would be
-/// most of a file: they are the one part of a recording that does not repeat. They are kept
-/// for births in rows with a mark, so that "allocated since mark A" is exact, too.
+/// Lifetime of a block: freed within the millisecond of its allocation, else the number of timeline
+/// rows of [`TIMELINE_ROW_MS`] in between. So the row of every birth is known, and "allocated since
+/// A" is exact for every A that is a multiple of ten milliseconds. Milliseconds would be most of a
+/// file: they are the one part of a recording that does not repeat. They are kept for births in
+/// rows with a mark, so that "allocated since mark A" is exact, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Age(u64);
 
@@ -38,8 +38,8 @@ impl Age {
         (self.0 & Self::EXACT != 0).then_some(self.0 & !Self::EXACT)
     }
 
-    /// The likeliest number of milliseconds. It is below 1, 10, 100 … whenever the block's own was likely
-    /// to be.
+    /// The most likely number of milliseconds. It is below 1, 10, 100 … when the block's exact age
+    /// probably was.
     #[inline]
     #[must_use]
     pub fn milliseconds(self) -> u64 {
@@ -64,7 +64,8 @@ impl Age {
         }
     }
 
-    /// The number in the column of ages. Which of the two kinds it is, the kind of the entry tells.
+    /// The number in the column of ages. The kind of the entry determines which of the two kinds it
+    /// is.
     #[inline]
     #[must_use]
     pub fn code(self) -> u64 {

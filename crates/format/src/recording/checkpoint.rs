@@ -18,8 +18,8 @@ pub struct SiteCount {
 }
 
 impl SiteCount {
-    /// Appends it to a payload. Rows are written in ascending order of sites; `previous` is the site of
-    /// the row before (0 for the first).
+    /// Appends it to a payload. Rows are written in ascending order of sites; `previous` is the
+    /// site of the row before (0 for the first).
     pub fn encode(&self, previous: u32, out: &mut impl Extend<u8>) {
         varint::put(out, u64::from(self.site.wrapping_sub(previous)));
         for sum in [self.allocs, self.alloc_bytes, self.frees, self.freed_bytes] {

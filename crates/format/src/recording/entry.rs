@@ -1,12 +1,13 @@
 //! Entries: events after pairing. An entry names site and size of its block, a free also its age.
 //!
-//! The payload of an events frame is nine columns, each of one kind of number, because packers find what
-//! repeats within a kind:
+//! The payload of an events frame is nine columns, each of one kind of number, because packers find
+//! what repeats within a kind:
 //!
 //! ```text
 //! u32 × 8     bytes of all columns but the last; bit 31 of the first: see below
 //! main        a byte per entry: kind | code << 2
-//!               0 allocation   1 free   2 allocation freed at once (temporary)   3 other, code says which:
+//!               0 allocation   1 free   2 allocation freed at once (temporary)
+//!               3 other, by code:
 //!                 0 tick: value ms passed      1 thread: value is the thread of what follows
 //!                 2 gap: value events missing  3 frees of value unknown blocks
 //!                 4 free that was missed, seen by the reuse of its address
@@ -16,7 +17,8 @@
 //!                 10, 11 free and missed free whose age is in milliseconds
 //! site_lows   of far sites: the lowest byte
 //! site_highs  of far sites: the rest, a varint
-//! sizes       a byte per block: 0 the size of the last block of its site, 1 to 253 sizes from 0 to 252,
+//! sizes       a byte per block: 0 the size of the last block of its site,
+//!               1 to 253 sizes from 0 to 252,
 //!               254 two bytes in the columns behind, 255 two bytes and the rest
 //! size_lows   the lowest byte of such a size
 //! size_mids   the second byte
@@ -25,12 +27,14 @@
 //! values      per value a varint
 //! ```
 //!
-//! The code of kinds 0, 1 and 2 is the zigzag step from the last site of its kind (allocations and frees
-//! have one each: programs walk through their sites, and back when they tear down), or [`FAR`], and then
-//! the site itself is among the far ones. It always is for others 4 to 8, 10 and 11.
+//! The code of kinds 0, 1 and 2 is the zigzag step from the last site of its kind (allocations and
+//! frees have one each: programs walk through their sites, and back when they tear down), or
+//! [`FAR`], and then the site itself is among the far ones. It always is for others 4 to 8, 10
+//! and 11.
 //!
-//! If bit 31 of the first length is set, the bytes of the column of sizes are in the main column, each behind the
-//! byte of its entry. That is for programs whose sizes repeat: packers then find entries and sizes at once.
+//! If bit 31 of the first length is set, the bytes of the column of sizes are in the main column,
+//! each behind the byte of its entry. That is for programs whose sizes repeat: packers then find
+//! entries and sizes at once.
 
 mod columns;
 mod size_predictor;
@@ -46,7 +50,7 @@ use size_predictor::SizePredictor;
 /// Which call made a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AllocKind {
-    /// `malloc` and its like.
+    /// `malloc` and similar functions.
     Fresh,
     /// `realloc` of a block that did not itself come from `realloc`.
     FirstRealloc,
@@ -73,7 +77,8 @@ pub enum Entry {
         /// By which call.
         kind: AllocKind,
     },
-    /// A block was allocated and freed, within a millisecond and with no other event of its thread between.
+    /// A block was allocated and freed, within a millisecond and with no other event of its thread
+    /// between.
     Temporary {
         /// The block.
         block: SiteBlock,
@@ -122,7 +127,7 @@ const TEMPORARY_NEXT_REALLOC: u8 = 8;
 const MARK: u8 = 9;
 const EXACT_FREE: u8 = 10;
 const EXACT_MISSED: u8 = 11;
-/// The code that says: not a step, but a site of its own.
+/// The code of a far site, which is not a step.
 const FAR: u8 = 63;
 
 const SAME_SIZE: u8 = 0;
@@ -131,18 +136,18 @@ const LARGE_SIZE: u64 = 253;
 const TWO_BYTES: u8 = 254;
 const MORE_BYTES: u8 = 255;
 
-/// What the writer remembers from entry to entry; it starts afresh in every frame. `T` holds
-/// [`SIZE_SLOTS`] numbers.
+/// The writer's state from entry to entry; it is reset in every frame. `T` holds [`SIZE_SLOTS`]
+/// numbers.
 #[derive(Debug, Clone)]
 pub struct EntryState<T> {
     last_alloc: u32,
     last_free: u32,
     last_sizes: SizePredictor<T>,
-    /// Steps below this are written as such (the writer's choice; a reader need not know).
+    /// Steps below this are written as such (the writer's choice; readers do not depend on it).
     limit: u64,
     steps: u32,
     far_steps: u32,
-    /// Whether sizes are in the main column (the writer's choice, which the payload tells).
+    /// Whether sizes are in the main column (the writer's choice, stored in the payload).
     is_interleaved: bool,
     blocks: u32,
     /// Blocks that had not the size of the last one of their site.
@@ -177,10 +182,10 @@ impl<T: AsMut<[u32]>> EntryState<T> {
         columns.write(self.is_interleaved, out);
     }
 
-    /// Starts the frame after this one. Steps between unrelated sites only hide repetitions from packers,
-    /// so a program that jumps between many sites gets none but "the same again". Sizes are interleaved while
-    /// three quarters of them repeat: lua's file is a fifth then, that of a program with random sizes
-    /// would be a third larger.
+    /// Starts the frame after this one. Steps between unrelated sites only hide repetitions from
+    /// packers, so a program that alternates between many sites gets only the step 0. Sizes are
+    /// interleaved while three quarters of them repeat: lua's file is a fifth then, that of a
+    /// program with random sizes would be a third larger.
     pub fn start_next_frame(&mut self) {
         let jumps = self.far_steps > self.steps / 4;
         self.limit = if jumps { 1 } else { u64::from(FAR) };
@@ -190,8 +195,8 @@ impl<T: AsMut<[u32]>> EntryState<T> {
         self.last_sizes.reset();
     }
 
-    /// Appends an entry to the columns. Inlined into callers that know the kind of their entry, little
-    /// remains of it.
+    /// Appends an entry to the columns. Inlined into callers with a constant kind of entry, it
+    /// shrinks to little code.
     #[inline(always)]
     pub fn encode<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) {
         match entry {
@@ -242,7 +247,7 @@ impl<T: AsMut<[u32]>> EntryState<T> {
         column.extend([code]);
     }
 
-    /// An allocation that is not fresh, or anything that is no allocation and no plain free.
+    /// An allocation that is not fresh, or an entry that is neither an allocation nor a plain free.
     #[inline(never)]
     fn encode_other<B: Extend<u8>>(&mut self, entry: Entry, columns: &mut Columns<B>) {
         let next = |kind| kind == AllocKind::NextRealloc;
@@ -320,7 +325,8 @@ fn stepped(last: u32, step: u64) -> Option<u32> {
 }
 
 /// Reads the payload of an events frame; ends early when the payload does not make sense, see
-/// [`Entries::is_whole`]. `T` holds [`SIZE_SLOTS`] numbers, or one for each site if there are fewer.
+/// [`Entries::is_whole`]. `T` holds [`SIZE_SLOTS`] numbers, or one for each site if there are
+/// fewer.
 #[derive(Debug, Clone)]
 pub struct Entries<'a, T> {
     columns: Columns<Column<'a>>,
@@ -331,7 +337,7 @@ pub struct Entries<'a, T> {
 }
 
 impl<'a, T: AsMut<[u32]>> Entries<'a, T> {
-    /// The entries of a payload; `None` when it is shorter than it says.
+    /// The entries of a payload; `None` when it is shorter than its header says.
     pub fn new(payload: &'a [u8], slots: T) -> Option<Self> {
         let ((columns, is_interleaved), last_sizes) = (split(payload)?, SizePredictor::new(slots));
         Some(Self { columns, is_interleaved, last_alloc: 0, last_free: 0, last_sizes })

@@ -27,19 +27,20 @@ const MAGIC: u32 = u32::from_le_bytes(*b"HWfr");
 pub enum FrameKind {
     /// Page 0 of the segment.
     Process = 1,
-    /// Records of a section of the segment: `number` is its [`super::table_number`], `first` that of the first
-    /// record, `count` how many.
+    /// Records of a section of the segment: `number` is its [`super::table_number`], `first` that
+    /// of the first record, `count` how many.
     Table = 2,
     /// Counters of the segment; the last frame counts.
     Counters = 3,
     /// [`super::Site`]s: `first` is the number of the first, `count` how many.
     Sites = 4,
-    /// [`super::Entry`]s: `first` and `last` are the milliseconds of the first and last, `number` the marks
-    /// before the first (see [`FrameHeader::with_marks`]).
+    /// [`super::Entry`]s: `first` and `last` are the milliseconds of the first and last, `number`
+    /// the marks before the first (see [`FrameHeader::with_marks`]).
     Events = 5,
     /// [`super::TimelineRow`]s: `first` and `last` are the milliseconds of the first and last.
     Timeline = 6,
-    /// [`super::SiteCount`]s: all entries before, summed up at millisecond `first`; `number` as for events.
+    /// [`super::SiteCount`]s: all entries before, summed up at millisecond `first`; `number` as for
+    /// events.
     Checkpoint = 7,
     /// Names and lines, so that the file opens where the binaries are not.
     Symbols = 8,

@@ -5,9 +5,9 @@ use crate::varint;
 /// A mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MarkRow<'a> {
-    /// Its number, from 1 to [`super::MOST_MARKS`], if the program set it: [`super::Entry::Mark`] of this or
-    /// a larger number is behind all events that happened before it. 0: only its time is known, because a
-    /// controller set it or there were too many.
+    /// Its number, from 1 to [`super::MOST_MARKS`], if the program set it: [`super::Entry::Mark`]
+    /// of this or a larger number is behind all events that happened before it. 0: only its time is
+    /// known, because a controller set it or there were too many.
     pub number: u64,
     /// Nanoseconds since the start of the recording.
     pub time_ns: u64,

@@ -4,8 +4,8 @@ use crate::varint;
 
 /// A stack and the thread that allocated. Numbers start at 1 in order of first use; 0 is unused.
 ///
-/// A free names the site of its block, so the allocating thread of a block is known whichever thread
-/// frees it.
+/// A free names the site of its block, so the allocating thread of a block is known whichever
+/// thread frees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Site {
     /// Stack tree node.

@@ -1,5 +1,5 @@
-//! Numbers of tables and counters in a recording: they are the recording's own, so that a segment can
-//! change its layout without a new version of recordings.
+//! Numbers of tables and counters in a recording: they are the recording's own, so that a segment
+//! can change its layout without a new version of recordings.
 
 use crate::segment::{Counter, SectionKind};
 use crate::varint;
@@ -26,7 +26,8 @@ pub fn table_kind(number: u16) -> Option<SectionKind> {
     TABLES.into_iter().find(|(known, _)| *known == number).map(|(_, kind)| kind)
 }
 
-/// Counters that version 3 did not have are numbered from here on. Smaller numbers are words of its page.
+/// Counters that version 3 did not have are numbered from here on. Smaller numbers are words of its
+/// page.
 pub(super) const FIRST_NEW_COUNTER: usize = 100;
 
 /// Counters of the segment that a recording carries.
@@ -79,7 +80,8 @@ pub fn encode_counters(read: impl Fn(Counter) -> u64, out: &mut impl Extend<u8>)
     }
 }
 
-/// Reads the payload of a counters frame; `None` when it makes no sense. Unknown counters are skipped.
+/// Reads the payload of a counters frame; `None` when it makes no sense. Unknown counters are
+/// skipped.
 pub fn decode_counters(payload: &[u8], mut write: impl FnMut(Counter, u64)) -> Option<()> {
     let mut at = 0;
     while at < payload.len() {

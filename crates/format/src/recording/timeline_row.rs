@@ -1,4 +1,5 @@
-//! The timeline: what the heap did in each slice of [`TIMELINE_ROW_MS`], so that a chart needs no events.
+//! The timeline: what the heap did in each slice of [`TIMELINE_ROW_MS`], so that a chart needs no
+//! events.
 
 use crate::varint::{self, unzigzag, zigzag};
 
@@ -26,7 +27,7 @@ pub struct TimelineRow {
     pub rss_bytes: u64,
 }
 
-/// What both ends remember from row to row; it starts afresh in every frame.
+/// State of writer and reader from row to row; it is reset in every frame.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TimelineState {
     last: TimelineRow,

@@ -1,5 +1,6 @@
-//! Version 3 of recordings, which heapwise 0.1 wrote: what differs from the present version. Blocks are
-//! counted per bucket (stack, size, thread), marks are a table, and counters are a page of the segment.
+//! Version 3 of recordings, which heapwise 0.1 wrote: what differs from the present version. Blocks
+//! are counted per bucket (stack, size, thread), marks are a table, and counters are a page of the
+//! segment.
 
 mod bucket;
 mod entry;

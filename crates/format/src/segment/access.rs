@@ -1,12 +1,13 @@
 //! How another process gets at a segment: positioned reads and writes of its file, never a mapping.
 //!
-//! The words and bytes of one call are read and written in any order. Between calls there is an order, and it is the
-//! implementation that sees to it: system calls are no barriers on a weakly ordered machine.
+//! The words and bytes of one call are read and written in any order. Calls are ordered, and the
+//! implementation must ensure that: system calls are not memory barriers on a weakly ordered
+//! machine.
 
 /// Positioned reads of a segment.
 pub trait SegmentSource {
-    /// Fills as much of `buffer` as there is at `offset`; returns the number of bytes read. An acquire fence
-    /// follows: what is read next is no older.
+    /// Fills as much of `buffer` as there is at `offset`; returns the number of bytes read. An
+    /// acquire fence follows: later reads do not return older values.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize;
 }
 
@@ -15,8 +16,8 @@ pub trait SegmentSink: SegmentSource {
     /// Why a write failed.
     type Error;
 
-    /// Writes all of `bytes` at `offset`. A full fence comes before: who sees this has seen what was written and
-    /// read before.
+    /// Writes all of `bytes` at `offset`. A full fence precedes it: all earlier reads and writes
+    /// are ordered before this write.
     ///
     /// # Errors
     /// When the file cannot be written to.

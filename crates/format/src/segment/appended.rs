@@ -1,13 +1,13 @@
-//! Reading an array that several threads append to, each in its own time.
+//! Reads an array to which several threads append concurrently.
 
 use super::SegmentSource;
 use crate::bytes::u64_at;
 
-/// Fills `records` from `offset` on with records of `record_bytes` each; returns how many there are before the first that
-/// is not whole yet.
+/// Fills `records` from `offset` on with records of `record_bytes` each; returns how many there are
+/// before the first that is not whole yet.
 ///
-/// For arrays whose records have a first word that is not 0 and is stored last: what has one in a first reading is whole
-/// in a second.
+/// For arrays whose records have a first word that is not 0 and is stored last: what has one in a
+/// first reading is whole in a second.
 pub fn read_appended(
     segment: &impl SegmentSource,
     offset: u64,

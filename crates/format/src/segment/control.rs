@@ -1,10 +1,10 @@
-//! The control page: what the controller wants. Words are `u64`, indexed by [`ControlWord`].
+//! The control page: the controller's settings. Words are `u64`, indexed by [`ControlWord`].
 //!
-//! Protocol (a sequence lock; controllers take turns by an OFD lock on the file): the controller makes
-//! `Sequence` odd, writes the words, makes it even. The probe compares `Sequence` with the last one
-//! it applied on each slow path, copies all words, re-reads `Sequence`, and clamps every value: the
-//! other side may have written anything. The program's own changes do not wait for controllers;
-//! [`Control::next_sequence`] keeps the two apart.
+//! Protocol (a sequence lock; controllers take turns by an OFD lock on the file): the controller
+//! makes `Sequence` odd, writes the words, makes it even. The probe compares `Sequence` with the
+//! last one it applied on each slow path, copies all words, re-reads `Sequence`, and clamps every
+//! value: the other side may have written anything. The program's own changes do not wait for
+//! controllers; [`Control::next_sequence`] keeps the two apart.
 
 use crate::bytes::u64_at;
 
@@ -26,9 +26,9 @@ pub enum ControlWord {
     OnFull,
     /// Longest time an event may wait for room, milliseconds (log mode).
     BlockMillis,
-    /// Incremented to forget everything counted so far.
+    /// Incremented to reset all counts.
     ResetCount,
-    /// Incremented to ask for the allocator's own statistics.
+    /// Incremented to request the allocator's own statistics.
     AllocatorStatsCount,
     /// Pid of the controller that drains the log; 0 when there is none.
     DrainPid,
@@ -36,9 +36,11 @@ pub enum ControlWord {
     TickMillis,
     /// `CLOCK_MONOTONIC` nanoseconds of the drainer's last sign of life.
     DrainHeartbeat,
-    /// 0: stay as after start-up; 1: compare every memoised stack with a full walk, abort on a difference.
+    /// 0: stay as after start-up; 1: compare every memoised stack with a full walk, abort on a
+    /// difference.
     Paranoid,
-    /// Which recording this is, of those that began in mid-run: what is known of blocks belongs to one.
+    /// Which recording this is, of those that began in mid-run: what is known of blocks belongs to
+    /// one.
     Recording,
     /// Number of words.
     Count,
@@ -83,7 +85,7 @@ pub enum OnFull {
     Drop = 1,
 }
 
-/// Who changes the control page; the last two bits of the sequence afterwards.
+/// A writer of the control page; the last two bits of the sequence afterwards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Writer {
@@ -112,9 +114,9 @@ pub struct Control {
     pub block_millis: u32,
     /// How often counts were reset.
     pub reset_count: u64,
-    /// How often allocator statistics were asked for.
+    /// Number of requests for allocator statistics.
     pub allocator_stats_count: u64,
-    /// Who drains the log; 0 for nobody.
+    /// PID of the drainer of the log; 0 without a drainer.
     pub drain_pid: u32,
     /// Compare memoised stacks with full walks.
     pub paranoid: bool,
@@ -123,20 +125,20 @@ pub struct Control {
 }
 
 impl Control {
-    /// Deepest stack that can be asked for; the unwinder's tables have this size.
+    /// Deepest stack that can be requested; the unwinder's tables have this size.
     pub const MAX_DEPTH: u32 = 512;
-    /// Depth unless told otherwise.
+    /// Default depth.
     pub const DEFAULT_DEPTH: u32 = 128;
-    /// Mean sampling distance unless told otherwise.
+    /// Default mean sampling distance.
     pub const DEFAULT_SAMPLE_BYTES: u64 = 512 * 1024;
     /// Largest mean sampling distance: beyond it nothing would ever be sampled.
     pub const MAX_SAMPLE_BYTES: u64 = 1 << 40;
     /// Longest an event may wait for room in the log.
     pub const MAX_BLOCK_MILLIS: u32 = 10_000;
 
-    /// The sequence after a change that found `before`: even, larger, and of the writer's own kind. The
-    /// program cannot wait for the lock of the controllers, so both may write at once; as neither
-    /// leaves the other's sequence behind, the last one differs from the one applied before it.
+    /// The sequence after a change that found `before`: even, larger, and of the writer's own kind.
+    /// The program cannot wait for the lock of the controllers, so both may write at once. Their
+    /// sequences differ, so the last sequence differs from the one applied before it.
     #[must_use]
     pub fn next_sequence(before: u64, writer: Writer) -> u64 {
         (before.wrapping_add(4) & !3) | writer as u64

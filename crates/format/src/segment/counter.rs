@@ -1,6 +1,6 @@
 //! The counter page: what the probe counted. Words are `u64`, indexed by [`Counter`].
 //!
-//! One counter per reason something was missed, so that a report can say which.
+//! One counter per reason of a loss, so that a report can name it.
 
 /// Index of a word in the counter page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,7 +8,7 @@
 pub enum Counter {
     /// A [`super::State`].
     State = 0,
-    /// Why the probe stands aside (an errno, or 0).
+    /// Reason why the probe is inactive (an errno, or 0).
     Errno,
     /// Control sequence last applied.
     AppliedSequence,
@@ -52,17 +52,19 @@ pub enum Counter {
     Recorded,
     /// Frees of recorded blocks.
     Freed,
-    /// Live bytes now: exact, or estimated from samples (two's complement; may be briefly negative).
+    /// Live bytes now: exact, or estimated from samples (two's complement; may be briefly
+    /// negative).
     LiveBytes,
     /// Highest [`Counter::LiveBytes`] of this period, within 2 % or 64 KiB.
     PeakBytes,
-    /// Number of the snapshot that was taken at the highest peak so far (see [`super::Tally::peak_epoch`]).
+    /// Number of the snapshot that was taken at the highest peak so far (see
+    /// [`super::Tally::peak_epoch`]).
     PeakEpoch,
     /// Live bytes when that snapshot was taken.
     PeakEpochBytes,
     /// Bytes allocated in this period: exact, or estimated.
     AllocatedBytes,
-    /// Bytes of the segment and of private tables made real: the probe's own memory.
+    /// Populated bytes of the segment and of private tables: the probe's own memory.
     OwnBytes,
 
     /// Frees of blocks allocated before recording began, or by a path that is not hooked.
@@ -77,7 +79,8 @@ pub enum Counter {
     LostNodes,
     /// Labels and script frames named `[out of table space: labels]`: no room for their names.
     LostStrings,
-    /// Threads whose events are counted without a thread: no memory for their state, or too many threads.
+    /// Threads whose events are counted without a thread: no memory for their state, or too many
+    /// threads.
     LostThreads,
     /// Marks dropped: table full.
     LostMarks,
@@ -120,7 +123,7 @@ pub enum Counter {
     StatsFree,
     /// Bytes in blocks mapped one by one.
     StatsLarge,
-    /// Errno-like word: 0 answered, else why not.
+    /// Errno-like result: 0 on success, else the reason.
     StatsError,
 
     /// `CLOCK_MONOTONIC` nanoseconds up to which the drainer has written all events to its file.
@@ -131,10 +134,11 @@ pub enum Counter {
     Count,
 }
 
-/// Words of the counter page from here on belong to the allocator's arenas, three each: bytes handed out, in pages that
-/// hold live blocks, and resident. All three are 0 for an arena that is not in use.
+/// Words of the counter page from here on belong to the allocator's arenas, three each: bytes
+/// handed out, in pages that hold live blocks, and resident. All three are 0 for an arena that is
+/// not in use.
 pub const ARENA_WORDS: usize = 256;
-/// Most arenas told of.
+/// Largest number of arenas reported.
 pub const MOST_ARENAS: usize = 64;
 const _: () = assert!(Counter::Count as usize <= ARENA_WORDS);
 const _: () = assert!((ARENA_WORDS + 3 * MOST_ARENAS) * 8 <= super::PAGE_BYTES);

@@ -1,4 +1,4 @@
-//! Page 0: who this segment belongs to, which version wrote it, where its sections are.
+//! Page 0: the process of this segment, the version that wrote it, and its section table.
 
 use super::{Layout, PAGE_BYTES, Section, SectionKind};
 use crate::bytes::{array_at, set_text, text, u32_at, u64_at};
@@ -19,7 +19,7 @@ pub enum State {
     Ready = 1,
     /// The program ended by `exit`; nothing more will be written.
     Exited = 2,
-    /// The probe stands aside; [`super::Counter::Errno`] says why.
+    /// The probe is inactive; [`super::Counter::Errno`] holds the reason.
     StoodAside = 3,
     /// The program replaced itself by `exec`.
     Replaced = 4,
@@ -155,10 +155,11 @@ impl Header {
     /// Room for the command line.
     pub const CMDLINE_BYTES: usize = 2048;
 
-    /// What [`Header::beginning`] looks at.
+    /// Bytes that [`Header::beginning`] reads.
     pub const PREFIX_BYTES: usize = AT_FILE_BYTES;
 
-    /// `start_monotonic_ns` from the first bytes of a segment, of any version; `None` when they are of something else.
+    /// `start_monotonic_ns` from the first bytes of a segment, of any version; `None` when they are
+    /// of something else.
     #[must_use]
     pub fn beginning(prefix: &[u8; Self::PREFIX_BYTES]) -> Option<u64> {
         u64_at(prefix, 0).filter(|magic| *magic == MAGIC)?;
@@ -202,7 +203,7 @@ impl Header {
     /// Reads and checks page 0.
     ///
     /// # Errors
-    /// When the bytes are no segment of this version, or a field is impossible.
+    /// When the bytes are not a segment of this version, or a field is invalid.
     pub fn decode(page: &[u8]) -> Result<Self, HeaderError> {
         if page.len() < PAGE_BYTES {
             return Err(HeaderError::Short);
@@ -225,11 +226,11 @@ impl Header {
         Self::decode_process(page, layout)
     }
 
-    /// Reads what page 0 tells of the process, whatever version of the segment wrote it, and puts `layout` in
-    /// the place of the segment's own: recordings carry the page, and are older than the reader.
+    /// Reads the process fields of page 0, of any segment version, and replaces the segment's
+    /// layout by `layout`: recordings contain the page and may be older than the reader.
     ///
     /// # Errors
-    /// When the bytes are no segment, or a field is impossible.
+    /// When the bytes are not a segment, or a field is invalid.
     pub fn decode_process(page: &[u8], layout: Layout) -> Result<Self, HeaderError> {
         let word = |at| u32_at(page, at).ok_or(HeaderError::Short);
         let long = |at| u64_at(page, at).ok_or(HeaderError::Short);
@@ -255,7 +256,7 @@ impl Header {
         })
     }
 
-    /// A header for `process`, before the probe knows more.
+    /// A header for `process`, before further fields are known.
     #[must_use]
     pub fn new(process: Incarnation, architecture: Architecture, layout: Layout) -> Self {
         Self {

@@ -23,17 +23,18 @@ pub enum SectionKind {
     TallyWeights,
     /// Threads ([`super::Thread`]).
     Threads,
-    /// Block counts by size class ([`super::SizeCounts`]): record 0 is shared, `n + 1` is that of thread `n`.
+    /// Block counts by size class ([`super::SizeCounts`]): record 0 is shared, `n + 1` is that of
+    /// thread `n`.
     Sizes,
     /// Live blocks by hashed address ([`super::LiveBlock`]), each level four times the one before.
     Live,
-    /// Shadow index: `u32` per GiB of address space, a directory number or 0. Here and below, number `n` is
-    /// record `n - 1`.
+    /// Shadow index: `u32` per GiB of address space, a directory number or 0. Here and below,
+    /// number `n` is record `n - 1`.
     ShadowRoot,
     /// Shadow index: directories of 8192 `u32`, one per 128 KiB of heap, a leaf number or 0.
     ShadowDirectories,
-    /// Shadow index: leaves of 4096 `u32`, one per 32 bytes of heap: 0, or the [`super::BlockWord`] of the block
-    /// that starts there; the words behind it may hold its size.
+    /// Shadow index: leaves of 4096 `u32`, one per 32 bytes of heap: 0, or the [`super::BlockWord`]
+    /// of the block that starts there; the words behind it may hold its size.
     ShadowLeaves,
     /// Chunks of the event log.
     Chunks,
@@ -87,8 +88,9 @@ impl Section {
     }
 }
 
-/// How generous a layout is. Capacities cost address space and sparse file size only; memory is used
-/// as records are written. A process with a small `RLIMIT_AS` or `RLIMIT_FSIZE` gets a smaller tier.
+/// How generous a layout is. Capacities cost address space and sparse file size only; memory is
+/// used as records are written. A process with a small `RLIMIT_AS` or `RLIMIT_FSIZE` gets a smaller
+/// tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
     /// 128 GiB of heap in the shadow index, 2²³ tallies: about 20 GiB of addresses.
@@ -99,7 +101,7 @@ pub enum Tier {
     Small,
     /// No shadow index, 2¹⁴ tallies: about 10 MiB.
     Tiny,
-    /// The same for a program with next to no address space: less than 1 MiB, no log.
+    /// No shadow index, for a program with very little address space: less than 1 MiB, no log.
     Least,
 }
 
@@ -129,10 +131,10 @@ pub struct Layout {
 
 /// Bytes per directory of the shadow index: 8192 entries of `u32`, one GiB of addresses.
 pub const SHADOW_DIRECTORY_BYTES: u64 = 32 * 1024;
-/// Bytes per leaf of the shadow index: 4096 entries of `u32`, 128 KiB of heap. A leaf is also the step in which
-/// the probe makes pages real, so that a leaf that has a number may be touched.
+/// Bytes per leaf of the shadow index: 4096 entries of `u32`, 128 KiB of heap. A leaf is also the
+/// step in which the probe populates pages, so that a leaf that has a number may be accessed.
 pub const SHADOW_LEAF_BYTES: u64 = 16 * 1024;
-/// Bytes per chunk of the event log: each thread holds one, so many small ones serve more threads.
+/// Bytes per chunk of the event log: each thread owns one, so smaller chunks allow more threads.
 pub const CHUNK_BYTES: u64 = 64 * 1024;
 /// Slots of the first level of the hash index; each further level has four times as many.
 pub const LIVE_FIRST_LEVEL: u64 = 1 << 12;
@@ -183,7 +185,7 @@ impl Layout {
         Self { sections, file_bytes: offset }
     }
 
-    /// Takes a section table from a file, checked: records of the sizes this version knows, every
+    /// Takes a section table from a file, checked: records of the sizes of this version, every
     /// section inside the file, nothing before the first section.
     #[must_use]
     pub fn from_sections(sections: [Section; SectionKind::ALL.len()], file_bytes: u64) -> Option<Self> {

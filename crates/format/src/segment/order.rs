@@ -15,7 +15,7 @@ fn at(word: ControlWord) -> u64 {
     CONTROL_OFFSET as u64 + word as u64 * 8
 }
 
-/// Writes an order; returns the sequence that stands for it. One writer at a time: the caller holds the lock.
+/// Writes an order; returns its sequence number. One writer at a time: the caller holds the lock.
 ///
 /// # Errors
 /// When the segment cannot be written to; the sequence then stays odd until the next order.
@@ -40,11 +40,11 @@ pub fn give_order<S: SegmentSink>(segment: &S, words: &[(ControlWord, Update)]) 
     Ok(after)
 }
 
-/// Says what time it is in the recording, and by that that the drainer is alive at `now_ns`. Not part of what `Sequence`
-/// guards.
+/// Writes the time of the recording, which is also the drainer's heartbeat at `now_ns`. `Sequence`
+/// does not cover these words.
 ///
-/// The sign of life comes first: the probe adds what has passed since to the tick, so a new tick beside an old sign would be a
-/// time that is yet to come.
+/// The heartbeat is written first: the probe adds the time since the heartbeat to the tick, so a
+/// new tick with an old heartbeat would be a time in the future.
 ///
 /// # Errors
 /// When the segment cannot be written to.

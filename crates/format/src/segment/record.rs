@@ -85,7 +85,7 @@ pub struct Node {
     pub module: u32,
 }
 
-/// What a node stands for.
+/// Meaning of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NodePlace {
     /// A return address (strip nothing; subtract 1 to look it up).
@@ -144,9 +144,9 @@ impl Node {
 pub const NO_THREAD: u16 = u16::MAX;
 
 /// Events of one site (a stack, at one sampling distance, in one period), on blocks that one thread
-/// allocated, as counted by one thread. A thread that frees the blocks of another one counts in a tally
-/// of its own, so every tally has a single writer, except those of [`NO_THREAD`], which all threads
-/// update atomically. A reader adds the tallies of a site up.
+/// allocated, as counted by one thread. A thread that frees the blocks of another one counts in a
+/// tally of its own, so every tally has a single writer, except those of [`NO_THREAD`], which all
+/// threads update atomically. A reader adds the tallies of a site up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct Tally {
@@ -156,7 +156,8 @@ pub struct Tally {
     pub rate: u16,
     /// Record of the thread that allocated the blocks, or [`NO_THREAD`].
     pub thread: u16,
-    /// Peak snapshot that [`TallyDetails::peak_bytes`] belongs to (see [`super::Counter::PeakEpoch`]).
+    /// Peak snapshot that [`TallyDetails::peak_bytes`] belongs to (see
+    /// [`super::Counter::PeakEpoch`]).
     pub peak_epoch: u32,
     /// Period it counts for; tallies of other periods are history.
     pub period: u32,
@@ -175,9 +176,10 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The tally of events that found no room for a tally of their own, where every block is recorded.
+    /// The tally of events that found no room for a tally of their own, where every block is
+    /// recorded.
     pub const OVERFLOW_EXACT: u32 = 1;
-    /// The same for samples.
+    /// The overflow tally of samples.
     pub const OVERFLOW_SAMPLED: u32 = 2;
     /// First tally that threads take for sites.
     pub const FIRST: u32 = 3;
@@ -209,10 +211,10 @@ pub struct TallyDetails {
     pub min_size: u32,
     /// Largest requested size; the maximum for 4 GiB and more.
     pub max_size: u32,
-    /// Live blocks at the process's peak (estimated for samples), if [`Tally::peak_epoch`] is current;
-    /// otherwise the tally has not changed since the peak.
+    /// Live blocks at the process's peak (estimated for samples), if [`Tally::peak_epoch`] is
+    /// current; otherwise the tally has not changed since the peak.
     pub peak_blocks: i64,
-    /// Live bytes likewise.
+    /// Live bytes at the process's peak, under the same condition.
     pub peak_bytes: i64,
     /// Bytes added over the old block by `realloc`s that ended at this site.
     pub grown_bytes: u64,
@@ -233,7 +235,7 @@ impl TallyDetails {
 }
 
 /// Sums over the samples of a sampled tally, each as the bits of an `f64`. A sample of `s` bytes at
-/// mean distance `T` has probability `p = 1 - e^(-s/T)`, stands for `w = 1/p` blocks, and adds
+/// mean distance `T` has probability `p = 1 - e^(-s/T)`, has the weight `w = 1/p` blocks, and adds
 /// `v = (1-p)/p²` to the variance of their number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
@@ -273,8 +275,9 @@ impl TallyWeights {
     }
 }
 
-/// Size classes of the histogram. A class ends with the size that names it, as those of allocators do: 0,
-/// 8, then by sixteens to 1 KiB (9–16, 17–32 … 1009–1024), then four for each doubling (1025–1280 …).
+/// Size classes of the histogram. A class ends with the size that names it, as those of allocators
+/// do: 0, 8, then by sixteens to 1 KiB (9–16, 17–32 … 1009–1024), then four for each doubling
+/// (1025–1280 …).
 pub const SIZE_CLASSES: usize = 218;
 /// Class of the sizes behind the fine ones.
 const COARSE: usize = 66;
@@ -349,7 +352,8 @@ impl SizeCounts {
     }
 }
 
-/// A word of the shadow index: tally and, when it is small, size of the block that starts in its 32 bytes.
+/// A word of the shadow index: tally and, when it is small, size of the block that starts in its 32
+/// bytes.
 ///
 /// ```text
 /// bit  0  25 bits  tally, never 0
@@ -357,8 +361,9 @@ impl SizeCounts {
 /// bit 31           the block starts in the second 16 bytes
 /// ```
 ///
-/// Blocks of 49 bytes or more fill at least 64 bytes, so no other block starts in the 32 bytes behind
-/// the first 32. There stands the size; the maximum says that it is in the two words behind that one.
+/// Blocks of 49 bytes or more fill at least 64 bytes, so no other block starts in the 32 bytes
+/// behind the first 32. The size is there; the maximum means that it is in the two words behind
+/// that one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockWord(pub u32);
 
@@ -416,7 +421,7 @@ pub struct Thread {
     pub named: u32,
     /// `CLOCK_MONOTONIC` milliseconds since start of the probe when it was first seen.
     pub born_ms: u64,
-    /// The same when it ended; 0 while it runs.
+    /// Time at which it ended; 0 while it runs.
     pub ended_ms: u64,
     /// Name, NUL-padded.
     pub name: [u8; 32],

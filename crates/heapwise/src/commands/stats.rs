@@ -1,4 +1,4 @@
-//! `stats`: what the probe counted, and what the allocator says of itself.
+//! `stats`: the probe's counters, and the allocator's own statistics.
 
 use clap::Args;
 use heapwise_capture::rss_breakdown::RssBreakdown;

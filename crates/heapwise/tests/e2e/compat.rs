@@ -1,5 +1,5 @@
-//! The tools heapwise replaces: their command lines still work, and the originals print the same where they
-//! are right.
+//! The tools heapwise replaces: their command lines still work, and the originals print the same
+//! where they are right.
 
 use std::process::Command;
 
@@ -44,7 +44,8 @@ fn jeprof_prints_what_the_original_prints() {
             ours.extend(&arguments);
             let ours = scratch.output_of(&ours);
             assert!(own_rows(&original).len() > 2, "{mode:?} {options:?}: {original}");
-            // Our own reader finds the estimates beside the counts that jeprof scales, which are whole numbers.
+            // Our own reader finds the estimates beside the counts that jeprof scales, which are
+            // whole numbers.
             let pairs = own_rows(&ours).into_iter().zip(own_rows(&original));
             for (ours, original) in pairs {
                 assert!(is_close(ours, original), "{mode:?} {options:?}:\n{ours}\n{original}");

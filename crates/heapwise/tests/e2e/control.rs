@@ -240,7 +240,7 @@ fn a_recording_knows_its_own_blocks_alone() {
             scratch.heapwise(&["record", "-o", recording, &pid]).spawn().expect("heapwise starts");
         until("a recorder", || scratch.json_of(&["ps", "--json"])[0]["mode"] == "log");
         // Time for some hundred steps of 200 blocks: every one of the program's 2048 slots is
-        // filled anew.
+        // filled again.
         std::thread::sleep(Duration::from_secs(1));
         live.say("pause");
         let own = (live.read_until("inuse_objects"), live.read_until("inuse_bytes"));

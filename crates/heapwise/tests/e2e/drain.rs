@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use crate::harness::{Scratch, victims};
 use crate::serve::Server;
 
-/// `heapwise run --log` over a shell that runs the victim `live_switch`, which is driven over standard input.
+/// `heapwise run --log` over a shell that runs the victim `live_switch`, which is driven over
+/// standard input.
 struct Recorded {
     recorder: Child,
     lines: BufReader<ChildStdout>,
@@ -144,7 +145,8 @@ const REPORTS: [&[&str]; 9] = [
     &["mprof", "-top=flat", "-i"],
 ];
 
-/// A recorder that stands still, and a log of 8 MiB: the smallest that a limit on addresses leads to.
+/// A recorder that stands still, and a log of 8 MiB: the smallest that a limit on addresses leads
+/// to.
 fn with_a_stopped_recorder(on_full: &str) {
     let scratch = Scratch::new();
     let script = "ulimit -v 1100000; exec VICTIM 20000";
@@ -189,8 +191,9 @@ fn a_program_waits_for_its_recorder_only_so_long() {
     with_a_stopped_recorder("block");
 }
 
-/// A recorder that has much to catch up with turns to the next file in time, and the last two files know all that is live.
-/// Steps of 3000 blocks, a millisecond apart, cannot fill the log in two seconds on any machine.
+/// A recorder that has much to catch up with turns to the next file in time, and the last two files
+/// know all that is live. Steps of 3000 blocks, a millisecond apart, cannot fill the log in two
+/// seconds on any machine.
 #[test]
 fn files_stay_small_when_the_recorder_falls_behind() {
     let scratch = Scratch::new();
@@ -222,7 +225,8 @@ fn in_a_terminal(scratch: &Scratch, arguments: &str) -> String {
     String::from_utf8_lossy(&output.expect("script is installed").stdout).into_owned()
 }
 
-/// A terminal sees how far a reading is, and nothing of that remains in the line where the report begins.
+/// A terminal sees how far a reading is, and nothing of that remains in the line where the report
+/// begins.
 #[test]
 fn the_bar_shows_in_a_terminal_and_goes_away() {
     let scratch = Scratch::new();
@@ -238,10 +242,12 @@ fn the_bar_shows_in_a_terminal_and_goes_away() {
     assert!(piped.status.success() && piped.stderr.is_empty(), "{}", String::from_utf8_lossy(&piped.stderr));
 }
 
-/// A mark from outside is a moment of the recording, also one after which nothing happened any more.
+/// A mark from outside is a moment of the recording, also one after which nothing happened any
+/// more.
 #[test]
 fn a_mark_names_a_moment() {
-    /// Between what happens and a mark: many ticks of the recording's clock, also on a busy machine.
+    /// Between what happens and a mark: many ticks of the recording's clock, also on a busy
+    /// machine.
     const APART: Duration = Duration::from_millis(100);
     let scratch = Scratch::new();
     let mut recorded = Recorded::start(&scratch, &[], "exec VICTIM");

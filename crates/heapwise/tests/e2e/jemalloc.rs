@@ -346,8 +346,8 @@ fn every_name_answers_as_jemalloc_does() {
             .iter()
             .filter(|(question, answer)| ours.get(*question) != Some(*answer))
             .map(|(question, answer)| format!("{question}: {answer}, here {:?}", ours.get(question)))
-            // jemalloc reads the system's name of a thread when it samples a block of it, we when
-            // we are asked.
+            // jemalloc reads the system's name of a thread when it samples a block of it, the probe
+            // when the name is read.
             .filter(|line| {
                 !(conf.contains("sys_thread_name") && line.starts_with("thread.prof.name/length_"))
             })

@@ -96,7 +96,8 @@ fn between_quiet_moments_every_number_is_exact() {
     }
 }
 
-/// A mark is its own point, with events of all threads in the same millisecond before and behind it.
+/// A mark is its own point, with events of all threads in the same millisecond before and behind
+/// it.
 #[test]
 fn at_a_mark_every_threads_bytes_are_exact() {
     let scratch = Scratch::new();

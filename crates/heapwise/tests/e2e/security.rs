@@ -1,5 +1,5 @@
-//! The claims of THREAT_MODEL.md about files, directories, sockets and other users. What needs a
-//! second user runs only for root, who has one: nobody.
+//! The claims of THREAT_MODEL.md about files, directories, sockets and other users. Tests that need
+//! a second user run only as root, with the user `nobody`.
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, chown, symlink};

@@ -1,10 +1,12 @@
-//! The account of exact and log mode: both paths count the same, full tables lose no totals, sizes vary.
+//! The account of exact and log mode: both paths count the same, full tables lose no totals, sizes
+//! vary.
 
 use std::path::{Path, PathBuf};
 
 use crate::harness::{LOG, Scratch, victims, witness};
 
-/// Runs a victim under the preloaded probe with a configuration of its own; its profile and what it counted.
+/// Runs a victim under the preloaded probe with a configuration of its own; its profile and what it
+/// counted.
 fn run(
     scratch: &Scratch,
     configuration: &str,
@@ -86,7 +88,7 @@ fn the_fast_and_the_slow_path_count_the_same() {
     }
 }
 
-/// Totals are the program's though hardly any stack has room; what is not attributed is told.
+/// Totals equal the program's even when hardly any stack has room; unattributed memory is reported.
 #[test]
 fn full_tables_lose_attribution_and_no_totals() {
     let scratch = Scratch::new();

@@ -76,8 +76,8 @@ fn losses_for_lack_of_room_are_told() {
     assert!(said.contains("recorded") && !said.contains(" 0 lost"), "{said}");
 }
 
-/// The disk fills up under a recording: the program does not notice, the user gets a message, what was
-/// written opens.
+/// The disk fills up under a recording: the program does not notice, the user gets a message, what
+/// was written opens.
 #[test]
 fn a_disk_full_of_recording() {
     let scratch = Scratch::new();

@@ -48,7 +48,7 @@ pub extern "C" fn heapwise_set_mode(mode: c_int, sample_bytes: u64) {
     });
 }
 
-/// The mode in force, after orders that came meanwhile.
+/// The mode in force, after pending control changes are applied.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_mode() -> c_int {
     drop(enter(words()));
@@ -90,8 +90,8 @@ pub extern "C" fn heapwise_dump(path: *const c_char) -> c_int {
 pub extern "C" fn heapwise_mark(name: *const c_char) {
     let words = words();
     let Some(mut busy) = enter(words) else { return };
-    // What this thread does from now on is later than the mark, even when the recorder's clock
-    // stands still.
+    // Later events of this thread get a later time than the mark, even when the recorder's clock
+    // has stopped.
     if let Some(state) = words.existing_state(&mut busy) {
         state.log.expire_tick();
     }
@@ -141,7 +141,7 @@ pub extern "C" fn heapwise_take_snapshot(snapshot: Option<&mut Snapshot>) {
     }
 }
 
-/// Attributes what the calling thread allocates to a name; in brackets, like all names in reports
+/// Attributes the calling thread's allocations to a name; in brackets, like all names in reports
 /// that are not functions.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_label_push(name: *const c_char) {
@@ -178,13 +178,13 @@ pub extern "C" fn heapwise_script_leave() {
     with_declared_frames(DeclaredFrames::leave);
 }
 
-/// Sets the function that knows the script stack of a coroutine.
+/// Sets the function that returns the script stack of a coroutine.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_script_provider(provider: Option<Provider>) {
     declared_frames::set_provider(provider);
 }
 
-/// Says which coroutine the calling thread runs now; null for none.
+/// Sets the coroutine that the calling thread runs now; null for none.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub extern "C" fn heapwise_script_switch(coroutine: *mut c_void) {
     with_declared_frames(|script| script.switch(coroutine));

@@ -16,7 +16,7 @@ pub(crate) use x86_64::*;
 #[allow(clippy::pointers_in_nomem_asm_block)] // It does not look behind the pointer.
 pub(crate) fn opaque<T>(place: &T) -> &T {
     let mut address: *const T = place;
-    // SAFETY: nothing is done with the address.
+    // SAFETY: the address is not used.
     unsafe {
         core::arch::asm!("/* {0} */", inout(reg) address, options(pure, nomem, nostack, preserves_flags));
         &*address

@@ -29,7 +29,7 @@ pub(crate) fn allocate(size: usize) -> *mut c_void {
     let Ok(at) = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim) else {
         return core::ptr::null_mut();
     };
-    // SAFETY: `at .. at + bytes` is inside the arena and nobody else's.
+    // SAFETY: `at .. at + bytes` is inside the arena and exclusive to this call.
     unsafe {
         let header = ARENA.0.get().cast::<u8>().add(at);
         filter::pin(header as u64 + HEADER as u64);

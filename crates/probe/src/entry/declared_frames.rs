@@ -1,5 +1,5 @@
-//! Frames that a script engine declares: they continue the native stack with functions and lines of the
-//! script.
+//! Frames that a script engine declares: they continue the native stack with functions and lines of
+//! the script.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -39,13 +39,13 @@ struct Frame {
     line: u32,
 }
 
-/// What a thread's script engine told. Zeroed memory is valid: nothing.
+/// Frames that a thread's script engine declared. Zeroed memory is valid: no frames.
 #[derive(Clone, Copy)]
 pub(crate) struct DeclaredFrames {
     /// Frames entered and not left; those beyond [`DEPTH`] are only counted.
     depth: u32,
     frames: [Frame; DEPTH],
-    /// What the provider is asked about; null: not to be asked.
+    /// Argument of the provider; null: the provider is not called.
     coroutine: *mut c_void,
 }
 
@@ -111,8 +111,8 @@ impl DeclaredFrames {
     }
 }
 
-/// The declared frames of a forked child's thread on their way from the parent's segment to the child's:
-/// a frame names its string by the place in the segment.
+/// The declared frames of a forked child's thread on their way from the parent's segment to the
+/// child's: a frame names its string by the place in the segment.
 pub(crate) struct Inherited {
     script: DeclaredFrames,
     /// The string of each frame, [`PLACE_BYTES`] apart, after its length.
@@ -123,8 +123,8 @@ pub(crate) struct Inherited {
 const PLACE_BYTES: usize = strings::NAME_BYTES + 2;
 
 impl Inherited {
-    /// Copies what `script` declares out of the parent's segment; `None` when it declares nothing, or
-    /// without memory.
+    /// Copies what `script` declares out of the parent's segment; `None` when it declares nothing,
+    /// or without memory.
     pub(crate) fn of(script: &DeclaredFrames) -> Option<Self> {
         if !script.declares() {
             return None;

@@ -1,10 +1,11 @@
 //! Detects that this process is a forked child, whose memory still refers to its parent's segment.
 //!
 //! The number of the last applied control sequence lives on a page that the kernel wipes in a child
-//! (`MADV_WIPEONFORK`). So a child finds on its first slow path that something is to be applied, sees the
-//! wiped mark and starts a segment of its own: no handler runs inside `fork`, a child that only execs
-//! pays nothing, and a raw `clone` is noticed too. `vfork` shares memory, wipes nothing, and changes nothing.
-//! A child is noticed at the latest before it starts a thread (`hooks`), so whoever finds the mark wiped is alone.
+//! (`MADV_WIPEONFORK`). So a child finds on its first slow path that something is to be applied,
+//! sees the wiped mark and starts a segment of its own: no handler runs inside `fork`, a child that
+//! only execs pays nothing, and a raw `clone` is noticed too. `vfork` shares memory, wipes nothing,
+//! and changes nothing. A child is noticed at the latest before it starts a thread (`hooks`), so
+//! the thread that finds the mark wiped is the only thread.
 #![allow(unsafe_code)]
 
 use core::ffi::c_void;
@@ -18,8 +19,8 @@ use crate::threads::State;
 use crate::{control, segment, start, symbols, sys};
 
 const PAGE: usize = 4096;
-/// Offset in the page. Not 0: the word is read at every event together with the control page, and lines at
-/// the start of pages share a set of the processor's cache.
+/// Offset in the page. Not 0: the word is read at every event together with the control page, and
+/// lines at the start of pages share a set of the processor's cache.
 const PLACE: usize = 37 * 64;
 const MARK: u64 = u64::from_le_bytes(*b"heapwise");
 const MADV_WIPEONFORK: i32 = 18;
@@ -27,17 +28,17 @@ const MADV_WIPEONFORK: i32 = 18;
 struct Wiped {
     mark: AtomicU64,
     applied: AtomicU64,
-    /// A thread applies the control page. On this page, because a thread that did so during a `fork` is not
-    /// in the child.
+    /// A thread applies the control page. On this page, because a thread that did so during a
+    /// `fork` is not in the child.
     applying: AtomicBool,
     /// Changes so far, times [`CHANGE`].
     generation: AtomicU64,
 }
 
-/// More than control sequences ever are, so that the sum of both tells them apart.
+/// Larger than any control sequence, so that the sum of both is unique.
 const CHANGE: u64 = 1 << 32;
 
-/// Serves until there is a page.
+/// Used until the page is mapped.
 static INITIAL: Wiped = Wiped {
     mark: AtomicU64::new(MARK),
     applied: AtomicU64::new(0),
@@ -65,7 +66,7 @@ pub(crate) fn set_applied(sequence: u64) {
 /// The right to apply the control page, while it exists.
 pub(crate) struct Turn(());
 
-/// `None` when another thread has it; nobody waits.
+/// `None` when another thread has it; threads do not wait.
 pub(crate) fn take_turn() -> Option<Turn> {
     // Constructed lazily: dropping a `Turn` releases it.
     let taken = wiped().applying.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
@@ -78,9 +79,9 @@ impl Drop for Turn {
     }
 }
 
-/// The configuration generation: changes with the control sequence, and with everything that the process
-/// changes by itself and that threads cache. In a forked child without a segment of its own it is below
-/// [`CHANGE`], which no thread has validated.
+/// The configuration generation: changes with the control sequence, and with everything that the
+/// process changes by itself and that threads cache. In a forked child without a segment of its own
+/// it is below [`CHANGE`], which no thread has validated.
 #[inline(always)]
 pub(crate) fn generation_under(sequence: u64) -> u64 {
     wiped().generation.load(Ordering::Acquire).wrapping_add(sequence)
@@ -101,8 +102,8 @@ pub(crate) fn is_forked_child() -> bool {
     wiped().mark.load(Ordering::Relaxed) != MARK
 }
 
-/// Sets up the page. Kernels before 4.14 cannot wipe it, and qemu-user before 8.0 accepts any advice and
-/// does nothing; there a fork handler wipes it.
+/// Sets up the page. Kernels before 4.14 cannot wipe it, and qemu-user before 8.0 accepts any
+/// advice and does nothing; there a fork handler wipes it.
 pub(crate) fn begin() {
     let Ok(memory) = sys::map_private(PAGE) else { return };
     // SAFETY: inside the page.
@@ -133,15 +134,16 @@ fn register_fork_handler() {
     if let Some(register) = symbols::find_next(c"__register_atfork") {
         // SAFETY: glibc's function behind pthread_atfork, with its signature.
         let register: Register = unsafe { core::mem::transmute(register.address) };
-        // SAFETY: the handler lives for ever; no handle, because the probe is never unloaded.
+        // SAFETY: the handler is never unloaded; no handle, because the probe is never unloaded.
         unsafe { register(None, None, Some(wipe), core::ptr::null_mut()) };
     }
 }
 
-/// Starts over in a forked child: its own segment, empty tables, the parent's configuration. The last thing
-/// it does in its parent's segment is to be counted.
+/// Starts over in a forked child: its own segment, empty tables, the parent's configuration. The
+/// last thing it does in its parent's segment is to be counted.
 ///
-/// No signal handler runs meanwhile: segment and tables are the parent's, the child's and neither's in turn.
+/// Signals are blocked meanwhile: segment and tables are inconsistent while they change from the
+/// parent's to the child's.
 pub(crate) fn reinit_in_child() {
     let blocked = sys::block_signals();
     wiped().mark.store(MARK, Ordering::Relaxed);

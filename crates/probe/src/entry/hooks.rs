@@ -63,12 +63,12 @@ struct Description {
     fallback: Fallback,
 }
 
-/// What serves when no object defines the function.
+/// Replacement when no object defines the function.
 #[derive(Clone, Copy)]
 enum Fallback {
     /// Another hook's real function, with the same leading arguments.
     Hook(Hook),
-    /// A function of ours.
+    /// A function of the probe.
     Function(unsafe extern "C" fn()),
 }
 
@@ -142,8 +142,8 @@ macro_rules! hooks {
 
         const COUNT: usize = [$(Hook::$hook,)*].len();
 
-        /// Jump table of the stubs. Usable from the first instruction on: the vectors count, and
-        /// the first call of a real function looks for it.
+        /// Jump table of the stubs. Usable from the first instruction on: the vectors are those of
+        /// `count`, and the first call of a real function resolves it.
         pub(crate) static SLOTS: [Slot; COUNT] = [$(Slot {
             vector: AtomicPtr::new(count_or_trace!($symbol, $shape) as *mut ()),
             real: AtomicPtr::new($symbol::boot as *mut ()),

@@ -1,4 +1,5 @@
-//! The beginning and the end: the first hooked call of the process, the constructor, the destructor.
+//! The beginning and the end: the first hooked call of the process, the constructor, the
+//! destructor.
 #![allow(unsafe_code)]
 
 use heapwise_format::segment::{AllocatorKind, State};
@@ -14,8 +15,8 @@ use crate::{
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
-/// Starts the probe unless that was done. Whoever comes first does it, perhaps the loader before libc is
-/// set up; nobody waits.
+/// Starts the probe unless it has started. The first caller starts it, possibly the loader before
+/// libc is set up; no thread waits.
 #[inline]
 pub(crate) fn ensure() {
     if !BEGUN.load(Ordering::Relaxed) && !BEGUN.swap(true, Ordering::AcqRel) {

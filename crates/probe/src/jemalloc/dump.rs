@@ -2,8 +2,8 @@
 //! allocating.
 //!
 //! One thread writes at a time. Automatic dumps that find another one under way are skipped (it has
-//! the same numbers); requested dumps wait, though not for ever: the writer may be a thread that
-//! the program stopped.
+//! the same numbers); requested dumps wait, with a timeout: the writer may be a thread that the
+//! program stopped.
 
 mod counts;
 mod ending;
@@ -57,7 +57,7 @@ pub(crate) fn begin() {
     ending::begin();
 }
 
-/// Writes a dump that nobody waits for.
+/// Writes a dump that no caller waits for.
 fn automatic(kind: Kind) {
     if let Some(mut writer) = DumpWriter::try_lock() {
         write_announced(&mut writer, kind);
@@ -71,7 +71,7 @@ pub(crate) fn manual(name: Option<&CStr>) -> bool {
     (name.is_some() || writer.next_path(Kind::Manual)) && write(&mut writer, Kind::Manual, name).is_some()
 }
 
-/// Writes under the next name, and says so when the file cannot be made.
+/// Writes under the next name, and reports a file that cannot be created.
 fn write_announced(writer: &mut DumpWriter, kind: Kind) -> Option<Summary> {
     if !writer.next_path(kind) {
         return None;
@@ -84,7 +84,7 @@ fn write_announced(writer: &mut DumpWriter, kind: Kind) -> Option<Summary> {
 }
 
 /// Writes a file, under the last name given unless it has its own; `None`, counted, when it cannot
-/// be made. The file is complete and closed afterwards.
+/// be created. The file is complete and closed afterwards.
 fn write(writer: &mut DumpWriter, kind: Kind, name: Option<&CStr>) -> Option<Summary> {
     let (path, buffer, threads) = writer.buffers();
     let file = match name {

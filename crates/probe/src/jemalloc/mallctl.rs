@@ -1,4 +1,4 @@
-//! `mallctl` and its kin: jemalloc's introspection, whatever allocator is underneath.
+//! `mallctl` and related functions: jemalloc's introspection, over any allocator.
 //!
 //! Where jemalloc is the allocator underneath, it gets every call, except those about profiling
 //! while the probe profiles.
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn malloc_stats_print(
     begin_call();
     // SAFETY: the signature of malloc_stats_print.
     if let Some(real) = unsafe { function::<Print>(c"malloc_stats_print") } {
-        // SAFETY: passed on as it is.
+        // SAFETY: passed on unchanged.
         return unsafe { real(write, opaque, opts) };
     }
     let letters = if opts.is_null() {

@@ -15,8 +15,8 @@
 //! `dump::notice` when sums have grown, `recent::{allocated, freed}` per recorded block,
 //! `prof::is_silent` per event; each is one load while the feature is unused.
 //!
-//! Invariant: nothing here changes what is recorded, or how, unless an option or a call says so.
-//! Without options of jemalloc's, a program does not notice this room.
+//! Invariant: this module changes neither what is recorded nor how, unless an option or a call
+//! requests it. Without jemalloc options this module has no effect on a program.
 
 pub(crate) mod dump;
 pub(crate) mod json;

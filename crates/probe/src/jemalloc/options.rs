@@ -1,4 +1,4 @@
-//! jemalloc's profiling options, and three of ours that bound what they write.
+//! jemalloc's profiling options, and three options of heapwise that limit their output.
 //!
 //! `config` reads them, once, when the probe starts.
 #![allow(unsafe_code)]
@@ -30,7 +30,7 @@ pub(crate) fn options() -> &'static Options {
 
 /// Lets `read` set the options. To be called once, by the thread that starts the probe.
 pub(crate) fn initialize<T>(read: impl FnOnce(&mut Options) -> T) -> T {
-    // SAFETY: see `Place`: nobody looks before `READY`.
+    // SAFETY: see `Place`: no thread reads it before `READY`.
     let result = read(unsafe { &mut *OPTIONS.0.get() });
     READY.store(true, Ordering::Release);
     result
@@ -158,7 +158,7 @@ impl Options {
     pub(crate) fn apply_implied(&mut self) -> bool {
         self.leak |= self.leak_error;
         if self.leak && !self.prof {
-            // Profiling for the leaks' sake: no dumps on the way.
+            // Profiling only for the leak report: no intermediate dumps.
             self.prof = true;
             self.gdump = false;
             self.lg_interval = -1;

@@ -141,7 +141,7 @@ pub(crate) fn set_thread_name(name: &CStr) -> bool {
     words.state(&mut busy).map(|state| state.set_name(name)).is_some()
 }
 
-/// Whether what the calling thread allocates is passed over: one load unless somebody used the
+/// Whether the calling thread's allocations are skipped: one load unless the program used the
 /// switch.
 #[inline(always)]
 pub(crate) fn is_silent(words: &Words) -> bool {

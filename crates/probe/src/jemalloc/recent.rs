@@ -1,4 +1,5 @@
-//! The last recorded blocks one by one (`prof_recent_alloc_max`), and the log of those that were freed (`prof_log`).
+//! The last recorded blocks one by one (`prof_recent_alloc_max`), and the log of those that were
+//! freed (`prof_log`).
 
 mod report;
 mod ring;
@@ -18,7 +19,7 @@ use ring::Record;
 static MOST: AtomicI64 = AtomicI64::new(0);
 /// Moment the log was started; 0: there is none.
 static LOG_START: AtomicU64 = AtomicU64::new(0);
-/// Something is kept: asked on every recorded event.
+/// Recent blocks are kept. Read on every recorded event.
 static KEEPING: AtomicBool = AtomicBool::new(false);
 
 /// Takes over the options of the start; a forked child has no blocks of its parent's.

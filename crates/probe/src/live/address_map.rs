@@ -40,14 +40,15 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
         (address >> Self::LEAF_BITS) as usize & (LEAVES - 1)
     }
 
-    /// Whether blocks may be there. None of a program is in the first leaf, so that null is not known without a
-    /// question of its own.
+    /// Whether blocks may be there. None of a program is in the first leaf, so that null is not
+    /// known without a question of its own.
     pub(crate) fn may_be_block(address: u64) -> bool {
         address >> ADDRESS_BITS == 0 && address >> Self::LEAF_BITS != 0
     }
 
     /// The leaf of an address, if it is there, and the place of its word. Never of null, nor of an
-    /// address that is no multiple of 16: its lowest bits become the highest, beyond every table.
+    /// address that is not a multiple of 16: its lowest bits become the highest, beyond every
+    /// table.
     #[inline(always)]
     pub(crate) fn known(&self, address: u64) -> Option<(&'static Leaf<T>, usize)> {
         let place = address.rotate_right(BLOCK_BITS);
@@ -79,7 +80,7 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
                 .compare_exchange(null_mut(), memory.cast(), Ordering::AcqRel, Ordering::Relaxed)
                 .is_err()
             {
-                // SAFETY: just mapped, and nobody has seen it.
+                // SAFETY: just mapped, and not published.
                 unsafe { sys::unmap(memory, size_of::<Leaves<T, LEAVES>>()) };
             }
         }
@@ -95,13 +96,13 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
         leaves.map(|leaf| leaf.load(Ordering::Acquire)).filter(|leaf| !leaf.is_null())
     }
 
-    /// Forgets all leaves. For a forked child that begins anew, which has a single thread.
+    /// Removes all leaves. For a forked child that starts its own segment; it has a single thread.
     pub(crate) fn clear(&self) {
         for gibibyte in &self.gibibytes {
             let leaves = gibibyte.load(Ordering::Relaxed);
             if !leaves.is_null() {
                 gibibyte.store(null_mut(), Ordering::Relaxed);
-                // SAFETY: mapped by `leaves_of`, and nobody else is here.
+                // SAFETY: mapped by `leaves_of`, and no other thread uses it.
                 unsafe { sys::unmap(leaves.cast(), size_of::<Leaves<T, LEAVES>>()) };
             }
         }

@@ -1,7 +1,7 @@
 //! When live blocks were allocated: kept in log mode only, for the age that a free event carries.
 //!
-//! A word per 32 bytes of heap beside the shadow index, in private memory; blocks of the hash index have
-//! theirs in their slot.
+//! A word per 32 bytes of heap beside the shadow index, in private memory; blocks of the hash index
+//! have theirs in their slot.
 #![allow(unsafe_code)]
 
 use heapwise_format::event::UNKNOWN_AGE;
@@ -46,8 +46,8 @@ impl Birth {
     }
 }
 
-/// An age close to the modulus means that the clock stepped back by a few milliseconds (the recorder's tick
-/// was late); it is treated as 0.
+/// An age close to the modulus means that the clock stepped back by a few milliseconds (the
+/// recorder's tick was late); it is treated as 0.
 #[cold]
 #[inline(never)]
 fn clamp_age(age: u64) -> u64 {
@@ -121,7 +121,8 @@ fn make(address: u64) -> Option<BirthSlot> {
     }
     IS_USED.store(true, Ordering::Relaxed);
     let leaf = take_reserved().or_else(|| sys::map_private(LEAF_BYTES).ok())?;
-    // SAFETY: zeroed memory of that size, which is unmapped by `init` only, after the map was cleared.
+    // SAFETY: zeroed memory of that size, which is unmapped by `init` only, after the map was
+    // cleared.
     if unsafe { BIRTHS.publish(address, leaf.cast()) } {
         segment::counter(Counter::OwnBytes).fetch_add(LEAF_BYTES as u64, Ordering::Relaxed);
     } else {
@@ -153,7 +154,7 @@ fn take_reserved() -> Option<*mut u8> {
 pub(super) fn init() {
     if IS_USED.swap(false, Ordering::Relaxed) {
         for leaf in BIRTHS.leaves() {
-            // SAFETY: mapped by `make`; the map is cleared before anybody looks.
+            // SAFETY: mapped by `make`; the map is cleared before the next lookup.
             unsafe { sys::unmap(leaf.cast(), LEAF_BYTES) };
         }
         BIRTHS.clear();
@@ -165,14 +166,16 @@ pub(super) fn init() {
     }
 }
 
-/// Clears the births of all blocks: they belong to an earlier recording. Other threads may write meanwhile.
+/// Clears the births of all blocks: they belong to an earlier recording. Other threads may write
+/// meanwhile.
 pub(crate) fn forget() {
     hash::forget_births();
     if IS_USED.load(Ordering::Relaxed) {
         for leaf in BIRTHS.leaves() {
-            // SAFETY: a leaf, which stays; its words are atomic for everybody.
+            // SAFETY: a leaf, which stays mapped; all its words are atomics.
             let words = unsafe { &*leaf };
-            // Only words that are set are stored to: pages that were never written stay unpopulated.
+            // Only words that are set are stored to: pages that were never written stay
+            // unpopulated.
             for word in words.iter().filter(|word| word.load(Ordering::Relaxed) != 0) {
                 word.store(0, Ordering::Relaxed);
             }

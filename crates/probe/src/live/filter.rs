@@ -1,16 +1,17 @@
-//! Which addresses may be a sampled block: a byte per page of a 4 GiB window, and a byte per 16 bytes of a
-//! 16 MiB window.
+//! Which addresses may be a sampled block: a byte per page of a 4 GiB window, and a byte per 16
+//! bytes of a 16 MiB window.
 //!
-//! A free whose page has a zero byte is none of ours: one load and a compare, no hash. Neighbouring
-//! pages share cache lines, so the lines in use are those of the heap in use. When samples are so close that most
-//! pages have one, the second byte tells nearly all other blocks apart. Counts saturate and then stay: an
-//! address that once met 255 samples is looked up for ever, which costs time and no truth.
+//! A free whose page has a zero byte is not a free of a sample: one load and a compare, no hash.
+//! Neighbouring pages share cache lines, so the lines in use are those of the heap in use. When
+//! samples are so close that most pages have one, the second byte rejects nearly all other blocks.
+//! Counts saturate and then stay: an address that once shared its count with 255 samples is always
+//! looked up, which costs time but loses no sample.
 
 use crate::atomics::{AtomicBool, AtomicU8, Ordering};
 
 /// Counts by page. Farther addresses share them.
 pub(crate) const PAGES: usize = 1 << 20;
-/// Counts by granule, likewise.
+/// Counts by granule. Farther addresses share them.
 pub(crate) const GRANULES: usize = 1 << 20;
 
 /// Read by the stubs: the pages, then the granules.
@@ -46,7 +47,7 @@ pub(crate) fn remove(address: u64) {
     }
 }
 
-/// Looks up every free of this address for ever.
+/// Makes every later free of this address a lookup.
 pub(crate) fn pin(address: u64) {
     USED.store(true, Ordering::Relaxed);
     bytes(address).into_iter().for_each(|byte| byte.store(u8::MAX, Ordering::Relaxed));
@@ -56,7 +57,7 @@ pub(crate) fn may_hold(address: u64) -> bool {
     bytes(address).into_iter().all(|byte| byte.load(Ordering::Relaxed) != 0)
 }
 
-/// Forgets everything.
+/// Sets all counts to 0.
 pub(crate) fn clear() {
     if !USED.swap(false, Ordering::Relaxed) {
         return;

@@ -1,9 +1,10 @@
-//! The hash index of live blocks: from address to tally and size, without locks and without rehashing.
+//! The hash index of live blocks: from address to tally and size, without locks and without
+//! rehashing.
 //!
-//! A level is an array of groups of eight slots (four cache lines); an address has one group per level.
-//! When all its groups are full, a level four times as large is added. Removing leaves a free slot
-//! behind: nothing degrades with time. A slot has one writer from claim to publication; only the thread
-//! that frees a block removes it.
+//! A level is an array of groups of eight slots (four cache lines); an address has one group per
+//! level. When all its groups are full, a level four times as large is added. Removing leaves a
+//! free slot behind: nothing degrades with time. A slot has one writer from claim to publication;
+//! only the thread that frees a block removes it.
 #![allow(unsafe_code)]
 
 use heapwise_format::segment::{Counter, LIVE_FIRST_LEVEL, Layout, LiveBlock, SectionKind};
@@ -37,9 +38,9 @@ fn most_levels() -> u32 {
     (segment::section(SectionKind::Live).capacity / LIVE_FIRST_LEVEL * 3 + 1).ilog2() / 2
 }
 
-/// Blocks of one page of the heap are in groups of one page of the index: what the program uses together is
-/// near together here too. The page is chosen by a hash; the order of groups in it as well, because large
-/// blocks all begin at the same offset of their pages.
+/// Blocks of one page of the heap are in groups of one page of the index: blocks that the program
+/// uses together have entries that are close together. The page is chosen by a hash; the order of
+/// groups in it as well, because large blocks all begin at the same offset of their pages.
 #[inline(always)]
 fn group(level: u32, address: u64) -> u64 {
     let (start, slots) = Layout::live_level(level);

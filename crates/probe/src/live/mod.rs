@@ -1,12 +1,13 @@
-//! The live-block index: from the address of a block to its tally and size, whichever mode recorded it.
+//! The live-block index: from the address of a block to its tally and size, for blocks of all
+//! modes.
 //!
-//! Exact and log mode use the shadow index, which covers most of the heap directly; samples, blocks that
-//! the shadow index cannot hold, and `index:hash` use the hash index. The page filter tells most frees of
-//! blocks that are not samples apart without a lookup.
+//! Exact and log mode use the shadow index, which covers most of the heap directly; samples, blocks
+//! that the shadow index cannot hold, and `index:hash` use the hash index. The page filter rejects
+//! most frees of blocks that are not samples without a lookup.
 //!
-//! *Invariant*: a block is inserted before the program gets it and removed before the allocator gets it
-//! back. Whatever hands the block from thread to thread hands on the entry: no ordering of its own is
-//! needed.
+//! *Invariant*: a block is inserted before the program gets it and removed before the allocator
+//! gets it back. The synchronization that passes the block from thread to thread also orders the
+//! entry, so relaxed accesses suffice.
 
 mod address_map;
 pub(crate) mod births;
@@ -41,7 +42,7 @@ pub(crate) struct Removed {
 static SHADOW: AtomicBool = AtomicBool::new(false);
 /// The shadow index may hold blocks.
 static SHADOW_USED: AtomicBool = AtomicBool::new(false);
-/// The hash index may hold blocks that are not samples, which the page filter does not know.
+/// The hash index may hold blocks that are not samples, which the page filter does not count.
 static HASH_EXACT: AtomicBool = AtomicBool::new(false);
 
 /// Starts empty, over an allocator (again after `fork`).
@@ -66,8 +67,8 @@ pub(crate) fn choose(wanted: IndexKind) -> IndexKind {
 /// Larger blocks at multiples of 16 do not start in the same 32 bytes.
 const NEAR_BYTES: u64 = 16;
 
-/// Whether the shadow index can hold a block. The others, which are of allocators with classes of 8 and
-/// 16 bytes, are in the hash index.
+/// Whether the shadow index can hold a block. The others, which are of allocators with classes of 8
+/// and 16 bytes, are in the hash index.
 #[inline(always)]
 pub(crate) fn is_shadowed(address: u64, size: u64) -> bool {
     address.is_multiple_of(16) && (is_large(size) || shadow::has_min_chunk_32())
@@ -125,7 +126,7 @@ pub(crate) enum Inserted {
     No,
 }
 
-/// Removes a block; `is_sample` tells by its tally whether it is a sample.
+/// Removes a block; `is_sample` decides by its tally whether it is a sample.
 #[inline]
 pub(crate) fn remove(address: u64, is_sample: impl Fn(u32) -> bool) -> Option<Removed> {
     if SHADOW_USED.load(Ordering::Relaxed)

@@ -1,10 +1,11 @@
-//! The shadow index of live blocks: one `u32` per 32 bytes of heap, found by address in three loads.
+//! The shadow index of live blocks: one `u32` per 32 bytes of heap, found by address in three
+//! loads.
 //!
 //! It holds blocks at multiples of 16, no two of which start in the same 32 bytes (see
-//! `live::is_shadowed`). A block's word names its tally and holds its size when that is small; the words
-//! behind it, in which no other block can start, hold larger sizes ([`BlockWord`]). Root, directories and
-//! leaves are in the segment, for readers; the probe uses a private copy of the two upper levels, which
-//! holds pointers to populated leaves.
+//! `live::is_shadowed`). A block's word names its tally and holds its size when that is small; the
+//! words behind it, in which no other block can start, hold larger sizes ([`BlockWord`]). Root,
+//! directories and leaves are in the segment, for readers; the probe uses a private copy of the two
+//! upper levels, which holds pointers to populated leaves.
 #![allow(unsafe_code)]
 
 use heapwise_format::segment::{AllocatorKind, BlockWord, Counter, SectionKind};
@@ -78,7 +79,8 @@ impl Cell {
         self.word().load(Ordering::Relaxed) == 0
     }
 
-    /// Whether the words of a block of this size are all in this leaf, and the size needs no third word.
+    /// Whether the words of a block of this size are all in this leaf, and the size needs no third
+    /// word.
     #[inline(always)]
     pub(crate) fn is_simple(self, size: u64) -> bool {
         size < BlockWord::LARGE || self.place + 1 < self.leaf.len() && size < u64::from(HUGE)
@@ -128,16 +130,17 @@ impl Cell {
     }
 }
 
-/// The cell of an address, if its leaf is there. Never of null, nor of one that is no multiple of 16.
+/// The cell of an address, if its leaf exists. Never of null, nor of an address that is not a
+/// multiple of 16.
 #[inline(always)]
 pub(crate) fn known(address: u64) -> Option<Cell> {
     if has_min_chunk_32() { known_where::<true>(address) } else { known_where::<false>(address) }
 }
 
-/// The same where it is known whether the allocator [has such chunks](has_min_chunk_32).
+/// As [`known`], for callers that have already read [`has_min_chunk_32`].
 #[inline(always)]
 pub(crate) fn known_where<const MIN_CHUNK_32: bool>(address: u64) -> Option<Cell> {
-    // Of a multiple of 16, only the highest bit is left.
+    // Of a multiple of 16, only the highest bit remains.
     let half = if MIN_CHUNK_32 { 0 } else { (address as u32) << (31 - BLOCK_BITS) };
     MAP.known(address).map(|(leaf, place)| Cell { leaf, place, half })
 }
@@ -162,8 +165,8 @@ fn make(address: u64) -> Option<Cell> {
     known(address)
 }
 
-/// The table that entry `index` of `table` names, added when it names none. A thread that loses the race
-/// wastes a table.
+/// The table that entry `index` of `table` names, added when it names none. A thread that loses the
+/// race wastes a table.
 fn grow(table: *mut u8, index: usize, kind: SectionKind, used: &AtomicU64) -> Option<*mut u8> {
     // SAFETY: `table` is populated and has that many entries.
     let slot = unsafe { segment::word32(table, index * 4) };

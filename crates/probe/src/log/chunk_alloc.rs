@@ -1,9 +1,9 @@
 //! Chunks for threads: taking one, leaving one, and what to do when there is none.
 //!
-//! With a drainer that is alive, a thread waits for room in small steps, up to the time it was allowed;
-//! otherwise, and after that, events are dropped and counted, and the next event that finds room is
-//! preceded by a gap that says how many. A thread that waited in vain does not wait again before it
-//! has found room: the program is never slowed to a halt.
+//! With a live drainer, a thread waits for room in small steps, up to a timeout. Otherwise, and
+//! after the timeout, events are dropped and counted, and a gap with their number precedes the next
+//! event that finds room. After a timeout a thread does not wait again before it has found room, so
+//! the program is never stalled.
 #![allow(unsafe_code)]
 
 use heapwise_format::chunk::{AT_LAST, AT_STATE, AT_STREAM, AT_THREAD, ChunkState};
@@ -13,7 +13,8 @@ use super::ThreadLog;
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::{clock, segment, sys};
 
-/// Where the search for a drained chunk begins when none of the first is: behind the one found last.
+/// Where the search for a drained chunk begins when none of the first is: behind the one found
+/// last.
 static HINT: AtomicU32 = AtomicU32::new(0);
 /// Streams so far.
 static STREAMS: AtomicU32 = AtomicU32::new(0);
@@ -22,8 +23,8 @@ static USED: AtomicU64 = AtomicU64::new(0);
 /// A wait ended without room; cleared by the next chunk taken.
 static STARVED: AtomicBool = AtomicBool::new(false);
 
-/// The first chunks are looked at before the log grows: one of them is free when the drainer keeps up, and
-/// what they hold is still in the processor's caches.
+/// The first chunks are looked at before the log grows: one of them is free when the drainer keeps
+/// up, and what they hold is still in the processor's caches.
 const NEAR: u64 = 128;
 /// A wait's step. heapprofd's value: short against a drain, long against a switch of threads.
 const STEP_NS: u64 = 100_000;
@@ -88,7 +89,8 @@ pub(super) fn take(log: &mut ThreadLog) -> bool {
     true
 }
 
-/// A chunk for the calling thread: one of the first that is drained, else a new one, else any that is drained.
+/// A chunk for the calling thread: one of the first that is drained, else a new one, else any that
+/// is drained.
 fn find() -> Option<*mut u8> {
     let used = USED.load(Ordering::Relaxed);
     let hint = u64::from(HINT.load(Ordering::Relaxed));

@@ -1,8 +1,9 @@
 //! Log mode: every event, in order, into chunks that a controller drains.
 //!
-//! A thread owns one chunk at a time and fills it without a lock. An event costs a load of the clock that
-//! the recorder ticks, a word or more, and the store that publishes it: nothing is buffered, so nothing is
-//! lost by a kill. [`chunk_alloc`] says what happens when the recorder does not keep up.
+//! A thread owns one chunk at a time and fills it without a lock. An event costs a load of the
+//! clock that the recorder ticks, a word or more, and the store that publishes it: nothing is
+//! buffered, so nothing is lost by a kill. [`chunk_alloc`] handles a recorder that does not keep
+//! up.
 #![allow(unsafe_code)]
 
 mod chunk_alloc;
@@ -19,10 +20,10 @@ use crate::live::Live;
 use crate::live::births::{self, Birth};
 use crate::{atomics, clock, process, segment};
 
-/// Events between two looks at the clock, for when no drainer ticks.
+/// Events between two reads of the clock, used when no drainer ticks.
 const CLOCK_EVENTS: u32 = 64;
-/// A tick that is this old is helped along by the kernel's clock: the drainer was stopped, or not scheduled.
-/// Above the 4 ms that the coarse clock may lag behind.
+/// A tick that is this old is helped along by the kernel's clock: the drainer was stopped, or not
+/// scheduled. Above the 4 ms that the coarse clock may lag behind.
 const STALE_TICK_NS: u64 = 8_000_000;
 /// Not a number of milliseconds that a process lives.
 const NO_TICK: u64 = u64::MAX;
@@ -43,7 +44,7 @@ pub(crate) struct ThreadLog {
     stream: u32,
     /// The thread's record, for the chunk's header.
     thread: u32,
-    /// Events until the next look at the clock.
+    /// Events until the next read of the clock.
     until_clock: u32,
     /// The drainer's tick as of the last event.
     tick: u64,
@@ -55,14 +56,14 @@ pub(crate) struct ThreadLog {
     resting: u32,
     /// The block that the last event allocated; 0 when it did not.
     newest: u64,
-    /// Marks of the process that the log knows of.
+    /// Marks of the process that are in the log.
     marks: u64,
     /// The earliest millisecond of events behind them.
     mark_ms: u64,
 }
 
-/// A block was allocated: called after the real call, before the program gets the block. Returns when, or
-/// [`Birth::UNKNOWN`] when the event was dropped.
+/// A block was allocated: called after the real call, before the program gets the block. Returns
+/// the time, or [`Birth::UNKNOWN`] when the event was dropped.
 #[inline(always)]
 pub(crate) fn alloc(log: &mut ThreadLog, address: u64, block: Block) -> Birth {
     if !log.begin() {
@@ -180,8 +181,8 @@ impl ThreadLog {
         self.thread = record.unwrap_or(NO_RECORD);
     }
 
-    /// Makes room for an event and notes the time; false when the event is dropped. No number is drawn
-    /// before, so a dropped event leaves no hole in the order.
+    /// Makes room for an event and notes the time; false when the event is dropped. No number is
+    /// drawn before, so a dropped event leaves no hole in the order.
     #[inline(always)]
     pub(crate) fn begin(&mut self) -> bool {
         if !self.has_room() && !self.next_chunk() {
@@ -195,8 +196,8 @@ impl ThreadLog {
         true
     }
 
-    /// Whether an event can be written with no more ado. Looks at the clock are left to those that cannot: one event in
-    /// 128 is looked at closely anyway.
+    /// Whether an event can be written on the fast path. Only events of the slow path read the
+    /// clock: one event in 128 takes the slow path anyway.
     #[inline(always)]
     pub(crate) fn is_ready(&self) -> bool {
         self.has_room() && tick() == self.tick
@@ -212,8 +213,8 @@ impl ThreadLog {
     fn next_event(&mut self) -> &mut Room {
         let out = self.chunk.wrapping_add(HEADER_BYTES + self.len);
         atomics::about_to_write(out, MAX_EVENT_BYTES);
-        // SAFETY: `begin` left room for `ROOM` bytes in the chunk, which `room` gave to this thread alone;
-        // the drainer reads through the file only.
+        // SAFETY: `begin` left room for `ROOM` bytes in the chunk, which `room` gave to this thread
+        // alone; the drainer reads through the file only.
         unsafe { &mut *out.cast::<Room>() }
     }
 
@@ -225,8 +226,8 @@ impl ThreadLog {
         self.publish_event(len);
     }
 
-    /// The thread's next event happens after so many marks. Called when the thread notices a new mark,
-    /// which it does before that event.
+    /// The thread's next event happens after so many marks. Called when the thread notices a new
+    /// mark, which it does before that event.
     pub(crate) fn note_marks(&mut self, marks: u64, mark_ms: u64) {
         self.mark_ms = mark_ms;
         if self.marks != marks && self.begin() {
@@ -276,7 +277,7 @@ impl ThreadLog {
         self.dropped += 1;
     }
 
-    /// The thread's next event looks at the clock, whatever the tick says.
+    /// Makes the thread's next event read the clock, for any value of the tick.
     pub(crate) fn expire_tick(&mut self) {
         self.tick = NO_TICK;
     }

@@ -1,5 +1,5 @@
-//! The log of threads that have none of their own: ended ones, whose destructors still allocate and free, and
-//! those that a signal interrupted inside the probe.
+//! The log of threads that have none of their own: ended ones, whose destructors still allocate and
+//! free, and those that a signal interrupted inside the probe.
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
@@ -16,8 +16,8 @@ unsafe impl Sync for Shared {}
 static SHARED: Shared = Shared(UnsafeCell::new(ThreadLog::new()));
 static LOCK: AtomicBool = AtomicBool::new(false);
 
-/// Steps of waiting for the lock: 10 ms in all. The holder may be the very thread that a signal interrupted,
-/// so nobody waits for ever.
+/// Steps of waiting for the lock: 10 ms in all. The holder may be the same thread, interrupted by a
+/// signal, so the wait has a timeout.
 const STEPS: u32 = 200;
 const STEP_NS: u64 = 50_000;
 

@@ -1,5 +1,5 @@
-//! The memory that threads and processes share. In the probe these are `core`'s atomics and plain accesses;
-//! in the models (`cargo xtask loom`) loom stands in for them, and everything else is the same code.
+//! The memory that threads and processes share. In the probe these are `core`'s atomics and plain
+//! accesses; in the models (`cargo xtask loom`) they are loom's, and all other code is unchanged.
 
 #[cfg(all(test, loom))]
 mod modelled;

@@ -1,4 +1,4 @@
-//! Who this process is and when it began.
+//! Identity and start time of this process.
 
 use crate::atomics::{AtomicU64, Ordering};
 use crate::clock;
@@ -18,8 +18,8 @@ pub(crate) fn age_ms() -> u32 {
 
 /// Start time of the process in clock ticks since boot; 0 without `/proc`.
 ///
-/// Asked for in a way that qemu-user does not recognise: for `/proc/self/stat` it makes up a line, with another time than
-/// everybody else reads.
+/// The path is one that qemu-user does not recognise: for `/proc/self/stat` it generates a line
+/// with a start time that differs from the one other processes read.
 pub(crate) fn start_time() -> u64 {
     let mut buffer = [0; 1024];
     File::open(c"/proc/self/task/../stat", libc::O_RDONLY)
@@ -28,7 +28,7 @@ pub(crate) fn start_time() -> u64 {
         .unwrap_or(0)
 }
 
-/// Bytes of the whole process in memory; the maximum when `/proc` does not tell.
+/// Bytes of the whole process in memory; the maximum when `/proc` cannot be read.
 pub(crate) fn resident_bytes() -> u64 {
     let mut buffer = [0; 256];
     let pages = File::open(c"/proc/self/statm", libc::O_RDONLY).ok().and_then(|file| {
@@ -42,7 +42,8 @@ fn start_time_in(stat: &[u8]) -> Option<u64> {
     core::str::from_utf8(field(stat, 22)?).ok()?.parse().ok()
 }
 
-/// A field of a `stat` line, from the third on. The second, the name, may contain anything: count from its last `)`.
+/// A field of a `stat` line, from the third on. The second, the name, may contain anything: count
+/// from its last `)`.
 fn field(stat: &[u8], number: usize) -> Option<&[u8]> {
     let name_end = stat.iter().rposition(|byte| *byte == b')')?;
     stat.get(name_end + 2..)?.split(|byte| *byte == b' ').nth(number.checked_sub(3)?)

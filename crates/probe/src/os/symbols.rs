@@ -5,9 +5,9 @@
 //! objects, so the walk needs no lock while other threads load and unload plugins behind them.
 //!
 //! A plugin sees the global scope first, and the probe is in it. Where no object of the start
-//! defines a function, each plugin would have used the definition in its own scope, which the probe
-//! cannot know. [`withdraw`] hides such a function from the loader, which then finds the plugin's
-//! own.
+//! defines a function, each plugin would have used the definition in its own scope, which is
+//! unknown to the probe. [`withdraw`] hides such a function from the loader, which then finds the
+//! plugin's own.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char};
@@ -93,7 +93,8 @@ fn objects() -> impl Iterator<Item = &'static LinkMap> {
     core::iter::from_fn(move || {
         let here = next;
         // SAFETY: an entry of the loader's list up to the last one of the start; the loader never
-        // unloads these (a probe that is loaded late trusts that nobody unloads what it found).
+        // unloads these (a probe that is loaded late assumes that the objects it found stay
+        // loaded).
         let map = unsafe { here.as_ref() }?;
         next = if here == last { core::ptr::null() } else { map.next };
         Some(map)
@@ -151,8 +152,8 @@ pub(crate) fn withdraw<'a>(names: impl Iterator<Item = &'a CStr>) {
         return;
     }
     for value in values {
-        // SAFETY: a word of our own symbol table, writable now. The loader passes over a function
-        // without a value; it reads the word at once, so it finds the old or the new one.
+        // SAFETY: a word of the probe's own symbol table, writable now. The loader skips a function
+        // without a value; it reads the word in one access, so it finds the old or the new value.
         unsafe { &*(*value as *const AtomicU64) }.store(0, Ordering::Relaxed);
     }
     let _ = sys::protect(start, end - start, protection);
@@ -203,7 +204,7 @@ fn first_object() -> *const LinkMap {
     let Some(dynamic) = of_type(libc::PT_DYNAMIC) else { return core::ptr::null() };
     let dynamic = bias.wrapping_add(dynamic.p_vaddr as usize) as *const Dynamic;
     let debug = value_of(dynamic, DT_DEBUG) as *const Debug;
-    // SAFETY: the loader filled DT_DEBUG before any code of ours could run.
+    // SAFETY: the loader filled DT_DEBUG before any code of the probe could run.
     unsafe { debug.as_ref() }.map_or(core::ptr::null(), |debug| debug.map)
 }
 

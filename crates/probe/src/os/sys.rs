@@ -51,21 +51,21 @@ impl Drop for File {
     }
 }
 
-/// What [`File::status`] tells.
+/// Result of [`File::status`].
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Status {
     pub(crate) mode: u32,
     pub(crate) uid: u32,
 }
 
-/// What [`File::room`] tells: zeroes of a file system without a size.
+/// Result of [`File::room`]: zeroes for a file system without a size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Room {
     pub(crate) bytes: u64,
     pub(crate) free_bytes: u64,
 }
 
-/// Memory that gives itself back.
+/// Memory that is unmapped on drop.
 pub(crate) struct Mapping {
     start: *mut u8,
     bytes: usize,
@@ -87,7 +87,7 @@ impl Mapping {
     }
 
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: mapped while `self` lives, and nobody else's.
+        // SAFETY: mapped while `self` lives, and exclusive to it.
         unsafe { core::slice::from_raw_parts_mut(self.start, self.bytes) }
     }
 }
@@ -111,7 +111,8 @@ impl File {
         checked(unsafe { syscall(libc::SYS_openat, arguments) }).map(Self)
     }
 
-    /// Opens a file of the probe's with `flags`, never through a link; a created one gets mode 0600.
+    /// Opens a file of the probe's with `flags`, never through a link; a created one gets
+    /// mode 0600.
     pub(crate) fn open(path: &CStr, flags: i32) -> Result<Self> {
         Self::open_with(path, flags | libc::O_NOFOLLOW, 0o600)
     }
@@ -121,7 +122,8 @@ impl File {
         Self::open_with(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC, 0o644)
     }
 
-    /// The same under a name of the probe's making: others can guess it, and plant a link.
+    /// As [`Self::create`], but not through a link: the probe chose the name, so other users can
+    /// guess it and create a link there.
     pub(crate) fn create_unlinked(path: &CStr) -> Result<Self> {
         Self::open_with(path, libc::O_WRONLY | libc::O_CREAT | libc::O_TRUNC | libc::O_NOFOLLOW, 0o644)
     }
@@ -244,12 +246,13 @@ pub(crate) fn write_error(bytes: &[u8]) {
 
 fn map(address: usize, bytes: usize, flags: i32, file: usize) -> Result<*mut u8> {
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // SAFETY: without MAP_FIXED the kernel chooses unused addresses; with it, the promise of `replace`.
+    // SAFETY: without MAP_FIXED the kernel chooses unused addresses; with it, the promise of
+    // `replace`.
     checked(unsafe { syscall(libc::SYS_mmap, [address, bytes, protection, flags as usize, file, 0]) })
         .map(|address| address as *mut u8)
 }
 
-/// Memory for the interpreter that looks for races (`cargo xtask miri`).
+/// Memory for the interpreter that detects races (`cargo xtask miri`).
 #[cfg(miri)]
 pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
     let layout = std::alloc::Layout::from_size_align(bytes, 64 * 1024).map_err(|_| Errno(libc::ENOMEM))?;
@@ -270,13 +273,14 @@ pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
 /// Puts zeroed private memory in the place of other memory of the probe's.
 ///
 /// # Safety
-/// Whatever refers to that memory takes zeroes for valid, and nothing else of the process lies there.
+/// Zeroes are valid for everything that refers to that memory, and no other mapping of the process
+/// is there.
 pub(crate) unsafe fn replace(memory: *mut u8, bytes: usize) -> Result<()> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
     map(memory as usize, bytes, flags, usize::MAX).map(drop)
 }
 
-/// Gives memory of [`map_private`] or [`File::map_shared`] back.
+/// Unmaps memory of [`map_private`] or [`File::map_shared`].
 ///
 /// # Safety
 /// Nothing refers to it any more.
@@ -285,23 +289,24 @@ pub(crate) unsafe fn unmap(memory: *mut u8, bytes: usize) {
     unsafe { syscall(libc::SYS_munmap, [memory as usize, bytes, 0, 0, 0, 0]) };
 }
 
-/// Makes pages of a mapping real (Linux 5.14).
+/// Populates pages of a mapping (Linux 5.14).
 pub(crate) fn populate(address: usize, bytes: usize) -> Result<()> {
     const MADV_POPULATE_WRITE: i32 = 23;
     advise(address, bytes, MADV_POPULATE_WRITE)
 }
 
-/// Makes the page of a word real, on any kernel and without a file: one that cannot be is an error here, not a signal. The word
-/// stays as it is, whatever others do to it meanwhile.
+/// Populates the page of a word, on any kernel and without a file: failure is an error here, not a
+/// signal. The word keeps its value, also under concurrent stores.
 pub(crate) fn touch(address: usize) -> Result<()> {
-    /// The operation on the second address: `|= 0`; then wake those who wait for that to be 0. Nobody waits.
+    /// The operation on the second address: `|= 0`; then wake the waiters if it was 0. There are
+    /// never waiters.
     const OR_ZERO: usize = 2 << 28;
     let wake = (libc::FUTEX_WAKE_OP | libc::FUTEX_PRIVATE_FLAG) as usize;
     // SAFETY: the kernel checks both addresses; the word keeps its value.
     checked(unsafe { syscall(libc::SYS_futex, [address, wake, 0, 0, address, OR_ZERO]) }).map(drop)
 }
 
-/// Whether advice on these pages is heeded at all: an emulator may say yes to anything.
+/// Whether advice on these pages has an effect: an emulator may accept any advice.
 pub(crate) fn heeds_advice(address: usize, bytes: usize) -> bool {
     const NO_SUCH_ADVICE: i32 = -1;
     advise(address, bytes, NO_SUCH_ADVICE).is_err()
@@ -356,7 +361,8 @@ pub(crate) fn limit(resource: u32) -> u64 {
     both.rlim_cur
 }
 
-/// An entry of the auxiliary vector; 0 when the kernel gave none: libc then sets `errno`, which is the program's.
+/// An entry of the auxiliary vector; 0 when the kernel gave none: libc then sets `errno`, which is
+/// the program's.
 pub(crate) fn auxiliary(kind: u64) -> u64 {
     // SAFETY: both functions are always callable; the place of `errno` is this thread's.
     unsafe {
@@ -411,7 +417,7 @@ pub(crate) fn thread_name() -> [u8; 16] {
     name
 }
 
-/// A seed nobody can guess; a clock will do where the kernel has none to give.
+/// An unpredictable seed; from a clock where the kernel provides none.
 pub(crate) fn random() -> u64 {
     let mut seed = 0_u64;
     // SAFETY: the kernel writes 8 bytes.
@@ -481,7 +487,7 @@ mod tests {
         file.write_at(&[7; 4], 0).expect("written");
         assert_eq!(touch(memory as usize), Ok(()));
         assert_eq!(touch(memory as usize + 4096), Err(Errno(libc::EFAULT)));
-        // SAFETY: the first page is there, and nobody else has it.
+        // SAFETY: the first page is mapped, and no other code uses it.
         assert_eq!(unsafe { memory.cast::<u32>().read() }, 0x0707_0707);
         // SAFETY: nothing refers to it any more.
         unsafe { unmap(memory, 8192) };

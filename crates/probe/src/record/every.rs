@@ -1,7 +1,7 @@
 //! The slow path: counts an allocation or a free, in every mode and on every thread.
 //!
-//! A thread without a state (it ended, has no memory, or was interrupted inside the probe) counts in shared
-//! tallies, with atomic additions.
+//! A thread without a state (it ended, has no memory, or was interrupted inside the probe) counts
+//! in shared tallies, with atomic additions.
 
 use heapwise_format::event;
 use heapwise_format::segment::{Counter, NO_THREAD};
@@ -72,7 +72,7 @@ pub(super) fn site(state: &mut State, entry: &Entry, rate: u16) -> Option<TallyR
     }
     let native = match cached {
         Some((node, _)) => node,
-        // Cached stacks are not nested calls, so only here that is asked.
+        // Cached stacks are never nested calls, so only a cache miss is checked.
         None if hooks::is_nested_call(entry.pc) => return None,
         None => {
             let captured = unwind::capture(&mut state.memo, entry, control::depth());
@@ -158,7 +158,7 @@ fn add_allocated(state: Option<&mut State>, writer: Writer, address: u64, size: 
     dump::notice();
 }
 
-/// The number by which `recent` knows a thread; 0 for none.
+/// The number of a thread in `recent`; 0 for none.
 fn thread_number(state: Option<&State>) -> u32 {
     state.and_then(State::record).map_or(0, |record| record + 1)
 }
@@ -179,7 +179,7 @@ pub(super) fn freed(address: u64, caller: u64) {
     let mut busy = words.enter();
     let interrupted = busy.is_none();
     if !interrupted {
-        // Before the state: a forked child gives up its parent's.
+        // Before the state is read: a forked child drops its parent's state here.
         control::poll();
     }
     let state =
@@ -215,7 +215,8 @@ pub(super) fn is_sample(tally: u32) -> bool {
     tallies::get(tally).is_some_and(|counts| counts.site().rate() != EVERY)
 }
 
-/// A block was freed that no index holds: allocated before recording began, or by a way that is not hooked.
+/// A block was freed that no index holds: allocated before recording began, or by a way that is not
+/// hooked.
 pub(super) fn unknown_free(state: Option<&mut State>, address: u64) {
     let activity = control::activity();
     if !matches!(activity, Activity::Exact | Activity::Log) {

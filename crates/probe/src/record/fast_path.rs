@@ -1,8 +1,8 @@
 //! The fast path of exact and log mode: called by the stubs, one leaf function per event.
 //!
-//! An event takes it when its stack is the cached one, its tally is current and its words of the shadow index
-//! are simple; every other event goes to the slow path. The fast path has no side effects until it commits,
-//! so the slow path starts with an event that nothing has happened to.
+//! An event takes it when its stack is the cached one, its tally is current and its words of the
+//! shadow index are simple; every other event goes to the slow path. The fast path has no side
+//! effects until it commits, so the slow path starts with an event that nothing has happened to.
 
 #![allow(unsafe_code)]
 
@@ -21,15 +21,16 @@ use crate::sites::tallies::Amount;
 use crate::threads::State;
 use crate::unwind::Entry;
 
-/// After an allocation: block, size, and the [`Entry`] in pieces. False: the event is for the slow path.
+/// After an allocation: block, size, and the [`Entry`] in pieces. False: the event is for the slow
+/// path.
 type Allocated = extern "C" fn(Pointer, usize, u64, u64, u64) -> bool;
 /// Before a free: block and caller. Returns what is to be freed.
 type Releasing = extern "C" fn(Pointer, u64) -> Pointer;
 
-/// The fast path of the mode in force, an [`Allocated`]. Any value is safe: each function re-checks the
-/// generation.
+/// The fast path of the mode in force, an [`Allocated`]. Any value is safe: each function re-checks
+/// the generation.
 pub(crate) static ON_ALLOCATED: AtomicPtr<()> = AtomicPtr::new(decline as Allocated as *mut ());
-/// Likewise a [`Releasing`].
+/// The fast path of a free in the mode in force, a [`Releasing`].
 pub(crate) static ON_RELEASING: AtomicPtr<()> = AtomicPtr::new(releasing as Releasing as *mut ());
 
 /// Chooses the fast path for a mode.
@@ -74,7 +75,8 @@ extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
     }
 }
 
-/// Counts an allocation; whether the thread's sums are to be flushed. `None`: nothing is done.
+/// Counts an allocation; returns whether the thread's sums are to be flushed. `None`: nothing was
+/// counted.
 #[inline(always)]
 fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
     state: &mut State,
@@ -115,7 +117,7 @@ extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool>(block: Pointer, c
     }
 }
 
-/// Counts a free; whether the thread's sums are to be flushed. `None`: nothing is done.
+/// Counts a free; returns whether the thread's sums are to be flushed. `None`: nothing was counted.
 #[inline(always)]
 fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     state: &mut State,
@@ -159,7 +161,7 @@ extern "C" fn flush(block: Pointer) -> Pointer {
     black_box(block)
 }
 
-/// The same after an allocation.
+/// As [`flush`], after an allocation.
 #[cold]
 #[inline(never)]
 extern "C" fn flush_after_alloc() -> bool {

@@ -1,7 +1,7 @@
 //! What happens to an event, by the mode in force.
 //!
-//! Two paths: the stubs call [`fast_path`], which handles the usual event of exact and log mode and declines
-//! every other one; [`every`] (exact and log mode) and [`sampled`] handle everything.
+//! Two paths: the stubs call [`fast_path`], which handles the usual event of exact and log mode and
+//! declines every other one; [`every`] (exact and log mode) and [`sampled`] handle everything.
 
 mod every;
 pub(crate) mod exponential;
@@ -32,12 +32,12 @@ type Pointer = *mut c_void;
 pub(crate) struct Block {
     pub(crate) address: u64,
     pub(crate) size: u64,
-    /// By `realloc`: the bytes that it added to the block it was given.
+    /// Allocated by `realloc`: the bytes that it added to the old block.
     grown: Option<u64>,
 }
 
-/// After an allocation that the fast path declined: called by the stubs with what the real function
-/// returned, which it returns.
+/// After an allocation that the fast path declined: called by the stubs with the real function's
+/// result, which it returns.
 pub(crate) extern "C" fn recorded(block: Pointer, size: usize, pc: u64, sp: u64, fp: u64) -> Pointer {
     record(&Block { address: block as u64, size: size as u64, grown: None }, &Entry { pc, sp, fp });
     block
@@ -60,7 +60,8 @@ fn record(block: &Block, entry: &Entry) {
     }
 }
 
-/// Before a block is freed that the fast path declined: called by the stubs; returns what is to be freed.
+/// Before a block is freed that the fast path declined: called by the stubs; returns what is to be
+/// freed.
 #[inline(never)]
 pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     if block.is_null() || arena::holds(block) {
@@ -70,8 +71,8 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     block
 }
 
-/// The stack of an event on a thread without a state: it ended, has no memory, or was interrupted inside the
-/// probe. `None` when the call is part of another one.
+/// The stack of an event on a thread without a state: it ended, has no memory, or was interrupted
+/// inside the probe. `None` when the call is part of another one.
 #[cold]
 #[inline(never)]
 fn capture_alone(entry: &Entry, interrupted: bool) -> Option<u32> {

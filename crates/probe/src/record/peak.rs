@@ -1,10 +1,10 @@
 //! The highest number of live bytes, and what each site held then.
 //!
-//! When the process reaches a new peak, the *peak epoch* is incremented. A tally of an older epoch keeps its
-//! live bytes before its next change (`TallyRef::keep_peak`), so a snapshot of all tallies at the peak costs
-//! one comparison an event, and a store when a tally changes for the first time after it. A new snapshot
-//! starts only when the peak has grown by a step, so that a growing program does not start one at every
-//! event.
+//! When the process reaches a new peak, the *peak epoch* is incremented. A tally of an older epoch
+//! keeps its live bytes before its next change (`TallyRef::keep_peak`), so a snapshot of all
+//! tallies at the peak costs one comparison an event, and a store when a tally changes for the
+//! first time after it. A new snapshot starts only when the peak has grown by a step, so that a
+//! growing program does not start one at every event.
 
 use heapwise_format::segment::Counter;
 

@@ -1,5 +1,6 @@
-//! `realloc` and its kin: the old block leaves the index before the real call, because inside it another
-//! thread may already get its address, and is put back when the call fails.
+//! `realloc` and similar functions: the old block is removed from the index before the real call,
+//! because during the call another thread may already get its address. It is inserted again when
+//! the call fails.
 
 use heapwise_format::event::Freeing;
 use heapwise_format::segment::Counter;
@@ -34,7 +35,7 @@ impl Resizing {
             return Resizing { address, state: Taken::Nothing };
         }
         match words().enter() {
-            // Inside, because a forked child gives up its parent's state here.
+            // Inside the probe, because a forked child drops its parent's state here.
             Some(_busy) => control::poll(),
             None if fork::is_forked_child() => return Resizing { address, state: Taken::Nothing },
             None => {}

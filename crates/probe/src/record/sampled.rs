@@ -1,4 +1,4 @@
-//! Sampled mode, and what is left of it when the probe is off.
+//! Sampled mode, and the control polling that continues while the probe is off.
 
 use heapwise_format::segment::Counter;
 
@@ -13,7 +13,8 @@ use crate::{clock, control, hooks, prof, segment};
 /// At smaller distances a thread gets a state: its memoized stack, its own tallies.
 const FINE_BYTES: u64 = 64 * 1024;
 
-/// The countdown of a thread ran out: the block may be a sample, or it is time to poll the control words.
+/// The countdown of a thread ran out: the block may be a sample, or it is time to poll the control
+/// words.
 pub(super) fn allocated(block: &Block, entry: &Entry) {
     if hooks::is_nested_call(entry.pc) {
         return;

@@ -1,15 +1,16 @@
 //! Which allocations are samples: a Poisson process over the requested bytes of each thread.
 //!
-//! The distance to the next sample is exponential, so that a block of `size` bytes is taken with probability
-//! `1 - e^(-size / rate)` whatever came before, and may be redrawn at any moment (a changed rate) without
-//! bias. The stubs count it down in steps, so that a thread looks at the control page now and then.
+//! The distance to the next sample is exponential, so that a block of `size` bytes is taken with
+//! probability `1 - e^(-size / rate)`, independent of earlier blocks, and the distance may be
+//! redrawn at any time (a changed rate) without bias. The stubs count it down in steps, so that a
+//! thread polls the control page regularly.
 
 use super::exponential::{ln, one_minus_exp};
 use crate::atomics::Ordering;
 use crate::threads::Words;
 use crate::{control, sys};
 
-/// Most bytes between two looks at the control page.
+/// Most bytes between two polls of the control page.
 const STEP: u64 = 32 * 1024;
 /// The distance when nothing is sampled.
 const NEVER: u64 = u64::MAX / 2;
@@ -28,7 +29,7 @@ pub(crate) fn take(words: &Words, size: u64) -> bool {
             false
         }
         None => {
-            // Off, only requests that no allocator can meet get here.
+            // With the probe off, only requests that no allocator can satisfy get here.
             set_distance(words, draw(words));
             control::sampling_distance() != 0
         }
@@ -44,7 +45,8 @@ fn set_distance(words: &Words, distance: u64) {
 fn draw(words: &Words) -> u64 {
     match control::sampling_distance() {
         0 => NEVER,
-        // `-ln u` is exponential with mean 1; rounding down keeps P(distance < size) exact for whole sizes.
+        // `-ln u` is exponential with mean 1; rounding down keeps P(distance < size) exact for
+        // whole sizes.
         mean => (-ln(uniform(words)) * mean as f64) as u64,
     }
 }
@@ -64,7 +66,7 @@ fn uniform(words: &Words) -> f64 {
     (bits + 1) as f64 / (1_u64 << 53) as f64
 }
 
-/// What a sample stands for.
+/// Weight of a sample.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sampled {
     /// Number of blocks, `1/p`.
@@ -74,7 +76,7 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    /// A block that stands for itself.
+    /// A block of weight 1.
     pub(crate) const EXACT: Sampled = Sampled { blocks: 1.0, variance: 0.0 };
 
     /// A sample of `size` bytes at mean distance `rate`; 0 and 1 mean that every block is recorded.
@@ -87,7 +89,7 @@ impl Sampled {
         Sampled { blocks: 1.0 / p, variance: (1.0 - p) / (p * p) }
     }
 
-    /// Bytes that it stands for.
+    /// Weight in bytes.
     #[inline(always)]
     pub(crate) fn bytes(self, size: u64) -> u64 {
         if self.blocks == 1.0 {
@@ -96,8 +98,8 @@ impl Sampled {
         (self.blocks * size as f64 + 0.5) as u64
     }
 
-    /// The number of blocks, rounded up or down by the block's address: without bias over many blocks, and
-    /// the same for the allocation and the free of one.
+    /// The number of blocks, rounded up or down by the block's address: unbiased over many blocks,
+    /// and equal for the allocation and the free of a block.
     #[inline(always)]
     pub(crate) fn whole_blocks(self, address: u64) -> u64 {
         if self.blocks == 1.0 {
@@ -117,7 +119,7 @@ mod tests {
         let bytes = |size, rate| Sampled::new(size, rate).bytes(size);
         assert_eq!(bytes(100, 0), 100);
         assert_eq!(bytes(1 << 30, 4096), 1 << 30);
-        // A small block stands for half its own size more than one rate.
+        // The weight of a small block is one rate plus half the block's size.
         let small = bytes(64, 524_288);
         assert!((524_288 + 30..524_288 + 34).contains(&small), "{small}");
     }

@@ -24,7 +24,7 @@ pub(crate) static UNREAD: Histogram =
 /// The record of a thread, or the shared one for `None`.
 pub(crate) fn of_thread(record: Option<u32>) -> &'static Histogram {
     let index = record.map_or(0, |record| u64::from(record) + 1);
-    // SAFETY: a populated record, whose words are atomic for everybody and stay mapped.
+    // SAFETY: a populated record, whose words are atomics and stay mapped.
     segment::record(SectionKind::Sizes, index).map_or(&UNREAD, |place| unsafe { &*place.cast() })
 }
 
@@ -48,7 +48,7 @@ impl Histogram {
         add(alloc_bytes, size);
     }
 
-    /// Counts a free likewise.
+    /// Counts a free of a block of a size, as the only writer.
     #[inline(always)]
     pub(crate) fn add_own_free(&self, size: u64) {
         let [.., frees, freed_bytes] = &self.classes[size_class(size)];

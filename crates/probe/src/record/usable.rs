@@ -1,8 +1,8 @@
 //! Slack: bytes that the allocator gave to a block beyond those requested.
 //!
-//! Allocators round sizes up to classes, so slack is a function of the size. For glibc it is computed;
-//! other allocators are asked once for each 8 bytes of sizes (`malloc_usable_size`), and a table keeps the
-//! answer. Above [`LIMIT`] the allocator is asked about every block.
+//! Allocators round sizes up to classes, so slack is a function of the size. For glibc it is
+//! computed. For other allocators `malloc_usable_size` is called once per 8 bytes of sizes, and a
+//! table caches the result. Above [`LIMIT`] it is called for every block.
 
 use core::ffi::c_void;
 
@@ -19,7 +19,7 @@ static SLACK: [AtomicU32; (LIMIT / GRANULE) as usize + 1] =
 /// The allocator is glibc's.
 static IS_GLIBC: AtomicBool = AtomicBool::new(false);
 
-/// Says which allocator is underneath.
+/// Sets which allocator is underneath.
 pub(crate) fn init(is_glibc: bool) {
     IS_GLIBC.store(is_glibc, Ordering::Relaxed);
 }

@@ -129,7 +129,7 @@ pub(crate) fn read(allocator: AllocatorKind) -> Config {
     })
 }
 
-/// Reads `text` into a configuration that nobody uses, and reports nothing.
+/// Reads `text` into a configuration that is not used, and reports nothing.
 pub(crate) fn rehearse(text: &[u8]) {
     let mut options = Options::new();
     let mut reader =
@@ -149,7 +149,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Applies the sources in order. `confirm_conf` and `abort_conf` count wherever they stand.
+    /// Applies the sources in order. `confirm_conf` and `abort_conf` apply at any position.
     fn take_all(&mut self, texts: &[(Source, &[u8])]) {
         for (_, text) in texts {
             for item in Pairs::new(text) {
@@ -207,7 +207,7 @@ impl Reader<'_> {
         verdict == Verdict::Set
     }
 
-    /// What jemalloc's options say about the start, unless our own keys say it.
+    /// Start options from jemalloc's options, unless heapwise's own keys set them.
     fn finish(self) -> Config {
         let Self { mut config, options, reports, .. } = self;
         let unasked = options.apply_implied();

@@ -1,5 +1,5 @@
-//! What is wanted, and what is in force: the control page is copied, clamped and applied by whichever
-//! thread first notices a new sequence number.
+//! Requested and applied settings: the first thread that reads a new sequence number copies, clamps
+//! and applies the control page.
 
 use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode, Tier, Writer};
 
@@ -42,7 +42,7 @@ static FAST_PATH: AtomicBool = AtomicBool::new(true);
 
 #[inline(always)]
 pub(crate) fn activity() -> Activity {
-    // Pairs with `set_activity`: who records a block sees the index chosen for it.
+    // Pairs with `set_activity`: a thread that records a block sees the index chosen for it.
     match ACTIVITY.load(Ordering::Acquire) {
         1 => Activity::Sampling,
         2 => Activity::Exact,
@@ -51,8 +51,8 @@ pub(crate) fn activity() -> Activity {
     }
 }
 
-/// Changes whenever distances to the next sample have to be drawn anew; never 0. Who sees a new one sees the new distance and
-/// rate too.
+/// Changes whenever the distance to the next sample must be drawn again; never 0. A thread that
+/// reads a new epoch also reads the new distance and rate.
 pub(crate) fn epoch() -> u32 {
     EPOCH.load(Ordering::Acquire)
 }
@@ -98,8 +98,9 @@ pub(crate) fn claim_mark(capacity: u64) -> Option<u64> {
 /// How far marks may set the time of events ahead of the clock.
 const MOST_AHEAD_MS: u64 = 20;
 
-/// A mark was set at `now_ms`: every thread notices before its next event, which gets a later millisecond than all
-/// events before the mark. So the age of a block tells on which side of the mark it was allocated.
+/// A mark was set at `now_ms`: every thread notices before its next event, which gets a later
+/// millisecond than all events before the mark. So the age of a block determines on which side of
+/// the mark it was allocated.
 pub(crate) fn note_mark(now_ms: u64) {
     let later = |last: u64| Some(if last > now_ms + MOST_AHEAD_MS { last } else { last.max(now_ms) + 1 });
     let _ = MARK_MS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
@@ -153,8 +154,8 @@ pub(crate) fn begin(wanted: &config::Config) {
     }
     segment::counter(Counter::PeriodStart).store(clock::monotonic_ns(), Ordering::Relaxed);
     segment::control(ControlWord::Sequence).store(FIRST_SEQUENCE, Ordering::Release);
-    // Not by `apply`: a forked child comes here in the middle of it, where it holds the turn already, and must
-    // not announce itself before its mode is in force.
+    // Not by `apply`: a forked child comes here in the middle of it, where it holds the turn
+    // already, and must not announce itself before its mode is in force.
     let _turn = fork::take_turn();
     put_in_force(&Control::from_words(|word| segment::control(word).load(Ordering::Relaxed)), FIRST_SEQUENCE);
 }
@@ -178,14 +179,14 @@ pub(crate) fn in_force() -> config::Config {
     }
 }
 
-/// How long a change waits for a thread that applies another one, in milliseconds: only a thread that
-/// was stopped takes longer than a moment.
+/// How long a change waits for a thread that applies another one, in milliseconds: only a thread
+/// that was stopped takes longer than a moment.
 const PATIENCE_MS: u32 = 10_000;
 
-/// Changes control words for the program, and applies them. Threads take turns, so no change of one is
-/// lost to another. A controller does not wait for the program and may write at the same time: program
-/// and controller leave different sequences behind (see [`Control::next_sequence`]), so whichever comes
-/// last is applied, and it covers the words of both.
+/// Changes control words for the program, and applies them. A lock orders the threads, so no change
+/// is lost. A controller does not wait for the program and may write at the same time: program and
+/// controller write different sequences (see [`Control::next_sequence`]), so the last write is
+/// applied, and it covers the words of both.
 pub(crate) fn change(words: impl FnOnce()) {
     let turn = (0..PATIENCE_MS).find_map(|_| {
         let turn = fork::take_turn();
@@ -263,7 +264,7 @@ fn enforce(wanted: &Control) {
     }
     let is_other = wanted.recording != RECORDING.swap(wanted.recording, Ordering::Relaxed);
     if activity == Activity::Log && (is_other || self::activity() != Activity::Log) {
-        // Milliseconds start anew.
+        // Milliseconds restart at 0.
         MARK_MS.store(0, Ordering::Relaxed);
         log::begin_recording();
     }

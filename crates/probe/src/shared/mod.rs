@@ -1,12 +1,12 @@
 //! What the probe shares with other processes: the segment, and the control words in it.
 //!
-//! What lives here: `segment` (creation, pages, records), `control` (what a controller wants and what is in
-//! force), `config` (what the process starts with).
+//! Modules: `segment` (creation, pages, records), `control` (requested and applied settings),
+//! `config` (settings at process start).
 //!
 //! What it may use: `os`.
 //!
-//! *Invariant*: every index and count from the segment is checked or private, and a page is populated before
-//! it is touched: another process may write anything there, or truncate the file.
+//! *Invariant*: every index and count from the segment is checked or private, and a page is
+//! populated before it is touched: another process may write anything there, or truncate the file.
 
 pub(crate) mod config;
 pub(crate) mod control;

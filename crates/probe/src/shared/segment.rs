@@ -1,8 +1,8 @@
 //! The mapped segment, for the rest of the probe: counters, control words, records.
 //!
-//! Every access goes through here, so that three things hold everywhere: an index is checked against
-//! the section's capacity, a page is made real before it is touched (`pages`), and without a segment the
-//! same code runs against a scratch page and capacities of zero.
+//! Every access goes through here, so that three things hold everywhere: an index is checked
+//! against the section's capacity, a page is populated before it is accessed (`pages`), and without
+//! a segment the same code runs against a scratch page and capacities of zero.
 #![allow(unsafe_code)]
 
 mod create;
@@ -22,14 +22,14 @@ use pages::is_real;
 use crate::atomics::{self, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 pub(crate) use pages::make_real;
 
-/// Stands in for the three leading pages until there is a segment.
+/// Used as the three leading pages until a segment exists.
 #[repr(align(4096))]
 struct Scratch(UnsafeCell<[u8; 3 * 4096]>);
 // SAFETY: accessed through atomics only.
 unsafe impl Sync for Scratch {}
 static SCRATCH: Scratch = Scratch(UnsafeCell::new([0; 3 * 4096]));
 
-/// A section when there is no segment.
+/// The section used without a segment.
 const EMPTY: Section = Section { offset: 0, capacity: 0, record_bytes: 1 };
 /// Bytes mapped at [`BASE`]; 0 while it is the scratch pages.
 static BYTES: AtomicU64 = AtomicU64::new(0);
@@ -50,14 +50,16 @@ pub(crate) fn leave() {
     }
 }
 
-/// Whether the segment grows no more, because the program gave up what that takes: system calls, or addresses.
+/// Whether the segment grows no more, because the program gave up what that takes: system calls, or
+/// addresses.
 pub(crate) fn is_settled() -> bool {
     pages::is_settled()
 }
 
 /// Makes the segment live with what it has and a little more per section, from now on.
 ///
-/// `room` is that little in bytes. With `give_back` the rest of its addresses goes back to the system.
+/// `room` is that little in bytes. With `give_back` the rest of its addresses goes back to the
+/// system.
 pub(crate) fn settle(room: u64, give_back: bool) {
     for kind in SectionKind::ALL {
         let section = section(kind);
@@ -117,12 +119,12 @@ pub(crate) fn control(word: ControlWord) -> &'static AtomicU64 {
     unsafe { &*base().add(CONTROL_OFFSET + word as usize * 8).cast() }
 }
 
-/// Says what the probe is doing.
+/// Publishes the probe's state.
 pub(crate) fn set_state(state: State) {
     counter(Counter::State).store(state as u64, Ordering::Release);
 }
 
-/// A record, its pages real; `None` beyond the capacity or when there is no memory for it.
+/// A record whose pages are populated; `None` beyond the capacity or without memory for it.
 #[inline]
 pub(crate) fn record(kind: SectionKind, index: u64) -> Option<*mut u8> {
     let section = section(kind);
@@ -139,7 +141,7 @@ pub(crate) fn existing(kind: SectionKind, index: u64) -> Option<*mut u8> {
     is_real(offset).then(|| unsafe { base().add(offset as usize) })
 }
 
-/// As [`existing`], for a section of `T`, whose size the compiler knows.
+/// As [`existing`], for a section of `T`, whose size is a compile-time constant.
 #[inline(always)]
 pub(crate) fn existing_of<T>(kind: SectionKind, index: u64) -> Option<*mut u8> {
     let section = section(kind);
@@ -156,13 +158,15 @@ pub(crate) fn existing_of<T>(kind: SectionKind, index: u64) -> Option<*mut u8> {
 pub(crate) fn write<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
     let Some(place) = record(kind, index) else { return false };
-    // SAFETY: a record of this section has the size and alignment of `T` (asserted in the format crate).
+    // SAFETY: a record of this section has the size and alignment of `T` (asserted in the format
+    // crate).
     unsafe { atomics::write(place.cast::<T>(), value) };
     true
 }
 
-/// As [`write()`], for readers of the segment that do not wait for a word elsewhere: the record's first word, which
-/// must not be 0, is stored last (see [`heapwise_format::segment::read_appended`]).
+/// As [`write()`], for readers of the segment that do not wait for a word elsewhere: the record's
+/// first word, which must not be 0, is stored last (see
+/// [`heapwise_format::segment::read_appended`]).
 pub(crate) fn append<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     const { assert!(align_of::<T>() == 8) };
     debug_assert_eq!(size_of::<T>() as u64, section(kind).record_bytes);
@@ -170,7 +174,8 @@ pub(crate) fn append<T: Copy>(kind: SectionKind, index: u64, value: T) -> bool {
     let words = (&raw const value).cast::<u64>();
     for word in (0..size_of::<T>() / 8).rev() {
         let order = if word == 0 { Ordering::Release } else { Ordering::Relaxed };
-        // SAFETY: a word of the value, and the same of the record; records are plain numbers without gaps.
+        // SAFETY: a word of the value, and the same of the record; records are plain numbers
+        // without gaps.
         unsafe { word64(place, word * 8).store(words.add(word).read(), order) };
     }
     true
@@ -183,7 +188,7 @@ pub(crate) fn read<T: Copy>(kind: SectionKind, index: u64) -> Option<T> {
     existing_of::<T>(kind, index).map(|place| unsafe { atomics::read(place.cast::<T>()) })
 }
 
-/// A `u32` inside a record that is known to be real.
+/// A `u32` inside a populated record.
 ///
 /// # Safety
 /// `place` came from [`record`] or [`existing`], and `byte` is a multiple of 4 inside that record.
@@ -193,7 +198,7 @@ pub(crate) unsafe fn word32(place: *mut u8, byte: usize) -> &'static AtomicU32 {
     unsafe { &*place.add(byte).cast() }
 }
 
-/// A `u64` inside a record that is known to be real.
+/// A `u64` inside a populated record.
 ///
 /// # Safety
 /// As [`word32`], a multiple of 8.

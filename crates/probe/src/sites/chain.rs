@@ -1,8 +1,8 @@
 //! Short lists of numbered things in private memory, appended to without a lock.
 //!
-//! Elements that are made one after the other lie side by side, and are mostly searched in the same order
-//! again: walking a short list then stays in the cache, where a hash would miss it each time. Lists longer
-//! than [`LONGEST`] need a hash table beside them.
+//! Elements that are created one after the other are adjacent, and are usually searched in the same
+//! order: walking a short list then stays in the cache, where a hash lookup would miss it each
+//! time. Lists longer than [`LONGEST`] need a hash table beside them.
 #![allow(unsafe_code)]
 
 use core::ptr::null_mut;
@@ -23,7 +23,8 @@ pub(crate) enum End {
     Long,
 }
 
-/// Searches the list that begins at `link`. Number 0 ends a list; `next` is the link behind a number.
+/// Searches the list that begins at `link`. Number 0 ends a list; `next` is the link behind a
+/// number.
 #[inline(always)]
 pub(crate) fn search(
     mut link: &'static AtomicU32,
@@ -43,13 +44,14 @@ pub(crate) fn search(
     End::Long
 }
 
-/// Appends what `number` stands for, all of which is written, at an open end; false when another thread was
-/// faster: the list goes on behind `end`.
+/// Appends element `number`, which is completely written, at an open end; false when another thread
+/// appended first: the list continues behind `end`.
 pub(crate) fn append(end: &AtomicU32, number: u32) -> bool {
     end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
-/// A zeroed array in private memory, as long as a section of the segment. Memory is used as it is touched.
+/// A zeroed array in private memory, as long as a section of the segment. Memory is used on first
+/// access.
 pub(crate) struct Array<T> {
     first: AtomicPtr<T>,
     len: AtomicUsize,
@@ -60,12 +62,13 @@ impl<T: Sync> Array<T> {
         Self { first: AtomicPtr::new(null_mut()), len: AtomicUsize::new(0) }
     }
 
-    /// Starts anew with `len` zeroed elements, or none without memory. No other thread may be looking.
+    /// Restarts with `len` zeroed elements, or none without memory. No other thread may access the
+    /// list.
     pub(crate) fn renew(&self, len: u64) {
         let old_len = self.len.swap(0, Ordering::Relaxed);
         let old = self.first.swap(null_mut(), Ordering::Relaxed);
         if !old.is_null() {
-            // SAFETY: mapped below with this size; the caller promises that nobody looks.
+            // SAFETY: mapped below with this size; the caller ensures that no thread accesses it.
             unsafe { sys::unmap(old.cast(), old_len * size_of::<T>()) };
         }
         let Some(bytes) = (len as usize).checked_mul(size_of::<T>()).filter(|bytes| *bytes != 0) else {
@@ -77,9 +80,9 @@ impl<T: Sync> Array<T> {
         }
     }
 
-    /// Lets the system use large pages for what is behind the first of them. With many elements every
-    /// access is to another page, and a TLB miss costs more than a cache miss; with few elements a
-    /// large page would be wasted.
+    /// Lets the system use large pages for what is behind the first of them. With many elements
+    /// every access is to another page, and a TLB miss costs more than a cache miss; with few
+    /// elements a large page would be wasted.
     pub(crate) fn prefer_large_pages(&self) {
         const LARGE_PAGE: usize = 2 << 20;
         let start = self.first.load(Ordering::Relaxed) as usize;
@@ -95,8 +98,8 @@ impl<T: Sync> Array<T> {
         if index as usize >= self.len.load(Ordering::Acquire) {
             return None;
         }
-        // SAFETY: mapped with at least that many zeroed elements, for which zero is a valid `T` (only links and
-        // hashes are kept so); it stays until `renew`.
+        // SAFETY: mapped with at least that many zeroed elements, for which zero is a valid `T`
+        // (only links and hashes are kept so); it stays until `renew`.
         Some(unsafe { &*self.first.load(Ordering::Relaxed).add(index as usize) })
     }
 }

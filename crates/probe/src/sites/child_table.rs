@@ -1,10 +1,11 @@
-//! Finds the child of a node that has many: a lock-free hash from (parent, place, module) to a node's number.
+//! Finds the child of a node that has many: a lock-free hash from (parent, place, module) to a
+//! node's number.
 //!
-//! Entries are single words: 40 bits of the hash and 24 bits of the number; the rest of the hash is the
-//! entry's position, so two keys are confused with a probability of 2⁻⁵⁶ or less. Tables are only
-//! filled, never changed: when one is half full a four times larger one is published before it, and
-//! the older ones stay for lookups. Two threads inserting one key while a table is published may
-//! make two nodes of it; readers see the same stack twice and add them up.
+//! Entries are single words: 40 bits of the hash and 24 bits of the number; the rest of the hash is
+//! the entry's position, so two keys are confused with a probability of 2⁻⁵⁶ or less. Tables are
+//! only filled, never changed: when one is half full a four times larger one is published before
+//! it, and the older ones stay for lookups. Two threads that insert one key while a table is
+//! published may create two nodes for it; readers see the same stack twice and add them up.
 #![allow(unsafe_code)]
 
 use core::ptr;
@@ -33,7 +34,7 @@ impl Key {
         Key { place, parent, module, hash: product as u64 ^ (product >> 64) as u64 }
     }
 
-    /// The word that stands for this key having node `id`.
+    /// The table entry that maps this key to node `id`.
     #[inline(always)]
     pub(crate) fn entry(self, id: u32) -> u64 {
         self.hash << ID_BITS | u64::from(id)
@@ -65,14 +66,15 @@ static TABLE: [Table; TABLES] =
 /// Tables published; the last one takes the insertions.
 static PUBLISHED: AtomicUsize = AtomicUsize::new(0);
 
-/// Forgets all children. No other thread may be looking.
+/// Removes all children. No other thread may access the table.
 pub(super) fn clear() {
     PUBLISHED.store(0, Release);
     for (level, table) in TABLE.iter().enumerate() {
         let slots = table.slots.swap(ptr::null_mut(), AcqRel);
         table.used.store(0, Relaxed);
         if !slots.is_null() {
-            // SAFETY: mapped by `publish` with this size; the caller promises that nobody looks.
+            // SAFETY: mapped by `publish` with this size; the caller ensures that no thread
+            // accesses it.
             unsafe { sys::unmap(slots.cast(), bytes(level)) };
         }
     }
@@ -107,7 +109,8 @@ pub(super) fn find_or_insert(key: Key, append: impl Fn() -> Option<u32>) -> Opti
 #[inline]
 fn at_home(level: usize, key: Key) -> Option<u32> {
     let slots = TABLE.get(level)?.slots.load(Acquire);
-    // SAFETY: `level` is published, so these are `1 << bits` words, and the shift leaves that many bits.
+    // SAFETY: `level` is published, so these are `1 << bits` words, and the shift leaves that many
+    // bits.
     let slot = unsafe { &*slots.add((key.hash >> (64 - bits(level))) as usize) };
     key.id_in(slot.load(Acquire))
 }
@@ -120,7 +123,7 @@ fn search_or_insert(published: usize, key: Key, append: impl Fn() -> Option<u32>
     let older = (0..published.saturating_sub(1)).rev().find_map(|level| probe(level, key));
     let level = level_for_insertion(published)?;
     match older {
-        // What is still in use moves on to the newest table, where it is found at once.
+        // Keys still in use are copied to the newest table, which is searched first.
         Some(id) => insert(level, key, || Some(id)),
         None => insert(level, key, append),
     }
@@ -192,7 +195,7 @@ fn publish(level: usize) -> Option<usize> {
         let memory = sys::map_private(bytes(level)).ok()?;
         let published = table.slots.compare_exchange(ptr::null_mut(), memory.cast(), AcqRel, Acquire);
         if published.is_err() {
-            // SAFETY: just mapped, and nobody has seen it.
+            // SAFETY: just mapped, and not published.
             unsafe { sys::unmap(memory, bytes(level)) };
         } else {
             segment::counter(Counter::OwnBytes).fetch_add(bytes(level) as u64, Relaxed);

@@ -1,12 +1,12 @@
 //! Where events are counted: the stack tree, and a tally per site and thread.
 //!
-//! A *site* is a stack at one sampling distance in one period. A [`tallies::Counts`] counts the events of
-//! one site on blocks of one allocating thread, and has one writing thread, so counting needs no lock
-//! prefix. Records are in the segment; what finds them (child lists, hash tables, lists of tallies) is
-//! private memory.
+//! A *site* is a stack at one sampling distance in one period. A [`tallies::Counts`] counts the
+//! events of one site on blocks of one allocating thread, and has one writing thread, so counting
+//! needs no lock prefix. Records are in the segment; what finds them (child lists, hash tables,
+//! lists of tallies) is private memory.
 //!
-//! *Invariant*: no event is dropped here. When a table is full, the event is counted on a site named for
-//! the cause (`[out of table space: …]`).
+//! *Invariant*: no event is dropped here. When a table is full, the event is counted on a site
+//! named for the cause (`[out of table space: …]`).
 
 pub(crate) mod chain;
 mod child_table;

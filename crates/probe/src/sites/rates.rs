@@ -1,5 +1,5 @@
-//! Sampling distances in use. A block's bucket names the one it was sampled with, so that the distance
-//! can change at any moment without bias.
+//! Sampling distances in use. A block's bucket names the one it was sampled with, so that the
+//! distance can change at any moment without bias.
 
 use heapwise_format::segment::{Counter, SectionKind};
 
@@ -12,7 +12,8 @@ pub(crate) fn init() {
     segment::counter(Counter::Rates).store(1, Ordering::Release);
 }
 
-/// The number of a sampling distance; `None` when the table is full of others. One thread at a time.
+/// The number of a sampling distance; `None` when the table is full of others. One thread at a
+/// time.
 pub(crate) fn number(bytes: u64) -> Option<u16> {
     let used = segment::counter(Counter::Rates).load(Ordering::Relaxed).min(capacity());
     let known = (1..used).find(|index| of(*index as u16) == bytes);

@@ -1,7 +1,7 @@
 //! The stack tree: every distinct stack is one node, reached from its caller's node.
 //!
-//! Nodes are records in the segment, appended and never changed, so a node's number is a stable name
-//! for a stack in this process. A private hash finds the child of a node; it takes no lock.
+//! Nodes are records in the segment, appended and never changed, so a node's number is a stable
+//! name for a stack in this process. A private hash finds the child of a node; it takes no lock.
 #![allow(unsafe_code)]
 
 use heapwise_format::segment::{Counter, Node, NodePlace, SectionKind};
@@ -39,7 +39,7 @@ struct Links {
     sibling: AtomicU32,
     /// First tally of this stack that all threads share.
     shared_tally: AtomicU32,
-    /// Sizes that its tallies know, see [`widen_sizes`].
+    /// Range of the sizes in its tallies, see [`widen_sizes`].
     sizes: AtomicU32,
 }
 
@@ -62,7 +62,7 @@ pub(crate) fn init() {
     segment::counter(Counter::Nodes).store(u64::from(FIRST), Release);
 }
 
-/// Asks for large pages: every stack will be recorded.
+/// Requests large pages: every stack will be recorded.
 pub(crate) fn prefer_large_pages() {
     LINKS.prefer_large_pages();
 }
@@ -80,7 +80,7 @@ pub(crate) fn child(parent: u32, place: u64, module: u32) -> Option<u32> {
     child_of(Key::new(parent, place, module))
 }
 
-/// As [`child`], for a key whose hash the caller has at hand.
+/// As [`child`], for a key whose hash the caller already computed.
 #[inline(always)]
 pub(crate) fn child_of(key: Key) -> Option<u32> {
     match search(key) {
@@ -111,8 +111,8 @@ fn new_child(key: Key, end: Option<End>) -> Option<u32> {
     }
 }
 
-/// Makes a child at the end of its parent's list. A thread that loses the race for it leaves a node unused:
-/// harmless.
+/// Makes a child at the end of its parent's list. A thread that loses the race for it leaves a node
+/// unused: harmless.
 fn appended(key: Key, end: &'static AtomicU32) -> Option<u32> {
     let id = append(key)?;
     LINKS.get(id)?.hash.store(key.hash, Relaxed);
@@ -125,8 +125,9 @@ pub(crate) fn own_tally(node: u32) -> Option<&'static AtomicU64> {
     Some(&LINKS.get(node)?.tally)
 }
 
-/// Whether the tallies of a node may not know blocks as small or as large as `size`; they do afterwards.
-/// Keeps the record of a tally's sizes, which is another cache miss, out of most events.
+/// Whether `size` may be outside of the size range of a node's tallies; the range includes it
+/// afterwards. Saves most events the access to the record of a tally's sizes, which is another
+/// cache miss.
 #[inline(always)]
 pub(crate) fn widen_sizes(node: u32, size: u64) -> bool {
     /// Sizes below are kept exactly; all others are always new.
@@ -143,7 +144,7 @@ pub(crate) fn widen_sizes(node: u32, size: u64) -> bool {
     true
 }
 
-/// A tally of the node is new and knows no sizes.
+/// A tally of the node is new and has no sizes.
 pub(super) fn clear_sizes(node: u32) {
     if let Some(links) = LINKS.get(node) {
         links.sizes.store(0, Relaxed);
@@ -155,7 +156,8 @@ pub(super) fn shared_tally(node: u32) -> Option<&'static AtomicU32> {
     Some(&LINKS.get(node)?.shared_tally)
 }
 
-/// Appends a record. Nothing is at place 0: readers take such a record for one that is not written yet.
+/// Appends a record. Nothing is at place 0: readers take such a record for one that is not written
+/// yet.
 fn append(key: Key) -> Option<u32> {
     if key.place == 0 {
         return None;

@@ -1,8 +1,8 @@
 //! Tallies: what was allocated and freed at each site.
 //!
-//! Numbers are handed out once and stay valid for the life of the segment, so the index of live blocks can
-//! name a tally. Every tally has one writing thread, which loads and stores without a lock prefix, except
-//! the shared ones ([`NO_THREAD`]), which all threads update atomically.
+//! Numbers are handed out once and stay valid for the life of the segment, so the index of live
+//! blocks can name a tally. Every tally has one writing thread, which loads and stores without a
+//! lock prefix, except the shared ones ([`NO_THREAD`]), which all threads update atomically.
 #![allow(unsafe_code)]
 
 use core::mem::offset_of;
@@ -98,7 +98,7 @@ pub(crate) struct TallyRef {
     pub(crate) counts: &'static Counts,
 }
 
-/// Who writes a tally.
+/// The writers of a tally.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Writer {
     /// The calling thread alone.
@@ -122,9 +122,10 @@ struct Links {
 static LINKS: Array<Links> = Array::none();
 /// The first record; null without a segment.
 static BASE: AtomicPtr<Counts> = AtomicPtr::new(core::ptr::null_mut());
-/// Tallies handed out. All records below are populated. Private: the segment may be overwritten by others.
+/// Tallies handed out. All records below are populated. Private: the segment may be overwritten by
+/// others.
 static NEXT: AtomicU32 = AtomicU32::new(0);
-/// Tallies handed out at once.
+/// Tallies reserved at a time.
 const CHUNK: u32 = 16;
 
 /// Starts an empty table in a fresh segment (again after `fork`); false without memory.
@@ -165,7 +166,7 @@ pub(crate) fn restart_overflow() {
     }
 }
 
-/// Asks for large pages: every block will be recorded.
+/// Requests large pages: every block will be recorded.
 pub(crate) fn prefer_large_pages() {
     LINKS.prefer_large_pages();
 }
@@ -231,7 +232,7 @@ pub(crate) fn get(number: u32) -> Option<&'static Counts> {
     Table::current().get(number)
 }
 
-/// The table as a thread keeps it at hand. Zeroed memory is valid: empty.
+/// Address and length of the table, as cached by a thread. Zeroed memory is valid: empty.
 #[derive(Clone, Copy)]
 pub(crate) struct Table {
     base: *const Counts,
@@ -248,7 +249,7 @@ impl Table {
     /// The tally of a number, if it was handed out when the table was taken.
     #[inline(always)]
     pub(crate) fn get(&self, number: u32) -> Option<&'static Counts> {
-        // SAFETY: records below `len` are populated and stay mapped; their words are atomic for everybody.
+        // SAFETY: records below `len` are populated and stay mapped; their words are atomics.
         (number < self.len).then(|| unsafe { &*self.base.add(number as usize) })
     }
 }
@@ -258,7 +259,8 @@ pub(crate) fn make(reserve: &mut Reserve, site: SiteKey) -> Option<TallyRef> {
     describe(reserve.take()?, site)
 }
 
-/// Makes a tally in which the calling thread counts the frees of another thread's blocks, of this period.
+/// Makes a tally in which the calling thread counts the frees of another thread's blocks, of this
+/// period.
 pub(crate) fn make_remote(reserve: &mut Reserve, of: TallyRef) -> Option<TallyRef> {
     link_remote(describe(reserve.take()?, of.counts.site())?, of, Writer::Own)
 }
@@ -297,7 +299,8 @@ fn remote(of: u32) -> impl Iterator<Item = u32> {
     core::iter::successors(Some(first).filter(|first| *first != 0), next)
 }
 
-/// The tally of a stack that all threads share, made when there is none; `None` when the table is full.
+/// The tally of a stack that all threads share, made when there is none; `None` when the table is
+/// full.
 pub(crate) fn shared(node: u32, rate: u16) -> Option<TallyRef> {
     let site = SiteKey::new(node, rate, NO_THREAD);
     let is_it =
@@ -341,7 +344,8 @@ impl Counts {
         self.period() == peak::period()
     }
 
-    /// Whether it has changed since the last snapshot at a peak, and belongs to the period in force.
+    /// Whether it has changed since the last snapshot at a peak, and belongs to the period in
+    /// force.
     #[inline(always)]
     pub(crate) fn is_current(&self, now: u64) -> bool {
         self.now.load(Ordering::Relaxed) == now
@@ -411,7 +415,7 @@ impl TallyRef {
         self.count_weight(writer, amount.size, sampled, 4);
     }
 
-    /// What a block of this site stands for.
+    /// Weight of a block of this site.
     #[inline(always)]
     pub(crate) fn sampled(self, size: u64) -> Sampled {
         match self.counts.site().rate() {
@@ -420,7 +424,7 @@ impl TallyRef {
         }
     }
 
-    /// Adds what a sample stands for to the four sums from `first` on.
+    /// Adds the weight of a sample to the four sums from `first` on.
     fn count_weight(self, writer: Writer, size: u64, sampled: Sampled, first: usize) {
         if self.counts.site().rate() == 0 {
             return;
@@ -497,7 +501,7 @@ impl TallyRef {
 
     fn details(self) -> Option<&'static Details> {
         let place = segment::existing_of::<TallyDetails>(SectionKind::TallyDetails, u64::from(self.number))?;
-        // SAFETY: populated with the tally; its words are atomic for everybody and stay mapped.
+        // SAFETY: populated with the tally; its words are atomics and stay mapped.
         Some(unsafe { &*place.cast() })
     }
 

@@ -1,7 +1,7 @@
 //! Finds a thread's tallies: by site, and by the tally of another thread whose blocks it frees.
 //!
-//! Open addressing in private memory that only its thread uses. The first entries are part of the thread's
-//! state, so that a thread with few sites maps nothing.
+//! Open addressing in private memory that only its thread uses. The first entries are part of the
+//! thread's state, so that a thread with few sites maps nothing.
 #![allow(unsafe_code)]
 
 use core::ptr::null_mut;
@@ -86,7 +86,7 @@ impl TallyMap {
         self.entries_mut().fill(Entry { key: 0, tally: 0 });
     }
 
-    /// Gives the mapped table back.
+    /// Unmaps the table.
     pub(crate) fn unmap(&mut self) {
         if self.bits != 0 {
             // SAFETY: mapped by `grow` with this size; only this map refers to it.

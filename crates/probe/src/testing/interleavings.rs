@@ -1,6 +1,7 @@
-//! The lock-free parts under several threads at once: natively as a stress test, and by `cargo xtask miri` under an
-//! interpreter that reports data races and gives every load any value that the memory model of a weakly ordered
-//! machine allows. The code under test is the probe's own; only system calls are missing.
+//! The lock-free parts under several threads at once: natively as a stress test, and by
+//! `cargo xtask miri` under an interpreter that reports data races and gives every load any value
+//! that the memory model of a weakly ordered machine allows. The code under test is the probe's
+//! own; only system calls are missing.
 #![allow(unsafe_code)]
 
 use std::sync::Mutex;
@@ -17,10 +18,11 @@ use crate::sites::tallies::SiteKey;
 use crate::sites::{stack_tree, tallies};
 use crate::{control, fork, live, log, segment};
 
-/// Rounds of each test: natively until races had their chance, interpreted as long as patience lasts (many seeds).
+/// Rounds of each test: natively until races had their chance, interpreted as long as patience
+/// lasts (many seeds).
 const ROUNDS: u64 = if cfg!(miri) { 12 } else { 20_000 };
 
-/// These tests share one segment, and some start its tables anew.
+/// These tests share one segment, and some reset its tables.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn exclusive() -> impl Drop {
@@ -33,7 +35,8 @@ fn exclusive() -> impl Drop {
     Turn(turn)
 }
 
-/// A block goes from the thread that allocated it to one that frees it, through one word, as programs do it.
+/// A block goes from the thread that allocated it to one that frees it, through one word, as
+/// programs do it.
 #[test]
 fn a_block_is_found_by_whoever_frees_it() {
     let _turn = exclusive();
@@ -54,7 +57,7 @@ fn a_block_is_found_by_whoever_frees_it() {
                 }
             }
         });
-        // A bystander in the same group.
+        // Another block in the same group.
         scope.spawn(|| {
             let own = 0x7100_0000_0000 + 96;
             for round in 0..ROUNDS as u32 {
@@ -74,7 +77,7 @@ fn a_block_is_found_by_whoever_frees_it() {
     });
 }
 
-/// Threads that meet the same stack get a node that says what they asked for.
+/// Threads that insert the same stack get a node that holds that stack.
 #[test]
 fn a_node_is_whole_before_anybody_has_its_number() {
     let _turn = exclusive();
@@ -111,7 +114,8 @@ fn a_tally_is_described_before_another_thread_has_its_number() {
     });
 }
 
-/// What a controller wrote is applied as a whole or not at all: depth and period of one order go together.
+/// A controller's write is applied completely or not at all: depth and period come from the same
+/// write.
 #[test]
 fn orders_are_applied_whole() {
     let _turn = exclusive();
@@ -146,8 +150,8 @@ fn orders_are_applied_whole() {
     });
 }
 
-/// A reader of the log by the rules of `capture/drain/chunks.rs`: what is published is read once, in order; a full
-/// chunk is let go.
+/// A reader of the log by the rules of `capture/drain/chunks.rs`: published bytes are read once, in
+/// order; a full chunk is released.
 struct Drainer {
     done: Vec<usize>,
     tallies: Vec<u32>,
@@ -179,7 +183,8 @@ impl Drainer {
             return;
         }
         assert_ne!(stream.load(Ordering::Relaxed), 0, "a chunk that says a sequence says whose");
-        // SAFETY: published, so written before; nobody writes there before the chunk is let go.
+        // SAFETY: published, so written before; no thread writes there before the chunk is
+        // released.
         let bytes = unsafe { core::slice::from_raw_parts(chunk.add(HEADER_BYTES), len) };
         let (mut at, done) = (self.done[index], len);
         while let Some(event) = decode(bytes, &mut at) {
@@ -198,7 +203,8 @@ impl Drainer {
     }
 }
 
-/// Streams begin and end while a reader follows: every event arrives once, in the order of its stream.
+/// Streams begin and end while a reader follows: every event arrives once, in the order of its
+/// stream.
 #[test]
 fn every_event_arrives_once() {
     let _turn = exclusive();

@@ -1,4 +1,5 @@
-//! The probe's own tests that need several modules: threads at once, loom models, the unwinder from outside.
+//! The probe's own tests that need several modules: threads at once, loom models, the unwinder from
+//! outside.
 
 #[cfg(test)]
 mod interleavings;

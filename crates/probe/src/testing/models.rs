@@ -1,11 +1,13 @@
-//! Models of the lock-free parts: loom runs each through the schedules of its threads, with at most three switches that no
-//! thread asked for (`LOOM_MAX_PREEMPTIONS`), and gives every load each value that it may see on a weakly ordered machine. The code is the
-//! probe's own (see [`crate::atomics`]), and that of readers and controllers from the format crate.
+//! Models of the lock-free parts: loom runs each through the schedules of its threads, with at most
+//! three preemptions (`LOOM_MAX_PREEMPTIONS`), and gives every load each value that it may see on a
+//! weakly ordered machine. The code is the probe's own (see [`crate::atomics`]), and that of
+//! readers and controllers from the format crate.
 //!
-//! Of each word loom remembers who used it last, and no one before: a thread that looks before it writes hides the look of
-//! another. So each model is explored from both sides (see [`check`]).
+//! For each word loom stores only the last access: a thread that reads before it writes hides the
+//! read of another thread. So each model is explored from both sides (see [`check`]).
 //!
-//! `cargo xtask loom` runs them. Each says which ordering it is there for: with that one weakened, it fails.
+//! `cargo xtask loom` runs them. Each model names the ordering that it checks: with that ordering
+//! weakened, it fails.
 
 mod control;
 mod log;
@@ -23,8 +25,8 @@ std::thread_local! {
     static SWAPPED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Explores `threads` on a segment that `prepare` may fill before: twice, once with either of those that work
-/// [`together`] as the one that begins.
+/// Explores `threads` on a segment that `prepare` may fill before: twice, once with either of those
+/// that work [`together`] as the one that begins.
 pub(crate) fn check(prepare: impl FnOnce(), threads: impl Fn() + Clone + Send + Sync + 'static) {
     check_of(96, prepare, threads);
 }
@@ -40,7 +42,7 @@ fn check_of(words: usize, prepare: impl FnOnce(), threads: impl Fn() + Clone + S
     });
 }
 
-/// Both at once; what comes of them.
+/// Runs both at once; returns both results.
 pub(crate) fn together<A: 'static, B: 'static>(
     one: impl FnOnce() -> A + 'static,
     other: impl FnOnce() -> B + 'static,

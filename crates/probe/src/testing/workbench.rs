@@ -1,5 +1,6 @@
-//! The unwinder seen from outside, for `tests/` and `benches/unwind`: a segment of this process's own,
-//! an entry point that hands over the registers as a hook's stub does, and the stacks read back.
+//! The unwinder seen from outside, for `tests/` and `benches/unwind`: a segment of this process's
+//! own, an entry point that hands over the registers as a hook's stub does, and the stacks read
+//! back.
 #![allow(unsafe_code)]
 
 use core::arch::naked_asm;
@@ -32,7 +33,7 @@ impl From<unwind::Captured> for Captured {
     }
 }
 
-/// Reads options as at the start, both grammars, and forgets them; for `fuzz/`.
+/// Reads options as at the start, both grammars, and discards them; for `fuzz/`.
 pub fn read_options(text: &[u8]) {
     config::rehearse(text);
 }
@@ -50,7 +51,8 @@ pub fn start() -> bool {
 /// What [`hook`] calls.
 pub type Body = unsafe extern "C" fn(context: *mut c_void, entry: &Entry) -> i64;
 
-/// Calls `body` as a hook would be: with the registers of the caller, from a frame that is not there.
+/// Calls `body` as a hook would be: with the registers of the caller, from a frame that is not
+/// there.
 ///
 /// # Safety
 /// `body` may be called with `context`.
@@ -76,7 +78,8 @@ pub unsafe extern "C" fn hook(context: *mut c_void, body: Body) -> i64 {
     )
 }
 
-/// Calls `body` as a hook would be: with the registers of the caller, from a frame that is not there.
+/// Calls `body` as a hook would be: with the registers of the caller, from a frame that is not
+/// there.
 ///
 /// # Safety
 /// `body` may be called with `context`.

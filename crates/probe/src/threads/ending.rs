@@ -14,8 +14,8 @@ type Set = unsafe extern "C" fn(c_uint, *const c_void) -> c_int;
 /// The key plus one; 0 when there is none.
 static KEY: AtomicU32 = AtomicU32::new(0);
 static SET: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
-/// glibc keeps the values of the first keys in the thread itself; for later ones `pthread_setspecific` calls
-/// the allocator.
+/// glibc keeps the values of the first keys in the thread itself; for later ones
+/// `pthread_setspecific` calls the allocator.
 const KEYS_WITHOUT_ALLOCATION: c_uint = 32;
 
 /// Creates the key; from the probe's constructor, when libc is ready.
@@ -27,7 +27,7 @@ pub(crate) fn create_key() {
     // SAFETY: the signature of pthread_key_create.
     let create: Create = unsafe { core::mem::transmute(create.address) };
     let mut key = 0;
-    // SAFETY: `key` is ours, the destructor lives for ever (nodelete).
+    // SAFETY: `key` is a valid place, and the destructor is never unloaded (nodelete).
     if unsafe { create(&raw mut key, thread_ends) } == 0 && key < KEYS_WITHOUT_ALLOCATION {
         SET.store(set.address, Ordering::Relaxed);
         KEY.store(key + 1, Ordering::Release);
@@ -37,7 +37,7 @@ pub(crate) fn create_key() {
 /// POSIX runs destructors in at least this many rounds, as long as some key has a value again.
 const ROUNDS: usize = 4;
 
-/// Asks for the destructor of the calling thread.
+/// Registers the destructor of the calling thread.
 pub(super) fn watch() {
     set_round(1);
 }
@@ -50,12 +50,12 @@ fn set_round(round: usize) {
     }
     // SAFETY: the signature of pthread_setspecific, stored before the key.
     let set: Set = unsafe { core::mem::transmute(SET.load(Ordering::Relaxed)) };
-    // SAFETY: a key of ours; the value is a number, never followed.
+    // SAFETY: a key that this module created; the value is a number, never dereferenced.
     unsafe { set(key - 1, core::ptr::without_provenance(round)) };
 }
 
-/// Destructors of the program allocate and free too, so this one waits for the last round. What runs even later
-/// finds no state and uses the shared slab.
+/// Destructors of the program allocate and free too, so this one waits for the last round. What
+/// runs even later finds no state and uses the shared slab.
 unsafe extern "C" fn thread_ends(round: *mut c_void) {
     if round.addr() < ROUNDS {
         return set_round(round.addr() + 1);

@@ -1,7 +1,8 @@
-//! What the probe keeps per thread: 128 bytes of thread-local words, and a mapped [`State`] for threads that
-//! record every block or close samples.
+//! What the probe keeps per thread: 128 bytes of thread-local words, and a mapped [`State`] for
+//! threads that record every block or close samples.
 //!
-//! *Invariant*: only its thread touches a state, and only while the thread is marked as inside the probe.
+//! *Invariant*: only its thread touches a state, and only while the thread is marked as inside the
+//! probe.
 #![allow(unsafe_code)]
 
 mod ending;
@@ -20,8 +21,8 @@ use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compil
 use crate::declared_frames::Inherited;
 use crate::unwind::OwnStack;
 
-/// The words in thread-local storage. All zero on a new thread, which sends its first allocation down
-/// the slow path by itself. Atomic because signal handlers of the same thread use them too.
+/// The words in thread-local storage. All zero on a new thread, so that its first allocation takes
+/// the slow path. Atomic because signal handlers of the same thread use them too.
 #[repr(C)]
 pub(crate) struct Words {
     /// Bytes to allocate until the next slow path. First: the stubs subtract from it.
@@ -32,7 +33,7 @@ pub(crate) struct Words {
     pub(crate) random: AtomicU64,
     /// Mapped state, null until the thread records everything.
     state: AtomicPtr<State>,
-    /// The same while the thread is outside the probe, [`inside`] while it is inside.
+    /// The thread's state while the thread is outside the probe, [`inside`] while it is inside.
     at_rest: AtomicPtr<State>,
     /// Where this thread's stack is, for stacks captured without a state.
     own_stack: UnsafeCell<OwnStack>,
@@ -59,8 +60,9 @@ impl Words {
         Some(Busy(self))
     }
 
-    /// Enters the probe for something short with the thread's state, in as few instructions as can be; `None` when the
-    /// thread has none, or is inside already. What is done may not flush or poll, where the state could be given up.
+    /// Enters the probe for a short operation on the thread's state, in as few instructions as
+    /// possible; `None` when the thread has no state, or is inside already. The operation must not
+    /// flush or poll, because that could drop the state.
     #[inline(always)]
     pub(crate) fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> Option<T> {
         let state = self.at_rest.load(Ordering::Relaxed);
@@ -69,7 +71,7 @@ impl Words {
         }
         self.at_rest.store(inside(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        // SAFETY: this thread's own; whoever finds `inside` keeps away from it.
+        // SAFETY: this thread's own; a nested call that finds `inside` set does not access it.
         let result = act(unsafe { &mut *state });
         compiler_fence(Ordering::SeqCst);
         self.at_rest.store(state, Ordering::Relaxed);
@@ -115,12 +117,12 @@ impl Words {
         (!state.is_null()).then_some(state)
     }
 
-    /// Gives the thread of a forked child the frames that it had declared before the fork. Called inside
-    /// the probe, where the thread has no state.
+    /// Gives the thread of a forked child the frames that it had declared before the fork. Called
+    /// inside the probe, where the thread has no state.
     pub(crate) fn inherit(&self, frames: Inherited) {
         let script = frames.renew();
         if let Some(state) = self.new_state() {
-            // SAFETY: this thread's own and new, so there is no other use of it.
+            // SAFETY: this thread's own and new, so nothing else refers to it.
             unsafe { &mut *state }.declare(|declared| *declared = script);
         }
     }

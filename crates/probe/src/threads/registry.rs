@@ -1,8 +1,8 @@
 //! The threads of the process: their records in the segment, and states of ended threads for reuse.
 //!
-//! A tally belongs to a thread record. A new thread continues with the state, the record and the tallies of
-//! an ended one of the same name, so that the threads of a pool add up under one heading and a program that
-//! starts threads all the time needs no more memory.
+//! A tally belongs to a thread record. A new thread continues with the state, the record and the
+//! tallies of an ended one of the same name, so that the threads of a pool add up under one name,
+//! and a program that constantly starts threads does not use more and more memory.
 
 use heapwise_format::bytes::set_text;
 use heapwise_format::segment::{Counter, NO_THREAD, SectionKind, Thread, ThreadState};
@@ -50,7 +50,8 @@ impl Slot {
         let empty = core::ptr::null_mut();
         let is_put = self.state.compare_exchange(empty, state, Ordering::Release, Ordering::Relaxed).is_ok();
         if is_put {
-            // Another thread may take the state before: then the slot is empty, and its name means nothing.
+            // Another thread may take the state before: then the slot is empty, and its name means
+            // nothing.
             for (word, value) in self.name.iter().zip(name) {
                 word.store(value, Ordering::Relaxed);
             }

@@ -18,9 +18,11 @@ use crate::sites::{MapKey, TallyMap, stack_tree};
 use crate::unwind::{self, CachedStack, Entry, Memo, StackCache};
 use crate::{clock, control, dump, fork, hooks, live, log, prof, recent, segment, sys};
 
-/// Most live bytes that a thread keeps to itself, so that threads do not contend for the shared counters.
+/// Most live bytes that a thread keeps to itself, so that threads do not contend for the shared
+/// counters.
 const MOST_UNFLUSHED: u64 = 64 * 1024;
-/// Sums are flushed at the first tick after this many allocated bytes, for dumps that are due by them.
+/// Sums are flushed at the first tick after this many allocated bytes, for dumps that are due by
+/// them.
 const FLUSH_ALLOCATED: u64 = 1 << 20;
 /// The other counters are at most this many ticks old.
 const FLUSH_TICKS: u32 = 32;
@@ -45,8 +47,8 @@ struct Remote {
     counts: *const Counts,
 }
 
-/// Zeroed memory is valid. Small fields first: they share a few pages, and the large arrays behind are
-/// populated as they are used.
+/// Zeroed memory is valid. Small fields first: they share a few pages, and the large arrays behind
+/// are populated as they are used.
 #[repr(C)]
 pub(crate) struct State {
     /// The generation under which the fast path may be taken; 0: never.
@@ -230,7 +232,8 @@ impl State {
     /// Drops what depends on an older generation, and decides whether the fast path may be taken.
     #[cold]
     fn revalidate(&mut self) {
-        // Read before what it stands for: a change that is missed now leads to another generation.
+        // Read before the settings of that generation: a change that is missed now leads to another
+        // generation.
         self.generation = fork::generation();
         self.stacks.clear();
         self.remote.fill(Remote { of: 0, counts: core::ptr::null() });
@@ -277,7 +280,7 @@ impl State {
         outside
     }
 
-    /// The same, if it was asked recently.
+    /// Whether [`Self::is_outside`] recently returned true for `caller`.
     #[inline(always)]
     pub(crate) fn is_known_outside(&self, caller: u64) -> bool {
         self.outside.get(outside_slot(caller)) == Some(&caller)
@@ -289,7 +292,8 @@ impl State {
     /// The cached stack at `entry`.
     #[inline(always)]
     pub(crate) fn cached_stack(&mut self, entry: Entry) -> Option<&CachedStack> {
-        // Two borrows: a reference returned from a branch would keep the cache borrowed in the other one.
+        // Two borrows: a reference returned from a branch would keep the cache borrowed in the
+        // other one.
         let first: *const CachedStack =
             self.stacks.first_level(entry).map_or(core::ptr::null(), |stack| stack);
         // SAFETY: an entry of the cache, which is borrowed as long as the result.
@@ -299,8 +303,8 @@ impl State {
         unwind::find_cached(&mut self.stacks, &mut self.memo, entry, control::depth())
     }
 
-    /// Where the thread counts the free of a block of a tally where every block is recorded, if it is the
-    /// thread's own or was used recently.
+    /// Where the thread counts the free of a block of a tally where every block is recorded, if it
+    /// is the thread's own or was used recently.
     #[inline(always)]
     pub(crate) fn tally_of_free(&self, number: u32) -> Option<&'static Counts> {
         let counts = self.table.get(number)?;
@@ -354,7 +358,8 @@ impl State {
     }
 }
 
-/// The word in which a node names the tally of one thread: tally, thread, rate, and the period's low bits.
+/// The word in which a node names the tally of one thread: tally, thread, rate, and the period's
+/// low bits.
 #[derive(Clone, Copy)]
 struct OwnTally(u64);
 
@@ -408,8 +413,8 @@ impl State {
         self.last_freed = address;
     }
 
-    /// Counts the free of a block that no index holds; false for the same address twice in a row, which is one
-    /// free: a hooked operator ended in a jump to `free`.
+    /// Counts the free of a block that no index holds; false for the same address twice in a row,
+    /// which is one free: a hooked operator ended in a jump to `free`.
     pub(crate) fn add_unknown(&mut self, address: u64) -> bool {
         if core::mem::replace(&mut self.last_freed, address) == address {
             return false;
@@ -421,8 +426,8 @@ impl State {
         true
     }
 
-    /// Adds the live bytes to those of the process: the thread holds, or gave back, more than it may keep to
-    /// itself.
+    /// Adds the live bytes to those of the process: the thread holds, or gave back, more than it
+    /// may keep to itself.
     #[inline(never)]
     pub(crate) fn flush_live(&mut self) {
         if self.period == peak::period() {
@@ -458,8 +463,8 @@ impl State {
         (self.recorded, self.freed, self.unknown, self.allocated) = (0, 0, 0, 0);
     }
 
-    /// Chooses when the sums are flushed next, so that the peak of the process is right within 64 KiB or
-    /// 2 %, whatever the number of threads: far below the peak seldom, near it often.
+    /// Chooses when the sums are flushed next, so that the peak of the process is exact within 64
+    /// KiB or 2 % for any number of threads: rarely far below the peak, often near it.
     fn set_bounds(&mut self) {
         let threads = registry::live();
         let live = (segment::counter(Counter::LiveBytes).load(Ordering::Relaxed) as i64).max(0) as u64;

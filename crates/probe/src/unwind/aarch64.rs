@@ -25,8 +25,8 @@ pub(super) const HAS_STRAY_TRAMPOLINES: bool = true;
 /// Whose vendor-specific instructions the call frame programs use.
 pub(super) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 
-/// Byte offset of `regs[0]` in the kernel's `rt_sigframe`, which sp points to inside the trampoline:
-/// `siginfo` 128, `ucontext` up to `uc_mcontext` 176, `fault_address` 8.
+/// Byte offset of `regs[0]` in the kernel's `rt_sigframe`, which sp points to inside the
+/// trampoline: `siginfo` 128, `ucontext` up to `uc_mcontext` 176, `fault_address` 8.
 const REGISTERS: u64 = 128 + 176 + 8;
 
 /// Word of `rt_sigframe` that holds x30.
@@ -46,8 +46,8 @@ pub(super) fn trampoline_rule(code: &[u8]) -> Option<Rule> {
     }
 }
 
-/// An entry of the procedure linkage table, as masks and values: `bti c` (where branches are protected), `adrp x16`,
-/// `ldr x17, [x16]`, `add x16, x16`, `br x17`.
+/// An entry of the procedure linkage table, as masks and values: `bti c` (where branches are
+/// protected), `adrp x16`, `ldr x17, [x16]`, `add x16, x16`, `br x17`.
 const LINKAGE: [(u32, u32); 5] = [
     (!0, 0xd503_245f),
     (0x9f00_001f, 0x9000_0010),
@@ -56,8 +56,8 @@ const LINKAGE: [(u32, u32); 5] = [
     (!0, 0xd61f_0220),
 ];
 
-/// The rule inside the procedure linkage table, which linkers do not describe here. It leaves sp and x30 alone, so wherever
-/// an entry was interrupted, only the rest of it need be there.
+/// The rule inside the procedure linkage table, which linkers do not describe here. It leaves sp
+/// and x30 alone, so wherever an entry was interrupted, only the rest of it need be there.
 pub(super) fn linkage_rule(code: &[u8]) -> Option<Rule> {
     let goes_on = |entry: &[(u32, u32)]| {
         let mut words = code.chunks_exact(4).filter_map(|word| word.try_into().ok()).map(u32::from_le_bytes);
@@ -67,7 +67,7 @@ pub(super) fn linkage_rule(code: &[u8]) -> Option<Rule> {
     if found { Rule::new(Kind::Leaf, 0, FpSlot::Kept, 0) } else { None }
 }
 
-/// Bytes of code before a return address that [`follows_call`] wants to see.
+/// Bytes of code before a return address that [`follows_call`] reads.
 pub(super) const CALL_BYTES: u64 = 4;
 
 /// Do these bytes, the last ones before a return address, end in a call instruction?

@@ -22,7 +22,7 @@ enum Cfa {
 enum Saved {
     /// Not touched.
     Same,
-    /// There is no caller's value.
+    /// The caller's value does not exist.
     Undefined,
     /// At CFA + offset.
     Offset(i64),
@@ -55,7 +55,7 @@ struct Machine {
     data_factor: i64,
 }
 
-/// The rule at `address`, which `fde` covers; `None` when it has no form we know.
+/// The rule at `address`, which `fde` covers; `None` when its form is not supported.
 pub(super) fn rule_at(
     section: &EhFrame<Bytes<'_>>,
     bases: &BaseAddresses,
@@ -152,7 +152,7 @@ impl Machine {
                 self.depth = self.depth.checked_sub(1)?;
                 self.row = *self.remembered.get(self.depth)?;
             }
-            // Authentication codes are stripped whether or not the program says so.
+            // Authentication codes are always stripped.
             Instruction::ArgsSize { .. } | Instruction::NegateRaState | Instruction::Nop => {}
             _ => return None,
         }

@@ -49,8 +49,8 @@ impl<const N: usize> Checks<N> {
         self.list.get(first..end).unwrap_or(&[])
     }
 
-    /// Adds what the step from `state` to `older` read, behind `count` checks; their new number. The frame
-    /// pointer it restored matters only if it is `live` in `older`.
+    /// Adds what the step from `state` to `older` read, behind `count` checks; their new number.
+    /// The frame pointer it restored matters only if it is `live` in `older`.
     #[inline(always)]
     pub(super) fn add_step(
         &mut self,
@@ -132,7 +132,8 @@ fn first_broken_of_foreign(checks: &[Check], mut stack: Window) -> Option<usize>
 }
 
 impl Check {
-    /// Where the word is, in bytes from the stack pointer on, and the word; `None` for one that is far away.
+    /// Where the word is, in bytes from the stack pointer on, and the word; `None` for one that is
+    /// far away.
     pub(super) fn from(&self, sp: u64) -> Option<(u32, u64)> {
         Some((u32::try_from(self.address.checked_sub(sp)?).ok()?, self.word))
     }

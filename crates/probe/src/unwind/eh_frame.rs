@@ -29,8 +29,9 @@ pub(super) fn rule_at(image: &Image, address: u64) -> Rule {
     let trampoline = || machine::trampoline_rule(image.bytes_from(next)?);
     let linkage = || machine::linkage_rule(image.bytes_from(address)?);
     let first_frame = || {
-        // A return address that nothing can have called from: no code before it, and a function's first byte.
-        // Whoever made this stack (`makecontext`) put it there by hand, as the outermost frame.
+        // A return address that no call can have pushed: it is a function's first byte, without
+        // code before it. The code that made this stack (`makecontext`) stored it as the outermost
+        // frame.
         let starts_here = |fde: FrameDescriptionEntry<Bytes<'_>>| fde.initial_address() == next;
         let made_by_hand =
             covering.is_none() && table.as_ref()?.find(next, &mut other_spare).is_some_and(starts_here);
@@ -39,7 +40,8 @@ pub(super) fn rule_at(image: &Image, address: u64) -> Rule {
     described.or_else(trampoline).or_else(linkage).or_else(first_frame).unwrap_or(Rule::UNKNOWN)
 }
 
-/// Room for a common information entry, which describes nothing but the beginning of a function: 20 to 40 bytes.
+/// Room for a common information entry, which describes nothing but the beginning of a function: 20
+/// to 40 bytes.
 const SPARE: [u8; 64] = [0; 64];
 
 /// The unwind information of a module.
@@ -85,7 +87,7 @@ impl Table {
     }
 }
 
-/// A common information entry that says more than gimli knows, without what it does not know.
+/// A common information entry with augmentations that gimli does not support, without these.
 fn without_key<'a>(
     section: &EhFrame<Bytes<'a>>,
     bases: &BaseAddresses,
@@ -100,8 +102,8 @@ fn without_key<'a>(
     section.cie_from_offset(bases, EhFrameOffset(0))
 }
 
-/// The entry without the letter `B`: that the second of two keys signs return addresses (aarch64). Codes are stripped, whichever
-/// key made them.
+/// The entry without the letter `B`: that the second of two keys signs return addresses (aarch64).
+/// Codes are stripped for either key.
 fn shortened<'a>(entry: &[u8], spare: &'a mut [u8]) -> Option<&'a [u8]> {
     /// Bytes before the letters: length, identifier, version.
     const BEFORE: usize = 4 + 4 + 1;

@@ -1,9 +1,9 @@
 //! DWARF expressions of call frame information, reduced to a form a [`super::rule::Rule`] can hold.
 //!
 //! Three occur in practice: the PLT stub (a comparison of the address, constant once the address is
-//! known), the realigned stack (a word near the frame pointer), and the signal trampoline (words above
-//! the stack pointer). They are not pattern-matched: the expression is run on symbolic values, and
-//! whatever ends in another form is refused.
+//! known), the realigned stack (a word near the frame pointer), and the signal trampoline (words
+//! above the stack pointer). They are not pattern-matched: the expression is run on symbolic
+//! values, and any other result form is rejected.
 
 use gimli::{EndianSlice, NativeEndian, Operation};
 

@@ -2,19 +2,20 @@
 //!
 //! **Claim.** With the rules fixed, the result equals that of a full walk from the same registers.
 //!
-//! **Why.** A step is a function of the frame's registers and of the ≤ 3 words it reads. The memo keeps, for
-//! each frame of the last stack, its registers, and each word its step read as a [`Check`]. A walk starts at
-//! the caller's registers. When it arrives at a frame of the memo with equal registers, and all words that
-//! the older steps read are still the same, then by induction every older frame is the same. At the first
-//! word that is not, the frames up to it are still true, and the walk goes on from there in real memory.
-//! No assumption is made about calls and returns: `longjmp`, exceptions, coroutines, copied stacks
-//! are all decided by what the memory holds now.
+//! **Why.** A step is a function of the frame's registers and of the ≤ 3 words it reads. The memo
+//! keeps, for each frame of the last stack, its registers, and each word its step read as a
+//! [`Check`]. A walk starts at the caller's registers. When it arrives at a frame of the memo with
+//! equal registers, and all words that the older steps read are still the same, then by induction
+//! every older frame is the same. At the first word that differs, the frames up to it are still
+//! valid, and the walk continues from there in memory. No assumption is made about calls and
+//! returns: `longjmp`, exceptions, coroutines, copied stacks are all covered, because only the
+//! current contents of memory count.
 //!
-//! **The frame pointer** mostly is an ordinary register. It takes part in the comparison only where it is
-//! *live*: where an older frame's rule will use it before one restores it.
+//! **The frame pointer** is usually an ordinary register. It is compared only where it is *live*:
+//! where an older frame's rule uses it before another rule restores it.
 //!
-//! **What is not memoised:** broken stacks (their end depends on more than the words read), stacks deeper than
-//! [`DEPTH`], and anything of another module generation.
+//! **What is not memoised:** broken stacks (their end depends on more than the words read), stacks
+//! deeper than [`DEPTH`], and anything of another module generation.
 #![allow(unsafe_code)]
 
 use super::checks::Checks;
@@ -40,7 +41,7 @@ const PAUSE: u32 = 15;
 pub(super) struct Known {
     pub(super) state: State,
     pub(super) rule: Rule,
-    /// Its node; 0 beyond the depth limit, and where nobody has asked yet (see [`node_at`]).
+    /// Its node; 0 beyond the depth limit, and before the first lookup (see [`node_at`]).
     pub(super) node: u32,
     /// Its caller's node.
     parent: u32,
@@ -59,8 +60,8 @@ struct Fresh {
 }
 
 impl Fresh {
-    /// Word by word: a vector load of words that were just stored one by one would wait until they have
-    /// left the store buffer, which is a sixth of a capture.
+    /// Word by word: a vector load of words that were just stored one by one would wait until they
+    /// have left the store buffer, which is a sixth of a capture.
     #[inline(always)]
     fn read(&self) -> Fresh {
         Fresh { state: self.state.read(), rule: self.rule }
@@ -89,11 +90,12 @@ pub(crate) struct Memo {
     fresh: [Fresh; DEPTH],
 }
 
-/// How a walk met the memo.
+/// Where a walk reached the memo.
 enum Met {
     /// At frame `top - 1`, which and whose callers are verified; `fresh` younger frames are new.
     At { top: usize, fresh: usize },
-    /// Not at all: `fresh` frames up to the end of the stack, which is a zero return address or a rule.
+    /// Not at all: `fresh` frames up to the end of the stack, which is a zero return address or a
+    /// rule.
     Never { fresh: usize, end: Option<State> },
 }
 
@@ -104,16 +106,16 @@ impl Memo {
         (generation, stack_tree::epoch(), max_depth) == (self.generation, self.epoch, self.max_depth)
     }
 
-    /// The rules and the own stack, for lookups in a stack cache that was filled from this memo; `None`
-    /// when the rules have changed since, or `sp` is on another stack.
+    /// The rules and the own stack, for lookups in a stack cache that was filled from this memo;
+    /// `None` when the rules have changed since, or `sp` is on another stack.
     #[inline(always)]
     pub(super) fn lookup_rules(&mut self, sp: u64, max_depth: usize) -> Option<(Rules, &mut OwnStack)> {
         let is_valid = self.is_of(modules::generation(), max_depth) && self.own.contains(sp);
         is_valid.then(|| (Rules::of(self.generation), &mut self.own))
     }
 
-    /// The last captured stack, if it can be cached: all of it is on the thread's own stack, its innermost
-    /// frame was not interrupted, and it was not cut.
+    /// The last captured stack, if it can be cached: all of it is on the thread's own stack, its
+    /// innermost frame was not interrupted, and it was not cut.
     fn whole(&self, node: u32) -> Option<Whole<'_>> {
         let known = self.known.get(self.len.wrapping_sub(1))?;
         let innermost = known.state.read();
@@ -195,7 +197,8 @@ impl Memo {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// Walks until it meets the memo or the end of the stack; `None` when the stack is broken or too deep.
+    /// Walks until it reaches a frame of the memo or the end of the stack; `None` when the stack is
+    /// broken or too deep.
     #[inline(always)]
     fn walk(&mut self, mut state: State, stack: &mut Window) -> Option<Met> {
         let mut top = self.len;
@@ -257,7 +260,8 @@ impl Memo {
         frames.partition_point(|known| known.checks as usize <= check)
     }
 
-    /// Puts the fresh frames on top of what was met; false when there was no room for them.
+    /// Pushes the new frames on top of the memo's frame that was reached; false when there was no
+    /// room for them.
     #[inline(always)]
     fn learn(&mut self, met: Met, stack: &Window) -> bool {
         let (top, fresh, end) = match met {
@@ -325,8 +329,8 @@ impl Memo {
     }
 }
 
-/// The node of a frame of the memo, not beyond the depth limit; of the empty stack below the first. `None` (counted) when there is no
-/// room for it.
+/// The node of a frame of the memo, not beyond the depth limit; of the empty stack below the first.
+/// `None` (counted) when there is no room for it.
 #[inline(always)]
 fn node_at(known: &mut [Known], index: usize) -> Option<u32> {
     match known.get(index) {
@@ -366,8 +370,8 @@ fn child(before: &Known, parent: u32, state: &State, rule: Rule) -> Option<u32> 
 }
 
 impl Known {
-    /// Does a walk that has come to `state` go on here? Not at an interrupted frame: where its registers
-    /// were saved would have to be compared too.
+    /// Does a walk that has come to `state` go on here? Not at an interrupted frame: where its
+    /// registers were saved would have to be compared too.
     #[inline(always)]
     fn is_met_by(&self, state: &State) -> bool {
         self.state.pc == state.pc

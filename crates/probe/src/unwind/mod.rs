@@ -9,8 +9,8 @@
 //!          stack_tree::child, root to leaf ─► Captured
 //! ```
 //!
-//! It takes no lock, allocates nothing, patches nothing, and is safe in a signal handler. What it cannot
-//! follow with certainty ends the stack and is reported as broken: nothing is guessed.
+//! It takes no lock, allocates nothing, patches nothing, and is safe in a signal handler. What it
+//! cannot follow with certainty ends the stack and is reported as broken: nothing is guessed.
 #![allow(unsafe_code)]
 
 mod cfi;
@@ -51,15 +51,16 @@ use step::State;
 /// Deepest stack that is recorded.
 const MAX_DEPTH: usize = Control::MAX_DEPTH as usize;
 
-/// Walks tried when the module generation changes in the middle: one that came across a replaced module
-/// may have used rules of the old one.
+/// Walks tried when the module generation changes in the middle: one that came across a replaced
+/// module may have used rules of the old one.
 const ATTEMPTS: u32 = 3;
 
 /// The caller's registers at a hook's entry.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Entry {
-    /// Where the hook will return to: the word at the stack pointer, or the link register as it is.
+    /// Where the hook will return to: the word at the stack pointer, or the unmodified link
+    /// register.
     pub(crate) pc: u64,
     /// The caller's stack pointer after the hook has returned.
     pub(crate) sp: u64,
@@ -90,7 +91,7 @@ pub(crate) struct Captured {
     pub(crate) node: u32,
     /// The depth limit cut it: only the youngest frames are there.
     pub(crate) truncated: bool,
-    /// It ends where there is no usable unwind information, or passed through such code.
+    /// The stack ends in code without usable unwind information, or passes through such code.
     pub(crate) broken: bool,
 }
 
@@ -162,8 +163,8 @@ fn search_cached<'c>(
     None
 }
 
-/// Admits the stack that was captured last to the cache, with the thread's tally of it, if it was captured
-/// before.
+/// Admits the stack that was captured last to the cache, with the thread's tally of it, if it was
+/// captured before.
 #[inline(always)]
 pub(crate) fn cache_last(cache: &mut StackCache, memo: &mut Memo, node: u32, tally: Option<TallyRef>) {
     memo.validate(cache);
@@ -189,7 +190,8 @@ fn is_paranoid() -> bool {
 /// Whether every memoised stack is compared with a full walk.
 static PARANOID: AtomicBool = AtomicBool::new(false);
 
-/// Compares every memoised stack with a full walk from now on, and aborts on a difference; or no longer.
+/// Compares every memoised stack with a full walk from now on, and aborts on a difference; or no
+/// longer.
 pub(crate) fn set_paranoid(paranoid: bool) {
     PARANOID.store(paranoid, Relaxed);
 }

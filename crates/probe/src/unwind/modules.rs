@@ -1,13 +1,13 @@
 //! The binaries that stacks refer to, and their comings and goings.
 //!
 //! A binary gets a record in the segment when an address in it is first unwound. Records are never
-//! reused: a binary that comes back to its old place, the same in every byte we compare, gets its old
-//! number; another binary at that place gets a new one. As a node of the stack tree is told apart by
-//! its module too, a reused address is a new node.
+//! reused: a binary that is loaded again at its old address, equal in every compared byte, gets its
+//! old number; another binary at that address gets a new one. The key of a stack-tree node includes
+//! the module, so a reused address is a new node.
 //!
-//! Everything derived from a binary's unwind information (cached rules, memoised stacks) carries the
-//! *generation* it was made in. When a binary is unloaded the generation changes, and nothing of the
-//! older one is ever used again.
+//! Everything derived from a binary's unwind information (cached rules, memoised stacks) carries
+//! the *generation* it was made in. When a binary is unloaded the generation changes, and nothing
+//! of the older one is ever used again.
 #![allow(unsafe_code)]
 
 mod image;
@@ -28,7 +28,7 @@ const LIMIT: usize = 2048;
 
 const _: () = assert!(LIMIT < crate::unwind::MODULE_LIMIT as usize);
 
-/// What the probe itself remembers of a record: the segment may be scribbled over by others.
+/// The probe's private copy of a record: other processes may overwrite the segment.
 struct Slot {
     /// Hash of place and fingerprint; 0 when free.
     identity: AtomicU64,
@@ -94,8 +94,8 @@ pub(crate) fn init() {
     next_generation();
 }
 
-/// The number (record plus 1) of the module that `image` has around `address`; 0 when there is no
-/// room for another. Lock-free: two threads that find a new module at once agree on a slot.
+/// The number (record plus 1) of the module that `image` has around `address`; 0 when the table is
+/// full. Lock-free: two threads that find a new module at once get the same slot.
 pub(crate) fn number(image: &Image, address: u64) -> u32 {
     let Some(segment) = image.code_segment(address) else { return 0 };
     let identity = identity(image, &segment);
@@ -125,8 +125,8 @@ fn identity(image: &Image, segment: &Segment) -> u64 {
     (image.fingerprint() ^ segment.start).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1)
 }
 
-/// Whatever else was loaded in this range is gone, though nobody told us (the C library unloads its
-/// own plugins without `dlclose`): what was derived from it is void.
+/// Any other module in this range is unloaded, without a hooked call (the C library unloads its own
+/// plugins without `dlclose`): data derived from it is invalid.
 fn retire_others(index: usize, segment: &Segment) {
     let mut any = false;
     for (other, slot) in SLOTS.iter().enumerate().take_while(|(_, slot)| slot.identity.load(Relaxed) != 0) {

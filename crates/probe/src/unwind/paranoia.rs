@@ -20,7 +20,7 @@ pub(super) fn compare(memoised: Captured, walked: Captured) {
     sys::abort()
 }
 
-/// Equal nodes are equal stacks; a race may have given one stack two nodes.
+/// Equal nodes are equal stacks; a race may have created two nodes for one stack.
 fn same_stack(mut a: u32, mut b: u32) -> bool {
     while a != b {
         match (stack_tree::node(a), stack_tree::node(b)) {

@@ -1,8 +1,8 @@
 //! How to get from a frame to its caller, packed in one word.
 //!
 //! A rule belongs to one code address and never changes while the module stays loaded. It names at
-//! most three memory words: the canonical frame address (CFA, the caller's stack pointer), the return
-//! address, and the caller's frame pointer. Every offset is in words of 8 bytes.
+//! most three memory words: the canonical frame address (CFA, the caller's stack pointer), the
+//! return address, and the caller's frame pointer. Every offset is in words of 8 bytes.
 //!
 //! ```text
 //! bits 0..4   kind
@@ -28,8 +28,8 @@ pub(super) enum Kind {
     Realigned = 4,
     /// A signal trampoline: CFA, fp and pc are saved above sp.
     Signal = 5,
-    /// CFA = sp + offset, the return address still is in the link register (aarch64; only true of an
-    /// interrupted frame, whose registers the signal frame saved).
+    /// CFA = sp + offset, the return address still is in the link register (aarch64; only true of
+    /// an interrupted frame, whose registers the signal frame saved).
     Leaf = 6,
 }
 

@@ -1,9 +1,10 @@
 //! The rules found so far, by code address: one table for all threads, without a lock.
 //!
-//! A program has some thousand return addresses; each is looked up in its module's unwind information
-//! once. An entry is two words, key and rule. A writer claims a slot by making its key [`CLAIMED`],
-//! stores the rule, then the key; a reader loads key, rule, key again. As a key includes the module
-//! generation, entries of an unloaded module are simply never asked for, and their slots are reused.
+//! A program has some thousand return addresses; each is looked up in its module's unwind
+//! information once. An entry is two words, key and rule. A writer claims a slot by making its key
+//! [`CLAIMED`], stores the rule, then the key; a reader loads key, rule, key again. As a key
+//! includes the module generation, entries of an unloaded module are never looked up again, and
+//! their slots are reused.
 #![allow(unsafe_code)]
 
 use core::ptr;
@@ -38,8 +39,8 @@ static FIRST: [Entry; 1 << FIRST_BITS] =
 
 /// How often the table has grown.
 static GROWTH: AtomicU32 = AtomicU32::new(0);
-/// The tables after the first. Older ones stay mapped, since somebody may be reading them; together they
-/// are a third of the newest.
+/// The tables after the first. Older ones stay mapped, since another thread may be reading them;
+/// together they are a third of the newest.
 static GROWN: [AtomicPtr<Entry>; GROWTHS] = [const { AtomicPtr::new(ptr::null_mut()) }; GROWTHS];
 const GROWTHS: usize = ((LAST_BITS - FIRST_BITS) / GROWTH_BITS) as usize;
 
@@ -172,7 +173,7 @@ fn outside_modules(address: u64) -> Rule {
     code.and_then(|code| machine::trampoline_rule(&code.to_ne_bytes())).unwrap_or(Rule::UNKNOWN)
 }
 
-/// Looks a rule up where it comes from, and remembers it.
+/// Looks a rule up in the module's unwind information, and caches it.
 fn find(address: u64, key: u64) -> Rule {
     // Not remembered: a module may be loaded there later.
     let Some(image) = Image::find(address) else { return outside_modules(address) };
@@ -210,7 +211,7 @@ fn grow(old: Rules) {
         }
     }
     if place.compare_exchange(ptr::null_mut(), slots, AcqRel, Relaxed).is_err() {
-        // SAFETY: just mapped, and nobody has seen it.
+        // SAFETY: just mapped, and not published.
         unsafe { sys::unmap(memory, bytes) };
     } else {
         segment::counter(Counter::OwnBytes).fetch_add(bytes as u64, Relaxed);
@@ -227,7 +228,8 @@ mod models {
     const OLD: (u64, Rule) = (0x10, Rule::UNKNOWN);
     const NEW: (u64, Rule) = (0x20, Rule::END);
 
-    /// A slot that another address takes over never gives one's rule to the other.
+    /// When another address takes over a slot, a lookup never returns the rule of the wrong
+    /// address.
     ///
     /// For the rule in `Entry::replace` (release) and in `get` (acquire).
     #[test]

@@ -8,7 +8,7 @@ use super::walk::Frames;
 use crate::atomics::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use crate::sys;
 
-/// Walks that may go on at once before more room has to be mapped for the moment.
+/// Concurrent walks before another walk maps a temporary buffer.
 const PLACES: usize = 16;
 
 struct Place {
@@ -16,14 +16,14 @@ struct Place {
     frames: UnsafeCell<MaybeUninit<Frames>>,
 }
 
-// SAFETY: `taken` gives the frames to one walk at a time.
+// SAFETY: `taken` is a lock: one walk at a time uses the frames.
 unsafe impl Sync for Place {}
 
 static POOL: [Place; PLACES] =
     [const { Place { taken: AtomicBool::new(false), frames: UnsafeCell::new(MaybeUninit::zeroed()) } };
         PLACES];
 
-/// Runs `walk` with room for frames; `None` when there is no memory.
+/// Runs `walk` with a buffer for frames; `None` without memory.
 pub(super) fn with_frames<T>(walk: impl FnOnce(&mut Frames) -> T) -> Option<T> {
     let free = |place: &&Place| place.taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
     if let Some(place) = POOL.iter().find(free) {

@@ -1,10 +1,10 @@
 //! Reading a stack without ever faulting.
 //!
-//! On a thread's own stack everything between its stack pointer and its end is mapped for as long as
-//! the thread lives, so a bounds check is enough: of the main thread the kernel told where the stack
-//! ends, of any other the C library keeps the control block right above. Anywhere else (coroutines,
-//! `sigaltstack`, nonsense from broken unwind information) the kernel is asked about each page, anew in
-//! each walk, because such memory may be unmapped at any time.
+//! On a thread's own stack everything between its stack pointer and its end is mapped for as long
+//! as the thread lives, so a bounds check is enough: the kernel reports the end of the main
+//! thread's stack, and on other threads the C library keeps the control block right above the
+//! stack. Anywhere else (coroutines, `sigaltstack`, nonsense from broken unwind information) a
+//! system call checks each page in each walk, because such memory may be unmapped at any time.
 #![allow(unsafe_code)]
 
 use super::machine::thread_pointer;
@@ -18,7 +18,7 @@ use crate::sys;
 pub(crate) struct OwnStack {
     low: u64,
     high: u64,
-    /// Searches that failed; a thread that lives on foreign stacks is not searched for ever.
+    /// Failed searches; their number is limited, for threads that run on foreign stacks.
     failures: u64,
 }
 
@@ -32,7 +32,7 @@ const THREAD_STACK: u64 = 64 << 20;
 const GROWTH: u64 = 256 << 10;
 const MOST_FAILURES: u64 = 8;
 
-/// End of the main thread's stack; 0 before it was asked for.
+/// End of the main thread's stack; 0 before it was read.
 static MAIN_STACK_END: AtomicU64 = AtomicU64::new(0);
 
 fn main_stack_end() -> u64 {
@@ -88,8 +88,8 @@ fn all_readable(from: u64, to: u64) -> bool {
     (from..to).step_by(PAGE as usize).all(is_readable)
 }
 
-/// The memory a walk may read without asking: the rest of the own stack, or one page. The unlikely paths
-/// take and return it by value, so that the likely ones can keep it in registers.
+/// The memory a walk may read without asking: the rest of the own stack, or one page. The unlikely
+/// paths take and return it by value, so that the likely ones can keep it in registers.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Window {
     low: u64,
@@ -130,14 +130,15 @@ impl Window {
     #[cold]
     #[inline(never)]
     fn moved_to(self, address: u64) -> Option<Window> {
-        // Asked even on the own stack: the main one may not have grown down to `address` yet.
+        // Checked even on the thread's own stack: the main stack may not have grown down to
+        // `address` yet.
         let readable = address.is_multiple_of(8) && is_readable(address);
         readable.then(|| Window { moved: true, ..Window::new(self.own, address) })
     }
 }
 
-/// May the word at `address` be read? The kernel copies a signal set from there before it refuses the
-/// first argument: EFAULT tells a bad address from a good one, and no state changes.
+/// May the word at `address` be read? The kernel copies a signal set from there before it refuses
+/// the first argument: EFAULT means a bad address, and no state changes.
 fn is_readable(address: u64) -> bool {
     if sys::are_syscalls_disabled() {
         return false;
@@ -151,7 +152,7 @@ fn is_readable(address: u64) -> bool {
 
 /// The word at any address at all.
 pub(super) fn read_anywhere(address: u64) -> Option<u64> {
-    // SAFETY: the kernel has just said that it can be read.
+    // SAFETY: the system call has just shown that it can be read.
     is_readable(address).then(|| unsafe { load(address) })
 }
 

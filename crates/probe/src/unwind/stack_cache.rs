@@ -2,16 +2,17 @@
 //!
 //! **Claim.** A stack whose registers are those of a cached one, and whose words are, is that one.
 //!
-//! **Why.** As for the memo: a step is a function of registers and of the words it reads. Registers are
-//! compared, and so is every word that any step of the stack read.
+//! **Why.** As for the memo: a step is a function of registers and of the words it reads. Registers
+//! are compared, and so is every word that any step of the stack read.
 //!
-//! A program allocates at a few dozen places in turn, from a few callers each. Most programs allocate
-//! through a wrapper (`xmalloc`, `operator new`), so the innermost registers alone say little. Therefore
-//! there are three levels, and a miss in one leads to the next. The first is chosen by the innermost
-//! registers. The second is chosen by the first return addresses too. The third is chosen by all words
-//! of the stack, at the places where the entry of the second level has them: stacks that share their
-//! innermost frames mostly have their words at the same places. Most stacks occur once, so a stack is
-//! admitted when it is captured a second time.
+//! A program allocates at a few dozen places in turn, from a few callers each. Most programs
+//! allocate through a wrapper (`xmalloc`, `operator new`), so the innermost registers alone
+//! distinguish few callers. Therefore there are three levels, and a miss in one leads to the next.
+//! The first is chosen by the innermost registers. The second is chosen by the first return
+//! addresses too. The third is chosen by all words of the stack, at the places where the entry of
+//! the second level has them: stacks that share their innermost frames mostly have their words at
+//! the same places. Most stacks occur once, so a stack is admitted when it is captured a second
+//! time.
 //!
 //! Entries are stored densely, so that a thread with few stacks uses little memory.
 #![allow(unsafe_code)]
@@ -34,8 +35,8 @@ const THIRD_BITS: u32 = 12;
 const THIRD_WAYS: usize = 2;
 /// Recently captured nodes, as a power of two.
 const SEEN_BITS: u32 = 9;
-/// Callers whose return addresses choose the slot of the second level. Three tell most callers of a
-/// wrapper apart.
+/// Callers whose return addresses choose the slot of the second level. Three distinguish most
+/// callers of a wrapper.
 const CALLERS: usize = 3;
 /// Room for entries, in units of a cache line: 1 MiB a thread, if it ever has so many stacks.
 const UNITS: usize = 16384;
@@ -55,8 +56,8 @@ const PARANOID: u64 = 1 << 63;
 #[repr(C, align(64))]
 struct Unit([u64; 8]);
 
-/// Two words of a stack. In twos, because most stacks that repeat are short, and the remainder of a larger
-/// group costs more than it gains.
+/// Two words of a stack. In twos, because most stacks that repeat are short, and the remainder of a
+/// larger group costs more than it gains.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Pair {
@@ -77,7 +78,7 @@ pub(crate) struct CachedStack {
     counts: *const Counts,
     tally: u32,
     node: u32,
-    /// Smallest size that the tally knows, and the difference to the largest.
+    /// Smallest size counted in the tally, and the difference to the largest.
     min_size: u32,
     size_span: u32,
     /// Bytes of the pairs.
@@ -93,7 +94,7 @@ impl CachedStack {
         self.node
     }
 
-    /// Its tally, if the tally knows blocks at least as small and as large as this size.
+    /// Its tally, if this size is within the tally's range of sizes.
     #[inline(always)]
     pub(crate) fn tally_of_size(&self, size: u64) -> Option<TallyRef> {
         (size.wrapping_sub(self.min_size.into()) <= self.size_span.into()).then(|| self.tally())?
@@ -140,8 +141,8 @@ fn first_slot(sp: u64, pc: u64) -> usize {
     (mixed >> (64 - FIRST_BITS)) as usize
 }
 
-/// The slot of a stack, by its innermost registers and the first return addresses. `entry.sp` must be on
-/// the thread's own stack.
+/// The slot of a stack, by its innermost registers and the first return addresses. `entry.sp` must
+/// be on the thread's own stack.
 fn second_slot(entry: &Entry, rules: Rules, own: &mut OwnStack) -> usize {
     let mut stack: Window = own.window(entry.sp);
     let mut state = State::from(entry);
@@ -164,8 +165,8 @@ impl StackCache {
         set.iter().map(|unit| self.stack(*unit)).find(|stack| stack.is_at(entry, entry.sp))
     }
 
-    /// The cached stack at `entry`, in the further levels. A program with more stacks than the cache
-    /// holds (recursion) would pay for nothing, so most lookups are left out while they fail.
+    /// The cached stack at `entry`, in the further levels. A program with more stacks than the
+    /// cache holds (recursion) would pay for nothing, so most lookups are left out while they fail.
     pub(super) fn find(&mut self, entry: Entry, rules: Rules, own: &mut OwnStack) -> Option<&CachedStack> {
         match self.find_unit(entry, entry.sp, rules, own) {
             Some(unit) => {
@@ -190,7 +191,7 @@ impl StackCache {
         false
     }
 
-    /// The same among stacks that were admitted in paranoid mode.
+    /// Looks up among the stacks that were admitted in paranoid mode.
     pub(super) fn find_paranoid(
         &self,
         entry: Entry,
@@ -231,7 +232,8 @@ impl StackCache {
     #[inline(always)]
     fn stack(&self, unit: u16) -> &CachedStack {
         const { assert!(UNITS.is_power_of_two()) };
-        // SAFETY: inside the array; units that are named by a slot hold an entry, and zeroed memory is one.
+        // SAFETY: inside the array; units that are named by a slot hold an entry, and zeroed memory
+        // is one.
         unsafe { &*(&raw const *self.units.get_unchecked(usize::from(unit) & (UNITS - 1))).cast() }
     }
 
@@ -282,8 +284,8 @@ impl StackCache {
         }
     }
 
-    /// A block of `size` bytes was counted for the stack at `entry`. Its entry in the first level gets the
-    /// sizes that the tally knows by now.
+    /// A block of `size` bytes was counted for the stack at `entry`. Its entry in the first level
+    /// gets the tally's current range of sizes.
     pub(crate) fn widen(&mut self, entry: Entry, tally: TallyRef, size: u64) {
         let Some(set) = self.first.get(first_slot(entry.sp, entry.pc)) else { return };
         let is_it = |unit: &u16| self.stack(*unit).tally == tally.number;
@@ -349,17 +351,19 @@ impl CachedStack {
         same && self.holds_at(entry.sp)
     }
 
-    /// Whether every word is what it was, at the stack pointer that the entry belongs to: all words are
-    /// above it, on the stack in use.
+    /// Whether every word is what it was, at the stack pointer that the entry belongs to: all words
+    /// are above it, on the stack in use.
     #[inline(always)]
     fn holds_at(&self, sp: u64) -> bool {
         let mut end = self.bytes as usize;
         let pairs = (&raw const *self).wrapping_add(1).cast::<Pair>();
         loop {
             let pair = pairs.wrapping_byte_add(end).wrapping_sub(1);
-            // SAFETY: an entry that is somewhere has that many bytes of pairs behind it, one pair at least.
+            // SAFETY: an entry that is somewhere has that many bytes of pairs behind it, one pair
+            // at least.
             let Pair { words: [a, b], places: [at_a, at_b] } = unsafe { &*pair };
-            // SAFETY: `write` took only words between the stack pointer and the end of the thread's stack.
+            // SAFETY: `write` took only words between the stack pointer and the end of the thread's
+            // stack.
             let word = |place: u32| unsafe { load(sp.wrapping_add(place.into())) };
             if word(*at_a) != *a || word(*at_b) != *b {
                 return false;

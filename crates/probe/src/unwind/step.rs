@@ -45,8 +45,9 @@ impl State {
         }
     }
 
-    /// Is this the outermost frame, though its code has no unwind information? The ABI marks it with a zero
-    /// frame pointer; the loader's start code, in which constructors run, relies on that alone.
+    /// Is this the outermost frame, though its code has no unwind information? The ABI marks it
+    /// with a zero frame pointer; the loader's start code, in which constructors run, relies on
+    /// that alone.
     pub(super) fn marks_end(&self, rule: Rule) -> bool {
         self.fp == 0 && rule.kind() == Kind::Unknown && rule.module() != 0
     }
@@ -65,9 +66,9 @@ const LOST_FP: u64 = 1;
 /// Where a step leads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
-    /// To the caller; a zero `pc` says that this was the outermost frame.
+    /// To the caller; a zero `pc` means that this was the outermost frame.
     Caller(State),
-    /// This was the outermost frame, says its rule.
+    /// The rule marks this as the outermost frame.
     End,
     /// There is a caller, but it cannot be found with certainty.
     Broken,
@@ -141,9 +142,9 @@ fn leaf(state: &State, rule: Rule, stack: &mut Window) -> Option<State> {
     (sp >= state.sp).then_some(State { pc, sp, fp: state.fp, context: 0 })
 }
 
-/// Code without unwind information (a just-in-time compiler, assembly) that keeps frame pointers. It is
-/// followed only into code of a known module, right behind a call instruction, and the stack still
-/// counts as broken, since frames that keep none may have been passed over.
+/// Code without unwind information (a just-in-time compiler, assembly) that keeps frame pointers.
+/// It is followed only into code of a known module, right behind a call instruction, and the stack
+/// still counts as broken, since frames that keep none may have been passed over.
 fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
     if !state.fp.is_multiple_of(8) || state.fp < state.sp {
         return None;
@@ -154,8 +155,9 @@ fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
     plausible.then_some(State { pc, sp: state.fp.wrapping_add(16), fp, context: 0 })
 }
 
-/// The address is a guess: its object may be unloaded at this moment, and code need not be readable. So
-/// the loader is asked about the address alone, and the kernel whether the bytes can be read.
+/// The address is a guess: its object may be unloaded at this moment, and code need not be
+/// readable. So the loader looks up the address alone, and a system call checks that the bytes can
+/// be read.
 fn follows_call(pc: u64) -> bool {
     let start = pc.wrapping_sub(machine::CALL_BYTES);
     let word = if Image::is_loaded(start) { read_anywhere(start) } else { None };

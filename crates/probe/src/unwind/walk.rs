@@ -10,7 +10,7 @@ use super::step::{State, Step, step};
 use super::{Captured, MAX_DEPTH};
 use crate::sites::stack_tree::{self, Key};
 
-/// A frame, as the stack tree wants it.
+/// A frame in the form that the stack tree stores.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct Frame {
@@ -42,7 +42,7 @@ pub(super) struct Walk {
     broken: bool,
 }
 
-/// What a node says of a frame.
+/// The place of a frame, as nodes encode it.
 #[inline(always)]
 pub(super) fn place_of(state: &State) -> u64 {
     let pc = strip(state.pc);

@@ -1,4 +1,4 @@
-//! x86-64: register numbers, slots, and what the machine itself can tell.
+//! x86-64: register numbers, slots, call instructions, the thread pointer.
 #![allow(unsafe_code)]
 
 use core::arch::asm;
@@ -47,7 +47,7 @@ pub(super) fn linkage_rule(_code: &[u8]) -> Option<Rule> {
     None
 }
 
-/// Bytes of code before a return address that [`follows_call`] wants to see.
+/// Bytes of code before a return address that [`follows_call`] reads.
 pub(super) const CALL_BYTES: u64 = 7;
 
 /// Do these bytes, the last ones before a return address, end in a call instruction?

@@ -11,7 +11,7 @@ use crate::weigh::Weigher;
 use crate::{Metric, Profile, Sampling, StackId, Weight};
 
 impl CallTree {
-    /// The call tree of `profile` as `query` wants it.
+    /// The call tree of `profile` for `query`.
     #[must_use]
     pub fn new(profile: &Profile, query: &Query) -> Self {
         Self::compare(profile, None, query)
@@ -128,7 +128,7 @@ impl<'a> Builder<'a> {
 
     fn child(&mut self, parent: NodeId, frame: FrameId) -> NodeId {
         let coarse = matches!(self.query.granularity, Granularity::Files | Granularity::Modules);
-        // A call within one file or module is no step at that granularity.
+        // A call within one file or module does not add a node at that granularity.
         if coarse && parent != NodeId::ROOT && self.tree.nodes[parent.index()].frame == frame {
             return parent;
         }
@@ -158,7 +158,7 @@ impl StackSums {
     }
 }
 
-/// Which nodes lie on the way to one of the stacks.
+/// Which nodes are on the path to one of the stacks.
 fn ways_to(profile: &Profile, stacks: &[(StackId, Weight)]) -> Vec<bool> {
     let mut selected = vec![false; profile.stacks.len()];
     for (stack, _) in stacks {
@@ -171,7 +171,7 @@ fn ways_to(profile: &Profile, stacks: &[(StackId, Weight)]) -> Vec<bool> {
     selected
 }
 
-/// What has been met on the way from the root to a stack node.
+/// State of the path from the root to a stack node.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     focus: bool,
@@ -182,8 +182,8 @@ struct Seen {
 
 impl Seen {
     /// Goes one frame leafward; returns whether the frame is outside the allocator. An allocator
-    /// frame that nobody called stays: it is all there is to show. Script frames come after native ones, so
-    /// they end the allocator's; so does a signal.
+    /// frame without a caller stays: it is the only frame to show. Script frames come after native
+    /// ones, so they end the allocator's; so does a signal.
     fn enter(&mut self, verdict: Verdict) -> bool {
         self.cut = !verdict.script && (self.cut || verdict.allocator && self.has_caller);
         self.has_caller = true;
@@ -240,7 +240,7 @@ fn missing(profile: &Profile, base: Option<&Profile>, query: &Query) -> Missing 
     missing
 }
 
-/// The name a metric goes by in reports.
+/// The name of a metric in reports.
 #[must_use]
 pub fn metric_name(profile: &Profile, metric: Metric) -> &str {
     match metric {

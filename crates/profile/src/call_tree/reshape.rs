@@ -35,7 +35,7 @@ impl CallTree {
         image.finish()
     }
 
-    /// Who called a set of frames, the frames at the root and their callers below.
+    /// The callers of a set of frames: the frames at the root and their callers below.
     #[must_use]
     pub fn callers_of(&self, pivot: impl Fn(FrameId) -> bool) -> CallTree {
         let mut image = Image::of(self);

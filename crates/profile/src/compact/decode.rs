@@ -60,7 +60,7 @@ impl Cursor<'_> {
         }
     }
 
-    /// `nodes` are the stacks of the file by row; a hostile file may tell one node twice.
+    /// `nodes` are the stacks of the file by row; a hostile file may contain a node twice.
     fn section(
         &mut self,
         section: Section,

@@ -37,7 +37,7 @@ impl Module {
     }
 }
 
-/// A GNU build-id: the identity of a binary, whatever its path.
+/// A GNU build-id: the identity of a binary, independent of its path.
 #[derive(Clone, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub struct BuildId(pub Vec<u8>);
 

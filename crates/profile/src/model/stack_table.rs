@@ -71,7 +71,7 @@ impl StackTable {
         self.parents.len()
     }
 
-    /// Whether there are no stacks.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.parents.is_empty()

@@ -14,7 +14,7 @@ const MAX_PATTERN_BYTES: usize = 2000;
 pub struct QuerySpec {
     /// Name of the metric; live bytes when none.
     pub metric: Option<String>,
-    /// What a row or a box stands for.
+    /// Subject of a row or a box.
     pub granularity: Granularity,
     /// How functions are spelled.
     pub names: NameStyle,
@@ -91,13 +91,13 @@ impl QuerySpec {
     }
 }
 
-/// Compiles a pattern. Matching takes linear time, whatever the pattern is.
+/// Compiles a pattern. Matching takes linear time for every pattern.
 pub fn pattern(field: &'static str, text: &str) -> Result<Regex, QueryError> {
     let failed = |message| QueryError { field, message };
     if text.len() > MAX_PATTERN_BYTES {
         return Err(failed(format!("the pattern is longer than {MAX_PATTERN_BYTES} bytes")));
     }
-    // `regex` explains over several lines and says what is wrong in the last.
+    // `regex` returns a message of several lines with the error in the last one.
     Regex::new(text).map_err(|error| {
         let text = error.to_string();
         failed(text.lines().last().unwrap_or(&text).trim().to_owned())

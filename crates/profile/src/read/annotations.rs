@@ -26,7 +26,7 @@ const MOST_SIZE_CLASSES: usize = 1024;
 pub(super) struct Annotations {
     /// Whether heapwise wrote the file: then leaves are call sites, not return addresses.
     pub(super) present: bool,
-    /// Version of the grammar; 0 before the line that tells it.
+    /// Version of the grammar; 0 before the line that holds it.
     version: u32,
     sizes: Vec<SizeBin>,
     pub(super) meta: Meta,
@@ -57,7 +57,8 @@ pub(super) struct ExactSample {
 }
 
 impl Annotations {
-    /// Takes a line that begins with [`annotation::PREFIX`]; words of later versions are passed over.
+    /// Takes a line that begins with [`annotation::PREFIX`]; words of later versions are passed
+    /// over.
     pub(super) fn take(&mut self, line: TextLine<'_>) -> Result<(), ReadError> {
         self.present = true;
         let body = line.text.get(annotation::PREFIX.len()..).unwrap_or(b"");

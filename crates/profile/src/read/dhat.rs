@@ -103,8 +103,8 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     Ok(builder.finish())
 }
 
-/// The frames of `ftbl`, put together to locations. DHAT tells inlined functions as frames of their
-/// own with the address of the call they are part of.
+/// The frames of `ftbl`, combined into locations. DHAT writes inlined functions as separate frames
+/// with the address of the call they are part of.
 struct FrameTable {
     frames: Vec<Location>,
     known: HashMap<Vec<usize>, LocationId>,

@@ -14,7 +14,7 @@ pub enum Position {
 /// Why bytes are not a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadError {
-    /// There are no bytes.
+    /// The input is empty.
     Empty,
     /// No known format begins like this.
     Unrecognised {
@@ -83,7 +83,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Text of the input as it may stand in a message: escaped, and cut to a readable length.
+/// Text of the input for a message: escaped, and cut to a readable length.
 pub(super) fn quote(text: &[u8]) -> String {
     const LONGEST: usize = 60;
     let cut = &text[..text.len().min(LONGEST)];

@@ -1,7 +1,7 @@
 //! Folded stacks: `root;child;leaf 1234`, one metric, no addresses.
 //!
-//! The file does not say what it counts. Heap tools write bytes in use, so that is what it is
-//! taken for; a comment in the profile says so.
+//! The file does not contain its unit. Heap tools write bytes in use, so the reader assumes these;
+//! a comment in the profile says so.
 
 use super::{
     error::ReadError,

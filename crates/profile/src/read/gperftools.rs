@@ -96,7 +96,7 @@ fn parse_header(line: &[u8]) -> Option<Header> {
 }
 
 /// jeprof's rules: only types with `heap` in them are sampled, but `heapprofile` is not; `_v2` is
-/// Poisson, the rest is the first sampler, whose mean distance is half of what it tells.
+/// Poisson, the rest is the first sampler, whose mean distance is half of the stated one.
 fn scaling(kind: &str, rate: u64, totals: Counts) -> Scaling {
     let distance = |told: f64| if told > 0.0 { told } else { UNTOLD_DISTANCE };
     if kind.is_empty() {

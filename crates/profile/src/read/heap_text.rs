@@ -14,7 +14,7 @@ use crate::{LocationId, Module, Profile, StackId, annotation, builder::Builder};
 
 const MAPPINGS: [&[u8]; 2] = [b"MAPPED_LIBRARIES:", b"--- Memory map:"];
 
-/// What stands behind the records.
+/// The part behind the records.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
     pub(super) annotations: Annotations,
@@ -23,8 +23,8 @@ pub(super) struct Tail {
     pub(super) has_mappings: bool,
 }
 
-/// Splits a text profile at its mappings and reads what is behind. The tail is read first because
-/// it tells who wrote the file.
+/// Splits a text profile at its mappings and reads the tail behind them. The tail is read first
+/// because it identifies the writer of the file.
 pub(super) fn split_tail(bytes: &[u8], first_line: u64) -> Result<(&[u8], Tail), ReadError> {
     let mut tail = Tail::default();
     let Some(at) = mappings_start(bytes) else {
@@ -76,8 +76,8 @@ pub(super) fn take_counts(text: &mut &[u8]) -> Option<Counts> {
     Some(Counts { inuse_objects, inuse_bytes, alloc_objects, alloc_bytes })
 }
 
-/// Reads lines of addresses, leaf first, into the stacks of a profile. Neighbours have most of their
-/// callers in common, which are entered only once.
+/// Reads lines of addresses, leaf first, into the stacks of a profile. Neighbours have most of
+/// their callers in common, which are entered only once.
 #[derive(Debug, Default)]
 pub(super) struct StackReader {
     /// In foreign files all addresses are return addresses; in ours the leaf is the call site,
@@ -97,7 +97,7 @@ impl StackReader {
         Self { ours, ..Self::default() }
     }
 
-    /// The stack of one line; `None` for one that is no list of addresses.
+    /// The stack of one line; `None` for a line that is not a list of addresses.
     pub(super) fn read(&mut self, builder: &mut Builder, text: &[u8]) -> Option<StackId> {
         std::mem::swap(&mut self.previous, &mut self.addresses);
         self.addresses.clear();

@@ -1,6 +1,6 @@
 //! heaptrack's files, versions 0 to 3, raw (`heaptrack --raw`) or interpreted.
 //!
-//! A stream of lines, all numbers hexadecimal: strings, instruction pointers and traces are told
+//! A stream of lines, all numbers hexadecimal: strings, instruction pointers and traces are defined
 //! before they are used, then `+` and `-` events. The file is read in one pass and never held in
 //! memory: an hour of a busy program unfolds to many gigabytes.
 
@@ -35,7 +35,7 @@ pub(super) fn is_heaptrack(bytes: &[u8]) -> bool {
 }
 
 /// Reads a whole stream of decompressed lines. A file whose writer was killed, or that was damaged
-/// later, yields what it tells up to there, with a remark.
+/// later, yields its contents up to there, with a warning.
 pub(super) fn read(mut input: impl BufRead) -> Result<Profile, ReadError> {
     let mut reader = Reader::default();
     let mut line = Vec::new();
@@ -64,7 +64,7 @@ pub(super) fn read(mut input: impl BufRead) -> Result<Profile, ReadError> {
     Ok(reader.finish())
 }
 
-/// Input beyond all bounds is refused: it is no damage.
+/// Input beyond the size limit is rejected: it does not count as damage.
 fn is_too_large(taken: &io::Result<usize>) -> bool {
     taken.as_ref().is_err_and(|error| error.kind() == ErrorKind::FileTooLarge)
 }
@@ -141,7 +141,7 @@ impl Reader {
         self.frames.take_trace(&mut self.builder, location, parent)
     }
 
-    /// Whether events tell pointers instead of allocation infos.
+    /// Whether events hold pointers instead of allocation infos.
     fn by_pointer(&self) -> bool {
         self.raw || self.version == 0
     }
@@ -171,7 +171,7 @@ impl Reader {
         Some(())
     }
 
-    /// Says that the file ends within a line, by itself or by `damage`.
+    /// Adds the warning that the file ends within a line, by itself or by `damage`.
     fn remark_end(&mut self, line: u64, damage: Option<io::Error>) {
         let why = damage.map_or_else(|| "the file ends there".to_owned(), |error| error.to_string());
         let remark = format!("cut off or damaged at line {line}, up to which all is counted: {why}");

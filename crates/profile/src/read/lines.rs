@@ -97,7 +97,7 @@ pub(super) fn take_hex(text: &mut &[u8]) -> Option<u64> {
     }
 }
 
-/// Fewer than eight bytes, and zeros, which are no digits.
+/// Fewer than eight bytes, padded with zero bytes, which are not digits.
 fn padded(bytes: &[u8]) -> [u8; 8] {
     let mut eight = [0; 8];
     eight[..bytes.len()].copy_from_slice(bytes);
@@ -110,7 +110,7 @@ fn hex_digits(characters: u64) -> (u64, u32) {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x80 * ONES;
     let low = characters & !HIGH;
-    // The high bit of each lane of a sum says that the lane is at least what the constant lacks to 0x80.
+    // The high bit of each lane of a sum is set when the lane is at least 0x80 minus the constant.
     let at_least = |lanes: u64, least: u8| lanes + u64::from(0x80 - least) * ONES;
     let decimal = at_least(low, b'0') & !at_least(low, b'9' + 1);
     let lower = low | (0x20 * ONES);
@@ -130,7 +130,7 @@ pub(super) fn fields(text: &[u8]) -> impl Iterator<Item = &[u8]> {
     text.split(u8::is_ascii_whitespace).filter(|field| !field.is_empty())
 }
 
-/// Names and paths as text; bytes that are no UTF-8 are replaced.
+/// Names and paths as text; bytes that are not UTF-8 are replaced.
 pub(super) fn to_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

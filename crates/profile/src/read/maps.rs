@@ -4,8 +4,8 @@ use super::lines::{fields, parse_hex, skip_blanks, to_text};
 use crate::proc_maps::Mapping;
 use crate::{BuildId, Module};
 
-/// The mapping a line tells of, if it can hold code and is named. Lines of any other shape are
-/// passed over: the section is the kernel's, and grows with kernels.
+/// The mapping of a line, if it can hold code and is named. Lines of any other shape are skipped:
+/// the kernel writes the section, and newer kernels add lines.
 pub(super) fn parse(line: &[u8]) -> Option<Module> {
     let mut rest = line.trim_ascii();
     let range = take_field(&mut rest)?;

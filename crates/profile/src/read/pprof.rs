@@ -1,4 +1,5 @@
-//! pprof's `profile.proto`: Go, tcmalloc, jemalloc_pprof and everybody else's exchange format.
+//! pprof's `profile.proto`: the exchange format of Go, tcmalloc, jemalloc_pprof and many other
+//! tools.
 
 use std::collections::HashMap;
 
@@ -170,7 +171,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The thread (a name, a number, or both) and the block sizes that labels tell.
+    /// The thread (a name, a number, or both) and the block sizes in the labels.
     fn read_labels(&mut self, labels: &[proto::Label]) -> (Option<crate::ThreadId>, Option<SizeRange>) {
         let (mut name, mut tid, mut min, mut max) = ("", None, None, None);
         for label in labels {

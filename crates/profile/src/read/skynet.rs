@@ -14,7 +14,7 @@ use crate::{Function, Line, LocationId, Module, ModuleId, Profile, SizeRange, Va
 
 const FORMAT: &str = "skynet-mprof";
 
-/// Whether the first word tells the length of the rest, as nothing else does.
+/// Whether the first word is the length of the rest, which holds for no other format.
 pub(super) fn is_length_prefixed(bytes: &[u8]) -> bool {
     let word = bytes.first_chunk::<4>().map(|word| u32::from_be_bytes(*word));
     bytes.len() >= 8 && word.is_some_and(|length| length as usize == bytes.len() - 4)
@@ -49,7 +49,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     Ok(builder.finish())
 }
 
-/// What a function entry of the file tells of its pc.
+/// Data of a function entry of the file about its pc.
 struct Named {
     module: Option<ModuleId>,
     line: Line,

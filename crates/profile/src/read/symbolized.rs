@@ -28,7 +28,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     let mut lines = Lines::from_number(bytes, 1);
     let (names, program) = read_symbols(&mut lines);
     let mut profile = read_profile(&mut lines)?;
-    // A file of ours carries its symbols a second time, and knows more of them.
+    // A file of heapwise contains its symbols a second time, with more details.
     if profile.locations.iter().all(|location| location.lines.is_empty()) {
         attach(&mut profile, &names);
     }
@@ -87,7 +87,7 @@ fn read_profile(lines: &mut Lines<'_>) -> Result<Profile, ReadError> {
 }
 
 /// jeprof names callers by the address before their return address and leaves by the address
-/// itself; which of the two a location is in, only the stacks know, so both are tried.
+/// itself; only the stacks determine which of the two a location is, so both are tried.
 fn attach(profile: &mut Profile, names: &Names<'_>) {
     let mut builder = Builder::new("");
     let found: Vec<(LocationId, Vec<Line>)> = profile
@@ -110,7 +110,7 @@ fn attach(profile: &mut Profile, names: &Names<'_>) {
     }
 }
 
-/// `outer--inner` is a call inlined into its caller; the model wants the innermost first.
+/// `outer--inner` is a call inlined into its caller; the model has the innermost first.
 fn lines_of(builder: &mut Builder, name: &[u8]) -> Vec<Line> {
     let name = to_text(name);
     let mut lines: Vec<Line> = name

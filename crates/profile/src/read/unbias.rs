@@ -1,22 +1,23 @@
 //! From the numbers of a sampled file to unbiased estimates, one record at a time.
 //!
 //! The factor depends on the mean block size of the record, so it must be applied before records
-//! are added up. The operations follow jeprof's, in its order, so that the last digit agrees.
+//! are added up. The operations follow jeprof's, in its order, so that the last digit is equal.
 
 use crate::{Values, model::Sampling};
 
-/// How a file's numbers relate to the truth.
+/// How a file's numbers relate to the true values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Scaling {
-    /// They are the truth.
+    /// They are the true values.
     Exact,
     /// Poisson by bytes with this mean distance (`heap_v2`): p = 1 - e^(-size / mean).
     Poisson(f64),
-    /// Distances uniform in twice this mean (the first version of tcmalloc's sampler): p = size / mean.
+    /// Distances uniform in twice this mean (the first version of tcmalloc's sampler): p = size /
+    /// mean.
     Uniform(f64),
 }
 
-/// What a record `objects: bytes [objects: bytes]` says, unbiased.
+/// Values of a record `objects: bytes [objects: bytes]`, unbiased.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Estimate {
     pub(super) values: Values,
@@ -46,7 +47,7 @@ impl Scaling {
         Estimate { values: values(inuse.0, alloc.0), variance: values(inuse.1, alloc.1) }
     }
 
-    /// `([objects, bytes], [their variances])`. Each of n sampled blocks stands for 1/p blocks;
+    /// `([objects, bytes], [their variances])`. Each of n sampled blocks has the weight 1/p blocks;
     /// an estimator of that kind has the variance n (1 - p) / p², in blocks.
     fn unbias_pair(self, objects: u64, bytes: u64) -> ([f64; 2], [f64; 2]) {
         let (count, sum) = (objects as f64, bytes as f64);
@@ -74,7 +75,7 @@ impl Scaling {
         }
     }
 
-    /// As the model says it.
+    /// The model's form of it.
     pub(super) fn sampling(self) -> Sampling {
         match self {
             Scaling::Exact => Sampling::Exact,

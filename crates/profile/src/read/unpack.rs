@@ -36,8 +36,8 @@ impl Packing {
 /// the text forms reach 5 to 30.
 pub const HELD_RATIO: u64 = 256;
 
-/// The same for a file that is read as a stream, where only time is at stake: event streams of
-/// loops reach thousands.
+/// Largest ratio of a file that is read as a stream, which costs only time: event streams of loops
+/// reach thousands.
 const STREAMED_RATIO: u64 = 16 << 10;
 
 /// Small files may have any ratio up to this size.
@@ -79,7 +79,7 @@ impl<'a> Unpacked<'a> {
     pub(super) fn head(mut self, length: u64) -> Result<Vec<u8>, ReadError> {
         let mut head = Vec::new();
         let taken = self.by_ref().take(length).read_to_end(&mut head);
-        // A file cut off within its first bytes is still known by what is left of them.
+        // A file cut off within its first bytes is still detected by the remaining ones.
         match taken {
             Err(error) if head.is_empty() => Err(self.explain(&error)),
             _ => Ok(head),
@@ -124,13 +124,14 @@ impl Read for Unpacked<'_> {
     }
 }
 
-/// The frames of a zstd file one after the other. A step takes as much as the decoder asks for, a block or a checksum, so
-/// that everything before a damaged one is delivered. The window is at most 128 MiB, zstd's own limit.
+/// The frames of a zstd file one after the other. A step takes as many bytes as the decoder
+/// requests, a block or a checksum, so that everything before a damaged one is delivered. The
+/// window is at most 128 MiB, zstd's own limit.
 struct ZstdFrames<'a> {
     rest: &'a [u8],
     /// `None` between frames.
     decoder: Option<Decoder<'static>>,
-    /// Bytes the decoder asks for.
+    /// Bytes the decoder requests.
     wanted: usize,
 }
 

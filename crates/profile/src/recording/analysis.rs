@@ -1,7 +1,7 @@
 //! Findings: what in a recording deserves a look, each by a small analysis of its own.
 //!
-//! An analysis checks the [`Evidence`] and describes what it found, or says nothing. The order of
-//! [`findings`] is the order of a report: what is missing, what holds memory, what wastes time.
+//! An analysis checks the [`Evidence`] and returns a finding or nothing. The order of [`findings`]
+//! is the order of a report: what is missing, what holds memory, what wastes time.
 
 mod churn;
 mod growth;
@@ -18,7 +18,7 @@ use super::statistics::{POINTS, SiteStatistics};
 use super::{Count, Counts, Statistics, Tables, Timeline};
 use crate::StackId;
 
-/// What the analyses look at.
+/// Input of the analyses.
 #[derive(Debug)]
 pub struct Evidence<'a> {
     /// Tables of the recording.
@@ -79,7 +79,7 @@ impl Site {
 pub enum FindingKind {
     /// Events are missing: `events`, `frees` (of them noticed later).
     MissingEvents,
-    /// Who held the memory at the peak: `bytes`, `ms`, `percent` (of the first place).
+    /// The sites that held the memory at the peak: `bytes`, `ms`, `percent` (of the first place).
     Peak,
     /// Places that were still growing at the end: `sites`, `bytes` (over the second half).
     GrowingSites,
@@ -118,12 +118,12 @@ impl FindingKind {
     }
 }
 
-/// Something that stands out, as values; renderers put it into words.
+/// A finding, as values; renderers word it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// What was found.
     pub kind: FindingKind,
-    /// Its numbers by name; the kind says which there are.
+    /// Its numbers by name; the kind determines which exist.
     pub values: Vec<(&'static str, f64)>,
     /// The places that matter most, largest first.
     pub places: Vec<Place>,
@@ -163,7 +163,7 @@ pub enum FindingClass {
     Thread(u64, String),
 }
 
-/// A stack and what is to be said of it.
+/// A stack and its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// Node of the recording's stack tree.

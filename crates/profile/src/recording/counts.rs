@@ -2,7 +2,8 @@
 
 use heapwise_format::recording::{Entry, SiteCount};
 
-/// Sums over the events of one site. Bytes wrap around rather than panic on sizes that no program can have.
+/// Sums over the events of one site. Bytes wrap around rather than panic on sizes that no program
+/// can have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
     /// Blocks allocated.

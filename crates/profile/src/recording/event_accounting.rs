@@ -1,9 +1,10 @@
 //! The recorder's account: counts events per site, keeps totals and timeline, and writes entries.
 //!
-//! An allocation is counted at once, but its entry waits for the next event: if that frees the block, it
-//! was temporary, and one entry tells both. A free that comes before its allocation (threads are in order
-//! only by the millisecond) is refused if it may wait, and else becomes pending until the allocation of the
-//! same site and size comes: no reader ever sees more blocks or bytes freed than allocated.
+//! An allocation is counted at once, but its entry waits for the next event: if that frees the
+//! block, it was temporary, and one entry stores both. A free that comes before its allocation
+//! (threads are in order only by the millisecond) is refused if it may wait, and else becomes
+//! pending until the allocation of the same site and size comes: no reader ever sees more blocks or
+//! bytes freed than allocated.
 
 mod events_frame;
 mod marked_rows;
@@ -31,8 +32,8 @@ pub struct RawFrame {
     pub payload: Vec<u8>,
 }
 
-/// The account of one recording. Feed it merged events; take frames. Events are in its numbers after
-/// [`EventAccounting::flush_sums`] or [`EventAccounting::take_frames`].
+/// The account of one recording. Feed it merged events; take frames. Events are in its numbers
+/// after [`EventAccounting::flush_sums`] or [`EventAccounting::take_frames`].
 #[derive(Debug, Default)]
 pub struct EventAccounting {
     sites: Sites,
@@ -42,8 +43,8 @@ pub struct EventAccounting {
     frame: EventsFrame,
     /// Frames that are full, oldest first.
     full: Vec<RawFrame>,
-    /// The last event of the current thread was a free, of a block that came from `realloc` or not: the
-    /// block that a `realloc` by this thread resizes.
+    /// The last event of the current thread was a free, of a block that came from `realloc` or not:
+    /// the block that a `realloc` by this thread resizes.
     freed: Option<bool>,
     /// The same of the other threads.
     freed_by_others: FxHashMap<u32, bool>,
@@ -80,11 +81,11 @@ struct Newest {
     kind: AllocKind,
 }
 
-/// Events since [`EventAccounting::flush_sums`], all of one millisecond. Bytes wrap around rather than panic
-/// on sizes that no program can have.
+/// Events since [`EventAccounting::flush_sums`], all of one millisecond. Bytes wrap around rather
+/// than panic on sizes that no program can have.
 ///
-/// Numbers that change together are neighbors: the sums are stored and loaded again with every event, in
-/// pairs, and processors forward a store only to a load that is not larger.
+/// Numbers that change together are neighbors: the sums are stored and loaded again with every
+/// event, in pairs, and processors forward a store only to a load that is not larger.
 #[derive(Debug, Default)]
 struct Sums {
     allocs: u64,
@@ -100,11 +101,11 @@ const PENDING_MS: u64 = 1000;
 
 /// Taking in.
 impl EventAccounting {
-    /// Adds one event of `thread` at millisecond `tick_ms`; ticks never run backwards. `describe` is asked
-    /// for the record of a tally that was not seen before.
+    /// Adds one event of `thread` at millisecond `tick_ms`; ticks never run backwards. `describe`
+    /// returns the record of a tally that was not seen before.
     ///
-    /// `false` when nothing was added, never if it `must`: the event frees a block that another thread has
-    /// yet to allocate.
+    /// `false` when nothing was added, never if it `must`: the event frees a block that another
+    /// thread has yet to allocate.
     #[inline]
     pub fn add(
         &mut self,
@@ -133,7 +134,8 @@ impl EventAccounting {
                 };
                 let block = SiteBlock { site, size };
                 let is_counted = self.sites.free(block);
-                // The allocation of a thread's own block came before; waiting does not bring it back.
+                // The allocation of a thread's own block came before; waiting does not bring it
+                // back.
                 if !is_counted && !must && !self.sites.is_of_thread(site, thread) {
                     return false;
                 }
@@ -297,7 +299,8 @@ impl EventAccounting {
         self.write_newest();
         let age = self.marked_rows.age(age_ms, self.tick_ms);
         if how == Freeing::Missed {
-            // Seen by the allocation that follows. That may be a `realloc`: keep the block it resizes.
+            // Seen by the allocation that follows. That may be a `realloc`: keep the block it
+            // resizes.
             self.totals.missed_frees += 1;
             self.put(Entry::MissedFree { block, age });
         } else {
@@ -306,7 +309,7 @@ impl EventAccounting {
         }
     }
 
-    /// Adds the free of a block whose allocation is yet to come.
+    /// Adds the free of a block whose allocation comes later.
     #[cold]
     fn add_pending(&mut self, block: SiteBlock, age_ms: u64, how: Freeing, by_realloc: bool) {
         self.write_newest();
@@ -401,7 +404,8 @@ impl EventAccounting {
         !self.full.is_empty()
     }
 
-    /// Takes the events since the last call, in the order to be written: new sites, events, timeline.
+    /// Takes the events since the last call, in the order to be written: new sites, events,
+    /// timeline.
     pub fn take_frames(&mut self) -> Vec<RawFrame> {
         self.flush_sums();
         let mut frames = Vec::new();

@@ -1,12 +1,13 @@
 //! One order from many threads' chunks.
 //!
-//! Each thread's events are in order by themselves. Across threads there are time and marks: threads advance
-//! together millisecond by millisecond and mark by mark. The time of the merged stream never runs
-//! backwards. All events that their threads wrote before they noticed a mark come before those behind it.
-//! Between two marks the order within a millisecond is not known, but the taker of events may refuse one
-//! for now (a free of a block that is not allocated yet): its thread then waits while the others go on, until
-//! there is nothing left that it could wait for. That happens: threads may wait for each other,
-//! clocks differ, and threads die with their last events unwritten.
+//! Each thread's events are in order by themselves. Across threads there are time and marks:
+//! threads advance together millisecond by millisecond and mark by mark. The time of the merged
+//! stream never runs backwards. All events that their threads wrote before they noticed a mark come
+//! before those behind it. Between two marks the order within a millisecond is not known, but the
+//! taker of events may refuse one for now (a free of a block that is not allocated yet): its thread
+//! then waits while the others continue, until no event remains that it could wait for. That case
+//! occurs: threads may wait for each other, clocks differ, and threads end with their last events
+//! unwritten.
 
 mod buffers;
 mod stream;
@@ -17,8 +18,9 @@ use rustc_hash::FxHashMap;
 use buffers::Buffers;
 use stream::{Position, Stream};
 
-/// By how much the clocks of threads may differ. An event must be taken when all others have been given out up
-/// to so much later, and a mark waits so long for the events of threads that have not noticed it.
+/// By how much the clocks of threads may differ. An event must be taken when all others have been
+/// delivered up to this much later, and a mark waits this long for the events of threads that have
+/// not noticed it.
 const PATIENCE_MS: u64 = 2;
 
 /// Merges the chunks of all threads of one process. A stream is one thread's log.
@@ -28,7 +30,7 @@ pub struct Merger {
     places: FxHashMap<u32, usize>,
     buffers: Buffers,
     tick_ms: u64,
-    /// Marks before the events that are given out now.
+    /// Marks before the events that are delivered now.
     marks: u64,
     first_chunk: Option<u32>,
     first_marks: u64,
@@ -49,7 +51,7 @@ pub struct Piece {
     pub is_last: bool,
 }
 
-/// Up to where events are complete: whatever is not read yet is later, or behind a later mark.
+/// Limit up to which events are complete: unread events are later, or behind a later mark.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Until {
     /// Milliseconds: one past the last.
@@ -74,8 +76,8 @@ impl Merger {
         Self::new(Some(1), 0)
     }
 
-    /// A merger that joins a log in the middle, when the program has set so many marks: it takes the first
-    /// chunk it sees of each thread as the next.
+    /// A merger that joins a log in the middle, when the program has set so many marks: it takes
+    /// the first chunk it sees of each thread as the next.
     #[must_use]
     pub fn from_now(marks: u64) -> Self {
         Self::new(None, marks)
@@ -93,8 +95,9 @@ impl Merger {
         }
     }
 
-    /// Takes in the `len` bytes that follow what was fed of this chunk before. `fill` puts them where they will be
-    /// read; nothing is taken in when it returns `false`. Whether the piece was taken in.
+    /// Takes in the `len` bytes that follow what was fed of this chunk before. `fill` puts them
+    /// where they will be read; nothing is taken in when it returns `false`. Whether the piece was
+    /// taken in.
     pub fn feed(&mut self, piece: Piece, len: usize, fill: impl FnOnce(&mut [u8]) -> bool) -> bool {
         let place = self.place(&piece);
         let chunk = self.streams[place].chunk(piece.sequence);
@@ -122,7 +125,7 @@ impl Merger {
         })
     }
 
-    /// Forgets streams that have ended: a program may have any number of threads one after another.
+    /// Removes streams that have ended: a program may have any number of threads one after another.
     fn forget_ended(&mut self) {
         if self.streams.iter().any(|stream| stream.is_ended) {
             self.streams.retain(|stream| !stream.is_ended);
@@ -137,10 +140,10 @@ impl Merger {
         self.streams.iter().map(Stream::held_bytes).sum()
     }
 
-    /// Gives out every event before `until`: `take` is told thread, millisecond, event, and whether it must
-    /// take it; otherwise it may refuse. It also gets [`Event::Mark`]s, each before all events behind that
-    /// mark. Returns the millisecond before which all are given out: an earlier one when some are refused for
-    /// now or are behind a later mark.
+    /// Delivers every event before `until`: `take` gets thread, millisecond, event, and whether it
+    /// must take it; otherwise it may refuse. It also gets [`Event::Mark`]s, each before all events
+    /// behind that mark. Returns the millisecond before which all are delivered: an earlier one
+    /// when some are refused for now or are behind a later mark.
     pub fn advance(&mut self, until: Until, mut take: impl FnMut(u32, u64, &Event, bool) -> bool) -> u64 {
         for stream in &mut self.streams {
             stream.look_ahead(&mut self.buffers);
@@ -176,8 +179,8 @@ impl Merger {
         self.first_pending(|stream| until.covers(stream) && stream.tick_ms <= now_ms && stream.marks <= marks)
     }
 
-    /// All events up to now are refused or behind a mark, one of `refused_ms` is refused. What it waits for
-    /// may be a little later; whether there are such events, or it must be taken now.
+    /// All events up to now are refused or behind a mark, one of `refused_ms` is refused. What it
+    /// waits for may be a little later; whether there are such events, or it must be taken now.
     fn wait(&mut self, refused_ms: u64, until: Until) -> bool {
         let (now_ms, marks) = (self.tick_ms, self.marks);
         let is_later = |stream: &Stream| stream.tick_ms > now_ms && stream.marks <= marks;
@@ -196,8 +199,8 @@ impl Merger {
         later.is_some()
     }
 
-    /// All events up to now are behind a mark: passes it, once no events before it are left. Threads whose
-    /// clocks are ahead may have some.
+    /// All events up to now are behind a mark: passes it, once no events before it are left.
+    /// Threads whose clocks are ahead may have some.
     fn pass_mark(&mut self, until: Until, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
         let now_ms = self.tick_ms;
         let behind = self.streams.iter().filter(|stream| stream.has_event && stream.tick_ms <= now_ms);
@@ -230,7 +233,8 @@ impl Merger {
         }
     }
 
-    /// Passes over chunks that did not come, when no more will; whether there were any, and [`Merger::advance`] can go on.
+    /// Passes over chunks that did not come, when no more will; whether there were any, and
+    /// [`Merger::advance`] can go on.
     pub fn skip_missing(&mut self) -> bool {
         let jumps = self.streams.iter_mut().map(|stream| stream.jump(&mut self.buffers));
         jumps.fold(false, |any, jumped| any | jumped)

@@ -1,8 +1,10 @@
 //! Names and lines inside a recording, so that it opens where the binaries are not.
 //!
 //! ```text
-//! varint functions   each: name, name in the symbol table, file (varint length, bytes), varint line of the declaration
-//! varint locations   each: varint module + 1 (0: none), varint address, u8 whether it is a return address,
+//! varint functions   each: name, name in the symbol table, file (varint length, bytes),
+//!                          varint line of the declaration
+//! varint locations   each: varint module + 1 (0: none), varint address,
+//!                          u8 whether it is a return address,
 //!                          varint lines, each: varint function, varint line
 //! ```
 
@@ -11,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{Function, FunctionId, Line, Location, ModuleId, Profile};
 
-/// The payload of a symbols frame: everything `profile` knows about its locations.
+/// The payload of a symbols frame: all names of the locations of `profile`.
 #[must_use]
 pub fn encode(profile: &Profile) -> Vec<u8> {
     let mut out = Vec::new();
@@ -74,7 +76,8 @@ impl Names {
         (at == payload.len()).then_some(names)
     }
 
-    /// Gives the locations of `profile` their names; those that have one, of a script's frames, keep it.
+    /// Gives the locations of `profile` their names; those that have one, of a script's frames,
+    /// keep it.
     pub(super) fn apply(&self, profile: &mut Profile) {
         let first = profile.functions.len();
         profile.functions.extend_from_slice(&self.functions);

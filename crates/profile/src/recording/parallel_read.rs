@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{Damage, Recording, RecordingSource};
 
-/// Is told of every events frame that is read, in bytes of the file.
+/// Called for every events frame that is read, with its bytes in the file.
 pub struct Progress(Box<dyn Fn(u64) + Send + Sync>);
 
 impl Progress {
@@ -43,7 +43,8 @@ impl<S: RecordingSource> Recording<S> {
     }
 }
 
-/// Reads each share on a thread of its own; the results in the order of the shares, or the first damage.
+/// Reads each share on a thread of its own; the results in the order of the shares, or the first
+/// damage.
 pub(super) fn read_shares<T: Send>(
     shares: Vec<Range<usize>>,
     read: impl Fn(Range<usize>) -> Result<T, Damage> + Sync,

@@ -50,7 +50,7 @@ pub struct Damage {
 pub enum DamageKind {
     /// The file ends within a frame: its recorder was stopped, or the file was cut.
     Cut,
-    /// Bytes that are no frame header.
+    /// Bytes that are not a frame header.
     Header,
     /// A payload that does not match its checksum or cannot be unpacked or decoded.
     Payload,
@@ -91,7 +91,7 @@ impl<S: RecordingSource> Recording<S> {
     /// Opens the files of a recording.
     ///
     /// # Errors
-    /// When one of them is no recording, or there is nothing in them.
+    /// When one of them is not a recording, or all are empty.
     pub fn open(parts: Vec<S>) -> Result<Self, OpenError> {
         let versions = Vec::with_capacity(parts.len());
         let mut recording =
@@ -126,7 +126,8 @@ impl<S: RecordingSource> Recording<S> {
         Ok(())
     }
 
-    /// The frames by the index at the end of the file; `None` when there is none that can be trusted.
+    /// The frames by the index at the end of the file; `None` when there is none that can be
+    /// trusted.
     fn read_index(&self, part: usize) -> Option<Vec<Placed>> {
         let source = &self.parts[part];
         let end = source.len().checked_sub(TRAILER_BYTES as u64)?;
@@ -222,14 +223,14 @@ impl<S: RecordingSource> Recording<S> {
         self.ended && self.damage.is_none()
     }
 
-    /// Forgets everything from `damage` on, as found by a read that failed.
+    /// Drops everything from `damage` on, as found by a read that failed.
     pub fn cut_at(&mut self, damage: Damage) {
         self.frames.truncate(damage.frame);
         self.damage = Some(damage);
     }
 
-    /// Runs a read; on damage cuts the recording there and runs it again, so that it always succeeds
-    /// with what is before the damage.
+    /// Runs a read; on damage cuts the recording there and runs it again, so that it always
+    /// succeeds with what is before the damage.
     pub fn read<T>(&mut self, mut read: impl FnMut(&Self) -> Result<T, Damage>) -> Option<T> {
         loop {
             match read(self) {

@@ -1,7 +1,7 @@
 //! Counts at a point of the event stream: from the last checkpoint before it, entry by entry.
 //!
-//! Times are half-open: the heap at T is what all events before millisecond T made of it. The heap at a mark
-//! of the program is what all events before the mark made of it.
+//! Times are half-open: the heap at T is the result of all events before millisecond T. The heap at
+//! a mark of the program is the result of all events before the mark.
 
 mod between;
 mod visit;
@@ -102,7 +102,8 @@ impl<S: RecordingSource> Recording<S> {
         self.replay(tables, stop, jobs, (start, counts, live_bytes), || Counts::new(tables.sites.len()))
     }
 
-    /// The same by site and size. Checkpoints do not have sizes, so all frames up to there are read.
+    /// The same by site and size. Checkpoints do not have sizes, so all frames up to there are
+    /// read.
     ///
     /// # Errors
     /// At the first damaged frame that had to be read.
@@ -160,7 +161,8 @@ impl<S: RecordingSource> Recording<S> {
         }
     }
 
-    /// The checkpoint that a rotated recording begins with: it sums up what was before all its events.
+    /// The checkpoint that a rotated recording begins with: it sums up what was before all its
+    /// events.
     fn base_checkpoint(&self) -> Option<usize> {
         let kinds = [FrameKind::Checkpoint, FrameKind::Events];
         let first = self.frames().iter().position(|frame| kinds.contains(&frame.header.kind));
@@ -177,7 +179,8 @@ impl<S: RecordingSource> Recording<S> {
         counts.ok_or_else(|| self.damaged(number))
     }
 
-    /// The frame after the last checkpoint before a point and its counts; the start when there is none.
+    /// The frame after the last checkpoint before a point and its counts; the start when there is
+    /// none.
     fn checkpoint_before(&self, tables: &Tables, point: Point) -> Result<(usize, Counts), Damage> {
         let is_before =
             |frame: &Placed| frame.header.kind == FrameKind::Checkpoint && point.is_behind_checkpoint(frame);
@@ -193,7 +196,8 @@ impl<S: RecordingSource> Recording<S> {
         let is_events = |frame: &&Placed| frame.header.kind == FrameKind::Events;
         let whole = match point {
             Point::Time(ms) => frames.iter().position(|frame| is_events(&frame) && frame.header.last >= ms),
-            // A frame tells how many marks were set before it, so the mark is in the last one before it.
+            // A frame stores how many marks were set before it, so the mark is in the last frame
+            // before it.
             Point::Mark(number) => {
                 frames.iter().rposition(|frame| is_events(&frame) && frame.header.marks() < number)
             }

@@ -43,7 +43,7 @@ pub struct ThreadStatistics {
     pub allocs: u64,
     /// Bytes it allocated.
     pub alloc_bytes: u64,
-    /// Blocks it freed, whoever allocated them.
+    /// Blocks it freed, of all allocating threads.
     pub frees: u64,
 }
 

@@ -1,5 +1,5 @@
-//! What a recording says about its program: modules, stacks, threads, marks, sites. The tables are the
-//! segment's own records, so they are read by presenting them as a segment again.
+//! Data of a recording about its program: modules, stacks, threads, marks, sites. The tables are
+//! the segment's own records, so they are read by presenting them as a segment again.
 
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::recording::{FrameKind, MarkRow, Site, decode_counters, table_kind, version3 as old};
@@ -27,7 +27,8 @@ pub struct MarkAt {
 }
 
 impl MarkAt {
-    /// The point of the event stream: exact for marks of the program, else the end of its millisecond.
+    /// The point of the event stream: exact for marks of the program, else the end of its
+    /// millisecond.
     #[must_use]
     pub fn point(&self) -> Point {
         match self.number {
@@ -233,8 +234,8 @@ impl Tables {
         Snapshot::open(&self.segment).map(|snapshot| snapshot.losses()).unwrap_or_default()
     }
 
-    /// Modules and stacks without samples, with the names that the recording carries, and the stack of each
-    /// node.
+    /// Modules and stacks without samples, with the names that the recording carries, and the stack
+    /// of each node.
     #[must_use]
     pub fn stacks(&self) -> (Profile, Vec<Option<StackId>>) {
         let (mut profile, stacks) = match Snapshot::open(&self.segment) {

@@ -21,8 +21,8 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Adds the buckets of a frame, of which the first has number `first`, and their sites to `sites`; `None`
-    /// when the frame makes no sense.
+    /// Adds the buckets of a frame, of which the first has number `first`, and their sites to
+    /// `sites`; `None` when the frame makes no sense.
     pub(super) fn add(&mut self, first: usize, payload: &[u8], sites: &mut Vec<Site>) -> Option<()> {
         let (mut at, mut number) = (0, first);
         while at < payload.len() {

@@ -77,7 +77,7 @@ impl SiteSum {
             };
             return (values, Values::default());
         };
-        // Sums of floats in another order leave a rest where nothing is live.
+        // Float sums in another order leave a remainder where nothing is live.
         let is_live = self.allocs > self.frees;
         let pair = |at: usize| {
             let (alloc, freed) = (weights[at].max(weights[at + 4]), weights[at + 4]);

@@ -1,7 +1,7 @@
 //! Tallies of a segment, added up per site and allocating thread.
 //!
 //! The table is read in blocks, and blocks of zeros are skipped: memory is proportional to the
-//! records in use, whatever a hostile counter says of a sparse file.
+//! records in use, for any counter value of a hostile sparse file.
 
 use foldhash::HashMap;
 use heapwise_format::segment::{Counter, SectionKind, Tally, TallyDetails, TallyWeights};

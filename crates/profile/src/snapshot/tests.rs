@@ -173,7 +173,7 @@ fn sizes_of_a_site_are_a_range_or_a_single_size() {
         let details = TallyDetails { min_size, max_size, ..TallyDetails::default() };
         segment.tally(tally, details, TallyWeights::default());
     }
-    // A thread that frees blocks of another one knows no sizes.
+    // A thread that frees another thread's blocks has no sizes.
     segment.counts(1, 0, [0, 0, 1, 64]);
     let profile = segment.profile();
     let found = profile.samples.iter().map(|sample| sample.sizes);
@@ -231,7 +231,7 @@ fn what_found_no_room_is_told_by_cause() {
     let live = CallTree::new(&profile, &Query::default());
     assert_eq!(live.missing.unattributed.stacks.value, 300.0);
     assert_eq!((live.missing.untracked_blocks, live.missing.untracked_bytes), (6, 600));
-    // Exact totals have no standard error; the untracked bytes stand beside them.
+    // Exact totals have no standard error; the untracked bytes are reported beside them.
     assert_eq!(live.total().variance, 0.0);
     let allocated = CallTree::new(&profile, &Query { metric: Metric::AllocSpace, ..Query::default() });
     assert_eq!(allocated.missing.unattributed.stacks.value, 400.0);

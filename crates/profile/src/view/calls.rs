@@ -18,8 +18,8 @@ pub struct Call {
     pub residual: bool,
 }
 
-/// Calls between the frames that have a place; a call that recurs in a stack counts once, a frame calling itself
-/// is no arrow.
+/// Calls between the frames that have a place; a call that recurs in a stack counts once, a frame
+/// that calls itself gets no arrow.
 pub(super) fn calls(tree: &CallTree, place: &[Option<usize>]) -> Vec<Call> {
     let mut edges: Vec<Call> = Vec::new();
     let mut open: Vec<u32> = Vec::new();

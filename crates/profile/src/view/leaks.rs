@@ -10,7 +10,7 @@ use super::traces::Trace;
 use crate::call_tree::{CallTree, NodeId};
 use crate::{Frame, FrameId, Profile, Query, Weight};
 
-/// What may be said of a block that is still allocated.
+/// Classification of a block that is still allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Verdict {
     /// The program runs (or was killed): the block is in use, perhaps rightly.
@@ -23,7 +23,8 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// What may be said of the live blocks of `profile`: a program that ended by itself never freed them.
+    /// Classification of the live blocks of `profile`: a program that ended by itself never freed
+    /// them.
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
         let exited = profile.meta.comments.iter().any(|comment| comment.contains("exited"));

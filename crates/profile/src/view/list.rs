@@ -1,4 +1,4 @@
-//! Annotated source: bytes per line of the functions asked for.
+//! Annotated source: bytes per line of the selected functions.
 
 use std::collections::BTreeMap;
 

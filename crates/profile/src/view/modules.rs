@@ -1,4 +1,4 @@
-//! Who allocated, by binary.
+//! Allocations by binary.
 
 use super::top::{Top, top};
 use super::{Row, Summary};

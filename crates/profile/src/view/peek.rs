@@ -20,7 +20,7 @@ pub struct Neighbourhoods {
     pub dropped: usize,
 }
 
-/// A frame, who called it, and whom it called.
+/// A frame, its callers and its callees.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Neighbourhood {
     /// The frame itself.

@@ -75,7 +75,7 @@ impl SiteSizes {
 const DEFAULT_SITES: usize = 10;
 
 /// Block sizes of the samples of `profile` that are in `tree` (made from it with `query`). Live
-/// blocks, unless the query asks for allocated ones.
+/// blocks, unless the query selects allocated ones.
 #[must_use]
 pub fn sizes(profile: &Profile, tree: &CallTree, query: &Query) -> Sizes {
     let counted = Counted::of(query);

@@ -1,4 +1,4 @@
-//! Who allocated, by thread.
+//! Allocations by thread.
 
 use super::Summary;
 use super::top::descending;

@@ -1,4 +1,4 @@
-//! The ranking: who allocated most.
+//! The ranking by allocated amount.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::{CallTree, FrameId, Query, Weight};
 pub struct Top {
     /// The whole.
     pub summary: Summary,
-    /// The rows asked for. Sums over the first rows are running sums of `flat`.
+    /// The selected rows. Sums over the first rows are running sums of `flat`.
     pub rows: Vec<Row>,
     /// Rows left out by the limit.
     pub dropped: usize,
@@ -31,8 +31,8 @@ pub fn top(tree: &CallTree, query: &Query) -> Top {
     }
 }
 
-/// Frames that count for something, largest first (of a comparison the largest change, whatever
-/// its sign); ties by name, so that output is stable.
+/// Frames that count for something, largest first (of a comparison the largest absolute change);
+/// ties by name, so that output is stable.
 pub(super) fn ranking(tree: &CallTree, totals: &FrameTotals, order: Order) -> Vec<FrameId> {
     let key = |id: FrameId| {
         let value = match order {
@@ -51,7 +51,7 @@ pub(super) fn ranking(tree: &CallTree, totals: &FrameTotals, order: Order) -> Ve
     ids
 }
 
-/// Whether a row says anything: a difference of zero does not.
+/// Whether a row is shown: a difference of zero is not.
 fn counts(weight: &Weight) -> bool {
     weight.value != 0.0
 }

@@ -79,7 +79,7 @@ impl Lines<'_> {
         meta.comments.iter().try_for_each(|comment| self.text("comment", comment))
     }
 
-    /// For people: readers find the same by the names of frames.
+    /// For people: programs derive these values from the names of frames.
     fn unattributed(&mut self, profile: &Profile) -> io::Result<()> {
         for (cause, values) in unattributed::unattributed(profile).iter() {
             if values != Values::default() {
@@ -124,7 +124,8 @@ impl Lines<'_> {
             .try_for_each(|(address, lines)| self.line(format_args!("symbol {address:#x} {lines}")))
     }
 
-    /// Binaries of which the source told no mapping, with the addresses it said are in them.
+    /// Binaries without a mapping in the source, with the addresses that the source assigns to
+    /// them.
     fn unmapped(&mut self, profile: &Profile) -> io::Result<()> {
         let mut binaries: BTreeMap<usize, BTreeSet<u64>> = BTreeMap::new();
         for (row, location) in profile.locations.iter().enumerate() {

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use heapwise_profile::{Profile, compact, read::HELD_RATIO};
 
-/// Within 10 % of the size that level 3 gives, in half the time.
+/// Within 10 % of the size of level 3, in half the time.
 const LEVEL: i32 = 1;
 
 pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {

@@ -1,7 +1,7 @@
 //! DHAT's JSON, version 2, for `dh_view.html`.
 //!
-//! Total is what was ever allocated, end what is in use. Where the profile knows what was live at
-//! the peak, that is DHAT's t-gmax; else the end is taken for it. Lifetimes and accesses are unknown.
+//! Total is all that was allocated, end is what is in use. Where the profile has values at the
+//! peak, they are DHAT's t-gmax; else those of the end are. Lifetimes and accesses are unknown.
 
 use std::{
     collections::HashMap,
@@ -71,7 +71,7 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(out, &file).map_err(io::Error::from)
 }
 
-/// The samples, one point per stack of texts: dh_view refuses a file that tells a stack twice.
+/// The samples, one point per stack of texts: dh_view rejects a file that contains a stack twice.
 fn points(profile: &Profile, table: &mut FrameTable<'_>) -> Vec<Point> {
     let mut points: Vec<Point> = Vec::new();
     let mut known: HashMap<Vec<usize>, usize> = HashMap::new();
@@ -101,7 +101,8 @@ impl Point {
         };
         let mb = cell(column::HIGHEST_SPACE).unwrap_or(0).max(gb).max(eb);
         let mbk = cell(column::HIGHEST_OBJECTS).or_else(|| by_size(mb)).unwrap_or(0).max(gbk).max(ebk);
-        // A site cannot have allocated less than it holds; sources without totals would say so.
+        // A site cannot have allocated less than it holds; sources without totals have smaller
+        // values.
         for (sum, one) in [
             (&mut self.tb, tb.max(mb)),
             (&mut self.tbk, tbk.max(mbk)),

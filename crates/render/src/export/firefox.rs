@@ -22,7 +22,8 @@ pub(super) fn write(profile: &Profile, metric: Metric, out: &mut dyn Write) -> i
     let start = Timestamp::from_millis_since_reference(0.0);
     let pid = profile.meta.pid.unwrap_or(1);
     let process = firefox.add_process(&profile.meta.program, pid, start);
-    // Not the main thread: that one would be shown under the program's name instead of the metric's.
+    // Not the main thread: that one would be shown under the program's name instead of the
+    // metric's.
     let thread = firefox.add_thread(process, pid, start, false);
     firefox.add_initial_visible_thread(thread);
     firefox.add_initial_selected_thread(thread);

@@ -30,8 +30,8 @@ pub(super) fn write(profile: &Profile, metric: Metric, out: &mut dyn Write) -> i
     Ok(())
 }
 
-/// Stacks of names. Those of a clang are a hundred megabytes when written out, so they are kept as a
-/// tree of which a location is a name.
+/// Stacks of names. Those of a clang are a hundred megabytes when written out, so they are kept as
+/// a tree of which a location is a name.
 struct Folded<'a> {
     names: Vec<Cow<'a, str>>,
     stacks: StackTable,

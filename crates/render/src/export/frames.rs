@@ -71,8 +71,8 @@ impl<'a> FrameList<'a> {
     }
 }
 
-/// The address that stands for a location in formats made of addresses, as a return address: one
-/// byte lower is inside the call. Frames without an address get one of their own.
+/// The address of a location in address-based formats, as a return address: one byte lower is
+/// inside the call. Frames without an address get a unique one.
 pub(super) fn return_address(profile: &Profile, id: LocationId) -> u64 {
     let location = &profile.locations[id.index()];
     match location.address {
@@ -93,7 +93,7 @@ pub(super) fn whole(value: f64) -> i64 {
     value.round() as i64
 }
 
-/// The same where nothing negative can be written.
+/// The value for formats without negative numbers.
 pub(super) fn natural(value: f64) -> u64 {
     value.round() as u64
 }

@@ -1,4 +1,5 @@
-//! gperftools' `heap profile:` text: exact as its heap profiler writes it, sampled as tcmalloc does.
+//! gperftools' `heap profile:` text: exact as its heap profiler writes it, sampled as tcmalloc
+//! does.
 
 use std::io::{self, Write};
 

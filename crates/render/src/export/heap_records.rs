@@ -2,7 +2,7 @@
 //! estimate.
 //!
 //! jeprof multiplies a record of n blocks with mean size x by 1/p, p = 1 - e^(-x/R). So the record
-//! of a true count C with mean size x must say n = C p, which is an integer if all blocks of the
+//! of a true count C with mean size x must have n = C p, which is an integer if all blocks of the
 //! record have one size and were sampled at R. Hence a record per stack *and* block size. Where a
 //! record would not come out as an integer (mixed sizes, a rate changed while running), rounding it
 //! could be wrong by half; then the whole file is written as if not sampled, with the estimates.
@@ -20,13 +20,13 @@ pub(super) struct Counts {
     pub(super) alloc: (u64, u64),
 }
 
-/// What stands in one `@` record.
+/// Contents of one `@` record.
 #[derive(Debug)]
 pub(super) struct Record {
     pub(super) stack: StackId,
     /// All samples of the record.
     pub(super) counts: Counts,
-    /// The same for each thread.
+    /// Counts of each thread.
     pub(super) threads: Vec<(ThreadId, Counts)>,
     /// Rows of [`Profile::samples`].
     pub(super) samples: Vec<usize>,
@@ -152,7 +152,7 @@ fn probability(size: f64, rate: u64) -> f64 {
 }
 
 /// The addresses of a stack, the leaf first. jeprof and google-pprof look callers up one byte
-/// before their return address but take the leaf as it is, so the leaf is written inside its call.
+/// before their return address but do not adjust the leaf, so the leaf is written inside its call.
 pub(super) fn addresses(profile: &Profile, stack: StackId) -> String {
     use std::fmt::Write;
     let mut text = String::new();

@@ -108,8 +108,8 @@ struct Groups {
 }
 
 impl Groups {
-    /// Takes what was live at the peak and is live at the end for the same blocks as far as their
-    /// numbers allow; `None` when they contradict each other.
+    /// Assumes that the blocks live at the peak and at the end are the same as far as their numbers
+    /// allow; `None` when they contradict each other.
     fn new(all: Amount, live: Amount, peak: Amount) -> Option<Self> {
         let (both, only_peak, only_end) = match (less(peak, live), less(live, peak)) {
             (Some(more), _) => (live, more, (0, 0)),
@@ -121,7 +121,7 @@ impl Groups {
     }
 }
 
-/// What is left; bytes need blocks.
+/// The difference; `None` when bytes remain without blocks.
 fn less(one: Amount, other: Amount) -> Option<Amount> {
     let left = (one.0.checked_sub(other.0)?, one.1.checked_sub(other.1)?);
     (left.0 > 0 || left.1 == 0).then_some(left)
@@ -146,7 +146,8 @@ fn even(stack: StackId, (blocks, bytes): Amount, at_peak: bool, at_end: bool) ->
 }
 
 impl Account {
-    /// The account with `blocks` blocks as one of their common size, and the account of what is left.
+    /// The account with `blocks` blocks combined into one of their total size, and the account of
+    /// the rest.
     fn coarsened(self, blocks: u64) -> impl Iterator<Item = Account> {
         let freed = self.allocated - self.live;
         let part = |count: fn(u64, u64) -> u64, size: u64| {
@@ -179,7 +180,8 @@ fn write_events(accounts: &[Account], out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// Blocks that were freed and not live at the peak. A free right behind its own allocation would
-/// count as temporary, so each is freed behind the next block, of another account where there is one.
+/// count as temporary, so each is freed behind the next block, of another account where there is
+/// one.
 fn write_churn(accounts: &[Account], out: &mut dyn Write) -> io::Result<()> {
     let mut left: Vec<(usize, u64)> = accounts
         .iter()
@@ -203,7 +205,7 @@ fn write_churn(accounts: &[Account], out: &mut dyn Write) -> io::Result<()> {
     before.map_or(Ok(()), |last| writeln!(out, "- {last:x}"))
 }
 
-/// What is told once and referred to by number, all from 1.
+/// Items that are written once and referred to by number, all from 1.
 struct Tables<'a> {
     out: &'a mut dyn Write,
     strings: HashMap<String, usize>,
@@ -212,7 +214,7 @@ struct Tables<'a> {
 }
 
 impl Tables<'_> {
-    /// The number of a stack, whose frames are told first, callers before callees.
+    /// The number of a stack. Its frames are written first, callers before callees.
     fn trace(&mut self, profile: &Profile, frames: &FrameList<'_>, stack: StackId) -> io::Result<usize> {
         let unknown: Vec<StackId> =
             profile.stacks.leaf_to_root(stack).take_while(|node| !self.traces.contains_key(node)).collect();
@@ -230,7 +232,7 @@ impl Tables<'_> {
             return Ok(*number);
         }
         let location = &profile.locations[id.index()];
-        // Address 0 is no frame to heaptrack.
+        // heaptrack does not accept address 0 as a frame.
         let address = match location.lookup_address() {
             0 => annotation::NAMED_FRAMES + (id.index() as u64 + 1) * annotation::NAMED_FRAME_STRIDE,
             address => address,

@@ -32,7 +32,7 @@ struct File<'a> {
     threads: Vec<Thread<'a>>,
     frames: Vec<Frame<'a>>,
     samples: Vec<Sample>,
-    /// Blocks of the whole process by size; empty when samples tell.
+    /// Blocks of the whole process by size; empty when samples carry the sizes.
     sizes: Vec<SizeClass>,
 }
 

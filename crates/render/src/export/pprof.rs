@@ -82,8 +82,8 @@ fn sample_types(profile: &Profile, strings: &mut Strings) -> Vec<proto::ValueTyp
     shared.chain(extra).map(&mut kind).collect()
 }
 
-/// Ids are rows counted from 1. The flags are true where all locations of a mapping have the fact:
-/// where one is false, pprof looks for symbols itself.
+/// Ids are rows counted from 1. A flag is true where it holds for all locations of a mapping: where
+/// one is false, pprof looks up symbols itself.
 fn mappings(profile: &Profile, strings: &mut Strings) -> Vec<proto::Mapping> {
     let mut mappings: Vec<proto::Mapping> = profile
         .modules
@@ -209,7 +209,7 @@ fn labels(profile: &Profile, sample: &heapwise_profile::Sample, strings: &mut St
     labels
 }
 
-/// The profile's own remarks, and what a reader must know to trust the numbers.
+/// The profile's own remarks, and the facts that qualify its numbers.
 fn comments(profile: &Profile) -> Vec<String> {
     let meta = &profile.meta;
     let mut comments = meta.comments.clone();

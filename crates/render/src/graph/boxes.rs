@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub(super) font_size: f64,
 }
 
-/// Characters after which a name goes on in the next line, at `::`.
+/// Characters after which a name continues on the next line, at `::`.
 const LINE_LENGTH: usize = 22;
 /// Longer lines are cut; the tooltip has all.
 const LINE_LIMIT: usize = 44;

@@ -1,9 +1,9 @@
 //! Integer positions that keep minimum distances at the least total weighted length.
 //!
 //! A spanning tree of tight arcs determines all positions. While a tree arc has a negative cut
-//! value (shortening it would pay), it is exchanged for the tightest arc across the same cut. The
-//! cut value needs no walk: the weights of arcs inside one side cancel, so it is the sum over that
-//! side of each node's outgoing minus incoming weight.
+//! value (shortening it reduces the cost), it is exchanged for the tightest arc across the same
+//! cut. The cut value needs no walk: the weights of arcs inside one side cancel, so it is the sum
+//! over that side of each node's outgoing minus incoming weight.
 
 /// `position[head] − position[tail] ≥ min_length`, and each unit of that distance costs `weight`.
 #[derive(Debug, Clone, Copy)]
@@ -14,7 +14,7 @@ pub(super) struct Arc {
     pub(super) weight: i64,
 }
 
-/// What happens to nodes that could be anywhere in a range at the same cost.
+/// Placement of nodes that have the same cost anywhere in a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Slack {
     Keep,
@@ -22,11 +22,11 @@ pub(super) enum Slack {
     Centre,
 }
 
-/// Exchanges after which the answer is taken as it is; only graphs far beyond what can be read
-/// get there.
+/// Limit on exchanges; the solution at that point is used. Only graphs too large to read reach it.
 const MAX_PIVOTS: usize = 20_000;
-/// The same for the nodes and arcs looked at in all exchanges, each of which looks at all of them: some tenths of a second.
-/// Every answer on the way keeps the distances; a better one is only a little shorter.
+/// Limit on the nodes and arcs visited in all exchanges, each of which visits all of them: some
+/// tenths of a second. Every intermediate solution keeps the distances; a better one is only a
+/// little shorter.
 const MAX_LOOKS: usize = 50_000_000;
 
 /// Optimal positions of `count` nodes, the smallest 0. `arcs` must be acyclic.
@@ -156,7 +156,7 @@ impl Simplex {
             for node in &members {
                 self.positions[*node] += shift;
             }
-            // The arc is tight now: one more look at its reached end takes it in.
+            // The arc is tight now: another visit of its reached end adds it.
             let Arc { tail, head, .. } = self.arcs[tightest];
             let added = if reached[tail] { head } else { tail };
             reached[added] = true;

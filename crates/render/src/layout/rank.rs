@@ -3,7 +3,7 @@
 use super::Link;
 use super::network_simplex::{Arc, Slack, solve};
 
-/// For each link whether it keeps its direction. Depth first from boxes nobody calls, then in
+/// For each link whether it keeps its direction. Depth first from boxes without callers, then in
 /// index order: links that lead back to an open box are turned.
 pub(super) fn break_cycles(boxes: usize, links: &[Link]) -> Vec<bool> {
     let mut outgoing = vec![Vec::new(); boxes];

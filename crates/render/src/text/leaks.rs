@@ -1,4 +1,4 @@
-//! What is still held, and what may be said of it.
+//! Memory that is still held, and its classification.
 
 use heapwise_profile::view::leaks::{LeakGroup, Leaks, Verdict};
 use heapwise_profile::view::{Summary, traces::Trace};
@@ -9,7 +9,7 @@ use crate::amount::percent;
 /// Stacks shown per site; the rest are counted.
 const STACKS_SHOWN: usize = 3;
 
-/// Sites with their largest stacks, under a line that says what the numbers mean.
+/// Sites with their largest stacks, under a line that explains the numbers.
 #[must_use]
 pub fn leaks(view: &Leaks, options: &TextOptions) -> String {
     let summary = &view.summary;

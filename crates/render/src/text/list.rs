@@ -8,8 +8,8 @@ use super::TextOptions;
 /// Lines shown around those that count.
 const CONTEXT: u32 = 5;
 
-/// Every function with its source beside its numbers. `source` gives the text of a file; where it
-/// has none, the lines that count are listed without text.
+/// Every function with its source beside its numbers. `source` returns the text of a file; without
+/// it, the lines that count are listed without text.
 #[must_use]
 pub fn list(view: &List, source: &dyn Fn(&str) -> Option<String>, options: &TextOptions) -> String {
     let summary = &view.summary;

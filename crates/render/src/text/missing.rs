@@ -17,7 +17,8 @@ pub fn lines(summary: &Summary, amounts: Amounts) -> Vec<String> {
     [unattributed(summary, amounts), untracked].into_iter().flatten().collect()
 }
 
-/// The same of a recording as a whole, for reports that are no sum of stacks: timeline and summary.
+/// The same of a recording as a whole, for reports that are not sums of stacks: timeline and
+/// summary.
 #[must_use]
 pub fn of_losses(losses: &Losses, amounts: Amounts) -> Vec<String> {
     let dropped = losses.dropped_events;

@@ -122,7 +122,7 @@ fn backtrace(profile: &Profile, stack: StackId) -> String {
     addresses.join(" -> ")
 }
 
-/// `f at file:line (inlined by) g at file:line [0xaddress]`, as `addr2line -Cif` tells it.
+/// `f at file:line (inlined by) g at file:line [0xaddress]`, in the form of `addr2line -Cif`.
 fn name(profile: &Profile, location: &heapwise_profile::Location) -> String {
     let lines: Vec<String> = location
         .lines

@@ -1,5 +1,5 @@
-//! A picture of the heap over time: live bytes as an area, resident bytes and allocation rate as lines, the
-//! peak and marks named.
+//! A picture of the heap over time: live bytes as an area, resident bytes and allocation rate as
+//! lines, the peak and marks named.
 
 use heapwise_profile::recording::{MarkAt, Step, Timeline};
 

@@ -88,8 +88,8 @@ pub(crate) fn rich() -> Profile {
     builder.finish()
 }
 
-/// What a segment gives: stacks that mix sizes, a histogram of the process, slack, values at the
-/// peak, and blocks that found no room.
+/// A profile as read from a segment: stacks that mix sizes, a histogram of the process, slack,
+/// values at the peak, and blocks that found no room.
 pub(crate) fn mixed() -> Profile {
     let mut builder = Builder::new("made by hand");
     let [main, f, lost] = ["main", "f", Cause::Stacks.frame()].map(|name| builder.named(name));

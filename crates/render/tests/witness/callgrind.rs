@@ -16,7 +16,7 @@ fn costs(report: &str, row: &str) -> Vec<f64> {
     let line =
         report.lines().find(|line| line.ends_with(row)).unwrap_or_else(|| panic!("no {row}:\n{report}"));
     let numbers = line.strip_suffix(row).unwrap();
-    // Percentages stand in brackets, possibly with blanks: `6,400 ( 0.21%)`; the path may be longer.
+    // Percentages are in brackets, possibly with blanks: `6,400 ( 0.21%)`; the path may be longer.
     let bare = |part: &str| part.split_once(')').map_or(part, |(_, rest)| rest).to_owned();
     let without_percent = numbers.split('(').map(bare).collect::<Vec<_>>().join(" ");
     without_percent.split_whitespace().map_while(|field| field.replace(',', "").parse().ok()).collect()

@@ -1,5 +1,5 @@
-//! The Firefox Profiler's own command line as witness of its form: it loads, checks and upgrades a file as the
-//! page does, and sums up the same call tree.
+//! The Firefox Profiler's own command line as witness of its form: it loads, checks and upgrades a
+//! file as the page does, and sums up the same call tree.
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};

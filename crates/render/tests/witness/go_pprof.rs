@@ -67,7 +67,7 @@ fn everything_the_format_holds_is_understood() {
     ] {
         assert!(raw.contains(part), "no {part:?} in\n{raw}");
     }
-    // An inlined function stands before the one it is part of, at one address.
+    // An inlined function comes before the function it is part of, at one address.
     let grow = raw.lines().position(|line| line.contains("grow(unsigned long) src/pool.cc:8")).unwrap();
     assert!(raw.lines().nth(grow + 1).unwrap().contains("handle request src/main.cc:31"), "{raw}");
     let comments = pprof(&["-comments", file.path()]);

@@ -22,13 +22,14 @@ fn folded(path: &str, cost: &str) -> BTreeMap<String, f64> {
     let mut sums = BTreeMap::new();
     for line in text.lines() {
         let (stack, value) = line.rsplit_once(' ').unwrap();
-        // A file without a function is told of code in the loader; the model has no such line.
+        // heaptrack reports a file without a function for code in the loader; the model has no such
+        // line.
         *sums.entry(stack.replace(" (rtld.c)", "")).or_insert(0.0) += value.parse::<f64>().unwrap();
     }
     sums
 }
 
-/// The original recording and what we make of it are the same to heaptrack.
+/// heaptrack prints the same for the original recording and for our export of it.
 #[test]
 #[ignore = "needs the tool that it is compared with"]
 fn a_recording_of_heaptrack_reads_the_same_after_us() {

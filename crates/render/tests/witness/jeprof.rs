@@ -65,7 +65,7 @@ fn lines_about_what_is_missing_are_passed_over() {
     }
 }
 
-/// A rate changed while running: the estimates are no multiple of any one rate.
+/// A rate changed while running: the estimates are not multiples of a single rate.
 #[test]
 #[ignore = "needs the tool that it is compared with"]
 fn estimates_of_mixed_rates_are_exact_too() {
@@ -81,9 +81,9 @@ fn estimates_of_mixed_rates_are_exact_too() {
     }
 }
 
-/// What the tool says of the original file, it says of ours: every number, every metric. Only of
-/// tcmalloc's the rows differ: its leaf is a return address that google-pprof takes as it is, and
-/// the leaf we write inside the call is found in another (the right) line.
+/// The tool prints the same for the original file and for our export: every number, every metric.
+/// Only the rows of tcmalloc's file differ: its leaf is a return address that google-pprof does not
+/// adjust, and the leaf that we write inside the call is found in another (the correct) line.
 #[test]
 #[ignore = "needs the tool that it is compared with"]
 fn a_foreign_file_reads_the_same_after_us() {
@@ -125,7 +125,7 @@ fn thread_options_still_work() {
     assert!((ours - total(&report)).abs() < 2.0, "{ours}: {report}");
 }
 
-/// The annotations change nothing: neither the report nor what is said on the way.
+/// The annotations change neither the report nor the messages.
 #[test]
 #[ignore = "needs the tool that it is compared with"]
 fn annotations_are_ignored() {

@@ -1,5 +1,5 @@
-//! What we write, read by the tools it is written for. A tool that is missing fails its test and
-//! says what to install; none is skipped.
+//! Our exports, read by the tools they are written for. A missing tool fails its test with a
+//! message that names the package; no test is skipped.
 
 #[path = "../specimen/mod.rs"]
 mod specimen;

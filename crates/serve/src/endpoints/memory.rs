@@ -1,4 +1,4 @@
-//! `/memory`: what the allocator says of itself.
+//! `/memory`: the allocator's own statistics.
 
 use serde_json::Value;
 

@@ -88,8 +88,8 @@ fn parse_address(text: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// An address in its module. One the profile knows already keeps its names, which a file may have
-/// brought along.
+/// An address in its module. A location that the profile already has keeps its names, which may
+/// come from a file.
 fn location(known: &Profile, address: u64) -> Location {
     let module = known.modules.iter().position(|module| module.contains(address));
     Location {

@@ -11,7 +11,7 @@ use flate2::write::GzEncoder;
 
 /// Smaller bodies fit into one packet as they are.
 const LEAST_PACKED_BYTES: usize = 1 << 10;
-/// Larger bodies are not kept by anybody, and packing them for one reader takes longer than sending
+/// Larger bodies are not cached, and compressing them for one client takes longer than sending
 /// them.
 const MOST_PACKED_BYTES: usize = 64 << 20;
 
@@ -27,7 +27,7 @@ struct Shared {
 }
 
 impl Body {
-    /// The same for the same bytes, also after a restart; weak, since it covers both forms.
+    /// `ETag`: equal for equal bytes, also after a restart; weak, since it covers both forms.
     pub(crate) fn tag(&self) -> &str {
         self.0.tag.get_or_init(|| {
             let mut hasher = DefaultHasher::new();

@@ -70,7 +70,7 @@ enum Socket {
     Unix(UnixListener),
 }
 
-/// A bound socket that has not served anybody yet.
+/// A bound socket that has not accepted a connection yet.
 pub(crate) struct Listener {
     socket: Socket,
     address: Address,
@@ -102,7 +102,7 @@ impl Listener {
         &self.address
     }
 
-    /// Serves for ever.
+    /// Serves until the process ends.
     pub(crate) fn run(self, limits: Limits, handle: Arc<dyn Fn(&Request) -> Response + Send + Sync>) -> ! {
         let open = Arc::new(AtomicUsize::new(0));
         loop {

@@ -111,7 +111,7 @@ impl Response {
         terms.packed && self.status == Status::Ok && is_text(self.content_type)
     }
 
-    /// Writes it as the client wants it: in full, packed, or only that nothing changed.
+    /// Writes it in the form that was negotiated: in full, compressed, or only "not modified".
     pub(crate) fn write(&self, out: &mut impl Write, terms: &Negotiation) -> io::Result<()> {
         let tag = (self.status == Status::Ok).then(|| self.body.tag());
         let known = tag.is_some_and(|tag| terms.knows(tag));
@@ -162,9 +162,8 @@ fn is_text(content_type: &str) -> bool {
     content_type.starts_with("text/") || matches!(content_type, "application/json" | "image/svg+xml")
 }
 
-/// Headers of a response that does not say otherwise. Nothing from elsewhere is loaded, nothing
-/// here is framed, types are as stated. Inline styles are for the SVG call graph; scripts come only
-/// from this server.
+/// Default headers of a response. Nothing from elsewhere is loaded, nothing here is framed, types
+/// are as stated. Inline styles are for the SVG call graph; scripts come only from this server.
 const DEFAULTS: [(&str, &str); 4] = [
     (
         "Content-Security-Policy",

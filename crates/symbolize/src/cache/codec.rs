@@ -15,8 +15,8 @@ use crate::{Detail, FileOffset};
 
 const MAGIC: &[u8; 8] = b"hwsymbol";
 
-/// Raised whenever the layout changes, or answers for the same binary do (demangling, choice of
-/// aliases), so that old answers are not mixed with new ones.
+/// Incremented whenever the layout changes, or results for the same binary do (demangling, choice
+/// of aliases), so that old results are not mixed with new ones.
 const VERSION: u32 = 1;
 
 const HEADER_BYTES: usize = 16;

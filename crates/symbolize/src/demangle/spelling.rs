@@ -1,5 +1,5 @@
-//! binutils' spelling of C++ names. Where the demangling library writes the same thing another way,
-//! `nm -C`, `addr2line -C` and with them jeprof's reports are the custom of the field.
+//! binutils' spelling of C++ names. Where the demangling library has another spelling, that of
+//! `nm -C`, `addr2line -C` and therefore jeprof's reports is the convention.
 
 /// How literals of these types are written: with a suffix instead of a cast.
 const LITERALS: [(&str, &str); 6] = [

@@ -1,4 +1,5 @@
-//! The same answer as `addr2line -Cfi` for every address of every function, however it was built.
+//! Results equal those of `addr2line -Cfi` for every address of every function, for all kinds of
+//! builds.
 
 use std::fs;
 
@@ -7,7 +8,7 @@ use heapwise_symbolize::{Detail, Options, demangle, symbolize};
 
 use crate::{program::Program, witness};
 
-/// What addr2line says about every address of the program's functions.
+/// addr2line's output for every address of the program's functions.
 struct Expected {
     addresses: Vec<u64>,
     frames: Vec<witness::Frames>,
@@ -61,7 +62,7 @@ fn compressed_sections() {
 }
 
 /// binutils do not read `.dwo` files, so the witness is the same program built without them: the
-/// code is the same byte for byte. Their `dwp` knows DWARF 4 only.
+/// code is the same byte for byte. Their `dwp` supports DWARF 4 only.
 #[test]
 fn split_units_beside_the_objects_and_in_a_package() {
     for version in ["-gdwarf-4", "-gdwarf-5"] {

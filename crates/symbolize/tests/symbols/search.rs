@@ -11,7 +11,7 @@ use crate::{
     witness,
 };
 
-/// What the program says before anything is moved.
+/// Results for the program before a file is moved.
 fn expected(program: &Program) -> (Vec<u64>, Vec<witness::Frames>) {
     let addresses = witness::addresses(program);
     let frames = witness::addr2line(program, &addresses);

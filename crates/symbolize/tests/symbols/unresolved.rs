@@ -69,7 +69,7 @@ fn packed_symbols_of_a_stripped_program_are_read() {
 }
 
 /// `sized` has a size, `bare` and `unwound` have none; after `unwound`'s unwind entry comes code
-/// that belongs to nobody.
+/// that belongs to no function.
 const ASSEMBLY: &str = r#"
     .text
     .globl sized, bare, unwound, main

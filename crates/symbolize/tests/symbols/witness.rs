@@ -1,4 +1,4 @@
-//! What binutils say about the same program.
+//! The output of binutils for the same program.
 
 use std::{
     io::Write,
@@ -75,7 +75,7 @@ fn base_name(path: &str) -> String {
     if name == "??" { String::new() } else { name.to_owned() }
 }
 
-/// What the profile says now.
+/// The frames in the profile now.
 pub(crate) fn frames(profile: &Profile, location: &Location) -> Frames {
     let lines = location.lines.iter();
     lines

@@ -1,4 +1,5 @@
-//! A table that only grows, though not in order: threads reserve records and write them each in its own time.
+//! A table that only grows, though not in order: threads reserve records and write them
+//! concurrently.
 
 use heapwise_format::segment::{Counter, Section, SectionKind, SegmentSource, read_appended};
 use heapwise_profile::recording::RawFrame;
@@ -7,7 +8,8 @@ use super::table;
 
 /// Largest payload of a frame.
 const FRAME_BYTES: u64 = 16 << 20;
-/// Updates until a record that is reserved and still not written is given up: there was no memory for it.
+/// Updates until a record that is reserved and still not written is skipped: the probe had no
+/// memory for it.
 const PATIENCE: u32 = 64;
 
 /// How much of a table has been written down.
@@ -58,7 +60,8 @@ impl Growing {
     fn read(&mut self, segment: &impl SegmentSource, section: Section, records: &mut [u8]) -> u64 {
         let offset = section.offset + self.settled * section.record_bytes;
         if self.kind == SectionKind::Strings {
-            // Nothing tells a byte that is written; those that were reserved an update ago are.
+            // Bytes have no "written" flag; bytes that were reserved one update ago count as
+            // written.
             segment.read_at(offset, records);
             return self.unsettled.len().min(records.len()) as u64;
         }

@@ -30,8 +30,8 @@ pub struct Columns<B> {
 const COLUMNS: usize = 9;
 /// Bytes before the first column.
 const LENGTHS_BYTES: usize = 4 * (COLUMNS - 1);
-/// Set in the first length when the bytes of the column of sizes are in the main column, each behind the byte of
-/// its entry.
+/// Set in the first length when the bytes of the column of sizes are in the main column, each
+/// behind the byte of its entry.
 const INTERLEAVED: u32 = 1 << 31;
 
 impl<B> Columns<B> {
@@ -108,8 +108,8 @@ impl Column<'_> {
     }
 }
 
-/// Splits a payload into its columns, and tells whether sizes are interleaved; `None` when it is shorter than it
-/// says.
+/// Splits a payload into its columns, and returns whether sizes are interleaved; `None` when it is
+/// shorter than its header says.
 pub(super) fn split(payload: &[u8]) -> Option<(Columns<Column<'_>>, bool)> {
     let is_interleaved = u32_at(payload, 0)? & INTERLEAVED != 0;
     let mut rest = payload.get(LENGTHS_BYTES..)?;

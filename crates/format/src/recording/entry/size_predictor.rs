@@ -17,7 +17,7 @@ impl<T: AsMut<[u32]>> SizePredictor<T> {
         predictor
     }
 
-    /// Forgets all sizes.
+    /// Clears all sizes.
     pub(super) fn reset(&mut self) {
         self.last.as_mut().fill(0);
     }

@@ -2,7 +2,7 @@
 
 use crate::varint;
 
-/// Blocks that are alike. Numbers start at 1 in order of first use; 0 is unused.
+/// Blocks with equal properties. Numbers start at 1 in order of first use; 0 is unused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SiteBucket {
     /// Stack tree node.
@@ -34,8 +34,8 @@ pub struct BucketCount {
 }
 
 impl BucketCount {
-    /// Reads the one at `*at` and moves `*at` behind it. Rows ascend; `previous` is the bucket of the row
-    /// before (0 for the first).
+    /// Reads the one at `*at` and moves `*at` behind it. Rows ascend; `previous` is the bucket of
+    /// the row before (0 for the first).
     pub fn decode(previous: u32, bytes: &[u8], at: &mut usize) -> Option<Self> {
         let delta = u32::try_from(varint::decode(bytes, at)?).ok()?;
         let bucket = previous.checked_add(delta)?;

@@ -5,7 +5,8 @@
 //! ```text
 //! u32 × 4  bytes of the first four columns
 //! main     a byte per entry: kind | code << 2
-//!            0 allocation   1 free   2 allocation freed at once (temporary)   3 other, code says which:
+//!            0 allocation   1 free   2 allocation freed at once (temporary)
+//!            3 other, by code:
 //!              0 tick: value ms passed      1 thread: value is the thread of what follows
 //!              2 gap: value events missing  3 frees of value unknown blocks
 //!              4 free that was missed, seen by the reuse of its address
@@ -17,8 +18,8 @@
 //! values   per value a varint
 //! ```
 //!
-//! The code of kinds 0, 1 and 2 is the zigzag step from the last bucket of its kind, or [`FAR`], and then
-//! the bucket itself is among the far ones; it always is for others 4 to 8.
+//! The code of kinds 0, 1 and 2 is the zigzag step from the last bucket of its kind, or [`FAR`],
+//! and then the bucket itself is among the far ones; it always is for others 4 to 8.
 
 use crate::bytes::u32_at;
 use crate::recording::{Age, AllocKind};
@@ -34,7 +35,8 @@ pub enum Entry {
         /// By which call.
         kind: AllocKind,
     },
-    /// A block came and went: its thread did nothing else with the heap in between, all within a millisecond.
+    /// A block came and went: its thread did nothing else with the heap in between, all within a
+    /// millisecond.
     Temporary {
         /// Its bucket.
         bucket: u32,
@@ -77,7 +79,7 @@ const FIRST_REALLOC: u8 = 5;
 const NEXT_REALLOC: u8 = 6;
 const TEMPORARY_FIRST_REALLOC: u8 = 7;
 const TEMPORARY_NEXT_REALLOC: u8 = 8;
-/// The code that says: not a step, but a bucket of its own.
+/// The code of a far bucket, which is not a step.
 const FAR: u8 = 63;
 
 /// Undoes a step; `None` when it leads out of the numbers of buckets.
@@ -128,7 +130,7 @@ pub struct Entries<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// The entries of a payload; `None` when it is shorter than it says.
+    /// The entries of a payload; `None` when it is shorter than its header says.
     #[must_use]
     pub fn new(payload: &'a [u8]) -> Option<Self> {
         let mut rest = payload.get(LENGTHS_BYTES..)?;

@@ -111,8 +111,8 @@ impl Agent {
         response.body_mut().with_config().limit(MOST_BYTES).read_to_vec().map_err(failed)
     }
 
-    /// Requests every address at once; the response has a line `0x<address> <name>[--<inlined>…]` for
-    /// each.
+    /// Requests every address at once; the response has a line `0x<address> <name>[--<inlined>…]`
+    /// for each.
     fn symbolize(&self, url: &str, profile: &mut Profile) -> Outcome {
         let mut addresses: Vec<u64> =
             profile.locations.iter().map(|location| location.lookup_address()).collect();

@@ -49,7 +49,8 @@ global_asm!(
 #[inline(always)]
 pub(crate) fn words() -> &'static Words {
     let address: *const Words;
-    // SAFETY: reads the thread pointer and a link-time offset; the block lives as long as the thread.
+    // SAFETY: reads the thread pointer and a link-time offset; the block lives as long as the
+    // thread.
     unsafe {
         asm!(
             "mov {0}, qword ptr fs:[0]",
@@ -61,8 +62,8 @@ pub(crate) fn words() -> &'static Words {
     }
 }
 
-/// A jump to what `$find` returns, with the arguments as they came. It gets the hook's number and the arguments: six are
-/// in registers, further ones stay where they are.
+/// A jump to what `$find` returns, with the arguments as they came. It gets the hook's number and
+/// the arguments: six are in registers, further ones stay where they are.
 macro_rules! jump_stub {
     ($name:ident, $hook:ident, $find:path) => {
         #[unsafe(naked)]
@@ -126,14 +127,15 @@ macro_rules! entry_stub {
             )
         }
 
-        // Stands for the real function until it is found.
+        // Placeholder for the real function until that is resolved.
         $crate::arch::jump_stub!(boot, $hook, $crate::hooks::resolve);
     };
 }
 
 /// Shape `allocate`: the real call happens here and not in Rust, because `operator new` may throw
-/// and an exception must not meet a Rust frame. `$size` computes the size into r10. The fast path gets the
-/// block, its size and the caller's registers; events that it declines go to `recorded`.
+/// and an exception must not unwind through a Rust frame. `$size` computes the size into r10. The
+/// fast path gets the block, its size and the caller's registers; events that it declines go to
+/// `recorded`.
 macro_rules! allocate_stub {
     ($hook:ident, $size:literal) => {
         #[unsafe(naked)]
@@ -212,8 +214,8 @@ macro_rules! size_product {
     };
 }
 
-/// Shape `release`: the first argument is the block, `$keep` and `$restore` take care of further ones. The fast path gets the
-/// block and the return address, and returns what to free.
+/// Shape `release`: the first argument is the block, `$keep` and `$restore` take care of further
+/// ones. The fast path gets the block and the return address, and returns what to free.
 macro_rules! release_stub {
     ($hook:ident, $keep:literal, $restore:literal) => {
         #[unsafe(naked)]
@@ -334,7 +336,8 @@ macro_rules! replace_5 {
     };
 }
 
-/// The quick way through `realloc`: the old block is on no page with a sample, and the countdown holds.
+/// The quick way through `realloc`: the old block is on no page with a sample, and the countdown
+/// holds.
 macro_rules! resize_count_stub {
     ($hook:ident) => {
         #[unsafe(naked)]

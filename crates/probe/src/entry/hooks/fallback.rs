@@ -22,7 +22,8 @@ macro_rules! erased {
             use super::*;
             $(#[$doc])*
             extern "C" fn typed($($argument: $type),*) -> $result $body
-            /// The same, erased: only ever called through a pointer of the typed signature.
+            /// The typed function with its type erased: only called through a pointer of the typed
+            /// signature.
             #[unsafe(naked)]
             pub(crate) unsafe extern "C" fn function() {
                 #[cfg(target_arch = "x86_64")]
@@ -81,7 +82,7 @@ erased! { exit(status: c_int) -> c_int { crate::sys::exit(status) } }
 erased! { no_thread() -> c_int { libc::EAGAIN } }
 erased! { refuse() -> c_int { -1 } }
 
-/// By whatever aligned allocation the allocator underneath has.
+/// By any aligned allocation function of the allocator underneath.
 fn aligned(alignment: usize, size: usize) -> Pointer {
     if alignment <= 16 {
         // SAFETY: the signature of malloc.

@@ -43,8 +43,8 @@ impl Code {
 /// Compared with every caller that is not in the stack cache, so in one cache line.
 #[repr(align(64))]
 struct Modules {
-    /// The probe itself: a real function that our stub called ended in a jump to another hooked
-    /// one.
+    /// The probe itself: a real function that a stub called ended in a jump to another hooked
+    /// function.
     own: Code,
     /// An allocator that is a library of its own: some are built from their own exported functions.
     allocator: Code,

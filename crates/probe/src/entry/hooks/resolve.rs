@@ -49,8 +49,8 @@ pub(crate) extern "C" fn resolve(index: usize) -> *mut () {
     find(index)
 }
 
-/// Finds every real function. Those that no object of the start defines are withdrawn: the fallback
-/// serves the callers that are bound to them already, and plugins get their own.
+/// Finds every real function. Those that no object of the start defines are withdrawn: callers that
+/// are already bound to them get the fallback, and plugins get their own definition.
 pub(crate) fn resolve_all() {
     if let Some(malloc) = find_next(c"malloc") {
         ALLOCATOR.store(malloc.object as usize, Ordering::Relaxed);

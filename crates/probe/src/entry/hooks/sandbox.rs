@@ -84,15 +84,15 @@ pub(super) unsafe extern "C" fn prlimit64(
     unsafe { real::<Prlimit>(Hook::Prlimit64)(process, resource, new, old) }
 }
 
-/// Every mapped page becomes a real one, also those of a sparse segment.
+/// The kernel populates every mapped page, also those of a sparse segment.
 pub(super) unsafe extern "C" fn mlockall(flags: c_int, _: &Entry) -> c_int {
     freeze(ROOM, true);
     // SAFETY: the signature of mlockall.
     unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Mlockall)(flags) }
 }
 
-/// After seccomp a system call may kill the process. The probe cannot know what the program's
-/// filter does with its calls, so it makes none.
+/// After seccomp a system call may kill the process. The effect of the program's filter on the
+/// probe's calls is unknown, so the probe makes none.
 pub(super) unsafe extern "C" fn prctl(
     option: c_int,
     a: c_ulong,

@@ -1,4 +1,5 @@
-//! The hooks that are more than a stub: `realloc` and its kin, the aligned family, jemalloc's own calls.
+//! The hooks that are more than a stub: `realloc` and its kin, the aligned family, jemalloc's own
+//! calls.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
@@ -12,11 +13,12 @@ use crate::{arena, control, dump, fork, modules};
 
 type Pointer = *mut c_void;
 
-/// No block is as large as what these bits address: a call that asks for more fails and changes nothing.
+/// No block exceeds the range that these bits address: a call for a larger size fails and changes
+/// nothing.
 const ADDRESS_BITS: u32 = 48;
 
-/// Takes the old block out of the books before the real call, because inside it another thread may
-/// already get its address; puts it back when the call failed.
+/// Removes the old block from the index before the real call, because during the call another
+/// thread may already get its address; inserts it again when the call failed.
 fn resized(old: Pointer, size: usize, entry: &Entry, call: impl FnOnce() -> Pointer) -> Pointer {
     if size >> ADDRESS_BITS != 0 {
         return call();
@@ -156,16 +158,16 @@ pub(super) unsafe extern "C" fn dlclose(handle: Pointer, _entry: &Entry) -> c_in
     result
 }
 
-/// libcs before 2.41 let two threads end the process at once, and the second cuts off what the first still
-/// writes.
+/// libcs before 2.41 let two threads end the process at once, and the second truncates the first
+/// one's output.
 pub(super) unsafe extern "C" fn exit(status: c_int, _entry: &Entry) {
     dump::before_exit();
     // SAFETY: the signature of exit, which does not return.
     unsafe { real::<unsafe extern "C" fn(c_int)>(Hook::Exit)(status) };
 }
 
-/// A forked child becomes a process of its own while it has a single thread: several would find their parent's segment at
-/// once, and one of them would unmap it under the others.
+/// A forked child gets its own segment while it has a single thread: several threads would find the
+/// parent's segment at once, and one of them would unmap it while the others use it.
 pub(super) extern "C" fn before_thread(hook: usize) -> *mut () {
     let real = super::resolve(hook);
     if fork::is_forked_child()

@@ -33,7 +33,7 @@ impl Counts {
         Counts { live: (sum.live, sum.live_bytes), ever }
     }
 
-    /// What the samples stand for.
+    /// The weights of the samples.
     pub(super) fn estimated(sum: &Sum) -> Counts {
         if sum.site.rate() == 0 {
             return Counts::of(sum);
@@ -49,7 +49,8 @@ impl Counts {
         let rate = rates::of(sum.site.rate());
         let [blocks, bytes, live_blocks, live_bytes] = sum.estimates;
         let unscaled = |blocks: f64, bytes: f64| {
-            // jeprof divides by the number of blocks; of blocks without bytes nothing can be scaled.
+            // jeprof divides by the number of blocks; of blocks without bytes nothing can be
+            // scaled.
             if blocks < 0.5 || bytes < 0.5 {
                 return (0, 0);
             }

@@ -1,9 +1,10 @@
-//! The end of the process: one last dump, whole, whichever threads race to end it.
+//! The end of the process: one complete last dump, even when several threads end the process at
+//! once.
 //!
-//! A thread that calls `exit` goes through our hook and waits there for one that did so before. The
-//! return of `main` does not. In glibc before 2.41 both then take turns in calling exit handlers,
-//! and the first that finds none left ends the process, whatever the other thread does. So the
-//! probe registers a handler that runs last and waits for the dump.
+//! A thread that calls `exit` goes through the probe's hook and waits there for an earlier caller.
+//! The return of `main` does not. In glibc before 2.41 both then take turns in calling exit
+//! handlers, and the first that finds none left ends the process while the other thread still runs.
+//! So the probe registers a handler that runs last and waits for the dump.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
@@ -19,13 +20,13 @@ use crate::{api, sys};
 /// The last dump was begun, and is written.
 static BEGUN: AtomicBool = AtomicBool::new(false);
 static WRITTEN: AtomicBool = AtomicBool::new(false);
-/// The thread that ends the process; 0 while nobody does.
+/// The thread that ends the process; 0 for none.
 static ENDING: AtomicU32 = AtomicU32::new(0);
 /// How long destructors of other libraries may take before ours begins, where another thread runs
 /// them.
 const DESTRUCTORS_MS: u32 = 1000;
 
-/// In a new process or a forked child nobody has begun to end.
+/// Resets the state in a new process or a forked child: no thread ends the process.
 pub(super) fn begin() {
     BEGUN.store(false, Ordering::Relaxed);
     WRITTEN.store(false, Ordering::Relaxed);
@@ -45,8 +46,8 @@ pub(crate) fn watch_exit() {
     }
     // SAFETY: the signature of __cxa_atexit.
     if let Some(register) = unsafe { function::<Register>(c"__cxa_atexit") } {
-        // SAFETY: the handler lives for ever (nodelete), and belongs to no object that could end
-        // before.
+        // SAFETY: the handler is never unloaded (nodelete), and belongs to no object that could be
+        // unloaded before.
         unsafe { register(await_last, core::ptr::null_mut(), core::ptr::null_mut()) };
     }
 }

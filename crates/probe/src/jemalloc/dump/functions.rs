@@ -1,6 +1,7 @@
 //! The functions that a binary's file names.
 //!
-//! Read, not mapped: a file that somebody shortens meanwhile is an error then, and no `SIGBUS`.
+//! The file is read, not mapped: a file that is truncated meanwhile is then an error, not a
+//! `SIGBUS`.
 
 use heapwise_format::bytes::{u16_at, u32_at, u64_at};
 

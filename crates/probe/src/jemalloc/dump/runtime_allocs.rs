@@ -8,7 +8,7 @@ use heapwise_format::segment::{Module, Node, NodePlace, SectionKind};
 use crate::sites::stack_tree;
 use crate::{segment, symbols};
 
-/// Knows the runtime's blocks by their stacks.
+/// Identifies the runtime's blocks by their stacks.
 pub(super) struct RuntimeAllocs {
     /// First address and length of glibc's function that makes the buffer of a stream.
     stream_buffers: (u64, u64),

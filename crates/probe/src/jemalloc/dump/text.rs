@@ -1,8 +1,9 @@
-//! The text of a dump: jemalloc's `heap_v2` with the lines of ours that docs/FORMATS.md describes.
+//! The text of a dump: jemalloc's `heap_v2` with heapwise's lines, which docs/FORMATS.md describes.
 //!
-//! A record per stack and allocating thread. jeprof scales counts of samples by the mean size of a stack's
-//! blocks; the counts are such that the result is our estimate. Where several sampling distances were in
-//! force the header says 0, jeprof scales nothing, and the numbers are the estimates, rounded.
+//! A record per stack and allocating thread. jeprof scales counts of samples by the mean size of a
+//! stack's blocks; the counts are chosen so that the result is the probe's estimate. Where several
+//! sampling distances were in force the header says 0, jeprof scales nothing, and the numbers are
+//! the estimates, rounded.
 #![allow(unsafe_code)]
 
 mod output;
@@ -126,7 +127,7 @@ fn write_totals(out: &mut Output<'_>, threads: &mut [Counts], rate: Option<u64>)
 /// The sampling distance of all that is counted, 0 for exact; `None` when there are several.
 fn common_rate() -> Option<u64> {
     if !options().unbias {
-        // Counts of samples as they are, whatever distances they were taken at.
+        // Unscaled counts of samples, independent of their sampling distances.
         return Some(control::sampling_distance());
     }
     let mut first = None;
@@ -172,8 +173,9 @@ pub(crate) fn places(leaf: u32) -> impl Iterator<Item = NodePlace> {
     })
 }
 
-/// The addresses of a stack, leaf first. jeprof looks callers up one byte lower, but takes the leaf as it is: so the
-/// leaf is written inside its call, and the others as what looks right one byte lower.
+/// The addresses of a stack, leaf first. jeprof looks callers up one byte lower, but takes the leaf
+/// as it is: so the leaf is written inside its call, and the others so that one byte lower is
+/// inside their call.
 fn write_stack(out: &mut Output<'_>, leaf: u32) {
     out.text(b"@");
     let inside = places(leaf).filter_map(|place| match place {
@@ -203,7 +205,7 @@ impl Seen {
         }
     }
 
-    /// Whether the node is new; everything is when there was no memory.
+    /// Whether the node is new. Without memory for the set every node counts as new.
     fn insert(&mut self, node: u32) -> bool {
         let (at, mask) = ((node / 8) as usize, 1_u8 << (node % 8));
         if at >= self.bytes {

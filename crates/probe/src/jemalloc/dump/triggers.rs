@@ -15,7 +15,7 @@ static AT_HIGHS: AtomicBool = AtomicBool::new(false);
 static NEXT_INTERVAL: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Live bytes that are the next high.
 static NEXT_HIGH: AtomicU64 = AtomicU64::new(0);
-/// Least step between highs unless the option says otherwise.
+/// Default for the smallest step between highs.
 const LEAST_STEP: u64 = 1 << 20;
 
 /// Counts from nothing (again after `fork`).

@@ -42,7 +42,7 @@ pub(super) enum Node {
     ThreadActive,
     RecentMax,
     RecentDump,
-    /// What the allocator says, as `size_t`.
+    /// A statistic of the allocator, as `size_t`.
     Statistic(fn(&Statistics) -> u64),
 }
 
@@ -57,7 +57,7 @@ impl Node {
     }
 }
 
-/// The interface that is spoken; the rest says who speaks.
+/// Version of the implemented interface, followed by the name of the implementation.
 pub(crate) const VERSION: &CStr = c"5.3.0-0-g0 heapwise";
 static EPOCH: AtomicU64 = AtomicU64::new(1);
 

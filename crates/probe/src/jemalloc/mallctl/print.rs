@@ -36,7 +36,7 @@ pub(super) fn print(sink: &mut Sink<'_>, without: &[u8]) {
     if parts.general {
         print_general(sink, parts.json);
     }
-    // What jemalloc prints whatever the letters say.
+    // The part that jemalloc prints for all option letters.
     let told = allocator::statistics().unwrap_or_default();
     if parts.json {
         statistics_json(sink, &told)

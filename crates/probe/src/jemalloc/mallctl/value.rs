@@ -83,7 +83,7 @@ impl Request {
         }
     }
 
-    /// The new value, if there is one. `T` is valid whatever its bytes are.
+    /// The new value, if there is one. Any bytes are a valid `T`.
     fn take<T: Copy>(&self) -> Result<Option<T>, Refusal> {
         if self.new.is_null() {
             return Ok(None);

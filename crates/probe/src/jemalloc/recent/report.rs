@@ -59,8 +59,8 @@ fn write_trace(sink: &mut Sink<'_>, leaf: u32) {
     sink.close(b"]");
 }
 
-/// `prof_log`: the blocks that were recorded and freed since `start`. Trace 0 stands for frees, whose stacks are not
-/// taken; block `n` has trace `n + 1`.
+/// `prof_log`: the blocks that were recorded and freed since `start`. Trace 0 is the trace of
+/// frees, whose stacks are not captured; block `n` has trace `n + 1`.
 pub(super) fn write_log(sink: &mut Sink<'_>, start: u64, now: u64) {
     let blocks = || {
         ring::numbers()

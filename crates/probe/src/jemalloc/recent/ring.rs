@@ -8,7 +8,8 @@ use crate::{segment, sys};
 
 /// Most blocks kept.
 pub(super) const CAPACITY: u64 = 1 << 16;
-/// Looks at the lock before an event is dropped: a holder that the program stopped must not stop others.
+/// Attempts to take the lock before an event is dropped: a holder that the program stopped must not
+/// block other threads.
 const PATIENCE: u32 = 10_000;
 
 /// A recorded block. Zeroed memory is valid.
@@ -60,14 +61,14 @@ pub(super) fn forget() {
     TAKEN.store(false, Ordering::Relaxed);
 }
 
-/// Uses the ring alone; `None`, counted, when another thread does not let go of it.
+/// Uses the ring under its lock; `None`, counted, when another thread does not release the lock.
 fn locked<T>(act: impl FnOnce(&mut Ring) -> T) -> Option<T> {
     let ring = RING.load(Ordering::Acquire);
     if ring.is_null() || !(0..PATIENCE).any(|_| !TAKEN.swap(true, Ordering::Acquire)) {
         segment::count(Counter::LostEvents);
         return None;
     }
-    // SAFETY: mapped for ever, zeroed memory is valid, and the lock makes this the only use.
+    // SAFETY: never unmapped, zeroed memory is valid, and the lock makes this the only use.
     let result = act(unsafe { &mut *ring });
     TAKEN.store(false, Ordering::Release);
     Some(result)

@@ -1,10 +1,12 @@
-//! loom's atomics for words that are where the probe has them: in mapped memory, in statics, in the segment.
+//! loom's atomics for words that are where the probe has them: in mapped memory, in statics, in the
+//! segment.
 //!
-//! A loom atomic is an object of its own and cannot lie in shared memory. So a word here is as large as `core`'s, and
-//! its address is the key to one of loom's, which stands in for it while a model runs. The memory itself is not
-//! written by atomics during a model, and what else writes to it is undone: every execution starts from the same. loom's atomics are
-//! made before the model's threads begin, as loom demands, start as 0, and hold the difference to the memory's value.
-//! Outside of a model everything is `core`'s.
+//! A loom atomic is an object of its own and cannot lie in shared memory. So a word here is as
+//! large as `core`'s, and its address is the key of a loom atomic that replaces it while a model
+//! runs. Atomics do not write the memory itself during a model, and other writes to it are undone:
+//! every execution starts from the same memory. loom's atomics are made before the model's threads
+//! begin, as loom demands, start as 0, and hold the difference to the memory's value. Outside of a
+//! model everything is `core`'s.
 #![allow(unsafe_code)]
 
 use core::cell::{Cell, RefCell};
@@ -18,7 +20,7 @@ use loom::sync::atomic as looms;
 
 use crate::{segment, sys};
 
-/// Things of loom's that stand in for addresses, by first touch.
+/// loom objects that replace addresses, in the order of first access.
 struct StandIns<T> {
     spare: Vec<T>,
     by_address: BTreeMap<usize, Rc<T>>,
@@ -60,7 +62,8 @@ fn modelled<R>(take: impl FnOnce(&mut Execution) -> R) -> Option<R> {
 }
 
 impl Execution {
-    /// With room for what a model touches, of which words of 64 bits differ most; more are an error of the model.
+    /// With room for what a model touches, of which words of 64 bits differ most; more are an error
+    /// of the model.
     fn new(words: usize) -> Self {
         Self {
             bytes: StandIns::new(32, || looms::AtomicU8::new(0)),
@@ -81,8 +84,8 @@ impl Drop for Execution {
             unsafe { place.copy_from(before.as_ptr(), before.len()) };
         }
         for (memory, bytes) in self.mappings.drain(..) {
-            // SAFETY: mapped during this execution, whose words nobody will ask for again. What the probe unmapped
-            // itself is no mapping any more, or another one of this execution.
+            // SAFETY: mapped during this execution, and its words are not used again. A range that
+            // the probe unmapped itself is unmapped, or is another mapping of this execution.
             unsafe { sys::unmap(memory, bytes) };
         }
     }
@@ -100,7 +103,7 @@ pub(crate) fn in_turn(act: impl FnOnce()) {
 pub(crate) fn explore(words: usize, threads: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
     model.max_branches = 20_000;
-    // Bugs of ordering need few switches that nobody asked for; `LOOM_MAX_PREEMPTIONS` says how many are tried.
+    // Ordering bugs need few preemptions; `LOOM_MAX_PREEMPTIONS` limits how many are tried.
     model.preemption_bound = model.preemption_bound.or(Some(3));
     EXECUTIONS.set(0);
     model.check(move || {
@@ -112,7 +115,7 @@ pub(crate) fn explore(words: usize, threads: impl Fn() + Send + Sync + 'static) 
     std::println!("{} executions", EXECUTIONS.get());
 }
 
-/// Memory that the probe maps during a model is given back after each execution.
+/// Memory that the probe maps during a model is unmapped after each execution.
 pub(crate) fn mapped(memory: *mut u8, bytes: usize) {
     modelled(|execution| execution.mappings.push((memory, bytes)));
 }

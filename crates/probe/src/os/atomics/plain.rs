@@ -1,5 +1,4 @@
-//! Accesses that are not atomic, because a word elsewhere says when they may be made. A model reports those that are
-//! made too early.
+//! Non-atomic accesses, synchronized by another word. A model reports accesses that are too early.
 #![allow(unsafe_code)]
 
 /// Writes a record.
@@ -13,7 +12,7 @@ pub(crate) unsafe fn write<T>(place: *mut T, value: T) {
     unsafe { place.write(value) };
 }
 
-/// Copies a record, as it is at this moment.
+/// Copies the current contents of a record.
 ///
 /// # Safety
 /// As [`core::ptr::read_volatile`].

@@ -1,4 +1,4 @@
-//! What is said on standard error: only about options the user wrote, and with our name in front.
+//! Messages on standard error: only about options the user wrote, with heapwise's name in front.
 
 use super::Source;
 use crate::fixed_text::FixedText;

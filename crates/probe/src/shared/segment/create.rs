@@ -70,8 +70,8 @@ pub(super) fn remove_name() {
     path.as_c_str().into_iter().for_each(sys::unlink);
 }
 
-/// Creates this process's segment, as large as an eighth of its address space allows; false when
-/// there is no memory even for a private one. No tables are larger than those of `largest`.
+/// Creates this process's segment, as large as an eighth of its address space allows; false without
+/// memory even for a private one. No tables are larger than those of `largest`.
 pub(crate) fn create(allocator: AllocatorKind, largest: Tier) -> bool {
     let process = Incarnation { pid: sys::pid(), starttime: process::start_time() };
     let mut refusal = Errno(0);
@@ -197,8 +197,8 @@ fn has_room(file: &File) -> Result<(), Errno> {
     }
 }
 
-/// A file of our name that exists was written by this very process before it called `exec`, which
-/// keeps pid and start time. Whoever holds it open learns that it is over.
+/// An existing file of this name was written by this process before it called `exec`, which keeps
+/// pid and start time. Its state becomes `Replaced`, for processes that have it open.
 fn new_file(name: &CStr) -> Result<File, Errno> {
     let create = || File::open(name, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL);
     match create() {
@@ -225,7 +225,7 @@ fn describe(process: Incarnation, allocator: AllocatorKind, layout: Layout) {
     if let Ok(file) = File::open(c"/proc/self/cmdline", libc::O_RDONLY) {
         let _ = file.read_up_to(header.cmdline.split_last_mut().map_or(&mut [], |(_, line)| line));
     }
-    // SAFETY: page 0 is mapped, real, and nobody else writes it.
+    // SAFETY: page 0 is mapped and populated, and no other thread writes it.
     header.encode(unsafe { &mut *base().cast::<[u8; PAGE_BYTES]>() });
     process::set_epoch(header.start_monotonic_ns);
     set_state(State::Starting);

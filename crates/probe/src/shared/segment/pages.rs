@@ -1,5 +1,5 @@
-//! Making sparse pages real before they are touched: on a full file system a store into a hole would
-//! be a `SIGBUS` in the program; a failed `madvise` is a loss to count.
+//! Populates sparse pages before they are accessed: on a full file system a store into a hole would
+//! be a `SIGBUS` in the program; a failed `madvise` is a counted loss.
 #![allow(unsafe_code)]
 
 use heapwise_format::segment::Counter;
@@ -15,25 +15,25 @@ const STEP: u64 = 16 * 1024;
 const LEAST_PAGE: usize = 4096;
 /// Largest segment the map below covers.
 const MOST_BYTES: u64 = 32 << 30;
-/// One bit per step that is real.
+/// One bit per populated step.
 static REAL: [AtomicU64; (MOST_BYTES / STEP / 64) as usize] =
     [const { AtomicU64::new(0) }; (MOST_BYTES / STEP / 64) as usize];
 
 /// What `MADV_POPULATE_WRITE` does here: one of the three below.
 static ADVICE: AtomicU32 = AtomicU32::new(UNTRIED);
 const UNTRIED: u32 = 0;
-/// It makes pages real, or says that it cannot.
+/// The advice populates pages, or fails.
 const HEEDED: u32 = 1;
-/// Kernels before 5.14 do not know it; qemu-user before 8.0 says yes to any advice and does nothing.
+/// Kernels before 5.14 do not support it; qemu-user before 8.0 accepts any advice and does nothing.
 const IGNORED: u32 = 2;
 
 /// True once the segment may not grow any more.
 static SETTLED: AtomicBool = AtomicBool::new(false);
 
-/// True once addresses of this segment were given back: what is there now is somebody else's.
+/// True once addresses of this segment were unmapped: other memory may be mapped there now.
 static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
 
-/// Makes real the first `room` bytes of a range that are not real yet.
+/// Populates the first `room` bytes of a range that are not populated yet.
 pub(super) fn extend(start: u64, bytes: u64, room: u64) {
     let mut left = room / STEP;
     let mut at = start;
@@ -48,7 +48,7 @@ pub(super) fn extend(start: u64, bytes: u64, room: u64) {
     }
 }
 
-/// Makes the segment stop growing: nothing but what is real now will ever be touched.
+/// Stops the growth of the segment: from now on only populated pages are accessed.
 pub(super) fn settle() {
     SETTLED.store(true, Ordering::Relaxed);
 }
@@ -58,14 +58,15 @@ pub(super) fn is_settled() -> bool {
     SETTLED.load(Ordering::Relaxed)
 }
 
-/// Gives the addresses of everything in `bytes` bytes that is not real back to the system; after [`settle`].
+/// Unmaps everything in `bytes` bytes that is not populated; after [`settle`].
 pub(super) fn unmap_rest(bytes: u64) {
     if !GIVEN_BACK.swap(true, Ordering::Relaxed) {
         unmap_where(base(), bytes, false);
     }
 }
 
-/// Unmaps a segment of `bytes` bytes: only what is still ours of it. The rest may have become the program's.
+/// Unmaps a segment of `bytes` bytes: only what is still ours of it. The rest may have become the
+/// program's.
 pub(super) fn unmap_segment(memory: *mut u8, bytes: u64) {
     if GIVEN_BACK.load(Ordering::Relaxed) {
         unmap_where(memory, bytes, true);
@@ -75,14 +76,15 @@ pub(super) fn unmap_segment(memory: *mut u8, bytes: u64) {
     }
 }
 
-/// Unmaps the steps that are real, or those that are not.
+/// Unmaps the populated steps (`real`), or the others.
 fn unmap_where(memory: *mut u8, bytes: u64, real: bool) {
     let mut start = 0;
     let mut at = 0;
     while at <= bytes {
         if at == bytes || is_real(at) != real {
             if at > start {
-                // SAFETY: not real: never touched, and after `settle` it never will be; real: as `unmap_segment`.
+                // SAFETY: not populated: never accessed, and after `settle` never will be;
+                // populated: as `unmap_segment`.
                 unsafe { sys::unmap(memory.wrapping_add(start as usize), (at - start) as usize) };
             }
             start = at + STEP;
@@ -91,12 +93,12 @@ fn unmap_where(memory: *mut u8, bytes: u64, real: bool) {
     }
 }
 
-/// Whether the byte at `offset` is the segment's: not if it was given back.
+/// Whether the byte at `offset` belongs to the segment: false once it was unmapped.
 pub(super) fn is_ours(offset: u64) -> bool {
     is_real(offset) || !GIVEN_BACK.load(Ordering::Relaxed)
 }
 
-/// Puts zeroed private memory where the segment is, as far as it is still ours.
+/// Replaces the segment's memory by zeroed private memory, except for unmapped parts.
 pub(super) fn replace(memory: *mut u8, bytes: u64) -> bool {
     let at = |offset: u64| memory.wrapping_add(offset as usize);
     if !GIVEN_BACK.load(Ordering::Relaxed) {
@@ -110,7 +112,7 @@ pub(super) fn replace(memory: *mut u8, bytes: u64) -> bool {
         .all(|offset| unsafe { sys::replace(at(offset), STEP as usize) }.is_ok())
 }
 
-/// Forgets what was real: the segment is a new one.
+/// Clears the record of populated pages: the segment is a new one.
 pub(super) fn forget() {
     SETTLED.store(false, Ordering::Relaxed);
     GIVEN_BACK.store(false, Ordering::Relaxed);

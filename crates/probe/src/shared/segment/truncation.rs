@@ -1,12 +1,11 @@
 //! A truncated segment file costs the recording, not the program.
 //!
-//! An access behind the end of a mapped file is a `SIGBUS`. Nothing but a handler helps: a sealed
-//! memfd cannot be truncated, but ends with its process, and a killed program must leave its
-//! segment. So the probe handles `SIGBUS` where the program had the default action when its segment
-//! was made. A fault inside the segment replaces all of it by private zeroed memory; zeroed control
-//! words say that the probe is off. For every other `SIGBUS` the handler restores the default
-//! action and returns: the instruction faults again and ends the program as it would have without
-//! the probe.
+//! An access behind the end of a mapped file is a `SIGBUS`. Only a handler helps: a sealed memfd
+//! cannot be truncated, but ends with its process, and a killed program must leave its segment. So
+//! the probe handles `SIGBUS` where the program had the default action when its segment was made. A
+//! fault inside the segment replaces all of it by private zeroed memory; zeroed control words mean
+//! that the probe is off. For every other `SIGBUS` the handler restores the default action and
+//! returns: the instruction faults again and ends the program as it would have without the probe.
 //!
 //! A program that handles `SIGBUS` itself keeps its handler; there a truncated segment is its fault
 //! to handle.
@@ -34,8 +33,8 @@ pub(super) fn watch() {
     let handler: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = handle;
     action.sa_sigaction = handler as usize;
     action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-    // SAFETY: a handler of this signature that lives for ever (nodelete) and touches nothing but
-    // atomics, system calls and the segment's own pages.
+    // SAFETY: a handler of this signature that is never unloaded (nodelete) and uses only atomics,
+    // system calls and the segment's own pages.
     unsafe { libc::sigaction(libc::SIGBUS, &raw const action, core::ptr::null_mut()) };
 }
 
@@ -52,7 +51,7 @@ extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, _: *mut c
         libc::sigaction(signal, &raw const action, core::ptr::null_mut());
     }
     if !is_fault {
-        // Sent by somebody: delivered again when this handler returns.
+        // Sent by a process, not a fault: delivered again when this handler returns.
         sys::raise(signal);
     }
 }

@@ -23,19 +23,20 @@ fn order(mode: Mode, bytes: u64, depth: u64) -> u64 {
     give_order(&Outside, &words).expect("writable")
 }
 
-/// An order is in force before the model begins.
+/// Applies a control write before the model begins.
 fn obeyed(mode: Mode, bytes: u64, depth: u64) {
     order(mode, bytes, depth);
     control::poll();
     assert_eq!(control::depth(), depth as u32);
 }
 
-/// What a controller writes is applied as a whole or not at all.
+/// A controller's write is applied completely or not at all.
 ///
 /// For the fence of `Outside::write_at` (release) and the one in `control::apply` (acquire).
 #[test]
 fn an_order_is_applied_whole() {
-    // One order is given, so that a thread begins to apply it; the next comes in between.
+    // One control write is pending, so that a thread starts to apply it; the next one comes in
+    // between.
     let prepare = || {
         obeyed(Mode::Sampled, 1000, 100);
         order(Mode::Sampled, 2000, 200);
@@ -49,7 +50,8 @@ fn an_order_is_applied_whole() {
     });
 }
 
-/// One thread at a time applies orders: the table of rates is written without further ado.
+/// One thread at a time applies orders: the table of rates is written without other
+/// synchronization.
 ///
 /// For `fork::take_turn` (acquire) and the end of a turn (release).
 #[test]
@@ -69,7 +71,7 @@ fn threads_apply_orders_in_turn() {
     });
 }
 
-/// Who sees a new epoch draws distances from the rate that goes with it.
+/// A thread that sees a new epoch draws distances from that epoch's rate.
 ///
 /// For `EPOCH` (release in `enforce`, acquire in `epoch`).
 #[test]
@@ -88,7 +90,7 @@ fn no_distance_is_drawn_from_a_rate_that_was() {
     );
 }
 
-/// A block that is counted is found by whoever frees it, though the mode began a moment ago.
+/// A block that is counted is found by the thread that frees it, even right after the mode began.
 ///
 /// For `ACTIVITY` (release in `set_activity`, acquire in `activity`).
 #[test]
@@ -119,7 +121,7 @@ fn a_block_counted_is_a_block_found() {
     });
 }
 
-/// A thread as it is on its first event, with a record of its own.
+/// The state of a thread on its first event, with its own record.
 fn newcomer() -> Box<State> {
     // SAFETY: zeroed memory is valid.
     let mut state = unsafe { Box::<State>::new_zeroed().assume_init() };
@@ -127,11 +129,11 @@ fn newcomer() -> Box<State> {
     state
 }
 
-/// A thread that has validated a generation has seen what it stands for: no event takes the fast path once
-/// the mode is over.
+/// A thread that has validated a generation has read that generation's settings: no event takes the
+/// fast path once the mode has ended.
 ///
-/// For the generation (release in `change_generation`, acquire in `terms`), and for its being read before the rest
-/// in `State::revalidate`.
+/// For the generation (release in `change_generation`, acquire in `terms`), and for its being read
+/// before the rest in `State::revalidate`.
 #[test]
 fn no_fast_path_under_an_old_generation() {
     let prepare = || {

@@ -24,7 +24,8 @@ fn write(tallies: &[u32]) {
     log::end(&mut stream);
 }
 
-/// How far the chunks are read, as `capture/drain/chunks.rs` keeps it, and what was read of each stream.
+/// How far the chunks are read, as `capture/drain/chunks.rs` keeps it, and what was read of each
+/// stream.
 #[derive(Default)]
 struct Drainer {
     done: Vec<usize>,
@@ -76,7 +77,7 @@ impl Drainer {
     }
 }
 
-/// Time stands still, and the first chunk has been used: its page is real.
+/// The clock is stopped, and the first chunk has been used: its page is populated.
 fn prepare() {
     segment::control(ControlWord::DrainHeartbeat).store(u64::MAX, Ordering::Relaxed);
     Drainer::first_look();
@@ -86,7 +87,8 @@ fn prepare() {
 
 /// A drainer follows a thread: every event arrives once and whole.
 ///
-/// For `ThreadLog::publish` and `chunk_alloc::leave` (release) and the fence of `Outside::read_at` (acquire).
+/// For `ThreadLog::publish` and `chunk_alloc::leave` (release) and the fence of `Outside::read_at`
+/// (acquire).
 #[test]
 fn every_event_arrives_once() {
     check(prepare, || {
@@ -97,8 +99,8 @@ fn every_event_arrives_once() {
     });
 }
 
-/// A chunk that the drainer lets go is another thread's at once: nobody writes to what is still being read, and the
-/// drainer takes nothing of the old stream for the new one's.
+/// A chunk that the drainer releases may be claimed by another thread at once: no thread writes to
+/// bytes that are still being read, and the drainer does not mix the old stream with the new one.
 ///
 /// For the fence of `Outside::write_at` (release) and `chunk_alloc::claim` (acquire).
 #[test]
@@ -129,7 +131,7 @@ fn a_chunk_has_one_writer() {
     });
 }
 
-/// No event is stamped with a time that is yet to come, though the drainer was late and the tick is old.
+/// No event gets a time in the future, even when the drainer was late and the tick is old.
 ///
 /// For the fences of `Outside::write_at` (release) and `log::time_at` (acquire).
 #[test]

@@ -1,5 +1,5 @@
-//! Another process at the segment. A system call is taken for nothing but the accesses it makes, in any order; the fences are
-//! those of `capture/segments.rs` in the executable.
+//! Another process at the segment. A system call is taken for nothing but the accesses it makes, in
+//! any order; the fences are those of `capture/segments.rs` in the executable.
 #![allow(unsafe_code)]
 
 use heapwise_format::chunk::{AT_LAST, AT_PUBLISHED, AT_STATE, AT_STREAM, AT_THREAD, HEADER_BYTES};
@@ -48,7 +48,7 @@ impl SegmentSource for Outside {
             buffer[AT_PUBLISHED..AT_PUBLISHED + 8].copy_from_slice(&get(offset + AT_PUBLISHED as u64));
         } else {
             about_to_read(place(offset), buffer.len());
-            // SAFETY: inside the segment, of which nobody but loom's threads, one at a time, writes anything.
+            // SAFETY: inside the segment, which only loom's threads write, one at a time.
             buffer.copy_from_slice(unsafe { core::slice::from_raw_parts(place(offset), buffer.len()) });
         }
         fence(Ordering::Acquire);

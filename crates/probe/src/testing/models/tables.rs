@@ -24,7 +24,7 @@ fn meet_stack(parent: u32, place: u64) {
     assert_eq!((node.place, node.parent, node.module), (place, parent, 1));
 }
 
-/// Threads that meet the same new stack get a node that says what they asked for.
+/// Threads that insert the same new stack get a node that holds that stack.
 ///
 /// For `chain::append` (release) and `chain::search` (acquire).
 #[test]
@@ -38,8 +38,8 @@ fn a_node_is_whole_before_anybody_has_its_number() {
     );
 }
 
-/// The same where a parent has so many children that they are in the hash, whose first table is published at the same
-/// time.
+/// As above, for a parent with so many children that they are in the hash table, whose first level
+/// is published at the same time.
 ///
 /// For `child_table::insert` and `publish` (release), `at_home`, `probe` and `slots` (acquire).
 #[test]
@@ -52,10 +52,11 @@ fn a_node_in_the_hash_is_whole() {
     });
 }
 
-/// A node that another process reads is whole, or it says that it is not: threads that append at the same time are not done
-/// in the order of their records.
+/// A node that another process reads is complete, or is marked as incomplete: threads that append
+/// at the same time do not finish in the order of their records.
 ///
-/// For the first word in `segment::append` (release), and for the second reading in `read_appended`.
+/// For the first word in `segment::append` (release), and for the second reading in
+/// `read_appended`.
 #[test]
 fn a_reader_knows_which_nodes_are_whole() {
     let (first, second) = (0x5555_0002_0010, 0x5555_0003_0010);
@@ -106,10 +107,11 @@ fn a_shared_tally_is_described_before_another_thread_has_its_number() {
 /// Addresses of one group of the hash index.
 const IN_ONE_GROUP: [u64; 3] = [0x7100_0000_0010, 0x7100_0000_0020, 0x7100_0000_0030];
 
-/// A block is found by whoever frees it, though others come and go in the same group and take its slot over.
+/// A block is found by the thread that frees it, while other blocks of the same group are inserted
+/// and removed and take over its slot.
 ///
-/// For the key in `hash::remove` (release) and in `insert_in` (acquire): the next block's tally must not be seen in the slot
-/// before it has the slot.
+/// For the key in `hash::remove` (release) and in `insert_in` (acquire): the next block's tally
+/// must not be seen in the slot before it has the slot.
 #[test]
 fn a_live_block_is_found_by_whoever_frees_it() {
     static HAND: AtomicU64 = AtomicU64::new(0);
@@ -141,10 +143,11 @@ fn a_live_block_is_found_by_whoever_frees_it() {
     );
 }
 
-/// A block in the shadow is found by whoever frees it, while another thread makes the same tables of the shadow.
+/// A block in the shadow index is found by the thread that frees it, while another thread creates
+/// the same tables of the index.
 ///
-/// For `grow` (release and acquire): without, a table is named to a thread that does not see yet that it is real, which then
-/// makes do without.
+/// For `grow` (release and acquire): without them, a thread gets a table before it sees that the
+/// table is populated, and then does not use it.
 #[test]
 fn a_shadowed_block_is_found_by_whoever_frees_it() {
     static HAND: AtomicU64 = AtomicU64::new(0);
@@ -170,11 +173,11 @@ fn a_shadowed_block_is_found_by_whoever_frees_it() {
     );
 }
 
-/// The birth of a block is found by the thread that frees the block, while another thread makes the same
-/// leaf.
+/// The birth of a block is found by the thread that frees the block, while another thread creates
+/// the same leaf.
 ///
-/// For the exchange in `AddressMap::publish`: with a store, one thread's leaf is lost with what the other
-/// wrote there.
+/// For the exchange in `AddressMap::publish`: with a store, one thread's leaf is lost with what the
+/// other wrote there.
 #[test]
 fn a_birth_is_found_by_the_thread_that_frees_the_block() {
     static HAND: AtomicU64 = AtomicU64::new(0);

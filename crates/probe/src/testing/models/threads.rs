@@ -29,8 +29,8 @@ fn counted() -> u64 {
     allocs
 }
 
-/// A thread that continues with the state of an ended one goes on from what that counted, though neither
-/// adds atomically.
+/// A thread that continues with the state of an ended thread continues from its counts, although
+/// neither adds atomically.
 ///
 /// For a slot of the pool (release in `put`, acquire in `take`).
 #[test]

@@ -1,7 +1,7 @@
 //! A loaded binary, as the dynamic loader knows it.
 //!
 //! glibc ≥ 2.35 answers from `_dl_find_object`: no lock, safe in a signal handler. Elsewhere
-//! `dl_iterate_phdr` is asked, which locks, but only when an address is seen for the first time.
+//! `dl_iterate_phdr` is called, which locks, but only when an address is seen for the first time.
 #![allow(unsafe_code)]
 
 use core::ffi::{CStr, c_char, c_int, c_void};
@@ -36,7 +36,7 @@ type FindObject = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
 /// `_dl_find_object` if the C library has it.
 static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
-/// Tells where `_dl_find_object` is; while it is null `dl_iterate_phdr` serves.
+/// Sets the address of `_dl_find_object`; while it is null `dl_iterate_phdr` is used.
 pub(super) fn set_find_object(function: *mut c_void) {
     FIND_OBJECT.store(function, Relaxed);
 }
@@ -51,8 +51,8 @@ pub(crate) struct Segment {
     pub(crate) file_offset: u64,
 }
 
-/// A loaded binary. Valid while one of its frames is on the stack being walked: nobody may unload
-/// code that will be returned to.
+/// A loaded binary. Valid while one of its frames is on the stack being walked: a program must not
+/// unload code to which it will return.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Image {
     pub(crate) bias: u64,
@@ -72,20 +72,22 @@ impl Image {
         let function: FindObject = unsafe { core::mem::transmute(function) };
         // SAFETY: zero is a valid value of each field.
         let mut found: Found = unsafe { core::mem::zeroed() };
-        // SAFETY: the loader fills `found`; any address may be asked.
+        // SAFETY: the loader fills `found`; any address is a valid argument.
         if unsafe { function(address as usize as *mut c_void, &raw mut found) } != 0 {
             return None;
         }
         // SAFETY: the loader's own record; the public part of a link map never moves.
         let map = unsafe { found.link_map.as_ref()? };
-        // SAFETY: the loader says that the object, or a part of it, is loaded from `map_start` on.
+        // SAFETY: the loader reports that the object, or a part of it, is loaded from `map_start`
+        // on.
         let headers = unsafe { program_headers(found.map_start.cast()) };
         let image =
             |headers| Image { bias: map.bias, name: map.name, headers, eh_frame_hdr: found.eh_frame as u64 };
         match headers {
             Some(headers) => Some(image(headers)),
-            // An object with gaps between its parts is known to the loader part by part. The headers are in
-            // the first one; only those of the program can be had without asking for all objects.
+            // An object with gaps between its parts is known to the loader part by part. The
+            // headers are in the first one; only those of the program can be had without asking for
+            // all objects.
             None => Some(image(own_program_headers()))
                 .filter(|image| image.name().is_empty() && image.code_segment(address).is_some())
                 .or_else(|| Image::iterate(address)),
@@ -102,7 +104,7 @@ impl Image {
         let function: FindObject = unsafe { core::mem::transmute(function) };
         // SAFETY: zero is a valid value of each field.
         let mut found: Found = unsafe { core::mem::zeroed() };
-        // SAFETY: the loader fills `found`; any address may be asked.
+        // SAFETY: the loader fills `found`; any address is a valid argument.
         unsafe { function(address as usize as *mut c_void, &raw mut found) == 0 }
     }
 
@@ -142,7 +144,7 @@ impl Image {
         self.eh_frame_hdr
     }
 
-    /// The name the loader knows it by: empty for the program itself.
+    /// The loader's name of it: empty for the program itself.
     pub(crate) fn name(&self) -> &'static CStr {
         if self.name.is_null() {
             return c"";

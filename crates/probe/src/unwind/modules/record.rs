@@ -7,7 +7,7 @@ use super::{Image, Segment};
 use crate::arch::syscall;
 use crate::sys;
 
-/// Name of the kernel's own object, which is no file.
+/// Name of the kernel's own object, which is not a file.
 const VDSO: &[u8] = b"[vdso]";
 
 /// The record of the module that `image` has in `segment`.

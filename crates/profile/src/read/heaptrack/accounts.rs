@@ -78,7 +78,7 @@ impl Accounts {
         self.release(index, temporary)
     }
 
-    /// A block at an address. An address told twice without a free has lost its free.
+    /// A block at an address. An address allocated twice without a free has lost its free.
     pub(super) fn allocate_at(&mut self, address: u64, size: u64, stack: StackId) {
         let known = self.by_place.get(&(stack, size)).copied();
         let index = known.unwrap_or_else(|| {

@@ -2,7 +2,7 @@
 
 use crate::read::lines::{parse_hex, to_text};
 
-/// What is left of a line, behind its letter.
+/// The rest of a line, behind its letter.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
     sized_strings: bool,
@@ -42,7 +42,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// All that is left.
+    /// The unread rest.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }

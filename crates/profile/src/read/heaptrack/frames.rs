@@ -1,4 +1,4 @@
-//! Strings, modules, instruction pointers and traces, as a heaptrack file tells them.
+//! Strings, modules, instruction pointers and traces, as a heaptrack file stores them.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -24,7 +24,7 @@ struct Segment {
     path: Rc<str>,
     end: u64,
     /// Address in the file's own numbering; the offset in the file equals it in the text segments
-    /// that linkers write, and the file does not tell more.
+    /// that linkers write, and the file does not contain the offset.
     virtual_address: u64,
 }
 
@@ -80,7 +80,7 @@ impl Frames {
         self.pointers.get(index).copied()
     }
 
-    /// `m path address (virtual-address size)…`, or `m -` when all modules are told anew.
+    /// `m path address (virtual-address size)…`, or `m -` before all modules are listed again.
     pub(super) fn take_module(&mut self, fields: &mut Fields<'_>, program: &str) -> Option<()> {
         let path = match fields.text()? {
             path if path == "-" => {

@@ -1,8 +1,8 @@
 //! Places whose live bytes only ever go up: the shape of a leak in a running program.
 //!
-//! A place grows when, over the second half of the recording, its live bytes never fell below what they
-//! were a step before by more than a tenth, ended at least half as high again as they were at the
-//! middle, and gained at least one part in a hundred of the peak.
+//! A place grows when, over the second half of the recording, its live bytes never fell below what
+//! they were a step before by more than a tenth, ended at least half as high again as they were at
+//! the middle, and gained at least one part in a hundred of the peak.
 
 use super::{Evidence, Finding, FindingKind, PlaceUnit, Site};
 use crate::recording::statistics::POINTS;

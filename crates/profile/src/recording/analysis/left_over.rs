@@ -1,4 +1,5 @@
-//! Blocks that were never freed. Never freed is not yet leaked: they may have been in use to the end.
+//! Blocks that were never freed. Never freed is not yet leaked: they may have been in use to the
+//! end.
 
 use super::{Evidence, Finding, FindingKind, PlaceUnit, Site};
 

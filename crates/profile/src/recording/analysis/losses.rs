@@ -1,10 +1,11 @@
-//! What the recording does not know.
+//! Data that is missing in the recording.
 
 use super::{Evidence, Finding, FindingKind};
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let sums = evidence.statistics;
-    // Of the last events of a program that found no room only the counter tells: no event came after them.
+    // Only the counter includes the last events of a program that found no room: no event came
+    // after them.
     let missing = sums.gap_events.max(evidence.tables.losses().dropped_events);
     if missing | sums.missed_frees == 0 {
         return None;

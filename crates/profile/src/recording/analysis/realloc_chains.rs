@@ -1,7 +1,7 @@
 //! Blocks that grow step by step through `realloc`: each step may copy everything before it.
 //!
-//! A chain begins with the first `realloc` of a block that `realloc` had not made; its length is the
-//! number of `realloc`s after that, on average over the chains of a place.
+//! A chain begins with the first `realloc` of a block that `realloc` had not made; its length is
+//! the number of `realloc`s after that, on average over the chains of a place.
 
 use super::{Evidence, Finding, FindingKind, PlaceUnit, Site};
 

@@ -1,4 +1,4 @@
-//! Which sizes are asked for.
+//! Distribution of the requested sizes.
 
 use super::{Evidence, Finding, FindingClass, FindingKind, FindingRow, percent};
 

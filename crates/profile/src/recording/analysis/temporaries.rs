@@ -1,5 +1,6 @@
-//! Temporary blocks: allocated and freed by one thread with no other allocation or free of that thread in
-//! between, within a millisecond. Such a block could live on the stack or be kept for reuse.
+//! Temporary blocks: allocated and freed by one thread with no other allocation or free of that
+//! thread in between, within a millisecond. Such a block could live on the stack or be kept for
+//! reuse.
 
 use super::{Evidence, Finding, FindingKind, PlaceUnit, percent};
 

@@ -7,7 +7,8 @@ use super::RawFrame;
 /// A frame is full at this size: small enough to be unpacked at once, large enough to pack well.
 const FULL_BYTES: usize = 2 << 20;
 
-/// Bytes of the main column between two looks at the size: few against a frame, many against a look at nine columns.
+/// Bytes of the main column between two checks of the size: few compared with a frame, many
+/// compared with the cost of a check of nine columns.
 const LOOK_BYTES: usize = 256;
 
 /// Entries since the last frame.

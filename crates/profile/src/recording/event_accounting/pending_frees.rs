@@ -22,7 +22,7 @@ pub(super) struct PendingFree {
 #[derive(Debug, Default)]
 pub(super) struct PendingFrees {
     by_site: FxHashMap<u32, VecDeque<PendingFree>>,
-    /// When to look for expired ones next.
+    /// Time of the next search for expired ones.
     look_ms: u64,
 }
 
@@ -49,7 +49,7 @@ impl PendingFrees {
         taken
     }
 
-    /// Whether it is time to look for those that have expired.
+    /// Whether the next search for expired ones is due.
     pub(super) fn is_time(&mut self, now_ms: u64) -> bool {
         let is_time = !self.by_site.is_empty() && now_ms >= self.look_ms;
         if is_time {

@@ -1,7 +1,7 @@
 //! The sites of a recording, with their counts.
 //!
-//! Events name the program's tallies; a recording's sites are a stack and a thread. The way from one to the
-//! other is an array, so an event costs one look at it and one at the counts.
+//! Events name the program's tallies; a recording's sites are a stack and a thread. An array maps
+//! one to the other, so an event costs one access to it and one to the counts.
 
 use heapwise_format::event::MOST_TALLIES;
 use heapwise_format::recording::{Site, SiteBlock};

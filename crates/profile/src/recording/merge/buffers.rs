@@ -1,4 +1,5 @@
-//! Buffers of chunks, used again: fresh ones would cost the recorder a page fault for every few hundred events.
+//! Buffers of chunks, used again: fresh ones would cost the recorder a page fault for every few
+//! hundred events.
 
 /// The smallest buffer: many threads write little.
 const SMALLEST_BITS: u32 = 10;

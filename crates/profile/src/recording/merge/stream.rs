@@ -19,14 +19,14 @@ pub(super) struct Stream {
     pub number: u32,
     pub thread: u32,
     chunks: VecDeque<Chunk>,
-    /// Sequence of the chunk to read next or being read; `None` before the first of a thread that was
-    /// there before the recording.
+    /// Sequence of the chunk to read next or being read; `None` before the first of a thread that
+    /// was there before the recording.
     current: Option<u32>,
     /// Time of the event that comes next.
     pub tick_ms: u64,
     /// Marks before that event.
     pub marks: u64,
-    /// Whether there is one at hand, as of the last [`Stream::look_ahead`].
+    /// Whether an event is available, as of the last [`Stream::look_ahead`].
     pub has_event: bool,
     /// Whether that one has been refused for long enough.
     pub is_due: bool,
@@ -106,7 +106,7 @@ impl Stream {
         self.chunks.iter().map(|chunk| chunk.buffer.len()).sum()
     }
 
-    /// Comes to the next event that is no tick and no mark, if it is at hand.
+    /// Advances to the next event that is neither a tick nor a mark, if it is available.
     pub(super) fn look_ahead(&mut self, buffers: &mut Buffers) {
         self.has_event = false;
         while self.is_at_events(buffers)
@@ -127,7 +127,7 @@ impl Stream {
         }
     }
 
-    /// Whether the first chunk at hand is the one to be read.
+    /// Whether the first available chunk is the one to be read.
     fn is_at_events(&mut self, buffers: &mut Buffers) -> bool {
         while let Some(chunk) = self.chunks.front() {
             let current = *self.current.get_or_insert(chunk.sequence);
@@ -149,8 +149,8 @@ impl Stream {
         true
     }
 
-    /// Gives out events of millisecond `now.ms` and before, behind no more than `now.marks`, until one is
-    /// refused; whether there were any.
+    /// Delivers events of millisecond `now.ms` and before, behind no more than `now.marks`, until
+    /// one is refused; returns whether there were any.
     pub(super) fn run(
         &mut self,
         now: Position,
@@ -168,8 +168,8 @@ impl Stream {
         moved
     }
 
-    /// The same within one chunk. This loop is most of a recorder's work, so it has one call of `take`, which is
-    /// inlined, and keeps positions in registers.
+    /// As `run`, within one chunk. This loop is most of a recorder's work, so it has one call of
+    /// `take`, which is inlined, and keeps positions in registers.
     #[inline]
     fn run_chunk(&mut self, now: Position, take: &mut impl FnMut(u32, u64, &Event, bool) -> bool) -> bool {
         let Some(chunk) = self.chunks.front_mut() else { return false };

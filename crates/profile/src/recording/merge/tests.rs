@@ -1,4 +1,5 @@
-//! The merge against a model: events of a simulated program with several threads that free each other's blocks.
+//! The merge against a model: events of a simulated program with several threads that free each
+//! other's blocks.
 
 use std::collections::HashMap;
 
@@ -74,7 +75,7 @@ fn program(threads: u32, events: usize, seed: u64) -> Program {
         let thread = random(&mut seed) as u32 % threads;
         let (bytes, sequence, tick) = &mut streams[thread as usize];
         let now = step as u64 / 100;
-        // Not all look at the clock all the time.
+        // Not all threads read the clock at every step.
         if *tick != now && (thread != 0 || step % 3 == 0) {
             *tick = now;
             bytes.extend(encoded(&[Event::Tick(now)]));
@@ -103,7 +104,7 @@ fn program(threads: u32, events: usize, seed: u64) -> Program {
     made
 }
 
-/// Takes events as the ledger does, and notes what it must know of them.
+/// Takes events like the event accounting, and stores the data that the checks need.
 #[derive(Default)]
 struct Taker {
     merged: Vec<(u32, Event)>,
@@ -177,7 +178,8 @@ fn the_recorders_account_is_the_programs() {
     for (threads, seed) in [(2, 12), (3, 13), (9, 14)] {
         let program = program(threads, if cfg!(miri) { 900 } else { 30_000 }, seed);
         let (mut merger, mut account) = (Merger::from_start(), EventAccounting::default());
-        // As the recorder does it: what is there is merged now and then, up to the time it was read.
+        // As the recorder does it: what is there is merged now and then, up to the time it was
+        // read.
         for (read, (thread, sequence, bytes)) in program.chunks.iter().enumerate() {
             feed(&mut merger, piece(*thread, *sequence, true), bytes);
             let until_ms = if read + 1 == program.chunks.len() { u64::MAX } else { read as u64 };
@@ -363,7 +365,8 @@ fn any_bytes_are_merged_without_panic() {
     }
 }
 
-/// Threads note the time when they look at it, so their clocks differ; a mark is noticed by all at once.
+/// Threads store the time when they read it, so their clocks differ; a mark is noticed by all at
+/// once.
 #[test]
 fn events_before_a_mark_come_before_those_behind_it() {
     let (threads, events, marks) = (5, if cfg!(miri) { 300 } else { 20_000 }, 40);

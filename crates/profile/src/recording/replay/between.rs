@@ -30,8 +30,8 @@ impl Point {
 }
 
 impl<S: RecordingSource> Recording<S> {
-    /// Counts of what was allocated from `from` on and not freed before `to`. If `from` is a time, it begins
-    /// with its row of the timeline; marks are exact.
+    /// Counts of what was allocated from `from` on and not freed before `to`. If `from` is a time,
+    /// it begins with its row of the timeline; marks are exact.
     ///
     /// # Errors
     /// At the first damaged frame that had to be read.

@@ -1,5 +1,5 @@
-//! Whole recordings in memory: a simulated program is recorded, written, read back, and compared with the
-//! program's own account at every millisecond and mark.
+//! Whole recordings in memory: a simulated program is recorded, written, read back, and compared
+//! with the program's own account at every millisecond and mark.
 
 use std::collections::HashMap;
 
@@ -111,8 +111,8 @@ struct Lifetime {
     size: u64,
 }
 
-/// A program's own account of every block, the highest live bytes of each millisecond, and the number of the
-/// first event behind each mark.
+/// A program's own account of every block, the highest live bytes of each millisecond, and the
+/// number of the first event behind each mark.
 #[derive(Default)]
 struct Account {
     blocks: Vec<Lifetime>,
@@ -135,7 +135,8 @@ impl Account {
 
 const NODES: u32 = 20;
 
-/// Events of a whole program. Miri takes some hundred times as long, and needs to see each kind of thing only a few times.
+/// Events of a whole program. Miri takes some hundred times as long, and needs to see each kind of
+/// thing only a few times.
 const EVENTS: u64 = if cfg!(miri) { 600 } else { 9_000 };
 /// Seven a millisecond, and one more at every mark.
 const END_MS: u64 = EVENTS / 7 + 23;
@@ -422,7 +423,8 @@ fn cut_at_every_byte_everything_before_is_read_and_the_cut_reported() {
     assert_eq!(exercise(file.end()), Some((whole, false)));
     assert_eq!(exercise(open_end.clone()), Some((whole, false)), "a missing index is rebuilt");
     let mut last = 0;
-    // The first frame is a page that says nothing before its end. Under Miri a few cuts, where the events are.
+    // The first frame is a page that is not readable before its end. Under Miri a few cuts, where
+    // the events are.
     let (first, step) = if cfg!(miri) { (open_end.len() - 600, 61) } else { (starts[1], 1) };
     for cut in (first..open_end.len()).step_by(step) {
         let (allocs, damaged) = exercise(open_end[..cut].to_vec()).unwrap();

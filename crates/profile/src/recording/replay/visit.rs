@@ -1,4 +1,4 @@
-//! Entry by entry through the events frames of a recording, of whatever version.
+//! Visits the entries of the events frames of a recording of any version.
 
 use std::ops::{ControlFlow, RangeBounds};
 
@@ -16,8 +16,9 @@ pub(in crate::recording) struct EntryAt {
 }
 
 impl<S: RecordingSource> Recording<S> {
-    /// Hands out the entries of the events frames among `frames`, until `visit` breaks. Marks are handed
-    /// out, too, with their own number as that of the marks before. Every site handed out is in the tables.
+    /// Hands out the entries of the events frames among `frames`, until `visit` breaks. Marks are
+    /// handed out, too, with their own number as that of the marks before. Every site handed out is
+    /// in the tables.
     pub(in crate::recording) fn visit(
         &self,
         frames: impl RangeBounds<usize>,

@@ -170,8 +170,8 @@ fn values_and_variances_are_those_of_the_samples() {
     }
 }
 
-/// The estimates are unbiased and their variance is honest: the error of many runs is as large as
-/// told.
+/// The estimates are unbiased and their variance is correct: the error of many runs equals the
+/// reported one.
 #[test]
 fn the_standard_error_covers_the_truth() {
     let mut random = Random(0xcafe);

@@ -105,7 +105,7 @@ impl Segment {
         number as u16
     }
 
-    /// Adds a tally of the current period, unless it says otherwise.
+    /// Adds a tally; its period defaults to the current one.
     pub(super) fn tally(&mut self, tally: Tally, details: TallyDetails, weights: TallyWeights) {
         let number = self.next(Counter::Tallies);
         let Tally { node, rate, thread, peak_epoch, period, .. } = tally;

@@ -1,4 +1,4 @@
-//! The requests that change something: a new profile, an order to a live process.
+//! The requests that change state: a new profile, a control request to a live process.
 
 use serde_json::json;
 

@@ -38,7 +38,7 @@ pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
     })
 }
 
-/// The answer of `GET …/findings`: what stands out in the recording, then in the profile.
+/// The answer of `GET …/findings`: findings in the recording, then in the profile.
 pub(super) fn findings(source: &dyn Source, report: &Report) -> Result {
     let mut all = source.findings()?;
     let of_profile = finding::findings(&report.profile, report.baseline.as_deref(), &report.query);

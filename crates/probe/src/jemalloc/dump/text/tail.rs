@@ -46,7 +46,7 @@ pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
     write_modules(out);
 }
 
-/// Who the threads are that have lines of their own.
+/// Ids and names of the threads that have their own lines.
 fn write_threads(out: &mut Output<'_>) {
     for record in 0..threads::threads_used() {
         if let Some(thread) = threads::thread_record(record) {
