@@ -82,6 +82,8 @@ pub(crate) struct Memo {
     pause: u32,
     /// Frames known, the outermost first.
     len: usize,
+    /// Frames known at most: the rest of the array was never touched.
+    most: usize,
     /// The cut stack of `cut_len` known frames, if there is one.
     cut_len: usize,
     cut_node: u32,
@@ -187,7 +189,7 @@ impl Memo {
     #[cold]
     fn forget(&mut self, generation: u32, max_depth: usize) {
         if self.epoch != stack_tree::epoch() {
-            for known in &mut self.known {
+            for known in self.known.iter_mut().take(self.most) {
                 known.node = 0;
             }
             self.epoch = stack_tree::epoch();
@@ -302,6 +304,7 @@ impl Memo {
             older = Some(state);
         }
         self.len = len;
+        self.most = self.most.max(len);
         true
     }
 
