@@ -40,7 +40,7 @@ pub const AT_STREAM: usize = 16;
 /// Byte offset of the mark of a stream's last chunk.
 pub const AT_LAST: usize = 20;
 
-/// Whose turn it is.
+/// State of a chunk, which determines its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum ChunkState {
@@ -70,7 +70,7 @@ impl ChunkState {
 /// The head of a chunk, decoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChunkHeader {
-    /// Whose turn it is.
+    /// State of the chunk.
     pub state: ChunkState,
     /// Record number of the thread.
     pub thread: u32,

@@ -47,7 +47,7 @@ pub struct Block {
     pub by_realloc: bool,
 }
 
-/// What happened.
+/// An event of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A block was allocated.

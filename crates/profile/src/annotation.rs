@@ -5,7 +5,7 @@
 //! none of their patterns. docs/FORMATS.md holds the grammar; the reader is `read/annotations.rs`,
 //! the writer `export/annotations.rs` of the render crate.
 
-/// What every annotation begins with.
+/// Prefix of every annotation.
 pub const PREFIX: &str = "# heapwise ";
 
 /// Version of the grammar, stored in the first annotation. Version 1 had other names for some

@@ -54,7 +54,7 @@ pub fn of_total(profile: &Profile, base: Option<&Profile>, query: &Query, is_par
     }
     bounds.add_losses(&profile.meta.losses, query.metric, profile);
     if let Some(base) = base {
-        // What the base misses makes the difference too large.
+        // Memory missing in the base makes the difference too large.
         let mut missed = Bounds { low: 0.0, found: 0.0, high: 0.0 };
         missed.add_losses(&base.meta.losses, query.metric, base);
         bounds.low -= missed.high;

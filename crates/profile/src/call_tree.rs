@@ -44,7 +44,7 @@ pub struct CallTree {
     pub compared: bool,
     /// Whether bytes are usable instead of requested ones.
     pub usable: bool,
-    /// What is not attributed, and what may be missing.
+    /// Unattributed and possibly missing memory.
     pub missing: Missing,
     nodes: Vec<Node>,
     /// Where each stack of the profile ended up; [`FILTERED`] for those that take no part.
@@ -53,7 +53,7 @@ pub struct CallTree {
 
 const FILTERED: u32 = u32::MAX;
 
-/// What the totals of a tree include without attribution, and what they may lack.
+/// Memory that the totals of a tree include without attribution, and memory that they may lack.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Missing {
     /// Part of the profile's total, before any filter and without the base.
@@ -73,9 +73,9 @@ pub struct Node {
     pub parent: NodeId,
     /// The frame; meaningless for the root.
     pub frame: FrameId,
-    /// What was allocated right here.
+    /// Amount allocated by the frame itself.
     pub own: Weight,
-    /// What was allocated here and below.
+    /// Amount allocated by the frame and its callees.
     pub sum: Weight,
 }
 

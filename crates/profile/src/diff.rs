@@ -13,7 +13,7 @@ use crate::{
     StackId, ThreadId,
 };
 
-/// What changed from `base` to `profile`, signed.
+/// Signed change from `base` to `profile`.
 #[must_use]
 pub fn subtract(profile: &Profile, base: &Profile) -> Profile {
     let mut out = profile.clone();

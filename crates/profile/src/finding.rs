@@ -10,7 +10,7 @@ const LARGE_SHARE: f64 = 0.4;
 /// Allocated bytes per live byte from which a program churns.
 const CHURN_RATIO: f64 = 20.0;
 
-/// What was found.
+/// Kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingKind {
     /// Against the baseline, a function holds more. Values: `bytes` (its growth), `baseline_bytes`
@@ -41,7 +41,7 @@ impl FindingKind {
 /// One finding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// What was found.
+    /// Kind of the finding.
     pub kind: FindingKind,
     /// The function it is about, if it is about one.
     pub function: Option<String>,

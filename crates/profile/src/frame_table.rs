@@ -25,7 +25,7 @@ impl FrameId {
 /// when their labels are equal, so that a comparison survives a rebuild.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Frame {
-    /// What is printed.
+    /// The printed label.
     pub label: String,
     /// The function alone; empty for files and modules.
     pub function: String,
@@ -139,7 +139,7 @@ struct Known {
     verdict: Verdict,
 }
 
-/// What makes two lines of locations the same frame within one profile.
+/// Key of a frame within one profile: lines of locations with equal keys are one frame.
 #[derive(PartialEq, Eq, Hash)]
 struct FrameKey {
     function: FunctionId,

@@ -1,4 +1,4 @@
-//! What is counted: the four metrics every heap profiler shares, and the values of one sample.
+//! Metrics: the four metrics every heap profiler shares, and the values of one sample.
 
 use std::ops::{Add, AddAssign, Neg, Sub};
 
@@ -39,8 +39,8 @@ pub mod column {
     /// Blocks freed by the event after their allocation.
     pub const TEMPORARY_OBJECTS: &str = "temporary_objects";
 
-    /// What a column of a file of version 1 is called now. There `peak_space` was the highest value
-    /// of the sample itself.
+    /// Current name of a column of a file of version 1. There `peak_space` was the highest value of
+    /// the sample itself.
     #[must_use]
     pub fn renamed_since_version_1(name: &str) -> &str {
         match name {

@@ -102,7 +102,7 @@ pub struct Meta {
     pub args: Vec<String>,
     /// Process id, if known.
     pub pid: Option<u32>,
-    /// What the bytes were: `heapwise segment`, `jemalloc heap_v2`, `pprof`, …
+    /// Format of the source: `heapwise segment`, `jemalloc heap_v2`, `pprof`, …
     pub source: String,
     /// How samples were chosen.
     pub sampling: Sampling,
@@ -112,7 +112,7 @@ pub struct Meta {
     pub duration_ns: Option<u64>,
     /// Highest number of live bytes, if the source has it.
     pub peak_bytes: Option<u64>,
-    /// What was missed.
+    /// Losses while recording.
     pub losses: Losses,
     /// Remarks a reader should see (`from a segment of a killed process`, …).
     pub comments: Vec<String>,

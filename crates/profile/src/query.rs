@@ -22,7 +22,7 @@ pub struct Query {
     pub order: Order,
     /// Most rows wanted; `None` for all.
     pub limit: Option<usize>,
-    /// What a graph or tree leaves out.
+    /// Pruning limits of a graph or tree.
     pub prune: Prune,
     /// Keep `malloc`, `operator new` and what they call, instead of cutting them off.
     pub keep_allocator: bool,
@@ -123,7 +123,7 @@ pub enum ThreadFilter {
     Name(Regex),
 }
 
-/// What a graph or tree leaves out, with the defaults of jeprof and pprof.
+/// Pruning limits of a graph or tree, with the defaults of jeprof and pprof.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Prune {
     /// Most nodes drawn.

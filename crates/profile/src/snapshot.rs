@@ -68,7 +68,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         self.control
     }
 
-    /// What the probe is doing.
+    /// State of the probe.
     #[must_use]
     pub fn state(&self) -> State {
         State::from_word(self.counter(Counter::State))
@@ -95,7 +95,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         }
     }
 
-    /// What was missed. Dropped events are missing from a recording; the tallies count them.
+    /// Losses. Dropped events are missing from a recording; the tallies count them.
     #[must_use]
     pub fn losses(&self) -> Losses {
         Losses {
@@ -167,7 +167,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         }
     }
 
-    /// What a forked process has of its parent's heap, which its own tables do not have.
+    /// Memory that a forked process inherited from its parent, which its own tables do not have.
     fn inherited(&self) -> Option<String> {
         let (bytes, parent) = (self.counter(Counter::InheritedBytes), self.header.parent_pid);
         let amount = quantity::bytes(bytes as f64);

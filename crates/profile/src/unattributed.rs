@@ -1,6 +1,6 @@
-//! What is counted but cannot be attributed: a table of the probe was full, so events were counted
-//! on a frame that names the table. Totals include these bytes; only their stack or label is not
-//! known.
+//! Memory that is counted but cannot be attributed: a table of the probe was full, so events were
+//! counted on a frame that names the table. Totals include these bytes; only their stack or label
+//! is not known.
 //!
 //! The frames have names like all declared frames, so they survive every format, sum and
 //! difference.
@@ -74,7 +74,7 @@ impl<T: Copy> PerCause<T> {
     }
 }
 
-/// What of a profile could not be attributed.
+/// Unattributed part of a profile.
 #[must_use]
 pub fn unattributed(profile: &Profile) -> PerCause<Values> {
     let causes = Causes::of(profile);

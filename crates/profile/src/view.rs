@@ -34,7 +34,7 @@ pub struct Summary {
     pub compared: bool,
     /// Whether bytes are usable instead of requested ones.
     pub usable: bool,
-    /// What is not attributed, and what may be missing.
+    /// Unattributed and possibly missing memory.
     pub missing: Missing,
 }
 
@@ -53,8 +53,8 @@ impl Summary {
         }
     }
 
-    /// What 100 % is: the total, or against a base the base's total, because a difference near
-    /// zero makes no scale.
+    /// Value of 100 %: the total, or against a base the base's total, because a difference near
+    /// zero is not a useful scale.
     #[must_use]
     pub fn whole(&self) -> f64 {
         if self.total.base == 0.0 { self.total.value } else { self.total.base }

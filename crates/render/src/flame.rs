@@ -10,18 +10,18 @@ use heapwise_profile::view::flame::{Flame, FlameBox};
 
 use crate::colour::{self, Colour};
 
-/// What is drawn beside the boxes, and how.
+/// Options of the drawing besides the boxes.
 #[derive(Debug, Clone, Default)]
 pub struct FlameOptions {
     /// Heading, e.g. the program.
     pub title: String,
-    /// What a colour means.
+    /// Meaning of a color.
     pub colours: Colours,
     /// Draw the root at the top instead of at the bottom.
     pub root_on_top: bool,
 }
 
-/// What a colour means.
+/// Meaning of a color.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Colours {
     /// By the name alone: a function has the same color everywhere.

@@ -43,7 +43,7 @@ impl Remembered {
     }
 }
 
-/// What an earlier run stored for a build-id.
+/// Symbols that an earlier run stored for a build-id.
 pub(crate) fn load(directory: &Path, build_id: &BuildId) -> Option<Remembered> {
     if build_id.is_empty() || !private_file::is_ours(directory) {
         return None;

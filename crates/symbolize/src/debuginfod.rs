@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 8 << 30;
 /// How long a server's "not found" or timeout is cached: the same as elfutils' client.
 const REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
-/// What a server has of a build-id.
+/// Kind of file that a server has for a build-id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Artifact {
     Executable,

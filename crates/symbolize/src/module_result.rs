@@ -1,4 +1,4 @@
-//! What is known about one binary: from the cache, and from its files where that falls short.
+//! Symbols of one binary: from the cache, and from its files for addresses that the cache lacks.
 
 use heapwise_profile::{BuildId, Function, FunctionId, Line};
 
@@ -10,7 +10,7 @@ use crate::{
     search::{self, Wanted},
 };
 
-/// What is known about one binary, from the cache and from its files.
+/// Symbols of one binary, from the cache and from its files.
 pub(crate) struct ModuleResult<'a> {
     pub(crate) request: &'a ModuleRequest,
     build_id: BuildId,

@@ -66,7 +66,7 @@ pub enum Problem {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         reason: String,
     },
     /// There are names, but no lines.
@@ -77,7 +77,7 @@ pub enum Problem {
     Debuginfod {
         /// The server.
         url: String,
-        /// What went wrong.
+        /// The error.
         reason: String,
     },
 }

@@ -114,7 +114,7 @@ impl Resolver {
         }
     }
 
-    /// What stood in the way while looking for debug information.
+    /// Problems in the search for debug information.
     #[must_use]
     pub fn problems(&self) -> &[Problem] {
         &self.problems

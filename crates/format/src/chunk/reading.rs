@@ -3,10 +3,10 @@
 use super::{AT_PUBLISHED, AT_STATE, ChunkHeader, ChunkState, HEADER_BYTES};
 use crate::segment::{SegmentSink, SegmentSource};
 
-/// What there is to read in a chunk.
+/// The readable part of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Published {
-    /// Whose events, and how many bytes of them: all of them may be read now.
+    /// Header, with the thread and the number of bytes, all of which may be read now.
     pub header: ChunkHeader,
     /// Whether the chunk is full: once read, it may be [released](let_go).
     pub is_complete: bool,

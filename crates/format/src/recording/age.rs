@@ -1,4 +1,4 @@
-//! How long a block lived, as exactly as a recording keeps it.
+//! Lifetime of a block, in the precision of a recording.
 
 use super::TIMELINE_ROW_MS;
 
@@ -25,7 +25,7 @@ impl Age {
         Self((1 + rows) * u64::from(born_ms != now_ms))
     }
 
-    /// The same, to the millisecond.
+    /// The lifetime to the millisecond.
     #[must_use]
     pub fn exact(born_ms: u64, now_ms: u64) -> Self {
         Self(Self::EXACT | now_ms.saturating_sub(born_ms))

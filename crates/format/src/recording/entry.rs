@@ -89,14 +89,14 @@ pub enum Entry {
     Free {
         /// The block.
         block: SiteBlock,
-        /// How long it lived.
+        /// Its lifetime.
         age: Age,
     },
     /// A block was freed by a call that was not seen: the allocator returned its address again.
     MissedFree {
         /// The block.
         block: SiteBlock,
-        /// How long until the reuse was seen.
+        /// Time until the reuse was seen.
         age: Age,
     },
     /// Milliseconds passed.

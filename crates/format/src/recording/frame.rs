@@ -21,7 +21,7 @@ pub const MOST_MARKS: u64 = u16::MAX as u64;
 
 const MAGIC: u32 = u32::from_le_bytes(*b"HWfr");
 
-/// What a frame carries, and the meaning of `first` and `last` in its header.
+/// Contents of a frame, and the meaning of `first` and `last` in its header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -50,7 +50,7 @@ pub enum FrameKind {
     Marks = 10,
 }
 
-/// How a payload is packed.
+/// Compression of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Codec {
@@ -63,9 +63,9 @@ pub enum Codec {
 /// A frame header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// What the payload is.
+    /// Kind of the payload.
     pub kind: FrameKind,
-    /// How it is packed.
+    /// Its compression.
     pub codec: Codec,
     /// See [`FrameKind`].
     pub number: u16,

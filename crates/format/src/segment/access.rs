@@ -1,4 +1,5 @@
-//! How another process gets at a segment: positioned reads and writes of its file, never a mapping.
+//! Access of another process to a segment: positioned reads and writes of its file, never a
+//! mapping.
 //!
 //! The words and bytes of one call are read and written in any order. Calls are ordered, and the
 //! implementation must ensure that: system calls are not memory barriers on a weakly ordered

@@ -39,14 +39,14 @@ pub enum ControlWord {
     /// 0: stay as after start-up; 1: compare every memoised stack with a full walk, abort on a
     /// difference.
     Paranoid,
-    /// Which recording this is, of those that began in mid-run: what is known of blocks belongs to
-    /// one.
+    /// Number of the recording, for recordings that began in mid-run: data about blocks belongs to
+    /// one recording.
     Recording,
     /// Number of words.
     Count,
 }
 
-/// What is recorded.
+/// Recording mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u64)]
 pub enum Mode {
@@ -74,7 +74,7 @@ pub enum IndexKind {
     Shadow = 2,
 }
 
-/// What an event does when the log has no room.
+/// Action of an event when the log has no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(u64)]
 pub enum OnFull {
@@ -100,7 +100,7 @@ pub enum Writer {
 pub struct Control {
     /// Sequence this was read at.
     pub sequence: u64,
-    /// What to record.
+    /// Recording mode.
     pub mode: Mode,
     /// Mean distance of samples in bytes, at least 1.
     pub sample_bytes: u64,
@@ -108,11 +108,11 @@ pub struct Control {
     pub max_depth: u32,
     /// Index of live blocks in exact mode.
     pub index: IndexKind,
-    /// What to do when the log is full.
+    /// Action when the log is full.
     pub on_full: OnFull,
     /// Longest wait for room in the log.
     pub block_millis: u32,
-    /// How often counts were reset.
+    /// Number of resets of the counts.
     pub reset_count: u64,
     /// Number of requests for allocator statistics.
     pub allocator_stats_count: u64,

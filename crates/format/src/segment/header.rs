@@ -9,7 +9,7 @@ pub const MAGIC: u64 = u64::from_le_bytes(*b"HEAPWISE");
 /// Layout version. A reader and a probe of different versions refuse each other.
 pub const VERSION: u32 = 5;
 
-/// What the probe is doing with this segment.
+/// State of the probe of this segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub enum State {

@@ -1,4 +1,4 @@
-//! Which sections a segment has, where, and how large they may grow.
+//! Sections of a segment, their positions and capacities.
 
 use super::{SECTIONS_OFFSET, record};
 use crate::event::MOST_TALLIES;
@@ -88,9 +88,9 @@ impl Section {
     }
 }
 
-/// How generous a layout is. Capacities cost address space and sparse file size only; memory is
-/// used as records are written. A process with a small `RLIMIT_AS` or `RLIMIT_FSIZE` gets a smaller
-/// tier.
+/// Size class of a layout. Capacities cost address space and sparse file size only; memory is
+/// allocated as records are written. A process with a small `RLIMIT_AS` or `RLIMIT_FSIZE` gets a
+/// smaller tier.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tier {
     /// 128 GiB of heap in the shadow index, 2²³ tallies: about 20 GiB of addresses.

@@ -1,13 +1,13 @@
-//! How a controller writes the control page: orders, and the time of a recording.
+//! Writes of a controller to the control page: orders, and the time of a recording.
 
 use super::{CONTROL_OFFSET, Control, ControlWord, SegmentSink, Writer};
 
-/// What becomes of a control word.
+/// Change of a control word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Update {
-    /// It gets this value.
+    /// Set it to this value.
     Set(u64),
-    /// It becomes one more.
+    /// Add 1 to it.
     Increment,
 }
 

@@ -203,7 +203,7 @@ impl Tally {
     }
 }
 
-/// What a tally keeps beside its counts.
+/// Data of a tally besides its counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[repr(C)]
 pub struct TallyDetails {

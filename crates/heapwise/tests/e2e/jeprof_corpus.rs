@@ -235,7 +235,7 @@ fn without_same_cum(label: &str) -> String {
 
 /// Fractions are added in the order of a hash there, so that equal rows may differ in their last
 /// bit, and be ranked by it: rows of the same number are ordered by name, and their running sum is
-/// left out.
+/// omitted.
 fn with_ties_by_name(mut lines: Vec<String>, by_cum: bool) -> Vec<String> {
     let rank = if by_cum { CUM } else { FLAT };
     for ties in lines.chunk_by_mut(|one, next| one.get(rank.clone()) == next.get(rank.clone())) {

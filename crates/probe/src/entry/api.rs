@@ -1,4 +1,4 @@
-//! What `heapwise.h` declares.
+//! The functions that `heapwise.h` declares.
 #![allow(unsafe_code)]
 
 use core::ffi::{c_char, c_int, c_void};

@@ -1,4 +1,5 @@
-//! What differs between instruction sets: system calls, the thread's words, the stubs of the hooks.
+//! Code that differs between instruction sets: system calls, the thread's words, the stubs of the
+//! hooks.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "aarch64")]

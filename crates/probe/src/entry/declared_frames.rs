@@ -139,7 +139,7 @@ impl Inherited {
         Some(Self { script: *script, names })
     }
 
-    /// The same frames, named in the segment in force.
+    /// These frames with their names in the current segment.
     pub(crate) fn renew(self) -> DeclaredFrames {
         let Self { mut script, names } = self;
         let frames = script.frames.iter_mut().take(script.depth as usize);

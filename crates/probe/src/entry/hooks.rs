@@ -23,7 +23,7 @@ use crate::atomics::{AtomicPtr, Ordering};
 /// Where a hook jumps to. Read by the stubs.
 #[repr(C)]
 pub(crate) struct Slot {
-    /// What the exported function jumps to.
+    /// Target of the exported function's jump.
     vector: AtomicPtr<()>,
     /// The function underneath.
     real: AtomicPtr<()>,
@@ -39,7 +39,7 @@ pub(crate) const fn real_offset(hook: Hook) -> usize {
     vector_offset(hook) + core::mem::offset_of!(Slot, real)
 }
 
-/// What decides whether a hook records at all.
+/// Condition under which a hook records.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Family {
     /// Always.
@@ -53,7 +53,7 @@ enum Family {
     System,
 }
 
-/// What is known of a hook at compile time.
+/// Compile-time description of a hook.
 struct Description {
     symbol: &'static CStr,
     family: Family,
@@ -142,8 +142,9 @@ macro_rules! hooks {
 
         const COUNT: usize = [$(Hook::$hook,)*].len();
 
-        /// Jump table of the stubs. Usable from the first instruction on: the vectors are those of
-        /// `count`, and the first call of a real function resolves it.
+        /// Jump table of the stubs. Usable from the first instruction on: the vectors are the
+        /// `count` stubs (`trace` for shapes without one), and the first call of a real function
+        /// resolves it.
         pub(crate) static SLOTS: [Slot; COUNT] = [$(Slot {
             vector: AtomicPtr::new(count_or_trace!($symbol, $shape) as *mut ()),
             real: AtomicPtr::new($symbol::boot as *mut ()),

@@ -1,7 +1,7 @@
 //! Where the program enters the probe: hooks of the allocator's functions, the exported API, start,
 //! fork.
 //!
-//! What lives here:
+//! Modules:
 //! * `hooks` and `arch`: the hook table, the stubs of each instruction set, the wrappers of the
 //!   longer calls;
 //! * `allocator` and `arena`: what is known of the allocator underneath, and blocks from before it
@@ -9,7 +9,7 @@
 //! * `api` and `declared_frames`: what `heapwise.h` declares, labels and script frames among it;
 //! * `start` and `fork`: the first hooked call of a process, and of a forked child.
 //!
-//! What it may use: `record` for events, `shared` for control, `os`.
+//! Allowed dependencies: `record` for events, `shared` for control, `os`.
 //!
 //! *Invariant*: a hook calls the function that the program would have called, with the same
 //! arguments, and returns its result. Errno is unchanged.

@@ -33,8 +33,8 @@ type ByMib = unsafe extern "C" fn(*const usize, usize, *mut c_void, *mut usize, 
 type ToMib = unsafe extern "C" fn(*const c_char, *mut usize, *mut usize) -> c_int;
 type Print = unsafe extern "C" fn(Option<Callback>, *mut c_void, *const c_char);
 
-/// A name that the probe answers itself, by its first `most` components. `is_alone`: there is no
-/// jemalloc underneath.
+/// A name that the probe answers itself, by its first `most` components. `is_alone`: the allocator
+/// underneath is not jemalloc.
 fn own(name: &CStr, most: usize, is_alone: bool) -> Option<Found> {
     let found = lookup::find(name.to_bytes(), most)?;
     let about_profiling = found.row.and_then(|row| NAMES.get(row)).is_some_and(Name::is_about_profiling);

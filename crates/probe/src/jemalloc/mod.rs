@@ -1,6 +1,6 @@
 //! jemalloc compatibility: users of jemalloc's profiler keep their options, calls and files.
 //!
-//! What lives here:
+//! Modules:
 //! * `options`: the options by jemalloc's names (`config` reads them from where jemalloc looks);
 //! * `prof`: the switches of profiling while the program runs;
 //! * `mallctl`: the exported functions `mallctl`, `mallctlnametomib`, `mallctlbymib` and
@@ -10,7 +10,7 @@
 //! * `recent`: the last recorded blocks one by one, and the log of freed ones;
 //! * `json`: the JSON writer of `mallctl` and `recent`.
 //!
-//! What it may use: the recorded account (segment, tables, stack tree, thread names) for reading,
+//! Allowed dependencies: the recorded data (segment, tables, stack tree, thread names) for reading,
 //! and `control` to change what is recorded. The recorder calls in at three places only:
 //! `dump::notice` when sums have grown, `recent::{allocated, freed}` per recorded block,
 //! `prof::is_silent` per event; each is one load while the feature is unused.

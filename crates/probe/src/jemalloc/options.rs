@@ -19,7 +19,7 @@ static OPTIONS: Place = Place(UnsafeCell::new(Options::new()));
 static DEFAULTS: Options = Options::new();
 static READY: AtomicBool = AtomicBool::new(false);
 
-/// What the program was started with; the defaults until that is known.
+/// Options at the program's start; the defaults until they are read.
 pub(crate) fn options() -> &'static Options {
     if !READY.load(Ordering::Acquire) {
         return &DEFAULTS;
@@ -154,7 +154,8 @@ impl Options {
         })
     }
 
-    /// What options imply for others, as jemalloc has it; whether `prof_leak_error` has no effect.
+    /// Applies options that imply others, as in jemalloc; returns whether `prof_leak_error` has no
+    /// effect.
     pub(crate) fn apply_implied(&mut self) -> bool {
         self.leak |= self.leak_error;
         if self.leak && !self.prof {

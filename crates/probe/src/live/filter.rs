@@ -1,5 +1,5 @@
-//! Which addresses may be a sampled block: a byte per page of a 4 GiB window, and a byte per 16
-//! bytes of a 16 MiB window.
+//! Filter of the addresses that may be a sampled block: a byte per page of a 4 GiB window, and a
+//! byte per 16 bytes of a 16 MiB window.
 //!
 //! A free whose page has a zero byte is not a free of a sample: one load and a compare, no hash.
 //! Neighbouring pages share cache lines, so the lines in use are those of the heap in use. When

@@ -117,7 +117,7 @@ pub(crate) fn insert(address: u64, block: Live) -> Inserted {
     if hash::insert(address, block) { Inserted::Yes } else { Inserted::No }
 }
 
-/// What became of a block that was to be inserted.
+/// Result of an insertion.
 pub(crate) enum Inserted {
     Yes,
     /// At the address of a block whose free was not seen.

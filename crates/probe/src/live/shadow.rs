@@ -189,7 +189,7 @@ fn grow(table: *mut u8, index: usize, kind: SectionKind, used: &AtomicU64) -> Op
     }
 }
 
-/// What became of a block that was to be inserted.
+/// Result of an insertion.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Insertion {
     Done,

@@ -32,13 +32,13 @@ const NO_RECORD: u32 = u32::MAX;
 /// An event may be preceded by a gap, a tick and a mark.
 const ROOM: usize = 4 * MAX_EVENT_BYTES;
 
-/// What a thread keeps between its events. Zeroed memory is valid: no chunk yet.
+/// State of a thread between its events. Zeroed memory is valid: no chunk yet.
 pub(crate) struct ThreadLog {
     /// The chunk in the segment, null without one.
     chunk: *mut u8,
     /// Bytes of events in it.
     len: usize,
-    /// Which chunk of this stream it is.
+    /// Number of the chunk in this stream.
     sequence: u32,
     /// Number of this stream in the process; 0 before the first chunk.
     stream: u32,
@@ -176,7 +176,7 @@ impl ThreadLog {
         }
     }
 
-    /// Whose events these are.
+    /// Sets the thread of the events.
     pub(crate) fn set_thread(&mut self, record: Option<u32>) {
         self.thread = record.unwrap_or(NO_RECORD);
     }

@@ -32,7 +32,7 @@ impl<const N: usize> FixedText<N> {
         self.cut = false;
     }
 
-    /// What fitted.
+    /// The bytes that fitted.
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or(&[])
     }

@@ -1,4 +1,4 @@
-//! What happens to an event, by the mode in force.
+//! Handling of an event, by the mode in force.
 //!
 //! Two paths: the stubs call [`fast_path`], which handles the usual event of exact and log mode and
 //! declines every other one; [`every`] (exact and log mode) and [`sampled`] handle everything.

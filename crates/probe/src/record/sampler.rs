@@ -1,4 +1,4 @@
-//! Which allocations are samples: a Poisson process over the requested bytes of each thread.
+//! Selection of samples: a Poisson process over the requested bytes of each thread.
 //!
 //! The distance to the next sample is exponential, so that a block of `size` bytes is taken with
 //! probability `1 - e^(-size / rate)`, independent of earlier blocks, and the distance may be
@@ -71,7 +71,7 @@ fn uniform(words: &Words) -> f64 {
 pub(crate) struct Sampled {
     /// Number of blocks, `1/p`.
     pub(crate) blocks: f64,
-    /// What it adds to the variance of their number, `(1-p)/p²`.
+    /// Its contribution to the variance of their number, `(1-p)/p²`.
     pub(crate) variance: f64,
 }
 

@@ -22,7 +22,7 @@ pub(crate) use number::parse as parse_number;
 pub(crate) use report::say;
 use sources::Source;
 
-/// What the probe begins with.
+/// Settings at the start of the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Config {
     pub(crate) mode: Mode,
@@ -46,7 +46,7 @@ pub(crate) fn keeps_segment() -> bool {
     KEEPS_SEGMENT.load(Ordering::Relaxed)
 }
 
-/// What became of a pair.
+/// Result of a key-value pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Set,

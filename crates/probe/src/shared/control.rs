@@ -9,7 +9,7 @@ use crate::record::{self, peak, sizes};
 use crate::sites::{rates, stack_tree, tallies};
 use crate::{allocator, clock, config, fork, live, log, segment, sys, threads, unwind};
 
-/// What the hooks do with an event.
+/// Action of the hooks on an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum Activity {
@@ -163,7 +163,7 @@ pub(crate) fn begin(wanted: &config::Config) {
 /// Even, and not 0: a forked child finds 0 in its wiped page and notices that it is one.
 const FIRST_SEQUENCE: u64 = 2;
 
-/// What is in force, to start a forked child with.
+/// The settings in force, with which a forked child starts.
 pub(crate) fn in_force() -> config::Config {
     let word = |word| segment::control(word).load(Ordering::Relaxed);
     let control = Control::from_words(word);
@@ -179,8 +179,8 @@ pub(crate) fn in_force() -> config::Config {
     }
 }
 
-/// How long a change waits for a thread that applies another one, in milliseconds: only a thread
-/// that was stopped takes longer than a moment.
+/// Timeout in milliseconds of a change that waits for a thread that applies another one: only a
+/// stopped thread takes that long.
 const PATIENCE_MS: u32 = 10_000;
 
 /// Changes control words for the program, and applies them. A lock orders the threads, so no change

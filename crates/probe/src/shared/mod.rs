@@ -1,9 +1,9 @@
-//! What the probe shares with other processes: the segment, and the control words in it.
+//! Data shared with other processes: the segment, and the control words in it.
 //!
 //! Modules: `segment` (creation, pages, records), `control` (requested and applied settings),
 //! `config` (settings at process start).
 //!
-//! What it may use: `os`.
+//! Allowed dependencies: `os`.
 //!
 //! *Invariant*: every index and count from the segment is checked or private, and a page is
 //! populated before it is touched: another process may write anything there, or truncate the file.

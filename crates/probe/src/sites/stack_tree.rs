@@ -28,7 +28,7 @@ static NEXT: AtomicU32 = AtomicU32::new(FIRST);
 /// zeroed memory belongs to no epoch.
 static EPOCH: AtomicU32 = AtomicU32::new(1);
 
-/// What is known of a node besides its record. Zeroed memory is valid: nothing.
+/// Data of a node besides its record. Zeroed memory is valid: none.
 struct Links {
     /// Of its [`Key`].
     hash: AtomicU64,

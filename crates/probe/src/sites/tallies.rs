@@ -52,7 +52,7 @@ const _: () = assert!(size_of::<Details>() == size_of::<TallyDetails>());
 type Weights = [AtomicU64; 8];
 const _: () = assert!(size_of::<Weights>() == size_of::<TallyWeights>());
 
-/// What a tally counts: stack, sampling distance and allocating thread, as they are in the record.
+/// Key of a tally: stack, sampling distance and allocating thread, as in the record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SiteKey(u64);
 
@@ -107,7 +107,7 @@ pub(crate) enum Writer {
     Shared,
 }
 
-/// What is known of a tally besides its record. Zeroed memory is valid.
+/// Data of a tally besides its record. Zeroed memory is valid.
 struct Links {
     /// First of the tallies in which other threads count the frees of its blocks.
     remote: AtomicU32,

@@ -11,7 +11,7 @@ use heapwise_format::segment::Counter;
 use crate::atomics::Ordering;
 use crate::{segment, sys};
 
-/// What is looked up. Never 0.
+/// Key of a lookup. Never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key(u64);
 

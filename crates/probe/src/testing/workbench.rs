@@ -48,7 +48,7 @@ pub fn start() -> bool {
     made
 }
 
-/// What [`hook`] calls.
+/// The function that [`hook`] calls.
 pub type Body = unsafe extern "C" fn(context: *mut c_void, entry: &Entry) -> i64;
 
 /// Calls `body` as a hook would be: with the registers of the caller, from a frame that is not
@@ -150,7 +150,7 @@ pub fn set_paranoid(paranoid: bool) {
     fork::change_generation();
 }
 
-/// What is known of a thread's own stack.
+/// Cached bounds of a thread's own stack.
 #[derive(Debug, Default)]
 pub struct OwnStack(unwind::OwnStack);
 
@@ -175,7 +175,7 @@ pub fn counter(counter: Counter) -> u64 {
     segment::counter(counter).load(Relaxed)
 }
 
-/// What the `dlclose` hook does afterwards.
+/// Effect of the `dlclose` hook after the real call.
 pub fn closed() {
     modules::generation_changed();
 }

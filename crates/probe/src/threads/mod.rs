@@ -1,4 +1,4 @@
-//! What the probe keeps per thread: 128 bytes of thread-local words, and a mapped [`State`] for
+//! Per-thread data of the probe: 128 bytes of thread-local words, and a mapped [`State`] for
 //! threads that record every block or close samples.
 //!
 //! *Invariant*: only its thread touches a state, and only while the thread is marked as inside the
@@ -78,7 +78,7 @@ impl Words {
         Some(result)
     }
 
-    /// What is known of this thread's stack.
+    /// Cached bounds of this thread's stack.
     pub(crate) fn own_stack<'b>(&self, _busy: &'b mut Busy<'_>) -> &'b mut OwnStack {
         // SAFETY: this thread's own, and borrowing the one `Busy` makes it the only use.
         unsafe { &mut *self.own_stack.get() }

@@ -22,7 +22,7 @@ pub(super) const PC: Option<Register> = None;
 pub(super) const HAS_LINK_REGISTER: bool = true;
 /// The signal trampoline is the kernel's, but emulators have no vDSO and put it anywhere.
 pub(super) const HAS_STRAY_TRAMPOLINES: bool = true;
-/// Whose vendor-specific instructions the call frame programs use.
+/// Vendor of the vendor-specific call frame instructions.
 pub(super) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 
 /// Byte offset of `regs[0]` in the kernel's `rt_sigframe`, which sp points to inside the

@@ -12,7 +12,7 @@ use super::machine;
 /// A reader of bytes in this process.
 pub(super) type Bytes<'a> = EndianSlice<'a, NativeEndian>;
 
-/// What an expression comes to.
+/// Result of an expression.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
     /// A number.

@@ -181,7 +181,7 @@ impl Memo {
         self.result()
     }
 
-    /// What is known of the own stack, for a full walk.
+    /// Cached bounds of the thread's own stack, for a full walk.
     pub(super) fn own(&mut self) -> &mut OwnStack {
         &mut self.own
     }

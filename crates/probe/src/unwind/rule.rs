@@ -1,4 +1,4 @@
-//! How to get from a frame to its caller, packed in one word.
+//! The step from a frame to its caller, packed in one word.
 //!
 //! A rule belongs to one code address and never changes while the module stays loaded. It names at
 //! most three memory words: the canonical frame address (CFA, the caller's stack pointer), the
@@ -12,7 +12,7 @@
 
 use super::machine::{CFA_BITS, SLOT_BITS};
 
-/// What a rule does.
+/// Kind of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u64)]
 pub(super) enum Kind {
@@ -82,7 +82,7 @@ impl Rule {
         Some(Rule(kind as u64 | cfa << CFA_SHIFT | fp << FP_SHIFT | ra_words << RA_SHIFT))
     }
 
-    /// The same rule, in a module.
+    /// This rule with the number of its module.
     pub(super) fn in_module(self, module: u32) -> Rule {
         let mask = u64::from(MODULE_LIMIT) << KIND_BITS;
         Rule(self.0 & !mask | u64::from(module.min(MODULE_LIMIT)) << KIND_BITS)

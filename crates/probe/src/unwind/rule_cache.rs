@@ -37,7 +37,7 @@ const GROWTH_BITS: u32 = 2;
 static FIRST: [Entry; 1 << FIRST_BITS] =
     [const { Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) } }; 1 << FIRST_BITS];
 
-/// How often the table has grown.
+/// Number of times the table has grown.
 static GROWTH: AtomicU32 = AtomicU32::new(0);
 /// The tables after the first. Older ones stay mapped, since another thread may be reading them;
 /// together they are a third of the newest.

@@ -12,7 +12,7 @@ use crate::arch::syscall;
 use crate::atomics::{AtomicU64, Ordering::Relaxed};
 use crate::sys;
 
-/// What is known of the calling thread's own stack. Zeroed memory is valid: nothing yet.
+/// Cached bounds of the calling thread's own stack. Zeroed memory is valid: not known yet.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct OwnStack {
@@ -22,13 +22,13 @@ pub(crate) struct OwnStack {
     failures: u64,
 }
 
-/// The smallest page there is; larger ones consist of these.
+/// The smallest page size; larger pages consist of these.
 const PAGE: u64 = 4096;
 /// Below the end of the main stack the kernel maps nothing else for at least this far.
 const MAIN_STACK: u64 = 128 << 20;
-/// Longest stack of another thread that is looked for.
+/// Longest stack of another thread that is searched.
 const THREAD_STACK: u64 = 64 << 20;
-/// How far a known stack may have grown between two walks.
+/// Largest growth of a known stack between two walks.
 const GROWTH: u64 = 256 << 10;
 const MOST_FAILURES: u64 = 8;
 

@@ -22,7 +22,7 @@ pub(super) const PC: Option<Register> = Some(X86_64::RA);
 pub(super) const HAS_LINK_REGISTER: bool = false;
 /// The signal trampoline is always part of libc.
 pub(super) const HAS_STRAY_TRAMPOLINES: bool = false;
-/// Whose vendor-specific instructions the call frame programs use.
+/// Vendor of the vendor-specific call frame instructions.
 pub(super) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
 
 /// Word of the kernel's `rt_sigframe` (counted from sp inside the trampoline) that holds the link

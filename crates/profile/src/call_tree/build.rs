@@ -57,7 +57,7 @@ impl CallTree {
     }
 }
 
-/// What adding one profile yields.
+/// Result of adding one profile.
 struct Added {
     grand_total: Weight,
     node_of_stack: Vec<u32>,
@@ -136,7 +136,7 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// What each stack that has samples holds together.
+/// Sum of each stack that has samples.
 struct StackSums {
     /// Place in `list` of each stack of the profile, plus one; 0 for none.
     place: Vec<u32>,
@@ -211,7 +211,7 @@ fn walk_down(profile: &Profile, steps: &Steps) -> Vec<Seen> {
     seen
 }
 
-/// What cannot be attributed or tracked, in the metric of the query.
+/// Unattributed and untracked memory, in the metric of the query.
 fn missing(profile: &Profile, base: Option<&Profile>, query: &Query) -> Missing {
     let mut missing = Missing::default();
     let causes = Causes::of(profile);

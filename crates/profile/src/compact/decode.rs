@@ -19,7 +19,7 @@ pub(crate) fn decode(bytes: &[u8], version: Version) -> Result<Profile, ReadErro
     cursor.profile().map_err(|what| ReadError::at_byte("heapwise", cursor.at, what))
 }
 
-/// What is wrong at the place of the cursor.
+/// Error at the position of the cursor.
 type Wrong = &'static str;
 
 /// A place in the file, or within one body of it.

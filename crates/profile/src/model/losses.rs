@@ -1,4 +1,4 @@
-//! What was missed while recording, one counter per reason.
+//! Losses while recording, one counter per reason.
 
 /// One counter per reason something was missed. What is counted but cannot be attributed is not
 /// lost: see [`crate::unattributed`].

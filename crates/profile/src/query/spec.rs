@@ -32,7 +32,7 @@ pub struct QuerySpec {
     pub order: Order,
     /// Maximum number of rows; `None` for all.
     pub limit: Option<usize>,
-    /// What a graph or tree leaves out.
+    /// Pruning limits of a graph or tree.
     pub prune: Prune,
     /// Keep the allocator's own frames.
     pub keep_allocator: bool,
@@ -45,7 +45,7 @@ pub struct QuerySpec {
 pub struct QueryError {
     /// The field that is wrong, as users name it: `focus`, `thread`, …
     pub field: &'static str,
-    /// What is wrong with it, in one line.
+    /// The error, in one line.
     pub message: String,
 }
 

@@ -18,10 +18,10 @@ use crate::{Profile, builder::Builder};
 
 const FORMAT: &str = "gperftools heap";
 
-/// What the header line begins with.
+/// Prefix of the header line.
 pub(super) const MAGIC: &[u8] = b"heap profile:";
 
-/// What lines before the header begin with.
+/// Prefix of the lines before the header.
 pub(super) const COMMAND: &[u8] = b"%";
 
 /// Mean distance of the oldest sampler, which did not write its own.

@@ -1,5 +1,5 @@
-//! What jemalloc's and gperftools' text profiles share: records of counts, stacks of addresses,
-//! and the section behind them with mappings and annotations.
+//! Common parts of jemalloc's and gperftools' text profiles: records of counts, stacks of
+//! addresses, and the section behind them with mappings and annotations.
 
 use std::collections::HashMap;
 

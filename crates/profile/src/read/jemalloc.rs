@@ -23,7 +23,7 @@ use crate::{Profile, StackId, builder::Builder};
 
 const FORMAT: &str = "jemalloc heap_v2";
 
-/// What the first line begins with.
+/// Prefix of the first line.
 pub(super) const MAGIC: &[u8] = b"heap_v2/";
 
 /// Part of a sum that is lost to floating point.

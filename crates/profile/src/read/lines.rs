@@ -22,7 +22,7 @@ impl<'a> Lines<'a> {
         Self { rest: bytes, number: first.saturating_sub(1) }
     }
 
-    /// What has not been handed out yet.
+    /// The lines that have not been returned yet.
     pub(super) fn rest(&self) -> &'a [u8] {
         self.rest
     }

@@ -20,7 +20,7 @@ use crate::{Function, Line, LocationId, Profile, builder::Builder};
 
 const FORMAT: &str = "jeprof --raw";
 
-/// What the first line begins with (blanks are free before the word).
+/// Prefix of the first line (any blanks before the word).
 pub(super) const MAGIC: &[u8] = b"---";
 
 /// Reads the names, then the profile, then puts the names into it.

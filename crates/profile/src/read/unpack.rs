@@ -99,7 +99,7 @@ impl<'a> Unpacked<'a> {
     }
 }
 
-/// What an error of an [`Unpacked`] stream means.
+/// Meaning of an error of an [`Unpacked`] stream.
 fn explain(error: &io::Error, packing: Packing, done_bytes: u64, limit_bytes: u64) -> ReadError {
     let format = packing.name();
     match error.kind() {

@@ -27,7 +27,7 @@ pub struct Evidence<'a> {
     pub statistics: &'a Statistics,
     /// Live bytes over time.
     pub timeline: &'a Timeline,
-    /// What was there before the first event.
+    /// Counts before the first event.
     pub base: &'a Counts,
     /// Counts at the peak.
     pub peak: &'a Counts,
@@ -74,7 +74,7 @@ impl Site {
     }
 }
 
-/// What was found. The values that a kind has are named after it.
+/// Kind of a finding. The values of a kind are named after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingKind {
     /// Events are missing: `events`, `frees` (of them noticed later).
@@ -121,7 +121,7 @@ impl FindingKind {
 /// A finding, as values; renderers word it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
-    /// What was found.
+    /// Kind of the finding.
     pub kind: FindingKind,
     /// Its numbers by name; the kind determines which exist.
     pub values: Vec<(&'static str, f64)>,
@@ -170,11 +170,11 @@ pub struct Place {
     pub node: u32,
     /// The number it is ranked by.
     pub value: u64,
-    /// What the number is.
+    /// Unit of the number.
     pub unit: PlaceUnit,
 }
 
-/// What the number of a [`Place`] counts.
+/// Unit of the number of a [`Place`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlaceUnit {
     /// Bytes.

@@ -40,12 +40,12 @@ pub struct Damage {
     pub part: usize,
     /// Byte offset in it.
     pub offset: u64,
-    /// What is wrong there.
+    /// Kind of the damage.
     pub kind: DamageKind,
     frame: usize,
 }
 
-/// What is wrong at a place of a file.
+/// Kind of damage at a place of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DamageKind {
     /// The file ends within a frame: its recorder was stopped, or the file was cut.

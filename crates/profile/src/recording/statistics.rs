@@ -36,7 +36,7 @@ pub struct SiteStatistics {
     pub changes: [i64; POINTS],
 }
 
-/// What one thread did.
+/// Counts of one thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ThreadStatistics {
     /// Blocks it allocated.

@@ -228,7 +228,7 @@ impl Tables {
         self.segment.counter(counter)
     }
 
-    /// What the program could not record.
+    /// Losses of the program.
     #[must_use]
     pub fn losses(&self) -> Losses {
         Snapshot::open(&self.segment).map(|snapshot| snapshot.losses()).unwrap_or_default()

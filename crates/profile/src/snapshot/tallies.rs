@@ -14,7 +14,7 @@ const BLOCK: u64 = 4096;
 /// Times the table is read when the process reaches new peaks meanwhile.
 const ATTEMPTS: usize = 3;
 
-/// What all threads counted for the blocks that one thread allocated at one site.
+/// Counts of all threads for the blocks that one thread allocated at one site.
 #[derive(Debug, Default)]
 pub(super) struct SiteSum {
     pub(super) node: u32,

@@ -12,7 +12,7 @@ pub struct Call {
     pub from: usize,
     /// Index of the callee in its view.
     pub to: usize,
-    /// What went through the call.
+    /// Amount allocated through the call.
     pub weight: Weight,
     /// Whether frames between the two were dropped.
     pub residual: bool,

@@ -19,18 +19,18 @@ pub struct Graph {
     pub nodes: Vec<Row>,
     /// Arrows, largest first.
     pub edges: Vec<Call>,
-    /// What was left out.
+    /// Omitted nodes and calls.
     pub dropped: Dropped,
 }
 
-/// What a graph left out, and by which bounds.
+/// Omitted parts of a graph, and the limits.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Dropped {
     /// Frames without a box.
     pub nodes: usize,
     /// Calls between boxes without an arrow.
     pub edges: usize,
-    /// Frames with a cum of at most this had no chance.
+    /// Frames with a cum of at most this were not considered.
     pub node_floor: f64,
     /// Calls of at most this had no chance, unless nothing else led to their callee.
     pub edge_floor: f64,

@@ -1,4 +1,4 @@
-//! What is still held: live stacks, grouped by the frame that allocated.
+//! Live stacks, grouped by the frame that allocated.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ impl Verdict {
 pub struct Leaks {
     /// The whole.
     pub summary: Summary,
-    /// What the numbers mean.
+    /// Meaning of the numbers.
     pub verdict: Verdict,
     /// One per allocating frame.
     pub groups: Vec<LeakGroup>,
@@ -50,13 +50,13 @@ pub struct Leaks {
 pub struct LeakGroup {
     /// The allocating frame.
     pub site: Arc<Frame>,
-    /// What its stacks hold together.
+    /// Sum of its stacks.
     pub weight: Weight,
     /// The stacks, largest first.
     pub stacks: Vec<Trace>,
 }
 
-/// What is still held according to `tree`, whose metric must be one of memory in use.
+/// Live memory according to `tree`, whose metric must be one of memory in use.
 #[must_use]
 pub fn leaks(tree: &CallTree, verdict: Verdict, query: &Query) -> Leaks {
     let mut by_site: FxHashMap<FrameId, (Weight, Vec<NodeId>)> = FxHashMap::default();

@@ -14,7 +14,7 @@ pub struct Modules {
     pub rows: Vec<ModuleRow>,
 }
 
-/// What one binary allocated.
+/// Allocations of one binary.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModuleRow {
     /// Name, flat and cum.
@@ -25,7 +25,7 @@ pub struct ModuleRow {
     pub build_id: BuildId,
 }
 
-/// What each binary allocated. The query's granularity is not used.
+/// Allocations of each binary. The query's granularity is not used.
 #[must_use]
 pub fn modules(profile: &Profile, base: Option<&Profile>, query: &Query) -> Modules {
     let query = Query { granularity: Granularity::Modules, ..query.clone() };

@@ -36,7 +36,7 @@ pub struct Neighbourhood {
 pub struct Neighbour {
     /// Its label.
     pub label: String,
-    /// What went through the call.
+    /// Amount allocated through the call.
     pub weight: Weight,
 }
 

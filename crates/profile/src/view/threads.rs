@@ -15,18 +15,18 @@ pub struct Threads {
     pub rows: Vec<ThreadRow>,
 }
 
-/// What one thread allocated.
+/// Allocations of one thread.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ThreadRow {
     /// Its number; `None` for what the source does not attribute.
     pub tid: Option<u64>,
     /// Its name, possibly empty.
     pub name: String,
-    /// What it allocated.
+    /// Its allocations.
     pub weight: Weight,
 }
 
-/// What each thread of `profile` allocated, under the filter of `query`.
+/// Allocations of each thread of `profile`, under the filter of `query`.
 #[must_use]
 pub fn threads(profile: &Profile, query: &Query) -> Threads {
     let tree = CallTree::new(profile, query);

@@ -22,7 +22,7 @@ pub struct Traces {
 pub struct Trace {
     /// Frames, the allocating one first.
     pub frames: Vec<Arc<Frame>>,
-    /// What it allocated.
+    /// Its allocations.
     pub weight: Weight,
 }
 

@@ -1,4 +1,4 @@
-//! What formats with names call the frames of a stack.
+//! Names of the frames of a stack, in formats with names.
 
 use std::borrow::Cow;
 
@@ -81,7 +81,7 @@ pub(super) fn return_address(profile: &Profile, id: LocationId) -> u64 {
     }
 }
 
-/// What was missed and what is not attributed, for formats that have comments.
+/// Lost and unattributed data, for formats that have comments.
 pub(super) fn remarks(profile: &Profile) -> Vec<String> {
     let mut remarks = profile.meta.losses.remarks();
     remarks.extend(unattributed::remarks(profile));

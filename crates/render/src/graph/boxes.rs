@@ -1,4 +1,4 @@
-//! What is written in a box, and how large that makes it.
+//! Text and size of a box.
 
 use heapwise_profile::view::{Row, Summary};
 

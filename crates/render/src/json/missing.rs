@@ -1,4 +1,4 @@
-//! What a profile missed or could not attribute, as JSON.
+//! Lost and unattributed data of a profile, as JSON.
 
 use heapwise_profile::view::Summary;
 use heapwise_profile::{Losses, Metric, Profile, Values, unattributed};

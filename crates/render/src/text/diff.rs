@@ -1,4 +1,4 @@
-//! What changed: signed, with both sides.
+//! Signed changes, with both sides.
 
 use heapwise_profile::view::top::Top;
 

@@ -1,4 +1,4 @@
-//! What a total includes without attribution, and what it may lack: part of every header.
+//! Unattributed and possibly missing memory of a total: part of every header.
 
 use heapwise_profile::Losses;
 use heapwise_profile::call_tree::Missing;

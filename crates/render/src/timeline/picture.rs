@@ -5,7 +5,7 @@ use heapwise_profile::recording::{MarkAt, Step, Timeline};
 
 use heapwise_profile::quantity;
 
-/// What the picture shows besides the timeline.
+/// Contents of the picture besides the timeline.
 #[derive(Debug, Clone, Default)]
 pub struct Picture<'a> {
     /// Above it.

@@ -29,7 +29,7 @@ fn folded(path: &str, cost: &str) -> BTreeMap<String, f64> {
     sums
 }
 
-/// heaptrack prints the same for the original recording and for our export of it.
+/// heaptrack prints equal reports of the original recording and of our export of it.
 #[test]
 #[ignore = "needs the tool that it is compared with"]
 fn a_recording_of_heaptrack_reads_the_same_after_us() {

@@ -81,9 +81,10 @@ fn estimates_of_mixed_rates_are_exact_too() {
     }
 }
 
-/// The tool prints the same for the original file and for our export: every number, every metric.
-/// Only the rows of tcmalloc's file differ: its leaf is a return address that google-pprof does not
-/// adjust, and the leaf that we write inside the call is found in another (the correct) line.
+/// The tool prints equal reports of the original file and of our export: every number, every
+/// metric. Only the rows of tcmalloc's file differ: its leaf is a return address that google-pprof
+/// does not adjust, and the leaf that we write inside the call is found in another (the correct)
+/// line.
 #[test]
 #[ignore = "needs the tool that it is compared with"]
 fn a_foreign_file_reads_the_same_after_us() {

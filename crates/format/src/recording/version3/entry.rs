@@ -47,21 +47,21 @@ pub enum Entry {
     Free {
         /// Its bucket.
         bucket: u32,
-        /// How long it lived.
+        /// Its lifetime.
         age: Age,
     },
     /// A block went unseen: its address was handed out again.
     MissedFree {
         /// Its bucket.
         bucket: u32,
-        /// How long until the reuse was seen.
+        /// Time until the reuse was seen.
         age: Age,
     },
     /// Time passed.
     Tick(u64),
-    /// What follows was done by this thread.
+    /// The following entries are of this thread.
     Thread(u32),
-    /// So many events are missing here.
+    /// Number of events missing here.
     Gap(u64),
     /// So many blocks that were never seen to be allocated were freed.
     UnknownFree(u64),

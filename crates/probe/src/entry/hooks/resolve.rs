@@ -7,7 +7,7 @@ use super::{DESCRIPTIONS, Fallback, Family, Hook, SLOTS, nested_calls, slot};
 use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::symbols::{self, find_next};
 
-/// Which C++ operators come from the allocator itself.
+/// Bit set of the C++ operators that the allocator itself defines.
 static OWN_OPERATORS: AtomicU64 = AtomicU64::new(0);
 const _: () = assert!(SLOTS.len() <= 64, "one bit each in OWN_OPERATORS");
 /// The object that defines `malloc`.

@@ -10,9 +10,9 @@ use crate::arch::words;
 use crate::unwind::Entry;
 use crate::{control, log, segment, sys};
 
-/// What a section may still grow by under a limit on addresses.
+/// Bytes by which a section may still grow under a limit on addresses.
 const ROOM_UNDER_LIMIT: u64 = 64 * 1024;
-/// What a section may still grow by where only system calls or locked pages are limited.
+/// Bytes by which a section may still grow where only system calls or locked pages are limited.
 const ROOM: u64 = 1024 * 1024;
 
 /// A 64-bit `struct rlimit`, which is also `struct rlimit64`.

@@ -22,8 +22,8 @@ static BEGUN: AtomicBool = AtomicBool::new(false);
 static WRITTEN: AtomicBool = AtomicBool::new(false);
 /// The thread that ends the process; 0 for none.
 static ENDING: AtomicU32 = AtomicU32::new(0);
-/// How long destructors of other libraries may take before ours begins, where another thread runs
-/// them.
+/// Longest time for destructors of other libraries before the probe's begins, where another thread
+/// runs them.
 const DESTRUCTORS_MS: u32 = 1000;
 
 /// Resets the state in a new process or a forked child: no thread ends the process.

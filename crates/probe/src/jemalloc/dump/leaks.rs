@@ -33,7 +33,7 @@ pub(super) fn report(path: &Path, summary: &Summary, is_error: bool) {
     }
 }
 
-/// What is in no other number, if it is anything.
+/// Prints an amount that no other number includes, unless it is 0.
 fn set_apart(what: &[u8], (bytes, objects): (u64, u64), whose: &[u8]) {
     if bytes != 0 {
         let (bytes, objects) = (counted(bytes, b" byte"), counted(objects, b" object"));
@@ -48,7 +48,7 @@ fn counted(number: u64, unit: &[u8]) -> FixedText<32> {
     text
 }
 
-/// What the program printed and stdio still holds would be lost by an exit from here.
+/// Flushes stdio: an exit from here would lose its buffered output.
 fn flush_streams() {
     // SAFETY: the signature of fflush.
     if let Some(flush) = unsafe { symbols::function::<unsafe extern "C" fn(*mut c_void) -> c_int>(c"fflush") }

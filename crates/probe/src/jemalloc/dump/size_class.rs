@@ -18,7 +18,7 @@ pub(crate) fn count(large: bool) -> usize {
     if large { LARGE } else { SMALL }
 }
 
-/// What was recorded of a class: live, or ever.
+/// Recorded sums of a class: live, or ever allocated.
 pub(crate) fn sums(large: bool, number: usize, ever: bool) -> Sums {
     let wanted = if large { SMALL + number } else { number };
     let mut sums = Sums::default();

@@ -22,7 +22,7 @@ use crate::sites::{rates, stack_tree};
 use crate::sys::{self, File};
 use crate::{control, segment, threads as registry};
 
-/// What a dump holds, estimated.
+/// Estimated totals of a dump.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Summary {
     pub(crate) live_bytes: u64,
@@ -37,7 +37,7 @@ pub(crate) struct Summary {
     pub(crate) suppressed_objects: u64,
 }
 
-/// Whose a block is.
+/// Owner of a block.
 enum Owner {
     Program,
     Runtime,

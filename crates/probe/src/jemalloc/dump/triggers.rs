@@ -87,7 +87,7 @@ fn look() {
     }
 }
 
-/// How much more than `high` is news.
+/// Smallest increase over `high` that triggers a dump.
 fn step_from(high: u64) -> u64 {
     match options().gdump_step {
         0 => (high / 8).max(LEAST_STEP),

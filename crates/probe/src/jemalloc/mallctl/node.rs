@@ -1,4 +1,4 @@
-//! What a name does when it is read or written.
+//! Actions of a name when it is read or written.
 
 use core::ffi::CStr;
 
@@ -138,7 +138,7 @@ fn switch(request: &mut Request, read: fn() -> bool, set: fn(bool)) -> Outcome {
     request.give(before)
 }
 
-/// What can only be written.
+/// Names that can only be written.
 fn act(node: Node, request: &Request) -> Outcome {
     if !options().prof {
         return Err(Refusal::Unknown);

@@ -7,7 +7,8 @@ use crate::jemalloc::options::options;
 use crate::json::Sink;
 use crate::{dump, hooks, prof};
 
-/// What is printed. Letters for parts that there are not (bins, extents, mutexes) change nothing.
+/// The printed parts. Letters for parts that do not exist here (bins, extents, mutexes) have no
+/// effect.
 struct Parts {
     json: bool,
     general: bool,

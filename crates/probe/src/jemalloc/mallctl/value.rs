@@ -29,7 +29,7 @@ impl Refusal {
     }
 }
 
-/// What the caller gave: room for the old value, and a new one.
+/// Arguments of the caller: a buffer for the old value, and a new one.
 pub(super) struct Request {
     old: *mut c_void,
     old_len: *mut usize,

@@ -38,14 +38,14 @@ impl<T> StandIns<T> {
     }
 }
 
-/// What an execution keeps.
+/// State of an execution.
 struct Execution {
     bytes: StandIns<looms::AtomicU8>,
     halves: StandIns<looms::AtomicU32>,
     words: StandIns<looms::AtomicU64>,
     sizes: StandIns<looms::AtomicUsize>,
     records: StandIns<loom::cell::UnsafeCell<()>>,
-    /// What plain writes replaced, to be put back.
+    /// Bytes that plain writes replaced, to be restored.
     overwritten: Vec<(*mut u8, Vec<u8>)>,
     mappings: Vec<(*mut u8, usize)>,
 }

@@ -39,7 +39,7 @@ pub(super) fn foreign(take: impl FnOnce(&[(Source, &[u8])])) {
     take(&[(Source::Symbol, symbol()), (Source::Link, link), (Source::Variable, variable)]);
 }
 
-/// What `const char *malloc_conf` of the program points to.
+/// The text of the program's `const char *malloc_conf`.
 fn symbol() -> &'static [u8] {
     let Some(found) = symbols::find_next(c"malloc_conf") else { return &[] };
     // SAFETY: jemalloc's contract for a variable of this name: a pointer to constant text, or null.

@@ -19,7 +19,7 @@ const MOST_BYTES: u64 = 32 << 30;
 static REAL: [AtomicU64; (MOST_BYTES / STEP / 64) as usize] =
     [const { AtomicU64::new(0) }; (MOST_BYTES / STEP / 64) as usize];
 
-/// What `MADV_POPULATE_WRITE` does here: one of the three below.
+/// Effect of `MADV_POPULATE_WRITE` on this system: one of the three below.
 static ADVICE: AtomicU32 = AtomicU32::new(UNTRIED);
 const UNTRIED: u32 = 0;
 /// The advice populates pages, or fails.

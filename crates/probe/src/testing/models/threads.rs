@@ -1,4 +1,4 @@
-//! What threads hand over to each other.
+//! State that threads hand over to each other.
 #![allow(unsafe_code)]
 
 use heapwise_format::segment::NO_THREAD;

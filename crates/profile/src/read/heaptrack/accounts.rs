@@ -14,7 +14,7 @@ pub(super) struct Accounts {
     accounts: Vec<Account>,
     by_place: HashMap<(StackId, u64), usize>,
     by_address: HashMap<u64, usize>,
-    /// What the last event allocated; freeing just that makes it temporary.
+    /// Block of the last event, if that was an allocation; freeing it next makes it temporary.
     last: Option<Last>,
     live_bytes: u64,
     peak_bytes: u64,

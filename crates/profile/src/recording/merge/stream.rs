@@ -41,7 +41,7 @@ pub(super) struct Chunk {
     /// The chunk's bytes, and behind those that were fed anything.
     buffer: Vec<u8>,
     fed: usize,
-    /// What was read of it.
+    /// Position up to which it was read.
     at: usize,
     is_complete: bool,
     is_last: bool,

@@ -1,4 +1,4 @@
-//! What was allocated between two points and not freed between them.
+//! Blocks allocated between two points and not freed between them.
 
 use std::ops::{ControlFlow, Range};
 

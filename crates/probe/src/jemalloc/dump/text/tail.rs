@@ -1,4 +1,4 @@
-//! What follows the records: the mappings, and lines that jeprof passes over.
+//! The part after the records: the mappings, and lines that jeprof skips.
 
 use heapwise_format::bytes::text;
 use heapwise_format::segment::{Counter, Module, SectionKind};
