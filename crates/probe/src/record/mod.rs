@@ -1,9 +1,8 @@
 //! Handling of an event, by the mode in force.
 //!
 //! Two paths: the stubs call [`fast_path`], which handles the usual event of exact and log mode and
-//! declines every other one; [`every`] (exact and log mode) and [`sampled`] handle everything.
+//! declines every other one; [`slow_path`] (exact and log mode) and [`sampled`] handle everything.
 
-mod every;
 pub(crate) mod exponential;
 mod fast_path;
 pub(crate) mod peak;
@@ -11,6 +10,7 @@ mod resize;
 mod sampled;
 pub(crate) mod sampler;
 pub(crate) mod sizes;
+mod slow_path;
 pub(crate) mod usable;
 
 use core::ffi::c_void;
@@ -55,7 +55,7 @@ pub(crate) fn allocated(block: Pointer, size: usize, entry: &Entry) -> Pointer {
 fn record(block: &Block, entry: &Entry) {
     match control::activity() {
         Activity::Idle | Activity::Sampling => sampled::allocated(block, entry),
-        Activity::Exact | Activity::Log if block.address != 0 => every::allocated(block, entry),
+        Activity::Exact | Activity::Log if block.address != 0 => slow_path::allocated(block, entry),
         Activity::Exact | Activity::Log => {}
     }
 }
@@ -67,7 +67,7 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     if block.is_null() || arena::holds(block) {
         return core::ptr::null_mut();
     }
-    every::freed(block as u64, caller);
+    slow_path::freed(block as u64, caller);
     block
 }
 

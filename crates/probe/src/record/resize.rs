@@ -5,7 +5,7 @@
 use heapwise_format::event::Freeing;
 use heapwise_format::segment::Counter;
 
-use super::{Block, Pointer, every, usable};
+use super::{Block, Pointer, slow_path, usable};
 use crate::arch::words;
 use crate::live::{self, Removed};
 use crate::unwind::Entry;
@@ -40,7 +40,7 @@ impl Resizing {
             None if fork::is_forked_child() => return Resizing { address, state: Taken::Nothing },
             None => {}
         }
-        let state = match live::remove(address, every::is_sample) {
+        let state = match live::remove(address, slow_path::is_sample) {
             Some(removed) => Taken::Removed(removed, usable::slack(address, removed.block.size)),
             None => Taken::Unknown,
         };
@@ -50,7 +50,7 @@ impl Resizing {
     /// The real call failed: the block is still there.
     pub(crate) fn undo(self) {
         if let Taken::Removed(removed, _) = &self.state {
-            live::put_back(self.address, removed, every::is_sample(removed.block.tally));
+            live::put_back(self.address, removed, slow_path::is_sample(removed.block.tally));
         }
     }
 
@@ -78,17 +78,17 @@ impl Resizing {
         }
         match &self.state {
             Taken::Nothing => {}
-            Taken::Unknown => every::unknown_free(state.as_deref_mut(), self.address),
+            Taken::Unknown => slow_path::unknown_free(state.as_deref_mut(), self.address),
             Taken::Removed(removed, slack) => {
                 if interrupted {
                     segment::count(Counter::Reentrant);
                 }
-                every::count_free(state.as_deref_mut(), self.address, removed, Freeing::Plain, *slack);
+                slow_path::count_free(state.as_deref_mut(), self.address, removed, Freeing::Plain, *slack);
             }
         }
         let Some((block, entry)) = new else { return };
         if is_every && !prof::is_silent(words) {
-            every::count(state, block, entry, interrupted);
+            slow_path::count(state, block, entry, interrupted);
         } else if !is_every {
             drop(busy);
             super::record(block, entry);

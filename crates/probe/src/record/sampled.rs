@@ -2,7 +2,7 @@
 
 use heapwise_format::segment::Counter;
 
-use super::{Block, every, note, sampler};
+use super::{Block, note, sampler, slow_path};
 use crate::arch::words;
 use crate::atomics::Ordering;
 use crate::control::Activity;
@@ -27,7 +27,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     // The order to record every block arrived with this event.
     if matches!(control::activity(), Activity::Exact | Activity::Log) && block.address != 0 {
         drop(busy);
-        return every::allocated(block, entry);
+        return slow_path::allocated(block, entry);
     }
     if !sampler::take(words, block.size) {
         segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
@@ -41,8 +41,8 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
         && let Some(state) = words.state(&mut busy)
     {
         state.begin_event();
-        if let Some(tally) = every::site(state, entry, rate) {
-            every::count_alloc(Some(state), tally, block);
+        if let Some(tally) = slow_path::site(state, entry, rate) {
+            slow_path::count_alloc(Some(state), tally, block);
         }
         return;
     }
@@ -50,7 +50,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
     note(&captured);
     let state = words.existing_state(&mut busy);
     let node = state.map_or(captured.node, |state| state.declared.above(captured.node));
-    if let Some(tally) = every::shared_tally(node, rate) {
-        every::count_alloc(None, tally, block);
+    if let Some(tally) = slow_path::shared_tally(node, rate) {
+        slow_path::count_alloc(None, tally, block);
     }
 }

@@ -40,7 +40,7 @@ pub(crate) fn each_class(mut with: impl FnMut(u64, &SizeCount)) {
 }
 
 impl Histogram {
-    /// Counts an allocation of `blocks` blocks of a size, as the only writer.
+    /// Counts an allocation of a block, as the only writer.
     #[inline(always)]
     pub(crate) fn add_own_alloc(&self, size: u64) {
         let [allocs, alloc_bytes, ..] = &self.classes[size_class(size)];
