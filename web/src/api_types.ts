@@ -97,8 +97,10 @@ export interface Top extends Whole {
 }
 
 export interface FlameColumns extends Whole {
-  frames: { name: string[]; module: string[]; file: string[]; line: number[] };
+  /// `color` is absent in a comparison, where boxes are colored by their change.
+  frames: { name: string[]; module: string[]; file: string[]; line: number[]; color?: number[] };
   boxes: { frame: number[]; depth: number[]; width: number[]; own: number[]; sum?: number[]; base?: number[] };
+  palette: { light: string[]; dark: string[]; legend: { label: string; color: number }[] };
   dropped: number;
 }
 

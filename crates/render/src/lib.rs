@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod amount;
-mod colour;
+mod color;
 pub mod export;
 pub mod findings;
 pub mod flame;
@@ -18,6 +18,5 @@ pub mod timeline;
 
 pub use amount::Amounts;
 pub use export::{Format, export};
-pub use flame::FlameOptions;
 pub use graph::GraphOptions;
 pub use text::TextOptions;

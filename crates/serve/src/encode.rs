@@ -1,10 +1,10 @@
 //! Profiles as the bytes that other tools and the profile store expect.
 
-use heapwise_profile::view::flame::{Shape, flame};
+use heapwise_profile::view::flame::{self as view, Shape};
 use heapwise_profile::view::graph::Graph;
 use heapwise_profile::{CallTree, Metric, Profile, Query, Sampling};
 use heapwise_render::export::{Format, export};
-use heapwise_render::flame::{self, Colours, FlameOptions};
+use heapwise_render::flame as render_flame;
 use heapwise_render::graph::{self, GraphOptions};
 
 /// jemalloc's text, as `jeprof` fetches it and the profile store keeps it.
@@ -48,7 +48,6 @@ pub(super) fn graph_dot(graph: &Graph, program: &str, query: &Query) -> String {
 
 /// The flame graph as an interactive SVG, callers at the top.
 pub(super) fn flame_svg(tree: &CallTree, program: &str) -> String {
-    let view = flame(tree, &Shape::TopDown, flame::SVG_MIN_SHARE);
-    let colours = if view.summary.compared { Colours::Change } else { Colours::Module };
-    flame::svg(&view, &FlameOptions { title: program.to_owned(), colours, root_on_top: true })
+    let flame = view::flame(tree, &Shape::TopDown, render_flame::SVG_MIN_SHARE);
+    render_flame::svg(&flame, program)
 }

@@ -20,7 +20,7 @@ export class FlameCanvas {
   matches: Matches | null = null;
   private readonly canvas = h("canvas", { role: "img", "aria-label": "flame graph" });
   private readonly spacer: HTMLElement;
-  private colors: Palette;
+  colors: Palette;
   private hovered = -1;
   private scheduled = false;
 
@@ -29,7 +29,7 @@ export class FlameCanvas {
     private readonly events: FlameEvents,
     private readonly upwards: boolean,
   ) {
-    this.colors = palette(model);
+    this.colors = palette(model.columns);
     this.spacer = h("div.flame-space", { style: { height: `${Math.max(model.levels, 1) * ROW}px` } }, this.canvas);
     this.element = h("div.flame-scroll", { tabindex: "0" }, this.spacer);
     this.element.addEventListener("scroll", () => this.draw());
@@ -38,9 +38,9 @@ export class FlameCanvas {
     if (upwards) requestAnimationFrame(() => (this.element.scrollTop = this.element.scrollHeight));
   }
 
-  /// Takes the theme's colours again.
+  /// Takes the theme's colors again.
   recolor(): void {
-    this.colors = palette(this.model);
+    this.colors = palette(this.model.columns);
     this.draw();
   }
 

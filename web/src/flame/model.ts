@@ -6,6 +6,7 @@
 import type { FlameColumns, Unit } from "../api_types.ts";
 
 export interface FlameModel {
+  readonly columns: FlameColumns;
   readonly unit: Unit;
   readonly total: number;
   /// Width of everything, in the metric's unit.
@@ -40,7 +41,7 @@ export function buildModel(columns: FlameColumns): FlameModel {
   const depth = Uint16Array.from(boxes.depth);
   const places = place(depth, span);
   return {
-    unit: columns.unit, total: columns.total, isDiff, count,
+    columns, unit: columns.unit, total: columns.total, isDiff, count,
     width: places.width, levels: places.levels,
     names: frames.name, modules: frames.module, files: frames.file, lines: frames.line,
     frame: Uint32Array.from(boxes.frame), depth, span,

@@ -1,5 +1,7 @@
 // Drawing what can be seen: boxes of at least half a pixel in the rows on screen.
 
+import { fitLabel } from "../../../crates/render/src/flame/drawing.js";
+import { change, quantity } from "../format.ts";
 import type { FlameModel } from "./model.ts";
 import type { Palette } from "./color.ts";
 import type { Matches } from "./search.ts";
@@ -7,9 +9,8 @@ import type { Matches } from "./search.ts";
 export const ROW = 19;
 const FONT = "12px system-ui, sans-serif";
 const MIN_PX = 0.5;
-const ELLIPSIS_PX = 10;
 /// Narrower boxes get no text.
-const TEXT_PX = 32;
+const TEXT_PX = 26;
 
 /// The part of the picture on screen.
 export interface Window {
@@ -92,14 +93,9 @@ function label(
   context: CanvasRenderingContext2D, model: FlameModel, box: number,
   x: number, y: number, width: number, color: string,
 ): void {
-  const room = width - 8;
-  let text = model.names[model.frame[box]];
-  const full = textWidth(context, text);
-  if (full > room) {
-    const fits = Math.floor((text.length * (room - ELLIPSIS_PX)) / full);
-    if (fits < 2) return;
-    text = `${text.slice(0, fits)}…`;
-  }
+  const amount = (model.isDiff ? change : quantity)(model.sum[box], model.unit);
+  const text = fitLabel(model.names[model.frame[box]], amount, width - 8, (part) => textWidth(context, part));
+  if (!text) return;
   context.fillStyle = color;
   context.fillText(text, x + 4, y + ROW / 2);
 }

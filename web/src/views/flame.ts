@@ -27,7 +27,7 @@ export const drawFlame: Draw = async (input) => {
   flame.zoomTo(state.zoom ? findPath(flame.model, state.zoom.split(STEP)) : -1);
   flame.find(state.search);
   const tools = toolbar(input, flame, [flame]);
-  addEventListener("themechange", () => flame.canvas.recolor());
+  addEventListener("themechange", () => flame.recolor());
   return h("section.flame", null, tools, flame.crumbs, flame.canvas.element, flame.status);
 };
 
@@ -74,7 +74,7 @@ function toolbar(input: ViewInput, main: FlameView, all: FlameView[]): HTMLEleme
     h("nav.segments", { "aria-label": "Shape" }, shape("topdown", "Top-down"), shape("bottomup", "Bottom-up"),
       state.shape === "sandwich" && shape("sandwich", "Sandwich")),
     field, main.found,
-    main.model.isDiff && h("span.legend", null, h("i.less"), "shrank", h("i.same"), "same", h("i.more"), "grew"));
+    main.legend);
 }
 
 class FlameView {
@@ -82,6 +82,7 @@ class FlameView {
   readonly crumbs = h("div.crumbs");
   readonly status = h("div.status", { "aria-live": "polite" });
   readonly found = h("span.found", { role: "status" });
+  readonly legend = h("span.legend");
 
   constructor(readonly model: FlameModel, upwards: boolean) {
     this.canvas = new FlameCanvas(model, {
@@ -91,6 +92,18 @@ class FlameView {
       menu: (box, x, y) => this.menu(box, x, y),
     }, upwards);
     this.tell(-1);
+    this.drawLegend();
+  }
+
+  recolor(): void {
+    this.canvas.recolor();
+    this.drawLegend();
+  }
+
+  private drawLegend(): void {
+    show(this.legend, this.canvas.colors.legend.flatMap(({ label, color }) => [
+      h("i", { style: { background: color } }), h("span", null, label),
+    ]));
   }
 
   zoomTo(box: number): void {

@@ -86,7 +86,7 @@ fn furnish(place: &Path, repository: &Path) -> std::io::Result<()> {
     fs::set_permissions(&server, Permissions::from_mode(0o755))
 }
 
-/// `[ok]: NAME (3 ms)` and `[err]: NAME in FILE`, in colours.
+/// `[ok]: NAME (3 ms)` and `[err]: NAME in FILE`, in colors.
 fn verdicts(printed: &str) -> String {
     let mut verdicts = String::new();
     for line in printed.lines() {

@@ -6,7 +6,7 @@ use clap::Args;
 use heapwise_profile::query::Regex;
 use heapwise_profile::view::flame::{self, Shape};
 use heapwise_profile::view::graph;
-use heapwise_render::flame::{self as flames, Colours, FlameOptions};
+use heapwise_render::flame as flames;
 use heapwise_render::graph::{self as graphs, GraphOptions};
 use heapwise_render::{Amounts, raster};
 
@@ -37,7 +37,7 @@ pub(crate) struct FlameArgs {
     targets: Vec<String>,
     #[command(flatten)]
     options: ReportOptions,
-    /// Draw allocating functions at the root, their callers above
+    /// Draw allocating functions at the root, their callers below
     #[arg(long)]
     inverted: bool,
     /// Draw only what matching functions call
@@ -46,9 +46,6 @@ pub(crate) struct FlameArgs {
     /// Draw only the callers of matching functions
     #[arg(long, value_name = "RE", conflicts_with_all = ["inverted", "callees"])]
     callers: Option<Regex>,
-    /// Color by binary
-    #[arg(long = "by-module")]
-    by_module: bool,
 }
 
 /// Draws the call graph: SVG, PNG, PDF or dot.
@@ -75,15 +72,7 @@ pub(crate) fn flame(args: &FlameArgs) -> Outcome {
     let report = args.options.load(&args.targets)?;
     let tree = report.tree();
     let path = output_path(&args.options, &args.targets, "flame.html");
-    let options = FlameOptions {
-        title: title(&report),
-        colours: match (&report.baseline, args.by_module) {
-            (Some(_), _) => Colours::Change,
-            (None, true) => Colours::Module,
-            (None, false) => Colours::Name,
-        },
-        root_on_top: false,
-    };
+    let title = title(&report);
     let shape = match (args.inverted, &args.callees, &args.callers) {
         (true, ..) => Shape::BottomUp,
         (_, Some(pattern), _) => Shape::Callees(pattern.clone()),
@@ -94,11 +83,11 @@ pub(crate) fn flame(args: &FlameArgs) -> Outcome {
         "html" | "htm" => {
             let shown = flame::flame(&tree, &shape, flames::PAGE_MIN_SHARE);
             let turned = flame::flame(&tree, &Shape::BottomUp, flames::PAGE_MIN_SHARE);
-            flames::page(&shown, &turned, &options).into_bytes()
+            flames::page(&shown, &turned, &title).into_bytes()
         }
         form => {
             let shown = flame::flame(&tree, &shape, flames::SVG_MIN_SHARE);
-            picture(flames::svg(&shown, &options), form, &path)?
+            picture(flames::svg(&shown, &title), form, &path)?
         }
     };
     write(&args.options, &path, &bytes)

@@ -3,8 +3,7 @@
 use heapwise_profile::query::Prune;
 use heapwise_profile::view::flame::Shape;
 use heapwise_profile::{CallTree, Profile, Query, fixture, view};
-use heapwise_render::flame::{self, Colours};
-use heapwise_render::{FlameOptions, GraphOptions, graph, raster};
+use heapwise_render::{GraphOptions, flame, graph, raster};
 
 mod program;
 
@@ -33,17 +32,15 @@ fn flames(profile: &Profile, directory: &str) -> Result<(), Box<dyn std::error::
     let tree = CallTree::new(profile, &query);
     let base = fixture::profile(&program::folded(60, 1100, 20));
     let compared = CallTree::compare(profile, Some(&base), &query);
-    let title = "/usr/bin/shop-server".to_owned();
-    for (name, tree, colours) in [("flame", &tree, Colours::Name), ("flame-diff", &compared, Colours::Change)]
-    {
-        let options = FlameOptions { title: title.clone(), colours, root_on_top: false };
+    let title = "shop-server";
+    for (name, tree) in [("flame", &tree), ("flame-diff", &compared)] {
         let down = view::flame::flame(tree, &Shape::TopDown, flame::SVG_MIN_SHARE);
-        let svg = flame::svg(&down, &options);
+        let svg = flame::svg(&down, title);
         std::fs::write(format!("{directory}/{name}.svg"), &svg)?;
         std::fs::write(format!("{directory}/{name}.png"), raster::png(&svg, 1.0)?)?;
         let [down, up] = [Shape::TopDown, Shape::BottomUp]
             .map(|shape| view::flame::flame(tree, &shape, flame::PAGE_MIN_SHARE));
-        std::fs::write(format!("{directory}/{name}.html"), flame::page(&down, &up, &options))?;
+        std::fs::write(format!("{directory}/{name}.html"), flame::page(&down, &up, title))?;
     }
     Ok(())
 }

@@ -1,16 +1,17 @@
 // The flame graph page: draws one of two trees on a canvas and lets the reader move in it.
 (function () {
   "use strict";
-  var data = JSON.parse(document.getElementById("data").textContent);
+  var views = JSON.parse(document.getElementById("data").textContent);
   var ROW = 19, FONT = "11px 'DejaVu Sans', Verdana, sans-serif";
   var byId = function (id) { return document.getElementById(id); };
   var canvas = byId("flame"), pen = canvas.getContext("2d");
-  var tree, zoom, selected, pattern, hits, colours = data.compared ? "change" : "name", view = 0;
+  var tree, zoom, selected, pattern, hits, view = 0;
+  var dark = window.matchMedia("(prefers-color-scheme: dark)");
 
-  // A tree as columns: frame, depth, start, width, own, change, base, parent, end (of the subtree).
-  function load(source) {
-    var n = source.frame.length;
-    var t = { source: source, n: n, start: new Float64Array(n), parent: new Int32Array(n), end: new Int32Array(n), levels: 0, width: 0 };
+  // Left edges, parents and subtree ends of boxes in columns.
+  function load(columns) {
+    var source = columns.boxes, n = source.frame.length;
+    var t = { columns: columns, source: source, n: n, start: new Float64Array(n), parent: new Int32Array(n), end: new Int32Array(n), levels: 0, width: 0 };
     var open = [];
     for (var i = 0; i < n; i++) {
       var depth = source.depth[i];
@@ -26,37 +27,38 @@
     return t;
   }
 
-  // All calls of one function merged: the function at the root, what it called above it.
+  // All calls of one function merged: the function at the root, its callees below it.
   function everywhere(frame) {
-    var s = tree.source, root = { frame: frame, width: 0, own: 0, change: 0, base: 0, children: new Map() };
-    var add = function (to, i) {
-      to.width += s.width[i]; to.own += s.own[i]; to.change += s.change[i]; to.base += s.base[i];
-    };
+    var s = tree.source, fields = Object.keys(s).filter(function (name) { return name !== "frame" && name !== "depth"; });
+    var make = function (of) { return { frame: of, values: fields.map(function () { return 0; }), children: new Map() }; };
+    var add = function (to, i) { fields.forEach(function (name, at) { to.values[at] += s[name][i]; }); };
+    var root = make(frame), width = fields.indexOf("width");
     for (var i = 0; i < tree.n;) {
       if (s.frame[i] !== frame) { i++; continue; }
       add(root, i);
       var path = [root], floor = s.depth[i];
       for (var j = i + 1; j < tree.end[i]; j++) {
         var into = path[s.depth[j] - floor - 1], child = into.children.get(s.frame[j]);
-        if (!child) into.children.set(s.frame[j], child = { frame: s.frame[j], width: 0, own: 0, change: 0, base: 0, children: new Map() });
+        if (!child) into.children.set(s.frame[j], child = make(s.frame[j]));
         add(child, j);
         path[s.depth[j] - floor] = child;
       }
       i = tree.end[i];
     }
-    var out = { names: s.names, places: s.places, modules: s.modules, moduleOf: s.moduleOf, frame: [], depth: [], width: [], own: [], change: [], base: [] };
+    var boxes = { frame: [], depth: [] };
+    fields.forEach(function (name) { boxes[name] = []; });
     for (var pending = [[root, 0]]; pending.length;) {
       var next = pending.pop(), node = next[0];
-      out.frame.push(node.frame); out.depth.push(next[1]);
-      out.width.push(node.width); out.own.push(node.own); out.change.push(node.change); out.base.push(node.base);
-      Array.from(node.children.values()).sort(function (a, b) { return a.width - b.width; })
+      boxes.frame.push(node.frame); boxes.depth.push(next[1]);
+      fields.forEach(function (name, at) { boxes[name].push(node.values[at]); });
+      Array.from(node.children.values()).sort(function (a, b) { return a.values[width] - b.values[width]; })
         .forEach(function (child) { pending.push([child, next[1] + 1]); });
     }
-    return out;
+    return Object.assign({}, tree.columns, { boxes: boxes });
   }
 
   function amount(value) {
-    if (data.unit === "objects") return String(value);
+    if (tree.columns.unit === "objects") return String(value);
     // As `quantity::bytes` does.
     var units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"], at = 0;
     while (Math.abs(value) >= 1024 && at < units.length - 1) { value /= 1024; at++; }
@@ -64,40 +66,16 @@
     return value.toFixed(at === 0 || size >= 100 ? 0 : size >= 10 ? 1 : 2) + " " + units[at];
   }
   function share(value) { return (value * 100 / (tree.width || 1)).toFixed(1) + "%"; }
-  function name(i) { return tree.source.names[tree.source.frame[i]]; }
+  function name(i) { return tree.columns.frames.name[tree.source.frame[i]]; }
+  function value(i) { return (tree.source.sum || tree.source.width)[i]; }
+  function signed(value) { return (tree.source.base && value > 0 ? "+" : "") + amount(value); }
   function describe(i) {
-    var s = tree.source, frame = s.frame[i], module = s.modules[s.moduleOf[frame]];
-    var what = data.compared
-      ? (s.change[i] > 0 ? "+" : "") + amount(s.change[i]) + " (" + amount(s.base[i]) + " before, " + amount(s.base[i] + s.change[i]) + " after)"
-      : amount(s.change[i]) + " (" + share(s.change[i]) + "), own " + amount(s.own[i]);
-    return [s.names[frame], what, [s.places[frame], module].filter(Boolean).join("  ·  ")].filter(Boolean);
-  }
-
-  var WHEEL = ["#f6bd8a", "#9cc8e8", "#b7d89a", "#e7b3d4", "#f3dc86", "#b9b4e6", "#9ad9cb", "#f1a9a3", "#d3c3a6", "#c4ccd4"];
-  var byName = new Map();
-  function mix(a, b, t) {
-    return "rgb(" + a.map(function (from, at) { return Math.round(from + (b[at] - from) * t); }).join(",") + ")";
-  }
-  function nameColour(text) {
-    var known = byName.get(text);
-    if (known) return known;
-    var hash = 0x811c9dc5;
-    for (var i = 0; i < text.length; i++) hash = Math.imul(hash ^ text.charCodeAt(i), 0x01000193) >>> 0;
-    var hue = (hash >>> 16 & 255) / 255, light = (hash >>> 8 & 255) / 255 * 0.35;
-    var parts = [[0xf7, 0xb3, 0x6b], [0xf4, 0xd9, 0x7c]];
-    var base = parts[0].map(function (from, at) { return from + (parts[1][at] - from) * hue; });
-    byName.set(text, known = mix(base, [255, 255, 255], light));
-    return known;
-  }
-  function fill(i) {
-    var s = tree.source;
-    if (colours === "module") return WHEEL[s.moduleOf[s.frame[i]] % WHEEL.length];
-    if (colours === "change") {
-      var now = s.base[i] + s.change[i], larger = Math.max(now, s.base[i]);
-      var part = larger > 0 ? Math.max(-1, Math.min(1, s.change[i] / larger)) : 0;
-      return mix([0xf3, 0xf2, 0xee], part < 0 ? [0x8f, 0xbd, 0xe6] : [0xfb, 0xb0, 0x7e], Math.sqrt(Math.abs(part)));
-    }
-    return nameColour(name(i));
+    var s = tree.source, frames = tree.columns.frames, frame = s.frame[i], change = value(i);
+    var what = s.base
+      ? signed(change) + " (" + amount(s.base[i]) + " before, " + amount(s.base[i] + change) + " after)"
+      : amount(change) + " (" + share(change) + "), own " + amount(s.own[i]);
+    var place = frames.file[frame] && frames.line[frame] ? frames.file[frame] + ":" + frames.line[frame] : frames.file[frame];
+    return [frames.name[frame], what, [place, frames.module[frame]].filter(Boolean).join("  ·  ")].filter(Boolean);
   }
 
   function bounds() {
@@ -119,17 +97,10 @@
       i++;
     }
   }
-  function cut(text, room) {
-    if (room < 20) return "";
-    if (pen.measureText(text).width <= room) return text;
-    text = text.split("::").pop();
-    if (pen.measureText(text).width <= room) return text;
-    var low = 0, high = text.length;
-    while (low < high) {
-      var middle = (low + high + 1) >> 1;
-      if (pen.measureText(text.slice(0, middle) + "…").width <= room) low = middle; else high = middle - 1;
-    }
-    return low < 3 ? "" : text.slice(0, low) + "…";
+  var widths = new Map();
+  function widthOf(text) {
+    if (!widths.has(text)) widths.set(text, pen.measureText(text).width);
+    return widths.get(text);
   }
   function paint() {
     var ratio = window.devicePixelRatio || 1, width = canvas.parentNode.clientWidth - 20, height = tree.levels * ROW + 4;
@@ -141,14 +112,15 @@
     pen.font = FONT;
     pen.textBaseline = "middle";
     var style = getComputedStyle(document.documentElement);
-    var hit = style.getPropertyValue("--hit"), ink = style.getPropertyValue("--ink");
+    var hit = style.getPropertyValue("--hit"), ink = style.getPropertyValue("--ink"), colorOf = boxColors(tree.columns, dark.matches);
+    if (widths.size > 50000) widths.clear();
     visible(function (i, x, width, y, above) {
       pen.globalAlpha = above ? 0.5 : pattern && !hits[i] ? 0.55 : 1;
-      pen.fillStyle = hits && hits[i] ? hit : fill(i);
+      pen.fillStyle = hits && hits[i] ? hit : colorOf(i);
       pen.fillRect(x, y, Math.max(width - 0.6, 0.4), ROW - 1);
-      var text = cut(name(i), width - 7);
+      var text = width > 20 ? fitLabel(name(i), signed(value(i)), width - 7, widthOf) : "";
       pen.globalAlpha = 1;
-      if (text) { pen.fillStyle = "#1d1d1b"; pen.fillText(text, x + 4, y + ROW / 2); }
+      if (text) { pen.fillStyle = ink; pen.fillText(text, x + 4, y + ROW / 2); }
       if (i === selected) { pen.strokeStyle = ink; pen.lineWidth = 2; pen.strokeRect(x + 1, y + 1, Math.max(width - 2.6, 1), ROW - 3); }
     });
   }
@@ -167,7 +139,7 @@
     try { pattern = text ? new RegExp(text, "i") : null; } catch (_) { byId("matched").textContent = "not a regular expression"; return; }
     var sum = 0;
     if (pattern) {
-      var known = tree.source.names.map(function (label) { return pattern.test(label); });
+      var known = tree.columns.frames.name.map(function (label) { return pattern.test(label); });
       hits = new Uint8Array(tree.n);
       for (var i = 0, until = 0; i < tree.n; i++) {
         if (!known[tree.source.frame[i]]) continue;
@@ -198,21 +170,30 @@
   }
   function zoomTo(i) { zoom = i; if (i >= 0) select(i); crumbs(); paint(); }
   function select(i) { selected = i; byId("details").textContent = i < 0 ? "" : describe(i).slice(0, 2).join("   "); }
-  function show(source, pivot) {
-    tree = load(source);
+  function show(columns, pivot) {
+    tree = load(columns);
     tree.pivot = pivot;
     zoom = -1;
     select(-1);
     crumbs();
+    legend();
     find();
   }
   function setView(which) {
     view = which;
     byId("down").setAttribute("aria-pressed", which === 0);
     byId("up").setAttribute("aria-pressed", which === 1);
-    show(data.views[which], "");
+    show(views[which], "");
   }
-  function setColours(what) { colours = what; byId("colours").value = what; paint(); }
+  function legend() {
+    var colors = dark.matches ? tree.columns.palette.dark : tree.columns.palette.light;
+    byId("legend").replaceChildren();
+    tree.columns.palette.legend.forEach(function (entry) {
+      var swatch = document.createElement("i");
+      swatch.style.background = colors[entry.color];
+      byId("legend").append(swatch, entry.label);
+    });
+  }
 
   function sibling(i, step) {
     var s = tree.source, up = tree.parent[i], best = -1;
@@ -246,7 +227,7 @@
   canvas.addEventListener("mouseleave", function () { byId("tip").hidden = true; });
   byId("down").addEventListener("click", function () { setView(0); });
   byId("up").addEventListener("click", function () { setView(1); });
-  byId("colours").addEventListener("change", function (event) { setColours(event.target.value); });
+  dark.addEventListener("change", function () { legend(); paint(); });
   byId("search").addEventListener("input", find);
   window.addEventListener("resize", paint);
   window.addEventListener("keydown", function (event) {
@@ -258,7 +239,6 @@
     var key = event.key;
     if (key === "/") byId("search").focus();
     else if (key === "i") setView(1 - view);
-    else if (key === "c") setColours({ name: "module", module: data.compared ? "change" : "name", change: "name" }[colours]);
     else if (key === "0" || key === "Escape") setView(view);
     else if (key === "Backspace") zoomTo(zoom < 0 ? -1 : tree.parent[zoom]);
     else if (key === "Enter" && selected >= 0) zoomTo(selected);
@@ -267,7 +247,5 @@
     else return;
     event.preventDefault();
   });
-  if (!data.compared) byId("colours").querySelector('[value="change"]').remove();
-  byId("colours").value = colours;
   setView(0);
 })();

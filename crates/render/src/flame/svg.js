@@ -7,21 +7,16 @@
   var reset = svg.querySelector("#reset"), details = svg.querySelector("#details");
   var matched = svg.querySelector("#matched");
   var boxes = Array.prototype.map.call(svg.querySelectorAll(".f"), function (g) {
-    var title = g.querySelector("title").textContent;
     return {
-      g: g, rect: g.querySelector("rect"), text: g.querySelector("text"), title: title,
-      name: title.replace(/ (\[[^\]]*\] )?[-+]?[\d.]+[a-zA-Z]* \([^()]*\)$/, ""),
+      g: g, rect: g.querySelector("rect"), text: g.querySelector("text"),
+      title: g.querySelector("title").textContent, name: g.dataset.n, amount: g.dataset.a,
       start: +g.dataset.s, width: +g.dataset.w, depth: +g.dataset.d,
     };
   });
+  var pen = document.createElementNS("http://www.w3.org/1999/xhtml", "canvas").getContext("2d");
+  pen.font = svg.getAttribute("font-size") + "px " + svg.getAttribute("font-family");
+  function widthOf(text) { return pen.measureText(text).width; }
 
-  function fit(name, width) {
-    var letters = Math.floor((width - 6) / 6.9);
-    if (letters < 3) return "";
-    if (name.length <= letters) return name;
-    name = name.split("::").pop();
-    return name.length <= letters ? name : name.slice(0, letters - 1) + "…";
-  }
   function zoom(target) {
     var from = target ? target.start : 0, span = target ? target.width : total;
     reset.setAttribute("visibility", target ? "visible" : "hidden");
@@ -38,7 +33,7 @@
       b.rect.setAttribute("x", x);
       b.rect.setAttribute("width", Math.max(width - 0.4, 0.2));
       b.text.setAttribute("x", x + 3);
-      b.text.textContent = fit(b.name, width);
+      b.text.textContent = fitLabel(b.name, b.amount, width - 6, widthOf);
     });
   }
   function search(text) {

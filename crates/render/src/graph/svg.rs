@@ -8,7 +8,7 @@ use super::{GraphOptions, legend};
 use crate::amount::{label, percent};
 use crate::layout::{self, BoxSize, Curve, Drawing, Link, Point};
 use crate::svg::{Short, escape};
-use crate::{colour, font};
+use crate::{color, font};
 
 const MARGIN: f64 = 16.0;
 const LEGEND_FONT: f64 = 13.0;
@@ -137,8 +137,8 @@ fn push_node(out: &mut String, graph: &Graph, at: usize, node: &NodeBox, centre:
         Short(top),
         Short(node.size.width),
         Short(node.size.height),
-        colour::fill(cum),
-        colour::line(cum),
+        color::fill(cum),
+        color::line(cum),
     );
     for (line, baseline) in node.baselines() {
         *out += &format!(
@@ -169,11 +169,11 @@ fn push_edge(out: &mut String, graph: &Graph, call: &Call, curve: &Curve) {
     let [from, to] = [call.from, call.to].map(|at| graph.nodes[at].frame.label.as_str());
     let tooltip = format!("{from} → {to}\n{amount} ({})", percent(call.weight.value, summary.whole()));
     let dash = if call.residual { " stroke-dasharray=\"5 4\"" } else { "" };
-    let colour = colour::line(share);
+    let color = color::line(share);
     *out += &format!(
         "<g class=\"edge\" data-from=\"n{}\" data-to=\"n{}\"><title>{}</title>\
-         <path d=\"{path}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{}\"{dash}/>\
-         <polygon points=\"{}\" fill=\"{colour}\"/>\
+         <path d=\"{path}\" fill=\"none\" stroke=\"{color}\" stroke-width=\"{}\"{dash}/>\
+         <polygon points=\"{}\" fill=\"{color}\"/>\
          <text x=\"{}\" y=\"{}\" font-size=\"{LABEL_FONT}\" fill=\"#333\" \
          stroke=\"#fff\" stroke-opacity=\".85\" stroke-width=\"3\" paint-order=\"stroke\">{}</text></g>\n",
         call.from,

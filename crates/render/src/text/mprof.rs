@@ -10,9 +10,9 @@ const PLAIN: &str = "\x1b[0m";
 /// Rows of the ranking that are printed in red.
 const RED_ROWS: usize = 5;
 
-/// The ranking `-top=flat|cum`, from a view of all rows. `colour` is what upstream always does.
+/// The ranking `-top=flat|cum`, from a view of all rows. `color` is what upstream always does.
 #[must_use]
-pub fn top(view: &Top, order: Order, colour: bool) -> String {
+pub fn top(view: &Top, order: Order, color: bool) -> String {
     let total = view.summary.total.value;
     if total == 0.0 {
         return "total bytes is 0\n".to_owned();
@@ -23,7 +23,7 @@ pub fn top(view: &Top, order: Order, colour: bool) -> String {
     let cum = ["Cum(kb):", "Cum%:", "CumObjs:"].map(str::to_owned);
     push_row(&mut out, "No:", ordered(order, flat, cum), "FuncName:");
     for (at, row) in ranked(view, order).into_iter().enumerate() {
-        let (red, plain) = if colour && at < RED_ROWS { (RED, PLAIN) } else { ("", "") };
+        let (red, plain) = if color && at < RED_ROWS { (RED, PLAIN) } else { ("", "") };
         let is_leaf = row.flat.objects != 0.0 || row.flat.value != 0.0;
         let flat = match (is_leaf, order) {
             (false, Order::Flat) => ["0"; 3].map(str::to_owned),
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_the_first_five() {
+    fn colors_the_first_five() {
         let query = Query::default();
         let tree = CallTree::new(&profile(PROGRAM), &query);
         let text = top(&view::top::top(&tree, &query), Order::Flat, true);

@@ -140,26 +140,26 @@ impl<'a> Plot<'a> {
         );
     }
 
-    fn line(&self, out: &mut String, colour: &str, style: &str, y: impl Fn(&Step) -> Option<f64>) {
+    fn line(&self, out: &mut String, color: &str, style: &str, y: impl Fn(&Step) -> Option<f64>) {
         let points = self.points(y);
-        *out += &format!("<polyline fill=\"none\" stroke=\"{colour}\" {style} points=\"{points}\"/>\n");
+        *out += &format!("<polyline fill=\"none\" stroke=\"{color}\" {style} points=\"{points}\"/>\n");
     }
 
-    fn mark(&self, out: &mut String, ms: u64, label: &str, colour: &str) {
+    fn mark(&self, out: &mut String, ms: u64, label: &str, color: &str) {
         let (x, top, floor) = (self.x(ms), TOP - 6.0, Self::y(0.0));
         *out += &format!(
-            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top}\" y2=\"{floor}\" stroke=\"{colour}\" stroke-dasharray=\"2 3\"/>\n"
+            "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top}\" y2=\"{floor}\" stroke=\"{color}\" stroke-dasharray=\"2 3\"/>\n"
         );
         let anchor = if x > WIDTH / 2.0 { "end" } else { "start" };
-        *out += &text(x, top - 2.0, anchor, &format!("fill=\"{colour}\""), label);
+        *out += &text(x, top - 2.0, anchor, &format!("fill=\"{color}\""), label);
     }
 
     fn legend(&self, out: &mut String) {
         let entries = [("live bytes", "#0072b2"), ("resident", "#888"), ("allocated a second", "#d55e00")];
-        for (place, (label, colour)) in entries.iter().enumerate() {
+        for (place, (label, color)) in entries.iter().enumerate() {
             let x = LEFT + 160.0 * place as f64;
             *out += &format!(
-                "<rect x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{colour}\"/>\n",
+                "<rect x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{color}\"/>\n",
                 HEIGHT - 26.0
             );
             *out += &text(x + 18.0, HEIGHT - 16.0, "start", "", label);

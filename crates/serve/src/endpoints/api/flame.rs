@@ -1,10 +1,7 @@
-//! The flame graph in columns: a million boxes as a few arrays of numbers, written without a tree
-//! of JSON values in between.
+//! The flame graph, in any of its four shapes.
 
-use std::fmt::Write as _;
-
-use heapwise_profile::view::flame::{Flame, FlameBox, Shape, flame};
-use serde_json::Value;
+use heapwise_profile::view::flame::{Shape, flame};
+use heapwise_render::flame::columns;
 
 use crate::error::{HttpError, Result};
 use crate::http::{Request, Response};
@@ -27,54 +24,5 @@ pub(super) fn answer(request: &Request, report: &Report) -> Result {
     };
     let min_share = request.query.given("min_share").and_then(|text| text.parse().ok()).unwrap_or(0.0);
     let flame = flame(&report.tree(), &shape, min_share);
-    Ok(Response::json(columns(&flame, report.baseline.is_some())))
-}
-
-fn columns(flame: &Flame, compared: bool) -> String {
-    let summary = &flame.summary;
-    let mut out = String::with_capacity(flame.boxes.len() * 24 + 4096);
-    let _ = write!(
-        out,
-        "{{\"sample_type\":{},\"unit\":\"{}\",\"grand_total\":{},\"total\":{},\"base_total\":{},\"dropped\":{},\"frames\":{{",
-        Value::from(summary.metric.as_str()),
-        super::summary::unit_name(summary.unit),
-        summary.grand_total.value.round() as i64,
-        summary.total.value.round() as i64,
-        summary.total.base.round() as i64,
-        flame.dropped
-    );
-    let texts = |of: fn(&heapwise_profile::Frame) -> &str| {
-        Value::from_iter(flame.frames.iter().map(|frame| of(frame))).to_string()
-    };
-    let lines = Value::from_iter(flame.frames.iter().map(|frame| frame.line));
-    let _ = write!(
-        out,
-        "\"name\":{},\"module\":{},\"file\":{},\"line\":{lines}}},\"boxes\":{{",
-        texts(|frame| &frame.label),
-        texts(|frame| &frame.module),
-        texts(|frame| &frame.file),
-    );
-    column(&mut out, "frame", &flame.boxes, |item| i64::from(item.frame));
-    column(&mut out, "depth", &flame.boxes, |item| i64::from(item.depth));
-    column(&mut out, "width", &flame.boxes, |item| item.width.round() as i64);
-    if compared {
-        column(&mut out, "sum", &flame.boxes, |item| item.sum.value.round() as i64);
-        column(&mut out, "base", &flame.boxes, |item| item.sum.base.round() as i64);
-    }
-    column(&mut out, "own", &flame.boxes, |item| item.own.value.round() as i64);
-    // The last column's comma.
-    out.pop();
-    out.push_str("}}");
-    out
-}
-
-fn column(out: &mut String, name: &str, boxes: &[FlameBox], value: impl Fn(&FlameBox) -> i64) {
-    let _ = write!(out, "\"{name}\":[");
-    for (at, item) in boxes.iter().enumerate() {
-        if at > 0 {
-            out.push(',');
-        }
-        let _ = write!(out, "{}", value(item));
-    }
-    out.push_str("],");
+    Ok(Response::json(columns(&flame)))
 }
