@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use heapwise_format::place::Incarnation;
+use heapwise_format::paths::ProcessId;
 use heapwise_format::segment::Mode;
 
 use super::control::{self, Change};
-use super::drain::{Orders, Recorded};
+use super::drain::{RecordOptions, Recorded};
 use super::process_tree::ProcessTree;
 use super::recorder_thread::RecorderThread;
-use super::segments::{Found, SegmentFile};
+use super::segments::{SegmentEntry, SegmentFile};
 use crate::failure::{Failure, Outcome};
 
 /// Time between two scans for children. A log holds far more than a child writes in that time.
@@ -48,12 +48,12 @@ impl Child {
 }
 
 impl ChildRecorder {
-    /// Records each descendant of `root` with the options in `orders`, into a file named by its
+    /// Records each descendant of `root` with `options`, into a file named by its
     /// pid.
-    pub fn watch(root: u32, orders: Orders) -> Self {
+    pub fn watch(root: u32, options: RecordOptions) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let watcher = std::thread::spawn(move || watch(root, &orders, &stopped));
+        let watcher = std::thread::spawn(move || watch(root, &options, &stopped));
         Self { stop, watcher }
     }
 
@@ -65,22 +65,25 @@ impl ChildRecorder {
     }
 }
 
-fn watch(root: u32, orders: &Orders, stop: &AtomicBool) -> Vec<Child> {
+fn watch(root: u32, options: &RecordOptions, stop: &AtomicBool) -> Vec<Child> {
     let mut family = ProcessTree::of(root);
-    let mut known: Vec<Incarnation> = Vec::new();
-    let (mut followed, mut ended): (Vec<(Found, RecorderThread)>, Vec<Child>) = (Vec::new(), Vec::new());
+    let mut known: Vec<ProcessId> = Vec::new();
+    let (mut followed, mut ended): (Vec<(SegmentEntry, RecorderThread)>, Vec<Child>) =
+        (Vec::new(), Vec::new());
     loop {
         // Read before the scan, so that the scan sees every child that started before the end.
         let is_last = stop.load(Ordering::Relaxed);
         for found in family.descendants() {
             if !known.contains(&found.process) {
                 known.push(found.process);
-                let path = path_of(&orders.path, found.process.pid);
-                let following = RecorderThread::start(found.process.pid, Orders { path, ..orders.clone() });
+                let path = path_of(&options.path, found.process.pid);
+                let following =
+                    RecorderThread::start(found.process.pid, RecordOptions { path, ..options.clone() });
                 followed.push((found, following));
             }
         }
-        let is_over = |(_, following): &mut (Found, RecorderThread)| is_last || following.is_finished();
+        let is_over =
+            |(_, following): &mut (SegmentEntry, RecorderThread)| is_last || following.is_finished();
         ended.extend(followed.extract_if(.., is_over).map(|(found, following)| end(&found, following)));
         if is_last {
             return ended;
@@ -90,7 +93,7 @@ fn watch(root: u32, orders: &Orders, stop: &AtomicBool) -> Vec<Child> {
 }
 
 /// Ends one recording. Removes the segment of an ended child; stops the log of a running one.
-fn end(found: &Found, following: RecorderThread) -> Child {
+fn end(found: &SegmentEntry, following: RecorderThread) -> Child {
     let recorded = following.end();
     let runs_on = found.is_alive();
     let segment = SegmentFile::open(&found.path);

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use heapwise_format::segment::{
-    CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, Mode, SegmentSource, Update, give_order,
+    CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, Mode, SegmentSource, Update, write_control,
 };
 
 use super::segments::SegmentFile;
@@ -98,7 +98,7 @@ pub fn apply(segment: &SegmentFile, change: &Change) -> Outcome<Applied> {
 pub fn write(segment: &SegmentFile, change: &Change) -> Outcome<u64> {
     let failed = |error: std::io::Error| Failure::file(segment.path(), format!("cannot control: {error}"));
     segment.file().lock().map_err(failed)?;
-    let result = give_order(segment, &change.words).map_err(failed);
+    let result = write_control(segment, &change.words).map_err(failed);
     segment.file().unlock().map_err(failed)?;
     result
 }

@@ -31,9 +31,9 @@ use heapwise_profile::recording::{EventAccounting, Merger, Totals, Until};
 use super::clock::Clock;
 use super::control::{self, Change};
 use super::process;
-use super::segments::{Found, SegmentFile};
+use super::segments::{SegmentEntry, SegmentFile};
 use crate::failure::{Failure, Outcome};
-use crate::recording::sink::{Keeping, Opening, Sink};
+use crate::recording::sink::{Opening, Retention, Sink};
 
 use chunks::Chunks;
 use tables::Tables;
@@ -42,11 +42,11 @@ use ticker::Ticker;
 
 /// How a program is recorded.
 #[derive(Debug, Clone)]
-pub struct Orders {
+pub struct RecordOptions {
     /// Name of the recording.
     pub path: PathBuf,
     /// How it is kept.
-    pub keeping: Keeping,
+    pub retention: Retention,
     /// What events do when the log is full.
     pub on_full: OnFull,
     /// How long they may wait.
@@ -112,17 +112,22 @@ const CHECKPOINT_BYTES: u64 = 8 << 20;
 ///
 /// # Errors
 /// When the recording cannot be written or the segment cannot be controlled.
-pub fn record(segment: &SegmentFile, found: &Found, orders: &Orders, stop: &AtomicBool) -> Outcome<Recorded> {
-    let failed = |error: io::Error| Failure::file(&orders.path, format!("cannot write: {error}"));
-    let mut drainer = Drainer::new(segment, found, orders).map_err(failed)?;
-    drainer.begin(orders)?;
+pub fn record(
+    segment: &SegmentFile,
+    found: &SegmentEntry,
+    options: &RecordOptions,
+    stop: &AtomicBool,
+) -> Outcome<Recorded> {
+    let failed = |error: io::Error| Failure::file(&options.path, format!("cannot write: {error}"));
+    let mut drainer = Drainer::new(segment, found, options).map_err(failed)?;
+    drainer.begin(options)?;
     while found.is_alive() && !stop.load(Ordering::Relaxed) && !segment.is_replaced() {
         let read = drainer.step().map_err(failed)?;
         if read < LITTLE_BYTES {
             std::thread::sleep(PAUSE);
         }
     }
-    let mut recorded = drainer.finish(&orders.path)?;
+    let mut recorded = drainer.finish(&options.path)?;
     recorded.is_replaced = segment.is_replaced();
     Ok(recorded)
 }
@@ -151,10 +156,10 @@ struct Drainer<'a> {
 }
 
 impl<'a> Drainer<'a> {
-    fn new(segment: &'a SegmentFile, found: &Found, orders: &Orders) -> io::Result<Self> {
+    fn new(segment: &'a SegmentFile, found: &SegmentEntry, options: &RecordOptions) -> io::Result<Self> {
         let header = segment.snapshot().map_err(|failure| io::Error::other(failure.to_string()))?.header;
         let clock = Clock::of(found.process.pid);
-        let origin_ns = match orders.from {
+        let origin_ns = match options.from {
             Beginning::Start => header.start_monotonic_ns,
             Beginning::Now => clock.now_ns(),
         };
@@ -164,12 +169,12 @@ impl<'a> Drainer<'a> {
             chunks: Chunks::new(&header.layout),
             tallies: Tallies::new(&header.layout),
             tables: Tables::new(header.layout, origin_ns),
-            merger: match orders.from {
+            merger: match options.from {
                 Beginning::Start => Merger::from_start(),
                 Beginning::Now => Merger::from_now(read_counter(segment, Counter::Marks)),
             },
             account: EventAccounting::default(),
-            sink: Sink::create(&orders.path, &orders.keeping)?,
+            sink: Sink::create(&options.path, &options.retention)?,
             ticker: Ticker::start(segment.try_clone()?, clock, origin_ns),
             marks: 0,
             flushed: Instant::now(),
@@ -181,12 +186,12 @@ impl<'a> Drainer<'a> {
         })
     }
 
-    fn begin(&mut self, orders: &Orders) -> Outcome {
+    fn begin(&mut self, options: &RecordOptions) -> Outcome {
         let mut change = Change::new()
-            .set(ControlWord::OnFull, orders.on_full as u64)
-            .set(ControlWord::BlockMillis, orders.block.as_millis() as u64)
+            .set(ControlWord::OnFull, options.on_full as u64)
+            .set(ControlWord::BlockMillis, options.block.as_millis() as u64)
             .set(ControlWord::DrainPid, u64::from(std::process::id()));
-        if orders.from == Beginning::Now {
+        if options.from == Beginning::Now {
             self.chunks.skip_past(self.segment, &mut self.merger);
             change = change.mode(Mode::Log).set(ControlWord::Recording, self.ticker.monotonic_ns_at(0));
         }

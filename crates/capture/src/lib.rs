@@ -16,6 +16,7 @@ pub mod launch;
 mod lease;
 pub mod mark;
 pub mod own_files;
+mod positioned_read;
 pub mod preload;
 pub mod process;
 pub mod process_tree;

@@ -11,7 +11,7 @@ use heapwise_format::segment::Mode;
 
 use super::control::{self, Change};
 use super::process;
-use super::segments::{self, Found, SegmentFile};
+use super::segments::{self, SegmentEntry, SegmentFile};
 
 /// All known descendants of one process.
 #[derive(Debug)]
@@ -27,20 +27,20 @@ impl ProcessTree {
     }
 
     /// Segments of the root and of ended descendants.
-    pub fn segments(&mut self) -> Vec<Found> {
+    pub fn segments(&mut self) -> Vec<SegmentEntry> {
         let mut all = self.all();
         all.retain(|found| found.process.pid == self.root || !found.is_alive());
         all
     }
 
     /// Segments of descendants, running and ended.
-    pub fn descendants(&mut self) -> Vec<Found> {
+    pub fn descendants(&mut self) -> Vec<SegmentEntry> {
         let mut all = self.all();
         all.retain(|found| found.process.pid != self.root);
         all
     }
 
-    fn all(&mut self) -> Vec<Found> {
+    fn all(&mut self) -> Vec<SegmentEntry> {
         let mut family = Vec::new();
         // Oldest first, so a parent comes before its children.
         for found in segments::list_of_children() {
@@ -63,7 +63,7 @@ impl ProcessTree {
     }
 
     /// Running descendants whose log is not drained.
-    fn unread_logs(&mut self) -> Vec<Found> {
+    fn unread_logs(&mut self) -> Vec<SegmentEntry> {
         let mut unread = self.descendants();
         unread.retain(|found| {
             let is_unread = |segment: SegmentFile| {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use heapwise_format::segment::State;
 
-use super::drain::{self, Orders, Recorded};
-use super::segments::{self, Found, SegmentFile};
+use super::drain::{self, RecordOptions, Recorded};
+use super::segments::{self, SegmentEntry, SegmentFile};
 use crate::failure::{Failure, Outcome};
 
 /// A program being recorded.
@@ -20,14 +20,14 @@ pub struct RecorderThread {
 
 impl RecorderThread {
     /// Records `pid`, just started, from its first event.
-    pub fn start(pid: u32, orders: Orders) -> Self {
+    pub fn start(pid: u32, options: RecordOptions) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let recorder = std::thread::spawn(move || {
             // `exec` starts a new segment, and so a new recording.
             loop {
                 let (found, segment) = await_segment(pid, &stopped)?;
-                let recorded = drain::record(&segment, &found, &orders, &stopped)?;
+                let recorded = drain::record(&segment, &found, &options, &stopped)?;
                 if !recorded.is_replaced {
                     return Ok(recorded);
                 }
@@ -55,7 +55,7 @@ pub fn join(recorder: JoinHandle<Outcome<Recorded>>) -> Outcome<Recorded> {
 }
 
 /// Opens the segment once: a moment later its name may refer to a new one that has no header yet.
-fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<(Found, SegmentFile)> {
+fn await_segment(pid: u32, stop: &AtomicBool) -> Outcome<(SegmentEntry, SegmentFile)> {
     loop {
         let ended = stop.load(Ordering::Relaxed);
         if let Ok(found) = segments::of_child(pid)

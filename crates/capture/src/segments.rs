@@ -6,27 +6,28 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{Ordering, fence};
 
-use heapwise_format::place::{DIRECTORIES, DIRECTORY_VARIABLE, Incarnation};
+use heapwise_format::paths::{DIRECTORIES, DIRECTORY_VARIABLE, ProcessId};
 use heapwise_format::segment::{HeaderError, SegmentSink, SegmentSource, VERSION};
 use heapwise_profile::snapshot::Snapshot;
 
 use super::process;
 use crate::failure::{Failure, Outcome};
 use crate::own_files::is_own_folder;
+use crate::positioned_read;
 
 /// A segment file in one of the user's directories.
 #[derive(Debug, Clone)]
-pub struct Found {
+pub struct SegmentEntry {
     /// Path of the file.
     pub path: PathBuf,
     /// Whose it is.
-    pub process: Incarnation,
+    pub process: ProcessId,
     /// Whether that process still runs, and with this segment: one that replaced itself by `exec`
     /// with a program that did not load the probe leaves the file behind.
     pub alive: bool,
 }
 
-impl Found {
+impl SegmentEntry {
     /// Whether the process runs at this moment, with this segment or about to have another.
     pub fn is_alive(&self) -> bool {
         process::starttime(self.process.pid) == Some(self.process.starttime)
@@ -42,15 +43,7 @@ pub struct SegmentFile {
 
 impl SegmentSource for SegmentFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
-        let mut done = 0;
-        while done < buffer.len() {
-            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(got) => done += got,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break,
-            }
-        }
+        let done = positioned_read::read_at(&self.file, offset, buffer);
         fence(Ordering::Acquire);
         done
     }
@@ -149,13 +142,13 @@ pub fn unusable_directory() -> Option<String> {
 }
 
 /// All segments of this user, oldest process first.
-pub fn list() -> Vec<Found> {
+pub fn list() -> Vec<SegmentEntry> {
     list_where(|_| true)
 }
 
 /// Segments of some processes. Liveness takes two files to read, so it is checked last.
-fn list_where(is_wanted: impl Fn(&Incarnation) -> bool) -> Vec<Found> {
-    let mut found: Vec<Found> = directories()
+fn list_where(is_wanted: impl Fn(&ProcessId) -> bool) -> Vec<SegmentEntry> {
+    let mut found: Vec<SegmentEntry> = directories()
         .iter()
         .filter(|directory| directory.symlink_metadata().is_ok_and(|data| is_own_folder(&data)))
         .filter_map(|directory| fs::read_dir(directory).ok())
@@ -163,10 +156,10 @@ fn list_where(is_wanted: impl Fn(&Incarnation) -> bool) -> Vec<Found> {
         .filter_map(|entry| {
             let entry = entry.ok()?;
             let name = entry.file_name();
-            let process = Incarnation::from_file_name(name.to_str()?).filter(&is_wanted)?;
+            let process = ProcessId::from_file_name(name.to_str()?).filter(&is_wanted)?;
             let alive = process::starttime(process.pid) == Some(process.starttime)
                 && process::maps(process.pid, name.to_str()?);
-            Some(Found { path: entry.path(), process, alive })
+            Some(SegmentEntry { path: entry.path(), process, alive })
         })
         .collect();
     found.sort_by_key(|segment| (segment.process.starttime, segment.process.pid));
@@ -175,23 +168,24 @@ fn list_where(is_wanted: impl Fn(&Incarnation) -> bool) -> Vec<Found> {
 
 /// Segments of processes that this one may have started. Pids are reused: an earlier process with
 /// a child's pid may have left a segment behind.
-pub fn list_of_children() -> Vec<Found> {
+pub fn list_of_children() -> Vec<SegmentEntry> {
     let own = process::starttime(std::process::id()).unwrap_or(0);
     list_where(|process| process.starttime >= own)
 }
 
 /// The segment of a process that this one started.
-pub fn of_child(pid: u32) -> Outcome<Found> {
+pub fn of_child(pid: u32) -> Outcome<SegmentEntry> {
     of_pid_among(list_of_children(), pid)
 }
 
 /// The segment of a pid: of the running process, else the newest left behind by one.
-pub fn of_pid(pid: u32) -> Outcome<Found> {
+pub fn of_pid(pid: u32) -> Outcome<SegmentEntry> {
     of_pid_among(list(), pid)
 }
 
-fn of_pid_among(list: Vec<Found>, pid: u32) -> Outcome<Found> {
-    let mut candidates: Vec<Found> = list.into_iter().filter(|found| found.process.pid == pid).collect();
+fn of_pid_among(list: Vec<SegmentEntry>, pid: u32) -> Outcome<SegmentEntry> {
+    let mut candidates: Vec<SegmentEntry> =
+        list.into_iter().filter(|found| found.process.pid == pid).collect();
     candidates.sort_by_key(|found| (found.alive, found.process.starttime));
     if let Some(found) = candidates.pop() {
         return Ok(found);
@@ -213,6 +207,6 @@ fn of_pid_among(list: Vec<Found>, pid: u32) -> Outcome<Found> {
 }
 
 /// Running processes with the probe whose program name is `name`.
-pub fn of_name(name: &str) -> Vec<Found> {
+pub fn of_name(name: &str) -> Vec<SegmentEntry> {
     list().into_iter().filter(|found| found.alive && process::is_called(found.process.pid, name)).collect()
 }

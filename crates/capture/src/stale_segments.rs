@@ -20,7 +20,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use heapwise_format::place::Incarnation;
+use heapwise_format::paths::ProcessId;
 use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Header, State};
 use rustix::fs::OFlags;
 
@@ -38,7 +38,7 @@ const MOST_BYTES: u64 = 512 << 20;
 /// The segment of an ended process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Stale {
-    process: Incarnation,
+    process: ProcessId,
     /// It ended by `exit`.
     exited: bool,
     /// `CLOCK_MONOTONIC` nanoseconds of its last sign of life.
@@ -71,7 +71,7 @@ fn collect_in(directory: &Path) {
     let stale: Vec<Stale> = entries
         .flatten()
         .filter_map(|entry| {
-            examine(entry.path(), Incarnation::from_file_name(entry.file_name().to_str()?)?, now_ns)
+            examine(entry.path(), ProcessId::from_file_name(entry.file_name().to_str()?)?, now_ns)
         })
         .collect();
     let room = rustix::fs::statvfs(directory).map_or(0, |room| room.f_blocks.saturating_mul(room.f_frsize));
@@ -81,7 +81,7 @@ fn collect_in(directory: &Path) {
 }
 
 /// What a process left; `None` when it has not ended, or the file is not a segment.
-fn examine(path: PathBuf, process: Incarnation, now_ns: u64) -> Option<Stale> {
+fn examine(path: PathBuf, process: ProcessId, now_ns: u64) -> Option<Stale> {
     // Never through a link, and without blocking, for any type of file.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path).ok()?;
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn stale(pid: u32, exited: bool, seen_ns: u64, bytes: u64) -> Stale {
-        Stale { process: Incarnation { pid, starttime: 7 }, exited, seen_ns, bytes }
+        Stale { process: ProcessId { pid, starttime: 7 }, exited, seen_ns, bytes }
     }
 
     fn kept(all: &[Stale], allowance: u64) -> Vec<u32> {

@@ -9,7 +9,7 @@ use crate::allocator::{self, NUMBERS};
 use crate::failure::Outcome;
 use crate::process;
 use crate::rss_breakdown::{Counted, RssBreakdown};
-use crate::segments::{Found, SegmentFile};
+use crate::segments::{SegmentEntry, SegmentFile};
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -125,7 +125,7 @@ const PROBE: [(&str, Counter, &str); 20] = [
 ];
 
 /// Reads the statistics of a process; of a running one also its allocator's.
-pub fn read(found: &Found) -> Outcome<Statistics> {
+pub fn read(found: &SegmentEntry) -> Outcome<Statistics> {
     let segment = SegmentFile::open(&found.path)?;
     let alive = found.is_alive();
     let answered_now = alive && allocator::ask(&segment)?;

@@ -16,7 +16,7 @@ use crate::recording::{moment, open, part};
 #[derive(Debug, Clone)]
 pub enum Target {
     /// A process that carries the probe, or carried it until it ended.
-    Process(Found),
+    Process(SegmentEntry),
     /// A profile in any format that heapwise reads.
     File(PathBuf),
     /// A recording at one moment.
@@ -99,12 +99,12 @@ impl Target {
         }
     }
 }
-use crate::segments::{self, Found, SegmentFile};
+use crate::segments::{self, SegmentEntry, SegmentFile};
 
 /// Processes named by pid or program name; with no name, every running one that carries the probe.
-pub fn processes(targets: &[String]) -> Outcome<Vec<Found>> {
+pub fn processes(targets: &[String]) -> Outcome<Vec<SegmentEntry>> {
     if targets.is_empty() {
-        let found: Vec<Found> = segments::list().into_iter().filter(|found| found.alive).collect();
+        let found: Vec<SegmentEntry> = segments::list().into_iter().filter(|found| found.alive).collect();
         return match found.len() {
             0 => Err(input_error!(
                 "no running process carries the probe; start one with `heapwise run`, \
@@ -131,7 +131,7 @@ pub fn processes(targets: &[String]) -> Outcome<Vec<Found>> {
 }
 
 /// Exactly one process.
-pub fn process(target: &str) -> Outcome<Found> {
+pub fn process(target: &str) -> Outcome<SegmentEntry> {
     let mut found = processes(std::slice::from_ref(&target.to_owned()))?;
     match found.len() {
         1 => Ok(found.remove(0)),
@@ -140,7 +140,7 @@ pub fn process(target: &str) -> Outcome<Found> {
 }
 
 /// The profile a segment holds now.
-pub fn of_segment(found: &Found) -> Outcome<Profile> {
+pub fn of_segment(found: &SegmentEntry) -> Outcome<Profile> {
     let segment = SegmentFile::open(&found.path)?;
     let mut profile = segment.snapshot()?.profile();
     if !found.alive {

@@ -20,7 +20,7 @@
 
 mod reading;
 
-pub use reading::{Published, let_go, look};
+pub use reading::{Published, look, release_chunk};
 
 use crate::bytes::{u32_at, u64_at};
 use crate::segment::CHUNK_BYTES;

@@ -12,7 +12,7 @@ extern crate std;
 pub mod bytes;
 pub mod chunk;
 pub mod event;
-pub mod place;
+pub mod paths;
 pub mod recording;
 pub mod segment;
 pub mod suppression;

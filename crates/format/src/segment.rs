@@ -34,7 +34,7 @@ pub use layout::{
     CHUNK_BYTES, LIVE_FIRST_LEVEL, Layout, SHADOW_DIRECTORY_BYTES, SHADOW_LEAF_BYTES, Section, SectionKind,
     Tier,
 };
-pub use order::{Update, give_order, tick};
+pub use order::{Update, tick, write_control};
 pub use record::{
     BlockWord, LiveBlock, Mark, Module, NO_THREAD, Node, NodePlace, SIZE_CLASSES, SizeCount, SizeCounts,
     Tally, TallyDetails, TallyWeights, Thread, ThreadState, size_class, size_class_start,

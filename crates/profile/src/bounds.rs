@@ -20,7 +20,7 @@ pub struct Bounds {
 
 /// Whether a value keeps a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verdict {
+pub enum LimitCheck {
     /// The limit is kept for any value of the missing events.
     Kept,
     /// The limit is exceeded for any value of the missing events.
@@ -32,11 +32,11 @@ pub enum Verdict {
 impl Bounds {
     /// Compares with the highest value allowed.
     #[must_use]
-    pub fn against(&self, limit: f64) -> Verdict {
+    pub fn against(&self, limit: f64) -> LimitCheck {
         match () {
-            () if self.high <= limit => Verdict::Kept,
-            () if self.low > limit => Verdict::Broken,
-            () => Verdict::Unknown,
+            () if self.high <= limit => LimitCheck::Kept,
+            () if self.low > limit => LimitCheck::Broken,
+            () => LimitCheck::Unknown,
         }
     }
 }
@@ -117,13 +117,13 @@ mod tests {
         profile
     }
 
-    fn verdicts(profile: &Profile, query: &Query, limits: [f64; 3]) -> [Verdict; 3] {
+    fn verdicts(profile: &Profile, query: &Query, limits: [f64; 3]) -> [LimitCheck; 3] {
         limits.map(|limit| of_total(profile, None, query, false).against(limit))
     }
 
     #[test]
     fn unattributed_bytes_matter_only_to_filters() {
-        use Verdict::{Broken, Kept, Unknown};
+        use LimitCheck::{Broken, Kept, Unknown};
         let profile = program();
         assert_eq!(verdicts(&profile, &Query::default(), [129.0, 130.0, 131.0]), [Broken, Kept, Kept]);
         let focus = Filter { focus: Regex::new("^f$").ok(), ..Filter::default() };
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn untracked_blocks_raise_live_but_not_allocated_bytes() {
-        use Verdict::{Broken, Kept, Unknown};
+        use LimitCheck::{Broken, Kept, Unknown};
         let mut profile = program();
         profile.meta.losses.untracked_bytes = 70;
         profile.meta.peak_bytes = Some(150);
@@ -150,7 +150,7 @@ mod tests {
     fn dropped_events_leave_bytes_open_and_bound_counts() {
         let mut profile = program();
         profile.meta.losses.dropped_events = 2;
-        assert_eq!(of_total(&profile, None, &Query::default(), false).against(1e18), Verdict::Unknown);
+        assert_eq!(of_total(&profile, None, &Query::default(), false).against(1e18), LimitCheck::Unknown);
         let allocations = Query { metric: Metric::AllocObjects, ..Query::default() };
         let bounds = of_total(&profile, None, &allocations, false);
         assert_eq!((bounds.low, bounds.high), (5.0, 7.0));

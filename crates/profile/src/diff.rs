@@ -58,13 +58,13 @@ fn tid(profile: &Profile, sample: &Sample) -> Option<u64> {
 
 /// Key of a place that is equal in two builds of a program.
 #[derive(PartialEq, Eq, Hash)]
-struct Place<'a> {
+struct LocationKey<'a> {
     module: &'a str,
     file_offset: u64,
     lines: Vec<(&'a Function, u32)>,
 }
 
-impl<'a> Place<'a> {
+impl<'a> LocationKey<'a> {
     fn of(profile: &'a Profile, location: &Location) -> Self {
         let module = location.module.map(|id| &profile.modules[id.index()]);
         let address = location.address;
@@ -86,14 +86,14 @@ fn append_locations(out: &mut Profile, profile: &Profile, base: &Profile) -> Vec
     let (modules, functions) = (out.modules.len(), out.functions.len());
     out.modules.extend(base.modules.iter().cloned());
     out.functions.extend(base.functions.iter().cloned());
-    let mut known: FxHashMap<Place<'_>, LocationId> = FxHashMap::default();
+    let mut known: FxHashMap<LocationKey<'_>, LocationId> = FxHashMap::default();
     for (at, location) in profile.locations.iter().enumerate() {
-        known.entry(Place::of(profile, location)).or_insert(LocationId::new(at));
+        known.entry(LocationKey::of(profile, location)).or_insert(LocationId::new(at));
     }
     base.locations
         .iter()
         .map(|location| {
-            *known.entry(Place::of(base, location)).or_insert_with(|| {
+            *known.entry(LocationKey::of(base, location)).or_insert_with(|| {
                 let mut location = location.clone();
                 location.module = location.module.map(|id| ModuleId::new(id.index() + modules));
                 for Line { function, .. } in &mut location.lines {

@@ -2,7 +2,7 @@
 
 use crate::query::Query;
 use crate::view::top::top;
-use crate::view::{Row, Summary};
+use crate::view::{Row, Totals};
 use crate::{CallTree, Metric, Profile};
 
 /// Share of all live bytes from which one function is a finding.
@@ -68,27 +68,27 @@ fn ranked(
     baseline: Option<&Profile>,
     metric: Metric,
     query: &Query,
-) -> (Summary, Option<Row>) {
+) -> (Totals, Option<Row>) {
     let query = Query { metric, limit: Some(1), ..query.clone() };
     let top = top(&CallTree::compare(profile, baseline, &query), &query);
-    (top.summary, top.rows.into_iter().next())
+    (top.totals, top.rows.into_iter().next())
 }
 
-fn growth((summary, row): (Summary, Option<Row>)) -> Option<Finding> {
+fn growth((totals, row): (Totals, Option<Row>)) -> Option<Finding> {
     let row = row.filter(|row| row.flat.value > 0.0)?;
     Some(Finding {
         kind: FindingKind::Growth,
         values: vec![
             ("bytes", row.flat.value),
             ("baseline_bytes", row.flat.base),
-            ("total_bytes", summary.total.value),
+            ("total_bytes", totals.total.value),
         ],
         function: Some(row.frame.label.clone()),
     })
 }
 
-fn concentration((summary, row): (Summary, Option<Row>)) -> Option<Finding> {
-    let (row, total) = (row?, summary.total.value);
+fn concentration((totals, row): (Totals, Option<Row>)) -> Option<Finding> {
+    let (row, total) = (row?, totals.total.value);
     let share = row.flat.value / total;
     (total > 0.0 && share >= LARGE_SHARE).then(|| Finding {
         kind: FindingKind::Concentration,
@@ -97,18 +97,18 @@ fn concentration((summary, row): (Summary, Option<Row>)) -> Option<Finding> {
     })
 }
 
-fn churn(profile: &Profile, ranked: impl FnOnce() -> (Summary, Option<Row>)) -> Option<Finding> {
+fn churn(profile: &Profile, ranked: impl FnOnce() -> (Totals, Option<Row>)) -> Option<Finding> {
     let total = profile.total();
     if total.alloc_bytes < CHURN_RATIO * total.inuse_bytes.max(1.0) {
         return None;
     }
-    let (summary, row) = ranked();
+    let (totals, row) = ranked();
     let row = row?;
     Some(Finding {
         kind: FindingKind::Churn,
         values: vec![
             ("bytes", row.flat.value),
-            ("share", row.flat.value / summary.total.value.max(1.0)),
+            ("share", row.flat.value / totals.total.value.max(1.0)),
             ("allocated_bytes", total.alloc_bytes),
             ("live_bytes", total.inuse_bytes),
         ],

@@ -76,7 +76,7 @@ impl FrameTable {
 
 /// How a query treats one function.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Verdict {
+pub(crate) struct FrameFlags {
     pub(crate) focus: bool,
     pub(crate) ignore: bool,
     pub(crate) hidden: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Verdict {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Step {
     pub(crate) frame: FrameId,
-    pub(crate) verdict: Verdict,
+    pub(crate) flags: FrameFlags,
 }
 
 /// The steps of every location of one profile, outermost function first.
@@ -132,11 +132,11 @@ impl Steps {
     }
 }
 
-/// A function's spelling and verdict, computed once.
+/// A function's spelling and flags, computed once.
 #[derive(Clone)]
 struct Known {
     name: String,
-    verdict: Verdict,
+    flags: FrameFlags,
 }
 
 /// Key of a frame within one profile: lines of locations with equal keys are one frame.
@@ -173,10 +173,10 @@ impl Namer<'_> {
         let script = location.module.is_none() && !self.profile.modules.is_empty();
         let physical = location.lines.len() - 1;
         for (depth, line) in location.lines.iter().enumerate().rev() {
-            let mut verdict = self.known(line.function).verdict;
-            verdict.allocator = (verdict.allocator || in_allocator) && !script;
-            verdict.script = script;
-            verdict.interrupted = interrupted && depth == 0;
+            let mut flags = self.known(line.function).flags;
+            flags.allocator = (flags.allocator || in_allocator) && !script;
+            flags.script = script;
+            flags.interrupted = interrupted && depth == 0;
             let key = FrameKey {
                 function: line.function,
                 line: if self.per_line() { line.line } else { 0 },
@@ -196,7 +196,7 @@ impl Namer<'_> {
                 self.frames.insert(key, id);
                 id
             });
-            steps.push(Step { frame, verdict });
+            steps.push(Step { frame, flags });
         }
     }
 
@@ -221,9 +221,9 @@ impl Namer<'_> {
                 NameStyle::Full | NameStyle::Collapsed => function.name.clone(),
                 NameStyle::Jeprof => name::jeprof_short(&function.name),
             };
-            let mut verdict = judge(query, &name, &function.file);
-            verdict.allocator = !query.keep_allocator && allocator::is_allocator(&function.name);
-            Known { name, verdict }
+            let mut flags = judge(query, &name, &function.file);
+            flags.allocator = !query.keep_allocator && allocator::is_allocator(&function.name);
+            Known { name, flags }
         })
     }
 
@@ -292,10 +292,10 @@ impl Namer<'_> {
             Granularity::Files => self.fileless(module),
             _ => self.nameless(location, module),
         };
-        let mut verdict = judge(self.query, &frame.label, "");
-        verdict.allocator = self.in_allocator(location);
-        verdict.interrupted = self.is_interrupted(location);
-        Step { frame: self.table.intern(frame), verdict }
+        let mut flags = judge(self.query, &frame.label, "");
+        flags.allocator = self.in_allocator(location);
+        flags.interrupted = self.is_interrupted(location);
+        Step { frame: self.table.intern(frame), flags }
     }
 
     /// `module+0xoffset` in the file, or the bare address where no module is known.
@@ -322,14 +322,14 @@ fn module_frame(module: String) -> Frame {
     Frame { label, module, ..Frame::default() }
 }
 
-fn judge(query: &Query, name: &str, file: &str) -> Verdict {
+fn judge(query: &Query, name: &str, file: &str) -> FrameFlags {
     let filter = &query.filter;
     let matches = |pattern: &regex::Regex| pattern.is_match(name) || pattern.is_match(file);
-    Verdict {
+    FrameFlags {
         focus: filter.focus.as_ref().is_some_and(matches),
         ignore: filter.ignore.as_ref().is_some_and(matches),
         hidden: filter.hide.as_ref().is_some_and(matches)
             || filter.show.as_ref().is_some_and(|show| !matches(show)),
-        ..Verdict::default()
+        ..FrameFlags::default()
     }
 }

@@ -21,7 +21,7 @@ use crate::{CallTree, Frame, Weight};
 
 /// Totals that every view contains.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Summary {
+pub struct Totals {
     /// Name of the metric, e.g. `inuse_space`.
     pub metric: String,
     /// Its unit.
@@ -38,8 +38,8 @@ pub struct Summary {
     pub missing: Missing,
 }
 
-impl Summary {
-    /// The summary of a call tree.
+impl Totals {
+    /// The totals of a call tree.
     #[must_use]
     pub fn of(tree: &CallTree) -> Self {
         Self {

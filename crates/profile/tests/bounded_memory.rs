@@ -2,7 +2,7 @@
 //! rule.
 
 use heapwise_format::event::{Block, Event, Freeing};
-use heapwise_format::place::Incarnation;
+use heapwise_format::paths::ProcessId;
 use heapwise_format::recording::{Codec, FrameHeader, FrameKind, PREAMBLE_BYTES, preamble};
 use heapwise_format::segment::{Architecture, Header, Layout, PAGE_BYTES, Tally, Tier};
 use heapwise_profile::recording::{
@@ -86,7 +86,7 @@ fn four_gigabytes_in_half_of_one() {
     let mut opening = preamble().to_vec();
     assert_eq!(opening.len(), PREAMBLE_BYTES);
     let mut page = [0; PAGE_BYTES];
-    let process = Incarnation { pid: 1, starttime: 1 };
+    let process = ProcessId { pid: 1, starttime: 1 };
     Header::new(process, Architecture::X86_64, Layout::new(Tier::Tiny)).encode(&mut page);
     put(&mut opening, &RawFrame { header: FrameHeader::new(FrameKind::Process), payload: page.to_vec() });
     let (sites, frames) = balanced_frames();

@@ -1,7 +1,7 @@
 //! Findings of a recording in words and as JSON, with the names of their stacks.
 
 use heapwise_profile::recording::analysis::{
-    Finding, FindingClass, FindingKind, FindingRow, Place, PlaceUnit,
+    Finding, FindingClass, FindingKind, FindingRow, RankUnit, RankedStack,
 };
 use heapwise_profile::{Profile, StackId, name, quantity};
 use serde_json::{Map, Value, json};
@@ -25,7 +25,7 @@ impl Names {
 
     /// `malloc ← parse ← main`, leaf first.
     #[must_use]
-    pub fn of(&self, place: &Place) -> String {
+    pub fn of(&self, place: &RankedStack) -> String {
         let Some(stack) = place.stack(&self.stacks) else { return "[unknown]".into() };
         let frames = self.profile.stacks.leaf_to_root(stack).take(FRAMES);
         let names: Vec<String> = frames.map(|node| self.frame(node)).collect();
@@ -64,10 +64,10 @@ impl Names {
     /// The findings as JSON: kinds, values, places, rows, and the next command.
     #[must_use]
     pub fn data(&self, findings: &[Finding]) -> Value {
-        let place = |place: &Place| {
+        let place = |place: &RankedStack| {
             let unit = match place.unit {
-                PlaceUnit::Bytes => "bytes",
-                PlaceUnit::Blocks => "blocks",
+                RankUnit::Bytes => "bytes",
+                RankUnit::Blocks => "blocks",
             };
             json!({ "value": place.value, "unit": unit, "stack": self.of(place) })
         };
@@ -192,9 +192,9 @@ fn row_json(row: &FindingRow) -> Value {
     json!({ "class": class, "blocks": row.blocks, "percent": row.percent, "bytes": row.bytes })
 }
 
-fn amount(place: &Place) -> String {
+fn amount(place: &RankedStack) -> String {
     match place.unit {
-        PlaceUnit::Bytes => quantity::bytes(place.value as f64),
-        PlaceUnit::Blocks => format!("{} blocks", place.value),
+        RankUnit::Bytes => quantity::bytes(place.value as f64),
+        RankUnit::Blocks => format!("{} blocks", place.value),
     }
 }

@@ -20,7 +20,7 @@ pub const PAGE_MIN_SHARE: f64 = 0.000_01;
 /// server's page imports it.
 const DRAWING: &str = include_str!("flame/drawing.js");
 
-/// `drawing.js` for a script that is no module.
+/// `drawing.js` without its module syntax, for classic scripts.
 fn drawing_script() -> String {
     DRAWING.replace("export function", "function")
 }

@@ -4,7 +4,7 @@ pub mod missing;
 
 use heapwise_profile::metric::Unit;
 use heapwise_profile::view::graph::Graph;
-use heapwise_profile::view::leaks::{Leaks, Verdict};
+use heapwise_profile::view::leaks::{LeakClass, Leaks};
 use heapwise_profile::view::list::List;
 use heapwise_profile::view::modules::Modules;
 use heapwise_profile::view::peek::{Neighbour, Neighbourhoods};
@@ -12,7 +12,7 @@ use heapwise_profile::view::sizes::{SizeClass, SizeSource, Sizes};
 use heapwise_profile::view::threads::Threads;
 use heapwise_profile::view::top::Top;
 use heapwise_profile::view::traces::{Trace, Traces};
-use heapwise_profile::view::{Row, Summary};
+use heapwise_profile::view::{Row, Totals};
 use heapwise_profile::{Frame, Weight, weight};
 use serde_json::{Map, Value, json};
 
@@ -20,19 +20,19 @@ use serde_json::{Map, Value, json};
 /// "flat", "flat_percent", "sum_percent", "cum", "cum_percent", …}]}`.
 #[must_use]
 pub fn top(view: &Top) -> Value {
-    let whole = view.summary.whole();
+    let whole = view.totals.whole();
     let mut sum = 0.0;
     let rows: Vec<Value> = view
         .rows
         .iter()
         .map(|row| {
             sum += row.flat.value;
-            let mut fields = row_fields(row, &view.summary);
+            let mut fields = row_fields(row, &view.totals);
             fields.insert("sum_percent".into(), rounded_percent(sum, whole));
             Value::Object(fields)
         })
         .collect();
-    with_summary(&view.summary, json!({ "rows": rows, "dropped": view.dropped }))
+    with_totals(&view.totals, json!({ "rows": rows, "dropped": view.dropped }))
 }
 
 /// Frames with `callers` and `callees`.
@@ -46,20 +46,20 @@ pub fn tree(view: &Neighbourhoods) -> Value {
         .entries
         .iter()
         .map(|entry| {
-            let mut fields = row_fields(&entry.row, &view.summary);
+            let mut fields = row_fields(&entry.row, &view.totals);
             fields.insert("callers".into(), neighbours(&entry.callers).into());
             fields.insert("callees".into(), neighbours(&entry.callees).into());
             Value::Object(fields)
         })
         .collect();
-    with_summary(&view.summary, json!({ "rows": entries, "dropped": view.dropped }))
+    with_totals(&view.totals, json!({ "rows": entries, "dropped": view.dropped }))
 }
 
 /// Nodes and edges; edges name nodes by index.
 #[must_use]
 pub fn graph(view: &Graph) -> Value {
     let nodes: Vec<Value> =
-        view.nodes.iter().map(|row| Value::Object(row_fields(row, &view.summary))).collect();
+        view.nodes.iter().map(|row| Value::Object(row_fields(row, &view.totals))).collect();
     let edges: Vec<Value> = view
         .edges
         .iter()
@@ -73,16 +73,16 @@ pub fn graph(view: &Graph) -> Value {
         })
         .collect();
     let dropped = json!({ "nodes": view.dropped.nodes, "edges": view.dropped.edges });
-    with_summary(&view.summary, json!({ "nodes": nodes, "edges": edges, "dropped": dropped }))
+    with_totals(&view.totals, json!({ "nodes": nodes, "edges": edges, "dropped": dropped }))
 }
 
 /// Sites with their stacks, and what the numbers mean.
 #[must_use]
 pub fn leaks(view: &Leaks) -> Value {
-    let verdict = match view.verdict {
-        Verdict::Live => "live",
-        Verdict::NeverFreed => "never_freed",
-        Verdict::Unreachable => "unreachable",
+    let verdict = match view.class {
+        LeakClass::Live => "live",
+        LeakClass::NeverFreed => "never_freed",
+        LeakClass::Unreachable => "unreachable",
     };
     let groups: Vec<Value> = view
         .groups
@@ -95,14 +95,14 @@ pub fn leaks(view: &Leaks) -> Value {
             Value::Object(fields)
         })
         .collect();
-    with_summary(&view.summary, json!({ "verdict": verdict, "groups": groups, "dropped": view.dropped }))
+    with_totals(&view.totals, json!({ "verdict": verdict, "groups": groups, "dropped": view.dropped }))
 }
 
 /// Whole stacks, the allocating frame first.
 #[must_use]
 pub fn traces(view: &Traces) -> Value {
     let stacks: Vec<Value> = view.stacks.iter().map(stack).collect();
-    with_summary(&view.summary, json!({ "stacks": stacks, "dropped": view.dropped }))
+    with_totals(&view.totals, json!({ "stacks": stacks, "dropped": view.dropped }))
 }
 
 /// Functions with flat and cum per line.
@@ -128,7 +128,7 @@ pub fn list(view: &List) -> Value {
             })
         })
         .collect();
-    with_summary(&view.summary, json!({ "functions": functions }))
+    with_totals(&view.totals, json!({ "functions": functions }))
 }
 
 /// Size classes, where they come from, and the sites of the largest blocks with smallest, mean and
@@ -163,7 +163,7 @@ pub fn sizes(view: &Sizes) -> Value {
         .collect();
     let [classes, fine] = [&view.classes, &view.fine].map(|list| list.iter().map(class).collect::<Vec<_>>());
     let body = json!({ "source": source, "classes": classes, "fine": fine, "largest": largest });
-    with_summary(&view.summary, body)
+    with_totals(&view.totals, body)
 }
 
 /// Binaries with flat, cum, path and build-id.
@@ -173,13 +173,13 @@ pub fn modules(view: &Modules) -> Value {
         .rows
         .iter()
         .map(|module| {
-            let mut fields = row_fields(&module.row, &view.summary);
+            let mut fields = row_fields(&module.row, &view.totals);
             fields.insert("path".into(), module.path.clone().into());
             fields.insert("build_id".into(), module.build_id.to_string().into());
             Value::Object(fields)
         })
         .collect();
-    with_summary(&view.summary, json!({ "rows": rows }))
+    with_totals(&view.totals, json!({ "rows": rows }))
 }
 
 /// Threads with what they allocated.
@@ -197,34 +197,34 @@ pub fn threads(view: &Threads) -> Value {
             })
         })
         .collect();
-    with_summary(&view.summary, json!({ "rows": rows }))
+    with_totals(&view.totals, json!({ "rows": rows }))
 }
 
-fn with_summary(summary: &Summary, body: Value) -> Value {
+fn with_totals(totals: &Totals, body: Value) -> Value {
     let mut fields = Map::new();
-    fields.insert("sample_type".into(), summary.metric.clone().into());
-    let unit = match summary.unit {
+    fields.insert("sample_type".into(), totals.metric.clone().into());
+    let unit = match totals.unit {
         Unit::Bytes => "bytes",
         Unit::Objects => "objects",
     };
     fields.insert("unit".into(), unit.into());
-    insert_weight(&mut fields, "grand_total", &summary.grand_total);
-    insert_weight(&mut fields, "total", &summary.total);
-    missing::insert(&mut fields, summary);
+    insert_weight(&mut fields, "grand_total", &totals.grand_total);
+    insert_weight(&mut fields, "total", &totals.total);
+    missing::insert(&mut fields, totals);
     if let Value::Object(body) = body {
         fields.extend(body);
     }
     Value::Object(fields)
 }
 
-fn row_fields(row: &Row, summary: &Summary) -> Map<String, Value> {
-    let whole = summary.whole();
+fn row_fields(row: &Row, totals: &Totals) -> Map<String, Value> {
+    let whole = totals.whole();
     let mut fields = frame_fields(&row.frame);
     insert_weight(&mut fields, "flat", &row.flat);
     fields.insert("flat_percent".into(), rounded_percent(row.flat.value, whole));
     insert_weight(&mut fields, "cum", &row.cum);
     fields.insert("cum_percent".into(), rounded_percent(row.cum.value, whole));
-    if summary.compared {
+    if totals.compared {
         fields.insert("flat_base".into(), integer(row.flat.base));
         fields.insert("cum_base".into(), integer(row.cum.base));
     }

@@ -13,7 +13,7 @@ pub mod traces;
 pub mod tree;
 
 use heapwise_profile::metric::Unit;
-use heapwise_profile::view::Summary;
+use heapwise_profile::view::Totals;
 
 use crate::amount::Amounts;
 
@@ -37,36 +37,36 @@ impl Default for TextOptions {
 }
 
 impl TextOptions {
-    /// A value of the summary's unit.
-    pub(crate) fn amount(&self, value: f64, summary: &Summary) -> String {
-        self.amounts.format(value, summary.unit)
+    /// A value in the unit of the totals.
+    pub(crate) fn amount(&self, value: f64, totals: &Totals) -> String {
+        self.amounts.format(value, totals.unit)
     }
 
     /// The first line of a report: the total before focus and ignore. `who` is empty, or a thread
     /// as in `Total (t3): …`.
     #[must_use]
-    pub fn total_line(&self, summary: &Summary, who: &str) -> String {
-        let total = self.amounts.with_unit(summary.grand_total.value, summary.unit);
+    pub fn total_line(&self, totals: &Totals, who: &str) -> String {
+        let total = self.amounts.with_unit(totals.grand_total.value, totals.unit);
         let who = if who.is_empty() { String::new() } else { format!(" ({who})") };
-        let error = match summary.grand_total.standard_error() {
+        let error = match totals.grand_total.standard_error() {
             error if self.errors && error > 0.0 => {
-                format!(" ± {}", self.amounts.with_unit(error, summary.unit))
+                format!(" ± {}", self.amounts.with_unit(error, totals.unit))
             }
             _ => String::new(),
         };
-        let usable = if summary.usable && summary.unit == Unit::Bytes { " usable" } else { "" };
+        let usable = if totals.usable && totals.unit == Unit::Bytes { " usable" } else { "" };
         format!("Total{who}: {total}{usable}{error}\n")
     }
 
     /// The first lines of a report: the total, what of it is not attributed, and what it may lack.
     /// Empty without [`TextOptions::total`].
     #[must_use]
-    pub fn header_lines(&self, summary: &Summary) -> String {
-        if self.total { self.total_line(summary, "") + &self.missing_lines(summary) } else { String::new() }
+    pub fn header_lines(&self, totals: &Totals) -> String {
+        if self.total { self.total_line(totals, "") + &self.missing_lines(totals) } else { String::new() }
     }
 
     /// The lines behind the total.
-    pub(crate) fn missing_lines(&self, summary: &Summary) -> String {
-        missing::lines(summary, self.amounts).into_iter().map(|line| line + "\n").collect()
+    pub(crate) fn missing_lines(&self, totals: &Totals) -> String {
+        missing::lines(totals, self.amounts).into_iter().map(|line| line + "\n").collect()
     }
 }

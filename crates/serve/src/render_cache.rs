@@ -60,7 +60,7 @@ impl RenderCache {
         state.under_way.insert(key.to_owned());
         drop(state);
         // Released on every way out, a panicking render included.
-        let place = Place { cache: self, key };
+        let place = PendingRender { cache: self, key };
         let response = render();
         place.finish(&response);
         response
@@ -91,12 +91,12 @@ fn most_bytes(response: &Response) -> usize {
     2 * response.body.len()
 }
 
-struct Place<'a> {
+struct PendingRender<'a> {
     cache: &'a RenderCache,
     key: &'a str,
 }
 
-impl Place<'_> {
+impl PendingRender<'_> {
     fn finish(self, response: &Response) {
         if response.status == Status::Ok {
             self.cache.lock().keep(self.key, response, self.cache.budget_bytes);
@@ -104,7 +104,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for PendingRender<'_> {
     fn drop(&mut self) {
         let mut state = self.cache.lock();
         state.under_way.remove(self.key);

@@ -11,7 +11,7 @@ use super::profile_store::{self, ProfileStore};
 use super::source::{DirectorySource, FileSource, PastSource, ProcessSource, RecordedSource, Source};
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::recording::open;
-use heapwise_capture::segments::{self, Found};
+use heapwise_capture::segments::{self, SegmentEntry};
 use heapwise_symbolize::Options as SymbolOptions;
 
 /// Process sources kept; processes come and go for as long as the server runs.
@@ -25,9 +25,9 @@ pub(crate) struct Sources {
     /// Files and directories, in the order they were named.
     fixed: Vec<Arc<dyn Source>>,
     /// Processes named; `None` serves every process of this user that carries the probe.
-    named: Option<Vec<Found>>,
+    named: Option<Vec<SegmentEntry>>,
     /// The last listing of processes, and when.
-    listed: Mutex<Option<(Instant, Vec<Found>)>>,
+    listed: Mutex<Option<(Instant, Vec<SegmentEntry>)>>,
     /// Process sources so far; a cache.
     processes: Mutex<HashMap<String, Arc<dyn Source>>>,
     root: PathBuf,
@@ -94,7 +94,7 @@ impl Sources {
 
     /// The process of an id, running or ended.
     fn known(&self, id: &str) -> Option<Arc<dyn Source>> {
-        let mut matching: Vec<Found> = self
+        let mut matching: Vec<SegmentEntry> = self
             .found()
             .into_iter()
             .filter(|found| ProcessSource::id_of(found) == id || found.process.pid.to_string() == id)
@@ -150,7 +150,7 @@ impl Sources {
     }
 
     /// The processes served, from a recent listing: listing them reads the maps of each.
-    fn found(&self) -> Vec<Found> {
+    fn found(&self) -> Vec<SegmentEntry> {
         if let Some(named) = &self.named {
             return named.clone();
         }
@@ -166,7 +166,7 @@ impl Sources {
         *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn process(&self, found: Found) -> Arc<dyn Source> {
+    fn process(&self, found: SegmentEntry) -> Arc<dyn Source> {
         let mut processes = self.processes.lock().unwrap_or_else(PoisonError::into_inner);
         if processes.len() >= MOST_PROCESSES {
             processes.clear();

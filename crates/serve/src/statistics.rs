@@ -1,14 +1,14 @@
 //! Statistics of one process as sections of rows, for the page and the API.
 
 use heapwise_capture::rss_breakdown::Part;
-use heapwise_capture::segments::Found;
+use heapwise_capture::segments::SegmentEntry;
 use heapwise_capture::statistics::{self, Answered, Number, Statistics, Unit};
 use serde_json::{Value, json};
 
 use super::error::Result;
 
 /// The sections of a process.
-pub(super) fn sections(found: &Found) -> Result<Vec<Value>> {
+pub(super) fn sections(found: &SegmentEntry) -> Result<Vec<Value>> {
     let statistics = statistics::read(found)?;
     let mut sections = Vec::new();
     if statistics.answered != Answered::Never {

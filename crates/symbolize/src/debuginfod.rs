@@ -44,7 +44,7 @@ pub(crate) fn fetch(
     options: &Options,
     problems: &mut Vec<Problem>,
 ) -> Option<Image> {
-    let place = Place::of(build_id, artifact, options)?;
+    let place = CachedFile::of(build_id, artifact, options)?;
     if let Some(image) = verified(&place.file, build_id) {
         return Some(image);
     }
@@ -78,21 +78,21 @@ pub(crate) fn fetch(
 
 /// Whether asking the servers for debug information may help.
 pub(crate) fn may_have(build_id: &BuildId, options: &Options) -> bool {
-    Place::of(build_id, Artifact::DebugInfo, options).is_some_and(|place| {
+    CachedFile::of(build_id, Artifact::DebugInfo, options).is_some_and(|place| {
         let servers = &options.debuginfod_urls;
         !is_recent(&place.absent) && servers.iter().any(|server| !is_recent(&place.down(server)))
     })
 }
 
 /// Where the file of one request is kept, and what is remembered about it.
-struct Place {
+struct CachedFile {
     directory: PathBuf,
     file: PathBuf,
     /// All servers returned "not found".
     absent: PathBuf,
 }
 
-impl Place {
+impl CachedFile {
     fn of(build_id: &BuildId, artifact: Artifact, options: &Options) -> Option<Self> {
         let directory = options.cache_dir.as_ref()?.join("debuginfod");
         if build_id.is_empty() || options.debuginfod_urls.is_empty() {

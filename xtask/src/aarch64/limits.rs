@@ -1,7 +1,7 @@
 //! Tests that cannot pass under qemu-user, each with the reason: the one list of them. They are
 //! tried anyway, and one that passes is reported; except a few that would cost too much.
 
-use super::trials::Verdict;
+use super::trials::TrialResult;
 
 const NO_PROFILER: &str =
     "compares with jemalloc's profiler, which Debian's jemalloc for aarch64 does not have";
@@ -91,18 +91,18 @@ pub(super) fn why(test: &str) -> Option<&'static str> {
 }
 
 /// Prints what failed that should not, and the list; how many failed.
-pub(super) fn report(verdicts: &[Verdict]) -> usize {
+pub(super) fn report(results: &[TrialResult]) -> usize {
     let mut unexpected = 0;
-    for verdict in verdicts {
-        if let (Some(said), None) = (&verdict.failure, why(&verdict.name)) {
+    for result in results {
+        if let (Some(said), None) = (&result.failure, why(&result.name)) {
             unexpected += 1;
-            println!("FAILED {}\n{said}", verdict.name);
+            println!("FAILED {}\n{said}", result.name);
         }
     }
-    let passed = verdicts.iter().filter(|verdict| verdict.failure.is_none()).count();
-    println!("aarch64: {} tests, {passed} passed, {unexpected} failed that should pass", verdicts.len());
+    let passed = results.iter().filter(|result| result.failure.is_none()).count();
+    println!("aarch64: {} tests, {passed} passed, {unexpected} failed that should pass", results.len());
     for (name, why) in LIMITS {
-        let passes = verdicts.iter().any(|verdict| verdict.name == *name && verdict.failure.is_none());
+        let passes = results.iter().any(|result| result.name == *name && result.failure.is_none());
         println!("{}: {name}: {why}", if passes { "PASSES, though listed" } else { "not under qemu" });
     }
     COSTS.iter().for_each(|(name, why)| println!("not tried: {name}: {why}"));

@@ -59,7 +59,7 @@ pub(super) struct Court<'a> {
 }
 
 /// How a trial ended.
-pub(super) struct Verdict {
+pub(super) struct TrialResult {
     pub(super) name: String,
     /// What a failed test printed.
     pub(super) failure: Option<String>,
@@ -67,20 +67,20 @@ pub(super) struct Verdict {
 
 impl Court<'_> {
     /// Stacks against libgcc's, over code of every flavour.
-    pub(super) fn try_unwinder(&self) -> Result<Vec<Verdict>, Failure> {
+    pub(super) fn try_unwinder(&self) -> Result<Vec<TrialResult>, Failure> {
         const NOT_HERE: &str = "unloaded_code_is_forgotten";
-        let mut verdicts = vec![self.judge("plain_walk", "plain_walk", "", &[])?];
+        let mut results = vec![self.judge("plain_walk", "plain_walk", "", &[])?];
         let count = if self.is_short { FEW_FLAVOURS } else { FLAVOURS.len() };
         for flavour in FLAVOURS.into_iter().take(count) {
             let name = format!("memo {flavour}");
-            verdicts.push(self.judge(name.trim(), "memo", flavour, &["--skip", NOT_HERE])?);
+            results.push(self.judge(name.trim(), "memo", flavour, &["--skip", NOT_HERE])?);
         }
-        verdicts.push(self.judge(&format!("memo::{NOT_HERE}"), "memo", "", &[NOT_HERE])?);
-        Ok(verdicts)
+        results.push(self.judge(&format!("memo::{NOT_HERE}"), "memo", "", &[NOT_HERE])?);
+        Ok(results)
     }
 
     /// The end-to-end tests: some, or all.
-    pub(super) fn try_end_to_end(&self) -> Result<Vec<Verdict>, Failure> {
+    pub(super) fn try_end_to_end(&self) -> Result<Vec<TrialResult>, Failure> {
         let mut tests = self.end_to_end_tests()?;
         let is_known = |name: &&str| tests.iter().any(|test| test == name);
         if let Some(name) = limits::names().chain(SHORT).find(|name| !is_known(name)) {
@@ -90,21 +90,21 @@ impl Court<'_> {
         if self.is_short {
             tests.retain(|test| SHORT.contains(&test.as_str()));
         }
-        let (next, verdicts) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let (next, results) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
         let work = || {
             while let Some(name) = tests.get(next.fetch_add(1, Ordering::Relaxed)) {
-                let verdict = self.judge(
+                let result = self.judge(
                     name,
                     "e2e",
                     SIGNED,
                     &["--exact", name, "--test-threads=1", "--include-ignored"],
                 );
-                verdicts.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(verdict);
+                results.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(result);
             }
         };
         let workers = std::thread::available_parallelism().map_or(1, usize::from);
         std::thread::scope(|scope| (0..workers).for_each(|_| drop(scope.spawn(work))));
-        verdicts.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_iter().collect()
+        results.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner).into_iter().collect()
     }
 
     fn end_to_end_tests(&self) -> Result<Vec<String>, Failure> {
@@ -121,7 +121,7 @@ impl Court<'_> {
         executable: &str,
         flavour: &str,
         arguments: &[&str],
-    ) -> Result<Verdict, Failure> {
+    ) -> Result<TrialResult, Failure> {
         let started = Instant::now();
         let seconds = if limits::why(name).is_some() { FEW_SECONDS } else { MOST_SECONDS };
         let mut command = self.command(executable, flavour, seconds)?;
@@ -129,7 +129,7 @@ impl Court<'_> {
         let output = output.map_err(|e| Failure::new(format!("{executable}: {e}")))?;
         let seconds = started.elapsed().as_secs_f64();
         println!("{} {seconds:6.1} s  {name}", if output.status.success() { "  ok    " } else { "  FAILED" });
-        Ok(Verdict { name: name.to_owned(), failure: failure_of(&output) })
+        Ok(TrialResult { name: name.to_owned(), failure: failure_of(&output) })
     }
 
     /// A command that runs a test executable for so many seconds at most.

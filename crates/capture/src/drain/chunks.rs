@@ -1,7 +1,7 @@
 //! Reading the chunks of the log: what is new in each, and letting go of those that are read to
 //! their ends.
 
-use heapwise_format::chunk::{HEADER_BYTES, Published, let_go, look};
+use heapwise_format::chunk::{HEADER_BYTES, Published, look, release_chunk};
 use heapwise_format::segment::{Counter, Layout, Section, SectionKind, SegmentSource};
 use heapwise_profile::recording::{Merger, Piece};
 
@@ -69,7 +69,7 @@ impl Chunks {
         if !feed(New { piece, offset: start + (HEADER_BYTES + done) as u64, len }) {
             return 0;
         }
-        self.done[index] = if is_complete && let_go(segment, start).is_ok() { 0 } else { done + len };
+        self.done[index] = if is_complete && release_chunk(segment, start).is_ok() { 0 } else { done + len };
         len
     }
 }

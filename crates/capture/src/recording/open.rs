@@ -1,7 +1,6 @@
 //! Opening recordings by name: one file, or the numbered files of a rotated one.
 
 use std::fs::File;
-use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use super::packing;
 use super::read_options::ReadOptions;
 use super::rotation::numbered;
 use crate::failure::{Failure, Outcome};
+use crate::positioned_read;
 use heapwise_profile::calendar::Utc;
 
 /// A recording file.
@@ -28,16 +28,7 @@ impl RecordingSource for RecordingFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
-        let mut done = 0;
-        while done < buffer.len() {
-            match self.file.read_at(&mut buffer[done..], offset + done as u64) {
-                Ok(0) => break,
-                Ok(got) => done += got,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(_) => break,
-            }
-        }
-        done
+        positioned_read::read_at(&self.file, offset, buffer)
     }
 
     fn unpack(&self, codec: Codec, stored: Vec<u8>, raw_bytes: usize) -> Option<Vec<u8>> {

@@ -13,7 +13,7 @@ use super::writer::Writer;
 
 /// How a recording is kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Keeping {
+pub enum Retention {
     /// Everything in one file.
     All,
     /// Numbered files of about `bytes` each, the newest `files` of them.
@@ -62,11 +62,11 @@ pub enum Sink {
 
 impl Sink {
     /// Begins a recording at `path`.
-    pub fn create(path: &Path, keeping: &Keeping) -> io::Result<Self> {
-        Ok(match *keeping {
-            Keeping::All => Sink::File(Writer::create(path)?),
-            Keeping::Rotated { bytes, files } => Sink::Rotation(Rotation::create(path, bytes, files)?),
-            Keeping::Ring { time } => Sink::Ring(Ring::new(path, time)),
+    pub fn create(path: &Path, retention: &Retention) -> io::Result<Self> {
+        Ok(match *retention {
+            Retention::All => Sink::File(Writer::create(path)?),
+            Retention::Rotated { bytes, files } => Sink::Rotation(Rotation::create(path, bytes, files)?),
+            Retention::Ring { time } => Sink::Ring(Ring::new(path, time)),
         })
     }
 

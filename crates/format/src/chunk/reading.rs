@@ -8,7 +8,7 @@ use crate::segment::{SegmentSink, SegmentSource};
 pub struct Published {
     /// Header, with the thread and the number of bytes, all of which may be read now.
     pub header: ChunkHeader,
-    /// Whether the chunk is full: once read, it may be [released](let_go).
+    /// Whether the chunk is full: once read, it may be [released](release_chunk).
     pub is_complete: bool,
 }
 
@@ -33,7 +33,7 @@ fn header(segment: &impl SegmentSource, offset: u64) -> Option<ChunkHeader> {
 ///
 /// # Errors
 /// When the segment cannot be written to.
-pub fn let_go<S: SegmentSink>(segment: &S, offset: u64) -> Result<(), S::Error> {
+pub fn release_chunk<S: SegmentSink>(segment: &S, offset: u64) -> Result<(), S::Error> {
     segment.write_at(offset + AT_PUBLISHED as u64, &0u64.to_le_bytes())?;
     segment.write_at(offset + AT_STATE as u64, &(ChunkState::Drained as u32).to_le_bytes())
 }

@@ -2,7 +2,7 @@
 
 use super::{Layout, PAGE_BYTES, Section, SectionKind};
 use crate::bytes::{array_at, set_text, text, u32_at, u64_at};
-use crate::place::Incarnation;
+use crate::paths::ProcessId;
 
 /// First eight bytes of a segment.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"HEAPWISE");
@@ -97,7 +97,7 @@ pub enum Architecture {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// The process.
-    pub process: Incarnation,
+    pub process: ProcessId,
     /// Parent's pid at start.
     pub parent_pid: u32,
     /// Effective user id.
@@ -243,7 +243,7 @@ impl Header {
             _ => return Err(HeaderError::Field(AT_ARCHITECTURE)),
         };
         Ok(Self {
-            process: Incarnation { pid: word(AT_PID)?, starttime: long(AT_STARTTIME)? },
+            process: ProcessId { pid: word(AT_PID)?, starttime: long(AT_STARTTIME)? },
             parent_pid: word(AT_PARENT_PID)?,
             uid: word(AT_UID)?,
             architecture,
@@ -258,7 +258,7 @@ impl Header {
 
     /// A header for `process`, before further fields are known.
     #[must_use]
-    pub fn new(process: Incarnation, architecture: Architecture, layout: Layout) -> Self {
+    pub fn new(process: ProcessId, architecture: Architecture, layout: Layout) -> Self {
         Self {
             process,
             parent_pid: 0,
@@ -285,7 +285,7 @@ mod tests {
     use crate::segment::Tier;
 
     fn header() -> Header {
-        let process = Incarnation { pid: 7, starttime: 9 };
+        let process = ProcessId { pid: 7, starttime: 9 };
         let mut header = Header::new(process, Architecture::X86_64, Layout::new(Tier::Full));
         header.set_exe(b"/bin/true");
         header

@@ -19,7 +19,7 @@ fn at(word: ControlWord) -> u64 {
 ///
 /// # Errors
 /// When the segment cannot be written to; the sequence then stays odd until the next order.
-pub fn give_order<S: SegmentSink>(segment: &S, words: &[(ControlWord, Update)]) -> Result<u64, S::Error> {
+pub fn write_control<S: SegmentSink>(segment: &S, words: &[(ControlWord, Update)]) -> Result<u64, S::Error> {
     let get = |word: ControlWord| {
         let mut bytes = [0; 8];
         segment.read_at(at(word), &mut bytes);

@@ -1,7 +1,7 @@
 //! `check`: a gate for CI. Exit status 1 when a limit does not hold.
 
 use clap::Args;
-use heapwise_profile::bounds::{self, Bounds, Verdict};
+use heapwise_profile::bounds::{self, Bounds, LimitCheck};
 use heapwise_profile::query::Regex;
 use heapwise_profile::{Metric, Query};
 
@@ -102,18 +102,18 @@ fn print_limits(target: &str, limits: &[Limit]) -> Outcome {
     let (mut broken, mut unknown) = (Vec::new(), Vec::new());
     for limit in limits {
         let Some(most) = limit.most else { continue };
-        let verdict = limit.found.against(most as f64);
-        let word = match verdict {
-            Verdict::Kept => "ok  ",
-            Verdict::Broken => "FAIL",
-            Verdict::Unknown => "?   ",
+        let result = limit.found.against(most as f64);
+        let word = match result {
+            LimitCheck::Kept => "ok  ",
+            LimitCheck::Broken => "FAIL",
+            LimitCheck::Unknown => "?   ",
         };
         let (found, most) = (amount(limit, limit.found.found), amount(limit, most as f64));
         println!("{word}  {:<12} {found} (limit {most})", limit.name);
-        match verdict {
-            Verdict::Kept => {}
-            Verdict::Broken => broken.push(limit.name),
-            Verdict::Unknown => {
+        match result {
+            LimitCheck::Kept => {}
+            LimitCheck::Broken => broken.push(limit.name),
+            LimitCheck::Unknown => {
                 let is_bounded = limit.found.high.is_finite();
                 let high = if is_bounded { amount(limit, limit.found.high) } else { "any amount".into() };
                 println!("      cannot tell: with what is missing or not attributed it may be up to {high}");

@@ -13,7 +13,7 @@ use super::{dump, switch};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use heapwise_capture::control::{self, Change};
-use heapwise_capture::segments::{Found, SegmentFile};
+use heapwise_capture::segments::{SegmentEntry, SegmentFile};
 use heapwise_capture::stale_segments;
 use heapwise_capture::target;
 use heapwise_profile::quantity::{self, parse_duration, parse_rate};
@@ -68,8 +68,8 @@ pub(crate) fn run(args: &CollectArgs) -> Outcome {
 
 impl Collection {
     /// Runs the collection; returns the files written, one per process.
-    pub(crate) fn collect(&self, processes: &[Found]) -> Outcome<Vec<PathBuf>> {
-        let open: Vec<(&Found, SegmentFile, PathBuf)> = processes
+    pub(crate) fn collect(&self, processes: &[SegmentEntry]) -> Outcome<Vec<PathBuf>> {
+        let open: Vec<(&SegmentEntry, SegmentFile, PathBuf)> = processes
             .iter()
             .map(|found| {
                 let segment = switch::open_live(found)?;
@@ -102,7 +102,7 @@ impl Collection {
 
     /// Writes what was counted so far. The processes still record: after the mode has changed, frees would be
     /// subtracted while no allocation is added, and live memory of a busy program would be lost.
-    fn write(&self, open: &[(&Found, SegmentFile, PathBuf)]) -> Outcome {
+    fn write(&self, open: &[(&SegmentEntry, SegmentFile, PathBuf)]) -> Outcome {
         for (found, segment, path) in open {
             let mut profile = segment.snapshot()?.profile();
             profile.meta.sampling = heapwise_profile::Sampling::Poisson { mean_bytes: self.sample_bytes };
@@ -129,7 +129,7 @@ impl Collection {
     }
 
     /// Waits for the time to pass, for Ctrl-C, or for the last process to end.
-    fn wait(&self, open: &[(&Found, SegmentFile, PathBuf)]) -> Outcome {
+    fn wait(&self, open: &[(&SegmentEntry, SegmentFile, PathBuf)]) -> Outcome {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
@@ -152,7 +152,7 @@ impl Collection {
         Ok(())
     }
 
-    fn draw(&self, elapsed: Duration, open: &[(&Found, SegmentFile, PathBuf)]) -> Outcome {
+    fn draw(&self, elapsed: Duration, open: &[(&SegmentEntry, SegmentFile, PathBuf)]) -> Outcome {
         const WIDTH: usize = 30;
         let (mut live, mut samples) = (0, 0);
         for (_, segment, _) in open {

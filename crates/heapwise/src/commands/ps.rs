@@ -9,7 +9,7 @@ use heapwise_profile::snapshot::Snapshot;
 
 use crate::failure::{Failure, Outcome};
 use heapwise_capture::process;
-use heapwise_capture::segments::{self, Found, SegmentFile};
+use heapwise_capture::segments::{self, SegmentEntry, SegmentFile};
 use heapwise_capture::stale_segments;
 use heapwise_profile::quantity;
 
@@ -73,7 +73,7 @@ fn clean() -> Outcome {
     Ok(())
 }
 
-fn row(found: &Found) -> Outcome<Row> {
+fn row(found: &SegmentEntry) -> Outcome<Row> {
     let segment = SegmentFile::open(&found.path)?;
     let snapshot = segment.snapshot()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -96,7 +96,7 @@ fn row(found: &Found) -> Outcome<Row> {
 }
 
 /// What a running process is called; what an ended one was.
-fn program(found: &Found, snapshot: &Snapshot<'_, SegmentFile>) -> String {
+fn program(found: &SegmentEntry, snapshot: &Snapshot<'_, SegmentFile>) -> String {
     if found.is_alive() {
         return process::usual_name(found.process.pid);
     }

@@ -14,10 +14,10 @@ use crate::input_error;
 use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
 use heapwise_capture::control::{self, Change};
-use heapwise_capture::drain::{self, Beginning, Orders, Recorded};
+use heapwise_capture::drain::{self, Beginning, RecordOptions, Recorded};
 use heapwise_capture::recorder_thread;
 use heapwise_capture::recording::embed;
-use heapwise_capture::recording::sink::Keeping;
+use heapwise_capture::recording::sink::Retention;
 use heapwise_capture::segments::SegmentFile;
 use heapwise_capture::stale_segments;
 use heapwise_capture::target;
@@ -42,12 +42,12 @@ pub(crate) struct RecordArgs {
     #[arg(short, long)]
     force: bool,
     #[command(flatten)]
-    keeping: RetentionArgs,
+    retention: RetentionArgs,
 }
 
 /// How a recording is kept, and what happens when it cannot keep up.
 #[derive(Debug, Clone, Args)]
-#[group(id = "keeping")]
+#[group(id = "retention")]
 #[command(next_help_heading = "Capture options")]
 pub(crate) struct RetentionArgs {
     /// Start another numbered file at this size
@@ -81,16 +81,16 @@ pub(crate) enum WhenFull {
 
 impl RetentionArgs {
     /// The orders for a recording at `path`.
-    pub(crate) fn orders(&self, path: PathBuf, from: Beginning) -> Orders {
-        let keeping = match (self.rotate, self.ring) {
+    pub(crate) fn record_options(&self, path: PathBuf, from: Beginning) -> RecordOptions {
+        let retention = match (self.rotate, self.ring) {
             (Some(bytes), _) => {
-                Keeping::Rotated { bytes: bytes.max(LEAST_FILE_BYTES), files: self.keep.max(1) }
+                Retention::Rotated { bytes: bytes.max(LEAST_FILE_BYTES), files: self.keep.max(1) }
             }
-            (None, Some(time)) => Keeping::Ring { time },
-            (None, None) => Keeping::All,
+            (None, Some(time)) => Retention::Ring { time },
+            (None, None) => Retention::All,
         };
         let on_full = if self.on_full == WhenFull::Drop { OnFull::Drop } else { OnFull::Block };
-        Orders { path, keeping, on_full, block: self.block, from }
+        RecordOptions { path, retention, on_full, block: self.block, from }
     }
 }
 
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| input_error!("cannot watch for Ctrl-C: {error}"))?;
     }
-    let orders = args.keeping.orders(path, from);
+    let orders = args.retention.record_options(path, from);
     let worker = Arc::clone(&stop);
     let recorder = std::thread::spawn(move || {
         let segment = SegmentFile::open(&found.path)?;
@@ -142,7 +142,7 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
     }
     stop.store(true, Ordering::Relaxed);
     let recorded = recorder_thread::join(recorder)?;
-    args.keeping.finish(&recorded)?;
+    args.retention.finish(&recorded)?;
     report(&recorded);
     Ok(())
 }

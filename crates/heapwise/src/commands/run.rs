@@ -19,12 +19,12 @@ use super::switch::{GsMode, ModeArgs};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use heapwise_capture::child_recorder::{Child, ChildRecorder};
-use heapwise_capture::drain::{Beginning, Orders};
+use heapwise_capture::drain::{Beginning, RecordOptions};
 use heapwise_capture::launch::{self, Ended};
 use heapwise_capture::process_tree::{NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
 use heapwise_capture::recorder_thread::RecorderThread;
 use heapwise_capture::segment_lock::SegmentLock;
-use heapwise_capture::segments::{self, Found, SegmentFile};
+use heapwise_capture::segments::{self, SegmentEntry, SegmentFile};
 use heapwise_capture::stale_segments;
 use heapwise_profile::quantity;
 
@@ -66,8 +66,8 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let running = launch::start(&args.command, &args.mode.conf())?;
     let pid = running.pid();
     let is_logged = args.mode.mode() == Mode::Log;
-    let following = is_logged.then(|| RecorderThread::start(pid, args.log_orders(pid)));
-    let offspring = (is_logged && args.children).then(|| ChildRecorder::watch(pid, args.log_orders(pid)));
+    let following = is_logged.then(|| RecorderThread::start(pid, args.log_options(pid)));
+    let offspring = (is_logged && args.children).then(|| ChildRecorder::watch(pid, args.log_options(pid)));
     // Without `--children` no command reads the segments of children.
     let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
     let unwanted = if is_logged { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
@@ -104,15 +104,15 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
 
 impl RunArgs {
     /// How the program is recorded in log mode.
-    fn log_orders(&self, pid: u32) -> Orders {
+    fn log_options(&self, pid: u32) -> RecordOptions {
         let program = self.command.first().map(|program| program.to_string_lossy().into_owned());
         let path = self.output.clone();
         let path = path.unwrap_or_else(|| record::default_name(&program.unwrap_or_default(), pid));
-        let mut orders = self.keeping.orders(path, Beginning::Start);
+        let mut options = self.keeping.record_options(path, Beginning::Start);
         if self.mode.mode == Some(GsMode::LogFast) {
-            orders.on_full = OnFull::Drop;
+            options.on_full = OnFull::Drop;
         }
-        orders
+        options
     }
 
     /// What is done with the recording of a child, and said about it.
@@ -141,7 +141,7 @@ fn print_not_recorded(children: NotRecorded) {
     }
 }
 
-fn finish(args: &RunArgs, found: &Found, ended: &Ended, overwrite: Overwrite) -> Outcome {
+fn finish(args: &RunArgs, found: &SegmentEntry, ended: &Ended, overwrite: Overwrite) -> Outcome {
     let segment = SegmentFile::open(&found.path)?;
     let snapshot = segment.snapshot()?;
     let mut profile = snapshot.profile();
@@ -210,7 +210,7 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
     eprintln!("  probe        {} of memory", quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64));
 }
 
-fn write_children(args: &RunArgs, family: &[Found], pid: u32, overwrite: Overwrite) -> Outcome {
+fn write_children(args: &RunArgs, family: &[SegmentEntry], pid: u32, overwrite: Overwrite) -> Outcome {
     for child in family.iter().filter(|found| found.process.pid != pid) {
         let profile = SegmentFile::open(&child.path)?.snapshot()?.profile();
         let path = match &args.output {

@@ -6,7 +6,7 @@ use heapwise_format::segment::{Control, IndexKind, Mode};
 use crate::failure::Outcome;
 use crate::input_error;
 use heapwise_capture::control::{self, Applied, Change};
-use heapwise_capture::segments::{Found, SegmentFile};
+use heapwise_capture::segments::{SegmentEntry, SegmentFile};
 use heapwise_capture::target;
 use heapwise_profile::quantity::parse_rate;
 
@@ -208,7 +208,7 @@ fn change_all(targets: &[String], change: &Change, done: &str) -> Outcome {
 }
 
 /// Opens the segment of a running process.
-pub(crate) fn open_live(found: &Found) -> Outcome<SegmentFile> {
+pub(crate) fn open_live(found: &SegmentEntry) -> Outcome<SegmentFile> {
     if found.alive {
         return Ok(SegmentFile::open(&found.path)?);
     }

@@ -20,7 +20,7 @@ pub(crate) use create::{create, end};
 use pages::is_real;
 
 use crate::atomics::{self, AtomicPtr, AtomicU32, AtomicU64, Ordering};
-pub(crate) use pages::make_real;
+pub(crate) use pages::ensure_populated;
 
 /// Used as the three leading pages until a segment exists.
 #[repr(align(4096))]
@@ -130,7 +130,7 @@ pub(crate) fn record(kind: SectionKind, index: u64) -> Option<*mut u8> {
     let section = section(kind);
     let offset = section.record_offset(index)?;
     // SAFETY: inside the mapping, because `index` is below the capacity.
-    make_real(offset, section.record_bytes).then(|| unsafe { base().add(offset as usize) })
+    ensure_populated(offset, section.record_bytes).then(|| unsafe { base().add(offset as usize) })
 }
 
 /// A record that may never have been written; `None` when it was not.

@@ -193,7 +193,7 @@ fn take_numbers(count: u32) -> Option<u32> {
 fn populate(kind: SectionKind, first: u32, count: u32) -> bool {
     let section = segment::section(kind);
     let Some(offset) = section.record_offset(first.into()) else { return false };
-    segment::make_real(offset, section.record_bytes * u64::from(count))
+    segment::ensure_populated(offset, section.record_bytes * u64::from(count))
 }
 
 /// Numbers that a thread has taken and not used yet. Zeroed memory is valid: none.

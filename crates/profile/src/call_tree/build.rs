@@ -2,7 +2,7 @@
 
 use super::growing::Growing;
 use super::{CallTree, FILTERED, Missing, Node, NodeId};
-use crate::frame_table::{FrameId, FrameTable, Steps, Verdict};
+use crate::frame_table::{FrameFlags, FrameId, FrameTable, Steps};
 use crate::metric::Unit;
 use crate::query::{Granularity, Query};
 use crate::unattributed::Causes;
@@ -117,7 +117,7 @@ impl<'a> Builder<'a> {
                 state = seen[parent.index()];
             }
             for step in steps.of(stacks.location(stack)) {
-                if state.enter(step.verdict) && !step.verdict.hidden {
+                if state.enter(step.flags) && !step.flags.hidden {
                     node = self.child(node, step.frame);
                 }
             }
@@ -184,15 +184,15 @@ impl Seen {
     /// Goes one frame leafward; returns whether the frame is outside the allocator. An allocator
     /// frame without a caller stays: it is the only frame to show. Script frames come after native
     /// ones, so they end the allocator's; so does a signal.
-    fn enter(&mut self, verdict: Verdict) -> bool {
-        self.cut = !verdict.script && (self.cut || verdict.allocator && self.has_caller);
+    fn enter(&mut self, flags: FrameFlags) -> bool {
+        self.cut = !flags.script && (self.cut || flags.allocator && self.has_caller);
         self.has_caller = true;
         if !self.cut {
-            self.focus |= verdict.focus;
-            self.ignore |= verdict.ignore;
+            self.focus |= flags.focus;
+            self.ignore |= flags.ignore;
         }
         let is_outside = !self.cut;
-        self.cut &= !verdict.interrupted;
+        self.cut &= !flags.interrupted;
         is_outside
     }
 }
@@ -204,7 +204,7 @@ fn walk_down(profile: &Profile, steps: &Steps) -> Vec<Seen> {
     for stack in stacks.ids() {
         let mut state = stacks.parent(stack).map_or_else(Seen::default, |parent| seen[parent.index()]);
         for step in steps.of(stacks.location(stack)) {
-            state.enter(step.verdict);
+            state.enter(step.flags);
         }
         seen[stack.index()] = state;
     }

@@ -126,7 +126,7 @@ pub struct Finding {
     /// Its numbers by name; the kind determines which exist.
     pub values: Vec<(&'static str, f64)>,
     /// The places that matter most, largest first.
-    pub places: Vec<Place>,
+    pub places: Vec<RankedStack>,
     /// Further rows, e.g. a histogram.
     pub rows: Vec<FindingRow>,
 }
@@ -165,18 +165,18 @@ pub enum FindingClass {
 
 /// A stack and its values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct RankedStack {
     /// Node of the recording's stack tree.
     pub node: u32,
     /// The number it is ranked by.
     pub value: u64,
     /// Unit of the number.
-    pub unit: PlaceUnit,
+    pub unit: RankUnit,
 }
 
-/// Unit of the number of a [`Place`].
+/// Unit of the number of a [`RankedStack`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PlaceUnit {
+pub enum RankUnit {
     /// Bytes.
     Bytes,
     /// Blocks.
@@ -231,11 +231,11 @@ impl<'a> Evidence<'a> {
     }
 
     /// The sites with the largest `value`.
-    fn largest(&self, unit: PlaceUnit, value: impl Fn(&Site) -> u64) -> Vec<Place> {
-        let mut places: Vec<Place> = self
+    fn largest(&self, unit: RankUnit, value: impl Fn(&Site) -> u64) -> Vec<RankedStack> {
+        let mut places: Vec<RankedStack> = self
             .sites
             .iter()
-            .map(|site| Place { node: site.node, value: value(site), unit })
+            .map(|site| RankedStack { node: site.node, value: value(site), unit })
             .filter(|place| place.value > 0)
             .collect();
         places.sort_by_key(|place| (std::cmp::Reverse(place.value), place.node));
@@ -268,7 +268,7 @@ fn percent(part: u64, whole: u64) -> f64 {
 }
 
 /// Stack of a place within a profile of the same recording.
-impl Place {
+impl RankedStack {
     /// Its stack, given the stacks by node as [`Tables::stacks`] has them.
     #[must_use]
     pub fn stack(&self, stacks: &[Option<StackId>]) -> Option<StackId> {

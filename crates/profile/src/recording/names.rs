@@ -44,10 +44,10 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
 #[derive(Debug, Default)]
 pub(super) struct Names {
     functions: Vec<Function>,
-    lines: FxHashMap<Place, Vec<Line>>,
+    lines: FxHashMap<CodeAddress, Vec<Line>>,
 }
 
-type Place = (Option<ModuleId>, u64, bool);
+type CodeAddress = (Option<ModuleId>, u64, bool);
 
 impl Names {
     /// Reads a payload; `None` when it makes no sense.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::Summary;
+use super::Totals;
 use crate::call_tree::{CallTree, NodeId};
 use crate::query::Regex;
 use crate::{Frame, FrameId, Weight};
@@ -13,7 +13,7 @@ use crate::{Frame, FrameId, Weight};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flame {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// Frames that boxes refer to.
     pub frames: Vec<Arc<Frame>>,
     /// Boxes, depth first; siblings largest first.
@@ -92,7 +92,7 @@ fn draw(tree: &CallTree, min_share: f64) -> Flame {
     let widths = widths(tree);
     let floor = widths[0] * min_share;
     let children = tree.children();
-    let mut flame = Flame { summary: Summary::of(tree), frames: Vec::new(), boxes: Vec::new(), dropped: 0 };
+    let mut flame = Flame { totals: Totals::of(tree), frames: Vec::new(), boxes: Vec::new(), dropped: 0 };
     let mut frames: FxHashMap<FrameId, u32> = FxHashMap::default();
     let mut pending: Vec<(NodeId, u32, f64)> = Vec::new();
     let open = |pending: &mut Vec<(NodeId, u32, f64)>, parent: NodeId, depth: u32, start| {

@@ -5,7 +5,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 pub use super::calls::Call;
 use super::calls::calls;
 use super::top::{descending, ranking, row};
-use super::{Row, Summary};
+use super::{Row, Totals};
 use crate::FrameId;
 use crate::call_tree::{CallTree, FrameTotals};
 use crate::query::{Order, Prune, Query};
@@ -14,7 +14,7 @@ use crate::query::{Order, Prune, Query};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Graph {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// Boxes, largest cum first.
     pub nodes: Vec<Row>,
     /// Arrows, largest first.
@@ -55,7 +55,7 @@ pub fn graph(tree: &CallTree, query: &Query) -> Graph {
     }
     let edges = choose(calls(tree, &place), prune, &mut dropped);
     Graph {
-        summary: Summary::of(tree),
+        totals: Totals::of(tree),
         nodes: kept.iter().map(|id| row(tree, &totals, *id)).collect(),
         edges,
         dropped,

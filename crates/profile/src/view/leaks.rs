@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::Summary;
+use super::Totals;
 use super::top::descending;
 use super::traces::Trace;
 use crate::call_tree::{CallTree, NodeId};
@@ -12,7 +12,7 @@ use crate::{Frame, FrameId, Profile, Query, Weight};
 
 /// Classification of a block that is still allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Verdict {
+pub enum LeakClass {
     /// The program runs (or was killed): the block is in use, perhaps rightly.
     #[default]
     Live,
@@ -22,13 +22,13 @@ pub enum Verdict {
     Unreachable,
 }
 
-impl Verdict {
+impl LeakClass {
     /// Classification of the live blocks of `profile`: a program that ended by itself never freed
     /// them.
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
         let exited = profile.meta.comments.iter().any(|comment| comment.contains("exited"));
-        if exited { Verdict::NeverFreed } else { Verdict::Live }
+        if exited { LeakClass::NeverFreed } else { LeakClass::Live }
     }
 }
 
@@ -36,9 +36,9 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Leaks {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// Meaning of the numbers.
-    pub verdict: Verdict,
+    pub class: LeakClass,
     /// One per allocating frame.
     pub groups: Vec<LeakGroup>,
     /// Groups left out by the limit.
@@ -58,7 +58,7 @@ pub struct LeakGroup {
 
 /// Live memory according to `tree`, whose metric must be one of memory in use.
 #[must_use]
-pub fn leaks(tree: &CallTree, verdict: Verdict, query: &Query) -> Leaks {
+pub fn leaks(tree: &CallTree, class: LeakClass, query: &Query) -> Leaks {
     let mut by_site: FxHashMap<FrameId, (Weight, Vec<NodeId>)> = FxHashMap::default();
     for (id, node) in tree.frames_in_stacks() {
         if node.own.value != 0.0 {
@@ -80,7 +80,7 @@ pub fn leaks(tree: &CallTree, verdict: Verdict, query: &Query) -> Leaks {
         weight,
         stacks: group_stacks(tree, stacks),
     });
-    Leaks { summary: Summary::of(tree), verdict, groups: groups.collect(), dropped }
+    Leaks { totals: Totals::of(tree), class, groups: groups.collect(), dropped }
 }
 
 fn group_stacks(tree: &CallTree, mut stacks: Vec<NodeId>) -> Vec<Trace> {
@@ -102,7 +102,7 @@ mod tests {
     fn stacks_are_grouped_by_allocating_frame() {
         let program = profile("main;a;f;malloc 10 1\nmain;b;f;malloc 30 2\nmain;g 35 1\nmain;h 0 0");
         let query = Query::default();
-        let view = leaks(&CallTree::new(&program, &query), Verdict::NeverFreed, &query);
+        let view = leaks(&CallTree::new(&program, &query), LeakClass::NeverFreed, &query);
         let groups: Vec<_> = view
             .groups
             .iter()

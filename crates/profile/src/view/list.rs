@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::Summary;
+use super::Totals;
 use super::top::descending;
 use crate::call_tree::{CallTree, Visit};
 use crate::query::{Granularity, Query, Regex};
@@ -12,7 +12,7 @@ use crate::{Profile, Weight};
 #[derive(Debug, Clone, PartialEq)]
 pub struct List {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// Matching functions, largest cum first.
     pub functions: Vec<Listing>,
 }
@@ -63,7 +63,7 @@ pub fn list(profile: &Profile, base: Option<&Profile>, pattern: &Regex, query: &
     functions.retain(|listing| listing.cum.value != 0.0);
     functions.sort_by(|a, b| descending(a.cum.value, b.cum.value).then_with(|| a.function.cmp(&b.function)));
     functions.truncate(query.limit.unwrap_or(usize::MAX));
-    List { summary: Summary::of(&tree), functions }
+    List { totals: Totals::of(&tree), functions }
 }
 
 /// For each frame the listing it belongs to, and the listings, still empty.

@@ -1,7 +1,7 @@
 //! Allocations by binary.
 
 use super::top::{Top, top};
-use super::{Row, Summary};
+use super::{Row, Totals};
 use crate::query::{Granularity, Query};
 use crate::{BuildId, CallTree, Profile};
 
@@ -9,7 +9,7 @@ use crate::{BuildId, CallTree, Profile};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Modules {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// One per binary on a stack.
     pub rows: Vec<ModuleRow>,
 }
@@ -29,7 +29,7 @@ pub struct ModuleRow {
 #[must_use]
 pub fn modules(profile: &Profile, base: Option<&Profile>, query: &Query) -> Modules {
     let query = Query { granularity: Granularity::Modules, ..query.clone() };
-    let Top { summary, rows, .. } = top(&CallTree::compare(profile, base, &query), &query);
+    let Top { totals, rows, .. } = top(&CallTree::compare(profile, base, &query), &query);
     let known = |name: &str| profile.modules.iter().find(|module| module.name() == name);
     let rows = rows.into_iter().map(|row| {
         let module = known(&row.frame.module);
@@ -39,5 +39,5 @@ pub fn modules(profile: &Profile, base: Option<&Profile>, query: &Query) -> Modu
             row,
         }
     });
-    Modules { summary, rows: rows.collect() }
+    Modules { totals, rows: rows.collect() }
 }

@@ -4,7 +4,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::calls::{Call, calls};
 use super::top::{descending, ranking, row};
-use super::{Row, Summary};
+use super::{Row, Totals};
 use crate::call_tree::{CallTree, FrameTotals};
 use crate::query::{Prune, Query, Regex};
 use crate::{FrameId, Weight};
@@ -13,7 +13,7 @@ use crate::{FrameId, Weight};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Neighbourhoods {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// One entry per frame, in rank order.
     pub entries: Vec<Neighbourhood>,
     /// Frames left out by limit and pruning.
@@ -96,7 +96,7 @@ fn neighbourhoods(
         callers: sorted(callers.remove(&id.index())),
         callees: sorted(callees.remove(&id.index())),
     });
-    Neighbourhoods { summary: Summary::of(tree), entries: entries.collect(), dropped }
+    Neighbourhoods { totals: Totals::of(tree), entries: entries.collect(), dropped }
 }
 
 fn sorted(neighbours: Option<Vec<Neighbour>>) -> Vec<Neighbour> {

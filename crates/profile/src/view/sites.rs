@@ -3,7 +3,7 @@
 use rustc_hash::FxHashSet;
 
 use super::top::{descending, row};
-use super::{Row, Summary};
+use super::{Row, Totals};
 use crate::call_tree::{CallTree, NodeId};
 use crate::{FrameId, Profile, Query};
 
@@ -11,7 +11,7 @@ use crate::{FrameId, Profile, Query};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sites {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// One per frame that allocated.
     pub rows: Vec<Row>,
 }
@@ -33,5 +33,5 @@ pub fn sites(profile: &Profile, tree: &CallTree, query: &Query, zero: bool) -> S
         descending(a.flat.value, b.flat.value).then_with(|| a.frame.label.cmp(&b.frame.label))
     });
     rows.truncate(query.limit.unwrap_or(usize::MAX));
-    Sites { summary: Summary::of(tree), rows }
+    Sites { totals: Totals::of(tree), rows }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::Summary;
+use super::Totals;
 use super::top::descending;
 use crate::call_tree::{CallTree, NodeId};
 use crate::weigh::Weigher;
@@ -14,7 +14,7 @@ use crate::{Frame, FrameId, Metric, Profile, Query, SizeRange, StackId, Values};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sizes {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// Where the classes come from.
     pub source: SizeSource,
     /// Size classes from small to large, from the first to the last that is used: up to 8 bytes,
@@ -89,7 +89,7 @@ pub fn sizes(profile: &Profile, tree: &CallTree, query: &Query) -> Sizes {
         () => (SizeSource::Process, of_process(profile, counted)),
     };
     Sizes {
-        summary: Summary::of(tree),
+        totals: Totals::of(tree),
         source,
         classes: coarse(&classes),
         fine: if source == SizeSource::Process { classes } else { Vec::new() },

@@ -1,6 +1,6 @@
 //! Allocations by thread.
 
-use super::Summary;
+use super::Totals;
 use super::top::descending;
 use crate::call_tree::{CallTree, NodeId};
 use crate::weigh::Weigher;
@@ -10,7 +10,7 @@ use crate::{Profile, Query, ThreadId, Weight};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Threads {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// One per thread that allocated.
     pub rows: Vec<ThreadRow>,
 }
@@ -54,7 +54,7 @@ pub fn threads(profile: &Profile, query: &Query) -> Threads {
         .collect();
     rows.sort_by(|a, b| descending(a.weight.value, b.weight.value).then_with(|| a.tid.cmp(&b.tid)));
     rows.truncate(query.limit.unwrap_or(usize::MAX));
-    Threads { summary: Summary::of(&tree), rows }
+    Threads { totals: Totals::of(&tree), rows }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Row, Summary};
+use super::{Row, Totals};
 use crate::call_tree::FrameTotals;
 use crate::query::Order;
 use crate::{CallTree, FrameId, Query, Weight};
@@ -11,7 +11,7 @@ use crate::{CallTree, FrameId, Query, Weight};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Top {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// The selected rows. Sums over the first rows are running sums of `flat`.
     pub rows: Vec<Row>,
     /// Rows left out by the limit.
@@ -25,7 +25,7 @@ pub fn top(tree: &CallTree, query: &Query) -> Top {
     let ranked = ranking(tree, &totals, query.order);
     let shown = query.limit.unwrap_or(usize::MAX).min(ranked.len());
     Top {
-        summary: Summary::of(tree),
+        totals: Totals::of(tree),
         rows: ranked[..shown].iter().map(|&id| row(tree, &totals, id)).collect(),
         dropped: ranked.len() - shown,
     }
@@ -142,8 +142,8 @@ mod tests {
             rows(PROGRAM, &query),
             &[("alloc_row", 50.0, 50.0), ("main", 0.0, 50.0), ("serve", 0.0, 50.0)],
         );
-        let summary = top(&CallTree::new(&profile(PROGRAM), &query), &query).summary;
-        assert_eq!((summary.grand_total.value, summary.total.value), (100.0, 50.0));
+        let totals = top(&CallTree::new(&profile(PROGRAM), &query), &query).totals;
+        assert_eq!((totals.grand_total.value, totals.total.value), (100.0, 50.0));
     }
 
     #[test]
@@ -210,8 +210,8 @@ mod tests {
         let rows: Vec<_> =
             view.rows.iter().map(|row| (row.frame.label.as_str(), row.flat.value, row.flat.base)).collect();
         assert_eq!(rows, [("f", 6.0, 4.0), ("gone", -3.0, 3.0), ("x", 1.0, 0.0), ("main", 0.0, 0.0)]);
-        assert_eq!(view.summary.total.value, 4.0);
-        assert_eq!(view.summary.whole(), 9.0);
+        assert_eq!(view.totals.total.value, 4.0);
+        assert_eq!(view.totals.whole(), 9.0);
 
         let subtracted = crate::diff::subtract(&now, &before);
         let rows = top(&CallTree::new(&subtracted, &query), &query).rows;

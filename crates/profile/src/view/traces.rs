@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Summary;
+use super::Totals;
 use super::top::descending;
 use crate::{CallTree, Frame, Query, Weight};
 
@@ -10,7 +10,7 @@ use crate::{CallTree, Frame, Query, Weight};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traces {
     /// The whole.
-    pub summary: Summary,
+    pub totals: Totals,
     /// One per distinct stack.
     pub stacks: Vec<Trace>,
     /// Stacks left out by the limit.
@@ -36,5 +36,5 @@ pub fn traces(tree: &CallTree, query: &Query) -> Traces {
         frames: tree.leaf_to_root(*id).map(|frame| tree.frames.get(frame).clone()).collect(),
         weight: node.own,
     });
-    Traces { summary: Summary::of(tree), stacks: stacks.collect(), dropped: leaves.len() - shown }
+    Traces { totals: Totals::of(tree), stacks: stacks.collect(), dropped: leaves.len() - shown }
 }

@@ -19,11 +19,11 @@ pub fn columns(flame: &Flame) -> String {
     let palette = Palette::new(flame);
     let mut out = String::with_capacity(flame.boxes.len() * 24 + 8192);
     let mut head = json!({
-        "sample_type": flame.summary.metric,
-        "unit": match flame.summary.unit { Unit::Bytes => "bytes", Unit::Objects => "objects" },
-        "grand_total": flame.summary.grand_total.value.round() as i64,
-        "total": flame.summary.total.value.round() as i64,
-        "base_total": flame.summary.total.base.round() as i64,
+        "sample_type": flame.totals.metric,
+        "unit": match flame.totals.unit { Unit::Bytes => "bytes", Unit::Objects => "objects" },
+        "grand_total": flame.totals.grand_total.value.round() as i64,
+        "total": flame.totals.total.value.round() as i64,
+        "base_total": flame.totals.total.base.round() as i64,
         "dropped": flame.dropped,
         "palette": palette_json(&palette),
         "frames": frames_json(flame),
@@ -37,7 +37,7 @@ pub fn columns(flame: &Flame) -> String {
     column(&mut out, "frame", &flame.boxes, |item| i64::from(item.frame));
     column(&mut out, "depth", &flame.boxes, |item| i64::from(item.depth));
     column(&mut out, "width", &flame.boxes, |item| item.width.round() as i64);
-    if flame.summary.compared {
+    if flame.totals.compared {
         column(&mut out, "sum", &flame.boxes, |item| item.sum.value.round() as i64);
         column(&mut out, "base", &flame.boxes, |item| item.sum.base.round() as i64);
     }

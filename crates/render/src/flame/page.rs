@@ -14,11 +14,11 @@ const SCRIPT: &str = include_str!("page.js");
 /// between them.
 #[must_use]
 pub fn page(top_down: &Flame, bottom_up: &Flame, title: &str) -> String {
-    let summary = &top_down.summary;
+    let totals = &top_down.totals;
     let note = format!(
         "{}: {}{}",
-        summary.metric,
-        label(summary.total.value, summary.unit),
+        totals.metric,
+        label(totals.total.value, totals.unit),
         match top_down.dropped {
             0 => String::new(),
             dropped => format!(" · {dropped} boxes too small to draw"),

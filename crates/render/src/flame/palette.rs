@@ -31,7 +31,7 @@ pub(crate) struct Palette {
 
 impl Palette {
     pub(crate) fn new(flame: &Flame) -> Self {
-        if flame.summary.compared { Self::of_change() } else { Self::of_modules(&flame.frames) }
+        if flame.totals.compared { Self::of_change() } else { Self::of_modules(&flame.frames) }
     }
 
     /// Index of the color of a box.
@@ -146,7 +146,8 @@ mod tests {
     #[test]
     fn modules_have_hues_in_the_order_of_their_weight() {
         let frame = |module: &str| Frame { module: module.to_owned(), ..Frame::default() };
-        let frames = ["app", "libc.so.6", "libz.so.1", "", "app"].map(|module| std::sync::Arc::new(frame(module)));
+        let frames =
+            ["app", "libc.so.6", "libz.so.1", "", "app"].map(|module| std::sync::Arc::new(frame(module)));
         let palette = Palette::of_modules(&frames);
         let slots: Vec<usize> = palette.frames.iter().map(|index| index / SHADES).collect();
         assert_eq!(slots, [2, 1, 3, 0, 2]);

@@ -22,7 +22,7 @@ const STYLE: &str = ".f{cursor:pointer}.f:hover rect{stroke:#1d1d1b;stroke-width
 #[must_use]
 pub fn svg(flame: &Flame, title: &str) -> String {
     let height = HEAD + flame.levels() as f64 * ROW + FOOT;
-    let total = amount::label(flame.summary.total.value, flame.summary.unit);
+    let total = amount::label(flame.totals.total.value, flame.totals.unit);
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" \
          width=\"{WIDTH}\" height=\"{0}\" viewBox=\"0 0 {WIDTH} {0}\" font-family=\"{1}\" \
@@ -37,7 +37,7 @@ pub fn svg(flame: &Flame, title: &str) -> String {
         flame.width().round(),
         escape(title),
         Short(WIDTH / 2.0),
-        escape(&flame.summary.metric),
+        escape(&flame.totals.metric),
         Short(WIDTH - SIDE),
     );
     let palette = Palette::new(flame);
@@ -81,8 +81,8 @@ fn push_box(out: &mut String, flame: &Flame, item: &FlameBox, fill: &str) {
     let scale = (WIDTH - 2.0 * SIDE) / flame.width().max(f64::MIN_POSITIVE);
     let (x, width) = (SIDE + item.start * scale, item.width * scale);
     let y = HEAD + f64::from(item.depth) * ROW;
-    let sign = if flame.summary.compared && item.sum.value > 0.0 { "+" } else { "" };
-    let amount = sign.to_owned() + &amount::label(item.sum.value, flame.summary.unit);
+    let sign = if flame.totals.compared && item.sum.value > 0.0 { "+" } else { "" };
+    let amount = sign.to_owned() + &amount::label(item.sum.value, flame.totals.unit);
     *out += &format!(
         "<g class=\"f\" data-s=\"{}\" data-w=\"{}\" data-d=\"{}\" \
          data-n=\"{}\" data-a=\"{amount}\"><title>{}</title>\
@@ -106,10 +106,10 @@ fn push_box(out: &mut String, flame: &Flame, item: &FlameBox, fill: &str) {
 
 fn tooltip(flame: &Flame, item: &FlameBox) -> String {
     let frame = &flame.frames[item.frame as usize];
-    let summary = &flame.summary;
-    let amount = |value: f64| amount::label(value, summary.unit);
+    let totals = &flame.totals;
+    let amount = |value: f64| amount::label(value, totals.unit);
     let module = if frame.module.is_empty() { String::new() } else { format!(" [{}]", frame.module) };
-    if summary.compared {
+    if totals.compared {
         let (change, base) = (item.sum.value, item.sum.base);
         let sign = if change > 0.0 { "+" } else { "" };
         return format!(
@@ -124,7 +124,7 @@ fn tooltip(flame: &Flame, item: &FlameBox) -> String {
         "{}{module} {} ({})",
         frame.label,
         amount(item.sum.value),
-        percent(item.sum.value, summary.whole()),
+        percent(item.sum.value, totals.whole()),
     )
 }
 

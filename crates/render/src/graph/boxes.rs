@@ -1,6 +1,6 @@
 //! Text and size of a box.
 
-use heapwise_profile::view::{Row, Summary};
+use heapwise_profile::view::{Row, Totals};
 
 use crate::amount::{label, percent};
 use crate::font;
@@ -26,8 +26,8 @@ const LEAST_FONT: f64 = 9.0;
 const FONT_GROWTH: f64 = 21.0;
 const LINE_SPACING: f64 = 1.2;
 
-pub(super) fn node_box(row: &Row, summary: &Summary) -> NodeBox {
-    let whole = summary.whole().abs();
+pub(super) fn node_box(row: &Row, totals: &Totals) -> NodeBox {
+    let whole = totals.whole().abs();
     let (flat, cum) = (row.flat.value, row.cum.value);
     let share = if whole == 0.0 { 0.0 } else { (flat / whole).abs().min(1.0) };
     let name_size = LEAST_FONT + FONT_GROWTH * share.sqrt();
@@ -36,11 +36,11 @@ pub(super) fn node_box(row: &Row, summary: &Summary) -> NodeBox {
         break_name(&row.frame.label).into_iter().map(|text| Line { text, font_size: name_size }).collect();
     let mut amount = |text: String| lines.push(Line { text, font_size: amount_size });
     if flat != 0.0 {
-        amount(format!("{} ({})", label(flat, summary.unit), percent(flat, whole)));
+        amount(format!("{} ({})", label(flat, totals.unit), percent(flat, whole)));
     }
     if flat != cum {
         let of = if flat == 0.0 { "" } else { "of " };
-        amount(format!("{of}{} ({})", label(cum, summary.unit), percent(cum, whole)));
+        amount(format!("{of}{} ({})", label(cum, totals.unit), percent(cum, whole)));
     }
     let width = |line: &Line| font::width(&line.text, line.font_size);
     let padding = 6.0 + name_size * 0.5;

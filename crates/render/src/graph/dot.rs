@@ -1,7 +1,7 @@
 //! The graph in Graphviz's language, laid out as jeprof writes it.
 
 use heapwise_profile::view::graph::{Call, Graph};
-use heapwise_profile::view::{Row, Summary};
+use heapwise_profile::view::{Row, Totals};
 
 use super::{GraphOptions, legend};
 use crate::amount::percent;
@@ -9,28 +9,28 @@ use crate::amount::percent;
 /// The graph as dot text.
 #[must_use]
 pub fn dot(graph: &Graph, options: &GraphOptions) -> String {
-    let summary = &graph.summary;
+    let totals = &graph.totals;
     let mut out = format!(
         "digraph \"{}; {}\" {{\n",
         escape(&options.program),
-        options.amounts.with_unit(summary.grand_total.value, summary.unit),
+        options.amounts.with_unit(totals.grand_total.value, totals.unit),
     );
     out += "node [width=0.375,height=0.25];\n";
     let legend: String = legend::lines(graph, options).iter().map(|line| escape(line) + "\\l").collect();
     out += &format!("Legend [shape=box,fontsize=24,shape=plaintext,label=\"{legend}\"];\n");
     for (at, row) in graph.nodes.iter().enumerate() {
-        out += &node(at + 1, row, summary, options);
+        out += &node(at + 1, row, totals, options);
     }
     for call in &graph.edges {
-        out += &edge(call, summary, options);
+        out += &edge(call, totals, options);
     }
     out += "}\n";
     out
 }
 
-fn node(number: usize, row: &Row, summary: &Summary, options: &GraphOptions) -> String {
-    let whole = summary.whole();
-    let amount = |value: f64| options.amounts.format(value, summary.unit);
+fn node(number: usize, row: &Row, totals: &Totals, options: &GraphOptions) -> String {
+    let whole = totals.whole();
+    let amount = |value: f64| options.amounts.format(value, totals.unit);
     let mut label = escape(&row.frame.label);
     for separator in [" ", "::"] {
         label = label.replace(separator, "\\n");
@@ -49,9 +49,9 @@ fn node(number: usize, row: &Row, summary: &Summary, options: &GraphOptions) -> 
     )
 }
 
-fn edge(call: &Call, summary: &Summary, options: &GraphOptions) -> String {
+fn edge(call: &Call, totals: &Totals, options: &GraphOptions) -> String {
     let value = call.weight.value;
-    let whole = summary.whole();
+    let whole = totals.whole();
     let share = if whole == 0.0 { 0.0 } else { (3.0 * value / whole).abs().min(1.0) };
     // Graphviz fails on very large weights.
     let weight = value.abs().powf(0.7).min(100_000.0) as u32;
@@ -60,7 +60,7 @@ fn edge(call: &Call, summary: &Summary, options: &GraphOptions) -> String {
         "N{} -> N{} [label={}, weight={weight}, style=\"setlinewidth({:.6}){dashed}\"];\n",
         call.from + 1,
         call.to + 1,
-        options.amounts.format(value, summary.unit),
+        options.amounts.format(value, totals.unit),
         (2.0 * share).max(1.0),
     )
 }

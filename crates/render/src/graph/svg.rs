@@ -1,6 +1,6 @@
 //! The graph as SVG that works alone in a browser: boxes by flat, arrows by weight, tooltips.
 
-use heapwise_profile::view::Summary;
+use heapwise_profile::view::Totals;
 use heapwise_profile::view::graph::{Call, Graph};
 
 use super::boxes::{NodeBox, node_box};
@@ -22,7 +22,7 @@ const STYLE: &str = ".node{cursor:default}.node:hover rect{stroke-width:2.4}\
 /// The graph as a stand-alone SVG document.
 #[must_use]
 pub fn svg(graph: &Graph, options: &GraphOptions) -> String {
-    let boxes: Vec<NodeBox> = graph.nodes.iter().map(|row| node_box(row, &graph.summary)).collect();
+    let boxes: Vec<NodeBox> = graph.nodes.iter().map(|row| node_box(row, &graph.totals)).collect();
     let drawing = arrange(graph, &boxes);
     let legend = legend::lines(graph, options);
     let legend_width = legend.iter().map(|line| font::width(line, LEGEND_FONT)).fold(0.0, f64::max) + 20.0;
@@ -57,8 +57,8 @@ pub fn svg(graph: &Graph, options: &GraphOptions) -> String {
     out
 }
 
-fn share(value: f64, summary: &Summary) -> f64 {
-    let whole = summary.whole().abs();
+fn share(value: f64, totals: &Totals) -> f64 {
+    let whole = totals.whole().abs();
     if whole == 0.0 { 0.0 } else { (value / whole).clamp(-1.0, 1.0) }
 }
 
@@ -68,10 +68,10 @@ fn arrange(graph: &Graph, boxes: &[NodeBox]) -> Drawing {
         .edges
         .iter()
         .map(|call| {
-            let text = label(call.weight.value, graph.summary.unit);
+            let text = label(call.weight.value, graph.totals.unit);
             let label = BoxSize { width: font::width(&text, LABEL_FONT) + 4.0, height: LABEL_FONT * 1.2 };
             // Heavy calls are drawn short and straight.
-            let weight = 1 + (share(call.weight.value, &graph.summary).abs() * 60.0) as u32;
+            let weight = 1 + (share(call.weight.value, &graph.totals).abs() * 60.0) as u32;
             Link { from: call.from, to: call.to, weight, label }
         })
         .collect();
@@ -112,7 +112,7 @@ fn push_legend(out: &mut String, lines: &[String], width: f64, height: f64) {
 
 fn push_node(out: &mut String, graph: &Graph, at: usize, node: &NodeBox, centre: Point) {
     let row = &graph.nodes[at];
-    let summary = &graph.summary;
+    let totals = &graph.totals;
     let (left, top) = (centre.x - node.size.width / 2.0, centre.y - node.size.height / 2.0);
     let place = match (row.frame.file.as_str(), row.frame.line) {
         ("", _) => String::new(),
@@ -122,13 +122,13 @@ fn push_node(out: &mut String, graph: &Graph, at: usize, node: &NodeBox, centre:
     let tooltip = format!(
         "{}\nflat {} ({})\ncum {} ({}){place}\n{}",
         row.frame.label,
-        label(row.flat.value, summary.unit),
-        percent(row.flat.value, summary.whole()),
-        label(row.cum.value, summary.unit),
-        percent(row.cum.value, summary.whole()),
+        label(row.flat.value, totals.unit),
+        percent(row.flat.value, totals.whole()),
+        label(row.cum.value, totals.unit),
+        percent(row.cum.value, totals.whole()),
         row.frame.module,
     );
-    let cum = share(row.cum.value, summary);
+    let cum = share(row.cum.value, totals);
     *out += &format!(
         "<g class=\"node\" id=\"n{at}\"><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" \
          height=\"{}\" rx=\"3\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.2\"/>",
@@ -153,8 +153,8 @@ fn push_node(out: &mut String, graph: &Graph, at: usize, node: &NodeBox, centre:
 }
 
 fn push_edge(out: &mut String, graph: &Graph, call: &Call, curve: &Curve) {
-    let summary = &graph.summary;
-    let share = share(call.weight.value, summary);
+    let totals = &graph.totals;
+    let share = share(call.weight.value, totals);
     let width = 0.8 + 5.0 * share.abs().powf(0.8);
     let arrow = Arrow::new(curve, width);
     let mut path = format!("M{} {}", Short(curve.points[0].x), Short(curve.points[0].y));
@@ -165,9 +165,9 @@ fn push_edge(out: &mut String, graph: &Graph, call: &Call, curve: &Curve) {
         path += if at % 3 == 1 { "C" } else { " " };
         path += &format!("{} {}", Short(point.x), Short(point.y));
     }
-    let amount = label(call.weight.value, summary.unit);
+    let amount = label(call.weight.value, totals.unit);
     let [from, to] = [call.from, call.to].map(|at| graph.nodes[at].frame.label.as_str());
-    let tooltip = format!("{from} → {to}\n{amount} ({})", percent(call.weight.value, summary.whole()));
+    let tooltip = format!("{from} → {to}\n{amount} ({})", percent(call.weight.value, totals.whole()));
     let dash = if call.residual { " stroke-dasharray=\"5 4\"" } else { "" };
     let color = color::line(share);
     *out += &format!(

@@ -1,6 +1,6 @@
 //! Lost and unattributed data of a profile, as JSON.
 
-use heapwise_profile::view::Summary;
+use heapwise_profile::view::Totals;
 use heapwise_profile::{Losses, Metric, Profile, Values, unattributed};
 use serde_json::{Map, Value, json};
 
@@ -33,11 +33,11 @@ pub fn four(values: &Values) -> Map<String, Value> {
 
 /// Adds to a view, where there is something: `usable` (bytes are usable ones), `unattributed` by
 /// cause in the view's metric, and `untracked` blocks and bytes.
-pub(super) fn insert(fields: &mut Map<String, Value>, summary: &Summary) {
-    if summary.usable {
+pub(super) fn insert(fields: &mut Map<String, Value>, totals: &Totals) {
+    if totals.usable {
         fields.insert("usable".into(), true.into());
     }
-    let missing = &summary.missing;
+    let missing = &totals.missing;
     if missing.unattributed.iter().any(|(_, weight)| weight.value != 0.0) {
         let causes = missing.unattributed.iter();
         let causes = causes.map(|(cause, weight)| (cause.name().to_owned(), super::integer(weight.value)));

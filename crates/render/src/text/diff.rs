@@ -9,30 +9,30 @@ use crate::amount::percent;
 /// `change  change%  before  after  cum change  name`; percentages refer to the base's total.
 #[must_use]
 pub fn diff(view: &Top, options: &TextOptions) -> String {
-    let summary = &view.summary;
-    let amount = |value: f64| options.amount(value, summary);
+    let totals = &view.totals;
+    let amount = |value: f64| options.amount(value, totals);
     let signed = |value: f64| {
         let text = amount(value);
         if value > 0.0 { format!("+{text}") } else { text }
     };
     let mut out = String::new();
     if options.total {
-        let whole = summary.grand_total;
-        let unit = options.amounts.unit(summary.unit);
+        let whole = totals.grand_total;
+        let unit = options.amounts.unit(totals.unit);
         out += &format!(
             "Total: {} {unit} ({} before, {} after)\n",
             signed(whole.value),
             amount(whole.base),
             amount(whole.base + whole.value),
         );
-        out += &options.missing_lines(summary);
+        out += &options.missing_lines(totals);
     }
     let mut table = Table::default();
     table.push(["change", "change%", "before", "after", "cum", "name"].map(str::to_owned));
     for row in &view.rows {
         table.push([
             signed(row.flat.value),
-            percent(row.flat.value, summary.whole()),
+            percent(row.flat.value, totals.whole()),
             amount(row.flat.base),
             amount(row.flat.base + row.flat.value),
             signed(row.cum.value),

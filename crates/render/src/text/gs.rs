@@ -24,7 +24,7 @@ pub fn report(view: &Sites) -> String {
 #[must_use]
 pub fn report_json(view: &Sites) -> Value {
     json!({
-        "total_size": view.summary.total.value.round() as i64,
+        "total_size": view.totals.total.value.round() as i64,
         "mem_report": lines(view),
     })
 }

@@ -1,7 +1,7 @@
 //! Memory that is still held, and its classification.
 
-use heapwise_profile::view::leaks::{LeakGroup, Leaks, Verdict};
-use heapwise_profile::view::{Summary, traces::Trace};
+use heapwise_profile::view::leaks::{LeakClass, LeakGroup, Leaks};
+use heapwise_profile::view::{Totals, traces::Trace};
 
 use super::TextOptions;
 use crate::amount::percent;
@@ -12,20 +12,20 @@ const STACKS_SHOWN: usize = 3;
 /// Sites with their largest stacks, under a line that explains the numbers.
 #[must_use]
 pub fn leaks(view: &Leaks, options: &TextOptions) -> String {
-    let summary = &view.summary;
-    let what = match view.verdict {
-        Verdict::Live => "Live (in use, not necessarily leaked)",
-        Verdict::NeverFreed => "Never freed at exit",
-        Verdict::Unreachable => "Leaked (no pointer to it is left)",
+    let totals = &view.totals;
+    let what = match view.class {
+        LeakClass::Live => "Live (in use, not necessarily leaked)",
+        LeakClass::NeverFreed => "Never freed at exit",
+        LeakClass::Unreachable => "Leaked (no pointer to it is left)",
     };
     let mut out = format!(
         "{what}: {}, {}\n",
-        options.amounts.with_unit(summary.total.value, summary.unit),
-        counted(summary.total.objects, "object"),
+        options.amounts.with_unit(totals.total.value, totals.unit),
+        counted(totals.total.objects, "object"),
     );
-    out += &options.missing_lines(summary);
+    out += &options.missing_lines(totals);
     for group in &view.groups {
-        push_group(&mut out, group, summary, options);
+        push_group(&mut out, group, totals, options);
     }
     if view.dropped > 0 {
         out += &format!("\n… and {} more\n", counted(view.dropped as f64, "site"));
@@ -33,12 +33,12 @@ pub fn leaks(view: &Leaks, options: &TextOptions) -> String {
     out
 }
 
-fn push_group(out: &mut String, group: &LeakGroup, summary: &Summary, options: &TextOptions) {
-    let amount = |value: f64| options.amounts.with_unit(value, summary.unit);
+fn push_group(out: &mut String, group: &LeakGroup, totals: &Totals, options: &TextOptions) {
+    let amount = |value: f64| options.amounts.with_unit(value, totals.unit);
     *out += &format!(
         "\n{} ({}) in {}, {}: {}\n",
         amount(group.weight.value),
-        percent(group.weight.value, summary.whole()),
+        percent(group.weight.value, totals.whole()),
         counted(group.weight.objects, "object"),
         counted(group.stacks.len() as f64, "stack"),
         group.site.label,
@@ -70,7 +70,7 @@ mod tests {
     fn the_verdict_comes_first() {
         let query = Query::default();
         let tree = CallTree::new(&profile("main;f;malloc 1048576 1\nmain;g;f 3145728 2"), &query);
-        let view = view::leaks::leaks(&tree, Verdict::NeverFreed, &query);
+        let view = view::leaks::leaks(&tree, LeakClass::NeverFreed, &query);
         assert_eq!(
             leaks(&view, &TextOptions::default()),
             "Never freed at exit: 4.0 MB, 3 objects\n\n\

@@ -12,25 +12,25 @@ const CONTEXT: u32 = 5;
 /// it, the lines that count are listed without text.
 #[must_use]
 pub fn list(view: &List, source: &dyn Fn(&str) -> Option<String>, options: &TextOptions) -> String {
-    let summary = &view.summary;
-    let unit = match options.amounts.unit(summary.unit) {
+    let totals = &view.totals;
+    let unit = match options.amounts.unit(totals.unit) {
         "" => String::new(),
         unit => format!(" {unit}"),
     };
-    let mut out = options.header_lines(summary);
+    let mut out = options.header_lines(totals);
     for function in &view.functions {
         let file = if function.file.is_empty() { "??" } else { &function.file };
         out += &format!("ROUTINE ====================== {} in {file}\n", function.function);
         out += &format!(
             "{:>6} {:>6} Total{unit} (flat / cumulative)\n",
-            options.amount(function.flat.value, summary),
-            options.amount(function.cum.value, summary),
+            options.amount(function.flat.value, totals),
+            options.amount(function.cum.value, totals),
         );
         let text = source(&function.file);
         let mut push_line = |number: u32, flat: Weight, cum: Weight, text: &str| {
             let amount = |weight: Weight| match weight.value {
                 0.0 => ".".to_owned(),
-                value => options.amount(value, summary),
+                value => options.amount(value, totals),
             };
             out += &format!("{:>6} {:>6} {number:>4}: {text}\n", amount(flat), amount(cum));
         };

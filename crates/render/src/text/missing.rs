@@ -3,7 +3,7 @@
 use heapwise_profile::Losses;
 use heapwise_profile::call_tree::Missing;
 use heapwise_profile::metric::Unit;
-use heapwise_profile::view::Summary;
+use heapwise_profile::view::Totals;
 
 use heapwise_profile::quantity;
 
@@ -11,10 +11,10 @@ use crate::amount::{Amounts, percent};
 
 /// One line per fact, none when everything is attributed and tracked.
 #[must_use]
-pub fn lines(summary: &Summary, amounts: Amounts) -> Vec<String> {
-    let Missing { untracked_blocks, untracked_bytes, .. } = summary.missing;
+pub fn lines(totals: &Totals, amounts: Amounts) -> Vec<String> {
+    let Missing { untracked_blocks, untracked_bytes, .. } = totals.missing;
     let untracked = untracked(untracked_blocks, untracked_bytes, amounts);
-    [unattributed(summary, amounts), untracked].into_iter().flatten().collect()
+    [unattributed(totals, amounts), untracked].into_iter().flatten().collect()
 }
 
 /// The same of a recording as a whole, for reports that are not sums of stacks: timeline and
@@ -29,18 +29,18 @@ pub fn of_losses(losses: &Losses, amounts: Amounts) -> Vec<String> {
 }
 
 /// `Unattributed: 1.20 MiB (3.4%), no room for: stacks 1.00 MiB, labels 200 KiB`.
-fn unattributed(summary: &Summary, amounts: Amounts) -> Option<String> {
+fn unattributed(totals: &Totals, amounts: Amounts) -> Option<String> {
     let causes: Vec<_> =
-        summary.missing.unattributed.iter().filter(|(_, weight)| weight.value != 0.0).collect();
+        totals.missing.unattributed.iter().filter(|(_, weight)| weight.value != 0.0).collect();
     let sum: f64 = causes.iter().map(|(_, weight)| weight.value).sum();
     // Of a comparison, the part of what is there now.
-    let whole = summary.grand_total.value + summary.grand_total.base;
+    let whole = totals.grand_total.value + totals.grand_total.base;
     let parts: Vec<String> = causes
         .iter()
-        .map(|(cause, weight)| format!("{} {}", cause.name(), amount(weight.value, summary.unit, amounts)))
+        .map(|(cause, weight)| format!("{} {}", cause.name(), amount(weight.value, totals.unit, amounts)))
         .collect();
     (!causes.is_empty()).then(|| {
-        let (sum, share) = (amount(sum, summary.unit, amounts), percent(sum, whole));
+        let (sum, share) = (amount(sum, totals.unit, amounts), percent(sum, whole));
         format!("Unattributed: {sum} ({share}), no room for: {}", parts.join(", "))
     })
 }
@@ -92,7 +92,7 @@ mod tests {
         let options = TextOptions::default();
         let texts = [
             top::top(&view::top::top(&tree, &query), &options),
-            leaks::leaks(&view::leaks::leaks(&tree, view::leaks::Verdict::Live, &query), &options),
+            leaks::leaks(&view::leaks::leaks(&tree, view::leaks::LeakClass::Live, &query), &options),
             sizes::sizes(&view::sizes::sizes(&profile, &tree, &query), &options),
             table::threads(&view::threads::threads(&profile, &query), &options),
             table::modules(&view::modules::modules(&profile, None, &query), &options),
@@ -113,9 +113,9 @@ mod tests {
     #[test]
     fn totals_of_allocations_lack_nothing() {
         let query = Query { metric: Metric::AllocObjects, ..Query::default() };
-        let summary = Summary::of(&CallTree::new(&program(), &query));
+        let totals = Totals::of(&CallTree::new(&program(), &query));
         assert_eq!(
-            lines(&summary, Amounts::default()),
+            lines(&totals, Amounts::default()),
             ["Unattributed: 4 objects (80.0%), no room for: stacks 3 objects, labels 1 objects"]
         );
     }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_complete_profile_says_nothing() {
-        let summary = Summary::of(&CallTree::new(&profile("main 1 1"), &Query::default()));
-        assert!(lines(&summary, Amounts::default()).is_empty());
+        let totals = Totals::of(&CallTree::new(&profile("main 1 1"), &Query::default()));
+        assert!(lines(&totals, Amounts::default()).is_empty());
     }
 }

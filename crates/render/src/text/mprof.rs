@@ -2,7 +2,7 @@
 
 use heapwise_profile::query::Order;
 use heapwise_profile::view::top::Top;
-use heapwise_profile::view::{Row, Summary};
+use heapwise_profile::view::{Row, Totals};
 use heapwise_profile::{Profile, Sample, StackId, Weight};
 
 const RED: &str = "\x1b[31m";
@@ -13,11 +13,11 @@ const RED_ROWS: usize = 5;
 /// The ranking `-top=flat|cum`, from a view of all rows. `color` is what upstream always does.
 #[must_use]
 pub fn top(view: &Top, order: Order, color: bool) -> String {
-    let total = view.summary.total.value;
+    let total = view.totals.total.value;
     if total == 0.0 {
         return "total bytes is 0\n".to_owned();
     }
-    let kind = if view.summary.metric.starts_with("alloc") { "alloc" } else { "inuse" };
+    let kind = if view.totals.metric.starts_with("alloc") { "alloc" } else { "inuse" };
     let mut out = format!("-----------{kind} space ranking----------\n");
     let flat = ["Flat(kb):", "Flat%:", "FlatObjs:"].map(str::to_owned);
     let cum = ["Cum(kb):", "Cum%:", "CumObjs:"].map(str::to_owned);
@@ -27,9 +27,9 @@ pub fn top(view: &Top, order: Order, color: bool) -> String {
         let is_leaf = row.flat.objects != 0.0 || row.flat.value != 0.0;
         let flat = match (is_leaf, order) {
             (false, Order::Flat) => ["0"; 3].map(str::to_owned),
-            _ => cells(&row.flat, &view.summary),
+            _ => cells(&row.flat, &view.totals),
         };
-        let columns = ordered(order, flat, cells(&row.cum, &view.summary));
+        let columns = ordered(order, flat, cells(&row.cum, &view.totals));
         out += red;
         push_row(&mut out, &format!("{}th", at + 1), columns, &row.frame.label);
         out += plain;
@@ -57,10 +57,10 @@ fn ranked(view: &Top, order: Order) -> Vec<&Row> {
     rows
 }
 
-fn cells(weight: &Weight, summary: &Summary) -> [String; 3] {
+fn cells(weight: &Weight, totals: &Totals) -> [String; 3] {
     [
         format!("{:.2}", weight.value / 1024.0),
-        format!("{:.2}%", weight.percent_of(summary.total.value)),
+        format!("{:.2}%", weight.percent_of(totals.total.value)),
         format!("{:.0}", weight.objects),
     ]
 }

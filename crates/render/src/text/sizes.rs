@@ -14,7 +14,7 @@ const BAR: f64 = 30.0;
 /// One row a size class with a bar by bytes, then the largest blocks.
 #[must_use]
 pub fn sizes(view: &Sizes, options: &TextOptions) -> String {
-    let mut out = options.header_lines(&view.summary);
+    let mut out = options.header_lines(&view.totals);
     out += match view.source {
         SizeSource::Blocks | SizeSource::Process => "",
         SizeSource::Means => "Stacks that mix sizes count as blocks of their mean size\n",

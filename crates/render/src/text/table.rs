@@ -38,18 +38,18 @@ impl Table {
 /// Binaries with flat, cum and build-id.
 #[must_use]
 pub fn modules(view: &Modules, options: &TextOptions) -> String {
-    let summary = &view.summary;
-    let mut out = options.header_lines(summary);
+    let totals = &view.totals;
+    let mut out = options.header_lines(totals);
     let mut table = Table::default();
     table.push(["flat", "flat%", "cum", "cum%", "build-id", "module"].map(str::to_owned));
     for module in &view.rows {
         let build_id = module.build_id.to_string();
         let path = if module.path.is_empty() { &module.row.frame.label } else { &module.path };
         table.push([
-            options.amount(module.row.flat.value, summary),
-            percent(module.row.flat.value, summary.whole()),
-            options.amount(module.row.cum.value, summary),
-            percent(module.row.cum.value, summary.whole()),
+            options.amount(module.row.flat.value, totals),
+            percent(module.row.flat.value, totals.whole()),
+            options.amount(module.row.cum.value, totals),
+            percent(module.row.cum.value, totals.whole()),
             if build_id.is_empty() { "-".to_owned() } else { build_id },
             path.clone(),
         ]);
@@ -61,14 +61,14 @@ pub fn modules(view: &Modules, options: &TextOptions) -> String {
 /// Threads with what they allocated.
 #[must_use]
 pub fn threads(view: &Threads, options: &TextOptions) -> String {
-    let summary = &view.summary;
-    let mut out = options.header_lines(summary);
+    let totals = &view.totals;
+    let mut out = options.header_lines(totals);
     let mut table = Table::default();
     table.push(["amount", "%", "objects", "thread", "name"].map(str::to_owned));
     for row in &view.rows {
         table.push([
-            options.amount(row.weight.value, summary),
-            percent(row.weight.value, summary.whole()),
+            options.amount(row.weight.value, totals),
+            percent(row.weight.value, totals.whole()),
             format!("{:.0}", row.weight.objects),
             row.tid.map_or_else(|| "-".to_owned(), |tid| tid.to_string()),
             row.name.clone(),

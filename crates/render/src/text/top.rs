@@ -8,9 +8,9 @@ use crate::amount::percent;
 /// `flat flat% sum% cum cum% name`, one row a frame; with errors a `±` column after each amount.
 #[must_use]
 pub fn top(view: &Top, options: &TextOptions) -> String {
-    let summary = &view.summary;
-    let whole = summary.whole();
-    let mut out = options.header_lines(summary);
+    let totals = &view.totals;
+    let whole = totals.whole();
+    let mut out = options.header_lines(totals);
     if options.header {
         let head = ["flat", "±", "flat%", "sum%", "cum", "±", "cum%"].map(str::to_owned);
         push_row(&mut out, head, "name", options);
@@ -19,12 +19,12 @@ pub fn top(view: &Top, options: &TextOptions) -> String {
     for row in &view.rows {
         sum += row.flat.value;
         let cells = [
-            options.amount(row.flat.value, summary),
-            options.amount(row.flat.standard_error(), summary),
+            options.amount(row.flat.value, totals),
+            options.amount(row.flat.standard_error(), totals),
             percent(row.flat.value, whole),
             percent(sum, whole),
-            options.amount(row.cum.value, summary),
-            options.amount(row.cum.standard_error(), summary),
+            options.amount(row.cum.value, totals),
+            options.amount(row.cum.standard_error(), totals),
             percent(row.cum.value, whole),
         ];
         push_row(&mut out, cells, &row.frame.label, options);

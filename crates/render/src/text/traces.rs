@@ -1,6 +1,6 @@
 //! Whole stacks, the allocating frame first.
 
-use heapwise_profile::view::Summary;
+use heapwise_profile::view::Totals;
 use heapwise_profile::view::traces::{Trace, Traces};
 
 use super::TextOptions;
@@ -10,17 +10,17 @@ const RULE: &str = "-----------+------------------------------------------------
 /// One block a stack, in the layout of `pprof -traces`.
 #[must_use]
 pub fn traces(view: &Traces, options: &TextOptions) -> String {
-    let mut out = options.header_lines(&view.summary);
+    let mut out = options.header_lines(&view.totals);
     for stack in &view.stacks {
         out += RULE;
-        push_stack(&mut out, stack, &view.summary, options);
+        push_stack(&mut out, stack, &view.totals, options);
     }
     out += RULE;
     out
 }
 
-fn push_stack(out: &mut String, stack: &Trace, summary: &Summary, options: &TextOptions) {
-    let mut amount = options.amount(stack.weight.value, summary);
+fn push_stack(out: &mut String, stack: &Trace, totals: &Totals, options: &TextOptions) {
+    let mut amount = options.amount(stack.weight.value, totals);
     for frame in &stack.frames {
         *out += &format!("{amount:>10}   {}\n", frame.label);
         amount.clear();

@@ -11,9 +11,9 @@ const RULE: &str = "----------------------------------------------------------+-
 /// frame's own cum.
 #[must_use]
 pub fn tree(view: &Neighbourhoods, options: &TextOptions) -> String {
-    let summary = &view.summary;
-    let whole = summary.whole();
-    let mut out = options.header_lines(summary);
+    let totals = &view.totals;
+    let whole = totals.whole();
+    let mut out = options.header_lines(totals);
     out += RULE;
     out += "      flat  flat%   sum%        cum   cum%   calls calls% + context\n";
     out += RULE;
@@ -22,17 +22,17 @@ pub fn tree(view: &Neighbourhoods, options: &TextOptions) -> String {
         let cum = entry.row.cum.value;
         let push_neighbour = |out: &mut String, neighbour: &Neighbour| {
             let value = neighbour.weight.value;
-            let (amount, share) = (options.amount(value, summary), percent(value, cum));
+            let (amount, share) = (options.amount(value, totals), percent(value, cum));
             *out += &format!("{amount:>50} {share:>6} |   {}\n", neighbour.label);
         };
         entry.callers.iter().for_each(|caller| push_neighbour(&mut out, caller));
         sum += entry.row.flat.value;
         out += &format!(
             "{:>10} {:>6} {:>6} {:>10} {:>6}                | {}\n",
-            options.amount(entry.row.flat.value, summary),
+            options.amount(entry.row.flat.value, totals),
             percent(entry.row.flat.value, whole),
             percent(sum, whole),
-            options.amount(cum, summary),
+            options.amount(cum, totals),
             percent(cum, whole),
             entry.row.frame.label,
         );

@@ -17,7 +17,7 @@ use crate::statistics;
 use crate::timeline::Timeline;
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::mark;
-use heapwise_capture::segments::{Found, SegmentFile};
+use heapwise_capture::segments::{SegmentEntry, SegmentFile};
 
 /// Name of the last state of an ended process among its stored profiles.
 const LAST_STATE: &str = "last-state";
@@ -30,7 +30,7 @@ const SEEN_LASTS: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(crate) struct ProcessSource {
     id: String,
-    found: Found,
+    found: SegmentEntry,
     history: ProfileStore,
     pulse: Arc<LiveHistory>,
     /// When it was last seen running.
@@ -39,12 +39,12 @@ pub(crate) struct ProcessSource {
 
 impl ProcessSource {
     /// The id of a process: unique even when the kernel uses a pid again.
-    pub(crate) fn id_of(found: &Found) -> String {
+    pub(crate) fn id_of(found: &SegmentEntry) -> String {
         format!("{}-{}", found.process.pid, found.process.starttime)
     }
 
     /// Serves a process whose profiles are kept under `root`.
-    pub(crate) fn new(found: Found, root: &Path, most: usize, pulse: Arc<LiveHistory>) -> Self {
+    pub(crate) fn new(found: SegmentEntry, root: &Path, most: usize, pulse: Arc<LiveHistory>) -> Self {
         let id = Self::id_of(&found);
         Self { history: ProfileStore::new(root, &id, most), id, found, pulse, seen_alive: Mutex::default() }
     }
@@ -122,7 +122,7 @@ impl Source for ProcessSource {
     }
 
     fn current(&self) -> Result<Profile> {
-        let now = Found { alive: self.found.is_alive(), ..self.found.clone() };
+        let now = SegmentEntry { alive: self.found.is_alive(), ..self.found.clone() };
         Ok(heapwise_capture::target::of_segment(&now)?)
     }
 

@@ -58,7 +58,7 @@ fn threads(options: &Options, profile: &Profile) -> Vec<(String, Option<ThreadFi
 fn table(options: &Options, tree: &CallTree, query: &Query, label: &str) -> String {
     let view = top::top(tree, query);
     let style = style(options);
-    style.total_line(&view.summary, label) + &text::top::top(&view, &TextOptions { total: false, ..style })
+    style.total_line(&view.totals, label) + &text::top::top(&view, &TextOptions { total: false, ..style })
 }
 
 fn picture_or_export(

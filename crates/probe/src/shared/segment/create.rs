@@ -10,12 +10,12 @@
 use core::cell::UnsafeCell;
 use core::ffi::CStr;
 
-use heapwise_format::place::{DIRECTORIES, DIRECTORY_VARIABLE, Incarnation, SUFFIX};
+use heapwise_format::paths::{DIRECTORIES, DIRECTORY_VARIABLE, ProcessId, SUFFIX};
 use heapwise_format::segment::{
     AllocatorKind, Architecture, COUNTERS_OFFSET, Counter, Header, Layout, PAGE_BYTES, State, Tier,
 };
 
-use super::{BYTES, base, counter, make_real, pages, publish, set_state, truncation};
+use super::{BYTES, base, counter, ensure_populated, pages, publish, set_state, truncation};
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::fixed_text::FixedText;
 use crate::sys::{self, Errno, File};
@@ -73,7 +73,7 @@ pub(super) fn remove_name() {
 /// Creates this process's segment, as large as an eighth of its address space allows; false without
 /// memory even for a private one. No tables are larger than those of `largest`.
 pub(crate) fn create(allocator: AllocatorKind, largest: Tier) -> bool {
-    let process = Incarnation { pid: sys::pid(), starttime: process::start_time() };
+    let process = ProcessId { pid: sys::pid(), starttime: process::start_time() };
     let mut refusal = Errno(0);
     for tier in Tier::ALL.into_iter().skip_while(|tier| *tier != largest) {
         let layout = Layout::new(tier);
@@ -96,7 +96,7 @@ pub(crate) fn create(allocator: AllocatorKind, largest: Tier) -> bool {
         if !private {
             truncation::watch();
         }
-        if !make_real(0, LEADING_BYTES) {
+        if !ensure_populated(0, LEADING_BYTES) {
             super::leave();
             remove_name();
             continue;
@@ -108,7 +108,7 @@ pub(crate) fn create(allocator: AllocatorKind, largest: Tier) -> bool {
     false
 }
 
-fn in_file(process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
+fn in_file(process: ProcessId, bytes: u64) -> Result<*mut u8, Errno> {
     // Checked first: the attempt would be a signal to the program.
     if bytes > sys::limit(libc::RLIMIT_FSIZE) {
         return Err(Errno(libc::EFBIG));
@@ -136,7 +136,7 @@ fn in_file(process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
 }
 
 /// One descriptor at a time: a program may have a single one left.
-fn in_directory(directory: &CStr, process: Incarnation, bytes: u64) -> Result<*mut u8, Errno> {
+fn in_directory(directory: &CStr, process: ProcessId, bytes: u64) -> Result<*mut u8, Errno> {
     match sys::make_directory(directory) {
         Ok(()) | Err(Errno(libc::EEXIST)) => {}
         Err(error) => return Err(error),
@@ -214,7 +214,7 @@ fn new_file(name: &CStr) -> Result<File, Errno> {
     }
 }
 
-fn describe(process: Incarnation, allocator: AllocatorKind, layout: Layout) {
+fn describe(process: ProcessId, allocator: AllocatorKind, layout: Layout) {
     let mut header = Header::new(process, ARCHITECTURE, layout);
     header.parent_pid = sys::parent_pid();
     header.uid = sys::effective_uid();

@@ -40,7 +40,7 @@ pub(super) fn extend(start: u64, bytes: u64, room: u64) {
     while at < start + bytes && left > 0 {
         if !is_real(at) {
             left -= 1;
-            if !make_real(at, 1) {
+            if !ensure_populated(at, 1) {
                 return;
             }
         }
@@ -137,7 +137,7 @@ pub(crate) fn is_real(offset: u64) -> bool {
 
 /// Makes `bytes` bytes at `offset` safe to touch; false when the memory for them is not there.
 #[inline(always)]
-pub(crate) fn make_real(offset: u64, bytes: u64) -> bool {
+pub(crate) fn ensure_populated(offset: u64, bytes: u64) -> bool {
     let last = offset + bytes.max(1) - 1;
     if is_real(offset) && (offset / STEP == last / STEP || is_real(last)) {
         return true;

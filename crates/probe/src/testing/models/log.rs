@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::vec;
 use std::vec::Vec;
 
-use heapwise_format::chunk::{HEADER_BYTES, Published, let_go, look};
+use heapwise_format::chunk::{HEADER_BYTES, Published, look, release_chunk};
 use heapwise_format::event::{Block, Event, decode};
 use heapwise_format::segment::{
     COUNTERS_OFFSET, ControlWord, Counter, SectionKind, SegmentSource, tick as segment_tick,
@@ -68,7 +68,7 @@ impl Drainer {
             assert!(header.is_last, "who leaves a full chunk says why");
             self.done[index] = 0;
             self.complete += 1;
-            let_go(&Outside, offset).expect("writable");
+            release_chunk(&Outside, offset).expect("writable");
         }
     }
 

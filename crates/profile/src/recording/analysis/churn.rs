@@ -1,6 +1,6 @@
 //! Much allocated, little held: time spent in the allocator rather than memory.
 
-use super::{Evidence, Finding, FindingKind, PlaceUnit};
+use super::{Evidence, Finding, FindingKind, RankUnit};
 
 /// Worth saying when this many times the peak was allocated.
 const LEAST_TURNOVER: u64 = 20;
@@ -12,7 +12,7 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     (turnover >= LEAST_TURNOVER).then(|| Finding {
         kind: FindingKind::Turnover,
         values: vec![("bytes", allocated as f64), ("turnover", turnover as f64)],
-        places: evidence.largest(PlaceUnit::Bytes, |site| site.alloc_bytes()),
+        places: evidence.largest(RankUnit::Bytes, |site| site.alloc_bytes()),
         rows: Vec::new(),
     })
 }

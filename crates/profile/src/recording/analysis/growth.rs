@@ -4,14 +4,14 @@
 //! they were a step before by more than a tenth, ended at least half as high again as they were at
 //! the middle, and gained at least one part in a hundred of the peak.
 
-use super::{Evidence, Finding, FindingKind, PlaceUnit, Site};
+use super::{Evidence, Finding, FindingKind, RankUnit, Site};
 use crate::recording::statistics::POINTS;
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let peak = evidence.timeline.peak().map_or(0, |step| step.max_live_bytes);
     let least = (peak / 100).max(1);
     let gain = |site: &Site| if grows(&site.live_bytes, least) { gained(&site.live_bytes) } else { 0 };
-    let places = evidence.largest(PlaceUnit::Bytes, gain);
+    let places = evidence.largest(RankUnit::Bytes, gain);
     let growing = evidence.sites().iter().filter(|site| gain(site) > 0).count();
     let total = evidence.sum(gain);
     (!places.is_empty()).then(|| Finding {

@@ -1,6 +1,6 @@
 //! How long freed blocks had lived.
 
-use super::{Evidence, Finding, FindingClass, FindingKind, FindingRow, PlaceUnit, percent};
+use super::{Evidence, Finding, FindingClass, FindingKind, FindingRow, RankUnit, percent};
 use crate::recording::statistics::LIFETIME_CLASSES_MS;
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
@@ -23,7 +23,7 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     Some(Finding {
         kind: FindingKind::Lifetimes,
         values: vec![("mean_ms", sum_ms as f64 / frees as f64), ("percent", percent(class(0), frees))],
-        places: evidence.largest(PlaceUnit::Blocks, |site| site.events.lifetimes[0]),
+        places: evidence.largest(RankUnit::Blocks, |site| site.events.lifetimes[0]),
         rows,
     })
 }

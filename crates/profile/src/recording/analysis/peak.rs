@@ -1,10 +1,10 @@
 //! Which places held the memory at the peak.
 
-use super::{Evidence, Finding, FindingKind, PlaceUnit, percent};
+use super::{Evidence, Finding, FindingKind, RankUnit, percent};
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let total = evidence.sum(|site| site.peak_bytes);
-    let places = evidence.largest(PlaceUnit::Bytes, |site| site.peak_bytes);
+    let places = evidence.largest(RankUnit::Bytes, |site| site.peak_bytes);
     let share = percent(places.first()?.value, total);
     Some(Finding {
         kind: FindingKind::Peak,

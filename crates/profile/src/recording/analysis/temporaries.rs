@@ -2,7 +2,7 @@
 //! thread in between, within a millisecond. Such a block could live on the stack or be kept for
 //! reuse.
 
-use super::{Evidence, Finding, FindingKind, PlaceUnit, percent};
+use super::{Evidence, Finding, FindingKind, RankUnit, percent};
 
 /// Worth saying from this share of all allocations on, in percent.
 const LEAST_PERCENT: f64 = 5.0;
@@ -14,7 +14,7 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     (share >= LEAST_PERCENT).then(|| Finding {
         kind: FindingKind::Temporaries,
         values: vec![("blocks", temporary as f64), ("allocations", allocs as f64), ("percent", share)],
-        places: evidence.largest(PlaceUnit::Blocks, |site| site.events.temporary),
+        places: evidence.largest(RankUnit::Blocks, |site| site.events.temporary),
         rows: Vec::new(),
     })
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use heapwise_format::event::Event;
-use heapwise_format::place::Incarnation;
+use heapwise_format::paths::ProcessId;
 use heapwise_format::recording::{
     Codec, FrameHeader, FrameKind, INDEX_ROW_BYTES, IndexRow, MarkRow, Trailer, encode_counters, preamble,
     table_number,
@@ -51,7 +51,7 @@ struct File {
 impl File {
     fn new(nodes: u32) -> Self {
         let layout = Layout::new(Tier::Tiny);
-        let process = Incarnation { pid: 77, starttime: 1 };
+        let process = ProcessId { pid: 77, starttime: 1 };
         let mut page = [0; PAGE_BYTES];
         Header::new(process, Architecture::X86_64, layout).encode(&mut page);
         let mut file = Self { bytes: preamble().to_vec(), index: Vec::new() };

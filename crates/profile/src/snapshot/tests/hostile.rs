@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use heapwise_format::place::Incarnation;
+use heapwise_format::paths::ProcessId;
 use heapwise_format::segment::{
     Architecture, COUNTERS_OFFSET, Counter, Header, Layout, PAGE_BYTES, SectionKind, SegmentSource, Tier,
 };
@@ -102,7 +102,7 @@ impl SegmentSource for Sparse {
 #[test]
 fn holes_cost_no_memory() {
     let mut pages = vec![0xff; COUNTERS_OFFSET + PAGE_BYTES];
-    let process = Incarnation { pid: 1, starttime: 1 };
+    let process = ProcessId { pid: 1, starttime: 1 };
     let mut page = [0; PAGE_BYTES];
     let tier = if cfg!(miri) { Tier::Least } else { Tier::Medium };
     Header::new(process, Architecture::X86_64, Layout::new(tier)).encode(&mut page);

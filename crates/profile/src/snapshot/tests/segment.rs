@@ -1,6 +1,6 @@
 //! A segment made by hand, in memory.
 
-use heapwise_format::place::Incarnation;
+use heapwise_format::paths::ProcessId;
 use heapwise_format::segment::{
     Architecture, COUNTERS_OFFSET, Counter, Header, Layout, NodePlace, PAGE_BYTES, SIZE_CLASSES, SectionKind,
     SegmentSource, SizeCount, Tally, TallyDetails, TallyWeights, Tier, size_class,
@@ -31,7 +31,7 @@ impl Segment {
     pub(super) fn new() -> Self {
         let layout = Layout::new(Tier::Least);
         let mut page = [0; PAGE_BYTES];
-        let process = Incarnation { pid: 77, starttime: 1 };
+        let process = ProcessId { pid: 77, starttime: 1 };
         Header::new(process, Architecture::X86_64, layout).encode(&mut page);
         let mut bytes = page.to_vec();
         bytes.resize(layout.file_bytes() as usize, 0);

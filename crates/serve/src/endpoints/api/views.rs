@@ -1,7 +1,7 @@
 //! Views of the selected profile as JSON, rendered once per distinct request.
 
 use heapwise_profile::view;
-use heapwise_profile::view::leaks::Verdict;
+use heapwise_profile::view::leaks::LeakClass;
 use heapwise_render::json;
 use serde_json::Value;
 
@@ -43,7 +43,9 @@ fn render(context: &Context, request: &Request, source: &dyn Source, view: &str)
         "graph" => return graph(request, &report),
         "top" => json::top(&view::top::top(&report.tree(), query)),
         "tree" => json::tree(&view::peek::tree(&report.tree(), query)),
-        "leaks" => cut_stacks(json::leaks(&view::leaks::leaks(&report.tree(), Verdict::of(profile), query))),
+        "leaks" => {
+            cut_stacks(json::leaks(&view::leaks::leaks(&report.tree(), LeakClass::of(profile), query)))
+        }
         "sizes" => json::sizes(&view::sizes::sizes(profile, &report.tree(), query)),
         "threads" => json::threads(&view::threads::threads(profile, query)),
         _ => json::modules(&view::modules::modules(profile, report.baseline.as_deref(), query)),

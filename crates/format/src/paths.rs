@@ -17,14 +17,14 @@ pub const SUFFIX: &str = ".seg";
 
 /// The process a segment's file name speaks of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Incarnation {
+pub struct ProcessId {
     /// Process id.
     pub pid: u32,
     /// Start time of the process in clock ticks since boot.
     pub starttime: u64,
 }
 
-impl Incarnation {
+impl ProcessId {
     /// Parses `<pid>-<starttime>.seg`.
     #[must_use]
     pub fn from_file_name(name: &str) -> Option<Self> {
@@ -33,7 +33,7 @@ impl Incarnation {
     }
 }
 
-impl core::fmt::Display for Incarnation {
+impl core::fmt::Display for ProcessId {
     fn fmt(&self, out: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(out, "{}-{}{SUFFIX}", self.pid, self.starttime)
     }
@@ -46,10 +46,10 @@ mod tests {
 
     #[test]
     fn file_name_round_trip() {
-        let process = Incarnation { pid: 17, starttime: 998_877 };
-        assert_eq!(Incarnation::from_file_name(&process.to_string()), Some(process));
+        let process = ProcessId { pid: 17, starttime: 998_877 };
+        assert_eq!(ProcessId::from_file_name(&process.to_string()), Some(process));
         for wrong in ["17.seg", "a-1.seg", "17-1.segx", "17-.seg", ""] {
-            assert_eq!(Incarnation::from_file_name(wrong), None, "{wrong}");
+            assert_eq!(ProcessId::from_file_name(wrong), None, "{wrong}");
         }
     }
 }
