@@ -89,7 +89,7 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
     }
     let cell = shadow::known_where::<MIN_CHUNK_32>(address)?;
     cell.prefetch();
-    let tally = state.cached_stack(entry)?.tally_of_size(size)?;
+    let tally = state.stacks.find(entry)?.tally_of_size(size)?;
     let amount = Amount { size, slack: usable::known_slack(size)? };
     if !tally.counts.is_current(peak::now()) || !cell.is_empty() || !cell.is_simple(size) {
         return None;

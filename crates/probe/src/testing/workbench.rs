@@ -121,12 +121,8 @@ pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
         memo.generation = fork::generation();
         memo.cache.clear();
     }
-    let first = memo.cache.first_level(entry.0).map(unwind::CachedStack::node);
-    let cached = first.or_else(|| {
-        unwind::find_cached(&mut memo.cache, &mut memo.stack, entry.0, max_depth)
-            .map(unwind::CachedStack::node)
-    });
-    if let Some(node) = cached {
+    let cached = unwind::find_cached(&mut memo.cache, &mut memo.stack, entry.0, max_depth);
+    if let Some(node) = cached.map(unwind::CachedStack::node) {
         return Captured { node, truncated: false, broken: false };
     }
     let captured = unwind::capture(&mut memo.stack, &entry.0, max_depth);

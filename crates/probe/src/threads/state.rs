@@ -88,10 +88,10 @@ pub(crate) struct State {
     /// The program's name for the thread, and the system's as two words.
     name: FixedText<NAME_BYTES>,
     system_name: [u64; 2],
-    /// The last stack.
-    pub(crate) memo: Memo,
     /// Stacks that the thread allocates from repeatedly.
     pub(crate) stacks: StackCache,
+    /// The last stack.
+    pub(crate) memo: Memo,
 }
 
 /// Room for a thread's name, and its end.
@@ -292,14 +292,6 @@ impl State {
     /// The cached stack at `entry`.
     #[inline(always)]
     pub(crate) fn cached_stack(&mut self, entry: Entry) -> Option<&CachedStack> {
-        // Two borrows: a reference returned from a branch would keep the cache borrowed in the
-        // other one.
-        let first: *const CachedStack =
-            self.stacks.first_level(entry).map_or(core::ptr::null(), |stack| stack);
-        // SAFETY: an entry of the cache, which is borrowed as long as the result.
-        if let Some(stack) = unsafe { first.as_ref() } {
-            return Some(stack);
-        }
         unwind::find_cached(&mut self.stacks, &mut self.memo, entry, control::depth())
     }
 
@@ -469,8 +461,9 @@ impl State {
         let threads = registry::live();
         let live = (segment::counter(Counter::LiveBytes).load(Ordering::Relaxed) as i64).max(0) as u64;
         let headroom = peak::headroom() / (2 * threads);
-        let step = (live / 128).clamp(512, MOST_UNFLUSHED) / threads;
-        let tolerance = MOST_UNFLUSHED.max(live / 64) / (2 * threads);
+        let tolerance = MOST_UNFLUSHED.max(live / 64) / threads;
+        // Alone, a thread can afford to be more exact.
+        let step = if threads == 1 { (live / 128).clamp(512, MOST_UNFLUSHED) } else { tolerance };
         self.flush_above = step.max(headroom) as i64;
         self.flush_below = -(tolerance.max(headroom) as i64);
     }

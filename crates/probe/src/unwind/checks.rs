@@ -17,9 +17,9 @@ pub(super) struct Check {
 /// Checks of a whole stack, the oldest first. Zeroed memory is valid.
 #[repr(C)]
 pub(super) struct Checks<const N: usize> {
-    list: [Check; N],
     /// May some of the words be unreadable by now? Those of the thread's own stack never are.
     foreign: bool,
+    list: [Check; N],
 }
 
 impl<const N: usize> Checks<N> {

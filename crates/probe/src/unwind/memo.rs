@@ -108,14 +108,6 @@ impl Memo {
         (generation, stack_tree::epoch(), max_depth) == (self.generation, self.epoch, self.max_depth)
     }
 
-    /// The rules and the own stack, for lookups in a stack cache that was filled from this memo;
-    /// `None` when the rules have changed since, or `sp` is on another stack.
-    #[inline(always)]
-    pub(super) fn lookup_rules(&mut self, sp: u64, max_depth: usize) -> Option<(Rules, &mut OwnStack)> {
-        let is_valid = self.is_of(modules::generation(), max_depth) && self.own.contains(sp);
-        is_valid.then(|| (Rules::of(self.generation), &mut self.own))
-    }
-
     /// The last captured stack, if it can be cached: all of it is on the thread's own stack, its
     /// innermost frame was not interrupted, and it was not cut.
     fn whole(&self, node: u32) -> Option<Whole<'_>> {
@@ -133,10 +125,8 @@ impl Memo {
 
     /// Admits the last captured stack to a cache, if it can be.
     pub(super) fn admit_to(&mut self, cache: &mut StackCache, node: u32, tally: Option<TallyRef>) {
-        let rules = Rules::of(self.generation);
-        let mut own = self.own;
         if let Some(whole) = self.whole(node) {
-            cache.admit(&whole, tally, is_paranoid(), rules, &mut own);
+            cache.admit(&whole, tally, is_paranoid());
         }
     }
 

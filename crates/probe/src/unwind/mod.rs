@@ -131,8 +131,8 @@ pub(crate) fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Capture
     captured
 }
 
-/// The cached stack at `entry` that is not in the first level. In paranoid mode
-/// nothing is found, but what would have been is compared with a full walk.
+/// The cached stack at `entry`. In paranoid mode nothing is found, but what would have been is
+/// compared with a full walk.
 #[inline(always)]
 pub(crate) fn find_cached<'c>(
     cache: &'c mut StackCache,
@@ -140,27 +140,20 @@ pub(crate) fn find_cached<'c>(
     entry: Entry,
     max_depth: u32,
 ) -> Option<&'c CachedStack> {
-    if cache.is_worth_searching() { search_cached(cache, memo, entry, max_depth) } else { None }
+    if is_paranoid() {
+        compare_cached(cache, memo, entry, max_depth);
+    }
+    cache.find(entry)
 }
 
+#[cold]
 #[inline(never)]
-fn search_cached<'c>(
-    cache: &'c mut StackCache,
-    memo: &mut Memo,
-    entry: Entry,
-    max_depth: u32,
-) -> Option<&'c CachedStack> {
-    let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
+fn compare_cached(cache: &mut StackCache, memo: &mut Memo, entry: Entry, max_depth: u32) {
     memo.validate(cache);
-    let (rules, own) = memo.lookup_rules(entry.sp, depth)?;
-    if !is_paranoid() {
-        return cache.find(entry, rules, own);
-    }
-    if let Some(node) = cache.find_paranoid(entry, rules, own).map(CachedStack::node) {
+    if let Some(node) = cache.find_paranoid(entry).map(CachedStack::node) {
         let cached = Captured { node, truncated: false, broken: false };
         paranoia::compare(cached, capture_plain(memo.own(), &entry, max_depth));
     }
-    None
 }
 
 /// Admits the stack that was captured last to the cache, with the thread's tally of it, if it was

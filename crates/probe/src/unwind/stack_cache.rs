@@ -5,45 +5,36 @@
 //! **Why.** As for the memo: a step is a function of registers and of the words it reads. Registers
 //! are compared, and so is every word that any step of the stack read.
 //!
-//! A program allocates at a few dozen places in turn, from a few callers each. Most programs
-//! allocate through a wrapper (`xmalloc`, `operator new`), so the innermost registers alone
-//! distinguish few callers. Therefore there are three levels, and a miss in one leads to the next.
-//! The first is chosen by the innermost registers. The second is chosen by the first return
-//! addresses too. The third is chosen by all words of the stack, at the places where the entry of
-//! the second level has them: stacks that share their innermost frames mostly have their words at
-//! the same places. Most stacks occur once, so a stack is admitted when it is captured a second
-//! time.
+//! A program allocates at a few dozen places in turn, from a few callers each. The first level is
+//! chosen by the innermost registers, and names the stack that was found there last. Most programs
+//! allocate through a wrapper (`xmalloc`, `operator new`), so many stacks share these registers.
+//! The second level is chosen by all words of the stack, at the places where the stack of the first
+//! level has them: stacks with the same innermost registers mostly have their words at the same
+//! places. Most stacks occur once, so a stack is admitted when it is captured a second time.
 //!
 //! Entries are stored densely, so that a thread with few stacks uses little memory.
 #![allow(unsafe_code)]
 
 use super::checks::Check;
-use super::rule_cache::Rules;
-use super::stack::{OwnStack, Window, load};
-use super::step::{Step, step};
+use super::stack::load;
 use super::{Entry, State};
 use crate::arch::opaque;
 use crate::sites::tallies::{Counts, TallyRef};
 
-/// Sets of the first level, as a power of two, and stacks in each.
+/// Sets of the first level, as a power of two, and layouts in each.
 const FIRST_BITS: u32 = 7;
 const FIRST_WAYS: usize = 4;
-/// Slots of the second level, as a power of two.
-const SECOND_BITS: u32 = 9;
-/// Sets of the third level, as a power of two, and stacks in each.
-const THIRD_BITS: u32 = 12;
-const THIRD_WAYS: usize = 2;
+/// Sets of the second level, as a power of two, and stacks in each.
+const SECOND_BITS: u32 = 12;
+const SECOND_WAYS: usize = 2;
 /// Recently captured nodes, as a power of two.
 const SEEN_BITS: u32 = 9;
-/// Callers whose return addresses choose the slot of the second level. Three distinguish most
-/// callers of a wrapper.
-const CALLERS: usize = 3;
 /// Room for entries, in units of a cache line: 1 MiB a thread, if it ever has so many stacks.
 const UNITS: usize = 16384;
-/// Lookups in the second level: what a hit is worth, and the most that hits can add up to.
+/// Searches: what a hit is worth, and the most that hits can add up to.
 const CREDIT_OF_HIT: i32 = 4;
 const MOST_CREDIT: i32 = 64;
-/// Events after which a lookup is tried again.
+/// Events after which a search is tried again.
 const RETRY: i32 = 16;
 /// Most words of a stack that is cached.
 const MOST_WORDS: usize = 256;
@@ -108,22 +99,34 @@ impl CachedStack {
     }
 }
 
+/// A stack of the first level. Zeroed memory is valid: none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+struct Slot {
+    /// More bits of the hash that chose the set.
+    tag: u16,
+    unit: u16,
+}
+
 /// Zeroed memory is valid: empty. Unit 0 stays zeroed, so that 0 means no entry.
 #[repr(C)]
 pub(crate) struct StackCache {
-    first: [[u16; FIRST_WAYS]; 1 << FIRST_BITS],
-    second: [u16; 1 << SECOND_BITS],
-    third: [[u16; THIRD_WAYS]; 1 << THIRD_BITS],
-    /// Nodes captured recently.
-    seen: [u32; 1 << SEEN_BITS],
+    first: [[Slot; FIRST_WAYS]; 1 << FIRST_BITS],
     /// Units in use.
     used: usize,
     turn: usize,
     /// Of the memo that it was filled from.
     pub(super) version: u32,
-    /// Lookups in the second level that are worth trying; below zero, one in [`RETRY`] is.
+    /// Searches that are worth trying; below zero, one in [`RETRY`] is.
     credit: i32,
+    /// Whether several stacks share their registers.
+    has_similar: bool,
+    /// Whether the second level has entries.
+    has_second: bool,
+    /// Nodes captured recently.
+    seen: [u32; 1 << SEEN_BITS],
     units: [Unit; UNITS],
+    second: [[u16; SECOND_WAYS]; 1 << SECOND_BITS],
 }
 
 /// A captured stack of the thread's own, whose innermost frame was not interrupted.
@@ -135,96 +138,119 @@ pub(super) struct Whole<'a> {
     pub(super) checks: &'a [Check],
 }
 
-#[inline(always)]
-fn first_slot(sp: u64, pc: u64) -> usize {
-    let mixed = (pc ^ sp << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> (64 - FIRST_BITS)) as usize
+/// Where the stacks with given innermost registers are in the first level: the set, and the tag.
+#[derive(Clone, Copy)]
+struct Home {
+    set: usize,
+    tag: u16,
 }
 
-/// The slot of a stack, by its innermost registers and the first return addresses. `entry.sp` must
-/// be on the thread's own stack.
-fn second_slot(entry: &Entry, rules: Rules, own: &mut OwnStack) -> usize {
-    let mut stack: Window = own.window(entry.sp);
-    let mut state = State::from(entry);
-    let mut hash = state.sp ^ state.pc << 20;
-    for _ in 0..CALLERS {
-        match step(&state, rules.rule(state.code()), &mut stack) {
-            Step::Caller(caller) if caller.pc != 0 => state = caller,
-            _ => break,
-        }
-        hash = (hash.rotate_left(23) ^ state.pc).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+impl Home {
+    #[inline(always)]
+    fn new(sp: u64, pc: u64) -> Home {
+        let mixed = (pc ^ sp << 20).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Home { set: (mixed >> (64 - FIRST_BITS)) as usize, tag: (mixed >> (48 - FIRST_BITS)) as u16 }
     }
-    (hash >> (64 - SECOND_BITS)) as usize
 }
 
 impl StackCache {
-    /// The cached stack at `entry`, if it is in the first level.
+    /// The cached stack at `entry`.
     #[inline(always)]
-    pub(crate) fn first_level(&self, entry: Entry) -> Option<&CachedStack> {
-        let set = opaque(self.first.get(first_slot(entry.sp, entry.pc))?);
-        set.iter().map(|unit| self.stack(*unit)).find(|stack| stack.is_at(entry, entry.sp))
-    }
-
-    /// The cached stack at `entry`, in the further levels. A program with more stacks than the
-    /// cache holds (recursion) would pay for nothing, so most lookups are left out while they fail.
-    pub(super) fn find(&mut self, entry: Entry, rules: Rules, own: &mut OwnStack) -> Option<&CachedStack> {
-        match self.find_unit(entry, entry.sp, rules, own) {
-            Some(unit) => {
-                self.credit = (self.credit + CREDIT_OF_HIT).min(MOST_CREDIT);
-                self.put_first(entry, unit);
-                Some(self.stack(unit))
-            }
-            None => {
-                self.credit -= 1;
-                None
-            }
+    pub(crate) fn find(&mut self, entry: Entry) -> Option<&CachedStack> {
+        let home = Home::new(entry.sp, entry.pc);
+        let set = opaque(self.first.get(home.set)?);
+        let slot = set.iter().find(|slot| slot.tag == home.tag)?;
+        let stack = self.stack(slot.unit);
+        if stack.is_at(entry, entry.sp) {
+            // Without a pointer, the borrow would last through the other branch too.
+            let found: *const CachedStack = stack;
+            // SAFETY: an entry of the cache, which is borrowed as long as the result.
+            return unsafe { found.as_ref() };
         }
+        if self.is_worth_searching() { self.search(entry, home) } else { None }
     }
 
-    /// Whether a lookup by return addresses is worth its time.
+    /// Searches all stacks with these registers. A program with more stacks than the cache holds (recursion) would
+    /// pay for nothing, so most searches are left out while they fail.
+    #[inline(never)]
+    fn search(&mut self, entry: Entry, home: Home) -> Option<&CachedStack> {
+        let Some((way, unit)) = self.search_levels(entry, entry.sp, home) else {
+            self.credit -= 1;
+            return None;
+        };
+        self.credit = (self.credit + CREDIT_OF_HIT).min(MOST_CREDIT);
+        if let Some(slot) = self.first.get_mut(home.set).and_then(|set| set.get_mut(way)) {
+            slot.unit = unit;
+        }
+        Some(self.stack(unit))
+    }
+
+    /// Whether a search is worth its time.
     #[inline(always)]
-    pub(super) fn is_worth_searching(&mut self) -> bool {
+    fn is_worth_searching(&mut self) -> bool {
         if self.credit >= 0 {
-            return true;
+            return self.has_similar;
         }
         self.credit = if self.credit <= -RETRY { 0 } else { self.credit - 1 };
         false
     }
 
+    /// The stack at `entry`, and the way of the first level that led to it.
+    #[inline(always)]
+    fn search_levels(&self, entry: Entry, sp: u64, home: Home) -> Option<(usize, u16)> {
+        let set = self.first.get(home.set)?;
+        for (way, slot) in set.iter().enumerate().filter(|(_, slot)| slot.tag == home.tag) {
+            let similar = self.stack(slot.unit);
+            if similar.is_at(entry, sp) {
+                return Some((way, slot.unit));
+            }
+            // Its places are valid at its own stack pointer only.
+            if similar.sp != sp || similar.pc != entry.pc {
+                continue;
+            }
+            let units = self.second.get(similar.second_set(entry.sp))?;
+            if let Some(unit) = units.iter().find(|unit| self.stack(**unit).is_at(entry, sp)) {
+                return Some((way, *unit));
+            }
+        }
+        None
+    }
+
     /// Looks up among the stacks that were admitted in paranoid mode.
-    pub(super) fn find_paranoid(
-        &self,
-        entry: Entry,
-        rules: Rules,
-        own: &mut OwnStack,
-    ) -> Option<&CachedStack> {
-        Some(self.stack(self.find_unit(entry, entry.sp ^ PARANOID, rules, own)?))
+    pub(super) fn find_paranoid(&self, entry: Entry) -> Option<&CachedStack> {
+        let (home, sp) = (Home::new(entry.sp, entry.pc), entry.sp ^ PARANOID);
+        Some(self.stack(self.search_levels(entry, sp, home)?.1))
     }
 
-    fn find_unit(&self, entry: Entry, sp: u64, rules: Rules, own: &mut OwnStack) -> Option<u16> {
-        if self.used == 0 {
-            return None;
-        }
-        let unit = *self.second.get(second_slot(&entry, rules, own))?;
-        let similar = self.stack(unit);
-        if similar.is_at(entry, sp) {
-            return Some(unit);
-        }
-        // Its places are valid at its own stack pointer only.
-        if similar.sp != sp {
-            return None;
-        }
-        let set = self.third.get(similar.third_slot(entry.sp))?;
-        set.iter().copied().find(|unit| self.stack(*unit).is_at(entry, sp))
-    }
-
-    /// Puts an entry into its set of the first level.
-    fn put_first(&mut self, entry: Entry, unit: u16) {
+    /// Puts an entry into both levels. The second level is used from the second stack with the same
+    /// registers and places on, so that a thread with few stacks has no pages of it.
+    fn put(&mut self, entry: Entry, unit: u16) {
+        let Home { set: index, tag } = Home::new(entry.sp, entry.pc);
+        let Some(set) = self.first.get(index) else { return };
+        let is_same = |slot: &Slot| slot.tag == tag && self.stack(slot.unit).has_places_of(self.stack(unit));
+        let same = set.iter().position(is_same);
+        let similar = set.iter().any(|slot| slot.unit != 0 && slot.tag == tag);
+        let empty = || set.iter().position(|slot| slot.unit == 0);
         self.turn = self.turn.wrapping_add(1);
-        let way = self.turn % FIRST_WAYS;
-        let set = self.first.get_mut(first_slot(entry.sp, entry.pc));
-        if let Some(first) = set.and_then(|set| set.get_mut(way)) {
-            *first = unit;
+        let way = same.or_else(empty).unwrap_or(self.turn % FIRST_WAYS);
+        let before = set.get(way).map_or(0, |slot| slot.unit);
+        if let Some(slot) = self.first.get_mut(index).and_then(|set| set.get_mut(way)) {
+            *slot = Slot { tag, unit };
+        }
+        self.has_similar |= similar;
+        if same.is_some() {
+            self.put_second(before);
+            self.put_second(unit);
+        }
+    }
+
+    fn put_second(&mut self, unit: u16) {
+        self.has_second = true;
+        let index = self.stack(unit).own_second_set();
+        let way = self.turn % SECOND_WAYS;
+        let Some(units) = self.second.get_mut(index).filter(|units| !units.contains(&unit)) else { return };
+        if let Some(place) = units.get_mut(way) {
+            *place = unit;
         }
     }
 
@@ -251,14 +277,7 @@ impl StackCache {
     /// Admits a stack, with the thread's tally of it.
     #[cold]
     #[inline(never)]
-    pub(super) fn admit(
-        &mut self,
-        whole: &Whole,
-        tally: Option<TallyRef>,
-        is_paranoid: bool,
-        rules: Rules,
-        own: &mut OwnStack,
-    ) {
+    pub(super) fn admit(&mut self, whole: &Whole, tally: Option<TallyRef>, is_paranoid: bool) {
         let pairs = whole.checks.len().div_ceil(2);
         let units = 1 + (pairs * size_of::<Pair>()).div_ceil(size_of::<Unit>());
         if self.used.max(1) + units > UNITS {
@@ -272,24 +291,15 @@ impl StackCache {
             return;
         }
         self.used = unit + units;
-        let unit = unit as u16;
-        self.put_first(entry, unit);
-        if let Some(slot) = self.second.get_mut(second_slot(&entry, rules, own)) {
-            *slot = unit;
-        }
-        let third = self.stack(unit).third_slot(sp);
-        let way = self.turn % THIRD_WAYS;
-        if let Some(slot) = self.third.get_mut(third).and_then(|set| set.get_mut(way)) {
-            *slot = unit;
-        }
+        self.put(entry, unit as u16);
     }
 
     /// A block of `size` bytes was counted for the stack at `entry`. Its entry in the first level
     /// gets the tally's current range of sizes.
     pub(crate) fn widen(&mut self, entry: Entry, tally: TallyRef, size: u64) {
-        let Some(set) = self.first.get(first_slot(entry.sp, entry.pc)) else { return };
-        let is_it = |unit: &u16| self.stack(*unit).tally == tally.number;
-        let Some(unit) = set.iter().copied().find(is_it) else { return };
+        let Some(set) = self.first.get(Home::new(entry.sp, entry.pc).set) else { return };
+        let is_it = |slot: &&Slot| self.stack(slot.unit).tally == tally.number;
+        let Some(Slot { unit, .. }) = set.iter().find(is_it).copied() else { return };
         let Some(place) = self.units.get_mut(usize::from(unit)).filter(|_| unit != 0) else { return };
         // SAFETY: as `stack`; the borrow of the cache is exclusive.
         let stack: &mut CachedStack = unsafe { &mut *(&raw mut *place).cast() };
@@ -303,11 +313,12 @@ impl StackCache {
     /// Drops all entries: something changed that stacks or tallies depend on.
     pub(crate) fn clear(&mut self) {
         if self.used != 0 {
-            self.first.fill([0; FIRST_WAYS]);
-            self.second.fill(0);
-            self.third.fill([0; THIRD_WAYS]);
+            self.first.fill([Slot { tag: 0, unit: 0 }; FIRST_WAYS]);
             self.seen.fill(0);
-            self.used = 0;
+            if self.has_second {
+                self.second.fill([0; SECOND_WAYS]);
+            }
+            (self.used, self.has_similar, self.has_second) = (0, false, false);
         }
     }
 }
@@ -375,19 +386,41 @@ impl CachedStack {
         }
     }
 
-    /// The set of the third level, by the words at this entry's places.
-    fn third_slot(&self, sp: u64) -> usize {
-        let (mut a, mut b) = (sp, self.pc);
+    /// Its pairs.
+    fn pairs(&self) -> &[Pair] {
         let pairs = (&raw const *self).wrapping_add(1).cast::<Pair>();
-        for number in 0..self.bytes as usize / size_of::<Pair>() {
-            // SAFETY: as `holds_at`.
-            let pair = unsafe { &*pairs.wrapping_add(number) };
-            // SAFETY: as `holds_at`.
-            let word = |place: u32| unsafe { load(sp.wrapping_add(place.into())) };
-            a = a.rotate_left(11) ^ word(pair.places[0]);
-            b = b.rotate_left(13) ^ word(pair.places[1]);
+        // SAFETY: an entry has that many bytes of pairs behind it, written by `write`.
+        unsafe { core::slice::from_raw_parts(pairs, self.bytes as usize / size_of::<Pair>()) }
+    }
+
+    /// The set of the second level, by the words at this entry's places.
+    fn second_set(&self, sp: u64) -> usize {
+        // SAFETY: as `holds_at`.
+        let word = |place: u32| unsafe { load(sp.wrapping_add(place.into())) };
+        self.hash(self.pairs().iter().map(|pair| pair.places.map(word)))
+    }
+
+    /// The set of the second level that the entry itself is in.
+    fn own_second_set(&self) -> usize {
+        self.hash(self.pairs().iter().map(|pair| pair.words))
+    }
+
+    #[inline(always)]
+    fn hash(&self, words: impl Iterator<Item = [u64; 2]>) -> usize {
+        let (mut a, mut b) = (self.sp, self.pc);
+        for [first, second] in words {
+            a = a.rotate_left(11) ^ first;
+            b = b.rotate_left(13) ^ second;
         }
         let mixed = (a ^ b.rotate_left(29)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        (mixed >> (64 - THIRD_BITS)) as usize
+        (mixed >> (64 - SECOND_BITS)) as usize
+    }
+
+    /// Whether another stack has the same registers, and its words at the same places.
+    fn has_places_of(&self, other: &CachedStack) -> bool {
+        self.sp == other.sp
+            && self.pc == other.pc
+            && self.bytes == other.bytes
+            && self.pairs().iter().zip(other.pairs()).all(|(a, b)| a.places == b.places)
     }
 }
