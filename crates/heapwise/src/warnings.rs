@@ -1,6 +1,6 @@
 //! Warnings about the numbers of a report, on stderr.
 
-use heapwise_profile::{Losses, Profile, unattributed};
+use heapwise_profile::{Cut, Losses, Profile, unattributed};
 use heapwise_render::Amounts;
 use heapwise_render::text::missing;
 
@@ -11,6 +11,7 @@ pub(crate) fn print(warnings: &[String]) {
 
 /// Prints what was lost, and the comments of the profile.
 pub(crate) fn of_profile(profile: &Profile) {
+    print(profile.meta.cut.iter().map(Cut::remark).collect::<Vec<_>>().as_slice());
     losses(&profile.meta.losses);
     print(&unattributed::remarks(profile));
     for comment in &profile.meta.comments {

@@ -9,8 +9,11 @@
 pub const PREFIX: &str = "# heapwise ";
 
 /// Version of the grammar, stored in the first annotation. Version 1 had other names for some
-/// columns, one block size per sample, and fewer counters of losses.
-pub const VERSION: u32 = 2;
+/// columns, one block size per sample, and fewer counters of losses; version 2 had no `end`.
+pub const VERSION: u32 = 3;
+
+/// First version whose last annotation is `end`: a file without it was cut.
+pub const VERSION_WITH_END: u32 = 3;
 
 /// Frames that have names but no address are written in stacks as addresses from here on: above
 /// every address of user space, below 2⁶³, from which on jeprof skips addresses.

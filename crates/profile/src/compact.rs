@@ -79,7 +79,9 @@ const WHOLE_LIMIT: f64 = (1u64 << 53) as f64;
 mod tests {
     use super::*;
     use crate::{
-        Losses, Profile, SizeBin, SizeHistogram, SizeRange, Values, fixture, metric::Unit, model::ExtraColumn,
+        Cut, CutReason, CutShare, Losses, Profile, SizeBin, SizeHistogram, SizeRange, Values, fixture,
+        metric::Unit,
+        model::{ExtraColumn, Position},
     };
 
     fn decode(bytes: &[u8]) -> Result<Profile, crate::ReadError> {
@@ -92,6 +94,11 @@ mod tests {
         profile.meta.pid = Some(7);
         profile.meta.peak_bytes = Some(u64::MAX);
         profile.meta.comments = vec!["a remark".into()];
+        profile.meta.cut = Some(Cut {
+            at: Position::Line(7),
+            reason: CutReason::Damaged("a checksum".into()),
+            share: Some(CutShare { read_bytes: 1, stated_bytes: u64::MAX }),
+        });
         profile.meta.losses = Losses::from_numbers(&[1, 2, 3, 4, 5, 6, 7, 8]);
         profile.samples[0].sizes = Some(SizeRange::one(64));
         profile.samples[1].sizes = Some(SizeRange { min: 0, max: u64::MAX - 1 });

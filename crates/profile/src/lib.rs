@@ -24,6 +24,7 @@ pub mod merge;
 pub mod metric;
 pub mod model;
 pub mod name;
+pub mod naming;
 pub mod pprof_proto;
 pub mod proc_maps;
 pub mod quantity;
@@ -44,8 +45,8 @@ pub use id::{FunctionId, LocationId, ModuleId, StackId, ThreadId};
 pub use merge::merge;
 pub use metric::{Metric, Values};
 pub use model::{
-    BuildId, Function, Line, Location, Losses, Meta, Module, Profile, Sample, Sampling, SizeBin,
-    SizeHistogram, SizeRange, StackTable, Thread,
+    BuildId, Cut, CutReason, CutShare, Function, Line, Location, Losses, Meta, Module, Profile, Sample,
+    Sampling, SizeBin, SizeHistogram, SizeRange, StackTable, Thread,
 };
 pub use query::Query;
 pub use read::{ReadError, read};

@@ -23,7 +23,13 @@ pub fn merge(mut profiles: Vec<Profile>) -> Profile {
     }
     *merger.builder.meta() = merge_meta(&profiles);
     merger.builder.set_sizes(merge_sizes(&profiles));
-    merger.builder.finish()
+    let mut merged = merger.builder.finish();
+    for problems in profiles.into_iter().flat_map(|profile| profile.symbol_problems) {
+        if !merged.symbol_problems.contains(&problems) {
+            merged.symbol_problems.push(problems);
+        }
+    }
+    merged
 }
 
 /// The sum of the histograms; empty when a profile that has blocks has none.
@@ -182,6 +188,10 @@ fn merge_meta(profiles: &[Profile]) -> Meta {
     meta.comments = vec![format!("sum of {} profiles", profiles.len())];
     for profile in &profiles[1..] {
         meta.losses = meta.losses.plus(&profile.meta.losses);
+        meta.cut = match (&meta.cut, &profile.meta.cut) {
+            (Some(one), Some(other)) => Some(one.plus(other)),
+            (one, other) => one.clone().or_else(|| other.clone()),
+        };
         if profile.meta.sampling != first.sampling {
             meta.sampling = coarser(meta.sampling, profile.meta.sampling);
         }

@@ -1,16 +1,20 @@
 //! The [`Profile`]: plain tables that refer to each other by typed ids.
 
+mod cut;
 mod losses;
 mod module;
 mod size;
 mod stack_table;
 mod symbol;
+mod symbol_problem;
 
+pub use cut::{Cut, CutReason, CutShare, Position};
 pub use losses::Losses;
 pub use module::{BuildId, Module};
 pub use size::{SizeBin, SizeHistogram, SizeRange};
 pub use stack_table::StackTable;
 pub use symbol::{Function, Line, Location};
+pub use symbol_problem::{BinaryProblems, SymbolProblem};
 
 use crate::{StackId, ThreadId, Values, metric::Unit};
 
@@ -35,6 +39,8 @@ pub struct Profile {
     pub extra: Vec<ExtraColumn>,
     /// Blocks of the whole process by size, where samples mix sizes.
     pub sizes: SizeHistogram,
+    /// Problems of binaries that the symbolizer met. Files do not store them.
+    pub symbol_problems: Vec<BinaryProblems>,
 }
 
 /// One measurement: a stack, and what was allocated there.
@@ -114,6 +120,8 @@ pub struct Meta {
     pub peak_bytes: Option<u64>,
     /// Losses while recording.
     pub losses: Losses,
+    /// Where an incomplete file ends; `None` for a complete one.
+    pub cut: Option<Cut>,
     /// Remarks a reader should see (`from a segment of a killed process`, …).
     pub comments: Vec<String>,
 }

@@ -5,6 +5,7 @@
 //! one line that names the place.
 
 mod annotations;
+mod completeness;
 mod dhat;
 mod error;
 mod folded;

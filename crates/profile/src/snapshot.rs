@@ -163,6 +163,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
             duration_ns: Some(seen.saturating_sub(period_start)),
             peak_bytes: Some(self.counter(Counter::PeakBytes)),
             losses: self.losses(),
+            cut: None,
             comments,
         }
     }

@@ -1,7 +1,10 @@
 //! Readers against recordings of the real tools (made by `data/make.sh`). The expected values are
 //! those that the programs in `data/` print.
 
-use heapwise_profile::{Losses, Profile, Sampling, StackId, Values, metric::column, read::read};
+use std::io::Read as _;
+
+use heapwise_profile::model::Position;
+use heapwise_profile::{CutReason, Losses, Profile, Sampling, StackId, Values, metric::column, read::read};
 
 fn recording(name: &str) -> Vec<u8> {
     let path = format!("{}/tests/data/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -197,7 +200,6 @@ fn files_of_version_1() {
 /// Long enough for several blocks of zstd, of 128 KiB each: the events of a real file many times
 /// over.
 fn long_heaptrack() -> Vec<u8> {
-    use std::io::Read;
     let mut text = String::new();
     flate2::read::GzDecoder::new(&recording("heaptrack.gz")[..]).read_to_string(&mut text).unwrap();
     let is_event = |line: &&str| line.starts_with(['+', '-']);
@@ -208,10 +210,9 @@ fn long_heaptrack() -> Vec<u8> {
 /// The profile of a cut file, and the line in which it reports the end.
 fn damaged(bytes: &[u8]) -> (Profile, usize) {
     let profile = read(bytes).unwrap();
-    let remark = profile.meta.comments.last().expect("a remark");
-    let line = remark.strip_prefix("cut off or damaged at line ").unwrap_or_else(|| panic!("{remark}"));
-    let line = line.split(',').next().unwrap().parse().unwrap();
-    (profile, line)
+    let cut = profile.meta.cut.clone().expect("a cut");
+    let Position::Line(line) = cut.at else { panic!("{cut:?}") };
+    (profile, line as usize)
 }
 
 /// With a checksum, and a window too small for a block to repeat the one before: all blocks take
@@ -244,24 +245,78 @@ fn heaptrack_cut_or_damaged_within_its_packing_is_read_up_to_there() {
 fn a_wrong_checksum_is_told() {
     let plain = long_heaptrack();
     let mut zstd = packed_zstd(&plain);
-    assert!(read(&zstd).unwrap().meta.comments.is_empty());
+    assert_eq!(read(&zstd).unwrap().meta.cut, None);
     *zstd.last_mut().unwrap() ^= 1;
     let (profile, _) = damaged(&zstd);
     assert_eq!(profile.total(), read(&plain).unwrap().total());
 }
 
-/// Not every cut is an error (a text file may end at any line), but none may panic, and every
-/// error is one line.
+/// Every cut is an error of one line, or a profile with the right total, or one that states its cut.
 #[test]
-fn cut_anywhere() {
+fn no_cut_yields_a_wrong_total_without_saying_so() {
     for name in RECORDINGS {
         let whole = recording(name);
+        let complete = read(&whole).unwrap();
+        assert_eq!(complete.meta.cut, None, "{name}");
         for end in 0..whole.len() {
-            if let Err(error) = read(&whole[..end]) {
-                assert!(!error.to_string().contains('\n'), "{name} cut at {end}: {error}");
+            match read(&whole[..end]) {
+                Ok(profile) => assert!(
+                    profile.meta.cut.is_some() || profile.total() == complete.total(),
+                    "{name} cut at {end}: {:?} instead of {:?}",
+                    profile.total(),
+                    complete.total()
+                ),
+                Err(error) => {
+                    assert!(!error.to_string().contains('\n'), "{name} cut at {end}: {error}");
+                }
             }
         }
     }
+}
+
+/// A pprof file that is not compressed has no checksum and no end of its own.
+#[test]
+fn a_plain_pprof_file_that_is_cut_is_an_error_or_complete() {
+    let mut plain = Vec::new();
+    flate2::read::GzDecoder::new(&recording("go.pb.gz")[..]).read_to_end(&mut plain).unwrap();
+    let complete = read(&plain).unwrap().total();
+    for end in 0..plain.len() {
+        if let Ok(profile) = read(&plain[..end]) {
+            assert!(profile.meta.cut.is_some() || profile.total() == complete, "cut at {end}");
+        }
+    }
+}
+
+#[test]
+fn the_share_of_a_cut_dump_is_that_of_its_header() {
+    for (name, header_lines) in [("jemalloc-exact.heap", 2), ("tcmalloc-exact.heap", 1)] {
+        let whole = recording(name);
+        let total = read(&whole).unwrap().total().inuse_bytes;
+        let records = whole.windows(9).position(|window| window == b"\nMAPPED_L").unwrap();
+        for end in [records / 3, records / 2, records - 30] {
+            let profile = read(&whole[..end]).unwrap();
+            let cut = profile.meta.cut.clone().unwrap();
+            let share = cut.share.unwrap();
+            assert_eq!(cut.reason, CutReason::EndsEarly);
+            assert_eq!(share.stated_bytes as f64, total.round(), "{name}");
+            assert_eq!(share.read_bytes as f64, profile.total().inuse_bytes.round(), "{name}");
+        }
+        // A hole: the end is there, a record in the middle is not.
+        let text = String::from_utf8(whole).unwrap();
+        let records = text.lines().enumerate().skip(header_lines);
+        let (largest, _) = records.max_by_key(|(_, line)| bytes_of(line)).unwrap();
+        let without = |(at, line): (usize, &str)| (at != largest).then(|| format!("{line}\n"));
+        let hole: String = text.lines().enumerate().filter_map(without).collect();
+        let cut = read(hole.as_bytes()).unwrap().meta.cut.unwrap();
+        assert_eq!(cut.reason, CutReason::LessThanStated, "{name}");
+        assert!(cut.share.unwrap().percent() < 20.0, "{name}: {cut:?}");
+    }
+}
+
+/// Bytes in use of a record line.
+fn bytes_of(line: &str) -> Option<u64> {
+    let record = line.trim().trim_start_matches("t*: ").split('[').next()?;
+    record.split(':').nth(1)?.trim().parse().ok()
 }
 
 /// Damage of single bytes, chosen by a fixed sequence.

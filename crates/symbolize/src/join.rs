@@ -15,7 +15,7 @@ use crate::{
 const CHUNK_ADDRESSES: usize = 2048;
 
 /// Fills in the functions and lines of every location that has none. What cannot be resolved stays
-/// without lines.
+/// without lines; the profile keeps the reasons.
 pub fn symbolize(profile: &mut Profile, options: &Options) -> Report {
     let module_requests = module_requests(profile, options);
     let threads = options.threads();
@@ -26,6 +26,7 @@ pub fn symbolize(profile: &mut Profile, options: &Options) -> Report {
     let mut report =
         Report { modules: results.iter().map(ModuleResult::report).collect(), ..Report::default() };
     fill(profile, &results, options, &mut report);
+    profile.symbol_problems = report.problems();
     report
 }
 

@@ -35,8 +35,9 @@ mod vdso;
 
 pub use address::{FileOffset, Svma};
 pub use demangle::demangle;
+pub use heapwise_profile::model::SymbolProblem as Problem;
 pub use join::symbolize;
 pub use options::Options;
-pub use report::{Detail, ModuleReport, Problem, Report};
+pub use report::{Detail, ModuleReport, Report};
 pub use resolver::Resolver;
 pub use symbols::Symbols;

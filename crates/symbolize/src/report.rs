@@ -1,8 +1,9 @@
 //! Result of each module: plain data, for printing.
 
-use std::{fmt, path::PathBuf};
+use std::path::PathBuf;
 
-use heapwise_profile::BuildId;
+use crate::Problem;
+use heapwise_profile::{BuildId, model::BinaryProblems};
 
 /// Outcome of [`crate::symbolize`].
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,6 +14,19 @@ pub struct Report {
     pub locations: usize,
     /// Those of them that have a name now.
     pub resolved: usize,
+}
+
+impl Report {
+    /// Problems of each binary with addresses that have no name.
+    pub(crate) fn problems(&self) -> Vec<BinaryProblems> {
+        let unnamed = self.modules.iter().filter(|module| module.resolved < module.addresses);
+        let row = |module: &ModuleReport| BinaryProblems {
+            path: module.path.clone(),
+            build_id: module.build_id.clone(),
+            problems: module.problems.clone(),
+        };
+        unnamed.map(row).collect()
+    }
 }
 
 /// Outcome for one binary.
@@ -48,54 +62,4 @@ pub enum Detail {
     Names,
     /// DWARF: inlined functions, files and lines.
     Lines,
-}
-
-/// Why a binary was not fully used.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Problem {
-    /// No file for the module.
-    NotFound,
-    /// The file at the recorded path is another build.
-    BuildIdMismatch {
-        /// The file.
-        path: PathBuf,
-        /// Its build-id; empty if it has none.
-        found: BuildId,
-    },
-    /// The file is not an ELF binary or is damaged.
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The error in it.
-        reason: String,
-    },
-    /// There are names, but no lines.
-    NoDebugInfo,
-    /// There are neither names nor lines.
-    NoSymbols,
-    /// A debuginfod server could not be used.
-    Debuginfod {
-        /// The server.
-        url: String,
-        /// The error.
-        reason: String,
-    },
-}
-
-impl fmt::Display for Problem {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Problem::NotFound => write!(out, "binary not found"),
-            Problem::BuildIdMismatch { path, found } if found.is_empty() => {
-                write!(out, "{} is another build (it has no build-id)", path.display())
-            }
-            Problem::BuildIdMismatch { path, found } => {
-                write!(out, "{} is another build ({found})", path.display())
-            }
-            Problem::Damaged { path, reason } => write!(out, "{}: {reason}", path.display()),
-            Problem::NoDebugInfo => write!(out, "no debug information"),
-            Problem::NoSymbols => write!(out, "no symbols"),
-            Problem::Debuginfod { url, reason } => write!(out, "{url}: {reason}"),
-        }
-    }
 }

@@ -12,7 +12,7 @@ pub fn profile(opened: &mut Opened, part: Part) -> Profile {
     let read = opened.recording.read(|recording| read(recording, tables, part, (by_size, jobs)));
     let mut profile = read.unwrap_or_default();
     if let Some(damage) = opened.recording.damage() {
-        profile.meta.comments.push(damage.to_string());
+        profile.meta.cut = Some(damage.cut());
     }
     profile
 }

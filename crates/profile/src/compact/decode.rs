@@ -4,10 +4,11 @@ use heapwise_format::varint;
 
 use super::{AS_PREDICTED, BITS, MAGIC, Section, Version, WHOLE};
 use crate::{
-    BuildId, Function, FunctionId, Line, Location, LocationId, Losses, Meta, Module, ModuleId, Profile,
-    ReadError, Sample, Sampling, SizeBin, SizeHistogram, SizeRange, StackId, Thread, ThreadId, Values,
+    BuildId, Cut, CutReason, CutShare, Function, FunctionId, Line, Location, LocationId, Losses, Meta,
+    Module, ModuleId, Profile, ReadError, Sample, Sampling, SizeBin, SizeHistogram, SizeRange, StackId,
+    Thread, ThreadId, Values,
     metric::{Unit, column},
-    model::ExtraColumn,
+    model::{ExtraColumn, Position},
 };
 
 /// Columns beyond the shared four that a file may have.
@@ -170,6 +171,7 @@ impl Cursor<'_> {
             Version::Two => self.rows(Self::number)?,
         };
         let losses = Losses::from_numbers(&losses);
+        let cut = self.cut()?;
         Ok(Meta {
             program,
             args,
@@ -180,8 +182,31 @@ impl Cursor<'_> {
             duration_ns,
             peak_bytes,
             losses,
+            cut,
             comments,
         })
+    }
+
+    /// Files from before this field end here.
+    fn cut(&mut self) -> Result<Option<Cut>, Wrong> {
+        if self.at == self.bytes.len() || self.number()? == 0 {
+            return Ok(None);
+        }
+        let at = match (self.number()?, self.number()?) {
+            (0, offset) => Position::Byte(offset),
+            (_, number) => Position::Line(number),
+        };
+        let (reason, error) = (self.number()?, self.text()?);
+        let reason = match reason {
+            0 => CutReason::EndsEarly,
+            1 => CutReason::Damaged(error),
+            _ => CutReason::LessThanStated,
+        };
+        let share = match self.number()? {
+            0 => None,
+            _ => Some(CutShare { read_bytes: self.number()?, stated_bytes: self.number()? }),
+        };
+        Ok(Some(Cut { at, reason, share }))
     }
 
     fn module(&mut self) -> Result<Module, Wrong> {

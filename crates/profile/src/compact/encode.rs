@@ -4,8 +4,9 @@ use heapwise_format::varint::{put, zigzag};
 
 use super::{AS_PREDICTED, BITS, MAGIC, Section, WHOLE, WHOLE_LIMIT};
 use crate::{
-    Line, Location, Meta, Profile, Sample, Sampling, SizeRange, StackTable, Values, metric::Unit,
-    model::ExtraColumn,
+    Cut, CutReason, CutShare, Line, Location, Meta, Profile, Sample, Sampling, SizeRange, StackTable, Values,
+    metric::Unit,
+    model::{ExtraColumn, Position},
 };
 
 /// The bytes of a profile, not packed yet.
@@ -136,6 +137,27 @@ impl Body {
             self.number(known.unwrap_or(0));
         }
         self.rows(&meta.losses.numbers(), |body, number| body.number(*number));
+        self.cut(meta.cut.as_ref());
+    }
+
+    fn cut(&mut self, cut: Option<&Cut>) {
+        self.number(cut.is_some().into());
+        let Some(Cut { at, reason, share }) = cut else { return };
+        self.numbers(match at {
+            Position::Byte(offset) => [0, *offset],
+            Position::Line(number) => [1, *number],
+        });
+        let (reason, error) = match reason {
+            CutReason::EndsEarly => (0, ""),
+            CutReason::Damaged(error) => (1, error.as_str()),
+            CutReason::LessThanStated => (2, ""),
+        };
+        self.number(reason);
+        self.text(error);
+        self.number(share.is_some().into());
+        if let Some(CutShare { read_bytes, stated_bytes }) = *share {
+            self.numbers([read_bytes, stated_bytes]);
+        }
     }
 
     fn locations(&mut self, locations: &[Location]) {

@@ -46,3 +46,13 @@ pub struct Function {
     /// Line of the declaration; 0 when unknown.
     pub start_line: u32,
 }
+
+impl Function {
+    /// Whether the name was made of the binary and an offset in it, because the function of this
+    /// binary has none.
+    #[must_use]
+    pub fn is_placeholder(&self, module: &str) -> bool {
+        let offset = self.name.strip_prefix(module).and_then(|rest| rest.strip_prefix("+0x"));
+        self.system_name.is_empty() && offset.is_some()
+    }
+}

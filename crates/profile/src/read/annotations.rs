@@ -8,12 +8,12 @@ use super::{
     maps,
 };
 use crate::{
-    BuildId, Function, FunctionId, Line, Losses, Meta, Module, ModuleId, SizeBin, SizeHistogram, SizeRange,
-    Values,
+    BuildId, Cut, CutReason, CutShare, Function, FunctionId, Line, Losses, Meta, Module, ModuleId, SizeBin,
+    SizeHistogram, SizeRange, Values,
     annotation::{self, unescape},
     builder::Builder,
     metric::{Unit, column},
-    model::Sampling,
+    model::{Position, Sampling},
 };
 
 /// Columns beyond the shared four that a file may declare.
@@ -28,6 +28,8 @@ pub(super) struct Annotations {
     pub(super) present: bool,
     /// Version of the grammar; 0 before the line that holds it.
     version: u32,
+    /// Whether the last line of the file was read.
+    ended: bool,
     sizes: Vec<SizeBin>,
     pub(super) meta: Meta,
     /// Kernel id and name of thread `tN`.
@@ -74,6 +76,7 @@ impl Annotations {
             "sample" => self.take_sample(rest, line.number),
             "size" => self.take_size(rest),
             "version" => self.take_version(rest),
+            "end" => self.take_end(),
             _ => self.take_meta(word, rest),
         };
         known.ok_or_else(|| {
@@ -98,6 +101,7 @@ impl Annotations {
             "peak" => meta.peak_bytes = Some(rest.parse().ok()?),
             "comment" => meta.comments.push(unescape(rest)),
             "lost" => meta.losses = losses(rest)?,
+            "cut" => meta.cut = Some(cut(rest)?),
             _ => {}
         }
         Some(())
@@ -106,6 +110,21 @@ impl Annotations {
     fn take_version(&mut self, rest: &str) -> Option<()> {
         self.version = rest.parse().ok()?;
         Some(())
+    }
+
+    fn take_end(&mut self) -> Option<()> {
+        self.ended = true;
+        Some(())
+    }
+
+    /// Whether the last line of a file that has one is missing.
+    pub(super) fn lacks_end(&self) -> bool {
+        self.version >= annotation::VERSION_WITH_END && !self.ended
+    }
+
+    /// Whether heapwise wrote the file in a version without a last line.
+    pub(super) fn has_no_end(&self) -> bool {
+        self.present && self.version < annotation::VERSION_WITH_END
     }
 
     fn take_build_id(&mut self, rest: &str) -> Option<()> {
@@ -276,6 +295,29 @@ fn sampling(rest: &str) -> Option<Sampling> {
 fn losses(rest: &str) -> Option<Losses> {
     let numbers: Vec<u64> = rest.split(' ').map(|number| number.parse().ok()).collect::<Option<_>>()?;
     (numbers.len() >= 4).then(|| Losses::from_numbers(&numbers))
+}
+
+/// `line 7 ends-early 100/200 error`.
+fn cut(rest: &str) -> Option<Cut> {
+    let mut parts = rest.splitn(5, ' ');
+    let (unit, place) = (parts.next()?, parts.next()?.parse().ok()?);
+    let at = match unit {
+        "byte" => Position::Byte(place),
+        "line" => Position::Line(place),
+        _ => return None,
+    };
+    let reason = parts.next()?;
+    let share = optional(parts.next()?, |share| {
+        let (read, stated) = share.split_once('/')?;
+        Some(CutShare { read_bytes: read.parse().ok()?, stated_bytes: stated.parse().ok()? })
+    })?;
+    let reason = match reason {
+        "ends-early" => CutReason::EndsEarly,
+        "less-than-stated" => CutReason::LessThanStated,
+        "damaged" => CutReason::Damaged(unescape(parts.next().unwrap_or(""))),
+        _ => return None,
+    };
+    Some(Cut { at, reason, share })
 }
 
 /// `-` is nothing.

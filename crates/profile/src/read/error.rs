@@ -2,14 +2,7 @@
 
 use std::fmt;
 
-/// A place in the input; in the decompressed input where it was compressed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Position {
-    /// Offset from the start, in bytes.
-    Byte(u64),
-    /// Line of a text format, counted from 1.
-    Line(u64),
-}
+pub use crate::model::Position;
 
 /// Why bytes are not a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,15 +44,6 @@ impl ReadError {
     pub(super) fn unrecognised(bytes: &[u8]) -> Self {
         let head = &bytes[..bytes.len().min(24)];
         Self::Unrecognised { begins: head.escape_ascii().to_string() }
-    }
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Position::Byte(offset) => write!(out, "byte {offset}"),
-            Position::Line(number) => write!(out, "line {number}"),
-        }
     }
 }
 

@@ -9,8 +9,9 @@
 //! ```
 
 use super::{
+    completeness::Completeness,
     error::ReadError,
-    heap_text::{self, StackReader, take_counts, unexpected},
+    heap_text::{self, StackReader, Tail, take_counts, unexpected},
     lines::{Lines, TextLine, skip_blanks, take, take_decimal, to_text},
     unbias::{Counts, Scaling},
 };
@@ -29,13 +30,22 @@ const UNTOLD_DISTANCE: f64 = (128 << 10) as f64;
 
 /// Reads a whole file, its first line being number `first_line` of the input.
 pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> {
-    let (records, tail) = heap_text::split_tail(bytes, first_line)?;
+    heap_text::read_cut(bytes, first_line, |records, tail| read_records(records, first_line, tail))
+}
+
+fn read_records(
+    records: &[u8],
+    first_line: u64,
+    tail: &mut Tail,
+) -> Result<(Profile, Completeness), ReadError> {
     let mut lines = Lines::from_number(records, first_line);
     let mut builder = Builder::new(FORMAT);
     let header = read_commands(&mut lines, &mut builder)?;
     let header = parse_header(header.text).ok_or_else(|| unexpected(FORMAT, header))?;
     builder.meta().sampling = header.scaling.sampling();
     builder.meta().source = format!("{FORMAT} ({})", header.kind);
+    let mut completeness = Completeness::new(header.scaling);
+    completeness.state(header.totals);
     let mut reader = StackReader::new(tail.annotations.present);
     let mut stacks = Vec::new();
     for line in lines {
@@ -48,13 +58,14 @@ pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> 
         take(&mut text, b"@").ok_or_else(|| unexpected(FORMAT, line))?;
         let stack = reader.read(&mut builder, text).ok_or_else(|| unexpected(FORMAT, line))?;
         stacks.push(stack);
+        completeness.add(counts);
         if tail.annotations.samples.is_empty() {
             let estimate = header.scaling.unbias(counts);
             builder.add(stack, None, None, estimate.values, estimate.variance);
         }
     }
     tail.annotations.add_samples(&mut builder, &stacks)?;
-    Ok(heap_text::finish(builder, tail, FORMAT))
+    Ok((heap_text::finish(builder, tail, FORMAT), completeness))
 }
 
 /// Passes over `%` lines, keeping warnings as comments, up to the header.
@@ -74,6 +85,7 @@ fn read_commands<'a>(lines: &mut Lines<'a>, builder: &mut Builder) -> Result<Tex
 
 struct Header {
     kind: String,
+    totals: Counts,
     scaling: Scaling,
 }
 
@@ -92,7 +104,7 @@ fn parse_header(line: &[u8]) -> Option<Header> {
     let kind = to_text(kind.trim_ascii());
     let scaling = scaling(&kind, rate.unwrap_or(0), totals);
     let kind = if kind.is_empty() { "untyped".to_owned() } else { kind };
-    Some(Header { kind, scaling })
+    Some(Header { kind, totals, scaling })
 }
 
 /// jeprof's rules: only types with `heap` in them are sampled, but `heapprofile` is not; `_v2` is

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 
 use super::{
     annotations::Annotations,
+    completeness::Completeness,
     error::{ReadError, quote},
-    lines::{Lines, TextLine, skip_blanks, take, take_decimal, take_hex},
+    lines::{Lines, TextLine, skip_blanks, take, take_decimal, take_hex, without_unended_line},
     maps,
     unbias::Counts,
 };
@@ -17,30 +18,50 @@ const MAPPINGS: [&[u8]; 2] = [b"MAPPED_LIBRARIES:", b"--- Memory map:"];
 /// The part behind the records.
 #[derive(Debug, Default)]
 pub(super) struct Tail {
+    /// Number of its first line.
+    pub(super) first_line: u64,
+    /// Number of its last line, if heapwise wrote the file and its end is missing.
+    pub(super) lacks_end_at: Option<u64>,
     pub(super) annotations: Annotations,
     pub(super) modules: Vec<Module>,
     /// Whether the section of mappings is there at all.
     pub(super) has_mappings: bool,
 }
 
+impl Tail {
+    /// Samples of annotations are numbers of all records or of none: the records have them, too.
+    fn lose_end(&mut self, line: u64) {
+        self.lacks_end_at = Some(line);
+        self.annotations.samples.clear();
+    }
+}
+
 /// Splits a text profile at its mappings and reads the tail behind them. The tail is read first
 /// because it identifies the writer of the file.
 pub(super) fn split_tail(bytes: &[u8], first_line: u64) -> Result<(&[u8], Tail), ReadError> {
-    let mut tail = Tail::default();
-    let Some(at) = mappings_start(bytes) else {
-        return Ok((bytes, tail));
-    };
-    let (records, rest) = bytes.split_at(at);
-    tail.has_mappings = true;
-    let tail_line = first_line + memchr::memchr_iter(b'\n', records).count() as u64;
-    for line in Lines::from_number(rest, tail_line).skip(1) {
+    let at = mappings_start(bytes);
+    let (records, rest) = bytes.split_at(at.unwrap_or(bytes.len()));
+    let first_line = first_line + memchr::memchr_iter(b'\n', records).count() as u64;
+    let mut tail = Tail { has_mappings: at.is_some(), first_line, ..Tail::default() };
+    // An annotation that is not whole would be read as another one.
+    let whole = without_unended_line(rest).filter(|_| has_annotations(rest)).unwrap_or(rest);
+    let mut lines = Lines::from_number(whole, first_line);
+    for line in lines.by_ref().skip(1) {
         if line.text.starts_with(annotation::PREFIX.as_bytes()) {
             tail.annotations.take(line)?;
         } else if let Some(module) = maps::parse(line.text) {
             tail.modules.push(module);
         }
     }
+    if tail.annotations.lacks_end() || whole.len() < rest.len() {
+        tail.lose_end(lines.number() + 1);
+    }
     Ok((records, tail))
+}
+
+/// Whether heapwise wrote the tail.
+fn has_annotations(tail: &[u8]) -> bool {
+    memchr::memmem::find(tail, annotation::PREFIX.as_bytes()).is_some()
 }
 
 /// Offset of the line that opens the mappings, searched from the end: the section is short.
@@ -133,8 +154,43 @@ fn take_addresses(mut text: &[u8], addresses: &mut Vec<u64>) -> Option<()> {
     }
 }
 
+/// Reads a text profile with `parse`. A last record that is not whole is left out, unless it
+/// completes the totals of the header: its stack or its numbers may be cut.
+pub(super) fn read_cut(
+    bytes: &[u8],
+    first_line: u64,
+    parse: impl Fn(&[u8], &mut Tail) -> Result<(Profile, Completeness), ReadError>,
+) -> Result<Profile, ReadError> {
+    let (records, mut tail) = split_tail(bytes, first_line)?;
+    let last_line = tail.first_line;
+    let without_last = without_unended_line(records).filter(|_| !tail.has_mappings);
+    let Some(whole_lines) = without_last else {
+        let (mut profile, mut found) = parse(records, &mut tail)?;
+        // Files of versions without an end may be cut among their samples.
+        if tail.annotations.has_no_end() && found.exceeds(profile.total()) {
+            tail = split_tail(bytes, first_line)?.1;
+            tail.lose_end(last_line);
+            (profile, found) = parse(records, &mut tail)?;
+        }
+        profile.meta.cut = match tail.lacks_end_at {
+            Some(line) => Some(found.cut(line)),
+            None if !tail.has_mappings && !found.is_reached() => Some(found.cut(last_line)),
+            // The probe writes totals and records of a running program one after the other.
+            None if tail.annotations.present => profile.meta.cut,
+            None => found.shortfall(last_line),
+        };
+        return Ok(profile);
+    };
+    let (mut profile, found) = match parse(records, &mut tail) {
+        Ok((profile, found)) if found.is_reached() => (profile, found),
+        _ => parse(whole_lines, &mut Tail::default())?,
+    };
+    profile.meta.cut = Some(found.cut(last_line));
+    Ok(profile)
+}
+
 /// The profile out of the records in `builder` and the tail.
-pub(super) fn finish(mut builder: Builder, mut tail: Tail, format: &str) -> Profile {
+pub(super) fn finish(mut builder: Builder, tail: &mut Tail, format: &str) -> Profile {
     if tail.annotations.present {
         let source = std::mem::take(&mut builder.meta().source);
         *builder.meta() = std::mem::take(&mut tail.annotations.meta);
@@ -143,10 +199,10 @@ pub(super) fn finish(mut builder: Builder, mut tail: Tail, format: &str) -> Prof
         }
     }
     if !tail.has_mappings {
-        let remark = format!("no mappings in this {format} file: it may have been cut off");
+        let remark = format!("no mappings in this {format} file: addresses have no names");
         builder.meta().comments.push(remark);
     }
-    for module in tail.modules {
+    for module in tail.modules.drain(..) {
         builder.module(module);
     }
     add_build_ids(builder.modules(), std::mem::take(&mut tail.annotations.modules));

@@ -15,7 +15,7 @@ use fields::Fields;
 use frames::Frames;
 
 use super::error::{Position, ReadError, quote};
-use crate::{Profile, builder::Builder};
+use crate::{Cut, CutReason, Profile, builder::Builder};
 
 const FORMAT: &str = "heaptrack";
 
@@ -49,7 +49,9 @@ pub(super) fn read(mut input: impl BufRead) -> Result<Profile, ReadError> {
                 reader.remark_end(number, taken.err());
                 break;
             }
-            (Ok(_), None) => &line,
+            (Ok(_), None) => {
+                return Err(ReadError::at_line(FORMAT, number, "the file ends within its first line"));
+            }
             (Err(error), None) => {
                 let what = format!("decompression stopped: {error}");
                 return Err(ReadError::at_line(FORMAT, number, what));
@@ -171,11 +173,10 @@ impl Reader {
         Some(())
     }
 
-    /// Adds the warning that the file ends within a line, by itself or by `damage`.
+    /// Stores that the file ends within a line, by itself or by `damage`.
     fn remark_end(&mut self, line: u64, damage: Option<io::Error>) {
-        let why = damage.map_or_else(|| "the file ends there".to_owned(), |error| error.to_string());
-        let remark = format!("cut off or damaged at line {line}, up to which all is counted: {why}");
-        self.builder.meta().comments.push(remark);
+        let reason = damage.map_or(CutReason::EndsEarly, |error| CutReason::Damaged(error.to_string()));
+        self.builder.meta().cut = Some(Cut { at: Position::Line(line), reason, share: None });
     }
 
     fn finish(mut self) -> Profile {
@@ -228,11 +229,8 @@ mod tests {
                     continue;
                 }
             };
-            let is_whole = cut.ends_with('\n') || !cut.contains('\n');
-            assert_eq!(profile.meta.comments.is_empty(), is_whole, "{cut:?}");
-            let expected =
-                if lines.is_empty() { profile.total() } else { read(lines.as_bytes()).unwrap().total() };
-            assert_eq!(profile.total(), expected, "{cut:?}");
+            assert_eq!(profile.meta.cut.is_none(), cut.ends_with('\n'), "{cut:?}");
+            assert_eq!(profile.total(), read(lines.as_bytes()).unwrap().total(), "{cut:?}");
         }
     }
 

@@ -14,6 +14,7 @@
 use std::collections::HashMap;
 
 use super::{
+    completeness::Completeness,
     error::{ReadError, quote},
     heap_text::{self, StackReader, Tail, take_counts, unexpected},
     lines::{Lines, TextLine, skip_blanks, take, take_decimal, to_text},
@@ -31,7 +32,14 @@ const NOISE: f64 = 1e-9;
 
 /// Reads a whole file, its first line being number `first_line` of the input.
 pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> {
-    let (records, tail) = heap_text::split_tail(bytes, first_line)?;
+    heap_text::read_cut(bytes, first_line, |records, tail| read_records(records, first_line, tail))
+}
+
+fn read_records(
+    records: &[u8],
+    first_line: u64,
+    tail: &mut Tail,
+) -> Result<(Profile, Completeness), ReadError> {
     let mut lines = Lines::from_number(records, first_line);
     let header = lines.next().ok_or(ReadError::Empty)?;
     let scaling = parse_header(header)?;
@@ -43,6 +51,7 @@ pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> 
         stacks: Vec::new(),
         open: None,
         thread_names: HashMap::new(),
+        completeness: Completeness::new(scaling),
         tail,
     };
     reader.builder.meta().sampling = scaling.sampling();
@@ -64,7 +73,7 @@ fn parse_header(header: TextLine<'_>) -> Result<Scaling, ReadError> {
     }
 }
 
-struct Reader {
+struct Reader<'a> {
     builder: Builder,
     scaling: Scaling,
     ours: bool,
@@ -72,7 +81,8 @@ struct Reader {
     stacks: Vec<StackId>,
     open: Option<OpenRecord>,
     thread_names: HashMap<u64, String>,
-    tail: Tail,
+    completeness: Completeness,
+    tail: &'a mut Tail,
 }
 
 /// The record whose thread lines are being read.
@@ -82,7 +92,7 @@ struct OpenRecord {
     threads: Vec<(u64, Estimate)>,
 }
 
-impl Reader {
+impl Reader<'_> {
     fn take(&mut self, line: TextLine<'_>) -> Result<(), ReadError> {
         let text = line.text.trim_ascii();
         match text.first() {
@@ -110,6 +120,9 @@ impl Reader {
         let counts = take_counts(&mut text)?;
         skip_blanks(&mut text);
         let Some(record) = &mut self.open else {
+            if thread.is_none() {
+                self.completeness.state(counts);
+            }
             if let Some(number) = thread {
                 let name = to_text(text);
                 if !self.ours {
@@ -121,7 +134,10 @@ impl Reader {
         };
         let estimate = self.scaling.unbias(counts);
         match thread {
-            None => record.total = Some(estimate),
+            None => {
+                self.completeness.add(counts);
+                record.total = Some(estimate);
+            }
             Some(number) => record.threads.push((number, estimate)),
         }
         Some(())
@@ -163,10 +179,10 @@ impl Reader {
         self.builder.thread(number, name)
     }
 
-    fn finish(mut self) -> Result<Profile, ReadError> {
+    fn finish(mut self) -> Result<(Profile, Completeness), ReadError> {
         self.close();
         self.tail.annotations.add_samples(&mut self.builder, &self.stacks)?;
-        Ok(heap_text::finish(self.builder, self.tail, FORMAT))
+        Ok((heap_text::finish(self.builder, self.tail, FORMAT), self.completeness))
     }
 }
 

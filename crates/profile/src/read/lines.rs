@@ -50,6 +50,12 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
+/// The part of a text before its last line, when that line has no end.
+pub(super) fn without_unended_line(bytes: &[u8]) -> Option<&[u8]> {
+    let start = memchr::memrchr(b'\n', bytes).map_or(0, |newline| newline + 1);
+    (start < bytes.len()).then(|| &bytes[..start])
+}
+
 /// Takes a decimal number off the front; `None` when there is none or it exceeds 64 bits.
 pub(super) fn take_decimal(text: &mut &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,6 +1,8 @@
 //! pprof's `profile.proto`: the exchange format of Go, tcmalloc, jemalloc_pprof and many other
 //! tools.
 
+mod references;
+
 use std::collections::HashMap;
 
 use prost::Message;
@@ -27,6 +29,10 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     if message.sample_type.len() > MOST_SAMPLE_TYPES {
         let what = format!("{} sample types", message.sample_type.len());
         return Err(ReadError::at_byte(FORMAT, 0, what));
+    }
+    if !references::are_complete(&message) {
+        let what = "refers to strings, mappings or functions that are not there: cut off or damaged";
+        return Err(ReadError::at_byte(FORMAT, bytes.len(), what));
     }
     let mut reader = Reader { builder: Builder::new(FORMAT), message: &message, locations: HashMap::new() };
     reader.read_meta();

@@ -75,6 +75,11 @@ impl Scaling {
         }
     }
 
+    /// Whether the numbers are those of samples.
+    pub(super) fn is_sampled(self) -> bool {
+        self != Scaling::Exact
+    }
+
     /// The model's form of it.
     pub(super) fn sampling(self) -> Sampling {
         match self {

@@ -6,6 +6,7 @@ use heapwise_format::recording::{
 };
 
 use super::Progress;
+use crate::model::{Cut, CutReason, Position};
 
 /// Positioned reads of a recording file, and the unpacking of payloads.
 pub trait RecordingSource {
@@ -54,6 +55,19 @@ pub enum DamageKind {
     Header,
     /// A payload that does not match its checksum or cannot be unpacked or decoded.
     Payload,
+}
+
+impl Damage {
+    /// The damage as a fact of a profile.
+    #[must_use]
+    pub fn cut(&self) -> Cut {
+        let reason = match self.kind {
+            DamageKind::Cut => CutReason::EndsEarly,
+            DamageKind::Header => CutReason::Damaged("bytes that are no frame".into()),
+            DamageKind::Payload => CutReason::Damaged("a damaged frame".into()),
+        };
+        Cut { at: Position::Byte(self.offset), reason, share: None }
+    }
 }
 
 impl std::fmt::Display for Damage {

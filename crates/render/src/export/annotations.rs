@@ -6,8 +6,8 @@ use std::{
 };
 
 use heapwise_profile::{
-    LocationId, Meta, Module, Profile, Sample, Sampling, SizeRange, Values, annotation, metric::Unit,
-    unattributed,
+    Cut, CutReason, LocationId, Meta, Module, Profile, Sample, Sampling, SizeRange, Values, annotation,
+    metric::Unit, unattributed,
 };
 
 use super::{
@@ -30,7 +30,8 @@ pub(super) fn write_tail(profile: &Profile, records: &[Record], out: &mut dyn Wr
     lines.symbols(profile)?;
     lines.unmapped(profile)?;
     lines.samples(profile, records)?;
-    lines.sizes(profile)
+    lines.sizes(profile)?;
+    lines.line(format_args!("end"))
 }
 
 /// `objects: bytes [objects: bytes]`, in use first.
@@ -76,7 +77,21 @@ impl Lines<'_> {
         self.number("peak", meta.peak_bytes)?;
         let lost = meta.losses.numbers().map(|number| number.to_string());
         self.line(format_args!("lost {}", lost.join(" ")))?;
+        self.cut(meta.cut.as_ref())?;
         meta.comments.iter().try_for_each(|comment| self.text("comment", comment))
+    }
+
+    fn cut(&mut self, cut: Option<&Cut>) -> io::Result<()> {
+        let Some(Cut { at, reason, share }) = cut else { return Ok(()) };
+        let share =
+            share.map_or("-".to_owned(), |share| format!("{}/{}", share.read_bytes, share.stated_bytes));
+        match reason {
+            CutReason::EndsEarly => self.line(format_args!("cut {at} ends-early {share}")),
+            CutReason::LessThanStated => self.line(format_args!("cut {at} less-than-stated {share}")),
+            CutReason::Damaged(error) => {
+                self.line(format_args!("cut {at} damaged {share} {}", annotation::escape(error)))
+            }
+        }
     }
 
     /// For people: programs derive these values from the names of frames.

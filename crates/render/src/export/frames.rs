@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use heapwise_profile::{Location, LocationId, Metric, Profile, StackId, annotation, unattributed};
+use heapwise_profile::{Cut, Location, LocationId, Metric, Profile, StackId, annotation, unattributed};
 
 /// One function in a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -83,7 +83,8 @@ pub(super) fn return_address(profile: &Profile, id: LocationId) -> u64 {
 
 /// Lost and unattributed data, for formats that have comments.
 pub(super) fn remarks(profile: &Profile) -> Vec<String> {
-    let mut remarks = profile.meta.losses.remarks();
+    let mut remarks: Vec<String> = profile.meta.cut.iter().map(Cut::remark).collect();
+    remarks.extend(profile.meta.losses.remarks());
     remarks.extend(unattributed::remarks(profile));
     remarks
 }
