@@ -154,7 +154,7 @@ fn take_addresses(mut text: &[u8], addresses: &mut Vec<u64>) -> Option<()> {
     }
 }
 
-/// Reads a text profile with `parse`. A last record that is not whole is left out, unless it
+/// Reads a text profile with `parse`. A last record that is not whole is dropped, unless it
 /// completes the totals of the header: its stack or its numbers may be cut.
 pub(super) fn read_cut(
     bytes: &[u8],
