@@ -4,17 +4,16 @@
 pub(crate) fn ln(x: f64) -> f64 {
     const MANTISSA: u64 = (1 << 52) - 1;
     let bits = x.to_bits();
-    let exponent = (bits >> 52) as i64 - 1023;
-    let mantissa = f64::from_bits(bits & MANTISSA | 1023 << 52);
-    // ln m = 2 artanh((m - 1) / (m + 1)); the argument is at most 1/3.
-    let s = (mantissa - 1.0) / (mantissa + 1.0);
-    let square = s * s;
-    let (mut power, mut sum) = (s, 0.0);
-    for odd in [1.0, 3.0, 5.0, 7.0, 9.0, 11.0, 13.0, 15.0, 17.0] {
-        sum += power / odd;
-        power *= square;
+    let mut exponent = (bits >> 52) as i64 - 1023;
+    let mut mantissa = f64::from_bits(bits & MANTISSA | 1023 << 52);
+    if mantissa > core::f64::consts::SQRT_2 {
+        mantissa /= 2.0;
+        exponent += 1;
     }
-    exponent as f64 * core::f64::consts::LN_2 + 2.0 * sum
+    // ln m = 2 artanh((m - 1) / (m + 1)); the argument is below 0.18.
+    let s = (mantissa - 1.0) / (mantissa + 1.0);
+    let odd = [1.0, 1.0 / 3.0, 1.0 / 5.0, 1.0 / 7.0, 1.0 / 9.0, 1.0 / 11.0];
+    exponent as f64 * core::f64::consts::LN_2 + 2.0 * s * polynomial(&odd, s * s)
 }
 
 /// `1 - e^-x` for `x >= 0`, to about 1e-9 relative.
@@ -22,18 +21,29 @@ pub(crate) fn one_minus_exp(x: f64) -> f64 {
     if x > 40.0 {
         return 1.0;
     }
-    // 1 - e^-2y = (1 - e^-y)(2 - (1 - e^-y)): halve until the series is short, then double back.
-    let mut halvings = 0;
-    let mut y = x;
-    while y > 0.05 {
-        y /= 2.0;
-        halvings += 1;
+    if x < 0.35 {
+        return x * polynomial(&SERIES[1..], -x);
     }
-    let mut result = y * (1.0 - y / 2.0 * (1.0 - y / 3.0 * (1.0 - y / 4.0 * (1.0 - y / 5.0))));
-    for _ in 0..halvings {
-        result *= 2.0 - result;
+    // e^-x = 2^-n e^-r, with r within ln 2 / 2 of zero.
+    let n = (x * core::f64::consts::LOG2_E + 0.5) as u64;
+    let r = x - n as f64 * core::f64::consts::LN_2;
+    1.0 - polynomial(&SERIES, -r) * f64::from_bits((1023 - n) << 52)
+}
+
+/// Coefficients of the exponential's series, `1/n!`.
+const SERIES: [f64; 10] = {
+    let (mut series, mut n) = ([1.0; 10], 1);
+    while n < 10 {
+        series[n] = series[n - 1] / n as f64;
+        n += 1;
     }
-    result
+    series
+};
+
+/// `c[0] + c[1] x + c[2] x² ...`
+#[inline(always)]
+fn polynomial(coefficients: &[f64], x: f64) -> f64 {
+    coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
 }
 
 #[cfg(test)]
@@ -42,10 +52,12 @@ mod tests {
 
     #[test]
     fn agrees_with_libm() {
-        for x in [1e-16, 1e-9, 0.001, 0.1, 0.3, 0.5, 0.999_999, 1.0_f64] {
+        for x in [1e-16, 1e-9, 0.001, 0.1, 0.3, 0.5, 0.707, 0.708, 0.75, 0.999_999, 1.0_f64] {
             assert!((ln(x) - x.ln()).abs() < 1e-8 * (1.0 + x.ln().abs()), "ln {x}");
         }
-        for x in [0.0, 1e-9, 1e-4, 0.01, 0.3, 1.0, 5.0, 30.0, 100.0_f64] {
+        for x in
+            [0.0, 1e-9, 1e-4, 0.01, 0.3, 0.349, 0.351, 0.5, 0.693, 0.694, 1.0, 5.0, 30.0, 40.0, 100.0_f64]
+        {
             let expected = -(-x).exp_m1();
             assert!((one_minus_exp(x) - expected).abs() <= 1e-8 * expected, "1-e^-{x}");
         }

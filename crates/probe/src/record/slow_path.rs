@@ -108,7 +108,8 @@ pub(super) fn count_alloc(mut state: Option<&mut State>, tally: TallyRef, block:
     let writer = if site.thread() == NO_THREAD { Writer::Shared } else { Writer::Own };
     let amount = Amount { size, slack: usable::slack(address, size) };
     let live = Live { tally: tally.number, size };
-    tally.count_alloc(writer, amount, grown.unwrap_or(0));
+    let sampled = tally.sampled(size);
+    tally.count_alloc(writer, amount, grown.unwrap_or(0), sampled);
     let inserted =
         if site.rate() == EVERY { live::insert(address, live) } else { live::insert_sample(address, live) };
     match inserted {
@@ -118,8 +119,7 @@ pub(super) fn count_alloc(mut state: Option<&mut State>, tally: TallyRef, block:
             count_free(state.as_deref_mut(), address, &old, event::Freeing::Missed, slack);
         }
         Inserted::No => {
-            tally.count_free(writer, amount);
-            let sampled = tally.sampled(size);
+            tally.count_free(writer, amount, sampled);
             let add = |counter, amount| segment::counter(counter).fetch_add(amount, Ordering::Relaxed);
             add(Counter::UntrackedBlocks, sampled.whole_blocks(address));
             add(Counter::UntrackedBytes, sampled.bytes(size));
@@ -137,7 +137,7 @@ pub(super) fn count_alloc(mut state: Option<&mut State>, tally: TallyRef, block:
             births::set(address, birth);
         });
     }
-    add_allocated(state, writer, address, size, tally.sampled(size));
+    add_allocated(state, writer, address, size, sampled);
 }
 
 /// Adds a block to the histogram and to the sums of the thread, or of the process.
@@ -259,7 +259,7 @@ pub(super) fn count_free(
     let amount = Amount { size: block.size, slack };
     let sampled = tally.sampled(block.size);
     let (tally, writer) = writable(state.as_deref_mut(), tally);
-    tally.count_free(writer, amount);
+    tally.count_free(writer, amount, sampled);
     match state {
         Some(state) if state.record().is_some() => {
             state.histogram().count_free(Writer::Own, block.size, sampled.whole_blocks(address));

@@ -384,12 +384,11 @@ fn add_by(writer: Writer, word: &AtomicU64, amount: u64) {
 
 impl TallyRef {
     /// Counts an allocation that added `grown` bytes to an older block.
-    pub(crate) fn count_alloc(self, writer: Writer, amount: Amount, grown: u64) {
+    pub(crate) fn count_alloc(self, writer: Writer, amount: Amount, grown: u64, sampled: Sampled) {
         self.keep_peak();
         if stack_tree::widen_sizes(self.counts.site().node(), amount.size) {
             self.note_size(amount.size);
         }
-        let sampled = self.sampled(amount.size);
         let Counts { allocs, alloc_bytes, alloc_slack, .. } = self.counts;
         let slack = sampled.bytes(amount.slack);
         for (word, amount) in [(allocs, 1), (alloc_bytes, amount.size), (alloc_slack, slack)] {
@@ -404,9 +403,8 @@ impl TallyRef {
     }
 
     /// Counts a free.
-    pub(crate) fn count_free(self, writer: Writer, amount: Amount) {
+    pub(crate) fn count_free(self, writer: Writer, amount: Amount, sampled: Sampled) {
         self.keep_peak();
-        let sampled = self.sampled(amount.size);
         let Counts { frees, freed_bytes, freed_slack, .. } = self.counts;
         let slack = sampled.bytes(amount.slack);
         for (word, amount) in [(frees, 1), (freed_bytes, amount.size), (freed_slack, slack)] {

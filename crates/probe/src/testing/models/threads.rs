@@ -4,6 +4,7 @@
 use heapwise_format::segment::NO_THREAD;
 
 use super::{check_of, together};
+use crate::record::sampler::Sampled;
 use crate::sites::tallies::{self, Amount, TallyRef, Writer};
 use crate::threads::{acquire_state, release_state};
 
@@ -14,7 +15,7 @@ fn count() {
     let state = acquire_state().expect("memory");
     // SAFETY: acquired by this thread alone.
     let tally = unsafe { &mut *state }.tally(NODE, 0).expect("room");
-    tally.count_alloc(Writer::Own, Amount { size: 8, slack: 0 }, 0);
+    tally.count_alloc(Writer::Own, Amount { size: 8, slack: 0 }, 0, Sampled::EXACT);
     release_state(state);
 }
 
@@ -49,7 +50,7 @@ fn threads_that_share_a_tally_count_every_event() {
     let count = || {
         let tally: TallyRef = tallies::shared(NODE + 1, 0).expect("room");
         assert_eq!(tally.counts.site().thread(), NO_THREAD);
-        tally.count_alloc(Writer::Shared, Amount { size: 8, slack: 0 }, 0);
+        tally.count_alloc(Writer::Shared, Amount { size: 8, slack: 0 }, 0, Sampled::EXACT);
     };
     check_of(320, count, move || {
         together(count, count);
