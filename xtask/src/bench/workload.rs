@@ -70,8 +70,12 @@ pub(crate) fn real(folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure>
     let perl = file("input.pl", inputs::perl(scale))?;
 
     let sqlite = Workload { stdin: Some(sql.into()), ..Workload::new("sqlite", "sqlite3", &[":memory:"]) };
-    let python = Workload::new("python-json", "python3", &[&json]);
-    let mut python_malloc = Workload::new("python-malloc", "python3", &[&json]);
+    // The interpreter itself: `python3` may be a script that starts one, which some systems do not
+    // follow.
+    let interpreter = tools::first_line("python3", &["-c", "import sys; print(sys.executable)"]);
+    let interpreter = interpreter.unwrap_or_else(|| "python3".to_owned());
+    let python = Workload::new("python-json", &interpreter, &[&json]);
+    let mut python_malloc = Workload::new("python-malloc", &interpreter, &[&json]);
     python_malloc.env = vec![("PYTHONMALLOC", "malloc")];
     let clang = Workload::new("clang", "clang++", &["-O1", "-c", &cpp, "-o", "/dev/null"]);
     let all = [
