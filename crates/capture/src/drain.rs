@@ -18,7 +18,7 @@ mod tables;
 mod tallies;
 mod ticker;
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,6 +26,7 @@ use std::time::{Duration, Instant};
 
 use heapwise_format::bytes::u64_at;
 use heapwise_format::segment::{COUNTERS_OFFSET, ControlWord, Counter, Mode, OnFull, SegmentSource};
+use heapwise_profile::printable::printable;
 use heapwise_profile::recording::{EventAccounting, Merger, Totals, Until};
 
 use super::clock::Clock;
@@ -285,7 +286,8 @@ impl<'a> Drainer<'a> {
             for mark in new {
                 let opening = self.opening();
                 if let Some(path) = self.sink.dump(&opening, &mark)? {
-                    eprintln!("heapwise: mark `{mark}`: wrote {}", path.display());
+                    let line = format!("heapwise: mark `{mark}`: wrote {}", path.display());
+                    let _ = writeln!(io::stderr(), "{}", printable(&line));
                 }
             }
         }

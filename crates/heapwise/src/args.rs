@@ -201,7 +201,7 @@ impl Command {
             Command::Timeline(args) => commands::timeline::run(&args)?,
             Command::At(args) => commands::at::run(*args)?,
             Command::Summary(args) => commands::summary::run(&args)?,
-            Command::Preload => println!("{}", preload::path()?.display()),
+            Command::Preload => say!("{}", preload::path()?.display()),
             Command::Serve(args) => commands::serve::run(args)?,
             Command::Doctor => return commands::doctor::run(),
         }

@@ -2,6 +2,10 @@
 //!
 //! Called under the name of a tool it replaces (`mem_profiler`, `mem_parser`, …) it behaves as that
 //! tool.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+#[macro_use]
+mod console;
 
 mod args;
 mod commands;
@@ -17,11 +21,13 @@ mod source_text;
 mod symbols;
 mod warnings;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
 
 use failure::Outcome;
+use heapwise_profile::printable::printable;
 
 /// Runs the command in the arguments of this process.
 pub fn main() -> ExitCode {
@@ -39,7 +45,7 @@ pub fn main() -> ExitCode {
         },
     };
     outcome.unwrap_or_else(|failure| {
-        eprintln!("heapwise: {failure}");
+        note!("{failure}");
         ExitCode::from(failure.status())
     })
 }
@@ -49,7 +55,11 @@ fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
         Ok(command) => command.run(),
         Err(error) => {
             // clap prints help to stdout with status 0, usage errors to stderr with status 2.
-            let _ = error.print();
+            let message = error.render().to_string();
+            match message.lines().all(|line| matches!(printable(line), Cow::Borrowed(_))) {
+                true => drop(error.print()),
+                false => message.lines().for_each(|line| say_err!("{line}")),
+            }
             Ok(ExitCode::from(error.exit_code() as u8))
         }
     }

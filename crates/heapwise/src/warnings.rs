@@ -6,7 +6,7 @@ use heapwise_render::text::missing;
 
 /// Prints lines of warnings.
 pub(crate) fn print(warnings: &[String]) {
-    warnings.iter().for_each(|warning| eprintln!("heapwise: {warning}"));
+    warnings.iter().for_each(|warning| note!("{warning}"));
 }
 
 /// Prints what was lost, and the comments of the profile.
@@ -15,14 +15,14 @@ pub(crate) fn of_profile(profile: &Profile) {
     losses(&profile.meta.losses);
     print(&unattributed::remarks(profile));
     for comment in &profile.meta.comments {
-        eprintln!("heapwise: note: {comment}");
+        note!("note: {comment}");
     }
 }
 
 /// Prints the number of the program's marks that are missing, if any.
 pub(crate) fn lost_marks(count: u64) {
     if count > 0 {
-        eprintln!("heapwise: {count} marks had no room and are missing");
+        note!("{count} marks had no room and are missing");
     }
 }
 

@@ -26,6 +26,7 @@ pub mod model;
 pub mod name;
 pub mod naming;
 pub mod pprof_proto;
+pub mod printable;
 pub mod proc_maps;
 pub mod quantity;
 pub mod query;

@@ -1,5 +1,6 @@
 //! Findings of a recording in words and as JSON, with the names of their stacks.
 
+use heapwise_profile::printable::printable;
 use heapwise_profile::recording::analysis::{
     Finding, FindingClass, FindingKind, FindingRow, RankUnit, RankedStack,
 };
@@ -51,12 +52,12 @@ impl Names {
         for finding in findings {
             out += &format!("\n{}: {}\n", finding.kind.name().replace('_', " "), sentence(finding));
             for place in &finding.places {
-                out += &format!("  {:>12}  {}\n", amount(place), self.of(place));
+                out += &format!("  {:>12}  {}\n", amount(place), printable(&self.of(place)));
             }
             for row in &finding.rows {
-                out += &format!("  {}\n", line(row));
+                out += &format!("  {}\n", printable(&line(row)));
             }
-            out += &format!("  → {}\n", next_command(finding.kind).replace("FILE", file));
+            out += &format!("  → {}\n", next_command(finding.kind).replace("FILE", &printable(file)));
         }
         out
     }

@@ -11,6 +11,7 @@ pub(crate) fn escape(text: &str) -> String {
             '<' => out += "&lt;",
             '>' => out += "&gt;",
             '"' => out += "&quot;",
+            '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
             c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
             c => out.push(c),
         }
@@ -39,7 +40,7 @@ mod tests {
 
     #[test]
     fn hostile_names_stay_text() {
-        assert_eq!(escape("a<b>&\"\u{1}"), "a&lt;b&gt;&amp;&quot;\u{fffd}");
+        assert_eq!(escape("a<b>&\"\u{1}\u{ffff}"), "a&lt;b&gt;&amp;&quot;\u{fffd}\u{fffd}");
     }
 
     #[test]

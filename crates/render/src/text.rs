@@ -13,6 +13,7 @@ pub mod traces;
 pub mod tree;
 
 use heapwise_profile::metric::Unit;
+use heapwise_profile::printable::printable;
 use heapwise_profile::view::Totals;
 
 use crate::amount::Amounts;
@@ -47,7 +48,7 @@ impl TextOptions {
     #[must_use]
     pub fn total_line(&self, totals: &Totals, who: &str) -> String {
         let total = self.amounts.with_unit(totals.grand_total.value, totals.unit);
-        let who = if who.is_empty() { String::new() } else { format!(" ({who})") };
+        let who = if who.is_empty() { String::new() } else { format!(" ({})", printable(who)) };
         let error = match totals.grand_total.standard_error() {
             error if self.errors && error > 0.0 => {
                 format!(" ± {}", self.amounts.with_unit(error, totals.unit))

@@ -2,6 +2,7 @@
 
 use super::http::{Response, Status};
 use heapwise_capture::failure::Failure;
+use heapwise_profile::printable::printable;
 
 /// An error response.
 #[derive(Debug, Clone)]
@@ -38,6 +39,6 @@ impl From<Failure> for HttpError {
 
 impl From<HttpError> for Response {
     fn from(trouble: HttpError) -> Self {
-        Response::error(trouble.status, &trouble.message)
+        Response::error(trouble.status, &printable(&trouble.message))
     }
 }

@@ -109,14 +109,14 @@ fn print_limits(target: &str, limits: &[Limit]) -> Outcome {
             LimitCheck::Unknown => "?   ",
         };
         let (found, most) = (amount(limit, limit.found.found), amount(limit, most as f64));
-        println!("{word}  {:<12} {found} (limit {most})", limit.name);
+        say!("{word}  {:<12} {found} (limit {most})", limit.name);
         match result {
             LimitCheck::Kept => {}
             LimitCheck::Broken => broken.push(limit.name),
             LimitCheck::Unknown => {
                 let is_bounded = limit.found.high.is_finite();
                 let high = if is_bounded { amount(limit, limit.found.high) } else { "any amount".into() };
-                println!("      cannot tell: with what is missing or not attributed it may be up to {high}");
+                say!("      cannot tell: with what is missing or not attributed it may be up to {high}");
                 unknown.push(limit.name);
             }
         }

@@ -1,6 +1,6 @@
 //! `collect`: reset, start, wait with a progress bar, stop, write the profile.
 
-use std::io::{IsTerminal, Write as _};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,6 +10,7 @@ use clap::Args;
 use heapwise_format::segment::{Counter, Mode};
 
 use super::{dump, switch};
+use crate::console;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use heapwise_capture::control::{self, Change};
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &CollectArgs) -> Outcome {
         overwrite: if args.force { Overwrite::Allow } else { Overwrite::Refuse },
     };
     for path in collection.collect(&target::processes(&args.targets)?)? {
-        eprintln!("heapwise: wrote {0}; show it with: heapwise top {0}", path.display());
+        note!("wrote {0}; show it with: heapwise top {0}", path.display());
     }
     Ok(())
 }
@@ -147,7 +148,7 @@ impl Collection {
             std::thread::sleep(Duration::from_millis(100).min(self.time.saturating_sub(started.elapsed())));
         }
         if bar {
-            eprint!("\r\x1b[K");
+            console::text(&mut std::io::stderr(), "\r\x1b[K");
         }
         Ok(())
     }
@@ -161,7 +162,7 @@ impl Collection {
             samples += snapshot.counter(Counter::Recorded);
         }
         let done = (elapsed.as_secs_f64() / self.time.as_secs_f64() * WIDTH as f64) as usize;
-        eprint!(
+        let bar = format!(
             "\r\x1b[K[{}{}] {} of {}   live {}   {samples} samples",
             "=".repeat(done.min(WIDTH)),
             " ".repeat(WIDTH - done.min(WIDTH)),
@@ -169,7 +170,7 @@ impl Collection {
             quantity::duration(self.time),
             quantity::bytes(live as f64),
         );
-        let _ = std::io::stderr().flush();
+        console::text(&mut std::io::stderr(), &bar);
         Ok(())
     }
 }

@@ -24,10 +24,10 @@ pub(crate) fn run() -> Outcome<ExitCode> {
     let mut healthy = true;
     for check in &checks {
         match &check.result {
-            Ok(detail) => println!("ok    {:<20} {detail}", check.name),
+            Ok(detail) => say!("ok    {:<20} {detail}", check.name),
             Err(problem) => {
                 healthy = false;
-                println!("FAIL  {:<20} {problem}", check.name);
+                say!("FAIL  {:<20} {problem}", check.name);
             }
         }
     }

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &DumpArgs) -> Outcome {
     let path = args.output.clone().unwrap_or_else(|| default_name(&profile));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     write_profile(&profile, &path, overwrite)?;
-    eprintln!("heapwise: wrote {0}; show it with: heapwise top {0}", path.display());
+    note!("wrote {0}; show it with: heapwise top {0}", path.display());
     Ok(())
 }
 

@@ -104,12 +104,7 @@ pub(crate) fn symbolize(args: &SymbolizeArgs) -> Outcome {
         _ => dump::default_name(&profile),
     });
     dump::write_profile(&profile, &path, Overwrite::Allow)?;
-    eprintln!(
-        "heapwise: {} of {} addresses have names now; wrote {}",
-        report.resolved,
-        report.locations,
-        path.display()
-    );
+    note!("{} of {} addresses have names now; wrote {}", report.resolved, report.locations, path.display());
     Ok(())
 }
 
@@ -127,6 +122,6 @@ fn symbolize_recording(args: &SymbolizeArgs) -> Outcome {
     }
     let embedded = embed::embed(path, |profile| drop(args.symbols.symbolize(profile)))?;
     let Embedded { named, all } = embedded;
-    eprintln!("heapwise: {named} of {all} addresses have names inside {} now", path.display());
+    note!("{named} of {all} addresses have names inside {} now", path.display());
     Ok(())
 }

@@ -71,6 +71,6 @@ fn print_removed(what: &str, values: Values) {
     if values.inuse_objects > 0.0 {
         let bytes = quantity::bytes(values.inuse_bytes);
         let plural = if values.inuse_objects.round() == 1.0 { "" } else { "s" };
-        eprintln!("heapwise: {what}: {bytes} in {:.0} block{plural}", values.inuse_objects);
+        note!("{what}: {bytes} in {:.0} block{plural}", values.inuse_objects);
     }
 }

@@ -119,6 +119,6 @@ fn picture(svg: String, form: &str, path: &Path) -> Outcome<Vec<u8>> {
 
 fn write(options: &ReportOptions, path: &Path, bytes: &[u8]) -> Outcome {
     output::write_file(path, options.overwrite(), |out| out.write_all(bytes))?;
-    eprintln!("heapwise: wrote {}", path.display());
+    note!("wrote {}", path.display());
     Ok(())
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use heapwise_format::segment::{Counter, Mode, State};
 use heapwise_profile::snapshot::Snapshot;
 
+use crate::console;
 use crate::failure::{Failure, Outcome};
 use heapwise_capture::process;
 use heapwise_capture::segments::{self, SegmentEntry, SegmentFile};
@@ -50,7 +51,7 @@ pub(crate) fn run(args: &PsArgs) -> Outcome {
         .filter_map(|found| match row(found) {
             Ok(row) => Some(row),
             Err(problem) => {
-                eprintln!("heapwise: {problem}");
+                note!("{problem}");
                 None
             }
         })
@@ -69,7 +70,7 @@ fn clean() -> Outcome {
         fs::remove_file(&found.path).map_err(|error| Failure::file(&found.path, error))?;
         removed += 1;
     }
-    eprintln!("heapwise: removed what {removed} ended processes left behind");
+    note!("removed what {removed} ended processes left behind");
     Ok(())
 }
 
@@ -105,8 +106,8 @@ fn program(found: &SegmentEntry, snapshot: &Snapshot<'_, SegmentFile>) -> String
 
 fn print_table(rows: &[Row], dead: bool) {
     if rows.is_empty() {
-        eprintln!(
-            "heapwise: {}",
+        note!(
+            "{}",
             if dead {
                 "no ended process left its state behind"
             } else {
@@ -116,10 +117,10 @@ fn print_table(rows: &[Row], dead: bool) {
         );
         return;
     }
-    println!("{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} STATE", "PID", "PROGRAM", "MODE", "RATE", "LIVE", "AGE");
+    say!("{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} STATE", "PID", "PROGRAM", "MODE", "RATE", "LIVE", "AGE");
     for row in rows {
         let rate = row.rate.map_or("-".to_owned(), |rate| quantity::bytes(rate as f64));
-        println!(
+        say!(
             "{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} {}",
             row.pid,
             row.program,
@@ -142,5 +143,5 @@ fn print_json(rows: &[Row]) {
             })
         })
         .collect();
-    println!("{}", serde_json::Value::from(rows));
+    console::print_json(&serde_json::Value::from(rows));
 }

@@ -155,9 +155,9 @@ pub(crate) fn default_name(program: &str, pid: u32) -> PathBuf {
 
 /// Says what was recorded and how to go on.
 pub(crate) fn report(recorded: &Recorded) {
-    let line = |name: &str, text: String| eprintln!("  {name:<12} {text}");
+    let line = |name: &str, text: String| say_err!("  {name:<12} {text}");
     let totals = recorded.totals;
-    eprintln!("heapwise: recorded {} ms", recorded.span_ms);
+    note!("recorded {} ms", recorded.span_ms);
     line("allocated", format!("{} in {} blocks", quantity::bytes(totals.alloc_bytes as f64), totals.allocs));
     let (peak, ms) = recorded.peak;
     line("peak", format!("{} after {ms} ms", quantity::bytes(peak as f64)));
@@ -168,5 +168,5 @@ pub(crate) fn report(recorded: &Recorded) {
     }
     let path = recorded.path.display();
     line("recording", path.to_string());
-    eprintln!("next: heapwise summary {path}");
+    say_err!("next: heapwise summary {path}");
 }

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::failure::Outcome;
 use crate::report_input::{ReportOptions, parse_targets};
-use crate::{output, source_text};
+use crate::{console, output, source_text};
 
 const MEGABYTE: f64 = 1_048_576.0;
 
@@ -167,7 +167,7 @@ fn top(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcom
     };
     write(options, text, || json::top(&view))?;
     if view.dropped > 0 && !options.json {
-        eprintln!("heapwise: {} more rows; -n 0 shows all", view.dropped);
+        note!("{} more rows; -n 0 shows all", view.dropped);
     }
     Ok(())
 }
@@ -203,6 +203,7 @@ pub(crate) fn write(
     data: impl FnOnce() -> Value,
 ) -> Outcome {
     output::write_result(options.output(), options.overwrite(), |out| {
-        if options.json { writeln!(out, "{}", data()) } else { out.write_all(text().as_bytes()) }
+        let text = if options.json { console::json(&data()) } else { text() };
+        out.write_all(text.as_bytes())
     })
 }

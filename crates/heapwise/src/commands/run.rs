@@ -80,7 +80,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
         let why = segments::unusable_directory().unwrap_or_else(|| {
             "it ended before its first allocation, or did not load the probe; see heapwise doctor".into()
         });
-        eprintln!("heapwise: the program left no profile: {why}");
+        note!("the program left no profile: {why}");
         return Ok(ExitCode::from(ended.code));
     };
     if let Some(recorded) = recorded? {
@@ -124,7 +124,7 @@ impl RunArgs {
             let peak = quantity::bytes(recorded.peak.0 as f64);
             let (lost, path) = (recorded.lost, recorded.path.display());
             let how = if runs_on { "; it runs on, unrecorded" } else { "" };
-            eprintln!("heapwise: child {pid} ({program}): {path}, peak {peak}, {lost} events lost{how}");
+            note!("child {pid} ({program}): {path}, peak {peak}, {lost} events lost{how}");
         }
         Ok(())
     }
@@ -133,10 +133,10 @@ impl RunArgs {
 fn print_not_recorded(children: NotRecorded) {
     match children {
         NotRecorded::Child { pid, name } => {
-            eprintln!("heapwise: child {pid} ({name}) is not recorded; --children records each process");
+            note!("child {pid} ({name}) is not recorded; --children records each process");
         }
         NotRecorded::Several(children) => {
-            eprintln!("heapwise: children not recorded: {children}; --children records each process");
+            note!("children not recorded: {children}; --children records each process");
         }
     }
 }
@@ -152,12 +152,12 @@ fn finish(args: &RunArgs, found: &SegmentEntry, ended: &Ended, overwrite: Overwr
     dump::write_profile(&profile, &path, overwrite)?;
     if !args.quiet {
         summary(&snapshot, &profile, ended);
-        eprintln!("  profile      {}", path.display());
+        say_err!("  profile      {}", path.display());
         // A program that freed everything has nothing to show but what it allocated on the way.
         let metric = if profile.total().inuse_bytes == 0.0 { "--alloc_space " } else { "" };
-        eprintln!("next: heapwise top {metric}{}", path.display());
+        say_err!("next: heapwise top {metric}{}", path.display());
         if hides_small_objects(&profile.meta.program) {
-            eprintln!(
+            say_err!(
                 "note: python keeps small objects in arenas of its own; PYTHONMALLOC=malloc shows each of them"
             );
         }
@@ -182,9 +182,9 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
         Some(signal) => format!("killed by signal {signal}"),
         None => format!("exit {}", ended.code),
     };
-    eprintln!("heapwise: {} ran {}, {how}", profile.meta.program, quantity::duration(ended.ran));
+    note!("{} ran {}, {how}", profile.meta.program, quantity::duration(ended.ran));
     let line = |name: &str, bytes: f64, rest: String| {
-        eprintln!("  {name:<12} {}{rest}", quantity::bytes(bytes));
+        say_err!("  {name:<12} {}{rest}", quantity::bytes(bytes));
     };
     let blocks = |count: f64| format!(" in {count:.0} blocks");
     line("allocated", total.alloc_bytes, error(Metric::AllocSpace) + &blocks(total.alloc_objects));
@@ -199,15 +199,15 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
         // The counter runs behind in threads that were killed; the tallies do not.
         _ => (total.alloc_objects as u64, "every block".into()),
     };
-    eprintln!(
+    say_err!(
         "  recorded     {recorded} ({kind}), {} lost, {} stacks cut, {} broken",
         losses.dropped_events + losses.untracked_blocks,
         losses.truncated_stacks,
         losses.broken_stacks
     );
-    missing::of_losses(&losses, Amounts::Human).iter().for_each(|line| eprintln!("  {line}"));
-    unattributed::remarks(profile).iter().for_each(|line| eprintln!("  {line}"));
-    eprintln!("  probe        {} of memory", quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64));
+    missing::of_losses(&losses, Amounts::Human).iter().for_each(|line| say_err!("  {line}"));
+    unattributed::remarks(profile).iter().for_each(|line| say_err!("  {line}"));
+    say_err!("  probe        {} of memory", quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64));
 }
 
 fn write_children(args: &RunArgs, family: &[SegmentEntry], pid: u32, overwrite: Overwrite) -> Outcome {
@@ -218,7 +218,7 @@ fn write_children(args: &RunArgs, family: &[SegmentEntry], pid: u32, overwrite: 
             None => dump::default_name(&profile),
         };
         dump::write_profile(&profile, &path, overwrite)?;
-        eprintln!("  child        {}", path.display());
+        say_err!("  child        {}", path.display());
     }
     Ok(())
 }

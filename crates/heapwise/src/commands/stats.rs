@@ -7,6 +7,7 @@ use heapwise_capture::target;
 use heapwise_profile::quantity;
 use serde_json::{Map, Value, json};
 
+use crate::console;
 use crate::failure::Outcome;
 
 /// Options of `stats`.
@@ -25,7 +26,7 @@ pub(crate) fn run(args: &StatsArgs) -> Outcome {
     let found = target::processes(&args.targets)?;
     let all = found.iter().map(statistics::read).collect::<Result<Vec<_>, _>>()?;
     if args.json {
-        println!("{}", all.iter().map(to_json).collect::<Value>());
+        console::print_json(&all.iter().map(to_json).collect());
     } else {
         all.iter().for_each(print);
     }
@@ -70,12 +71,12 @@ fn arena_json(arena: &Arena) -> Value {
 
 fn print(statistics: &Statistics) {
     let (mode, allocator) = (statistics.mode.name(), statistics.allocator.name());
-    println!("{} {} ({mode}, {allocator})", statistics.pid, statistics.program);
+    say!("{} {} ({mode}, {allocator})", statistics.pid, statistics.program);
     if let Some(rss) = statistics.resident_bytes {
-        println!("  {:<18} {rss:>14}  {}", "resident (RSS)", quantity::bytes(rss as f64));
+        say!("  {:<18} {rss:>14}  {}", "resident (RSS)", quantity::bytes(rss as f64));
     }
     if let Some(breakdown) = &statistics.breakdown {
-        println!("  ledger");
+        say!("  ledger");
         print_bytes("resident", breakdown.resident as i64);
         breakdown.parts.iter().for_each(|part| print_bytes(part.name, part.bytes));
     }
@@ -90,24 +91,24 @@ fn print(statistics: &Statistics) {
         };
         let bytes = |bytes: u64| quantity::bytes(bytes as f64);
         let rest = allocated.map(|allocated| format!(", {} allocated", bytes(allocated))).unwrap_or_default();
-        println!("    arena {number:<12} {resident:>14}  {} resident{rest}", bytes(resident));
+        say!("    arena {number:<12} {resident:>14}  {} resident{rest}", bytes(resident));
     }
     if statistics.answered != Answered::Now {
-        println!("  allocator statistics are pending until the program's next allocation");
+        say!("  allocator statistics are pending until the program's next allocation");
     }
 }
 
 fn print_numbers(title: &str, numbers: &[Number]) {
-    println!("  {title}");
+    say!("  {title}");
     for Number { name, value, unit, .. } in numbers {
         match value {
             Some(value) if *unit == Unit::Bytes => print_bytes(name, *value),
-            Some(value) => println!("    {name:<18} {value:>14}"),
-            None => println!("    {name:<18} {:>14}", "not told"),
+            Some(value) => say!("    {name:<18} {value:>14}"),
+            None => say!("    {name:<18} {:>14}", "not told"),
         }
     }
 }
 
 fn print_bytes(name: &str, value: i64) {
-    println!("    {name:<18} {value:>14}  {}", quantity::bytes(value as f64));
+    say!("    {name:<18} {value:>14}  {}", quantity::bytes(value as f64));
 }

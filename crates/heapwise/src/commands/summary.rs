@@ -8,6 +8,7 @@ use heapwise_format::segment::Counter;
 use heapwise_render::findings::Names;
 use serde_json::json;
 
+use crate::console;
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
@@ -40,7 +41,7 @@ pub(crate) fn run(args: &SummaryArgs) -> Outcome {
     args.symbols.symbolize(&mut profile);
     let names = Names::new(profile, stacks);
     let text = if args.json {
-        json!({ "contains": opened.contains(), "findings": names.data(&found) }).to_string() + "\n"
+        console::json(&json!({ "contains": opened.contains(), "findings": names.data(&found) }))
     } else {
         opened.contains() + "\n" + &names.text(&found, &args.file.display().to_string())
     };

@@ -198,9 +198,9 @@ fn change_all(targets: &[String], change: &Change, done: &str) -> Outcome {
     for found in target::processes(targets)? {
         let pid = found.process.pid;
         match control::apply(&open_live(&found)?, change)? {
-            Applied::Yes => eprintln!("heapwise: {pid}: {done}"),
+            Applied::Yes => note!("{pid}: {done}"),
             Applied::Pending => {
-                eprintln!("heapwise: {pid}: {done}, from the program's next allocation on");
+                note!("{pid}: {done}, from the program's next allocation on");
             }
         }
     }

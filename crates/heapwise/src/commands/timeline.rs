@@ -63,7 +63,7 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
         .recording
         .read(|recording| Timeline::read(recording, step_ms))
         .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
-    eprintln!("heapwise: {}", opened.contains());
+    note!("{}", opened.contains());
     warnings::losses(&opened.tables.losses());
     warnings::lost_marks(opened.tables.counter(Counter::LostMarks));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };

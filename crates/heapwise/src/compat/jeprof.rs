@@ -17,6 +17,7 @@ use heapwise_capture::report_input::{Report, ReportInput};
 use heapwise_capture::target::Target;
 use heapwise_profile::{Profile, Query};
 
+use crate::console;
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::progress_bar::ReadArgs;
@@ -31,8 +32,8 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let arguments: Vec<String> =
         arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned()).collect();
     match options::parse(&arguments, std::io::stdout().is_terminal())? {
-        Request::Help => print!("{USAGE}"),
-        Request::Version => println!("jeprof (heapwise {})", env!("CARGO_PKG_VERSION")),
+        Request::Help => console::text(&mut std::io::stdout(), USAGE),
+        Request::Version => say!("jeprof (heapwise {})", env!("CARGO_PKG_VERSION")),
         Request::Report(options) if matches!(options.mode, Mode::Symbols) => report::symbols(&options)?,
         Request::Report(options) => {
             let input = load(&options)?;
@@ -133,7 +134,7 @@ fn operands(options: &Options) -> Outcome<(Option<PathBuf>, Vec<String>)> {
             if !path.is_file() {
                 return Err(Failure::file(path, "no such program"));
             }
-            eprintln!("Using local file {program}.");
+            say_err!("Using local file {program}.");
             Ok((Some(path.to_owned()), profiles.to_vec()))
         }
     }
@@ -144,6 +145,6 @@ fn local(name: &str) -> Outcome<Target> {
     if !path.is_file() {
         return Err(Failure::file(path, "no such file (a server is named as http://host:port/pprof/heap)"));
     }
-    eprintln!("Using local file {name}.");
+    say_err!("Using local file {name}.");
     Ok(Target::parse(name)?)
 }

@@ -74,6 +74,6 @@ fn write_svg(options: &Options, profile: &Profile) -> Outcome {
     let svg = picture::svg(&view, &GraphOptions::new(&program, &query));
     let path = options.output.clone().unwrap_or_else(|| format!("{}.svg", options.file).into());
     output::write_file(&path, Overwrite::Allow, |out| out.write_all(svg.as_bytes()))?;
-    println!("{}", path.display());
+    say!("{}", path.display());
     Ok(())
 }

@@ -43,9 +43,9 @@ pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
         overwrite: Overwrite::Allow,
     };
     let files = collection.collect(&target::processes(&options.targets)?)?;
-    println!("succeeded in collecting memory data!");
+    say!("succeeded in collecting memory data!");
     for file in files {
-        println!("{}", file.display());
+        say!("{}", file.display());
     }
     Ok(ExitCode::SUCCESS)
 }

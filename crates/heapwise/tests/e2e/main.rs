@@ -31,4 +31,5 @@ mod serve;
 mod sites;
 mod statistics;
 mod surroundings;
+mod terminal;
 mod victims;

@@ -1,5 +1,6 @@
 //! The lines heapwise adds behind the mappings of a text profile (grammar: docs/FORMATS.md).
 
+use heapwise_profile::printable::printable;
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::{self, Write},
@@ -20,7 +21,7 @@ pub(super) fn write_tail(profile: &Profile, records: &[Record], out: &mut dyn Wr
     writeln!(out, "\nMAPPED_LIBRARIES:")?;
     for module in profile.modules.iter().filter(|module| !is_unmapped(module)) {
         let (start, end, offset) = (module.start, module.end, module.file_offset);
-        writeln!(out, "{start:x}-{end:x} r-xp {offset:08x} 00:00 0    {}", module.path)?;
+        writeln!(out, "{start:x}-{end:x} r-xp {offset:08x} 00:00 0    {}", printable(&module.path))?;
     }
     let mut lines = Lines { out };
     lines.meta(&profile.meta)?;

@@ -1,6 +1,7 @@
 //! Callgrind's format as Valgrind's xtree writes heaps: every stack as a chain of calls whose
 //! inclusive cost is that of its leaf.
 
+use heapwise_profile::printable::printable;
 use std::{
     collections::HashMap,
     io::{self, Write},
@@ -48,7 +49,7 @@ fn write_header(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     }
     let command =
         if profile.meta.args.is_empty() { profile.meta.program.clone() } else { profile.meta.args.join(" ") };
-    writeln!(out, "cmd: {}", command.replace(['\n', '\r'], " "))?;
+    writeln!(out, "cmd: {}", printable(&command))?;
     for remark in remarks(profile) {
         writeln!(out, "desc: {remark}")?;
     }
@@ -120,5 +121,5 @@ fn compress(known: &mut HashMap<String, usize>, name: &str) -> String {
     }
     let number = known.len() + 1;
     known.insert(name.to_owned(), number);
-    format!("({number}) {}", name.replace(['\n', '\r'], " "))
+    format!("({number}) {}", printable(name))
 }

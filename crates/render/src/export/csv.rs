@@ -1,5 +1,6 @@
 //! A table with a row per measurement, for spreadsheets and databases (RFC 4180).
 
+use heapwise_profile::printable::printable;
 use std::io::{self, Write};
 
 use heapwise_profile::Profile;
@@ -17,12 +18,15 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     write!(out, "\r\n")?;
     let frames = FrameList::new(profile);
     for (row, sample) in profile.samples.iter().enumerate() {
-        let names: Vec<String> =
-            frames.root_to_leaf(sample.stack).into_iter().map(|frame| frame.name.replace(';', ":")).collect();
+        let names: Vec<String> = frames
+            .root_to_leaf(sample.stack)
+            .into_iter()
+            .map(|frame| printable(&frame.name).replace(';', ":"))
+            .collect();
         let thread = sample.thread.map(|id| &profile.threads[id.index()]);
         let thread = thread.map_or_else(String::new, |thread| match thread.name.as_str() {
             "" => thread.tid.to_string(),
-            name => format!("{} {name}", thread.tid),
+            name => format!("{} {}", thread.tid, printable(name)),
         });
         write!(out, "{},{}", quoted(&names.join(";")), quoted(&thread))?;
         let [min, max] = [sample.sizes.map(|sizes| sizes.min), sample.sizes.map(|sizes| sizes.max)];

@@ -1,5 +1,6 @@
 //! Folded stacks: `root;child;leaf 1234` of one metric.
 
+use heapwise_profile::printable::printable;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -78,8 +79,8 @@ impl<'a> Folded<'a> {
 
 /// `;` parts frames and line ends part stacks, so neither may be in a name.
 fn folded_name(name: &str) -> Cow<'_, str> {
-    match name.contains([';', '\n', '\r']) {
-        true => Cow::Owned(name.replace(';', ":").replace(['\n', '\r'], " ")),
-        false => Cow::Borrowed(name),
+    match printable(name) {
+        name if name.contains(';') => Cow::Owned(name.replace(';', ":")),
+        name => name,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use heapwise_profile::printable::printable;
 use heapwise_profile::{Cut, Location, LocationId, Metric, Profile, StackId, annotation, unattributed};
 
 /// One function in a stack.
@@ -86,7 +87,7 @@ pub(super) fn remarks(profile: &Profile) -> Vec<String> {
     let mut remarks: Vec<String> = profile.meta.cut.iter().map(Cut::remark).collect();
     remarks.extend(profile.meta.losses.remarks());
     remarks.extend(unattributed::remarks(profile));
-    remarks
+    remarks.into_iter().map(|remark| printable(&remark).into_owned()).collect()
 }
 
 /// A value as formats of integers have it.

@@ -1,5 +1,6 @@
 //! jemalloc's threaded `heap_v2` text, which is also heapwise's own profile file.
 
+use heapwise_profile::printable::printable;
 use std::io::{self, Write};
 
 use heapwise_profile::Profile;
@@ -16,7 +17,7 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "  t*: {}", counts_text(&total))?;
     for (number, (thread, counts)) in profile.threads.iter().zip(&by_thread).enumerate() {
         let counts = counts_text(counts);
-        let name = thread.name.replace(['\n', '\r'], " ");
+        let name = printable(&thread.name);
         writeln!(out, "{}", format!("  t{number}: {counts} {name}").trim_end())?;
     }
     for record in &records.records {

@@ -4,6 +4,7 @@
 //! come and go first, then what was live at the peak (where known), then what is live at the end.
 //! heaptrack thus reports the right totals, leaks and peak; the time axis means nothing.
 
+use heapwise_profile::printable::printable;
 use std::{
     collections::HashMap,
     io::{self, Write},
@@ -20,7 +21,7 @@ const MOST_EVENTS: f64 = 20e6;
 pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let command =
         if profile.meta.args.is_empty() { profile.meta.program.clone() } else { profile.meta.args.join(" ") };
-    writeln!(out, "v 10400 3\nX {}\nI 1000 0", command.replace(['\n', '\r'], " "))?;
+    writeln!(out, "v 10400 3\nX {}\nI 1000 0", printable(&command))?;
     for remark in remarks(profile) {
         writeln!(out, "# {remark}")?;
     }
@@ -259,7 +260,7 @@ impl Tables<'_> {
         if let Some(number) = self.strings.get(text) {
             return Ok(*number);
         }
-        let line = text.replace(['\n', '\r'], " ");
+        let line = printable(text);
         writeln!(self.out, "s {:x} {line}", line.len())?;
         self.strings.insert(text.to_owned(), self.strings.len() + 1);
         Ok(self.strings.len())

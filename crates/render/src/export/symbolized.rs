@@ -1,6 +1,7 @@
 //! jeprof's `--raw`: heap_v2 behind the names of its addresses, so that the real jeprof reads it on
 //! a machine that has none of the binaries.
 
+use heapwise_profile::printable::printable;
 use std::io::{self, Write};
 
 use heapwise_profile::{LocationId, Profile};
@@ -16,16 +17,12 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
         "" => "unknown",
         program => program,
     };
-    writeln!(out, "binary={program}")?;
+    writeln!(out, "binary={}", printable(program))?;
     let frames = FrameList::new(profile);
     for id in (0..profile.locations.len()).map(LocationId::new) {
         // jeprof has callers before the callees inlined into them, and `--` between the two.
-        let names: Vec<String> = frames
-            .at(id)
-            .iter()
-            .rev()
-            .map(|frame| frame.name.replace("--", "-").replace('\n', " "))
-            .collect();
+        let names: Vec<String> =
+            frames.at(id).iter().rev().map(|frame| printable(&frame.name).replace("--", "-")).collect();
         writeln!(out, "{:#018x} {}", return_address(profile, id) - 1, names.join("--"))?;
     }
     writeln!(out, "---\n--- heap")?;

@@ -1,5 +1,6 @@
 //! The graph in Graphviz's language, laid out as jeprof writes it.
 
+use heapwise_profile::printable::printable;
 use heapwise_profile::view::graph::{Call, Graph};
 use heapwise_profile::view::{Row, Totals};
 
@@ -66,7 +67,7 @@ fn edge(call: &Call, totals: &Totals, options: &GraphOptions) -> String {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"")
+    printable(text).replace('\\', "\\\\").replace('"', "\\\"")
 }
 
 /// Whether two sums of the same fractions, added in different orders, are equal.

@@ -1,5 +1,6 @@
 //! The memory report of the gs driver: one source line a row, largest first.
 
+use heapwise_profile::printable::printable;
 use heapwise_profile::view::sites::Sites;
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ pub fn lines(view: &Sites) -> Vec<String> {
     let row = |site: &heapwise_profile::view::Row| {
         let (frame, size) = (&site.frame, site.flat.value.round() as i64);
         let file = if frame.file.is_empty() { &frame.label } else { &frame.file };
-        format!("{file} line:{} size:{size}", frame.line)
+        format!("{} line:{} size:{size}", printable(file), frame.line)
     };
     view.rows.iter().map(row).collect()
 }

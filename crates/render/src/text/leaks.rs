@@ -1,5 +1,6 @@
 //! Memory that is still held, and its classification.
 
+use heapwise_profile::printable::printable;
 use heapwise_profile::view::leaks::{LeakClass, LeakGroup, Leaks};
 use heapwise_profile::view::{Totals, traces::Trace};
 
@@ -41,12 +42,12 @@ fn push_group(out: &mut String, group: &LeakGroup, totals: &Totals, options: &Te
         percent(group.weight.value, totals.whole()),
         counted(group.weight.objects, "object"),
         counted(group.stacks.len() as f64, "stack"),
-        group.site.label,
+        printable(&group.site.label),
     );
     for Trace { frames, weight } in group.stacks.iter().take(STACKS_SHOWN) {
         *out += &format!("    {} in {}\n", amount(weight.value), counted(weight.objects, "object"));
         for frame in frames {
-            *out += &format!("        {}\n", frame.label);
+            *out += &format!("        {}\n", printable(&frame.label));
         }
     }
     if let Some(more) = group.stacks.len().checked_sub(STACKS_SHOWN).filter(|more| *more > 0) {

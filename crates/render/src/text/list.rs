@@ -1,6 +1,7 @@
 //! Annotated source, in jeprof's layout.
 
 use heapwise_profile::Weight;
+use heapwise_profile::printable::printable;
 use heapwise_profile::view::list::List;
 
 use super::TextOptions;
@@ -20,7 +21,11 @@ pub fn list(view: &List, source: &dyn Fn(&str) -> Option<String>, options: &Text
     let mut out = options.header_lines(totals);
     for function in &view.functions {
         let file = if function.file.is_empty() { "??" } else { &function.file };
-        out += &format!("ROUTINE ====================== {} in {file}\n", function.function);
+        out += &format!(
+            "ROUTINE ====================== {} in {}\n",
+            printable(&function.function),
+            printable(file)
+        );
         out += &format!(
             "{:>6} {:>6} Total{unit} (flat / cumulative)\n",
             options.amount(function.flat.value, totals),
@@ -32,7 +37,7 @@ pub fn list(view: &List, source: &dyn Fn(&str) -> Option<String>, options: &Text
                 0.0 => ".".to_owned(),
                 value => options.amount(value, totals),
             };
-            out += &format!("{:>6} {:>6} {number:>4}: {text}\n", amount(flat), amount(cum));
+            out += &format!("{:>6} {:>6} {number:>4}: {}\n", amount(flat), amount(cum), printable(text));
         };
         match &text {
             Some(text) => {

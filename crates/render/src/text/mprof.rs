@@ -1,5 +1,6 @@
 //! The two listings of skynet-mprof: `-top` and `-info`.
 
+use heapwise_profile::printable::printable;
 use heapwise_profile::query::Order;
 use heapwise_profile::view::top::Top;
 use heapwise_profile::view::{Row, Totals};
@@ -77,7 +78,7 @@ fn push_row(out: &mut String, rank: &str, columns: [[String; 3]; 2], name: &str)
     for cell in columns.as_flattened() {
         *out += &format!("{cell:<10}");
     }
-    *out += &format!("{name:<10}\n");
+    *out += &format!("{:<10}\n", printable(name));
 }
 
 /// The raw listing `-info`: every code address with its name, then every sample, most live bytes
@@ -89,7 +90,7 @@ pub fn info(profile: &Profile) -> String {
         profile.locations.iter().map(|location| (location.address, name(profile, location))).collect();
     names.sort();
     for (_, name) in names {
-        out += &format!("{name}\n");
+        out += &format!("{}\n", printable(&name));
     }
     out += "--------------------------------------------------------------------\n";
     out += "AllocBytes:\tFreeBytes:\tAllocObjs:\tFreeObjs:\tBacktrace:\n";
@@ -102,7 +103,7 @@ pub fn info(profile: &Profile) -> String {
             values.alloc_bytes - values.inuse_bytes,
             values.alloc_objects,
             values.alloc_objects - values.inuse_objects,
-            backtrace(profile, *stack),
+            printable(&backtrace(profile, *stack)),
         );
     }
     out

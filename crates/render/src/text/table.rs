@@ -1,5 +1,6 @@
 //! Columns that line up, and the tables that are nothing more.
 
+use heapwise_profile::printable::printable;
 use heapwise_profile::view::modules::Modules;
 use heapwise_profile::view::threads::Threads;
 
@@ -14,7 +15,7 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn push<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+        self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
     }
 
     pub(crate) fn write(&self, out: &mut String) {

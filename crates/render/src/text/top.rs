@@ -1,5 +1,6 @@
 //! The ranking as jeprof prints it.
 
+use heapwise_profile::printable::printable;
 use heapwise_profile::view::top::Top;
 
 use super::TextOptions;
@@ -34,6 +35,7 @@ pub fn top(view: &Top, options: &TextOptions) -> String {
 
 fn push_row(out: &mut String, cells: [String; 7], name: &str, options: &TextOptions) {
     let [flat, flat_error, flat_percent, sum, cum, cum_error, cum_percent] = cells;
+    let name = printable(name);
     *out += &if options.errors {
         format!(
             "{flat:>8} {flat_error:>8} {flat_percent:>6} {sum:>6} {cum:>8} {cum_error:>8} {cum_percent:>6} {name}\n"

@@ -1,5 +1,6 @@
 //! Whole stacks, the allocating frame first.
 
+use heapwise_profile::printable::printable;
 use heapwise_profile::view::Totals;
 use heapwise_profile::view::traces::{Trace, Traces};
 
@@ -22,7 +23,7 @@ pub fn traces(view: &Traces, options: &TextOptions) -> String {
 fn push_stack(out: &mut String, stack: &Trace, totals: &Totals, options: &TextOptions) {
     let mut amount = options.amount(stack.weight.value, totals);
     for frame in &stack.frames {
-        *out += &format!("{amount:>10}   {}\n", frame.label);
+        *out += &format!("{amount:>10}   {}\n", printable(&frame.label));
         amount.clear();
     }
 }

@@ -1,5 +1,6 @@
 //! Callers and callees, in the layout of `pprof -tree` and `-peek`.
 
+use heapwise_profile::printable::printable;
 use heapwise_profile::view::peek::{Neighbour, Neighbourhoods};
 
 use super::TextOptions;
@@ -23,7 +24,7 @@ pub fn tree(view: &Neighbourhoods, options: &TextOptions) -> String {
         let push_neighbour = |out: &mut String, neighbour: &Neighbour| {
             let value = neighbour.weight.value;
             let (amount, share) = (options.amount(value, totals), percent(value, cum));
-            *out += &format!("{amount:>50} {share:>6} |   {}\n", neighbour.label);
+            *out += &format!("{amount:>50} {share:>6} |   {}\n", printable(&neighbour.label));
         };
         entry.callers.iter().for_each(|caller| push_neighbour(&mut out, caller));
         sum += entry.row.flat.value;
@@ -34,7 +35,7 @@ pub fn tree(view: &Neighbourhoods, options: &TextOptions) -> String {
             percent(sum, whole),
             options.amount(cum, totals),
             percent(cum, whole),
-            entry.row.frame.label,
+            printable(&entry.row.frame.label),
         );
         entry.callees.iter().for_each(|callee| push_neighbour(&mut out, callee));
         out += RULE;

@@ -188,7 +188,7 @@ fn moment(ms: u64, distance_ms: u64) -> String {
 }
 
 fn text(x: f64, y: f64, anchor: &str, style: &str, content: &str) -> String {
-    let content = content.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    let content = crate::svg::escape(content);
     format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {style}>{content}</text>\n")
 }
 

@@ -13,7 +13,7 @@ use super::options::{Options, Picture};
 use super::report;
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use crate::{input_error, source_text};
+use crate::{console, input_error, source_text};
 
 const HELP: &str = "\
 Interactive jeprof mode
@@ -30,11 +30,11 @@ Commands:
 
 /// Reads commands until `quit` or the end of input.
 pub(super) fn run(options: &Options, input: &Input) -> Outcome {
-    eprintln!("Welcome to jeprof!  For help, type 'help'.");
+    say_err!("Welcome to jeprof!  For help, type 'help'.");
     let stdin = std::io::stdin();
     let mut line = String::new();
     loop {
-        eprint!("(jeprof) ");
+        console::text(&mut std::io::stderr(), "(jeprof) ");
         line.clear();
         let read =
             stdin.lock().read_line(&mut line).map_err(|error| input_error!("standard input: {error}"))?;
@@ -42,7 +42,7 @@ pub(super) fn run(options: &Options, input: &Input) -> Outcome {
             return Ok(());
         }
         if let Err(failure) = command(options, input, line.trim()) {
-            eprintln!("{failure}");
+            say_err!("{failure}");
         }
     }
 }
@@ -52,7 +52,7 @@ fn command(options: &Options, input: &Input, line: &str) -> Outcome {
     let digits = word.trim_start_matches(|c: char| !c.is_ascii_digit());
     match word.trim_end_matches(|c: char| c.is_ascii_digit()) {
         "" => {}
-        "help" => eprint!("{HELP}"),
+        "help" => console::text(&mut std::io::stderr(), HELP),
         "top" | "text" => print_top(options, input, digits.parse().unwrap_or(10), &Arguments::parse(rest)?)?,
         "list" => print_list(options, input, &Arguments::parse(rest)?)?,
         "web" | "gv" | "evince" => {
@@ -61,7 +61,7 @@ fn command(options: &Options, input: &Input, line: &str) -> Outcome {
             report::show(&report::draw(input, &query, &tree, Picture::Svg)?)?;
         }
         "callgrind" => callgrind(input, rest.trim())?,
-        _ => eprintln!("Unknown command: try 'help'."),
+        _ => say_err!("Unknown command: try 'help'."),
     }
     Ok(())
 }
@@ -95,7 +95,7 @@ impl Arguments {
             Ok(Some(regex).filter(|_| !pattern.is_empty()))
         };
         if !ignore.is_empty() {
-            eprintln!("Ignoring samples in call stacks that match '{}'", ignore.join("|"));
+            say_err!("Ignoring samples in call stacks that match '{}'", ignore.join("|"));
         }
         Ok(Self { cum, lines, focus: compile(focus)?, ignore: compile(ignore)? })
     }

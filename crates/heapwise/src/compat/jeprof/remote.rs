@@ -89,9 +89,10 @@ impl Location {
         let name = program.rsplit('/').next().unwrap_or_default();
         let page = self.page.split('?').next().unwrap_or_default().replace('/', ".");
         let path = directory.join(format!("{name}.{now}.{}{page}", self.host));
-        eprintln!("Fetching {} profile from {url} to\n  {}", self.page, path.display());
+        say_err!("Fetching {} profile from {url} to", self.page);
+        say_err!("  {}", path.display());
         output::write_file(&path, Overwrite::Allow, |out| out.write_all(bytes))?;
-        eprintln!("Wrote profile to {}", path.display());
+        say_err!("Wrote profile to {}", path.display());
         Ok(())
     }
 }

@@ -125,7 +125,7 @@ pub(super) fn show(svg: &[u8]) -> Outcome {
     output::write_file(&path, Overwrite::Allow, |out| out.write_all(svg))?;
     let opened = std::process::Command::new("xdg-open").arg(&path).spawn().is_ok();
     let hint = if opened { "opened" } else { "open it in a browser:" };
-    eprintln!("{hint} {} ({})", path.display(), quantity::bytes(svg.len() as f64));
+    say_err!("{hint} {} ({})", path.display(), quantity::bytes(svg.len() as f64));
     Ok(())
 }
 
