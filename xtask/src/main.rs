@@ -1,6 +1,7 @@
 //! Developer commands: `cargo xtask victims`, `cargo xtask bench`, …
 
 mod aarch64;
+mod architecture;
 mod arguments;
 mod audit;
 mod bench;

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::module_cycles;
+use crate::{architecture, module_cycles};
 use heapwise_testkit::failure::Failure;
 
 /// Files longer than this hold more than one concept.
@@ -42,11 +42,16 @@ const EDGES: [(&str, &[&str]); 10] = [
 /// Checks the tree; fails with every finding, one a line.
 pub(crate) fn command(root: &Path) -> Result<(), Failure> {
     let mut findings = Vec::new();
+    let mut all_sources = String::new();
     for path in sources(root)? {
         let text = fs::read_to_string(&path).map_err(|error| Failure::at(&path, error))?;
+        all_sources += &text;
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
         check_source(&name, &text, &mut findings);
     }
+    let page = root.join("ARCHITECTURE.md");
+    let page = fs::read_to_string(&page).map_err(|error| Failure::at(&page, error))?;
+    findings.extend(architecture::missing(root, &page, &all_sources));
     for (package, allowed) in EDGES {
         check_edges(root, package, allowed, &mut findings)?;
         // The probe's modules are one state machine; its layout is checked when that is split.

@@ -112,7 +112,7 @@ pub fn current(segment: &SegmentFile) -> Outcome<Control> {
 }
 
 /// Whether a recorder drains the log, or did and ended without resetting its heartbeat.
-pub fn is_drained(segment: &SegmentFile) -> bool {
+pub(crate) fn is_drained(segment: &SegmentFile) -> bool {
     let mut word = [0; 8];
     segment.read_at(CONTROL_OFFSET as u64 + ControlWord::DrainHeartbeat as u64 * 8, &mut word);
     u64::from_le_bytes(word) != 0

@@ -9,7 +9,6 @@ pub mod allocator;
 pub mod child_recorder;
 pub mod clock;
 pub mod control;
-#[allow(unreachable_pub, reason = "lifted with the next change of the drainer")]
 pub mod drain;
 pub mod failure;
 pub mod launch;

@@ -16,7 +16,7 @@ use crate::own_files;
 static PROBE: &[u8] = include_bytes!(env!("HEAPWISE_PROBE_SO"));
 
 /// Environment variable that names a library to use instead of the embedded one.
-pub const OVERRIDE: &str = "HEAPWISE_PROBE";
+pub(crate) const OVERRIDE: &str = "HEAPWISE_PROBE";
 
 /// Path of a preload library that holds exactly the embedded bytes and that `LD_PRELOAD` can name.
 pub fn path() -> Outcome<PathBuf> {

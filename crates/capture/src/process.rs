@@ -43,7 +43,7 @@ fn called(pid: u32) -> Option<String> {
 }
 
 /// Whether a user may call the process `name`.
-pub fn is_called(pid: u32, name: &str) -> bool {
+pub(crate) fn is_called(pid: u32, name: &str) -> bool {
     self::name(pid) == name || called(pid).is_some_and(|called| called == name)
 }
 
@@ -67,7 +67,7 @@ pub fn maps(pid: u32, file_name: &str) -> bool {
 }
 
 /// Whether the preload library is part of the process's memory.
-pub fn has_probe(pid: u32) -> bool {
+pub(crate) fn has_probe(pid: u32) -> bool {
     read(&format!("/proc/{pid}/maps")).is_some_and(|maps| maps.contains("/libheapwise"))
 }
 

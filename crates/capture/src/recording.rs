@@ -4,7 +4,6 @@ pub mod embed;
 pub mod findings;
 pub mod moment;
 pub mod open;
-#[allow(unreachable_pub, reason = "lifted with the next change of the drainer")]
 mod packing;
 pub mod part;
 pub mod read_options;

@@ -90,7 +90,7 @@ impl SegmentFile {
     }
 
     /// Whether the name now refers to another file: the program called `exec`.
-    pub fn is_replaced(&self) -> bool {
+    pub(crate) fn is_replaced(&self) -> bool {
         match (self.file.metadata(), fs::metadata(&self.path)) {
             (Ok(own), Ok(named)) => own.ino() != named.ino() || own.dev() != named.dev(),
             _ => false,
@@ -168,7 +168,7 @@ fn list_where(is_wanted: impl Fn(&ProcessId) -> bool) -> Vec<SegmentEntry> {
 
 /// Segments of processes that this one may have started. Pids are reused: an earlier process with
 /// a child's pid may have left a segment behind.
-pub fn list_of_children() -> Vec<SegmentEntry> {
+pub(crate) fn list_of_children() -> Vec<SegmentEntry> {
     let own = process::starttime(std::process::id()).unwrap_or(0);
     list_where(|process| process.starttime >= own)
 }
@@ -179,7 +179,7 @@ pub fn of_child(pid: u32) -> Outcome<SegmentEntry> {
 }
 
 /// The segment of a pid: of the running process, else the newest left behind by one.
-pub fn of_pid(pid: u32) -> Outcome<SegmentEntry> {
+pub(crate) fn of_pid(pid: u32) -> Outcome<SegmentEntry> {
     of_pid_among(list(), pid)
 }
 
@@ -207,6 +207,6 @@ fn of_pid_among(list: Vec<SegmentEntry>, pid: u32) -> Outcome<SegmentEntry> {
 }
 
 /// Running processes with the probe whose program name is `name`.
-pub fn of_name(name: &str) -> Vec<SegmentEntry> {
+pub(crate) fn of_name(name: &str) -> Vec<SegmentEntry> {
     list().into_iter().filter(|found| found.alive && process::is_called(found.process.pid, name)).collect()
 }

@@ -102,7 +102,7 @@ const ENTRY_POINTS: &[&str] = &[
 
 /// Whether a function, given by its full demangled name, is an entry point of an allocator.
 #[must_use]
-pub fn is_allocator(full_name: &str) -> bool {
+pub(crate) fn is_allocator(full_name: &str) -> bool {
     let short = name::jeprof_short(full_name);
     if short.contains("TCMalloc") || short.starts_with("tcmalloc::") {
         return true;
@@ -119,7 +119,7 @@ pub fn is_allocator(full_name: &str) -> bool {
 /// Whether a binary, given by the last component of its path, is an allocator and nothing else: its
 /// inner functions count as the allocator's even without symbols.
 #[must_use]
-pub fn is_allocator_module(name: &str) -> bool {
+pub(crate) fn is_allocator_module(name: &str) -> bool {
     const LIBRARIES: [&str; 4] = ["libjemalloc", "libtcmalloc", "libmimalloc", "libheapwise"];
     LIBRARIES.iter().any(|library| name.starts_with(library)) && name.contains(".so")
 }

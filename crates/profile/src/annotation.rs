@@ -40,7 +40,7 @@ pub fn escape(text: &str) -> String {
 
 /// The text of an escaped field; an unknown escape is kept as it is.
 #[must_use]
-pub fn unescape(field: &str) -> String {
+pub(crate) fn unescape(field: &str) -> String {
     let mut text = String::with_capacity(field.len());
     let mut characters = field.chars();
     while let Some(character) = characters.next() {

@@ -10,8 +10,6 @@ use crate::metric::Unit;
 use crate::unattributed::PerCause;
 use crate::{StackId, Weight};
 
-pub use build::metric_name;
-
 /// A node of a [`CallTree`]; the root, which has no frame, is node 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u32);
@@ -124,7 +122,7 @@ impl CallTree {
 
     /// The node a stack of the profile ends in, unless it was filtered out.
     #[must_use]
-    pub fn node_of(&self, stack: StackId) -> Option<NodeId> {
+    pub(crate) fn node_of(&self, stack: StackId) -> Option<NodeId> {
         let at = self.node_of_stack[stack.index()];
         (at != FILTERED).then_some(NodeId(at))
     }
@@ -181,7 +179,7 @@ impl CallTree {
 
     /// Flat and cumulative sums per frame.
     #[must_use]
-    pub fn frame_totals(&self) -> FrameTotals {
+    pub(crate) fn frame_totals(&self) -> FrameTotals {
         let frames = self.frames.all().len();
         let mut totals =
             FrameTotals { flat: vec![Weight::default(); frames], cum: vec![Weight::default(); frames] };

@@ -37,12 +37,12 @@ pub mod column {
     /// Bytes that `realloc` added to blocks.
     pub const REALLOC_GROWTH: &str = "realloc_growth";
     /// Blocks freed by the event after their allocation.
-    pub const TEMPORARY_OBJECTS: &str = "temporary_objects";
+    pub(crate) const TEMPORARY_OBJECTS: &str = "temporary_objects";
 
     /// Current name of a column of a file of version 1. There `peak_space` was the highest value of
     /// the sample itself.
     #[must_use]
-    pub fn renamed_since_version_1(name: &str) -> &str {
+    pub(crate) fn renamed_since_version_1(name: &str) -> &str {
         match name {
             "peak_space" => HIGHEST_SPACE,
             "peak_objects" => HIGHEST_OBJECTS,
@@ -82,7 +82,7 @@ impl Metric {
 
     /// The metric of `profile` with this name; the error lists the names it has. `waste_space` is
     /// the old name of `inuse_slack`.
-    pub fn by_name(profile: &Profile, name: &str) -> Result<Metric, String> {
+    pub(crate) fn by_name(profile: &Profile, name: &str) -> Result<Metric, String> {
         let name = if name == "waste_space" { column::INUSE_SLACK } else { name };
         let shared = Metric::SHARED.into_iter().find(|metric| metric.name() == name);
         let extra = || profile.extra.iter().position(|column| column.name == name);
@@ -96,7 +96,7 @@ impl Metric {
     /// Whether the metric counts memory that is held, now or at the peak, and not all that was
     /// allocated.
     #[must_use]
-    pub fn is_held(self, profile: &Profile) -> bool {
+    pub(crate) fn is_held(self, profile: &Profile) -> bool {
         match self {
             Metric::InuseSpace | Metric::InuseObjects => true,
             Metric::AllocSpace | Metric::AllocObjects => false,

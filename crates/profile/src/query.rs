@@ -64,7 +64,7 @@ pub enum NameStyle {
 impl NameStyle {
     /// Whether an inlined function is another frame than the same function called.
     #[must_use]
-    pub fn marks_inlined(self) -> bool {
+    pub(crate) fn marks_inlined(self) -> bool {
         matches!(self, NameStyle::Jeprof | NameStyle::Collapsed)
     }
 }
@@ -97,13 +97,13 @@ pub struct Filter {
 impl Filter {
     /// Whether samples are selected by their stacks or threads, so that totals are those of a part.
     #[must_use]
-    pub fn selects(&self) -> bool {
+    pub(crate) fn selects(&self) -> bool {
         self.focus.is_some() || self.ignore.is_some() || self.thread.is_some()
     }
 
     /// Whether samples of a thread take part.
     #[must_use]
-    pub fn passes_thread(&self, profile: &Profile, thread: Option<ThreadId>) -> bool {
+    pub(crate) fn passes_thread(&self, profile: &Profile, thread: Option<ThreadId>) -> bool {
         let thread = thread.map(|id| &profile.threads[id.index()]);
         match (&self.thread, thread) {
             (None, _) => true,
@@ -144,6 +144,6 @@ impl Default for Prune {
 
 impl Prune {
     /// Leaves nothing out.
-    pub const NOTHING: Prune =
+    pub(crate) const NOTHING: Prune =
         Prune { nodecount: usize::MAX, nodefraction: 0.0, edgefraction: 0.0, maxdegree: usize::MAX };
 }

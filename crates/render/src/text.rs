@@ -62,7 +62,7 @@ impl TextOptions {
     /// The first lines of a report: the total, what of it is not attributed, and what it may lack.
     /// Empty without [`TextOptions::total`].
     #[must_use]
-    pub fn header_lines(&self, totals: &Totals) -> String {
+    pub(crate) fn header_lines(&self, totals: &Totals) -> String {
         if self.total { self.total_line(totals, "") + &self.missing_lines(totals) } else { String::new() }
     }
 

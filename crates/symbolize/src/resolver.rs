@@ -123,7 +123,7 @@ impl Resolver {
     /// Address of a file offset. `mapped_from` is the offset at which the recorded mapping
     /// begins; it is needed when only the debug file of a binary exists.
     #[must_use]
-    pub fn svma_of(&self, offset: FileOffset, mapped_from: FileOffset) -> Option<Svma> {
+    pub(crate) fn svma_of(&self, offset: FileOffset, mapped_from: FileOffset) -> Option<Svma> {
         self.segments.svma_of(offset, mapped_from)
     }
 

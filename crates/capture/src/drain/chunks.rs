@@ -10,7 +10,7 @@ use crate::segments::SegmentFile;
 
 /// How far each chunk has been read.
 #[derive(Debug)]
-pub struct Chunks {
+pub(super) struct Chunks {
     section: Section,
     /// Bytes of events read of each chunk in use; 0 also for chunks without an owner.
     done: Vec<usize>,
@@ -26,19 +26,19 @@ struct New {
 
 impl Chunks {
     /// Nothing read yet.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         Self { section: layout.section(SectionKind::Chunks), done: Vec::new() }
     }
 
     /// Feeds everything new to the merger; the number of bytes.
-    pub fn read(&mut self, segment: &SegmentFile, merger: &mut Merger) -> usize {
+    pub(super) fn read(&mut self, segment: &SegmentFile, merger: &mut Merger) -> usize {
         self.each(segment, |New { piece, offset, len }| {
             merger.feed(piece, len, |room| segment.read_at(offset, room) == len)
         })
     }
 
     /// Passes over everything that is there already.
-    pub fn skip_past(&mut self, segment: &SegmentFile, merger: &mut Merger) {
+    pub(super) fn skip_past(&mut self, segment: &SegmentFile, merger: &mut Merger) {
         self.each(segment, |New { piece, len, .. }| {
             merger.skip(piece, len);
             true

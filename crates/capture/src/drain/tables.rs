@@ -13,7 +13,7 @@ use growing::Growing;
 
 /// How much of each table has been written.
 #[derive(Debug)]
-pub struct Tables {
+pub(super) struct Tables {
     layout: Layout,
     /// `CLOCK_MONOTONIC` nanoseconds of millisecond 0.
     origin_ns: u64,
@@ -27,7 +27,7 @@ pub struct Tables {
 
 impl Tables {
     /// Nothing written yet.
-    pub fn new(layout: Layout, origin_ns: u64) -> Self {
+    pub(super) fn new(layout: Layout, origin_ns: u64) -> Self {
         Self {
             layout,
             origin_ns,
@@ -43,7 +43,7 @@ impl Tables {
     }
 
     /// Frames for what is new since the last call.
-    pub fn update(&mut self, segment: &SegmentFile) -> Vec<RawFrame> {
+    pub(super) fn update(&mut self, segment: &SegmentFile) -> Vec<RawFrame> {
         let mut frames = Vec::new();
         if !self.has_process {
             let page = read(segment, 0, PAGE_BYTES);
@@ -75,7 +75,7 @@ impl Tables {
     }
 
     /// Frames for everything, for the start of another file. What is new then is in them too.
-    pub fn all(&mut self, segment: &SegmentFile) -> Vec<RawFrame> {
+    pub(super) fn all(&mut self, segment: &SegmentFile) -> Vec<RawFrame> {
         let Self { marks, layout, origin_ns, .. } = self;
         let mut fresh = Self::new(*layout, *origin_ns);
         std::mem::swap(&mut fresh.marks, marks);
@@ -85,7 +85,7 @@ impl Tables {
     }
 
     /// Names of the marks in the order in which they were read.
-    pub fn marks(&self) -> Vec<String> {
+    pub(super) fn marks(&self) -> Vec<String> {
         self.marks.names().collect()
     }
 }

@@ -7,7 +7,7 @@ use crate::segments::SegmentFile;
 
 /// Where the records are, and those read last.
 #[derive(Debug)]
-pub struct Tallies {
+pub(super) struct Tallies {
     section: Section,
     first: u64,
     records: Vec<u8>,
@@ -18,13 +18,13 @@ const AT_ONCE: u64 = 256;
 
 impl Tallies {
     /// Those of a segment.
-    pub fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &Layout) -> Self {
         Self { section: layout.section(SectionKind::Tallies), first: 0, records: Vec::new() }
     }
 
     /// The record of a tally, of which only node, thread, rate and period count; `None` when the
     /// segment has none.
-    pub fn read(&mut self, segment: &SegmentFile, tally: u32) -> Option<Tally> {
+    pub(super) fn read(&mut self, segment: &SegmentFile, tally: u32) -> Option<Tally> {
         let tally = u64::from(tally);
         // Records that were read before an event named them may not have been complete.
         if let Some(record) = self.at_hand(tally).filter(|record| record.node != 0) {

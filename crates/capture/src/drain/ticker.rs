@@ -13,7 +13,7 @@ use crate::segments::SegmentFile;
 
 /// A running clock.
 #[derive(Debug)]
-pub struct Ticker {
+pub(super) struct Ticker {
     clock: Clock,
     origin_ns: u64,
     stop: Arc<AtomicBool>,
@@ -22,7 +22,7 @@ pub struct Ticker {
 
 impl Ticker {
     /// Starts a clock that is 0 at `origin_ns` of the program's `clock`.
-    pub fn start(segment: SegmentFile, clock: Clock, origin_ns: u64) -> Self {
+    pub(super) fn start(segment: SegmentFile, clock: Clock, origin_ns: u64) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         tick(&segment, clock, origin_ns);
@@ -38,17 +38,17 @@ impl Ticker {
     }
 
     /// Milliseconds since the origin.
-    pub fn now_ms(&self) -> u64 {
+    pub(super) fn now_ms(&self) -> u64 {
         milliseconds(self.clock.now_ns(), self.origin_ns)
     }
 
     /// `CLOCK_MONOTONIC` at a millisecond of this clock.
-    pub fn monotonic_ns_at(&self, ms: u64) -> u64 {
+    pub(super) fn monotonic_ns_at(&self, ms: u64) -> u64 {
         self.origin_ns.saturating_add(ms.saturating_mul(1_000_000))
     }
 
     /// Stops the clock: no thread waits for this drainer any more.
-    pub fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

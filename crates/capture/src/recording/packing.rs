@@ -11,7 +11,7 @@ const TABLE_LEVEL: i32 = 3;
 
 /// A payload ready for the file.
 #[derive(Debug, Clone)]
-pub struct Packed {
+pub(crate) struct Packed {
     /// How it is packed.
     pub codec: Codec,
     /// The bytes.
@@ -19,7 +19,7 @@ pub struct Packed {
 }
 
 /// Packs the payload of a frame.
-pub fn pack(frame: &RawFrame) -> Packed {
+pub(super) fn pack(frame: &RawFrame) -> Packed {
     let level = if frame.header.kind == FrameKind::Events { FAST_LEVEL } else { TABLE_LEVEL };
     match zstd::bulk::compress(&frame.payload, level) {
         Ok(bytes) if bytes.len() < frame.payload.len() => Packed { codec: Codec::Zstd, bytes },
@@ -28,7 +28,7 @@ pub fn pack(frame: &RawFrame) -> Packed {
 }
 
 /// Unpacks a payload; `None` when it is damaged or longer than its header says.
-pub fn unpack(codec: Codec, stored: Vec<u8>, raw_bytes: usize) -> Option<Vec<u8>> {
+pub(super) fn unpack(codec: Codec, stored: Vec<u8>, raw_bytes: usize) -> Option<Vec<u8>> {
     match codec {
         Codec::None => Some(stored),
         Codec::Zstd => zstd::bulk::decompress(&stored, raw_bytes).ok(),

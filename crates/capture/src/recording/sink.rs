@@ -96,7 +96,7 @@ impl Sink {
     }
 
     /// Whether marks trigger a dump.
-    pub fn is_ring(&self) -> bool {
+    pub(crate) fn is_ring(&self) -> bool {
         matches!(self, Sink::Ring(_))
     }
 

@@ -33,7 +33,7 @@ impl Writer {
 
     /// Opens a recording that was ended, to write more frames behind its last. Until
     /// [`Writer::end`] it is one that was not ended, and readable as such.
-    pub fn reopen(path: &Path) -> io::Result<Self> {
+    pub(crate) fn reopen(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).open(path)?;
         let damaged = || io::Error::other("the recording was not ended, or is damaged");
         let at = file.metadata()?.len().checked_sub(TRAILER_BYTES as u64).ok_or_else(damaged)?;
@@ -58,7 +58,12 @@ impl Writer {
     }
 
     /// Writes a frame that is packed already.
-    pub fn put_packed(&mut self, header: &FrameHeader, raw_bytes: usize, packed: &Packed) -> io::Result<()> {
+    pub(crate) fn put_packed(
+        &mut self,
+        header: &FrameHeader,
+        raw_bytes: usize,
+        packed: &Packed,
+    ) -> io::Result<()> {
         let header = header.seal(packed.codec, raw_bytes, &packed.bytes);
         let mut bytes = Vec::with_capacity(FRAME_HEADER_BYTES + packed.bytes.len());
         bytes.extend_from_slice(&header.encode());

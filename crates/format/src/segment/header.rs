@@ -1,7 +1,7 @@
 //! Page 0: the process of this segment, the version that wrote it, and its section table.
 
 use super::{Layout, PAGE_BYTES, Section, SectionKind};
-use crate::bytes::{array_at, set_text, text, u32_at, u64_at};
+use crate::bytes::{array_at, text, u32_at, u64_at};
 use crate::paths::ProcessId;
 
 /// First eight bytes of a segment.
@@ -272,22 +272,18 @@ impl Header {
             cmdline: [0; Self::CMDLINE_BYTES],
         }
     }
-
-    /// Sets the path of the executable.
-    pub fn set_exe(&mut self, path: &[u8]) {
-        set_text(&mut self.exe, path);
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bytes::set_text;
     use crate::segment::Tier;
 
     fn header() -> Header {
         let process = ProcessId { pid: 7, starttime: 9 };
         let mut header = Header::new(process, Architecture::X86_64, Layout::new(Tier::Full));
-        header.set_exe(b"/bin/true");
+        set_text(&mut header.exe, b"/bin/true");
         header
     }
 

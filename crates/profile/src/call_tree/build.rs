@@ -242,7 +242,7 @@ fn missing(profile: &Profile, base: Option<&Profile>, query: &Query) -> Missing 
 
 /// The name of a metric in reports.
 #[must_use]
-pub fn metric_name(profile: &Profile, metric: Metric) -> &str {
+pub(crate) fn metric_name(profile: &Profile, metric: Metric) -> &str {
     match metric {
         Metric::Extra(column) => {
             profile.extra.get(usize::from(column)).map_or(metric.name(), |column| &column.name)

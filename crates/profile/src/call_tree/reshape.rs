@@ -21,7 +21,7 @@ impl CallTree {
     /// What a set of frames and their callees allocated, the frames at the root. A recursive call
     /// belongs to its outermost one.
     #[must_use]
-    pub fn callees_of(&self, pivot: impl Fn(FrameId) -> bool) -> CallTree {
+    pub(crate) fn callees_of(&self, pivot: impl Fn(FrameId) -> bool) -> CallTree {
         let mut image = Image::of(self);
         let mut copies: Vec<Option<NodeId>> = vec![None; self.nodes.len()];
         for (id, node) in self.frames_in_stacks() {
@@ -37,7 +37,7 @@ impl CallTree {
 
     /// The callers of a set of frames: the frames at the root and their callers below.
     #[must_use]
-    pub fn callers_of(&self, pivot: impl Fn(FrameId) -> bool) -> CallTree {
+    pub(crate) fn callers_of(&self, pivot: impl Fn(FrameId) -> bool) -> CallTree {
         let mut image = Image::of(self);
         let mut open = 0_u32;
         self.walk(|step| match step {

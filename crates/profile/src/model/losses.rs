@@ -52,7 +52,7 @@ impl Losses {
 
     /// The inverse of [`Losses::numbers`]; counters that an older file does not have are 0.
     #[must_use]
-    pub fn from_numbers(numbers: &[u64]) -> Self {
+    pub(crate) fn from_numbers(numbers: &[u64]) -> Self {
         let at = |index: usize| numbers.get(index).copied().unwrap_or(0);
         Self {
             dropped_events: at(0),

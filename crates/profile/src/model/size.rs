@@ -75,7 +75,7 @@ impl SizeHistogram {
 
     /// This histogram minus another one; counts may be negative.
     #[must_use]
-    pub fn minus(&self, other: &Self) -> Self {
+    pub(crate) fn minus(&self, other: &Self) -> Self {
         let negated = other.bins.iter().map(|bin| SizeBin { values: -bin.values, ..*bin });
         Self::new(self.bins.iter().copied().chain(negated))
     }

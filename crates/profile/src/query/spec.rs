@@ -119,7 +119,7 @@ fn thread(text: &str) -> Result<ThreadFilter, QueryError> {
 
 impl Granularity {
     /// Every granularity by the name all tools give it.
-    pub const NAMED: [(&'static str, Granularity); 5] = [
+    pub(crate) const NAMED: [(&'static str, Granularity); 5] = [
         ("functions", Granularity::Functions),
         ("lines", Granularity::Lines),
         ("files", Granularity::Files),

@@ -69,7 +69,7 @@ impl Site {
 
     /// Bytes live at the end.
     #[must_use]
-    pub fn end_bytes(&self) -> u64 {
+    pub(crate) fn end_bytes(&self) -> u64 {
         self.live_bytes[POINTS - 1]
     }
 }

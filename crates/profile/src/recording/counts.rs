@@ -33,7 +33,7 @@ impl Count {
 
     /// Counts an allocation and its free.
     #[inline]
-    pub fn alloc_and_free(&mut self, size: u64) {
+    pub(crate) fn alloc_and_free(&mut self, size: u64) {
         self.alloc(size);
         self.free(size);
     }
@@ -80,7 +80,7 @@ impl Counts {
 
     /// Counts of these rows; the index is the number of the site.
     #[must_use]
-    pub fn from_rows(rows: Vec<Count>) -> Self {
+    pub(crate) fn from_rows(rows: Vec<Count>) -> Self {
         Self { rows }
     }
 

@@ -226,7 +226,7 @@ impl EventAccounting {
     }
 
     /// Adds all events so far to totals and timeline.
-    pub fn flush_sums(&mut self) {
+    pub(crate) fn flush_sums(&mut self) {
         self.write_newest();
         let sums = std::mem::take(&mut self.sums);
         if sums.allocs | sums.frees == 0 {

@@ -238,7 +238,7 @@ impl<S: RecordingSource> Recording<S> {
     }
 
     /// Drops everything from `damage` on, as found by a read that failed.
-    pub fn cut_at(&mut self, damage: Damage) {
+    pub(crate) fn cut_at(&mut self, damage: Damage) {
         self.frames.truncate(damage.frame);
         self.damage = Some(damage);
     }

@@ -52,7 +52,7 @@ impl SizeCounts {
 
     /// Blocks of unknown sizes, by site: those from before the first event of a rotated recording.
     #[must_use]
-    pub fn of_unknown_size(&self) -> &Counts {
+    pub(crate) fn of_unknown_size(&self) -> &Counts {
         &self.before
     }
 }

@@ -10,9 +10,9 @@ use super::parallel_read::read_shares;
 use super::{Count, Damage, Recording, RecordingSource, Tables};
 
 /// Upper ends of the classes of lifetimes in milliseconds; the last class is open.
-pub const LIFETIME_CLASSES_MS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
+pub(crate) const LIFETIME_CLASSES_MS: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 /// Points in time at which live bytes are known per site.
-pub const POINTS: usize = 16;
+pub(crate) const POINTS: usize = 16;
 
 /// Classes of sizes: 0, 1, and one per power of two above.
 pub const SIZE_CLASSES: usize = 65;

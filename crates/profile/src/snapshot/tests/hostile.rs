@@ -25,7 +25,7 @@ fn look(profile: &Profile) {
             threads::threads(profile, &query),
         );
     }
-    assert!(usable::in_usable_bytes(profile).is_some());
+    assert!(usable::is_known(profile));
     assert!(compact::decode(&compact::encode(profile), compact::Version::Two).is_ok());
 }
 
