@@ -492,17 +492,18 @@ fn the_allocator_tells_its_statistics() {
     let mut child = command.stdout(std::process::Stdio::null()).spawn().expect("victim starts");
     let pid = child.id().to_string();
     let stats = || scratch.heapwise(&["stats", "--json", &pid]).output().expect("heapwise starts").stdout;
-    let found = (0..200).find_map(|_| {
+    // The first answers may come from before the victim's first block.
+    let found = (0..3000).find_map(|_| {
         std::thread::sleep(std::time::Duration::from_millis(20));
         let all: serde_json::Value = serde_json::from_slice(&stats()).ok()?;
         let told = all.get(0)?["allocator_stats"].clone();
-        (!told.is_null()).then_some(told)
+        told["allocated"].as_u64().is_some_and(|bytes| bytes > 0).then_some(told)
     });
     drop(child.stdin.take());
     child.kill().expect("killed");
     child.wait().expect("waited for");
     let told = found.expect("an answer");
     let number = |name: &str| told[name].as_u64().expect("a number");
-    assert!(number("allocated") > 0 && number("allocated") <= number("mapped"), "{told}");
+    assert!(number("allocated") <= number("mapped"), "{told}");
     assert!(number("resident") <= number("mapped") && number("active") <= number("mapped"), "{told}");
 }
