@@ -8,14 +8,14 @@ use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::report_input::{Report, ReportInput};
 use heapwise_capture::target::Target;
 use heapwise_profile::Profile;
-use heapwise_profile::query::{Granularity, NameStyle, Order, Prune, QuerySpec, pattern};
+use heapwise_profile::query::{Granularity, LeafCut, NameStyle, Order, Prune, QuerySpec, pattern};
 
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::output::Overwrite;
 use crate::progress_bar::ReadArgs;
 use crate::symbols::SymbolArgs;
-use crate::warnings;
+use crate::{symbol_warnings, warnings};
 
 /// Options of every report.
 #[derive(Debug, Clone, Args)]
@@ -111,7 +111,7 @@ pub(crate) struct FilterArgs {
     /// Keep only allocations of this thread (a number, or a pattern for names)
     #[arg(long, value_name = "TID|RE", value_parser = parse_pattern)]
     thread: Option<String>,
-    /// Keep the allocator's own frames
+    /// Keep the frames of the allocator and the language runtime
     #[arg(long = "keep-allocator")]
     keep_allocator: bool,
     /// Draw at most N boxes of a graph
@@ -179,7 +179,7 @@ impl ReportOptions {
                 edgefraction: filter.edgefraction,
                 ..Prune::default()
             },
-            keep_allocator: filter.keep_allocator,
+            leaf_cut: if filter.keep_allocator { LeafCut::Nothing } else { LeafCut::Runtime },
             usable: metric.usable,
         }
     }
@@ -209,6 +209,7 @@ fn load_symbolized(target: &Target, options: &ReadOptions, symbols: &SymbolArgs)
     let mut loaded = target.load(options)?;
     warnings::print(&loaded.warnings);
     symbols.symbolize(&mut loaded.profile);
+    symbol_warnings::print(&loaded.profile, symbols);
     Ok(Arc::new(loaded.profile))
 }
 

@@ -90,11 +90,16 @@ impl Builder {
         id
     }
 
-    /// A thread by number and name.
+    /// A thread of a source that has no numbers but its ids.
     pub fn thread(&mut self, tid: u64, name: &str) -> ThreadId {
+        self.numbered_thread(&Thread { tid, number: tid, name: name.to_owned() })
+    }
+
+    /// A thread by id and name; the first one keeps its number.
+    pub fn numbered_thread(&mut self, thread: &Thread) -> ThreadId {
         let threads = &mut self.profile.threads;
-        *self.by_thread.entry((tid, name.to_owned())).or_insert_with(|| {
-            threads.push(Thread { tid, name: name.to_owned() });
+        *self.by_thread.entry((thread.tid, thread.name.clone())).or_insert_with(|| {
+            threads.push(thread.clone());
             ThreadId::new(threads.len() - 1)
         })
     }

@@ -3,12 +3,16 @@
 
 mod build;
 mod growing;
+mod path;
 mod reshape;
+mod selection;
 
 use crate::frame_table::{FrameId, FrameTable};
 use crate::metric::Unit;
 use crate::unattributed::PerCause;
 use crate::{StackId, Weight};
+
+pub use selection::select;
 
 /// A node of a [`CallTree`]; the root, which has no frame, is node 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -33,7 +33,7 @@ fn thread(profile: &mut Profile, tid: u64) -> ThreadId {
     let known = profile.threads.iter().position(|thread| thread.tid == tid);
     ThreadId::new(known.unwrap_or_else(|| {
         let name = format!("worker-{tid}");
-        profile.threads.push(Thread { tid, name });
+        profile.threads.push(Thread { tid, number: tid, name });
         profile.threads.len() - 1
     }))
 }

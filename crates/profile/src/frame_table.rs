@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::query::{Granularity, NameStyle, Query};
-use crate::{FunctionId, Location, LocationId, Module, Profile, allocator, name};
+use crate::allocator::{self, Leaf};
+use crate::query::{Granularity, LeafCut, NameStyle, Query, Regex};
+use crate::{FunctionId, Line, Location, LocationId, Module, Profile, name};
 
 /// A row of a [`FrameTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -81,6 +82,8 @@ pub(crate) struct FrameFlags {
     pub(crate) ignore: bool,
     pub(crate) hidden: bool,
     pub(crate) allocator: bool,
+    /// Part of the language runtime around the allocator.
+    pub(crate) runtime: bool,
     /// Declared by a script engine: above the native frames, the allocator's included.
     pub(crate) script: bool,
     /// A signal arrived here: what follows is its handler's, and no part of what the function does.
@@ -110,7 +113,7 @@ impl Steps {
     pub(crate) fn resolve(profile: &Profile, query: &Query, table: &mut FrameTable) -> Self {
         // jeprof matches functions only, but cuts the same frames: in a stripped allocator it uses
         // the nearest symbol, which is an entry point.
-        let cuts_modules = !query.keep_allocator;
+        let cuts_modules = query.leaf_cut != LeafCut::Nothing;
         let is_allocator = |module: &Module| cuts_modules && allocator::is_allocator_module(module.name());
         let mut namer = Namer {
             profile,
@@ -119,6 +122,7 @@ impl Steps {
             tells_calls: profile.locations.iter().any(|location| location.is_return_address),
             table,
             functions: vec![None; profile.functions.len()],
+            places: FxHashMap::default(),
             frames: FxHashMap::default(),
         };
         let mut steps = Vec::with_capacity(profile.locations.len());
@@ -158,6 +162,8 @@ struct Namer<'a> {
     /// not.
     tells_calls: bool,
     functions: Vec<Option<Known>>,
+    /// Flags of source lines, where patterns select.
+    places: FxHashMap<(FunctionId, u32), FrameFlags>,
     frames: FxHashMap<FrameKey, FrameId>,
 }
 
@@ -173,7 +179,7 @@ impl Namer<'_> {
         let script = location.module.is_none() && !self.profile.modules.is_empty();
         let physical = location.lines.len() - 1;
         for (depth, line) in location.lines.iter().enumerate().rev() {
-            let mut flags = self.known(line.function).flags;
+            let mut flags = self.flags(line, location);
             flags.allocator = (flags.allocator || in_allocator) && !script;
             flags.script = script;
             flags.interrupted = interrupted && depth == 0;
@@ -221,10 +227,44 @@ impl Namer<'_> {
                 NameStyle::Full | NameStyle::Collapsed => function.name.clone(),
                 NameStyle::Jeprof => name::jeprof_short(&function.name),
             };
-            let mut flags = judge(query, &name, &function.file);
-            flags.allocator = !query.keep_allocator && allocator::is_allocator(&function.name);
+            let mut flags = judge(query, &[&name, &function.file]);
+            let leaf = allocator::leaf(&function.name, query.leaf_cut);
+            flags.allocator = leaf == Some(Leaf::Allocator);
+            flags.runtime = leaf == Some(Leaf::Runtime);
             Known { name, flags }
         })
+    }
+
+    /// The flags of a function at a line: patterns match `file:line` too. jeprof matches names,
+    /// `file:line` and addresses, and removes frames by their names.
+    fn flags(&mut self, line: &Line, location: &Location) -> FrameFlags {
+        let query = self.query;
+        let known = self.known(line.function).flags;
+        if !query.filter.matches_frames() {
+            return known;
+        }
+        let address = match query.names {
+            NameStyle::Jeprof => format!("{:016x}", location.lookup_address()),
+            _ => String::new(),
+        };
+        let functions = &self.profile.functions;
+        let names = &self.functions;
+        let mut flags = *self.places.entry((line.function, line.line)).or_insert_with(|| {
+            let file = &functions[line.function.index()].file;
+            let place = if file.is_empty() { String::new() } else { format!("{file}:{}", line.line) };
+            let name = names[line.function.index()].as_ref().map_or("", |known| &known.name);
+            match query.names {
+                NameStyle::Jeprof => {
+                    let hidden = judge(query, &[name]).hidden;
+                    FrameFlags { hidden, ..judge(query, &[name, &place]) }
+                }
+                _ => judge(query, &[name, file, &place]),
+            }
+        });
+        let of_address = judge(query, &[&address]);
+        flags.focus |= of_address.focus;
+        flags.ignore |= of_address.ignore;
+        FrameFlags { allocator: known.allocator, runtime: known.runtime, ..flags }
     }
 
     fn frame(&mut self, at: &Location, id: FunctionId, line: u32, inlined: bool) -> Frame {
@@ -292,7 +332,7 @@ impl Namer<'_> {
             Granularity::Files => self.fileless(module),
             _ => self.nameless(location, module),
         };
-        let mut flags = judge(self.query, &frame.label, "");
+        let mut flags = judge(self.query, &[&frame.label]);
         flags.allocator = self.in_allocator(location);
         flags.interrupted = self.is_interrupted(location);
         Step { frame: self.table.intern(frame), flags }
@@ -322,9 +362,10 @@ fn module_frame(module: String) -> Frame {
     Frame { label, module, ..Frame::default() }
 }
 
-fn judge(query: &Query, name: &str, file: &str) -> FrameFlags {
+/// The flags of a frame that patterns may match by any of `texts`.
+fn judge(query: &Query, texts: &[&str]) -> FrameFlags {
     let filter = &query.filter;
-    let matches = |pattern: &regex::Regex| pattern.is_match(name) || pattern.is_match(file);
+    let matches = |pattern: &Regex| texts.iter().any(|text| pattern.is_match(text));
     FrameFlags {
         focus: filter.focus.as_ref().is_some_and(matches),
         ignore: filter.ignore.as_ref().is_some_and(matches),

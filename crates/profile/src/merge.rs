@@ -84,7 +84,7 @@ impl Merger {
             .map(|location| self.location(profile, location, &modules, &functions))
             .collect();
         let threads: Vec<ThreadId> =
-            profile.threads.iter().map(|thread| self.builder.thread(thread.tid, &thread.name)).collect();
+            profile.threads.iter().map(|thread| self.builder.numbered_thread(thread)).collect();
         let mut stacks: Vec<StackId> = Vec::with_capacity(profile.stacks.len());
         for node in (0..profile.stacks.len()).map(StackId::new) {
             let parent = profile.stacks.parent(node).map(|parent| stacks[parent.index()]);

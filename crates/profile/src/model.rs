@@ -43,6 +43,24 @@ pub struct Profile {
     pub symbol_problems: Vec<BinaryProblems>,
 }
 
+impl Profile {
+    /// Keeps the samples that `keeps` selects, with their further columns. The histogram of sizes,
+    /// which is that of the whole process, is dropped with the first sample.
+    pub fn retain_samples(&mut self, keeps: impl Fn(&Sample) -> bool) {
+        let kept: Vec<bool> = self.samples.iter().map(keeps).collect();
+        if kept.iter().all(|kept| *kept) {
+            return;
+        }
+        let mut rows = kept.iter();
+        self.samples.retain(|_| rows.next().is_some_and(|kept| *kept));
+        for column in &mut self.extra {
+            let mut rows = kept.iter();
+            column.values.retain(|_| rows.next().is_some_and(|kept| *kept));
+        }
+        self.sizes = SizeHistogram::default();
+    }
+}
+
 /// One measurement: a stack, and what was allocated there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
@@ -82,6 +100,8 @@ pub struct ExtraColumn {
 pub struct Thread {
     /// Kernel thread id, or the source's own number.
     pub tid: u64,
+    /// Number in text profiles: the N of `tN`.
+    pub number: u64,
     /// Name, possibly empty.
     pub name: String,
 }

@@ -113,9 +113,13 @@ fn strip_return_type(name: &str) -> &str {
 
 /// The name as `jeprof`'s `ShortFunctionName` gives it: parameters (with a following `const`) and
 /// template arguments removed innermost first, then everything up to the last blank before `w::`.
+/// Rust's `<A as T>::f` stays `A::f`; jeprof leaves `::f` of it.
 #[must_use]
 pub fn jeprof_short(name: &str) -> String {
-    let mut name = name.to_owned();
+    let mut name = match qualified_self(name) {
+        Some((self_type, rest)) => short(self_type) + rest,
+        None => name.to_owned(),
+    };
     while let Some(range) = innermost(&name, '(', ')') {
         let after = &name[range.end..];
         let constant = after.trim_start().strip_prefix("const").map_or(0, |rest| after.len() - rest.len());
@@ -188,7 +192,8 @@ mod tests {
             ("void* newImpl<false>(unsigned long)", "void* newImpl"),
             ("void ns::f<int>(std::pair<int, int>) const", "ns::f"),
             ("int helper(int)", "int helper"),
-            ("<T as Trait>::method", "::method"),
+            ("<T as Trait>::method", "T::method"),
+            ("<alloc::vec::Vec<u8> as core::fmt::Debug>::fmt", "alloc::vec::Vec::fmt"),
         ] {
             assert_eq!(jeprof_short(full), expected, "{full}");
         }

@@ -1,8 +1,9 @@
 //! Parameters of a view: which number, at which granularity, of which part of the profile.
 
+mod pattern;
 mod spec;
 
-pub use regex::Regex;
+pub use pattern::{Regex, is_linear};
 pub use spec::{QueryError, QuerySpec, exactly, pattern};
 
 use crate::{Metric, Profile, ThreadId};
@@ -24,8 +25,8 @@ pub struct Query {
     pub limit: Option<usize>,
     /// Pruning limits of a graph or tree.
     pub prune: Prune,
-    /// Keep `malloc`, `operator new` and what they call, instead of cutting them off.
-    pub keep_allocator: bool,
+    /// Which innermost frames are cut off.
+    pub leaf_cut: LeafCut,
     /// Count usable instead of requested bytes, where the profile has them
     /// ([`crate::usable::is_known`]).
     pub usable: bool,
@@ -69,6 +70,18 @@ impl NameStyle {
     }
 }
 
+/// Which innermost frames are cut off, so that reports begin with the code that allocates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LeafCut {
+    /// `malloc`, `operator new`, everything they call, and the language runtime around them.
+    #[default]
+    Runtime,
+    /// Exactly the functions that `jeprof` cuts.
+    Jeprof,
+    /// None.
+    Nothing,
+}
+
 /// Ranking of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
@@ -79,7 +92,8 @@ pub enum Order {
     Cum,
 }
 
-/// Which stacks and frames take part. Patterns match function names and source files.
+/// Which stacks and frames take part. Patterns match function names, source files and `file:line`;
+/// under [`NameStyle::Jeprof`] what `jeprof` matches.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only stacks with a matching frame.
@@ -97,8 +111,14 @@ pub struct Filter {
 impl Filter {
     /// Whether samples are selected by their stacks or threads, so that totals are those of a part.
     #[must_use]
-    pub(crate) fn selects(&self) -> bool {
+    pub fn selects(&self) -> bool {
         self.focus.is_some() || self.ignore.is_some() || self.thread.is_some()
+    }
+
+    /// Whether patterns select stacks or frames.
+    #[must_use]
+    pub fn matches_frames(&self) -> bool {
+        [&self.focus, &self.ignore, &self.hide, &self.show].into_iter().any(Option::is_some)
     }
 
     /// Whether samples of a thread take part.

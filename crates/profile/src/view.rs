@@ -5,6 +5,7 @@ pub mod flame;
 pub mod graph;
 pub mod leaks;
 pub mod list;
+pub mod locations;
 pub mod modules;
 pub mod peek;
 pub mod sites;

@@ -114,6 +114,26 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == alias)
     }
 
+    /// The format of the ending of a file name.
+    #[must_use]
+    pub fn of_file_name(name: &str) -> Option<Self> {
+        let others = [("callgrind", Format::Callgrind), ("collapsed", Format::Folded)];
+        let ends = |ending: &str| name.strip_suffix(ending).is_some_and(|stem| stem.ends_with('.'));
+        // The first of two formats with one ending is the usual one; `x.dhat.json` is no `x.json`.
+        let known = Self::ALL.into_iter().map(|format| (format.extension(), format)).chain(others);
+        known
+            .rev()
+            .filter(|(ending, _)| ends(ending))
+            .max_by_key(|(ending, _)| ending.len())
+            .map(|(_, format)| format)
+    }
+
+    /// Whether a profile in this format keeps build-ids, so that names can be found later.
+    #[must_use]
+    pub fn keeps_addresses(self) -> bool {
+        matches!(self, Format::Heapwise | Format::HeapV2)
+    }
+
     /// What a file of this format is called after.
     #[must_use]
     pub fn extension(self) -> &'static str {
@@ -159,4 +179,28 @@ pub fn export(profile: &Profile, format: Format, metric: Metric, out: &mut impl 
         Format::Csv => csv::write(profile, &mut out)?,
     }
     out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_of_file_names() {
+        for (name, expected) in [
+            ("a.heap", Some(Format::HeapV2)),
+            ("dir.pro/a.pro", Some(Format::Skynet)),
+            ("a.pb.gz", Some(Format::Pprof)),
+            ("a.dhat.json", Some(Format::Dhat)),
+            ("a.json", Some(Format::Json)),
+            ("a.collapsed", Some(Format::Folded)),
+            ("a.txt", None),
+            ("pro", None),
+        ] {
+            assert_eq!(Format::of_file_name(name), expected, "{name}");
+        }
+        for format in Format::ALL.into_iter().filter(|format| *format != Format::Gperftools) {
+            assert_eq!(Format::of_file_name(&format!("x.{}", format.extension())), Some(format));
+        }
+    }
 }

@@ -1,4 +1,5 @@
-//! A PDF of one page from a parsed SVG: shapes in solid colors, and text that can be selected.
+//! A PDF of one page from a parsed SVG: shapes in solid colors, and text that can be selected; or
+//! the same page in PostScript, whose prologue defines the operators of PDF.
 //!
 //! Only what our own pictures use is drawn: no gradients, images, clips or masks. Glyphs are
 //! embedded as Type 3 fonts, whose procedures are plain outlines, so that a file holds the glyphs
@@ -18,18 +19,42 @@ use glyphs::Glyphs;
 /// The PDF of a picture.
 pub(crate) fn write(tree: &Tree) -> Vec<u8> {
     let size = tree.size();
-    let mut page = Page::default();
-    // PDF counts upwards from the lower edge.
-    page.concatenate(Transform::from_row(1.0, 0.0, 0.0, -1.0, 0.0, size.height()));
-    page.group(tree.root(), 1.0);
+    let page = Page::of(tree, Language::Pdf);
     let mut document = Document::default();
     let fonts = page.glyphs.write(&mut document);
     document.finish([size.width(), size.height()], &page.content, &fonts, &page.opacities)
 }
 
+/// PDF's operators in PostScript.
+const PROLOGUE: &str = "/m{moveto}bind def /l{lineto}bind def /c{curveto}bind def /h{closepath}bind def\n\
+    /f{fill}bind def /f*{eofill}bind def /S{stroke}bind def /q{gsave}bind def /Q{grestore}bind def\n\
+    /cm{6 array astore concat}bind def /w{setlinewidth}bind def /J{setlinecap}bind def\n\
+    /j{setlinejoin}bind def /M{setmiterlimit}bind def /d{setdash}bind def\n\
+    /rg{setrgbcolor}bind def /RG{setrgbcolor}bind def\n";
+
+/// The PostScript of a picture: text as outlines, opacity as a lighter color.
+pub(crate) fn postscript(tree: &Tree) -> Vec<u8> {
+    let page = Page::of(tree, Language::PostScript);
+    let (width, height) = (tree.size().width().ceil(), tree.size().height().ceil());
+    let mut out = format!(
+        "%!PS-Adobe-3.0\n%%Creator: heapwise\n%%Pages: 1\n%%BoundingBox: 0 0 {width} {height}\n\
+         %%EndComments\n<</PageSize[{width} {height}]>>setpagedevice\n{PROLOGUE}%%Page: 1 1\n"
+    );
+    out.push_str(&page.content);
+    out.push_str("showpage\n%%EOF\n");
+    out.into_bytes()
+}
+
+/// What a page is written in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Language {
+    Pdf,
+    PostScript,
+}
+
 /// The content of the page so far.
-#[derive(Default)]
 struct Page {
+    language: Language,
     content: String,
     glyphs: Glyphs,
     /// Opacities used, in thousandths; each has a graphics state of its number.
@@ -37,6 +62,15 @@ struct Page {
 }
 
 impl Page {
+    fn of(tree: &Tree, language: Language) -> Self {
+        let mut page =
+            Self { language, content: String::new(), glyphs: Glyphs::default(), opacities: Vec::new() };
+        // Both languages count upwards from the lower edge.
+        page.concatenate(Transform::from_row(1.0, 0.0, 0.0, -1.0, 0.0, tree.size().height()));
+        page.group(tree.root(), 1.0);
+        page
+    }
+
     fn group(&mut self, group: &Group, opacity: f32) {
         let opacity = opacity * group.opacity().get();
         for node in group.children() {
@@ -56,8 +90,13 @@ impl Page {
             let Paint::Color(color) = part.paint() else { continue };
             self.content.push_str("q\n");
             self.concatenate(path.abs_transform());
-            self.opacity(opacity * part.opacity());
-            part.prepare(*color, &mut self.content);
+            let opacity = opacity * part.opacity();
+            let color = match self.language {
+                Language::Pdf => *color,
+                Language::PostScript => on_white(*color, opacity),
+            };
+            self.opacity(opacity);
+            part.prepare(color, &mut self.content);
             outline(path.data().segments(), &mut self.content);
             self.content.push_str(part.operator());
             self.content.push_str("Q\n");
@@ -66,6 +105,9 @@ impl Page {
 
     /// Glyphs are text; strokes around them (halos) are shapes below it.
     fn text(&mut self, text: &Text, opacity: f32) {
+        if self.language == Language::PostScript {
+            return self.group(text.flattened(), opacity);
+        }
         self.halos(text.flattened(), opacity);
         for span in text.layouted().iter().filter(|span| span.visible) {
             let Some(Paint::Color(color)) = span.fill.as_ref().map(Fill::paint) else { continue };
@@ -105,7 +147,7 @@ impl Page {
 
     fn opacity(&mut self, opacity: f32) {
         let thousandths = (opacity.clamp(0.0, 1.0) * 1000.0).round() as u16;
-        if thousandths < 1000 {
+        if thousandths < 1000 && self.language == Language::Pdf {
             let known = self.opacities.iter().position(|known| *known == thousandths);
             let number = known.unwrap_or_else(|| {
                 self.opacities.push(thousandths);
@@ -163,6 +205,12 @@ impl Part<'_> {
             Part::Stroke(_) => "S\n",
         }
     }
+}
+
+/// The color that results on white paper.
+fn on_white(color: Color, opacity: f32) -> Color {
+    let mix = |part: u8| (255.0 - (255.0 - f32::from(part)) * opacity.clamp(0.0, 1.0)) as u8;
+    Color { red: mix(color.red), green: mix(color.green), blue: mix(color.blue) }
 }
 
 fn set_color(color: Color, operator: &str, out: &mut String) {

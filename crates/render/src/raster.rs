@@ -1,4 +1,4 @@
-//! PNG and PDF from our own SVG, with our own font.
+//! PNG, PDF and PostScript from our own SVG, with our own font.
 
 use std::fmt;
 use std::sync::Arc;
@@ -76,6 +76,14 @@ pub fn pdf(svg: &str) -> Result<Vec<u8>, RasterError> {
     Ok(crate::pdf::write(&parse(svg)?))
 }
 
+/// The same page in PostScript.
+///
+/// # Errors
+/// When the SVG is not ours.
+pub fn postscript(svg: &str) -> Result<Vec<u8>, RasterError> {
+    Ok(crate::pdf::postscript(&parse(svg)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,6 +105,17 @@ mod tests {
         let bytes = pdf(TEXT).unwrap();
         assert!(bytes.starts_with(b"%PDF-"));
         assert!(bytes.windows(6).any(|window| window == b"DejaVu"));
+    }
+
+    #[test]
+    fn postscript_with_its_text_as_outlines() {
+        let text = String::from_utf8(postscript(TEXT).unwrap()).unwrap();
+        assert!(
+            text.starts_with("%!PS-Adobe-3.0\n") && text.contains("%%BoundingBox: 0 0 40 20\n"),
+            "{text}"
+        );
+        assert!(text.contains(" m\n") && text.contains("\nf\n") && text.ends_with("showpage\n%%EOF\n"));
+        assert!(!text.contains("Tj") && !text.contains(" gs"));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The query in the parameters of a request: which metric, which part of the stacks, how many rows.
 
-use heapwise_profile::query::{Granularity, NameStyle, Order, Prune, QueryError, QuerySpec, Regex};
+use heapwise_profile::query::{
+    self, Granularity, LeafCut, NameStyle, Order, Prune, QueryError, QuerySpec, Regex,
+};
 
 use super::error::{HttpError, Result};
 use super::http::QueryString;
@@ -11,6 +13,7 @@ const MAX_NODES: usize = 400;
 /// The query of a request.
 pub(crate) fn query_spec(parameters: &QueryString) -> Result<QuerySpec> {
     let text = |name: &str| parameters.given(name).map(str::to_owned);
+    let pattern = |name: &'static str| text(name).map(|text| linear(name, text)).transpose();
     let is_set = |name: &str| parameters.given(name) == Some("1");
     let nodecount = number(parameters, "nodecount")?.unwrap_or(Prune::default().nodecount);
     Ok(QuerySpec {
@@ -19,22 +22,32 @@ pub(crate) fn query_spec(parameters: &QueryString) -> Result<QuerySpec> {
             .given("granularity")
             .map_or(Ok(Granularity::default()), Granularity::from_name)?,
         names: if is_set("full_names") { NameStyle::Full } else { NameStyle::Short },
-        focus: text("focus"),
-        ignore: text("ignore"),
-        hide: text("hide"),
-        show: text("show"),
-        thread: text("thread"),
+        focus: pattern("focus")?,
+        ignore: pattern("ignore")?,
+        hide: pattern("hide")?,
+        show: pattern("show")?,
+        thread: pattern("thread")?,
         order: if parameters.given("order") == Some("cum") { Order::Cum } else { Order::Flat },
         limit: number(parameters, "n")?,
         prune: Prune { nodecount: nodecount.min(MAX_NODES), ..Prune::default() },
-        keep_allocator: is_set("keep_allocator"),
+        leaf_cut: if is_set("keep_allocator") { LeafCut::Nothing } else { LeafCut::Runtime },
         usable: is_set("usable"),
     })
 }
 
 /// A regular expression in a parameter.
 pub(crate) fn pattern(name: &'static str, text: &str) -> Result<Regex> {
-    Ok(heapwise_profile::query::pattern(name, text)?)
+    let text = linear(name, text.to_owned())?;
+    Ok(query::pattern(name, &text)?)
+}
+
+/// Refuses patterns that backtrack: a request must not occupy the server for minutes.
+fn linear(name: &'static str, text: String) -> Result<String> {
+    query::pattern(name, &text)?;
+    if query::is_linear(&text) {
+        return Ok(text);
+    }
+    Err(HttpError::bad(format!("{name}: lookaround and backreferences are for the command line only")))
 }
 
 /// A count in a parameter.

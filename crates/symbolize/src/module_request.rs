@@ -69,7 +69,7 @@ pub(crate) fn unresolved(modules: &[Module], location: &Location) -> Option<(usi
 
 /// Path of the module that the user's program replaces: the one with its file name, else the first,
 /// which is the main program by convention.
-fn main_module<'a>(profile: &'a Profile, options: &Options) -> Option<&'a str> {
+pub(crate) fn main_module<'a>(profile: &'a Profile, options: &Options) -> Option<&'a str> {
     let name = options.main_program.as_ref()?.file_name()?;
     let mut modules = profile.modules.iter();
     let named = modules.find(|module| Path::new(&module.path).file_name() == Some(name));

@@ -10,7 +10,7 @@ use heapwise_profile::BuildId;
 use crate::{
     Detail, FileOffset, Options, Problem, Svma, Symbols,
     debug_file::{PackageFile, UnitFile},
-    demangle::is_mangled,
+    demangle::{demangle, is_mangled},
     dwarf::{DebugInfo, RawFrame},
     elf::{self, Elf},
     image::Image,
@@ -132,6 +132,18 @@ impl Resolver {
         self.segments.have_contents()
     }
 
+    /// Demangled name and extent of the function at an address, by the symbol table.
+    pub(crate) fn routine_at(&self, address: Svma) -> Option<(String, Svma, Svma)> {
+        let elf = Elf::parse(&self.binary).ok()?;
+        let unwind = UnwindExtents::new(&elf);
+        self.tables.iter().find_map(|(image, table)| {
+            let symbol = table.find(address, &unwind)?;
+            let name = symbol.name(&Elf::parse(image).ok()?)?;
+            let name = demangle(&String::from_utf8_lossy(name));
+            Some((name, Svma(symbol.start), Svma(symbol.end)))
+        })
+    }
+
     /// Looks up addresses; fastest when they are in order.
     #[must_use]
     pub fn resolve(&self, addresses: &[Svma]) -> Symbols {
@@ -161,6 +173,17 @@ impl Resolver {
         }
         builder.finish(!split.were_missing() && !self.lacks_shared)
     }
+}
+
+/// Build-id of the ELF binary at `path`; empty if it has none.
+///
+/// # Errors
+/// When the file does not exist or is not an ELF binary.
+pub fn build_id_of(path: &Path) -> Result<BuildId, Problem> {
+    let image = Image::open(path).map_err(|_| Problem::NotFound)?;
+    let damaged =
+        |error: object::Error| Problem::Damaged { path: path.to_owned(), reason: error.to_string() };
+    Elf::parse(&image).map(|elf| elf.build_id()).map_err(damaged)
 }
 
 /// Lets the symbol table name the physical function where DWARF does not, or names it without its

@@ -26,7 +26,7 @@ struct Extent {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Symbol {
     pub(crate) start: u64,
-    end: u64,
+    pub(crate) end: u64,
     table: Table,
     index: SymbolIndex,
     is_sized: bool,

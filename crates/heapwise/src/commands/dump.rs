@@ -1,5 +1,6 @@
 //! `dump`: the profile of a process, running or ended, as a file.
 
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -8,6 +9,7 @@ use heapwise_render::export::{self, Format};
 
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
+use crate::symbols::SymbolArgs;
 use heapwise_capture::target;
 
 /// Options of `dump`.
@@ -16,7 +18,7 @@ pub(crate) struct DumpArgs {
     /// Pid or program name
     #[arg(value_name = "PID|NAME")]
     target: String,
-    /// Write to FILE
+    /// Write to FILE, in the format of its ending: .hwp, .heap, .pro, .pb.gz, .folded, .json, …
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file
@@ -41,12 +43,16 @@ pub(crate) fn default_name(profile: &Profile) -> PathBuf {
     format!("heapwise.{program}.{}.hwp", profile.meta.pid.unwrap_or(0)).into()
 }
 
-/// Writes a profile without loss: compact, or as jemalloc's text when it is named `.heap` as
-/// jeprof's users name it.
+/// Writes a profile in the format of the ending of `path`; without one, and under an
+/// ending that no format has, heapwise's own. Names are added where the format could not get them
+/// later.
 pub(crate) fn write_profile(profile: &Profile, path: &Path, overwrite: Overwrite) -> Outcome {
-    let is_text = path.extension().is_some_and(|extension| extension == Format::HeapV2.extension());
-    let format = if is_text { Format::HeapV2 } else { Format::Heapwise };
+    let format = Format::of_file_name(&path.to_string_lossy()).unwrap_or(Format::Heapwise);
+    let mut profile = Cow::Borrowed(profile);
+    if !format.keeps_addresses() {
+        SymbolArgs::default().symbolize(profile.to_mut());
+    }
     output::write_file(path, overwrite, |mut out| {
-        export::export(profile, format, Metric::InuseSpace, &mut out)
+        export::export(&profile, format, Metric::InuseSpace, &mut out)
     })
 }

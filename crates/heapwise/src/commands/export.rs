@@ -4,6 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use heapwise_profile::query::LeafCut;
+use heapwise_profile::{Query, call_tree};
 use heapwise_render::export::{self, Format};
 
 use super::dump;
@@ -85,6 +87,9 @@ pub(crate) fn run(args: ExportArgs) -> Outcome {
         Some(baseline) => Arc::new(heapwise_profile::diff::subtract(&report.profile, baseline)),
         None => report.profile,
     };
+    let query = Query { leaf_cut: LeafCut::Nothing, ..report.query.clone() };
+    let is_part = query.filter.selects() || query.filter.matches_frames();
+    let profile = if is_part { Arc::new(call_tree::select(&profile, &query)) } else { profile };
     output::write_result(options.output(), options.overwrite(), |mut out| {
         export::export(&profile, args.format, report.query.metric, &mut out)
     })

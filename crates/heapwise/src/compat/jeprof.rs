@@ -2,6 +2,7 @@
 //!
 //! Text is equal to the byte wherever jeprof is right; docs/from-jeprof.md lists where it is not.
 
+mod disasm;
 mod interactive;
 pub(crate) mod options;
 mod remote;
@@ -19,10 +20,10 @@ use heapwise_profile::{Profile, Query};
 
 use crate::console;
 use crate::failure::{Failure, Outcome};
-use crate::input_error;
 use crate::progress_bar::ReadArgs;
 use crate::report_input::load_target;
 use crate::symbols::SymbolArgs;
+use crate::{input_error, symbol_warnings};
 use options::{Mode, Options, Request};
 
 const USAGE: &str = include_str!("jeprof/usage.txt");
@@ -47,7 +48,7 @@ pub(crate) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
 }
 
 /// What a report is made of.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Input {
     /// The program, from the command line or the server.
     pub program: String,
@@ -55,6 +56,8 @@ pub(crate) struct Input {
     pub profile: Arc<Profile>,
     /// The query, for all threads together.
     pub query: Query,
+    /// Where binaries are.
+    pub symbols: SymbolArgs,
 }
 
 /// Where jeprof reads a profile from.
@@ -77,6 +80,7 @@ impl JeprofTarget {
             JeprofTarget::Remote(location) => {
                 let mut profile = location.fetch(options.seconds)?;
                 symbols.symbolize(&mut profile);
+                symbol_warnings::print(&profile, symbols);
                 Ok(Arc::new(profile))
             }
         }
@@ -104,7 +108,7 @@ fn load(options: &Options) -> Outcome<Input> {
         None => profile,
     };
     let program = program.map_or_else(|| profile.meta.program.clone(), |path| path.display().to_string());
-    Ok(Input { program, profile, query })
+    Ok(Input { program, profile, query, symbols })
 }
 
 /// What grew, stack by stack; what shrank counts as nothing.
@@ -120,13 +124,16 @@ fn without_shrinkage(profile: &Profile, base: &Profile) -> Profile {
     grown
 }
 
-/// Splits the operands into program and profiles. A single operand is a profile that needs no
-/// program: symbolized, of our own making, or fetched from a server.
+/// Splits the operands into program and profiles. Profiles need no program before them that have
+/// their symbols or build-ids, or come from a server.
 fn operands(options: &Options) -> Outcome<(Option<PathBuf>, Vec<String>)> {
     match options.operands.as_slice() {
         [] => Err(input_error!("Did not specify program; see jeprof --help")),
         [only] => Ok((None, vec![only.clone()])),
         [first, rest @ ..] if remote::Location::parse(first).is_some() => {
+            Ok((None, std::iter::once(first).chain(rest).cloned().collect()))
+        }
+        [first, rest @ ..] if is_profile(Path::new(first)) => {
             Ok((None, std::iter::once(first).chain(rest).cloned().collect()))
         }
         [program, profiles @ ..] => {
@@ -138,6 +145,12 @@ fn operands(options: &Options) -> Outcome<(Option<PathBuf>, Vec<String>)> {
             Ok((Some(path.to_owned()), profiles.to_vec()))
         }
     }
+}
+
+/// Whether a file is a profile, and so no program.
+fn is_profile(path: &Path) -> bool {
+    let is_program = heapwise_symbolize::build_id_of(path).is_ok();
+    !is_program && std::fs::read(path).is_ok_and(|bytes| heapwise_profile::read(&bytes).is_ok())
 }
 
 fn local(name: &str) -> Outcome<Target> {

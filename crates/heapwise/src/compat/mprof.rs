@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use heapwise_profile::query::{Granularity, Order};
+use heapwise_profile::query::{Granularity, LeafCut, Order};
 use heapwise_profile::view::{graph, top};
 use heapwise_profile::{CallTree, Metric, Profile, Query};
 use heapwise_render::graph::{self as picture, GraphOptions};
@@ -67,7 +67,13 @@ impl Options {
 
     fn query(&self, order: Order) -> Query {
         let metric = if self.alloc { Metric::AllocSpace } else { Metric::InuseSpace };
-        Query { metric, order, granularity: Granularity::Functions, keep_allocator: true, ..Query::default() }
+        Query {
+            metric,
+            order,
+            granularity: Granularity::Functions,
+            leaf_cut: LeafCut::Nothing,
+            ..Query::default()
+        }
     }
 }
 

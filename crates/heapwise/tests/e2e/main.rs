@@ -20,6 +20,7 @@ mod jemalloc;
 mod jemalloc_options;
 mod jemalloc_threads;
 mod jeprof_corpus;
+mod jeprof_options;
 mod long_life;
 mod lua;
 mod paranoid;

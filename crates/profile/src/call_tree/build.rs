@@ -1,8 +1,9 @@
 //! From profile to call tree: weigh the stacks, drop those filtered out, name and merge the rest.
 
 use super::growing::Growing;
+use super::path::{Seen, walk_down};
 use super::{CallTree, FILTERED, Missing, Node, NodeId};
-use crate::frame_table::{FrameFlags, FrameId, FrameTable, Steps};
+use crate::frame_table::{FrameId, FrameTable, Steps};
 use crate::metric::Unit;
 use crate::query::{Granularity, Query};
 use crate::unattributed::Causes;
@@ -26,7 +27,8 @@ impl CallTree {
             let opposite = |weight: Weight| Weight { base: weight.value, ..-weight };
             grand_total += builder.add(base, &opposite).grand_total;
         }
-        let added = builder.add(profile, &|weight| weight);
+        let mut added = builder.add(profile, &|weight| weight);
+        builder.remove_unused(&mut added.node_of_stack);
         let missing = missing(profile, base, query);
         grand_total += added.grand_total;
         grand_total.variance += missing.variance;
@@ -67,11 +69,13 @@ struct Builder<'a> {
     query: &'a Query,
     frames: FrameTable,
     tree: Growing,
+    /// By node: whether a stack of a sample ends there.
+    is_leaf: Vec<bool>,
 }
 
 impl<'a> Builder<'a> {
     fn new(query: &'a Query) -> Self {
-        Self { query, frames: FrameTable::default(), tree: Growing::new() }
+        Self { query, frames: FrameTable::default(), tree: Growing::new(), is_leaf: Vec::new() }
     }
 
     fn add(&mut self, profile: &Profile, signed: &dyn Fn(Weight) -> Weight) -> Added {
@@ -87,43 +91,76 @@ impl<'a> Builder<'a> {
             }
         }
         let seen = walk_down(profile, &steps);
-        let wants_focus = self.query.filter.focus.is_some();
-        sums.list.retain(|(stack, _)| {
-            let seen = seen[stack.index()];
-            !seen.ignore && (seen.focus || !wants_focus)
-        });
+        sums.list.retain(|(stack, _)| seen[stack.index()].passes(&self.query.filter));
         let selected = ways_to(profile, &sums.list);
         let node_of_stack = self.grow(profile, &steps, &seen, &selected);
+        self.is_leaf.resize(self.tree.nodes.len(), false);
         for (stack, weight) in &sums.list {
             // Stacks whose frames are all hidden end in the root and take no part.
             let node = node_of_stack[stack.index()];
             if node != NodeId::ROOT.0 {
                 self.tree.nodes[node as usize].own += *weight;
+                self.is_leaf[node as usize] = true;
             }
         }
         Added { grand_total, node_of_stack }
     }
 
-    /// Adds the selected stacks to the tree; returns the node of each.
+    /// Adds the selected stacks to the tree; returns the node of each. Frames of the runtime at the
+    /// leaf give their amounts to their caller.
     fn grow(&mut self, profile: &Profile, steps: &Steps, seen: &[Seen], selected: &[bool]) -> Vec<u32> {
         let stacks = &profile.stacks;
         let mut node_of_stack = vec![FILTERED; stacks.len()];
+        let mut last_node = vec![NodeId::ROOT; stacks.len()];
         self.tree.reserve(selected.iter().filter(|selected| **selected).count());
         for stack in stacks.ids().filter(|stack| selected[stack.index()]) {
-            let mut node = NodeId::ROOT;
+            let (mut node, mut caller) = (NodeId::ROOT, NodeId::ROOT);
             let mut state = Seen::default();
             if let Some(parent) = stacks.parent(stack) {
-                node = NodeId(node_of_stack[parent.index()]);
+                node = last_node[parent.index()];
+                caller = NodeId(node_of_stack[parent.index()]);
                 state = seen[parent.index()];
             }
             for step in steps.of(stacks.location(stack)) {
                 if state.enter(step.flags) && !step.flags.hidden {
                     node = self.child(node, step.frame);
+                    // A stack of nothing but runtime is shown as it is.
+                    if !step.flags.runtime || caller == NodeId::ROOT {
+                        caller = node;
+                    }
                 }
             }
-            node_of_stack[stack.index()] = node.0;
+            last_node[stack.index()] = node;
+            node_of_stack[stack.index()] = caller.0;
         }
         node_of_stack
+    }
+
+    /// Removes nodes that lead to no sample: the runtime frames that were cut off.
+    fn remove_unused(&mut self, node_of_stack: &mut [u32]) {
+        let nodes = &mut self.tree.nodes;
+        let mut is_used = std::mem::take(&mut self.is_leaf);
+        is_used.resize(nodes.len(), false);
+        for at in (1..nodes.len()).rev() {
+            if is_used[at] {
+                is_used[nodes[at].parent.index()] = true;
+            }
+        }
+        let mut place = vec![NodeId::ROOT; nodes.len()];
+        let mut kept = 1;
+        for at in 1..nodes.len() {
+            if is_used[at] {
+                place[at] = NodeId(u32::try_from(kept).unwrap_or(u32::MAX));
+                nodes[kept] = Node { parent: place[nodes[at].parent.index()], ..nodes[at] };
+                kept += 1;
+            } else {
+                place[at] = place[nodes[at].parent.index()];
+            }
+        }
+        nodes.truncate(kept);
+        for node in node_of_stack.iter_mut().filter(|node| **node != FILTERED) {
+            *node = place[*node as usize].0;
+        }
     }
 
     fn child(&mut self, parent: NodeId, frame: FrameId) -> NodeId {
@@ -169,46 +206,6 @@ fn ways_to(profile: &Profile, stacks: &[(StackId, Weight)]) -> Vec<bool> {
         }
     }
     selected
-}
-
-/// State of the path from the root to a stack node.
-#[derive(Clone, Copy, Default)]
-struct Seen {
-    focus: bool,
-    ignore: bool,
-    cut: bool,
-    has_caller: bool,
-}
-
-impl Seen {
-    /// Goes one frame leafward; returns whether the frame is outside the allocator. An allocator
-    /// frame without a caller stays: it is the only frame to show. Script frames come after native
-    /// ones, so they end the allocator's; so does a signal.
-    fn enter(&mut self, flags: FrameFlags) -> bool {
-        self.cut = !flags.script && (self.cut || flags.allocator && self.has_caller);
-        self.has_caller = true;
-        if !self.cut {
-            self.focus |= flags.focus;
-            self.ignore |= flags.ignore;
-        }
-        let is_outside = !self.cut;
-        self.cut &= !flags.interrupted;
-        is_outside
-    }
-}
-
-/// The state after every stack node; callers come before callees.
-fn walk_down(profile: &Profile, steps: &Steps) -> Vec<Seen> {
-    let stacks = &profile.stacks;
-    let mut seen = vec![Seen::default(); stacks.len()];
-    for stack in stacks.ids() {
-        let mut state = stacks.parent(stack).map_or_else(Seen::default, |parent| seen[parent.index()]);
-        for step in steps.of(stacks.location(stack)) {
-            state.enter(step.flags);
-        }
-        seen[stack.index()] = state;
-    }
-    seen
 }
 
 /// Unattributed and untracked memory, in the metric of the query.

@@ -73,7 +73,9 @@ impl Cursor<'_> {
             Section::Meta => profile.meta = self.meta()?,
             Section::Modules => profile.modules = self.rows(Self::module)?,
             Section::Threads => {
-                profile.threads = self.rows(|body| Ok(Thread { tid: body.number()?, name: body.text()? }))?;
+                let rows = self.rows(|body| Ok((body.number()?, body.text()?)))?;
+                let thread = |(number, (tid, name))| Thread { tid, number, name };
+                profile.threads = (0..).zip(rows).map(thread).collect();
             }
             Section::Functions => profile.functions = self.rows(Self::function)?,
             Section::Locations => profile.locations = self.locations(profile)?,

@@ -3,7 +3,7 @@
 //! The command line, HTTP parameters and jeprof's options all fill in a [`QuerySpec`]; names and
 //! patterns are checked in one place, so that they mean the same everywhere.
 
-use super::{Filter, Granularity, NameStyle, Order, Prune, Query, Regex, ThreadFilter};
+use super::{Filter, Granularity, LeafCut, NameStyle, Order, Prune, Query, Regex, ThreadFilter};
 use crate::{Metric, Profile, usable};
 
 /// Longest pattern accepted: patterns are compiled, and their size is what compiling costs.
@@ -34,8 +34,8 @@ pub struct QuerySpec {
     pub limit: Option<usize>,
     /// Pruning limits of a graph or tree.
     pub prune: Prune,
-    /// Keep the allocator's own frames.
-    pub keep_allocator: bool,
+    /// Which innermost frames are cut off.
+    pub leaf_cut: LeafCut,
     /// Count usable instead of requested bytes.
     pub usable: bool,
 }
@@ -85,23 +85,19 @@ impl QuerySpec {
             order: self.order,
             limit: self.limit,
             prune: self.prune,
-            keep_allocator: self.keep_allocator,
+            leaf_cut: self.leaf_cut,
             usable: self.usable,
         })
     }
 }
 
-/// Compiles a pattern. Matching takes linear time for every pattern.
+/// Compiles a pattern.
 pub fn pattern(field: &'static str, text: &str) -> Result<Regex, QueryError> {
     let failed = |message| QueryError { field, message };
     if text.len() > MAX_PATTERN_BYTES {
         return Err(failed(format!("the pattern is longer than {MAX_PATTERN_BYTES} bytes")));
     }
-    // `regex` returns a message of several lines with the error in the last one.
-    Regex::new(text).map_err(|error| {
-        let text = error.to_string();
-        failed(text.lines().last().unwrap_or(&text).trim().to_owned())
-    })
+    Regex::new(text).map_err(failed)
 }
 
 /// A pattern that matches exactly this name.

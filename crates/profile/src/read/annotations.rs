@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     BuildId, Cut, CutReason, CutShare, Function, FunctionId, Line, Losses, Meta, Module, ModuleId, SizeBin,
-    SizeHistogram, SizeRange, Values,
+    SizeHistogram, SizeRange, Thread, Values,
     annotation::{self, unescape},
     builder::Builder,
     metric::{Unit, column},
@@ -251,7 +251,7 @@ impl Annotations {
     /// The thread that the file calls `tN`.
     pub(super) fn thread(&self, builder: &mut Builder, number: u64) -> crate::ThreadId {
         match self.threads.get(&number) {
-            Some((tid, name)) => builder.thread(*tid, name),
+            Some((tid, name)) => builder.numbered_thread(&Thread { tid: *tid, number, name: name.clone() }),
             None => builder.thread(number, ""),
         }
     }

@@ -200,7 +200,12 @@ impl Tables {
             .segment
             .records(SectionKind::Threads)
             .filter_map(ThreadRecord::decode)
-            .map(|record| Thread { tid: u64::from(record.tid), name: lossy(text(&record.name)) })
+            .zip(0..)
+            .map(|(record, number)| Thread {
+                tid: u64::from(record.tid),
+                number,
+                name: lossy(text(&record.name)),
+            })
             .collect();
         let start_ns = self.counter(Counter::PeriodStart);
         let timed = self.segment.records(SectionKind::Marks).filter_map(Mark::decode);

@@ -49,7 +49,12 @@ pub(crate) fn unknown_stack(profile: &mut Profile) -> StackId {
 fn read_threads<S: SegmentSource>(snapshot: &Snapshot<'_, S>) -> Vec<Thread> {
     let bytes = snapshot.records(SectionKind::Threads, 0, snapshot.counter_now(Counter::Threads));
     let records = bytes.chunks_exact(size_of::<ThreadRecord>()).filter_map(ThreadRecord::decode);
-    records.map(|record| Thread { tid: u64::from(record.tid), name: lossy(&record.name) }).collect()
+    let thread = |(number, record): (u64, ThreadRecord)| Thread {
+        tid: u64::from(record.tid),
+        number,
+        name: lossy(&record.name),
+    };
+    (0..).zip(records).map(thread).collect()
 }
 
 /// Largest mean distance among the samples; `None` when every block was counted.

@@ -68,7 +68,7 @@ pub(super) fn row(tree: &CallTree, totals: &FrameTotals, id: FrameId) -> Row {
 mod tests {
     use super::*;
     use crate::fixture::profile;
-    use crate::query::{Filter, Granularity, NameStyle, Regex, ThreadFilter};
+    use crate::query::{Filter, Granularity, LeafCut, NameStyle, Regex, ThreadFilter};
 
     const PROGRAM: &str = "
         main;parse;malloc 10 1
@@ -124,7 +124,7 @@ mod tests {
 
     #[test]
     fn allocator_frames_are_kept_on_request() {
-        let query = Query { keep_allocator: true, limit: Some(2), ..Query::default() };
+        let query = Query { leaf_cut: LeafCut::Nothing, limit: Some(2), ..Query::default() };
         expect(rows(PROGRAM, &query), &[("malloc", 65.0, 95.0), ("je_arena", 30.0, 30.0)]);
     }
 
@@ -144,6 +144,21 @@ mod tests {
         );
         let totals = top(&CallTree::new(&profile(PROGRAM), &query), &query).totals;
         assert_eq!((totals.grand_total.value, totals.total.value), (100.0, 50.0));
+    }
+
+    #[test]
+    fn patterns_match_source_lines_and_jeprofs_match_addresses() {
+        let text = "main:3;f:10;malloc 4 1\nmain:3;f:11;malloc 6 1\nlib.so!?;malloc 2 1";
+        let focused = |focus: &str, names| Query {
+            names,
+            filter: Filter { focus: Regex::new(focus).ok(), ..Filter::default() },
+            ..Query::default()
+        };
+        expect(rows(text, &focused(r"app\.c:11$", NameStyle::Short)), &[("f", 6.0, 6.0), ("main", 0.0, 6.0)]);
+        expect(rows(text, &focused(r"app\.c:11", NameStyle::Jeprof)), &[("f", 6.0, 6.0), ("main", 0.0, 6.0)]);
+        expect(rows(text, &focused("^app.c$", NameStyle::Jeprof)), &[]);
+        let address = "0x0000000000002234";
+        expect(rows(text, &focused("2234", NameStyle::Jeprof)), &[(address, 2.0, 2.0)]);
     }
 
     #[test]

@@ -2,7 +2,8 @@
 
 use heapwise_profile::view::{Row, Totals};
 
-use crate::amount::{label, percent};
+use super::GraphOptions;
+use crate::amount::percent;
 use crate::font;
 use crate::layout::BoxSize;
 
@@ -26,7 +27,7 @@ const LEAST_FONT: f64 = 9.0;
 const FONT_GROWTH: f64 = 21.0;
 const LINE_SPACING: f64 = 1.2;
 
-pub(super) fn node_box(row: &Row, totals: &Totals) -> NodeBox {
+pub(super) fn node_box(row: &Row, totals: &Totals, options: &GraphOptions) -> NodeBox {
     let whole = totals.whole().abs();
     let (flat, cum) = (row.flat.value, row.cum.value);
     let share = if whole == 0.0 { 0.0 } else { (flat / whole).abs().min(1.0) };
@@ -35,12 +36,9 @@ pub(super) fn node_box(row: &Row, totals: &Totals) -> NodeBox {
     let mut lines: Vec<Line> =
         break_name(&row.frame.label).into_iter().map(|text| Line { text, font_size: name_size }).collect();
     let mut amount = |text: String| lines.push(Line { text, font_size: amount_size });
-    if flat != 0.0 {
-        amount(format!("{} ({})", label(flat, totals.unit), percent(flat, whole)));
-    }
+    amount(format!("{} ({})", options.label(flat, totals.unit), percent(flat, whole)));
     if flat != cum {
-        let of = if flat == 0.0 { "" } else { "of " };
-        amount(format!("{of}{} ({})", label(cum, totals.unit), percent(cum, whole)));
+        amount(format!("of {} ({})", options.label(cum, totals.unit), percent(cum, whole)));
     }
     let width = |line: &Line| font::width(&line.text, line.font_size);
     let padding = 6.0 + name_size * 0.5;

@@ -43,8 +43,14 @@ fn node(number: usize, row: &Row, totals: &Totals, options: &GraphOptions) -> St
         format!("\\rof {} ({})", amount(cum), percent(cum, whole))
     };
     let size = 8.0 + if whole == 0.0 { 0.0 } else { 50.0 * (flat / whole).abs().sqrt() };
+    // jeprof's: a background for what holds memory, a triple border for less than before.
+    let style = match flat {
+        flat if options.marks_holders && flat > 0.0 => ",style=filled,fillcolor=gray",
+        flat if options.marks_holders && flat < 0.0 => ",peripheries=3",
+        _ => "",
+    };
     format!(
-        "N{number} [label=\"{label}\\n{} ({}){of_cum}\\r\",shape=box,fontsize={size:.1}];\n",
+        "N{number} [label=\"{label}\\n{} ({}){of_cum}\\r\",shape=box,fontsize={size:.1}{style}];\n",
         amount(flat),
         percent(flat, whole),
     )

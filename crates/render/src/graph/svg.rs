@@ -5,7 +5,7 @@ use heapwise_profile::view::graph::{Call, Graph};
 
 use super::boxes::{NodeBox, node_box};
 use super::{GraphOptions, legend};
-use crate::amount::{label, percent};
+use crate::amount::percent;
 use crate::layout::{self, BoxSize, Curve, Drawing, Link, Point};
 use crate::svg::{Short, escape};
 use crate::{color, font};
@@ -22,8 +22,8 @@ const STYLE: &str = ".node{cursor:default}.node:hover rect{stroke-width:2.4}\
 /// The graph as a stand-alone SVG document.
 #[must_use]
 pub fn svg(graph: &Graph, options: &GraphOptions) -> String {
-    let boxes: Vec<NodeBox> = graph.nodes.iter().map(|row| node_box(row, &graph.totals)).collect();
-    let drawing = arrange(graph, &boxes);
+    let boxes: Vec<NodeBox> = graph.nodes.iter().map(|row| node_box(row, &graph.totals, options)).collect();
+    let drawing = arrange(graph, &boxes, options);
     let legend = legend::lines(graph, options);
     let legend_width = legend.iter().map(|line| font::width(line, LEGEND_FONT)).fold(0.0, f64::max) + 20.0;
     let legend_height = legend.len() as f64 * LEGEND_LINE + 14.0;
@@ -47,10 +47,10 @@ pub fn svg(graph: &Graph, options: &GraphOptions) -> String {
     push_legend(&mut out, &legend, legend_width, legend_height);
     out += &format!("<g transform=\"translate({} {})\">\n", Short(offset.x), Short(offset.y));
     for (call, curve) in graph.edges.iter().zip(&drawing.curves).rev() {
-        push_edge(&mut out, graph, call, curve);
+        push_edge(&mut out, graph, options, call, curve);
     }
     for (at, (node, centre)) in boxes.iter().zip(&drawing.centres).enumerate() {
-        push_node(&mut out, graph, at, node, *centre);
+        push_node(&mut out, graph, options, at, node, *centre);
     }
     out += "</g>\n";
     out += &format!("<script><![CDATA[\n{SCRIPT}]]></script>\n</svg>\n");
@@ -62,13 +62,13 @@ fn share(value: f64, totals: &Totals) -> f64 {
     if whole == 0.0 { 0.0 } else { (value / whole).clamp(-1.0, 1.0) }
 }
 
-fn arrange(graph: &Graph, boxes: &[NodeBox]) -> Drawing {
+fn arrange(graph: &Graph, boxes: &[NodeBox], options: &GraphOptions) -> Drawing {
     let sizes: Vec<BoxSize> = boxes.iter().map(|node| node.size).collect();
     let links: Vec<Link> = graph
         .edges
         .iter()
         .map(|call| {
-            let text = label(call.weight.value, graph.totals.unit);
+            let text = options.label(call.weight.value, graph.totals.unit);
             let label = BoxSize { width: font::width(&text, LABEL_FONT) + 4.0, height: LABEL_FONT * 1.2 };
             // Heavy calls are drawn short and straight.
             let weight = 1 + (share(call.weight.value, &graph.totals).abs() * 60.0) as u32;
@@ -110,7 +110,14 @@ fn push_legend(out: &mut String, lines: &[String], width: f64, height: f64) {
     *out += "</g>\n";
 }
 
-fn push_node(out: &mut String, graph: &Graph, at: usize, node: &NodeBox, centre: Point) {
+fn push_node(
+    out: &mut String,
+    graph: &Graph,
+    options: &GraphOptions,
+    at: usize,
+    node: &NodeBox,
+    centre: Point,
+) {
     let row = &graph.nodes[at];
     let totals = &graph.totals;
     let (left, top) = (centre.x - node.size.width / 2.0, centre.y - node.size.height / 2.0);
@@ -122,16 +129,20 @@ fn push_node(out: &mut String, graph: &Graph, at: usize, node: &NodeBox, centre:
     let tooltip = format!(
         "{}\nflat {} ({})\ncum {} ({}){place}\n{}",
         row.frame.label,
-        label(row.flat.value, totals.unit),
+        options.label(row.flat.value, totals.unit),
         percent(row.flat.value, totals.whole()),
-        label(row.cum.value, totals.unit),
+        options.label(row.cum.value, totals.unit),
         percent(row.cum.value, totals.whole()),
         row.frame.module,
     );
     let cum = share(row.cum.value, totals);
+    let border = match row.flat.value {
+        flat if options.marks_holders && flat != 0.0 => 4.0,
+        _ => 1.2,
+    };
     *out += &format!(
         "<g class=\"node\" id=\"n{at}\"><title>{}</title><rect x=\"{}\" y=\"{}\" width=\"{}\" \
-         height=\"{}\" rx=\"3\" fill=\"{}\" stroke=\"{}\" stroke-width=\"1.2\"/>",
+         height=\"{}\" rx=\"3\" fill=\"{}\" stroke=\"{}\" stroke-width=\"{border}\"/>",
         escape(tooltip.trim_end()),
         Short(left),
         Short(top),
@@ -152,7 +163,7 @@ fn push_node(out: &mut String, graph: &Graph, at: usize, node: &NodeBox, centre:
     *out += "</g>\n";
 }
 
-fn push_edge(out: &mut String, graph: &Graph, call: &Call, curve: &Curve) {
+fn push_edge(out: &mut String, graph: &Graph, options: &GraphOptions, call: &Call, curve: &Curve) {
     let totals = &graph.totals;
     let share = share(call.weight.value, totals);
     let width = 0.8 + 5.0 * share.abs().powf(0.8);
@@ -165,7 +176,7 @@ fn push_edge(out: &mut String, graph: &Graph, call: &Call, curve: &Curve) {
         path += if at % 3 == 1 { "C" } else { " " };
         path += &format!("{} {}", Short(point.x), Short(point.y));
     }
-    let amount = label(call.weight.value, totals.unit);
+    let amount = options.label(call.weight.value, totals.unit);
     let [from, to] = [call.from, call.to].map(|at| graph.nodes[at].frame.label.as_str());
     let tooltip = format!("{from} → {to}\n{amount} ({})", percent(call.weight.value, totals.whole()));
     let dash = if call.residual { " stroke-dasharray=\"5 4\"" } else { "" };

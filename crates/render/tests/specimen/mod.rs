@@ -3,7 +3,8 @@
 
 use heapwise_profile::unattributed::Cause;
 use heapwise_profile::{
-    BuildId, Function, Line, Location, Module, Profile, Sampling, SizeBin, SizeHistogram, SizeRange, Values,
+    BuildId, Function, Line, Location, Module, Profile, Sampling, SizeBin, SizeHistogram, SizeRange, Thread,
+    Values,
     builder::Builder,
     metric::{Unit, column},
     read,
@@ -61,7 +62,9 @@ pub(crate) fn rich() -> Profile {
         builder.stack([main, unresolved, pool]),
         builder.stack([unresolved]),
     ];
-    let threads = [builder.thread(4711, "server"), builder.thread(4712, "")];
+    let mut thread =
+        |tid, number, name: &str| builder.numbered_thread(&Thread { tid, number, name: name.to_owned() });
+    let threads = [thread(4711, 0, "server"), thread(4712, 1, "")];
     let peak = builder.column("peak_space", Unit::Bytes);
     for (stack, thread, size, sampled, live) in [
         (0, Some(0), 64, 3, 2),

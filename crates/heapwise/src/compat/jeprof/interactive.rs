@@ -1,16 +1,17 @@
-//! jeprof's prompt: `top[N]`, `list RE`, `web`, `callgrind [FILE]`, `help`, `quit`.
+//! jeprof's prompt: `top[N]`, `list RE`, `weblist RE`, `disasm RE`, `web`, `callgrind [FILE]`,
+//! `help`, `quit`.
 
 use std::io::{BufRead, Write};
 
-use heapwise_profile::CallTree;
 use heapwise_profile::query::{self, Granularity, Order, Query, Regex};
 use heapwise_profile::view::{list, top};
+use heapwise_profile::{CallTree, call_tree};
 use heapwise_render::export::{self, Format};
 use heapwise_render::text::{self, TextOptions};
 
-use super::Input;
 use super::options::{Options, Picture};
 use super::report;
+use super::{Input, disasm};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use crate::{console, input_error, source_text};
@@ -22,6 +23,8 @@ Commands:
   top[N] [--cum] [--lines] [-ignore]*   rows of the profile (10 unless told)
   text                                  the same
   list RE [-ignore]*                    annotated source of matching functions
+  weblist RE [-ignore]*                 the same as a page, shown by the desktop
+  disasm RE [-ignore]*                  annotated disassembly of matching functions
   web|gv|evince [focus]* [-ignore]*     call graph, shown by the desktop
   callgrind [FILE]                      callgrind's format
   help                                  this text
@@ -54,11 +57,16 @@ fn command(options: &Options, input: &Input, line: &str) -> Outcome {
         "" => {}
         "help" => console::text(&mut std::io::stderr(), HELP),
         "top" | "text" => print_top(options, input, digits.parse().unwrap_or(10), &Arguments::parse(rest)?)?,
-        "list" => print_list(options, input, &Arguments::parse(rest)?)?,
+        "list" => print(&listing(options, input, &Arguments::parse(rest)?)?)?,
+        "weblist" => {
+            let text = listing(options, input, &Arguments::parse(rest)?)?;
+            report::show(page(&text).as_bytes(), "html")?;
+        }
+        "disasm" => print_disassembly(options, input, &Arguments::parse(rest)?)?,
         "web" | "gv" | "evince" => {
             let arguments = Arguments::parse(rest)?;
             let (query, tree) = process(options, input, &arguments, true)?;
-            report::show(&report::draw(input, &query, &tree, Picture::Svg)?)?;
+            report::show(&report::draw(options, input, &query, &tree, Picture::Svg)?, "svg")?;
         }
         "callgrind" => callgrind(input, rest.trim())?,
         _ => say_err!("Unknown command: try 'help'."),
@@ -146,17 +154,34 @@ fn print_top(options: &Options, input: &Input, rows: usize, arguments: &Argument
     print(&text::top::top(&top::top(&tree, &query), &style))
 }
 
-fn print_list(options: &Options, input: &Input, arguments: &Arguments) -> Outcome {
+fn listing(options: &Options, input: &Input, arguments: &Arguments) -> Outcome<String> {
     let pattern = arguments.focus.as_ref().ok_or_else(|| input_error!("list needs a pattern"))?;
     let (query, _) = process(options, input, arguments, false)?;
     let view = list::list(&input.profile, None, pattern, &query);
-    print(&text::list::list(&view, &source_text::read, &report::style(options)))
+    let style = TextOptions { total: false, ..report::style(options) };
+    Ok(text::list::list(&view, &source_text::read, &style))
+}
+
+/// Annotated source as a page.
+fn page(text: &str) -> String {
+    let text = text.replace('&', "&amp;").replace('<', "&lt;");
+    format!("<!DOCTYPE html><meta charset=\"utf-8\"><title>jeprof</title><pre>\n{text}</pre>\n")
+}
+
+fn print_disassembly(options: &Options, input: &Input, arguments: &Arguments) -> Outcome {
+    let pattern = arguments.focus.as_ref().ok_or_else(|| input_error!("disasm needs a pattern"))?;
+    let (query, _) = process(options, input, arguments, false)?;
+    print(&disasm::disassemble(input, pattern, &query, &report::style(options))?)
 }
 
 fn callgrind(input: &Input, file: &str) -> Outcome {
     let path = (!file.is_empty()).then(|| std::path::Path::new(file));
+    if path.is_some() {
+        say_err!("Writing callgrind file to '{file}'.");
+    }
+    let selection = call_tree::select(&input.profile, &input.query);
     output::write_result(path, Overwrite::Refuse, |mut out| {
-        export::export(&input.profile, Format::Callgrind, input.query.metric, &mut out)
+        export::export(&selection, Format::Callgrind, input.query.metric, &mut out)
     })
 }
 

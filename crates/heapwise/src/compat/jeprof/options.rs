@@ -1,7 +1,7 @@
 //! jeprof's command line, as Perl's `Getopt::Long` reads it: one or two dashes, `--name=value` or
 //! `--name value`, `--noname`, any unambiguous beginning of a name, options anywhere.
 
-use heapwise_profile::query::{Granularity, NameStyle, Order, Prune, QuerySpec, Regex, pattern};
+use heapwise_profile::query::{Granularity, LeafCut, NameStyle, Order, Prune, QuerySpec, Regex, pattern};
 
 use crate::failure::Outcome;
 use crate::input_error;
@@ -15,6 +15,8 @@ pub(crate) enum Mode {
     Text,
     /// Annotated source of matching functions.
     List(Regex),
+    /// Annotated disassembly of matching functions.
+    Disasm(Regex),
     /// Graphviz text.
     Dot,
     /// A call graph in this form.
@@ -38,6 +40,8 @@ pub(crate) enum Picture {
     Svg,
     /// PDF.
     Pdf,
+    /// PostScript.
+    PostScript,
     /// PNG, where jeprof has GIF.
     Png,
 }
@@ -60,6 +64,8 @@ pub(crate) struct Options {
     /// All but the thread.
     pub query: QuerySpec,
     pub show_bytes: bool,
+    /// Set boxes apart that hold memory themselves.
+    pub heapcheck: bool,
     pub drop_negative: bool,
     pub base: Option<String>,
     pub threads: Threads,
@@ -89,7 +95,7 @@ const MODES: [(&str, Mode); 14] = [
     ("evince", Mode::Show),
     ("web", Mode::Show),
     ("dot", Mode::Dot),
-    ("ps", Mode::Picture(Picture::Pdf)),
+    ("ps", Mode::Picture(Picture::PostScript)),
     ("pdf", Mode::Picture(Picture::Pdf)),
     ("svg", Mode::Picture(Picture::Svg)),
     ("gif", Mode::Picture(Picture::Png)),
@@ -110,11 +116,12 @@ const GRANULARITIES: [(&str, Granularity); 4] = [
     ("files", Granularity::Files),
 ];
 /// Options without effect on heap profiles are accepted.
-const SWITCHES: [&str; 13] = [
+const SWITCHES: [&str; 14] = [
     "help",
     "version",
     "cum",
     "heapcheck",
+    "keep_runtime",
     "show_bytes",
     "drop_negative",
     "total_delay",
@@ -276,6 +283,7 @@ pub(crate) fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<R
             metric: metric.map(str::to_owned),
             granularity: granularity.unwrap_or_default(),
             names: NameStyle::Jeprof,
+            leaf_cut: if given.has("keep_runtime") { LeafCut::Jeprof } else { LeafCut::Runtime },
             focus: given.pattern("focus")?,
             ignore: given.pattern("ignore")?,
             hide: given.pattern("exclude")?,
@@ -290,6 +298,7 @@ pub(crate) fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<R
             ..QuerySpec::default()
         },
         show_bytes: given.has("show_bytes"),
+        heapcheck: given.has("heapcheck"),
         drop_negative: given.has("drop_negative"),
         base: given.value("base").map(str::to_owned),
         threads: match given.value("thread") {
@@ -304,19 +313,15 @@ pub(crate) fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<R
 }
 
 fn mode(given: &Given, stdout_is_terminal: bool) -> Outcome<Mode> {
-    let list = given.regex("list")?;
-    if given.value("disasm").is_some() {
-        return Err(input_error!(
-            "--disasm is not here; use objdump -dl, or jeprof --list for annotated source"
-        ));
-    }
+    let list = given.regex("list")?.map(Mode::List);
+    let disasm = given.regex("disasm")?.map(Mode::Disasm);
     if given.has("stacks") {
         return Err(input_error!("--stacks is not here; use heapwise traces"));
     }
     let chosen = given.one_of(&MODES, "Only specify one output mode")?;
-    match (chosen, list) {
-        (Some(_), Some(_)) => Err(input_error!("Only specify one output mode; see jeprof --help")),
-        (None, Some(pattern)) => Ok(Mode::List(pattern)),
+    let mut modes = [chosen, list, disasm].into_iter().flatten();
+    match (modes.next(), modes.next()) {
+        (_, Some(_)) => Err(input_error!("Only specify one output mode; see jeprof --help")),
         (Some(mode), None) => Ok(mode),
         (None, None) if stdout_is_terminal => Ok(Mode::Interactive),
         (None, None) => Ok(Mode::Text),
