@@ -38,7 +38,8 @@ fn sums(profile: &Profile, keeps_all: bool) -> BTreeMap<String, Values> {
         let mut key =
             stack.flat_map(|node| names(profile, profile.stacks.location(node))).collect::<Vec<_>>();
         if keeps_all {
-            let thread = sample.thread.map(|id| profile.threads[id.index()].clone());
+            let thread = sample.thread.map(|id| &profile.threads[id.index()]);
+            let thread = thread.map(|thread| (thread.tid, &thread.name));
             key.push(format!("{thread:?} {:?}", sample.sizes));
         }
         *sums.entry(key.join(" < ")).or_insert(Values::default()) += sample.values;
