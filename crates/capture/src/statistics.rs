@@ -1,14 +1,12 @@
 //! Statistics of the probe, the allocator and the kernel about the memory of one process.
 
-use std::fs;
-
 use heapwise_format::segment::{AllocatorKind, Counter, MOST_ARENAS, Mode};
 use heapwise_profile::snapshot::Snapshot;
 
 use crate::allocator::{self, NUMBERS};
 use crate::failure::Outcome;
+use crate::ledger::{self, Reading};
 use crate::process;
-use crate::rss_breakdown::{Counted, RssBreakdown};
 use crate::segments::{SegmentEntry, SegmentFile};
 
 /// What a number counts.
@@ -91,10 +89,11 @@ pub struct Statistics {
     /// Its heaps.
     pub arenas: Vec<Arena>,
     /// Where resident memory is, while the process runs.
-    pub breakdown: Option<RssBreakdown>,
-    /// The kernel's sums over all mappings, while the process runs.
-    pub kernel: Vec<Number>,
+    pub memory: Option<Reading>,
 }
+
+/// glibc maps the heaps of further arenas at multiples of this.
+const GLIBC_ARENA_BYTES: u64 = 64 << 20;
 
 /// The probe's counters as reports name them.
 const PROBE: [(&str, Counter, &str); 20] = [
@@ -140,29 +139,18 @@ pub fn read(found: &SegmentEntry) -> Outcome<Statistics> {
     let allocator = snapshot.header.allocator;
     let probe = probe_numbers(&snapshot);
     let told = if answered == Answered::Never { Vec::new() } else { allocator_numbers(&snapshot) };
-    let named = |numbers: &[Number], name: &str| {
-        numbers.iter().find(|number| number.name == name).and_then(|number| number.value)
-    };
-    let counted = Counted {
-        live: named(&probe, "live_bytes").unwrap_or(0).max(0) as u64,
-        allocated: named(&told, "allocated").filter(|_| answered_now).map(|bytes| bytes as u64),
-        probe: snapshot.counter(Counter::OwnBytes),
-    };
-    let smaps = fs::read_to_string(format!("/proc/{}/smaps", found.process.pid)).unwrap_or_default();
-    let file_name = found.path.file_name().unwrap_or_default().to_string_lossy();
-    let breakdown = (alive && !smaps.is_empty()).then(|| RssBreakdown::new(&smaps, &file_name, &counted));
+    let memory = if alive { ledger::read(found)? } else { None };
     Ok(Statistics {
         pid: found.process.pid,
         program: String::from_utf8_lossy(snapshot.header.exe()).into_owned(),
         mode: snapshot.mode(),
         allocator,
         resident_bytes: process::resident_bytes(found.process.pid),
-        arenas: arenas(&snapshot, breakdown.as_ref()),
+        arenas: arenas(&snapshot, memory.as_ref()),
         probe,
         answered,
         told,
-        breakdown,
-        kernel: if alive { kernel_numbers(found.process.pid) } else { Vec::new() },
+        memory,
     })
 }
 
@@ -206,39 +194,19 @@ fn allocator_numbers(snapshot: &Snapshot<'_, SegmentFile>) -> Vec<Number> {
     NUMBERS.iter().map(number).collect()
 }
 
-fn arenas(snapshot: &Snapshot<'_, SegmentFile>, breakdown: Option<&RssBreakdown>) -> Vec<Arena> {
+/// The `brk` heap and the arenas of further threads over glibc; the allocator's own numbers over
+/// others.
+fn arenas(snapshot: &Snapshot<'_, SegmentFile>, memory: Option<&Reading>) -> Vec<Arena> {
     match snapshot.header.allocator {
-        AllocatorKind::Glibc => breakdown
-            .iter()
-            .flat_map(|breakdown| &breakdown.arenas)
-            .map(|arena| Arena::Glibc { start: arena.start, resident: arena.resident })
-            .collect(),
+        AllocatorKind::Glibc => {
+            let ranges = memory.iter().flat_map(|memory| &memory.ledger.heap_ranges);
+            // Large blocks have ranges of their own.
+            let arenas = ranges.filter(|range| range.is_brk || range.start.is_multiple_of(GLIBC_ARENA_BYTES));
+            arenas.map(|range| Arena::Glibc { start: range.start, resident: range.resident }).collect()
+        }
         _ => (0..MOST_ARENAS)
             .filter_map(|index| Some((index, snapshot.arena(index)?)))
             .map(|(index, [allocated, active, resident])| Arena::Told { index, allocated, active, resident })
             .collect(),
     }
-}
-
-/// `/proc/<pid>/smaps_rollup`, the lines about resident memory.
-fn kernel_numbers(pid: u32) -> Vec<Number> {
-    const LINES: [(&str, &str); 6] = [
-        ("Rss", "in physical memory"),
-        ("Pss", "in physical memory, shared pages divided by their users"),
-        ("Private_Dirty", "changed and used by no other process"),
-        ("Anonymous", "of no file: heap, stacks"),
-        ("AnonHugePages", "in huge pages"),
-        ("Swap", "swapped out"),
-    ];
-    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
-    let value = |name: &str| {
-        let rest = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
-        rest.trim().strip_suffix("kB")?.trim().parse::<i64>().ok().map(|kilobytes| kilobytes * 1024)
-    };
-    LINES
-        .iter()
-        .filter_map(|(name, about)| {
-            Some(Number { name, value: Some(value(name)?), unit: Unit::Bytes, about })
-        })
-        .collect()
 }

@@ -6,9 +6,11 @@ use std::path::{Path, PathBuf};
 
 use heapwise_format::segment::SegmentSource as _;
 use heapwise_profile::Profile;
+use heapwise_profile::ledger::resident_profile;
 
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
+use crate::ledger::{self, Reading};
 use crate::recording::read_options::ReadOptions;
 use crate::recording::{moment, open, part};
 
@@ -81,6 +83,18 @@ impl Target {
             return process(text).map(Target::Process);
         }
         Err(Failure::file(path, "no such file, and no process of that name carries the probe"))
+    }
+
+    /// Reads the resident memory of a running process as a profile: heap and mappings by stack,
+    /// everything else by name.
+    pub fn load_resident(&self) -> Outcome<Profile> {
+        let Target::Process(found) = self else {
+            return Err(input_error!("--resident needs a running process"));
+        };
+        let Some(Reading { ledger, stacks }) = ledger::read(found)? else {
+            return Err(input_error!("process {} has ended: its pages are gone", found.process.pid));
+        };
+        Ok(resident_profile(&ledger, stacks))
     }
 
     /// Reads the profile.

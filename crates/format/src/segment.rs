@@ -22,6 +22,7 @@ mod control;
 mod counter;
 mod header;
 mod layout;
+mod mapping;
 mod order;
 mod record;
 
@@ -34,6 +35,7 @@ pub use layout::{
     CHUNK_BYTES, LIVE_FIRST_LEVEL, Layout, SHADOW_DIRECTORY_BYTES, SHADOW_LEAF_BYTES, Section, SectionKind,
     Tier,
 };
+pub use mapping::{Mapping, Purpose};
 pub use order::{Update, tick, write_control};
 pub use record::{
     BlockWord, LiveBlock, Mark, Module, NO_THREAD, Node, NodePlace, SIZE_CLASSES, SizeCount, SizeCounts,

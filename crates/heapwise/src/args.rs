@@ -31,7 +31,7 @@ struct Cli {
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Capture", &["run", "collect", "record", "dump", "mark", "preload"]),
     ("Control", &["ps", "start", "stop", "reset", "set", "stats", "doctor"]),
-    ("Reports", &["top", "tree", "peek", "list", "leaks", "sizes", "modules", "threads", "traces", "diff"]),
+    ("Reports", &["top", "tree", "peek", "list", "leaks", "fragmentation", "sizes", "modules", "threads", "traces", "diff"]),
     ("Recordings", &["summary", "timeline", "at"]),
     ("Pictures, files, checks", &["flame", "graph", "serve", "export", "symbolize", "check"]),
 ];
@@ -97,6 +97,7 @@ pub(crate) enum Command {
     #[command(after_help = "Examples:\n  \
         heapwise top app.heap\n  \
         heapwise top --cum --focus parse 4711\n  \
+        heapwise top --resident 4711        all memory: heap, mappings, libraries\n  \
         heapwise top --alloc_objects --lines app.hwr@peak")]
     Top(commands::report::ReportArgs),
     /// Show callers and callees of each function
@@ -123,6 +124,9 @@ pub(crate) enum Command {
         after_help = "Examples:\n  heapwise leaks app.heap\n  heapwise leaks --suppressions known.supp app.heap"
     )]
     Leaks(commands::leaks::LeaksArgs),
+    /// Show which sites keep sparse heap pages resident
+    #[command(after_help = "Examples:\n  heapwise fragmentation 4711\n  heapwise fragmentation --json redis-server")]
+    Fragmentation(commands::fragmentation::FragmentationArgs),
     /// Show block sizes
     #[command(after_help = "Examples:\n  heapwise sizes app.heap")]
     Sizes(commands::report::ReportArgs),
@@ -186,6 +190,7 @@ impl Command {
             Command::Peek(args) => report::peek(&args)?,
             Command::List(args) => report::list(&args)?,
             Command::Leaks(args) => commands::leaks::run(&args)?,
+            Command::Fragmentation(args) => commands::fragmentation::run(&args)?,
             Command::Sizes(args) => report::run(View::Sizes, &args)?,
             Command::Modules(args) => report::run(View::Modules, &args)?,
             Command::Threads(args) => report::run(View::Threads, &args)?,
@@ -224,7 +229,7 @@ fn grouped(command: &clap::Command) -> String {
         let _ = writeln!(text, "{title}:");
         for name in names {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
-            let _ = writeln!(text, "  {name:<10} {}", about.map(ToString::to_string).unwrap_or_default());
+            let _ = writeln!(text, "  {name:<13} {}", about.map(ToString::to_string).unwrap_or_default());
         }
         text.push('\n');
     }

@@ -7,6 +7,7 @@ pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod dump;
 pub(crate) mod export;
+pub(crate) mod fragmentation;
 pub(crate) mod leaks;
 pub(crate) mod mark;
 pub(crate) mod picture;

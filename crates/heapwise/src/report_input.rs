@@ -68,6 +68,9 @@ pub(crate) struct MetricArgs {
     /// Count by any metric of the profile (peak_space, inuse_slack, realloc_growth, …)
     #[arg(long = "sample_index", alias = "sample-index", value_name = "NAME", group = "metric")]
     sample_index: Option<String>,
+    /// Count resident bytes of all memory of a running process: heap, mappings, libraries, …
+    #[arg(long, conflicts_with_all = ["metric", "usable"])]
+    pub(crate) resident: bool,
     /// Count usable instead of requested bytes, as allocators do
     #[arg(long)]
     pub(crate) usable: bool,
@@ -151,13 +154,22 @@ impl ReportOptions {
     fn load_with(&self, targets: Vec<Target>, options: &ReadOptions) -> Outcome<Report> {
         let baseline = self.base.as_deref().map(Target::parse).transpose()?;
         let report = ReportInput { targets, baseline, query: self.query() }
-            .load(|target| load_symbolized(target, options, &self.symbols))?;
+            .load(|target| self.load_one(target, options))?;
         let knows = |profile: &Profile| heapwise_profile::usable::is_known(profile);
         if self.metric.usable && !(knows(&report.profile) && report.baseline.as_deref().is_none_or(knows)) {
             return Err(input_error!("--usable: this profile does not know usable sizes"));
         }
         warnings::of_profile(&report.profile);
         Ok(report)
+    }
+
+    fn load_one(&self, target: &Target, options: &ReadOptions) -> Outcome<Arc<Profile>> {
+        if !self.metric.resident {
+            return load_symbolized(target, options, &self.symbols);
+        }
+        let mut profile = target.load_resident()?;
+        self.symbols.symbolize(&mut profile);
+        Ok(Arc::new(profile))
     }
 
     fn query(&self) -> QuerySpec {

@@ -20,6 +20,7 @@ pub mod finding;
 pub mod fixture;
 pub mod frame_table;
 pub mod id;
+pub mod ledger;
 pub mod merge;
 pub mod metric;
 pub mod model;

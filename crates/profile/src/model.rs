@@ -16,7 +16,7 @@ pub use stack_table::StackTable;
 pub use symbol::{Function, Line, Location};
 pub use symbol_problem::{BinaryProblems, SymbolProblem};
 
-use crate::{StackId, ThreadId, Values, metric::Unit};
+use crate::{FunctionId, LocationId, StackId, ThreadId, Values, metric::Unit};
 
 /// A heap profile at one moment: allocation sites, their amounts, and what is still live.
 #[derive(Debug, Clone, Default)]
@@ -151,6 +151,14 @@ impl Profile {
     #[must_use]
     pub fn total(&self) -> Values {
         self.samples.iter().fold(Values::default(), |sum, sample| sum + sample.values)
+    }
+
+    /// Adds a stack of one frame that has only a name.
+    pub fn named_stack(&mut self, name: &str) -> StackId {
+        self.functions.push(Function { name: name.to_owned(), ..Function::default() });
+        let function = FunctionId::new(self.functions.len() - 1);
+        self.locations.push(Location { lines: vec![Line { function, line: 0 }], ..Location::default() });
+        self.stacks.child(None, LocationId::new(self.locations.len() - 1))
     }
 
     /// A further column by name.

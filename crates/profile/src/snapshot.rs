@@ -5,6 +5,8 @@
 //! published after them, and every index is checked, so a torn or hostile segment gives an
 //! incomplete profile and never a crash.
 
+mod live_blocks;
+mod mappings;
 mod samples;
 mod sizes;
 mod stacks;
@@ -12,6 +14,8 @@ mod tallies;
 #[cfg(test)]
 mod tests;
 
+pub use live_blocks::{IndexedBlock, TallySite};
+pub use mappings::{MappingPurpose, RecordedMapping};
 pub(crate) use samples::unknown_stack;
 
 use heapwise_format::bytes::{text, u64_at};
@@ -126,7 +130,8 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     }
 
     /// A profile of modules and stacks without samples, and the stack of each node.
-    pub(crate) fn stacks(&self) -> (Profile, Vec<Option<StackId>>) {
+    #[must_use]
+    pub fn stacks(&self) -> (Profile, Vec<Option<StackId>>) {
         let mut profile = Profile { meta: self.meta(), ..Profile::default() };
         let nodes = stacks::read(self, &mut profile);
         (profile, nodes)

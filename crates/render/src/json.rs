@@ -1,6 +1,9 @@
 //! Views as JSON: a contract other programs rely on. Amounts are integers, in bytes or objects.
 
+mod ledger;
 pub mod missing;
+
+pub use ledger::{fragmentation, ledger};
 
 use heapwise_profile::metric::Unit;
 use heapwise_profile::view::graph::Graph;

@@ -1,8 +1,10 @@
 //! Views as text for terminals, in the layouts of jeprof, pprof, skynet-mprof and the gs driver.
 
 pub mod diff;
+pub mod fragmentation;
 pub mod gs;
 pub mod leaks;
+pub mod ledger;
 pub mod list;
 pub mod missing;
 pub mod mprof;

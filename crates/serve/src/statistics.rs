@@ -1,8 +1,8 @@
 //! Statistics of one process as sections of rows, for the page and the API.
 
-use heapwise_capture::rss_breakdown::Part;
 use heapwise_capture::segments::SegmentEntry;
 use heapwise_capture::statistics::{self, Answered, Number, Statistics, Unit};
+use heapwise_profile::ledger::{Ledger, Line};
 use serde_json::{Value, json};
 
 use super::error::Result;
@@ -14,12 +14,11 @@ pub(super) fn sections(found: &SegmentEntry) -> Result<Vec<Value>> {
     if statistics.answered != Answered::Never {
         sections.push(section(&allocator_title(&statistics), rows(&statistics.told)));
     }
-    if let Some(breakdown) = &statistics.breakdown {
-        let row = |part: &Part| json!({ "name": part.name, "value": part.bytes, "unit": "bytes", "about": part.about });
-        sections.push(section("Where resident memory is", breakdown.parts.iter().map(row).collect()));
-    }
-    if !statistics.kernel.is_empty() {
-        sections.push(section("Kernel", rows(&statistics.kernel)));
+    if let Some(memory) = &statistics.memory {
+        let ledger = &memory.ledger;
+        let row = |line: &Line| bytes_row(&line.name, line.bytes, line.kind.about());
+        sections.push(section("Where resident memory is", ledger.lines.iter().map(row).collect()));
+        sections.push(section("Kernel", kernel_rows(ledger)));
     }
     sections.push(section("Probe", rows(&statistics.probe)));
     Ok(sections)
@@ -29,6 +28,20 @@ pub(super) fn sections(found: &SegmentEntry) -> Result<Vec<Value>> {
 fn allocator_title(statistics: &Statistics) -> String {
     let when = if statistics.answered == Answered::Now { "" } else { ", at its last allocation" };
     format!("Allocator ({}{when})", statistics.allocator.name())
+}
+
+fn bytes_row(name: &str, bytes: u64, about: &str) -> Value {
+    json!({ "name": name, "value": bytes, "unit": "bytes", "about": about })
+}
+
+fn kernel_rows(ledger: &Ledger) -> Vec<Value> {
+    vec![
+        bytes_row("resident", ledger.resident, "in physical memory (RSS)"),
+        bytes_row("proportional", ledger.proportional, "resident, shared pages divided by their users (PSS)"),
+        bytes_row("swapped", ledger.swapped, "swapped out"),
+        bytes_row("lazily free", ledger.lazily_free, "resident until the kernel needs it (MADV_FREE)"),
+        bytes_row("untouched", ledger.untouched, "in live blocks and not resident"),
+    ]
 }
 
 fn section(title: &str, rows: Vec<Value>) -> Value {

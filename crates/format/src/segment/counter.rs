@@ -130,6 +130,12 @@ pub enum Counter {
     RecordedNanos,
     /// Live bytes of the parent when this process was forked: blocks that the tables do not have.
     InheritedBytes,
+    /// Ranges in the table of mappings.
+    Mappings,
+    /// Changes of the table of mappings, twice: odd while it changes.
+    MappingsSequence,
+    /// Changes of mappings that are not in the table: it was full, or in use for too long.
+    LostMappings,
     /// Number of words.
     Count,
 }

@@ -1,6 +1,6 @@
 //! Sections of a segment, their positions and capacities.
 
-use super::{SECTIONS_OFFSET, record};
+use super::{SECTIONS_OFFSET, mapping, record};
 use crate::event::MOST_TALLIES;
 
 /// The arrays of a segment.
@@ -40,11 +40,13 @@ pub enum SectionKind {
     Chunks,
     /// Marks set by the program or a controller ([`super::Mark`]).
     Marks,
+    /// Mappings of the program and its allocator, by address ([`super::Mapping`]).
+    Mappings,
 }
 
 impl SectionKind {
     /// All kinds, in the order of the section table.
-    pub const ALL: [SectionKind; 15] = [
+    pub const ALL: [SectionKind; 16] = [
         SectionKind::Modules,
         SectionKind::Nodes,
         SectionKind::Strings,
@@ -60,6 +62,7 @@ impl SectionKind {
         SectionKind::ShadowLeaves,
         SectionKind::Chunks,
         SectionKind::Marks,
+        SectionKind::Mappings,
     ];
 }
 
@@ -153,10 +156,10 @@ impl Layout {
             Tier::Tiny => (1 << 16, 1 << 14, 2, 0, 0, 16),
             Tier::Least => (1 << 13, 1 << 11, 1, 0, 0, 0),
         };
-        let (modules, strings, threads, marks) = match tier {
-            Tier::Full | Tier::Medium => (2048, 1 << 20, 1 << 14, 1 << 16),
-            Tier::Small | Tier::Tiny => (2048, 1 << 20, 512, 1 << 10),
-            Tier::Least => (64, 1 << 14, 7, 64),
+        let (modules, strings, threads, marks, mappings) = match tier {
+            Tier::Full | Tier::Medium => (2048, 1 << 20, 1 << 14, 1 << 16, 1 << 16),
+            Tier::Small | Tier::Tiny => (2048, 1 << 20, 512, 1 << 10, 1 << 12),
+            Tier::Least => (64, 1 << 14, 7, 64, 64),
         };
         let root = if directories == 0 { 0 } else { 1 << 18 };
         let capacities = [
@@ -175,6 +178,7 @@ impl Layout {
             (leaves, SHADOW_LEAF_BYTES),
             (chunks, CHUNK_BYTES),
             (marks, record::MARK_BYTES),
+            (mappings, mapping::MAPPING_BYTES),
         ];
         let mut offset = SECTIONS_OFFSET as u64;
         let sections = capacities.map(|(capacity, record_bytes)| {

@@ -11,7 +11,7 @@ use heapwise_format::segment::{Counter, Mode, OnFull};
 use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::{CallTree, Metric, Profile, Query, unattributed};
 use heapwise_render::Amounts;
-use heapwise_render::text::missing;
+use heapwise_render::text::{self, missing};
 
 use super::dump;
 use super::record::{self, RetentionArgs};
@@ -21,6 +21,7 @@ use crate::output::{self, Overwrite};
 use heapwise_capture::child_recorder::{Child, ChildRecorder};
 use heapwise_capture::drain::{Beginning, RecordOptions};
 use heapwise_capture::launch::{self, Ended};
+use heapwise_capture::peak_ledger::{PeakLedger, PeakWatch};
 use heapwise_capture::process_tree::{NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
 use heapwise_capture::recorder_thread::RecorderThread;
 use heapwise_capture::segment_lock::SegmentLock;
@@ -72,7 +73,9 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
     let unwanted = if is_logged { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
     let sweeping = (!args.children).then(|| SegmentCleaner::start(ProcessTree::of(pid), unwanted));
+    let peak_watch = (!args.quiet).then(|| PeakWatch::start(pid));
     let ended = running.wait()?;
+    let peak_ledger = peak_watch.and_then(PeakWatch::end);
     let recorded = following.map(RecorderThread::end).transpose();
     let mut children = offspring.map(ChildRecorder::end).transpose()?.unwrap_or_default();
     let family = sweeping.map_or_else(|| ProcessTree::of(pid), |sweeping| sweeping.end(pid)).segments();
@@ -87,11 +90,12 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
         args.keeping.finish(&recorded)?;
         if !args.quiet {
             record::report(&recorded);
+            print_resident(peak_ledger.as_ref());
         }
         children.sort_by_key(|child| Reverse(child.peak_bytes()));
         children.into_iter().try_for_each(|child| args.finish_child(child))?;
     } else if args.mode.mode() != Mode::Off {
-        finish(&args, found, &ended, overwrite)?;
+        finish(&args, found, &ended, overwrite, peak_ledger.as_ref())?;
         if args.children {
             write_children(&args, &family, pid, overwrite)?;
         }
@@ -141,7 +145,13 @@ fn print_not_recorded(children: NotRecorded) {
     }
 }
 
-fn finish(args: &RunArgs, found: &SegmentEntry, ended: &Ended, overwrite: Overwrite) -> Outcome {
+fn finish(
+    args: &RunArgs,
+    found: &SegmentEntry,
+    ended: &Ended,
+    overwrite: Overwrite,
+    peak_ledger: Option<&PeakLedger>,
+) -> Outcome {
     let segment = SegmentFile::open(&found.path)?;
     let snapshot = segment.snapshot()?;
     let mut profile = snapshot.profile();
@@ -152,6 +162,7 @@ fn finish(args: &RunArgs, found: &SegmentEntry, ended: &Ended, overwrite: Overwr
     dump::write_profile(&profile, &path, overwrite)?;
     if !args.quiet {
         summary(&snapshot, &profile, ended);
+        print_resident(peak_ledger);
         say_err!("  profile      {}", path.display());
         // A program that freed everything has nothing to show but what it allocated on the way.
         let metric = if profile.total().inuse_bytes == 0.0 { "--alloc_space " } else { "" };
@@ -169,6 +180,18 @@ fn finish(args: &RunArgs, found: &SegmentEntry, ended: &Ended, overwrite: Overwr
 fn hides_small_objects(program: &str) -> bool {
     let name = program.rsplit('/').next().unwrap_or_default();
     name.starts_with("python") && std::env::var_os("PYTHONMALLOC").is_none()
+}
+
+/// Where the resident memory was when there was most of it.
+fn print_resident(peak_ledger: Option<&PeakLedger>) {
+    let Some(PeakLedger { reading, peak }) = peak_ledger else { return };
+    let ledger = &reading.ledger;
+    let amount = |bytes: u64| quantity::bytes(bytes as f64);
+    let at = match peak.saturating_sub(ledger.resident) {
+        missed if missed <= peak / 50 => "at the peak".to_owned(),
+        _ => format!("before the peak of {}", amount(*peak)),
+    };
+    say_err!("  resident     {} {at}: {}", amount(ledger.resident), text::ledger::sentence(ledger));
 }
 
 fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {

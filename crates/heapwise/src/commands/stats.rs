@@ -1,10 +1,10 @@
 //! `stats`: the probe's counters, and the allocator's own statistics.
 
 use clap::Args;
-use heapwise_capture::rss_breakdown::RssBreakdown;
 use heapwise_capture::statistics::{self, Answered, Arena, Number, Statistics, Unit};
 use heapwise_capture::target;
 use heapwise_profile::quantity;
+use heapwise_render::{json as render_json, text};
 use serde_json::{Map, Value, json};
 
 use crate::console;
@@ -44,20 +44,12 @@ fn to_json(statistics: &Statistics) -> Value {
         "probe": numbers_json(&statistics.probe),
         "allocator_stats": told,
         "arenas": statistics.arenas.iter().map(arena_json).collect::<Vec<_>>(),
-        "ledger": statistics.breakdown.as_ref().map(breakdown_json),
+        "ledger": statistics.memory.as_ref().map(|memory| render_json::ledger(&memory.ledger)),
     })
 }
 
 fn numbers_json(numbers: &[Number]) -> Map<String, Value> {
     numbers.iter().map(|number| (number.name.to_owned(), number.value.into())).collect()
-}
-
-/// `{resident, live, unrecorded, …}`.
-fn breakdown_json(breakdown: &RssBreakdown) -> Value {
-    let mut fields = Map::new();
-    fields.insert("resident".into(), breakdown.resident.into());
-    fields.extend(breakdown.parts.iter().map(|part| (part.name.to_owned(), part.bytes.into())));
-    Value::Object(fields)
 }
 
 fn arena_json(arena: &Arena) -> Value {
@@ -72,13 +64,8 @@ fn arena_json(arena: &Arena) -> Value {
 fn print(statistics: &Statistics) {
     let (mode, allocator) = (statistics.mode.name(), statistics.allocator.name());
     say!("{} {} ({mode}, {allocator})", statistics.pid, statistics.program);
-    if let Some(rss) = statistics.resident_bytes {
-        say!("  {:<18} {rss:>14}  {}", "resident (RSS)", quantity::bytes(rss as f64));
-    }
-    if let Some(breakdown) = &statistics.breakdown {
-        say!("  ledger");
-        print_bytes("resident", breakdown.resident as i64);
-        breakdown.parts.iter().for_each(|part| print_bytes(part.name, part.bytes));
+    if let Some(memory) = &statistics.memory {
+        text::ledger::ledger(&memory.ledger).lines().for_each(|line| say!("{line}"));
     }
     print_numbers("probe", &statistics.probe);
     if statistics.answered == Answered::Now {

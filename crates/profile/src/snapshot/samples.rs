@@ -7,10 +7,7 @@ use super::tallies::SiteSum;
 use super::{SegmentSource, Snapshot, lossy};
 use crate::metric::{Unit, column};
 use crate::model::ExtraColumn;
-use crate::{
-    Function, FunctionId, Line, Location, LocationId, Profile, Sample, Sampling, StackId, Thread, ThreadId,
-    Values,
-};
+use crate::{Profile, Sample, Sampling, StackId, Thread, ThreadId, Values};
 
 /// Adds threads, and one sample per stack, allocating thread and rate of the current period.
 pub(super) fn add<S: SegmentSource>(
@@ -40,10 +37,7 @@ pub(super) fn add<S: SegmentSource>(
 
 /// Stack of blocks whose stack record is missing or damaged, so that totals stay complete.
 pub(crate) fn unknown_stack(profile: &mut Profile) -> StackId {
-    profile.functions.push(Function { name: "[unknown]".into(), ..Function::default() });
-    let function = FunctionId::new(profile.functions.len() - 1);
-    profile.locations.push(Location { lines: vec![Line { function, line: 0 }], ..Location::default() });
-    profile.stacks.child(None, LocationId::new(profile.locations.len() - 1))
+    profile.named_stack("[unknown]")
 }
 
 fn read_threads<S: SegmentSource>(snapshot: &Snapshot<'_, S>) -> Vec<Thread> {

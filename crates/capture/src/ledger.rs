@@ -1,0 +1,289 @@
+//! Builds the [`Ledger`] of a running process: every resident byte on exactly one line.
+//!
+//! The kernel's mappings (`smaps`) are divided into spans with one owner each: first by name and
+//! neighbours (`classify`), then by the mappings that the probe recorded, then by the live blocks
+//! (`heap`). Spans that are whole mappings count with the kernel's own number; where several share
+//! a mapping, `pagemap` tells whose pages are resident. The kernel's numbers are read once, so the
+//! lines add up exactly; what changes between the reading of `smaps` and of the pages becomes
+//! unexplained, or is taken from the free part of the heap.
+
+mod classify;
+mod heap;
+mod heap_pages;
+mod lines;
+mod page_map;
+mod process_view;
+mod runtime;
+mod smaps;
+mod span;
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+
+use heapwise_format::segment::{AllocatorKind, Counter};
+use heapwise_profile::ledger::{HeapRange, HeapSite, Ledger, MappingSite};
+use heapwise_profile::snapshot::{MappingPurpose, RecordedMapping, Snapshot};
+use heapwise_profile::{Profile, StackId};
+
+use crate::failure::Outcome;
+use crate::segments::{SegmentEntry, SegmentFile};
+use classify::Facts;
+use heap::Blocks;
+use lines::Lines;
+use process_view::ProcessView;
+use span::{Claim, Owner, Span};
+
+/// A ledger and the stacks that it refers to.
+#[derive(Debug, Clone)]
+pub struct Reading {
+    /// The ledger.
+    pub ledger: Ledger,
+    /// Modules and stacks, without samples and symbols.
+    pub stacks: Profile,
+}
+
+/// Reads the ledger of a process; `None` when it has ended or may not be read.
+pub fn read(found: &SegmentEntry) -> Outcome<Option<Reading>> {
+    let segment = SegmentFile::open(&found.path)?;
+    let snapshot = segment.snapshot()?;
+    let file_name = found.path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(ProcessView::read(found.process.pid).map(|view| Builder::new(&snapshot, &view, &file_name).build()))
+}
+
+/// Resident bytes and the largest number of them so far, from `/proc/PID/status`: cheap to read.
+pub fn resident_and_peak(pid: u32) -> Option<(u64, u64)> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let value = |wanted: &str| {
+        status.lines().filter_map(smaps::field).find(|(name, _)| *name == wanted).map(|(_, bytes)| bytes)
+    };
+    Some((value("VmRSS")?, value("VmHWM")?))
+}
+
+struct Builder<'a> {
+    snapshot: &'a Snapshot<'a, SegmentFile>,
+    view: &'a ProcessView,
+    segment: &'a str,
+    recorded: Vec<RecordedMapping>,
+    stacks: Profile,
+    nodes: Vec<Option<StackId>>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(snapshot: &'a Snapshot<'a, SegmentFile>, view: &'a ProcessView, segment: &'a str) -> Self {
+        let recorded = snapshot.mappings();
+        let (stacks, nodes) = snapshot.stacks();
+        Self { snapshot, view, segment, recorded, stacks, nodes }
+    }
+
+    fn build(mut self) -> Reading {
+        let view = self.view;
+        let blocks = Blocks::new(self.snapshot, view.pages.page_bytes);
+        let spans = self.spans(&blocks);
+        let residency = Residency::of(&spans, view);
+        let told = (self.snapshot.counter(Counter::StatsAnswered) > 0)
+            .then(|| self.snapshot.counter(Counter::StatsAllocated));
+        let heap = blocks.account(&residency.heap_runs, told);
+        let mut lines = Lines::default();
+        self.add_spans(&spans, &residency, &mut lines);
+        lines.add_heap(&heap, residency.heap_difference);
+        let mapping_sites = self.mapping_sites(&spans, &residency);
+        let sum = |field: fn(&smaps::Area) -> u64| view.areas.iter().map(field).sum();
+        let mut heap_sites: Vec<HeapSite> = Vec::with_capacity(heap.sites.len());
+        for (node, site) in &heap.sites {
+            heap_sites.push(HeapSite {
+                stack: self.stack(*node),
+                blocks: site.blocks,
+                live: site.live,
+                resident: site.resident,
+                sole: site.sole,
+                pinned: site.pinned as u64,
+            });
+        }
+        heap_sites.sort_by(|one, other| other.resident.total_cmp(&one.resident).then(one.stack.cmp(&other.stack)));
+        let ledger = Ledger {
+            resident: sum(|area| area.resident),
+            proportional: sum(|area| area.proportional),
+            swapped: sum(|area| area.swapped),
+            lazily_free: sum(|area| area.lazily_free),
+            untouched: heap.untouched,
+            basis: heap.basis,
+            lines: lines.finish(),
+            heap_sites,
+            mapping_sites,
+            pages: heap.pages,
+            heap_ranges: heap_ranges(&spans, &residency, &view.areas),
+        };
+        Reading { ledger, stacks: self.stacks }
+    }
+
+    /// Divides the areas.
+    fn spans(&self, blocks: &Blocks<'_>) -> Vec<Span> {
+        let stack_pointers: Vec<Option<u64>> =
+            self.view.threads.iter().map(|thread| thread.stack_pointer).collect();
+        let is_glibc = self.snapshot.header.allocator == AllocatorKind::Glibc;
+        let facts = Facts { segment: self.segment, stack_pointers: &stack_pointers, is_glibc };
+        let spans = classify::classify(&self.view.areas, &facts);
+        let recorded: Vec<Claim> = self.recorded.iter().map(|mapping| self.claim(mapping)).collect();
+        let spans = span::overlay(spans, &recorded, |span, claim| {
+            let is_anonymous = matches!(
+                span.owner,
+                Owner::Heap | Owner::Unknown | Owner::Stack | Owner::Runtime(_) | Owner::Mapping
+            ) || self.view.areas[span.area].path.is_empty();
+            let keeps_owner = !is_anonymous || self.view.areas[span.area].is_shared();
+            let owner = if keeps_owner { None } else { claim.owner.clone() };
+            Some(Claim { owner, ..claim.clone() })
+        });
+        let claims = blocks.claims(&spans);
+        let is_open = |span: &Span, claim: &Claim| {
+            let is_open = matches!(span.owner, Owner::Unknown | Owner::Binary | Owner::Stack);
+            is_open.then(|| claim.clone())
+        };
+        let spans = span::overlay(spans, &claims, is_open);
+        if !is_glibc {
+            return spans;
+        }
+        let large = self.view.large_blocks(&spans);
+        span::overlay(spans, &large, is_open)
+    }
+
+    /// What a recorded mapping claims.
+    fn claim(&self, mapping: &RecordedMapping) -> Claim {
+        let RecordedMapping { start, end, purpose, .. } = *mapping;
+        let (owner, node) = match purpose {
+            MappingPurpose::Allocator => (Owner::Heap, None),
+            MappingPurpose::Probe => (Owner::Probe, None),
+            MappingPurpose::Program { node, is_stack: true } => (Owner::Stack, Some(node)),
+            MappingPurpose::Program { node, .. } => {
+                let runtime = self.binary_of(node).and_then(|path| runtime::of_binary(path, end - start));
+                (runtime.map_or(Owner::Mapping, |title| Owner::Runtime(title.into())), Some(node))
+            }
+        };
+        Claim { start, end, owner: Some(owner), node }
+    }
+
+    /// Path of the binary whose code is the innermost frame of a stack.
+    fn binary_of(&self, node: u32) -> Option<&str> {
+        let stack = (*self.nodes.get(node as usize)?)?;
+        let location = &self.stacks.locations[self.stacks.stacks.location(stack).index()];
+        Some(&self.stacks.modules[location.module?.index()].path)
+    }
+
+    /// Adds all spans but the heap's.
+    fn add_spans(&self, spans: &[Span], residency: &Residency, lines: &mut Lines) {
+        let mut binary = "";
+        for (span, bytes) in spans.iter().zip(&residency.bytes) {
+            let area = &self.view.areas[span.area];
+            let path = area.path.as_str();
+            if span.owner == Owner::Binary && !path.is_empty() {
+                binary = path;
+            }
+            let part = match span.owner {
+                Owner::Heap => continue,
+                Owner::Binary if path.is_empty() => binary,
+                Owner::Stack => self.view.thread_in(area.start, area.end).unwrap_or("unnamed thread"),
+                Owner::Shared if path.is_empty() => "anonymous",
+                Owner::Binary | Owner::File | Owner::Shared | Owner::Kernel => path,
+                _ => "",
+            };
+            lines.add(&span.owner, *bytes, part);
+        }
+        lines.add(&Owner::Unknown, residency.unexplained, "");
+    }
+
+    /// Recorded mappings by stack.
+    fn mapping_sites(&mut self, spans: &[Span], residency: &Residency) -> Vec<MappingSite> {
+        let mut sums: HashMap<(u32, String), (u64, u64)> = HashMap::new();
+        for (span, bytes) in spans.iter().zip(&residency.bytes) {
+            if let Some(node) = span.node {
+                let sum = sums.entry((node, lines::line_of(&span.owner).1.to_owned())).or_default();
+                sum.0 += span.end - span.start;
+                sum.1 += bytes;
+            }
+        }
+        let mut counts: HashMap<u32, u64> = HashMap::new();
+        for mapping in &self.recorded {
+            if let MappingPurpose::Program { node, .. } = mapping.purpose {
+                *counts.entry(node).or_default() += mapping.count;
+            }
+        }
+        let mut sites: Vec<MappingSite> = Vec::with_capacity(sums.len());
+        for ((node, line), (mapped, resident)) in sums {
+            let count = counts.get(&node).copied().unwrap_or(0);
+            sites.push(MappingSite { stack: self.stack(node), line, count, mapped, resident });
+        }
+        sites.sort_by_key(|site| (Reverse(site.resident), Reverse(site.mapped), site.stack));
+        sites
+    }
+
+    /// The stack of a node; `[unknown]` for one that is damaged.
+    fn stack(&mut self, node: u32) -> StackId {
+        let known = self.nodes.get(node as usize).copied().flatten();
+        known.unwrap_or_else(|| self.stacks.named_stack("[unknown]"))
+    }
+}
+
+fn heap_ranges(spans: &[Span], residency: &Residency, areas: &[smaps::Area]) -> Vec<HeapRange> {
+    let heap = spans.iter().zip(&residency.bytes).filter(|(span, _)| span.owner == Owner::Heap);
+    heap.map(|(span, resident)| HeapRange {
+        start: span.start,
+        mapped: span.end - span.start,
+        resident: *resident,
+        is_brk: areas[span.area].path == "[heap]",
+    })
+    .collect()
+}
+
+/// Resident bytes of each span.
+struct Residency {
+    bytes: Vec<u64>,
+    /// Resident pages of the heap.
+    heap_runs: page_map::Runs,
+    /// The kernel's count of resident bytes minus the pages found, in areas with a heap.
+    heap_difference: i64,
+    /// Likewise in the others, where positive.
+    unexplained: u64,
+}
+
+impl Residency {
+    fn of(spans: &[Span], view: &ProcessView) -> Self {
+        let mut all = Self {
+            bytes: Vec::with_capacity(spans.len()),
+            heap_runs: Vec::new(),
+            heap_difference: 0,
+            unexplained: 0,
+        };
+        for spans in spans.chunk_by(|one, other| one.area == other.area) {
+            all.add_area(&view.areas[spans[0].area], spans, view);
+        }
+        all
+    }
+
+    fn add_area(&mut self, area: &smaps::Area, spans: &[Span], view: &ProcessView) {
+        if let [span] = spans
+            && span.owner != Owner::Heap
+        {
+            return self.bytes.push(area.resident);
+        }
+        let runs = view.pages.resident(area);
+        let mut bytes: Vec<u64> = Vec::with_capacity(spans.len());
+        for span in spans {
+            let inside = page_map::clip(&runs, span.start, span.end);
+            bytes.push(page_map::bytes(&inside));
+            if span.owner == Owner::Heap {
+                self.heap_runs.extend(inside);
+            }
+        }
+        let mut difference = area.resident as i64 - bytes.iter().sum::<u64>() as i64;
+        if spans.iter().any(|span| span.owner == Owner::Heap) {
+            self.heap_difference += difference;
+        } else {
+            for bytes in &mut bytes {
+                let taken = (*bytes).min(difference.min(0).unsigned_abs());
+                *bytes -= taken;
+                difference += taken as i64;
+            }
+            self.unexplained += difference.max(0) as u64;
+        }
+        self.bytes.append(&mut bytes);
+    }
+}

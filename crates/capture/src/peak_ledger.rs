@@ -1,0 +1,92 @@
+//! The ledger of a program that is being run, read near the peak of its resident memory.
+//!
+//! A thread beside reads the resident bytes twice a second, more often at the start. Whenever they
+//! exceed those of the last ledger by a few percent, it reads a new one: the last one read is the
+//! one nearest to the peak.
+
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::ledger::{self, Reading};
+use crate::segments;
+
+/// Time between two looks at the resident bytes, once the program has run for a while.
+const STEP: Duration = Duration::from_millis(500);
+/// Time before the first look; doubles with each one.
+const FIRST_STEP: Duration = Duration::from_millis(4);
+/// A new ledger is read when this many percent more are resident.
+const GROWTH_PERCENT: u64 = 4;
+/// Reading ledgers takes at most this share of the time, as a divisor.
+const MOST_TIME_SHARE: u32 = 4;
+
+/// The ledger nearest to the peak.
+#[derive(Debug)]
+pub struct PeakLedger {
+    /// The ledger with its stacks.
+    pub reading: Reading,
+    /// Most resident bytes at any time, by the kernel's count.
+    pub peak: u64,
+}
+
+/// The thread that watches a program.
+#[derive(Debug)]
+pub struct PeakWatch {
+    stop: Sender<()>,
+    thread: JoinHandle<Option<PeakLedger>>,
+}
+
+impl PeakWatch {
+    /// Watches a process that was just started.
+    pub fn start(pid: u32) -> Self {
+        let (stop, stopped) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let mut watched = Watched::default();
+            let mut step = FIRST_STEP;
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(step) {
+                watched.look(pid);
+                step = (step * 2).min(STEP);
+            }
+            watched.finish()
+        });
+        Self { stop, thread }
+    }
+
+    /// Ends the watch: the program has ended. `None` when it ended before the first look.
+    pub fn end(self) -> Option<PeakLedger> {
+        drop(self.stop);
+        self.thread.join().ok().flatten()
+    }
+}
+
+#[derive(Default)]
+struct Watched {
+    reading: Option<Reading>,
+    peak: u64,
+    /// No ledger is read before.
+    not_before: Option<Instant>,
+}
+
+impl Watched {
+    fn look(&mut self, pid: u32) {
+        let Some((resident, peak)) = ledger::resident_and_peak(pid) else { return };
+        self.peak = self.peak.max(peak);
+        let last = self.reading.as_ref().map_or(0, |reading| reading.ledger.resident);
+        let is_due = resident > last + last * GROWTH_PERCENT / 100;
+        if !is_due || self.not_before.is_some_and(|time| Instant::now() < time) {
+            return;
+        }
+        let begun = Instant::now();
+        // A segment that is not ready yet, or no longer there, is read at the next look.
+        let reading = segments::of_child(pid).ok().and_then(|found| ledger::read(&found).ok().flatten());
+        if let Some(reading) = reading.filter(|reading| reading.ledger.resident >= last) {
+            self.peak = self.peak.max(reading.ledger.resident);
+            self.reading = Some(reading);
+        }
+        self.not_before = Some(Instant::now() + begun.elapsed() * MOST_TIME_SHARE);
+    }
+
+    fn finish(self) -> Option<PeakLedger> {
+        Some(PeakLedger { reading: self.reading?, peak: self.peak })
+    }
+}

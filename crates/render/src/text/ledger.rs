@@ -1,0 +1,115 @@
+//! The ledger of a process as text.
+
+use std::fmt::Write as _;
+
+use heapwise_profile::ledger::{Ledger, Line, LineKind};
+use heapwise_profile::quantity;
+
+/// Lines of less than this share of the resident bytes are left out of [`sentence`].
+const LEAST_SHARE: u64 = 100;
+/// Lines in [`sentence`] at most, the unexplained aside.
+const MOST_LINES: usize = 6;
+/// Parts shown of a line.
+const MOST_PARTS: usize = 3;
+
+/// A table: one row per line, with bytes and share, and the largest parts.
+#[must_use]
+pub fn ledger(ledger: &Ledger) -> String {
+    let mut out = String::new();
+    let bytes = |bytes: u64| quantity::bytes(bytes as f64);
+    let _ = writeln!(out, "  ledger");
+    let mut row = |name: &str, value: u64, rest: &str| {
+        let _ = writeln!(out, "    {name:<22} {value:>14}  {:>10}{rest}", bytes(value));
+    };
+    row("resident (RSS)", ledger.resident, "");
+    for line in &ledger.lines {
+        let share = 100.0 * line.bytes as f64 / ledger.resident.max(1) as f64;
+        row(&line.name, line.bytes, &format!("  {share:>5.1} %{}", parts(line)));
+    }
+    row("untouched", ledger.untouched, "  live, not resident");
+    row("proportional (PSS)", ledger.proportional, "");
+    row("swapped", ledger.swapped, "");
+    if ledger.lazily_free > 0 {
+        row("lazily free", ledger.lazily_free, "  resident until the kernel needs it");
+    }
+    out
+}
+
+fn parts(line: &Line) -> String {
+    let show = matches!(
+        line.kind,
+        LineKind::Binaries | LineKind::Files | LineKind::SharedMemory | LineKind::Stacks
+    );
+    let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let mut names: Vec<String> = line
+        .parts
+        .iter()
+        .filter(|_| show)
+        .take(MOST_PARTS)
+        .map(|part| format!("{} {}", name(&part.name), quantity::bytes(part.bytes as f64)))
+        .collect();
+    if show && line.parts.len() > MOST_PARTS {
+        names.push(format!("{} more", line.parts.len() - MOST_PARTS));
+    }
+    if names.is_empty() { String::new() } else { format!("  {}", names.join(", ")) }
+}
+
+/// The main lines in one sentence: `heap 9 MiB, Python arenas 97 MiB, libraries 14 MiB`.
+#[must_use]
+pub fn sentence(ledger: &Ledger) -> String {
+    let mut lines = ledger.main_lines(ledger.resident / LEAST_SHARE);
+    let unexplained = lines.pop_if(|(name, _)| *name == LineKind::Unexplained.title());
+    lines.truncate(MOST_LINES);
+    let shown: u64 = lines.iter().chain(&unexplained).map(|(_, bytes)| bytes).sum();
+    let rest = ledger.resident.saturating_sub(shown);
+    if rest > 0 {
+        lines.push(("other", rest));
+    }
+    lines.extend(unexplained);
+    let amount = |(name, bytes): &(&str, u64)| format!("{name} {}", quantity::bytes(*bytes as f64));
+    lines.iter().map(amount).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use heapwise_profile::ledger::Part;
+
+    use super::*;
+
+    fn specimen() -> Ledger {
+        let line = |kind: LineKind, name: &str, mebibytes: u64, parts| Line {
+            kind,
+            name: name.into(),
+            bytes: mebibytes << 20,
+            parts,
+        };
+        let part = |name: &str, mebibytes: u64| Part { name: name.into(), bytes: mebibytes << 20 };
+        Ledger {
+            resident: 128 << 20,
+            lines: vec![
+                line(LineKind::HeapLive, "heap: live", 8, vec![]),
+                line(LineKind::HeapFree, "heap: free", 1, vec![]),
+                line(LineKind::Runtime, "Python arenas", 97, vec![]),
+                line(LineKind::Binaries, "libraries", 14, vec![part("/lib/libc.so.6", 2)]),
+                line(LineKind::Probe, "probe", 7, vec![]),
+                line(LineKind::Unexplained, "unexplained", 1, vec![]),
+            ],
+            ..Ledger::default()
+        }
+    }
+
+    #[test]
+    fn the_sentence_names_the_main_lines() {
+        assert_eq!(
+            sentence(&specimen()),
+            "heap 9.0 MiB, Python arenas 97 MiB, libraries 14 MiB, probe 7.0 MiB, unexplained 1.0 MiB"
+        );
+    }
+
+    #[test]
+    fn the_table_has_every_line_with_its_share() {
+        let text = ledger(&specimen());
+        assert!(text.contains("    Python arenas               101711872      97 MiB   75.8 %\n"), "{text}");
+        assert!(text.contains("10.9 %  libc.so.6 2.0 MiB\n"), "{text}");
+    }
+}
