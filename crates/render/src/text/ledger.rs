@@ -102,14 +102,14 @@ mod tests {
     fn the_sentence_names_the_main_lines() {
         assert_eq!(
             sentence(&specimen()),
-            "heap 9.0 MiB, Python arenas 97 MiB, libraries 14 MiB, probe 7.0 MiB, unexplained 1.0 MiB"
+            "heap 9.00 MiB, Python arenas 97.0 MiB, libraries 14.0 MiB, probe 7.00 MiB, unexplained 1.00 MiB"
         );
     }
 
     #[test]
     fn the_table_has_every_line_with_its_share() {
         let text = ledger(&specimen());
-        assert!(text.contains("    Python arenas               101711872      97 MiB   75.8 %\n"), "{text}");
-        assert!(text.contains("10.9 %  libc.so.6 2.0 MiB\n"), "{text}");
+        assert!(text.contains("    Python arenas               101711872    97.0 MiB   75.8 %\n"), "{text}");
+        assert!(text.contains("10.9 %  libc.so.6 2.00 MiB\n"), "{text}");
     }
 }
