@@ -99,7 +99,8 @@ impl<'a> Builder<'a> {
                 pinned: site.pinned as u64,
             });
         }
-        heap_sites.sort_by(|one, other| other.resident.total_cmp(&one.resident).then(one.stack.cmp(&other.stack)));
+        heap_sites
+            .sort_by(|one, other| other.resident.total_cmp(&one.resident).then(one.stack.cmp(&other.stack)));
         let ledger = Ledger {
             resident: sum(|area| area.resident),
             proportional: sum(|area| area.proportional),

@@ -31,7 +31,22 @@ struct Cli {
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Capture", &["run", "collect", "record", "dump", "mark", "preload"]),
     ("Control", &["ps", "start", "stop", "reset", "set", "stats", "doctor"]),
-    ("Reports", &["top", "tree", "peek", "list", "leaks", "fragmentation", "sizes", "modules", "threads", "traces", "diff"]),
+    (
+        "Reports",
+        &[
+            "top",
+            "tree",
+            "peek",
+            "list",
+            "leaks",
+            "fragmentation",
+            "sizes",
+            "modules",
+            "threads",
+            "traces",
+            "diff",
+        ],
+    ),
     ("Recordings", &["summary", "timeline", "at"]),
     ("Pictures, files, checks", &["flame", "graph", "serve", "export", "symbolize", "check"]),
 ];
@@ -125,7 +140,9 @@ pub(crate) enum Command {
     )]
     Leaks(commands::leaks::LeaksArgs),
     /// Show which sites keep sparse heap pages resident
-    #[command(after_help = "Examples:\n  heapwise fragmentation 4711\n  heapwise fragmentation --json redis-server")]
+    #[command(
+        after_help = "Examples:\n  heapwise fragmentation 4711\n  heapwise fragmentation --json redis-server"
+    )]
     Fragmentation(commands::fragmentation::FragmentationArgs),
     /// Show block sizes
     #[command(after_help = "Examples:\n  heapwise sizes app.heap")]

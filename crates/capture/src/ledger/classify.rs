@@ -67,7 +67,9 @@ fn owner_of_named(area: &Area, facts: &Facts<'_>, binaries: &HashSet<&str>) -> O
         _ if path.starts_with("[anon: glibc: pthread") => Owner::Stack,
         _ if path.starts_with("[anon: glibc:") => Owner::Binary,
         _ if path.starts_with("[anon_shmem:") => Owner::Shared,
-        _ if path.starts_with("[anon:") => runtime::of_kernel_name(path).map_or(Owner::Unknown, Owner::Runtime),
+        _ if path.starts_with("[anon:") => {
+            runtime::of_kernel_name(path).map_or(Owner::Unknown, Owner::Runtime)
+        }
         _ if path.starts_with('[') => Owner::Kernel,
         _ if !facts.segment.is_empty() && path.ends_with(facts.segment) => Owner::Probe,
         _ if path.contains("/libheapwise") => Owner::Probe,
@@ -123,7 +125,9 @@ fn holds_stack(area: &Area, facts: &Facts<'_>) -> bool {
 fn arena_start(area: &Area, after: Option<&Area>) -> Option<u64> {
     let start = (area.end - 1) / ARENA_BYTES * ARENA_BYTES;
     let is_reserved = |after: &Area| {
-        after.permissions.starts_with("---") && after.path.is_empty() && after.end == start.saturating_add(ARENA_BYTES)
+        after.permissions.starts_with("---")
+            && after.path.is_empty()
+            && after.end == start.saturating_add(ARENA_BYTES)
     };
     let is_whole = area.end == start.saturating_add(ARENA_BYTES) || after.is_some_and(is_reserved);
     let is_plain = area.path.is_empty() && area.permissions == "rw-p";
@@ -159,8 +163,7 @@ mod tests {
     #[test]
     fn areas_are_known_by_name_and_neighbours() {
         let areas = smaps::parse(SMAPS);
-        let facts =
-            Facts { segment: "12-34.seg", stack_pointers: &[Some(0x7f00_1080_0000)], is_glibc: true };
+        let facts = Facts { segment: "12-34.seg", stack_pointers: &[Some(0x7f00_1080_0000)], is_glibc: true };
         let spans = classify(&areas, &facts);
         let owners: Vec<(usize, Owner)> = spans.iter().map(|span| (span.area, span.owner.clone())).collect();
         use Owner::{Binary, File, Heap, Kernel, Probe, Shared, Stack, Unknown};

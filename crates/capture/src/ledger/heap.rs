@@ -172,7 +172,9 @@ impl<'a> Blocks<'a> {
         let is_late = self.snapshot.counter(Counter::UnknownFrees) > 0;
         match self.snapshot.mode() {
             _ if inherited > 0 => Unrecorded::Bytes(inherited),
-            Mode::Off => told.map_or(Unrecorded::All, |told| Unrecorded::Bytes(told.saturating_sub(live as u64))),
+            Mode::Off => {
+                told.map_or(Unrecorded::All, |told| Unrecorded::Bytes(told.saturating_sub(live as u64)))
+            }
             _ if is_late => Unrecorded::Bytes(told.unwrap_or(0).saturating_sub(live as u64)),
             _ => Unrecorded::Bytes(0),
         }

@@ -86,7 +86,9 @@ impl Lines {
         let line = |((kind, name), sum): ((LineKind, String), Sum)| {
             let mut parts: Vec<Part> =
                 sum.parts.into_iter().map(|(name, bytes)| Part { name, bytes }).collect();
-            parts.sort_by(|one, other| (Reverse(one.bytes), &one.name).cmp(&(Reverse(other.bytes), &other.name)));
+            parts.sort_by(|one, other| {
+                (Reverse(one.bytes), &one.name).cmp(&(Reverse(other.bytes), &other.name))
+            });
             Line { kind, name, bytes: sum.bytes, parts }
         };
         let mut lines: Vec<Line> = self.lines.into_iter().map(line).collect();

@@ -50,7 +50,12 @@ impl ProcessView {
                     let bytes = large_block(&memory, at, span.end - at, page);
                     let size = bytes.unwrap_or(page);
                     if bytes.is_some() {
-                        claims.push(Claim { start: at, end: at + size, owner: Some(Owner::Heap), node: None });
+                        claims.push(Claim {
+                            start: at,
+                            end: at + size,
+                            owner: Some(Owner::Heap),
+                            node: None,
+                        });
                     }
                     at += size;
                 }
@@ -72,7 +77,8 @@ fn large_block(memory: &File, at: u64, room: u64, page: u64) -> Option<u64> {
     const IS_MAPPED: u64 = 2;
     let mut words = [0; 16];
     memory.read_exact_at(&mut words, at).ok()?;
-    let [before, size] = [0, 8].map(|at| u64::from_le_bytes(words[at..at + 8].try_into().unwrap_or_default()));
+    let [before, size] =
+        [0, 8].map(|at| u64::from_le_bytes(words[at..at + 8].try_into().unwrap_or_default()));
     let bytes = size & !7;
     (before == 0 && size & 7 == IS_MAPPED && bytes.is_multiple_of(page) && (1..=room).contains(&bytes))
         .then_some(bytes)

@@ -86,7 +86,8 @@ mod tests {
     fn claims_split_spans() {
         let span = |start, end, owner| Span { start, end, area: 0, owner, node: None };
         let claim = |start, end| Claim { start, end, owner: Some(Owner::Heap), node: None };
-        let spans = vec![span(0, 10, Owner::Unknown), span(20, 30, Owner::File), span(40, 50, Owner::Unknown)];
+        let spans =
+            vec![span(0, 10, Owner::Unknown), span(20, 30, Owner::File), span(40, 50, Owner::Unknown)];
         let decide = |span: &Span, claim: &Claim| (span.owner == Owner::Unknown).then(|| claim.clone());
         let split = overlay(spans, &[claim(5, 25), claim(42, 44), claim(48, 60)], decide);
         assert_eq!(

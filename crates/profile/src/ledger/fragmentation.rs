@@ -66,10 +66,7 @@ pub fn profile(ledger: &Ledger, stacks: Profile) -> Profile {
     };
     Profile {
         samples: ledger.heap_sites.iter().map(sample).collect(),
-        extra: vec![
-            column("pinned_space", |site| site.pinned),
-            column("returned_space", |site| site.sole),
-        ],
+        extra: vec![column("pinned_space", |site| site.pinned), column("returned_space", |site| site.sole)],
         ..stacks
     }
 }
@@ -121,7 +118,8 @@ mod tests {
     #[test]
     fn sites_are_ranked_by_the_bytes_they_pin() {
         let mut stacks = Profile::default();
-        let site = |stack, pinned, sole| HeapSite { stack, blocks: 1.0, live: 10.0, resident: 10.0, sole, pinned };
+        let site =
+            |stack, pinned, sole| HeapSite { stack, blocks: 1.0, live: 10.0, resident: 10.0, sole, pinned };
         let ledger = Ledger {
             heap_sites: vec![
                 site(stacks.named_stack("dense"), 0, 4096),
@@ -132,7 +130,8 @@ mod tests {
         };
         let profile = profile(&ledger, stacks);
         let view = view(&ledger, HeapPages::default(), &profile, Some(1));
-        let rows: Vec<_> = view.rows.iter().map(|row| (row.name.as_str(), row.pinned, row.returned)).collect();
+        let rows: Vec<_> =
+            view.rows.iter().map(|row| (row.name.as_str(), row.pinned, row.returned)).collect();
         assert_eq!((rows, view.dropped), (vec![("sparse", 3000, 4096)], 1));
     }
 }

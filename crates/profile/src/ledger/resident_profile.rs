@@ -63,12 +63,8 @@ fn add_rest(profile: &mut Profile, line: &Line, mut rest: u64) {
 }
 
 fn add(profile: &mut Profile, stack: StackId, objects: f64, bytes: f64) {
-    let values = Values {
-        alloc_objects: objects,
-        alloc_bytes: bytes,
-        inuse_objects: objects,
-        inuse_bytes: bytes,
-    };
+    let values =
+        Values { alloc_objects: objects, alloc_bytes: bytes, inuse_objects: objects, inuse_bytes: bytes };
     profile.samples.push(Sample { stack, thread: None, sizes: None, values, variance: Values::default() });
 }
 

@@ -36,10 +36,8 @@ pub fn ledger(ledger: &Ledger) -> String {
 }
 
 fn parts(line: &Line) -> String {
-    let show = matches!(
-        line.kind,
-        LineKind::Binaries | LineKind::Files | LineKind::SharedMemory | LineKind::Stacks
-    );
+    let show =
+        matches!(line.kind, LineKind::Binaries | LineKind::Files | LineKind::SharedMemory | LineKind::Stacks);
     let name = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let mut names: Vec<String> = line
         .parts
