@@ -3,7 +3,7 @@
 //! The kernel's mappings (`smaps`) are divided into spans with one owner each: first by name and
 //! neighbours (`classify`), then by the mappings that the probe recorded, then by the live blocks
 //! (`heap`). Spans that are whole mappings count with the kernel's own number; where several share
-//! a mapping, `pagemap` tells whose pages are resident. The kernel's numbers are read once, so the
+//! a mapping, `pagemap` has the resident pages of each. The kernel's numbers are read once, so the
 //! lines add up exactly; what changes between the reading of `smaps` and of the pages becomes
 //! unexplained, or is taken from the free part of the heap.
 
@@ -241,7 +241,7 @@ struct Residency {
     heap_runs: page_map::Runs,
     /// The kernel's count of resident bytes minus the pages found, in areas with a heap.
     heap_difference: i64,
-    /// Likewise in the others, where positive.
+    /// The kernel's count minus the pages found in the other areas, where positive.
     unexplained: u64,
 }
 

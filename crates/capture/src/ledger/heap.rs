@@ -10,7 +10,7 @@ use super::heap_pages::{Extent, HeapSums, ResidentPages};
 use super::span::{Claim, Owner, Span};
 use crate::segments::SegmentFile;
 
-/// Smaller blocks of glibc have no mapping of their own unless the program asks for it.
+/// By default glibc maps only blocks of at least twice this size one by one.
 const LEAST_MAPPED_BYTES: u64 = 64 << 10;
 
 /// Live blocks of one stack.
@@ -230,7 +230,7 @@ impl SiteUse {
     }
 }
 
-/// Blocks that a recorded block stands for.
+/// Blocks represented by a recorded block.
 fn weight(size: u64, mean_bytes: u64) -> f64 {
     if mean_bytes == 0 {
         return 1.0;

@@ -53,7 +53,7 @@ fn is_called(name: &str, binary: &str) -> bool {
     name.strip_prefix(binary).is_some_and(|rest| is_end(rest) || binary.starts_with("lib"))
 }
 
-/// The heap that the kernel's name of an anonymous mapping stands for: `[anon:v8]`.
+/// The heap named by the kernel's name of an anonymous mapping, such as `[anon:v8]`.
 pub(super) fn of_kernel_name(path: &str) -> Option<String> {
     let name = path.strip_prefix("[anon:")?.strip_suffix(']')?.trim();
     let title = match name {

@@ -121,7 +121,7 @@ impl<S: SegmentSource> Snapshot<'_, S> {
 struct LeafReader {
     /// Words below this address hold the size of a block.
     after: u64,
-    /// Whether bit 31 tells in which half a block starts.
+    /// Whether bit 31 holds the half in which a block starts.
     has_halves: bool,
 }
 
