@@ -8,9 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use heapwise_format::paths::ProcessId;
-use heapwise_format::segment::Mode;
 
-use super::control::{self, Change};
 use super::drain::{RecordOptions, Recorded};
 use super::process_tree::ProcessTree;
 use super::recorder_thread::RecorderThread;
@@ -92,7 +90,8 @@ fn watch(root: u32, options: &RecordOptions, stop: &AtomicBool) -> Vec<Child> {
     }
 }
 
-/// Ends one recording. Removes the segment of an ended child; stops the log of a running one.
+/// Ends one recording, and with it the lease on a running child. Removes the segment of an ended
+/// one.
 fn end(found: &SegmentEntry, following: RecorderThread) -> Child {
     let recorded = following.end();
     let runs_on = found.is_alive();
@@ -101,8 +100,6 @@ fn end(found: &SegmentEntry, following: RecorderThread) -> Child {
     let exe = snapshot.map(|snapshot| String::from_utf8_lossy(snapshot.header.exe()).into_owned());
     if !runs_on {
         let _ = fs::remove_file(&found.path);
-    } else if let Ok(segment) = &segment {
-        let _ = control::write(segment, &Change::new().mode(Mode::Off));
     }
     let program = exe.as_deref().and_then(|exe| exe.rsplit('/').next()).unwrap_or_default().to_owned();
     Child { pid: found.process.pid, program, recorded, runs_on }

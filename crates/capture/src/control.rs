@@ -3,8 +3,11 @@
 use std::time::{Duration, Instant};
 
 use heapwise_format::segment::{
-    CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, Mode, SegmentSource, Update, write_control,
+    CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, LeaseChange, Mode, SegmentSource, Update,
+    write_control,
 };
+
+use heapwise_profile::snapshot::Snapshot;
 
 use super::segments::SegmentFile;
 use crate::failure::{Failure, Outcome};
@@ -21,7 +24,7 @@ impl Change {
         Self::default()
     }
 
-    /// Changes the mode.
+    /// Changes the process's own mode.
     pub fn mode(self, mode: Mode) -> Self {
         self.set(ControlWord::Mode, mode as u64)
     }
@@ -78,12 +81,14 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// Writes a change and waits until the probe has applied it, or for [`PATIENCE`].
 pub fn apply(segment: &SegmentFile, change: &Change) -> Outcome<Applied> {
     write(segment, change)?;
+    await_applied(segment)
+}
+
+/// Waits until the probe has applied the control page, or for [`PATIENCE`].
+pub fn await_applied(segment: &SegmentFile) -> Outcome<Applied> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let snapshot = segment.snapshot()?;
-        // Not our own sequence: the program may have written another one since, which covers ours.
-        let wanted = snapshot.control().map(|control| control.sequence);
-        if wanted == Some(snapshot.counter(Counter::AppliedSequence)) {
+        if is_applied(&segment.snapshot()?) {
             return Ok(Applied::Yes);
         }
         if Instant::now() >= deadline {
@@ -93,14 +98,34 @@ pub fn apply(segment: &SegmentFile, change: &Change) -> Outcome<Applied> {
     }
 }
 
-/// Writes a change; returns its sequence number. Writers are serialized by a lock on the
-/// file, which the kernel releases when one dies.
-pub fn write(segment: &SegmentFile, change: &Change) -> Outcome<u64> {
-    let failed = |error: std::io::Error| Failure::file(segment.path(), format!("cannot control: {error}"));
-    segment.file().lock().map_err(failed)?;
-    let result = write_control(segment, &change.words).map_err(failed);
-    segment.file().unlock().map_err(failed)?;
+/// Whether the probe has applied the control page. Not compared with our own sequence: the program
+/// may have written another one since, which covers ours.
+pub(crate) fn is_applied(snapshot: &Snapshot<'_, SegmentFile>) -> bool {
+    let wanted = snapshot.control().map(|control| control.sequence);
+    wanted == Some(snapshot.counter(Counter::AppliedSequence))
+}
+
+/// Writes a change.
+pub fn write(segment: &SegmentFile, change: &Change) -> Outcome {
+    locked(segment, || write_locked(segment, change, &[]))
+}
+
+/// Runs `act` while no other controller writes: a lock on the file, which the kernel releases when
+/// its holder dies.
+pub(crate) fn locked<T>(segment: &SegmentFile, act: impl FnOnce() -> Outcome<T>) -> Outcome<T> {
+    segment.file().lock().map_err(|error| cannot_control(segment, error))?;
+    let result = act();
+    segment.file().unlock().map_err(|error| cannot_control(segment, error))?;
     result
+}
+
+/// Writes a change of words and leases; inside [`locked`].
+pub(crate) fn write_locked(segment: &SegmentFile, change: &Change, leases: &[LeaseChange]) -> Outcome {
+    write_control(segment, &change.words, leases).map(drop).map_err(|error| cannot_control(segment, error))
+}
+
+fn cannot_control(segment: &SegmentFile, error: std::io::Error) -> Failure {
+    Failure::file(segment.path(), format!("cannot control: {error}"))
 }
 
 /// The control page now.

@@ -25,12 +25,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use heapwise_format::bytes::u64_at;
-use heapwise_format::segment::{COUNTERS_OFFSET, ControlWord, Counter, Mode, OnFull, SegmentSource};
+use heapwise_format::segment::{
+    COUNTERS_OFFSET, ControlWord, Controller, Counter, Demand, Mode, OnFull, SegmentSource,
+};
 use heapwise_profile::printable::printable;
 use heapwise_profile::recording::{EventAccounting, Merger, Totals, Until};
 
 use super::clock::Clock;
 use super::control::{self, Change};
+use super::lease::Held;
 use super::process;
 use super::segments::{SegmentEntry, SegmentFile};
 use crate::failure::{Failure, Outcome};
@@ -89,6 +92,9 @@ pub struct Recorded {
     pub is_replaced: bool,
 }
 
+/// The demand of a lease that only keeps other recorders away.
+const NOTHING: Demand = Demand { mode: Mode::Off, sample_bytes: 1 };
+
 /// Pending data is written after this time: a killed recorder loses at most this much.
 const FLUSH: Duration = Duration::from_millis(500);
 /// Pause when there was little to read. Chunks hold far more events than a program makes in that
@@ -108,11 +114,12 @@ const CHECKPOINT_SHARE: u64 = 16;
 /// And not before this many bytes of events.
 const CHECKPOINT_BYTES: u64 = 8 << 20;
 
-/// Records the program whose segment this is, until it ends or `stop` is set; its mode is the
-/// caller's to set back.
+/// Records the program whose segment this is, until it ends or `stop` is set. A program that this
+/// process did not start is recorded under a lease.
 ///
 /// # Errors
-/// When the recording cannot be written or the segment cannot be controlled.
+/// When the recording cannot be written, the segment cannot be controlled, or the program has a
+/// recorder already.
 pub fn record(
     segment: &SegmentFile,
     found: &SegmentEntry,
@@ -120,7 +127,12 @@ pub fn record(
     stop: &AtomicBool,
 ) -> Outcome<Recorded> {
     let failed = |error: io::Error| Failure::file(&options.path, format!("cannot write: {error}"));
-    let mut drainer = Drainer::new(segment, found, options).map_err(failed)?;
+    // Before anything is written: another recorder may be at work.
+    let lease = match options.from {
+        Beginning::Start => Held::of_launcher(segment),
+        Beginning::Now => Some(Held::take(segment, Controller::Record, NOTHING)?),
+    };
+    let mut drainer = Drainer::new(segment, found, options, lease).map_err(failed)?;
     drainer.begin(options)?;
     while found.is_alive() && !stop.load(Ordering::Relaxed) && !segment.is_replaced() {
         let read = drainer.step().map_err(failed)?;
@@ -135,6 +147,8 @@ pub fn record(
 
 struct Drainer<'a> {
     segment: &'a SegmentFile,
+    /// `None` when there is nothing to control: the program has ended.
+    lease: Option<Held<'a>>,
     pid: u32,
     chunks: Chunks,
     tallies: Tallies,
@@ -157,7 +171,12 @@ struct Drainer<'a> {
 }
 
 impl<'a> Drainer<'a> {
-    fn new(segment: &'a SegmentFile, found: &SegmentEntry, options: &RecordOptions) -> io::Result<Self> {
+    fn new(
+        segment: &'a SegmentFile,
+        found: &SegmentEntry,
+        options: &RecordOptions,
+        lease: Option<Held<'a>>,
+    ) -> io::Result<Self> {
         let header = segment.snapshot().map_err(|failure| io::Error::other(failure.to_string()))?.header;
         let clock = Clock::of(found.process.pid);
         let origin_ns = match options.from {
@@ -166,6 +185,7 @@ impl<'a> Drainer<'a> {
         };
         Ok(Self {
             segment,
+            lease,
             pid: found.process.pid,
             chunks: Chunks::new(&header.layout),
             tallies: Tallies::new(&header.layout),
@@ -188,21 +208,26 @@ impl<'a> Drainer<'a> {
     }
 
     fn begin(&mut self, options: &RecordOptions) -> Outcome {
-        let mut change = Change::new()
+        let change = Change::new()
             .set(ControlWord::OnFull, options.on_full as u64)
-            .set(ControlWord::BlockMillis, options.block.as_millis() as u64)
-            .set(ControlWord::DrainPid, u64::from(std::process::id()));
-        if options.from == Beginning::Now {
-            self.chunks.skip_past(self.segment, &mut self.merger);
-            change = change.mode(Mode::Log).set(ControlWord::Recording, self.ticker.monotonic_ns_at(0));
+            .set(ControlWord::BlockMillis, options.block.as_millis() as u64);
+        match &self.lease {
+            Some(lease) if options.from == Beginning::Now => {
+                self.chunks.skip_past(self.segment, &mut self.merger);
+                let change = change.set(ControlWord::Recording, self.ticker.monotonic_ns_at(0));
+                lease.change(Demand { mode: Mode::Log, ..NOTHING }, &change)
+            }
+            _ => control::write(self.segment, &change),
         }
-        control::write(self.segment, &change).map(drop)
     }
 
     /// Reads what there is and writes what is due; the number of bytes read.
     fn step(&mut self) -> io::Result<usize> {
         // Taken before the chunks are read: events before this time and these marks are all in what
         // is read now.
+        if let Some(lease) = &mut self.lease {
+            lease.beat();
+        }
         let until = self.now();
         let now_ms = until.ms;
         self.seen_ms = now_ms;
@@ -314,6 +339,10 @@ impl<'a> Drainer<'a> {
     /// Reads to the end of what there is, in order as far as there is one, and ends the file.
     fn finish(mut self, path: &Path) -> Outcome<Recorded> {
         let failed = |error: io::Error| Failure::file(path, format!("cannot write: {error}"));
+        // Later events are not wanted.
+        if let Some(lease) = self.lease.take().filter(|_| process::starttime(self.pid).is_some()) {
+            lease.release()?;
+        }
         loop {
             let until = self.now();
             let read = self.chunks.read(self.segment, &mut self.merger);

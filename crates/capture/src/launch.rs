@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::{preload, suitability};
+use super::{preload, process, suitability};
 use crate::failure::{Failure, Outcome};
 
 /// A running program.
@@ -41,7 +41,9 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     }
     let mut command = Command::new(&path);
     // The segment is read when the program has ended, and then removed.
-    let conf = format!("{conf},keep_segment:true");
+    let own = std::process::id();
+    let starttime = process::starttime(own).unwrap_or(0);
+    let conf = format!("{conf},keep_segment:true,launcher:{own}-{starttime}");
     command.args(arguments).env("LD_PRELOAD", preload_list()?).env("HEAPWISE_CONF", conf);
     // heapwise_gs.h runs this executable, of the same version as the probe, for reports.
     if let Ok(own) = std::env::current_exe() {

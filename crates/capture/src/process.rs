@@ -53,6 +53,15 @@ pub fn usual_name(pid: u32) -> String {
     called(pid).filter(|called| !program.starts_with(&**called)).unwrap_or(program)
 }
 
+/// The command line of a process, on one line and cut to fit a message.
+pub fn command_line(pid: u32) -> Option<String> {
+    const MOST: usize = 80;
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let text = String::from_utf8_lossy(bytes.strip_suffix(b"\0").unwrap_or(&bytes)).into_owned();
+    let line: String = text.chars().take(MOST).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    (!line.is_empty()).then(|| if text.chars().nth(MOST).is_some() { line + "…" } else { line })
+}
+
 /// Resident bytes of a process.
 pub fn resident_bytes(pid: u32) -> Option<u64> {
     let statm = fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use heapwise_format::segment::Mode;
 
-use super::control::{self, Change};
+use super::control;
+use super::lease::Held;
 use super::process;
 use super::segments::{self, SegmentEntry, SegmentFile};
 
@@ -103,8 +104,9 @@ impl UndrainedLogGuard {
     fn look(&mut self, family: &mut ProcessTree) {
         let unread = family.unread_logs();
         for found in unread.iter().filter(|found| self.seen.contains(&found.process.pid)) {
-            let off = Change::new().mode(Mode::Off);
-            let _ = SegmentFile::open(&found.path).and_then(|segment| control::write(&segment, &off));
+            if let Ok(segment) = SegmentFile::open(&found.path) {
+                drop(Held::of_launcher(&segment));
+            }
             if let Some(tell) = self.tell.take() {
                 let (pid, name) = (found.process.pid, process::usual_name(found.process.pid));
                 tell(NotRecorded::Child { pid, name });

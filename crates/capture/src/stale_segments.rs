@@ -5,7 +5,7 @@
 //! (`crates/probe/src/segment/create.rs`).
 //!
 //! *Which processes have ended*: no process has their segment mapped or open for writing
-//! ([`lease`]), and `/proc` does not list them. The first rule holds across pid namespaces, where a
+//! ([`file_writers`]), and `/proc` does not list them. The first rule holds across pid namespaces, where a
 //! pid is not unique, and keeps segments that a recorder or a report reads; on overlayfs, where the
 //! system does not count mappings, the second one still holds. When in doubt, a segment stays.
 //!
@@ -20,13 +20,13 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use heapwise_format::paths::ProcessId;
+use heapwise_format::paths::{ProcessId, SUFFIX};
 use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Header, State};
 use rustix::fs::OFlags;
 
 use crate::clock::Clock;
 use crate::own_files::is_own_folder;
-use crate::{lease, process, segments};
+use crate::{file_writers, process, segments, stopped};
 
 /// Segments of either kind that stay at most.
 const MOST_KEPT: usize = 32;
@@ -78,6 +78,18 @@ fn collect_in(directory: &Path) {
     for one in stale.iter().filter(|one| is_surplus(one, &stale, allowance(room))) {
         let _ = fs::remove_file(directory.join(one.process.to_string()));
     }
+    remove_stopped(directory);
+}
+
+/// Removes the states of stopped recordings whose segments are gone.
+fn remove_stopped(directory: &Path) {
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let Some(stem) = name.to_str().and_then(stopped::is_of) else { continue };
+        if !directory.join(format!("{stem}{SUFFIX}")).exists() {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
 }
 
 /// What a process left; `None` when it has not ended, or the file is not a segment.
@@ -86,7 +98,7 @@ fn examine(path: PathBuf, process: ProcessId, now_ns: u64) -> Option<Stale> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags.bits() as i32).open(path).ok()?;
     let data = file.metadata().ok()?;
-    if !data.is_file() || !lease::has_no_writer(&file) {
+    if !data.is_file() || !file_writers::has_no_writer(&file) {
         return None;
     }
     let mut prefix = [0; Header::PREFIX_BYTES];

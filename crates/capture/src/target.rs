@@ -13,6 +13,8 @@ use crate::input_error;
 use crate::ledger::{self, Reading};
 use crate::recording::read_options::ReadOptions;
 use crate::recording::{moment, open, part};
+use crate::segments::{self, SegmentEntry, SegmentFile};
+use crate::{lease, stopped};
 
 /// What a profile is read from.
 #[derive(Debug, Clone)]
@@ -113,20 +115,20 @@ impl Target {
         }
     }
 }
-use crate::segments::{self, SegmentEntry, SegmentFile};
 
-/// Processes named by pid or program name; with no name, every running one that carries the probe.
+/// Processes to control, named by pid or program name; with no name, every running one that carries
+/// the probe and does not belong to a `heapwise run`.
 pub fn processes(targets: &[String]) -> Outcome<Vec<SegmentEntry>> {
-    if targets.is_empty() {
-        let found: Vec<SegmentEntry> = segments::list().into_iter().filter(|found| found.alive).collect();
-        return match found.len() {
-            0 => Err(input_error!(
-                "no running process carries the probe; start one with `heapwise run`, \
-                 or with LD_PRELOAD=$(heapwise preload)"
-            )),
-            _ => Ok(found),
-        };
-    }
+    if targets.is_empty() { every_process(lease::belongs_to_run) } else { named_processes(targets) }
+}
+
+/// Processes to read, named by pid or program name; with no name, every running one that carries
+/// the probe.
+pub fn processes_to_read(targets: &[String]) -> Outcome<Vec<SegmentEntry>> {
+    if targets.is_empty() { every_process(|_| false) } else { named_processes(targets) }
+}
+
+fn named_processes(targets: &[String]) -> Outcome<Vec<SegmentEntry>> {
     let mut all = Vec::new();
     for target in targets {
         match target.parse::<u32>() {
@@ -144,6 +146,21 @@ pub fn processes(targets: &[String]) -> Outcome<Vec<SegmentEntry>> {
     Ok(all)
 }
 
+fn every_process(is_left_out: impl FnMut(&SegmentEntry) -> bool) -> Outcome<Vec<SegmentEntry>> {
+    let running = segments::list().into_iter().filter(|found| found.alive);
+    let (left_out, found): (Vec<SegmentEntry>, Vec<SegmentEntry>) = running.partition(is_left_out);
+    match (found.len(), left_out.len()) {
+        (0, 0) => Err(input_error!(
+            "no running process carries the probe; start one with `heapwise run`, \
+             or with LD_PRELOAD=$(heapwise preload)"
+        )),
+        (0, _) => Err(input_error!(
+            "every process with the probe belongs to a `heapwise run`; name its pid (`heapwise ps`)"
+        )),
+        _ => Ok(found),
+    }
+}
+
 /// Exactly one process.
 pub fn process(target: &str) -> Outcome<SegmentEntry> {
     let mut found = processes(std::slice::from_ref(&target.to_owned()))?;
@@ -156,6 +173,9 @@ pub fn process(target: &str) -> Outcome<SegmentEntry> {
 /// The profile a segment holds now.
 pub fn of_segment(found: &SegmentEntry) -> Outcome<Profile> {
     let segment = SegmentFile::open(&found.path)?;
+    if let Some(profile) = stopped::load(&segment) {
+        return Ok(profile);
+    }
     let mut profile = segment.snapshot()?.profile();
     if !found.alive {
         profile.meta.comments.push("last state of a process that has ended".into());

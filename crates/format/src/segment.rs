@@ -22,6 +22,7 @@ mod control;
 mod counter;
 mod header;
 mod layout;
+mod lease;
 mod mapping;
 mod order;
 mod record;
@@ -29,14 +30,15 @@ mod record;
 pub use access::{SegmentSink, SegmentSource};
 pub use appended::read_appended;
 pub use control::{Control, ControlWord, IndexKind, Mode, OnFull, Writer};
-pub use counter::{ARENA_WORDS, Counter, MOST_ARENAS};
+pub use counter::{ARENA_WORDS, Counter, FrozenBy, MOST_ARENAS};
 pub use header::{AllocatorKind, Architecture, Header, HeaderError, MAGIC, State, VERSION};
 pub use layout::{
     CHUNK_BYTES, LIVE_FIRST_LEVEL, Layout, SHADOW_DIRECTORY_BYTES, SHADOW_LEAF_BYTES, Section, SectionKind,
     Tier,
 };
+pub use lease::{Controller, Demand, LEASE_SLOTS, Lease, LeaseWord, leases};
 pub use mapping::{Mapping, Purpose};
-pub use order::{Update, tick, write_control};
+pub use order::{LeaseChange, Update, beat, tick, write_control};
 pub use record::{
     BlockWord, LiveBlock, Mark, Module, NO_THREAD, Node, NodePlace, SIZE_CLASSES, SizeCount, SizeCounts,
     Tally, TallyDetails, TallyWeights, Thread, ThreadState, size_class, size_class_start,

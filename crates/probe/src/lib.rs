@@ -27,7 +27,7 @@ pub(crate) use entry::{allocator, arch, arena, declared_frames, fork, hooks, sta
 pub use jemalloc::mallctl;
 pub(crate) use jemalloc::{dump, json, prof, recent};
 pub(crate) use os::{atomics, clock, environment, fixed_text, process, symbols, sys};
-pub(crate) use shared::{config, control, segment};
+pub(crate) use shared::{config, control, leases, segment};
 pub use testing::workbench;
 pub(crate) use unwind::modules;
 

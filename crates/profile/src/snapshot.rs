@@ -13,15 +13,17 @@ mod stacks;
 mod tallies;
 #[cfg(test)]
 mod tests;
+mod window;
 
 pub use live_blocks::{IndexedBlock, TallySite};
 pub use mappings::{MappingPurpose, RecordedMapping};
 pub(crate) use samples::unknown_stack;
+pub use window::Baseline;
 
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::segment::{
-    ARENA_WORDS, COUNTERS_OFFSET, Control, Counter, Header, HeaderError, Layout, MOST_ARENAS, Mode,
-    PAGE_BYTES, SectionKind, SegmentSource, State,
+    ARENA_WORDS, COUNTERS_OFFSET, Control, Counter, Header, HeaderError, LEASE_SLOTS, Layout, Lease,
+    MOST_ARENAS, Mode, PAGE_BYTES, SectionKind, SegmentSource, State, leases,
 };
 
 use crate::{Losses, Meta, Profile, Sampling, StackId, quantity};
@@ -34,6 +36,7 @@ pub struct Snapshot<'a, S> {
     pub header: Header,
     counters: Vec<u8>,
     control: Option<Control>,
+    leases: [Option<Lease>; LEASE_SLOTS],
 }
 
 impl<'a, S: SegmentSource> Snapshot<'a, S> {
@@ -48,7 +51,13 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         let header = Header::decode(&pages)?;
         let control = pages.get(PAGE_BYTES..).and_then(Control::from_page);
         let counters = pages.get(COUNTERS_OFFSET..).unwrap_or_default().to_vec();
-        Ok(Self { source, header, counters, control })
+        let word = |index: usize| u64_at(&pages, PAGE_BYTES + index * 8).unwrap_or(0);
+        let bits = control.map_or(0, |control| control.leases);
+        let mut slots = [None; LEASE_SLOTS];
+        for (slot, lease) in leases(bits, word) {
+            slots[slot] = Some(lease);
+        }
+        Ok(Self { source, header, counters, control, leases: slots })
     }
 
     /// A counter.
@@ -66,10 +75,16 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         (index < MOST_ARENAS && numbers != [0; 3]).then_some(numbers)
     }
 
-    /// Last request of the controller.
+    /// The control page: the process's own settings.
     #[must_use]
     pub fn control(&self) -> Option<Control> {
         self.control
+    }
+
+    /// Leases of controllers by slot. Those of controllers that were killed are among them.
+    #[must_use]
+    pub fn lease_slots(&self) -> [Option<Lease>; LEASE_SLOTS] {
+        self.leases
     }
 
     /// State of the probe.
@@ -118,15 +133,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     #[must_use]
     pub fn profile(&self) -> Profile {
         // Tallies first: the stacks that they refer to were stored before them.
-        let sums = tallies::read(self);
-        let (mut profile, nodes) = self.stacks();
-        samples::add(self, &sums, &nodes, &mut profile);
-        profile.sizes = sizes::read(self);
-        profile.meta.losses.dropped_events = 0;
-        // Threads add to the counter of the peak in steps, so it may be behind what is live now.
-        let live = profile.total().inuse_bytes as u64;
-        profile.meta.peak_bytes = profile.meta.peak_bytes.map(|peak| peak.max(live));
-        profile
+        self.profile_of(&tallies::read(self))
     }
 
     /// A profile of modules and stacks without samples, and the stack of each node.

@@ -12,6 +12,11 @@ pub(super) fn heap_v2(profile: &Profile) -> Vec<u8> {
     write(profile, Format::HeapV2, Metric::InuseSpace)
 }
 
+/// heapwise's own format, without loss.
+pub(super) fn heapwise(profile: &Profile) -> Vec<u8> {
+    write(profile, Format::Heapwise, Metric::InuseSpace)
+}
+
 /// gperftools' text, as `google-pprof` fetches it.
 pub(super) fn gperftools(profile: &Profile) -> Vec<u8> {
     write(profile, Format::Gperftools, Metric::InuseSpace)

@@ -12,6 +12,8 @@ pub(crate) use past::PastSource;
 pub(crate) use process::ProcessSource;
 pub(crate) use recorded::RecordedSource;
 
+use std::time::Duration;
+
 use heapwise_profile::Profile;
 use serde_json::{Value, json};
 
@@ -100,6 +102,17 @@ pub(crate) enum ControlCommand {
     Mark(String),
 }
 
+/// A stretch of time of a process.
+#[derive(Debug)]
+pub(crate) struct Stretch {
+    /// Everything counted before it.
+    pub before: Profile,
+    /// Everything counted at its end.
+    pub after: Profile,
+    /// What was allocated in it, and what was live at its end.
+    pub window: Profile,
+}
+
 /// Something served. Profiles come without symbols; the profile cache adds them once.
 pub(crate) trait Source: Send + Sync {
     /// Stable for as long as the thing exists, safe in a URL.
@@ -126,6 +139,11 @@ pub(crate) trait Source: Send + Sync {
 
     /// The state now: of a live process at this moment, of anything else the last one known.
     fn current(&self) -> Result<Profile>;
+
+    /// Records for a time; a process that records anyhow goes on as before.
+    fn record_for(&self, _time: Duration) -> Result<Stretch> {
+        Err(HttpError::bad("seconds: only a live process changes; ask without it for the last state"))
+    }
 
     /// Stores a profile just taken.
     fn keep(&self, _profile: &Profile) -> Result<Stored> {

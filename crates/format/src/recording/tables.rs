@@ -31,7 +31,7 @@ pub fn table_kind(number: u16) -> Option<SectionKind> {
 pub(super) const FIRST_NEW_COUNTER: usize = 100;
 
 /// Counters of the segment that a recording carries.
-pub(super) const COUNTERS: [(u16, Counter); 35] = [
+pub(super) const COUNTERS: [(u16, Counter); 44] = [
     (3, Counter::Mode),
     (7, Counter::PeriodStart),
     (8, Counter::LastSeen),
@@ -67,6 +67,15 @@ pub(super) const COUNTERS: [(u16, Counter); 35] = [
     (105, Counter::LostTallies),
     (106, Counter::LostStrings),
     (107, Counter::LostMarks),
+    (108, Counter::NoSpaceLosses),
+    (109, Counter::FrozenLosses),
+    (110, Counter::NoSpaceEvents),
+    (111, Counter::FrozenEvents),
+    (112, Counter::SpaceErrno),
+    (113, Counter::FrozenBy),
+    (114, Counter::Starts),
+    (115, Counter::StartedNanos),
+    (116, Counter::StoppedNanos),
 ];
 
 /// Appends the counters of a page to the payload of a counters frame.

@@ -6,6 +6,7 @@
 //! value: the other side may have written anything. The program's own changes do not wait for
 //! controllers; [`Control::next_sequence`] keeps the two apart.
 
+use super::Demand;
 use crate::bytes::u64_at;
 
 /// Index of a word in the control page.
@@ -14,7 +15,7 @@ use crate::bytes::u64_at;
 pub enum ControlWord {
     /// Even: consistent; odd: being written.
     Sequence = 0,
-    /// A [`Mode`].
+    /// The process's own [`Mode`].
     Mode,
     /// Mean distance of samples in bytes (sampled mode).
     SampleBytes,
@@ -30,8 +31,6 @@ pub enum ControlWord {
     ResetCount,
     /// Incremented to request the allocator's own statistics.
     AllocatorStatsCount,
-    /// Pid of the controller that drains the log; 0 when there is none.
-    DrainPid,
     /// Milliseconds since the start of the recording, ticked by the draining controller.
     TickMillis,
     /// `CLOCK_MONOTONIC` nanoseconds of the drainer's last sign of life.
@@ -42,6 +41,8 @@ pub enum ControlWord {
     /// Number of the recording, for recordings that began in mid-run: data about blocks belongs to
     /// one recording.
     Recording,
+    /// One bit per slot of a [`super::Lease`] in use.
+    Leases,
     /// Number of words.
     Count,
 }
@@ -100,7 +101,7 @@ pub enum Writer {
 pub struct Control {
     /// Sequence this was read at.
     pub sequence: u64,
-    /// Recording mode.
+    /// The process's own mode, which is in force without a stronger lease.
     pub mode: Mode,
     /// Mean distance of samples in bytes, at least 1.
     pub sample_bytes: u64,
@@ -116,12 +117,12 @@ pub struct Control {
     pub reset_count: u64,
     /// Number of requests for allocator statistics.
     pub allocator_stats_count: u64,
-    /// PID of the drainer of the log; 0 without a drainer.
-    pub drain_pid: u32,
     /// Compare memoised stacks with full walks.
     pub paranoid: bool,
     /// Changes when another recording begins.
     pub recording: u64,
+    /// One bit per slot of a lease in use.
+    pub leases: u64,
 }
 
 impl Control {
@@ -144,6 +145,12 @@ impl Control {
         (before.wrapping_add(4) & !3) | writer as u64
     }
 
+    /// What the process itself wants to be recorded.
+    #[must_use]
+    pub fn own_demand(&self) -> Demand {
+        Demand { mode: self.mode, sample_bytes: self.sample_bytes }
+    }
+
     /// Decodes and clamps a copy of the control words.
     #[must_use]
     pub fn from_words(word: impl Fn(ControlWord) -> u64) -> Self {
@@ -158,9 +165,9 @@ impl Control {
             block_millis: bounded(ControlWord::BlockMillis, 0, u64::from(Self::MAX_BLOCK_MILLIS)) as u32,
             reset_count: word(ControlWord::ResetCount),
             allocator_stats_count: word(ControlWord::AllocatorStatsCount),
-            drain_pid: word(ControlWord::DrainPid) as u32,
             paranoid: word(ControlWord::Paranoid) == 1,
             recording: word(ControlWord::Recording),
+            leases: word(ControlWord::Leases),
         }
     }
 

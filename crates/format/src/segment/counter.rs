@@ -136,8 +136,56 @@ pub enum Counter {
     MappingsSequence,
     /// Changes of mappings that are not in the table: it was full, or in use for too long.
     LostMappings,
+
+    /// Allocations of [`Counter::LostTallies`], [`Counter::LostNodes`] and
+    /// [`Counter::UntrackedBlocks`] that a table had room for, but the file system of the segment
+    /// had not.
+    NoSpaceLosses,
+    /// The same, where the segment was frozen (see [`FrozenBy`]).
+    FrozenLosses,
+    /// Events of [`Counter::LostEvents`] for which the file system of the segment had no space.
+    NoSpaceEvents,
+    /// Events of [`Counter::LostEvents`] that were lost because the segment was frozen.
+    FrozenEvents,
+    /// Reason why pages of the segment could not be had (an errno, or 0).
+    SpaceErrno,
+    /// A [`FrozenBy`].
+    FrozenBy,
+    /// Times recording was switched on, in any mode.
+    Starts,
+    /// `CLOCK_MONOTONIC` nanoseconds when recording was last switched on.
+    StartedNanos,
+    /// `CLOCK_MONOTONIC` nanoseconds when recording was last switched off; 0 when it never was.
+    StoppedNanos,
     /// Number of words.
     Count,
+}
+
+/// Call of the program after which its segment grows no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum FrozenBy {
+    /// It grows.
+    Nothing = 0,
+    /// `seccomp`: the probe makes no system call any more.
+    Seccomp = 1,
+    /// A limit on the address space.
+    AddressLimit = 2,
+    /// `mlockall`, after which every page would be populated.
+    LockedMemory = 3,
+}
+
+impl FrozenBy {
+    /// Anything unknown is [`FrozenBy::Nothing`].
+    #[must_use]
+    pub fn from_word(word: u64) -> Self {
+        match word {
+            1 => FrozenBy::Seccomp,
+            2 => FrozenBy::AddressLimit,
+            3 => FrozenBy::LockedMemory,
+            _ => FrozenBy::Nothing,
+        }
+    }
 }
 
 /// Words of the counter page from here on belong to the allocator's arenas, three each: bytes

@@ -1,4 +1,4 @@
-//! `collect`: reset, start, wait with a progress bar, stop, write the profile.
+//! `collect`: record for a time with a progress bar, write the profile, leave everything as it was.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -7,16 +7,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use heapwise_format::segment::{Counter, Mode};
+use heapwise_format::segment::{Controller, Counter, Demand, Mode};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{dump, switch};
 use crate::console;
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
-use heapwise_capture::control::{self, Change};
 use heapwise_capture::segments::{SegmentEntry, SegmentFile};
 use heapwise_capture::stale_segments;
 use heapwise_capture::target;
+use heapwise_capture::window::Window;
 use heapwise_profile::quantity::{self, parse_duration, parse_rate};
 
 /// Options of `collect`.
@@ -67,52 +68,47 @@ pub(crate) fn run(args: &CollectArgs) -> Outcome {
     Ok(())
 }
 
+/// One process of a collection and the file for its profile.
+struct Member<'a> {
+    found: &'a SegmentEntry,
+    segment: SegmentFile,
+    path: PathBuf,
+}
+
 impl Collection {
-    /// Runs the collection; returns the files written, one per process.
+    /// Runs the collection; returns the files written, one per process. Each process is recorded
+    /// under a lease, which ends in any case.
     pub(crate) fn collect(&self, processes: &[SegmentEntry]) -> Outcome<Vec<PathBuf>> {
-        let open: Vec<(&SegmentEntry, SegmentFile, PathBuf)> = processes
-            .iter()
-            .map(|found| {
-                let segment = switch::open_live(found)?;
-                let path = self.file_name(&segment)?;
-                output::refuse_existing(&path, self.overwrite)?;
-                Ok((found, segment, path))
-            })
-            .collect::<Outcome<_>>()?;
-        let start = Change::new().reset().mode(Mode::Sampled).sample_bytes(self.sample_bytes);
-        let mut started = Vec::new();
-        let mut collected: Outcome = Ok(());
-        for (_, segment, _) in &open {
-            let before = mode_of(segment);
-            collected = control::apply(segment, &start).map(drop).map_err(Failure::from);
-            if collected.is_err() {
-                break;
-            }
-            started.push(before);
+        let members: Vec<Member> =
+            processes.iter().map(|found| self.member(found)).collect::<Outcome<_>>()?;
+        let demand = Demand { mode: Mode::Sampled, sample_bytes: self.sample_bytes };
+        let mut windows: Vec<Window> = Vec::new();
+        for member in &members {
+            windows.push(Window::start(&member.segment, Controller::Collect, demand)?);
         }
-        let collected = collected.and_then(|()| self.wait(&open)).and_then(|()| self.write(&open));
-        // Each process gets its mode back, whatever failed.
-        for ((found, segment, _), before) in open.iter().zip(started) {
-            if found.is_alive() {
-                control::apply(segment, &before?)?;
-            }
+        self.wait(&members, &mut windows)?;
+        for (member, window) in members.iter().zip(&windows) {
+            self.write(member, window)?;
         }
-        collected?;
-        Ok(open.into_iter().map(|(_, _, path)| path).collect())
+        for (_, window) in members.iter().zip(windows).filter(|(member, _)| member.found.is_alive()) {
+            window.end()?;
+        }
+        Ok(members.into_iter().map(|member| member.path).collect())
     }
 
-    /// Writes what was counted so far. The processes still record: after the mode has changed, frees would be
-    /// subtracted while no allocation is added, and live memory of a busy program would be lost.
-    fn write(&self, open: &[(&SegmentEntry, SegmentFile, PathBuf)]) -> Outcome {
-        for (found, segment, path) in open {
-            let mut profile = segment.snapshot()?.profile();
-            profile.meta.sampling = heapwise_profile::Sampling::Poisson { mean_bytes: self.sample_bytes };
-            if !found.is_alive() {
-                profile.meta.comments.push("the process ended before the collection did".into());
-            }
-            dump::write_profile(&profile, path, self.overwrite)?;
+    fn member<'a>(&self, found: &'a SegmentEntry) -> Outcome<Member<'a>> {
+        let segment = switch::open_live(found)?;
+        let path = self.file_name(&segment)?;
+        output::refuse_existing(&path, self.overwrite)?;
+        Ok(Member { found, segment, path })
+    }
+
+    fn write(&self, member: &Member<'_>, window: &Window<'_>) -> Outcome {
+        let mut profile = window.profile()?;
+        if !member.found.is_alive() {
+            profile.meta.comments.push("the process ended before the collection did".into());
         }
-        Ok(())
+        dump::write_profile(&profile, &member.path, self.overwrite)
     }
 
     fn file_name(&self, segment: &SegmentFile) -> Outcome<PathBuf> {
@@ -130,20 +126,21 @@ impl Collection {
     }
 
     /// Waits for the time to pass, for Ctrl-C, or for the last process to end.
-    fn wait(&self, open: &[(&SegmentEntry, SegmentFile, PathBuf)]) -> Outcome {
+    fn wait(&self, members: &[Member<'_>], windows: &mut [Window<'_>]) -> Outcome {
         let interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
                 .map_err(|error| Failure::Input(format!("cannot watch for Ctrl-C: {error}")))?;
         }
         let started = Instant::now();
         let bar = std::io::stderr().is_terminal();
         while started.elapsed() < self.time && !interrupted.load(Ordering::Relaxed) {
-            if !open.iter().any(|(found, _, _)| found.is_alive()) {
+            if !members.iter().any(|member| member.found.is_alive()) {
                 break;
             }
+            windows.iter_mut().for_each(Window::beat);
             if bar {
-                self.draw(started.elapsed(), open)?;
+                self.draw(started.elapsed(), members)?;
             }
             std::thread::sleep(Duration::from_millis(100).min(self.time.saturating_sub(started.elapsed())));
         }
@@ -153,11 +150,11 @@ impl Collection {
         Ok(())
     }
 
-    fn draw(&self, elapsed: Duration, open: &[(&SegmentEntry, SegmentFile, PathBuf)]) -> Outcome {
+    fn draw(&self, elapsed: Duration, members: &[Member<'_>]) -> Outcome {
         const WIDTH: usize = 30;
         let (mut live, mut samples) = (0, 0);
-        for (_, segment, _) in open {
-            let snapshot = segment.snapshot()?;
+        for member in members {
+            let snapshot = member.segment.snapshot()?;
             live += snapshot.live_bytes();
             samples += snapshot.counter(Counter::Recorded);
         }
@@ -173,11 +170,4 @@ impl Collection {
         console::text(&mut std::io::stderr(), &bar);
         Ok(())
     }
-}
-
-/// The change that brings the mode in force back.
-fn mode_of(segment: &SegmentFile) -> Outcome<Change> {
-    let snapshot = segment.snapshot()?;
-    let sample_bytes = snapshot.control().map_or(0, |control| control.sample_bytes);
-    Ok(Change::new().mode(snapshot.mode()).sample_bytes(sample_bytes.max(1)))
 }

@@ -4,11 +4,12 @@ use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use heapwise_format::segment::{Counter, Mode, State};
+use heapwise_format::segment::{Counter, Lease, Mode, State};
 use heapwise_profile::snapshot::Snapshot;
 
 use crate::console;
 use crate::failure::{Failure, Outcome};
+use heapwise_capture::lease;
 use heapwise_capture::process;
 use heapwise_capture::segments::{self, SegmentEntry, SegmentFile};
 use heapwise_capture::stale_segments;
@@ -37,6 +38,7 @@ struct Row {
     live_bytes: u64,
     age: Duration,
     state: &'static str,
+    leases: Vec<Lease>,
 }
 
 /// Lists, or cleans up.
@@ -70,6 +72,7 @@ fn clean() -> Outcome {
         fs::remove_file(&found.path).map_err(|error| Failure::file(&found.path, error))?;
         removed += 1;
     }
+    stale_segments::collect();
     note!("removed what {removed} ended processes left behind");
     Ok(())
 }
@@ -93,6 +96,7 @@ fn row(found: &SegmentEntry) -> Outcome<Row> {
             (false, State::Exited) => "exited",
             (false, _) => "killed",
         },
+        leases: if found.alive { lease::held(&snapshot) } else { Vec::new() },
     })
 }
 
@@ -117,18 +121,28 @@ fn print_table(rows: &[Row], dead: bool) {
         );
         return;
     }
-    say!("{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} STATE", "PID", "PROGRAM", "MODE", "RATE", "LIVE", "AGE");
+    say!(
+        "{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} {:<10} LEASES",
+        "PID",
+        "PROGRAM",
+        "MODE",
+        "RATE",
+        "LIVE",
+        "AGE",
+        "STATE"
+    );
     for row in rows {
         let rate = row.rate.map_or("-".to_owned(), |rate| quantity::bytes(rate as f64));
         say!(
-            "{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} {}",
+            "{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} {:<10} {}",
             row.pid,
             row.program,
             row.mode,
             rate,
             quantity::bytes(row.live_bytes as f64),
             quantity::duration(row.age),
-            row.state
+            row.state,
+            lease_list(&row.leases)
         );
     }
 }
@@ -140,8 +154,25 @@ fn print_json(rows: &[Row]) {
             serde_json::json!({
                 "pid": row.pid, "program": row.program, "mode": row.mode, "rate": row.rate,
                 "live_bytes": row.live_bytes, "age_seconds": row.age.as_secs(), "state": row.state,
+                "leases": row.leases.iter().map(lease_json).collect::<Vec<_>>(),
             })
         })
         .collect();
     console::print_json(&serde_json::Value::from(rows));
+}
+
+/// `collect 71 (sampled), run 70 (exact)`; `-` without a lease.
+fn lease_list(leases: &[Lease]) -> String {
+    let one = |lease: &Lease| {
+        format!("{} {} ({})", lease.controller.name(), lease.holder.pid, lease.demand.mode.name())
+    };
+    if leases.is_empty() { "-".into() } else { leases.iter().map(one).collect::<Vec<_>>().join(", ") }
+}
+
+fn lease_json(lease: &Lease) -> serde_json::Value {
+    let rate = (lease.demand.mode == Mode::Sampled).then_some(lease.demand.sample_bytes);
+    serde_json::json!({
+        "command": lease.controller.name(), "pid": lease.holder.pid, "mode": lease.demand.mode.name(),
+        "rate": rate,
+    })
 }

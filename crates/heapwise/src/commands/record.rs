@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use heapwise_format::segment::OnFull;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::failure::Outcome;
 use crate::input_error;
 use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
-use heapwise_capture::control::{self, Change};
 use heapwise_capture::drain::{self, Beginning, RecordOptions, Recorded};
 use heapwise_capture::recorder_thread;
 use heapwise_capture::recording::embed;
@@ -80,7 +80,7 @@ pub(crate) enum WhenFull {
 }
 
 impl RetentionArgs {
-    /// The orders for a recording at `path`.
+    /// The options for a recording at `path`.
     pub(crate) fn record_options(&self, path: PathBuf, from: Beginning) -> RecordOptions {
         let retention = match (self.rotate, self.ring) {
             (Some(bytes), _) => {
@@ -115,19 +115,16 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
     output::refuse_existing(&path, if args.force { Overwrite::Allow } else { Overwrite::Refuse })?;
     // What a process left behind is read from its first event.
     let from = if found.alive { Beginning::Now } else { Beginning::Start };
-    let segment = SegmentFile::open(&found.path)?;
-    let before = control::current(&segment)?.mode;
-    let process = found.clone();
     let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
             .map_err(|error| input_error!("cannot watch for Ctrl-C: {error}"))?;
     }
-    let orders = args.retention.record_options(path, from);
+    let options = args.retention.record_options(path, from);
     let worker = Arc::clone(&stop);
     let recorder = std::thread::spawn(move || {
         let segment = SegmentFile::open(&found.path)?;
-        drain::record(&segment, &found, &orders, &worker)
+        drain::record(&segment, &found, &options, &worker)
     });
     let started = Instant::now();
     while !recorder.is_finished() && args.seconds.is_none_or(|time| started.elapsed() < time) {
@@ -135,10 +132,6 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
             break;
         }
         std::thread::sleep(Duration::from_millis(10));
-    }
-    // At once, not when the recorder has caught up: later events are not wanted.
-    if process.is_alive() {
-        control::apply(&segment, &Change::new().mode(before))?;
     }
     stop.store(true, Ordering::Relaxed);
     let recorded = recorder_thread::join(recorder)?;

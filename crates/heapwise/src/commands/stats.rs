@@ -23,7 +23,7 @@ pub(crate) struct StatsArgs {
 
 /// Prints the statistics of each process.
 pub(crate) fn run(args: &StatsArgs) -> Outcome {
-    let found = target::processes(&args.targets)?;
+    let found = target::processes_to_read(&args.targets)?;
     let all = found.iter().map(statistics::read).collect::<Result<Vec<_>, _>>()?;
     if args.json {
         console::print_json(&all.iter().map(to_json).collect());

@@ -7,8 +7,10 @@ use crate::failure::Outcome;
 use crate::input_error;
 use heapwise_capture::control::{self, Applied, Change};
 use heapwise_capture::segments::{SegmentEntry, SegmentFile};
-use heapwise_capture::target;
+use heapwise_capture::{lease, stopped, target};
 use heapwise_profile::quantity::parse_rate;
+use heapwise_profile::{Metric, Profile};
+use heapwise_render::export::{self, Format};
 
 /// What to record and how.
 #[derive(Debug, Clone, Args)]
@@ -146,6 +148,9 @@ pub(crate) struct StopArgs {
 /// Options of `reset`.
 #[derive(Debug, Args)]
 pub(crate) struct ResetArgs {
+    /// Reset even where another command relies on what is recorded
+    #[arg(short, long)]
+    force: bool,
     /// Pids or program names
     #[arg(required = true, value_name = "PID|NAME")]
     targets: Vec<String>,
@@ -163,21 +168,46 @@ pub(crate) struct SetArgs {
 
 /// Starts recording.
 pub(crate) fn start(args: &StartArgs) -> Outcome {
+    refuse_log(&args.mode)?;
     change_all(&args.targets, &args.mode.change(), &format!("recording ({})", describe(&args.mode)))
 }
 
-/// Stops recording.
+/// Stops recording; what was recorded stays readable as it is now.
 pub(crate) fn stop(args: &StopArgs) -> Outcome {
-    change_all(&args.targets, &Change::new().mode(Mode::Off), "stopped")
+    for found in target::processes(&args.targets)? {
+        let segment = open_live(&found)?;
+        stopped::save(&segment, encode)?;
+        change(&found, &segment, &Change::new().mode(Mode::Off), "stopped")?;
+    }
+    Ok(())
+}
+
+fn encode(profile: &Profile) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    export::export(profile, Format::Heapwise, Metric::InuseSpace, &mut bytes)
+        .expect("a Vec takes everything");
+    bytes
 }
 
 /// Clears what was recorded.
 pub(crate) fn reset(args: &ResetArgs) -> Outcome {
+    let processes = target::processes(&args.targets)?;
+    for found in &processes {
+        let others = lease::of_others(&open_live(found)?)?;
+        if let Some(other) = others.first().filter(|_| !args.force) {
+            return Err(input_error!(
+                "{}: {} relies on what is recorded; use -f to reset it all the same",
+                found.process.pid,
+                lease::describe(other)
+            ));
+        }
+    }
     change_all(&args.targets, &Change::new().reset(), "reset")
 }
 
 /// Changes rate, mode or depth.
 pub(crate) fn set(args: &SetArgs) -> Outcome {
+    refuse_log(&args.mode)?;
     if args.mode.names_a_mode() {
         return change_all(&args.targets, &args.mode.change(), &format!("set to {}", describe(&args.mode)));
     }
@@ -194,15 +224,33 @@ fn describe(mode: &ModeArgs) -> String {
     }
 }
 
+/// Events are of no use without a recorder.
+fn refuse_log(mode: &ModeArgs) -> Outcome {
+    match mode.mode() {
+        Mode::Log => Err(input_error!("log mode needs a recorder; use `heapwise record PID` for it")),
+        _ => Ok(()),
+    }
+}
+
 fn change_all(targets: &[String], change: &Change, done: &str) -> Outcome {
-    for found in target::processes(targets)? {
-        let pid = found.process.pid;
-        match control::apply(&open_live(&found)?, change)? {
-            Applied::Yes => note!("{pid}: {done}"),
-            Applied::Pending => {
-                note!("{pid}: {done}, from the program's next allocation on");
-            }
-        }
+    target::processes(targets)?
+        .iter()
+        .try_for_each(|found| self::change(found, &open_live(found)?, change, done))
+}
+
+fn change(found: &SegmentEntry, segment: &SegmentFile, change: &Change, done: &str) -> Outcome {
+    let pid = found.process.pid;
+    match control::apply(segment, change)? {
+        Applied::Yes => note!("{pid}: {done}"),
+        Applied::Pending => note!("{pid}: {done}, from the program's next allocation on"),
+    }
+    let snapshot = segment.snapshot()?;
+    let own = snapshot.control().map(|control| control.own_demand());
+    let demand = lease::demand(&snapshot);
+    if own.is_some_and(|own| own != demand) {
+        let holder = lease::held(&snapshot).into_iter().find(|lease| lease.demand == demand);
+        let holder = holder.map_or_else(String::new, |lease| format!(" for {}", lease::describe(&lease)));
+        note!("{pid}: still recording ({}){holder}", demand.mode.name());
     }
     Ok(())
 }

@@ -318,7 +318,7 @@ fn a_change_of_a_controller_is_not_lost_to_one_of_the_program() {
             let mut change = || drop(mode_after(b"i"));
             let program = RefCell::new(&mut change as &mut dyn FnMut());
             let segment = Interrupted { file: &file, stop, writes: Cell::new(0), program };
-            write_control(&segment, &[(ControlWord::Mode, Update::Set(mode as u64))]).expect("writable");
+            write_control(&segment, &[(ControlWord::Mode, Update::Set(mode as u64))], &[]).expect("writable");
             assert_eq!(mode_after(b"m"), format!("witness mode {}", mode as u64), "at write {stop}");
         }
     }

@@ -21,6 +21,7 @@ mod jemalloc_options;
 mod jemalloc_threads;
 mod jeprof_corpus;
 mod jeprof_options;
+mod leases;
 mod long_life;
 mod lua;
 mod paranoid;

@@ -54,7 +54,7 @@ pub(crate) fn begin_segment(config: &Config) {
         control::begin(config);
         segment::set_state(State::Ready);
     } else {
-        segment::set_state(State::StoodAside);
+        segment::stand_aside();
     }
 }
 

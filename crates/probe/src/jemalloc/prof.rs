@@ -2,7 +2,7 @@
 
 use core::ffi::{CStr, c_char};
 
-use heapwise_format::segment::{ControlWord, Counter, Mode};
+use heapwise_format::segment::{ControlWord, Mode};
 
 use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicU8, AtomicU32, Ordering};
@@ -40,9 +40,9 @@ pub(crate) fn are_some_off() -> bool {
     SOME_OFF.load(Ordering::Relaxed)
 }
 
-/// Whether blocks are recorded.
+/// Whether the program wants blocks to be recorded; a controller may want it too.
 pub(crate) fn is_active() -> bool {
-    options().prof && segment::counter(Counter::Mode).load(Ordering::Relaxed) != Mode::Off as u64
+    options().prof && segment::control(ControlWord::Mode).load(Ordering::Relaxed) != Mode::Off as u64
 }
 
 /// Mean distance of samples, as a power of two.

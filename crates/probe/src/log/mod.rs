@@ -13,7 +13,7 @@ pub(crate) use shared_log::with_shared;
 
 use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published};
 use heapwise_format::event::{self, Block, Freeing, MAX_EVENT_BYTES, Room};
-use heapwise_format::segment::{ControlWord, Counter};
+use heapwise_format::segment::ControlWord;
 
 use crate::atomics::{AtomicU64, Ordering, fence};
 use crate::live::Live;
@@ -258,7 +258,7 @@ impl ThreadLog {
         if self.resting > 0 || !chunk_alloc::take(self) {
             self.resting = self.resting.saturating_sub(1);
             self.drop_event();
-            segment::count(Counter::LostEvents);
+            segment::count_lost_event();
             return false;
         }
         if self.dropped > 0 {

@@ -1,8 +1,11 @@
 //! Identity and start time of this process.
 
+use heapwise_format::paths::ProcessId;
+
 use crate::atomics::{AtomicU64, Ordering};
 use crate::clock;
-use crate::sys::{self, File};
+use crate::fixed_text::FixedText;
+use crate::sys::{self, Errno, File};
 
 /// `CLOCK_MONOTONIC` nanoseconds from which `born_ms` of records counts.
 static EPOCH_NS: AtomicU64 = AtomicU64::new(0);
@@ -26,6 +29,25 @@ pub(crate) fn start_time() -> u64 {
         .ok()
         .and_then(|file| start_time_in(file.read_up_to(&mut buffer)))
         .unwrap_or(0)
+}
+
+/// Whether another process runs; `None` when that cannot be found out.
+pub(crate) fn runs(process: ProcessId) -> Option<bool> {
+    if sys::are_syscalls_disabled() {
+        return None;
+    }
+    let mut path = FixedText::<64>::new();
+    path.push(b"/proc/").push_decimal(u64::from(process.pid)).push(b"/task/../stat");
+    let mut buffer = [0; 1024];
+    match File::open(path.as_c_str()?, libc::O_RDONLY) {
+        Ok(file) => {
+            let stat = file.read_up_to(&mut buffer);
+            let ended = matches!(field(stat, 3), None | Some(b"Z" | b"X"));
+            Some(!ended && start_time_in(stat) == Some(process.starttime))
+        }
+        Err(Errno(libc::ENOENT | libc::ESRCH)) => Some(false),
+        Err(_) => None,
+    }
 }
 
 /// Bytes of the whole process in memory; the maximum when `/proc` cannot be read.

@@ -98,6 +98,6 @@ fn note(captured: &Captured) {
         segment::count(Counter::Broken);
     }
     if captured.node == stack_tree::OUT_OF_STACKS {
-        segment::count(Counter::LostNodes);
+        segment::count_loss(Counter::LostNodes);
     }
 }

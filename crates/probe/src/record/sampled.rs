@@ -24,6 +24,7 @@ pub(super) fn allocated(block: &Block, entry: &Entry) {
         return segment::count(Counter::Reentrant);
     };
     control::poll();
+    control::check_leases();
     // The order to record every block arrived with this event.
     if matches!(control::activity(), Activity::Exact | Activity::Log) && block.address != 0 {
         drop(busy);

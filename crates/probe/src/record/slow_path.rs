@@ -97,7 +97,7 @@ pub(super) fn shared_tally(node: u32, rate: u16) -> Option<TallyRef> {
 
 #[cold]
 fn overflow(rate: u16) -> Option<TallyRef> {
-    segment::count(Counter::LostTallies);
+    segment::count_loss(Counter::LostTallies);
     tallies::overflow(rate)
 }
 
@@ -122,6 +122,9 @@ pub(super) fn count_alloc(mut state: Option<&mut State>, tally: TallyRef, block:
             tally.count_free(writer, amount, sampled);
             let add = |counter, amount| segment::counter(counter).fetch_add(amount, Ordering::Relaxed);
             add(Counter::UntrackedBlocks, sampled.whole_blocks(address));
+            if let Some(cause) = segment::cause_of_loss(Counter::NoSpaceLosses, Counter::FrozenLosses) {
+                add(cause, sampled.whole_blocks(address));
+            }
             add(Counter::UntrackedBytes, sampled.bytes(size));
             let histogram = sizes::of_thread(None);
             histogram.count_alloc(Writer::Shared, size, sampled.whole_blocks(address));

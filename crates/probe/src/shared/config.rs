@@ -12,7 +12,8 @@ mod number;
 mod report;
 mod sources;
 
-use heapwise_format::segment::{AllocatorKind, Control, IndexKind, Mode, Tier};
+use heapwise_format::paths::ProcessId;
+use heapwise_format::segment::{AllocatorKind, Control, Controller, Demand, IndexKind, Lease, Mode, Tier};
 
 use crate::atomics::{AtomicBool, Ordering};
 use crate::jemalloc::options::{self, Options};
@@ -36,6 +37,8 @@ pub(crate) struct Config {
     pub(crate) tables: Tier,
     /// Whether events may take the fast path; without it, tests compare both.
     pub(crate) fast_path: bool,
+    /// Lease of the process that started this one, also in its forked children.
+    pub(crate) launcher: Option<Lease>,
 }
 
 /// The segment stays when the program exits, however many there are: `heapwise run` reads it then.
@@ -83,6 +86,7 @@ impl Config {
             seed: 0,
             tables: Tier::Full,
             fast_path: true,
+            launcher: None,
         }
     }
 
@@ -100,6 +104,7 @@ impl Config {
             b"seed" => put(&mut self.seed, size),
             b"tables" => put(&mut self.tables, tables(value)),
             b"fast_path" => put(&mut self.fast_path, boolean(value)),
+            b"launcher" => put(&mut self.launcher, launcher(value).map(Some)),
             _ => Verdict::Unknown,
         }
     }
@@ -107,6 +112,20 @@ impl Config {
 
 fn mode(name: &[u8]) -> Option<Mode> {
     [Mode::Off, Mode::Sampled, Mode::Exact, Mode::Log].into_iter().find(|mode| mode.name().as_bytes() == name)
+}
+
+/// `PID-STARTTIME`; what the process wants to be recorded is known when all pairs are read.
+fn launcher(value: &[u8]) -> Option<Lease> {
+    let (pid, starttime) = core::str::from_utf8(value).ok()?.split_once('-')?;
+    Some(Lease {
+        holder: ProcessId {
+            pid: pid.parse().ok().filter(|pid| *pid != 0)?,
+            starttime: starttime.parse().ok()?,
+        },
+        controller: Controller::Run,
+        demand: Demand { mode: Mode::Off, sample_bytes: 1 },
+        heartbeat_ns: 0,
+    })
 }
 
 fn tables(name: &[u8]) -> Option<Tier> {
@@ -220,6 +239,13 @@ impl Reader<'_> {
             config.sample_bytes = 1 << options.lg_sample;
             config.max_depth = options.bt_max;
         }
+        if let Some(lease) = &mut config.launcher {
+            lease.demand = Demand { mode: config.mode, sample_bytes: config.sample_bytes };
+            // A log is of no use without the process that reads it.
+            if config.mode == Mode::Log {
+                config.mode = Mode::Off;
+            }
+        }
         if unasked && reports {
             say(&[b"prof_leak_error is set w/o prof_final."]);
         }
@@ -251,9 +277,26 @@ mod tests {
             seed: 0,
             tables: Tier::Tiny,
             fast_path: true,
+            launcher: None,
         };
         assert_eq!(config, expected);
         assert_eq!(parse(b"mode:what,rate:0,rate:99999999999999G,depth:-1"), Config::new());
+    }
+
+    #[test]
+    fn a_launcher_holds_a_lease_of_the_mode() {
+        let config = parse(b"launcher:12-345,mode:log");
+        let lease = config.launcher.expect("a lease");
+        assert_eq!((lease.holder.pid, lease.holder.starttime, lease.demand.mode), (12, 345, Mode::Log));
+        assert_eq!(config.mode, Mode::Off);
+        let config = parse(b"launcher:12-345,mode:exact");
+        assert_eq!(
+            (config.mode, config.launcher.map(|lease| lease.demand.mode)),
+            (Mode::Exact, Some(Mode::Exact))
+        );
+        for wrong in [&b"launcher:0-1"[..], b"launcher:x-1", b"launcher:1", b"launcher:1-"] {
+            assert_eq!(parse(wrong).launcher, None);
+        }
     }
 
     #[test]

@@ -1,13 +1,14 @@
 //! Requested and applied settings: the first thread that reads a new sequence number copies, clamps
-//! and applies the control page.
+//! and applies the control page. The mode in force is the strongest demand of the process itself
+//! and of the leases (`leases`).
 
-use heapwise_format::segment::{Control, ControlWord, Counter, IndexKind, Mode, Tier, Writer};
+use heapwise_format::segment::{Control, ControlWord, Counter, Demand, IndexKind, Mode, Tier, Writer};
 
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::hooks::{self, HookMode};
 use crate::record::{self, peak, sizes};
 use crate::sites::{rates, stack_tree, tallies};
-use crate::{allocator, clock, config, fork, live, log, segment, sys, threads, unwind};
+use crate::{allocator, clock, config, fork, leases, live, log, segment, sys, threads, unwind};
 
 /// Action of the hooks on an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,6 +131,15 @@ pub(crate) fn poll() {
     }
 }
 
+/// Applies the control page again if the holder of a lease has ended. Called now and then by every
+/// thread that records.
+#[inline]
+pub(crate) fn check_leases() {
+    if leases::have_changed() {
+        apply();
+    }
+}
+
 /// Puts the start-up configuration on the control page of a fresh segment and applies it.
 pub(crate) fn begin(wanted: &config::Config) {
     SEED.store(wanted.seed, Ordering::Relaxed);
@@ -152,6 +162,7 @@ pub(crate) fn begin(wanted: &config::Config) {
     for (word, value) in words {
         segment::control(word).store(value, Ordering::Relaxed);
     }
+    leases::begin(wanted.launcher);
     segment::counter(Counter::PeriodStart).store(clock::monotonic_ns(), Ordering::Relaxed);
     segment::control(ControlWord::Sequence).store(FIRST_SEQUENCE, Ordering::Release);
     // Not by `apply`: a forked child comes here in the middle of it, where it holds the turn
@@ -163,7 +174,8 @@ pub(crate) fn begin(wanted: &config::Config) {
 /// Even, and not 0: a forked child finds 0 in its wiped page and notices that it is one.
 const FIRST_SEQUENCE: u64 = 2;
 
-/// The settings in force, with which a forked child starts.
+/// The settings with which a forked child starts: the process's own, and the lease of the process
+/// that started it.
 pub(crate) fn in_force() -> config::Config {
     let word = |word| segment::control(word).load(Ordering::Relaxed);
     let control = Control::from_words(word);
@@ -176,6 +188,7 @@ pub(crate) fn in_force() -> config::Config {
         seed: SEED.load(Ordering::Relaxed),
         tables: Tier::ALL.get(TABLES.load(Ordering::Relaxed) as usize).copied().unwrap_or(Tier::Full),
         fast_path: has_fast_path(),
+        launcher: leases::launcher(),
     }
 }
 
@@ -242,15 +255,16 @@ fn enforce(wanted: &Control) {
         reset();
     }
     allocator::answer(wanted.allocator_stats_count);
-    let activity = match wanted.mode {
+    let Demand { mode, sample_bytes } = leases::demand(wanted);
+    let activity = match mode {
         Mode::Off => Activity::Idle,
         Mode::Log => Activity::Log,
         Mode::Exact => Activity::Exact,
         // One block per byte is every block, also those of no bytes.
-        Mode::Sampled if wanted.sample_bytes <= 1 => Activity::Exact,
+        Mode::Sampled if sample_bytes <= 1 => Activity::Exact,
         Mode::Sampled => Activity::Sampling,
     };
-    let distance = if activity == Activity::Sampling { wanted.sample_bytes } else { 0 };
+    let distance = if activity == Activity::Sampling { sample_bytes } else { 0 };
     let number = if distance == 0 { Some(0) } else { rates::number(distance) };
     if let Some(number) = number {
         RATE.store(u32::from(number), Ordering::Relaxed);
@@ -278,8 +292,22 @@ fn enforce(wanted: &Control) {
     }
     set_activity(activity);
     fork::change_generation();
-    show(Counter::Mode, wanted.mode as u64);
-    show(Counter::SampleBytes, if wanted.mode == Mode::Sampled { wanted.sample_bytes } else { 0 });
+    note_switch(mode);
+    show(Counter::Mode, mode as u64);
+    show(Counter::SampleBytes, if mode == Mode::Sampled { sample_bytes } else { 0 });
+}
+
+/// Counts and dates the changes between off and any other mode.
+fn note_switch(mode: Mode) {
+    let was_off = segment::counter(Counter::Mode).load(Ordering::Relaxed) == Mode::Off as u64;
+    match (was_off, mode == Mode::Off) {
+        (true, false) => {
+            segment::count(Counter::Starts);
+            show(Counter::StartedNanos, clock::monotonic_ns());
+        }
+        (false, true) => show(Counter::StoppedNanos, clock::monotonic_ns()),
+        _ => {}
+    }
 }
 
 /// Frees are followed before the first block is recorded and until after the last.
@@ -324,6 +352,8 @@ fn reset() {
         Counter::Reentrant,
         Counter::Truncated,
         Counter::Broken,
+        Counter::NoSpaceLosses,
+        Counter::FrozenLosses,
     ] {
         show(counter, 0);
     }

@@ -1,7 +1,7 @@
 //! Data shared with other processes: the segment, and the control words in it.
 //!
 //! Modules: `segment` (creation, pages, records), `control` (requested and applied settings),
-//! `config` (settings at process start).
+//! `leases` (what controllers want to be recorded), `config` (settings at process start).
 //!
 //! Allowed dependencies: `os`.
 //!
@@ -10,4 +10,5 @@
 
 pub(crate) mod config;
 pub(crate) mod control;
+pub(crate) mod leases;
 pub(crate) mod segment;

@@ -12,8 +12,8 @@ mod truncation;
 use core::cell::UnsafeCell;
 
 use heapwise_format::segment::{
-    ARENA_WORDS, CONTROL_OFFSET, COUNTERS_OFFSET, ControlWord, Counter, MOST_ARENAS, Section, SectionKind,
-    State,
+    ARENA_WORDS, CONTROL_OFFSET, COUNTERS_OFFSET, ControlWord, Counter, FrozenBy, MOST_ARENAS, PAGE_BYTES,
+    Section, SectionKind, State,
 };
 
 pub(crate) use create::{create, end};
@@ -60,7 +60,8 @@ pub(crate) fn is_settled() -> bool {
 ///
 /// `room` is that little in bytes. With `give_back` the rest of its addresses goes back to the
 /// system.
-pub(crate) fn settle(room: u64, give_back: bool) {
+pub(crate) fn settle(room: u64, give_back: bool, by: FrozenBy) {
+    counter(Counter::FrozenBy).store(by as u64, Ordering::Relaxed);
     for kind in SectionKind::ALL {
         let section = section(kind);
         pages::extend(section.offset, section.bytes(), room);
@@ -112,6 +113,39 @@ pub(crate) fn count(which: Counter) {
     counter(which).fetch_add(1, Ordering::Relaxed);
 }
 
+/// Counts an allocation that a table had no room for, and the cause.
+pub(crate) fn count_loss(which: Counter) {
+    count(which);
+    if let Some(cause) = cause_of_loss(Counter::NoSpaceLosses, Counter::FrozenLosses) {
+        count(cause);
+    }
+}
+
+/// Counts an event that was dropped, and the cause.
+pub(crate) fn count_lost_event() {
+    count(Counter::LostEvents);
+    if let Some(cause) = cause_of_loss(Counter::NoSpaceEvents, Counter::FrozenEvents) {
+        count(cause);
+    }
+}
+
+/// The counter of the cause of a loss just now; `None`: the capacity is used up.
+pub(crate) fn cause_of_loss(no_space: Counter, frozen: Counter) -> Option<Counter> {
+    if is_settled() {
+        Some(frozen)
+    } else if pages::is_refused() {
+        Some(no_space)
+    } else {
+        None
+    }
+}
+
+/// A word of the control page by its index: one of a slot for leases.
+pub(crate) fn control_at(index: usize) -> &'static AtomicU64 {
+    // SAFETY: as `counter`; the index is brought into the page.
+    unsafe { &*base().add(CONTROL_OFFSET + index % (PAGE_BYTES / 8) * 8).cast() }
+}
+
 /// A word of the control page.
 #[inline(always)]
 pub(crate) fn control(word: ControlWord) -> &'static AtomicU64 {
@@ -122,6 +156,13 @@ pub(crate) fn control(word: ControlWord) -> &'static AtomicU64 {
 /// Publishes the probe's state.
 pub(crate) fn set_state(state: State) {
     counter(Counter::State).store(state as u64, Ordering::Release);
+}
+
+/// Publishes that the probe records nothing, for want of memory for its tables.
+pub(crate) fn stand_aside() {
+    let reason = counter(Counter::SpaceErrno).load(Ordering::Relaxed);
+    counter(Counter::Errno).store(reason, Ordering::Relaxed);
+    set_state(State::StoodAside);
 }
 
 /// A record whose pages are populated; `None` beyond the capacity or without memory for it.

@@ -224,6 +224,7 @@ impl State {
         self.ticks = self.ticks.wrapping_add(1);
         self.table = Table::current();
         self.log.expire_tick();
+        control::check_leases();
         if self.ticks.is_multiple_of(FLUSH_TICKS) || self.allocated > FLUSH_ALLOCATED {
             self.flush();
         }

@@ -64,7 +64,7 @@ fn coarsest_rate<S: SegmentSource>(snapshot: &Snapshot<'_, S>, sums: &[SiteSum])
 impl SiteSum {
     /// Values and variances. A free read after the allocation of its block would make live values
     /// negative, because tallies are read one after the other; as much as was freed was allocated.
-    fn values(&self) -> (Values, Values) {
+    pub(super) fn values(&self) -> (Values, Values) {
         let Some(weights) = &self.weights else {
             let allocs = self.allocs.max(self.frees);
             let alloc_bytes = self.alloc_bytes.max(self.freed_bytes);

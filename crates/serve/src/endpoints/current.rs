@@ -1,7 +1,6 @@
-//! The current state of a source, or its change over `seconds=N`, rendered once for all requests at
+//! The current state of a source, or a stretch of `seconds=N`, rendered once for all requests at
 //! the same moment.
 
-use std::thread;
 use std::time::Duration;
 
 use heapwise_profile::{Profile, diff};
@@ -11,17 +10,28 @@ use crate::error::{HttpError, Result};
 use crate::http::Request;
 use crate::query_params::number;
 use crate::render_key::RenderKey;
-use crate::source::Source;
+use crate::source::{Source, Stretch};
 
 /// brpc's bound of `max_profiling_seconds`.
 const MOST_SECONDS: usize = 300;
 
-/// Renders the current state, or with `seconds=N` the signed change over that time.
+/// Answer to `seconds=N`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Over {
+    /// The signed change of all values, as Go's profiles have it.
+    Change,
+    /// What was allocated in that time, and what was live at its end.
+    Window,
+}
+
+/// Renders the current state, or with `seconds=N` a stretch of time, in which the process is
+/// recorded.
 pub(super) fn rendered(
     context: &Context,
     request: &Request,
     source: &dyn Source,
     what: &str,
+    over: Over,
     render: impl FnOnce(&Profile) -> Result,
 ) -> Result {
     match number(&request.query, "seconds")? {
@@ -29,25 +39,25 @@ pub(super) fn rendered(
             let key = RenderKey::new(&context.profiles.budget, request, source, what)?;
             Ok(context.rendered(request, &key, || render(&*context.profiles.current(source)?)))
         }
-        // Every delta has its own beginning, so none can be shared.
+        // Every stretch has its own beginning, so none can be shared.
         Some(seconds) => {
-            let delta = delta(context, source, seconds)?;
-            Ok(context.rendered(request, &RenderKey::unique(source), || render(&delta)))
+            let stretch = stretch(context, source, seconds, over)?;
+            Ok(context.rendered(request, &RenderKey::unique(source), || render(&stretch)))
         }
     }
 }
 
-fn delta(context: &Context, source: &dyn Source, seconds: usize) -> Result<Profile> {
+fn stretch(context: &Context, source: &dyn Source, seconds: usize, over: Over) -> Result<Profile> {
     if seconds > MOST_SECONDS {
         return Err(HttpError::bad(format!("seconds={seconds}: at most {MOST_SECONDS}")));
     }
-    if !source.is_live()? {
-        return Err(HttpError::bad(
-            "seconds: only a live process changes; ask without it for the last state",
-        ));
+    let Stretch { mut before, mut after, mut window } =
+        source.record_for(Duration::from_secs(seconds as u64))?;
+    if over == Over::Window {
+        context.profiles.symbolize(&mut window);
+        return Ok(window);
     }
-    let before = context.profiles.fresh(source)?;
-    thread::sleep(Duration::from_secs(seconds as u64));
-    let after = context.profiles.fresh(source)?;
+    context.profiles.symbolize(&mut before);
+    context.profiles.symbolize(&mut after);
     Ok(diff::subtract(&after, &before))
 }

@@ -1,6 +1,6 @@
 //! `/debug/pprof/…`: the addresses of Go programs, for `go tool pprof`, Parca and Pyroscope.
 
-use super::current::rendered;
+use super::current::{Over, rendered};
 use super::pprof;
 use crate::context::Context;
 use crate::encode;
@@ -22,7 +22,7 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
 /// text.
 fn profile(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result {
     let as_text = request.query.given("debug").is_some_and(|level| level != "0");
-    rendered(context, request, source, what, |profile| {
+    rendered(context, request, source, what, Over::Change, |profile| {
         if as_text {
             return Ok(Response::text(encode::heap_v2(profile)));
         }

@@ -2,7 +2,7 @@
 
 use heapwise_profile::{Location, Profile};
 
-use super::current::rendered;
+use super::current::{Over, rendered};
 use super::display::{self, Options};
 use crate::context::Context;
 use crate::encode;
@@ -17,7 +17,7 @@ const MOST_ADDRESSES: usize = 400_000;
 pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result {
     match what {
         "heap" => heap(context, request, source),
-        "growth" => rendered(context, request, source, "growth", |profile| {
+        "growth" => rendered(context, request, source, "growth", Over::Change, |profile| {
             Ok(Response::text(encode::growth(profile)))
         }),
         "symbol" => symbol(context, request, source),
@@ -31,7 +31,7 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
 
 fn heap(context: &Context, request: &Request, source: &dyn Source) -> Result {
     let Some(display) = request.query.given("display") else {
-        return rendered(context, request, source, "heap", |profile| {
+        return rendered(context, request, source, "heap", Over::Window, |profile| {
             Ok(Response::text(encode::heap_v2(profile)))
         });
     };
@@ -39,7 +39,7 @@ fn heap(context: &Context, request: &Request, source: &dyn Source) -> Result {
         return super::memory::statistics(source, request.query.given("opts").unwrap_or("Ja"));
     }
     let options = Options::of_request(&request.query)?;
-    rendered(context, request, source, "display", |profile| match display {
+    rendered(context, request, source, "display", Over::Window, |profile| match display {
         "text" => display::text(profile, None, &options),
         "flamegraph" => display::flame(profile, None, &options),
         "svg" => display::graph(profile, None, &options),
@@ -50,7 +50,7 @@ fn heap(context: &Context, request: &Request, source: &dyn Source) -> Result {
 
 /// The same numbers as `/pprof/heap` for `google-pprof`, which does not read jemalloc's text.
 pub(crate) fn gperftools_heap(context: &Context, request: &Request, source: &dyn Source) -> Result {
-    rendered(context, request, source, "gperftools", |profile| {
+    rendered(context, request, source, "gperftools", Over::Window, |profile| {
         Ok(Response::text(encode::gperftools(profile)))
     })
 }

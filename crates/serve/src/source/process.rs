@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use heapwise_format::segment::{Control, Counter, Mode};
+use heapwise_format::segment::{Control, Controller, Demand, Mode};
 use heapwise_profile::Profile;
 use serde_json::{Value, json};
 
-use super::{ControlCommand, Facts, Kind, Source};
+use super::{ControlCommand, Facts, Kind, Source, Stretch};
 use crate::error::{HttpError, Result};
 use crate::live_history::LiveHistory;
 use crate::profile_store::ProfileStore;
@@ -16,8 +16,11 @@ use crate::profile_store::Stored;
 use crate::statistics;
 use crate::timeline::Timeline;
 use heapwise_capture::control::{self, Change};
+use heapwise_capture::lease;
 use heapwise_capture::mark;
 use heapwise_capture::segments::{SegmentEntry, SegmentFile};
+use heapwise_capture::stopped;
+use heapwise_capture::window::Window;
 
 /// Name of the last state of an ended process among its stored profiles.
 const LAST_STATE: &str = "last-state";
@@ -79,10 +82,7 @@ impl Source for ProcessSource {
             .collect();
         // The control page, not the probe's state: a program that does not allocate applies it
         // later.
-        let (mode, rate_bytes) = match snapshot.control() {
-            Some(ordered) => (ordered.mode, ordered.sample_bytes),
-            None => (snapshot.mode(), snapshot.counter(Counter::SampleBytes)),
-        };
+        let Demand { mode, sample_bytes: rate_bytes } = lease::demand(&snapshot);
         Ok(Facts {
             kind: if self.found.is_alive() { Kind::Live } else { Kind::Dead },
             // The name it was called by: one executable may have many names.
@@ -126,6 +126,26 @@ impl Source for ProcessSource {
         Ok(heapwise_capture::target::of_segment(&now)?)
     }
 
+    fn record_for(&self, time: Duration) -> Result<Stretch> {
+        /// Time between two heartbeats of the lease, which are written less often.
+        const STEP: Duration = Duration::from_millis(100);
+        let segment = self.live_segment()?;
+        let sample_bytes = control::current(&segment)?.sample_bytes;
+        let demand = Demand { mode: Mode::Sampled, sample_bytes };
+        let mut window = Window::start(&segment, Controller::Serve, demand)?;
+        let before = segment.snapshot()?.profile();
+        let started = Instant::now();
+        while started.elapsed() < time && self.found.is_alive() {
+            std::thread::sleep(STEP.min(time.saturating_sub(started.elapsed())));
+            window.beat();
+        }
+        let stretch = Stretch { before, after: segment.snapshot()?.profile(), window: window.profile()? };
+        if self.found.is_alive() {
+            window.end()?;
+        }
+        Ok(stretch)
+    }
+
     fn keep(&self, profile: &Profile) -> Result<Stored> {
         let bytes = crate::encode::heap_v2(profile);
         let program = last_part(profile.meta.args.first().unwrap_or(&profile.meta.program));
@@ -141,8 +161,17 @@ impl Source for ProcessSource {
                 let mode = if known.sample_bytes <= 1 { Mode::Exact } else { Mode::Sampled };
                 Change::new().mode(mode)
             }
-            ControlCommand::Stop => Change::new().mode(Mode::Off),
-            ControlCommand::Reset => Change::new().reset(),
+            ControlCommand::Stop => {
+                stopped::save(&segment, crate::encode::heapwise)?;
+                Change::new().mode(Mode::Off)
+            }
+            ControlCommand::Reset => {
+                if let Some(other) = lease::of_others(&segment)?.first() {
+                    let other = lease::describe(other);
+                    return Err(HttpError::bad(format!("not reset: {other} relies on what is recorded")));
+                }
+                Change::new().reset()
+            }
             ControlCommand::Rate(1) => Change::new().mode(Mode::Exact),
             ControlCommand::Rate(bytes) if *bytes <= Control::MAX_SAMPLE_BYTES => {
                 Change::new().mode(Mode::Sampled).sample_bytes(*bytes)

@@ -4,6 +4,8 @@
 
 use core::ffi::{c_int, c_ulong};
 
+use heapwise_format::segment::FrozenBy;
+
 use super::Hook;
 use super::resolve::real;
 use crate::arch::words;
@@ -27,19 +29,19 @@ fn before_limit(process: c_int, resource: c_int, limit: *const Limit) {
     // SAFETY: the program's argument; the kernel would read it next.
     let limited = unsafe { limit.as_ref() }.is_some_and(|limit| limit.soft != u64::MAX);
     if own && limited && resource == libc::RLIMIT_AS as c_int {
-        freeze(ROOM_UNDER_LIMIT, true);
+        freeze(ROOM_UNDER_LIMIT, true, FrozenBy::AddressLimit);
     }
 }
 
 /// Makes room for what comes, then stops the segment from growing.
-fn freeze(room: u64, give_back: bool) {
+fn freeze(room: u64, give_back: bool, by: FrozenBy) {
     let words = words();
     let Some(mut busy) = words.enter() else { return };
     control::poll();
     if control::activity() != control::Activity::Idle {
         let _ = words.state(&mut busy);
     }
-    segment::settle(room, give_back);
+    segment::settle(room, give_back, by);
     if control::activity() == control::Activity::Log {
         // As much of the heap as the shadow index has room for: a word of four bytes per 32.
         log::reserve(8 * room);
@@ -86,7 +88,7 @@ pub(super) unsafe extern "C" fn prlimit64(
 
 /// The kernel populates every mapped page, also those of a sparse segment.
 pub(super) unsafe extern "C" fn mlockall(flags: c_int, _: &Entry) -> c_int {
-    freeze(ROOM, true);
+    freeze(ROOM, true, FrozenBy::LockedMemory);
     // SAFETY: the signature of mlockall.
     unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Mlockall)(flags) }
 }
@@ -106,7 +108,7 @@ pub(super) unsafe extern "C" fn prctl(
     let filter = a == c_ulong::from(libc::SECCOMP_MODE_FILTER) && b != 0;
     let forbids = option == libc::PR_SET_SECCOMP && (strict || filter);
     if forbids {
-        freeze(ROOM, false);
+        freeze(ROOM, false, FrozenBy::Seccomp);
     }
     // SAFETY: the signature of prctl; unused arguments are passed on as they came.
     let result = unsafe { real::<Prctl>(Hook::Prctl)(option, a, b, c, d) };
@@ -123,7 +125,7 @@ pub(super) extern "C" fn before_system_call(hook: usize, arguments: &[usize; 4])
     let strict = operation == libc::SECCOMP_SET_MODE_STRICT as usize;
     let filtering = operation == libc::SECCOMP_SET_MODE_FILTER as usize && filter != 0;
     if number == libc::SYS_seccomp as usize && (strict || filtering) {
-        freeze(ROOM, false);
+        freeze(ROOM, false, FrozenBy::Seccomp);
         sys::disable_syscalls();
     }
     super::resolve(hook)

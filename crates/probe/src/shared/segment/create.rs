@@ -44,6 +44,8 @@ const MOST_NAMES: usize = 1024;
 const MANY_NAMES: usize = 128;
 /// The part of it (one in so many bytes) that must then be free for another segment.
 const RESERVE: u64 = 16;
+/// Bytes that must be free in the file system of a directory if another one has them.
+const LEAST_FREE: u64 = 8 << 20;
 
 #[cfg(target_arch = "x86_64")]
 const ARCHITECTURE: Architecture = Architecture::X86_64;
@@ -115,10 +117,13 @@ fn in_file(process: ProcessId, bytes: u64) -> Result<*mut u8, Errno> {
     }
     if let Some(directory) = environment::variable::<256>(DIRECTORY_VARIABLE.as_bytes()) {
         let directory = directory.as_c_str().ok_or(Errno(libc::ENAMETOOLONG))?;
-        return in_directory(directory, process, bytes);
+        return in_directory(directory, process, bytes, 0);
     }
     let mut refusal = Errno(libc::ENOENT);
-    for pattern in DIRECTORIES {
+    // Where no file system has enough space, the tables get what there is.
+    for (least, pattern) in
+        [LEAST_FREE, 0].into_iter().flat_map(|least| DIRECTORIES.map(|pattern| (least, pattern)))
+    {
         let mut directory = FixedText::<256>::new();
         for (part, text) in pattern.split("%u").enumerate() {
             if part > 0 {
@@ -127,7 +132,7 @@ fn in_file(process: ProcessId, bytes: u64) -> Result<*mut u8, Errno> {
             directory.push(text.as_bytes());
         }
         let Some(directory) = directory.as_c_str() else { continue };
-        match in_directory(directory, process, bytes) {
+        match in_directory(directory, process, bytes, least) {
             Ok(memory) => return Ok(memory),
             Err(error) => refusal = error,
         }
@@ -136,7 +141,7 @@ fn in_file(process: ProcessId, bytes: u64) -> Result<*mut u8, Errno> {
 }
 
 /// One descriptor at a time: a program may have a single one left.
-fn in_directory(directory: &CStr, process: ProcessId, bytes: u64) -> Result<*mut u8, Errno> {
+fn in_directory(directory: &CStr, process: ProcessId, bytes: u64, least_free: u64) -> Result<*mut u8, Errno> {
     match sys::make_directory(directory) {
         Ok(()) | Err(Errno(libc::EEXIST)) => {}
         Err(error) => return Err(error),
@@ -149,7 +154,8 @@ fn in_directory(directory: &CStr, process: ProcessId, bytes: u64) -> Result<*mut
     let names = count_names(&opened);
     let room = opened.room();
     let fills_up = names >= MANY_NAMES && room.free_bytes < room.bytes / RESERVE;
-    if names >= MOST_NAMES || fills_up {
+    let is_small = room.bytes != 0 && room.free_bytes < least_free;
+    if names >= MOST_NAMES || fills_up || is_small {
         return Err(Errno(libc::ENOSPC));
     }
     drop(opened);

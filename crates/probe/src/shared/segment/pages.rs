@@ -2,7 +2,7 @@
 //! be a `SIGBUS` in the program; a failed `madvise` is a counted loss.
 #![allow(unsafe_code)]
 
-use heapwise_format::segment::Counter;
+use heapwise_format::segment::{COUNTERS_OFFSET, Counter};
 
 use super::{base, counter, create};
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -30,6 +30,9 @@ const IGNORED: u32 = 2;
 /// True once the segment may not grow any more.
 static SETTLED: AtomicBool = AtomicBool::new(false);
 
+/// Whether the last attempt to populate pages failed.
+static REFUSED: AtomicBool = AtomicBool::new(false);
+
 /// True once addresses of this segment were unmapped: other memory may be mapped there now.
 static GIVEN_BACK: AtomicBool = AtomicBool::new(false);
 
@@ -56,6 +59,11 @@ pub(super) fn settle() {
 /// Whether it did: then no system call may be made either.
 pub(super) fn is_settled() -> bool {
     SETTLED.load(Ordering::Relaxed)
+}
+
+/// Whether the file system had no space for pages when they were last populated.
+pub(super) fn is_refused() -> bool {
+    REFUSED.load(Ordering::Relaxed)
 }
 
 /// Unmaps everything in `bytes` bytes that is not populated; after [`settle`].
@@ -115,6 +123,7 @@ pub(super) fn replace(memory: *mut u8, bytes: u64) -> bool {
 /// Clears the record of populated pages: the segment is a new one.
 pub(super) fn forget() {
     SETTLED.store(false, Ordering::Relaxed);
+    REFUSED.store(false, Ordering::Relaxed);
     GIVEN_BACK.store(false, Ordering::Relaxed);
     for word in &REAL {
         if word.load(Ordering::Relaxed) != 0 {
@@ -152,8 +161,18 @@ fn grow(first: u64, last: u64) -> bool {
     if is_settled() {
         return false;
     }
-    if !create::is_private() && !populate(first, bytes) {
-        return false;
+    if !create::is_private() {
+        let populated = populate(first, bytes);
+        REFUSED.store(populated.is_err(), Ordering::Relaxed);
+        if let Err(sys::Errno(errno)) = populated {
+            // The kernel's word for a fault that would have been a SIGBUS.
+            let errno = if errno == libc::EFAULT { libc::ENOSPC } else { errno };
+            // The counters may be among the pages that are not there.
+            if is_real(COUNTERS_OFFSET as u64) {
+                counter(Counter::SpaceErrno).store(errno as u64, Ordering::Relaxed);
+            }
+            return false;
+        }
     }
     let mut at = first;
     while at <= last {
@@ -167,16 +186,16 @@ fn grow(first: u64, last: u64) -> bool {
     true
 }
 
-fn populate(offset: u64, bytes: u64) -> bool {
+fn populate(offset: u64, bytes: u64) -> Result<(), sys::Errno> {
     let address = base() as usize + offset as usize;
     if heeds_advice(address) {
         match sys::populate(address, bytes as usize) {
-            Ok(()) => return true,
+            Ok(()) => return Ok(()),
             Err(sys::Errno(libc::EINVAL)) => ADVICE.store(IGNORED, Ordering::Relaxed),
-            Err(_) => return false,
+            Err(error) => return Err(error),
         }
     }
-    (0..bytes).step_by(LEAST_PAGE).all(|at| sys::touch(address + at as usize).is_ok())
+    (0..bytes).step_by(LEAST_PAGE).try_for_each(|at| sys::touch(address + at as usize))
 }
 
 fn heeds_advice(address: usize) -> bool {

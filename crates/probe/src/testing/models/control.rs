@@ -3,7 +3,7 @@
 
 use std::boxed::Box;
 
-use heapwise_format::segment::{ControlWord, Mode, Update, give_order};
+use heapwise_format::segment::{ControlWord, Mode, Update, write_control};
 
 use super::outside::Outside;
 use super::{check, together};
@@ -20,7 +20,7 @@ fn order(mode: Mode, bytes: u64, depth: u64) -> u64 {
         (ControlWord::SampleBytes, Update::Set(bytes)),
         (ControlWord::MaxDepth, Update::Set(depth)),
     ];
-    give_order(&Outside, &words).expect("writable")
+    write_control(&Outside, &words, &[]).expect("writable")
 }
 
 /// Applies a control write before the model begins.

@@ -1,0 +1,75 @@
+//! The state of a process when its recording was stopped, in a file beside its segment.
+//!
+//! After a stop the probe still subtracts frees, so that a later start finds a true account. What
+//! was live when recording stopped is in this file: readers show it until recording starts again.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use heapwise_format::segment::{Counter, Mode};
+use heapwise_profile::Profile;
+use heapwise_profile::snapshot::Snapshot;
+
+use crate::failure::{Failure, Outcome};
+use crate::lease;
+use crate::own_files;
+use crate::segments::SegmentFile;
+
+/// Ending of the files' names, before their numbers.
+const ENDING: &str = "stopped";
+
+/// `<pid>-<starttime>.stopped-<start>-<period>`: another start, or a reset, makes the file useless.
+fn path(segment: &SegmentFile, snapshot: &Snapshot<'_, SegmentFile>) -> PathBuf {
+    let (start, period) = (snapshot.counter(Counter::Starts), snapshot.counter(Counter::Period));
+    segment.path().with_extension(format!("{ENDING}-{start}-{period}"))
+}
+
+/// Keeps the profile of a process that records, before its recording is stopped. A process that
+/// controllers keep recording is not stopped.
+pub fn save(segment: &SegmentFile, encode: impl FnOnce(&Profile) -> Vec<u8>) -> Outcome {
+    let snapshot = segment.snapshot()?;
+    if snapshot.mode() == Mode::Off || !lease::held(&snapshot).is_empty() {
+        return Ok(());
+    }
+    let encoded = encode(&snapshot.profile());
+    let path = path(segment, &snapshot);
+    remove_all_of(segment.path());
+    let temporary = path.with_extension(format!("{ENDING}.{}.tmp", std::process::id()));
+    let failed = |error: std::io::Error| Failure::file(&path, format!("cannot keep the profile: {error}"));
+    let written = own_files::create_temporary(&temporary).and_then(|mut file| file.write_all(&encoded));
+    written.and_then(|()| fs::rename(&temporary, &path)).map_err(|error| {
+        let _ = fs::remove_file(&temporary);
+        failed(error)
+    })
+}
+
+/// The profile from when recording was stopped; `None` while the process records, and when it was
+/// not stopped by a controller.
+pub fn load(segment: &SegmentFile) -> Option<Profile> {
+    let snapshot = segment.snapshot().ok()?;
+    if snapshot.mode() != Mode::Off || lease::demand(&snapshot).mode != Mode::Off {
+        return None;
+    }
+    let bytes = own_files::read(&path(segment, &snapshot))?;
+    let mut profile = heapwise_profile::read(&bytes).ok()?;
+    profile.meta.comments.push("recording is off; this is the state when it was stopped".into());
+    Some(profile)
+}
+
+/// Removes what was kept for a segment.
+fn remove_all_of(segment: &Path) {
+    let (Some(directory), Some(stem)) = (segment.parent(), segment.file_stem()) else { return };
+    let stem = stem.to_string_lossy();
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        if is_of(&entry.file_name().to_string_lossy()).is_some_and(|of| of == stem) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// The segment that a file of this kind belongs to, by both names without their endings.
+pub(crate) fn is_of(name: &str) -> Option<&str> {
+    let (stem, rest) = name.split_once('.')?;
+    rest.starts_with(ENDING).then_some(stem)
+}
