@@ -50,7 +50,7 @@ impl<'a> Held<'a> {
         Ok(Self { segment, clock, slot, last_beat: Instant::now() })
     }
 
-    /// Changes what the lease asks for, together with other words of the control page.
+    /// Changes the demand of the lease, together with other words of the control page.
     pub fn change(&self, demand: Demand, change: &Change) -> Outcome {
         control::locked(self.segment, || {
             let lease = self.segment.snapshot()?.lease_slots()[self.slot];
@@ -79,7 +79,7 @@ impl<'a> Held<'a> {
         }
     }
 
-    /// Waits until the probe has applied what this lease asks for.
+    /// Waits until the probe has applied this lease.
     pub fn await_applied(&self) -> Outcome<Applied> {
         control::await_applied(self.segment)
     }

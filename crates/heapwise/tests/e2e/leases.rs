@@ -284,7 +284,7 @@ fn a_stopped_process_shows_its_last_state() {
     until("blocks of the second start", || busy.counter(Counter::Starts) == 2);
 }
 
-/// One log has one recorder; the second one is told who that is, and nothing happens to the first.
+/// One log has one recorder: the second one is refused with the name of the first, which goes on.
 #[test]
 fn a_second_recorder_is_refused() {
     let scratch = Scratch::new();
