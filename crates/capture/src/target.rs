@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use heapwise_format::segment::SegmentSource as _;
 use heapwise_profile::Profile;
 use heapwise_profile::ledger::resident_profile;
+use heapwise_profile::recording::PointInTime;
 
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::ledger::{self, Reading};
+use crate::recording::moment::{self, Moment};
 use crate::recording::read_options::ReadOptions;
-use crate::recording::{moment, open, part};
+use crate::recording::{open, part};
 use crate::segments::{self, SegmentEntry, SegmentFile};
 use crate::{lease, stopped};
 
@@ -27,11 +29,8 @@ pub enum Target {
     Recording {
         /// The file, or the common name of numbered files.
         path: PathBuf,
-        /// `peak`, `305ms`, a mark, …: the name of the moment, which only the open recording can
-        /// resolve.
-        moment: String,
-        /// A single time selects the peak within its step of this many milliseconds.
-        step_ms: u64,
+        /// A point in time or a window of it.
+        moment: Moment,
     },
 }
 
@@ -48,13 +47,16 @@ pub struct Loaded {
 const AT: char = '@';
 
 impl Target {
-    /// A recording at a moment, with the default step.
-    pub fn recording(path: &Path, moment: &str) -> Self {
-        Target::Recording {
-            path: path.to_owned(),
-            moment: moment.to_owned(),
-            step_ms: moment::DEFAULT_STEP_MS,
-        }
+    /// A recording at its end.
+    pub fn recording(path: &Path) -> Self {
+        Target::Recording { path: path.to_owned(), moment: Moment::At(PointInTime::End) }
+    }
+
+    /// A recording at the moment that `text` names: only the recording knows its marks and its
+    /// length. A single time selects the peak within its step of `step_ms`.
+    pub fn at(path: &Path, text: &str, step_ms: u64) -> Outcome<Self> {
+        let moment = open::open(path, &ReadOptions::default())?.moment(text, step_ms)?;
+        Ok(Target::Recording { path: path.to_owned(), moment })
     }
 
     /// What `text` names: a file (detected by content), a recording or `RECORDING@MOMENT`, a pid or
@@ -62,7 +64,7 @@ impl Target {
     pub fn parse(text: &str) -> Outcome<Self> {
         let path = Path::new(text);
         if open::is_recording(path) {
-            return Ok(Self::recording(path, "end"));
+            return Ok(Self::recording(path));
         }
         let is_process = || text.parse::<u32>().is_ok() || !segments::of_name(text).is_empty();
         if path.exists() {
@@ -79,7 +81,7 @@ impl Target {
         let mut splits =
             text.match_indices(AT).map(|(at, _)| (Path::new(&text[..at]), &text[at + AT.len_utf8()..]));
         if let Some((path, moment)) = splits.find(|(path, _)| open::is_recording(path)) {
-            return Ok(Self::recording(path, moment));
+            return Self::at(path, moment, moment::DEFAULT_STEP_MS);
         }
         if is_process() {
             return process(text).map(Target::Process);
@@ -105,12 +107,11 @@ impl Target {
         match self {
             Target::Process(found) => of_segment(found).map(quiet),
             Target::File(path) => read_file(path).map(quiet),
-            Target::Recording { path, moment, step_ms } => {
+            Target::Recording { path, moment } => {
                 let mut opened = open::open(path, options)?;
-                let part = moment::parse(moment, opened.times(), *step_ms)?;
                 let mut warnings = std::mem::take(&mut opened.warnings);
                 warnings.push(opened.contains());
-                Ok(Loaded { profile: part::profile(&mut opened, part), warnings })
+                Ok(Loaded { profile: part::profile(&mut opened, *moment), warnings })
             }
         }
     }

@@ -217,10 +217,10 @@ pub fn moment(bytes: &[u8]) {
     let mark = |ms, name: &str, number| MarkAt { ms, name: name.into(), number };
     let marks = [mark(70, "loaded", 1), mark(u64::MAX, "1s..2s", 0)];
     for span_ms in [(0, 100), (50, u64::MAX)] {
-        let times = moments::Times { span_ms, marks: &marks };
+        let times = moments::Times { span_ms, marks: &marks, peak: None };
         for step_ms in [0, 1, 100, u64::MAX] {
             match moments::parse(&text, times, step_ms) {
-                Ok(moments::Part::At(PointInTime::Highest(range))) => {
+                Ok(moments::Moment::At(PointInTime::Highest(range))) => {
                     assert!(range.from_ms <= range.to_ms, "{text:?}: {range:?}");
                 }
                 Ok(_) => {}

@@ -4,10 +4,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use heapwise_format::recording::{Codec, MAGIC, PreambleError, VERSION, version3};
-use heapwise_profile::recording::{OpenError, Recording, RecordingSource, Tables};
+use heapwise_format::recording::{Codec, MAGIC, PreambleError, TIMELINE_ROW_MS, VERSION, version3};
+use heapwise_profile::recording::{OpenError, Recording, RecordingSource, Tables, TimeRange, Timeline};
 
-use super::moment::Times;
+use super::moment::{self, Moment, Times};
 use super::packing;
 use super::read_options::ReadOptions;
 use super::rotation::numbered;
@@ -54,9 +54,18 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// What names of its moments refer to.
-    pub fn times(&self) -> Times<'_> {
-        Times { span_ms: self.span_ms(), marks: &self.tables.marks }
+    /// The moment that `text` names.
+    pub fn moment(&mut self, text: &str, step_ms: u64) -> Outcome<Moment> {
+        // The timeline is read only for words that may refer to it.
+        let peak = text.contains("peak").then(|| self.peak_row()).flatten();
+        moment::parse(text, Times { span_ms: self.span_ms(), marks: &self.tables.marks, peak }, step_ms)
+    }
+
+    /// The row of the timeline with most live bytes.
+    fn peak_row(&mut self) -> Option<TimeRange> {
+        let rows = self.recording.read(|recording| Timeline::read(recording, TIMELINE_ROW_MS))?;
+        let from_ms = rows.peak()?.start_ms;
+        Some(TimeRange { from_ms, to_ms: from_ms.saturating_add(rows.step_ms) })
     }
 
     /// First and last millisecond. A killed recorder may leave marks later than its last event.

@@ -1,15 +1,15 @@
-//! The profile of a part of a recording, with a comment that names the part.
+//! The profile of a moment or window of a recording, with a comment that names it.
 
 use heapwise_profile::Profile;
 use heapwise_profile::recording::{Damage, Point, PointInTime, Recording, RecordingSource, Tables, Timeline};
 
-use super::moment::{DEFAULT_STEP_MS, Part};
+use super::moment::{DEFAULT_STEP_MS, Moment};
 use super::open::Opened;
 
-/// The profile of a part.
-pub fn profile(opened: &mut Opened, part: Part) -> Profile {
+/// The profile of a moment.
+pub fn profile(opened: &mut Opened, moment: Moment) -> Profile {
     let (tables, by_size, jobs) = (&opened.tables, opened.by_size, opened.jobs);
-    let read = opened.recording.read(|recording| read(recording, tables, part, (by_size, jobs)));
+    let read = opened.recording.read(|recording| read(recording, tables, moment, (by_size, jobs)));
     let mut profile = read.unwrap_or_default();
     if let Some(damage) = opened.recording.damage() {
         profile.meta.cut = Some(damage.cut());
@@ -20,12 +20,12 @@ pub fn profile(opened: &mut Opened, part: Part) -> Profile {
 fn read<S: RecordingSource + Sync>(
     recording: &Recording<S>,
     tables: &Tables,
-    part: Part,
+    moment: Moment,
     (by_size, jobs): (bool, usize),
 ) -> Result<Profile, Damage> {
     let end_ms = recording.span_ms().1;
-    let (mut profile, from_ms, to_ms, comment) = match part {
-        Part::At(point) => {
+    let (mut profile, from_ms, to_ms, comment) = match moment {
+        Moment::At(point) => {
             let (profile, ms) = if by_size {
                 let (counts, ms) = recording.sizes_at(tables, point, jobs)?;
                 (tables.profile_by_size(&counts), ms)
@@ -42,7 +42,7 @@ fn read<S: RecordingSource + Sync>(
             };
             (profile, 0, ms, format!("the heap {ms} ms after the start of the recording{what}"))
         }
-        Part::Between { from, to } => {
+        Moment::Between { from, to } => {
             let (from_ms, to_ms) = (ms_of(from.to_row(), tables), ms_of(to, tables).min(end_ms));
             let profile = if by_size {
                 tables.profile_by_size(&recording.sizes_between(tables, from, to, jobs)?)

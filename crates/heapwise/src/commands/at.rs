@@ -1,13 +1,12 @@
 //! `at`: any report on a recording at one moment, or on what a window of time left behind.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::Args;
 use heapwise_capture::target::Target;
-use heapwise_profile::quantity::parse_duration;
 
 use super::report::{self, StyleArgs, View};
+use super::timeline::parse_step;
 use crate::failure::Outcome;
 use crate::report_input::ReportOptions;
 
@@ -28,15 +27,14 @@ pub(crate) struct AtArgs {
     options: ReportOptions,
     #[command(flatten)]
     style: StyleArgs,
-    /// Set the step length; a time selects the peak within its step
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration, help_heading = "Filter options")]
-    step: Duration,
+    /// Set the step length, a multiple of 10 ms; a time selects the peak within its step
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_step, help_heading = "Filter options")]
+    step: u64,
 }
 
 /// Shows the report.
 pub(crate) fn run(args: AtArgs) -> Outcome {
-    let step_ms = u64::try_from(args.step.as_millis()).unwrap_or(u64::MAX);
-    let target = Target::Recording { path: args.file, moment: args.moment, step_ms };
+    let target = Target::at(&args.file, &args.moment, args.step)?;
     let mut report = report::load(args.view, vec![target], &args.options)?;
     if args.view == View::Leaks {
         super::leaks::KnownArgs::default().remove_known(&mut report)?;

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use clap::Args;
 use heapwise_format::segment::Counter;
@@ -24,8 +23,8 @@ pub(crate) struct TimelineArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Set the step length, a multiple of 10 ms
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_duration)]
-    step: Duration,
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_step)]
+    step: u64,
     /// Print JSON: `[[ms, bytes], …]`
     #[arg(long)]
     json: bool,
@@ -54,14 +53,22 @@ const CHART_HEIGHT: usize = 12;
 /// Pixels per unit of the picture: sharp on today's screens.
 const PNG_SCALE: f32 = 2.0;
 
+/// A step in milliseconds: whole rows of a recording.
+pub(crate) fn parse_step(text: &str) -> Result<u64, String> {
+    let asked = parse_duration(text)?;
+    let step_ms = u64::try_from(asked.as_millis()).unwrap_or(u64::MAX);
+    let is_whole =
+        u128::from(step_ms) * 1_000_000 == asked.as_nanos() && Timeline::step_ms(step_ms) == step_ms;
+    if is_whole { Ok(step_ms) } else { Err(format!("`{text}` is not a multiple of 10 ms")) }
+}
+
 /// Shows the timeline.
 pub(crate) fn run(args: &TimelineArgs) -> Outcome {
     let mut opened = open::open(&args.file, &args.read.options())?;
     warnings::print(&opened.warnings);
-    let step_ms = args.step.as_millis() as u64;
     let timeline = opened
         .recording
-        .read(|recording| Timeline::read(recording, step_ms))
+        .read(|recording| Timeline::read(recording, args.step))
         .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
     note!("{}", opened.contains());
     warnings::losses(&opened.tables.losses());

@@ -265,3 +265,54 @@ fn the_next_commands_of_a_summary_work() {
         assert!(!scratch.output_of(&words).is_empty(), "{command}");
     }
 }
+
+/// Names of marks that look like moments, ranges, paths or targets.
+#[test]
+fn every_mark_can_be_reached_whatever_its_name() {
+    let scratch = Scratch::new();
+    let names =
+        ["user@host", "a/b", "peak", "..", "%", "50%", "1s..2s", "end", "mark:x", "a b", "99s", "r.hwr@x"];
+    let recording = scratch.path("r.hwr");
+    let counted = scratch.record("named_marks", &names, &recording);
+    let live = |target: &[&str]| {
+        let arguments = [target, &["--json", "--focus", "^w_"]].concat();
+        scratch.json_of(&arguments)["total"].as_i64().expect("a total")
+    };
+    for (number, name) in (1..).zip(names) {
+        let truth = counted[&format!("live_at_{number}")];
+        let marked = format!("mark:{name}");
+        assert_eq!(live(&["at", "r.hwr", &marked]), truth, "{name}");
+        assert_eq!(live(&["top", &format!("r.hwr@{marked}")]), truth, "{name}");
+        if !["peak", "end"].contains(&name) {
+            assert_eq!(live(&["at", "r.hwr", name]), truth, "{name}");
+            assert_eq!(live(&["top", &format!("r.hwr@{name}")]), truth, "{name}");
+        }
+    }
+    let whole = counted["inuse_bytes"];
+    assert_eq!((live(&["at", "r.hwr", "peak"]), live(&["at", "r.hwr", "end"])), (whole, whole));
+    let from_peak = live(&["at", "r.hwr", "peak..end"]);
+    assert!((1..=whole).contains(&from_peak), "{from_peak} of {whole}");
+}
+
+#[test]
+fn a_moment_outside_the_recording_is_an_error_that_names_its_length() {
+    let scratch = Scratch::new();
+    scratch.record("named_marks", &["a"], &scratch.path("r.hwr"));
+    let error = |arguments: &[&str]| {
+        let output = scratch.heapwise(arguments).output().expect("heapwise starts");
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    for arguments in [
+        &["at", "r.hwr", "9h"][..],
+        &["top", "r.hwr@9h"],
+        &["at", "r.hwr", "0..9h"],
+        &["diff", "r.hwr@9h", "r.hwr"],
+    ] {
+        let said = error(arguments);
+        assert!(said.contains("after the end: the recording covers "), "{arguments:?}: {said}");
+    }
+    assert!(error(&["at", "--step", "15ms", "r.hwr", "0"]).contains("multiple of 10 ms"));
+    assert!(error(&["timeline", "--step", "15ms", "r.hwr"]).contains("multiple of 10 ms"));
+    scratch.output_of(&["timeline", "--step", "30ms", "r.hwr"]);
+}

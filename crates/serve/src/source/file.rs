@@ -59,7 +59,7 @@ impl Source for FileSource {
 /// Reads a profile; of a recording its end.
 pub(super) fn load_file(path: &Path) -> Outcome<Profile> {
     let target = match open::is_recording(path) {
-        true => Target::recording(path, "end"),
+        true => Target::recording(path),
         false => Target::File(path.to_owned()),
     };
     Ok(target.load(&ReadOptions::default())?.profile)

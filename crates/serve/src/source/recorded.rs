@@ -12,7 +12,7 @@ use super::{Facts, Kind, Source};
 use crate::error::{HttpError, Result};
 use crate::profile_store::Stored;
 use crate::timeline::{Mark, Timeline};
-use heapwise_capture::recording::moment::{self, DEFAULT_STEP_MS};
+use heapwise_capture::recording::moment::DEFAULT_STEP_MS;
 use heapwise_capture::recording::open::{self, Opened};
 use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::recording::{findings, part};
@@ -47,9 +47,9 @@ impl RecordedSource {
 
 /// The profile at a point in time or of a range; at the end when none is given.
 fn profile(mut opened: Opened, at: Option<&str>) -> Result<Profile> {
-    let part = moment::parse(at.unwrap_or("end"), opened.times(), DEFAULT_STEP_MS)
-        .map_err(|why| HttpError::bad(why.to_string()))?;
-    Ok(part::profile(&mut opened, part))
+    let moment = opened.moment(at.unwrap_or("end"), DEFAULT_STEP_MS);
+    let moment = moment.map_err(|why| HttpError::bad(why.to_string()))?;
+    Ok(part::profile(&mut opened, moment))
 }
 
 impl Source for RecordedSource {
