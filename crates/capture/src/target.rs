@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use heapwise_format::segment::SegmentSource as _;
 use heapwise_profile::Profile;
 use heapwise_profile::ledger::resident_profile;
+use heapwise_profile::read::Limit;
 use heapwise_profile::recording::PointInTime;
 
 use crate::failure::{Failure, Outcome};
@@ -69,7 +70,7 @@ impl Target {
         let is_process = || text.parse::<u32>().is_ok() || !segments::of_name(text).is_empty();
         if path.exists() {
             // `top skynet` in the directory of the program `skynet` is about the process.
-            let is_program = is_process() && read_file(path).is_err();
+            let is_program = is_process() && read_file(path, Limit::default()).is_err();
             return if is_program {
                 process(text).map(Target::Process)
             } else {
@@ -106,7 +107,7 @@ impl Target {
         let quiet = |profile| Loaded { profile, warnings: Vec::new() };
         match self {
             Target::Process(found) => of_segment(found).map(quiet),
-            Target::File(path) => read_file(path).map(quiet),
+            Target::File(path) => read_file(path, options.limit).map(quiet),
             Target::Recording { path, moment } => {
                 let mut opened = open::open(path, options)?;
                 let mut warnings = std::mem::take(&mut opened.warnings);
@@ -184,7 +185,7 @@ pub fn of_segment(found: &SegmentEntry) -> Outcome<Profile> {
     Ok(profile)
 }
 
-fn read_file(path: &Path) -> Outcome<Profile> {
+fn read_file(path: &Path, limit: Limit) -> Outcome<Profile> {
     if let Ok(segment) = SegmentFile::open(path) {
         let mut magic = [0; 8];
         segment.read_at(0, &mut magic);
@@ -193,7 +194,7 @@ fn read_file(path: &Path) -> Outcome<Profile> {
         }
     }
     let bytes = content(path)?;
-    heapwise_profile::read::read(&bytes).map_err(|error| Failure::file(path, error))
+    heapwise_profile::read::read_limited(&bytes, limit).map_err(|error| Failure::file(path, error))
 }
 
 /// Several times the largest profile seen. A device never ends, and a sparse file is free to make.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_profile::quantity;
+use heapwise_profile::read::Limit;
 use heapwise_profile::recording::Progress;
 
 /// Options of every command that reads recordings.
@@ -20,6 +21,18 @@ pub(crate) struct ReadArgs {
     /// Show progress even when stderr is not a terminal
     #[arg(long)]
     progress: bool,
+    /// Read and write profiles up to SIZE: memory for a profile [default: 2G], bytes of an export
+    /// [default: 4G]
+    #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
+    limit: Option<u64>,
+}
+
+/// A size above 0.
+fn parse_limit(text: &str) -> Result<u64, String> {
+    match quantity::parse_bytes(text)? {
+        0 => Err("a limit of 0 reads nothing".into()),
+        limit => Ok(limit),
+    }
 }
 
 /// Readings that take less than this show no bar.
@@ -29,6 +42,11 @@ const REFRESH: Duration = Duration::from_millis(100);
 const WIDTH: usize = 40;
 
 impl ReadArgs {
+    /// The limit, if one is given.
+    pub(crate) fn limit_bytes(&self) -> Option<u64> {
+        self.limit
+    }
+
     /// The options with a bar on stderr where that is a terminal, or with `--progress`.
     pub(crate) fn options(&self) -> ReadOptions {
         let delay = match (self.progress, std::io::stderr().is_terminal()) {
@@ -38,6 +56,7 @@ impl ReadArgs {
         };
         let mut options = ReadOptions::default();
         options.jobs = self.jobs.unwrap_or(options.jobs).max(1);
+        options.limit = self.limit.map_or(options.limit, Limit::of_memory);
         match delay {
             Some(delay) => options.with_progress(move |total_bytes| progress(total_bytes, delay)),
             None => options,

@@ -20,6 +20,8 @@ pub struct Builder {
     by_function: HashMap<Function, FunctionId>,
     by_thread: HashMap<(u64, String), ThreadId>,
     by_sample: HashMap<SampleKey, usize>,
+    /// Bytes of the texts in tables and keys.
+    text_bytes: u64,
 }
 
 type SampleKey = (StackId, Option<ThreadId>, Option<u64>);
@@ -84,6 +86,8 @@ impl Builder {
         if let Some(id) = self.by_function.get(&function) {
             return *id;
         }
+        let texts = [&function.name, &function.system_name, &function.file];
+        self.text_bytes += 2 * texts.map(|text| text.len() as u64).iter().sum::<u64>();
         self.profile.functions.push(function.clone());
         let id = FunctionId::new(self.profile.functions.len() - 1);
         self.by_function.insert(function, id);
@@ -106,6 +110,7 @@ impl Builder {
 
     /// A mapped binary; ids are assigned in the order of the calls.
     pub fn module(&mut self, module: Module) -> ModuleId {
+        self.text_bytes += module.path.len() as u64;
         self.profile.modules.push(module);
         ModuleId::new(self.profile.modules.len() - 1)
     }
@@ -174,6 +179,18 @@ impl Builder {
             values.resize(row + 1, 0.0);
         }
         values[row] += value;
+    }
+
+    /// Memory of the tables so far, roughly: rows, their share of a hash table, texts.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        let Profile { modules, locations, functions, stacks, samples, .. } = &self.profile;
+        let rows = modules.len() * size_of::<Module>()
+            + locations.len() * (size_of::<Location>() + size_of::<Line>())
+            + functions.len() * 3 * size_of::<Function>()
+            + stacks.len() * 40
+            + samples.len() * (size_of::<Sample>() + 2 * size_of::<SampleKey>());
+        rows as u64 + self.text_bytes
     }
 
     /// The finished profile: every address has its module, every column its full length.

@@ -78,14 +78,17 @@ const WHOLE_LIMIT: f64 = (1u64 << 53) as f64;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heapwise_format::varint;
+
     use crate::{
         Cut, CutReason, CutShare, Losses, Profile, SizeBin, SizeHistogram, SizeRange, Values, fixture,
         metric::Unit,
         model::{ExtraColumn, Position},
+        read::Limit,
     };
 
     fn decode(bytes: &[u8]) -> Result<Profile, crate::ReadError> {
-        super::decode(bytes, Version::of(bytes).unwrap())
+        super::decode(bytes, Version::of(bytes).unwrap(), Limit::default())
     }
 
     fn sample_profile() -> Profile {
@@ -153,6 +156,32 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// A count of lines beyond the bytes that hold them, for each of many locations.
+    #[test]
+    fn counts_of_lines_are_bounded_by_the_file() {
+        let (locations, lines) = (20_000u64, 100_000u64);
+        let mut body = Vec::new();
+        varint::put(&mut body, locations);
+        body.extend(vec![0; 3 * locations as usize]);
+        (0..locations).for_each(|_| varint::put(&mut body, lines));
+        body.extend(vec![0; lines as usize]);
+        let mut file = MAGIC.to_vec();
+        file.push(Section::Locations as u8);
+        varint::put(&mut file, body.len() as u64);
+        file.extend(body);
+        let error = decode(&file).unwrap_err().to_string();
+        assert!(error.contains("more lines than are left"), "{error}");
+    }
+
+    #[test]
+    fn tables_have_a_limit() {
+        let bytes = encode(&sample_profile());
+        let version = Version::of(&bytes).unwrap();
+        assert!(super::decode(&bytes, version, Limit::of_memory(100_000)).is_ok());
+        let error = super::decode(&bytes, version, Limit::of_memory(300)).unwrap_err();
+        assert!(matches!(error, crate::ReadError::TooLarge { .. }), "{error}");
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod gperftools;
 mod heap_text;
 mod heaptrack;
 mod jemalloc;
+mod limit;
 mod lines;
 mod maps;
 mod pprof;
@@ -24,6 +25,7 @@ mod unpack;
 use std::io::BufReader;
 
 pub use error::{Position, ReadError};
+pub use limit::Limit;
 pub use unpack::HELD_RATIO;
 use unpack::{Packing, Unpacked};
 
@@ -32,24 +34,29 @@ use crate::{Profile, compact};
 /// Bytes from the start that are enough to detect a format.
 const HEAD_BYTES: u64 = 4096;
 
-/// Reads a profile of any known format, compressed or not.
+/// Reads a profile of any known format, compressed or not, within the default limit.
 pub fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
+    read_limited(bytes, Limit::default())
+}
+
+/// Reads a profile of any known format, compressed or not.
+pub fn read_limited(bytes: &[u8], limit: Limit) -> Result<Profile, ReadError> {
     let Some(packing) = Packing::of(bytes) else {
-        return read_plain(bytes);
+        return read_plain(bytes, limit);
     };
     let head = Unpacked::streamed(bytes, packing).head(HEAD_BYTES)?;
     if heaptrack::is_heaptrack(&head) {
-        return heaptrack::read(BufReader::new(Unpacked::streamed(bytes, packing)));
+        return heaptrack::read(BufReader::new(Unpacked::streamed(bytes, packing)), limit);
     }
-    read_plain(&Unpacked::held(bytes, packing).all()?)
+    read_plain(&Unpacked::held(bytes, packing, limit.held_bytes(&head)).all()?, limit)
 }
 
-fn read_plain(bytes: &[u8]) -> Result<Profile, ReadError> {
+fn read_plain(bytes: &[u8], limit: Limit) -> Result<Profile, ReadError> {
     if bytes.is_empty() {
         return Err(ReadError::Empty);
     }
     if let Some(version) = compact::Version::of(bytes) {
-        return compact::decode(bytes, version);
+        return compact::decode(bytes, version, limit);
     }
     if bytes.starts_with(jemalloc::MAGIC) {
         return jemalloc::read(bytes, 1);
@@ -61,7 +68,7 @@ fn read_plain(bytes: &[u8]) -> Result<Profile, ReadError> {
         return symbolized::read(bytes);
     }
     if heaptrack::is_heaptrack(bytes) {
-        return heaptrack::read(bytes);
+        return heaptrack::read(bytes, limit);
     }
     if is_dhat(bytes) {
         return dhat::read(bytes);
@@ -73,7 +80,7 @@ fn read_plain(bytes: &[u8]) -> Result<Profile, ReadError> {
         return folded::read(bytes);
     }
     if is_protobuf(bytes) {
-        return pprof::read(bytes);
+        return pprof::read(bytes, limit);
     }
     Err(ReadError::unrecognised(bytes))
 }

@@ -4,6 +4,7 @@
 use std::io::Read as _;
 
 use heapwise_profile::model::Position;
+use heapwise_profile::read::{Limit, ReadError, read_limited};
 use heapwise_profile::{CutReason, Losses, Profile, Sampling, StackId, Values, metric::column, read::read};
 
 fn recording(name: &str) -> Vec<u8> {
@@ -374,4 +375,62 @@ fn nothing_and_nonsense_are_named_as_such() {
         let error = read(bytes).unwrap_err().to_string();
         assert!(error.contains(part), "{error}");
     }
+}
+
+/// Text that unfolds to far more than it is, compressed.
+fn bomb(opening: &str, line: impl Fn(u64) -> String, lines: u64) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(opening.as_bytes()).unwrap();
+    for number in 0..lines {
+        encoder.write_all(line(number).as_bytes()).unwrap();
+    }
+    encoder.finish().unwrap()
+}
+
+/// Every kind of line of heaptrack that makes a table grow.
+#[test]
+fn tables_of_a_bomb_stay_within_the_limit() {
+    let opening = "v 10400 3\ns 4 abcd\ni 1000 1 1 1 1\nt 1 0\na 10 1\n";
+    let long = "x".repeat(4000);
+    let raw = "v 10400 3\nx 4 abcd\nm 1 x 0 0 2000\nt 1000 0\n";
+    let limit = Limit::of_memory(1 << 20);
+    for bomb in [
+        bomb(opening, |_| format!("s fa0 {long}\n"), 10_000),
+        bomb(&format!("{opening}s fa0 {long}\n"), |n| format!("i {n:x} 1 2 {:x} 1\n", n % 2), 20_000),
+        bomb(opening, |_| "i 1000 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1\n".into(), 20_000),
+        bomb(opening, |n| format!("t 1 {n:x}\n"), 60_000),
+        bomb(opening, |n| format!("a {n:x} 1\n"), 60_000),
+        bomb(raw, |n| format!("+ 10 1 {n:x}0\n"), 60_000),
+        bomb(raw, |n| format!("m 1 y {n:x}000 0 1000\n"), 60_000),
+        bomb(raw, |n| format!("t {n:x} 0\n"), 60_000),
+        bomb("a;b 1\n", |n| format!("a;{n};c 1\n"), 60_000),
+        bomb("heap_v2/0\n", |n| format!("@ {n:x}\n"), 60_000),
+    ] {
+        let error = read_limited(&bomb, limit).unwrap_err();
+        assert!(matches!(error, ReadError::TooLarge { .. }), "{error}");
+        assert!(error.to_string().contains("--limit"), "{error}");
+    }
+    let loops = bomb(opening, |_| "+ 0\n- 0\n".into(), 100_000);
+    assert_eq!(read_limited(&loops, limit).unwrap().total().alloc_objects, 1e5);
+    let line = bomb(opening, |_| long.clone(), 5_000);
+    assert!(read_limited(&line, limit).unwrap_err().to_string().contains("a line of 16 MiB"));
+}
+
+#[test]
+fn a_message_of_empty_samples_is_weighed_before_it_is_decoded() {
+    let plain = [0x12, 0].repeat(1 << 20);
+    let error = read_limited(&plain, Limit::of_memory(16 << 20)).unwrap_err();
+    assert!(matches!(error, ReadError::TooLarge { format: "pprof", .. }), "{error}");
+}
+
+/// One line that names a long function many times, each time with another file.
+#[test]
+fn a_single_line_stays_within_the_limit() {
+    let name = "n".repeat(100_000);
+    let files: String = (0..2000).map(|number| format!("s 4 {number:04}\n")).collect();
+    let functions: String = (0..2000).map(|number| format!(" 1 {:x} 1", number + 2)).collect();
+    let file = format!("v 10400 3\ns 186a0 {name}\n{files}i 1000 0{functions}\n");
+    let error = read_limited(file.as_bytes(), Limit::of_memory(10 << 20)).unwrap_err();
+    assert!(matches!(error, ReadError::TooLarge { .. }), "{error}");
 }

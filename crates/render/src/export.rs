@@ -16,10 +16,13 @@ mod heap_records;
 mod heap_v2;
 mod heaptrack;
 mod json;
+mod packing;
 mod pprof;
 mod skynet;
 mod speedscope;
 mod symbolized;
+
+pub use packing::{Limited, Packing};
 
 use std::io::{self, BufWriter, Write};
 

@@ -342,3 +342,40 @@ fn absurd_numbers_can_be_written_in_every_format() {
         assert!(done.is_ok() || format == Format::Skynet, "{format:?}: {done:?}");
     }
 }
+
+/// A small profile with absurd counts: the made-up events of heaptrack have a bound, bytes stay right.
+#[test]
+fn absurd_counts_make_no_absurd_heaptrack_file() {
+    use heapwise_profile::SizeRange;
+    let mut profile = recording("dhat.json");
+    let count = profile.samples.len() as f64;
+    for (at, sample) in profile.samples.iter_mut().enumerate() {
+        let blocks = 1e15 / count + at as f64;
+        sample.sizes = Some(SizeRange::one(64));
+        sample.values = Values {
+            alloc_objects: 2.0 * blocks,
+            alloc_bytes: 128.0 * blocks,
+            inuse_objects: blocks,
+            inuse_bytes: 64.0 * blocks,
+        };
+    }
+    profile.extra.clear();
+    let mut counted = Counted(0);
+    heapwise_render::export::export(&profile, Format::Heaptrack, Metric::InuseSpace, &mut counted).unwrap();
+    assert!(counted.0 < 400 << 20, "{} bytes", counted.0);
+}
+
+/// Counts bytes instead of storing them.
+struct Counted(u64);
+
+impl std::io::Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        assert!(self.0 < 1 << 30, "more than a gibibyte");
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

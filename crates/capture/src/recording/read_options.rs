@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use heapwise_profile::read::Limit;
 use heapwise_profile::recording::Progress;
 
 /// Makes the progress of one reading from the number of bytes to read.
@@ -16,6 +17,8 @@ pub struct ReadOptions {
     /// Whether blocks of different sizes are counted separately: one sample per site and size, not
     /// one per site. All events are read then.
     pub by_size: bool,
+    /// Limit of profile files.
+    pub limit: Limit,
     progress: Option<Arc<MakeProgress>>,
 }
 
@@ -23,7 +26,7 @@ impl Default for ReadOptions {
     /// On every core, without progress.
     fn default() -> Self {
         let jobs = std::thread::available_parallelism().map_or(1, usize::from);
-        Self { jobs, by_size: false, progress: None }
+        Self { jobs, by_size: false, limit: Limit::default(), progress: None }
     }
 }
 

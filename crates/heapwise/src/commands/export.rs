@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use heapwise_profile::query::LeafCut;
 use heapwise_profile::{Query, call_tree};
-use heapwise_render::export::{self, Format};
+use heapwise_render::export::{self, Format, Limited, Packing};
 
 use super::dump;
 use crate::failure::{Failure, Outcome};
@@ -18,6 +18,9 @@ use crate::{input_error, warnings};
 use heapwise_capture::recording::embed::{self, Embedded};
 use heapwise_capture::recording::open;
 use heapwise_capture::target::Target;
+
+/// Bytes that are written unless `--limit` is given: more than other tools read.
+const MOST_BYTES: u64 = 4 << 30;
 
 /// Options of `export`.
 #[derive(Debug, Args)]
@@ -40,7 +43,7 @@ pub(crate) struct ExportArgs {
     /// Subtract this profile
     #[arg(long, value_name = "FILE|PID")]
     base: Option<String>,
-    /// Write the result to FILE
+    /// Write the result to FILE, compressed if its name ends in .gz or .zst
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file
@@ -90,8 +93,12 @@ pub(crate) fn run(args: ExportArgs) -> Outcome {
     let query = Query { leaf_cut: LeafCut::Nothing, ..report.query.clone() };
     let is_part = query.filter.selects() || query.filter.matches_frames();
     let profile = if is_part { Arc::new(call_tree::select(&profile, &query)) } else { profile };
-    output::write_result(options.output(), options.overwrite(), |mut out| {
-        export::export(&profile, args.format, report.query.metric, &mut out)
+    let packing = options.output().map_or(Packing::None, |path| Packing::of(path, args.format));
+    let limit = options.read.limit_bytes().unwrap_or(MOST_BYTES);
+    output::write_result(options.output(), options.overwrite(), |out| {
+        packing.pack(out, |out| {
+            export::export(&profile, args.format, report.query.metric, &mut Limited::new(out, limit))
+        })
     })
 }
 

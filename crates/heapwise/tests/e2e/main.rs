@@ -22,6 +22,7 @@ mod jemalloc_threads;
 mod jeprof_corpus;
 mod jeprof_options;
 mod leases;
+mod limits;
 mod long_life;
 mod lua;
 mod paranoid;

@@ -1,5 +1,7 @@
 //! The reading side of the compact profile; nothing in the bytes is believed.
 
+use std::cell::Cell;
+
 use heapwise_format::varint;
 
 use super::{AS_PREDICTED, BITS, MAGIC, Section, Version, WHOLE};
@@ -9,15 +11,36 @@ use crate::{
     Thread, ThreadId, Values,
     metric::{Unit, column},
     model::{ExtraColumn, Position},
+    read::Limit,
 };
+
+/// A node of the table of stacks, with its share of the hash table.
+const STACK_BYTES: usize = 40;
 
 /// Columns beyond the shared four that a file may have.
 const MOST_COLUMNS: usize = 64;
 
 /// Reads what [`super::encode`] of this or an older version wrote.
-pub(crate) fn decode(bytes: &[u8], version: Version) -> Result<Profile, ReadError> {
-    let mut cursor = Cursor { bytes, at: MAGIC.len(), version };
-    cursor.profile().map_err(|what| ReadError::at_byte("heapwise", cursor.at, what))
+pub(crate) fn decode(bytes: &[u8], version: Version, limit: Limit) -> Result<Profile, ReadError> {
+    let memory = Memory { limit, held: Cell::new(0) };
+    let mut cursor = Cursor { bytes, at: MAGIC.len(), version, memory: &memory };
+    let profile = cursor.profile();
+    limit.check("heapwise", memory.held.get())?;
+    profile.map_err(|what| ReadError::at_byte("heapwise", cursor.at, what))
+}
+
+/// Memory of the tables so far.
+struct Memory {
+    limit: Limit,
+    held: Cell<u64>,
+}
+
+impl Memory {
+    /// Counts `rows` rows of `bytes` each before they are read.
+    fn charge(&self, rows: usize, bytes: usize) -> Result<(), Wrong> {
+        self.held.set(self.held.get().saturating_add(rows as u64 * bytes as u64));
+        self.limit.check("heapwise", self.held.get()).map_err(|_| "beyond the limit")
+    }
 }
 
 /// Error at the position of the cursor.
@@ -28,6 +51,7 @@ struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,
     version: Version,
+    memory: &'a Memory,
 }
 
 impl Cursor<'_> {
@@ -40,7 +64,7 @@ impl Cursor<'_> {
             self.at += 1;
             let end = self.length()? + self.at;
             // Offsets of a body are those of the file, so that an error names the right byte.
-            let mut body = Cursor { bytes: &self.bytes[..end], at: self.at, version: self.version };
+            let mut body = Cursor { bytes: &self.bytes[..end], at: self.at, ..*self };
             let taken = match Section::of_tag(tag) {
                 Some(Section::End) => return Ok(profile),
                 // A table that came again would leave rows behind that point to nothing.
@@ -152,6 +176,7 @@ impl Cursor<'_> {
     /// A count, then that many rows; each takes at least a byte, so a count is bounded by the file.
     fn rows<T>(&mut self, read: impl Fn(&mut Self) -> Result<T, Wrong>) -> Result<Vec<T>, Wrong> {
         let count = self.length()?;
+        self.memory.charge(count, size_of::<T>())?;
         (0..count).map(|_| read(self)).collect()
     }
 
@@ -244,9 +269,14 @@ impl Cursor<'_> {
         for location in &mut locations {
             location.module = self.optional_row(profile.modules.len())?.map(ModuleId::new);
         }
+        let mut left = self.bytes.len() - self.at;
         for location in &mut locations {
             let none = Line { function: FunctionId(0), line: 0 };
-            location.lines = vec![none; self.length()?];
+            let count = self.length()?;
+            // Each line takes at least a byte behind the numbers of lines.
+            left = left.checked_sub(count).ok_or("more lines than are left")?;
+            self.memory.charge(count, size_of::<Line>())?;
+            location.lines = vec![none; count];
         }
         for line in locations.iter_mut().flat_map(|location| &mut location.lines) {
             line.function = FunctionId::new(self.row(profile.functions.len())?);
@@ -259,6 +289,7 @@ impl Cursor<'_> {
 
     fn stacks(&mut self, profile: &mut Profile) -> Result<Vec<StackId>, Wrong> {
         let distances = self.rows(Self::number)?;
+        self.memory.charge(distances.len(), STACK_BYTES)?;
         let mut nodes: Vec<StackId> = Vec::with_capacity(distances.len());
         profile.stacks.reserve(distances.len());
         for distance in distances {
@@ -361,6 +392,7 @@ impl Cursor<'_> {
             name = column::renamed_since_version_1(&name).to_owned();
         }
         let unit = if self.number()? == 0 { Unit::Bytes } else { Unit::Objects };
+        self.memory.charge(rows, size_of::<f64>())?;
         let values = (0..rows).map(|_| self.value(0.0)).collect::<Result<_, _>>()?;
         Ok(ExtraColumn { name, unit, values })
     }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::quantity;
+
 pub use crate::model::Position;
 
 /// Why bytes are not a profile.
@@ -23,11 +25,11 @@ pub enum ReadError {
         /// What was found there, or what was expected.
         what: String,
     },
-    /// Compressed input that unfolds beyond what a profile of its size can be.
+    /// Input that unfolds beyond what a profile of its size can be, or beyond the limit.
     TooLarge {
-        /// Name of the compression.
+        /// Name of the compression or of the format.
         format: &'static str,
-        /// Where decompression was stopped.
+        /// Bytes at which reading was stopped.
         limit_bytes: u64,
     },
 }
@@ -59,7 +61,8 @@ impl fmt::Display for ReadError {
             }
             ReadError::TooLarge { format, limit_bytes } => write!(
                 out,
-                "{format} data unfolds to more than {limit_bytes} bytes: not a profile, or damaged"
+                "{format} data unfolds to more than {}: damaged, or for a larger --limit",
+                quantity::bytes(*limit_bytes as f64)
             ),
         }
     }

@@ -8,16 +8,23 @@ mod accounts;
 mod fields;
 mod frames;
 
-use std::io::{self, BufRead, ErrorKind};
+use std::io::{self, BufRead, ErrorKind, Read as _};
 
 use accounts::Accounts;
 use fields::Fields;
 use frames::Frames;
 
 use super::error::{Position, ReadError, quote};
+use super::limit::Limit;
 use crate::{Cut, CutReason, Profile, builder::Builder};
 
 const FORMAT: &str = "heaptrack";
+
+/// Longer lines are damage: names of C++ functions reach a few megabytes.
+const MOST_LINE_BYTES: u64 = 16 << 20;
+
+/// Lines between two looks at the memory of the tables.
+const LINES_BETWEEN_CHECKS: u64 = 64;
 
 /// Newest version of the format.
 const NEWEST: u64 = 3;
@@ -36,12 +43,18 @@ pub(super) fn is_heaptrack(bytes: &[u8]) -> bool {
 
 /// Reads a whole stream of decompressed lines. A file whose writer was killed, or that was damaged
 /// later, yields its contents up to there, with a warning.
-pub(super) fn read(mut input: impl BufRead) -> Result<Profile, ReadError> {
-    let mut reader = Reader::default();
+pub(super) fn read(mut input: impl BufRead, limit: Limit) -> Result<Profile, ReadError> {
+    let mut reader = Reader { limit, ..Reader::default() };
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
-        let taken = input.read_until(b'\n', &mut line);
+        let taken = input.by_ref().take(MOST_LINE_BYTES).read_until(b'\n', &mut line);
+        if line.len() as u64 == MOST_LINE_BYTES {
+            return Err(ReadError::at_line(FORMAT, number, "a line of 16 MiB"));
+        }
+        if number % LINES_BETWEEN_CHECKS == 0 {
+            limit.check(FORMAT, reader.held_bytes())?;
+        }
         let text = match (&taken, line.strip_suffix(b"\n")) {
             (_, Some(text)) => text,
             (Ok(0), None) => break,
@@ -57,12 +70,18 @@ pub(super) fn read(mut input: impl BufRead) -> Result<Profile, ReadError> {
                 return Err(ReadError::at_line(FORMAT, number, what));
             }
         };
-        reader.take(text).map_err(|what| ReadError::Malformed {
+        let taken = reader.take(text);
+        if taken.is_err() {
+            // A line that would exceed the limit is not read to its end.
+            limit.check(FORMAT, reader.held_bytes())?;
+        }
+        taken.map_err(|what| ReadError::Malformed {
             format: FORMAT,
             at: Position::Line(number),
             what: format!("{what}: {}", quote(text)),
         })?;
     }
+    limit.check(FORMAT, reader.held_bytes())?;
     Ok(reader.finish())
 }
 
@@ -73,6 +92,7 @@ fn is_too_large(taken: &io::Result<usize>) -> bool {
 
 #[derive(Default)]
 struct Reader {
+    limit: Limit,
     builder: Builder,
     version: u64,
     /// Set by lines that only raw files have; then traces name addresses and events pointers.
@@ -94,7 +114,8 @@ impl Reader {
             b'a' => self.declare(&mut fields).ok_or("no allocation info")?,
             b't' => self.trace(&mut fields).ok_or("no trace")?,
             b'i' => {
-                self.frames.take_pointer(&mut self.builder, &mut fields).ok_or("no instruction pointer")?
+                let taken = self.frames.take_pointer(&mut self.builder, &mut fields, self.limit);
+                taken.ok_or("no instruction pointer")?;
             }
             b's' => self.frames.take_string(&mut fields).ok_or("no string")?,
             b'm' => self.frames.take_module(&mut fields, &self.builder.meta().program).ok_or("no module")?,
@@ -104,7 +125,7 @@ impl Reader {
             b'X' => self.take_command(fields.rest()),
             b'A' => {
                 let remark = "heaptrack attached late: earlier allocations are unknown";
-                self.builder.meta().comments.push(remark.to_owned());
+                self.builder.meta().comments = vec![remark.to_owned()];
             }
             b'R' | b'I' | b'S' | b'#' => {}
             _ => return Err("line not understood"),
@@ -179,6 +200,12 @@ impl Reader {
         self.builder.meta().cut = Some(Cut { at: Position::Line(line), reason, share: None });
     }
 
+    /// Memory of all tables, roughly.
+    fn held_bytes(&self) -> u64 {
+        // Accounts become samples in the end.
+        self.builder.held_bytes() + self.frames.held_bytes() + 2 * self.accounts.held_bytes()
+    }
+
     fn finish(mut self) -> Profile {
         let meta = self.builder.meta();
         meta.source = format!("{FORMAT} v{}", self.version);
@@ -202,7 +229,7 @@ mod tests {
         let pointers = "v 10000 0\ns ma n\ni 1000 1\nt 1 0\n+ 10 1 aa\n+ 10 1 bb\n- bb\n- cc\n";
         let raw = "v 10400 3\nx 4 ma n\nm 1 x 0 0 2000\nt 1000 0\n+ 10 1 aa\n+ 10 1 bb\n- bb\n";
         for file in [sized, unsized_, pointers, raw] {
-            let profile = read(file.as_bytes()).unwrap();
+            let profile = read(file.as_bytes(), Limit::default()).unwrap();
             let total = profile.total();
             assert_eq!((total.alloc_objects, total.alloc_bytes), (2.0, 32.0), "{file}");
             assert_eq!((total.inuse_objects, total.inuse_bytes), (1.0, 16.0), "{file}");
@@ -222,7 +249,7 @@ mod tests {
         for length in 1..file.len() {
             let cut = &file[..length];
             let lines = &cut[..cut.rfind('\n').map_or(0, |end| end + 1)];
-            let profile = match read(cut.as_bytes()) {
+            let profile = match read(cut.as_bytes(), Limit::default()) {
                 Ok(profile) => profile,
                 Err(error) => {
                     assert!(lines.is_empty(), "{cut:?}: {error}");
@@ -230,7 +257,7 @@ mod tests {
                 }
             };
             assert_eq!(profile.meta.cut.is_none(), cut.ends_with('\n'), "{cut:?}");
-            assert_eq!(profile.total(), read(lines.as_bytes()).unwrap().total(), "{cut:?}");
+            assert_eq!(profile.total(), read(lines.as_bytes(), Limit::default()).unwrap().total(), "{cut:?}");
         }
     }
 
@@ -238,7 +265,7 @@ mod tests {
     fn an_index_out_of_range_is_an_error_that_names_its_line() {
         for bad in ["+ 0", "- 5", "a 10 7", "t 9 0", "t 0 9", "v 1 9", "? 1", "+", "+ zz"] {
             let file = format!("v 10400 3\n{bad}\n");
-            let error = read(file.as_bytes()).unwrap_err().to_string();
+            let error = read(file.as_bytes(), Limit::default()).unwrap_err().to_string();
             assert!(error.contains("line 2"), "{bad}: {error}");
         }
     }

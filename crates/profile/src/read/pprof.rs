@@ -2,12 +2,13 @@
 //! tools.
 
 mod references;
+mod weight;
 
 use std::collections::HashMap;
 
 use prost::Message;
 
-use super::{error::ReadError, unbias::variance_of_unbiased};
+use super::{error::ReadError, limit::Limit, unbias::variance_of_unbiased};
 use crate::{
     BuildId, Function, FunctionId, Line, Location, LocationId, Metric, Module, ModuleId, Profile, SizeRange,
     Values, builder::Builder, metric::Unit, model::Sampling, pprof_proto as proto,
@@ -19,7 +20,8 @@ const FORMAT: &str = "pprof";
 const MOST_SAMPLE_TYPES: usize = 64;
 
 /// Reads an uncompressed message.
-pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
+pub(super) fn read(bytes: &[u8], limit: Limit) -> Result<Profile, ReadError> {
+    limit.check(FORMAT, weight::weigh(bytes))?;
     let message =
         proto::Profile::decode(bytes).map_err(|error| ReadError::at_byte(FORMAT, 0, error.to_string()))?;
     if message.sample_type.is_empty() || message.string_table.first().is_none_or(|s| !s.is_empty()) {

@@ -53,8 +53,10 @@ pub(super) struct Unpacked<'a> {
 
 impl<'a> Unpacked<'a> {
     /// A stream of a file that will be held in memory whole.
-    pub(super) fn held(bytes: &'a [u8], packing: Packing) -> Self {
-        Self::open(bytes, packing, HELD_RATIO)
+    pub(super) fn held(bytes: &'a [u8], packing: Packing, most_bytes: u64) -> Self {
+        let mut unpacked = Self::open(bytes, packing, HELD_RATIO);
+        unpacked.limit_bytes = unpacked.limit_bytes.min(most_bytes);
+        unpacked
     }
 
     /// A stream of a file that will be looked at piece by piece.

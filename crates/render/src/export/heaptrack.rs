@@ -147,18 +147,33 @@ fn even(stack: StackId, (blocks, bytes): Amount, at_peak: bool, at_end: bool) ->
 }
 
 impl Account {
-    /// The account with `blocks` blocks combined into one of their total size, and the account of
-    /// the rest.
+    /// The account with `blocks` blocks combined into one of their total size, and the rests of live
+    /// and of freed blocks as one block each, so that the number of events has a bound.
     fn coarsened(self, blocks: u64) -> impl Iterator<Item = Account> {
         let freed = self.allocated - self.live;
-        let part = |count: fn(u64, u64) -> u64, size: u64| {
-            let live = count(self.live, blocks);
-            let allocated = live + count(freed, blocks);
-            let live_at_peak = count(self.live_at_peak, blocks).min(allocated);
-            Account { stack: self.stack, size, allocated, live, live_at_peak }
+        let (live, allocated) = (self.live / blocks, self.live / blocks + freed / blocks);
+        let most = Account {
+            size: self.size.saturating_mul(blocks),
+            allocated,
+            live,
+            live_at_peak: (self.live_at_peak / blocks).min(allocated),
+            ..self
         };
-        [part(|all, of| all / of, self.size.saturating_mul(blocks)), part(|all, of| all % of, self.size)]
-            .into_iter()
+        let rest = |count: u64, live: u64, is_at_peak: bool| Account {
+            size: self.size.saturating_mul(count),
+            allocated: u64::from(count > 0),
+            live,
+            live_at_peak: u64::from(is_at_peak && count > 0),
+            ..self
+        };
+        let (live_rest, freed_rest) = (self.live % blocks, freed % blocks);
+        let at_peak_rest = self.live_at_peak % blocks;
+        [
+            most,
+            rest(live_rest, u64::from(live_rest > 0), at_peak_rest > 0),
+            rest(freed_rest, 0, at_peak_rest > live_rest),
+        ]
+        .into_iter()
     }
 }
 

@@ -116,6 +116,14 @@ impl Accounts {
         }
     }
 
+    /// Memory of the tables, roughly.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let rows = self.accounts.len() * (size_of::<Account>() + size_of::<usize>())
+            + self.by_place.len() * 2 * size_of::<((StackId, u64), usize)>()
+            + self.by_address.len() * 2 * size_of::<(u64, usize)>();
+        rows as u64
+    }
+
     /// Highest number of live bytes.
     pub(super) fn peak_bytes(&self) -> u64 {
         self.peak_bytes

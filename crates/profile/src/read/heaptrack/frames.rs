@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
 
+use super::super::limit::Limit;
 use super::fields::Fields;
 use crate::{Function, Line, Location, LocationId, Module, ModuleId, StackId, builder::Builder};
 
@@ -18,6 +19,12 @@ pub(super) struct Frames {
     segments: BTreeMap<u64, Segment>,
     known_segments: HashMap<(Rc<str>, u64), ModuleId>,
     raw_pointers: HashMap<u64, LocationId>,
+    /// Bytes of the strings.
+    text_bytes: u64,
+    /// Bytes of the paths of segments.
+    segment_text_bytes: u64,
+    /// Functions of all locations.
+    lines: usize,
 }
 
 struct Segment {
@@ -30,8 +37,22 @@ struct Segment {
 
 impl Frames {
     pub(super) fn take_string(&mut self, fields: &mut Fields<'_>) -> Option<()> {
-        self.strings.push(fields.last_text()?);
+        let text = fields.last_text()?;
+        self.text_bytes += text.len() as u64;
+        self.strings.push(text);
         Some(())
+    }
+
+    /// Memory of the tables, roughly.
+    pub(super) fn held_bytes(&self) -> u64 {
+        let rows = self.strings.len() * size_of::<String>()
+            + self.pointers.len() * size_of::<LocationId>()
+            + self.traces.len() * size_of::<StackId>()
+            + self.lines * 2 * size_of::<Line>()
+            + self.segments.len() * 2 * size_of::<(u64, Segment)>()
+            + self.known_segments.len() * 64
+            + self.raw_pointers.len() * 32;
+        rows as u64 + self.text_bytes + self.segment_text_bytes
     }
 
     fn string(&self, index: u64) -> &str {
@@ -41,7 +62,12 @@ impl Frames {
 
     /// `i ip module [function file line]…`, the innermost function first; the last triple may stop
     /// after the function.
-    pub(super) fn take_pointer(&mut self, builder: &mut Builder, fields: &mut Fields<'_>) -> Option<()> {
+    pub(super) fn take_pointer(
+        &mut self,
+        builder: &mut Builder,
+        fields: &mut Fields<'_>,
+        limit: Limit,
+    ) -> Option<()> {
         let address = fields.hex()?;
         let module = self.path_module(builder, fields.hex().unwrap_or(0));
         let mut lines = Vec::new();
@@ -55,6 +81,8 @@ impl Frames {
                 file: self.string(file).to_owned(),
                 ..Function::default()
             });
+            self.lines += 1;
+            limit.check("", builder.held_bytes()).ok()?;
             lines.push(Line { function, line: u32::try_from(line).unwrap_or(0) });
         }
         self.pointers.push(builder.distinct(Location { address, is_return_address: false, module, lines }));
@@ -85,12 +113,14 @@ impl Frames {
         let path = match fields.text()? {
             path if path == "-" => {
                 self.segments.clear();
+                self.segment_text_bytes = 0;
                 return Some(());
             }
             path if path == "x" => program.to_owned(),
             path => path,
         };
         let path: Rc<str> = path.into();
+        self.segment_text_bytes += path.len() as u64;
         let base = fields.hex()?;
         while let (Some(virtual_address), Some(size)) = (fields.hex(), fields.hex()) {
             let start = base.wrapping_add(virtual_address);

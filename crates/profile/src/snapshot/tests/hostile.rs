@@ -26,7 +26,10 @@ fn look(profile: &Profile) {
         );
     }
     assert!(usable::is_known(profile));
-    assert!(compact::decode(&compact::encode(profile), compact::Version::Two).is_ok());
+    assert!(
+        compact::decode(&compact::encode(profile), compact::Version::Two, crate::read::Limit::default())
+            .is_ok()
+    );
 }
 
 /// Fills a section with random records, some of them with small numbers.
