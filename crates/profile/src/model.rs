@@ -61,6 +61,9 @@ impl Profile {
     }
 }
 
+/// Bytes of a node of the stack table: its location, its parent, its place in the hash index.
+const STACK_NODE_BYTES: usize = 24;
+
 /// One measurement: a stack, and what was allocated there.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sample {
@@ -159,6 +162,20 @@ impl Profile {
         let function = FunctionId::new(self.functions.len() - 1);
         self.locations.push(Location { lines: vec![Line { function, line: 0 }], ..Location::default() });
         self.stacks.child(None, LocationId::new(self.locations.len() - 1))
+    }
+
+    /// Bytes of memory that the tables take, about.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let lines: usize = self.locations.iter().map(|location| location.lines.len()).sum();
+        let names: usize = self.functions.iter().map(|function| function.name.len() + 96).sum();
+        let columns: usize = self.extra.iter().map(|column| column.values.len() * size_of::<f64>()).sum();
+        self.samples.len() * size_of::<Sample>()
+            + self.locations.len() * size_of::<Location>()
+            + lines * size_of::<Line>()
+            + names
+            + columns
+            + self.stacks.len() * STACK_NODE_BYTES
     }
 
     /// A further column by name.

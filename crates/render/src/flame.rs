@@ -11,10 +11,12 @@ pub use columns::columns;
 pub use page::page;
 pub use svg::svg;
 
+use heapwise_profile::view::flame::Detail;
+
 /// Boxes below this share of the whole are less than a third of a pixel wide in an SVG.
-pub const SVG_MIN_SHARE: f64 = 0.000_25;
+pub const SVG_DETAIL: Detail = Detail { min_share: 0.000_25, most_boxes: 50_000 };
 /// A page can be zoomed into: keep what a zoom can make visible, within a few megabytes.
-pub const PAGE_MIN_SHARE: f64 = 0.000_01;
+pub const PAGE_DETAIL: Detail = Detail { min_share: 0.000_01, most_boxes: 100_000 };
 
 /// Rules of labels and colors for scripts: the exported page and the SVG embed this file, the
 /// server's page imports it.

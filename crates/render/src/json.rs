@@ -95,6 +95,7 @@ pub fn leaks(view: &Leaks) -> Value {
             insert_weight(&mut fields, "value", &group.weight);
             fields.insert("objects".into(), integer(group.weight.objects));
             fields.insert("stacks".into(), group.stacks.iter().map(stack).collect());
+            fields.insert("more_stacks".into(), (group.stack_count - group.stacks.len()).into());
             Value::Object(fields)
         })
         .collect();

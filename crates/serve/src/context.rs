@@ -1,7 +1,10 @@
 //! The state that every endpoint uses.
 
-use super::error::Result;
+use std::sync::Arc;
+
+use super::error::{HttpError, Result};
 use super::http::{Negotiation, Request, Response};
+use super::memory_budget::MemoryBudget;
 use super::profile_cache::ProfileCache;
 use super::render_cache::RenderCache;
 use super::render_key::{ALL_SOURCES, RenderKey};
@@ -15,6 +18,7 @@ pub(crate) struct Context {
     pub sources: Sources,
     pub profiles: ProfileCache,
     pub renders: RenderCache,
+    pub memory: Arc<MemoryBudget>,
     pub guard: Guard,
 }
 
@@ -27,6 +31,15 @@ impl Context {
         Ok(())
     }
 
+    /// The response, or an error in the place of one that is too large.
+    fn bounded(&self, response: Response) -> Response {
+        if response.body.len() <= self.memory.response() {
+            return response;
+        }
+        drop(response);
+        HttpError::too_large(self.memory.response()).into()
+    }
+
     /// The cached response of `key`, or a new one, whose CPU time is charged to its source.
     pub(crate) fn rendered(
         &self,
@@ -36,7 +49,7 @@ impl Context {
     ) -> Response {
         let response = self.renders.get(&key.text, || {
             self.profiles.budget.charge(&key.account, || {
-                let response = render().unwrap_or_else(Response::from);
+                let response = self.bounded(render().unwrap_or_else(Response::from));
                 response.prepare(&Negotiation::of(request, false));
                 response
             })

@@ -1,5 +1,7 @@
 //! Profiles as the bytes that other tools and the profile store expect.
 
+use std::io::{self, Write};
+
 use heapwise_profile::view::flame::{self as view, Shape};
 use heapwise_profile::view::graph::Graph;
 use heapwise_profile::{CallTree, Metric, Profile, Query, Sampling};
@@ -7,38 +9,61 @@ use heapwise_render::export::{Format, export};
 use heapwise_render::flame as render_flame;
 use heapwise_render::graph::{self, GraphOptions};
 
+use super::error::{HttpError, Result};
+
 /// jemalloc's text, as `jeprof` fetches it and the profile store keeps it.
-pub(super) fn heap_v2(profile: &Profile) -> Vec<u8> {
-    write(profile, Format::HeapV2, Metric::InuseSpace)
+pub(super) fn heap_v2(profile: &Profile, most_bytes: usize) -> Result<Vec<u8>> {
+    write(profile, Format::HeapV2, Metric::InuseSpace, most_bytes)
 }
 
 /// heapwise's own format, without loss.
 pub(super) fn heapwise(profile: &Profile) -> Vec<u8> {
-    write(profile, Format::Heapwise, Metric::InuseSpace)
+    heapwise_profile::compact::encode(profile)
 }
 
 /// gperftools' text, as `google-pprof` fetches it.
-pub(super) fn gperftools(profile: &Profile) -> Vec<u8> {
-    write(profile, Format::Gperftools, Metric::InuseSpace)
+pub(super) fn gperftools(profile: &Profile, most_bytes: usize) -> Result<Vec<u8>> {
+    write(profile, Format::Gperftools, Metric::InuseSpace, most_bytes)
 }
 
 /// gperftools' text of type `growth`, which readers do not scale: the estimates are already scaled.
-pub(super) fn growth(profile: &Profile) -> Vec<u8> {
+pub(super) fn growth(profile: &Profile, most_bytes: usize) -> Result<Vec<u8>> {
     let mut scaled = profile.clone();
     scaled.meta.sampling = Sampling::Exact;
-    let text = String::from_utf8_lossy(&write(&scaled, Format::Gperftools, Metric::InuseSpace)).into_owned();
-    text.replacen(" @ heapprofile\n", " @ growth\n", 1).into_bytes()
+    let text = write(&scaled, Format::Gperftools, Metric::InuseSpace, most_bytes)?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok(text.replacen(" @ heapprofile\n", " @ growth\n", 1).into_bytes())
 }
 
 /// `profile.proto`, gzipped, opening on live or on allocated bytes.
-pub(super) fn pprof(profile: &Profile, allocs: bool) -> Vec<u8> {
-    write(profile, Format::Pprof, if allocs { Metric::AllocSpace } else { Metric::InuseSpace })
+pub(super) fn pprof(profile: &Profile, allocs: bool, most_bytes: usize) -> Result<Vec<u8>> {
+    write(profile, Format::Pprof, if allocs { Metric::AllocSpace } else { Metric::InuseSpace }, most_bytes)
 }
 
-fn write(profile: &Profile, format: Format, metric: Metric) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    export(profile, format, metric, &mut bytes).expect("a Vec takes everything");
-    bytes
+fn write(profile: &Profile, format: Format, metric: Metric, most_bytes: usize) -> Result<Vec<u8>> {
+    let mut bytes = LimitedBytes { bytes: Vec::new(), most: most_bytes };
+    export(profile, format, metric, &mut bytes).map_err(|_| HttpError::too_large(most_bytes))?;
+    Ok(bytes.bytes)
+}
+
+/// Bytes in memory, up to a limit.
+struct LimitedBytes {
+    bytes: Vec<u8>,
+    most: usize,
+}
+
+impl Write for LimitedBytes {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.bytes.len() + bytes.len() > self.most {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// The call graph as SVG, drawn by our own layout.
@@ -53,6 +78,6 @@ pub(super) fn graph_dot(graph: &Graph, program: &str, query: &Query) -> String {
 
 /// The flame graph as an interactive SVG, callers at the top.
 pub(super) fn flame_svg(tree: &CallTree, program: &str) -> String {
-    let flame = view::flame(tree, &Shape::TopDown, render_flame::SVG_MIN_SHARE);
+    let flame = view::flame(tree, &Shape::TopDown, render_flame::SVG_DETAIL);
     render_flame::svg(&flame, program)
 }

@@ -25,6 +25,16 @@ impl HttpError {
         Self { status: Status::NotFound, message: message.into() }
     }
 
+    /// 503: the answer is larger than the memory that the server may take for it.
+    pub(crate) fn too_large(most_bytes: usize) -> Self {
+        let most = heapwise_profile::quantity::bytes(most_bytes as f64);
+        let message = format!(
+            "the answer is larger than {most}; focus on a part, start the server with more --memory, or use \
+             `heapwise export`"
+        );
+        Self { status: Status::Unavailable, message }
+    }
+
     /// 500: a valid request failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { status: Status::Internal, message: message.into() }

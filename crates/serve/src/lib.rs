@@ -9,6 +9,7 @@
 //! by name in the listing of their source.
 
 mod assets;
+mod bounds;
 mod context;
 mod cpu_budget;
 mod encode;
@@ -19,6 +20,7 @@ pub mod fuzz;
 mod http;
 mod live_history;
 mod lru;
+mod memory_budget;
 mod profile_cache;
 mod profile_store;
 mod query_params;
@@ -39,6 +41,7 @@ use std::thread;
 use context::Context;
 pub use http::Address;
 use http::{Limits, Listener, Request};
+use memory_budget::MemoryBudget;
 use profile_cache::ProfileCache;
 use render_cache::RenderCache;
 use security::Guard;
@@ -47,9 +50,6 @@ use sources::Sources;
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::input_error;
 use heapwise_symbolize::Options as SymbolOptions;
-
-/// Bytes of finished renders kept.
-const RENDER_BYTES: usize = 128 << 20;
 
 /// What a server is started with.
 pub struct Settings {
@@ -65,6 +65,8 @@ pub struct Settings {
     pub most_profiles: usize,
     /// Where symbols are looked for.
     pub symbols: SymbolOptions,
+    /// Bytes that the server may take.
+    pub memory_bytes: usize,
 }
 
 /// A server that is bound and ready.
@@ -84,10 +86,12 @@ impl Server {
         let guard = Guard::new(listener.address(), settings.token)
             .map_err(|why| input_error!("cannot make a token: {why}; give one with --token"))?;
         let places = thread::available_parallelism().map_or(2, usize::from);
+        let memory = Arc::new(MemoryBudget::new(settings.memory_bytes));
         let context = Context {
             sources,
-            profiles: ProfileCache::new(settings.symbols),
-            renders: RenderCache::new(RENDER_BYTES, places),
+            profiles: ProfileCache::new(settings.symbols, Arc::clone(&memory)),
+            renders: RenderCache::new(memory.render_cache(), places),
+            memory,
             guard,
         };
         Ok(Self { listener, context: Arc::new(context) })

@@ -43,6 +43,11 @@ impl<V> Lru<V> {
         self.entries.remove(&oldest).map(|(_, value)| value)
     }
 
+    /// All values, in no order.
+    pub(crate) fn values(&self) -> impl Iterator<Item = &V> {
+        self.entries.values().map(|(_, value)| value)
+    }
+
     /// Number of values.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()

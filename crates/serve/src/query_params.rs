@@ -4,6 +4,7 @@ use heapwise_profile::query::{
     self, Granularity, LeafCut, NameStyle, Order, Prune, QueryError, QuerySpec, Regex,
 };
 
+use super::bounds::MOST_ROWS;
 use super::error::{HttpError, Result};
 use super::http::QueryString;
 
@@ -28,7 +29,7 @@ pub(crate) fn query_spec(parameters: &QueryString) -> Result<QuerySpec> {
         show: pattern("show")?,
         thread: pattern("thread")?,
         order: if parameters.given("order") == Some("cum") { Order::Cum } else { Order::Flat },
-        limit: number(parameters, "n")?,
+        limit: number(parameters, "n")?.map(|rows| rows.min(MOST_ROWS)),
         prune: Prune { nodecount: nodecount.min(MAX_NODES), ..Prune::default() },
         leaf_cut: if is_set("keep_allocator") { LeafCut::Nothing } else { LeafCut::Runtime },
         usable: is_set("usable"),

@@ -81,12 +81,12 @@ pub(crate) fn flame(args: &FlameArgs) -> Outcome {
     };
     let bytes = match ending(&path) {
         "html" | "htm" => {
-            let shown = flame::flame(&tree, &shape, flames::PAGE_MIN_SHARE);
-            let turned = flame::flame(&tree, &Shape::BottomUp, flames::PAGE_MIN_SHARE);
+            let shown = flame::flame(&tree, &shape, flames::PAGE_DETAIL);
+            let turned = flame::flame(&tree, &Shape::BottomUp, flames::PAGE_DETAIL);
             flames::page(&shown, &turned, &title).into_bytes()
         }
         form => {
-            let shown = flame::flame(&tree, &shape, flames::SVG_MIN_SHARE);
+            let shown = flame::flame(&tree, &shape, flames::SVG_DETAIL);
             picture(flames::svg(&shown, &title), form, &path)?
         }
     };

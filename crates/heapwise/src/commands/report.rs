@@ -5,7 +5,7 @@ use heapwise_capture::report_input::Report;
 use heapwise_capture::target::Target;
 use heapwise_profile::query::{Granularity, Regex};
 use heapwise_profile::view;
-use heapwise_profile::view::leaks::LeakClass;
+use heapwise_profile::view::leaks::{LeakClass, StackLimit};
 use heapwise_render::text::gs;
 use heapwise_render::{Amounts, TextOptions, json, text};
 use serde_json::Value;
@@ -128,7 +128,7 @@ pub(crate) fn show(view: View, report: Report, options: &ReportOptions, style: &
             write(options, || text::tree::tree(&view, &style.text(&report)), || json::tree(&view))
         }
         View::Leaks => {
-            let view = view::leaks::leaks(&tree(), LeakClass::of(&report.profile), query);
+            let view = view::leaks::leaks(&tree(), LeakClass::of(&report.profile), query, StackLimit::NONE);
             write(options, || text::leaks::leaks(&view, &style.text(&report)), || json::leaks(&view))
         }
         View::Sizes => {

@@ -1,9 +1,12 @@
 //! `serve`: the web page and the HTTP addresses other tools know.
 
 use std::io::{self, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use clap::Args;
+use heapwise_profile::quantity::parse_bytes;
 use heapwise_serve::{Address, Server, Settings};
 
 use crate::failure::Outcome;
@@ -35,15 +38,49 @@ pub(crate) struct ServeArgs {
     /// Set the niceness of the server (0–19)
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(i32).range(0..=19))]
     nice: i32,
+    /// Take at most this much memory (K, M, G)
+    #[arg(long, value_name = "BYTES", default_value = "512M", value_parser = parse_memory)]
+    memory: usize,
     #[command(flatten)]
     symbols: SymbolArgs,
+}
+
+/// Least memory of a server: a loaded profile, its views, and the program itself.
+const LEAST_MEMORY: u64 = 64 << 20;
+
+fn parse_memory(text: &str) -> Result<usize, String> {
+    match parse_bytes(text)? {
+        bytes if bytes < LEAST_MEMORY => Err("at least 64M".to_owned()),
+        bytes => usize::try_from(bytes).map_err(|_| "too large".to_owned()),
+    }
 }
 
 /// Shortest token a user may choose.
 const SHORTEST_TOKEN: usize = 8;
 
+/// Settings of glibc's allocator for a server. With one arena per connection and its growing
+/// thresholds, glibc keeps two to three times the memory in use.
+const ALLOCATOR_SETTINGS: [(&str, &str); 3] =
+    [("MALLOC_ARENA_MAX", "2"), ("MALLOC_MMAP_THRESHOLD_", "1048576"), ("MALLOC_TRIM_THRESHOLD_", "4194304")];
+
+/// Starts this program again with [`ALLOCATOR_SETTINGS`], which glibc reads only at the start of a
+/// process. Returns where they are set already, or where that fails: the server then works with more
+/// memory.
+fn restart_with_allocator_settings() {
+    if std::env::var_os(ALLOCATOR_SETTINGS[0].0).is_some() {
+        return;
+    }
+    let mut arguments = std::env::args_os();
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(name) = arguments.next() {
+        command.arg0(name);
+    }
+    let _ = command.args(arguments).envs(ALLOCATOR_SETTINGS).exec();
+}
+
 /// Serves until interrupted.
 pub(crate) fn run(args: ServeArgs) -> Outcome {
+    restart_with_allocator_settings();
     heapwise_capture::stale_segments::collect();
     let address = match &args.listen {
         None => Address::Tcp(([127, 0, 0, 1], args.port).into()),
@@ -71,6 +108,7 @@ pub(crate) fn run(args: ServeArgs) -> Outcome {
         root,
         most_profiles: args.max_profiles_kept.max(1),
         symbols: args.symbols.options(),
+        memory_bytes: args.memory,
     })?;
     announce(&server);
     server.run()

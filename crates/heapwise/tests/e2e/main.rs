@@ -31,6 +31,7 @@ mod recording;
 mod remains;
 mod security;
 mod serve;
+mod serve_bounds;
 mod sites;
 mod statistics;
 mod surroundings;

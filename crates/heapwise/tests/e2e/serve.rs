@@ -41,7 +41,7 @@ impl Server {
     /// Sends these bytes; the whole response.
     pub fn send(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(&self.address).expect("listening");
-        stream.set_read_timeout(Some(Duration::from_secs(20))).expect("settable");
+        stream.set_read_timeout(Some(Duration::from_secs(120))).expect("settable");
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
         let mut answer = Vec::new();

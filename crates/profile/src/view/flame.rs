@@ -54,19 +54,33 @@ pub enum Shape {
     Callers(Regex),
 }
 
-/// The flame graph of `tree`, without boxes narrower than `min_share` of the whole.
+/// Which boxes are drawn: the widest.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Detail {
+    /// Narrowest box, as a share of the whole.
+    pub min_share: f64,
+    /// Most boxes.
+    pub most_boxes: usize,
+}
+
+impl Detail {
+    /// Every box.
+    pub const ALL: Detail = Detail { min_share: 0.0, most_boxes: usize::MAX };
+}
+
+/// The flame graph of `tree`.
 #[must_use]
-pub fn flame(tree: &CallTree, shape: &Shape, min_share: f64) -> Flame {
+pub fn flame(tree: &CallTree, shape: &Shape, detail: Detail) -> Flame {
     let matches = |pattern: &Regex| {
         let labels = tree.frames.all().iter();
         let hits: Vec<bool> = labels.map(|frame| pattern.is_match(&frame.label)).collect();
         move |id: FrameId| hits[id.index()]
     };
     match shape {
-        Shape::TopDown => draw(tree, min_share),
-        Shape::BottomUp => draw(&tree.inverted(), min_share),
-        Shape::Callees(pattern) => draw(&tree.callees_of(matches(pattern)), min_share),
-        Shape::Callers(pattern) => draw(&tree.callers_of(matches(pattern)), min_share),
+        Shape::TopDown => draw(tree, detail),
+        Shape::BottomUp => draw(&tree.inverted(), detail),
+        Shape::Callees(pattern) => draw(&tree.callees_of(matches(pattern)), detail),
+        Shape::Callers(pattern) => draw(&tree.callers_of(matches(pattern)), detail),
     }
 }
 
@@ -88,9 +102,21 @@ fn widths(tree: &CallTree) -> Vec<f64> {
     widths
 }
 
-fn draw(tree: &CallTree, min_share: f64) -> Flame {
+/// Boxes must be wider than this.
+fn floor(widths: &[f64], detail: Detail) -> f64 {
+    let floor = widths[0] * detail.min_share;
+    // The root has no box.
+    let mut sorted = widths[1..].to_vec();
+    if sorted.len() <= detail.most_boxes {
+        return floor;
+    }
+    let (_, first_dropped, _) = sorted.select_nth_unstable_by(detail.most_boxes, |a, b| b.total_cmp(a));
+    floor.max(*first_dropped)
+}
+
+fn draw(tree: &CallTree, detail: Detail) -> Flame {
     let widths = widths(tree);
-    let floor = widths[0] * min_share;
+    let floor = floor(&widths, detail);
     let children = tree.children();
     let mut flame = Flame { totals: Totals::of(tree), frames: Vec::new(), boxes: Vec::new(), dropped: 0 };
     let mut frames: FxHashMap<FrameId, u32> = FxHashMap::default();
@@ -162,7 +188,7 @@ mod tests {
         let program = profile("main;a;f 10 1\nmain;b;f 30 1\nmain;b 5 1");
         let tree = CallTree::new(&program, &Query::default());
         assert_eq!(
-            boxes(&flame(&tree, &Shape::TopDown, 0.0)),
+            boxes(&flame(&tree, &Shape::TopDown, Detail::ALL)),
             [
                 ("main", 0, 0.0, 45.0),
                 ("b", 1, 0.0, 35.0),
@@ -172,7 +198,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            boxes(&flame(&tree, &Shape::BottomUp, 0.0)),
+            boxes(&flame(&tree, &Shape::BottomUp, Detail::ALL)),
             [
                 ("f", 0, 0.0, 40.0),
                 ("b", 1, 0.0, 30.0),
@@ -184,8 +210,8 @@ mod tests {
             ]
         );
         let b = Regex::new("^b$").unwrap();
-        let callers = flame(&tree, &Shape::Callers(b.clone()), 0.0);
-        let callees = flame(&tree, &Shape::Callees(b), 0.0);
+        let callers = flame(&tree, &Shape::Callers(b.clone()), Detail::ALL);
+        let callees = flame(&tree, &Shape::Callees(b), Detail::ALL);
         assert_eq!(boxes(&callees), [("b", 0, 0.0, 35.0), ("f", 1, 0.0, 30.0)]);
         assert_eq!(boxes(&callers), [("b", 0, 0.0, 35.0), ("main", 1, 0.0, 35.0)]);
         assert_eq!((callers.width(), callers.levels()), (35.0, 2));
@@ -195,9 +221,11 @@ mod tests {
     fn narrow_boxes_are_dropped() {
         let program = profile("main;a 99 1\nmain;b 1 1");
         let tree = CallTree::new(&program, &Query::default());
-        let flame = flame(&tree, &Shape::TopDown, 0.01);
-        assert_eq!(boxes(&flame), [("main", 0, 0.0, 100.0), ("a", 1, 0.0, 99.0)]);
-        assert_eq!(flame.dropped, 1);
+        for detail in [Detail { min_share: 0.01, ..Detail::ALL }, Detail { most_boxes: 2, ..Detail::ALL }] {
+            let flame = flame(&tree, &Shape::TopDown, detail);
+            assert_eq!(boxes(&flame), [("main", 0, 0.0, 100.0), ("a", 1, 0.0, 99.0)]);
+            assert_eq!(flame.dropped, 1);
+        }
     }
 
     #[test]
@@ -205,7 +233,7 @@ mod tests {
         let now = profile("main;grew 30 1");
         let before = profile("main;grew 10 1\nmain;gone 5 1");
         let tree = CallTree::compare(&now, Some(&before), &Query::default());
-        let flame = flame(&tree, &Shape::TopDown, 0.0);
+        let flame = flame(&tree, &Shape::TopDown, Detail::ALL);
         assert_eq!(boxes(&flame), [("main", 0, 0.0, 35.0), ("grew", 1, 0.0, 30.0), ("gone", 1, 30.0, 5.0)]);
         assert_eq!(flame.boxes[2].sum.value, -5.0);
     }

@@ -22,6 +22,11 @@ pub enum LeakClass {
     Unreachable,
 }
 
+impl StackLimit {
+    /// Every stack.
+    pub const NONE: StackLimit = StackLimit { per_group: usize::MAX, frames: usize::MAX };
+}
+
 impl LeakClass {
     /// Classification of the live blocks of `profile`: a program that ended by itself never freed
     /// them.
@@ -52,13 +57,24 @@ pub struct LeakGroup {
     pub site: Arc<Frame>,
     /// Sum of its stacks.
     pub weight: Weight,
-    /// The stacks, largest first.
+    /// The largest stacks, largest first.
     pub stacks: Vec<Trace>,
+    /// Number of its stacks, listed or not.
+    pub stack_count: usize,
+}
+
+/// Most stacks that are listed. Listing every stack of a compiler takes gigabytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StackLimit {
+    /// Stacks of one group.
+    pub per_group: usize,
+    /// Frames of all stacks together.
+    pub frames: usize,
 }
 
 /// Live memory according to `tree`, whose metric must be one of memory in use.
 #[must_use]
-pub fn leaks(tree: &CallTree, class: LeakClass, query: &Query) -> Leaks {
+pub fn leaks(tree: &CallTree, class: LeakClass, query: &Query, limit: StackLimit) -> Leaks {
     let mut by_site: FxHashMap<FrameId, (Weight, Vec<NodeId>)> = FxHashMap::default();
     for (id, node) in tree.frames_in_stacks() {
         if node.own.value != 0.0 {
@@ -75,22 +91,35 @@ pub fn leaks(tree: &CallTree, class: LeakClass, query: &Query) -> Leaks {
     let shown = query.limit.unwrap_or(usize::MAX).min(ranked.len());
     let dropped = ranked.len() - shown;
     ranked.truncate(shown);
+    let mut frames_left = limit.frames;
     let groups = ranked.into_iter().map(|(site, (weight, stacks))| LeakGroup {
         site: tree.frames.get(site).clone(),
         weight,
-        stacks: group_stacks(tree, stacks),
+        stack_count: stacks.len(),
+        stacks: group_stacks(tree, stacks, limit.per_group, &mut frames_left),
     });
     Leaks { totals: Totals::of(tree), class, groups: groups.collect(), dropped }
 }
 
-fn group_stacks(tree: &CallTree, mut stacks: Vec<NodeId>) -> Vec<Trace> {
+fn group_stacks(
+    tree: &CallTree,
+    mut stacks: Vec<NodeId>,
+    most: usize,
+    frames_left: &mut usize,
+) -> Vec<Trace> {
     let own = |id: &NodeId| tree.node(*id).own;
     stacks.sort_by(|a, b| descending(own(a).value, own(b).value).then_with(|| a.cmp(b)));
-    let trace = |id: NodeId| Trace {
-        frames: tree.leaf_to_root(id).map(|frame| tree.frames.get(frame).clone()).collect(),
-        weight: own(&id),
-    };
-    stacks.into_iter().map(trace).collect()
+    let mut traces = Vec::new();
+    for id in stacks.into_iter().take(most) {
+        let depth = tree.leaf_to_root(id).count();
+        if depth > *frames_left {
+            break;
+        }
+        *frames_left -= depth;
+        let frames = tree.leaf_to_root(id).map(|frame| tree.frames.get(frame).clone()).collect();
+        traces.push(Trace { frames, weight: own(&id) });
+    }
+    traces
 }
 
 #[cfg(test)]
@@ -102,7 +131,8 @@ mod tests {
     fn stacks_are_grouped_by_allocating_frame() {
         let program = profile("main;a;f;malloc 10 1\nmain;b;f;malloc 30 2\nmain;g 35 1\nmain;h 0 0");
         let query = Query::default();
-        let view = leaks(&CallTree::new(&program, &query), LeakClass::NeverFreed, &query);
+        let tree = CallTree::new(&program, &query);
+        let view = leaks(&tree, LeakClass::NeverFreed, &query, StackLimit::NONE);
         let groups: Vec<_> = view
             .groups
             .iter()
@@ -114,5 +144,9 @@ mod tests {
         let largest: Vec<_> =
             view.groups[0].stacks[0].frames.iter().map(|frame| frame.label.as_str()).collect();
         assert_eq!(largest, ["f", "b", "main"]);
+        let few = StackLimit { per_group: 1, frames: 4 };
+        let few = leaks(&tree, LeakClass::Live, &query, few).groups;
+        let listed: Vec<_> = few.iter().map(|group| (group.stacks.len(), group.stack_count)).collect();
+        assert_eq!(listed, [(1, 2), (0, 1)]);
     }
 }

@@ -34,12 +34,12 @@ fn flames(profile: &Profile, directory: &str) -> Result<(), Box<dyn std::error::
     let compared = CallTree::compare(profile, Some(&base), &query);
     let title = "shop-server";
     for (name, tree) in [("flame", &tree), ("flame-diff", &compared)] {
-        let down = view::flame::flame(tree, &Shape::TopDown, flame::SVG_MIN_SHARE);
+        let down = view::flame::flame(tree, &Shape::TopDown, flame::SVG_DETAIL);
         let svg = flame::svg(&down, title);
         std::fs::write(format!("{directory}/{name}.svg"), &svg)?;
         std::fs::write(format!("{directory}/{name}.png"), raster::png(&svg, 1.0)?)?;
         let [down, up] = [Shape::TopDown, Shape::BottomUp]
-            .map(|shape| view::flame::flame(tree, &shape, flame::PAGE_MIN_SHARE));
+            .map(|shape| view::flame::flame(tree, &shape, flame::PAGE_DETAIL));
         std::fs::write(format!("{directory}/{name}.html"), flame::page(&down, &up, title))?;
     }
     Ok(())

@@ -82,7 +82,7 @@ fn column(out: &mut String, name: &str, boxes: &[FlameBox], value: impl Fn(&Flam
 #[cfg(test)]
 mod tests {
     use heapwise_profile::fixture::profile;
-    use heapwise_profile::view::flame::{Shape, flame};
+    use heapwise_profile::view::flame::{Detail, Shape, flame};
     use heapwise_profile::{CallTree, Query};
 
     use super::*;
@@ -90,7 +90,8 @@ mod tests {
     #[test]
     fn the_documented_form() {
         let tree = CallTree::new(&profile("main;f 3 1\nmain 1 1"), &Query::default());
-        let value: Value = serde_json::from_str(&columns(&flame(&tree, &Shape::TopDown, 0.0))).expect("JSON");
+        let value: Value =
+            serde_json::from_str(&columns(&flame(&tree, &Shape::TopDown, Detail::ALL))).expect("JSON");
         assert_eq!((&value["total"], &value["unit"]), (&json!(4), &json!("bytes")));
         assert_eq!(value["frames"]["name"], json!(["main", "f"]));
         assert_eq!(
@@ -104,7 +105,8 @@ mod tests {
     #[test]
     fn a_comparison_has_both_sides() {
         let tree = CallTree::compare(&profile("f 3 1"), Some(&profile("f 1 1")), &Query::default());
-        let value: Value = serde_json::from_str(&columns(&flame(&tree, &Shape::TopDown, 0.0))).expect("JSON");
+        let value: Value =
+            serde_json::from_str(&columns(&flame(&tree, &Shape::TopDown, Detail::ALL))).expect("JSON");
         assert_eq!((&value["boxes"]["sum"], &value["boxes"]["base"]), (&json!([2]), &json!([1])));
         assert_eq!(value["frames"]["color"], Value::Null);
     }

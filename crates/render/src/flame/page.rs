@@ -49,7 +49,7 @@ pub fn page(top_down: &Flame, bottom_up: &Flame, title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use heapwise_profile::fixture::profile;
-    use heapwise_profile::view::flame::{Shape, flame};
+    use heapwise_profile::view::flame::{Detail, Shape, flame};
     use heapwise_profile::{CallTree, Query, query::NameStyle};
 
     use super::*;
@@ -60,7 +60,7 @@ mod tests {
         let mut program = profile("main;f 3 1");
         program.functions[1].name = "</script>{{script}}".to_owned();
         let tree = CallTree::new(&program, &query);
-        let [down, up] = [Shape::TopDown, Shape::BottomUp].map(|shape| flame(&tree, &shape, 0.0));
+        let [down, up] = [Shape::TopDown, Shape::BottomUp].map(|shape| flame(&tree, &shape, Detail::ALL));
         let page = page(&down, &up, "app");
         assert_eq!(page.matches("</script>").count(), 2);
         assert!(page.contains("\\u003c/script>{{script}}"));

@@ -138,7 +138,7 @@ fn hash(text: &str) -> u32 {
 #[cfg(test)]
 mod tests {
     use heapwise_profile::fixture::profile;
-    use heapwise_profile::view::flame::{Shape, flame};
+    use heapwise_profile::view::flame::{Detail, Shape, flame};
     use heapwise_profile::{CallTree, Query};
 
     use super::*;
@@ -162,7 +162,7 @@ mod tests {
         let query = Query::default();
         let [now, before] = ["same 10 1\ngrew 10 1", "same 10 1\ngone 10 1"].map(profile);
         let tree = CallTree::compare(&now, Some(&before), &query);
-        let flame = flame(&tree, &Shape::TopDown, 0.0);
+        let flame = flame(&tree, &Shape::TopDown, Detail::ALL);
         let palette = Palette::new(&flame);
         for item in &flame.boxes {
             let expected = match flame.frames[item.frame as usize].label.as_str() {

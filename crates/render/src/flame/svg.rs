@@ -131,7 +131,7 @@ fn tooltip(flame: &Flame, item: &FlameBox) -> String {
 #[cfg(test)]
 mod tests {
     use heapwise_profile::fixture::profile;
-    use heapwise_profile::view::flame::{Shape, flame};
+    use heapwise_profile::view::flame::{Detail, Shape, flame};
     use heapwise_profile::{CallTree, Query, query::NameStyle};
 
     use super::*;
@@ -140,7 +140,7 @@ mod tests {
     fn boxes_have_tooltips_and_hostile_names_are_escaped() {
         let query = Query { names: NameStyle::Full, ..Query::default() };
         let tree = CallTree::new(&profile("main;f<&> 3 1\nmain 1 1"), &query);
-        let flame = flame(&tree, &Shape::TopDown, 0.0);
+        let flame = flame(&tree, &Shape::TopDown, Detail::ALL);
         let svg = svg(&flame, "a<b");
         assert!(svg.contains("<title>a&lt;b</title>"));
         assert!(svg.contains("<title>main [app] 4 B (100.0%)</title>"), "{svg}");

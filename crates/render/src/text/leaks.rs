@@ -41,7 +41,7 @@ fn push_group(out: &mut String, group: &LeakGroup, totals: &Totals, options: &Te
         amount(group.weight.value),
         percent(group.weight.value, totals.whole()),
         counted(group.weight.objects, "object"),
-        counted(group.stacks.len() as f64, "stack"),
+        counted(group.stack_count as f64, "stack"),
         printable(&group.site.label),
     );
     for Trace { frames, weight } in group.stacks.iter().take(STACKS_SHOWN) {
@@ -50,7 +50,7 @@ fn push_group(out: &mut String, group: &LeakGroup, totals: &Totals, options: &Te
             *out += &format!("        {}\n", printable(&frame.label));
         }
     }
-    if let Some(more) = group.stacks.len().checked_sub(STACKS_SHOWN).filter(|more| *more > 0) {
+    if let Some(more) = group.stack_count.checked_sub(STACKS_SHOWN).filter(|more| *more > 0) {
         *out += &format!("    … and {}\n", counted(more as f64, "more stack"));
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     fn the_verdict_comes_first() {
         let query = Query::default();
         let tree = CallTree::new(&profile("main;f;malloc 1048576 1\nmain;g;f 3145728 2"), &query);
-        let view = view::leaks::leaks(&tree, LeakClass::NeverFreed, &query);
+        let view = view::leaks::leaks(&tree, LeakClass::NeverFreed, &query, view::leaks::StackLimit::NONE);
         assert_eq!(
             leaks(&view, &TextOptions::default()),
             "Never freed at exit: 4.0 MB, 3 objects\n\n\

@@ -92,7 +92,15 @@ mod tests {
         let options = TextOptions::default();
         let texts = [
             top::top(&view::top::top(&tree, &query), &options),
-            leaks::leaks(&view::leaks::leaks(&tree, view::leaks::LeakClass::Live, &query), &options),
+            leaks::leaks(
+                &view::leaks::leaks(
+                    &tree,
+                    view::leaks::LeakClass::Live,
+                    &query,
+                    view::leaks::StackLimit::NONE,
+                ),
+                &options,
+            ),
             sizes::sizes(&view::sizes::sizes(&profile, &tree, &query), &options),
             table::threads(&view::threads::threads(&profile, &query), &options),
             table::modules(&view::modules::modules(&profile, None, &query), &options),

@@ -8,6 +8,7 @@ use heapwise_profile::{Profile, diff};
 use crate::context::Context;
 use crate::error::{HttpError, Result};
 use crate::http::Request;
+use crate::memory_budget::view_bytes;
 use crate::query_params::number;
 use crate::render_key::RenderKey;
 use crate::source::{Source, Stretch};
@@ -37,7 +38,11 @@ pub(super) fn rendered(
     match number(&request.query, "seconds")? {
         None | Some(0) => {
             let key = RenderKey::new(&context.profiles.budget, request, source, what)?;
-            Ok(context.rendered(request, &key, || render(&*context.profiles.current(source)?)))
+            Ok(context.rendered(request, &key, || {
+                let profile = context.profiles.current(source)?;
+                let _room = context.memory.reserve(view_bytes([&*profile]));
+                render(&profile)
+            }))
         }
         // Every stretch has its own beginning, so none can be shared.
         Some(seconds) => {

@@ -24,10 +24,10 @@ fn profile(context: &Context, request: &Request, source: &dyn Source, what: &str
     let as_text = request.query.given("debug").is_some_and(|level| level != "0");
     rendered(context, request, source, what, Over::Change, |profile| {
         if as_text {
-            return Ok(Response::text(encode::heap_v2(profile)));
+            return Ok(Response::text(encode::heap_v2(profile, context.memory.response())?));
         }
         let name = format!("attachment; filename=\"{what}.pb.gz\"");
-        let body = encode::pprof(profile, what == "allocs");
+        let body = encode::pprof(profile, what == "allocs", context.memory.response())?;
         Ok(Response::new(Status::Ok, "application/octet-stream", body).with("Content-Disposition", name))
     })
 }

@@ -4,6 +4,7 @@ use super::display::{self, Options};
 use crate::context::Context;
 use crate::error::{HttpError, Result};
 use crate::http::{Request, Response, Status};
+use crate::memory_budget::view_bytes;
 use crate::profile_store::Stored;
 use crate::render_key::RenderKey;
 use crate::source::{Source, find_stored};
@@ -55,6 +56,7 @@ fn draw(
     let profile = context.profiles.stored(source, stored, None)?;
     let base = base.map(|base| context.profiles.stored(source, base, None)).transpose()?;
     let base = base.as_deref();
+    let _room = context.memory.reserve(view_bytes([Some(&*profile), base].into_iter().flatten()));
     match request.query.given("display_type").unwrap_or("dot") {
         "dot" => display::dot(&profile, base, &options),
         "flame" => display::flame(&profile, base, &options),

@@ -18,7 +18,7 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     match what {
         "heap" => heap(context, request, source),
         "growth" => rendered(context, request, source, "growth", Over::Change, |profile| {
-            Ok(Response::text(encode::growth(profile)))
+            Ok(Response::text(encode::growth(profile, context.memory.response())?))
         }),
         "symbol" => symbol(context, request, source),
         "cmdline" => cmdline(source),
@@ -32,7 +32,7 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
 fn heap(context: &Context, request: &Request, source: &dyn Source) -> Result {
     let Some(display) = request.query.given("display") else {
         return rendered(context, request, source, "heap", Over::Window, |profile| {
-            Ok(Response::text(encode::heap_v2(profile)))
+            Ok(Response::text(encode::heap_v2(profile, context.memory.response())?))
         });
     };
     if display == "stats" {
@@ -51,7 +51,7 @@ fn heap(context: &Context, request: &Request, source: &dyn Source) -> Result {
 /// The same numbers as `/pprof/heap` for `google-pprof`, which does not read jemalloc's text.
 pub(crate) fn gperftools_heap(context: &Context, request: &Request, source: &dyn Source) -> Result {
     rendered(context, request, source, "gperftools", Over::Window, |profile| {
-        Ok(Response::text(encode::gperftools(profile)))
+        Ok(Response::text(encode::gperftools(profile, context.memory.response())?))
     })
 }
 

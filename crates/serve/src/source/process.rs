@@ -29,6 +29,9 @@ const LAST_STATE: &str = "last-state";
 /// otherwise.
 const SEEN_LASTS: Duration = Duration::from_millis(50);
 
+/// Bytes of the largest profile that is kept.
+const MOST_KEPT_BYTES: usize = 256 << 20;
+
 /// A served process.
 #[derive(Debug)]
 pub(crate) struct ProcessSource {
@@ -147,7 +150,7 @@ impl Source for ProcessSource {
     }
 
     fn keep(&self, profile: &Profile) -> Result<Stored> {
-        let bytes = crate::encode::heap_v2(profile);
+        let bytes = crate::encode::heap_v2(profile, MOST_KEPT_BYTES)?;
         let program = last_part(profile.meta.args.first().unwrap_or(&profile.meta.program));
         let stored = self.history.store(SystemTime::now(), &program, &bytes);
         stored.map_err(|why| HttpError::failed(format!("the profile could not be stored: {why}")))

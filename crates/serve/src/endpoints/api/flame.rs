@@ -3,6 +3,7 @@
 use heapwise_profile::view::flame::{Shape, flame};
 use heapwise_render::flame::columns;
 
+use crate::bounds;
 use crate::error::{HttpError, Result};
 use crate::http::{Request, Response};
 use crate::query_params::pattern;
@@ -23,6 +24,6 @@ pub(super) fn answer(request: &Request, report: &Report) -> Result {
         }
     };
     let min_share = request.query.given("min_share").and_then(|text| text.parse().ok()).unwrap_or(0.0);
-    let flame = flame(&report.tree(), &shape, min_share);
+    let flame = flame(&report.tree(), &shape, bounds::flame_detail(min_share));
     Ok(Response::json(columns(&flame)))
 }

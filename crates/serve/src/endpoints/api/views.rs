@@ -6,17 +6,16 @@ use heapwise_render::json;
 use serde_json::Value;
 
 use super::{flame, summary, unknown};
+use crate::bounds;
 use crate::context::Context;
 use crate::encode;
 use crate::error::Result;
 use crate::http::{Request, Response};
+use crate::memory_budget::view_bytes;
 use crate::render_key::RenderKey;
 use crate::report;
 use crate::source::Source;
 use heapwise_capture::report_input::Report;
-
-/// Stacks sent of one leak group; the rest is counted.
-const MOST_STACKS: usize = 12;
 
 const VIEWS: [&str; 10] =
     ["summary", "findings", "top", "flame", "tree", "graph", "leaks", "sizes", "threads", "modules"];
@@ -36,18 +35,22 @@ fn render(context: &Context, request: &Request, source: &dyn Source, view: &str)
         _ => report::load(&context.profiles, source, &request.query)?,
     };
     let (profile, query) = (&report.profile, &report.query);
+    let _room = context
+        .memory
+        .reserve(view_bytes([Some(&**profile), report.baseline.as_deref()].into_iter().flatten()));
     let value = match view {
         "summary" => return Ok(Response::json(summary::summary(&report, &request.query).to_string())),
         "findings" => return summary::findings(source, &report),
         "flame" => return flame::answer(request, &report),
         "graph" => return graph(request, &report),
-        "top" => json::top(&view::top::top(&report.tree(), query)),
-        "tree" => json::tree(&view::peek::tree(&report.tree(), query)),
+        "top" => json::top(&view::top::top(&report.tree(), &bounds::rows(query))),
+        "tree" => json::tree(&bounds::neighbors(view::peek::tree(&report.tree(), query))),
         "leaks" => {
-            cut_stacks(json::leaks(&view::leaks::leaks(&report.tree(), LeakClass::of(profile), query)))
+            let (class, query) = (LeakClass::of(profile), bounds::sites(query));
+            json::leaks(&view::leaks::leaks(&report.tree(), class, &query, bounds::STACKS))
         }
         "sizes" => json::sizes(&view::sizes::sizes(profile, &report.tree(), query)),
-        "threads" => json::threads(&view::threads::threads(profile, query)),
+        "threads" => json::threads(&view::threads::threads(profile, &bounds::rows(query))),
         _ => json::modules(&view::modules::modules(profile, report.baseline.as_deref(), query)),
     };
     Ok(Response::json(with_base(value, &report).to_string()))
@@ -59,19 +62,6 @@ fn with_base(mut value: Value, report: &Report) -> Value {
     let base = report.baseline.as_ref().map_or(0.0, |base| base.total().get(metric));
     value["base_total"] = Value::from(base.round() as i64);
     value
-}
-
-fn cut_stacks(mut leaks: Value) -> Value {
-    for group in leaks["groups"].as_array_mut().into_iter().flatten() {
-        let stacks = group["stacks"].as_array_mut();
-        let more = stacks.map_or(0, |stacks| {
-            let more = stacks.len().saturating_sub(MOST_STACKS);
-            stacks.truncate(MOST_STACKS);
-            more
-        });
-        group["more_stacks"] = Value::from(more);
-    }
-    leaks
 }
 
 /// `format=svg` (a picture), `dot` or `json`.
