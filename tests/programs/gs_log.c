@@ -51,7 +51,10 @@ static uint64_t plateau_ms(const char *steps) {
 }
 
 static void one_mode(int type) {
-    W_REQUIRE(set_enable_mem_profiler(type));
+    W_REQUIRE(!set_enable_mem_profiler(9) && strstr(get_mem_profiler_error(), "1 to 5"));
+    W_REQUIRE(!set_mem_profiler_log_size("large") && get_mem_profiler_error()[0]);
+    W_REQUIRE(set_mem_profiler_log_size("16M") && strcmp(get_mem_profiler_log_size(), "16M") == 0);
+    W_REQUIRE(set_enable_mem_profiler(type) && !get_mem_profiler_error()[0]);
     set_mem_profiler_log_number(3);
     W_REQUIRE(get_mem_profiler_log_number() == 3);
     climb();

@@ -8,6 +8,6 @@ mod packing;
 pub mod part;
 pub mod read_options;
 mod ring;
-mod rotation;
+pub mod rotation;
 pub mod sink;
 mod writer;

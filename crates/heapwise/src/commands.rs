@@ -16,6 +16,7 @@ pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod serve;
+mod skynet_names;
 pub(crate) mod stats;
 pub(crate) mod summary;
 pub(crate) mod switch;

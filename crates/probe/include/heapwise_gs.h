@@ -55,8 +55,24 @@ struct heapwise_gs_log {
     pid_t recorder;      /* 0: none under way */
     int number;          /* files kept */
     char path[PATH_MAX]; /* empty: there was none yet */
+    char size[16];       /* size of a file; empty: HEAPWISE_GS_LOG_SIZE */
+    char error[256];     /* why the last call failed; empty: it did not */
 };
-__attribute__((weak)) struct heapwise_gs_log heapwise_gs_log = {0, 10, ""};
+__attribute__((weak)) struct heapwise_gs_log heapwise_gs_log = {0, 10, "", "", ""};
+
+/* Why the last call returned false or NULL, in one line; empty when it did not. */
+HEAPWISE_GS_FUNCTION const char *heapwise_gs_error(void) { return heapwise_gs_log.error; }
+
+HEAPWISE_GS_FUNCTION bool heapwise_gs_fail(const char *reason) {
+    snprintf(heapwise_gs_log.error, sizeof heapwise_gs_log.error, "%s", reason);
+    return false;
+}
+
+/* Whether a call may begin: the probe is there. */
+HEAPWISE_GS_FUNCTION bool heapwise_gs_may(void) {
+    heapwise_gs_log.error[0] = 0;
+    return hw_present() || heapwise_gs_fail("the program does not carry the probe");
+}
 
 HEAPWISE_GS_FUNCTION void heapwise_gs_pause(void) {
     struct timespec millisecond = {0, 1000000};
@@ -109,9 +125,22 @@ HEAPWISE_GS_FUNCTION bool heapwise_gs_wait(pid_t child) {
     return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
+/* Keeps the last line that heapwise wrote to `err` as the reason. */
+HEAPWISE_GS_FUNCTION void heapwise_gs_keep_reason(int err) {
+    char text[sizeof heapwise_gs_log.error];
+    struct stat file;
+    off_t from = 0;
+    if (fstat(err, &file) == 0 && file.st_size >= (off_t)sizeof text) from = file.st_size - (off_t)sizeof text + 1;
+    ssize_t got = pread(err, text, sizeof text - 1, from);
+    while (got > 0 && text[got - 1] == '\n') got--;
+    text[got < 0 ? 0 : got] = 0;
+    char *line = strrchr(text, '\n');
+    heapwise_gs_fail(text[0] ? (line ? line + 1 : text) : "heapwise could not be started (HEAPWISE_EXE, PATH)");
+}
+
 /* What heapwise prints for these arguments, or NULL. */
 HEAPWISE_GS_FUNCTION char *heapwise_gs_ask(const char *const *arguments) {
-    int out = memfd_create("heapwise", MFD_CLOEXEC), err = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int out = memfd_create("heapwise", MFD_CLOEXEC), err = memfd_create("heapwise errors", MFD_CLOEXEC);
     char *text = NULL;
     if (out >= 0 && err >= 0) {
         pid_t child = heapwise_gs_spawn(arguments, out, err);
@@ -121,6 +150,9 @@ HEAPWISE_GS_FUNCTION char *heapwise_gs_ask(const char *const *arguments) {
             ssize_t got = text ? pread(out, text, (size_t)file.st_size, 0) : 0;
             if (text) text[got < 0 ? 0 : got] = 0;
         }
+        if (!text) heapwise_gs_keep_reason(err);
+    } else {
+        heapwise_gs_fail(strerror(errno));
     }
     if (out >= 0) close(out);
     if (err >= 0) close(err);
@@ -145,41 +177,58 @@ HEAPWISE_GS_FUNCTION void heapwise_gs_end_log(void) {
 HEAPWISE_GS_FUNCTION bool heapwise_gs_begin_log(bool fast) {
     struct heapwise_gs_log *log = &heapwise_gs_log;
     static unsigned serial;
-    char directory[PATH_MAX - 80], pid[16], number[16], date[16];
-    time_t now = time(NULL);
+    char directory[PATH_MAX - 100], pid[16], number[16], date[16];
+    struct timespec now;
     struct tm calendar;
-    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (null < 0 || !getcwd(directory, sizeof directory) || !gmtime_r(&now, &calendar)) return false;
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC), err = memfd_create("heapwise errors", MFD_CLOEXEC);
+    if (null < 0 || err < 0 || clock_gettime(CLOCK_REALTIME, &now) != 0 || !getcwd(directory, sizeof directory) ||
+        !gmtime_r(&now.tv_sec, &calendar))
+        return heapwise_gs_fail(strerror(errno));
     strftime(date, sizeof date, "%Y%m%d", &calendar);
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     snprintf(number, sizeof number, "%d", log->number);
-    snprintf(log->path, sizeof log->path, "%s/memlog%s_%s_%u.hwr", directory, date, pid, serial++);
-    const char *arguments[] = {"heapwise", "record", "-f", "-o", log->path, "--rotate", HEAPWISE_GS_LOG_SIZE,
-                               "--keep", number, "--on-full", fast ? "drop" : "block", pid, NULL};
+    /* The time to the nanosecond: a restart with the same pid has other names. */
+    unsigned long long run = (unsigned long long)now.tv_sec * 1000000000 + (unsigned long long)now.tv_nsec;
+    snprintf(log->path, sizeof log->path, "%s/memlog%s_%llx_%s_%u.hwr", directory, date, run, pid, serial++);
+    const char *size = log->size[0] ? log->size : HEAPWISE_GS_LOG_SIZE;
+    const char *arguments[] = {"heapwise", "record", "-o", log->path, "--rotate", size, "--keep", number,
+                               "--on-full", fast ? "drop" : "block", pid, NULL};
     hw_set_mode(HEAPWISE_OFF, 0);
-    log->recorder = heapwise_gs_spawn(arguments, null, null);
+    log->recorder = heapwise_gs_spawn(arguments, null, err);
     close(null);
     if (log->recorder < 0) log->recorder = 0;
     while (log->recorder && hw_mode() != HEAPWISE_LOG) {
         if (waitpid(log->recorder, NULL, WNOHANG) != 0) log->recorder = 0;
         heapwise_gs_pause();
     }
-    if (log->recorder == 0) log->path[0] = 0;
+    if (log->recorder == 0) log->path[0] = 0, heapwise_gs_keep_reason(err);
+    close(err);
     return log->recorder != 0;
 }
 
-/* Waits until everything before this call is in the file. */
-HEAPWISE_GS_FUNCTION void heapwise_gs_await_log(void) {
+/* Waits until everything before this call is in the file; whether it is. */
+HEAPWISE_GS_FUNCTION bool heapwise_gs_await_log(void) {
+    pid_t *recorder = &heapwise_gs_log.recorder;
+    if (*recorder == 0) return true;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t moment = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-    for (int ms = 0; heapwise_gs_log.recorder && ms < HEAPWISE_GS_PATIENCE_MS && hw_recorded_ns() <= moment; ms++)
+    for (int ms = 0; ms < HEAPWISE_GS_PATIENCE_MS; ms++) {
+        if (hw_recorded_ns() > moment) return true;
+        if (waitpid(*recorder, NULL, WNOHANG) == *recorder) {
+            *recorder = 0;
+            return heapwise_gs_fail("the recorder has ended: the disk is full, or it was killed");
+        }
         heapwise_gs_pause();
+    }
+    return heapwise_gs_fail("the recorder does not keep up: the report would be of an earlier state");
 }
 
-/* Switches what is recorded; LOG types write files memlog<date>_<pid>_<n>-<number>.hwr in the working directory. */
+/* Switches what is recorded; LOG types write files memlog<date>_<hex>_<pid>_<n>-<number>.hwr in the working
+ * directory. */
 HEAPWISE_GS_FUNCTION bool heapwise_gs_set_enable_mem_profiler(int type) {
-    if (!hw_present() || type < HEAPWISE_GS_CLOSED || type > HEAPWISE_GS_MEM_FAST) return false;
+    if (!heapwise_gs_may()) return false;
+    if (type < HEAPWISE_GS_CLOSED || type > HEAPWISE_GS_MEM_FAST) return heapwise_gs_fail("types are 1 to 5");
     heapwise_gs_end_log();
     if (type == HEAPWISE_GS_LOG_RECORD || type == HEAPWISE_GS_LOG_FAST)
         return heapwise_gs_begin_log(type == HEAPWISE_GS_LOG_FAST);
@@ -191,12 +240,11 @@ HEAPWISE_GS_FUNCTION bool heapwise_gs_set_enable_mem_profiler(int type) {
 /* JSON {"total_size": BYTES, "mem_report": ["file line:N size:BYTES", …]}, largest first, sites that hold nothing any
  * more included. */
 HEAPWISE_GS_FUNCTION char *heapwise_gs_get_mem_report(void) {
-    if (!hw_present()) return NULL;
+    if (!heapwise_gs_may() || !heapwise_gs_await_log()) return NULL;
     char pid[16];
     snprintf(pid, sizeof pid, "%d", (int)getpid());
     const char *live[] = {"heapwise", "top", "--gs", "--zero", "--json", pid, NULL};
     const char *logged[] = {"heapwise", "at", "--gs", "--zero", "--json", heapwise_gs_log.path, "end", NULL};
-    heapwise_gs_await_log();
     return heapwise_gs_ask(heapwise_gs_log.recorder ? logged : live);
 }
 
@@ -216,14 +264,33 @@ HEAPWISE_GS_FUNCTION void heapwise_gs_set_mem_profiler_log_number(int number) {
     close(file);
 }
 
+/* Size at which another file begins (`90M`), for recordings that begin after the call; what is in force. */
+HEAPWISE_GS_FUNCTION const char *heapwise_gs_get_mem_profiler_log_size(void) {
+    return heapwise_gs_log.size[0] ? heapwise_gs_log.size : HEAPWISE_GS_LOG_SIZE;
+}
+
+HEAPWISE_GS_FUNCTION bool heapwise_gs_set_mem_profiler_log_size(const char *size) {
+    heapwise_gs_log.error[0] = 0;
+    if (!size || strlen(size) >= sizeof heapwise_gs_log.size || size[0] < '1' || size[0] > '9')
+        return heapwise_gs_fail("a size is a number of bytes, or one with K, M or G");
+    snprintf(heapwise_gs_log.size, sizeof heapwise_gs_log.size, "%s", size);
+    return true;
+}
+
+/* Whether a recording was begun, and its file has everything until now. */
+HEAPWISE_GS_FUNCTION bool heapwise_gs_has_log(void) {
+    if (!heapwise_gs_may()) return false;
+    if (!heapwise_gs_log.path[0]) return heapwise_gs_fail("no recording was begun");
+    return heapwise_gs_await_log();
+}
+
 /* Reads the files of the recording with `jobs` threads (0: one per core) and says on stderr what they contain. */
 HEAPWISE_GS_FUNCTION bool heapwise_gs_start_mem_log_profiler(int jobs) {
     char number[16];
     snprintf(number, sizeof number, "%d", jobs);
     const char *some[] = {"heapwise", "summary", heapwise_gs_log.path, "-j", number, NULL};
     const char *all[] = {"heapwise", "summary", heapwise_gs_log.path, NULL};
-    if (!heapwise_gs_log.path[0]) return false;
-    heapwise_gs_await_log();
+    if (!heapwise_gs_has_log()) return false;
     pid_t child = heapwise_gs_spawn(jobs > 0 ? some : all, 2, 2);
     return child > 0 && heapwise_gs_wait(child);
 }
@@ -231,8 +298,7 @@ HEAPWISE_GS_FUNCTION bool heapwise_gs_start_mem_log_profiler(int jobs) {
 /* JSON [[ms, BYTES], …]: the highest live bytes of each 100 ms of the recording. */
 HEAPWISE_GS_FUNCTION char *heapwise_gs_get_all_time_size(void) {
     const char *arguments[] = {"heapwise", "timeline", "--json", heapwise_gs_log.path, NULL};
-    if (!heapwise_gs_log.path[0]) return NULL;
-    heapwise_gs_await_log();
+    if (!heapwise_gs_has_log()) return NULL;
     return heapwise_gs_ask(arguments);
 }
 
@@ -241,8 +307,7 @@ HEAPWISE_GS_FUNCTION char *heapwise_gs_get_mem_report_with_time(uint64_t ms) {
     char moment[32];
     snprintf(moment, sizeof moment, "%llums", (unsigned long long)ms);
     const char *arguments[] = {"heapwise", "at", "--gs", "--zero", "--json", heapwise_gs_log.path, moment, NULL};
-    if (!heapwise_gs_log.path[0]) return NULL;
-    heapwise_gs_await_log();
+    if (!heapwise_gs_has_log()) return NULL;
     return heapwise_gs_ask(arguments);
 }
 
@@ -251,6 +316,9 @@ HEAPWISE_GS_FUNCTION bool set_enable_mem_profiler(int type) { return heapwise_gs
 HEAPWISE_GS_FUNCTION char *get_mem_report(void) { return heapwise_gs_get_mem_report(); }
 HEAPWISE_GS_FUNCTION int get_mem_profiler_log_number(void) { return heapwise_gs_get_mem_profiler_log_number(); }
 HEAPWISE_GS_FUNCTION void set_mem_profiler_log_number(int number) { heapwise_gs_set_mem_profiler_log_number(number); }
+HEAPWISE_GS_FUNCTION const char *get_mem_profiler_log_size(void) { return heapwise_gs_get_mem_profiler_log_size(); }
+HEAPWISE_GS_FUNCTION bool set_mem_profiler_log_size(const char *size) { return heapwise_gs_set_mem_profiler_log_size(size); }
+HEAPWISE_GS_FUNCTION const char *get_mem_profiler_error(void) { return heapwise_gs_error(); }
 HEAPWISE_GS_FUNCTION bool start_mem_log_profiler(int jobs) { return heapwise_gs_start_mem_log_profiler(jobs); }
 HEAPWISE_GS_FUNCTION char *get_all_time_size(void) { return heapwise_gs_get_all_time_size(); }
 HEAPWISE_GS_FUNCTION char *get_mem_report_with_time(uint64_t ms) { return heapwise_gs_get_mem_report_with_time(ms); }

@@ -164,6 +164,6 @@ impl Default for Prune {
 
 impl Prune {
     /// Leaves nothing out.
-    pub(crate) const NOTHING: Prune =
+    pub const NOTHING: Prune =
         Prune { nodecount: usize::MAX, nodefraction: 0.0, edgefraction: 0.0, maxdegree: usize::MAX };
 }

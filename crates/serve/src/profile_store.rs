@@ -4,6 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use heapwise_capture::own_files;
@@ -36,12 +38,30 @@ impl Stored {
 #[derive(Debug, Clone)]
 pub(crate) struct ProfileStore {
     directory: PathBuf,
-    most: usize,
+    most: Kept,
+}
+
+/// How many profiles of each process are kept; changed while the server runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept(Arc<AtomicUsize>);
+
+impl Kept {
+    pub(crate) fn new(most: usize) -> Self {
+        Self(Arc::new(AtomicUsize::new(most)))
+    }
+
+    pub(crate) fn get(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, most: usize) {
+        self.0.store(most, Ordering::Relaxed);
+    }
 }
 
 impl ProfileStore {
     /// The store in `root/<process>`, of at most `most` profiles.
-    pub(crate) fn new(root: &Path, process: &str, most: usize) -> Self {
+    pub(crate) fn new(root: &Path, process: &str, most: Kept) -> Self {
         Self { directory: root.join(process), most }
     }
 
@@ -139,7 +159,7 @@ impl ProfileStore {
 
     /// Removes the oldest beyond the limit, here and among all processes.
     fn prune(&self) {
-        for old in self.list().iter().skip(self.most.max(1)) {
+        for old in self.list().iter().skip(self.most.get().max(1)) {
             let _ = fs::remove_file(self.directory.join(&old.name));
         }
         if let Some(root) = self.directory.parent() {
@@ -237,7 +257,7 @@ mod tests {
     #[test]
     fn names_are_unique_within_a_second_and_the_oldest_go() {
         let root = scratch("prune");
-        let history = ProfileStore::new(&root, "1-2", 3);
+        let history = ProfileStore::new(&root, "1-2", Kept::new(3));
         let at = UNIX_EPOCH + Duration::from_secs(1_794_733_980);
         let names: Vec<String> = (0..5).map(|_| history.store(at, "p", b"x").unwrap().name).collect();
         assert_eq!(names[4], "20261115.091300.4.heap");
@@ -249,7 +269,7 @@ mod tests {
     #[test]
     fn kept_for_the_user_alone() {
         let root = scratch("modes");
-        let history = ProfileStore::new(&root, "1-2", 3);
+        let history = ProfileStore::new(&root, "1-2", Kept::new(3));
         history.store(UNIX_EPOCH, "p", b"x").unwrap();
         let mode = |name: &str| fs::symlink_metadata(root.join("1-2").join(name)).unwrap().mode() & 0o7777;
         assert_eq!((mode(""), mode(PROGRAM), mode("19700101.000000.heap")), (0o700, 0o600, 0o600));
@@ -260,7 +280,7 @@ mod tests {
             fs::create_dir(&planted).unwrap();
             fs::set_permissions(&planted, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
             std::os::unix::fs::symlink(root.join("precious"), planted.join(PROGRAM)).unwrap();
-            let history = ProfileStore::new(&root, process, 3);
+            let history = ProfileStore::new(&root, process, Kept::new(3));
             assert_eq!(history.program(), "");
             assert_eq!(history.store(UNIX_EPOCH, "p", b"x").is_ok(), mode == 0o700);
         }
@@ -271,7 +291,7 @@ mod tests {
     #[test]
     fn only_names_it_made_are_read() {
         let root = scratch("names");
-        let history = ProfileStore::new(&root, "1-2", 3);
+        let history = ProfileStore::new(&root, "1-2", Kept::new(3));
         history.store(UNIX_EPOCH, "p", b"x").unwrap();
         fs::write(root.join("secret"), "no").unwrap();
         std::os::unix::fs::symlink(root.join("secret"), root.join("1-2/19700101.000001.heap")).unwrap();

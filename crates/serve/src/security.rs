@@ -56,6 +56,7 @@ impl Guard {
     pub(crate) fn admit(&self, request: &mut Request) -> Result<(), Refusal> {
         self.check_host(request)?;
         check_embedding(request)?;
+        check_origin(request)?;
         let in_path = self.take_path_token(request)?;
         let known = in_path || self.carries_token(request);
         if self.token_for_reading && !known {
@@ -132,11 +133,19 @@ impl Guard {
         if request.header("sec-fetch-site").is_some_and(|site| !matches!(site, "same-origin" | "none")) {
             return Err(foreign);
         }
-        let Some(origin) = request.header("origin") else { return Ok(()) };
-        let own = request.header("host").is_some_and(|host| {
-            ["http://", "https://"].iter().any(|scheme| origin.strip_prefix(scheme) == Some(host))
-        });
-        if own { Ok(()) } else { Err(foreign) }
+        Ok(())
+    }
+}
+
+/// Refuses every request in whose name another site's script sent it.
+fn check_origin(request: &Request) -> Result<(), Refusal> {
+    let Some(origin) = request.header("origin") else { return Ok(()) };
+    let own = request.header("host").is_some_and(|host| {
+        ["http://", "https://"].iter().any(|scheme| origin.strip_prefix(scheme) == Some(host))
+    });
+    match own {
+        true => Ok(()),
+        false => Err(Refusal(Status::Forbidden, "this server answers only its own page and tools")),
     }
 }
 
@@ -206,6 +215,7 @@ mod tests {
         assert!(admitted(&guard, Method::Post, "/", &[host]));
         for origin in ["http://evil.example", "null", "http://127.0.0.1:9999", "http://127.0.0.1:8090.evil"] {
             assert!(!admitted(&guard, Method::Post, "/", &[host, ("origin", origin)]), "{origin}");
+            assert!(!admitted(&guard, Method::Get, "/pprof/heap", &[host, ("origin", origin)]), "{origin}");
         }
         assert!(!admitted(&guard, Method::Post, "/", &[host, ("sec-fetch-site", "cross-site")]));
     }

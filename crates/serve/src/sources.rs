@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::error::{HttpError, Result};
 use super::live_history::LiveHistory;
-use super::profile_store::{self, ProfileStore};
+use super::profile_store::{self, Kept, ProfileStore};
 use super::source::{DirectorySource, FileSource, PastSource, ProcessSource, RecordedSource, Source};
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::recording::open;
@@ -31,11 +31,16 @@ pub(crate) struct Sources {
     /// Process sources so far; a cache.
     processes: Mutex<HashMap<String, Arc<dyn Source>>>,
     root: PathBuf,
-    most: usize,
+    most: Kept,
     pulse: Arc<LiveHistory>,
 }
 
 impl Sources {
+    /// How many profiles of each process are kept.
+    pub(crate) fn kept(&self) -> &Kept {
+        &self.most
+    }
+
     /// A sources of `targets`: files, directories, pids and program names; all processes when there
     /// are none. Profiles taken are kept under `root`, `most` a process.
     pub(crate) fn new(
@@ -50,7 +55,7 @@ impl Sources {
             listed: Mutex::default(),
             processes: Mutex::default(),
             root,
-            most,
+            most: Kept::new(most),
             pulse: Arc::default(),
         };
         for target in targets {
@@ -144,7 +149,7 @@ impl Sources {
         let known: Vec<String> = self.found().iter().map(ProcessSource::id_of).collect();
         let all = if self.named.is_none() { profile_store::processes(&self.root) } else { Vec::new() };
         all.into_iter().filter(move |id| !known.contains(id)).map(|id| -> Arc<dyn Source> {
-            let history = ProfileStore::new(&self.root, &id, self.most);
+            let history = ProfileStore::new(&self.root, &id, self.most.clone());
             Arc::new(PastSource::new(id, history))
         })
     }
@@ -173,7 +178,7 @@ impl Sources {
         }
         let id = ProcessSource::id_of(&found);
         let make = || -> Arc<dyn Source> {
-            Arc::new(ProcessSource::new(found, &self.root, self.most, Arc::clone(&self.pulse)))
+            Arc::new(ProcessSource::new(found, &self.root, self.most.clone(), Arc::clone(&self.pulse)))
         };
         Arc::clone(processes.entry(id).or_insert_with(make))
     }

@@ -66,11 +66,10 @@ fn fill(profile: &mut Profile, results: &[ModuleResult<'_>], options: &Options, 
             result_of[*module] = Some(row);
         }
     }
+    let places: Vec<_> = profile.locations.iter().map(|location| unresolved(profile, location)).collect();
     let mut functions = Functions::new(&mut profile.functions, results);
-    for at in 0..profile.locations.len() {
-        let modules = &profile.modules;
-        let location = &mut profile.locations[at];
-        let Some((module, offset)) = unresolved(modules, location) else {
+    for (location, place) in profile.locations.iter_mut().zip(places) {
+        let Some((module, offset)) = place else {
             continue;
         };
         report.locations += 1;
@@ -79,7 +78,7 @@ fn fill(profile: &mut Profile, results: &[ModuleResult<'_>], options: &Options, 
         };
         let mut lines = results[row].lines(offset);
         let has_name = results[row].has_name(lines);
-        if !has_name && !options.unnamed {
+        if !has_name && (!options.unnamed || !location.lines.is_empty()) {
             continue;
         }
         if !options.inlines {

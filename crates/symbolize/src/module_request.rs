@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use heapwise_profile::{BuildId, Location, Module, Profile};
+use heapwise_profile::{BuildId, Line, Location, Profile};
 
 use crate::{FileOffset, Options};
 
@@ -24,7 +24,7 @@ pub(crate) struct ModuleRequest {
 pub(crate) fn module_requests(profile: &Profile, options: &Options) -> Vec<ModuleRequest> {
     let mut offsets: Vec<BTreeSet<_>> = vec![BTreeSet::new(); profile.modules.len()];
     for location in &profile.locations {
-        if let Some((at, offset)) = unresolved(&profile.modules, location) {
+        if let Some((at, offset)) = unresolved(profile, location) {
             let mapped_from = FileOffset(profile.modules[at].file_offset);
             offsets[at].insert((offset, mapped_from));
         }
@@ -57,14 +57,19 @@ pub(crate) fn module_requests(profile: &Profile, options: &Options) -> Vec<Modul
     module_requests
 }
 
-/// Module and file offset of a location that has an address but no lines.
-pub(crate) fn unresolved(modules: &[Module], location: &Location) -> Option<(usize, FileOffset)> {
-    if !location.lines.is_empty() || location.address == 0 {
+/// Module and file offset of a location that has an address but no lines, or only the text of
+/// `backtrace_symbols`.
+pub(crate) fn unresolved(profile: &Profile, location: &Location) -> Option<(usize, FileOffset)> {
+    let is_text = |line: &Line| profile.functions[line.function.index()].is_backtrace_text();
+    if !location.lines.iter().all(is_text) || location.address == 0 {
         return None;
     }
     let at = location.module?.index();
-    let offset = modules.get(at)?.file_offset_of(location.lookup_address());
-    Some((at, FileOffset(offset)))
+    let module = profile.modules.get(at)?;
+    if !location.lines.is_empty() && !module.contains(location.address) {
+        return None;
+    }
+    Some((at, FileOffset(module.file_offset_of(location.lookup_address()))))
 }
 
 /// Path of the module that the user's program replaces: the one with its file name, else the first,

@@ -73,6 +73,11 @@ fn binary_candidates(wanted: &Wanted<'_>, options: &Options) -> Vec<PathBuf> {
     if wanted.is_main && !is_known {
         candidates.extend(options.main_program.clone());
     }
+    // `backtrace_symbols` has paths as the program was started with.
+    if !recorded.is_absolute() && !is_known {
+        candidates.push(recorded.to_owned());
+        candidates.extend(options.debug_paths.iter().map(|directory| directory.join(recorded)));
+    }
     if recorded.is_absolute() && (is_known || !is_deleted) {
         candidates.extend(options.sysroot.iter().map(|root| under(root, recorded)));
         if is_known || options.sysroot.is_none() {

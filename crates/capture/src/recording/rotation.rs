@@ -24,8 +24,8 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// Begins with file 1. Numbered files of an earlier recording of this name go away: a run of
-    /// files is read together, so two recordings must not mix.
+    /// Begins with file 1. Numbered files of an earlier recording of this name go away, which only
+    /// `-f` allows ([`existing`]): a run of files is read together, so two recordings must not mix.
     pub fn create(base: &Path, limit_bytes: u64, keep: usize) -> io::Result<Self> {
         for (_, path) in numbered(base) {
             fs::remove_file(path)?;
@@ -66,6 +66,11 @@ impl Rotation {
         self.writer.end()?;
         Ok(self.base)
     }
+}
+
+/// A file of an earlier recording of this name.
+pub fn existing(base: &Path) -> Option<PathBuf> {
+    numbered(base).into_iter().map(|(_, path)| path).next()
 }
 
 /// Name of the `number`-th file: `app.hwr` → `app-3.hwr`.

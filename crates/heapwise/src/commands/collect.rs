@@ -1,13 +1,13 @@
 //! `collect`: record for a time with a progress bar, write the profile, leave everything as it was.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use heapwise_format::segment::{Controller, Counter, Demand, Mode};
+use heapwise_format::segment::{Controller, Counter, Demand, Header, Mode};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{dump, switch};
@@ -38,6 +38,17 @@ pub(crate) struct CollectArgs {
     /// Pids or program names; every process with the probe when left out
     #[arg(value_name = "PID|NAME")]
     targets: Vec<String>,
+}
+
+/// The name that a process was started by: one executable may have many.
+fn own_name(header: &Header) -> String {
+    let first = header.cmdline.split(|byte| *byte == 0).next().filter(|name| !name.is_empty());
+    let name = String::from_utf8_lossy(first.unwrap_or(header.exe()));
+    name.rsplit('/').next().unwrap_or_default().trim_start_matches('-').to_owned()
+}
+
+fn is_writable(directory: &Path) -> bool {
+    rustix::fs::access(directory, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 /// Options of a collection.
@@ -113,13 +124,15 @@ impl Collection {
 
     fn file_name(&self, segment: &SegmentFile) -> Outcome<PathBuf> {
         let snapshot = segment.snapshot()?;
-        let exe = String::from_utf8_lossy(snapshot.header.exe()).into_owned();
-        let program = exe.rsplit('/').next().unwrap_or_default();
+        let program = own_name(&snapshot.header);
         let path = PathBuf::from(format!("{}{program}.{}.heap", self.prefix, snapshot.header.process.pid));
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         match directory {
             Some(directory) if !directory.is_dir() => {
                 Err(Failure::file(directory, "no such directory; create it or choose another -o"))
+            }
+            directory if !is_writable(directory.unwrap_or(Path::new("."))) => {
+                Err(Failure::file(&path, "cannot be written here; choose another -o"))
             }
             _ => Ok(path),
         }

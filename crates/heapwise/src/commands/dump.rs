@@ -7,6 +7,7 @@ use clap::Args;
 use heapwise_profile::{Metric, Profile};
 use heapwise_render::export::{self, Format};
 
+use super::skynet_names;
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
@@ -50,7 +51,11 @@ pub(crate) fn write_profile(profile: &Profile, path: &Path, overwrite: Overwrite
     let format = Format::of_file_name(&path.to_string_lossy()).unwrap_or(Format::Heapwise);
     let mut profile = Cow::Borrowed(profile);
     if !format.keeps_addresses() {
-        SymbolArgs::default().symbolize(profile.to_mut());
+        let symbols = SymbolArgs::default();
+        symbols.symbolize(profile.to_mut());
+        if format == Format::Skynet {
+            skynet_names::add(profile.to_mut(), &symbols);
+        }
     }
     output::write_file(path, overwrite, |mut out| {
         export::export(&profile, format, Metric::InuseSpace, &mut out)

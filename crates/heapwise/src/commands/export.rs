@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use clap::Args;
 use heapwise_profile::query::LeafCut;
-use heapwise_profile::{Query, call_tree};
+use heapwise_profile::{Profile, Query, call_tree};
 use heapwise_render::export::{self, Format, Limited, Packing};
 
-use super::dump;
+use super::{dump, skynet_names};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
@@ -93,6 +93,14 @@ pub(crate) fn run(args: ExportArgs) -> Outcome {
     let query = Query { leaf_cut: LeafCut::Nothing, ..report.query.clone() };
     let is_part = query.filter.selects() || query.filter.matches_frames();
     let profile = if is_part { Arc::new(call_tree::select(&profile, &query)) } else { profile };
+    let profile = match args.format {
+        Format::Skynet => {
+            let mut profile = Profile::clone(&profile);
+            skynet_names::add(&mut profile, &options.symbols);
+            Arc::new(profile)
+        }
+        _ => profile,
+    };
     let packing = options.output().map_or(Packing::None, |path| Packing::of(path, args.format));
     let limit = options.read.limit_bytes().unwrap_or(MOST_BYTES);
     output::write_result(options.output(), options.overwrite(), |out| {

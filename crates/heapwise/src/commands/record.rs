@@ -16,8 +16,8 @@ use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
 use heapwise_capture::drain::{self, Beginning, RecordOptions, Recorded};
 use heapwise_capture::recorder_thread;
-use heapwise_capture::recording::embed;
 use heapwise_capture::recording::sink::Retention;
+use heapwise_capture::recording::{embed, rotation};
 use heapwise_capture::segments::SegmentFile;
 use heapwise_capture::stale_segments;
 use heapwise_capture::target;
@@ -94,6 +94,15 @@ impl RetentionArgs {
     }
 }
 
+/// Fails early when the recording, or numbered files of it, exist and must not be replaced.
+pub(crate) fn refuse_existing(path: &Path, overwrite: Overwrite) -> Outcome {
+    output::refuse_existing(path, overwrite)?;
+    match rotation::existing(path) {
+        Some(part) => output::refuse_existing(&part, overwrite),
+        None => Ok(()),
+    }
+}
+
 impl RetentionArgs {
     /// What is done with a recording that has ended.
     pub(crate) fn finish(&self, recorded: &Recorded) -> Outcome {
@@ -112,7 +121,7 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
         Some(path) => path.clone(),
         None => default_name(&heapwise_capture::process::name(found.process.pid), found.process.pid),
     };
-    output::refuse_existing(&path, if args.force { Overwrite::Allow } else { Overwrite::Refuse })?;
+    refuse_existing(&path, if args.force { Overwrite::Allow } else { Overwrite::Refuse })?;
     // What a process left behind is read from its first event.
     let from = if found.alive { Beginning::Now } else { Beginning::Start };
     let stop = Arc::new(AtomicBool::new(false));

@@ -17,7 +17,7 @@ use super::dump;
 use super::record::{self, RetentionArgs};
 use super::switch::{GsMode, ModeArgs};
 use crate::failure::Outcome;
-use crate::output::{self, Overwrite};
+use crate::output::Overwrite;
 use heapwise_capture::child_recorder::{Child, ChildRecorder};
 use heapwise_capture::drain::{Beginning, RecordOptions};
 use heapwise_capture::launch::{self, Ended};
@@ -59,7 +59,7 @@ pub(crate) struct RunArgs {
 pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if let Some(path) = &args.output {
-        output::refuse_existing(path, overwrite)?;
+        record::refuse_existing(path, overwrite)?;
     }
     stale_segments::collect();
     // There may be many, and all are read at the end.

@@ -1,7 +1,7 @@
 //! `mem_parser -p BIN -f F.heap (-s|-t) [-o OUT]`: a `.heap` file as text or as an SVG call graph.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Parser};
@@ -15,6 +15,7 @@ use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
 use crate::report_input::load_target;
 use crate::symbols::SymbolArgs;
+use heapwise_capture::recording::open::is_recording;
 use heapwise_capture::target::Target;
 
 #[derive(Debug, Parser)]
@@ -33,9 +34,16 @@ struct Options {
     /// As text
     #[arg(short = 't')]
     text: bool,
-    /// File for the result [default: stdout for -t, FILE.svg for -s]
+    /// File for the result; - is stdout, the default
     #[arg(short = 'o', value_name = "OUT")]
     output: Option<PathBuf>,
+}
+
+impl Options {
+    /// The output file; `None` for stdout.
+    fn output(&self) -> Option<&Path> {
+        self.output.as_deref().filter(|path| *path != Path::new("-"))
+    }
 }
 
 /// Runs the tool.
@@ -50,8 +58,14 @@ pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
             "no such program; -p names the profiled one",
         ));
     }
+    if heapwise_symbolize::build_id_of(&options.program).is_err() {
+        return Err(crate::failure::Failure::file(
+            &options.program,
+            "not an ELF program; -p names the profiled one",
+        ));
+    }
     let symbols = SymbolArgs { program: Some(options.program.clone()), ..SymbolArgs::default() };
-    let profile = load_target(&Target::parse(&options.file)?, &ReadArgs::default(), &symbols)?;
+    let profile = load_target(&target(&options.file)?, &ReadArgs::default(), &symbols)?;
     if options.text {
         write_text(&options, &profile)?
     } else {
@@ -60,11 +74,19 @@ pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The profile `-f`: a file, also where a process has its name.
+fn target(name: &str) -> Outcome<Target> {
+    match Path::new(name) {
+        path if path.is_file() && !is_recording(path) => Ok(Target::File(path.to_owned())),
+        _ => Ok(Target::parse(name)?),
+    }
+}
+
 fn write_text(options: &Options, profile: &Profile) -> Outcome {
     let query = Query::default();
     let view = top::top(&CallTree::new(profile, &query), &query);
     let table = text::top::top(&view, &TextOptions::default());
-    output::write_result(options.output.as_deref(), Overwrite::Allow, |out| out.write_all(table.as_bytes()))
+    output::write_result(options.output(), Overwrite::Allow, |out| out.write_all(table.as_bytes()))
 }
 
 fn write_svg(options: &Options, profile: &Profile) -> Outcome {
@@ -72,8 +94,5 @@ fn write_svg(options: &Options, profile: &Profile) -> Outcome {
     let view = graph::graph(&CallTree::new(profile, &query), &query);
     let program = options.program.display().to_string();
     let svg = picture::svg(&view, &GraphOptions::new(&program, &query));
-    let path = options.output.clone().unwrap_or_else(|| format!("{}.svg", options.file).into());
-    output::write_file(&path, Overwrite::Allow, |out| out.write_all(svg.as_bytes()))?;
-    say!("{}", path.display());
-    Ok(())
+    output::write_result(options.output(), Overwrite::Allow, |out| out.write_all(svg.as_bytes()))
 }

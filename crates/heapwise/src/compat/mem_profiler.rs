@@ -24,9 +24,21 @@ struct Options {
     /// Beginning of the output files' names
     #[arg(short = 'o', value_name = "PREFIX", default_value = "./custom_prof")]
     prefix: String,
+    /// Replace existing files
+    #[arg(short = 'f')]
+    force: bool,
     /// Process to collect from; all that carry the probe when left out
     #[arg(value_name = "PID")]
     targets: Vec<String>,
+}
+
+/// The beginning of file names: `DIR/`, or `PREFIX.`.
+fn file_prefix(prefix: &str) -> String {
+    match std::path::Path::new(prefix).is_dir() {
+        true => format!("{}/", prefix.trim_end_matches('/')),
+        false if prefix.ends_with('/') => prefix.to_owned(),
+        false => format!("{prefix}."),
+    }
 }
 
 /// Runs the tool.
@@ -38,9 +50,8 @@ pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let collection = Collection {
         time: options.seconds,
         sample_bytes: options.rate,
-        prefix: format!("{}.", options.prefix),
-        // The original overwrites: its users run it in a loop with one prefix.
-        overwrite: Overwrite::Allow,
+        prefix: file_prefix(&options.prefix),
+        overwrite: if options.force { Overwrite::Allow } else { Overwrite::Refuse },
     };
     let files = collection.collect(&target::processes(&options.targets)?)?;
     say!("succeeded in collecting memory data!");

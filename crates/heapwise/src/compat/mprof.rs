@@ -5,9 +5,9 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use heapwise_profile::query::{Granularity, LeafCut, Order};
+use heapwise_profile::query::{Granularity, LeafCut, Order, Prune};
 use heapwise_profile::view::{graph, top};
-use heapwise_profile::{CallTree, Metric, Profile, Query};
+use heapwise_profile::{CallTree, Function, FunctionId, Metric, Profile, Query};
 use heapwise_render::graph::{self as picture, GraphOptions};
 use heapwise_render::raster;
 use heapwise_render::text::mprof;
@@ -21,7 +21,7 @@ use crate::{input_error, warnings};
 use heapwise_capture::target::Target;
 
 const USAGE: &str =
-    "usage: mprof -i FILE [-top flat|cum] [-inuse=false] [-png FILE] [-svg FILE] [-info FILE]";
+    "usage: mprof -i FILE [-top flat|cum] [-inuse=false] [-png FILE] [-svg FILE] [-all] [-info FILE]";
 
 /// The options, in the syntax of Go's `flag` package: `-name value`, `-name=value`, one or two
 /// dashes.
@@ -30,6 +30,8 @@ struct Options {
     input: Option<String>,
     top: Option<String>,
     alloc: bool,
+    /// Draw every box, however small.
+    all: bool,
     png: Option<PathBuf>,
     svg: Option<PathBuf>,
     info: Option<PathBuf>,
@@ -51,6 +53,10 @@ impl Options {
                     matches!(inline.as_deref(), Some("false" | "0" | "f" | "F" | "FALSE" | "False"));
                 continue;
             }
+            if name == "all" {
+                options.all = !matches!(inline.as_deref(), Some("false" | "0"));
+                continue;
+            }
             let value = inline.or_else(|| rest.next());
             let value = value.ok_or_else(|| input_error!("-{name} needs a value; {USAGE}"))?;
             match name {
@@ -70,7 +76,7 @@ impl Options {
         Query {
             metric,
             order,
-            granularity: Granularity::Functions,
+            granularity: Granularity::Lines,
             leaf_cut: LeafCut::Nothing,
             ..Query::default()
         }
@@ -85,6 +91,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let profile = load_target(&target, &ReadArgs::default(), &SymbolArgs::default())?;
     warnings::losses(&profile.meta.losses);
     if let Some(order) = &options.top {
+        let profile = with_offsets(&profile);
         print_top(&options, &profile, if order == "flat" { Order::Flat } else { Order::Cum })?;
     }
     if let Some(path) = &options.info {
@@ -92,9 +99,26 @@ pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
         output::write_file(path, Overwrite::Allow, |out| out.write_all(text.as_bytes()))?;
     }
     if options.png.is_some() || options.svg.is_some() {
-        write_pictures(&options, &profile)?;
+        write_pictures(&options, &with_offsets(&profile))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The profile with the offset in each name that has no line: the original has a row for each place
+/// in a function.
+fn with_offsets(profile: &Profile) -> Profile {
+    let mut profile = profile.clone();
+    let Profile { locations, functions, .. } = &mut profile;
+    for line in locations.iter_mut().filter_map(|location| location.lines.last_mut()) {
+        let function = &functions[line.function.index()];
+        let offset = function.backtrace_offset().filter(|_| line.line == 0);
+        if let Some(offset) = offset {
+            let name = format!("{}+{offset:#x}", function.name);
+            functions.push(Function { name, ..function.clone() });
+            line.function = FunctionId::new(functions.len() - 1);
+        }
+    }
+    profile
 }
 
 fn print_top(options: &Options, profile: &Profile, order: Order) -> Outcome {
@@ -105,10 +129,17 @@ fn print_top(options: &Options, profile: &Profile, order: Order) -> Outcome {
 }
 
 fn write_pictures(options: &Options, profile: &Profile) -> Outcome {
-    let query = options.query(Order::Flat);
+    let mut query = options.query(Order::Flat);
+    if options.all {
+        query.prune = Prune::NOTHING;
+    }
     let view = graph::graph(&CallTree::new(profile, &query), &query);
     let program = profile.meta.program.clone();
-    let svg = picture::svg(&view, &GraphOptions::new(&program, &query));
+    let mut legend = GraphOptions::new(&program, &query);
+    if view.dropped.nodes > 0 {
+        legend.remarks.push(format!("{} smaller places are not drawn; -all draws them", view.dropped.nodes));
+    }
+    let svg = picture::svg(&view, &legend);
     if let Some(path) = &options.svg {
         output::write_file(path, Overwrite::Allow, |out| out.write_all(svg.as_bytes()))?;
     }

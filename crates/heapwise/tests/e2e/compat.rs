@@ -151,3 +151,94 @@ fn mprof_ranks_and_draws() {
     let info = std::fs::read_to_string(scratch.path("info.txt")).expect("written");
     assert!(info.starts_with("----------FuncName:------------"), "{info}");
 }
+
+/// A `.pro` file of skynet-mprof with one block of 4096 bytes at each place.
+fn pro_file(places: &[(String, u64)]) -> Vec<u8> {
+    let mut body = (places.len() as u32).to_be_bytes().to_vec();
+    for (text, pc) in places {
+        body.push(text.len() as u8);
+        body.extend(text.as_bytes());
+        body.extend(pc.to_be_bytes());
+    }
+    for (_, pc) in places {
+        [1_u32, 4096, 0, 0, 1].iter().for_each(|word| body.extend(word.to_be_bytes()));
+        body.extend(pc.to_be_bytes());
+    }
+    [(body.len() as u32).to_be_bytes().to_vec(), body].concat()
+}
+
+#[test]
+fn offsets_in_a_pro_file_get_names_and_lines_from_the_binary() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "plain", &["2000"]);
+    std::fs::copy(victims().join("plain"), scratch.path("skynet.so")).expect("copied");
+    let text = std::fs::read_to_string(&capture.profile).expect("readable");
+    let hex = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).expect("hexadecimal");
+    // `55d0…-55d1… r-xp 00001000 00:00 0 …/plain`, and the leaf of the first stack, a call site.
+    let mapping =
+        text.lines().find(|line| line.ends_with("/plain") && line.contains("r-xp")).expect("mapped");
+    let mut fields = mapping.split_whitespace();
+    let start = hex(fields.next().and_then(|range| range.split('-').next()).expect("a range"));
+    let base = start - hex(fields.nth(1).expect("an offset"));
+    let stacks = text.lines().filter_map(|line| line.strip_prefix("@ "));
+    let leaves: Vec<u64> =
+        stacks.filter_map(|line| line.split(' ').next()).map(|leaf| hex(leaf) + 1).collect();
+    let (first, second) = (leaves[0], leaves[1]);
+    let places = [
+        (format!("./skynet.so(+{:#x}) [{first:#x}]", first - base), first),
+        (format!("./skynet.so(told_name+0x10) [{second:#x}]"), second),
+        ("./gone.so(lost_name+0x10) [0x7fff00001234]".to_owned(), 0x7fff_0000_1234),
+    ];
+    std::fs::write(scratch.path("real.pro"), pro_file(&places)).expect("written");
+    let table = scratch.output_of(&["top", "--lines", "--bytes", "real.pro"]);
+    let named = table.lines().filter(|line| line.contains(" w_") && line.contains(".h:")).count();
+    assert_eq!(named, 2, "{table}");
+    assert!(table.contains(" lost_name"), "{table}");
+    let output = scratch.heapwise(&["symbolize", "-o", "named.heap", "real.pro"]).output().expect("starts");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("2 of 2 addresses have names now"), "{said}");
+    scratch.output_of(&["mprof", "-i", "real.pro", "-info", "info.txt"]);
+    let info = std::fs::read_to_string(scratch.path("info.txt")).expect("written");
+    assert!(info.contains("./gone.so(lost_name+0x10) [0x7fff00001234]"), "{info}");
+}
+
+#[test]
+fn mprof_separates_the_lines_of_a_function_and_counts_what_it_does_not_draw() {
+    let scratch = Scratch::new();
+    let mut places: Vec<(String, u64)> = (0..300)
+        .map(|at| (format!("./a.so(f{at}+0x10) [0x7f0000{at:06x}]"), 0x7f00_0000_0000 + at))
+        .collect();
+    places.push(("./a.so(f0+0x20) [0x7f0000ffffff]".to_owned(), 0x7f00_00ff_ffff));
+    std::fs::write(scratch.path("many.pro"), pro_file(&places)).expect("written");
+    let top = scratch.output_of(&["mprof", "-i", "many.pro", "-top=flat"]);
+    assert!(top.contains(" f0+0x10 ") && top.contains(" f0+0x20 "), "{top}");
+    scratch.output_of(&["mprof", "-i", "many.pro", "-svg", "some.svg"]);
+    let some = std::fs::read_to_string(scratch.path("some.svg")).expect("written");
+    assert!(some.contains("301 smaller places are not drawn; -all draws them"), "{}", &some[..2000]);
+    scratch.output_of(&["mprof", "-i", "many.pro", "-svg", "all.svg", "-all"]);
+    let all = std::fs::read_to_string(scratch.path("all.svg")).expect("written");
+    assert_eq!(all.matches("class=\"node\"").count(), 301);
+}
+
+#[test]
+fn dump_writes_the_format_of_the_ending() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "plain", &["500"]);
+    let profile = capture.profile.to_str().expect("UTF-8");
+    let total = scratch.json_of(&["top", "--json", profile])["total"].clone();
+    for (ending, start) in [
+        ("pro", &b""[..]),
+        ("heap", b"heap_v2/"),
+        ("pb.gz", b"\x1f\x8b"),
+        ("raw", b"--- symbol"),
+        ("folded", b""),
+        ("dhat.json", b"{"),
+        ("hwp", b""),
+    ] {
+        let file = format!("plain.{ending}");
+        scratch.output_of(&["symbolize", "-o", &file, profile]);
+        let bytes = std::fs::read(scratch.path(&file)).expect("written");
+        assert!(bytes.starts_with(start), "{file}");
+        assert_eq!(scratch.json_of(&["top", "--json", &file])["total"], total, "{file}");
+    }
+}

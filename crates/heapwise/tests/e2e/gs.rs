@@ -47,3 +47,38 @@ fn a_program_has_itself_recorded_and_looks_back() {
     assert_eq!(witness(&output)["checked"], 500 * 3100);
     assert!(said.contains("profiler contains record for"), "{said}");
 }
+
+/// The difference of two marks is what the program allocated less what it freed between them.
+#[test]
+fn a_difference_of_two_marks_is_exact() {
+    let scratch = Scratch::new();
+    let recording = scratch.path("marks.hwr");
+    let own = scratch.record("thread_marks", &["6"], &recording);
+    for mark in 2..=6 {
+        let at = |mark: i64| format!("marks.hwr@meeting {mark}");
+        let (old, new) = (at(mark - 1), at(mark));
+        let change = scratch.json_of(&["diff", "--json", "--focus", "^w_", &old, &new]);
+        let live = |mark: i64| own[&format!("live{mark}")];
+        assert_eq!(change["total"].as_i64(), Some(live(mark) - live(mark - 1)), "{old} {new}: {change}");
+    }
+}
+
+#[test]
+fn files_of_an_earlier_recording_stay() {
+    let scratch = Scratch::new();
+    let program = victims().join("steps");
+    let program = program.to_str().expect("UTF-8");
+    let record = |more: &[&str]| {
+        let mut arguments = vec!["run", "-q", "--log", "--rotate", "64K", "-o", "app.hwr"];
+        arguments.extend(more);
+        arguments.extend(["--", program, "2"]);
+        scratch.heapwise(&arguments).output().expect("heapwise starts")
+    };
+    assert!(record(&[]).status.success());
+    let first = std::fs::read(scratch.path("app-1.hwr")).expect("written");
+    let again = record(&[]);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&again.stderr).contains("app-1.hwr: exists already"));
+    assert_eq!(std::fs::read(scratch.path("app-1.hwr")).expect("still there"), first);
+    assert!(record(&["-f"]).status.success());
+}

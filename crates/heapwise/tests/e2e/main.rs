@@ -10,6 +10,7 @@ mod drain;
 mod exactness;
 mod faults;
 mod forks;
+mod from_documents;
 mod gs;
 mod harness;
 mod hostile_requests;

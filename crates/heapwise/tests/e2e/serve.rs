@@ -100,7 +100,7 @@ fn jeprof_fetches_profile_and_symbols() {
 #[ignore = "needs google-pprof"]
 fn google_pprof_fetches_both_profiles() {
     let (scratch, server) = served();
-    for address in ["/pprof/growth", "/gperftools/pprof/heap"] {
+    for address in ["/pprof/heap", "/pprof/growth", "/gperftools/pprof/heap"] {
         let text = run(Command::new("google-pprof")
             .args(["--text", "--show_bytes", "--cum", &server.url(address)])
             .env("HOME", scratch.path("")));
@@ -131,7 +131,9 @@ fn brpc_displays_and_options_work() {
     assert!(text.contains("Total: ") && text.contains(" objects"), "{text}");
     assert!(server.get("/pprof/heap?display=svg").contains("<svg"));
     assert!(server.get("/pprof/heap?display=flamegraph").contains("image/svg+xml"));
-    assert!(server.get("/pprof/heap?display=nonsense").ends_with("display:nonsense invalid"));
+    let wrong = server.get("/pprof/heap?display=nonsense");
+    assert!(wrong.starts_with("HTTP/1.1 400") && wrong.contains("display:nonsense invalid"), "{wrong}");
+    assert!(server.get("/pprof/growth?display=text").contains("Total: "));
     let dot = server.get("/hotspots/heap_non_responsive?console=1");
     assert!(dot.contains("leaky.heap[addToProfEnd]digraph"), "{dot}");
     let page = server.send(

@@ -48,6 +48,21 @@ pub struct Function {
 }
 
 impl Function {
+    /// Whether the name comes from a text of glibc's `backtrace_symbols`: the binary may have a
+    /// better one, with its line.
+    #[must_use]
+    pub fn is_backtrace_text(&self) -> bool {
+        self.file.is_empty() && self.system_name.ends_with(']') && self.system_name.contains(" [0x")
+    }
+
+    /// Offset in the function, of a text of `backtrace_symbols`: `path(symbol+0xoffset) [0xpc]`.
+    #[must_use]
+    pub fn backtrace_offset(&self) -> Option<u64> {
+        let (_, rest) = self.system_name.split_once('(').filter(|_| self.is_backtrace_text())?;
+        let (symbol, offset) = rest.split_once(')')?.0.rsplit_once("+0x")?;
+        u64::from_str_radix(offset, 16).ok().filter(|_| !symbol.is_empty())
+    }
+
     /// Whether the name was made of the binary and an offset in it, because the function of this
     /// binary has none.
     #[must_use]

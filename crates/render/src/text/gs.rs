@@ -4,13 +4,16 @@ use heapwise_profile::printable::printable;
 use heapwise_profile::view::sites::Sites;
 use serde_json::{Value, json};
 
-/// `file line:N size:BYTES`, one a site. Sites without a known file show their label instead.
+/// `file line:N size:BYTES`, one a line of source. Stacks without any source line show their
+/// innermost frame, without a line.
 #[must_use]
 pub fn lines(view: &Sites) -> Vec<String> {
     let row = |site: &heapwise_profile::view::Row| {
         let (frame, size) = (&site.frame, site.flat.value.round() as i64);
-        let file = if frame.file.is_empty() { &frame.label } else { &frame.file };
-        format!("{} line:{} size:{size}", printable(file), frame.line)
+        match frame.line {
+            0 => format!("{} size:{size}", printable(&frame.label)),
+            line => format!("{} line:{line} size:{size}", printable(&frame.file)),
+        }
     };
     view.rows.iter().map(row).collect()
 }
@@ -37,6 +40,15 @@ mod tests {
 
     use super::*;
     use heapwise_profile::fixture::profile;
+
+    #[test]
+    fn the_innermost_frame_with_a_line_counts() {
+        let program = profile("main:3;f:10;lib.so!helper;malloc 40 1\nmain:3;f:10 2 1\nlib.so!?;malloc 5 1");
+        let query = Query { granularity: Granularity::Lines, ..Query::default() };
+        let tree = CallTree::new(&program, &query);
+        let sites = view::sites::sites(&program, &tree, &query, true);
+        assert_eq!(report(&sites), "app.c line:10 size:42\nlib.so+0x234 size:5\n");
+    }
 
     #[test]
     fn sites_by_size_with_the_empty_ones_on_request() {

@@ -131,6 +131,7 @@ fn name(profile: &Profile, location: &heapwise_profile::Location) -> String {
         .map(|line| {
             let function = &profile.functions[line.function.index()];
             match function.file.as_str() {
+                "" if function.is_backtrace_text() => function.system_name.clone(),
                 "" => function.name.clone(),
                 file => format!("{} at {file}:{}", function.name, line.line),
             }

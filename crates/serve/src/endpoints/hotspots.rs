@@ -22,7 +22,7 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
         return Err(HttpError::missing(format!("no /hotspots/{what}; there are heap and growth")));
     }
     if request.wants_page() && !fetched {
-        return Ok(Response::redirect(page_address(request, source)));
+        return page(context, request, source, what);
     }
     let stored = match request.query.given("view") {
         Some(name) => find_stored(source, file_name(name))?,
@@ -32,7 +32,11 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
             new_profile(context, source)?
         }
     };
-    let base = request.query.given("base").map(|name| find_stored(source, file_name(name))).transpose()?;
+    let base = match request.query.given("base") {
+        Some(name) => Some(find_stored(source, file_name(name))?),
+        None if what == "growth" => oldest(source, &stored)?,
+        None => None,
+    };
     let base_name = base.as_ref().map(|base| (&base.name, base.version));
     let key = format!("hotspots\n{stored:?}\n{base_name:?}\n{:?}", request.query);
     let draw = || draw(context, request, source, &stored, base.as_ref());
@@ -43,6 +47,27 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     let mut body = format!("{}{NAME_END}", stored.name).into_bytes();
     body.extend_from_slice(&picture.body);
     Ok(Response::text(body))
+}
+
+/// The page at the same state. Without `view` it shows a new profile, as brpc's page does; growth is
+/// the change since the oldest one.
+fn page(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result {
+    let named = |key: &str| request.query.given(key).map(|name| file_name(name).to_owned());
+    let (mut profile, mut base) = (named("view"), named("base"));
+    if profile.is_none() && source.is_live()? && context.guard.admit_own(request).is_ok() {
+        let stored = new_profile(context, source)?;
+        if what == "growth" && base.is_none() {
+            base = oldest(source, &stored)?.map(|oldest| oldest.name);
+        }
+        profile = Some(stored.name);
+    }
+    Ok(Response::redirect(page_address(request, source, [("profile", profile), ("base", base)])))
+}
+
+/// The oldest stored profile, unless it is `newest`.
+fn oldest(source: &dyn Source, newest: &Stored) -> Result<Option<Stored>> {
+    let is_profile = |stored: &&Stored| stored.time_unix_ms.is_some() && stored.name != newest.name;
+    Ok(source.stored()?.iter().rfind(is_profile).cloned())
 }
 
 fn draw(
@@ -73,8 +98,8 @@ fn new_profile(context: &Context, source: &dyn Source) -> Result<Stored> {
     source.stored()?.into_iter().next().ok_or_else(|| HttpError::missing("no profile is stored"))
 }
 
-/// The same state in the page.
-fn page_address(request: &Request, source: &dyn Source) -> String {
+/// Address of the page with these profiles.
+fn page_address(request: &Request, source: &dyn Source, profiles: [(&str, Option<String>); 2]) -> String {
     let view = match request.query.given("display_type") {
         Some("flame") => "flame",
         Some("text") => "table",
@@ -82,9 +107,9 @@ fn page_address(request: &Request, source: &dyn Source) -> String {
     };
     let mut address = format!("/s/{}/{view}", source.id());
     let mut separator = '?';
-    for (theirs, ours) in [("view", "profile"), ("base", "base")] {
-        if let Some(name) = request.query.given(theirs).map(file_name).filter(|name| is_plain(name)) {
-            address += &format!("{separator}{ours}={name}");
+    for (key, name) in profiles {
+        if let Some(name) = name.filter(|name| is_plain(name)) {
+            address += &format!("{separator}{key}={name}");
             separator = '&';
         }
     }

@@ -1,4 +1,4 @@
-//! `/pprof/…`: what `jeprof` and `google-pprof` fetch, and brpc's `display=`.
+//! `/pprof/…`: what `jeprof`, `google-pprof` and Go's pprof fetch, and brpc's `display=`.
 
 use heapwise_profile::{Location, Profile};
 
@@ -7,8 +7,8 @@ use super::display::{self, Options};
 use crate::context::Context;
 use crate::encode;
 use crate::error::{HttpError, Result};
-use crate::http::{Method, Request, Response};
-use crate::source::Source;
+use crate::http::{Method, Request, Response, Status};
+use crate::source::{ControlCommand, Source};
 
 /// Most addresses resolved by one request.
 const MOST_ADDRESSES: usize = 400_000;
@@ -17,9 +17,7 @@ const MOST_ADDRESSES: usize = 400_000;
 pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result {
     match what {
         "heap" => heap(context, request, source),
-        "growth" => rendered(context, request, source, "growth", Over::Change, |profile| {
-            Ok(Response::text(encode::growth(profile, context.memory.response())?))
-        }),
+        "growth" => growth(context, request, source),
         "symbol" => symbol(context, request, source),
         "cmdline" => cmdline(source),
         "profile" | "contention" | "wall" | "pmuprofile" => Err(HttpError::missing(format!(
@@ -29,22 +27,115 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     }
 }
 
+/// The forms of a profile that clients read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// jemalloc's text, with threads.
+    HeapV2,
+    /// gperftools' text, which both perl tools read.
+    Gperftools,
+    /// `profile.proto`, gzipped.
+    Pprof,
+}
+
+impl Form {
+    /// The form that a client reads: `form=`, else its `Accept`, else its `User-Agent`. `jeprof` and
+    /// `google-pprof` both run curl, and only gperftools' text is read by both.
+    fn of_request(request: &Request) -> Result<Self> {
+        let accepts = |kind: &str| request.header("accept").is_some_and(|accept| accept.contains(kind));
+        let agent = request.header("user-agent").unwrap_or_default();
+        match request.query.given("form") {
+            Some("heap_v2" | "jemalloc") => Ok(Form::HeapV2),
+            Some("gperftools" | "tcmalloc") => Ok(Form::Gperftools),
+            Some("pprof" | "proto") => Ok(Form::Pprof),
+            Some(other) => {
+                Err(HttpError::bad(format!("form={other}: there are heap_v2, gperftools and pprof")))
+            }
+            None if accepts("protobuf") || agent.starts_with("Go-http-client/") => Ok(Form::Pprof),
+            None if agent.is_empty() || agent.starts_with("curl/") => Ok(Form::Gperftools),
+            None => Ok(Form::HeapV2),
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Form::HeapV2 => "heap",
+            Form::Gperftools => "gperftools",
+            Form::Pprof => "pprof",
+        }
+    }
+
+    fn encode(self, profile: &Profile, most_bytes: usize, begun: bool) -> Result {
+        Ok(match self {
+            Form::HeapV2 => Response::text(encode::heap_v2(profile, most_bytes)?),
+            Form::Gperftools => Response::text(warned(encode::gperftools(profile, most_bytes)?, begun)),
+            Form::Pprof => {
+                let body = encode::pprof(profile, false, most_bytes)?;
+                Response::new(Status::Ok, "application/octet-stream", body)
+            }
+        })
+    }
+}
+
+/// Line in front of a profile of a process that is recorded only from now on; perl's pprof prints
+/// lines of this kind.
+const BEGAN: &str =
+    "%warn heapwise began to sample with this request: ask again when the program has allocated\n";
+
 fn heap(context: &Context, request: &Request, source: &dyn Source) -> Result {
-    let Some(display) = request.query.given("display") else {
-        return rendered(context, request, source, "heap", Over::Window, |profile| {
-            Ok(Response::text(encode::heap_v2(profile, context.memory.response())?))
-        });
-    };
-    if display == "stats" {
+    if request.query.given("display") == Some("stats") {
         return super::memory::statistics(source, request.query.given("opts").unwrap_or("Ja"));
     }
+    let form = Form::of_request(request)?;
+    let begun = begin(context, request, source)?;
+    if let Some(display) = request.query.given("display") {
+        return shown(context, request, source, display);
+    }
+    let key = format!("{} {begun}", form.name());
+    rendered(context, request, source, &key, Over::Window, |profile| {
+        form.encode(profile, context.memory.response(), begun)
+    })
+}
+
+fn growth(context: &Context, request: &Request, source: &dyn Source) -> Result {
+    let begun = begin(context, request, source)?;
+    if let Some(display) = request.query.given("display") {
+        return shown(context, request, source, display);
+    }
+    rendered(context, request, source, &format!("growth {begun}"), Over::Change, |profile| {
+        Ok(Response::text(warned(encode::growth(profile, context.memory.response())?, begun)))
+    })
+}
+
+fn warned(mut text: Vec<u8>, begun: bool) -> Vec<u8> {
+    if begun {
+        text.splice(0..0, BEGAN.bytes());
+    }
+    text
+}
+
+/// Starts sampling of a live process that was never recorded: its profile would be empty.
+fn begin(context: &Context, request: &Request, source: &dyn Source) -> Result<bool> {
+    let facts = source.facts()?;
+    let is_idle = facts.mode == Some("off") && facts.live_bytes == Some(0) && source.is_live()?;
+    if !is_idle || !context.profiles.current(source)?.samples.is_empty() {
+        return Ok(false);
+    }
+    // As for a new profile: other sites in the user's browser may not.
+    context.guard.admit_own(request)?;
+    context.control(source, &ControlCommand::Start)?;
+    Ok(true)
+}
+
+fn shown(context: &Context, request: &Request, source: &dyn Source, display: &str) -> Result {
     let options = Options::of_request(&request.query)?;
     rendered(context, request, source, "display", Over::Window, |profile| match display {
         "text" => display::text(profile, None, &options),
         "flamegraph" => display::flame(profile, None, &options),
         "svg" => display::graph(profile, None, &options),
-        // brpc answers 200, and scripts that look for the words depend on it.
-        other => Ok(Response::text(format!("display:{other} invalid"))),
+        other => {
+            Err(HttpError::bad(format!("display:{other} invalid; there are text, svg, flamegraph and stats")))
+        }
     })
 }
 
@@ -111,6 +202,25 @@ fn cmdline(source: &dyn Source) -> Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_client_gets_the_form_it_reads() {
+        let form = |target: &str, headers: &[(&str, &str)]| {
+            let mut request = Request::new(Method::Get, target).unwrap();
+            request.headers = headers.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+            Form::of_request(&request)
+        };
+        let agent = |name| form("/pprof/heap", &[("user-agent", name)]).unwrap();
+        assert_eq!(agent("curl/7.88.1"), Form::Gperftools);
+        assert_eq!(agent("Go-http-client/1.1"), Form::Pprof);
+        assert_eq!(agent("ureq/3.1"), Form::HeapV2);
+        assert_eq!(agent("Mozilla/5.0"), Form::HeapV2);
+        assert_eq!(form("/pprof/heap", &[]).unwrap(), Form::Gperftools);
+        let protobuf = [("user-agent", "curl/8"), ("accept", "application/vnd.google.protobuf")];
+        assert_eq!(form("/pprof/heap", &protobuf).unwrap(), Form::Pprof);
+        assert_eq!(form("/pprof/heap?form=heap_v2", &[("user-agent", "curl/8")]).unwrap(), Form::HeapV2);
+        assert!(form("/pprof/heap?form=csv", &[]).is_err());
+    }
 
     #[test]
     fn addresses_as_tools_write_them() {

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use super::{ControlCommand, Facts, Kind, Source, Stretch};
 use crate::error::{HttpError, Result};
 use crate::live_history::LiveHistory;
-use crate::profile_store::ProfileStore;
 use crate::profile_store::Stored;
+use crate::profile_store::{Kept, ProfileStore};
 use crate::statistics;
 use crate::timeline::Timeline;
 use heapwise_capture::control::{self, Change};
@@ -50,7 +50,7 @@ impl ProcessSource {
     }
 
     /// Serves a process whose profiles are kept under `root`.
-    pub(crate) fn new(found: SegmentEntry, root: &Path, most: usize, pulse: Arc<LiveHistory>) -> Self {
+    pub(crate) fn new(found: SegmentEntry, root: &Path, most: Kept, pulse: Arc<LiveHistory>) -> Self {
         let id = Self::id_of(&found);
         Self { history: ProfileStore::new(root, &id, most), id, found, pulse, seen_alive: Mutex::default() }
     }
