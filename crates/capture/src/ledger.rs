@@ -152,7 +152,6 @@ impl<'a> Builder<'a> {
         let RecordedMapping { start, end, purpose, .. } = *mapping;
         let (owner, node) = match purpose {
             MappingPurpose::Allocator => (Owner::Heap, None),
-            MappingPurpose::Probe => (Owner::Probe, None),
             MappingPurpose::Program { node, is_stack: true } => (Owner::Stack, Some(node)),
             MappingPurpose::Program { node, .. } => {
                 let runtime = self.binary_of(node).and_then(|path| runtime::of_binary(path, end - start));

@@ -90,6 +90,9 @@ impl Neighbours<'_> {
         if area.is_shared() {
             return Owner::Shared;
         }
+        if area.is_like_probe {
+            return Owner::Probe;
+        }
         if runtime::is_go_heap(area.start) {
             return Owner::Runtime("Go heap".into());
         }

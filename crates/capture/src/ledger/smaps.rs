@@ -19,6 +19,9 @@ pub(super) struct Area {
     pub(super) swapped: u64,
     /// Resident bytes that the kernel may take back.
     pub(super) lazily_free: u64,
+    /// Mapped without a reserve of swap space and left out of core dumps, as the probe maps its
+    /// tables.
+    pub(super) is_like_probe: bool,
 }
 
 impl Area {
@@ -47,6 +50,8 @@ pub(super) fn parse(text: &str) -> Vec<Area> {
                 path: mapping.path.trim_end_matches(" (deleted)").to_owned(),
                 ..Area::default()
             });
+        } else if let (Some(flags), Some(area)) = (line.strip_prefix("VmFlags:"), areas.last_mut()) {
+            area.is_like_probe = ["nr", "dd"].iter().all(|flag| flags.split(' ').any(|word| word == *flag));
         } else if let (Some((name, bytes)), Some(area)) = (field(line), areas.last_mut()) {
             match name {
                 "Rss" => area.resident = bytes,
@@ -80,7 +85,7 @@ Rss:                   8 kB
 Pss:                   4 kB
 Swap:                  4 kB
 LazyFree:              0 kB
-VmFlags: rd wr sh mr mw me ms sd
+VmFlags: rd wr sh mr mw me ms nr dd sd
 7f20000-7f21000 ---p 00000000 00:00 0
 Rss:                   0 kB
 ";
@@ -89,5 +94,6 @@ Rss:                   0 kB
         assert_eq!((areas[0].path.as_str(), areas[0].is_shared()), ("/dev/shm/pool", true));
         assert_eq!((areas[0].resident, areas[0].proportional, areas[0].swapped), (8192, 4096, 4096));
         assert_eq!((areas[1].resident, areas[1].bytes()), (0, 4096));
+        assert!(areas[0].is_like_probe && !areas[1].is_like_probe);
     }
 }

@@ -17,7 +17,7 @@ pub struct Mapping {
     pub start: u64,
     /// First address behind it.
     pub end: u64,
-    /// Node of the stack that mapped it; 0 for the allocator and the probe.
+    /// Node of the stack that mapped it; 0 for the allocator.
     pub node: u32,
     /// A [`Purpose`].
     pub purpose: u32,
@@ -35,15 +35,15 @@ pub enum Purpose {
     Stack = 2,
     /// Blocks of the allocator whose blocks are recorded.
     Allocator = 3,
-    /// The probe's own tables.
-    Probe = 4,
+    /// Shared memory of the program, attached by `shmat`.
+    Attached = 4,
 }
 
 impl Purpose {
     /// The purpose with this number.
     #[must_use]
     pub fn from_word(word: u32) -> Option<Self> {
-        [Purpose::Program, Purpose::Stack, Purpose::Allocator, Purpose::Probe]
+        [Purpose::Program, Purpose::Stack, Purpose::Allocator, Purpose::Attached]
             .into_iter()
             .find(|purpose| *purpose as u32 == word)
     }

@@ -7,6 +7,7 @@
 #![allow(unsafe_code)]
 
 mod fallback;
+mod mappings;
 mod nested_calls;
 mod resolve;
 mod sandbox;
@@ -157,6 +158,7 @@ macro_rules! hooks {
 }
 
 use Fallback::{Function, Hook as Like};
+use mappings::*;
 use sandbox::*;
 use wrappers::*;
 
@@ -214,6 +216,15 @@ hooks! {
     Mlockall mlockall System Function(fallback::refuse), replace replace_1 mlockall;
     Syscall syscall System Function(fallback::refuse), precede before_system_call;
     Prctl prctl System Function(fallback::refuse), replace replace_5 prctl;
+
+    Mmap mmap System Function(fallback::refuse), replace replace_6 mmap;
+    Mmap64 mmap64 System Function(fallback::refuse), replace replace_6 mmap64;
+    Munmap munmap System Function(fallback::refuse), replace replace_2 munmap;
+    Mremap mremap System Function(fallback::refuse), replace replace_5 mremap;
+    Sbrk sbrk System Function(fallback::refuse), replace replace_1 sbrk;
+    Brk brk System Function(fallback::refuse), replace replace_1 brk;
+    Shmat shmat System Function(fallback::refuse), replace replace_3 shmat;
+    Shmdt shmdt System Function(fallback::refuse), replace replace_1 shmdt;
 }
 
 /// Which stubs the vectors point to.

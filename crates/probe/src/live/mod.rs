@@ -13,6 +13,8 @@ mod address_map;
 pub(crate) mod births;
 pub(crate) mod filter;
 mod hash;
+pub(crate) mod mappings;
+mod ranges;
 pub(crate) mod shadow;
 
 use heapwise_format::segment::{AllocatorKind, IndexKind};
@@ -50,6 +52,7 @@ pub(crate) fn init(allocator: AllocatorKind) {
     hash::init();
     shadow::init(allocator);
     births::init();
+    mappings::init();
     filter::clear();
     for used in [&SHADOW, &SHADOW_USED, &HASH_EXACT] {
         used.store(false, Ordering::Relaxed);

@@ -270,6 +270,16 @@ pub(crate) fn map_private(bytes: usize) -> Result<*mut u8> {
     Ok(memory)
 }
 
+/// Bytes of a System V shared memory segment.
+pub(crate) fn shared_memory_bytes(id: i32) -> Option<u64> {
+    let mut description = core::mem::MaybeUninit::<libc::shmid_ds>::zeroed();
+    let arguments = [id as usize, libc::IPC_STAT as usize, description.as_mut_ptr() as usize, 0, 0, 0];
+    // SAFETY: the kernel writes a description to where one has room.
+    checked(unsafe { syscall(libc::SYS_shmctl, arguments) }).ok()?;
+    // SAFETY: zeroes are a valid description.
+    Some(unsafe { description.assume_init() }.shm_segsz as u64)
+}
+
 /// Puts zeroed private memory in the place of other memory of the probe's.
 ///
 /// # Safety

@@ -22,6 +22,7 @@ pub(crate) use resize::{Resizing, resized};
 
 use crate::control::Activity;
 use crate::sites::stack_tree;
+use crate::threads::{Busy, Words};
 use crate::unwind::{self, Captured, Entry, OwnStack};
 use crate::{arena, control, fork, hooks, segment};
 
@@ -86,6 +87,14 @@ fn capture_alone(entry: &Entry, interrupted: bool) -> Option<u32> {
     let captured = unwind::capture_plain(&mut OwnStack::default(), entry, control::depth());
     note(&captured);
     Some(captured.node)
+}
+
+/// The stack of a call that is not an allocation, on any thread.
+pub(crate) fn capture_shared(words: &Words, busy: &mut Busy<'_>, entry: &Entry) -> u32 {
+    let captured = unwind::capture_plain(words.own_stack(busy), entry, control::depth());
+    note(&captured);
+    let state = words.existing_state(busy);
+    state.map_or(captured.node, |state| state.declared.above(captured.node))
 }
 
 /// Counts how a stack ended.

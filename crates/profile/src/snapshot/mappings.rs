@@ -32,8 +32,6 @@ pub enum MappingPurpose {
     },
     /// By the allocator whose blocks are recorded.
     Allocator,
-    /// By the probe.
-    Probe,
 }
 
 impl<S: SegmentSource> Snapshot<'_, S> {
@@ -65,10 +63,9 @@ impl<S: SegmentSource> Snapshot<'_, S> {
 fn recorded(bytes: &[u8]) -> Option<RecordedMapping> {
     let Mapping { start, end, node, purpose, count } = Mapping::decode(bytes)?;
     let purpose = match Purpose::from_word(purpose)? {
-        Purpose::Program => MappingPurpose::Program { node, is_stack: false },
+        Purpose::Program | Purpose::Attached => MappingPurpose::Program { node, is_stack: false },
         Purpose::Stack => MappingPurpose::Program { node, is_stack: true },
         Purpose::Allocator => MappingPurpose::Allocator,
-        Purpose::Probe => MappingPurpose::Probe,
     };
     (start < end).then_some(RecordedMapping { start, end, purpose, count })
 }

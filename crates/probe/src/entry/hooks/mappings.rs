@@ -1,0 +1,172 @@
+//! The calls by which a program maps memory itself. Each is recorded, in every mode that records:
+//! they are rare beside allocations.
+//!
+//! A range is removed before the system call that gives it back and inserted after the call that
+//! made it, because another thread may get the same addresses in between. Calls of the allocator
+//! whose blocks are recorded make its capacity; they have no stack.
+#![allow(unsafe_code)]
+
+use core::ffi::{c_int, c_void};
+
+use heapwise_format::segment::{Mapping, Purpose};
+
+use super::Hook;
+use super::resolve::real;
+use crate::arch::words;
+use crate::control::{self, Activity};
+use crate::live::mappings;
+use crate::unwind::Entry;
+use crate::{hooks, record, sys};
+
+type Pointer = *mut c_void;
+type Mmap = unsafe extern "C" fn(Pointer, usize, c_int, c_int, c_int, i64) -> Pointer;
+
+/// End of a range of so many bytes: the kernel maps whole pages.
+fn end_of(start: u64, bytes: u64) -> u64 {
+    let page = sys::page_bytes();
+    start.saturating_add(bytes.saturating_add(page - 1) / page * page)
+}
+
+/// Records a new range.
+fn mapped(start: u64, bytes: u64, purpose: Purpose, entry: &Entry) {
+    let end = end_of(start, bytes);
+    let words = words();
+    let Some(mut busy) = words.enter() else { return mappings::lose() };
+    control::poll();
+    if control::activity() == Activity::Idle {
+        return mappings::remove(start, end);
+    }
+    let (purpose, node) = if hooks::is_nested_call(entry.pc) {
+        (Purpose::Allocator, 0)
+    } else {
+        (purpose, record::capture_shared(words, &mut busy, entry))
+    };
+    mappings::insert(Mapping { start, end, node, purpose: purpose as u32, count: 1 });
+}
+
+/// Before a range is given back.
+fn unmapping(start: u64, bytes: u64) {
+    if mappings::is_empty() {
+        return;
+    }
+    let Some(_busy) = words().enter() else { return mappings::lose() };
+    control::poll();
+    mappings::remove(start, end_of(start, bytes));
+}
+
+fn map(hook: Hook, arguments: (Pointer, usize, c_int, c_int, c_int, i64), entry: &Entry) -> Pointer {
+    let (address, bytes, protection, flags, file, offset) = arguments;
+    // SAFETY: the signature of mmap and mmap64; the arguments are the program's.
+    let result = unsafe { real::<Mmap>(hook)(address, bytes, protection, flags, file, offset) };
+    if result != libc::MAP_FAILED {
+        let is_stack = flags & (libc::MAP_STACK | libc::MAP_GROWSDOWN) != 0;
+        let purpose = if is_stack { Purpose::Stack } else { Purpose::Program };
+        mapped(result as u64, bytes as u64, purpose, entry);
+    }
+    result
+}
+
+pub(super) unsafe extern "C" fn mmap(
+    address: Pointer,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+    entry: &Entry,
+) -> Pointer {
+    map(Hook::Mmap, (address, bytes, protection, flags, file, offset), entry)
+}
+
+pub(super) unsafe extern "C" fn mmap64(
+    address: Pointer,
+    bytes: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+    entry: &Entry,
+) -> Pointer {
+    map(Hook::Mmap64, (address, bytes, protection, flags, file, offset), entry)
+}
+
+pub(super) unsafe extern "C" fn munmap(address: Pointer, bytes: usize, _: &Entry) -> c_int {
+    unmapping(address as u64, bytes as u64);
+    // SAFETY: the signature of munmap.
+    unsafe { real::<unsafe extern "C" fn(_, _) -> c_int>(Hook::Munmap)(address, bytes) }
+}
+
+/// The mapping belongs to the last call that resized it, like a block to `realloc`.
+pub(super) unsafe extern "C" fn mremap(
+    old: Pointer,
+    old_bytes: usize,
+    bytes: usize,
+    flags: c_int,
+    wanted: Pointer,
+    entry: &Entry,
+) -> Pointer {
+    type Mremap = unsafe extern "C" fn(Pointer, usize, usize, c_int, Pointer) -> Pointer;
+    let before = words().enter().and_then(|_busy| mappings::get(old as u64));
+    unmapping(old as u64, old_bytes as u64);
+    // SAFETY: the signature of mremap, whose last argument is used with MREMAP_FIXED only.
+    let result = unsafe { real::<Mremap>(Hook::Mremap)(old, old_bytes, bytes, flags, wanted) };
+    if result != libc::MAP_FAILED {
+        let is_stack = before.is_some_and(|before| before.purpose == Purpose::Stack as u32);
+        let purpose = if is_stack { Purpose::Stack } else { Purpose::Program };
+        mapped(result as u64, bytes as u64, purpose, entry);
+    } else if let (Some(before), Some(_busy)) = (before, words().enter()) {
+        let (start, end) = (old as u64, end_of(old as u64, old_bytes as u64));
+        mappings::insert(Mapping { start, end, ..before });
+    }
+    result
+}
+
+/// The end of the program's data changed.
+fn moved_break(before: u64, after: u64, entry: &Entry) {
+    if after > before {
+        mapped(before, after - before, Purpose::Program, entry);
+    } else {
+        unmapping(end_of(0, after), before.saturating_sub(after));
+    }
+}
+
+pub(super) unsafe extern "C" fn sbrk(increment: isize, entry: &Entry) -> Pointer {
+    // SAFETY: the signature of sbrk.
+    let before = unsafe { real::<unsafe extern "C" fn(_) -> Pointer>(Hook::Sbrk)(increment) };
+    if before as isize != -1 && increment != 0 {
+        moved_break(before as u64, (before as u64).wrapping_add_signed(increment as i64), entry);
+    }
+    before
+}
+
+pub(super) unsafe extern "C" fn brk(address: Pointer, entry: &Entry) -> c_int {
+    // SAFETY: the signature of sbrk; an increment of 0 changes nothing.
+    let before = unsafe { real::<unsafe extern "C" fn(isize) -> Pointer>(Hook::Sbrk)(0) };
+    // SAFETY: the signature of brk.
+    let result = unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Brk)(address) };
+    if result == 0 && before as isize != -1 && before != address {
+        moved_break(before as u64, address as u64, entry);
+    }
+    result
+}
+
+pub(super) unsafe extern "C" fn shmat(id: c_int, wanted: Pointer, flags: c_int, entry: &Entry) -> Pointer {
+    // SAFETY: the signature of shmat.
+    let result =
+        unsafe { real::<unsafe extern "C" fn(_, _, _) -> Pointer>(Hook::Shmat)(id, wanted, flags) };
+    if result as isize != -1
+        && let Some(bytes) = sys::shared_memory_bytes(id)
+    {
+        mapped(result as u64, bytes, Purpose::Attached, entry);
+    }
+    result
+}
+
+pub(super) unsafe extern "C" fn shmdt(address: Pointer, _: &Entry) -> c_int {
+    let range = words().enter().and_then(|_busy| mappings::get(address as u64));
+    if let Some(range) = range.filter(|range| range.purpose == Purpose::Attached as u32) {
+        unmapping(range.start, range.end - range.start);
+    }
+    // SAFETY: the signature of shmdt.
+    unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Shmdt)(address) }
+}
