@@ -23,6 +23,7 @@ mod jemalloc_threads;
 mod jeprof_corpus;
 mod jeprof_options;
 mod leases;
+mod ledger;
 mod limits;
 mod long_life;
 mod lua;

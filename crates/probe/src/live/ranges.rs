@@ -62,7 +62,8 @@ impl<'a> Ranges<'a> {
             (range.start, first) = (before.start, at - 1);
             range.count = range.count.saturating_add(before.count);
         }
-        if let Some(after) = self.used().get(at).filter(|after| after.start == range.end && joins(after, &range))
+        if let Some(after) =
+            self.used().get(at).filter(|after| after.start == range.end && joins(after, &range))
         {
             (range.end, last) = (after.end, at + 1);
             range.count = range.count.saturating_add(after.count);

@@ -152,8 +152,7 @@ pub(super) unsafe extern "C" fn brk(address: Pointer, entry: &Entry) -> c_int {
 
 pub(super) unsafe extern "C" fn shmat(id: c_int, wanted: Pointer, flags: c_int, entry: &Entry) -> Pointer {
     // SAFETY: the signature of shmat.
-    let result =
-        unsafe { real::<unsafe extern "C" fn(_, _, _) -> Pointer>(Hook::Shmat)(id, wanted, flags) };
+    let result = unsafe { real::<unsafe extern "C" fn(_, _, _) -> Pointer>(Hook::Shmat)(id, wanted, flags) };
     if result as isize != -1
         && let Some(bytes) = sys::shared_memory_bytes(id)
     {
