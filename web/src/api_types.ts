@@ -142,6 +142,14 @@ export interface Timeline {
   any_range: boolean;
 }
 
+export interface Ledger {
+  resident: number;
+  pss: number;
+  swap: number;
+  untouched: number;
+  lines: { kind: string; name: string; bytes: number; about: string; parts: { name: string; bytes: number }[] }[];
+}
+
 export interface Statistics {
   sections: { title: string; rows: { name: string; value: number; unit: Unit | "nanoseconds"; about?: string }[] }[];
 }

@@ -62,6 +62,8 @@ impl PeakWatch {
 #[derive(Default)]
 struct Watched {
     reading: Option<Reading>,
+    /// Resident bytes when it was read, by the kernel's approximate count.
+    resident: u64,
     peak: u64,
     /// No ledger is read before.
     not_before: Option<Instant>,
@@ -71,15 +73,15 @@ impl Watched {
     fn look(&mut self, pid: u32) {
         let Some((resident, peak)) = ledger::resident_and_peak(pid) else { return };
         self.peak = self.peak.max(peak);
-        let last = self.reading.as_ref().map_or(0, |reading| reading.ledger.resident);
-        let is_due = resident > last + last * GROWTH_PERCENT / 100;
+        let is_due = resident > self.resident + self.resident * GROWTH_PERCENT / 100;
         if !is_due || self.not_before.is_some_and(|time| Instant::now() < time) {
             return;
         }
         let begun = Instant::now();
         // A segment that is not ready yet, or no longer there, is read at the next look.
         let reading = segments::of_child(pid).ok().and_then(|found| ledger::read(&found).ok().flatten());
-        if let Some(reading) = reading.filter(|reading| reading.ledger.resident >= last) {
+        if let Some(reading) = reading {
+            self.resident = resident;
             self.peak = self.peak.max(reading.ledger.resident);
             self.reading = Some(reading);
         }

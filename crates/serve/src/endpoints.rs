@@ -5,6 +5,7 @@ pub(crate) mod debug_pprof;
 pub(crate) mod flags;
 pub(crate) mod hotspots;
 pub(crate) mod memory;
+pub(crate) mod metrics;
 pub(crate) mod pprof;
 
 mod current;

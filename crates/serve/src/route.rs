@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::assets;
 use super::context::Context;
-use super::endpoints::{api, debug_pprof, flags, hotspots, memory, pprof};
+use super::endpoints::{api, debug_pprof, flags, hotspots, memory, metrics, pprof};
 use super::error::{HttpError, Result};
 use super::http::{Method, Request, Response};
 use super::source::Source;
@@ -23,6 +23,7 @@ fn route(context: &Context, request: &Request) -> Result {
     match path.as_slice() {
         [] | ["s", ..] if request.method != Method::Post => Ok(assets::page(&context.guard)),
         ["assets", name] => assets::asset(name).ok_or_else(|| HttpError::missing("no such file")),
+        ["metrics"] => Ok(metrics::answer(context)),
         ["health"] => Ok(Response::text("OK\n")),
         ["api", "v1", rest @ ..] => api::answer(context, request, rest),
         ["p", id, rest @ ..] => of_source(context, request, &context.sources.find(id)?, rest),
@@ -42,7 +43,7 @@ fn of_source(context: &Context, request: &Request, source: &Arc<dyn Source>, pat
         [] => Ok(Response::redirect(format!("/s/{}/overview", source.id()))),
         _ => Err(HttpError::missing(
             "no such address; there are / (the page), /pprof/heap, /hotspots/heap, /debug/pprof/heap, /memory, \
-             /flags and /api/v1/sources, the process ones also under /p/<pid>",
+             /metrics, /flags and /api/v1/sources, the process ones also under /p/<pid>",
         )),
     }
 }

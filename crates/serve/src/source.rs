@@ -15,6 +15,7 @@ pub(crate) use recorded::RecordedSource;
 use std::time::Duration;
 
 use heapwise_profile::Profile;
+use heapwise_profile::ledger::Ledger;
 use serde_json::{Value, json};
 
 use super::error::{HttpError, Result};
@@ -163,6 +164,11 @@ pub(crate) trait Source: Send + Sync {
     /// Findings over its whole time, as JSON.
     fn findings(&self) -> Result<Vec<Value>> {
         Ok(Vec::new())
+    }
+
+    /// Where the resident memory of a running process is.
+    fn ledger(&self) -> Result<Option<Ledger>> {
+        Ok(None)
     }
 
     /// Statistics of allocator, kernel and probe, as sections of rows.

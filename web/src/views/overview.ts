@@ -10,6 +10,7 @@ import { href } from "../state/navigate.ts";
 import { bar } from "../widgets/bar.ts";
 import { Chart } from "../widgets/chart.ts";
 import { trouble, waiting } from "../widgets/message.ts";
+import { ledgerCard } from "./ledger.ts";
 import { choose, fetchTimeline, follow, selected } from "./timeline.ts";
 import { ask, type Draw, type ViewInput } from "./view.ts";
 
@@ -28,6 +29,7 @@ export const drawOverview: Draw = async (input) => {
   return h("section.overview", null,
     h("div.tiles", null, tiles(summary)),
     findingsCard(input),
+    input.page.source.kind === "live" && ledgerCard(input),
     input.page.source.has_timeline && chartCard(input),
     h("div.columns", null, types.map((type) => topCard(input, type))),
     facts(summary));

@@ -31,10 +31,17 @@ pub(crate) fn answer(context: &Context, request: &Request, path: &[&str]) -> Res
     match rest {
         [] => one(&source),
         ["timeline"] => Ok(Response::json(source.timeline()?.json().to_string())),
+        ["ledger"] => ledger(&*source),
         ["statistics"] => Ok(Response::json(source.statistics()?.to_string())),
         [view] => views::answer(context, request, &*source, view),
         _ => Err(unknown()),
     }
+}
+
+/// Where the resident memory of a process is; `null` for anything but a running process.
+fn ledger(source: &dyn Source) -> Result {
+    let ledger = source.ledger()?.map(|ledger| heapwise_render::json::ledger(&ledger));
+    Ok(Response::json(json!({ "ledger": ledger }).to_string()))
 }
 
 fn unknown() -> HttpError {

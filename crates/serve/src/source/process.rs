@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use heapwise_format::segment::{Control, Controller, Demand, Mode};
 use heapwise_profile::Profile;
+use heapwise_profile::ledger::Ledger;
 use serde_json::{Value, json};
 
 use super::{ControlCommand, Facts, Kind, Source, Stretch};
@@ -17,6 +18,7 @@ use crate::statistics;
 use crate::timeline::Timeline;
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::lease;
+use heapwise_capture::ledger;
 use heapwise_capture::mark;
 use heapwise_capture::segments::{SegmentEntry, SegmentFile};
 use heapwise_capture::stopped;
@@ -197,6 +199,10 @@ impl Source for ProcessSource {
             .filter_map(|stored| Some((stored.name, stored.time_unix_ms?)))
             .collect();
         Ok(self.pulse.timeline(&self.id, &stored))
+    }
+
+    fn ledger(&self) -> Result<Option<Ledger>> {
+        Ok(ledger::read(&self.found)?.map(|reading| reading.ledger))
     }
 
     fn statistics(&self) -> Result<Value> {
