@@ -64,8 +64,15 @@ export interface Summary {
   losses: Record<string, number>;
   /// Per table of the probe that was full: what is counted without attribution.
   unattributed?: Record<string, { alloc_objects: number; alloc_bytes: number; inuse_objects: number; inuse_bytes: number }>;
+  coverage: Coverage;
   comments: string[];
   sample_types: SampleType[];
+}
+
+/// What the numbers cover: a line of text, and each gap with its words.
+export interface Coverage {
+  line: string;
+  gaps: { kind: string; words: string }[];
 }
 
 export interface Whole {
@@ -110,7 +117,7 @@ export interface Stack {
 }
 
 export interface Leaks extends Whole {
-  verdict: "live" | "never_freed" | "unreachable";
+  verdict: "live" | "still_held" | "never_freed";
   groups: { name: string; file: string; line: number; module: string; value: number; stacks: Stack[]; more_stacks: number }[];
   dropped: number;
 }

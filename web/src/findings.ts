@@ -27,8 +27,6 @@ export function sentence(finding: Finding): Sentence {
         title: `${name} allocates most of what is freed again`,
         detail: `${bytes(value("bytes"))} of ${bytes(value("allocated_bytes"))} allocated (${percent(value("share"), 1)}), ${bytes(value("live_bytes"))} live`,
       };
-    case "lost_events":
-      return { title: `${count(value("events"))} events were lost`, detail: "the numbers are too small by what was missed" };
     default:
       return { title: ofRecording(finding, value), detail: finding.stack ?? "" };
   }
@@ -38,12 +36,14 @@ export function sentence(finding: Finding): Sentence {
 function ofRecording(finding: Finding, value: (name: string) => number): string {
   const share = `${value("percent").toFixed(1)} %`;
   switch (finding.kind) {
-    case "missing_events":
-      return `${count(value("events"))} events are missing: the program allocated faster than they could be written`;
     case "peak":
       return `${bytes(value("bytes"))} were live at the peak, ${duration(value("ms"))} after the start; one place held ${share}`;
     case "growing_sites":
       return `${count(value("sites"))} places were still growing at the end, by ${bytes(value("bytes"))} over the second half`;
+    case "still_held":
+      return `${bytes(value("bytes"))} in ${count(value("blocks"))} blocks were still held at the end`;
+    case "unseen_frees":
+      return `${count(value("frees"))} blocks were freed by a call that is not hooked`;
     case "never_freed":
       return `${bytes(value("bytes"))} in ${count(value("blocks"))} blocks were never freed`;
     case "temporaries":

@@ -28,6 +28,7 @@ use heapwise_format::bytes::u64_at;
 use heapwise_format::segment::{
     COUNTERS_OFFSET, ControlWord, Controller, Counter, Demand, Mode, OnFull, SegmentSource,
 };
+use heapwise_profile::ProgramEnd;
 use heapwise_profile::printable::printable;
 use heapwise_profile::recording::{EventAccounting, Merger, Totals, Until};
 
@@ -37,6 +38,7 @@ use super::lease::Held;
 use super::process;
 use super::segments::{SegmentEntry, SegmentFile};
 use crate::failure::{Failure, Outcome};
+use crate::program_end;
 use crate::recording::sink::{Opening, Retention, Sink};
 
 use chunks::Chunks;
@@ -117,6 +119,8 @@ const CHECKPOINT_BYTES: u64 = 8 << 20;
 /// Records the program whose segment this is, until it ends or `stop` is set. A program that this
 /// process did not start is recorded under a lease.
 ///
+/// `status` returns how the program ended, where the caller will know.
+///
 /// # Errors
 /// When the recording cannot be written, the segment cannot be controlled, or the program has a
 /// recorder already.
@@ -125,6 +129,7 @@ pub fn record(
     found: &SegmentEntry,
     options: &RecordOptions,
     stop: &AtomicBool,
+    status: impl FnOnce() -> Option<ProgramEnd>,
 ) -> Outcome<Recorded> {
     let failed = |error: io::Error| Failure::file(&options.path, format!("cannot write: {error}"));
     // Before anything is written: another recorder may be at work.
@@ -139,6 +144,13 @@ pub fn record(
         if read < LITTLE_BYTES {
             std::thread::sleep(PAUSE);
         }
+    }
+    if segment.is_replaced() {
+        program_end::note(segment, ProgramEnd::Replaced);
+    } else {
+        let now = SegmentEntry { alive: found.is_alive(), ..found.clone() };
+        let end = status().unwrap_or(program_end::of_segment(&now, &segment.snapshot()?));
+        program_end::note(segment, end);
     }
     let mut recorded = drainer.finish(&options.path)?;
     recorded.is_replaced = segment.is_replaced();

@@ -22,6 +22,7 @@ mod positioned_read;
 pub mod preload;
 pub mod process;
 pub mod process_tree;
+pub mod program_end;
 pub mod recorder_thread;
 pub mod recording;
 pub mod report_input;

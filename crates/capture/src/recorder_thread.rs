@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use heapwise_format::segment::State;
+use heapwise_profile::ProgramEnd;
 
 use super::drain::{self, RecordOptions, Recorded};
 use super::segments::{self, SegmentEntry, SegmentFile};
@@ -16,24 +18,43 @@ use crate::failure::{Failure, Outcome};
 pub struct RecorderThread {
     stop: Arc<AtomicBool>,
     recorder: JoinHandle<Outcome<Recorded>>,
+    /// For the exit status of the program, which its parent reads.
+    status: Option<Sender<ProgramEnd>>,
 }
 
 impl RecorderThread {
     /// Records `pid`, just started, from its first event.
     pub fn start(pid: u32, options: RecordOptions) -> Self {
+        Self::start_with(pid, options, None, None)
+    }
+
+    /// As [`RecorderThread::start`], for a child of this process: [`RecorderThread::end_with`]
+    /// brings its exit status.
+    pub fn start_own(pid: u32, options: RecordOptions) -> Self {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        Self::start_with(pid, options, Some(sender), Some(receiver))
+    }
+
+    fn start_with(
+        pid: u32,
+        options: RecordOptions,
+        status: Option<Sender<ProgramEnd>>,
+        told: Option<Receiver<ProgramEnd>>,
+    ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let recorder = std::thread::spawn(move || {
             // `exec` starts a new segment, and so a new recording.
             loop {
                 let (found, segment) = await_segment(pid, &stopped)?;
-                let recorded = drain::record(&segment, &found, &options, &stopped)?;
+                let recorded =
+                    drain::record(&segment, &found, &options, &stopped, || told.as_ref()?.recv().ok())?;
                 if !recorded.is_replaced {
                     return Ok(recorded);
                 }
             }
         });
-        Self { stop, recorder }
+        Self { stop, recorder, status }
     }
 
     /// Whether the program has ended and everything it left is in its recording.
@@ -44,6 +65,15 @@ impl RecorderThread {
     /// Drains the rest and ends the recording: the program has ended or need not be recorded any
     /// longer.
     pub fn end(self) -> Outcome<Recorded> {
+        self.end_with(ProgramEnd::Unknown)
+    }
+
+    /// As [`RecorderThread::end`], with the end of the program as its parent read it.
+    pub fn end_with(self, end: ProgramEnd) -> Outcome<Recorded> {
+        // A recorder that has failed does not wait for it.
+        if let Some(status) = &self.status {
+            let _ = status.send(end);
+        }
         self.stop.store(true, Ordering::Relaxed);
         join(self.recorder)
     }

@@ -106,7 +106,7 @@ const PROBE: [(&str, Counter, &str); 20] = [
     ("tallies", Counter::Tallies, "counts per stack and thread"),
     ("modules", Counter::Modules, "binaries loaded"),
     ("threads", Counter::Threads, "threads seen"),
-    ("unknown_frees", Counter::UnknownFrees, "frees of blocks allocated before recording began"),
+    ("unknown_frees", Counter::UnknownFrees, "frees of blocks that are not in the live-block index"),
     (
         "untracked_blocks",
         Counter::UntrackedBlocks,
@@ -164,19 +164,22 @@ fn probe_numbers(snapshot: &Snapshot<'_, SegmentFile>) -> Vec<Number> {
         Number { name, value: Some(snapshot.counter(*counter) as i64), unit, about }
     };
     let mut numbers: Vec<Number> = PROBE.iter().map(number).collect();
-    if snapshot.mode() == Mode::Exact {
-        // Threads add to the counters now and then; their tallies are exact.
-        let total = snapshot.profile().total();
-        for (name, value) in [
-            ("recorded", total.alloc_objects),
-            ("freed", total.alloc_objects - total.inuse_objects),
-            ("live_bytes", total.inuse_bytes),
-            ("allocated_bytes", total.alloc_bytes),
-        ] {
-            numbers.iter_mut().filter(|number| number.name == name).for_each(|number| {
-                number.value = Some(value as i64);
-            });
-        }
+    // Threads add to the counters now and then; their tallies are exact.
+    let total = snapshot.totals();
+    for (name, value) in [
+        ("freed", total.alloc_objects - total.inuse_objects),
+        ("live_bytes", total.inuse_bytes),
+        ("peak_bytes", snapshot.peak_bytes(total.inuse_bytes) as f64),
+        ("allocated_bytes", total.alloc_bytes),
+    ] {
+        numbers.iter_mut().filter(|number| number.name == name).for_each(|number| {
+            number.value = Some(value as i64);
+        });
+    }
+    if matches!(snapshot.mode(), Mode::Exact | Mode::Log) {
+        numbers.iter_mut().filter(|number| number.name == "recorded").for_each(|number| {
+            number.value = Some(total.alloc_objects as i64);
+        });
     }
     numbers
 }

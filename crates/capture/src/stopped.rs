@@ -52,9 +52,7 @@ pub fn load(segment: &SegmentFile) -> Option<Profile> {
         return None;
     }
     let bytes = own_files::read(&path(segment, &snapshot))?;
-    let mut profile = heapwise_profile::read(&bytes).ok()?;
-    profile.meta.comments.push("recording is off; this is the state when it was stopped".into());
-    Some(profile)
+    heapwise_profile::read(&bytes).ok()
 }
 
 /// Removes what was kept for a segment.

@@ -10,9 +10,11 @@ use heapwise_profile::ledger::resident_profile;
 use heapwise_profile::read::Limit;
 use heapwise_profile::recording::PointInTime;
 
+use crate::clock::Clock;
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::ledger::{self, Reading};
+use crate::program_end;
 use crate::recording::moment::{self, Moment};
 use crate::recording::read_options::ReadOptions;
 use crate::recording::{open, part};
@@ -175,12 +177,12 @@ pub fn process(target: &str) -> Outcome<SegmentEntry> {
 /// The profile a segment holds now.
 pub fn of_segment(found: &SegmentEntry) -> Outcome<Profile> {
     let segment = SegmentFile::open(&found.path)?;
-    if let Some(profile) = stopped::load(&segment) {
-        return Ok(profile);
-    }
-    let mut profile = segment.snapshot()?.profile();
-    if !found.alive {
-        profile.meta.comments.push("last state of a process that has ended".into());
+    let snapshot = segment.snapshot()?;
+    let mut profile = stopped::load(&segment).unwrap_or_else(|| snapshot.profile());
+    profile.meta.end = program_end::of_segment(found, &snapshot);
+    // The probe's last sign of life may be older than the end of recording.
+    if let Some(stop) = snapshot.stopped_at().filter(|_| found.alive) {
+        profile.meta.recorded.stopped_ns = Some(Clock::of(found.process.pid).now_ns().saturating_sub(stop));
     }
     Ok(profile)
 }

@@ -10,6 +10,8 @@ pub(crate) enum Failure {
     Input(String),
     /// A gate (`heapwise check`) that did not hold: exit status 1.
     Gate(String),
+    /// A gate that cannot be decided, because the profile is not complete: exit status 3.
+    Undecided(String),
 }
 
 /// What commands return.
@@ -26,6 +28,7 @@ impl Failure {
         match self {
             Failure::Input(_) => 2,
             Failure::Gate(_) => 1,
+            Failure::Undecided(_) => 3,
         }
     }
 }
@@ -33,7 +36,7 @@ impl Failure {
 impl fmt::Display for Failure {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Input(line) | Failure::Gate(line) => out.write_str(line),
+            Failure::Input(line) | Failure::Gate(line) | Failure::Undecided(line) => out.write_str(line),
         }
     }
 }

@@ -4,6 +4,7 @@
 //! limit" only when the lower bound breaks it. The standard error of samples is not part of the
 //! bounds.
 
+use crate::coverage::Coverage;
 use crate::unattributed::PerCause;
 use crate::{CallTree, Losses, Metric, Profile, Query, Weight};
 
@@ -91,7 +92,15 @@ impl Bounds {
             _ if missing > 0.0 => *self = Self { low: f64::NEG_INFINITY, high: f64::INFINITY, ..*self },
             _ => {}
         }
+        // Nothing bounds what was not recorded at all.
+        if Coverage::of(profile).gaps.iter().any(|gap| gap.is_unbounded(metric)) {
+            self.high = f64::INFINITY;
+        }
         if metric.is_held(profile) {
+            self.high += profile.meta.recorded.inherited.map_or(0.0, |inherited| match metric {
+                Metric::InuseObjects => f64::INFINITY,
+                _ => inherited.bytes as f64,
+            });
             self.high += match metric {
                 Metric::InuseObjects => losses.untracked_blocks as f64,
                 _ => losses.untracked_bytes as f64,
@@ -106,6 +115,7 @@ mod tests {
     use crate::fixture;
     use crate::query::{Filter, Regex};
     use crate::unattributed::Cause;
+    use crate::{Began, Recorded};
 
     fn program() -> Profile {
         let mut profile = fixture::profile("main;f 100 2\nmain;lost 30 3");
@@ -144,6 +154,22 @@ mod tests {
         assert_eq!(verdicts(&profile, &allocated, [129.0, 130.0, 150.0]), [Broken, Kept, Kept]);
         let peak = of_peak(&profile).unwrap();
         assert_eq!([149.0, 219.0, 220.0].map(|limit| peak.against(limit)), [Broken, Unknown, Kept]);
+    }
+
+    #[test]
+    fn a_late_start_hides_any_amount() {
+        use LimitCheck::{Broken, Kept, Unknown};
+        let mut profile = program();
+        profile.meta.recorded.began = Began::WithProgram;
+        profile.meta.peak_bytes = Some(150);
+        assert_eq!(verdicts(&profile, &Query::default(), [129.0, 130.0, 1e9]), [Broken, Kept, Kept]);
+        profile.meta.recorded.began = Began::Late { after_ns: 1 };
+        assert_eq!(verdicts(&profile, &Query::default(), [129.0, 130.0, 1e9]), [Broken, Unknown, Unknown]);
+        let allocations = Query { metric: Metric::AllocObjects, ..Query::default() };
+        assert_eq!(verdicts(&profile, &allocations, [4.0, 5.0, 1e9]), [Broken, Unknown, Unknown]);
+        assert_eq!(of_peak(&profile).unwrap().against(1e9), Unknown);
+        profile.meta.recorded = Recorded { began: Began::Never, ..Recorded::default() };
+        assert_eq!(verdicts(&profile, &Query::default(), [129.0, 130.0, 1e9]), [Broken, Unknown, Unknown]);
     }
 
     #[test]

@@ -7,6 +7,9 @@ mod path;
 mod reshape;
 mod selection;
 
+use std::sync::Arc;
+
+use crate::coverage::Coverage;
 use crate::frame_table::{FrameId, FrameTable};
 use crate::metric::Unit;
 use crate::unattributed::PerCause;
@@ -48,6 +51,10 @@ pub struct CallTree {
     pub usable: bool,
     /// Unattributed and possibly missing memory.
     pub missing: Missing,
+    /// Coverage of the profile.
+    pub coverage: Arc<Coverage>,
+    /// Coverage of the base.
+    pub base_coverage: Option<Arc<Coverage>>,
     nodes: Vec<Node>,
     /// Where each stack of the profile ended up; [`FILTERED`] for those that take no part.
     node_of_stack: Vec<u32>,

@@ -81,7 +81,8 @@ mod tests {
     use heapwise_format::varint;
 
     use crate::{
-        Cut, CutReason, CutShare, Losses, Profile, SizeBin, SizeHistogram, SizeRange, Values, fixture,
+        Cut, CutReason, CutShare, Losses, Profile, ProgramEnd, Recorded, SizeBin, SizeHistogram, SizeRange,
+        Values, fixture,
         metric::Unit,
         model::{ExtraColumn, Position},
         read::Limit,
@@ -102,7 +103,9 @@ mod tests {
             reason: CutReason::Damaged("a checksum".into()),
             share: Some(CutShare { read_bytes: 1, stated_bytes: u64::MAX }),
         });
-        profile.meta.losses = Losses::from_numbers(&[1, 2, 3, 4, 5, 6, 7, 8]);
+        profile.meta.losses = Losses::from_numbers(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        profile.meta.end = ProgramEnd::Killed { signal: Some(9) };
+        profile.meta.recorded = Recorded::from_numbers(&[3, 7, 1, 9, 2, 4096, 77, 5], "je_malloc".into());
         profile.samples[0].sizes = Some(SizeRange::one(64));
         profile.samples[1].sizes = Some(SizeRange { min: 0, max: u64::MAX - 1 });
         profile.samples[0].variance.inuse_bytes = 0.125;

@@ -21,8 +21,6 @@ pub enum FindingKind {
     /// One function allocates most of what is freed again. Values: `bytes` (allocated by it),
     /// `share` (of all allocated bytes), `allocated_bytes`, `live_bytes`.
     Churn,
-    /// Events were lost. Values: `events`.
-    LostEvents,
 }
 
 impl FindingKind {
@@ -33,7 +31,6 @@ impl FindingKind {
             FindingKind::Growth => "growth",
             FindingKind::Concentration => "concentration",
             FindingKind::Churn => "churn",
-            FindingKind::LostEvents => "lost_events",
         }
     }
 }
@@ -57,7 +54,6 @@ pub fn findings(profile: &Profile, baseline: Option<&Profile>, query: &Query) ->
         baseline.and_then(|baseline| growth(ranked(Metric::InuseSpace, Some(baseline)))),
         concentration(ranked(Metric::InuseSpace, None)),
         churn(profile, || ranked(Metric::AllocSpace, None)),
-        lost_events(profile),
     ];
     found.into_iter().flatten().collect()
 }
@@ -116,15 +112,6 @@ fn churn(profile: &Profile, ranked: impl FnOnce() -> (Totals, Option<Row>)) -> O
     })
 }
 
-fn lost_events(profile: &Profile) -> Option<Finding> {
-    let events = profile.meta.losses.dropped_events;
-    (events > 0).then(|| Finding {
-        kind: FindingKind::LostEvents,
-        values: vec![("events", events as f64)],
-        function: None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -145,12 +132,10 @@ mod tests {
     }
 
     #[test]
-    fn growth_and_losses_are_found() {
+    fn growth_is_found() {
         let before = crate::read(b"main;a 30\nmain;b 30\nmain;c 30\n").expect("folded stacks");
-        let mut after = crate::read(b"main;a 40\nmain;b 30\nmain;c 30\n").expect("folded stacks");
-        after.meta.losses.dropped_events = 7;
+        let after = crate::read(b"main;a 40\nmain;b 30\nmain;c 30\n").expect("folded stacks");
         let found = findings(&after, Some(&before), &Query::default());
         assert_eq!(found[0].values, [("bytes", 10.0), ("baseline_bytes", 30.0), ("total_bytes", 10.0)]);
-        assert_eq!(found.last().map(|finding| &*finding.values), Some(&[("events", 7.0)][..]));
     }
 }

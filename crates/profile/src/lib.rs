@@ -13,6 +13,7 @@ pub mod calendar;
 pub mod call_tree;
 mod child_table;
 pub mod compact;
+pub mod coverage;
 pub mod diff;
 pub mod dump_name;
 pub mod finding;
@@ -47,8 +48,9 @@ pub use id::{FunctionId, LocationId, ModuleId, StackId, ThreadId};
 pub use merge::merge;
 pub use metric::{Metric, Values};
 pub use model::{
-    BuildId, Cut, CutReason, CutShare, Function, Line, Location, Losses, Meta, Module, Profile, Sample,
-    Sampling, SizeBin, SizeHistogram, SizeRange, StackTable, Thread,
+    Began, BuildId, Cut, CutReason, CutShare, Function, Inherited, Line, Location, Losses, Meta, Module,
+    Profile, ProgramEnd, Recorded, Sample, Sampling, Shortage, Shortages, SizeBin, SizeHistogram, SizeRange,
+    StackTable, Thread,
 };
 pub use query::Query;
 pub use read::{ReadError, read};

@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{
-    BuildId, Function, FunctionId, Line, Location, LocationId, Meta, Module, ModuleId, Profile, Sampling,
-    SizeHistogram, StackId, ThreadId, builder::Builder,
+    BuildId, Function, FunctionId, Line, Location, LocationId, Meta, Module, ModuleId, Profile, ProgramEnd,
+    Sampling, SizeHistogram, StackId, ThreadId, builder::Builder,
 };
 
 /// The sum of `profiles`; facts that cannot be added (program, time) are those of the first.
@@ -187,6 +187,10 @@ fn merge_meta(profiles: &[Profile]) -> Meta {
     meta.duration_ns = profiles.iter().filter_map(|profile| profile.meta.duration_ns).max();
     meta.comments = vec![format!("sum of {} profiles", profiles.len())];
     for profile in &profiles[1..] {
+        meta.recorded = meta.recorded.merged(&profile.meta.recorded);
+        if profile.meta.end != first.end {
+            meta.end = ProgramEnd::Unknown;
+        }
         meta.losses = meta.losses.plus(&profile.meta.losses);
         meta.cut = match (&meta.cut, &profile.meta.cut) {
             (Some(one), Some(other)) => Some(one.plus(other)),

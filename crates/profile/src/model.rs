@@ -3,6 +3,9 @@
 mod cut;
 mod losses;
 mod module;
+mod program_end;
+mod recorded;
+mod shortage;
 mod size;
 mod stack_table;
 mod symbol;
@@ -11,6 +14,9 @@ mod symbol_problem;
 pub use cut::{Cut, CutReason, CutShare, Position};
 pub use losses::Losses;
 pub use module::{BuildId, Module};
+pub use program_end::ProgramEnd;
+pub use recorded::{Began, Inherited, Recorded};
+pub use shortage::{Shortage, Shortages};
 pub use size::{SizeBin, SizeHistogram, SizeRange};
 pub use stack_table::StackTable;
 pub use symbol::{Function, Line, Location};
@@ -141,11 +147,15 @@ pub struct Meta {
     pub duration_ns: Option<u64>,
     /// Highest number of live bytes, if the source has it.
     pub peak_bytes: Option<u64>,
+    /// How the program ended.
+    pub end: ProgramEnd,
+    /// Which part of the program's life was recorded.
+    pub recorded: Recorded,
     /// Losses while recording.
     pub losses: Losses,
     /// Where an incomplete file ends; `None` for a complete one.
     pub cut: Option<Cut>,
-    /// Remarks a reader should see (`from a segment of a killed process`, …).
+    /// Remarks a reader should see (`bytes are usable bytes`, …).
     pub comments: Vec<String>,
 }
 

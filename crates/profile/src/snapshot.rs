@@ -22,11 +22,14 @@ pub use window::Baseline;
 
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::segment::{
-    ARENA_WORDS, COUNTERS_OFFSET, Control, Counter, Header, HeaderError, LEASE_SLOTS, Layout, Lease,
-    MOST_ARENAS, Mode, PAGE_BYTES, SectionKind, SegmentSource, State, leases,
+    ARENA_WORDS, COUNTERS_OFFSET, Control, Counter, FrozenBy, Header, HeaderError, LEASE_SLOTS, Layout,
+    Lease, MOST_ARENAS, Mode, PAGE_BYTES, SectionKind, SegmentSource, State, leases,
 };
 
-use crate::{Losses, Meta, Profile, Sampling, StackId, quantity};
+use crate::{
+    Began, Inherited, Losses, Meta, Profile, ProgramEnd, Recorded, Sampling, Shortage, Shortages, StackId,
+    Values,
+};
 
 /// A segment opened for reading: its header and its counters at one moment.
 #[derive(Debug)]
@@ -126,6 +129,8 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
             untracked_bytes: self.counter(Counter::UntrackedBytes),
             unrecorded_threads: self.counter(Counter::LostThreads),
             unrecorded_modules: self.counter(Counter::LostModules),
+            unknown_frees: self.counter(Counter::UnknownFrees),
+            lost_marks: self.counter(Counter::LostMarks),
         }
     }
 
@@ -134,6 +139,19 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     pub fn profile(&self) -> Profile {
         // Tallies first: the stacks that they refer to were stored before them.
         self.profile_of(&tallies::read(self))
+    }
+
+    /// Sum of everything counted in the current period. Exact: threads add to the counters in steps,
+    /// to their tallies at every event.
+    #[must_use]
+    pub fn totals(&self) -> Values {
+        tallies::read(self).iter().fold(Values::default(), |sum, site| sum + site.values().0)
+    }
+
+    /// Highest number of live bytes, which is at least the number now (`live`).
+    #[must_use]
+    pub fn peak_bytes(&self, live: f64) -> u64 {
+        self.counter(Counter::PeakBytes).max(live as u64)
     }
 
     /// A profile of modules and stacks without samples, and the stack of each node.
@@ -146,17 +164,12 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
 
     fn meta(&self) -> Meta {
         let seen = self.counter(Counter::LastSeen).max(self.header.start_monotonic_ns);
-        let period_start = self.counter(Counter::PeriodStart).max(self.header.start_monotonic_ns);
+        let recording_start = self.counter(Counter::RecordingStart).max(self.counter(Counter::PeriodStart));
+        let period_start = recording_start.max(self.header.start_monotonic_ns);
         let sampling = match self.mode() {
             Mode::Sampled => Sampling::Poisson { mean_bytes: self.counter(Counter::SampleBytes).max(1) },
             Mode::Off | Mode::Exact | Mode::Log => Sampling::Exact,
         };
-        let mut comments = Vec::new();
-        let unknown = self.counter(Counter::UnknownFrees);
-        if unknown > 0 {
-            comments.push(format!("{unknown} frees of blocks allocated before recording began"));
-        }
-        comments.extend(self.inherited());
         Meta {
             program: lossy(self.header.exe()),
             args: self
@@ -174,19 +187,76 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
             ),
             duration_ns: Some(seen.saturating_sub(period_start)),
             peak_bytes: Some(self.counter(Counter::PeakBytes)),
+            end: ProgramEnd::from_code(self.counter(Counter::End)),
+            recorded: self.recorded(seen),
             losses: self.losses(),
             cut: None,
-            comments,
+            comments: Vec::new(),
         }
     }
 
-    /// Memory that a forked process inherited from its parent, which its own tables do not have.
-    fn inherited(&self) -> Option<String> {
+    /// The recorded part of the program's life, last seen at `seen`.
+    fn recorded(&self, seen: u64) -> Recorded {
+        let period_start = self.counter(Counter::PeriodStart);
+        let start = self.counter(Counter::RecordingStart);
+        let since_program = |at: u64| at.saturating_sub(self.header.start_monotonic_ns);
+        let is_first_period = self.counter(Counter::Period) <= 1;
+        let began = match () {
+            () if start == 0 => Began::Never,
+            () if start > period_start => Began::Late { after_ns: since_program(start) },
+            () if is_first_period => Began::WithProgram,
+            () => Began::Reset { after_ns: since_program(period_start) },
+        };
         let (bytes, parent) = (self.counter(Counter::InheritedBytes), self.header.parent_pid);
-        let amount = quantity::bytes(bytes as f64);
-        (bytes > 0).then(|| {
-            format!("not shown: {amount} inherited from {parent} by fork; `heapwise top {parent}` has their stacks")
-        })
+        Recorded {
+            began,
+            stopped_ns: self.stopped_at().map(|stop| seen.saturating_sub(stop)),
+            pauses: self.counter(Counter::Pauses),
+            inherited: (bytes > 0).then_some(Inherited { bytes, parent }),
+            shortages: self.shortages_of_tables(),
+            event_shortages: self.shortages_of_log(),
+            own_allocator: String::new(),
+        }
+    }
+
+    /// `CLOCK_MONOTONIC` nanoseconds when recording was switched off; `None` while it is on, and when
+    /// it was never on.
+    #[must_use]
+    pub fn stopped_at(&self) -> Option<u64> {
+        let was_on = self.counter(Counter::RecordingStart) != 0;
+        (was_on && self.mode() == Mode::Off).then(|| self.counter(Counter::StoppedNanos))
+    }
+
+    /// Why blocks, stacks or sites had no room.
+    fn shortages_of_tables(&self) -> Shortages {
+        let lost = [Counter::LostTallies, Counter::LostNodes, Counter::UntrackedBlocks];
+        let lost = lost
+            .map(|counter| self.counter(counter))
+            .iter()
+            .fold(0, |sum: u64, one| sum.saturating_add(*one));
+        self.shortages(lost, [Counter::NoSpaceLosses, Counter::FrozenLosses], Shortage::Table)
+    }
+
+    /// Why events of the log had no room.
+    fn shortages_of_log(&self) -> Shortages {
+        let causes = [Counter::NoSpaceEvents, Counter::FrozenEvents];
+        self.shortages(self.counter(Counter::LostEvents), causes, Shortage::SlowRecorder)
+    }
+
+    /// The causes of `lost`: no space, a frozen segment, and the cause of the rest.
+    fn shortages(&self, lost: u64, [no_space, frozen]: [Counter; 2], rest: Shortage) -> Shortages {
+        let (no_space, frozen) = (self.counter(no_space), self.counter(frozen));
+        let why_frozen = match FrozenBy::from_word(self.counter(Counter::FrozenBy)) {
+            FrozenBy::Seccomp => Shortage::Sandbox,
+            FrozenBy::AddressLimit => Shortage::AddressSpace,
+            FrozenBy::LockedMemory => Shortage::LockedMemory,
+            FrozenBy::Nothing => rest,
+        };
+        let others = lost.saturating_sub(no_space).saturating_sub(frozen);
+        [(no_space, Shortage::FileSystem), (frozen, why_frozen), (others, rest)]
+            .into_iter()
+            .filter(|(count, _)| *count > 0)
+            .fold(Shortages::default(), |set, (_, shortage)| set.with(shortage))
     }
 
     fn layout(&self) -> &Layout {

@@ -87,24 +87,6 @@ pub fn unattributed(profile: &Profile) -> PerCause<Values> {
     sums
 }
 
-/// Remarks for files that have room for comments; none when everything is attributed.
-#[must_use]
-pub fn remarks(profile: &Profile) -> Vec<String> {
-    let sums = unattributed(profile);
-    let known = sums.iter().filter(|(_, values)| *values != Values::default());
-    let remark = |(cause, values): (Cause, Values)| {
-        format!(
-            "unattributed, no room for {}: {:.0} bytes in use in {:.0} blocks, {:.0} bytes allocated in {:.0}",
-            cause.name(),
-            values.inuse_bytes,
-            values.inuse_objects,
-            values.alloc_bytes,
-            values.alloc_objects,
-        )
-    };
-    known.map(remark).collect()
-}
-
 /// The cause of each stack that is not attributed.
 pub(crate) struct Causes {
     /// By stack; empty when every stack is attributed, which is the rule.
@@ -154,6 +136,5 @@ mod tests {
         let sums = unattributed(&profile);
         let bytes = sums.iter().map(|(_, values)| values.inuse_bytes);
         assert_eq!(bytes.collect::<Vec<_>>(), [1.0, 0.0, 2.0]);
-        assert_eq!(remarks(&profile).len(), 2);
     }
 }

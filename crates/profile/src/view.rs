@@ -17,6 +17,7 @@ pub mod traces;
 use std::sync::Arc;
 
 use crate::call_tree::Missing;
+use crate::coverage::Coverage;
 use crate::metric::Unit;
 use crate::{CallTree, Frame, Weight};
 
@@ -37,6 +38,10 @@ pub struct Totals {
     pub usable: bool,
     /// Unattributed and possibly missing memory.
     pub missing: Missing,
+    /// Coverage of the profile.
+    pub coverage: Arc<Coverage>,
+    /// Coverage of the base.
+    pub base_coverage: Option<Arc<Coverage>>,
 }
 
 impl Totals {
@@ -51,6 +56,8 @@ impl Totals {
             compared: tree.compared,
             usable: tree.usable,
             missing: tree.missing,
+            coverage: tree.coverage.clone(),
+            base_coverage: tree.base_coverage.clone(),
         }
     }
 

@@ -94,10 +94,10 @@ pub fn values(finding: &Finding) -> Map<String, Value> {
 /// The `heapwise` command that goes deeper; `FILE` is the recording.
 fn next_command(kind: FindingKind) -> &'static str {
     match kind {
-        FindingKind::MissingEvents => "heapwise run --log --on-full block --block 10s -- PROGRAM",
         FindingKind::Peak => "heapwise at FILE peak",
         FindingKind::GrowingSites => "heapwise at FILE 50%..end",
-        FindingKind::NeverFreed => "heapwise at FILE end",
+        FindingKind::NeverFreed | FindingKind::StillHeld => "heapwise at FILE end leaks",
+        FindingKind::UnseenFrees => "heapwise summary FILE --json",
         FindingKind::Temporaries => "heapwise top FILE --alloc_objects",
         FindingKind::Turnover | FindingKind::ReallocChains => "heapwise top FILE --alloc_space",
         FindingKind::Lifetimes => "heapwise timeline FILE",
@@ -110,10 +110,8 @@ fn sentence(finding: &Finding) -> String {
     let value = |name: &str| finding.value(name);
     let bytes = |name: &str| quantity::bytes(value(name));
     match finding.kind {
-        FindingKind::MissingEvents => format!(
-            "{} events are missing: the program allocated faster than they could be written; {} frees among \
-             them were noticed later; live bytes may be too high by the missing frees",
-            value("events"),
+        FindingKind::UnseenFrees => format!(
+            "{} blocks were freed by a call that is not hooked; each was noticed when its address was used again",
             value("frees")
         ),
         FindingKind::Peak => format!(
@@ -129,6 +127,9 @@ fn sentence(finding: &Finding) -> String {
         ),
         FindingKind::NeverFreed => {
             format!("{} in {} blocks were never freed", bytes("bytes"), value("blocks"))
+        }
+        FindingKind::StillHeld => {
+            format!("{} in {} blocks were still held at the end", bytes("bytes"), value("blocks"))
         }
         FindingKind::Temporaries => format!(
             "{} of {} blocks ({:.1} %) were temporary: freed by the next call of the thread that had allocated them",

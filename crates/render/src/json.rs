@@ -1,5 +1,6 @@
 //! Views as JSON: a contract other programs rely on. Amounts are integers, in bytes or objects.
 
+pub mod coverage;
 mod ledger;
 pub mod missing;
 
@@ -84,8 +85,8 @@ pub fn graph(view: &Graph) -> Value {
 pub fn leaks(view: &Leaks) -> Value {
     let verdict = match view.class {
         LeakClass::Live => "live",
+        LeakClass::StillHeld => "still_held",
         LeakClass::NeverFreed => "never_freed",
-        LeakClass::Unreachable => "unreachable",
     };
     let groups: Vec<Value> = view
         .groups
@@ -272,6 +273,7 @@ fn rounded_percent(part: f64, whole: f64) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use heapwise_profile::coverage::Coverage;
     use heapwise_profile::{CallTree, Query, query, view};
 
     use super::*;
@@ -290,6 +292,7 @@ mod tests {
             value,
             json!({
                 "sample_type": "inuse_space", "unit": "bytes", "grand_total": 400, "total": 300,
+                "coverage": coverage::coverage(&Coverage::of(&program)),
                 "rows": [{
                     "name": "g", "file": "", "line": 0, "module": "app",
                     "flat": 200, "flat_percent": 66.67, "sum_percent": 66.67,

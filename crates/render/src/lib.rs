@@ -3,6 +3,7 @@
 
 pub mod amount;
 mod color;
+pub mod coverage;
 pub mod export;
 pub mod findings;
 pub mod flame;

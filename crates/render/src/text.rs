@@ -6,7 +6,6 @@ pub mod gs;
 pub mod leaks;
 pub mod ledger;
 pub mod list;
-pub mod missing;
 pub mod mprof;
 pub mod sizes;
 pub mod table;
@@ -14,19 +13,23 @@ pub mod top;
 pub mod traces;
 pub mod tree;
 
+use heapwise_profile::coverage::Coverage;
 use heapwise_profile::metric::Unit;
 use heapwise_profile::printable::printable;
 use heapwise_profile::view::Totals;
 
 use crate::amount::Amounts;
+use crate::coverage;
 
 /// How a view is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOptions {
     /// How amounts of memory are written.
     pub amounts: Amounts,
-    /// Begin with the `Total:` line and what is missing from it.
+    /// Begin with the `Total:` line.
     pub total: bool,
+    /// Say behind it what the numbers cover.
+    pub coverage: bool,
     /// Name the columns.
     pub header: bool,
     /// Show the standard error of estimates.
@@ -35,7 +38,7 @@ pub struct TextOptions {
 
 impl Default for TextOptions {
     fn default() -> Self {
-        Self { amounts: Amounts::default(), total: true, header: false, errors: false }
+        Self { amounts: Amounts::default(), total: true, coverage: true, header: false, errors: false }
     }
 }
 
@@ -61,15 +64,20 @@ impl TextOptions {
         format!("Total{who}: {total}{usable}{error}\n")
     }
 
-    /// The first lines of a report: the total, what of it is not attributed, and what it may lack.
-    /// Empty without [`TextOptions::total`].
+    /// The first lines of a report: the total, and what it covers. Empty without
+    /// [`TextOptions::total`].
     #[must_use]
     pub(crate) fn header_lines(&self, totals: &Totals) -> String {
-        if self.total { self.total_line(totals, "") + &self.missing_lines(totals) } else { String::new() }
+        if self.total { self.total_line(totals, "") + &self.coverage_lines(totals) } else { String::new() }
     }
 
-    /// The lines behind the total.
-    pub(crate) fn missing_lines(&self, totals: &Totals) -> String {
-        missing::lines(totals, self.amounts).into_iter().map(|line| line + "\n").collect()
+    /// The lines behind the total: `Covers: …`, and of a comparison `Base covers: …`.
+    pub(crate) fn coverage_lines(&self, totals: &Totals) -> String {
+        if !self.coverage {
+            return String::new();
+        }
+        let of = |who: &str, what: &Coverage| format!("{who}: {}\n", coverage::line(what));
+        let base = totals.base_coverage.as_deref().map(|base| of("Base covers", base));
+        of("Covers", &totals.coverage) + &base.unwrap_or_default()
     }
 }

@@ -2,7 +2,7 @@
 
 use heapwise_capture::report_input::{Report, ReportInput};
 
-use super::error::Result;
+use super::error::{HttpError, Result};
 use super::http::QueryString;
 use super::profile_cache::ProfileCache;
 use super::profile_store::Stored;
@@ -23,6 +23,12 @@ impl Target {
     /// profile.
     pub(crate) fn of(source: &dyn Source, parameters: &QueryString) -> Result<Self> {
         let moment = || parameters.given("at").map(str::to_owned);
+        if moment().is_some() && !source.has_moments() {
+            return Err(HttpError::bad(
+                "at: only recordings have moments; choose a stored profile with profile=, or record the process \
+                 with `heapwise record`",
+            ));
+        }
         if let Some(name) = parameters.given("profile") {
             return Ok(Target::Stored(find_stored(source, name)?, moment()));
         }

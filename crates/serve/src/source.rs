@@ -127,6 +127,11 @@ pub(crate) trait Source: Send + Sync {
         Ok(self.facts()?.is_live())
     }
 
+    /// Whether it can be looked at as it was at a moment (`at=`).
+    fn has_moments(&self) -> bool {
+        false
+    }
+
     /// Its stored profiles, newest first.
     fn stored(&self) -> Result<Vec<Stored>>;
 

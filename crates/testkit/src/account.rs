@@ -34,10 +34,12 @@ pub fn total(mut heapwise: Command, file: &Path, metric: &str, focus: &str) -> R
 
 /// Events that a recording says are missing.
 pub fn lost(mut heapwise: Command, file: &Path) -> Result<u64, String> {
-    let output = heapwise.arg("top").arg(file).output().map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    let lost = said.split_once("Dropped: ").and_then(|(_, rest)| rest.split(' ').next());
-    Ok(lost.and_then(|lost| lost.parse().ok()).unwrap_or(0))
+    let output = heapwise.args(["top", "--json"]).arg(file).output().map_err(|error| error.to_string())?;
+    let report: serde_json::Value =
+        serde_json::from_slice(&output.stdout).map_err(|error| error.to_string())?;
+    let gaps = report["coverage"]["gaps"].as_array().ok_or("a report without its coverage")?;
+    let lost = gaps.iter().find(|gap| gap["kind"] == "lost_events");
+    Ok(lost.and_then(|gap| gap["events"].as_u64()).unwrap_or(0))
 }
 
 /// The first metric in which the accounts differ.

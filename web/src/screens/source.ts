@@ -57,16 +57,21 @@ async function drawPage(root: HTMLElement, state: State, page: SourcePage, curre
   const takeNew = () => void newProfile(page);
   setPageKeys(pageKeys(page, takeNew));
   const tools = h("div.choices", null, choices({ state, page, sampleTypes: [], takeNew }), refine(state));
+  const covered = h("p.coverage", { role: "note", hidden: true });
   const main = h("main.view", { "data-view": state.view }, waiting());
   const refresh = () => go({});
   const views = tabs(state);
-  show(root, header(page.source.title, page.source.kind, controls(page.source, refresh, takeNew)), views, tools, main);
+  show(root, header(page.source.title, page.source.kind, controls(page.source, refresh, takeNew)), views, tools, covered, main);
   // On a narrow screen not all of them are visible at once.
   views.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   const input = { state, page };
   ask<Summary>(input, "summary").then((summary) => {
     const sampleTypes = summary.sample_types.map((type) => type.name);
-    if (current()) show(tools, choices({ state, page, sampleTypes, takeNew }), refine(state));
+    if (!current()) return;
+    show(tools, choices({ state, page, sampleTypes, takeNew }), refine(state));
+    show(covered, `Covers: ${summary.coverage.line}`);
+    covered.classList.toggle("incomplete", summary.coverage.gaps.length > 0);
+    covered.hidden = false;
   }, () => {});
   try {
     const view = await DRAW[state.view](input);

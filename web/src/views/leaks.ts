@@ -9,9 +9,9 @@ import { nothing } from "../widgets/message.ts";
 import { ask, type Draw } from "./view.ts";
 
 const MEANING: Record<Leaks["verdict"], string> = {
-  live: "Still in use at this moment. Whether it is a leak, its growth tells: compare with an earlier profile.",
+  live: "Live when the profile was taken. Whether it is a leak, its growth tells: compare with an earlier profile.",
+  still_held: "Still held: the program was running. Whether it is a leak, its growth tells: compare with an earlier profile.",
   never_freed: "Never freed: the program ended with these blocks allocated.",
-  unreachable: "Unreachable: no pointer to these blocks was found.",
 };
 
 export const drawLeaks: Draw = async (input) => {

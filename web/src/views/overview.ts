@@ -111,9 +111,7 @@ function facts(summary: Summary): HTMLElement {
   const rows: [string, string][] = [["Program", summary.program], ["Command", summary.args.join(" ")], ["Format", summary.format]];
   if (summary.pid) rows.push(["Process", String(summary.pid)]);
   if (summary.time_unix_ms) rows.push(["Taken", moment(summary.time_unix_ms)]);
-  for (const [name, lost] of Object.entries(summary.losses)) if (lost) rows.push([name.replaceAll("_", " "), count(lost)]);
-  for (const [cause, lost] of Object.entries(summary.unattributed ?? {}))
-    if (lost.alloc_objects) rows.push([`Unattributed, no room for ${cause}`, `${bytes(lost.inuse_bytes)} live, ${bytes(lost.alloc_bytes)} allocated`]);
+  for (const gap of summary.coverage.gaps) rows.push(["Incomplete", gap.words]);
   for (const comment of summary.comments) rows.push(["Remark", comment]);
   return h("div.card", null, h("h3", null, "Facts"), h("dl.facts", null,
     rows.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", null, name), h("dd", null, value)])));

@@ -26,7 +26,7 @@ export const drawTimeline: Draw = async (input) => {
   follow(input, chart);
   const marks = timeline.marks.map((mark) => h("tr", null, h("td.number", null, duration(mark.ms)), h("td", null, markLink(mark))));
   return h("section.timeline", null, h("div.chart-box", null, chart.element), h("p.lead", null, hint(timeline, input)),
-    h("div.view-tools", null, timeline.peak && h("a.button", { href: atHref(timeline, timeline.peak[0]), "data-go": true }, "At the peak"),
+    h("div.view-tools", null, timeline.peak && h("a.button", { href: peakHref(timeline), "data-go": true }, "At the peak"),
       input.state.at && h("a.button", { href: href({ at: "" }), "data-go": true }, "Clear selection")),
     marks.length > 0 && h("div.card", null, h("table.plain.narrow", null, h("thead", null, h("tr", null, h("th", null, "Time"), h("th.left", null, "Mark"))), h("tbody", null, marks))));
 };
@@ -69,8 +69,9 @@ export function selected(input: ViewInput, timeline: Timeline): Selected {
   return to === undefined || timeline.any_range ? null : { from: ms(base) ?? to, to };
 }
 
-function atHref(timeline: Timeline, ms: number): string {
-  return timeline.any_range ? href({ at: "peak", view: "flame" }) : href({ at: `${ms}ms` });
+/// The peak: a moment of a recording; of a process, the snapshot that the probe took at the peak.
+function peakHref(timeline: Timeline): string {
+  return timeline.any_range ? href({ at: "peak", view: "flame" }) : href({ type: "peak_space", at: "", view: "flame" });
 }
 
 function markLink(mark: Timeline["marks"][number]): HTMLElement | string {
@@ -83,7 +84,7 @@ function hint(timeline: Timeline, input: ViewInput): string {
   if (timeline.peak) parts.push(`Peak ${bytes(timeline.peak[1])} after ${duration(timeline.peak[0])}.`);
   const range = /^(\d+)ms\.\.(\d+)ms$/.exec(input.state.at);
   if (range) parts.push(`Views show what was allocated between ${duration(Number(range[1]))} and ${duration(Number(range[2]))} and still live at the end of it.`);
-  else if (input.state.at) parts.push("Views show what was live at the selected moment.");
+  else if (input.state.at && timeline.any_range) parts.push("Views show what was live at the selected moment.");
   else parts.push(timeline.any_range ? "Click a moment or drag over a range." : "Click or drag: the stored profiles nearest to it are shown or compared.");
   return parts.join(" ");
 }

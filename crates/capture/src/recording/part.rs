@@ -1,6 +1,7 @@
 //! The profile of a moment or window of a recording, with a comment that names it.
 
 use heapwise_profile::Profile;
+use heapwise_profile::coverage::Coverage;
 use heapwise_profile::recording::{Damage, Point, PointInTime, Recording, RecordingSource, Tables, Timeline};
 
 use super::moment::{DEFAULT_STEP_MS, Moment};
@@ -15,6 +16,11 @@ pub fn profile(opened: &mut Opened, moment: Moment) -> Profile {
         profile.meta.cut = Some(damage.cut());
     }
     profile
+}
+
+/// What the recording covers.
+pub fn coverage(opened: &mut Opened) -> Coverage {
+    Coverage::of(&profile(opened, Moment::At(PointInTime::End)))
 }
 
 fn read<S: RecordingSource + Sync>(

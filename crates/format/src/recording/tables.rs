@@ -31,7 +31,7 @@ pub fn table_kind(number: u16) -> Option<SectionKind> {
 pub(super) const FIRST_NEW_COUNTER: usize = 100;
 
 /// Counters of the segment that a recording carries.
-pub(super) const COUNTERS: [(u16, Counter); 44] = [
+pub(super) const COUNTERS: [(u16, Counter); 46] = [
     (3, Counter::Mode),
     (7, Counter::PeriodStart),
     (8, Counter::LastSeen),
@@ -76,6 +76,8 @@ pub(super) const COUNTERS: [(u16, Counter); 44] = [
     (114, Counter::Starts),
     (115, Counter::StartedNanos),
     (116, Counter::StoppedNanos),
+    (117, Counter::End),
+    (118, Counter::Pauses),
 ];
 
 /// Appends the counters of a page to the payload of a counters frame.

@@ -157,6 +157,13 @@ pub enum Counter {
     StartedNanos,
     /// `CLOCK_MONOTONIC` nanoseconds when recording was last switched off; 0 when it never was.
     StoppedNanos,
+    /// `CLOCK_MONOTONIC` nanoseconds when recording began in this period; 0 if it never did. Equal
+    /// to [`Counter::PeriodStart`] when it began with the period.
+    RecordingStart,
+    /// Times that recording was switched off and on again in this period.
+    Pauses,
+    /// How the program ended, written by a controller that read its exit status; 0 if none did.
+    End,
     /// Number of words.
     Count,
 }

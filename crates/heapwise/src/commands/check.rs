@@ -1,9 +1,12 @@
-//! `check`: a gate for CI. Exit status 1 when a limit does not hold.
+//! `check`: a gate for CI. Exit status 1 when a limit does not hold, 3 when what is missing in the
+//! profile may hide that it does not.
 
 use clap::Args;
 use heapwise_profile::bounds::{self, Bounds, LimitCheck};
+use heapwise_profile::coverage::Coverage;
 use heapwise_profile::query::Regex;
 use heapwise_profile::{Metric, Query};
+use heapwise_render::coverage;
 
 use super::leaks::KnownArgs;
 use crate::failure::{Failure, Outcome};
@@ -85,7 +88,7 @@ pub(crate) fn run(args: &CheckArgs) -> Outcome {
             is_bytes: true,
         },
     ];
-    print_limits(&args.target, &limits)
+    print_limits(&args.target, &limits, &coverage::line(&Coverage::of(&report.profile)))
 }
 
 /// `is_part`: known stacks were taken out of the profile.
@@ -95,7 +98,7 @@ fn total(report: &Report, metric: Metric, with_base: bool, is_part: bool) -> Bou
     bounds::of_total(&report.profile, base, &query, is_part)
 }
 
-fn print_limits(target: &str, limits: &[Limit]) -> Outcome {
+fn print_limits(target: &str, limits: &[Limit], covered: &str) -> Outcome {
     let amount = |limit: &Limit, value: f64| {
         if limit.is_bytes { quantity::bytes(value) } else { format!("{value:.0}") }
     };
@@ -121,16 +124,13 @@ fn print_limits(target: &str, limits: &[Limit]) -> Outcome {
             }
         }
     }
-    let failures: Vec<String> = [("over the limit", broken), ("cannot tell", unknown)]
-        .into_iter()
-        .filter(|(_, names)| !names.is_empty())
-        .map(|(what, names)| format!("{what}: {}", names.join(", ")))
-        .collect();
-    match failures.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::Gate(format!(
-            "{target}: {}; show them with: heapwise leaks {target}",
-            failures.join("; ")
-        ))),
+    say!("covers {covered}");
+    let failure = |kind: fn(String) -> Failure, what: &str, names: &[&str]| {
+        Err(kind(format!("{target}: {what}: {}; show them with: heapwise leaks {target}", names.join(", "))))
+    };
+    match (broken.as_slice(), unknown.as_slice()) {
+        ([], []) => Ok(()),
+        ([], unknown) => failure(Failure::Undecided, "cannot tell", unknown),
+        (broken, _) => failure(Failure::Gate, "over the limit", broken),
     }
 }

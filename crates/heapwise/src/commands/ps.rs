@@ -87,7 +87,7 @@ fn row(found: &SegmentEntry) -> Outcome<Row> {
         program: program(found, &snapshot),
         mode: mode.name(),
         rate: (mode == Mode::Sampled).then(|| snapshot.counter(Counter::SampleBytes)),
-        live_bytes: snapshot.live_bytes(),
+        live_bytes: snapshot.totals().inuse_bytes as u64,
         age: now.saturating_sub(Duration::from_nanos(snapshot.header.start_realtime_ns)),
         state: match (found.alive, snapshot.state()) {
             (_, State::StoodAside) => "standing aside",

@@ -133,7 +133,7 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
     let worker = Arc::clone(&stop);
     let recorder = std::thread::spawn(move || {
         let segment = SegmentFile::open(&found.path)?;
-        drain::record(&segment, &found, &options, &worker)
+        drain::record(&segment, &found, &options, &worker, || None)
     });
     let started = Instant::now();
     while !recorder.is_finished() && args.seconds.is_none_or(|time| started.elapsed() < time) {

@@ -8,10 +8,10 @@ use std::process::ExitCode;
 
 use clap::Args;
 use heapwise_format::segment::{Counter, Mode, OnFull};
+use heapwise_profile::coverage::Coverage;
 use heapwise_profile::snapshot::Snapshot;
-use heapwise_profile::{CallTree, Metric, Profile, Query, unattributed};
-use heapwise_render::Amounts;
-use heapwise_render::text::{self, missing};
+use heapwise_profile::{CallTree, Metric, Profile, ProgramEnd, Query};
+use heapwise_render::{coverage, text};
 
 use super::dump;
 use super::record::{self, RetentionArgs};
@@ -67,7 +67,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let running = launch::start(&args.command, &args.mode.conf())?;
     let pid = running.pid();
     let is_logged = args.mode.mode() == Mode::Log;
-    let following = is_logged.then(|| RecorderThread::start(pid, args.log_options(pid)));
+    let following = is_logged.then(|| RecorderThread::start_own(pid, args.log_options(pid)));
     let offspring = (is_logged && args.children).then(|| ChildRecorder::watch(pid, args.log_options(pid)));
     // Without `--children` no command reads the segments of children.
     let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
@@ -76,7 +76,8 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let peak_watch = (!args.quiet).then(|| PeakWatch::start(pid));
     let ended = running.wait()?;
     let peak_ledger = peak_watch.and_then(PeakWatch::end);
-    let recorded = following.map(RecorderThread::end).transpose();
+    let end = ProgramEnd::from(&ended);
+    let recorded = following.map(|recorder| recorder.end_with(end)).transpose();
     let mut children = offspring.map(ChildRecorder::end).transpose()?.unwrap_or_default();
     let family = sweeping.map_or_else(|| ProcessTree::of(pid), |sweeping| sweeping.end(pid)).segments();
     let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
@@ -155,9 +156,7 @@ fn finish(
     let segment = SegmentFile::open(&found.path)?;
     let snapshot = segment.snapshot()?;
     let mut profile = snapshot.profile();
-    if let Some(signal) = ended.signal {
-        profile.meta.comments.push(format!("the program was killed by signal {signal}"));
-    }
+    profile.meta.end = ended.into();
     let path = args.output.clone().unwrap_or_else(|| dump::default_name(&profile));
     dump::write_profile(&profile, &path, overwrite)?;
     if !args.quiet {
@@ -201,10 +200,7 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
         let percent = if total.value > 0.0 { 100.0 * total.standard_error() / total.value } else { 0.0 };
         if percent > 0.0 { format!(" ±{percent:.1} %") } else { String::new() }
     };
-    let how = match ended.signal {
-        Some(signal) => format!("killed by signal {signal}"),
-        None => format!("exit {}", ended.code),
-    };
+    let how = coverage::end(profile.meta.end);
     note!("{} ran {}, {how}", profile.meta.program, quantity::duration(ended.ran));
     let line = |name: &str, bytes: f64, rest: String| {
         say_err!("  {name:<12} {}{rest}", quantity::bytes(bytes));
@@ -213,23 +209,10 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
     line("allocated", total.alloc_bytes, error(Metric::AllocSpace) + &blocks(total.alloc_objects));
     line("peak", profile.meta.peak_bytes.unwrap_or(0) as f64, String::new());
     line("still live", total.inuse_bytes, error(Metric::InuseSpace) + &blocks(total.inuse_objects));
-    let losses = profile.meta.losses;
-    let (recorded, kind) = match snapshot.mode() {
-        Mode::Sampled => {
-            let distance = quantity::bytes(snapshot.counter(Counter::SampleBytes) as f64);
-            (snapshot.counter(Counter::Recorded), format!("one per {distance}"))
-        }
-        // The counter runs behind in threads that were killed; the tallies do not.
-        _ => (total.alloc_objects as u64, "every block".into()),
-    };
-    say_err!(
-        "  recorded     {recorded} ({kind}), {} lost, {} stacks cut, {} broken",
-        losses.dropped_events + losses.untracked_blocks,
-        losses.truncated_stacks,
-        losses.broken_stacks
-    );
-    missing::of_losses(&losses, Amounts::Human).iter().for_each(|line| say_err!("  {line}"));
-    unattributed::remarks(profile).iter().for_each(|line| say_err!("  {line}"));
+    if snapshot.mode() == Mode::Sampled {
+        say_err!("  samples      {}", snapshot.counter(Counter::Recorded));
+    }
+    say_err!("  covers       {}", coverage::line(&Coverage::of(profile)));
     say_err!("  probe        {} of memory", quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64));
 }
 

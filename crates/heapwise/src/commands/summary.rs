@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use heapwise_capture::recording::{findings, open};
-use heapwise_format::segment::Counter;
+use heapwise_capture::recording::{findings, open, part};
+use heapwise_render::coverage;
 use heapwise_render::findings::Names;
 use serde_json::json;
 
@@ -34,16 +34,20 @@ pub(crate) struct SummaryArgs {
 pub(crate) fn run(args: &SummaryArgs) -> Outcome {
     let mut opened = open::open(&args.file, &args.read.options())?;
     warnings::print(&opened.warnings);
-    warnings::losses(&opened.tables.losses());
-    warnings::lost_marks(opened.tables.counter(Counter::LostMarks));
     let found = findings::read(&mut opened)?;
+    let covered = part::coverage(&mut opened);
     let (mut profile, stacks) = opened.tables.stacks();
     args.symbols.symbolize(&mut profile);
     let names = Names::new(profile, stacks);
     let text = if args.json {
-        console::json(&json!({ "contains": opened.contains(), "findings": names.data(&found) }))
+        console::json(&json!({
+            "contains": opened.contains(),
+            "coverage": heapwise_render::json::coverage::coverage(&covered),
+            "findings": names.data(&found),
+        }))
     } else {
-        opened.contains() + "\n" + &names.text(&found, &args.file.display().to_string())
+        format!("{}\nCovers: {}\n", opened.contains(), coverage::line(&covered))
+            + &names.text(&found, &args.file.display().to_string())
     };
     output::write_result(None, Overwrite::Refuse, |out| out.write_all(text.as_bytes()))
 }

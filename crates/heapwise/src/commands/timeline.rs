@@ -4,7 +4,6 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use heapwise_format::segment::Counter;
 use heapwise_profile::recording::Timeline;
 use heapwise_render::raster;
 use heapwise_render::timeline::{self, Picture};
@@ -14,6 +13,7 @@ use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
 use crate::warnings;
 use heapwise_capture::recording::open::{self, Opened};
+use heapwise_capture::recording::part;
 use heapwise_profile::quantity::parse_duration;
 
 /// Options of `timeline`.
@@ -71,8 +71,7 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
         .read(|recording| Timeline::read(recording, args.step))
         .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
     note!("{}", opened.contains());
-    warnings::losses(&opened.tables.losses());
-    warnings::lost_marks(opened.tables.counter(Counter::LostMarks));
+    warnings::coverage(&part::coverage(&mut opened));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if args.svg.is_some() || args.png.is_some() {
         return draw(args, &opened, &timeline, overwrite);

@@ -16,14 +16,15 @@ use std::sync::Arc;
 
 use heapwise_capture::report_input::{Report, ReportInput};
 use heapwise_capture::target::Target;
-use heapwise_profile::{Profile, Query};
+use heapwise_profile::coverage::Coverage;
+use heapwise_profile::{Began, Profile, Query};
 
 use crate::console;
 use crate::failure::{Failure, Outcome};
 use crate::progress_bar::ReadArgs;
 use crate::report_input::load_target;
 use crate::symbols::SymbolArgs;
-use crate::{input_error, symbol_warnings};
+use crate::{input_error, symbol_warnings, warnings};
 use options::{Mode, Options, Request};
 
 const USAGE: &str = include_str!("jeprof/usage.txt");
@@ -101,6 +102,11 @@ fn load(options: &Options) -> Outcome<Input> {
         query: options.query.clone(),
     };
     let Report { profile, baseline, query } = input.load(|target| target.load(options, &symbols))?;
+    let coverage = Coverage::of(&profile);
+    // Foreign files have nothing more to say than jeprof itself does.
+    if coverage.began != Began::Unknown || !coverage.gaps.is_empty() {
+        warnings::coverage(&coverage);
+    }
     // Subtracted here, not compared: jeprof's percentages refer to the difference.
     let profile = match baseline {
         Some(base) if options.drop_negative => Arc::new(without_shrinkage(&profile, &base)),

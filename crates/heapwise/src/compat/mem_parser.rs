@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{ArgGroup, Parser};
+use heapwise_profile::coverage::Coverage;
 use heapwise_profile::view::{graph, top};
 use heapwise_profile::{CallTree, Profile, Query};
 use heapwise_render::graph::{self as picture, GraphOptions};
@@ -15,6 +16,7 @@ use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
 use crate::report_input::load_target;
 use crate::symbols::SymbolArgs;
+use crate::warnings;
 use heapwise_capture::recording::open::is_recording;
 use heapwise_capture::target::Target;
 
@@ -66,6 +68,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     }
     let symbols = SymbolArgs { program: Some(options.program.clone()), ..SymbolArgs::default() };
     let profile = load_target(&target(&options.file)?, &ReadArgs::default(), &symbols)?;
+    warnings::coverage(&Coverage::of(&profile));
     if options.text {
         write_text(&options, &profile)?
     } else {
@@ -85,7 +88,7 @@ fn target(name: &str) -> Outcome<Target> {
 fn write_text(options: &Options, profile: &Profile) -> Outcome {
     let query = Query::default();
     let view = top::top(&CallTree::new(profile, &query), &query);
-    let table = text::top::top(&view, &TextOptions::default());
+    let table = text::top::top(&view, &TextOptions { coverage: false, ..TextOptions::default() });
     output::write_result(options.output(), Overwrite::Allow, |out| out.write_all(table.as_bytes()))
 }
 

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use heapwise_profile::coverage::Coverage;
 use heapwise_profile::query::{Granularity, LeafCut, Order, Prune};
 use heapwise_profile::view::{graph, top};
 use heapwise_profile::{CallTree, Function, FunctionId, Metric, Profile, Query};
@@ -89,7 +90,7 @@ pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let input = options.input.as_deref().ok_or_else(|| Failure::Input(USAGE.into()))?;
     let target = Target::parse(input)?;
     let profile = load_target(&target, &ReadArgs::default(), &SymbolArgs::default())?;
-    warnings::losses(&profile.meta.losses);
+    warnings::coverage(&Coverage::of(&profile));
     if let Some(order) = &options.top {
         let profile = with_offsets(&profile);
         print_top(&options, &profile, if order == "flat" { Order::Flat } else { Order::Cum })?;

@@ -169,14 +169,14 @@ fn a_child_shows_what_it_inherited() {
         };
         let (parent, pid) = (number("parent"), number("child.pid"));
         let top = scratch.heapwise(&["top", &pid]).output().expect("heapwise starts");
-        let said = String::from_utf8_lossy(&top.stderr);
+        let said = String::from_utf8_lossy(&top.stdout);
         assert!(said.contains(&format!("inherited from {parent} by fork")), "{mode}: {said}");
         let inherited = scratch.json_of(&["stats", "--json", &pid])[0]["probe"]["inherited_bytes"].as_u64();
         let of_heap = inherited.expect("a number") as f64 / f64::from(100 << 20);
         // Samples of 4 KiB take each block of a MiB; the C library's own blocks come on top.
         assert!((0.999..1.01).contains(&of_heap), "{mode}: {of_heap}");
         let of_parent = scratch.heapwise(&["top", &parent]).output().expect("heapwise starts");
-        assert!(!String::from_utf8_lossy(&of_parent.stderr).contains("inherited"), "{mode}");
+        assert!(!String::from_utf8_lossy(&of_parent.stdout).contains("inherited"), "{mode}");
         drop(child.stdin.take());
         assert!(child.wait().expect("waited").success());
     }

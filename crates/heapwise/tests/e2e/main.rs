@@ -6,6 +6,7 @@
 mod client;
 mod compat;
 mod control;
+mod coverage;
 mod drain;
 mod exactness;
 mod faults;

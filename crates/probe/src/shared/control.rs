@@ -303,11 +303,26 @@ fn note_switch(mode: Mode) {
     match (was_off, mode == Mode::Off) {
         (true, false) => {
             segment::count(Counter::Starts);
-            show(Counter::StartedNanos, clock::monotonic_ns());
+            let now = clock::monotonic_ns();
+            show(Counter::StartedNanos, now);
+            note_start(now);
         }
         (false, true) => show(Counter::StoppedNanos, clock::monotonic_ns()),
         _ => {}
     }
+}
+
+/// Recording was switched on: with the program if nothing was applied before, else later than the
+/// start of the period.
+fn note_start(now: u64) {
+    let read = |counter| segment::counter(counter).load(Ordering::Relaxed);
+    if read(Counter::RecordingStart) != 0 {
+        return segment::count(Counter::Pauses);
+    }
+    let period_start = read(Counter::PeriodStart);
+    let is_first = read(Counter::AppliedSequence) == 0;
+    let late = now.max(period_start.saturating_add(1));
+    show(Counter::RecordingStart, if is_first { period_start } else { late });
 }
 
 /// Frees are followed before the first block is recorded and until after the last.
@@ -354,10 +369,14 @@ fn reset() {
         Counter::Broken,
         Counter::NoSpaceLosses,
         Counter::FrozenLosses,
+        Counter::Pauses,
     ] {
         show(counter, 0);
     }
-    show(Counter::PeriodStart, clock::monotonic_ns());
+    let now = clock::monotonic_ns();
+    show(Counter::PeriodStart, now);
+    let is_on = segment::counter(Counter::Mode).load(Ordering::Relaxed) != Mode::Off as u64;
+    show(Counter::RecordingStart, if is_on { now } else { 0 });
 }
 
 /// The index kind by the name on the command line.

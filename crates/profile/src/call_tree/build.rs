@@ -1,8 +1,11 @@
 //! From profile to call tree: weigh the stacks, drop those filtered out, name and merge the rest.
 
+use std::sync::Arc;
+
 use super::growing::Growing;
 use super::path::{Seen, walk_down};
 use super::{CallTree, FILTERED, Missing, Node, NodeId};
+use crate::coverage::Coverage;
 use crate::frame_table::{FrameId, FrameTable, Steps};
 use crate::metric::Unit;
 use crate::query::{Granularity, Query};
@@ -40,6 +43,8 @@ impl CallTree {
             compared: base.is_some(),
             usable: query.usable && usable::is_known(profile),
             missing,
+            coverage: Arc::new(Coverage::of(profile)),
+            base_coverage: base.map(|base| Arc::new(Coverage::of(base))),
             nodes: builder.tree.nodes,
             node_of_stack: added.node_of_stack,
         };

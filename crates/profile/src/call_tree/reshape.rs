@@ -79,6 +79,8 @@ impl<'a> Image<'a> {
             compared: self.source.compared,
             usable: self.source.usable,
             missing: self.source.missing,
+            coverage: self.source.coverage.clone(),
+            base_coverage: self.source.base_coverage.clone(),
             nodes: self.tree.nodes,
             node_of_stack: Vec::new(),
         };

@@ -7,8 +7,8 @@ use heapwise_format::varint;
 use super::{AS_PREDICTED, BITS, MAGIC, Section, Version, WHOLE};
 use crate::{
     BuildId, Cut, CutReason, CutShare, Function, FunctionId, Line, Location, LocationId, Losses, Meta,
-    Module, ModuleId, Profile, ReadError, Sample, Sampling, SizeBin, SizeHistogram, SizeRange, StackId,
-    Thread, ThreadId, Values,
+    Module, ModuleId, Profile, ProgramEnd, ReadError, Recorded, Sample, Sampling, SizeBin, SizeHistogram,
+    SizeRange, StackId, Thread, ThreadId, Values,
     metric::{Unit, column},
     model::{ExtraColumn, Position},
     read::Limit,
@@ -199,6 +199,13 @@ impl Cursor<'_> {
         };
         let losses = Losses::from_numbers(&losses);
         let cut = self.cut()?;
+        // Files of heapwise 0.1 and 0.2.0 end here.
+        let has_more = self.at < self.bytes.len();
+        let end = if has_more { ProgramEnd::from_code(self.number()?) } else { ProgramEnd::Unknown };
+        let recorded = match has_more {
+            true => Recorded::from_numbers(&self.rows(Self::number)?, self.text()?),
+            false => Recorded::default(),
+        };
         Ok(Meta {
             program,
             args,
@@ -208,6 +215,8 @@ impl Cursor<'_> {
             time_unix_ns,
             duration_ns,
             peak_bytes,
+            end,
+            recorded,
             losses,
             cut,
             comments,

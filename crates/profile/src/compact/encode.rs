@@ -138,6 +138,9 @@ impl Body {
         }
         self.rows(&meta.losses.numbers(), |body, number| body.number(*number));
         self.cut(meta.cut.as_ref());
+        self.number(meta.end.code());
+        self.rows(&meta.recorded.numbers(), |body, number| body.number(*number));
+        self.text(&meta.recorded.own_allocator);
     }
 
     fn cut(&mut self, cut: Option<&Cut>) {

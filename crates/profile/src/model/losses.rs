@@ -20,11 +20,15 @@ pub struct Losses {
     pub unrecorded_threads: u64,
     /// Binaries without a record; addresses in them stay numbers.
     pub unrecorded_modules: u64,
+    /// Frees of blocks that are not in the index of live blocks.
+    pub unknown_frees: u64,
+    /// Marks of the program that had no room.
+    pub lost_marks: u64,
 }
 
 impl Losses {
     /// Names of the counters in the order of [`Losses::numbers`], as JSON has them.
-    pub const NAMES: [&str; 8] = [
+    pub const NAMES: [&str; 10] = [
         "dropped_events",
         "truncated_stacks",
         "broken_stacks",
@@ -33,6 +37,8 @@ impl Losses {
         "untracked_bytes",
         "unrecorded_threads",
         "unrecorded_modules",
+        "unknown_frees",
+        "lost_marks",
     ];
 
     /// All counters; files store them in this order. New counters are appended.
@@ -47,6 +53,8 @@ impl Losses {
             self.untracked_bytes,
             self.unrecorded_threads,
             self.unrecorded_modules,
+            self.unknown_frees,
+            self.lost_marks,
         ]
     }
 
@@ -63,6 +71,8 @@ impl Losses {
             untracked_bytes: at(5),
             unrecorded_threads: at(6),
             unrecorded_modules: at(7),
+            unknown_frees: at(8),
+            lost_marks: at(9),
         }
     }
 
@@ -75,30 +85,6 @@ impl Losses {
         }
         Self::from_numbers(&sums)
     }
-
-    /// One remark per counter that is not 0, for files and logs.
-    #[must_use]
-    pub fn remarks(&self) -> Vec<String> {
-        let Self { untracked_blocks, untracked_bytes, .. } = self;
-        let mut remarks: Vec<String> = [
-            (self.dropped_events, "events dropped"),
-            (self.truncated_stacks, "stacks cut at the depth limit"),
-            (self.broken_stacks, "stacks without unwind information"),
-            (self.reentrant_events, "events within the probe itself"),
-            (self.unrecorded_threads, "threads without a record"),
-            (self.unrecorded_modules, "binaries without a record"),
-        ]
-        .into_iter()
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, what)| format!("{count} {what}"))
-        .collect();
-        if *untracked_blocks > 0 {
-            remarks.push(format!(
-                "{untracked_blocks} blocks untracked: live bytes may be up to {untracked_bytes} higher"
-            ));
-        }
-        remarks
-    }
 }
 
 #[cfg(test)]
@@ -107,9 +93,9 @@ mod tests {
 
     #[test]
     fn numbers_come_back_and_short_lists_are_filled_with_zeros() {
-        let losses = Losses::from_numbers(&[1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(losses.numbers(), [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert_eq!(Losses::from_numbers(&[1, 2, 3, 4]).numbers(), [1, 2, 3, 4, 0, 0, 0, 0]);
+        let losses = Losses::from_numbers(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(losses.numbers(), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
+        assert_eq!(Losses::from_numbers(&[1, 2, 3, 4]).numbers(), [1, 2, 3, 4, 0, 0, 0, 0, 0, 0]);
         assert_eq!(losses.plus(&Losses::from_numbers(&[u64::MAX])).dropped_events, u64::MAX);
     }
 }

@@ -8,8 +8,8 @@ use super::{
     maps,
 };
 use crate::{
-    BuildId, Cut, CutReason, CutShare, Function, FunctionId, Line, Losses, Meta, Module, ModuleId, SizeBin,
-    SizeHistogram, SizeRange, Thread, Values,
+    BuildId, Cut, CutReason, CutShare, Function, FunctionId, Line, Losses, Meta, Module, ModuleId,
+    ProgramEnd, Recorded, SizeBin, SizeHistogram, SizeRange, Thread, Values,
     annotation::{self, unescape},
     builder::Builder,
     metric::{Unit, column},
@@ -102,6 +102,8 @@ impl Annotations {
             "comment" => meta.comments.push(unescape(rest)),
             "lost" => meta.losses = losses(rest)?,
             "cut" => meta.cut = Some(cut(rest)?),
+            "program-end" => meta.end = ProgramEnd::from_code(rest.parse().ok()?),
+            "recorded" => meta.recorded = recorded(rest)?,
             _ => {}
         }
         Some(())
@@ -292,6 +294,13 @@ fn sampling(rest: &str) -> Option<Sampling> {
 }
 
 /// Version 1 has the first four counters.
+/// Numbers, then a tab and the function of an allocator inside the executable.
+fn recorded(rest: &str) -> Option<Recorded> {
+    let (numbers, own_allocator) = rest.split_once('\t').unwrap_or((rest, ""));
+    let numbers: Vec<u64> = numbers.split(' ').map(|number| number.parse().ok()).collect::<Option<_>>()?;
+    Some(Recorded::from_numbers(&numbers, unescape(own_allocator)))
+}
+
 fn losses(rest: &str) -> Option<Losses> {
     let numbers: Vec<u64> = rest.split(' ').map(|number| number.parse().ok()).collect::<Option<_>>()?;
     (numbers.len() >= 4).then(|| Losses::from_numbers(&numbers))

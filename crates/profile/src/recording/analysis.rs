@@ -1,18 +1,18 @@
 //! Findings: what in a recording deserves a look, each by a small analysis of its own.
 //!
 //! An analysis checks the [`Evidence`] and returns a finding or nothing. The order of [`findings`]
-//! is the order of a report: what is missing, what holds memory, what wastes time.
+//! is the order of a report: what holds memory, what wastes time, what was not seen.
 
 mod churn;
 mod growth;
 mod left_over;
 mod lifetimes;
-mod losses;
 mod peak;
 mod realloc_chains;
 mod sizes;
 mod temporaries;
 mod threads;
+mod unseen_frees;
 
 use super::statistics::{POINTS, SiteStatistics};
 use super::{Count, Counts, Statistics, Tables, Timeline};
@@ -77,14 +77,17 @@ impl Site {
 /// Kind of a finding. The values of a kind are named after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingKind {
-    /// Events are missing: `events`, `frees` (of them noticed later).
-    MissingEvents,
+    /// Frees that no hooked function made, noticed when the address was used again: `frees`.
+    UnseenFrees,
     /// The sites that held the memory at the peak: `bytes`, `ms`, `percent` (of the first place).
     Peak,
     /// Places that were still growing at the end: `sites`, `bytes` (over the second half).
     GrowingSites,
-    /// Blocks never freed: `bytes`, `blocks`.
+    /// Blocks that were not freed when the program ended: `bytes`, `blocks`.
     NeverFreed,
+    /// Blocks that were live at the end of the recording, while the program ran on or its end is not
+    /// known: `bytes`, `blocks`.
+    StillHeld,
     /// Blocks freed by the next call of their thread: `blocks`, `allocations`, `percent`.
     Temporaries,
     /// Much allocated, little held: `bytes`, `turnover` (times the peak).
@@ -104,10 +107,11 @@ impl FindingKind {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            FindingKind::MissingEvents => "missing_events",
+            FindingKind::UnseenFrees => "unseen_frees",
             FindingKind::Peak => "peak",
             FindingKind::GrowingSites => "growing_sites",
             FindingKind::NeverFreed => "never_freed",
+            FindingKind::StillHeld => "still_held",
             FindingKind::Temporaries => "temporaries",
             FindingKind::Turnover => "turnover",
             FindingKind::ReallocChains => "realloc_chains",
@@ -248,7 +252,6 @@ impl<'a> Evidence<'a> {
 #[must_use]
 pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
     let analyses: [fn(&Evidence<'_>) -> Option<Finding>; 10] = [
-        losses::check,
         peak::check,
         growth::check,
         left_over::check,
@@ -258,6 +261,7 @@ pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
         lifetimes::check,
         sizes::check,
         threads::check,
+        unseen_frees::check,
     ];
     analyses.iter().filter_map(|check| check(evidence)).collect()
 }

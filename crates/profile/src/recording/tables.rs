@@ -13,7 +13,9 @@ use super::reader::Placed;
 use super::version3::Buckets;
 use super::{Count, Counts, Damage, Point, Recording, RecordingSource, SizeCounts};
 use crate::snapshot::{Snapshot, unknown_stack};
-use crate::{Losses, Profile, Sample, Sampling, SizeRange, StackId, Thread, ThreadId, Values};
+use crate::{
+    Began, Losses, Profile, ProgramEnd, Sample, Sampling, SizeRange, StackId, Thread, ThreadId, Values,
+};
 
 /// A named point of a recording.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,6 +241,22 @@ impl Tables {
         Snapshot::open(&self.segment).map(|snapshot| snapshot.losses()).unwrap_or_default()
     }
 
+    /// How the program ended, as the recorder noted at the end of the recording.
+    #[must_use]
+    pub fn end(&self) -> ProgramEnd {
+        ProgramEnd::from_code(self.counter(Counter::End))
+    }
+
+    /// When the recording began: millisecond 0 is the start of the program for recordings that
+    /// began with it.
+    fn began(&self) -> Began {
+        let Ok(header) = Header::decode(&self.segment.pages) else { return Began::Unknown };
+        match self.counter(Counter::PeriodStart).saturating_sub(header.start_monotonic_ns) {
+            0 => Began::WithProgram,
+            after_ns => Began::Late { after_ns },
+        }
+    }
+
     /// Modules and stacks without samples, with the names that the recording carries, and the stack
     /// of each node.
     #[must_use]
@@ -250,6 +268,8 @@ impl Tables {
         profile.meta.source = "heapwise recording".into();
         profile.meta.sampling = Sampling::Exact;
         profile.meta.duration_ns = None;
+        profile.meta.recorded.began = self.began();
+        profile.meta.recorded.stopped_ns = None;
         profile.threads.clone_from(&self.threads);
         self.names.apply(&mut profile);
         (profile, stacks)

@@ -10,7 +10,7 @@ use self::segment::Segment;
 use super::Snapshot;
 use crate::metric::column;
 use crate::unattributed::{Cause, unattributed};
-use crate::{CallTree, Metric, Profile, Query, Sample, Sampling, SizeRange, Values};
+use crate::{Began, CallTree, Metric, Profile, Query, Sample, Sampling, SizeRange, Values};
 
 fn values(sample: &Sample) -> [f64; 4] {
     let Values { alloc_objects, alloc_bytes, inuse_objects, inuse_bytes } = sample.values;
@@ -236,4 +236,26 @@ fn what_found_no_room_is_told_by_cause() {
     let allocated = CallTree::new(&profile, &Query { metric: Metric::AllocSpace, ..Query::default() });
     assert_eq!(allocated.missing.unattributed.stacks.value, 400.0);
     assert_eq!(allocated.missing.untracked_bytes, 0);
+}
+
+#[test]
+fn a_late_start_a_pause_and_a_reset_are_told_apart() {
+    let mut segment = Segment::new();
+    let began = |segment: &Segment| segment.profile().meta.recorded.began;
+    segment.set(Counter::Period, 1);
+    segment.set(Counter::PeriodStart, 100);
+    segment.set(Counter::LastSeen, 900);
+    assert_eq!(began(&segment), Began::Never);
+    segment.set(Counter::RecordingStart, 100);
+    assert_eq!(began(&segment), Began::WithProgram);
+    segment.set(Counter::RecordingStart, 500);
+    assert_eq!(began(&segment), Began::Late { after_ns: 500 });
+    segment.set(Counter::Period, 2);
+    segment.set(Counter::PeriodStart, 600);
+    assert_eq!(began(&segment), Began::Reset { after_ns: 600 });
+    assert_eq!(segment.profile().meta.recorded.stopped_ns, Some(900));
+    segment.set(Counter::StoppedNanos, 700);
+    segment.set(Counter::Pauses, 3);
+    let recorded = segment.profile().meta.recorded;
+    assert_eq!((recorded.stopped_ns, recorded.pauses), (Some(200), 3));
 }

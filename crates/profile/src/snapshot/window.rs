@@ -70,7 +70,7 @@ impl<S: SegmentSource> Snapshot<'_, S> {
         profile.meta.losses.dropped_events = 0;
         // Threads add to the counter of the peak in steps, so it may be behind what is live now.
         let live = profile.total().inuse_bytes as u64;
-        profile.meta.peak_bytes = profile.meta.peak_bytes.map(|peak| peak.max(live));
+        profile.meta.peak_bytes = Some(self.peak_bytes(live as f64));
         profile
     }
 }

@@ -8,18 +8,18 @@ use super::Totals;
 use super::top::descending;
 use super::traces::Trace;
 use crate::call_tree::{CallTree, NodeId};
-use crate::{Frame, FrameId, Profile, Query, Weight};
+use crate::{Frame, FrameId, Profile, ProgramEnd, Query, Weight};
 
 /// Classification of a block that is still allocated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum LeakClass {
-    /// The program runs (or was killed): the block is in use, perhaps rightly.
+    /// The end of the program is not known.
     #[default]
     Live,
+    /// The program was running: the block is in use, perhaps rightly.
+    StillHeld,
     /// The program ended without freeing it.
     NeverFreed,
-    /// No pointer to it was found.
-    Unreachable,
 }
 
 impl StackLimit {
@@ -28,12 +28,15 @@ impl StackLimit {
 }
 
 impl LeakClass {
-    /// Classification of the live blocks of `profile`: a program that ended by itself never freed
-    /// them.
+    /// Classification of the live blocks of `profile`: a program that ended never freed them.
     #[must_use]
     pub fn of(profile: &Profile) -> Self {
-        let exited = profile.meta.comments.iter().any(|comment| comment.contains("exited"));
-        if exited { LeakClass::NeverFreed } else { LeakClass::Live }
+        match profile.meta.end {
+            ProgramEnd::Unknown => LeakClass::Live,
+            ProgramEnd::Running => LeakClass::StillHeld,
+            end if end.has_ended() => LeakClass::NeverFreed,
+            _ => LeakClass::Live,
+        }
     }
 }
 

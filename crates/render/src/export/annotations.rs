@@ -7,9 +7,11 @@ use std::{
 };
 
 use heapwise_profile::{
-    Cut, CutReason, LocationId, Meta, Module, Profile, Sample, Sampling, SizeRange, Values, annotation,
-    metric::Unit, unattributed,
+    Cut, CutReason, LocationId, Meta, Module, Profile, ProgramEnd, Recorded, Sample, Sampling, SizeRange,
+    Values, annotation, coverage::Coverage, metric::Unit,
 };
+
+use crate::coverage;
 
 use super::{
     frames::return_address,
@@ -25,7 +27,8 @@ pub(super) fn write_tail(profile: &Profile, records: &[Record], out: &mut dyn Wr
     }
     let mut lines = Lines { out };
     lines.meta(&profile.meta)?;
-    lines.unattributed(profile)?;
+    // For people: readers derive it from the facts above.
+    lines.text("coverage", &coverage::line(&Coverage::of(profile)))?;
     lines.modules(profile)?;
     lines.threads(profile)?;
     lines.symbols(profile)?;
@@ -79,6 +82,14 @@ impl Lines<'_> {
         let lost = meta.losses.numbers().map(|number| number.to_string());
         self.line(format_args!("lost {}", lost.join(" ")))?;
         self.cut(meta.cut.as_ref())?;
+        if meta.end != ProgramEnd::Unknown {
+            self.line(format_args!("program-end {}", meta.end.code()))?;
+        }
+        if meta.recorded != Recorded::default() {
+            let numbers = meta.recorded.numbers().map(|number| number.to_string()).join(" ");
+            let own_allocator = annotation::escape(&meta.recorded.own_allocator);
+            self.line(format_args!("recorded {numbers}\t{own_allocator}"))?;
+        }
         meta.comments.iter().try_for_each(|comment| self.text("comment", comment))
     }
 
@@ -93,16 +104,6 @@ impl Lines<'_> {
                 self.line(format_args!("cut {at} damaged {share} {}", annotation::escape(error)))
             }
         }
-    }
-
-    /// For people: programs derive these values from the names of frames.
-    fn unattributed(&mut self, profile: &Profile) -> io::Result<()> {
-        for (cause, values) in unattributed::unattributed(profile).iter() {
-            if values != Values::default() {
-                self.line(format_args!("unattributed {}{}", cause.name(), four(&values)))?;
-            }
-        }
-        Ok(())
     }
 
     fn modules(&mut self, profile: &Profile) -> io::Result<()> {

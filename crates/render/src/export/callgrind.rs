@@ -9,7 +9,7 @@ use std::{
 
 use heapwise_profile::{Profile, Values};
 
-use super::frames::{FrameList, NamedFrame, remarks, whole};
+use super::frames::{FrameList, NamedFrame, coverage_comment, whole};
 
 /// The events of memcheck's `--xtree-memory=full`.
 const EVENTS: [(&str, &str); 6] = [
@@ -50,9 +50,7 @@ fn write_header(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let command =
         if profile.meta.args.is_empty() { profile.meta.program.clone() } else { profile.meta.args.join(" ") };
     writeln!(out, "cmd: {}", printable(&command))?;
-    for remark in remarks(profile) {
-        writeln!(out, "desc: {remark}")?;
-    }
+    writeln!(out, "desc: {}", coverage_comment(profile))?;
     writeln!(out, "\npositions: line")?;
     for (event, meaning) in EVENTS {
         writeln!(out, "event: {event} : {meaning}")?;

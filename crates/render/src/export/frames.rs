@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-use heapwise_profile::printable::printable;
-use heapwise_profile::{Cut, Location, LocationId, Metric, Profile, StackId, annotation, unattributed};
+use heapwise_profile::{Location, LocationId, Metric, Profile, StackId, annotation, coverage::Coverage};
+
+use crate::coverage;
 
 /// One function in a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -82,12 +83,9 @@ pub(super) fn return_address(profile: &Profile, id: LocationId) -> u64 {
     }
 }
 
-/// Lost and unattributed data, for formats that have comments.
-pub(super) fn remarks(profile: &Profile) -> Vec<String> {
-    let mut remarks: Vec<String> = profile.meta.cut.iter().map(Cut::remark).collect();
-    remarks.extend(profile.meta.losses.remarks());
-    remarks.extend(unattributed::remarks(profile));
-    remarks.into_iter().map(|remark| printable(&remark).into_owned()).collect()
+/// The coverage line, for formats that have comments.
+pub(super) fn coverage_comment(profile: &Profile) -> String {
+    format!("covers: {}", coverage::line(&Coverage::of(profile)))
 }
 
 /// A value as formats of integers have it.

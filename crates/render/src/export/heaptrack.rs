@@ -12,7 +12,7 @@ use std::{
 
 use heapwise_profile::{LocationId, Profile, Sample, StackId, annotation, metric::column};
 
-use super::frames::{FrameList, natural, remarks};
+use super::frames::{FrameList, coverage_comment, natural};
 
 /// Events a file may have. Beyond, several blocks are written as one of their common size: bytes
 /// stay right, counts of blocks do not.
@@ -22,9 +22,7 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let command =
         if profile.meta.args.is_empty() { profile.meta.program.clone() } else { profile.meta.args.join(" ") };
     writeln!(out, "v 10400 3\nX {}\nI 1000 0", printable(&command))?;
-    for remark in remarks(profile) {
-        writeln!(out, "# {remark}")?;
-    }
+    writeln!(out, "# {}", coverage_comment(profile))?;
     let mut tables =
         Tables { out, strings: HashMap::new(), pointers: HashMap::new(), traces: HashMap::new() };
     let accounts = accounts(profile);

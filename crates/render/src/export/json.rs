@@ -3,11 +3,13 @@
 
 use std::io::{self, Write};
 
+use heapwise_profile::coverage::Coverage;
 use heapwise_profile::{LocationId, Profile, Sampling, SizeBin};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::frames::{FrameList, whole};
+use crate::json::coverage;
 use crate::json::missing::{self, lost};
 
 #[derive(Serialize)]
@@ -27,6 +29,8 @@ struct File<'a> {
     lost: Map<String, Value>,
     /// Four numbers per table that had no room.
     unattributed: Map<String, Value>,
+    /// What the numbers cover, and what is missing.
+    coverage: Value,
     comments: &'a [String],
     modules: Vec<Module<'a>>,
     threads: Vec<Thread<'a>>,
@@ -107,6 +111,7 @@ pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
         peak_bytes: meta.peak_bytes,
         lost: lost(&meta.losses),
         unattributed: missing::per_cause(profile),
+        coverage: coverage::coverage(&Coverage::of(profile)),
         comments: &meta.comments,
         modules: profile.modules.iter().map(module).collect(),
         threads: profile.threads.iter().map(|one| Thread { tid: one.tid, name: &one.name }).collect(),

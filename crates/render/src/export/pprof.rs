@@ -10,7 +10,7 @@ use flate2::{Compression, write::GzEncoder};
 use heapwise_profile::{Metric, Profile, Sampling, StackId, metric::Unit, pprof_proto as proto};
 use prost::Message;
 
-use super::frames::{remarks, whole};
+use super::frames::{coverage_comment, whole};
 
 pub(super) fn write(profile: &Profile, opens_on: Metric, out: &mut dyn Write) -> io::Result<()> {
     let mut encoder = GzEncoder::new(out, Compression::default());
@@ -214,6 +214,6 @@ fn comments(profile: &Profile) -> Vec<String> {
     let meta = &profile.meta;
     let mut comments = meta.comments.clone();
     comments.push(format!("{}, written by heapwise {}", meta.source, env!("CARGO_PKG_VERSION")));
-    comments.extend(remarks(profile));
+    comments.push(coverage_comment(profile));
     comments
 }

@@ -3,7 +3,7 @@
 use heapwise_profile::view::graph::Graph;
 
 use super::GraphOptions;
-use crate::text::missing;
+use crate::coverage;
 
 pub(super) fn lines(graph: &Graph, options: &GraphOptions) -> Vec<String> {
     let totals = &graph.totals;
@@ -18,7 +18,9 @@ pub(super) fn lines(graph: &Graph, options: &GraphOptions) -> Vec<String> {
         format!("Dropped nodes with <= {}{of_either_sign}", amount(graph.dropped.node_floor)),
         format!("Dropped edges with <= {}", options.amounts.with_unit(graph.dropped.edge_floor, totals.unit)),
     ];
-    lines.extend(missing::lines(totals, options.amounts));
+    if !totals.coverage.gaps.is_empty() {
+        lines.push(format!("Covers: {}", coverage::line(&totals.coverage)));
+    }
     lines.extend(options.remarks.iter().cloned());
     lines
 }

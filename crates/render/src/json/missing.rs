@@ -4,6 +4,8 @@ use heapwise_profile::view::Totals;
 use heapwise_profile::{Losses, Metric, Profile, Values, unattributed};
 use serde_json::{Map, Value, json};
 
+use super::coverage::coverage;
+
 /// One key per counter.
 #[must_use]
 pub fn lost(losses: &Losses) -> Map<String, Value> {
@@ -31,11 +33,15 @@ pub fn four(values: &Values) -> Map<String, Value> {
     Metric::SHARED.into_iter().map(number).collect()
 }
 
-/// Adds to a view, where there is something: `usable` (bytes are usable ones), `unattributed` by
+/// Adds to a view its `coverage`, and where there is something: `usable` (bytes are usable ones), `unattributed` by
 /// cause in the view's metric, and `untracked` blocks and bytes.
 pub(super) fn insert(fields: &mut Map<String, Value>, totals: &Totals) {
     if totals.usable {
         fields.insert("usable".into(), true.into());
+    }
+    fields.insert("coverage".into(), coverage(&totals.coverage));
+    if let Some(base) = &totals.base_coverage {
+        fields.insert("base_coverage".into(), coverage(base));
     }
     let missing = &totals.missing;
     if missing.unattributed.iter().any(|(_, weight)| weight.value != 0.0) {

@@ -25,7 +25,7 @@ pub fn diff(view: &Top, options: &TextOptions) -> String {
             amount(whole.base),
             amount(whole.base + whole.value),
         );
-        out += &options.missing_lines(totals);
+        out += &options.coverage_lines(totals);
     }
     let mut table = Table::default();
     table.push(["change", "change%", "before", "after", "cum", "name"].map(str::to_owned));
@@ -56,7 +56,8 @@ mod tests {
         let before = profile("main;grew 1048576 1\nmain;gone 5242880 1\nmain;same 1048576 1");
         let query = Query::default();
         let tree = CallTree::compare(&now, Some(&before), &query);
-        let text = diff(&view::top::top(&tree, &query), &TextOptions::default());
+        let text =
+            diff(&view::top::top(&tree, &query), &TextOptions { coverage: false, ..TextOptions::default() });
         assert_eq!(
             text,
             "Total: -3.0 MB (7.0 before, 4.0 after)\n\

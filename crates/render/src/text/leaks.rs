@@ -16,15 +16,15 @@ pub fn leaks(view: &Leaks, options: &TextOptions) -> String {
     let totals = &view.totals;
     let what = match view.class {
         LeakClass::Live => "Live (in use, not necessarily leaked)",
-        LeakClass::NeverFreed => "Never freed at exit",
-        LeakClass::Unreachable => "Leaked (no pointer to it is left)",
+        LeakClass::StillHeld => "Still held (the program runs: not necessarily leaked)",
+        LeakClass::NeverFreed => "Never freed (the program has ended)",
     };
     let mut out = format!(
         "{what}: {}, {}\n",
         options.amounts.with_unit(totals.total.value, totals.unit),
         counted(totals.total.objects, "object"),
     );
-    out += &options.missing_lines(totals);
+    out += &options.coverage_lines(totals);
     for group in &view.groups {
         push_group(&mut out, group, totals, options);
     }
@@ -73,8 +73,8 @@ mod tests {
         let tree = CallTree::new(&profile("main;f;malloc 1048576 1\nmain;g;f 3145728 2"), &query);
         let view = view::leaks::leaks(&tree, LeakClass::NeverFreed, &query, view::leaks::StackLimit::NONE);
         assert_eq!(
-            leaks(&view, &TextOptions::default()),
-            "Never freed at exit: 4.0 MB, 3 objects\n\n\
+            leaks(&view, &TextOptions { coverage: false, ..TextOptions::default() }),
+            "Never freed (the program has ended): 4.0 MB, 3 objects\n\n\
              4.0 MB (100.0%) in 3 objects, 2 stacks: f\n\
              \x20   3.0 MB in 2 objects\n        f\n        g\n        main\n\
              \x20   1.0 MB in 1 object\n        f\n        main\n"

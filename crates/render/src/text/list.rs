@@ -67,7 +67,11 @@ mod tests {
         let program = profile("main:1;f:7;malloc 1048576 1\nmain:1;f:8;g:1 2097152 1");
         let view = view::list::list(&program, None, &Regex::new("^f$").unwrap(), &Query::default());
         let source: String = (1..=30).map(|n| format!("text {n}\n")).collect();
-        let text = list(&view, &|_| Some(source.clone()), &TextOptions::default());
+        let text = list(
+            &view,
+            &|_| Some(source.clone()),
+            &TextOptions { coverage: false, ..TextOptions::default() },
+        );
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[1], "ROUTINE ====================== f in app.c");
         assert_eq!(lines[2], "   1.0    3.0 Total MB (flat / cumulative)");

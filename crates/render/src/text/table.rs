@@ -89,7 +89,10 @@ mod tests {
     #[test]
     fn threads_line_up() {
         let program = profile("main;f 1048576 4 7\nmain;g 3145728 100 12");
-        let text = threads(&view::threads::threads(&program, &Query::default()), &TextOptions::default());
+        let text = threads(
+            &view::threads::threads(&program, &Query::default()),
+            &TextOptions { coverage: false, ..TextOptions::default() },
+        );
         assert_eq!(
             text,
             "Total: 4.0 MB\n\
@@ -102,8 +105,10 @@ mod tests {
     #[test]
     fn modules_show_where_the_bytes_are() {
         let program = profile("main;libz.so!inflate 2097152 1");
-        let text =
-            modules(&view::modules::modules(&program, None, &Query::default()), &TextOptions::default());
+        let text = modules(
+            &view::modules::modules(&program, None, &Query::default()),
+            &TextOptions { coverage: false, ..TextOptions::default() },
+        );
         assert!(text.contains("\n 2.0  100.0%  2.0  100.0%         -  libz.so\n"), "{text}");
     }
 }

@@ -64,7 +64,7 @@ mod tests {
         // The replay of the jemalloc guide: 6 926 352 bytes, of which 2 831 152 in one function.
         let folded = "main;do_something;malloc 4095200 100\nmain;do_something_else;malloc 2831152 20";
         assert_eq!(
-            text(folded, &TextOptions::default()),
+            text(folded, &TextOptions { coverage: false, ..TextOptions::default() }),
             "Total: 6.6 MB\n\
              \x20    3.9  59.1%  59.1%      3.9  59.1% do_something\n\
              \x20    2.7  40.9% 100.0%      2.7  40.9% do_something_else\n\
@@ -79,12 +79,12 @@ mod tests {
 
     #[test]
     fn an_empty_profile_says_so() {
-        assert_eq!(text("", &TextOptions::default()), "Total: 0.0 MB\n");
+        assert_eq!(text("", &TextOptions { coverage: false, ..TextOptions::default() }), "Total: 0.0 MB\n");
     }
 
     #[test]
     fn header_and_errors_line_up() {
-        let options = TextOptions { header: true, errors: true, ..TextOptions::default() };
+        let options = TextOptions { header: true, errors: true, coverage: false, ..TextOptions::default() };
         let text = text("main 1048576 1", &options);
         let lines: Vec<&str> = text.lines().skip(1).collect();
         assert_eq!(lines[0], "    flat        ±  flat%   sum%      cum        ±   cum% name");

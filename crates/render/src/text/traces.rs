@@ -39,7 +39,10 @@ mod tests {
     fn stacks_leaf_first() {
         let query = Query::default();
         let tree = CallTree::new(&profile("main;f 1048576 1"), &query);
-        let text = traces(&view::traces::traces(&tree, &query), &TextOptions::default());
+        let text = traces(
+            &view::traces::traces(&tree, &query),
+            &TextOptions { coverage: false, ..TextOptions::default() },
+        );
         assert_eq!(text, format!("Total: 1.0 MB\n{RULE}       1.0   f\n             main\n{RULE}"));
     }
 }

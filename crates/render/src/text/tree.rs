@@ -55,7 +55,7 @@ mod tests {
         let program = profile("main;f;g 1048576 1\nmain;f 3145728 1");
         let query = Query::default();
         let peek = view::peek::peek(&CallTree::new(&program, &query), &Regex::new("f").unwrap(), &query);
-        let text = tree(&peek, &TextOptions::default());
+        let text = tree(&peek, &TextOptions { coverage: false, ..TextOptions::default() });
         let lines: Vec<&str> = text.lines().skip(4).collect();
         assert_eq!(
             lines,

@@ -3,8 +3,8 @@
 
 use heapwise_profile::unattributed::Cause;
 use heapwise_profile::{
-    BuildId, Function, Line, Location, Module, Profile, Sampling, SizeBin, SizeHistogram, SizeRange, Thread,
-    Values,
+    BuildId, Function, Line, Location, Module, Profile, ProgramEnd, Recorded, Sampling, SizeBin,
+    SizeHistogram, SizeRange, Thread, Values,
     builder::Builder,
     metric::{Unit, column},
     read,
@@ -126,6 +126,8 @@ pub(crate) fn mixed() -> Profile {
     meta.peak_bytes = Some(858);
     meta.losses.untracked_blocks = 3;
     meta.losses.untracked_bytes = 333;
+    meta.end = ProgramEnd::Exited { status: Some(3) };
+    meta.recorded = Recorded::from_numbers(&[3, 7, 1, 9, 2, 4096, 77, 5], "je_malloc\t\n".into());
     builder.finish()
 }
 

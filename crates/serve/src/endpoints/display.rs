@@ -74,7 +74,9 @@ fn fraction(name: &str, value: &str) -> Result<f64> {
 /// jeprof's table.
 pub(super) fn text(profile: &Profile, base: Option<&Profile>, options: &Options) -> Result {
     let top = view::top::top(&options.tree(profile, base), &options.query);
-    Ok(Response::text(heapwise_render::text::top::top(&top, &options.text)))
+    // Scripts know jeprof's layout: one more line only where something is missing, or is zero.
+    let coverage = !top.totals.coverage.is_complete();
+    Ok(Response::text(heapwise_render::text::top::top(&top, &TextOptions { coverage, ..options.text })))
 }
 
 /// The call graph as SVG.

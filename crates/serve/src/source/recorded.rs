@@ -61,6 +61,10 @@ impl Source for RecordedSource {
         Ok(Facts::new(Kind::Recording, self.name(), self.path.display().to_string(), true))
     }
 
+    fn has_moments(&self) -> bool {
+        true
+    }
+
     fn stored(&self) -> Result<Vec<Stored>> {
         let whole = match std::fs::metadata(&self.path) {
             Ok(data) => stored(self.name(), &data),
@@ -120,7 +124,7 @@ impl Source for RecordedSource {
 fn view_of(kind: FindingKind) -> &'static str {
     match kind {
         FindingKind::Peak | FindingKind::GrowingSites => "timeline",
-        FindingKind::NeverFreed => "leaks",
+        FindingKind::NeverFreed | FindingKind::StillHeld => "leaks",
         FindingKind::Sizes => "sizes",
         _ => "flame",
     }

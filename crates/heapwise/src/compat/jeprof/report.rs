@@ -35,7 +35,7 @@ pub(super) fn write(options: &Options, input: &Input) -> Outcome {
 /// How jeprof writes numbers.
 pub(super) fn style(options: &Options) -> TextOptions {
     let amounts = if options.show_bytes { Amounts::Bytes } else { Amounts::Megabytes };
-    TextOptions { amounts, ..TextOptions::default() }
+    TextOptions { amounts, coverage: false, ..TextOptions::default() }
 }
 
 /// One report for all threads together, or one for each, by its number in the file. Totals are

@@ -1,4 +1,4 @@
-//! Orders, and what comes into force with them.
+//! Control words, and what comes into force with them.
 #![allow(unsafe_code)]
 
 use std::boxed::Box;

@@ -392,7 +392,7 @@ fn findings_name_the_numbers_of_the_program() {
     let highest = *account.highest.values().max().unwrap();
     assert_eq!(value(FindingKind::Peak, "bytes"), highest as f64);
     let end = account.live_before(u64::MAX);
-    assert_eq!(value(FindingKind::NeverFreed, "bytes"), end as f64);
+    assert_eq!(value(FindingKind::StillHeld, "bytes"), end as f64);
     assert_eq!(value(FindingKind::Threads, "threads"), 3.0);
 }
 

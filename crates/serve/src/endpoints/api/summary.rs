@@ -1,8 +1,10 @@
 //! Facts about the selected profile: what it is, how much it holds, how far it can be trusted.
 
+use heapwise_profile::coverage::Coverage;
 use heapwise_profile::finding::{self, Finding, FindingKind};
 use heapwise_profile::metric::Unit;
 use heapwise_profile::{Metric, Profile, Sampling, query};
+use heapwise_render::json::coverage;
 use serde_json::{Map, Value, json};
 
 use crate::error::Result;
@@ -33,6 +35,7 @@ pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
         "modules": profile.modules.len(),
         "losses": heapwise_render::json::missing::lost(&meta.losses),
         "unattributed": heapwise_render::json::missing::per_cause(profile),
+        "coverage": coverage::coverage(&Coverage::of(profile)),
         "comments": meta.comments,
         "sample_types": sample_types(report),
     })
@@ -52,7 +55,6 @@ fn finding_json(finding: &Finding) -> Value {
     let (view, focus) = match finding.kind {
         FindingKind::Growth => ("diff", None),
         FindingKind::Concentration | FindingKind::Churn => ("flame", function.map(query::exactly)),
-        FindingKind::LostEvents => ("allocator", None),
     };
     let values: Map<String, Value> =
         finding.values.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
