@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
+use std::time::UNIX_EPOCH;
 
 use heapwise_format::segment::SegmentSource as _;
 use heapwise_profile::Profile;
@@ -196,7 +197,17 @@ fn read_file(path: &Path, limit: Limit) -> Outcome<Profile> {
         }
     }
     let bytes = content(path)?;
-    heapwise_profile::read::read_limited(&bytes, limit).map_err(|error| Failure::file(path, error))
+    let mut profile =
+        heapwise_profile::read::read_limited(&bytes, limit).map_err(|error| Failure::file(path, error))?;
+    // Most formats do not store when they were written; the file system does.
+    profile.meta.time_unix_ns = profile.meta.time_unix_ns.or_else(|| modified_ns(path));
+    Ok(profile)
+}
+
+/// Time of the last change, nanoseconds since the epoch.
+fn modified_ns(path: &Path) -> Option<u64> {
+    let time = path.metadata().and_then(|data| data.modified()).ok()?;
+    u64::try_from(time.duration_since(UNIX_EPOCH).ok()?.as_nanos()).ok()
 }
 
 /// Several times the largest profile seen. A device never ends, and a sparse file is free to make.

@@ -4,7 +4,7 @@
 //! that runs with different address layouts are merged. Locations without a known mapping are
 //! merged by address, those without an address by their functions.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::{
     BuildId, Function, FunctionId, Line, Location, LocationId, Meta, Module, ModuleId, Profile, ProgramEnd,
@@ -17,7 +17,7 @@ pub fn merge(mut profiles: Vec<Profile>) -> Profile {
     if profiles.len() < 2 {
         return profiles.pop().unwrap_or_default();
     }
-    let mut merger = Merger::default();
+    let mut merger = Merger { shared_ids: shared_ids(&profiles), ..Merger::default() };
     for profile in &profiles {
         merger.add(profile);
     }
@@ -30,6 +30,20 @@ pub fn merge(mut profiles: Vec<Profile>) -> Profile {
         }
     }
     merged
+}
+
+/// Build-ids that two binaries of one process have: the linker was told to use them.
+fn shared_ids(profiles: &[Profile]) -> HashSet<BuildId> {
+    let mut shared = HashSet::new();
+    for profile in profiles {
+        let mut paths: HashMap<&BuildId, &str> = HashMap::new();
+        for Module { path, build_id, .. } in &profile.modules {
+            if *paths.entry(build_id).or_insert(path) != path {
+                shared.insert(build_id.clone());
+            }
+        }
+    }
+    shared
 }
 
 /// The sum of the histograms; empty when a profile that has blocks has none.
@@ -49,6 +63,8 @@ struct Merger {
     builder: Builder,
     modules: HashMap<ModuleKey, ModuleId>,
     locations: HashMap<LocationKey, LocationId>,
+    /// Build-ids that do not identify a binary.
+    shared_ids: HashSet<BuildId>,
     /// Start and end of the mappings so far, which do not overlap.
     ranges: BTreeMap<u64, u64>,
 }
@@ -109,9 +125,10 @@ impl Merger {
 
     fn module(&mut self, module: &Module) -> ModuleId {
         let bytes = module.end.saturating_sub(module.start);
+        let is_identified = !module.build_id.is_empty() && !self.shared_ids.contains(&module.build_id);
         let key = ModuleKey {
             build_id: module.build_id.clone(),
-            path: if module.build_id.is_empty() { module.path.clone() } else { String::new() },
+            path: if is_identified { String::new() } else { module.path.clone() },
             file_offset: module.file_offset,
             bytes,
         };
@@ -248,6 +265,21 @@ mod tests {
         assert_eq!((merged.modules.len(), merged.locations.len(), merged.samples.len()), (1, 1, 1));
         assert_eq!(merged.total().inuse_bytes, 16.0);
         assert_eq!(merged.locations[0].address, 0x10_0010);
+    }
+
+    #[test]
+    fn two_binaries_of_a_process_with_one_build_id_stay_apart() {
+        let mut both = one_block(0x10_0000, b"id", "/a", 0x10);
+        both.modules.push(Module {
+            path: "/b".into(),
+            start: 0x20_0000,
+            end: 0x20_1000,
+            ..both.modules[0].clone()
+        });
+        let merged = merge(vec![both, one_block(0x50_0000, b"id", "/b", 0x10)]);
+        let paths: Vec<&str> = merged.modules.iter().map(|module| module.path.as_str()).collect();
+        assert_eq!(paths, ["/a", "/b"]);
+        assert_eq!((merged.locations.len(), merged.samples.len()), (2, 2));
     }
 
     #[test]

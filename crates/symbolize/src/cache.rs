@@ -14,7 +14,7 @@ use std::{
 
 use heapwise_profile::{BuildId, Function, Line};
 
-use crate::{Detail, FileOffset, Symbols, private_file};
+use crate::{Detail, FileOffset, Symbols, image::ImageIdentity, private_file};
 
 /// Larger files are ignored and replaced: 256 MiB are some millions of addresses of one binary.
 const MAX_FILE_BYTES: u64 = 256 << 20;
@@ -24,6 +24,9 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 pub(crate) struct Remembered {
     /// How much the binary contained when it was read.
     pub(crate) detail: Detail,
+    /// The file that was read: two binaries may have the same build-id, and a stripped file may be
+    /// replaced by the whole one.
+    pub(crate) image: ImageIdentity,
     pub(crate) functions: Vec<Function>,
     /// By file offset; an empty list is an address known to be unresolvable.
     pub(crate) places: BTreeMap<FileOffset, Vec<Line>>,

@@ -1,10 +1,11 @@
 //! The bytes of one binary, read or mapped.
 
 use std::{
-    fs::File,
+    fs::{File, Metadata},
     io::{self, Read},
     ops::Deref,
     path::{Path, PathBuf},
+    time::UNIX_EPOCH,
 };
 
 use memmap2::Mmap;
@@ -20,6 +21,31 @@ pub(crate) const MAP_FROM_BYTES: u64 = 4 << 20;
 pub(crate) struct Image {
     pub(crate) path: PathBuf,
     bytes: Bytes,
+}
+
+/// Distinguishes a file from another one with the same build-id, without reading it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ImageIdentity {
+    pub(crate) path: PathBuf,
+    pub(crate) size: u64,
+    /// Time of the last change, nanoseconds since the epoch.
+    pub(crate) modified_ns: u64,
+}
+
+impl ImageIdentity {
+    /// The identity of a regular file.
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        let data = path.metadata().ok().filter(Metadata::is_file)?;
+        let modified = data.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified_ns = modified.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        Some(Self { path: path.to_owned(), size: data.len(), modified_ns })
+    }
+
+    /// Whether a recorded path has the same last component.
+    pub(crate) fn is_named_as(&self, recorded: &str) -> bool {
+        let recorded = recorded.strip_suffix(" (deleted)").unwrap_or(recorded);
+        self.path.file_name() == Path::new(recorded).file_name()
+    }
 }
 
 #[derive(Debug)]

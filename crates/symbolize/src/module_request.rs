@@ -14,6 +14,8 @@ pub(crate) struct ModuleRequest {
     pub(crate) path: String,
     pub(crate) build_id: BuildId,
     pub(crate) is_main: bool,
+    /// When the profile was taken, nanoseconds since the epoch.
+    pub(crate) time_unix_ns: Option<u64>,
     /// Rows of [`Profile::modules`] that map this binary.
     pub(crate) modules: Vec<usize>,
     /// For each address, the offset at which its mapping begins.
@@ -43,6 +45,7 @@ pub(crate) fn module_requests(profile: &Profile, options: &Options) -> Vec<Modul
                 path: module.path.clone(),
                 build_id: module.build_id.clone(),
                 is_main: main == Some(module.path.as_str()),
+                time_unix_ns: profile.meta.time_unix_ns,
                 modules: Vec::new(),
                 offsets: Vec::new(),
             });

@@ -6,6 +6,7 @@ use crate::{
     Detail, FileOffset, ModuleReport, Options, Problem, Resolver, Svma,
     cache::{self, Remembered},
     elf,
+    image::ImageIdentity,
     module_request::ModuleRequest,
     search::{self, Wanted},
 };
@@ -15,6 +16,7 @@ pub(crate) struct ModuleResult<'a> {
     pub(crate) request: &'a ModuleRequest,
     build_id: BuildId,
     pub(crate) resolver: Option<Resolver>,
+    image: ImageIdentity,
     pub(crate) known: Remembered,
     /// Whether every file that should have been read was there: worth caching.
     pub(crate) is_whole: bool,
@@ -31,16 +33,23 @@ impl<'a> ModuleResult<'a> {
             request,
             build_id: request.build_id.clone(),
             resolver: None,
+            image: ImageIdentity::default(),
             known: Remembered::default(),
             is_whole: true,
             missing: Vec::new(),
             cached: 0,
             problems: Vec::new(),
         };
-        if result.recall(options) {
+        let wanted = Wanted {
+            path: &request.path,
+            build_id: &request.build_id,
+            is_main: request.is_main,
+            time_unix_ns: request.time_unix_ns,
+        };
+        let present = search::present(&wanted, options);
+        if result.recall(options, present.as_ref()) {
             return result;
         }
-        let wanted = Wanted { path: &request.path, build_id: &request.build_id, is_main: request.is_main };
         let image = match search::binary(&wanted, options) {
             Ok(image) => image,
             Err(problems) => {
@@ -48,12 +57,15 @@ impl<'a> ModuleResult<'a> {
                 return result;
             }
         };
-        if result.build_id.is_empty() {
+        let found = ImageIdentity::of(&image.path);
+        if result.build_id.is_empty() || found != present {
             result.build_id = elf::build_id(&image);
-            if result.recall(options) {
+            if result.recall(options, found.as_ref()) {
                 return result;
             }
         }
+        result.image =
+            found.unwrap_or_else(|| ImageIdentity { path: image.path.clone(), ..Default::default() });
         match Resolver::new(image, options) {
             Ok(resolver) => result.open(resolver),
             Err(problem) => result.problems.push(problem),
@@ -61,8 +73,9 @@ impl<'a> ModuleResult<'a> {
         result
     }
 
-    /// Takes the results of the cache; true when these are complete.
-    fn recall(&mut self, options: &Options) -> bool {
+    /// Takes the results of the cache if they are those of `image`, the file that would be read;
+    /// true when these are complete. Results outlive their file.
+    fn recall(&mut self, options: &Options, image: Option<&ImageIdentity>) -> bool {
         let Some(directory) = &options.cache_dir else {
             return false;
         };
@@ -70,12 +83,16 @@ impl<'a> ModuleResult<'a> {
             return false;
         };
         let path = &self.request.path;
+        if !image.map_or_else(|| known.image.is_named_as(path), |image| *image == known.image) {
+            return false;
+        }
         if known.detail < Detail::Lines && search::may_have_debug_file(path, &self.build_id, options) {
             return false;
         }
         let mut offsets = self.request.offsets.iter();
         let is_known = |(offset, _): &&(FileOffset, FileOffset)| known.places.contains_key(offset);
         self.cached = offsets.by_ref().filter(is_known).count();
+        self.image = known.image.clone();
         self.known = known;
         self.cached == self.request.offsets.len()
     }
@@ -86,6 +103,7 @@ impl<'a> ModuleResult<'a> {
             self.cached = 0;
         }
         self.known.detail = resolver.detail();
+        self.known.image = self.image.clone();
         for (offset, mapped_from) in &self.request.offsets {
             if self.known.places.contains_key(offset) {
                 continue;

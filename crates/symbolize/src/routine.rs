@@ -35,7 +35,12 @@ pub fn routines(profile: &Profile, options: &Options, wants: &dyn Fn(&str) -> bo
         let Some(module) = location.module.map(|id| &profile.modules[id.index()]) else { continue };
         let resolver = binaries.entry((&module.path, &module.build_id)).or_insert_with(|| {
             let is_main = main == Some(module.path.as_str());
-            let wanted = Wanted { path: &module.path, build_id: &module.build_id, is_main };
+            let wanted = Wanted {
+                path: &module.path,
+                build_id: &module.build_id,
+                is_main,
+                time_unix_ns: profile.meta.time_unix_ns,
+            };
             search::binary(&wanted, options).ok().and_then(|image| Resolver::new(image, options).ok())
         });
         let Some(resolver) = resolver.as_ref().filter(|resolver| resolver.is_whole()) else { continue };

@@ -15,7 +15,7 @@ use crate::{
     Options, Problem,
     debuginfod::{self, Artifact},
     elf::Elf,
-    image::Image,
+    image::{Image, ImageIdentity},
     vdso,
 };
 
@@ -30,6 +30,22 @@ pub(crate) struct Wanted<'a> {
     pub(crate) build_id: &'a BuildId,
     /// Whether [`Options::main_program`] replaces it, judging by names.
     pub(crate) is_main: bool,
+    /// When the profile was taken, nanoseconds since the epoch.
+    pub(crate) time_unix_ns: Option<u64>,
+}
+
+impl Wanted<'_> {
+    /// Whether a file may be another build than the recorded one, which has no build-id.
+    fn is_outdated_by(&self, path: &Path, options: &Options) -> bool {
+        let is_named = options.main_program.as_deref() == Some(path);
+        let modified = || ImageIdentity::of(path).map_or(0, |file| file.modified_ns);
+        self.build_id.is_empty() && !is_named && self.time_unix_ns.is_some_and(|time| modified() > time)
+    }
+}
+
+/// The first file that a search looks at.
+pub(crate) fn present(wanted: &Wanted<'_>, options: &Options) -> Option<ImageIdentity> {
+    binary_candidates(wanted, options).iter().find_map(|path| ImageIdentity::of(path))
 }
 
 /// Finds the binary itself, or the debug file with its build-id to replace it.
@@ -43,6 +59,7 @@ pub(crate) fn binary(wanted: &Wanted<'_>, options: &Options) -> Result<Image, Ve
             continue;
         };
         match Elf::parse(&image).map(|elf| elf.build_id()) {
+            Ok(_) if wanted.is_outdated_by(&path, options) => problems.push(Problem::Newer { path }),
             Ok(found) if wanted.build_id.is_empty() || found == *wanted.build_id => {
                 return Ok(image);
             }
@@ -157,6 +174,9 @@ fn debug_candidates(
         name.push(".debug");
         candidates.push(directory.join(&name));
         candidates.extend(options.debug_paths.iter().map(|path| path.join(&name)));
+        // The whole binary of a stripped one.
+        let whole = |path: &PathBuf| [under(path, binary), path.join(binary.file_name().unwrap_or_default())];
+        candidates.extend(options.debug_paths.iter().flat_map(whole));
     }
     candidates
 }

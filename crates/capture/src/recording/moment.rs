@@ -40,7 +40,7 @@ pub struct Times<'a> {
     pub span_ms: (u64, u64),
     /// Points that the program or a controller named.
     pub marks: &'a [MarkAt],
-    /// The row of the timeline with most live bytes; `None` when there is no timeline.
+    /// The row of the timeline with most live bytes; `None` without a timeline.
     pub peak: Option<TimeRange>,
 }
 

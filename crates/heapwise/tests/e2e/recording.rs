@@ -316,3 +316,22 @@ fn a_moment_outside_the_recording_is_an_error_that_names_its_length() {
     assert!(error(&["timeline", "--step", "15ms", "r.hwr"]).contains("multiple of 10 ms"));
     scratch.output_of(&["timeline", "--step", "30ms", "r.hwr"]);
 }
+
+/// `symbolize` of numbered files reports on all of them.
+#[test]
+fn names_of_all_numbered_files_are_counted() {
+    let scratch = Scratch::new();
+    scratch.record("steps", &["1"], &scratch.path("app-1.hwr"));
+    scratch.record("named_marks", &["a"], &scratch.path("app-2.hwr"));
+    let addresses = |file: &str, arguments: &[&str]| -> u64 {
+        let output = scratch.heapwise(&["symbolize", file]).args(arguments).output().expect("starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let numbers: Vec<u64> = said.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        assert!(output.status.success() && numbers.len() == 2, "{said}");
+        numbers[1]
+    };
+    let alone = ["1", "2"]
+        .map(|number| addresses(&format!("app-{number}.hwr"), &["-o", &format!("copy{number}.hwr")]));
+    let all = addresses("app.hwr", &[]);
+    assert!(all > alone[0].max(alone[1]) && all <= alone[0] + alone[1], "{all} of {alone:?}");
+}

@@ -114,6 +114,29 @@ fn full_tables_lose_attribution_and_no_totals() {
     }
 }
 
+/// Stacks without room are a row of their own: no caller gets what its callees allocated.
+#[test]
+fn stacks_without_room_are_not_charged_to_their_callers() {
+    let scratch = Scratch::new();
+    for tables in ["tiny", "least"] {
+        let configuration = format!("mode:exact,tables:{tables}");
+        let (profile, own) = run(&scratch, &configuration, "many_paths", &["100000"]);
+        let top =
+            scratch.json_of(&["top", "--json", "--alloc_objects", "--addresses", profile.to_str().unwrap()]);
+        let flat = |name: &str| -> i64 {
+            let rows = top["rows"].as_array().expect("rows").iter();
+            rows.filter(|row| row["name"].as_str().is_some_and(|label| label.contains(name)))
+                .map(|row| row["flat"].as_i64().expect("a number"))
+                .sum()
+        };
+        let (cut, named) = (flat("[out of table space"), flat("w_malloc"));
+        let total = top["total"].as_i64().expect("a total");
+        assert!((own["alloc_objects"]..own["alloc_objects"] + 20).contains(&total), "{tables}: {total}");
+        assert!(cut > total / 2 && total - cut - named < 20, "{tables}: {cut} and {named} of {total}");
+        assert_eq!(flat("w_level") + flat("w_leaf") + flat("main"), 0, "{tables}");
+    }
+}
+
 /// The peak is right, however many threads hold their share at once.
 #[test]
 fn the_peak_of_many_threads() {

@@ -2,22 +2,24 @@
 //!
 //! ```text
 //! magic[8] version:u32 crc32(body):u32
-//! body: build-id, detail, functions (name, system name, file, start line),
+//! body: build-id, detail, image (path, size, time), functions (name, system name, file, start line),
 //!       places (offset as difference to the one before, lines (function, line))
 //! ```
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 
 use heapwise_profile::{BuildId, Function, FunctionId, Line};
 
 use super::Remembered;
-use crate::{Detail, FileOffset};
+use crate::{Detail, FileOffset, image::ImageIdentity};
 
 const MAGIC: &[u8; 8] = b"hwsymbol";
 
 /// Incremented whenever the layout changes, or results for the same binary do (demangling, choice
 /// of aliases), so that old results are not mixed with new ones.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 const HEADER_BYTES: usize = 16;
 
@@ -25,6 +27,9 @@ pub(super) fn encode(known: &Remembered, build_id: &BuildId) -> Vec<u8> {
     let mut out = Writer(vec![0; HEADER_BYTES]);
     out.bytes(&build_id.0);
     out.number(known.detail as u64);
+    out.bytes(known.image.path.as_os_str().as_bytes());
+    out.number(known.image.size);
+    out.number(known.image.modified_ns);
     out.number(known.functions.len() as u64);
     for function in &known.functions {
         for text in [&function.name, &function.system_name, &function.file] {
@@ -69,6 +74,11 @@ pub(super) fn decode(bytes: &[u8], build_id: &BuildId) -> Option<Remembered> {
         2 => Detail::Lines,
         _ => return None,
     };
+    let image = ImageIdentity {
+        path: OsStr::from_bytes(input.bytes()?).into(),
+        size: input.number()?,
+        modified_ns: input.number()?,
+    };
     let functions = input.list(|input| {
         Some(Function {
             name: input.text()?,
@@ -84,7 +94,7 @@ pub(super) fn decode(bytes: &[u8], build_id: &BuildId) -> Option<Remembered> {
         Some((FileOffset(previous), lines))
     })?;
     let places: BTreeMap<_, _> = places.into_iter().collect();
-    input.0.is_empty().then_some(Remembered { detail, functions, places })
+    input.0.is_empty().then_some(Remembered { detail, image, functions, places })
 }
 
 struct Writer(Vec<u8>);
@@ -162,6 +172,7 @@ mod tests {
         let line = Line { function: FunctionId(0), line: 300 };
         let known = Remembered {
             detail: Detail::Lines,
+            image: ImageIdentity { path: "/bin/f".into(), size: 7, modified_ns: 1 << 60 },
             functions: vec![function],
             places: [(FileOffset(0x1234), vec![line, line]), (FileOffset(u64::MAX), vec![])].into(),
         };

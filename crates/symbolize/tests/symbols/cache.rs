@@ -6,7 +6,8 @@ use std::{
     path::PathBuf,
 };
 
-use heapwise_symbolize::{Detail, Options, symbolize};
+use heapwise_profile::Profile;
+use heapwise_symbolize::{Detail, Options, Problem, symbolize};
 
 use crate::{program::Program, witness};
 
@@ -95,4 +96,85 @@ fn what_was_only_half_found_is_not_remembered() {
     symbolize(&mut profile, &options);
     assert!(file.exists());
     assert!(profile.locations.iter().any(|location| location.lines.len() > 1));
+}
+
+/// The names of the functions of a profile, in order.
+fn names(profile: &Profile) -> Vec<&str> {
+    let mut names: Vec<&str> = profile.functions.iter().map(|function| function.name.as_str()).collect();
+    names.sort_unstable();
+    names
+}
+
+/// The build-id of a binary is what its linker was told.
+#[test]
+fn two_binaries_with_one_build_id_keep_their_own_names() {
+    let flags = ["-g", "-O2", "-Wl,--build-id=0x0123456789abcdef"];
+    let (one, other) = (Program::cpp(&flags), Program::cpp(&flags));
+    let source = fs::read_to_string(other.path("shop.cc")).unwrap();
+    fs::write(other.path("shop.cc"), source.replace("main", "main_of_other").replacen(
+        "int main_of_other(",
+        "int main_of_other(int, char **);\nint main(int c, char **v) { return main_of_other(c, v); }\nint main_of_other(",
+        1,
+    )).unwrap();
+    let command = [&["g++"][..], &flags, &["-o", "shop", "shop.cc"]].concat();
+    other.run(&command);
+    let (options, _) = cached_in(&one);
+    let own = |program: &Program, options: &Options| {
+        let mut profile = program.profile(&witness::addresses(program));
+        symbolize(&mut profile, options);
+        names(&profile).join("\n")
+    };
+    let (first, second) = (own(&one, &Options::default()), own(&other, &Options::default()));
+    assert!(first != second && second.contains("main_of_other"), "{second}");
+    for _ in 0..2 {
+        assert_eq!(own(&one, &options), first);
+        assert_eq!(own(&other, &options), second);
+    }
+}
+
+#[test]
+fn the_whole_binary_in_place_of_a_stripped_one_is_read() {
+    let program = Program::cpp(&["-g", "-O2"]);
+    let addresses = witness::addresses(&program);
+    let empty = program.profile(&addresses);
+    let (options, _) = cached_in(&program);
+    program.run(&["cp", "shop", "whole"]);
+    program.run(&["strip", "--strip-all", "shop"]);
+    let detail = |options: &Options| symbolize(&mut empty.clone(), options).modules[0].detail;
+    assert_eq!(detail(&options), Detail::None);
+    assert_eq!(detail(&options), Detail::None);
+    // Elsewhere, under the same name.
+    fs::create_dir(program.path("unstripped")).unwrap();
+    program.run(&["cp", "whole", "unstripped/shop"]);
+    let elsewhere = Options { debug_paths: vec![program.path("unstripped")], ..options.clone() };
+    assert_eq!(detail(&elsewhere), Detail::Lines);
+    // In its place.
+    let (options, _) = (Options { cache_dir: Some(program.path("cache2/symbols")), ..options }, ());
+    assert_eq!(detail(&options), Detail::None);
+    fs::rename(program.path("whole"), &program.binary).unwrap();
+    assert_eq!(detail(&options), Detail::Lines);
+}
+
+/// Without a build-id only time tells a rebuilt binary from the recorded one.
+#[test]
+fn a_file_newer_than_the_profile_is_not_used_without_a_build_id() {
+    let program = Program::cpp(&["-g", "-O2", "-Wl,--build-id=none"]);
+    let mut profile = program.profile(&witness::addresses(&program));
+    let modified = fs::metadata(&program.binary).unwrap().modified().unwrap();
+    let ns = modified.duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+    for (time, problems) in [
+        (Some(ns - 1), vec![Problem::Newer { path: program.binary.clone() }]),
+        (Some(ns), vec![]),
+        (None, vec![]),
+    ] {
+        profile.meta.time_unix_ns = time;
+        let mut named = profile.clone();
+        let report = symbolize(&mut named, &Options::default());
+        assert_eq!(report.modules[0].problems, problems);
+        assert_eq!(named.functions.is_empty(), !problems.is_empty());
+        assert_eq!(named.symbol_problems.is_empty(), problems.is_empty());
+    }
+    profile.meta.time_unix_ns = Some(ns - 1);
+    let named = Options { main_program: Some(program.binary.clone()), ..Options::default() };
+    assert!(symbolize(&mut profile, &named).resolved > 0, "the user's word counts");
 }

@@ -17,7 +17,7 @@ const STRING: u64 = 6;
 const LOCATION_LINE: u64 = 4;
 const SAMPLE_LABEL: u64 = 3;
 
-/// Bytes of memory, at least; what is malformed is left to the decoder.
+/// Bytes of memory, at least; the decoder reports malformed fields.
 pub(super) fn weigh(bytes: &[u8]) -> u64 {
     fields(bytes).map(|(number, payload)| of_field(number, payload)).sum()
 }
