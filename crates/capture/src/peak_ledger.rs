@@ -1,6 +1,6 @@
 //! The ledger of a program that is being run, read near the peak of its resident memory.
 //!
-//! A thread beside reads the resident bytes twice a second, more often at the start. Whenever they
+//! A thread beside reads the resident bytes twenty times a second, more often at the start. Whenever they
 //! exceed those of the last ledger by a few percent, it reads a new one: the last one read is the
 //! one nearest to the peak.
 
@@ -12,7 +12,7 @@ use crate::ledger::{self, Reading};
 use crate::segments;
 
 /// Time between two looks at the resident bytes, once the program has run for a while.
-const STEP: Duration = Duration::from_millis(500);
+const STEP: Duration = Duration::from_millis(50);
 /// Time before the first look; doubles with each one.
 const FIRST_STEP: Duration = Duration::from_millis(4);
 /// A new ledger is read when this many percent more are resident.

@@ -4,8 +4,10 @@
 //! live-block index and the probe's table of mappings. The lines add up to [`Ledger::resident`].
 
 pub mod fragmentation;
+mod hint;
 mod resident_profile;
 
+pub use hint::{Hint, hints};
 pub use resident_profile::resident_profile;
 
 use crate::StackId;

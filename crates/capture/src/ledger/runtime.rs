@@ -23,7 +23,7 @@ const RUNTIMES: [Runtime; 16] = [
         title: "V8 and PartitionAlloc",
         unit: PAGE,
     },
-    Runtime { binaries: &["php", "libphp"], title: "Zend heap", unit: 2 << 20 },
+    Runtime { binaries: &["php", "libphp"], title: "Zend heap", unit: PAGE },
     Runtime { binaries: &["libruby", "ruby"], title: "Ruby heap", unit: PAGE },
     Runtime { binaries: &["libcoreclr.so", "libclrgc.so", "libmono"], title: ".NET heap", unit: PAGE },
     Runtime { binaries: &["libluajit", "luajit"], title: "LuaJIT heap", unit: PAGE },

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::Args;
 use heapwise_format::segment::{Counter, Mode, OnFull};
 use heapwise_profile::coverage::Coverage;
+use heapwise_profile::ledger::{self, LineKind};
 use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::{CallTree, Metric, Profile, ProgramEnd, Query};
 use heapwise_render::{coverage, text};
@@ -166,19 +167,8 @@ fn finish(
         // A program that freed everything has nothing to show but what it allocated on the way.
         let metric = if profile.total().inuse_bytes == 0.0 { "--alloc_space " } else { "" };
         say_err!("next: heapwise top {metric}{}", path.display());
-        if hides_small_objects(&profile.meta.program) {
-            say_err!(
-                "note: python keeps small objects in arenas of its own; PYTHONMALLOC=malloc shows each of them"
-            );
-        }
     }
     Ok(())
-}
-
-/// CPython carves small objects out of mappings of its own, which are not calls of `malloc`.
-fn hides_small_objects(program: &str) -> bool {
-    let name = program.rsplit('/').next().unwrap_or_default();
-    name.starts_with("python") && std::env::var_os("PYTHONMALLOC").is_none()
 }
 
 /// Where the resident memory was when there was most of it.
@@ -191,6 +181,13 @@ fn print_resident(peak_ledger: Option<&PeakLedger>) {
         _ => format!("before the peak of {}", amount(*peak)),
     };
     say_err!("  resident     {} {at}: {}", amount(ledger.resident), text::ledger::sentence(ledger));
+    let mut stacks = reading.stacks.clone();
+    if ledger.of(LineKind::Mappings) * 10 >= ledger.resident {
+        SymbolArgs::default().symbolize(&mut stacks);
+    }
+    for hint in ledger::hints(ledger, &stacks) {
+        say_err!("note: {}", text::ledger::hint(hint));
+    }
 }
 
 fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use heapwise_profile::ledger::{Ledger, Line, LineKind};
+use heapwise_profile::ledger::{Hint, Ledger, Line, LineKind};
 use heapwise_profile::quantity;
 
 /// Lines of less than this share of the resident bytes are left out of [`sentence`].
@@ -66,6 +66,34 @@ pub fn sentence(ledger: &Ledger) -> String {
     lines.extend(unexplained);
     let amount = |(name, bytes): &(&str, u64)| format!("{name} {}", quantity::bytes(*bytes as f64));
     lines.iter().map(amount).collect::<Vec<_>>().join(", ")
+}
+
+/// One sentence with the next step.
+#[must_use]
+pub fn hint(hint: Hint) -> String {
+    let text = match hint {
+        Hint::Python => {
+            "python keeps small objects in arenas of its own; PYTHONMALLOC=malloc shows each of them"
+        }
+        Hint::Zend => "php allocates from a heap of its own; USE_ZEND_ALLOC=0 shows each block",
+        Hint::V8 => {
+            "JavaScript objects are in V8's heap; `node --heapsnapshot-signal=SIGUSR2` or Chrome's \
+             Memory panel shows them"
+        }
+        Hint::Jvm => {
+            "Java objects are in the JVM's heap; `jcmd PID GC.class_histogram` shows them, \
+             `jcmd PID VM.native_memory` the rest (-XX:NativeMemoryTracking=summary)"
+        }
+        Hint::Go => "Go has a heap of its own; `go tool pprof` reads it from net/http/pprof",
+        Hint::Ruby => "Ruby objects are in its own heap; ObjectSpace.dump_all (objspace) shows them",
+        Hint::Allocator(name) => {
+            return format!(
+                "{name} is linked into the executable and maps this memory; build with the system \
+                 allocator, or with {name} as a shared library, to see its blocks"
+            );
+        }
+    };
+    text.to_owned()
 }
 
 #[cfg(test)]
