@@ -26,6 +26,7 @@ use heapwise_profile::snapshot::{MappingPurpose, RecordedMapping, Snapshot};
 use heapwise_profile::{Profile, StackId};
 
 use crate::failure::Outcome;
+use crate::process;
 use crate::segments::{SegmentEntry, SegmentFile};
 use classify::Facts;
 use heap::Blocks;
@@ -42,8 +43,28 @@ pub struct Reading {
     pub stacks: Profile,
 }
 
-/// Reads the ledger of a process; `None` when it has ended or may not be read.
+/// Readings tried while the memory of the process changes.
+const ATTEMPTS: usize = 3;
+/// A reading is repeated when the resident bytes change by more than this share, as a divisor.
+const MOST_CHANGE: u64 = 50;
+
+/// Reads the ledger of a process; `None` when it has ended or may not be read. Mappings, pages and
+/// blocks are read one after the other, so a reading during which much changed is repeated.
 pub fn read(found: &SegmentEntry) -> Outcome<Option<Reading>> {
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        let Some(reading) = read_once(found)? else { break };
+        let resident = reading.ledger.resident;
+        let now = process::resident_bytes(found.process.pid).unwrap_or(0);
+        last = Some(reading);
+        if resident.abs_diff(now) <= resident / MOST_CHANGE {
+            break;
+        }
+    }
+    Ok(last)
+}
+
+fn read_once(found: &SegmentEntry) -> Outcome<Option<Reading>> {
     let segment = SegmentFile::open(&found.path)?;
     let snapshot = segment.snapshot()?;
     let file_name = found.path.file_name().unwrap_or_default().to_string_lossy();

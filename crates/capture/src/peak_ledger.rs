@@ -17,8 +17,11 @@ const STEP: Duration = Duration::from_millis(50);
 const FIRST_STEP: Duration = Duration::from_millis(4);
 /// A new ledger is read when this many percent more are resident.
 const GROWTH_PERCENT: u64 = 4;
-/// Reading ledgers takes at most this share of the time, as a divisor.
-const MOST_TIME_SHARE: u32 = 4;
+/// After a ledger the thread waits this many times as long as the reading took, unless the resident
+/// bytes grow by [`LARGE_GROWTH_PERCENT`].
+const PAUSE_FACTOR: u32 = 4;
+/// So much growth is read at once: each such step happens few times in the life of a program.
+const LARGE_GROWTH_PERCENT: u64 = 15;
 
 /// The ledger nearest to the peak.
 #[derive(Debug)]
@@ -73,8 +76,9 @@ impl Watched {
     fn look(&mut self, pid: u32) {
         let Some((resident, peak)) = ledger::resident_and_peak(pid) else { return };
         self.peak = self.peak.max(peak);
-        let is_due = resident > self.resident + self.resident * GROWTH_PERCENT / 100;
-        if !is_due || self.not_before.is_some_and(|time| Instant::now() < time) {
+        let has_grown = |percent: u64| resident > self.resident + self.resident * percent / 100;
+        let is_early = self.not_before.is_some_and(|time| Instant::now() < time);
+        if !has_grown(if is_early { LARGE_GROWTH_PERCENT } else { GROWTH_PERCENT }) {
             return;
         }
         let begun = Instant::now();
@@ -85,7 +89,7 @@ impl Watched {
             self.peak = self.peak.max(reading.ledger.resident);
             self.reading = Some(reading);
         }
-        self.not_before = Some(Instant::now() + begun.elapsed() * MOST_TIME_SHARE);
+        self.not_before = Some(Instant::now() + begun.elapsed() * PAUSE_FACTOR);
     }
 
     fn finish(self) -> Option<PeakLedger> {

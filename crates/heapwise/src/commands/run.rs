@@ -19,6 +19,7 @@ use super::record::{self, RetentionArgs};
 use super::switch::{GsMode, ModeArgs};
 use crate::failure::Outcome;
 use crate::output::Overwrite;
+use crate::symbols::SymbolArgs;
 use heapwise_capture::child_recorder::{Child, ChildRecorder};
 use heapwise_capture::drain::{Beginning, RecordOptions};
 use heapwise_capture::launch::{self, Ended};
