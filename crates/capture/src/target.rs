@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
-use heapwise_format::segment::SegmentSource as _;
+use heapwise_format::segment::{Counter, SegmentSource as _};
 use heapwise_profile::Profile;
 use heapwise_profile::ledger::resident_profile;
 use heapwise_profile::read::Limit;
@@ -182,8 +182,12 @@ pub fn of_segment(found: &SegmentEntry) -> Outcome<Profile> {
     let mut profile = stopped::load(&segment).unwrap_or_else(|| snapshot.profile());
     profile.meta.end = program_end::of_segment(found, &snapshot);
     // The probe's last sign of life may be older than the end of recording.
-    if let Some(stop) = snapshot.stopped_at().filter(|_| found.alive) {
-        profile.meta.recorded.stopped_ns = Some(Clock::of(found.process.pid).now_ns().saturating_sub(stop));
+    if let Some(stop) = snapshot.stopped_at() {
+        let seen_ns = match found.alive {
+            true => Clock::of(found.process.pid).now_ns(),
+            false => snapshot.counter(Counter::LastSeen),
+        };
+        profile.meta.recorded.stopped_ns = Some(seen_ns.saturating_sub(stop));
     }
     Ok(profile)
 }

@@ -42,7 +42,9 @@ fn scope(coverage: &Coverage) -> String {
             format!("the reset {} after the start of the program", time(after_ns))
         }
     };
+    let is_stopped = coverage.gaps.iter().any(|gap| matches!(gap, Gap::Stopped { .. }));
     let to = match coverage.end {
+        _ if is_stopped => String::new(),
         ProgramEnd::Running => " until now".to_owned(),
         ended if ended.has_ended() => format!(" to its end ({})", end(ended)),
         _ => String::new(),
@@ -95,7 +97,9 @@ pub fn phrase(gap: &Gap) -> String {
             format!("blocks allocated earlier are missing ({frees} of them were freed since)")
         }
         Gap::BeforeReset { .. } => "blocks allocated before the reset are missing".into(),
-        Gap::Stopped { ns } => format!("recording is off since {}: later blocks are missing", time(*ns)),
+        Gap::Stopped { ns } => {
+            format!("recording was switched off {} ago: later blocks are missing", time(*ns))
+        }
         Gap::Paused { times } => {
             format!(
                 "recording was off {} in between: blocks allocated then are missing",

@@ -8,7 +8,7 @@ use crate::{
     FileOffset, Options, Report, Resolver, Svma,
     module_request::{module_requests, unresolved},
     module_result::ModuleResult,
-    parallel,
+    own_allocator, parallel,
 };
 
 /// Fewest addresses worth a thread of their own: each thread reads the unit index again.
@@ -27,6 +27,7 @@ pub fn symbolize(profile: &mut Profile, options: &Options) -> Report {
         Report { modules: results.iter().map(ModuleResult::report).collect(), ..Report::default() };
     fill(profile, &results, options, &mut report);
     profile.symbol_problems = report.problems();
+    own_allocator::note(profile);
     report
 }
 

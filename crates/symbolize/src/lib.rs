@@ -21,6 +21,7 @@ mod mmap;
 mod module_request;
 mod module_result;
 mod options;
+mod own_allocator;
 mod parallel;
 mod private_file;
 mod report;

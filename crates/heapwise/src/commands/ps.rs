@@ -12,7 +12,7 @@ use crate::failure::{Failure, Outcome};
 use heapwise_capture::lease;
 use heapwise_capture::process;
 use heapwise_capture::segments::{self, SegmentEntry, SegmentFile};
-use heapwise_capture::stale_segments;
+use heapwise_capture::{stale_segments, stopped};
 use heapwise_profile::quantity;
 
 /// Options of `ps`.
@@ -82,12 +82,14 @@ fn row(found: &SegmentEntry) -> Outcome<Row> {
     let snapshot = segment.snapshot()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mode = snapshot.mode();
+    // As `top` shows it: of a process that does not record, when it was stopped.
+    let live = stopped::load(&segment).map_or_else(|| snapshot.totals(), |profile| profile.total());
     Ok(Row {
         pid: found.process.pid,
         program: program(found, &snapshot),
         mode: mode.name(),
         rate: (mode == Mode::Sampled).then(|| snapshot.counter(Counter::SampleBytes)),
-        live_bytes: snapshot.totals().inuse_bytes as u64,
+        live_bytes: live.inuse_bytes as u64,
         age: now.saturating_sub(Duration::from_nanos(snapshot.header.start_realtime_ns)),
         state: match (found.alive, snapshot.state()) {
             (_, State::StoodAside) => "standing aside",

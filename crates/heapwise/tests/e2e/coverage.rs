@@ -12,7 +12,7 @@ use crate::serve::Server;
 /// Blocks after which a program that does not record has read its control words.
 const MANY: u32 = 1000;
 
-/// A program that allocates when it is told to, with the probe preloaded.
+/// A program that allocates when its input requests it, with the probe preloaded.
 struct Told {
     child: Child,
     input: ChildStdin,
@@ -125,6 +125,18 @@ fn the_end_of_the_program_is_a_fact() {
         let json = scratch.json_of(&["export", "-f", "json", "out.hwp"]);
         assert_ne!(json["coverage"]["end"]["how"], "unknown");
     }
+}
+
+/// An allocator inside the executable is not hooked: the report says so.
+#[test]
+fn an_allocator_inside_the_executable_is_told() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "own_allocator", &[]);
+    let top = scratch.output_of(&["top", capture.profile.to_str().expect("UTF-8")]);
+    assert!(top.contains("not seen: blocks of the allocator inside the executable (je_malloc)"), "{top}");
+    let plain = scratch.capture(&["--exact"], "leaky", &["10"]);
+    let top = scratch.output_of(&["top", plain.profile.to_str().expect("UTF-8")]);
+    assert!(!top.contains("not seen"), "{top}");
 }
 
 /// A recording that lost nothing says so by saying nothing, and its live blocks are not "never freed"

@@ -33,6 +33,8 @@ impl LeakClass {
     pub fn of(profile: &Profile) -> Self {
         match profile.meta.end {
             ProgramEnd::Unknown => LeakClass::Live,
+            // Frees after the end of recording are not in the profile.
+            _ if profile.meta.recorded.stopped_ns.is_some() => LeakClass::Live,
             ProgramEnd::Running => LeakClass::StillHeld,
             end if end.has_ended() => LeakClass::NeverFreed,
             _ => LeakClass::Live,
