@@ -28,8 +28,10 @@ const LARGE_GROWTH_PERCENT: u64 = 15;
 pub struct PeakLedger {
     /// The ledger with its stacks.
     pub reading: Reading,
-    /// Most resident bytes at any time, by the kernel's count.
+    /// Most resident bytes at any time up to the last look, by the kernel's count.
     pub peak: u64,
+    /// Time between the last look and the end of the program.
+    pub unseen: Duration,
 }
 
 /// The thread that watches a program.
@@ -68,6 +70,7 @@ struct Watched {
     /// Resident bytes when it was read, by the kernel's approximate count.
     resident: u64,
     peak: u64,
+    last_look: Option<Instant>,
     /// No ledger is read before.
     not_before: Option<Instant>,
 }
@@ -76,6 +79,7 @@ impl Watched {
     fn look(&mut self, pid: u32) {
         let Some((resident, peak)) = ledger::resident_and_peak(pid) else { return };
         self.peak = self.peak.max(peak);
+        self.last_look = Some(Instant::now());
         let has_grown = |percent: u64| resident > self.resident + self.resident * percent / 100;
         let is_early = self.not_before.is_some_and(|time| Instant::now() < time);
         if !has_grown(if is_early { LARGE_GROWTH_PERCENT } else { GROWTH_PERCENT }) {
@@ -93,6 +97,7 @@ impl Watched {
     }
 
     fn finish(self) -> Option<PeakLedger> {
-        Some(PeakLedger { reading: self.reading?, peak: self.peak })
+        let unseen = self.last_look.map_or(Duration::MAX, |look| look.elapsed());
+        Some(PeakLedger { reading: self.reading?, peak: self.peak, unseen })
     }
 }

@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use clap::Args;
 use heapwise_format::segment::{Counter, Mode, OnFull};
@@ -172,12 +173,16 @@ fn finish(
     Ok(())
 }
 
+/// A program that ran on for longer after the last look may have had a higher peak.
+const MOST_UNSEEN: Duration = Duration::from_millis(250);
+
 /// Where the resident memory was when there was most of it.
 fn print_resident(peak_ledger: Option<&PeakLedger>) {
-    let Some(PeakLedger { reading, peak }) = peak_ledger else { return };
+    let Some(PeakLedger { reading, peak, unseen }) = peak_ledger else { return };
     let ledger = &reading.ledger;
     let amount = |bytes: u64| quantity::bytes(bytes as f64);
     let at = match peak.saturating_sub(ledger.resident) {
+        missed if missed <= peak / 50 && *unseen > MOST_UNSEEN => "when last read".to_owned(),
         missed if missed <= peak / 50 => "at the peak".to_owned(),
         _ => format!("before the peak of {}", amount(*peak)),
     };

@@ -28,13 +28,13 @@ pub(super) fn init() {
     LOCKED.store(false, Ordering::Relaxed);
 }
 
-/// Whether there are no ranges.
+/// Whether the table is empty.
 #[inline]
 pub(crate) fn is_empty() -> bool {
     COUNT.load(Ordering::Relaxed) == 0
 }
 
-/// Inserts a range in the place of whatever was there.
+/// Inserts a range and removes the ranges that it covers.
 pub(crate) fn insert(range: Mapping) {
     change(|ranges| ranges.insert(range));
 }

@@ -51,7 +51,7 @@ impl<'a> Ranges<'a> {
         }
     }
 
-    /// Inserts a range in the place of whatever was there. It joins neighbours of the same stack
+    /// Inserts a range and removes the ranges that it covers. It joins neighbours of the same stack
     /// and purpose.
     pub(crate) fn insert(&mut self, mut range: Mapping) -> Result<(), Full> {
         let split = self.remove(range.start, range.end);

@@ -1,7 +1,7 @@
 //! The calls by which a program maps memory itself. Each is recorded, in every mode that records:
 //! they are rare beside allocations.
 //!
-//! A range is removed before the system call that gives it back and inserted after the call that
+//! A range is removed before the system call that unmaps it and inserted after the call that
 //! made it, because another thread may get the same addresses in between. Calls of the allocator
 //! whose blocks are recorded make its capacity; they have no stack.
 #![allow(unsafe_code)]
@@ -44,7 +44,7 @@ fn mapped(start: u64, bytes: u64, purpose: Purpose, entry: &Entry) {
     mappings::insert(Mapping { start, end, node, purpose: purpose as u32, count: 1 });
 }
 
-/// Before a range is given back.
+/// Before a range is unmapped.
 fn unmapping(start: u64, bytes: u64) {
     if mappings::is_empty() {
         return;
