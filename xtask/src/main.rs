@@ -6,6 +6,7 @@ mod arguments;
 mod audit;
 mod bench;
 mod crowd;
+mod documents;
 mod loom;
 mod miri;
 mod module_cycles;

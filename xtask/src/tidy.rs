@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{architecture, module_cycles};
+use crate::{architecture, documents, module_cycles};
 use heapwise_testkit::failure::Failure;
 
 /// Files longer than this hold more than one concept.
@@ -49,6 +49,7 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
         check_source(&name, &text, &mut findings);
     }
+    findings.extend(documents::check(root)?);
     let page = root.join("ARCHITECTURE.md");
     let page = fs::read_to_string(&page).map_err(|error| Failure::at(&page, error))?;
     findings.extend(architecture::missing(root, &page, &all_sources));
@@ -79,6 +80,7 @@ fn check_source(name: &str, text: &str, findings: &mut Vec<String>) {
     if EMPTY_NAMES.iter().any(|empty| name.ends_with(&format!("/{empty}"))) {
         findings.push(format!("{name}: name the file by the concept it holds"));
     }
+    findings.extend(documents::long_comments(name, text));
     let code = |line: &&str| !line.trim_start().starts_with("//");
     let holds_unsafe = text
         .lines()

@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::OnceLock;
 
-use heapwise_probe::workbench::{self, Entry, Memo, OwnStack};
+use heapwise_probe::workbench::{self, Entry, Memo, OwnStack, Workbench};
 
 use crate::hopper;
 use crate::scenario::{Chain, Leaf};
@@ -40,6 +40,12 @@ pub fn all() -> Vec<Contender> {
     all
 }
 
+/// The session of the comparison.
+fn bench() -> Workbench {
+    static BENCH: OnceLock<Workbench> = OnceLock::new();
+    *BENCH.get_or_init(|| Workbench::start().expect("memory for a segment"))
+}
+
 unsafe extern "C" fn nothing(_: *mut c_void, _: &Entry) -> i64 {
     0
 }
@@ -47,11 +53,11 @@ unsafe extern "C" fn nothing(_: *mut c_void, _: &Entry) -> i64 {
 unsafe extern "C" fn memo(chain: *mut c_void, entry: &Entry) -> i64 {
     // SAFETY: the chain's memo is a `Memo`.
     let memo = unsafe { &mut *(*chain.cast::<Chain>()).memo.cast::<Memo>() };
-    workbench::capture(memo, entry, DEPTH as u32).node.into()
+    bench().capture(memo, entry, DEPTH as u32).node.into()
 }
 
 unsafe extern "C" fn full(_: *mut c_void, entry: &Entry) -> i64 {
-    workbench::capture_plain(&mut OwnStack::default(), entry, DEPTH as u32).node.into()
+    bench().capture_plain(&mut OwnStack::default(), entry, DEPTH as u32).node.into()
 }
 
 unsafe extern "C" fn framehop(_: *mut Chain, _: *mut c_void) -> c_long {

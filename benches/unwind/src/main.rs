@@ -12,7 +12,7 @@ mod scenario;
 use std::time::Instant;
 
 use contender::Contender;
-use heapwise_probe::workbench::{self, Memo};
+use heapwise_probe::workbench::Memo;
 use scenario::{Chain, Scenario};
 
 const DEPTHS: [usize; 3] = [10, 30, 60];
@@ -24,7 +24,6 @@ fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).collect();
     // SAFETY: no other thread runs yet. The segment shall be memory of this process only.
     unsafe { std::env::set_var("HEAPWISE_DIR", "/dev/null/none") };
-    assert!(workbench::start(), "no memory for a segment");
     let contenders = contender::all();
     for (name, scenario) in Scenario::ALL {
         if !wanted.is_empty() && !wanted.iter().any(|part| name.contains(part.as_str())) {

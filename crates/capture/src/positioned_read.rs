@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io::ErrorKind;
 use std::os::unix::fs::FileExt;
 
-/// Fills `buffer` from `offset` on; returns the number of bytes read, which is smaller at the end of
-/// the file and after an error.
+/// Fills `buffer` from `offset` on; returns the number of bytes read, which is smaller at the end
+/// of the file and after an error.
 pub(crate) fn read_at(file: &File, offset: u64, buffer: &mut [u8]) -> usize {
     let mut done = 0;
     while done < buffer.len() {

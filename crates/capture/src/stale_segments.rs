@@ -5,9 +5,10 @@
 //! (`crates/probe/src/segment/create.rs`).
 //!
 //! *Which processes have ended*: no process has their segment mapped or open for writing
-//! ([`file_writers`]), and `/proc` does not list them. The first rule holds across pid namespaces, where a
-//! pid is not unique, and keeps segments that a recorder or a report reads; on overlayfs, where the
-//! system does not count mappings, the second one still holds. When in doubt, a segment stays.
+//! ([`file_writers`]), and `/proc` does not list them. The first rule holds across pid namespaces,
+//! where a pid is not unique, and keeps segments that a recorder or a report reads; on overlayfs,
+//! where the system does not count mappings, the second one still holds. When in doubt, a segment
+//! stays.
 //!
 //! *What stays*: of those that exited and of those that did not, each, the last [`MOST_KEPT`] and
 //! no more than a [`SHARE`]th of the file system, but always the last one. Two accounts, so that

@@ -96,7 +96,7 @@ pub struct Statistics {
 const GLIBC_ARENA_BYTES: u64 = 64 << 20;
 
 /// The probe's counters as reports name them.
-const PROBE: [(&str, Counter, &str); 20] = [
+const PROBE: [(&str, Counter, &str); 21] = [
     ("recorded", Counter::Recorded, "allocations recorded"),
     ("freed", Counter::Freed, "recorded blocks that were freed"),
     ("live_bytes", Counter::LiveBytes, "live in recorded blocks, exact or estimated"),
@@ -117,6 +117,11 @@ const PROBE: [(&str, Counter, &str); 20] = [
     ("lost_nodes", Counter::LostNodes, "allocations without a stack: the stack tree was full"),
     ("lost_events", Counter::LostEvents, "events dropped because the log was full"),
     ("lost_marks", Counter::LostMarks, "marks dropped because their table was full"),
+    (
+        "lost_calls",
+        Counter::LostCalls,
+        "calls of heapwise.h dropped: a signal handler in the probe made them",
+    ),
     ("inherited_bytes", Counter::InheritedBytes, "live bytes of the parent at the fork, not in the tables"),
     ("truncated_stacks", Counter::Truncated, "stacks cut at the depth limit"),
     ("broken_stacks", Counter::Broken, "stacks that could not be unwound to their end"),

@@ -2,7 +2,8 @@
  *
  * Every function is weak: the program links and runs without the probe, and the inline wrappers
  * below then do nothing. Include it, call hw_…, and start the program under `heapwise run` or with the probe
- * preloaded. Nothing here allocates from the program's heap. */
+ * preloaded. Nothing here allocates from the program's heap. A call from a signal handler that interrupted the
+ * probe itself changes nothing: heapwise_dump returns EAGAIN, the others are counted (`heapwise stats`). */
 #ifndef HEAPWISE_H
 #define HEAPWISE_H
 

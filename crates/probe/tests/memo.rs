@@ -9,12 +9,13 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use heapwise_format::segment::{Counter, NodePlace};
-use heapwise_probe::workbench::{self, Body, Captured, Entry, Memo, OwnStack};
+use heapwise_probe::workbench::{self, Body, Captured, Entry, Memo, OwnStack, Workbench};
 
 /// Every so many stacks are compared with `backtrace` too, which takes a thousand times longer.
 const WITNESS_STRIDE: u64 = 61;
 
 struct Trial {
+    bench: Workbench,
     memo: Box<Memo>,
     max_depth: u32,
     stacks: u64,
@@ -25,21 +26,21 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(max_depth: u32) -> Self {
-        support::start();
+    fn new(bench: Workbench, max_depth: u32) -> Self {
         // SAFETY: zeroed memory is a valid memo.
         let memo = unsafe { Box::<Memo>::new_zeroed().assume_init() };
-        Self { memo, max_depth, stacks: 0, witnessed: 0, interrupted: 0, truncated: 0, nodes: Vec::new() }
+        let (stacks, witnessed, interrupted, truncated) = (0, 0, 0, 0);
+        Self { bench, memo, max_depth, stacks, witnessed, interrupted, truncated, nodes: Vec::new() }
     }
 }
 
 unsafe extern "C" fn judge(context: *mut c_void, entry: &Entry) -> i64 {
     // SAFETY: whoever hands out `judge` passes a `Trial` of this thread.
     let trial = unsafe { &mut *context.cast::<Trial>() };
-    let memoised = workbench::capture(&mut trial.memo, entry, trial.max_depth);
-    let walked = workbench::capture_plain(&mut OwnStack::default(), entry, trial.max_depth);
+    let memoised = trial.bench.capture(&mut trial.memo, entry, trial.max_depth);
+    let walked = trial.bench.capture_plain(&mut OwnStack::default(), entry, trial.max_depth);
     // Other threads may give the same stack another node while a table grows.
-    let same = memoised == walked || places(memoised) == places(walked);
+    let same = memoised == walked || places(trial, memoised) == places(trial, walked);
     if !same || memoised.broken {
         eprintln!("stack {}: {memoised:?} {walked:?}", trial.stacks);
         std::process::abort();
@@ -53,8 +54,8 @@ unsafe extern "C" fn judge(context: *mut c_void, entry: &Entry) -> i64 {
     1
 }
 
-fn places(captured: Captured) -> (bool, bool, Vec<NodePlace>) {
-    (captured.truncated, captured.broken, workbench::places(captured.node).collect())
+fn places(trial: &Trial, captured: Captured) -> (bool, bool, Vec<NodePlace>) {
+    (captured.truncated, captured.broken, trial.bench.places(captured.node).collect())
 }
 
 #[inline(never)]
@@ -62,7 +63,9 @@ fn witness(trial: &mut Trial, captured: Captured) {
     let mut addresses = [std::ptr::null_mut(); 600];
     // SAFETY: room for 600 addresses.
     let len = unsafe { libc::backtrace(addresses.as_mut_ptr(), 600) } as usize;
-    let ours: Vec<u64> = workbench::places(captured.node)
+    let ours: Vec<u64> = trial
+        .bench
+        .places(captured.node)
         .map(|place| match place {
             NodePlace::Return(address) => address,
             NodePlace::Interrupted(address) => {
@@ -124,8 +127,8 @@ unsafe fn function<F: Copy>(library: *mut c_void, name: &std::ffi::CStr) -> F {
 type Hook = unsafe extern "C" fn(*mut c_void, Body) -> i64;
 type Acts = unsafe extern "C" fn(Hook, *mut c_void, Body, u64, i64);
 
-fn run(acts: Acts, seed: u64, count: i64, max_depth: u32) -> Trial {
-    let mut trial = Trial::new(max_depth);
+fn run(bench: Workbench, acts: Acts, seed: u64, count: i64, max_depth: u32) -> Trial {
+    let mut trial = Trial::new(bench, max_depth);
     // SAFETY: `judge` gets the trial it expects.
     unsafe { acts(workbench::hook, (&raw mut trial).cast(), judge, seed, count) };
     trial
@@ -144,8 +147,9 @@ fn adversary() -> Acts {
 #[test]
 fn calls_jumps_coroutines_and_signals() {
     let acts = adversary();
+    let bench = support::start();
     let threads: Vec<_> = [(1, 512), (2, 512), (3, 20)]
-        .map(|(seed, depth)| std::thread::spawn(move || run(acts, seed, 6000, depth)))
+        .map(|(seed, depth)| std::thread::spawn(move || run(bench, acts, seed, 6000, depth)))
         .into_iter()
         .map(|thread| thread.join().unwrap())
         .collect();
@@ -160,8 +164,9 @@ fn calls_jumps_coroutines_and_signals() {
 #[test]
 fn a_stack_keeps_its_node() {
     let acts = adversary();
-    let runs: Vec<Vec<u32>> = (0..2).map(|_| run(acts, 5, 6000, 512).nodes).collect();
-    assert!(workbench::counter(Counter::Nodes) > 20_000, "{}", workbench::counter(Counter::Nodes));
+    let bench = support::start();
+    let runs: Vec<Vec<u32>> = (0..2).map(|_| run(bench, acts, 5, 6000, 512).nodes).collect();
+    assert!(bench.counter(Counter::Nodes) > 20_000, "{}", bench.counter(Counter::Nodes));
     assert!(runs[0] == runs[1], "the same stacks in the same order have the same nodes");
 }
 
@@ -170,7 +175,7 @@ fn exceptions() {
     let library = open(&compile("c++", "adversary.cpp", "exceptions.so", &[]));
     // SAFETY: the type of that function.
     let acts: Acts = unsafe { function(library, c"exceptions_run") };
-    let trial = run(acts, 7, 3000, 512);
+    let trial = run(support::start(), acts, 7, 3000, 512);
     assert!(trial.stacks > 6000 && trial.witnessed > 100);
 }
 
@@ -179,7 +184,7 @@ fn exceptions() {
 fn unloaded_code_is_forgotten() {
     let small = compile("cc", "plugin.c", "plugin_small.so", &["-DFRAME=40"]);
     let large = compile("cc", "plugin.c", "plugin_large.so", &["-DFRAME=4000"]);
-    let mut trial = Trial::new(512);
+    let mut trial = Trial::new(support::start(), 512);
     let mut places_seen = std::collections::HashMap::<u64, Vec<u32>>::new();
     for turn in 0..40 {
         let library = open(if turn % 2 == 0 { &small } else { &large });
@@ -189,18 +194,23 @@ fn unloaded_code_is_forgotten() {
                 function(library, c"plugin_run");
             plugin(workbench::hook, (&raw mut trial).cast(), judge);
             let node = *trial.nodes.last().unwrap();
-            witness_here(node, turn % 2 == 0, &mut places_seen);
+            witness_here(trial.bench, node, turn % 2 == 0, &mut places_seen);
             libc::dlclose(library);
         }
-        workbench::closed();
+        trial.bench.closed();
     }
     let reused = places_seen.values().filter(|modules| modules.len() > 1).count();
     assert!(reused > 0, "the loader reuses addresses, or this test tests nothing: {places_seen:?}");
 }
 
 /// The node's module must be the plugin that is loaded now.
-fn witness_here(node: u32, small: bool, seen: &mut std::collections::HashMap<u64, Vec<u32>>) {
-    let module = workbench::module_of(node).unwrap();
+fn witness_here(
+    bench: Workbench,
+    node: u32,
+    small: bool,
+    seen: &mut std::collections::HashMap<u64, Vec<u32>>,
+) {
+    let module = bench.module_of(node).unwrap();
     let path = String::from_utf8_lossy(&module.path);
     let name = if small { "plugin_small.so" } else { "plugin_large.so" };
     assert!(path.trim_end_matches('\0').ends_with(name), "{path}");

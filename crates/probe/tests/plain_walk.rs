@@ -7,9 +7,10 @@ use std::ffi::c_void;
 use std::hint::black_box;
 
 use heapwise_format::segment::{Counter, NodePlace};
-use heapwise_probe::workbench::{self, Captured, Entry, OwnStack};
+use heapwise_probe::workbench::{self, Captured, Entry, OwnStack, Workbench};
 
 struct Comparison {
+    bench: Workbench,
     captured: Captured,
     expected: Vec<u64>,
     depth: u32,
@@ -19,7 +20,7 @@ unsafe extern "C" fn compare(context: *mut c_void, entry: &Entry) -> i64 {
     let mut addresses = [std::ptr::null_mut(); 600];
     // SAFETY: `compare_here` passes a `Comparison`.
     let comparison = unsafe { &mut *context.cast::<Comparison>() };
-    comparison.captured = workbench::capture_plain(&mut OwnStack::default(), entry, comparison.depth);
+    comparison.captured = comparison.bench.capture_plain(&mut OwnStack::default(), entry, comparison.depth);
     // SAFETY: room for 600 addresses.
     let len = unsafe { libc::backtrace(addresses.as_mut_ptr(), 600) } as usize;
     // The first frames are this function and the stub.
@@ -28,17 +29,16 @@ unsafe extern "C" fn compare(context: *mut c_void, entry: &Entry) -> i64 {
 }
 
 #[inline(never)]
-fn compare_here(depth: u32) -> Comparison {
-    support::start();
+fn compare_here(bench: Workbench, depth: u32) -> Comparison {
     let captured = Captured { node: 0, truncated: false, broken: false };
-    let mut comparison = Comparison { captured, expected: Vec::new(), depth };
+    let mut comparison = Comparison { bench, captured, expected: Vec::new(), depth };
     // SAFETY: `compare` gets back what it expects.
     unsafe { workbench::hook((&raw mut comparison).cast(), compare) };
     comparison
 }
 
-fn addresses(node: u32) -> Vec<u64> {
-    let addresses = workbench::places(node).map(|place| match place {
+fn addresses(comparison: &Comparison) -> Vec<u64> {
+    let addresses = comparison.bench.places(comparison.captured.node).map(|place| match place {
         NodePlace::Return(address) | NodePlace::Interrupted(address) => address,
         NodePlace::Declared { .. } => panic!("nobody declared a frame"),
     });
@@ -47,39 +47,41 @@ fn addresses(node: u32) -> Vec<u64> {
 
 fn check(comparison: &Comparison) {
     assert!(!comparison.captured.truncated && !comparison.captured.broken);
-    let ours = addresses(comparison.captured.node);
+    let ours = addresses(comparison);
     // libgcc reports the zero that ends a thread's stack as a frame of its own.
     let theirs: Vec<u64> = comparison.expected.iter().copied().filter(|address| *address != 0).collect();
     assert_eq!(ours, theirs);
 }
 
 #[inline(never)]
-fn recurse(levels: u32) -> Comparison {
+fn recurse(bench: Workbench, levels: u32) -> Comparison {
     let pad = [levels; 37];
     black_box(&pad);
-    let comparison = if levels == 0 { compare_here(512) } else { recurse(levels - 1) };
+    let comparison = if levels == 0 { compare_here(bench, 512) } else { recurse(bench, levels - 1) };
     black_box(&pad);
     comparison
 }
 
 #[test]
 fn equals_backtrace_in_a_thread() {
+    let bench = support::start();
     for levels in [0, 1, 7, 100] {
-        check(&recurse(levels));
+        check(&recurse(bench, levels));
     }
 }
 
 #[test]
 fn equal_stacks_are_one_node() {
-    let nodes: Vec<u32> = (0..3).map(|_| recurse(5).captured.node).collect();
+    let bench = support::start();
+    let nodes: Vec<u32> = (0..3).map(|_| recurse(bench, 5).captured.node).collect();
     assert!(nodes.windows(2).all(|pair| pair[0] == pair[1]), "{nodes:?}");
 }
 
 #[test]
 fn a_depth_limit_keeps_the_youngest_frames() {
-    let cut = compare_here(3);
+    let cut = compare_here(support::start(), 3);
     assert!(cut.captured.truncated);
-    assert_eq!(addresses(cut.captured.node), cut.expected[..3]);
+    assert_eq!(addresses(&cut), cut.expected[..3]);
 }
 
 #[test]
@@ -88,7 +90,7 @@ fn through_c_callbacks() {
         // SAFETY: the elements are `Option<Comparison>`.
         let slot = unsafe { &mut *a.cast_mut().cast::<Option<Comparison>>() };
         if slot.is_none() {
-            *slot = Some(compare_here(512));
+            *slot = Some(compare_here(support::start(), 512));
         }
         0
     }
@@ -100,11 +102,11 @@ fn through_c_callbacks() {
 
 #[test]
 fn frames_name_their_module() {
-    let comparison = compare_here(512);
-    let module = workbench::module_of(comparison.captured.node).unwrap();
+    let comparison = compare_here(support::start(), 512);
+    let module = comparison.bench.module_of(comparison.captured.node).unwrap();
     let path = std::str::from_utf8(&module.path).unwrap().trim_end_matches('\0');
     assert_eq!(std::path::Path::new(path), std::env::current_exe().unwrap());
-    let address = addresses(comparison.captured.node)[0];
+    let address = addresses(&comparison)[0];
     assert!((module.start..module.end).contains(&address));
-    assert!(workbench::counter(Counter::Modules) >= 2);
+    assert!(comparison.bench.counter(Counter::Modules) >= 2);
 }

@@ -162,7 +162,8 @@ fn is_runtime(short: &str) -> bool {
         || is_cpp_allocator(short)
 }
 
-/// `std::allocator::allocate`, `std::allocator_traits::allocate`, `__gnu_cxx::new_allocator::allocate`, …
+/// `std::allocator::allocate`, `std::allocator_traits::allocate`,
+/// `__gnu_cxx::new_allocator::allocate`, …
 fn is_cpp_allocator(short: &str) -> bool {
     let scope = short.strip_suffix("::allocate").unwrap_or_default();
     let in_library = ["std::", "__gnu_cxx::", "boost::"].iter().any(|library| scope.starts_with(library));

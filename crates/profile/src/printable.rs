@@ -1,5 +1,6 @@
 //! Text of a profile as a terminal may show it. Names of functions, threads, marks and files are
-//! data of the profiled program: control characters in them could forge rows or change the terminal.
+//! data of the profiled program: control characters in them could forge rows or change the
+//! terminal.
 
 use std::borrow::Cow;
 

@@ -252,7 +252,8 @@ fn a_wrong_checksum_is_told() {
     assert_eq!(profile.total(), read(&plain).unwrap().total());
 }
 
-/// Every cut is an error of one line, or a profile with the right total, or one that states its cut.
+/// Every cut is an error of one line, or a profile with the right total, or one that states its
+/// cut.
 #[test]
 fn no_cut_yields_a_wrong_total_without_saying_so() {
     for name in RECORDINGS {

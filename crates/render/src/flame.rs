@@ -1,5 +1,6 @@
-//! Flame graphs: an interactive SVG for a quick look or a document, and a page with everything. Both
-//! and the server's page have one palette, one rule for labels and one JSON form; the root is on top.
+//! Flame graphs: an interactive SVG for a quick look or a document, and a page with everything.
+//! Both and the server's page have one palette, one rule for labels and one JSON form; the root is
+//! on top.
 
 mod columns;
 mod label;

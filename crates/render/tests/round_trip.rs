@@ -344,7 +344,8 @@ fn absurd_numbers_can_be_written_in_every_format() {
     }
 }
 
-/// A small profile with absurd counts: the made-up events of heaptrack have a bound, bytes stay right.
+/// A small profile with absurd counts: the made-up events of heaptrack have a bound, bytes stay
+/// right.
 #[test]
 fn absurd_counts_make_no_absurd_heaptrack_file() {
     use heapwise_profile::SizeRange;

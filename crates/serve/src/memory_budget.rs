@@ -1,5 +1,5 @@
-//! The memory that the server may take as a whole, and its parts: finished renders, loaded profiles,
-//! and the work of loading and rendering, which waits for room.
+//! The memory that the server may take as a whole, and its parts: finished renders, loaded
+//! profiles, and the work of loading and rendering, which waits for room.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 

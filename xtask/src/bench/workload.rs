@@ -19,7 +19,8 @@ pub(crate) struct Workload {
     pub stdin: Option<PathBuf>,
 }
 
-/// Our programs: name, program, arguments for a full run (1 to 3 s alone), arguments for a quick one.
+/// Our programs: name, program, arguments for a full run (1 to 3 s alone), arguments for a quick
+/// one.
 const OWN: [(&str, &str, &[&str], &[&str]); 14] = [
     ("factor", "factor", &["20"], &["4"]),
     ("producer_consumer", "producer_consumer", &["30"], &["8"]),

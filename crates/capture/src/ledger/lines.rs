@@ -20,8 +20,8 @@ struct Sum {
     parts: HashMap<String, u64>,
 }
 
-/// Kind and name of the line of an owner's memory; of the heap, the one that takes what is not known
-/// to be something else.
+/// Kind and name of the line of an owner's memory; of the heap, the one that takes what is not
+/// known to be something else.
 pub(super) fn line_of(owner: &Owner) -> (LineKind, &str) {
     let kind = match owner {
         Owner::Heap => LineKind::HeapFree,

@@ -164,6 +164,8 @@ pub enum Counter {
     Pauses,
     /// How the program ended, written by a controller that read its exit status; 0 if none did.
     End,
+    /// Calls of the probe's API dropped: made in a signal handler that interrupted the probe.
+    LostCalls,
     /// Number of words.
     Count,
 }

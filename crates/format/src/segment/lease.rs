@@ -107,7 +107,8 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// The stronger of two demands: the stronger mode, and of two sampled ones the smaller distance.
+    /// The stronger of two demands: the stronger mode, and of two sampled ones the smaller
+    /// distance.
     #[must_use]
     pub fn strongest(self, other: Demand) -> Demand {
         let rank = |demand: &Demand| (demand.mode as u64, u64::MAX - demand.sample_bytes);

@@ -1,7 +1,8 @@
 //! Mappings of the program: an array sorted by address, without overlaps.
 //!
-//! The probe changes it under a lock, between two increments of [`super::Counter::MappingsSequence`]:
-//! the number is odd while records move, and a reader that saw it change reads again.
+//! The probe changes it under a lock, between two increments of
+//! [`super::Counter::MappingsSequence`]: the number is odd while records move, and a reader that
+//! saw it change reads again.
 
 use crate::bytes::{u32_at, u64_at};
 

@@ -415,10 +415,8 @@ pub struct Thread {
     pub tid: u32,
     /// A [`ThreadState`].
     pub state: u32,
-    /// 0; unused.
-    pub unused: u32,
     /// 1 when the program gave the name, 0 when it is the system's.
-    pub named: u32,
+    pub named: u64,
     /// `CLOCK_MONOTONIC` milliseconds since start of the probe when it was first seen.
     pub born_ms: u64,
     /// Time at which it ended; 0 while it runs.
@@ -434,8 +432,7 @@ impl Thread {
         Some(Self {
             tid: u32_at(bytes, 0)?,
             state: u32_at(bytes, 4)?,
-            unused: u32_at(bytes, 8)?,
-            named: u32_at(bytes, 12)?,
+            named: u64_at(bytes, 8)?,
             born_ms: u64_at(bytes, 16)?,
             ended_ms: u64_at(bytes, 24)?,
             name: array_at(bytes, 32)?,

@@ -64,8 +64,8 @@ const ALLOCATOR_SETTINGS: [(&str, &str); 3] =
     [("MALLOC_ARENA_MAX", "2"), ("MALLOC_MMAP_THRESHOLD_", "1048576"), ("MALLOC_TRIM_THRESHOLD_", "4194304")];
 
 /// Starts this program again with [`ALLOCATOR_SETTINGS`], which glibc reads only at the start of a
-/// process. Returns where they are set already, or where that fails: the server then works with more
-/// memory.
+/// process. Returns where they are set already, or where that fails: the server then works with
+/// more memory.
 fn restart_with_allocator_settings() {
     if std::env::var_os(ALLOCATOR_SETTINGS[0].0).is_some() {
         return;

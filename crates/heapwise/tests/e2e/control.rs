@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use heapwise_format::segment::{ControlWord, Mode, SegmentSink, SegmentSource, Update, write_control};
 
-use crate::harness::{Scratch, victims};
+use crate::harness::{Scratch, victims, witness};
 
 /// The victim `live_switch`, carrying the probe, driven over its standard input.
 pub struct Live {
@@ -119,8 +119,8 @@ fn a_whole_phase_is_counted_exactly() {
     assert_eq!(own_bytes(&scratch, &pid), own);
 }
 
-/// A collection shows what was live while it recorded, though the program replaces its whole heap in a few
-/// milliseconds, and gives the process its mode back.
+/// A collection shows what was live while it recorded, though the program replaces its whole heap
+/// in a few milliseconds, and gives the process its mode back.
 #[test]
 fn a_collection_keeps_the_live_memory_of_a_busy_program() {
     let scratch = Scratch::new();
@@ -324,4 +324,28 @@ fn a_change_of_a_controller_is_not_lost_to_one_of_the_program() {
     }
     drop(input);
     assert!(child.wait().expect("waited").success());
+}
+
+/// Calls made inside the probe, as from a signal handler that interrupted it, change nothing: they
+/// are counted, or return an error.
+#[test]
+fn calls_inside_the_probe_are_not_lost_in_silence() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let child = scratch
+        .command(victims().join("api_inside_probe"))
+        .env("LD_PRELOAD", library.trim())
+        .env("HEAPWISE_CONF", "mode:exact,keep_segment:true")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the victim starts");
+    let pid = child.id().to_string();
+    let output = child.wait_with_output().expect("the victim ends");
+    let told = witness(&output);
+    assert_eq!(told["mode"], Mode::Exact as i64, "{told:?}");
+    for fact in ["dumped", "controlled", "seen"] {
+        assert_eq!(told[fact], 1, "{fact}: {told:?}");
+    }
+    let stats = scratch.json_of(&["stats", "--json", &pid]);
+    assert_eq!(stats[0]["probe"]["lost_calls"], 2, "{stats}");
 }

@@ -131,8 +131,8 @@ impl Act {
                 live_bytes(scratch, &file)
             }
         };
-        // A request without a rate samples at the process's own, which says nothing about so small a
-        // heap.
+        // A request without a rate samples at the process's own, which says nothing about so small
+        // a heap.
         let error = match self {
             Act::Collect | Act::MemProfiler => SAMPLED_ERROR,
             Act::Http => f64::INFINITY,

@@ -1,12 +1,13 @@
-//! Names are data of the profiled program: nothing in them reaches the terminal as a command or as a
-//! line of its own. A reader of the output that goes away ends no command with a panic.
+//! Names are data of the profiled program: nothing in them reaches the terminal as a command or as
+//! a line of its own. A reader of the output that goes away ends no command with a panic.
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 
 use crate::harness::{LOG, Scratch, victims};
 
-/// A title, a bell, a cleared screen, an 8-bit control sequence, a forged row, a reversed direction.
+/// A title, a bell, a cleared screen, an 8-bit control sequence, a forged row, a reversed
+/// direction.
 const HOSTILE: &str = "x\x1b]0;owned\x07\x1b[2J\u{9b}31m\nForged 99.9% row\r\u{202e}y";
 
 /// The same as a field of an annotation.

@@ -12,7 +12,8 @@ mod tcmalloc;
 use heapwise_format::segment::{AllocatorKind, Counter};
 
 use crate::atomics::{AtomicBool, AtomicU64, Ordering};
-use crate::{hooks, process, segment};
+use crate::session::Session;
+use crate::{hooks, process};
 
 /// The allocator's own account, in bytes but for `arenas`; 0 where the allocator has no number.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,29 +52,33 @@ pub(crate) fn statistics() -> Option<Statistics> {
     Some(Statistics { resident, ..read })
 }
 
-/// Request last answered.
-static ANSWERED: AtomicU64 = AtomicU64::new(0);
+/// Answers to controllers. Zeroed memory is valid: none so far.
+pub(crate) struct Answers {
+    /// Request last answered.
+    answered: AtomicU64,
+    /// The probe has started; before, the allocator may not have.
+    is_started: AtomicBool,
+}
 
-/// The probe has started; before, the allocator may not have.
-static STARTED: AtomicBool = AtomicBool::new(false);
-
-/// Starts with no request (again after `fork`).
-pub(crate) fn begin() {
-    ANSWERED.store(0, Ordering::Relaxed);
-    STARTED.store(true, Ordering::Relaxed);
+impl Answers {
+    /// Requests are answered from now on.
+    pub(crate) fn begin(&self) {
+        self.is_started.store(true, Ordering::Relaxed);
+    }
 }
 
 /// Answers the controller's request number `wanted`, once.
-pub(crate) fn answer(wanted: u64) {
-    if !STARTED.load(Ordering::Relaxed) || ANSWERED.swap(wanted, Ordering::Relaxed) == wanted {
+pub(crate) fn answer(session: &Session, wanted: u64) {
+    let Answers { answered, is_started } = &session.allocator;
+    if !is_started.load(Ordering::Relaxed) || answered.swap(wanted, Ordering::Relaxed) == wanted {
         return;
     }
     let statistics = self::statistics();
     if hooks::allocator_kind() == AllocatorKind::Jemalloc {
-        jemalloc::tell_arenas();
+        jemalloc::tell_arenas(&session.segment);
     }
     let numbers = statistics.unwrap_or_default();
-    let show = |counter, value| segment::counter(counter).store(value, Ordering::Relaxed);
+    let show = |counter, value| session.segment.counter(counter).store(value, Ordering::Relaxed);
     show(Counter::StatsAllocated, numbers.allocated);
     show(Counter::StatsActive, numbers.active);
     show(Counter::StatsResident, numbers.resident);
@@ -84,5 +89,5 @@ pub(crate) fn answer(wanted: u64) {
     show(Counter::StatsFree, numbers.free);
     show(Counter::StatsLarge, numbers.large);
     show(Counter::StatsError, if statistics.is_some() { 0 } else { libc::ENOSYS as u64 });
-    segment::counter(Counter::StatsAnswered).store(wanted, Ordering::Release);
+    session.segment.counter(Counter::StatsAnswered).store(wanted, Ordering::Release);
 }

@@ -38,6 +38,17 @@ pub(crate) fn allocate(size: usize) -> *mut c_void {
     }
 }
 
+/// Makes every free of a block of the arena a lookup, after the filter was cleared.
+pub(crate) fn pin_blocks() {
+    let mut at = 0;
+    while at < USED.load(Ordering::Relaxed).min(BYTES) {
+        // SAFETY: inside the arena; `allocate` wrote a header there before it was used.
+        let block = unsafe { ARENA.0.get().cast::<u8>().add(at + HEADER) };
+        filter::pin(block as u64);
+        at += HEADER + size_of(block.cast()).next_multiple_of(HEADER);
+    }
+}
+
 #[inline(always)]
 pub(crate) fn holds(block: *mut c_void) -> bool {
     (block as usize).wrapping_sub(ARENA.0.get() as usize) < BYTES

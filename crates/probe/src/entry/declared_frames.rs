@@ -7,7 +7,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use heapwise_format::segment::{Counter, NodePlace};
 
 use crate::atomics::{AtomicPtr, Ordering};
-use crate::segment;
+use crate::session::Session;
 use crate::sites::{stack_tree, strings};
 use crate::sys::Mapping;
 
@@ -26,11 +26,25 @@ pub struct NamedFrame {
 /// `heapwise_provider`.
 pub(crate) type Provider = unsafe extern "C" fn(*mut c_void, *mut NamedFrame, c_int) -> c_int;
 
-static PROVIDER: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
+/// The program's provider. Zeroed memory is valid: none.
+pub(crate) struct ProviderSlot(AtomicPtr<()>);
 
-pub(crate) fn set_provider(provider: Option<Provider>) {
-    let address = provider.map_or(core::ptr::null_mut(), |provider| provider as *mut ());
-    PROVIDER.store(address, Ordering::Release);
+impl ProviderSlot {
+    pub(crate) fn set(&self, provider: Option<Provider>) {
+        let address = provider.map_or(core::ptr::null_mut(), |provider| provider as *mut ());
+        self.0.store(address, Ordering::Release);
+    }
+
+    fn get(&self) -> Option<Provider> {
+        let provider = self.0.load(Ordering::Acquire);
+        // SAFETY: null, or stored by `set`: an option of a function is as large as a pointer.
+        unsafe { core::mem::transmute(provider) }
+    }
+
+    /// Takes over the provider of a forked child's parent.
+    pub(crate) fn inherit(&self, parent: &ProviderSlot) {
+        self.set(parent.get());
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -50,9 +64,9 @@ pub(crate) struct DeclaredFrames {
 }
 
 impl DeclaredFrames {
-    pub(crate) fn enter(&mut self, file: &CStr, function: &CStr, line: u32) {
+    pub(crate) fn enter(&mut self, session: &Session, file: &CStr, function: &CStr, line: u32) {
         if let Some(frame) = self.frames.get_mut(self.depth as usize) {
-            let string = intern(function, file);
+            let string = intern(session, function, file);
             *frame = Frame { string, line };
         }
         self.depth = self.depth.saturating_add(1);
@@ -75,8 +89,8 @@ impl DeclaredFrames {
 
     /// The node of the whole stack, when `native` is the node of its native part.
     #[inline(always)]
-    pub(crate) fn above(&self, native: u32) -> u32 {
-        if self.declares() { self.declared_above(native) } else { native }
+    pub(crate) fn above(&self, session: &Session, native: u32) -> u32 {
+        if self.declares() { self.declared_above(session, native) } else { native }
     }
 
     /// Whether there may be frames above the native ones.
@@ -86,27 +100,24 @@ impl DeclaredFrames {
     }
 
     #[cold]
-    fn declared_above(&self, native: u32) -> u32 {
+    fn declared_above(&self, session: &Session, native: u32) -> u32 {
         let declared = self.frames.iter().take(self.depth as usize);
-        let node = declared.fold(native, |node, frame| child(node, *frame));
-        self.provided_above(node)
+        let node = declared.fold(native, |node, frame| child(session, node, *frame));
+        self.provided_above(session, node)
     }
 
-    fn provided_above(&self, node: u32) -> u32 {
-        let provider = PROVIDER.load(Ordering::Acquire);
-        if self.coroutine.is_null() || provider.is_null() {
+    fn provided_above(&self, session: &Session, node: u32) -> u32 {
+        let Some(provider) = session.provider.get().filter(|_| !self.coroutine.is_null()) else {
             return node;
-        }
-        // SAFETY: stored by `set_provider`.
-        let provider: Provider = unsafe { core::mem::transmute(provider) };
+        };
         let nothing = NamedFrame { function: core::ptr::null(), file: core::ptr::null(), line: 0 };
         let mut frames = [nothing; DEPTH];
         // SAFETY: the contract of heapwise.h: at most `DEPTH` frames are written.
         let count = unsafe { provider(self.coroutine, frames.as_mut_ptr(), DEPTH as c_int) };
         let frames = frames.iter().take(usize::try_from(count).unwrap_or(0)).rev();
         frames.fold(node, |node, named| {
-            let string = intern(text(&named.function), text(&named.file));
-            child(node, Frame { string, line: u32::try_from(named.line).unwrap_or(0) })
+            let string = intern(session, text(&named.function), text(&named.file));
+            child(session, node, Frame { string, line: u32::try_from(named.line).unwrap_or(0) })
         })
     }
 }
@@ -125,7 +136,7 @@ const PLACE_BYTES: usize = strings::NAME_BYTES + 2;
 impl Inherited {
     /// Copies what `script` declares out of the parent's segment; `None` when it declares nothing,
     /// or without memory.
-    pub(crate) fn of(script: &DeclaredFrames) -> Option<Self> {
+    pub(crate) fn of(parent: &Session, script: &DeclaredFrames) -> Option<Self> {
         if !script.declares() {
             return None;
         }
@@ -133,14 +144,14 @@ impl Inherited {
         let frames = script.frames.iter().take(script.depth as usize);
         for (frame, place) in frames.zip(names.bytes_mut().chunks_exact_mut(PLACE_BYTES)) {
             if let Some((len, name)) = place.split_first_chunk_mut() {
-                *len = (strings::copy(frame.string, name).len() as u16).to_le_bytes();
+                *len = (strings::copy(parent, frame.string, name).len() as u16).to_le_bytes();
             }
         }
         Some(Self { script: *script, names })
     }
 
-    /// These frames with their names in the current segment.
-    pub(crate) fn renew(self) -> DeclaredFrames {
+    /// These frames with their names in the child's segment.
+    pub(crate) fn renew(self, session: &Session) -> DeclaredFrames {
         let Self { mut script, names } = self;
         let frames = script.frames.iter_mut().take(script.depth as usize);
         for (frame, place) in frames.zip(names.bytes().chunks_exact(PLACE_BYTES)) {
@@ -148,7 +159,7 @@ impl Inherited {
             let name = name.get(..usize::from(u16::from_le_bytes(*len))).unwrap_or(&[]);
             let mut parts = name.splitn(2, |byte| *byte == 0);
             let (function, file) = (parts.next().unwrap_or(&[]), parts.next().unwrap_or(&[]));
-            frame.string = intern_bytes(function, file);
+            frame.string = intern_bytes(session, function, file);
         }
         script
     }
@@ -160,18 +171,18 @@ pub(crate) fn text(string: &*const c_char) -> &CStr {
     if string.is_null() { c"" } else { unsafe { CStr::from_ptr(*string) } }
 }
 
-fn intern(function: &CStr, file: &CStr) -> u32 {
-    intern_bytes(function.to_bytes(), file.to_bytes())
+fn intern(session: &Session, function: &CStr, file: &CStr) -> u32 {
+    intern_bytes(session, function.to_bytes(), file.to_bytes())
 }
 
-fn intern_bytes(function: &[u8], file: &[u8]) -> u32 {
-    strings::intern(function, file).unwrap_or_else(|| {
-        segment::count(Counter::LostStrings);
+fn intern_bytes(session: &Session, function: &[u8], file: &[u8]) -> u32 {
+    strings::intern(session, function, file).unwrap_or_else(|| {
+        session.segment.count(Counter::LostStrings);
         strings::OUT_OF_LABELS
     })
 }
 
-fn child(parent: u32, frame: Frame) -> u32 {
+fn child(session: &Session, parent: u32, frame: Frame) -> u32 {
     let place = NodePlace::Declared { string: frame.string, line: frame.line };
-    stack_tree::child(parent, place.encode(), 0).unwrap_or(stack_tree::OUT_OF_STACKS)
+    stack_tree::child(session, parent, place.encode(), 0).unwrap_or(stack_tree::OUT_OF_STACKS)
 }

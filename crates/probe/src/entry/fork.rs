@@ -12,11 +12,12 @@ use core::ffi::c_void;
 
 use heapwise_format::segment::Counter;
 
-use crate::arch::words;
-use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use super::session::{self, Session};
+use crate::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::declared_frames::Inherited;
-use crate::threads::State;
-use crate::{control, segment, start, symbols, sys};
+use crate::live::filter;
+use crate::threads::{State, Words};
+use crate::{arena, control, hooks, symbols, sys};
 
 const PAGE: usize = 4096;
 /// Offset in the page. Not 0: the word is read at every event together with the control page, and
@@ -25,8 +26,12 @@ const PLACE: usize = 37 * 64;
 const MARK: u64 = u64::from_le_bytes(*b"heapwise");
 const MADV_WIPEONFORK: i32 = 18;
 
-struct Wiped {
+/// The page of a session that is zero in a forked child.
+#[repr(C, align(4096))]
+pub(crate) struct ForkPage {
+    padding: [u8; PLACE],
     mark: AtomicU64,
+    /// Control sequence last applied.
     applied: AtomicU64,
     /// A thread applies the control page. On this page, because a thread that did so during a
     /// `fork` is not in the child.
@@ -35,100 +40,87 @@ struct Wiped {
     generation: AtomicU64,
 }
 
+const _: () = assert!(size_of::<ForkPage>() == PAGE);
+
 /// Larger than any control sequence, so that the sum of both is unique.
 const CHANGE: u64 = 1 << 32;
 
-/// Used until the page is mapped.
-static INITIAL: Wiped = Wiped {
-    mark: AtomicU64::new(MARK),
-    applied: AtomicU64::new(0),
-    applying: AtomicBool::new(false),
-    generation: AtomicU64::new(CHANGE),
-};
-static PAGE_OF_PROCESS: AtomicPtr<Wiped> = AtomicPtr::new((&raw const INITIAL).cast_mut());
-
-#[inline(always)]
-fn wiped() -> &'static Wiped {
-    // SAFETY: `INITIAL` or a page that is never unmapped.
-    unsafe { &*PAGE_OF_PROCESS.load(Ordering::Relaxed) }
-}
-
-/// Control sequence last applied by this process.
-#[inline(always)]
-pub(crate) fn applied() -> u64 {
-    wiped().applied.load(Ordering::Relaxed)
-}
-
-pub(crate) fn set_applied(sequence: u64) {
-    wiped().applied.store(sequence, Ordering::Relaxed);
-}
-
 /// The right to apply the control page, while it exists.
-pub(crate) struct Turn(());
+pub(crate) struct Turn<'a>(&'a ForkPage);
 
-/// `None` when another thread has it; threads do not wait.
-pub(crate) fn take_turn() -> Option<Turn> {
-    // Constructed lazily: dropping a `Turn` releases it.
-    let taken = wiped().applying.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-    taken.is_ok().then(|| Turn(()))
-}
-
-impl Drop for Turn {
+impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        wiped().applying.store(false, Ordering::Release);
+        self.0.applying.store(false, Ordering::Release);
     }
 }
 
-/// The configuration generation: changes with the control sequence, and with everything that the
-/// process changes by itself and that threads cache. In a forked child without a segment of its own
-/// it is below [`CHANGE`], which no thread has validated.
-#[inline(always)]
-pub(crate) fn generation_under(sequence: u64) -> u64 {
-    wiped().generation.load(Ordering::Acquire).wrapping_add(sequence)
-}
+impl ForkPage {
+    /// Control sequence last applied by this process.
+    #[inline(always)]
+    pub(crate) fn applied(&self) -> u64 {
+        self.applied.load(Ordering::Relaxed)
+    }
 
-/// The generation under the control sequence last applied.
-#[inline(always)]
-pub(crate) fn generation() -> u64 {
-    generation_under(applied())
-}
+    pub(crate) fn set_applied(&self, sequence: u64) {
+        self.applied.store(sequence, Ordering::Relaxed);
+    }
 
-/// Invalidates what threads cache; to be called after the change.
-pub(crate) fn change_generation() {
-    wiped().generation.fetch_add(CHANGE, Ordering::Release);
-}
+    /// `None` when another thread has it; threads do not wait.
+    pub(crate) fn take_turn(&self) -> Option<Turn<'_>> {
+        // Constructed lazily: dropping a `Turn` releases it.
+        let taken = self.applying.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        taken.is_ok().then(|| Turn(self))
+    }
 
-pub(crate) fn is_forked_child() -> bool {
-    wiped().mark.load(Ordering::Relaxed) != MARK
-}
+    /// The configuration generation: changes with the control sequence, and with everything that
+    /// the process changes by itself and that threads cache. In a forked child without a session of
+    /// its own it is below [`CHANGE`], which no thread has validated.
+    #[inline(always)]
+    pub(crate) fn generation_under(&self, sequence: u64) -> u64 {
+        self.generation.load(Ordering::Acquire).wrapping_add(sequence)
+    }
 
-/// Sets up the page. Kernels before 4.14 cannot wipe it, and qemu-user before 8.0 accepts any
-/// advice and does nothing; there a fork handler wipes it.
-pub(crate) fn begin() {
-    let Ok(memory) = sys::map_private(PAGE) else { return };
-    // SAFETY: inside the page.
-    let page = unsafe { memory.add(PLACE) }.cast::<Wiped>();
-    // SAFETY: fresh zeroed memory.
-    unsafe {
-        (*page).mark.store(MARK, Ordering::Relaxed);
-        (*page).generation.store(wiped().generation.load(Ordering::Relaxed) + CHANGE, Ordering::Relaxed);
-    };
-    let wipes = sys::heeds_advice(memory as usize, PAGE)
-        && sys::advise(memory as usize, PAGE, MADV_WIPEONFORK).is_ok();
-    PAGE_OF_PROCESS.store(page, Ordering::Release);
-    if !wipes {
-        register_fork_handler();
+    /// The generation under the control sequence last applied.
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation_under(self.applied())
+    }
+
+    /// Invalidates what threads cache; to be called after the change.
+    pub(crate) fn change_generation(&self) {
+        self.generation.fetch_add(CHANGE, Ordering::Release);
+    }
+
+    /// Whether this process is a forked child of the one that the session belongs to.
+    pub(super) fn is_wiped(&self) -> bool {
+        self.mark.load(Ordering::Relaxed) != MARK
+    }
+
+    /// Sets up the page of a new session; whether the kernel wipes it in a forked child. Kernels
+    /// before 4.14 cannot, and qemu-user before 8.0 accepts any advice and does nothing.
+    pub(super) fn begin(&self) -> bool {
+        let address = (&raw const *self) as usize;
+        self.mark.store(MARK, Ordering::Relaxed);
+        self.generation.store(CHANGE, Ordering::Relaxed);
+        sys::heeds_advice(address, PAGE) && sys::advise(address, PAGE, MADV_WIPEONFORK).is_ok()
+    }
+
+    fn wipe(&self) {
+        for word in [&self.mark, &self.applied, &self.generation] {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.applying.store(false, Ordering::Relaxed);
     }
 }
 
 extern "C" fn wipe() {
-    wiped().mark.store(0, Ordering::Relaxed);
-    wiped().applied.store(0, Ordering::Relaxed);
-    wiped().applying.store(false, Ordering::Relaxed);
-    wiped().generation.store(0, Ordering::Relaxed);
+    if let Some(session) = session::current() {
+        session.fork.wipe();
+    }
 }
 
-fn register_fork_handler() {
+/// Lets a handler wipe the page, where the kernel does not; once, children inherit the handler.
+pub(super) fn register_handler() {
     type Handler = Option<extern "C" fn()>;
     type Register = unsafe extern "C" fn(Handler, Handler, Handler, *mut c_void) -> i32;
     if let Some(register) = symbols::find_next(c"__register_atfork") {
@@ -139,31 +131,43 @@ fn register_fork_handler() {
     }
 }
 
-/// Starts over in a forked child: its own segment, empty tables, the parent's configuration. The
-/// last thing it does in its parent's segment is to be counted.
+/// Starts over in a forked child: a session of its own, with the parent's configuration; `None`
+/// without memory. The last thing it does in its parent's segment is to be counted.
 ///
-/// Signals are blocked meanwhile: segment and tables are inconsistent while they change from the
-/// parent's to the child's.
-pub(crate) fn reinit_in_child() {
+/// Signals are blocked meanwhile. A handler of a fault that comes in spite of that finds the
+/// parent's session, whose page is wiped, and does not use it.
+pub(super) fn reinit_in_child(words: &Words, parent: &'static Session) -> Option<&'static Session> {
     let blocked = sys::block_signals();
-    wiped().mark.store(MARK, Ordering::Relaxed);
-    let frames = words().take_state().and_then(|state| {
-        // SAFETY: this thread's own state, detached and not yet unmapped.
-        let frames = Inherited::of(unsafe { &(*state).declared });
-        State::destroy(state);
-        frames
-    });
-    words().epoch.store(0, Ordering::Relaxed);
-    words().random.store(0, Ordering::Relaxed);
-    segment::count(Counter::Forks);
-    let config = control::in_force();
-    let live = |counter| (segment::counter(counter).load(Ordering::Relaxed) as i64).max(0) as u64;
-    let inherited = live(Counter::LiveBytes).saturating_add(live(Counter::InheritedBytes));
-    segment::leave();
-    start::begin_segment(&config);
-    segment::counter(Counter::InheritedBytes).store(inherited, Ordering::Relaxed);
-    if let Some(frames) = frames {
-        words().inherit(frames);
-    }
+    let child = replace(words, parent);
     sys::restore_signals(blocked);
+    child
+}
+
+fn replace(words: &Words, parent: &'static Session) -> Option<&'static Session> {
+    let (child, _) = Session::create()?;
+    let state = words.take_state();
+    // SAFETY: this thread's own state, detached and not yet unmapped.
+    let frames = state.and_then(|state| Inherited::of(parent, unsafe { &(*state).declared }));
+    words.forget_samples();
+    parent.segment.count(Counter::Forks);
+    let config = control::in_force(parent);
+    let live = |counter| (parent.segment.counter(counter).load(Ordering::Relaxed) as i64).max(0) as u64;
+    let inherited = live(Counter::LiveBytes).saturating_add(live(Counter::InheritedBytes));
+    child.inherit(parent);
+    // Before the child's segment is made: both together may not fit a limit on addresses.
+    parent.release();
+    if let Some(state) = state {
+        State::destroy(parent, state);
+    }
+    filter::clear();
+    arena::pin_blocks();
+    child.begin(&config, hooks::allocator_kind());
+    child.segment.counter(Counter::InheritedBytes).store(inherited, Ordering::Relaxed);
+    session::publish(child);
+    // SAFETY: the child's only thread is here, on its way from the parent's session to its own.
+    unsafe { parent.unmap() };
+    if let Some(frames) = frames {
+        words.inherit(child, frames);
+    }
+    Some(child)
 }

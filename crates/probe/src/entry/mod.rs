@@ -7,12 +7,15 @@
 //! * `allocator` and `arena`: what is known of the allocator underneath, and blocks from before it
 //!   works;
 //! * `api` and `declared_frames`: what `heapwise.h` declares, labels and script frames among it;
+//! * `inside` and `session`: the entrance, and the state of the process behind it;
 //! * `start` and `fork`: the first hooked call of a process, and of a forked child.
 //!
-//! Allowed dependencies: `record` for events, `shared` for control, `os`.
+//! Allowed dependencies: `record` for events, `shared` for control, `os`; `session` has the parts
+//! of all rooms.
 //!
 //! *Invariant*: a hook calls the function that the program would have called, with the same
-//! arguments, and returns its result. Errno is unchanged.
+//! arguments, and returns its result. Errno is unchanged. No other room reaches the session but
+//! through `inside`.
 
 pub(crate) mod allocator;
 pub mod api;
@@ -21,4 +24,6 @@ pub(crate) mod arena;
 pub(crate) mod declared_frames;
 pub(crate) mod fork;
 pub(crate) mod hooks;
+pub(crate) mod inside;
+pub(crate) mod session;
 pub(crate) mod start;

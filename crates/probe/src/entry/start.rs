@@ -2,16 +2,12 @@
 //! destructor.
 #![allow(unsafe_code)]
 
-use heapwise_format::segment::{AllocatorKind, State};
+use heapwise_format::segment::State;
 
-use crate::arch::words;
+use super::session::{self, Session};
+use super::{fork, inside};
 use crate::atomics::{AtomicBool, Ordering};
-use crate::config::Config;
-use crate::record::usable;
-use crate::sites::{rates, stack_tree, strings, tallies};
-use crate::{
-    allocator, config, control, dump, fork, hooks, live, log, modules, prof, recent, segment, threads,
-};
+use crate::{config, dump, hooks, modules, recent, threads};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
@@ -19,43 +15,29 @@ static BEGUN: AtomicBool = AtomicBool::new(false);
 /// libc is set up; no thread waits.
 #[inline]
 pub(crate) fn ensure() {
-    if !BEGUN.load(Ordering::Relaxed) && !BEGUN.swap(true, Ordering::AcqRel) {
-        begin();
+    if !BEGUN.load(Ordering::Relaxed) {
+        drop(inside::enter());
     }
 }
 
+/// The first session, by the first thread that enters; `None` for others until it is there.
 #[cold]
-fn begin() {
-    let _busy = words().enter();
+pub(super) fn begin_session() -> Option<&'static Session> {
+    if BEGUN.swap(true, Ordering::AcqRel) {
+        return None;
+    }
     hooks::resolve_all();
-    fork::begin();
-    begin_segment(&config::read(hooks::allocator_kind()));
-}
-
-/// Starts a segment with empty tables, in a new process or a forked child.
-pub(crate) fn begin_segment(config: &Config) {
+    modules::find_loader();
     let allocator = hooks::allocator_kind();
-    if !segment::create(allocator, config.tables) {
-        return;
+    let config = config::read(allocator);
+    let (session, is_wiped_by_kernel) = Session::create()?;
+    if !is_wiped_by_kernel {
+        fork::register_handler();
     }
-    rates::init();
-    usable::init(allocator == AllocatorKind::Glibc);
-    live::init(allocator);
-    threads::init();
-    modules::init();
-    strings::init();
-    stack_tree::init();
-    log::init();
-    if tallies::init() {
-        dump::begin();
-        prof::begin();
-        recent::begin();
-        allocator::begin();
-        control::begin(config);
-        segment::set_state(State::Ready);
-    } else {
-        segment::stand_aside();
-    }
+    session.take_options();
+    session.begin(&config, allocator);
+    session::publish(session);
+    Some(session)
 }
 
 extern "C" fn construct() {
@@ -66,18 +48,26 @@ extern "C" fn construct() {
 
 /// The program ends by `exit`. Destructors that run later are still recorded.
 extern "C" fn destruct() {
-    recent::at_exit();
-    dump::at_exit();
-    let words = words();
-    if let Some(mut busy) = words.enter()
-        && !fork::is_forked_child()
-    {
-        if let Some(state) = words.existing_state(&mut busy) {
-            state.flush();
-        }
-        segment::set_state(State::Exited);
-        segment::end();
+    if !is_unused_child(|parent| parent.recent.has_log()) {
+        recent::at_exit();
     }
+    dump::at_exit();
+    if !is_unused_child(|_| false)
+        && let Some(mut inside) = inside::enter()
+    {
+        let (session, state) = inside.with_existing_state();
+        if let Some(state) = state {
+            state.flush(session);
+        }
+        session.segment.set_state(State::Exited);
+        session.segment.end();
+    }
+}
+
+/// Whether this is a forked child that has no session of its own, and needs none to end: `needs`
+/// decides by the parent's.
+fn is_unused_child(needs: impl FnOnce(&Session) -> bool) -> bool {
+    session::current().is_none_or(|session| session.fork.is_wiped() && !needs(session))
 }
 
 #[used]

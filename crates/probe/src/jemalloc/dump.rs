@@ -21,18 +21,20 @@ use core::ffi::CStr;
 
 use heapwise_format::segment::Counter;
 
-use crate::arch::words;
 use crate::config::say;
+use crate::inside::Inside;
 use crate::jemalloc::options::options;
+use crate::session::Session;
 use crate::sys::File;
-use crate::{api, segment};
+use ending::Ending;
 pub(crate) use ending::{at_exit, before_exit, watch_exit};
 use suppressions::Suppressions;
 use text::Summary;
-pub(crate) use text::places;
-pub(crate) use triggers::{interval, is_armed, is_at_highs, notice, set_at_highs};
-use writer::DumpWriter;
-pub(crate) use writer::{MOST_KEPT, set_log_name, set_prefix, with_log_name};
+pub(crate) use text::place;
+use triggers::Triggers;
+pub(crate) use triggers::{interval, notice};
+use writer::{DumpWriter, Writer};
+pub(crate) use writer::{MOST_KEPT, next_log_file, set_log_name, set_prefix};
 
 /// Why a dump was written; the letter in its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,33 +52,46 @@ pub(crate) enum Kind {
 /// Longest wait for another dump.
 const PATIENCE_MS: u32 = 10_000;
 
-/// Starts over in a new process or a forked child: its files are its own.
-pub(crate) fn begin() {
-    writer::reset();
-    triggers::begin();
-    ending::begin();
+/// The dumps of a session. Zeroed memory is valid: none so far.
+pub(crate) struct Dump {
+    triggers: Triggers,
+    ending: Ending,
+    writer: Writer,
+}
+
+impl Dump {
+    /// Takes over the options of the start.
+    pub(crate) fn begin(&self) {
+        self.start_triggers(options().prof && options().gdump);
+    }
+
+    /// Takes over what the parent of a forked child set: its files are its own.
+    pub(crate) fn inherit(&self, parent: &Dump) {
+        self.writer.inherit(&parent.writer);
+        self.start_triggers(parent.is_at_highs());
+    }
 }
 
 /// Writes a dump that no caller waits for.
-fn automatic(kind: Kind) {
-    if let Some(mut writer) = DumpWriter::try_lock() {
-        write_announced(&mut writer, kind);
+fn automatic(session: &Session, kind: Kind) {
+    if let Some(mut writer) = session.dump.writer.try_lock() {
+        write_announced(session, &mut writer, kind);
     }
 }
 
 /// Writes a dump for the program; under the next name when it gives none.
-pub(crate) fn manual(name: Option<&CStr>) -> bool {
-    let Some(_busy) = api::enter(words()) else { return false };
-    let Some(mut writer) = DumpWriter::lock(PATIENCE_MS) else { return false };
-    (name.is_some() || writer.next_path(Kind::Manual)) && write(&mut writer, Kind::Manual, name).is_some()
+pub(crate) fn manual(inside: &Inside, name: Option<&CStr>) -> bool {
+    let Some(mut writer) = inside.dump.writer.lock(PATIENCE_MS) else { return false };
+    (name.is_some() || writer.next_path(Kind::Manual))
+        && write(inside, &mut writer, Kind::Manual, name).is_some()
 }
 
 /// Writes under the next name, and reports a file that cannot be created.
-fn write_announced(writer: &mut DumpWriter, kind: Kind) -> Option<Summary> {
+fn write_announced(session: &Session, writer: &mut DumpWriter, kind: Kind) -> Option<Summary> {
     if !writer.next_path(kind) {
         return None;
     }
-    let summary = write(writer, kind, None);
+    let summary = write(session, writer, kind, None);
     if summary.is_none() {
         say(&[b"failed to open \"", writer.path().as_bytes(), b"\""]);
     }
@@ -85,18 +100,18 @@ fn write_announced(writer: &mut DumpWriter, kind: Kind) -> Option<Summary> {
 
 /// Writes a file, under the last name given unless it has its own; `None`, counted, when it cannot
 /// be created. The file is complete and closed afterwards.
-fn write(writer: &mut DumpWriter, kind: Kind, name: Option<&CStr>) -> Option<Summary> {
+fn write(session: &Session, writer: &mut DumpWriter, kind: Kind, name: Option<&CStr>) -> Option<Summary> {
     let (path, buffer, threads) = writer.buffers();
     let file = match name {
         Some(name) => File::create(name).ok(),
         None => path.as_c_str().and_then(|path| File::create_unlinked(path).ok()),
     };
     let Some(file) = file else {
-        segment::count(Counter::FailedDumps);
+        session.segment.count(Counter::FailedDumps);
         return None;
     };
-    let known = if kind == Kind::Final && options().leak { Suppressions::of_options() } else { None };
-    let (summary, complete) = text::write(&file, buffer, threads, known.as_ref());
-    segment::count(if complete { Counter::Dumps } else { Counter::FailedDumps });
+    let known = if kind == Kind::Final && options().leak { Suppressions::of_options(session) } else { None };
+    let (summary, complete) = text::write(session, &file, buffer, threads, known.as_ref());
+    session.segment.count(if complete { Counter::Dumps } else { Counter::FailedDumps });
     Some(summary)
 }

@@ -4,6 +4,8 @@
 use core::ffi::{c_char, c_void};
 
 use crate::fixed_text::FixedText;
+use crate::inside::Inside;
+use crate::session::Session;
 use crate::sys::{self, File};
 
 /// `void (*write)(void *, const char *)`.
@@ -15,8 +17,10 @@ enum Target<'a> {
     StandardError,
 }
 
-/// Buffers text for a target; a drop flushes it.
+/// Buffers text for a target; a drop flushes it. The program's function is called outside of the
+/// probe: it may allocate.
 pub(crate) struct Sink<'a> {
+    inside: &'a mut Inside,
     target: Target<'a>,
     text: FixedText<1024>,
     /// A value was written that the next one is parted from by a comma.
@@ -26,16 +30,31 @@ pub(crate) struct Sink<'a> {
 
 impl<'a> Sink<'a> {
     /// To the program's function; without one to standard error.
-    pub(crate) fn new(write: Option<Callback>, opaque: *mut c_void) -> Self {
-        Self::to(write.map_or(Target::StandardError, |write| Target::Function(write, opaque)))
+    pub(crate) fn new(inside: &'a mut Inside, write: Option<Callback>, opaque: *mut c_void) -> Self {
+        Self::to(inside, write.map_or(Target::StandardError, |write| Target::Function(write, opaque)))
     }
 
-    pub(crate) fn file(file: &'a File) -> Self {
-        Self::to(Target::File(file))
+    pub(crate) fn file(inside: &'a mut Inside, file: &'a File) -> Self {
+        Self::to(inside, Target::File(file))
     }
 
-    fn to(target: Target<'a>) -> Self {
-        Self { target, text: FixedText::new(), parted: false, failed: false }
+    fn to(inside: &'a mut Inside, target: Target<'a>) -> Self {
+        Self { inside, target, text: FixedText::new(), parted: false, failed: false }
+    }
+
+    /// Calls a function of the program outside of the probe.
+    pub(crate) fn outside<T>(&mut self, call: impl FnOnce() -> T) -> T {
+        self.inside.outside(call)
+    }
+
+    /// The probe's state, between two pieces of text.
+    pub(crate) fn inside(&self) -> &Inside {
+        self.inside
+    }
+
+    /// As [`Sink::inside`].
+    pub(crate) fn session(&self) -> &Session {
+        self.inside
     }
 
     /// Text as it is.
@@ -122,8 +141,10 @@ impl<'a> Sink<'a> {
 
     pub(crate) fn flush(&mut self) {
         match (&self.target, self.text.as_c_str()) {
-            // SAFETY: the program's function, with the argument it gave.
-            (Target::Function(write, opaque), Some(text)) => unsafe { write(*opaque, text.as_ptr()) },
+            (Target::Function(write, opaque), Some(text)) => self.inside.outside(|| {
+                // SAFETY: the program's function, with the argument it gave.
+                unsafe { write(*opaque, text.as_ptr()) }
+            }),
             (Target::File(file), _) => self.failed |= file.write_all(self.text.as_bytes()).is_err(),
             _ => sys::write_error(self.text.as_bytes()),
         }
@@ -149,7 +170,8 @@ mod tests {
     #[test]
     fn commas_and_quotes() {
         let mut written = String::new();
-        let mut sink = Sink::new(Some(append), (&raw mut written).cast());
+        let mut inside = crate::inside::enter().expect("a session");
+        let mut sink = Sink::new(&mut inside, Some(append), (&raw mut written).cast());
         sink.open(b"{").key(b"a").number(1).key(b"b").open(b"[").address(0x1f).string(b"x\"y\n").close(b"]");
         sink.key(b"c").boolean(true).close(b"}");
         drop(sink);
@@ -159,7 +181,8 @@ mod tests {
     #[test]
     fn long_text_comes_in_pieces() {
         let mut written = String::new();
-        let mut sink = Sink::new(Some(append), (&raw mut written).cast());
+        let mut inside = crate::inside::enter().expect("a session");
+        let mut sink = Sink::new(&mut inside, Some(append), (&raw mut written).cast());
         sink.open(b"[");
         (0..1000).for_each(|number| {
             sink.number(number);

@@ -1,7 +1,9 @@
 //! `mallctl` and related functions: jemalloc's introspection, over any allocator.
 //!
 //! Where jemalloc is the allocator underneath, it gets every call, except those about profiling
-//! while the probe profiles.
+//! while the probe profiles. jemalloc's own functions and the program's callbacks are called
+//! outside of the probe: they may allocate. A call from a signal handler that interrupted the probe
+//! returns `EAGAIN`.
 #![allow(unsafe_code)]
 
 mod lookup;
@@ -16,8 +18,8 @@ use self::lookup::Found;
 use self::names::{NAMES, Name};
 pub(crate) use self::node::VERSION;
 use self::value::Request;
-use crate::api;
-use crate::arch::words;
+use crate::atomics::AtomicU64;
+use crate::inside::{Inside, enter};
 use crate::jemalloc::options::options;
 use crate::json::{Callback, Sink};
 use crate::symbols::function;
@@ -41,12 +43,8 @@ fn own(name: &CStr, most: usize, is_alone: bool) -> Option<Found> {
     (is_alone || options().prof && about_profiling).then_some(found)
 }
 
-/// Starts a call of the program: starts the probe, gives a forked child a segment of its own,
-/// applies pending control changes. The call itself is outside the probe: callbacks of the program
-/// may allocate.
-fn begin_call() {
-    drop(api::enter(words()));
-}
+/// Epochs that the program started, as jemalloc counts them. Zeroed memory is valid.
+pub(crate) struct Epoch(AtomicU64);
 
 /// Reads or writes a value by its name.
 ///
@@ -60,17 +58,17 @@ pub unsafe extern "C" fn mallctl(
     new: *mut c_void,
     new_len: usize,
 ) -> c_int {
-    begin_call();
+    let Some(mut inside) = enter() else { return libc::EAGAIN };
     // SAFETY: the signature of mallctl; the name is text; the rest is passed on or used as
     // promised.
     unsafe {
         let real = function::<Mallctl>(c"mallctl");
         match (own(CStr::from_ptr(name), MOST_DEPTH, real.is_none()), real) {
             (Some(Found { row: Some(row), depth, number }), _) => {
-                answer((row, depth, number), old, old_len, new, new_len)
+                answer(&mut inside, (row, depth, number), old, old_len, new, new_len)
             }
             (Some(_), None) => libc::ENOENT,
-            (_, Some(real)) => real(name, old, old_len, new, new_len),
+            (_, Some(real)) => inside.outside(|| real(name, old, old_len, new, new_len)),
             (None, None) => libc::ENOENT,
         }
     }
@@ -82,13 +80,13 @@ pub unsafe extern "C" fn mallctl(
 /// jemalloc's contract: `mib` has room for `*len` words.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub unsafe extern "C" fn mallctlnametomib(name: *const c_char, mib: *mut usize, len: *mut usize) -> c_int {
-    begin_call();
+    let Some(mut inside) = enter() else { return libc::EAGAIN };
     // SAFETY: as `mallctl`.
     unsafe {
         let real = function::<ToMib>(c"mallctlnametomib");
         let found = match (own(CStr::from_ptr(name), *len, real.is_none()), real) {
             (Some(found), None) | (Some(found @ Found { row: Some(_), .. }), _) => found,
-            (_, Some(real)) => return real(name, mib, len),
+            (_, Some(real)) => return inside.outside(|| real(name, mib, len)),
             (None, None) => return libc::ENOENT,
         };
         let place = found.row.and_then(|row| lookup::shape(row).1);
@@ -117,7 +115,7 @@ pub unsafe extern "C" fn mallctlbymib(
     new: *mut c_void,
     new_len: usize,
 ) -> c_int {
-    begin_call();
+    let Some(mut inside) = enter() else { return libc::EAGAIN };
     // SAFETY: as `mallctl`.
     unsafe {
         let row = if len == 0 { None } else { (*mib).checked_sub(FIRST_MIB) };
@@ -125,10 +123,10 @@ pub unsafe extern "C" fn mallctlbymib(
             Some(row) => {
                 let place = lookup::shape(row).1.filter(|place| *place < len);
                 let number = place.map_or(0, |place| *mib.add(place));
-                answer((row, len, number), old, old_len, new, new_len)
+                answer(&mut inside, (row, len, number), old, old_len, new, new_len)
             }
             None => function::<ByMib>(c"mallctlbymib")
-                .map_or(libc::ENOENT, |real| real(mib, len, old, old_len, new, new_len)),
+                .map_or(libc::ENOENT, |real| inside.outside(|| real(mib, len, old, old_len, new, new_len))),
         }
     }
 }
@@ -138,6 +136,7 @@ pub unsafe extern "C" fn mallctlbymib(
 /// # Safety
 /// As [`mallctl`].
 unsafe fn answer(
+    inside: &mut Inside,
     (row, depth, number): (usize, usize, usize),
     old: *mut c_void,
     old_len: *mut usize,
@@ -147,7 +146,7 @@ unsafe fn answer(
     let Some(node) = lookup::by_row(row, depth, number) else { return libc::ENOENT };
     // SAFETY: the caller's promise.
     let mut request = unsafe { Request::new(old, old_len, new, new_len) };
-    node::answer(node, number, &mut request).err().map_or(0, |refusal| refusal.errno())
+    node::answer(inside, node, number, &mut request).err().map_or(0, |refusal| refusal.errno())
 }
 
 /// Prints the allocator's statistics.
@@ -160,11 +159,11 @@ pub unsafe extern "C" fn malloc_stats_print(
     opaque: *mut c_void,
     opts: *const c_char,
 ) {
-    begin_call();
+    let Some(mut inside) = enter() else { return };
     // SAFETY: the signature of malloc_stats_print.
     if let Some(real) = unsafe { function::<Print>(c"malloc_stats_print") } {
         // SAFETY: passed on unchanged.
-        return unsafe { real(write, opaque, opts) };
+        return inside.outside(|| unsafe { real(write, opaque, opts) });
     }
     let letters = if opts.is_null() {
         &[]
@@ -172,5 +171,5 @@ pub unsafe extern "C" fn malloc_stats_print(
         // SAFETY: jemalloc's contract: text, or null.
         unsafe { CStr::from_ptr(opts) }.to_bytes()
     };
-    print::print(&mut Sink::new(write, opaque), letters);
+    print::print(&mut Sink::new(&mut inside, write, opaque), letters);
 }

@@ -1,4 +1,4 @@
-//! jemalloc's profiling options, and three options of heapwise that limit their output.
+//! jemalloc's profiling options, and four options of heapwise.
 //!
 //! `config` reads them, once, when the probe starts.
 #![allow(unsafe_code)]
@@ -70,6 +70,9 @@ pub(crate) struct Options {
     pub(crate) dump_keep: u64,
     /// File of known leaks (ours).
     pub(crate) leak_suppressions: FixedText<PREFIX_BYTES>,
+    /// The segment stays when the program exits, however many there are (ours): `heapwise run`
+    /// reads it then.
+    pub(crate) keep_segment: bool,
 }
 
 impl Options {
@@ -99,6 +102,7 @@ impl Options {
             gdump_step: 0,
             dump_keep: 0,
             leak_suppressions: FixedText::new(),
+            keep_segment: false,
         }
     }
 

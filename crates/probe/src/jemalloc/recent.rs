@@ -9,55 +9,23 @@ use core::ffi::CStr;
 pub(crate) use report::write_recent;
 
 use crate::atomics::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use crate::inside::{Inside, enter};
 use crate::jemalloc::options::options;
 use crate::json::Sink;
+use crate::session::Session;
 use crate::sys::File;
-use crate::{clock, dump, fork, hooks};
-use ring::Record;
+use crate::{clock, dump, hooks};
+use ring::{Record, Ring};
 
-/// Blocks that are kept; negative: as many as there is room for.
-static MOST: AtomicI64 = AtomicI64::new(0);
-/// Moment the log was started; 0: there is none.
-static LOG_START: AtomicU64 = AtomicU64::new(0);
-/// Recent blocks are kept. Read on every recorded event.
-static KEEPING: AtomicBool = AtomicBool::new(false);
-
-/// Takes over the options of the start; a forked child has no blocks of its parent's.
-pub(crate) fn begin() {
-    static STARTED: AtomicBool = AtomicBool::new(false);
-    ring::forget();
-    if !STARTED.swap(true, Ordering::Relaxed) && options().prof {
-        MOST.store(options().recent_alloc_max, Ordering::Relaxed);
-        if options().log {
-            LOG_START.store(now().max(1), Ordering::Relaxed);
-        }
-        settle();
-    }
-}
-
-fn settle() {
-    let keeping = MOST.load(Ordering::Relaxed) != 0 || LOG_START.load(Ordering::Relaxed) != 0;
-    KEEPING.store(keeping && ring::prepare(), Ordering::Relaxed);
-    fork::change_generation();
-}
-
-/// Whether something is kept.
-pub(crate) fn is_keeping() -> bool {
-    KEEPING.load(Ordering::Relaxed)
-}
-
-pub(crate) fn most() -> i64 {
-    MOST.load(Ordering::Relaxed)
-}
-
-/// Changes how many are kept; false for a number that makes no sense.
-pub(crate) fn set_most(most: i64) -> bool {
-    if most < -1 {
-        return false;
-    }
-    MOST.store(most, Ordering::Relaxed);
-    settle();
-    true
+/// The recent blocks of a session. Zeroed memory is valid: nothing is kept.
+pub(crate) struct Recent {
+    /// Recent blocks are kept. Read on every recorded event.
+    is_keeping: AtomicBool,
+    /// Blocks that are kept; negative: as many as there is room for.
+    most: AtomicI64,
+    /// Moment the log was started; 0: there is none.
+    log_start: AtomicU64,
+    ring: Ring,
 }
 
 /// By the clock of `prof_time_resolution`.
@@ -65,63 +33,121 @@ fn now() -> u64 {
     if options().high_resolution { clock::realtime_ns() } else { clock::coarse_ns() }
 }
 
+impl Recent {
+    /// Takes over the options of the start.
+    pub(crate) fn begin(&self, session: &Session) {
+        if options().prof {
+            self.most.store(options().recent_alloc_max, Ordering::Relaxed);
+            if options().log {
+                self.log_start.store(now().max(1), Ordering::Relaxed);
+            }
+            self.choose(session);
+        }
+    }
+
+    /// Takes over what the parent of a forked child set; it has no blocks of its parent's.
+    pub(crate) fn inherit(&self, session: &Session, parent: &Recent) {
+        self.most.store(parent.most(), Ordering::Relaxed);
+        self.log_start.store(parent.log_start.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.choose(session);
+    }
+
+    /// Unmaps the ring. No thread may use it afterwards.
+    pub(crate) fn release(&self) {
+        self.ring.release();
+    }
+
+    /// Decides whether blocks are kept.
+    fn choose(&self, session: &Session) {
+        let keeping = self.most() != 0 || self.has_log();
+        self.is_keeping.store(keeping && self.ring.prepare(), Ordering::Relaxed);
+        session.fork.change_generation();
+    }
+
+    /// Whether something is kept.
+    pub(crate) fn is_keeping(&self) -> bool {
+        self.is_keeping.load(Ordering::Relaxed)
+    }
+
+    /// Whether a log runs.
+    pub(crate) fn has_log(&self) -> bool {
+        self.log_start.load(Ordering::Relaxed) != 0
+    }
+
+    pub(crate) fn most(&self) -> i64 {
+        self.most.load(Ordering::Relaxed)
+    }
+}
+
+/// Changes how many are kept; false for a number that makes no sense.
+pub(crate) fn set_most(session: &Session, most: i64) -> bool {
+    if most < -1 {
+        return false;
+    }
+    session.recent.most.store(most, Ordering::Relaxed);
+    session.recent.choose(session);
+    true
+}
+
 /// A block was recorded: one load when nothing is kept.
 #[inline(always)]
-pub(crate) fn allocated(address: u64, size: u64, node: u32, thread: u32) {
-    if KEEPING.load(Ordering::Relaxed) {
-        note(address, size, node, thread);
+pub(crate) fn allocated(session: &Session, address: u64, size: u64, node: u32, thread: u32) {
+    if session.recent.is_keeping() {
+        note(session, address, size, node, thread);
     }
 }
 
 #[cold]
-fn note(address: u64, size: u64, node: u32, thread: u32) {
+fn note(session: &Session, address: u64, size: u64, node: u32, thread: u32) {
     let usable = hooks::usable_size(address as *mut _) as u64;
-    ring::add(Record { address, size, usable, born_ns: now(), node, thread, ..Record::default() });
+    let record = Record { address, size, usable, born_ns: now(), node, thread, ..Record::default() };
+    session.recent.ring.add(&session.segment, record);
 }
 
 /// A recorded block was freed.
 #[inline(always)]
-pub(crate) fn freed(address: u64, thread: u32) {
-    if KEEPING.load(Ordering::Relaxed) {
-        note_freed(address, thread);
+pub(crate) fn freed(session: &Session, address: u64, thread: u32) {
+    if session.recent.is_keeping() {
+        note_freed(session, address, thread);
     }
 }
 
 #[cold]
-fn note_freed(address: u64, thread: u32) {
-    ring::end(address, thread, now());
+fn note_freed(session: &Session, address: u64, thread: u32) {
+    session.recent.ring.end(&session.segment, address, thread, now());
 }
 
 /// Starts the log; false when there is one, or when a name is given that cannot be used.
-pub(crate) fn start_log(name: Option<&CStr>) -> bool {
-    let started = LOG_START.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok();
+pub(crate) fn start_log(session: &Session, name: Option<&CStr>) -> bool {
+    let start = &session.recent.log_start;
+    let started = start.compare_exchange(0, now().max(1), Ordering::Relaxed, Ordering::Relaxed).is_ok();
     if started {
-        dump::set_log_name(name);
-        settle();
+        dump::set_log_name(session, name);
+        session.recent.choose(session);
     }
     started
 }
 
 /// Ends the log and writes it; false when there is none, or the file cannot be written.
-pub(crate) fn stop_log() -> bool {
-    let start = LOG_START.swap(0, Ordering::Relaxed);
+pub(crate) fn stop_log(inside: &mut Inside) -> bool {
+    let start = inside.recent.log_start.swap(0, Ordering::Relaxed);
     if start == 0 {
         return false;
     }
-    let written = dump::with_log_name(|path| {
-        let Ok(file) = File::create(path) else { return false };
-        let mut sink = Sink::file(&file);
+    let file = dump::next_log_file(inside);
+    let written = file.is_some_and(|file: File| {
+        let mut sink = Sink::file(inside, &file);
         report::write_log(&mut sink, start, now());
         sink.flush();
         !sink.failed
     });
-    settle();
+    inside.recent.choose(inside);
     written
 }
 
 /// The process ends: a log that runs is written.
 pub(crate) fn at_exit() {
-    if LOG_START.load(Ordering::Relaxed) != 0 {
-        stop_log();
+    if let Some(mut inside) = enter() {
+        stop_log(&mut inside);
     }
 }

@@ -20,7 +20,8 @@ pub(crate) type Leaf<T> = [T; 1 << WORD_BITS];
 /// The leaves of a gibibyte, null where there is none.
 type Leaves<T, const N: usize> = [AtomicPtr<Leaf<T>>; N];
 
-/// With so many leaves in a gibibyte. Untouched pages of it cost nothing.
+/// With so many leaves in a gibibyte. Untouched pages of it cost nothing. Zeroed memory is valid:
+/// no leaves.
 pub(crate) struct AddressMap<T: 'static, const LEAVES: usize> {
     gibibytes: [AtomicPtr<Leaves<T, LEAVES>>; 1 << (ADDRESS_BITS - GIB_BITS)],
 }
@@ -29,11 +30,6 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
     /// Bytes of heap that a leaf covers, and a word of it, 2^this.
     const LEAF_BITS: u32 = GIB_BITS - LEAVES.ilog2();
     const CELL_BITS: u32 = Self::LEAF_BITS - WORD_BITS;
-
-    /// Without leaves.
-    pub(crate) const fn new() -> Self {
-        Self { gibibytes: [const { AtomicPtr::new(null_mut()) }; 1 << (ADDRESS_BITS - GIB_BITS)] }
-    }
 
     /// Which leaf of its gibibyte an address belongs to.
     pub(crate) fn in_gibibyte(address: u64) -> usize {
@@ -50,7 +46,7 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
     /// address that is not a multiple of 16: its lowest bits become the highest, beyond every
     /// table.
     #[inline(always)]
-    pub(crate) fn known(&self, address: u64) -> Option<(&'static Leaf<T>, usize)> {
+    pub(crate) fn known(&self, address: u64) -> Option<(&Leaf<T>, usize)> {
         let place = address.rotate_right(BLOCK_BITS);
         let leaves = self.gibibytes.get((place >> (GIB_BITS - BLOCK_BITS)) as usize)?.load(Ordering::Acquire);
         // SAFETY: a published pointer is a mapping of that many words, which stays.
@@ -63,7 +59,7 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
     /// Makes a leaf known; whether there was none before.
     ///
     /// # Safety
-    /// The leaf stays, until [`AddressMap::clear`] at least.
+    /// The leaf stays, until [`AddressMap::release`] at least.
     pub(crate) unsafe fn publish(&self, address: u64, leaf: *mut Leaf<T>) -> bool {
         let Some(leaves) = self.leaves_of(address) else { return false };
         leaves[Self::in_gibibyte(address)]
@@ -72,7 +68,7 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
     }
 
     /// The leaves of an address's gibibyte, added when there are none.
-    fn leaves_of(&self, address: u64) -> Option<&'static Leaves<T, LEAVES>> {
+    fn leaves_of(&self, address: u64) -> Option<&Leaves<T, LEAVES>> {
         let gibibyte = self.gibibytes.get((address >> GIB_BITS) as usize)?;
         if gibibyte.load(Ordering::Acquire).is_null() {
             let memory = sys::map_private(size_of::<Leaves<T, LEAVES>>()).ok()?;
@@ -96,8 +92,8 @@ impl<T, const LEAVES: usize> AddressMap<T, LEAVES> {
         leaves.map(|leaf| leaf.load(Ordering::Acquire)).filter(|leaf| !leaf.is_null())
     }
 
-    /// Removes all leaves. For a forked child that starts its own segment; it has a single thread.
-    pub(crate) fn clear(&self) {
+    /// Removes all leaves. No thread may use the map afterwards.
+    pub(crate) fn release(&self) {
         for gibibyte in &self.gibibytes {
             let leaves = gibibyte.load(Ordering::Relaxed);
             if !leaves.is_null() {

@@ -10,7 +10,8 @@ use heapwise_format::segment::Counter;
 use super::address_map::{AddressMap, Leaf};
 use super::{hash, shadow};
 use crate::atomics::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use crate::{segment, sys};
+use crate::session::Session;
+use crate::sys;
 
 /// Milliseconds of the recording when a block was allocated, and whether `realloc` returned it.
 /// 0: not known.
@@ -55,20 +56,25 @@ fn clamp_age(age: u64) -> u64 {
     if age > TIME_MASK - AHEAD_MS { 0 } else { age }
 }
 
-static BIRTHS: Births = AddressMap::new();
 /// A leaf for each 128 KiB of heap.
-type Births = AddressMap<AtomicU32, { 1 << 13 }>;
-static IS_USED: AtomicBool = AtomicBool::new(false);
-/// Memory for leaves that was mapped in advance: the next, and the end.
-static RESERVE: AtomicUsize = AtomicUsize::new(0);
-static RESERVE_END: AtomicUsize = AtomicUsize::new(0);
+type Map = AddressMap<AtomicU32, { 1 << 13 }>;
+
+/// The births of a session. Zeroed memory is valid: none.
+pub(crate) struct Births {
+    is_used: AtomicBool,
+    /// Memory for leaves that was mapped in advance: the next, and the end.
+    reserve: AtomicUsize,
+    reserve_end: AtomicUsize,
+    map: Map,
+}
+
 const LEAF_BYTES: usize = size_of::<Leaf<AtomicU32>>();
 
 /// Where the birth of a block at a multiple of 16 is kept, if its leaf is there.
 #[derive(Clone, Copy)]
-pub(crate) struct BirthSlot(&'static AtomicU32);
+pub(crate) struct BirthSlot<'a>(&'a AtomicU32);
 
-impl BirthSlot {
+impl BirthSlot<'_> {
     #[inline(always)]
     pub(crate) fn get(self) -> Birth {
         Birth(self.0.load(Ordering::Relaxed))
@@ -80,32 +86,71 @@ impl BirthSlot {
     }
 }
 
-/// The slot of a block of the shadow index, if its leaf is there.
-#[inline(always)]
-pub(crate) fn known(address: u64) -> Option<BirthSlot> {
-    BIRTHS.known(address).and_then(|(leaf, place)| leaf.get(place)).map(BirthSlot)
+impl Births {
+    /// The slot of a block of the shadow index, if its leaf is there.
+    #[inline(always)]
+    pub(crate) fn known(&self, address: u64) -> Option<BirthSlot<'_>> {
+        self.map.known(address).and_then(|(leaf, place)| leaf.get(place)).map(BirthSlot)
+    }
+
+    /// The birth of a block of the shadow index; [`Birth::UNKNOWN`] afterwards.
+    pub(super) fn take_shadowed(&self, address: u64) -> Birth {
+        let Some(slot) = self.known(address) else { return Birth::UNKNOWN };
+        let birth = slot.get();
+        if birth != Birth::UNKNOWN {
+            slot.set(Birth::UNKNOWN);
+        }
+        birth
+    }
+
+    /// Maps memory for the births of `heap` bytes more, while system calls are allowed. Once is
+    /// enough.
+    pub(crate) fn reserve(&self, heap: usize) {
+        let bytes = (heap / 8).next_multiple_of(LEAF_BYTES);
+        if self.reserve.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        if let Ok(memory) = sys::map_private(bytes) {
+            self.reserve_end.store(memory as usize + bytes, Ordering::Relaxed);
+            self.reserve.store(memory as usize, Ordering::Release);
+        }
+    }
+
+    fn take_reserved(&self) -> Option<*mut u8> {
+        let end = self.reserve_end.load(Ordering::Relaxed);
+        let next = |leaf: usize| (leaf < end).then_some(leaf + LEAF_BYTES);
+        let leaf = self.reserve.fetch_update(Ordering::Acquire, Ordering::Acquire, next).ok()?;
+        Some(leaf as *mut u8)
+    }
+
+    /// Unmaps the leaves. No thread may use them afterwards.
+    pub(super) fn release(&self) {
+        if self.is_used.swap(false, Ordering::Relaxed) {
+            for leaf in self.map.leaves() {
+                // SAFETY: mapped by `make`; the map is released before the next lookup.
+                unsafe { sys::unmap(leaf.cast(), LEAF_BYTES) };
+            }
+            self.map.release();
+        }
+        let (left, end) =
+            (self.reserve.swap(0, Ordering::Relaxed), self.reserve_end.swap(0, Ordering::Relaxed));
+        if left < end {
+            // SAFETY: mapped by `reserve`, and never handed out.
+            unsafe { sys::unmap(left as *mut u8, end - left) };
+        }
+    }
 }
 
 /// Stores the birth of a block that is in an index. Without memory its age is not known.
-pub(crate) fn set(address: u64, birth: Birth) {
-    let slot = if shadow::get(address).is_some() {
-        known(address).or_else(|| make(address))
+pub(crate) fn set(session: &Session, address: u64, birth: Birth) {
+    let slot = if shadow::get(session, address).is_some() {
+        session.live.births.known(address).or_else(|| make(session, address))
     } else {
-        hash::birth(address).map(BirthSlot)
+        hash::birth(session, address).map(BirthSlot)
     };
     if let Some(slot) = slot {
         slot.set(birth);
     }
-}
-
-/// The birth of a block of the shadow index; [`Birth::UNKNOWN`] afterwards.
-pub(super) fn take_shadowed(address: u64) -> Birth {
-    let Some(slot) = known(address) else { return Birth::UNKNOWN };
-    let birth = slot.get();
-    if birth != Birth::UNKNOWN {
-        slot.set(Birth::UNKNOWN);
-    }
-    birth
 }
 
 /// The birth in a slot of the hash index.
@@ -115,63 +160,30 @@ pub(super) fn from_word(word: u32) -> Birth {
 
 #[cold]
 #[inline(never)]
-fn make(address: u64) -> Option<BirthSlot> {
-    if !Births::may_be_block(address) {
+fn make(session: &Session, address: u64) -> Option<BirthSlot<'_>> {
+    let births = &session.live.births;
+    if !Map::may_be_block(address) {
         return None;
     }
-    IS_USED.store(true, Ordering::Relaxed);
-    let leaf = take_reserved().or_else(|| sys::map_private(LEAF_BYTES).ok())?;
-    // SAFETY: zeroed memory of that size, which is unmapped by `init` only, after the map was
-    // cleared.
-    if unsafe { BIRTHS.publish(address, leaf.cast()) } {
-        segment::counter(Counter::OwnBytes).fetch_add(LEAF_BYTES as u64, Ordering::Relaxed);
+    births.is_used.store(true, Ordering::Relaxed);
+    let leaf = births.take_reserved().or_else(|| sys::map_private(LEAF_BYTES).ok())?;
+    // SAFETY: zeroed memory of that size, which is unmapped by `release` only.
+    if unsafe { births.map.publish(address, leaf.cast()) } {
+        session.segment.counter(Counter::OwnBytes).fetch_add(LEAF_BYTES as u64, Ordering::Relaxed);
     } else {
         // SAFETY: not published.
         unsafe { sys::unmap(leaf, LEAF_BYTES) };
     }
-    known(address)
-}
-
-/// Maps memory for the births of `heap` bytes more, while system calls are allowed. Once is enough.
-pub(crate) fn reserve(heap: usize) {
-    let bytes = (heap / 8).next_multiple_of(LEAF_BYTES);
-    if RESERVE.load(Ordering::Relaxed) != 0 {
-        return;
-    }
-    if let Ok(memory) = sys::map_private(bytes) {
-        RESERVE_END.store(memory as usize + bytes, Ordering::Relaxed);
-        RESERVE.store(memory as usize, Ordering::Release);
-    }
-}
-
-fn take_reserved() -> Option<*mut u8> {
-    let next = |leaf: usize| (leaf < RESERVE_END.load(Ordering::Relaxed)).then_some(leaf + LEAF_BYTES);
-    let leaf = RESERVE.fetch_update(Ordering::Acquire, Ordering::Acquire, next).ok()?;
-    Some(leaf as *mut u8)
-}
-
-/// Starts empty (again after `fork`, when the process has a single thread).
-pub(super) fn init() {
-    if IS_USED.swap(false, Ordering::Relaxed) {
-        for leaf in BIRTHS.leaves() {
-            // SAFETY: mapped by `make`; the map is cleared before the next lookup.
-            unsafe { sys::unmap(leaf.cast(), LEAF_BYTES) };
-        }
-        BIRTHS.clear();
-    }
-    let (left, end) = (RESERVE.swap(0, Ordering::Relaxed), RESERVE_END.swap(0, Ordering::Relaxed));
-    if left < end {
-        // SAFETY: mapped by `reserve`, and never handed out.
-        unsafe { sys::unmap(left as *mut u8, end - left) };
-    }
+    births.known(address)
 }
 
 /// Clears the births of all blocks: they belong to an earlier recording. Other threads may write
 /// meanwhile.
-pub(crate) fn forget() {
-    hash::forget_births();
-    if IS_USED.load(Ordering::Relaxed) {
-        for leaf in BIRTHS.leaves() {
+pub(crate) fn forget(session: &Session) {
+    let births = &session.live.births;
+    hash::forget_births(session);
+    if births.is_used.load(Ordering::Relaxed) {
+        for leaf in births.map.leaves() {
             // SAFETY: a leaf, which stays mapped; all its words are atomics.
             let words = unsafe { &*leaf };
             // Only words that are set are stored to: pages that were never written stay
@@ -201,13 +213,14 @@ mod tests {
 
     #[test]
     fn births_are_taken_once() {
-        segment::for_tests();
+        let session = &crate::session::TestSession::new();
+        let take_shadowed = |address| session.live.births.take_shadowed(address);
         for (ms, address) in (10..).zip([0x7100_0000_0010, 0x7100_0000_0020, 0x7100_4000_0000]) {
-            shadow::insert(address, super::super::Live { tally: 3, size: 100 });
-            set(address, Birth::new(ms, false));
+            shadow::insert(session, address, super::super::Live { tally: 3, size: 100 });
+            set(session, address, Birth::new(ms, false));
             assert_eq!(take_shadowed(address), Birth::new(ms, false));
             assert_eq!(take_shadowed(address), Birth::UNKNOWN);
-            shadow::remove(address);
+            shadow::remove(session, address);
         }
     }
 }

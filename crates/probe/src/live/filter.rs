@@ -19,12 +19,16 @@ pub(crate) const GRANULES: usize = 1 << 20;
 pub(crate) struct Filter {
     pages: [AtomicU8; PAGES],
     granules: [AtomicU8; GRANULES],
+    /// Something may be in it.
+    is_used: AtomicBool,
 }
 
-pub(crate) static FILTER: Filter =
-    Filter { pages: [const { AtomicU8::new(0) }; PAGES], granules: [const { AtomicU8::new(0) }; GRANULES] };
-/// Something may be in it.
-static USED: AtomicBool = AtomicBool::new(false);
+/// Not part of the session: the stubs read it by its address, from the first call on.
+pub(crate) static FILTER: Filter = Filter {
+    pages: [const { AtomicU8::new(0) }; PAGES],
+    granules: [const { AtomicU8::new(0) }; GRANULES],
+    is_used: AtomicBool::new(false),
+};
 
 fn bytes(address: u64) -> [&'static AtomicU8; 2] {
     let page = (address >> 12) as usize % PAGES;
@@ -33,7 +37,7 @@ fn bytes(address: u64) -> [&'static AtomicU8; 2] {
 }
 
 pub(crate) fn add(address: u64) {
-    USED.store(true, Ordering::Relaxed);
+    FILTER.is_used.store(true, Ordering::Relaxed);
     let step = |count: u8| count.checked_add(1);
     for byte in bytes(address) {
         let _ = byte.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
@@ -49,7 +53,7 @@ pub(crate) fn remove(address: u64) {
 
 /// Makes every later free of this address a lookup.
 pub(crate) fn pin(address: u64) {
-    USED.store(true, Ordering::Relaxed);
+    FILTER.is_used.store(true, Ordering::Relaxed);
     bytes(address).into_iter().for_each(|byte| byte.store(u8::MAX, Ordering::Relaxed));
 }
 
@@ -57,9 +61,9 @@ pub(crate) fn may_hold(address: u64) -> bool {
     bytes(address).into_iter().all(|byte| byte.load(Ordering::Relaxed) != 0)
 }
 
-/// Sets all counts to 0.
+/// Sets all counts to 0, in a forked child, which has a single thread.
 pub(crate) fn clear() {
-    if !USED.swap(false, Ordering::Relaxed) {
+    if !FILTER.is_used.swap(false, Ordering::Relaxed) {
         return;
     }
     for byte in FILTER.pages.iter().chain(&FILTER.granules) {

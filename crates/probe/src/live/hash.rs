@@ -11,7 +11,8 @@ use heapwise_format::segment::{Counter, LIVE_FIRST_LEVEL, Layout, LiveBlock, Sec
 
 use super::{Live, Removed, births};
 use crate::atomics::{AtomicU32, Ordering};
-use crate::segment;
+use crate::segment::{self, Segment};
+use crate::session::Session;
 
 /// Slots of a group.
 const GROUP: u64 = 8;
@@ -20,22 +21,26 @@ const GROUPS_OF_PAGE: u64 = 16;
 /// `LiveBlock::address` of a slot that is being written.
 const CLAIMED: u64 = 1;
 
-/// Levels in use. Private: what is in the segment may be overwritten by others.
-static LEVELS: AtomicU32 = AtomicU32::new(1);
-
-/// Starts with one level (again after `fork`).
-pub(crate) fn init() {
-    set_levels(1);
+/// The hash index of a session. Zeroed memory is valid: one level.
+pub(super) struct Hash {
+    /// Levels in use, less 1. Private: what is in the segment may be overwritten by others.
+    more_levels: AtomicU32,
 }
 
-fn set_levels(levels: u32) {
-    LEVELS.store(levels, Ordering::Release);
-    segment::counter(Counter::LiveLevels).store(u64::from(levels), Ordering::Relaxed);
+impl Hash {
+    fn levels(&self) -> u32 {
+        1 + self.more_levels.load(Ordering::Acquire)
+    }
+}
+
+/// Starts with one level.
+pub(crate) fn describe(segment: &Segment) {
+    segment.counter(Counter::LiveLevels).store(1, Ordering::Relaxed);
 }
 
 /// Levels that fit the section.
-fn most_levels() -> u32 {
-    (segment::section(SectionKind::Live).capacity / LIVE_FIRST_LEVEL * 3 + 1).ilog2() / 2
+fn most_levels(segment: &Segment) -> u32 {
+    (segment.section(SectionKind::Live).capacity / LIVE_FIRST_LEVEL * 3 + 1).ilog2() / 2
 }
 
 /// Blocks of one page of the heap are in groups of one page of the index: blocks that the program
@@ -59,23 +64,25 @@ fn slot(group: *mut u8, index: u64) -> *mut u8 {
 
 /// Inserts a block; false when there is no room.
 #[inline]
-pub(crate) fn insert(address: u64, block: Live) -> bool {
-    let levels = LEVELS.load(Ordering::Acquire);
-    if (0..levels).rev().any(|level| insert_in(level, address, block)) {
+pub(crate) fn insert(session: &Session, address: u64, block: Live) -> bool {
+    let segment = &session.segment;
+    let hash = &session.live.hash;
+    let levels = hash.levels();
+    if (0..levels).rev().any(|level| insert_in(segment, level, address, block)) {
         return true;
     }
-    if levels >= most_levels() || !insert_in(levels, address, block) {
+    if levels >= most_levels(segment) || !insert_in(segment, levels, address, block) {
         return false;
     }
-    if LEVELS.fetch_max(levels + 1, Ordering::AcqRel) < levels + 1 {
-        segment::counter(Counter::LiveLevels).fetch_max(u64::from(levels + 1), Ordering::Relaxed);
+    if hash.more_levels.fetch_max(levels, Ordering::AcqRel) < levels {
+        segment.counter(Counter::LiveLevels).fetch_max(u64::from(levels + 1), Ordering::Relaxed);
     }
     true
 }
 
 #[inline(always)]
-fn insert_in(level: u32, address: u64, block: Live) -> bool {
-    let Some(group) = segment::record(SectionKind::Live, group(level, address)) else { return false };
+fn insert_in(segment: &Segment, level: u32, address: u64, block: Live) -> bool {
+    let Some(group) = segment.record(SectionKind::Live, group(level, address)) else { return false };
     (0..GROUP).any(|index| {
         let slot = slot(group, index);
         // SAFETY: a slot of the group: address, tally and birth, size.
@@ -93,14 +100,14 @@ fn insert_in(level: u32, address: u64, block: Live) -> bool {
 }
 
 /// The slot of a block, if it is there.
-fn find(address: u64) -> Option<*mut u8> {
+fn find(session: &Session, address: u64) -> Option<*mut u8> {
     // `free(NULL)`: an empty slot looks the same.
     if address == 0 {
         return None;
     }
-    let levels = LEVELS.load(Ordering::Acquire);
+    let levels = session.live.hash.levels();
     (0..levels).rev().find_map(|level| {
-        let group = segment::existing(SectionKind::Live, group(level, address))?;
+        let group = session.segment.existing(SectionKind::Live, group(level, address))?;
         (0..GROUP).map(|index| slot(group, index)).find(|slot| {
             // SAFETY: as in `insert_in`.
             unsafe { segment::word64(*slot, 0) }.load(Ordering::Acquire) == address
@@ -110,8 +117,8 @@ fn find(address: u64) -> Option<*mut u8> {
 
 /// Removes a block; `None` when it was not there.
 #[inline]
-pub(crate) fn remove(address: u64) -> Option<Removed> {
-    let slot = find(address)?;
+pub(crate) fn remove(session: &Session, address: u64) -> Option<Removed> {
+    let slot = find(session, address)?;
     // SAFETY: as in `insert_in`.
     let [key, tally, size] = unsafe { [0, 8, 16].map(|byte| segment::word64(slot, byte)) };
     let word = tally.load(Ordering::Relaxed);
@@ -121,16 +128,16 @@ pub(crate) fn remove(address: u64) -> Option<Removed> {
 }
 
 /// Where the birth of a block is kept in its slot, if the block is there.
-pub(super) fn birth(address: u64) -> Option<&'static AtomicU32> {
+pub(super) fn birth(session: &Session, address: u64) -> Option<&AtomicU32> {
     // SAFETY: as in `insert_in`; the birth is the upper half of the second word.
-    find(address).map(|slot| unsafe { segment::word32(slot, 12) })
+    find(session, address).map(|slot| unsafe { segment::word32(slot, 12) })
 }
 
 /// Clears the births of all blocks.
-pub(super) fn forget_births() {
-    let (end, _) = Layout::live_level(LEVELS.load(Ordering::Acquire));
+pub(super) fn forget_births(session: &Session) {
+    let (end, _) = Layout::live_level(session.live.hash.levels());
     for index in 0..end {
-        if let Some(slot) = segment::existing(SectionKind::Live, index) {
+        if let Some(slot) = session.segment.existing(SectionKind::Live, index) {
             // SAFETY: as in `insert_in`.
             unsafe { segment::word32(slot, 12) }.store(0, Ordering::Relaxed);
         }
@@ -142,15 +149,13 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-
-    fn removed(address: u64) -> Option<Live> {
-        remove(address).map(|removed| removed.block)
-    }
+    use crate::session::TestSession;
 
     /// Small blocks side by side, page-aligned large ones, and scattered ones, coming and going.
     #[test]
     fn agrees_with_a_map() {
-        segment::for_tests();
+        let session = TestSession::new();
+        let removed = |address| remove(&session, address).map(|removed| removed.block);
         let mut seed = 7_u64;
         let mut random = || {
             seed ^= seed << 13;
@@ -170,7 +175,7 @@ mod tests {
                 assert_eq!(removed(address), None);
             } else {
                 let block = Live { tally: turn + 1, size: random() };
-                assert!(insert(address, block), "room for {} blocks", oracle.len());
+                assert!(insert(&session, address, block), "room for {} blocks", oracle.len());
                 oracle.insert(address, block);
             }
         }

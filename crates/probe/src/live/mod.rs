@@ -20,8 +20,11 @@ pub(crate) mod shadow;
 use heapwise_format::segment::{AllocatorKind, IndexKind};
 
 use crate::atomics::{AtomicBool, Ordering};
-use births::Birth;
-use shadow::Insertion;
+use crate::session::Session;
+use births::{Birth, Births};
+use hash::Hash;
+use mappings::Mappings;
+use shadow::{Insertion, Shadow};
 
 /// A live block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,62 +43,72 @@ pub(crate) struct Removed {
     pub(crate) birth: Birth,
 }
 
-/// New blocks go to the shadow index.
-static SHADOW: AtomicBool = AtomicBool::new(false);
-/// The shadow index may hold blocks.
-static SHADOW_USED: AtomicBool = AtomicBool::new(false);
-/// The hash index may hold blocks that are not samples, which the page filter does not count.
-static HASH_EXACT: AtomicBool = AtomicBool::new(false);
+/// The live-block index of a session. Zeroed memory is valid: empty.
+pub(crate) struct LiveIndex {
+    /// New blocks go to the shadow index.
+    is_shadow: AtomicBool,
+    /// The shadow index may hold blocks.
+    shadow_used: AtomicBool,
+    /// The hash index may hold blocks that are not samples, which the page filter does not count.
+    hash_exact: AtomicBool,
+    hash: Hash,
+    pub(crate) shadow: Shadow,
+    pub(crate) births: Births,
+    pub(crate) mappings: Mappings,
+}
 
-/// Starts empty, over an allocator (again after `fork`).
-pub(crate) fn init(allocator: AllocatorKind) {
-    hash::init();
-    shadow::init(allocator);
-    births::init();
-    mappings::init();
-    filter::clear();
-    for used in [&SHADOW, &SHADOW_USED, &HASH_EXACT] {
-        used.store(false, Ordering::Relaxed);
+impl LiveIndex {
+    /// Unmaps what is not part of the segment. No thread may use the index afterwards.
+    pub(crate) fn release(&self) {
+        self.shadow.release();
+        self.births.release();
+    }
+
+    /// Whether the shadow index can hold a block. The others, which are of allocators with classes
+    /// of 8 and 16 bytes, are in the hash index.
+    #[inline(always)]
+    fn is_shadowed(&self, address: u64, size: u64) -> bool {
+        address.is_multiple_of(16) && (is_large(size) || self.shadow.has_min_chunk_32())
+    }
+
+    /// Whether new blocks go to the shadow index.
+    pub(crate) fn is_shadow(&self) -> bool {
+        self.is_shadow.load(Ordering::Relaxed)
+    }
+
+    /// Whether every free has to be looked up.
+    pub(crate) fn holds_exact_blocks(&self) -> bool {
+        self.shadow_used.load(Ordering::Relaxed) || self.hash_exact.load(Ordering::Relaxed)
     }
 }
 
+/// Starts empty, over an allocator.
+pub(crate) fn describe(session: &Session, allocator: AllocatorKind) {
+    hash::describe(&session.segment);
+    session.live.shadow.begin(allocator);
+}
+
 /// Chooses the index of blocks from now on.
-pub(crate) fn choose(wanted: IndexKind) -> IndexKind {
-    let shadow = wanted != IndexKind::Hash && shadow::exists();
-    SHADOW.store(shadow, Ordering::Relaxed);
-    if shadow { &SHADOW_USED } else { &HASH_EXACT }.store(true, Ordering::Relaxed);
+pub(crate) fn choose(session: &Session, wanted: IndexKind) -> IndexKind {
+    let live = &session.live;
+    let shadow = wanted != IndexKind::Hash && shadow::exists(session);
+    live.is_shadow.store(shadow, Ordering::Relaxed);
+    if shadow { &live.shadow_used } else { &live.hash_exact }.store(true, Ordering::Relaxed);
     if shadow { IndexKind::Shadow } else { IndexKind::Hash }
 }
 
 /// Larger blocks at multiples of 16 do not start in the same 32 bytes.
 const NEAR_BYTES: u64 = 16;
 
-/// Whether the shadow index can hold a block. The others, which are of allocators with classes of 8
-/// and 16 bytes, are in the hash index.
-#[inline(always)]
-pub(crate) fn is_shadowed(address: u64, size: u64) -> bool {
-    address.is_multiple_of(16) && (is_large(size) || shadow::has_min_chunk_32())
-}
-
-/// Whether it can hold a block of this size under every allocator.
+/// Whether the shadow index can hold a block of this size under every allocator.
 #[inline(always)]
 pub(crate) fn is_large(size: u64) -> bool {
     size > NEAR_BYTES
 }
 
-/// Whether new blocks go to the shadow index.
-pub(crate) fn is_shadow() -> bool {
-    SHADOW.load(Ordering::Relaxed)
-}
-
-/// Whether every free has to be looked up.
-pub(crate) fn holds_exact_blocks() -> bool {
-    SHADOW_USED.load(Ordering::Relaxed) || HASH_EXACT.load(Ordering::Relaxed)
-}
-
 /// Inserts a sample.
-pub(crate) fn insert_sample(address: u64, block: Live) -> Inserted {
-    if !hash::insert(address, block) {
+pub(crate) fn insert_sample(session: &Session, address: u64, block: Live) -> Inserted {
+    if !hash::insert(session, address, block) {
         return Inserted::No;
     }
     filter::add(address);
@@ -103,21 +116,22 @@ pub(crate) fn insert_sample(address: u64, block: Live) -> Inserted {
 }
 
 /// Inserts a block when every block is recorded.
-pub(crate) fn insert(address: u64, block: Live) -> Inserted {
-    if SHADOW.load(Ordering::Relaxed) && is_shadowed(address, block.size) {
-        match shadow::insert(address, block) {
+pub(crate) fn insert(session: &Session, address: u64, block: Live) -> Inserted {
+    let live = &session.live;
+    if live.is_shadow() && live.is_shadowed(address, block.size) {
+        match shadow::insert(session, address, block) {
             Insertion::Done => return Inserted::Yes,
             Insertion::Replaced(block) => {
-                return Inserted::Replacing(Removed { block, birth: births::take_shadowed(address) });
+                return Inserted::Replacing(Removed { block, birth: live.births.take_shadowed(address) });
             }
             Insertion::NoRoom => return Inserted::No,
             Insertion::Taken => {}
         }
     }
-    if !HASH_EXACT.load(Ordering::Relaxed) {
-        HASH_EXACT.store(true, Ordering::Relaxed);
+    if !live.hash_exact.load(Ordering::Relaxed) {
+        live.hash_exact.store(true, Ordering::Relaxed);
     }
-    if hash::insert(address, block) { Inserted::Yes } else { Inserted::No }
+    if hash::insert(session, address, block) { Inserted::Yes } else { Inserted::No }
 }
 
 /// Result of an insertion.
@@ -131,16 +145,17 @@ pub(crate) enum Inserted {
 
 /// Removes a block; `is_sample` decides by its tally whether it is a sample.
 #[inline]
-pub(crate) fn remove(address: u64, is_sample: impl Fn(u32) -> bool) -> Option<Removed> {
-    if SHADOW_USED.load(Ordering::Relaxed)
-        && let Some(block) = shadow::remove(address)
+pub(crate) fn remove(session: &Session, address: u64, is_sample: impl Fn(u32) -> bool) -> Option<Removed> {
+    let live = &session.live;
+    if live.shadow_used.load(Ordering::Relaxed)
+        && let Some(block) = shadow::remove(session, address)
     {
-        return Some(Removed { block, birth: births::take_shadowed(address) });
+        return Some(Removed { block, birth: live.births.take_shadowed(address) });
     }
-    if !HASH_EXACT.load(Ordering::Relaxed) && !filter::may_hold(address) {
+    if !live.hash_exact.load(Ordering::Relaxed) && !filter::may_hold(address) {
         return None;
     }
-    let removed = hash::remove(address)?;
+    let removed = hash::remove(session, address)?;
     if is_sample(removed.block.tally) {
         filter::remove(address);
     }
@@ -148,11 +163,11 @@ pub(crate) fn remove(address: u64, is_sample: impl Fn(u32) -> bool) -> Option<Re
 }
 
 /// Inserts a removed block again: it was not freed.
-pub(crate) fn put_back(address: u64, removed: &Removed, is_sample: bool) {
+pub(crate) fn put_back(session: &Session, address: u64, removed: &Removed, is_sample: bool) {
     if is_sample {
-        insert_sample(address, removed.block);
+        insert_sample(session, address, removed.block);
     } else {
-        insert(address, removed.block);
+        insert(session, address, removed.block);
     }
-    births::set(address, removed.birth);
+    births::set(session, address, removed.birth);
 }

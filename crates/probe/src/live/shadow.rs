@@ -14,57 +14,84 @@ use super::Live;
 use super::address_map::{AddressMap, BLOCK_BITS, GIB_BITS, Leaf};
 use crate::arch::prefetch_write;
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::segment;
+use crate::segment::{Segment, word32};
+use crate::session::Session;
 
 /// The leaves, one for each 128 KiB.
-static MAP: Map = AddressMap::new();
 type Map = AddressMap<AtomicU32, { 1 << 13 }>;
 
-/// No two blocks of the allocator start in the same 32 bytes.
-static MIN_CHUNK_32: AtomicBool = AtomicBool::new(false);
-
-/// Directories and leaves handed out. Private: the segment may be overwritten by others.
-static DIRECTORIES: AtomicU64 = AtomicU64::new(0);
-static LEAVES: AtomicU64 = AtomicU64::new(0);
+/// The shadow index of a session. Zeroed memory is valid: empty.
+pub(crate) struct Shadow {
+    /// No two blocks of the allocator start in the same 32 bytes.
+    min_chunk_32: AtomicBool,
+    /// Directories and leaves handed out. Private: the segment may be overwritten by others.
+    directories: AtomicU64,
+    leaves: AtomicU64,
+    map: Map,
+}
 
 /// Bytes of heap per word.
 const WORD_SPAN: u64 = 32;
 /// In the word behind a block's own: the size is in the next two.
 const HUGE: u32 = u32::MAX;
 
-/// Starts empty, over an allocator (again after `fork`).
-pub(crate) fn init(allocator: AllocatorKind) {
-    // The smallest chunk of glibc has 32 bytes.
-    MIN_CHUNK_32.store(allocator == AllocatorKind::Glibc, Ordering::Relaxed);
-    if DIRECTORIES.swap(0, Ordering::Relaxed) != 0 {
-        MAP.clear();
+impl Shadow {
+    /// Sets which allocator is underneath.
+    pub(super) fn begin(&self, allocator: AllocatorKind) {
+        // The smallest chunk of glibc has 32 bytes.
+        self.min_chunk_32.store(allocator == AllocatorKind::Glibc, Ordering::Relaxed);
     }
-    LEAVES.store(0, Ordering::Relaxed);
+
+    /// Unmaps the upper levels. No thread may use the index afterwards.
+    pub(super) fn release(&self) {
+        if self.directories.load(Ordering::Relaxed) != 0 {
+            self.map.release();
+        }
+    }
+
+    /// Whether no two blocks of the allocator, of any size, start in the same 32 bytes.
+    #[inline(always)]
+    pub(crate) fn has_min_chunk_32(&self) -> bool {
+        self.min_chunk_32.load(Ordering::Relaxed)
+    }
+
+    /// The cell of an address, if its leaf exists. Never of null, nor of an address that is not a
+    /// multiple of 16.
+    #[inline(always)]
+    pub(crate) fn known(&self, address: u64) -> Option<Cell<'_>> {
+        if self.has_min_chunk_32() {
+            self.known_where::<true>(address)
+        } else {
+            self.known_where::<false>(address)
+        }
+    }
+
+    /// As [`Shadow::known`], for callers that have already read [`Shadow::has_min_chunk_32`].
+    #[inline(always)]
+    pub(crate) fn known_where<const MIN_CHUNK_32: bool>(&self, address: u64) -> Option<Cell<'_>> {
+        // Of a multiple of 16, only the highest bit remains.
+        let half = if MIN_CHUNK_32 { 0 } else { (address as u32) << (31 - BLOCK_BITS) };
+        self.map.known(address).map(|(leaf, place)| Cell { leaf, place, half })
+    }
 }
 
-/// Whether this segment has a shadow index.
-pub(crate) fn exists() -> bool {
-    segment::section(SectionKind::ShadowRoot).capacity != 0
-}
-
-/// Whether no two blocks of the allocator, of any size, start in the same 32 bytes.
-#[inline(always)]
-pub(crate) fn has_min_chunk_32() -> bool {
-    MIN_CHUNK_32.load(Ordering::Relaxed)
+/// Whether the segment has a shadow index.
+pub(crate) fn exists(session: &Session) -> bool {
+    session.segment.section(SectionKind::ShadowRoot).capacity != 0
 }
 
 /// The words of a block.
 #[derive(Clone, Copy)]
-pub(crate) struct Cell {
-    leaf: &'static Leaf<AtomicU32>,
+pub(crate) struct Cell<'a> {
+    leaf: &'a Leaf<AtomicU32>,
     place: usize,
     /// [`BlockWord::HALF`] or 0.
     half: u32,
 }
 
-impl Cell {
+impl<'a> Cell<'a> {
     #[inline(always)]
-    fn word(self) -> &'static AtomicU32 {
+    fn word(self) -> &'a AtomicU32 {
         &self.leaf[self.place]
     }
 
@@ -130,59 +157,57 @@ impl Cell {
     }
 }
 
-/// The cell of an address, if its leaf exists. Never of null, nor of an address that is not a
-/// multiple of 16.
-#[inline(always)]
-pub(crate) fn known(address: u64) -> Option<Cell> {
-    if has_min_chunk_32() { known_where::<true>(address) } else { known_where::<false>(address) }
-}
-
-/// As [`known`], for callers that have already read [`has_min_chunk_32`].
-#[inline(always)]
-pub(crate) fn known_where<const MIN_CHUNK_32: bool>(address: u64) -> Option<Cell> {
-    // Of a multiple of 16, only the highest bit remains.
-    let half = if MIN_CHUNK_32 { 0 } else { (address as u32) << (31 - BLOCK_BITS) };
-    MAP.known(address).map(|(leaf, place)| Cell { leaf, place, half })
+fn known(session: &Session, address: u64) -> Option<Cell<'_>> {
+    session.live.shadow.known(address)
 }
 
 /// The cell of an address, its leaf made when it is not there; `None` without room.
 #[inline(always)]
-fn cell(address: u64) -> Option<Cell> {
-    known(address).or_else(|| make(address))
+fn cell(session: &Session, address: u64) -> Option<Cell<'_>> {
+    known(session, address).or_else(|| make(session, address))
 }
 
 #[cold]
 #[inline(never)]
-fn make(address: u64) -> Option<Cell> {
+fn make(session: &Session, address: u64) -> Option<Cell<'_>> {
+    let Shadow { map, directories, leaves, .. } = &session.live.shadow;
+    let segment = &session.segment;
     if !Map::may_be_block(address) {
         return None;
     }
-    let root = segment::record(SectionKind::ShadowRoot, address >> GIB_BITS)?;
-    let directory = grow(root, 0, SectionKind::ShadowDirectories, &DIRECTORIES)?;
-    let leaf = grow(directory, Map::in_gibibyte(address), SectionKind::ShadowLeaves, &LEAVES)?;
+    let root = segment.record(SectionKind::ShadowRoot, address >> GIB_BITS)?;
+    let directory = grow(segment, root, 0, SectionKind::ShadowDirectories, directories)?;
+    let index = Map::in_gibibyte(address);
+    let leaf = grow(segment, directory, index, SectionKind::ShadowLeaves, leaves)?;
     // SAFETY: a populated leaf in the segment, which stays. A faster thread has published the same.
-    unsafe { MAP.publish(address, leaf.cast()) };
-    known(address)
+    unsafe { map.publish(address, leaf.cast()) };
+    known(session, address)
 }
 
 /// The table that entry `index` of `table` names, added when it names none. A thread that loses the
 /// race wastes a table.
-fn grow(table: *mut u8, index: usize, kind: SectionKind, used: &AtomicU64) -> Option<*mut u8> {
+fn grow(
+    segment: &Segment,
+    table: *mut u8,
+    index: usize,
+    kind: SectionKind,
+    used: &AtomicU64,
+) -> Option<*mut u8> {
     // SAFETY: `table` is populated and has that many entries.
-    let slot = unsafe { segment::word32(table, index * 4) };
-    let named = |number: u32| segment::existing(kind, u64::from(number).wrapping_sub(1));
+    let slot = unsafe { word32(table, index * 4) };
+    let named = |number: u32| segment.existing(kind, u64::from(number).wrapping_sub(1));
     if let Some(found) = named(slot.load(Ordering::Acquire)) {
         return Some(found);
     }
-    let capacity = segment::section(kind).capacity;
+    let capacity = segment.section(kind).capacity;
     let claim = |count: u64| (count < capacity).then_some(count + 1);
     let index = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
-    segment::record(kind, index)?;
+    segment.record(kind, index)?;
     let shown = match kind {
         SectionKind::ShadowLeaves => Counter::ShadowLeaves,
         _ => Counter::ShadowDirectories,
     };
-    segment::counter(shown).fetch_max(index + 1, Ordering::Relaxed);
+    segment.counter(shown).fetch_max(index + 1, Ordering::Relaxed);
     match slot.compare_exchange(0, index as u32 + 1, Ordering::AcqRel, Ordering::Acquire) {
         Ok(_) => named(index as u32 + 1),
         Err(other) => named(other),
@@ -202,15 +227,15 @@ pub(crate) enum Insertion {
 }
 
 /// Inserts a block.
-pub(crate) fn insert(address: u64, block: Live) -> Insertion {
-    let Some(cell) = cell(address) else { return Insertion::NoRoom };
+pub(crate) fn insert(session: &Session, address: u64, block: Live) -> Insertion {
+    let Some(cell) = cell(session, address) else { return Insertion::NoRoom };
     if cell.is_taken() {
         return Insertion::Taken;
     }
-    let replaced = remove(address);
+    let replaced = remove(session, address);
     if cell.is_simple(block.size) {
         cell.put_simple(block.tally, block.size);
-    } else if !put_far(address, cell, block) {
+    } else if !put_far(session, address, cell, block) {
         return Insertion::NoRoom;
     }
     replaced.map_or(Insertion::Done, Insertion::Replaced)
@@ -218,8 +243,8 @@ pub(crate) fn insert(address: u64, block: Live) -> Insertion {
 
 /// Stores a block whose size is in another leaf, or in several words.
 #[cold]
-fn put_far(address: u64, cell: Cell, block: Live) -> bool {
-    let word = |number: u64| self::cell(address + number * WORD_SPAN).map(Cell::word);
+fn put_far(session: &Session, address: u64, cell: Cell<'_>, block: Live) -> bool {
+    let word = |number: u64| self::cell(session, address + number * WORD_SPAN).map(Cell::word);
     let Some(behind) = word(1) else { return false };
     match u32::try_from(block.size) {
         Ok(size) if size != HUGE => behind.store(size, Ordering::Relaxed),
@@ -235,19 +260,19 @@ fn put_far(address: u64, cell: Cell, block: Live) -> bool {
 }
 
 /// The block at an address.
-pub(crate) fn get(address: u64) -> Option<Live> {
-    let cell = known(address)?;
-    cell.get_simple().or_else(|| get_far(address, cell))
+pub(crate) fn get(session: &Session, address: u64) -> Option<Live> {
+    let cell = known(session, address)?;
+    cell.get_simple().or_else(|| get_far(session, address, cell))
 }
 
 #[cold]
-fn get_far(address: u64, cell: Cell) -> Option<Live> {
-    let load = |cell: Cell| cell.word().load(Ordering::Relaxed);
+fn get_far(session: &Session, address: u64, cell: Cell<'_>) -> Option<Live> {
+    let load = |cell: Cell<'_>| cell.word().load(Ordering::Relaxed);
     let word = BlockWord(load(cell) ^ cell.half);
     if word.0 == 0 || word.0 & BlockWord::HALF != 0 {
         return None;
     }
-    let behind = |number: u64| known(address + number * WORD_SPAN).map(load);
+    let behind = |number: u64| known(session, address + number * WORD_SPAN).map(load);
     let size = match behind(1)? {
         HUGE => u64::from(behind(2)?) | u64::from(behind(3)?) << 32,
         size => size.into(),
@@ -256,18 +281,18 @@ fn get_far(address: u64, cell: Cell) -> Option<Live> {
 }
 
 /// Removes a block; `None` when it was not there.
-pub(crate) fn remove(address: u64) -> Option<Live> {
-    let block = get(address)?;
-    clear(address, known(address)?, block.size);
+pub(crate) fn remove(session: &Session, address: u64) -> Option<Live> {
+    let block = get(session, address)?;
+    clear(session, address, known(session, address)?, block.size);
     Some(block)
 }
 
 /// Clears the words of a block: small blocks may start where a larger one had its size.
-fn clear(address: u64, cell: Cell, size: u64) {
+fn clear(session: &Session, address: u64, cell: Cell<'_>, size: u64) {
     if !cell.is_simple(size) {
         let words = if size < HUGE.into() { 1 } else { 3 };
         for number in 1..=words {
-            if let Some(behind) = known(address + number * WORD_SPAN) {
+            if let Some(behind) = known(session, address + number * WORD_SPAN) {
                 behind.word().store(0, Ordering::Relaxed);
             }
         }
@@ -278,6 +303,7 @@ fn clear(address: u64, cell: Cell, size: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::TestSession;
 
     fn block(tally: u32, size: u64) -> Live {
         Live { tally, size }
@@ -285,45 +311,49 @@ mod tests {
 
     #[test]
     fn keeps_tally_and_size_across_leaves_and_gibibytes() {
-        segment::for_tests();
+        let session = &TestSession::new();
         // The last word of a leaf, and of a gibibyte, has its size in the next one.
         let addresses = [0x2_0000, 0x3_ffe0, 0x4_0000, 0x4000_0000 - 32, 0x4000_0020, 0x7fff_fff0_0000];
         let sizes = [0, 62, 63, 1000, u64::from(u32::MAX) - 1, u64::from(u32::MAX), 1 << 40];
         for size in sizes {
             for (number, address) in (1..).zip(addresses) {
-                assert_eq!(insert(address, block(number, size)), Insertion::Done, "{address:#x} {size}");
-                assert_eq!(get(address), Some(block(number, size)));
-                assert_eq!(remove(address), Some(block(number, size)), "{address:#x} {size}");
-                assert_eq!(remove(address), None);
+                assert_eq!(
+                    insert(session, address, block(number, size)),
+                    Insertion::Done,
+                    "{address:#x} {size}"
+                );
+                assert_eq!(get(session, address), Some(block(number, size)));
+                assert_eq!(remove(session, address), Some(block(number, size)), "{address:#x} {size}");
+                assert_eq!(remove(session, address), None);
             }
         }
         for address in [1 << 48, 0] {
-            assert_eq!(insert(address, block(1, 1)), Insertion::NoRoom);
+            assert_eq!(insert(session, address, block(1, 1)), Insertion::NoRoom);
         }
-        assert_eq!(remove(u64::MAX - 15), None);
+        assert_eq!(remove(session, u64::MAX - 15), None);
     }
 
     #[test]
     fn an_unseen_free_is_reported() {
-        segment::for_tests();
+        let session = &TestSession::new();
         for address in [0x1234_0000, 0x1234_0030] {
-            assert_eq!(insert(address, block(5, 20)), Insertion::Done);
-            assert_eq!(insert(address, block(6, 2000)), Insertion::Replaced(block(5, 20)));
-            assert_eq!(remove(address), Some(block(6, 2000)));
+            assert_eq!(insert(session, address, block(5, 20)), Insertion::Done);
+            assert_eq!(insert(session, address, block(6, 2000)), Insertion::Replaced(block(5, 20)));
+            assert_eq!(remove(session, address), Some(block(6, 2000)));
         }
     }
 
     #[test]
     fn of_two_blocks_in_the_same_32_bytes_the_first_is_kept() {
-        segment::for_tests();
+        let session = &TestSession::new();
         for (first, second) in [(0x1235_0000, 0x1235_0010), (0x1235_0030, 0x1235_0020)] {
-            assert_eq!(insert(first, block(5, 16)), Insertion::Done);
-            assert_eq!(insert(second, block(6, 16)), Insertion::Taken);
-            assert_eq!(remove(second), None);
-            assert!(known(second).is_some_and(|cell| cell.get_simple().is_none()));
-            assert_eq!(remove(first), Some(block(5, 16)));
-            assert_eq!(insert(second, block(6, 16)), Insertion::Done);
-            assert_eq!((remove(first), remove(second)), (None, Some(block(6, 16))));
+            assert_eq!(insert(session, first, block(5, 16)), Insertion::Done);
+            assert_eq!(insert(session, second, block(6, 16)), Insertion::Taken);
+            assert_eq!(remove(session, second), None);
+            assert!(known(session, second).is_some_and(|cell| cell.get_simple().is_none()));
+            assert_eq!(remove(session, first), Some(block(5, 16)));
+            assert_eq!(insert(session, second, block(6, 16)), Insertion::Done);
+            assert_eq!((remove(session, first), remove(session, second)), (None, Some(block(6, 16))));
         }
     }
 }

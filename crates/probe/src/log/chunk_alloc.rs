@@ -11,17 +11,21 @@ use heapwise_format::segment::{Control, ControlWord, Counter, SectionKind};
 
 use super::ThreadLog;
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::session::Session;
 use crate::{clock, segment, sys};
 
-/// Where the search for a drained chunk begins when none of the first is: behind the one found
-/// last.
-static HINT: AtomicU32 = AtomicU32::new(0);
-/// Streams so far.
-static STREAMS: AtomicU32 = AtomicU32::new(0);
-/// Chunks in use. Private: the segment may be overwritten by others.
-static USED: AtomicU64 = AtomicU64::new(0);
-/// A wait ended without room; cleared by the next chunk taken.
-static STARVED: AtomicBool = AtomicBool::new(false);
+/// The chunks of a session. Zeroed memory is valid: none in use.
+pub(super) struct Chunks {
+    /// Where the search for a drained chunk begins when none of the first is: behind the one found
+    /// last.
+    hint: AtomicU32,
+    /// Streams so far.
+    streams: AtomicU32,
+    /// Chunks in use. Private: the segment may be overwritten by others.
+    used: AtomicU64,
+    /// A wait ended without room; cleared by the next chunk taken.
+    is_starved: AtomicBool,
+}
 
 /// The first chunks are looked at before the log grows: one of them is free when the drainer keeps
 /// up, and what they hold is still in the processor's caches.
@@ -42,14 +46,6 @@ pub(super) enum Leaving {
     Last,
 }
 
-/// The segment is a new one.
-pub(super) fn init() {
-    HINT.store(0, Ordering::Relaxed);
-    USED.store(0, Ordering::Relaxed);
-    STREAMS.store(0, Ordering::Relaxed);
-    STARVED.store(false, Ordering::Relaxed);
-}
-
 /// Hands the chunk over to the drainer.
 pub(super) fn leave(log: &mut ThreadLog, how: Leaving) {
     if log.chunk.is_null() {
@@ -65,15 +61,16 @@ pub(super) fn leave(log: &mut ThreadLog, how: Leaving) {
 }
 
 /// Leaves the full chunk and takes another; false when there is none and none came in time.
-pub(super) fn take(log: &mut ThreadLog) -> bool {
+pub(super) fn take(session: &Session, log: &mut ThreadLog) -> bool {
     leave(log, Leaving::Full);
-    let Some(chunk) = find().or_else(wait) else {
+    let chunks = &session.log.chunks;
+    let Some(chunk) = find(session).or_else(|| wait(session)) else {
         log.resting = REST_EVENTS;
         return false;
     };
-    STARVED.store(false, Ordering::Relaxed);
+    chunks.is_starved.store(false, Ordering::Relaxed);
     if log.stream == 0 {
-        log.stream = STREAMS.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
+        log.stream = chunks.streams.fetch_add(1, Ordering::Relaxed).wrapping_add(1).max(1);
     }
     log.chunk = chunk;
     log.len = 0;
@@ -81,7 +78,7 @@ pub(super) fn take(log: &mut ThreadLog) -> bool {
     log.sequence = log.sequence.wrapping_add(1).max(1);
     // SAFETY: `find` gave the chunk to this thread; `publish` follows with release.
     unsafe {
-        segment::word32(chunk, AT_THREAD).store(log.thread, Ordering::Relaxed);
+        segment::word32(chunk, AT_THREAD).store(log.thread.wrapping_sub(1), Ordering::Relaxed);
         segment::word32(chunk, AT_STREAM).store(log.stream, Ordering::Relaxed);
         segment::word32(chunk, AT_LAST).store(0, Ordering::Relaxed);
     }
@@ -91,30 +88,34 @@ pub(super) fn take(log: &mut ThreadLog) -> bool {
 
 /// A chunk for the calling thread: one of the first that is drained, else a new one, else any that
 /// is drained.
-fn find() -> Option<*mut u8> {
-    let used = USED.load(Ordering::Relaxed);
-    let hint = u64::from(HINT.load(Ordering::Relaxed));
-    drained(0, NEAR.min(used), used).or_else(fresh).or_else(|| drained(hint, used, used))
+fn find(session: &Session) -> Option<*mut u8> {
+    let Chunks { used, hint, .. } = &session.log.chunks;
+    let (used, hint) = (used.load(Ordering::Relaxed), hint.load(Ordering::Relaxed));
+    drained(session, 0, NEAR.min(used), used)
+        .or_else(|| fresh(session))
+        .or_else(|| drained(session, hint.into(), used, used))
 }
 
 /// A drained chunk among `most` of the `used` ones from `first` on.
-fn drained(first: u64, most: u64, used: u64) -> Option<*mut u8> {
+fn drained(session: &Session, first: u64, most: u64, used: u64) -> Option<*mut u8> {
     (0..most).find_map(|step| {
         let index = (first + step) % used;
-        let chunk = segment::existing(SectionKind::Chunks, index)?;
+        let chunk = session.segment.existing(SectionKind::Chunks, index)?;
         claim(chunk, ChunkState::Drained).then(|| {
-            HINT.store(index as u32 + 1, Ordering::Relaxed);
+            session.log.chunks.hint.store(index as u32 + 1, Ordering::Relaxed);
             chunk
         })
     })
 }
 
-fn fresh() -> Option<*mut u8> {
-    let capacity = segment::section(SectionKind::Chunks).capacity;
+fn fresh(session: &Session) -> Option<*mut u8> {
+    let segment = &session.segment;
+    let capacity = segment.section(SectionKind::Chunks).capacity;
     let next = |used: u64| (used < capacity).then_some(used + 1);
-    let index = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-    segment::counter(Counter::Chunks).fetch_max(index + 1, Ordering::Relaxed);
-    let chunk = segment::record(SectionKind::Chunks, index)?;
+    let used = &session.log.chunks.used;
+    let index = used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
+    segment.counter(Counter::Chunks).fetch_max(index + 1, Ordering::Relaxed);
+    let chunk = segment.record(SectionKind::Chunks, index)?;
     claim(chunk, ChunkState::Free).then_some(chunk)
 }
 
@@ -128,22 +129,24 @@ fn claim(chunk: *mut u8, from: ChunkState) -> bool {
 
 /// Waits for the drainer, if that is wanted and it is alive.
 #[cold]
-fn wait() -> Option<*mut u8> {
-    let control = Control::from_words(|word| segment::control(word).load(Ordering::Relaxed));
-    if control.on_full != heapwise_format::segment::OnFull::Block || STARVED.load(Ordering::Relaxed) {
+fn wait(session: &Session) -> Option<*mut u8> {
+    let segment = &session.segment;
+    let is_starved = &session.log.chunks.is_starved;
+    let control = Control::from_words(|word| segment.control(word).load(Ordering::Relaxed));
+    if control.on_full != heapwise_format::segment::OnFull::Block || is_starved.load(Ordering::Relaxed) {
         return None;
     }
-    segment::count(Counter::WaitedEvents);
+    segment.count(Counter::WaitedEvents);
     let deadline = clock::monotonic_ns() + u64::from(control.block_millis) * 1_000_000;
     loop {
         let now = clock::monotonic_ns();
-        let heartbeat = segment::control(ControlWord::DrainHeartbeat).load(Ordering::Relaxed);
+        let heartbeat = segment.control(ControlWord::DrainHeartbeat).load(Ordering::Relaxed);
         if now >= deadline || heartbeat == 0 || now.saturating_sub(heartbeat) > DEAD_NS {
-            STARVED.store(true, Ordering::Relaxed);
+            is_starved.store(true, Ordering::Relaxed);
             return None;
         }
         sys::sleep(STEP_NS);
-        if let Some(chunk) = find() {
+        if let Some(chunk) = find(session) {
             return Some(chunk);
         }
     }

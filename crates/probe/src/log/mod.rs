@@ -11,6 +11,9 @@ mod shared_log;
 
 pub(crate) use shared_log::with_shared;
 
+use chunk_alloc::Chunks;
+use shared_log::SharedLog;
+
 use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published};
 use heapwise_format::event::{self, Block, Freeing, MAX_EVENT_BYTES, Room};
 use heapwise_format::segment::ControlWord;
@@ -18,7 +21,8 @@ use heapwise_format::segment::ControlWord;
 use crate::atomics::{AtomicU64, Ordering, fence};
 use crate::live::Live;
 use crate::live::births::{self, Birth};
-use crate::{atomics, clock, process, segment};
+use crate::session::Session;
+use crate::{atomics, clock, segment};
 
 /// Events between two reads of the clock, used when no drainer ticks.
 const CLOCK_EVENTS: u32 = 64;
@@ -27,10 +31,14 @@ const CLOCK_EVENTS: u32 = 64;
 const STALE_TICK_NS: u64 = 8_000_000;
 /// Not a number of milliseconds that a process lives.
 const NO_TICK: u64 = u64::MAX;
-/// The thread record of a log that has none.
-const NO_RECORD: u32 = u32::MAX;
 /// An event may be preceded by a gap, a tick and a mark.
 const ROOM: usize = 4 * MAX_EVENT_BYTES;
+
+/// The log of a session. Zeroed memory is valid: empty.
+pub(crate) struct Log {
+    chunks: Chunks,
+    shared: SharedLog,
+}
 
 /// State of a thread between its events. Zeroed memory is valid: no chunk yet.
 pub(crate) struct ThreadLog {
@@ -42,7 +50,7 @@ pub(crate) struct ThreadLog {
     sequence: u32,
     /// Number of this stream in the process; 0 before the first chunk.
     stream: u32,
-    /// The thread's record, for the chunk's header.
+    /// The thread's record plus 1, for the chunk's header; 0: none.
     thread: u32,
     /// Events until the next read of the clock.
     until_clock: u32,
@@ -65,8 +73,8 @@ pub(crate) struct ThreadLog {
 /// A block was allocated: called after the real call, before the program gets the block. Returns
 /// the time, or [`Birth::UNKNOWN`] when the event was dropped.
 #[inline(always)]
-pub(crate) fn alloc(log: &mut ThreadLog, address: u64, block: Block) -> Birth {
-    if !log.begin() {
+pub(crate) fn alloc(session: &Session, log: &mut ThreadLog, address: u64, block: Block) -> Birth {
+    if !log.begin(session) {
         return Birth::UNKNOWN;
     }
     alloc_ready(log, address, block)
@@ -83,8 +91,8 @@ pub(crate) fn alloc_ready(log: &mut ThreadLog, address: u64, block: Block) -> Bi
 
 /// A block is about to be freed: called before the real call.
 #[inline(always)]
-pub(crate) fn free(log: &mut ThreadLog, address: u64, block: Live, birth: Birth) {
-    if log.begin() {
+pub(crate) fn free(session: &Session, log: &mut ThreadLog, address: u64, block: Live, birth: Birth) {
+    if log.begin(session) {
         free_ready(log, address, block, birth);
     }
 }
@@ -98,15 +106,15 @@ pub(crate) fn free_ready(log: &mut ThreadLog, address: u64, block: Live, birth: 
 }
 
 /// The free of a block was not seen: the allocator has returned its address again.
-pub(crate) fn missed_free(log: &mut ThreadLog, block: Live, birth: Birth) {
-    if log.begin() {
+pub(crate) fn missed_free(session: &Session, log: &mut ThreadLog, block: Live, birth: Birth) {
+    if log.begin(session) {
         log.put_free(block, birth, Freeing::Missed);
     }
 }
 
 /// A block was freed whose allocation was not recorded.
-pub(crate) fn unknown_free(log: &mut ThreadLog) {
-    if log.begin() {
+pub(crate) fn unknown_free(session: &Session, log: &mut ThreadLog) {
+    if log.begin(session) {
         log.newest = 0;
         let len = event::encode_unknown(log.next_event());
         log.publish_event(len);
@@ -121,36 +129,30 @@ pub(crate) fn end(log: &mut ThreadLog) {
     chunk_alloc::leave(log, chunk_alloc::Leaving::Last);
 }
 
-/// Starts an empty log in a fresh segment (again after `fork`).
-pub(crate) fn init() {
-    chunk_alloc::init();
-    shared_log::init();
-}
-
 /// Maps memory for some more of the heap: the program is about to give up system calls.
-pub(crate) fn reserve(room: u64) {
-    births::reserve(room as usize);
+pub(crate) fn reserve(session: &Session, room: u64) {
+    session.live.births.reserve(room as usize);
 }
 
 /// Writing begins, or another recording: what is known of blocks belongs to the one before.
-pub(crate) fn begin_recording() {
-    births::forget();
+pub(crate) fn begin_recording(session: &Session) {
+    births::forget(session);
 }
 
 /// The drainer's tick.
 #[inline(always)]
-pub(crate) fn tick() -> u64 {
-    segment::control(ControlWord::TickMillis).load(Ordering::Relaxed)
+pub(crate) fn tick(session: &Session) -> u64 {
+    session.segment.control(ControlWord::TickMillis).load(Ordering::Relaxed)
 }
 
 /// Milliseconds of the recording at `now_ns`, by the drainer's tick.
-pub(crate) fn time_at(now_ns: u64, tick: u64) -> u64 {
+pub(crate) fn time_at(session: &Session, now_ns: u64, tick: u64) -> u64 {
     // The sign of life was written before the tick.
     fence(Ordering::Acquire);
-    let heartbeat = segment::control(ControlWord::DrainHeartbeat).load(Ordering::Relaxed);
+    let heartbeat = session.segment.control(ControlWord::DrainHeartbeat).load(Ordering::Relaxed);
     let silence = now_ns.saturating_sub(heartbeat);
     match heartbeat {
-        0 => u64::from(process::age_ms()),
+        0 => u64::from(session.segment.age_ms()),
         _ if silence > STALE_TICK_NS => tick + silence / 1_000_000,
         _ => tick,
     }
@@ -164,10 +166,10 @@ impl ThreadLog {
             len: 0,
             sequence: 0,
             stream: 0,
-            thread: NO_RECORD,
+            thread: 0,
             until_clock: 0,
             tick: 0,
-            noted: NO_TICK,
+            noted: 0,
             dropped: 0,
             resting: 0,
             newest: 0,
@@ -178,20 +180,20 @@ impl ThreadLog {
 
     /// Sets the thread of the events.
     pub(crate) fn set_thread(&mut self, record: Option<u32>) {
-        self.thread = record.unwrap_or(NO_RECORD);
+        self.thread = record.map_or(0, |record| record + 1);
     }
 
     /// Makes room for an event and notes the time; false when the event is dropped. No number is
     /// drawn before, so a dropped event leaves no hole in the order.
     #[inline(always)]
-    pub(crate) fn begin(&mut self) -> bool {
-        if !self.has_room() && !self.next_chunk() {
+    pub(crate) fn begin(&mut self, session: &Session) -> bool {
+        if !self.has_room() && !self.next_chunk(session) {
             return false;
         }
-        let tick = tick();
+        let tick = tick(session);
         self.until_clock = self.until_clock.wrapping_sub(1);
         if tick != self.tick || self.until_clock >= CLOCK_EVENTS {
-            self.note_time(tick);
+            self.note_time(session, tick);
         }
         true
     }
@@ -199,8 +201,8 @@ impl ThreadLog {
     /// Whether an event can be written on the fast path. Only events of the slow path read the
     /// clock: one event in 128 takes the slow path anyway.
     #[inline(always)]
-    pub(crate) fn is_ready(&self) -> bool {
-        self.has_room() && tick() == self.tick
+    pub(crate) fn is_ready(&self, session: &Session) -> bool {
+        self.has_room() && tick(session) == self.tick
     }
 
     #[inline(always)]
@@ -228,11 +230,11 @@ impl ThreadLog {
 
     /// The thread's next event happens after so many marks. Called when the thread notices a new
     /// mark, which it does before that event.
-    pub(crate) fn note_marks(&mut self, marks: u64, mark_ms: u64) {
+    pub(crate) fn note_marks(&mut self, session: &Session, marks: u64, mark_ms: u64) {
         self.mark_ms = mark_ms;
-        if self.marks != marks && self.begin() {
+        if self.marks != marks && self.begin(session) {
             self.marks = marks;
-            self.note_time(tick());
+            self.note_time(session, tick(session));
             let len = event::encode_mark(self.next_event(), marks);
             self.publish_event(len);
         }
@@ -254,11 +256,11 @@ impl ThreadLog {
 
     #[cold]
     #[inline(never)]
-    fn next_chunk(&mut self) -> bool {
-        if self.resting > 0 || !chunk_alloc::take(self) {
+    fn next_chunk(&mut self, session: &Session) -> bool {
+        if self.resting > 0 || !chunk_alloc::take(session, self) {
             self.resting = self.resting.saturating_sub(1);
             self.drop_event();
-            segment::count_lost_event();
+            session.segment.count_lost_event();
             return false;
         }
         if self.dropped > 0 {
@@ -266,7 +268,7 @@ impl ThreadLog {
         }
         // Every chunk decodes on its own: its first event is preceded by the time.
         self.noted = NO_TICK;
-        self.note_time(tick());
+        self.note_time(session, tick(session));
         true
     }
 
@@ -290,10 +292,10 @@ impl ThreadLog {
 
     #[cold]
     #[inline(never)]
-    fn note_time(&mut self, tick: u64) {
+    fn note_time(&mut self, session: &Session, tick: u64) {
         self.tick = tick;
         self.until_clock = CLOCK_EVENTS - 1;
-        let milliseconds = time_at(clock::coarse_ns(), tick).max(self.mark_ms);
+        let milliseconds = time_at(session, clock::coarse_ns(), tick).max(self.mark_ms);
         if self.noted != milliseconds {
             self.noted = milliseconds;
             let len = event::encode_tick(self.next_event(), milliseconds);

@@ -8,13 +8,17 @@ use heapwise_format::segment::Counter;
 
 use super::ThreadLog;
 use crate::atomics::{AtomicBool, Ordering};
-use crate::{segment, sys};
+use crate::session::Session;
+use crate::sys;
 
-struct Shared(UnsafeCell<ThreadLog>);
-// SAFETY: used only while `LOCK` is held.
-unsafe impl Sync for Shared {}
-static SHARED: Shared = Shared(UnsafeCell::new(ThreadLog::new()));
-static LOCK: AtomicBool = AtomicBool::new(false);
+/// Zeroed memory is valid: an empty log, which is not locked.
+pub(super) struct SharedLog {
+    is_locked: AtomicBool,
+    log: UnsafeCell<ThreadLog>,
+}
+
+// SAFETY: the log is used only while `is_locked` is held.
+unsafe impl Sync for SharedLog {}
 
 /// Steps of waiting for the lock: 10 ms in all. The holder may be the same thread, interrupted by a
 /// signal, so the wait has a timeout.
@@ -23,23 +27,17 @@ const STEP_NS: u64 = 50_000;
 
 /// Writes to the shared log; `None`, and a counted loss, when it is not to be had.
 #[cold]
-pub(crate) fn with_shared<T>(write: impl FnOnce(&mut ThreadLog) -> T) -> Option<T> {
+pub(crate) fn with_shared<T>(session: &Session, write: impl FnOnce(&mut ThreadLog) -> T) -> Option<T> {
+    let SharedLog { is_locked, log } = &session.log.shared;
     for _ in 0..STEPS {
-        if !LOCK.swap(true, Ordering::Acquire) {
+        if !is_locked.swap(true, Ordering::Acquire) {
             // SAFETY: the lock is held.
-            let result = write(unsafe { &mut *SHARED.0.get() });
-            LOCK.store(false, Ordering::Release);
+            let result = write(unsafe { &mut *log.get() });
+            is_locked.store(false, Ordering::Release);
             return Some(result);
         }
         sys::sleep(STEP_NS);
     }
-    segment::count(Counter::LostEvents);
+    session.segment.count(Counter::LostEvents);
     None
-}
-
-/// The segment is a new one; in a forked child the holder of the lock may not exist.
-pub(super) fn init() {
-    // SAFETY: called by the only thread there is.
-    unsafe { *SHARED.0.get() = ThreadLog::new() };
-    LOCK.store(false, Ordering::Release);
 }

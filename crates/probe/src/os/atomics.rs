@@ -13,8 +13,7 @@ pub(crate) use core::sync::atomic::{Ordering, compiler_fence};
 
 #[cfg(all(test, loom))]
 pub(crate) use modelled::{
-    AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, explore, fence, in_turn,
-    mapped,
+    AtomicBool, AtomicI64, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, explore, fence, mapped,
 };
 #[cfg(all(test, loom))]
 pub(crate) use plain::about_to_read;

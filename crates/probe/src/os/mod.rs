@@ -1,6 +1,6 @@
 //! The edge to the system: system calls, the loader's symbols, clocks, the environment, atomics.
 //!
-//! Allowed dependencies: none in the probe except counters of the segment.
+//! Allowed dependencies: none in the probe, except `arch` for the instruction of a system call.
 //!
 //! *Invariant*: no function here calls the C library's allocator or changes errno.
 

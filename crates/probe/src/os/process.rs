@@ -1,23 +1,9 @@
-//! Identity and start time of this process.
+//! Identity and size of this process.
 
 use heapwise_format::paths::ProcessId;
 
-use crate::atomics::{AtomicU64, Ordering};
-use crate::clock;
 use crate::fixed_text::FixedText;
 use crate::sys::{self, Errno, File};
-
-/// `CLOCK_MONOTONIC` nanoseconds from which `born_ms` of records counts.
-static EPOCH_NS: AtomicU64 = AtomicU64::new(0);
-
-pub(crate) fn set_epoch(monotonic_ns: u64) {
-    EPOCH_NS.store(monotonic_ns, Ordering::Relaxed);
-}
-
-/// Milliseconds since the probe started, to the kernel's tick.
-pub(crate) fn age_ms() -> u32 {
-    (clock::coarse_ns().saturating_sub(EPOCH_NS.load(Ordering::Relaxed)) / 1_000_000) as u32
-}
 
 /// Start time of the process in clock ticks since boot; 0 without `/proc`.
 ///

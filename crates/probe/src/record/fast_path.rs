@@ -11,14 +11,14 @@ use core::ptr::null_mut;
 
 use heapwise_format::event::Block;
 
-use super::{Pointer, peak, releasing, usable};
-use crate::arch::words;
+use super::{Pointer, releasing};
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
-use crate::live::{self, births, shadow};
+use crate::inside::{Fast, enter, fast};
+use crate::live::{self, births};
 use crate::log;
+use crate::session::Session;
 use crate::sites::tallies::Amount;
-use crate::threads::State;
 use crate::unwind::Entry;
 
 /// After an allocation: block, size, and the [`Entry`] in pieces. False: the event is for the slow
@@ -34,8 +34,9 @@ pub(crate) static ON_ALLOCATED: AtomicPtr<()> = AtomicPtr::new(decline as Alloca
 pub(crate) static ON_RELEASING: AtomicPtr<()> = AtomicPtr::new(releasing as Releasing as *mut ());
 
 /// Chooses the fast path for a mode.
-pub(crate) fn choose(activity: Activity) {
-    let (allocated, freed): (Allocated, Releasing) = match (activity, shadow::has_min_chunk_32()) {
+pub(crate) fn choose(session: &Session, activity: Activity) {
+    let min_chunk_32 = session.live.shadow.has_min_chunk_32();
+    let (allocated, freed): (Allocated, Releasing) = match (activity, min_chunk_32) {
         (Activity::Exact, true) => (allocated::<false, true>, freed::<false, true>),
         (Activity::Exact, false) => (allocated::<false, false>, freed::<false, false>),
         (Activity::Log, true) => (allocated::<true, true>, freed::<true, true>),
@@ -66,9 +67,8 @@ extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
     fp: u64,
 ) -> bool {
     let entry = Entry { pc, sp, fp };
-    let done =
-        words().with_state(|state| count_alloc::<LOG, MIN_CHUNK_32>(state, block as u64, size as u64, entry));
-    match done.flatten() {
+    let done = fast(|fast| count_alloc::<LOG, MIN_CHUNK_32>(fast, block as u64, size as u64, entry));
+    match done {
         Some(false) => true,
         Some(true) => flush_after_alloc(),
         None => false,
@@ -79,23 +79,24 @@ extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
 /// counted.
 #[inline(always)]
 fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
-    state: &mut State,
+    fast: Fast<'_>,
     address: u64,
     size: u64,
     entry: Entry,
 ) -> Option<bool> {
-    if !state.is_fast() || !MIN_CHUNK_32 && !live::is_large(size) {
+    let Fast { session, state } = fast;
+    if !MIN_CHUNK_32 && !live::is_large(size) {
         return None;
     }
-    let cell = shadow::known_where::<MIN_CHUNK_32>(address)?;
+    let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?;
     cell.prefetch();
     let tally = state.stacks.find(entry)?.tally_of_size(size)?;
-    let amount = Amount { size, slack: usable::known_slack(size)? };
-    if !tally.counts.is_current(peak::now()) || !cell.is_empty() || !cell.is_simple(size) {
+    let amount = Amount { size, slack: session.slack.known(size)? };
+    if !tally.counts.is_current(session.peak.now()) || !cell.is_empty() || !cell.is_simple(size) {
         return None;
     }
-    let birth_slot = if LOG { Some(births::known(address)?) } else { None };
-    if LOG && !state.log.is_ready() || !state.fast_budget() {
+    let birth_slot = if LOG { Some(session.live.births.known(address)?) } else { None };
+    if LOG && !state.log.is_ready(session) || !state.fast_budget() {
         return None;
     }
     tally.counts.add_own_alloc(amount);
@@ -109,8 +110,8 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
 }
 
 extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool>(block: Pointer, caller: u64) -> Pointer {
-    let done = words().with_state(|state| count_free::<LOG, MIN_CHUNK_32>(state, block as u64, caller));
-    match done.flatten() {
+    let done = fast(|fast| count_free::<LOG, MIN_CHUNK_32>(fast, block as u64, caller));
+    match done {
         Some(false) => block,
         Some(true) => flush(block),
         None => releasing(block, caller),
@@ -120,22 +121,23 @@ extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool>(block: Pointer, c
 /// Counts a free; returns whether the thread's sums are to be flushed. `None`: nothing was counted.
 #[inline(always)]
 fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
-    state: &mut State,
+    fast: Fast<'_>,
     address: u64,
     caller: u64,
 ) -> Option<bool> {
-    if !state.is_fast() || !state.is_known_outside(caller) {
+    let Fast { session, state } = fast;
+    if !state.is_known_outside(caller) {
         return None;
     }
-    let cell = shadow::known_where::<MIN_CHUNK_32>(address)?;
+    let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?;
     let live = cell.get_simple()?;
     let counts = state.tally_of_free(live.tally)?;
-    let amount = Amount { size: live.size, slack: usable::known_slack(live.size)? };
-    if !counts.is_current(peak::now()) {
+    let amount = Amount { size: live.size, slack: session.slack.known(live.size)? };
+    if !counts.is_current(session.peak.now()) {
         return None;
     }
-    let birth_slot = if LOG { Some(births::known(address)?) } else { None };
-    if LOG && !state.log.is_ready() || !state.fast_budget() {
+    let birth_slot = if LOG { Some(session.live.births.known(address)?) } else { None };
+    if LOG && !state.log.is_ready(session) || !state.fast_budget() {
         return None;
     }
     cell.clear_simple(live.size);
@@ -152,11 +154,10 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
 #[cold]
 #[inline(never)]
 extern "C" fn flush(block: Pointer) -> Pointer {
-    let words = words();
-    if let Some(mut busy) = words.enter()
-        && let Some(state) = words.existing_state(&mut busy)
+    if let Some(mut inside) = enter()
+        && let (session, Some(state)) = inside.with_existing_state()
     {
-        state.flush_live();
+        state.flush_live(session);
     }
     black_box(block)
 }

@@ -21,10 +21,11 @@ pub(crate) use fast_path::{ON_ALLOCATED, ON_RELEASING, choose as choose_fast_pat
 pub(crate) use resize::{Resizing, resized};
 
 use crate::control::Activity;
+use crate::inside::{Inside, enter, nested};
+use crate::segment::Segment;
 use crate::sites::stack_tree;
-use crate::threads::{Busy, Words};
-use crate::unwind::{self, Captured, Entry, OwnStack};
-use crate::{arena, control, fork, hooks, segment};
+use crate::unwind::{self, Captured, Entry};
+use crate::{arena, hooks};
 
 type Pointer = *mut c_void;
 
@@ -54,9 +55,32 @@ pub(crate) fn allocated(block: Pointer, size: usize, entry: &Entry) -> Pointer {
 
 #[inline(never)]
 fn record(block: &Block, entry: &Entry) {
-    match control::activity() {
-        Activity::Idle | Activity::Sampling => sampled::allocated(block, entry),
-        Activity::Exact | Activity::Log if block.address != 0 => slow_path::allocated(block, entry),
+    match enter() {
+        Some(mut inside) => record_inside(&mut inside, block, entry),
+        None => record_nested(block, entry),
+    }
+}
+
+fn record_inside(inside: &mut Inside, block: &Block, entry: &Entry) {
+    match inside.control.activity() {
+        Activity::Idle | Activity::Sampling => sampled::allocated(inside, block, entry),
+        Activity::Exact | Activity::Log if block.address != 0 => slow_path::allocated(inside, block, entry),
+        Activity::Exact | Activity::Log => {}
+    }
+}
+
+/// An allocation in a signal handler that interrupted the probe: it is not sampled, and counted in
+/// shared tallies where every block is.
+#[cold]
+fn record_nested(block: &Block, entry: &Entry) {
+    let Some(session) = nested() else { return };
+    match session.control.activity() {
+        _ if hooks::is_nested_call(entry.pc) => {}
+        Activity::Idle | Activity::Sampling => session.segment.count(Counter::Reentrant),
+        Activity::Exact | Activity::Log if block.address != 0 => {
+            session.segment.count(Counter::Reentrant);
+            slow_path::count_alone(&session, block, entry);
+        }
         Activity::Exact | Activity::Log => {}
     }
 }
@@ -72,41 +96,25 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     block
 }
 
-/// The stack of an event on a thread without a state: it ended, has no memory, or was interrupted
-/// inside the probe. `None` when the call is part of another one.
-#[cold]
-#[inline(never)]
-fn capture_alone(entry: &Entry, interrupted: bool) -> Option<u32> {
-    // A forked child that was interrupted on its way to a segment of its own has only its parent's.
-    if hooks::is_nested_call(entry.pc) || fork::is_forked_child() {
-        return None;
-    }
-    if interrupted {
-        segment::count(Counter::Reentrant);
-    }
-    let captured = unwind::capture_plain(&mut OwnStack::default(), entry, control::depth());
-    note(&captured);
-    Some(captured.node)
-}
-
 /// The stack of a call that is not an allocation, on any thread.
-pub(crate) fn capture_shared(words: &Words, busy: &mut Busy<'_>, entry: &Entry) -> u32 {
-    let captured = unwind::capture_plain(words.own_stack(busy), entry, control::depth());
-    note(&captured);
-    let state = words.existing_state(busy);
-    state.map_or(captured.node, |state| state.declared.above(captured.node))
+pub(crate) fn capture_shared(inside: &mut Inside, entry: &Entry) -> u32 {
+    let (session, own_stack) = inside.with_own_stack();
+    let captured = unwind::capture_plain(session, own_stack, entry, session.control.depth());
+    note(&session.segment, &captured);
+    let (session, state) = inside.with_existing_state();
+    state.map_or(captured.node, |state| state.declared.above(session, captured.node))
 }
 
 /// Counts how a stack ended.
 #[inline(always)]
-fn note(captured: &Captured) {
+fn note(segment: &Segment, captured: &Captured) {
     if captured.truncated {
-        segment::count(Counter::Truncated);
+        segment.count(Counter::Truncated);
     }
     if captured.broken {
-        segment::count(Counter::Broken);
+        segment.count(Counter::Broken);
     }
     if captured.node == stack_tree::OUT_OF_STACKS {
-        segment::count_loss(Counter::LostNodes);
+        segment.count_loss(Counter::LostNodes);
     }
 }

@@ -9,29 +9,34 @@
 use heapwise_format::segment::Counter;
 
 use crate::atomics::{AtomicU64, Ordering};
-use crate::segment;
+use crate::segment::Segment;
+use crate::session::Session;
 
-/// Epoch of the last snapshot, and the period in the upper half: what a tally is compared with.
-static NOW: AtomicU64 = AtomicU64::new(FIRST);
-/// Live bytes when the last snapshot started.
-static SNAPSHOT_BYTES: AtomicU64 = AtomicU64::new(0);
-const FIRST: u64 = 1 << 32;
+/// The peak of a session. Zeroed memory is valid: no period has started.
+pub(crate) struct Peak {
+    /// Epoch of the last snapshot, and the period in the upper half: what a tally is compared with.
+    now: AtomicU64,
+    /// Live bytes when the last snapshot started.
+    snapshot_bytes: AtomicU64,
+}
 
 /// Smallest growth that starts another snapshot.
 const LEAST_STEP: u64 = 512;
 /// A snapshot is at most this part of the peak below it.
 const PART: u64 = 128;
 
-/// The word that tallies are compared with.
-#[inline(always)]
-pub(crate) fn now() -> u64 {
-    NOW.load(Ordering::Relaxed)
-}
+impl Peak {
+    /// The word that tallies are compared with.
+    #[inline(always)]
+    pub(crate) fn now(&self) -> u64 {
+        self.now.load(Ordering::Relaxed)
+    }
 
-/// The counting period, from 1.
-#[inline(always)]
-pub(crate) fn period() -> u32 {
-    period_of(now())
+    /// The counting period, from 1.
+    #[inline(always)]
+    pub(crate) fn period(&self) -> u32 {
+        period_of(self.now())
+    }
 }
 
 /// The period of a word.
@@ -40,49 +45,42 @@ pub(crate) fn period_of(now: u64) -> u32 {
     (now >> 32) as u32
 }
 
-/// Starts with the first period (again after `fork`).
-pub(crate) fn init() {
-    NOW.store(FIRST, Ordering::Relaxed);
-    start();
-}
-
-/// Starts another period.
-pub(crate) fn start_period() {
-    let period = period().wrapping_add(1).max(1);
-    NOW.store(u64::from(period) << 32, Ordering::Relaxed);
-    start();
-}
-
-fn start() {
-    SNAPSHOT_BYTES.store(0, Ordering::Relaxed);
+/// Starts the next period.
+pub(crate) fn start_period(session: &Session) {
+    let Peak { now, snapshot_bytes } = &session.peak;
+    let period = session.peak.period().wrapping_add(1).max(1);
+    now.store(u64::from(period) << 32, Ordering::Relaxed);
+    snapshot_bytes.store(0, Ordering::Relaxed);
     for (counter, value) in
-        [(Counter::Period, period().into()), (Counter::PeakEpoch, 0), (Counter::PeakEpochBytes, 0)]
+        [(Counter::Period, period.into()), (Counter::PeakEpoch, 0), (Counter::PeakEpochBytes, 0)]
     {
-        segment::counter(counter).store(value, Ordering::Relaxed);
+        session.segment.counter(counter).store(value, Ordering::Relaxed);
     }
 }
 
 /// The process holds `live` bytes now, and held `highest` a moment ago.
-pub(crate) fn reached(live: i64, highest: i64) {
-    let (peak, highest) = (segment::counter(Counter::PeakBytes), highest.max(0) as u64);
+pub(crate) fn reached(session: &Session, live: i64, highest: i64) {
+    let Peak { now, snapshot_bytes } = &session.peak;
+    let segment = &session.segment;
+    let (peak, highest) = (segment.counter(Counter::PeakBytes), highest.max(0) as u64);
     if highest > peak.load(Ordering::Relaxed) {
         peak.fetch_max(highest, Ordering::Relaxed);
     }
     let live = live.max(0) as u64;
-    let last = SNAPSHOT_BYTES.load(Ordering::Relaxed);
+    let last = snapshot_bytes.load(Ordering::Relaxed);
     if live > last + (last / PART).max(LEAST_STEP)
-        && SNAPSHOT_BYTES.compare_exchange(last, live, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        && snapshot_bytes.compare_exchange(last, live, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     {
         let next = |now: u64| Some(now & !0xffff_ffff | u64::from((now as u32).wrapping_add(1)));
-        let before = NOW.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(0);
+        let before = now.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(0);
         let epoch = u64::from((before as u32).wrapping_add(1));
-        segment::counter(Counter::PeakEpoch).store(epoch, Ordering::Relaxed);
-        segment::counter(Counter::PeakEpochBytes).store(live, Ordering::Relaxed);
+        segment.counter(Counter::PeakEpoch).store(epoch, Ordering::Relaxed);
+        segment.counter(Counter::PeakEpochBytes).store(live, Ordering::Relaxed);
     }
 }
 
 /// Bytes that may be allocated before the process can be at a new peak.
-pub(crate) fn headroom() -> u64 {
-    let live = (segment::counter(Counter::LiveBytes).load(Ordering::Relaxed) as i64).max(0) as u64;
-    segment::counter(Counter::PeakBytes).load(Ordering::Relaxed).saturating_sub(live)
+pub(crate) fn headroom(segment: &Segment) -> u64 {
+    let live = (segment.counter(Counter::LiveBytes).load(Ordering::Relaxed) as i64).max(0) as u64;
+    segment.counter(Counter::PeakBytes).load(Ordering::Relaxed).saturating_sub(live)
 }

@@ -5,11 +5,13 @@
 use heapwise_format::event::Freeing;
 use heapwise_format::segment::Counter;
 
-use super::{Block, Pointer, slow_path, usable};
-use crate::arch::words;
+use super::{Block, Pointer, record_inside, record_nested, slow_path};
+use crate::hooks;
+use crate::inside::{Inside, enter, nested};
 use crate::live::{self, Removed};
+use crate::session::Session;
+use crate::threads::State;
 use crate::unwind::Entry;
-use crate::{control, fork, hooks, prof, segment};
 
 /// A block that may be about to move.
 #[must_use]
@@ -27,6 +29,23 @@ enum Taken {
     Removed(Removed, u64),
 }
 
+impl Taken {
+    fn take(session: &Session, address: u64) -> Taken {
+        match live::remove(session, address, |tally| slow_path::is_sample(session, tally)) {
+            Some(removed) => Taken::Removed(removed, session.slack.of(address, removed.block.size)),
+            None => Taken::Unknown,
+        }
+    }
+}
+
+/// Calls `act` with the session, also where the probe was interrupted.
+fn with_session<T>(act: impl FnOnce(&Session) -> T) -> Option<T> {
+    match enter() {
+        Some(inside) => Some(act(&inside)),
+        None => nested().map(|session| act(&session)),
+    }
+}
+
 impl Resizing {
     /// Removes a block from its index before the real call.
     pub(crate) fn start(block: Pointer, caller: u64) -> Resizing {
@@ -34,23 +53,17 @@ impl Resizing {
         if block.is_null() || hooks::is_nested_call(caller) {
             return Resizing { address, state: Taken::Nothing };
         }
-        match words().enter() {
-            // Inside the probe, because a forked child drops its parent's state here.
-            Some(_busy) => control::poll(),
-            None if fork::is_forked_child() => return Resizing { address, state: Taken::Nothing },
-            None => {}
-        }
-        let state = match live::remove(address, slow_path::is_sample) {
-            Some(removed) => Taken::Removed(removed, usable::slack(address, removed.block.size)),
-            None => Taken::Unknown,
-        };
+        let state = with_session(|session| Taken::take(session, address)).unwrap_or(Taken::Nothing);
         Resizing { address, state }
     }
 
     /// The real call failed: the block is still there.
     pub(crate) fn undo(self) {
         if let Taken::Removed(removed, _) = &self.state {
-            live::put_back(self.address, removed, slow_path::is_sample(removed.block.tally));
+            with_session(|session| {
+                let is_sample = slow_path::is_sample(session, removed.block.tally);
+                live::put_back(session, self.address, removed, is_sample);
+            });
         }
     }
 
@@ -66,32 +79,44 @@ impl Resizing {
 
     /// Counts the free of the old block and the allocation of the new one.
     fn finish(self, new: Option<(&Block, &Entry)>) {
-        let words = words();
-        let is_every = matches!(control::activity(), control::Activity::Exact | control::Activity::Log);
-        let mut busy = words.enter();
-        let interrupted = busy.is_none();
-        let mut state = busy
-            .as_mut()
-            .and_then(|busy| if is_every { words.state(busy) } else { words.existing_state(busy) });
-        if let Some(state) = &mut state {
-            state.begin_event();
+        match enter() {
+            Some(mut inside) => self.finish_inside(&mut inside, new),
+            None => self.finish_nested(new),
         }
+    }
+
+    fn finish_inside(self, inside: &mut Inside, new: Option<(&Block, &Entry)>) {
+        let (session, mut state) = slow_path::with_state_of_event(inside);
+        if let Some(state) = &mut state {
+            state.begin_event(session);
+        }
+        self.count_old(session, state);
+        if let Some((block, entry)) = new {
+            record_inside(inside, block, entry);
+        }
+    }
+
+    #[cold]
+    fn finish_nested(self, new: Option<(&Block, &Entry)>) {
+        if let Some(session) = nested() {
+            if matches!(self.state, Taken::Removed(..)) {
+                session.segment.count(Counter::Reentrant);
+            }
+            self.count_old(&session, None);
+        }
+        if let Some((block, entry)) = new {
+            record_nested(block, entry);
+        }
+    }
+
+    /// Counts the free of the old block.
+    fn count_old(&self, session: &Session, state: Option<&mut State>) {
         match &self.state {
             Taken::Nothing => {}
-            Taken::Unknown => slow_path::unknown_free(state.as_deref_mut(), self.address),
+            Taken::Unknown => slow_path::unknown_free(session, state, self.address),
             Taken::Removed(removed, slack) => {
-                if interrupted {
-                    segment::count(Counter::Reentrant);
-                }
-                slow_path::count_free(state.as_deref_mut(), self.address, removed, Freeing::Plain, *slack);
+                slow_path::count_free(session, state, self.address, removed, Freeing::Plain, *slack);
             }
-        }
-        let Some((block, entry)) = new else { return };
-        if is_every && !prof::is_silent(words) {
-            slow_path::count(state, block, entry, interrupted);
-        } else if !is_every {
-            drop(busy);
-            super::record(block, entry);
         }
     }
 }

@@ -2,56 +2,42 @@
 
 use heapwise_format::segment::Counter;
 
-use super::{Block, note, sampler, slow_path};
-use crate::arch::words;
+use super::{Block, capture_shared, sampler, slow_path};
 use crate::atomics::Ordering;
-use crate::control::Activity;
-use crate::unwind;
+use crate::inside::Inside;
 use crate::unwind::Entry;
-use crate::{clock, control, hooks, prof, segment};
+use crate::{clock, control, hooks};
 
 /// At smaller distances a thread gets a state: its memoized stack, its own tallies.
 const FINE_BYTES: u64 = 64 * 1024;
 
 /// The countdown of a thread ran out: the block may be a sample, or it is time to poll the control
 /// words.
-pub(super) fn allocated(block: &Block, entry: &Entry) {
+pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
     if hooks::is_nested_call(entry.pc) {
         return;
     }
-    let words = words();
-    let Some(mut busy) = words.enter() else {
-        return segment::count(Counter::Reentrant);
-    };
-    control::poll();
-    control::check_leases();
-    // The order to record every block arrived with this event.
-    if matches!(control::activity(), Activity::Exact | Activity::Log) && block.address != 0 {
-        drop(busy);
-        return slow_path::allocated(block, entry);
-    }
-    if !sampler::take(words, block.size) {
-        segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
+    control::check_leases(inside);
+    let settings = &inside.control;
+    if !sampler::take(settings, inside.words(), block.size) {
+        inside.segment.counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
         return;
     }
-    if block.address == 0 || prof::is_silent(words) {
+    if block.address == 0 || inside.prof.is_silent(inside.words()) {
         return;
     }
-    let rate = control::rate();
-    if (control::sampling_distance() < FINE_BYTES || prof::keeps_threads())
-        && let Some(state) = words.state(&mut busy)
+    let rate = settings.rate();
+    if (settings.sampling_distance() < FINE_BYTES || inside.prof.keeps_threads())
+        && let (session, Some(state)) = inside.with_state()
     {
-        state.begin_event();
-        if let Some(tally) = slow_path::site(state, entry, rate) {
-            slow_path::count_alloc(Some(state), tally, block);
+        state.begin_event(session);
+        if let Some(tally) = slow_path::site(session, state, entry, rate) {
+            slow_path::count_alloc(session, Some(state), tally, block);
         }
         return;
     }
-    let captured = unwind::capture_plain(words.own_stack(&mut busy), entry, control::depth());
-    note(&captured);
-    let state = words.existing_state(&mut busy);
-    let node = state.map_or(captured.node, |state| state.declared.above(captured.node));
-    if let Some(tally) = slow_path::shared_tally(node, rate) {
-        slow_path::count_alloc(None, tally, block);
+    let node = capture_shared(inside, entry);
+    if let Some(tally) = slow_path::shared_tally(inside, node, rate) {
+        slow_path::count_alloc(inside, None, tally, block);
     }
 }

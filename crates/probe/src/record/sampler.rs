@@ -7,8 +7,9 @@
 
 use super::exponential::{ln, one_minus_exp};
 use crate::atomics::Ordering;
+use crate::control::Settings;
+use crate::sys;
 use crate::threads::Words;
-use crate::{control, sys};
 
 /// Most bytes between two polls of the control page.
 const STEP: u64 = 32 * 1024;
@@ -16,11 +17,11 @@ const STEP: u64 = 32 * 1024;
 const NEVER: u64 = u64::MAX / 2;
 
 /// Counts `size` bytes; whether they are a sample.
-pub(crate) fn take(words: &Words, size: u64) -> bool {
-    let epoch = control::epoch();
+pub(crate) fn take(settings: &Settings, words: &Words, size: u64) -> bool {
+    let epoch = settings.epoch();
     if words.epoch.load(Ordering::Relaxed) != epoch {
         words.epoch.store(epoch, Ordering::Relaxed);
-        set_distance(words, draw(words));
+        set_distance(words, draw(settings, words));
     }
     let distance = words.countdown.load(Ordering::Relaxed).saturating_add(words.gap.load(Ordering::Relaxed));
     match distance.checked_sub(size) {
@@ -30,8 +31,8 @@ pub(crate) fn take(words: &Words, size: u64) -> bool {
         }
         None => {
             // With the probe off, only requests that no allocator can satisfy get here.
-            set_distance(words, draw(words));
-            control::sampling_distance() != 0
+            set_distance(words, draw(settings, words));
+            settings.sampling_distance() != 0
         }
     }
 }
@@ -42,20 +43,20 @@ fn set_distance(words: &Words, distance: u64) {
     words.gap.store(distance - countdown, Ordering::Relaxed);
 }
 
-fn draw(words: &Words) -> u64 {
-    match control::sampling_distance() {
+fn draw(settings: &Settings, words: &Words) -> u64 {
+    match settings.sampling_distance() {
         0 => NEVER,
         // `-ln u` is exponential with mean 1; rounding down keeps P(distance < size) exact for
         // whole sizes.
-        mean => (-ln(uniform(words)) * mean as f64) as u64,
+        mean => (-ln(uniform(settings, words)) * mean as f64) as u64,
     }
 }
 
 /// A number in `(0, 1]`.
-fn uniform(words: &Words) -> f64 {
+fn uniform(settings: &Settings, words: &Words) -> f64 {
     let mut seed = words.random.load(Ordering::Relaxed);
     if seed == 0 {
-        seed = control::seed().unwrap_or_else(sys::random) | 1;
+        seed = settings.seed().unwrap_or_else(sys::random) | 1;
     }
     // xorshift64*
     seed ^= seed >> 12;

@@ -6,10 +6,12 @@ use heapwise_format::segment::{
 };
 
 use crate::atomics::{AtomicU64, Ordering};
+use crate::session::Session;
 use crate::sites::tallies::{Writer, add};
-use crate::{segment, threads};
+use crate::threads;
 
-/// One [`SizeCounts`]: blocks allocated, their bytes, blocks freed, their bytes.
+/// One [`SizeCounts`]. Zeroed memory is valid: blocks allocated, their bytes, blocks freed, their
+/// bytes.
 #[repr(C)]
 pub(crate) struct Histogram {
     classes: [[AtomicU64; 4]; SIZE_CLASSES],
@@ -17,21 +19,21 @@ pub(crate) struct Histogram {
 
 const _: () = assert!(size_of::<Histogram>() == size_of::<SizeCounts>());
 
-/// Counts nothing: what a thread has before it has a record. Its content is never read.
-pub(crate) static UNREAD: Histogram =
-    Histogram { classes: [const { [const { AtomicU64::new(0) }; 4] }; SIZE_CLASSES] };
-
-/// The record of a thread, or the shared one for `None`.
-pub(crate) fn of_thread(record: Option<u32>) -> &'static Histogram {
+/// The record of a thread, or the shared one for `None`. Without room for one it is a histogram of
+/// the session that is never read.
+pub(crate) fn of_thread(session: &Session, record: Option<u32>) -> &Histogram {
     let index = record.map_or(0, |record| u64::from(record) + 1);
     // SAFETY: a populated record, whose words are atomics and stay mapped.
-    segment::record(SectionKind::Sizes, index).map_or(&UNREAD, |place| unsafe { &*place.cast() })
+    session
+        .segment
+        .record(SectionKind::Sizes, index)
+        .map_or(&session.unread, |place| unsafe { &*place.cast() })
 }
 
 /// Calls `with` for each class and thread: the largest size of the class, and what was counted.
-pub(crate) fn each_class(mut with: impl FnMut(u64, &SizeCount)) {
-    for thread in [None].into_iter().chain((0..threads::threads_used()).map(Some)) {
-        for (class, words) in of_thread(thread).classes.iter().enumerate() {
+pub(crate) fn each_class(session: &Session, mut with: impl FnMut(u64, &SizeCount)) {
+    for thread in [None].into_iter().chain((0..threads::used(session)).map(Some)) {
+        for (class, words) in of_thread(session, thread).classes.iter().enumerate() {
             let [allocs, alloc_bytes, frees, freed_bytes] =
                 words.each_ref().map(|word| word.load(Ordering::Relaxed));
             with(size_class_start(class + 1) - 1, &SizeCount { allocs, alloc_bytes, frees, freed_bytes });

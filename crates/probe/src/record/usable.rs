@@ -6,6 +6,8 @@
 
 use core::ffi::c_void;
 
+use heapwise_format::segment::AllocatorKind;
+
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::hooks;
 
@@ -13,46 +15,50 @@ use crate::hooks;
 pub(crate) const LIMIT: u64 = 32 * 1024;
 const GRANULE: u64 = 8;
 
-/// Slack of a block of the largest size in each granule, plus 1; 0: not known yet.
-static SLACK: [AtomicU32; (LIMIT / GRANULE) as usize + 1] =
-    [const { AtomicU32::new(0) }; (LIMIT / GRANULE) as usize + 1];
-/// The allocator is glibc's.
-static IS_GLIBC: AtomicBool = AtomicBool::new(false);
-
-/// Sets which allocator is underneath.
-pub(crate) fn init(is_glibc: bool) {
-    IS_GLIBC.store(is_glibc, Ordering::Relaxed);
+/// What is known of slack. Zeroed memory is valid: nothing.
+pub(crate) struct Slack {
+    /// The allocator is glibc's.
+    is_glibc: AtomicBool,
+    /// Slack of a block of the largest size in each granule, plus 1; 0: not known yet.
+    by_granule: [AtomicU32; (LIMIT / GRANULE) as usize + 1],
 }
 
-/// Slack of a block of `size` bytes, if that is known without asking.
-#[inline(always)]
-pub(crate) fn known_slack(size: u64) -> Option<u64> {
-    let granule = size.div_ceil(GRANULE);
-    let slack = u64::from(SLACK.get(granule as usize)?.load(Ordering::Relaxed));
-    (slack != 0).then(|| slack - 1 + granule * GRANULE - size)
-}
-
-/// Slack of a live block.
-pub(crate) fn slack(address: u64, size: u64) -> u64 {
-    known_slack(size).unwrap_or_else(|| learn(address, size))
-}
-
-#[cold]
-fn learn(address: u64, size: u64) -> u64 {
-    let usable = |size| {
-        if IS_GLIBC.load(Ordering::Relaxed) && size < LIMIT {
-            glibc_usable(size)
-        } else {
-            hooks::usable_size(address as *mut c_void) as u64
-        }
-    };
-    let granule = size.div_ceil(GRANULE);
-    if let Some(entry) = SLACK.get(granule as usize) {
-        let beyond = usable(granule * GRANULE).saturating_sub(granule * GRANULE);
-        entry.store(beyond as u32 + 1, Ordering::Relaxed);
-        return known_slack(size).unwrap_or(0);
+impl Slack {
+    /// Sets which allocator is underneath.
+    pub(crate) fn begin(&self, allocator: AllocatorKind) {
+        self.is_glibc.store(allocator == AllocatorKind::Glibc, Ordering::Relaxed);
     }
-    usable(size).saturating_sub(size)
+
+    /// Slack of a block of `size` bytes, if that is known without asking.
+    #[inline(always)]
+    pub(crate) fn known(&self, size: u64) -> Option<u64> {
+        let granule = size.div_ceil(GRANULE);
+        let slack = u64::from(self.by_granule.get(granule as usize)?.load(Ordering::Relaxed));
+        (slack != 0).then(|| slack - 1 + granule * GRANULE - size)
+    }
+
+    /// Slack of a live block.
+    pub(crate) fn of(&self, address: u64, size: u64) -> u64 {
+        self.known(size).unwrap_or_else(|| self.learn(address, size))
+    }
+
+    #[cold]
+    fn learn(&self, address: u64, size: u64) -> u64 {
+        let usable = |size| {
+            if self.is_glibc.load(Ordering::Relaxed) && size < LIMIT {
+                glibc_usable(size)
+            } else {
+                hooks::usable_size(address as *mut c_void) as u64
+            }
+        };
+        let granule = size.div_ceil(GRANULE);
+        if let Some(entry) = self.by_granule.get(granule as usize) {
+            let beyond = usable(granule * GRANULE).saturating_sub(granule * GRANULE);
+            entry.store(beyond as u32 + 1, Ordering::Relaxed);
+            return self.known(size).unwrap_or(0);
+        }
+        usable(size).saturating_sub(size)
+    }
 }
 
 /// glibc keeps 8 bytes beside a block, rounds to 16, and has no chunk below 32 bytes.

@@ -15,7 +15,6 @@ mod sources;
 use heapwise_format::paths::ProcessId;
 use heapwise_format::segment::{AllocatorKind, Control, Controller, Demand, IndexKind, Lease, Mode, Tier};
 
-use crate::atomics::{AtomicBool, Ordering};
 use crate::jemalloc::options::{self, Options};
 use crate::{control, sys};
 use grammar::{Item, Pairs};
@@ -39,14 +38,6 @@ pub(crate) struct Config {
     pub(crate) fast_path: bool,
     /// Lease of the process that started this one, also in its forked children.
     pub(crate) launcher: Option<Lease>,
-}
-
-/// The segment stays when the program exits, however many there are: `heapwise run` reads it then.
-static KEEPS_SEGMENT: AtomicBool = AtomicBool::new(false);
-
-/// Whether the segment stays in any case.
-pub(crate) fn keeps_segment() -> bool {
-    KEEPS_SEGMENT.load(Ordering::Relaxed)
 }
 
 /// Result of a key-value pair.
@@ -135,12 +126,11 @@ fn tables(name: &[u8]) -> Option<Tier> {
 /// Reads every source and reports what is wrong with them.
 pub(crate) fn read(allocator: AllocatorKind) -> Config {
     options::initialize(|options| {
-        let mut reader = Reader { config: Config::new(), options, reports: true, keeps_segment: false };
+        let mut reader = Reader { config: Config::new(), options, reports: true };
         if let Some(text) = sources::own() {
             let text = text.as_c_str().map_or(&b""[..], |text| text.to_bytes());
             reader.reports = grammar::has_jemalloc_keys(text);
             reader.take_all(&[(Source::Own, text)]);
-            KEEPS_SEGMENT.store(reader.keeps_segment, Ordering::Relaxed);
         } else if allocator != AllocatorKind::Jemalloc {
             sources::foreign(|texts| reader.take_all(texts));
         }
@@ -151,8 +141,7 @@ pub(crate) fn read(allocator: AllocatorKind) -> Config {
 /// Reads `text` into a configuration that is not used, and reports nothing.
 pub(crate) fn rehearse(text: &[u8]) {
     let mut options = Options::new();
-    let mut reader =
-        Reader { config: Config::new(), options: &mut options, reports: false, keeps_segment: false };
+    let mut reader = Reader { config: Config::new(), options: &mut options, reports: false };
     reader.take_pairs(Source::Own, text);
     reader.finish();
 }
@@ -163,8 +152,6 @@ struct Reader<'a> {
     options: &'a mut Options,
     /// Whether mistakes are reported.
     reports: bool,
-    /// See [`keeps_segment`].
-    keeps_segment: bool,
 }
 
 impl Reader<'_> {
@@ -208,7 +195,7 @@ impl Reader<'_> {
         };
         let verdict = match self.options.set(key, value) {
             Verdict::Unknown if source == Source::Own && key == b"keep_segment" => {
-                put(&mut self.keeps_segment, boolean(value))
+                put(&mut self.options.keep_segment, boolean(value))
             }
             Verdict::Unknown if source == Source::Own => self.config.set(key, value),
             verdict => verdict,
@@ -259,8 +246,7 @@ mod tests {
 
     fn parse(text: &[u8]) -> Config {
         let mut options = Options::new();
-        let mut reader =
-            Reader { config: Config::new(), options: &mut options, reports: false, keeps_segment: false };
+        let mut reader = Reader { config: Config::new(), options: &mut options, reports: false };
         reader.take_pairs(Source::Own, text);
         reader.finish()
     }

@@ -14,11 +14,11 @@ use crate::sys;
 const LONGEST: usize = 8;
 
 /// Where a search ended.
-pub(crate) enum End {
+pub(crate) enum End<'a> {
     /// At what was looked for.
     Found(u32),
     /// At the end of the list, which is where it can be appended.
-    Open(&'static AtomicU32),
+    Open(&'a AtomicU32),
     /// Nowhere: the list is too long.
     Long,
 }
@@ -26,11 +26,11 @@ pub(crate) enum End {
 /// Searches the list that begins at `link`. Number 0 ends a list; `next` is the link behind a
 /// number.
 #[inline(always)]
-pub(crate) fn search(
-    mut link: &'static AtomicU32,
-    next: impl Fn(u32) -> Option<&'static AtomicU32>,
+pub(crate) fn search<'a>(
+    mut link: &'a AtomicU32,
+    next: impl Fn(u32) -> Option<&'a AtomicU32>,
     is_it: impl Fn(u32) -> bool,
-) -> End {
+) -> End<'a> {
     for _ in 0..LONGEST {
         match link.load(Ordering::Acquire) {
             0 => return End::Open(link),
@@ -51,32 +51,31 @@ pub(crate) fn append(end: &AtomicU32, number: u32) -> bool {
 }
 
 /// A zeroed array in private memory, as long as a section of the segment. Memory is used on first
-/// access.
+/// access. Zeroed memory is valid: no elements.
 pub(crate) struct Array<T> {
     first: AtomicPtr<T>,
     len: AtomicUsize,
 }
 
 impl<T: Sync> Array<T> {
-    pub(crate) const fn none() -> Self {
-        Self { first: AtomicPtr::new(null_mut()), len: AtomicUsize::new(0) }
-    }
-
-    /// Restarts with `len` zeroed elements, or none without memory. No other thread may access the
-    /// list.
-    pub(crate) fn renew(&self, len: u64) {
-        let old_len = self.len.swap(0, Ordering::Relaxed);
-        let old = self.first.swap(null_mut(), Ordering::Relaxed);
-        if !old.is_null() {
-            // SAFETY: mapped below with this size; the caller ensures that no thread accesses it.
-            unsafe { sys::unmap(old.cast(), old_len * size_of::<T>()) };
-        }
+    /// Maps `len` zeroed elements; none without memory.
+    pub(crate) fn map(&self, len: u64) {
         let Some(bytes) = (len as usize).checked_mul(size_of::<T>()).filter(|bytes| *bytes != 0) else {
             return;
         };
         if let Ok(memory) = sys::map_private(bytes) {
             self.first.store(memory.cast(), Ordering::Relaxed);
             self.len.store(len as usize, Ordering::Release);
+        }
+    }
+
+    /// Unmaps the elements. No thread may use them afterwards.
+    pub(crate) fn release(&self) {
+        let len = self.len.swap(0, Ordering::Relaxed);
+        let first = self.first.swap(null_mut(), Ordering::Relaxed);
+        if !first.is_null() {
+            // SAFETY: mapped by `map` with this size; the caller ensures that no thread uses it.
+            unsafe { sys::unmap(first.cast(), len * size_of::<T>()) };
         }
     }
 
@@ -94,12 +93,12 @@ impl<T: Sync> Array<T> {
     }
 
     #[inline(always)]
-    pub(crate) fn get(&self, index: u32) -> Option<&'static T> {
+    pub(crate) fn get(&self, index: u32) -> Option<&T> {
         if index as usize >= self.len.load(Ordering::Acquire) {
             return None;
         }
         // SAFETY: mapped with at least that many zeroed elements, for which zero is a valid `T`
-        // (only links and hashes are kept so); it stays until `renew`.
+        // (only links and hashes are kept so); it stays until `release`.
         Some(unsafe { &*self.first.load(Ordering::Relaxed).add(index as usize) })
     }
 }
@@ -108,22 +107,20 @@ impl<T: Sync> Array<T> {
 mod tests {
     use super::*;
 
-    static NEXT: Array<AtomicU32> = Array::none();
-    static HEAD: AtomicU32 = AtomicU32::new(0);
-
-    fn find(number: u32) -> End {
-        search(&HEAD, |n| NEXT.get(n), |n| n == number)
-    }
-
     #[test]
     fn a_list_grows_at_its_end_and_not_for_ever() {
-        NEXT.renew(64);
+        let next: Array<AtomicU32> = Array { first: AtomicPtr::new(null_mut()), len: AtomicUsize::new(0) };
+        let head = AtomicU32::new(0);
+        let find = |number: u32| search(&head, |n| next.get(n), |n| n == number);
+        next.map(64);
         for number in 1..=LONGEST as u32 {
             let End::Open(end) = find(number) else { panic!("{number} is not there yet") };
             assert!(append(end, number) && !append(end, 63), "one thread wins");
         }
         assert!((1..=LONGEST as u32).all(|number| matches!(find(number), End::Found(n) if n == number)));
         assert!(matches!(find(40), End::Long));
-        assert!(NEXT.get(64).is_none());
+        assert!(next.get(64).is_none());
+        next.release();
+        assert!(next.get(1).is_none());
     }
 }

@@ -14,7 +14,8 @@ use heapwise_format::segment::Counter;
 
 use crate::atomics::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
-use crate::{segment, sys};
+use crate::session::Session;
+use crate::sys;
 
 /// A child to look for, and its hash.
 #[derive(Debug, Clone, Copy)]
@@ -56,28 +57,19 @@ const GROWTH_BITS: u32 = 2;
 /// 2¹³, 2¹⁵ … 2²⁵ slots: room for 2²⁴ nodes at half load.
 const TABLES: usize = 7;
 
+/// Slots looked at before a table counts as full; at half load a run of 32 is rare.
+const LONGEST_RUN: usize = 4096;
+
 struct Table {
     slots: AtomicPtr<AtomicU64>,
     used: AtomicU32,
 }
 
-static TABLE: [Table; TABLES] =
-    [const { Table { slots: AtomicPtr::new(ptr::null_mut()), used: AtomicU32::new(0) } }; TABLES];
-/// Tables published; the last one takes the insertions.
-static PUBLISHED: AtomicUsize = AtomicUsize::new(0);
-
-/// Removes all children. No other thread may access the table.
-pub(super) fn clear() {
-    PUBLISHED.store(0, Release);
-    for (level, table) in TABLE.iter().enumerate() {
-        let slots = table.slots.swap(ptr::null_mut(), AcqRel);
-        table.used.store(0, Relaxed);
-        if !slots.is_null() {
-            // SAFETY: mapped by `publish` with this size; the caller ensures that no thread
-            // accesses it.
-            unsafe { sys::unmap(slots.cast(), bytes(level)) };
-        }
-    }
+/// The tables of a session. Zeroed memory is valid: none.
+pub(super) struct ChildTable {
+    tables: [Table; TABLES],
+    /// Tables published; the last one takes the insertions.
+    published: AtomicUsize,
 }
 
 fn bits(level: usize) -> u32 {
@@ -88,120 +80,141 @@ fn bytes(level: usize) -> usize {
     8 << bits(level)
 }
 
-fn slots(level: usize) -> Option<&'static [AtomicU64]> {
-    let slots = TABLE.get(level)?.slots.load(Acquire);
-    // SAFETY: a published pointer is a mapping of that many zero-initialised words; it stays.
-    (!slots.is_null()).then(|| unsafe { core::slice::from_raw_parts(slots, 1 << bits(level)) })
+impl ChildTable {
+    /// Unmaps the tables. No thread may use them afterwards.
+    pub(super) fn release(&self) {
+        self.published.store(0, Release);
+        for (level, table) in self.tables.iter().enumerate() {
+            let slots = table.slots.swap(ptr::null_mut(), AcqRel);
+            if !slots.is_null() {
+                // SAFETY: mapped by `publish` with this size; the caller ensures that no thread
+                // accesses it.
+                unsafe { sys::unmap(slots.cast(), bytes(level)) };
+            }
+        }
+    }
+
+    fn slots(&self, level: usize) -> Option<&[AtomicU64]> {
+        let slots = self.tables.get(level)?.slots.load(Acquire);
+        // SAFETY: a published pointer is a mapping of that many zero-initialised words; it stays.
+        (!slots.is_null()).then(|| unsafe { core::slice::from_raw_parts(slots, 1 << bits(level)) })
+    }
+
+    /// The node of `key`, if it is where most keys are.
+    #[inline]
+    fn at_home(&self, level: usize, key: Key) -> Option<u32> {
+        let slots = self.tables.get(level)?.slots.load(Acquire);
+        // SAFETY: `level` is published, so these are `1 << bits` words, and the shift leaves that
+        // many bits.
+        let slot = unsafe { &*slots.add((key.hash >> (64 - bits(level))) as usize) };
+        key.id_in(slot.load(Acquire))
+    }
+
+    /// The slots where `key` may be, in the order they are filled.
+    fn run(&self, level: usize, key: Key) -> Option<impl Iterator<Item = &AtomicU64>> {
+        let slots = self.slots(level)?;
+        let home = (key.hash >> (64 - bits(level))) as usize;
+        Some((home..home + LONGEST_RUN).filter_map(|index| slots.get(index & (slots.len() - 1))))
+    }
+
+    fn probe(&self, level: usize, key: Key) -> Option<u32> {
+        for slot in self.run(level, key)? {
+            match slot.load(Acquire) {
+                0 => return None,
+                entry => {
+                    if let Some(id) = key.id_in(entry) {
+                        return Some(id);
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn insert(&self, level: usize, key: Key, append: impl Fn() -> Option<u32>) -> Option<u32> {
+        let mut made = None;
+        for slot in self.run(level, key)? {
+            let mut entry = slot.load(Acquire);
+            if entry == 0 {
+                let id = match made {
+                    Some(id) => id,
+                    None => *made.insert(append()?),
+                };
+                match slot.compare_exchange(0, key.entry(id), AcqRel, Acquire) {
+                    Ok(_) => {
+                        self.tables.get(level)?.used.fetch_add(1, Relaxed);
+                        return Some(id);
+                    }
+                    Err(winner) => entry = winner,
+                }
+            }
+            if let Some(id) = key.id_in(entry) {
+                return Some(id);
+            }
+        }
+        None
+    }
 }
 
 /// The node of `key`; if there is none, the one that `append` makes.
 #[inline]
-pub(super) fn find_or_insert(key: Key, append: impl Fn() -> Option<u32>) -> Option<u32> {
-    let published = PUBLISHED.load(Acquire);
+pub(super) fn find_or_insert(session: &Session, key: Key, append: impl Fn() -> Option<u32>) -> Option<u32> {
+    let table = &session.stack_tree.children;
+    let published = table.published.load(Acquire);
     let newest = published.wrapping_sub(1);
-    if let Some(id) = at_home(newest, key) {
+    if let Some(id) = table.at_home(newest, key) {
         return Some(id);
     }
-    search_or_insert(published, key, append)
-}
-
-/// The node of `key`, if it is where most keys are.
-#[inline]
-fn at_home(level: usize, key: Key) -> Option<u32> {
-    let slots = TABLE.get(level)?.slots.load(Acquire);
-    // SAFETY: `level` is published, so these are `1 << bits` words, and the shift leaves that many
-    // bits.
-    let slot = unsafe { &*slots.add((key.hash >> (64 - bits(level))) as usize) };
-    key.id_in(slot.load(Acquire))
+    search_or_insert(session, published, key, append)
 }
 
 #[inline(never)]
-fn search_or_insert(published: usize, key: Key, append: impl Fn() -> Option<u32>) -> Option<u32> {
-    if let Some(id) = probe(published.wrapping_sub(1), key) {
+fn search_or_insert(
+    session: &Session,
+    published: usize,
+    key: Key,
+    append: impl Fn() -> Option<u32>,
+) -> Option<u32> {
+    let table = &session.stack_tree.children;
+    if let Some(id) = table.probe(published.wrapping_sub(1), key) {
         return Some(id);
     }
-    let older = (0..published.saturating_sub(1)).rev().find_map(|level| probe(level, key));
-    let level = level_for_insertion(published)?;
+    let older = (0..published.saturating_sub(1)).rev().find_map(|level| table.probe(level, key));
+    let level = level_for_insertion(session, published)?;
     match older {
         // Keys still in use are copied to the newest table, which is searched first.
-        Some(id) => insert(level, key, || Some(id)),
-        None => insert(level, key, append),
+        Some(id) => table.insert(level, key, || Some(id)),
+        None => table.insert(level, key, append),
     }
-}
-
-/// Slots looked at before a table counts as full; at half load a run of 32 is rare.
-const LONGEST_RUN: usize = 4096;
-
-/// The slots where `key` may be, in the order they are filled.
-fn run(level: usize, key: Key) -> Option<impl Iterator<Item = &'static AtomicU64>> {
-    let slots = slots(level)?;
-    let home = (key.hash >> (64 - bits(level))) as usize;
-    Some((home..home + LONGEST_RUN).filter_map(|index| slots.get(index & (slots.len() - 1))))
-}
-
-fn probe(level: usize, key: Key) -> Option<u32> {
-    for slot in run(level, key)? {
-        match slot.load(Acquire) {
-            0 => return None,
-            entry => {
-                if let Some(id) = key.id_in(entry) {
-                    return Some(id);
-                }
-            }
-        }
-    }
-    None
-}
-
-fn insert(level: usize, key: Key, append: impl Fn() -> Option<u32>) -> Option<u32> {
-    let mut made = None;
-    for slot in run(level, key)? {
-        let mut entry = slot.load(Acquire);
-        if entry == 0 {
-            let id = match made {
-                Some(id) => id,
-                None => *made.insert(append()?),
-            };
-            match slot.compare_exchange(0, key.entry(id), AcqRel, Acquire) {
-                Ok(_) => {
-                    TABLE.get(level)?.used.fetch_add(1, Relaxed);
-                    return Some(id);
-                }
-                Err(winner) => entry = winner,
-            }
-        }
-        if let Some(id) = key.id_in(entry) {
-            return Some(id);
-        }
-    }
-    None
 }
 
 /// The newest table, or one more if that is half full.
-fn level_for_insertion(published: usize) -> Option<usize> {
+fn level_for_insertion(session: &Session, published: usize) -> Option<usize> {
     let newest = published.checked_sub(1);
+    let tables = &session.stack_tree.children.tables;
     let full = |level: usize| {
-        TABLE.get(level).is_none_or(|table| table.used.load(Relaxed) >> (bits(level) - 1) != 0)
+        tables.get(level).is_none_or(|table| table.used.load(Relaxed) >> (bits(level) - 1) != 0)
     };
     match newest {
         Some(level) if !full(level) || published == TABLES => Some(level),
-        _ => publish(published).or(newest),
+        _ => publish(session, published).or(newest),
     }
 }
 
-fn publish(level: usize) -> Option<usize> {
-    let table = TABLE.get(level)?;
+fn publish(session: &Session, level: usize) -> Option<usize> {
+    let ChildTable { tables, published } = &session.stack_tree.children;
+    let table = tables.get(level)?;
     if table.slots.load(Acquire).is_null() {
         let memory = sys::map_private(bytes(level)).ok()?;
-        let published = table.slots.compare_exchange(ptr::null_mut(), memory.cast(), AcqRel, Acquire);
-        if published.is_err() {
+        let stored = table.slots.compare_exchange(ptr::null_mut(), memory.cast(), AcqRel, Acquire);
+        if stored.is_err() {
             // SAFETY: just mapped, and not published.
             unsafe { sys::unmap(memory, bytes(level)) };
         } else {
-            segment::counter(Counter::OwnBytes).fetch_add(bytes(level) as u64, Relaxed);
+            session.segment.counter(Counter::OwnBytes).fetch_add(bytes(level) as u64, Relaxed);
         }
     }
-    PUBLISHED.fetch_max(level + 1, Release);
+    published.fetch_max(level + 1, Release);
     Some(level)
 }
 

@@ -4,16 +4,12 @@
 use heapwise_format::segment::{Counter, SectionKind};
 
 use crate::atomics::{AtomicU64, Ordering};
-use crate::segment;
+use crate::session::Session;
 
 /// Entries of the hash of known names, as a power of two.
 const BITS: u32 = 13;
-/// Upper part of a hash, and the offset plus 1.
-static KNOWN: [AtomicU64; 1 << BITS] = [const { AtomicU64::new(0) }; 1 << BITS];
 /// Bits of an offset plus 1; the section has a MiB.
 const OFFSET_BITS: u32 = 24;
-/// Bytes handed out. Private: the segment may be overwritten by others.
-static USED: AtomicU64 = AtomicU64::new(0);
 /// Longest part of a name that is kept.
 const LONGEST: usize = 1024;
 
@@ -27,12 +23,18 @@ pub(super) const OUT_OF_SITES: usize = 2;
 /// The name of labels that found no room.
 pub(crate) const OUT_OF_LABELS: u32 = 0;
 
-/// Starts with the reserved names (again after `fork`).
-pub(crate) fn init() {
-    KNOWN.iter().for_each(|entry| entry.store(0, Ordering::Relaxed));
-    USED.store(0, Ordering::Relaxed);
+/// The names of a session. Zeroed memory is valid: none.
+pub(crate) struct Strings {
+    /// Bytes handed out. Private: the segment may be overwritten by others.
+    used: AtomicU64,
+    /// Upper part of a hash, and the offset plus 1.
+    known: [AtomicU64; 1 << BITS],
+}
+
+/// Starts with the reserved names.
+pub(crate) fn describe(session: &Session) {
     for name in RESERVED {
-        intern(name, b"");
+        intern(session, name, b"");
     }
 }
 
@@ -43,24 +45,25 @@ pub(super) fn reserved(name: usize) -> u32 {
 }
 
 /// Offset of `function\0file`; `None` when there is no room for another.
-pub(crate) fn intern(function: &[u8], file: &[u8]) -> Option<u32> {
+pub(crate) fn intern(session: &Session, function: &[u8], file: &[u8]) -> Option<u32> {
+    let known = &session.strings.known;
     let function = function.get(..LONGEST).unwrap_or(function);
     let file = file.get(..LONGEST).unwrap_or(file);
     let hash = hash(function, file);
     let tag = hash >> OFFSET_BITS << OFFSET_BITS;
     let mut slot = (hash >> (64 - BITS)) as usize;
-    for _ in 0..KNOWN.len() {
-        let entry = KNOWN.get(slot)?;
+    for _ in 0..known.len() {
+        let entry = known.get(slot)?;
         let word = entry.load(Ordering::Acquire);
         if word == 0 {
-            let offset = store(function, file)?;
+            let offset = store(session, function, file)?;
             entry.store(tag | (u64::from(offset) + 1), Ordering::Release);
             return Some(offset);
         }
         if word >> OFFSET_BITS << OFFSET_BITS == tag {
             return Some((word & ((1 << OFFSET_BITS) - 1)) as u32 - 1);
         }
-        slot = (slot + 1) % KNOWN.len();
+        slot = (slot + 1) % known.len();
     }
     None
 }
@@ -79,8 +82,8 @@ fn hash(function: &[u8], file: &[u8]) -> u64 {
 pub(crate) const NAME_BYTES: usize = 2 * LONGEST + 1;
 
 /// Copies the `function\0file` at `offset`; the part of `into` that it takes.
-pub(crate) fn copy(offset: u32, into: &mut [u8]) -> &[u8] {
-    let byte = |at: u64| segment::read::<u8>(SectionKind::Strings, u64::from(offset) + at);
+pub(crate) fn copy<'a>(session: &Session, offset: u32, into: &'a mut [u8]) -> &'a [u8] {
+    let byte = |at: u64| session.segment.read::<u8>(SectionKind::Strings, u64::from(offset) + at);
     let len = byte(0).zip(byte(1)).map_or(0, |(low, high)| usize::from(u16::from_le_bytes([low, high])));
     let len = len.min(into.len());
     for (at, slot) in (2..).zip(into.iter_mut().take(len)) {
@@ -89,16 +92,17 @@ pub(crate) fn copy(offset: u32, into: &mut [u8]) -> &[u8] {
     into.get(..len).unwrap_or(&[])
 }
 
-fn store(function: &[u8], file: &[u8]) -> Option<u32> {
+fn store(session: &Session, function: &[u8], file: &[u8]) -> Option<u32> {
+    let segment = &session.segment;
     let len = function.len() + 1 + file.len();
     let bytes = len as u64 + 2;
-    let capacity = segment::section(SectionKind::Strings).capacity;
+    let capacity = segment.section(SectionKind::Strings).capacity;
     let claim = |used: u64| (used + bytes <= capacity).then_some(used + bytes);
-    let offset = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
+    let offset = session.strings.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok()?;
     let text = (len as u16).to_le_bytes().into_iter().chain(function.iter().copied()).chain([0]);
     for (at, byte) in (offset..).zip(text.chain(file.iter().copied())) {
-        segment::write(SectionKind::Strings, at, byte);
+        segment.write(SectionKind::Strings, at, byte);
     }
-    segment::counter(Counter::Strings).fetch_max(offset + bytes, Ordering::Release);
+    segment.counter(Counter::Strings).fetch_max(offset + bytes, Ordering::Release);
     Some(offset as u32)
 }

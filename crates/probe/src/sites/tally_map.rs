@@ -9,7 +9,8 @@ use core::ptr::null_mut;
 use heapwise_format::segment::Counter;
 
 use crate::atomics::Ordering;
-use crate::{segment, sys};
+use crate::segment::Segment;
+use crate::sys;
 
 /// Key of a lookup. Never 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,10 +71,10 @@ impl TallyMap {
     }
 
     /// Adds a key that is not there; without memory it is not added.
-    pub(crate) fn insert(&mut self, key: Key, tally: u32) {
+    pub(crate) fn insert(&mut self, segment: &Segment, key: Key, tally: u32) {
         let (entries, bits) = self.entries();
         // At most three quarters full, so that every search ends.
-        if 4 * (self.len as usize + 1) > 3 * entries.len() && !self.grow(bits + 1) {
+        if 4 * (self.len as usize + 1) > 3 * entries.len() && !self.grow(segment, bits + 1) {
             return;
         }
         self.len += 1;
@@ -87,19 +88,19 @@ impl TallyMap {
     }
 
     /// Unmaps the table.
-    pub(crate) fn unmap(&mut self) {
+    pub(crate) fn unmap(&mut self, segment: &Segment) {
         if self.bits != 0 {
             // SAFETY: mapped by `grow` with this size; only this map refers to it.
             unsafe { sys::unmap(self.mapped.cast(), bytes(self.bits)) };
-            segment::counter(Counter::OwnBytes).fetch_sub(bytes(self.bits) as u64, Ordering::Relaxed);
+            segment.counter(Counter::OwnBytes).fetch_sub(bytes(self.bits) as u64, Ordering::Relaxed);
         }
         (self.bits, self.mapped) = (0, null_mut());
         self.clear();
     }
 
-    fn grow(&mut self, bits: u32) -> bool {
+    fn grow(&mut self, segment: &Segment, bits: u32) -> bool {
         let Ok(memory) = sys::map_private(bytes(bits)) else { return false };
-        segment::counter(Counter::OwnBytes).fetch_add(bytes(bits) as u64, Ordering::Relaxed);
+        segment.counter(Counter::OwnBytes).fetch_add(bytes(bits) as u64, Ordering::Relaxed);
         // SAFETY: fresh zeroed memory of that many entries.
         let larger = unsafe { core::slice::from_raw_parts_mut(memory.cast::<Entry>(), 1 << bits) };
         let (entries, _) = self.entries();
@@ -107,7 +108,7 @@ impl TallyMap {
             put(larger, Key(entry.key), entry.tally);
         }
         let len = self.len;
-        self.unmap();
+        self.unmap(segment);
         (self.bits, self.mapped, self.len) = (bits, memory.cast(), len);
         true
     }
@@ -152,6 +153,7 @@ mod tests {
 
     #[test]
     fn grows_and_finds_every_key() {
+        let session = crate::session::TestSession::new();
         // SAFETY: zeroed memory is valid.
         let mut map: Box<TallyMap> = unsafe { Box::new_zeroed().assume_init() };
         let keys = || {
@@ -160,13 +162,13 @@ mod tests {
         };
         for (key, tally) in keys() {
             assert_eq!(map.get(key), None);
-            map.insert(key, tally);
+            map.insert(&session.segment, key, tally);
         }
         assert!(keys().all(|(key, tally)| map.get(key) == Some(tally)));
         map.clear();
         assert!(keys().all(|(key, _)| map.get(key).is_none()));
-        map.insert(Key::own(7, 0), 1);
-        map.unmap();
+        map.insert(&session.segment, Key::own(7, 0), 1);
+        map.unmap(&session.segment);
         assert_eq!(map.get(Key::own(7, 0)), None);
     }
 }

@@ -4,7 +4,6 @@
 //! own; only system calls are missing.
 #![allow(unsafe_code)]
 
-use std::sync::Mutex;
 use std::thread;
 use std::vec::Vec;
 
@@ -14,37 +13,28 @@ use heapwise_format::segment::{ControlWord, Counter, Mode, NO_THREAD, SectionKin
 
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use crate::live::Live;
+use crate::session::{Session, TestSession};
 use crate::sites::tallies::SiteKey;
 use crate::sites::{stack_tree, tallies};
-use crate::{control, fork, live, log, segment};
+use crate::{control, live, log, segment};
 
 /// Rounds of each test: natively until races had their chance, interpreted as long as patience
 /// lasts (many seeds).
 const ROUNDS: u64 = if cfg!(miri) { 12 } else { 20_000 };
 
-/// These tests share one segment, and some reset its tables.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn exclusive() -> impl Drop {
-    struct Turn(#[allow(dead_code, reason = "held")] std::sync::MutexGuard<'static, ()>);
-    impl Drop for Turn {
-        fn drop(&mut self) {}
-    }
-    let turn = ONE_AT_A_TIME.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    segment::for_tests();
-    Turn(turn)
-}
-
 /// A block goes from the thread that allocated it to one that frees it, through one word, as
 /// programs do it.
 #[test]
 fn a_block_is_found_by_whoever_frees_it() {
-    let _turn = exclusive();
+    let session = &*TestSession::new();
     let hand = AtomicU64::new(0);
     let insert = |address, tally| {
-        assert!(matches!(live::insert_sample(address, Live { tally, size: 8 }), live::Inserted::Yes));
+        assert!(matches!(
+            live::insert_sample(session, address, Live { tally, size: 8 }),
+            live::Inserted::Yes
+        ));
     };
-    let remove = |address| live::remove(address, |_| true).map(|removed| removed.block.tally);
+    let remove = |address| live::remove(session, address, |_| true).map(|removed| removed.block.tally);
     // All in one group, so that slots are reused and contended.
     let address = |round: u64| 0x7100_0000_0000 + round % 4 * 16 + 16;
     thread::scope(|scope| {
@@ -80,11 +70,13 @@ fn a_block_is_found_by_whoever_frees_it() {
 /// Threads that insert the same stack get a node that holds that stack.
 #[test]
 fn a_node_is_whole_before_anybody_has_its_number() {
-    let _turn = exclusive();
+    let session = &*TestSession::new();
     let work = || {
         for round in 1..=ROUNDS {
             let place = 0x5555_0000_0000 + round % 64 * 16;
-            if let Some(node) = stack_tree::child(0, place, 1).and_then(stack_tree::node) {
+            if let Some(node) =
+                stack_tree::child(session, 0, place, 1).and_then(|id| stack_tree::node(session, id))
+            {
                 assert_eq!((node.place, node.parent, node.module), (place, 0, 1));
             }
         }
@@ -99,11 +91,11 @@ fn a_node_is_whole_before_anybody_has_its_number() {
 /// Threads that share a site get a tally that is described.
 #[test]
 fn a_tally_is_described_before_another_thread_has_its_number() {
-    let _turn = exclusive();
+    let session = &*TestSession::new();
     let work = || {
         for round in 1..=ROUNDS {
             let node = 100_000 + round as u32 % 32;
-            let tally = tallies::shared(node, 0).expect("room");
+            let tally = tallies::shared(session, node, 0).expect("room");
             assert_eq!(tally.counts.site(), SiteKey::new(node, 0, NO_THREAD));
         }
     };
@@ -118,14 +110,14 @@ fn a_tally_is_described_before_another_thread_has_its_number() {
 /// write.
 #[test]
 fn orders_are_applied_whole() {
-    let _turn = exclusive();
+    let session = &*TestSession::new();
     let over = AtomicBool::new(false);
-    let word = |word: ControlWord| segment::control(word);
+    let word = |word: ControlWord| session.segment.control(word);
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while !over.load(Ordering::Acquire) {
-                    control::poll();
+                    control::poll(session);
                     thread::yield_now();
                 }
             });
@@ -139,12 +131,12 @@ fn orders_are_applied_whole() {
             word(ControlWord::SampleBytes).store(1000 + round % 3, Ordering::Relaxed);
             word(ControlWord::MaxDepth).store(100 + round % 3, Ordering::Relaxed);
             word(ControlWord::Sequence).store(odd + 1, Ordering::Release);
-            while segment::counter(Counter::AppliedSequence).load(Ordering::Acquire) < odd + 1 {
+            while session.segment.counter(Counter::AppliedSequence).load(Ordering::Acquire) < odd + 1 {
                 thread::yield_now();
             }
-            let (bytes, depth) = (control::sampling_distance(), control::depth());
+            let (bytes, depth) = (session.control.sampling_distance(), session.control.depth());
             assert_eq!((bytes, u64::from(depth)), (1000 + round % 3, 100 + round % 3));
-            assert_eq!(fork::applied(), odd + 1);
+            assert_eq!(session.fork.applied(), odd + 1);
         }
         over.store(true, Ordering::Release);
     });
@@ -152,16 +144,19 @@ fn orders_are_applied_whole() {
 
 /// A reader of the log by the rules of `capture/drain/chunks.rs`: published bytes are read once, in
 /// order; a full chunk is released.
-struct Drainer {
+struct Drainer<'a> {
+    session: &'a Session,
     done: Vec<usize>,
     tallies: Vec<u32>,
 }
 
-impl Drainer {
+impl Drainer<'_> {
     fn look(&mut self, used: usize) {
         self.done.resize(used, 0);
         for index in 0..used {
-            let Some(chunk) = segment::existing(SectionKind::Chunks, index as u64) else { continue };
+            let Some(chunk) = self.session.segment.existing(SectionKind::Chunks, index as u64) else {
+                continue;
+            };
             self.look_at(index, chunk);
         }
     }
@@ -207,11 +202,11 @@ impl Drainer {
 /// stream.
 #[test]
 fn every_event_arrives_once() {
-    let _turn = exclusive();
+    let session = &*TestSession::new();
     let writers_left = AtomicU32::new(2);
     let events = ROUNDS.min(2000);
-    let lost = segment::counter(Counter::LostEvents).load(Ordering::Relaxed);
-    let mut drainer = Drainer { done: Vec::new(), tallies: Vec::new() };
+    let lost = session.segment.counter(Counter::LostEvents).load(Ordering::Relaxed);
+    let mut drainer = Drainer { session, done: Vec::new(), tallies: Vec::new() };
     thread::scope(|scope| {
         for writer in 1..=2_u32 {
             let writers_left = &writers_left;
@@ -220,7 +215,7 @@ fn every_event_arrives_once() {
                     let mut stream = log::ThreadLog::new();
                     for event in 0..4 {
                         let tally = (writer - 1) << 20 | (round * 4 + event) as u32;
-                        log::alloc(&mut stream, 0x1000, Block { tally, size: 8, by_realloc: false });
+                        log::alloc(session, &mut stream, 0x1000, Block { tally, size: 8, by_realloc: false });
                     }
                     log::end(&mut stream);
                     thread::yield_now();
@@ -230,7 +225,7 @@ fn every_event_arrives_once() {
         }
         loop {
             let ended = writers_left.load(Ordering::Acquire) == 0;
-            let used = segment::counter(Counter::Chunks).load(Ordering::Relaxed) as usize;
+            let used = session.segment.counter(Counter::Chunks).load(Ordering::Relaxed) as usize;
             drainer.look(used);
             if ended {
                 break;
@@ -238,7 +233,7 @@ fn every_event_arrives_once() {
             thread::yield_now();
         }
     });
-    let lost = segment::counter(Counter::LostEvents).load(Ordering::Relaxed) - lost;
+    let lost = session.segment.counter(Counter::LostEvents).load(Ordering::Relaxed) - lost;
     for writer in 0..2 {
         let of_writer = drainer.tallies.iter().filter(|tally| *tally >> 20 == writer);
         let mut sorted: Vec<u32> = of_writer.copied().collect();

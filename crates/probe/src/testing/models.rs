@@ -20,26 +20,34 @@ use core::cell::Cell;
 use loom::thread::spawn;
 
 use crate::atomics;
+use crate::session::{Session, TestSession};
 
 std::thread_local! {
     static SWAPPED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Explores `threads` on a segment that `prepare` may fill before: twice, once with either of those
+/// Explores `threads` on a session that `prepare` may fill before: twice, once with either of those
 /// that work [`together`] as the one that begins.
-pub(crate) fn check(prepare: impl FnOnce(), threads: impl Fn() + Clone + Send + Sync + 'static) {
+pub(crate) fn check(
+    prepare: impl FnOnce(&'static Session),
+    threads: impl Fn(&'static Session) + Clone + Send + Sync + 'static,
+) {
     check_of(96, prepare, threads);
 }
 
 /// As [`check`], of a model that touches at most `words` words.
-fn check_of(words: usize, prepare: impl FnOnce(), threads: impl Fn() + Clone + Send + Sync + 'static) {
-    atomics::in_turn(|| {
-        prepare();
-        for swapped in [false, true] {
-            SWAPPED.set(swapped);
-            atomics::explore(words, threads.clone());
-        }
-    });
+fn check_of(
+    words: usize,
+    prepare: impl FnOnce(&'static Session),
+    threads: impl Fn(&'static Session) + Clone + Send + Sync + 'static,
+) {
+    let session = TestSession::new().leak();
+    prepare(session);
+    for swapped in [false, true] {
+        SWAPPED.set(swapped);
+        let threads = threads.clone();
+        atomics::explore(words, move || threads(session));
+    }
 }
 
 /// Runs both at once; returns both results.

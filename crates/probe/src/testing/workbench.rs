@@ -6,11 +6,12 @@
 use core::arch::naked_asm;
 use core::ffi::c_void;
 
-use heapwise_format::segment::{AllocatorKind, Counter, Module, NodePlace, SectionKind, Tier};
+use heapwise_format::segment::{Counter, Module, NodePlace, SectionKind};
 
 use crate::atomics::Ordering::Relaxed;
-use crate::sites::{stack_tree, strings};
-use crate::{config, fork, modules, segment, unwind};
+use crate::session::Session;
+use crate::sites::stack_tree;
+use crate::{config, modules, unwind};
 
 /// The caller's registers at the entry of [`hook`].
 #[derive(Debug, Clone, Copy)]
@@ -38,15 +39,9 @@ pub fn read_options(text: &[u8]) {
     config::rehearse(text);
 }
 
-/// Makes the segment. Once per process, before anything else.
-#[must_use]
-pub fn start() -> bool {
-    let made = segment::create(AllocatorKind::Other, Tier::Full);
-    strings::init();
-    stack_tree::init();
-    modules::init();
-    made
-}
+/// A session of its own, with a segment in memory; it is never released.
+#[derive(Clone, Copy)]
+pub struct Workbench(&'static Session);
 
 /// The function that [`hook`] calls.
 pub type Body = unsafe extern "C" fn(context: *mut c_void, entry: &Entry) -> i64;
@@ -107,29 +102,70 @@ pub unsafe extern "C" fn hook(context: *mut c_void, body: Body) -> i64 {
     )
 }
 
-/// Captures by a full walk.
-#[must_use]
-pub fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captured {
-    unwind::capture_plain(&mut own.0, &entry.0, max_depth).into()
-}
+impl Workbench {
+    /// `None` without memory.
+    #[must_use]
+    pub fn start() -> Option<Workbench> {
+        modules::find_loader();
+        Session::for_workbench().map(Workbench)
+    }
 
-/// Captures through a memo.
-#[inline(always)]
-#[must_use]
-pub fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
-    if memo.generation != fork::generation() {
-        memo.generation = fork::generation();
-        memo.cache.clear();
+    /// Captures by a full walk.
+    #[must_use]
+    pub fn capture_plain(self, own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captured {
+        unwind::capture_plain(self.0, &mut own.0, &entry.0, max_depth).into()
     }
-    let cached = unwind::find_cached(&mut memo.cache, &mut memo.stack, entry.0, max_depth);
-    if let Some(node) = cached.map(unwind::CachedStack::node) {
-        return Captured { node, truncated: false, broken: false };
+
+    /// Captures through a memo.
+    #[inline(always)]
+    #[must_use]
+    pub fn capture(self, memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
+        let generation = self.0.fork.generation();
+        if memo.generation != generation {
+            memo.generation = generation;
+            memo.cache.clear();
+        }
+        let cached = unwind::find_cached(self.0, &mut memo.cache, &mut memo.stack, entry.0, max_depth);
+        if let Some(node) = cached.map(unwind::CachedStack::node) {
+            return Captured { node, truncated: false, broken: false };
+        }
+        let captured = unwind::capture(self.0, &mut memo.stack, &entry.0, max_depth);
+        if !captured.truncated {
+            unwind::cache_last(self.0, &mut memo.cache, &mut memo.stack, captured.node, None);
+        }
+        captured.into()
     }
-    let captured = unwind::capture(&mut memo.stack, &entry.0, max_depth);
-    if !captured.truncated {
-        unwind::cache_last(&mut memo.cache, &mut memo.stack, captured.node, None);
+
+    /// Compares every memoised stack with a full walk; aborts on a difference.
+    pub fn set_paranoid(self, paranoid: bool) {
+        self.0.unwind.set_paranoid(paranoid);
+        self.0.fork.change_generation();
     }
-    captured.into()
+
+    /// The places of a stack from the youngest on.
+    pub fn places(self, node: u32) -> impl Iterator<Item = NodePlace> {
+        let read = move |id| stack_tree::node(self.0, id);
+        let nodes = core::iter::successors(read(node), move |node| read(node.parent));
+        nodes.map(|node| NodePlace::decode(node.place))
+    }
+
+    /// The module of a stack's youngest frame.
+    #[must_use]
+    pub fn module_of(self, node: u32) -> Option<Module> {
+        let index = stack_tree::node(self.0, node)?.module.checked_sub(1)?;
+        self.0.segment.read(SectionKind::Modules, u64::from(index))
+    }
+
+    /// A counter of the segment.
+    #[must_use]
+    pub fn counter(self, counter: Counter) -> u64 {
+        self.0.segment.counter(counter).load(Relaxed)
+    }
+
+    /// Effect of the `dlclose` hook after the real call.
+    pub fn closed(self) {
+        modules::generation_changed(self.0);
+    }
 }
 
 /// A thread's last stack and its stack cache. Zeroed memory is valid.
@@ -140,38 +176,6 @@ pub struct Memo {
     generation: u64,
 }
 
-/// Compares every memoised stack with a full walk; aborts on a difference.
-pub fn set_paranoid(paranoid: bool) {
-    unwind::set_paranoid(paranoid);
-    fork::change_generation();
-}
-
 /// Cached bounds of a thread's own stack.
 #[derive(Debug, Default)]
 pub struct OwnStack(unwind::OwnStack);
-
-/// The places of a stack from the youngest on.
-pub fn places(node: u32) -> impl Iterator<Item = NodePlace> {
-    let nodes = core::iter::successors(stack_tree::node(node), |node| stack_tree::node(node.parent));
-    nodes.map(|node| NodePlace::decode(node.place))
-}
-
-/// The module of a stack's youngest frame.
-#[must_use]
-pub fn module_of(node: u32) -> Option<Module> {
-    let index = stack_tree::node(node)?.module.checked_sub(1)?;
-    let record = segment::existing(SectionKind::Modules, u64::from(index))?;
-    // SAFETY: a module that a node names is written.
-    Some(unsafe { record.cast::<Module>().read() })
-}
-
-/// A counter of the segment.
-#[must_use]
-pub fn counter(counter: Counter) -> u64 {
-    segment::counter(counter).load(Relaxed)
-}
-
-/// Effect of the `dlclose` hook after the real call.
-pub fn closed() {
-    modules::generation_changed();
-}

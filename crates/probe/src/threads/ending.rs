@@ -4,8 +4,8 @@
 use core::ffi::{c_int, c_uint, c_void};
 
 use super::registry;
-use crate::arch::words;
 use crate::atomics::{AtomicPtr, AtomicU32, Ordering};
+use crate::inside::enter;
 use crate::symbols::find_next;
 
 type Create = unsafe extern "C" fn(*mut c_uint, unsafe extern "C" fn(*mut c_void)) -> c_int;
@@ -60,10 +60,9 @@ unsafe extern "C" fn thread_ends(round: *mut c_void) {
     if round.addr() < ROUNDS {
         return set_round(round.addr() + 1);
     }
-    let words = words();
-    let Some(_busy) = words.enter() else { return };
-    words.set_ended();
-    if let Some(state) = words.take_state() {
-        registry::release(state);
+    if let Some(mut inside) = enter()
+        && let Some(state) = inside.end_thread()
+    {
+        registry::release(&inside, state);
     }
 }

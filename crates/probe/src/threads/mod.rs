@@ -2,7 +2,7 @@
 //! threads that record every block or close samples.
 //!
 //! *Invariant*: only its thread touches a state, and only while the thread is marked as inside the
-//! probe.
+//! probe (see [`crate::inside`]).
 #![allow(unsafe_code)]
 
 mod ending;
@@ -12,13 +12,14 @@ mod state;
 use core::cell::UnsafeCell;
 
 pub(crate) use ending::create_key;
+pub(crate) use registry::{Registry, name_in_dumps, read as thread_record, release_pool, used};
 #[cfg(all(test, loom))]
 pub(crate) use registry::{acquire as acquire_state, release as release_state};
-pub(crate) use registry::{init, name_in_dumps, read as thread_record, used as threads_used};
 pub(crate) use state::State;
 
 use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
 use crate::declared_frames::Inherited;
+use crate::session::Session;
 use crate::unwind::OwnStack;
 
 /// The words in thread-local storage. All zero on a new thread, so that its first allocation takes
@@ -49,22 +50,28 @@ const _: () = assert!(size_of::<Words>() <= 128, "the room in thread-local stora
 const _: () = assert!(core::mem::offset_of!(Words, countdown) == 0);
 
 impl Words {
-    /// Enters the probe; `None` when the thread is inside already (a signal handler).
+    /// Marks the thread as inside the probe; false when it is so already (a signal handler).
     #[inline(always)]
-    pub(crate) fn enter(&self) -> Option<Busy<'_>> {
+    pub(crate) fn mark_inside(&self) -> bool {
         if self.at_rest.load(Ordering::Relaxed) == inside() {
-            return None;
+            return false;
         }
         self.at_rest.store(inside(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
-        Some(Busy(self))
+        true
     }
 
-    /// Enters the probe for a short operation on the thread's state, in as few instructions as
-    /// possible; `None` when the thread has no state, or is inside already. The operation must not
-    /// flush or poll, because that could drop the state.
+    /// Ends what [`Words::mark_inside`] began.
     #[inline(always)]
-    pub(crate) fn with_state<T>(&self, act: impl FnOnce(&mut State) -> T) -> Option<T> {
+    pub(crate) fn unmark(&self) {
+        compiler_fence(Ordering::SeqCst);
+        self.at_rest.store(self.state.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    /// Marks the thread as inside the probe, where it has a state, and lends the state to `act`;
+    /// `None` when it has none, or is inside already. In as few instructions as possible.
+    #[inline(always)]
+    pub(crate) fn with_resting_state<T>(&self, act: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
         let state = self.at_rest.load(Ordering::Relaxed);
         if state <= inside() {
             return None;
@@ -75,37 +82,34 @@ impl Words {
         let result = act(unsafe { &mut *state });
         compiler_fence(Ordering::SeqCst);
         self.at_rest.store(state, Ordering::Relaxed);
-        Some(result)
+        result
     }
 
-    /// Cached bounds of this thread's stack.
-    pub(crate) fn own_stack<'b>(&self, _busy: &'b mut Busy<'_>) -> &'b mut OwnStack {
-        // SAFETY: this thread's own, and borrowing the one `Busy` makes it the only use.
-        unsafe { &mut *self.own_stack.get() }
+    /// Cached bounds of this thread's stack. To be used inside the probe.
+    pub(crate) fn own_stack(&self) -> *mut OwnStack {
+        self.own_stack.get()
     }
 
-    /// The mapped state, created on first use; `None` after the thread's end or without memory.
+    /// The mapped state, created on first use; `None` after the thread's end or without memory. To
+    /// be used inside the probe.
     #[inline(always)]
-    pub(crate) fn state<'b>(&self, _busy: &'b mut Busy<'_>) -> Option<&'b mut State> {
+    pub(crate) fn state(&self, session: &Session) -> Option<*mut State> {
+        self.existing_state().or_else(|| self.new_state(session))
+    }
+
+    /// The mapped state, if there is one. To be used inside the probe.
+    #[inline(always)]
+    pub(crate) fn existing_state(&self) -> Option<*mut State> {
         let state = self.state.load(Ordering::Relaxed);
-        let state = if state.is_null() { self.new_state()? } else { state };
-        // SAFETY: this thread's own, and borrowing the one `Busy` makes it the only use.
-        Some(unsafe { &mut *state })
-    }
-
-    /// The mapped state, if there is one.
-    #[inline(always)]
-    pub(crate) fn existing_state<'b>(&self, _busy: &'b mut Busy<'_>) -> Option<&'b mut State> {
-        // SAFETY: as `state`.
-        unsafe { self.state.load(Ordering::Relaxed).as_mut() }
+        (!state.is_null()).then_some(state)
     }
 
     #[cold]
-    fn new_state(&self) -> Option<*mut State> {
+    fn new_state(&self, session: &Session) -> Option<*mut State> {
         if self.ended.load(Ordering::Relaxed) != 0 {
             return None;
         }
-        let state = registry::acquire()?;
+        let state = registry::acquire(session)?;
         self.state.store(state, Ordering::Relaxed);
         ending::watch();
         Some(state)
@@ -119,15 +123,21 @@ impl Words {
 
     /// Gives the thread of a forked child the frames that it had declared before the fork. Called
     /// inside the probe, where the thread has no state.
-    pub(crate) fn inherit(&self, frames: Inherited) {
-        let script = frames.renew();
-        if let Some(state) = self.new_state() {
+    pub(crate) fn inherit(&self, session: &Session, frames: Inherited) {
+        let script = frames.renew(session);
+        if let Some(state) = self.new_state(session) {
             // SAFETY: this thread's own and new, so nothing else refers to it.
-            unsafe { &mut *state }.declare(|declared| *declared = script);
+            unsafe { &mut *state }.declare(session, |declared| *declared = script);
         }
     }
 
-    fn set_ended(&self) {
+    /// Draws another distance to the next sample: the process is a forked child.
+    pub(crate) fn forget_samples(&self) {
+        self.epoch.store(0, Ordering::Relaxed);
+        self.random.store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_ended(&self) {
         self.ended.store(1, Ordering::Relaxed);
     }
 }
@@ -136,15 +146,4 @@ impl Words {
 #[inline(always)]
 fn inside() -> *mut State {
     core::ptr::without_provenance_mut(1)
-}
-
-/// While it exists, the thread is inside the probe.
-pub(crate) struct Busy<'a>(&'a Words);
-
-impl Drop for Busy<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        compiler_fence(Ordering::SeqCst);
-        self.0.at_rest.store(self.0.state.load(Ordering::Relaxed), Ordering::Relaxed);
-    }
 }

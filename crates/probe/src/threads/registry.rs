@@ -10,7 +10,8 @@ use heapwise_format::segment::{Counter, NO_THREAD, SectionKind, Thread, ThreadSt
 use super::State;
 use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::jemalloc::options::options;
-use crate::{process, segment, sys};
+use crate::session::Session;
+use crate::sys;
 
 /// States kept for reuse.
 const KEPT: usize = 64;
@@ -21,11 +22,28 @@ struct Slot {
     name: [AtomicU64; 2],
 }
 
-static POOL: [Slot; KEPT] =
-    [const { Slot { state: AtomicPtr::new(core::ptr::null_mut()), name: [const { AtomicU64::new(0) }; 2] } };
-        KEPT];
-/// Threads that have a state.
-static LIVE: AtomicU32 = AtomicU32::new(0);
+/// Threads that have a state, and states for reuse. Zeroed memory is valid: none.
+pub(crate) struct Registry {
+    /// Threads that have a state.
+    live: AtomicU32,
+    pool: [Slot; KEPT],
+}
+
+impl Registry {
+    /// Threads that have a state, at least 1.
+    pub(super) fn live(&self) -> u64 {
+        self.live.load(Ordering::Relaxed).max(1).into()
+    }
+}
+
+/// Unmaps the states that no thread uses.
+pub(crate) fn release_pool(session: &Session) {
+    for slot in &session.threads.pool {
+        if let Some(state) = slot.take() {
+            State::destroy(session, state);
+        }
+    }
+}
 
 type Name = [u64; 2];
 
@@ -61,106 +79,93 @@ impl Slot {
 }
 
 /// A state for the calling thread; `None` without memory.
-pub(crate) fn acquire() -> Option<*mut State> {
+pub(crate) fn acquire(session: &Session) -> Option<*mut State> {
     let name = current_name();
-    LIVE.fetch_add(1, Ordering::Relaxed);
-    let same = POOL.iter().find_map(|slot| if slot.name() == name { slot.take() } else { None });
+    let Registry { live, pool } = &session.threads;
+    live.fetch_add(1, Ordering::Relaxed);
+    let same = pool.iter().find_map(|slot| if slot.name() == name { slot.take() } else { None });
     if let Some(state) = same {
-        if State::continues(state, name) {
+        if State::continues(session, state, name) {
             return Some(state);
         }
-        State::destroy(state);
+        State::destroy(session, state);
     }
-    let record = new_record();
-    match State::create(record, name) {
-        Some(state) => Some(state),
-        None => {
-            LIVE.fetch_sub(1, Ordering::Relaxed);
-            segment::count(Counter::LostThreads);
-            None
-        }
+    let state = State::create(session, new_record(session), name);
+    if state.is_none() {
+        live.fetch_sub(1, Ordering::Relaxed);
+        session.segment.count(Counter::LostThreads);
     }
+    state
 }
 
 /// The thread of a state has ended.
-pub(crate) fn release(state: *mut State) {
-    LIVE.fetch_sub(1, Ordering::Relaxed);
-    let name = State::end(state);
-    if !POOL.iter().any(|slot| slot.put(state, name)) {
-        State::destroy(state);
+pub(crate) fn release(session: &Session, state: *mut State) {
+    let Registry { live, pool } = &session.threads;
+    live.fetch_sub(1, Ordering::Relaxed);
+    let name = State::end(session, state);
+    if !pool.iter().any(|slot| slot.put(state, name)) {
+        State::destroy(session, state);
     }
 }
 
-/// Threads that have a state, at least 1.
-pub(super) fn live() -> u64 {
-    LIVE.load(Ordering::Relaxed).max(1).into()
-}
-
-/// Starts without threads: a forked child has none of its parent's other threads.
-pub(crate) fn init() {
-    LIVE.store(0, Ordering::Relaxed);
-    for slot in &POOL {
-        if let Some(state) = slot.take() {
-            State::destroy(state);
-        }
-    }
-}
-
-fn new_record() -> Option<u32> {
-    let capacity = segment::section(SectionKind::Threads).capacity.min(NO_THREAD.into());
+fn new_record(session: &Session) -> Option<u32> {
+    let segment = &session.segment;
+    let capacity = segment.section(SectionKind::Threads).capacity.min(NO_THREAD.into());
     let claim = |used: u64| (used < capacity).then_some(used + 1);
-    let threads = segment::counter(Counter::Threads);
+    let threads = segment.counter(Counter::Threads);
     let record = threads.fetch_update(Ordering::Relaxed, Ordering::Relaxed, claim).ok();
     if record.is_none() {
-        segment::count(Counter::LostThreads);
+        segment.count(Counter::LostThreads);
     }
     record.map(|record| record as u32)
 }
 
 /// Writes the record of the calling thread.
-pub(super) fn describe(record: u32, state: ThreadState) {
-    let now = u64::from(process::age_ms());
+pub(super) fn describe(session: &Session, record: u32, state: ThreadState) {
+    let segment = &session.segment;
+    let now = u64::from(segment.age_ms());
     let mut name = [0; 32];
     for (to, from) in name.iter_mut().zip(sys::thread_name()) {
         *to = from;
     }
-    let before = read(record);
+    let before = read(session, record);
     let (born_ms, ended_ms) = match (state, &before) {
         (ThreadState::Ended, Some(before)) => (before.born_ms, now),
         _ => (now, 0),
     };
-    let mut thread =
-        Thread { tid: sys::tid(), state: state as u32, unused: 0, named: 0, born_ms, ended_ms, name };
+    let mut thread = Thread { tid: sys::tid(), state: state as u32, named: 0, born_ms, ended_ms, name };
     if let (ThreadState::Ended, Some(before)) = (state, before)
         && before.named != 0
     {
         // The name that the program gave it stays.
         (thread.named, thread.name) = (1, before.name);
     }
-    segment::write(SectionKind::Threads, u64::from(record), thread);
+    segment.write(SectionKind::Threads, u64::from(record), thread);
 }
 
 /// A thread's record.
-pub(crate) fn read(record: u32) -> Option<Thread> {
-    segment::read(SectionKind::Threads, u64::from(record))
+pub(crate) fn read(session: &Session, record: u32) -> Option<Thread> {
+    session.segment.read(SectionKind::Threads, u64::from(record))
 }
 
 /// The program names a thread.
-pub(super) fn rename(record: u32, name: &[u8]) {
-    if let Some(before) = read(record) {
+pub(super) fn rename(session: &Session, record: u32, name: &[u8]) {
+    if let Some(before) = read(session, record) {
         let mut thread = Thread { named: 1, ..before };
         set_text(&mut thread.name, name);
-        segment::write(SectionKind::Threads, u64::from(record), thread);
+        session.segment.write(SectionKind::Threads, u64::from(record), thread);
     }
 }
 
 /// Thread records in use.
-pub(crate) fn used() -> u32 {
-    let capacity = segment::section(SectionKind::Threads).capacity;
-    segment::counter(Counter::Threads).load(Ordering::Acquire).min(capacity) as u32
+pub(crate) fn used(session: &Session) -> u32 {
+    let capacity = session.segment.section(SectionKind::Threads).capacity;
+    session.segment.counter(Counter::Threads).load(Ordering::Acquire).min(capacity) as u32
 }
 
 /// The name that dumps have: the program's, or where that is wanted the system's.
-pub(crate) fn name_in_dumps(record: u32) -> Option<[u8; 32]> {
-    read(record).filter(|thread| thread.named != 0 || options().sys_thread_name).map(|thread| thread.name)
+pub(crate) fn name_in_dumps(session: &Session, record: u32) -> Option<[u8; 32]> {
+    read(session, record)
+        .filter(|thread| thread.named != 0 || options().sys_thread_name)
+        .map(|thread| thread.name)
 }

@@ -13,10 +13,11 @@ use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
 use crate::record::peak;
 use crate::record::sizes::{self, Histogram};
+use crate::session::Session;
 use crate::sites::tallies::{self, Counts, Reserve, SiteKey, Table, TallyRef};
-use crate::sites::{MapKey, TallyMap, stack_tree};
+use crate::sites::{MapKey, TallyMap};
 use crate::unwind::{self, CachedStack, Entry, Memo, StackCache};
-use crate::{clock, control, dump, fork, hooks, live, log, prof, recent, segment, sys};
+use crate::{clock, control, dump, hooks, log, sys};
 
 /// Most live bytes that a thread keeps to itself, so that threads do not contend for the shared
 /// counters.
@@ -98,7 +99,7 @@ pub(crate) struct State {
 const NAME_BYTES: usize = 32;
 
 impl State {
-    pub(super) fn create(record: Option<u32>, name: [u64; 2]) -> Option<*mut State> {
+    pub(super) fn create(session: &Session, record: Option<u32>, name: [u64; 2]) -> Option<*mut State> {
         let memory = sys::map_private(size_of::<State>()).ok()?;
         let place = memory.cast::<State>();
         // SAFETY: fresh zeroed memory of this size, page-aligned, which is a valid state.
@@ -106,57 +107,57 @@ impl State {
         state.record = record;
         state.own = u32::from(state.thread()) << 16;
         state.system_name = name;
-        state.histogram = sizes::of_thread(record);
+        state.histogram = sizes::of_thread(session, record);
         state.log.set_thread(record);
         if let Some(record) = record {
-            registry::describe(record, ThreadState::Live);
+            registry::describe(session, record, ThreadState::Live);
         }
         Some(place)
     }
 
     /// Continues with the state of an ended thread; false when that has another name by now.
-    pub(super) fn continues(state: *mut State, name: [u64; 2]) -> bool {
+    pub(super) fn continues(session: &Session, state: *mut State, name: [u64; 2]) -> bool {
         // SAFETY: taken from the pool, so this is the only user.
         let state = unsafe { &mut *state };
         if let Some(record) = state.record.filter(|_| state.system_name == name) {
             state.generation = 0;
             state.fast_generation = 0;
-            registry::describe(record, ThreadState::Live);
+            registry::describe(session, record, ThreadState::Live);
             return true;
         }
         false
     }
 
     /// The thread ends: everything it counted becomes visible. Returns its name.
-    pub(super) fn end(state: *mut State) -> [u64; 2] {
+    pub(super) fn end(session: &Session, state: *mut State) -> [u64; 2] {
         // SAFETY: detached from its thread by `take_state`, so this is the only user.
         let state = unsafe { &mut *state };
         log::end(&mut state.log);
         // A thread that continues with this state starts a stream of its own.
         state.log = ThreadLog::new();
         state.log.set_thread(state.record);
-        state.flush();
+        state.flush(session);
         if let Some(record) = state.record {
-            registry::describe(record, ThreadState::Ended);
+            registry::describe(session, record, ThreadState::Ended);
         }
         state.name.clear();
         state.system_name
     }
 
     /// Unmaps a state that no thread uses.
-    pub(crate) fn destroy(state: *mut State) {
+    pub(crate) fn destroy(session: &Session, state: *mut State) {
         // SAFETY: detached from its thread, so this is the only user.
         unsafe {
-            (*state).map.unmap();
+            (*state).map.unmap(&session.segment);
             sys::unmap(state.cast(), size_of::<State>());
         }
     }
 
     /// Gives a state of a model its thread record.
     #[cfg(all(test, loom))]
-    pub(crate) fn set_record(&mut self, record: u32) {
+    pub(crate) fn set_record(&mut self, session: &Session, record: u32) {
         self.record = Some(record);
-        self.histogram = sizes::of_thread(Some(record));
+        self.histogram = sizes::of_thread(session, Some(record));
     }
 
     /// Number of the thread in tallies.
@@ -182,12 +183,12 @@ impl State {
     }
 
     /// Names the thread, cut to fit.
-    pub(crate) fn set_name(&mut self, name: &CStr) {
+    pub(crate) fn set_name(&mut self, session: &Session, name: &CStr) {
         let bytes = name.to_bytes();
         self.name.clear();
         self.name.push(bytes.get(..NAME_BYTES - 1).unwrap_or(bytes));
         if let Some(record) = self.record {
-            registry::rename(record, self.name.as_bytes());
+            registry::rename(session, record, self.name.as_bytes());
         }
     }
 }
@@ -196,8 +197,8 @@ impl State {
 impl State {
     /// Whether an event may take the fast path.
     #[inline(always)]
-    pub(crate) fn is_fast(&self) -> bool {
-        control::generation() == self.fast_generation
+    pub(crate) fn is_fast(&self, session: &Session) -> bool {
+        control::generation(session) == self.fast_generation
     }
 
     /// Counts an event of the fast path; false when a tick is due, which is for the slow path.
@@ -209,63 +210,65 @@ impl State {
 
     /// Starts an event of the slow path.
     #[inline(always)]
-    pub(crate) fn begin_event(&mut self) {
-        if self.generation != fork::generation() {
-            self.revalidate();
+    pub(crate) fn begin_event(&mut self, session: &Session) {
+        if self.generation != session.fork.generation() {
+            self.revalidate(session);
         }
         if !self.fast_budget() {
-            self.tick();
+            self.tick(session);
         }
     }
 
     #[cold]
-    fn tick(&mut self) {
+    fn tick(&mut self, session: &Session) {
         self.budget = TICK_EVENTS - 1;
         self.ticks = self.ticks.wrapping_add(1);
-        self.table = Table::current();
+        self.table = Table::current(session);
         self.log.expire_tick();
-        control::check_leases();
+        control::check_leases(session);
         if self.ticks.is_multiple_of(FLUSH_TICKS) || self.allocated > FLUSH_ALLOCATED {
-            self.flush();
+            self.flush(session);
         }
     }
 
     /// Drops what depends on an older generation, and decides whether the fast path may be taken.
     #[cold]
-    fn revalidate(&mut self) {
+    fn revalidate(&mut self, session: &Session) {
         // Read before the settings of that generation: a change that is missed now leads to another
         // generation.
-        self.generation = fork::generation();
+        self.generation = session.fork.generation();
         self.stacks.clear();
         self.remote.fill(Remote { of: 0, counts: core::ptr::null() });
-        self.table = Table::current();
-        if self.period != peak::period() {
-            self.period = peak::period();
+        self.table = Table::current(session);
+        if self.period != session.peak.period() {
+            self.period = session.peak.period();
             self.map.clear();
             self.clear_sums();
         }
-        if control::activity() == Activity::Log {
-            self.log.note_marks(control::marks(), control::mark_ms());
+        let settings = &session.control;
+        if settings.activity() == Activity::Log {
+            self.log.note_marks(session, settings.marks(), settings.mark_ms());
         }
-        self.choose_path();
+        self.choose_path(session);
     }
 
-    fn choose_path(&mut self) {
-        let is_every = matches!(control::activity(), Activity::Exact | Activity::Log);
+    fn choose_path(&mut self, session: &Session) {
+        let settings = &session.control;
+        let is_every = matches!(settings.activity(), Activity::Exact | Activity::Log);
         let is_fast = is_every
-            && control::has_fast_path()
-            && live::is_shadow()
+            && settings.has_fast_path()
+            && session.live.is_shadow()
             && self.record.is_some()
             && !self.declared.declares()
-            && !prof::are_some_off()
-            && !recent::is_keeping();
+            && !session.prof.are_some_off()
+            && !session.recent.is_keeping();
         self.fast_generation = if is_fast { self.generation } else { 0 };
     }
 
     /// Lets a script engine declare frames, or take them back.
-    pub(crate) fn declare(&mut self, act: impl FnOnce(&mut DeclaredFrames)) {
+    pub(crate) fn declare(&mut self, session: &Session, act: impl FnOnce(&mut DeclaredFrames)) {
         act(&mut self.declared);
-        self.choose_path();
+        self.choose_path(session);
     }
 
     /// Whether a call from `caller` is the program's own, and not part of another hooked one.
@@ -292,8 +295,8 @@ impl State {
 impl State {
     /// The cached stack at `entry`.
     #[inline(always)]
-    pub(crate) fn cached_stack(&mut self, entry: Entry) -> Option<&CachedStack> {
-        unwind::find_cached(&mut self.stacks, &mut self.memo, entry, control::depth())
+    pub(crate) fn cached_stack(&mut self, session: &Session, entry: Entry) -> Option<&CachedStack> {
+        unwind::find_cached(session, &mut self.stacks, &mut self.memo, entry, session.control.depth())
     }
 
     /// Where the thread counts the free of a block of a tally where every block is recorded, if it
@@ -310,35 +313,35 @@ impl State {
     }
 
     /// The thread's tally of a stack; `None` when there is no room for it.
-    pub(crate) fn tally(&mut self, node: u32, rate: u16) -> Option<TallyRef> {
+    pub(crate) fn tally(&mut self, session: &Session, node: u32, rate: u16) -> Option<TallyRef> {
         if self.record.is_none() {
-            return tallies::shared(node, rate);
+            return tallies::shared(session, node, rate);
         }
-        let slot = stack_tree::own_tally(node);
+        let slot = session.stack_tree.own_tally(node);
         let tag = OwnTally::tag(self.thread(), rate, self.period);
         if let Some(number) = slot.and_then(|slot| tag.number_in(slot.load(Ordering::Relaxed))) {
-            return Some(TallyRef { number, counts: tallies::get(number)? });
+            return Some(TallyRef { number, counts: tallies::get(session, number)? });
         }
         let key = MapKey::own(node, rate);
         if let Some(number) = self.map.get(key) {
-            return Some(TallyRef { number, counts: tallies::get(number)? });
+            return Some(TallyRef { number, counts: tallies::get(session, number)? });
         }
         let site = SiteKey::new(node, rate, self.thread());
-        let made = tallies::make(&mut self.reserve, site)?;
+        let made = tallies::make(session, &mut self.reserve, site)?;
         if !slot.is_some_and(|slot| tag.claim(slot, made.number)) {
-            self.map.insert(key, made.number);
+            self.map.insert(&session.segment, key, made.number);
         }
         Some(made)
     }
 
     /// Where the thread counts the frees of another thread's blocks; `None` when there is no room.
-    pub(crate) fn remote_tally(&mut self, of: TallyRef) -> Option<TallyRef> {
+    pub(crate) fn remote_tally(&mut self, session: &Session, of: TallyRef) -> Option<TallyRef> {
         let key = MapKey::remote(of.number);
         let tally = match self.map.get(key) {
-            Some(number) => TallyRef { number, counts: tallies::get(number)? },
+            Some(number) => TallyRef { number, counts: tallies::get(session, number)? },
             None => {
-                let made = tallies::make_remote(&mut self.reserve, of)?;
-                self.map.insert(key, made.number);
+                let made = tallies::make_remote(session, &mut self.reserve, of)?;
+                self.map.insert(&session.segment, key, made.number);
                 made
             }
         };
@@ -408,13 +411,13 @@ impl State {
 
     /// Counts the free of a block that no index holds; false for the same address twice in a row,
     /// which is one free: a hooked operator ended in a jump to `free`.
-    pub(crate) fn add_unknown(&mut self, address: u64) -> bool {
+    pub(crate) fn add_unknown(&mut self, session: &Session, address: u64) -> bool {
         if core::mem::replace(&mut self.last_freed, address) == address {
             return false;
         }
         self.unknown += 1;
         if self.unknown >= 64 {
-            self.flush();
+            self.flush(session);
         }
         true
     }
@@ -422,46 +425,46 @@ impl State {
     /// Adds the live bytes to those of the process: the thread holds, or gave back, more than it
     /// may keep to itself.
     #[inline(never)]
-    pub(crate) fn flush_live(&mut self) {
-        if self.period == peak::period() {
+    pub(crate) fn flush_live(&mut self, session: &Session) {
+        if self.period == session.peak.period() {
             // Exact for a thread alone; other threads keep less than their bounds to themselves.
-            let live = segment::counter(Counter::LiveBytes);
+            let live = session.segment.counter(Counter::LiveBytes);
             let before = live.fetch_add(self.live as u64, Ordering::Relaxed) as i64;
-            peak::reached(before.wrapping_add(self.live), before.wrapping_add(self.highest));
+            peak::reached(session, before.wrapping_add(self.live), before.wrapping_add(self.highest));
         }
         (self.live, self.highest) = (0, 0);
-        self.set_bounds();
-        if dump::is_armed() {
-            self.flush_counts();
-            dump::notice();
+        self.set_bounds(session);
+        if session.dump.is_armed() {
+            self.flush_counts(session);
+            dump::notice(session);
         }
     }
 
     /// Adds all sums to those of the process.
     #[cold]
-    pub(crate) fn flush(&mut self) {
-        self.flush_counts();
-        self.flush_live();
+    pub(crate) fn flush(&mut self, session: &Session) {
+        self.flush_counts(session);
+        self.flush_live(session);
     }
 
-    fn flush_counts(&mut self) {
-        let add = |which, amount| segment::counter(which).fetch_add(amount, Ordering::Relaxed);
-        if self.period == peak::period() {
+    fn flush_counts(&mut self, session: &Session) {
+        let add = |which, amount| session.segment.counter(which).fetch_add(amount, Ordering::Relaxed);
+        if self.period == session.peak.period() {
             add(Counter::Recorded, self.recorded);
             add(Counter::Freed, self.freed);
             add(Counter::UnknownFrees, self.unknown);
             add(Counter::AllocatedBytes, self.allocated);
-            segment::counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
+            session.segment.counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
         }
         (self.recorded, self.freed, self.unknown, self.allocated) = (0, 0, 0, 0);
     }
 
     /// Chooses when the sums are flushed next, so that the peak of the process is exact within 64
     /// KiB or 2 % for any number of threads: rarely far below the peak, often near it.
-    fn set_bounds(&mut self) {
-        let threads = registry::live();
-        let live = (segment::counter(Counter::LiveBytes).load(Ordering::Relaxed) as i64).max(0) as u64;
-        let headroom = peak::headroom() / (2 * threads);
+    fn set_bounds(&mut self, session: &Session) {
+        let threads = session.threads.live();
+        let live = (session.segment.counter(Counter::LiveBytes).load(Ordering::Relaxed) as i64).max(0) as u64;
+        let headroom = peak::headroom(&session.segment) / (2 * threads);
         let tolerance = MOST_UNFLUSHED.max(live / 64) / threads;
         // Alone, a thread can afford to be more exact.
         let step = if threads == 1 { (live / 128).clamp(512, MOST_UNFLUSHED) } else { tolerance };

@@ -25,8 +25,8 @@ use super::stack::{OwnStack, Window};
 use super::stack_cache::{StackCache, Whole};
 use super::step::{State, Step, step};
 use super::walk::{Frame, breaks};
-use super::{Captured, MAX_DEPTH, is_paranoid};
-use crate::modules;
+use super::{Captured, MAX_DEPTH};
+use crate::session::Session;
 use crate::sites::stack_tree;
 use crate::sites::tallies::TallyRef;
 
@@ -72,8 +72,7 @@ impl Fresh {
 #[repr(C)]
 pub(crate) struct Memo {
     own: OwnStack,
-    /// Segment and module generation this was learnt in.
-    epoch: u32,
+    /// Module generation this was learnt in.
     generation: u32,
     max_depth: usize,
     /// How often the rules have changed: a cache of another version was filled under other rules.
@@ -82,8 +81,6 @@ pub(crate) struct Memo {
     pause: u32,
     /// Frames known, the outermost first.
     len: usize,
-    /// Frames known at most: the rest of the array was never touched.
-    most: usize,
     /// The cut stack of `cut_len` known frames, if there is one.
     cut_len: usize,
     cut_node: u32,
@@ -105,7 +102,7 @@ impl Memo {
     /// Whether what is known was learnt under the rules in force.
     #[inline(always)]
     fn is_of(&self, generation: u32, max_depth: usize) -> bool {
-        (generation, stack_tree::epoch(), max_depth) == (self.generation, self.epoch, self.max_depth)
+        (generation, max_depth) == (self.generation, self.max_depth)
     }
 
     /// The last captured stack, if it can be cached: all of it is on the thread's own stack, its
@@ -124,9 +121,15 @@ impl Memo {
     }
 
     /// Admits the last captured stack to a cache, if it can be.
-    pub(super) fn admit_to(&mut self, cache: &mut StackCache, node: u32, tally: Option<TallyRef>) {
+    pub(super) fn admit_to(
+        &mut self,
+        session: &Session,
+        cache: &mut StackCache,
+        node: u32,
+        tally: Option<TallyRef>,
+    ) {
         if let Some(whole) = self.whole(node) {
-            cache.admit(&whole, tally, is_paranoid());
+            cache.admit(session, &whole, tally);
         }
     }
 
@@ -145,30 +148,31 @@ impl Memo {
 
     /// Captures the stack of `state`; `None` when it cannot be memoised.
     #[inline(always)]
-    pub(super) fn capture(&mut self, state: State, max_depth: usize) -> Option<Captured> {
+    pub(super) fn capture(&mut self, session: &Session, state: State, max_depth: usize) -> Option<Captured> {
         if self.pause != 0 {
             self.pause -= 1;
             return None;
         }
-        let generation = modules::generation();
+        let modules = &session.unwind.modules;
+        let generation = modules.generation();
         if !self.is_of(generation, max_depth) {
             self.forget(generation, max_depth);
         }
         let mut stack = self.own.window(state.sp);
-        let met = self.walk(state, &mut stack);
+        let met = self.walk(session, state, &mut stack);
         let known = match met {
             Some(Met::At { top, fresh: 0 }) => {
                 self.len = top;
                 true
             }
-            Some(met) => self.learn(met, &stack) && modules::generation() == generation,
+            Some(met) => self.learn(session, met, &stack) && modules.generation() == generation,
             None => false,
         };
         if !known {
             (self.len, self.pause) = (0, PAUSE);
             return None;
         }
-        self.result()
+        self.result(session)
     }
 
     /// Cached bounds of the thread's own stack, for a full walk.
@@ -178,12 +182,6 @@ impl Memo {
 
     #[cold]
     fn forget(&mut self, generation: u32, max_depth: usize) {
-        if self.epoch != stack_tree::epoch() {
-            for known in self.known.iter_mut().take(self.most) {
-                known.node = 0;
-            }
-            self.epoch = stack_tree::epoch();
-        }
         (self.generation, self.max_depth) = (generation, max_depth);
         (self.len, self.cut_len) = (0, 0);
         self.version = self.version.wrapping_add(1);
@@ -192,12 +190,12 @@ impl Memo {
     /// Walks until it reaches a frame of the memo or the end of the stack; `None` when the stack is
     /// broken or too deep.
     #[inline(always)]
-    fn walk(&mut self, mut state: State, stack: &mut Window) -> Option<Met> {
+    fn walk(&mut self, session: &Session, mut state: State, stack: &mut Window) -> Option<Met> {
         let mut top = self.len;
         let mut fresh = 0;
         // Known frames down to this one are true again, but for the step of the last.
         let mut replay = usize::MAX;
-        let rules = Rules::of(self.generation);
+        let rules = Rules::of(session, self.generation);
         loop {
             let rule = if top > replay {
                 top -= 1;
@@ -255,7 +253,7 @@ impl Memo {
     /// Pushes the new frames on top of the memo's frame that was reached; false when there was no
     /// room for them.
     #[inline(always)]
-    fn learn(&mut self, met: Met, stack: &Window) -> bool {
+    fn learn(&mut self, session: &Session, met: Met, stack: &Window) -> bool {
         let (top, fresh, end) = match met {
             Met::At { top, fresh } => (top, fresh, None),
             Met::Never { fresh, end } => (0, fresh, end),
@@ -264,8 +262,11 @@ impl Memo {
             Some(known) => (Some(known.state), known.live, known.checks as usize),
             None => (end, false, 0),
         };
-        let upon =
-            if top <= self.max_depth { node_at(&mut self.known, top.wrapping_sub(1)) } else { Some(0) };
+        let upon = if top <= self.max_depth {
+            node_at(session, &mut self.known, top.wrapping_sub(1))
+        } else {
+            Some(0)
+        };
         let Some(mut node) = upon else { return false };
         self.checks.found_in(stack, top == 0);
         self.cut_len = 0;
@@ -279,7 +280,8 @@ impl Memo {
             let parent = node;
             if len < self.max_depth {
                 let before = self.known.get(len);
-                let Some(child) = before.and_then(|before| child(before, parent, &state, rule)) else {
+                let Some(child) = before.and_then(|before| child(session, before, parent, &state, rule))
+                else {
                     return false;
                 };
                 node = child;
@@ -294,27 +296,26 @@ impl Memo {
             older = Some(state);
         }
         self.len = len;
-        self.most = self.most.max(len);
         true
     }
 
     #[inline(always)]
-    fn result(&mut self) -> Option<Captured> {
+    fn result(&mut self, session: &Session) -> Option<Captured> {
         if self.len > self.max_depth {
-            return Some(Captured { node: self.cut()?, truncated: true, broken: false });
+            return Some(Captured { node: self.cut(session)?, truncated: true, broken: false });
         }
-        let node = node_at(&mut self.known, self.len - 1)?;
+        let node = node_at(session, &mut self.known, self.len - 1)?;
         Some(Captured { node, truncated: false, broken: false })
     }
 
     /// The node of the youngest `max_depth` frames.
     #[cold]
-    fn cut(&mut self) -> Option<u32> {
+    fn cut(&mut self, session: &Session) -> Option<u32> {
         if self.cut_len != self.len {
             let mut node = stack_tree::ROOT;
             for index in self.len - self.max_depth..self.len {
                 let Known { state, rule, .. } = self.known.get(index)?;
-                node = Frame::of(state, *rule).node_upon(node)?;
+                node = Frame::of(state, *rule).node_upon(session, node)?;
             }
             (self.cut_len, self.cut_node) = (self.len, node);
         }
@@ -325,9 +326,9 @@ impl Memo {
 /// The node of a frame of the memo, not beyond the depth limit; of the empty stack below the first.
 /// `None` (counted) when there is no room for it.
 #[inline(always)]
-fn node_at(known: &mut [Known], index: usize) -> Option<u32> {
+fn node_at(session: &Session, known: &mut [Known], index: usize) -> Option<u32> {
     match known.get(index) {
-        Some(Known { node: 0, .. }) => make_nodes(known, index),
+        Some(Known { node: 0, .. }) => make_nodes(session, known, index),
         Some(frame) => Some(frame.node),
         None => Some(stack_tree::ROOT),
     }
@@ -335,14 +336,14 @@ fn node_at(known: &mut [Known], index: usize) -> Option<u32> {
 
 /// Makes the nodes that are missing up to `index`.
 #[inline(never)]
-fn make_nodes(known: &mut [Known], index: usize) -> Option<u32> {
+fn make_nodes(session: &Session, known: &mut [Known], index: usize) -> Option<u32> {
     let frames = known.get_mut(..=index)?;
     let missing = frames.iter().rev().take_while(|frame| frame.node == 0).count();
     let (older, missing) = frames.split_at_mut_checked(frames.len() - missing)?;
     let mut node = older.last().map_or(stack_tree::ROOT, |frame| frame.node);
     for frame in missing {
         frame.parent = node;
-        node = Frame::of(&frame.state.read(), frame.rule).node_upon(node)?;
+        node = Frame::of(&frame.state.read(), frame.rule).node_upon(session, node)?;
         frame.node = node;
     }
     Some(node)
@@ -350,7 +351,7 @@ fn make_nodes(known: &mut [Known], index: usize) -> Option<u32> {
 
 /// The node of a frame. Often it is the one that was there before.
 #[inline(always)]
-fn child(before: &Known, parent: u32, state: &State, rule: Rule) -> Option<u32> {
+fn child(session: &Session, before: &Known, parent: u32, state: &State, rule: Rule) -> Option<u32> {
     if before.node != 0
         && before.parent == parent
         && before.state.pc == state.pc
@@ -359,7 +360,7 @@ fn child(before: &Known, parent: u32, state: &State, rule: Rule) -> Option<u32> 
     {
         return Some(before.node);
     }
-    Frame::of(state, rule).node_upon(parent)
+    Frame::of(state, rule).node_upon(session, parent)
 }
 
 impl Known {

@@ -37,15 +37,18 @@ mod machine;
 
 pub(crate) use memo::Memo;
 pub(crate) use rule::MODULE_LIMIT;
-pub(crate) use rule_cache::forget_rules_on_wrap;
 pub(crate) use stack::OwnStack;
 pub(crate) use stack_cache::{CachedStack, StackCache};
 
 use heapwise_format::segment::Control;
 
 use crate::atomics::{AtomicBool, Ordering::Relaxed};
+use crate::session::Session;
 use crate::sites::stack_tree;
 use crate::sites::tallies::TallyRef;
+use modules::Modules;
+use rule_cache::{RuleCache, Rules};
+use scratch::ScratchFrames;
 use step::State;
 
 /// Deepest stack that is recorded.
@@ -104,29 +107,36 @@ impl Captured {
 
 /// Captures by a full walk. May run in a signal handler, also one that interrupted a capture; then
 /// `own` must not be the interrupted thread state's, but a fresh one.
-pub(crate) fn capture_plain(own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captured {
+pub(crate) fn capture_plain(
+    session: &Session,
+    own: &mut OwnStack,
+    entry: &Entry,
+    max_depth: u32,
+) -> Captured {
+    let Unwind { modules, scratch, .. } = &session.unwind;
     let max_depth = (max_depth as usize).clamp(1, MAX_DEPTH);
-    let captured = scratch::with_frames(|frames| {
+    let captured = scratch.with_frames(|frames| {
         let mut walk = walk::Walk::default();
         for _ in 0..ATTEMPTS {
-            let generation = modules::generation();
+            let generation = modules.generation();
             let mut stack = own.window(entry.sp);
-            walk = walk::walk(entry.into(), &mut stack, generation, max_depth, frames);
-            if modules::generation() == generation {
+            let rules = Rules::of(session, generation);
+            walk = walk::walk(entry.into(), &mut stack, rules, max_depth, frames);
+            if modules.generation() == generation {
                 break;
             }
         }
-        walk.intern(frames)
+        walk.intern(session, frames)
     });
     captured.unwrap_or(Captured { node: stack_tree::ROOT, truncated: false, broken: true })
 }
 
 /// Captures, unwinding only what changed since the last call with this memo.
 #[inline(never)]
-pub(crate) fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
-    let captured = memo_capture(memo, entry, max_depth);
-    if is_paranoid() {
-        paranoia::compare(captured, capture_plain(memo.own(), entry, max_depth));
+pub(crate) fn capture(session: &Session, memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
+    let captured = memo_capture(session, memo, entry, max_depth);
+    if session.unwind.is_paranoid() {
+        paranoia::compare(session, captured, capture_plain(session, memo.own(), entry, max_depth));
     }
     captured
 }
@@ -135,56 +145,76 @@ pub(crate) fn capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Capture
 /// compared with a full walk.
 #[inline(always)]
 pub(crate) fn find_cached<'c>(
+    session: &Session,
     cache: &'c mut StackCache,
     memo: &mut Memo,
     entry: Entry,
     max_depth: u32,
 ) -> Option<&'c CachedStack> {
-    if is_paranoid() {
-        compare_cached(cache, memo, entry, max_depth);
+    if session.unwind.is_paranoid() {
+        compare_cached(session, cache, memo, entry, max_depth);
     }
     cache.find(entry)
 }
 
 #[cold]
 #[inline(never)]
-fn compare_cached(cache: &mut StackCache, memo: &mut Memo, entry: Entry, max_depth: u32) {
+fn compare_cached(session: &Session, cache: &mut StackCache, memo: &mut Memo, entry: Entry, max_depth: u32) {
     memo.validate(cache);
     if let Some(node) = cache.find_paranoid(entry).map(CachedStack::node) {
         let cached = Captured { node, truncated: false, broken: false };
-        paranoia::compare(cached, capture_plain(memo.own(), &entry, max_depth));
+        paranoia::compare(session, cached, capture_plain(session, memo.own(), &entry, max_depth));
     }
 }
 
 /// Admits the stack that was captured last to the cache, with the thread's tally of it, if it was
 /// captured before.
 #[inline(always)]
-pub(crate) fn cache_last(cache: &mut StackCache, memo: &mut Memo, node: u32, tally: Option<TallyRef>) {
+pub(crate) fn cache_last(
+    session: &Session,
+    cache: &mut StackCache,
+    memo: &mut Memo,
+    node: u32,
+    tally: Option<TallyRef>,
+) {
     memo.validate(cache);
     if cache.should_admit(node, memo.words()) {
-        memo.admit_to(cache, node, tally);
+        memo.admit_to(session, cache, node, tally);
     }
 }
 
 #[inline(always)]
-fn memo_capture(memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
+fn memo_capture(session: &Session, memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
     let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
-    match memo.capture(entry.into(), depth) {
+    match memo.capture(session, entry.into(), depth) {
         Some(captured) => captured,
-        None => capture_plain(memo.own(), entry, max_depth),
+        None => capture_plain(session, memo.own(), entry, max_depth),
     }
 }
 
-#[inline(always)]
-fn is_paranoid() -> bool {
-    PARANOID.load(Relaxed)
+/// The unwinder of a session. Zeroed memory is valid: no modules, no rules.
+pub(crate) struct Unwind {
+    /// Whether every memoised stack is compared with a full walk.
+    is_paranoid: AtomicBool,
+    pub(crate) modules: Modules,
+    rules: RuleCache,
+    scratch: ScratchFrames,
 }
 
-/// Whether every memoised stack is compared with a full walk.
-static PARANOID: AtomicBool = AtomicBool::new(false);
+impl Unwind {
+    /// Compares every memoised stack with a full walk from now on, and aborts on a difference; or
+    /// no longer.
+    pub(crate) fn set_paranoid(&self, paranoid: bool) {
+        self.is_paranoid.store(paranoid, Relaxed);
+    }
 
-/// Compares every memoised stack with a full walk from now on, and aborts on a difference; or no
-/// longer.
-pub(crate) fn set_paranoid(paranoid: bool) {
-    PARANOID.store(paranoid, Relaxed);
+    #[inline(always)]
+    fn is_paranoid(&self) -> bool {
+        self.is_paranoid.load(Relaxed)
+    }
+
+    /// Unmaps the rules. No thread may use them afterwards.
+    pub(crate) fn release(&self) {
+        self.rules.release();
+    }
 }

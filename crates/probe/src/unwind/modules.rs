@@ -21,7 +21,8 @@ pub(crate) use image::{Image, Segment};
 
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64};
-use crate::{fork, segment, symbols, unwind};
+use crate::session::Session;
+use crate::symbols;
 
 /// Most modules ever; the section of the segment holds no more either.
 const LIMIT: usize = 2048;
@@ -38,42 +39,39 @@ struct Slot {
     loaded: AtomicBool,
 }
 
-static SLOTS: [Slot; LIMIT] = [const {
-    Slot {
-        identity: AtomicU64::new(0),
-        start: AtomicU64::new(0),
-        end: AtomicU64::new(0),
-        loaded: AtomicBool::new(false),
+/// The modules of a session. Zeroed memory is valid: none.
+pub(crate) struct Modules {
+    /// Generations so far.
+    changes: AtomicU32,
+    /// The loader's count of unloaded objects when the generation last changed.
+    unloaded: AtomicU64,
+    slots: [Slot; LIMIT],
+}
+
+impl Modules {
+    /// The current generation, from 1: zeroed memory belongs to no generation.
+    #[inline(always)]
+    pub(crate) fn generation(&self) -> u32 {
+        self.changes.load(Acquire).wrapping_add(1)
     }
-}; LIMIT];
-
-/// Starts at 1: zeroed memory belongs to no generation.
-static GENERATION: AtomicU32 = AtomicU32::new(1);
-
-/// The loader's count of unloaded objects when the generation last changed.
-static UNLOADED: AtomicU64 = AtomicU64::new(0);
-
-/// The current generation.
-#[inline(always)]
-pub(crate) fn generation() -> u32 {
-    GENERATION.load(Acquire)
 }
 
 /// Starts a new generation.
-pub(crate) fn next_generation() {
-    let before = GENERATION.fetch_add(1, Release);
-    unwind::forget_rules_on_wrap(before.wrapping_add(1));
-    fork::change_generation();
+pub(crate) fn next_generation(session: &Session) {
+    let modules = &session.unwind.modules;
+    modules.changes.fetch_add(1, Release);
+    session.unwind.rules.forget_on_wrap(modules.generation());
+    session.fork.change_generation();
 }
 
 /// To be called when `dlclose` has returned: starts a new generation if an object was unloaded
 /// (mostly `dlclose` only drops a reference).
-pub(crate) fn generation_changed() {
+pub(crate) fn generation_changed(session: &Session) {
     let mut unloaded = 0_u64;
     // SAFETY: `read_unloaded` gets `unloaded` back as its last argument.
     unsafe { libc::dl_iterate_phdr(Some(read_unloaded), (&raw mut unloaded).cast()) };
-    if UNLOADED.swap(unloaded, Relaxed) != unloaded {
-        next_generation();
+    if session.unwind.modules.unloaded.swap(unloaded, Relaxed) != unloaded {
+        next_generation(session);
     }
 }
 
@@ -83,41 +81,36 @@ unsafe extern "C" fn read_unloaded(info: *mut libc::dl_phdr_info, _: usize, coun
     1
 }
 
-/// Starts an empty table in a fresh segment: at start, and in the child of a fork.
-pub(crate) fn init() {
+/// Finds the loader's function that finds modules; once, when the probe starts.
+pub(crate) fn find_loader() {
     let find_object = symbols::find_next(c"_dl_find_object");
     image::set_find_object(find_object.map_or(core::ptr::null_mut(), |found| found.address.cast()));
-    for slot in &SLOTS {
-        slot.identity.store(0, Relaxed);
-        slot.loaded.store(false, Relaxed);
-    }
-    next_generation();
 }
 
 /// The number (record plus 1) of the module that `image` has around `address`; 0 when the table is
 /// full. Lock-free: two threads that find a new module at once get the same slot.
-pub(crate) fn number(image: &Image, address: u64) -> u32 {
+pub(crate) fn number(session: &Session, image: &Image, address: u64) -> u32 {
     let Some(segment) = image.code_segment(address) else { return 0 };
     let identity = identity(image, &segment);
-    let capacity = LIMIT.min(segment::section(SectionKind::Modules).capacity as usize);
-    for (index, slot) in SLOTS.iter().enumerate().take(capacity) {
+    let capacity = LIMIT.min(session.segment.section(SectionKind::Modules).capacity as usize);
+    for (index, slot) in session.unwind.modules.slots.iter().enumerate().take(capacity) {
         let known = match slot.identity.compare_exchange(0, identity, Acquire, Acquire) {
             Ok(_) => {
                 slot.start.store(segment.start, Relaxed);
                 slot.end.store(segment.end, Relaxed);
-                publish(index, image, &segment);
+                publish(session, index, image, &segment);
                 identity
             }
             Err(other) => other,
         };
         if known == identity {
             if !slot.loaded.swap(true, Relaxed) {
-                retire_others(index, &segment);
+                retire_others(session, index, &segment);
             }
             return index as u32 + 1;
         }
     }
-    segment::count(Counter::LostModules);
+    session.segment.count(Counter::LostModules);
     0
 }
 
@@ -127,22 +120,23 @@ fn identity(image: &Image, segment: &Segment) -> u64 {
 
 /// Any other module in this range is unloaded, without a hooked call (the C library unloads its own
 /// plugins without `dlclose`): data derived from it is invalid.
-fn retire_others(index: usize, segment: &Segment) {
+fn retire_others(session: &Session, index: usize, segment: &Segment) {
     let mut any = false;
-    for (other, slot) in SLOTS.iter().enumerate().take_while(|(_, slot)| slot.identity.load(Relaxed) != 0) {
+    let slots = session.unwind.modules.slots.iter().enumerate();
+    for (other, slot) in slots.take_while(|(_, slot)| slot.identity.load(Relaxed) != 0) {
         let overlaps = slot.start.load(Relaxed) < segment.end && segment.start < slot.end.load(Relaxed);
         any |= other != index && overlaps && slot.loaded.swap(false, Relaxed);
     }
     if any {
-        next_generation();
+        next_generation(session);
     }
 }
 
-fn publish(index: usize, image: &Image, segment: &Segment) {
-    let record = record::describe(image, segment, generation());
-    if segment::append(SectionKind::Modules, index as u64, record) {
-        segment::counter(Counter::Modules).fetch_max(index as u64 + 1, Release);
+fn publish(session: &Session, index: usize, image: &Image, segment: &Segment) {
+    let record = record::describe(image, segment, session.unwind.modules.generation());
+    if session.segment.append(SectionKind::Modules, index as u64, record) {
+        session.segment.counter(Counter::Modules).fetch_max(index as u64 + 1, Release);
     } else {
-        segment::count(Counter::LostModules);
+        session.segment.count(Counter::LostModules);
     }
 }

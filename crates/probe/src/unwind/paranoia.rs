@@ -4,26 +4,27 @@
 use super::Captured;
 use crate::arch::syscall;
 use crate::fixed_text::FixedText;
+use crate::session::Session;
 use crate::sites::stack_tree;
 use crate::sys;
 
 /// Aborts the program, with the two stacks on standard error, if they are not the same.
 #[cold]
-pub(super) fn compare(memoised: Captured, walked: Captured) {
+pub(super) fn compare(session: &Session, memoised: Captured, walked: Captured) {
     let same_flags = (memoised.truncated, memoised.broken) == (walked.truncated, walked.broken);
-    if same_flags && same_stack(memoised.node, walked.node) {
+    if same_flags && same_stack(session, memoised.node, walked.node) {
         return;
     }
     say(FixedText::new().push(b"heapwise: memoised stack differs from full walk\n"));
-    describe("memo:", memoised.node);
-    describe("walk:", walked.node);
+    describe(session, "memo:", memoised.node);
+    describe(session, "walk:", walked.node);
     sys::abort()
 }
 
 /// Equal nodes are equal stacks; a race may have created two nodes for one stack.
-fn same_stack(mut a: u32, mut b: u32) -> bool {
+fn same_stack(session: &Session, mut a: u32, mut b: u32) -> bool {
     while a != b {
-        match (stack_tree::node(a), stack_tree::node(b)) {
+        match (stack_tree::node(session, a), stack_tree::node(session, b)) {
             (Some(x), Some(y)) if (x.place, x.module) == (y.place, y.module) => (a, b) = (x.parent, y.parent),
             _ => return false,
         }
@@ -31,11 +32,12 @@ fn same_stack(mut a: u32, mut b: u32) -> bool {
     true
 }
 
-fn describe(name: &str, node: u32) {
+fn describe(session: &Session, name: &str, node: u32) {
+    let read = |id| stack_tree::node(session, id);
     let mut line = FixedText::<64>::new();
     line.push(name.as_bytes()).push(b" node ").push_decimal(u64::from(node));
     say(line.push(b"\n"));
-    for frame in core::iter::successors(stack_tree::node(node), |node| stack_tree::node(node.parent)) {
+    for frame in core::iter::successors(read(node), |node| read(node.parent)) {
         let mut line = FixedText::<64>::new();
         line.push(b"  place 0x");
         for shift in (0..64).step_by(4).rev() {

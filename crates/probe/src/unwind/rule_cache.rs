@@ -16,7 +16,8 @@ use super::{eh_frame, machine, stack};
 use crate::atomics::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64};
 use crate::modules::{self, Image};
-use crate::{segment, sys};
+use crate::session::Session;
+use crate::sys;
 
 struct Entry {
     key: AtomicU64,
@@ -34,47 +35,79 @@ const FIRST_BITS: u32 = 14;
 const LAST_BITS: u32 = 20;
 const GROWTH_BITS: u32 = 2;
 
-static FIRST: [Entry; 1 << FIRST_BITS] =
-    [const { Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) } }; 1 << FIRST_BITS];
-
-/// Number of times the table has grown.
-static GROWTH: AtomicU32 = AtomicU32::new(0);
-/// The tables after the first. Older ones stay mapped, since another thread may be reading them;
-/// together they are a third of the newest.
-static GROWN: [AtomicPtr<Entry>; GROWTHS] = [const { AtomicPtr::new(ptr::null_mut()) }; GROWTHS];
 const GROWTHS: usize = ((LAST_BITS - FIRST_BITS) / GROWTH_BITS) as usize;
+
+/// The rules of a session. Zeroed memory is valid: none.
+pub(super) struct RuleCache {
+    /// Number of times the table has grown.
+    growth: AtomicU32,
+    /// The tables after the first. Older ones stay mapped, since another thread may be reading
+    /// them; together they are a third of the newest.
+    grown: [AtomicPtr<Entry>; GROWTHS],
+    first: [Entry; 1 << FIRST_BITS],
+}
+
+impl RuleCache {
+    /// The newest table, and 64 minus the logarithm of the number of its slots.
+    #[inline(always)]
+    fn newest(&self) -> (&[Entry], u32) {
+        match self.growth.load(Acquire) {
+            0 => (&self.first, 64 - FIRST_BITS),
+            growth => self.table(growth),
+        }
+    }
+
+    fn table(&self, growth: u32) -> (&[Entry], u32) {
+        let bits = FIRST_BITS + GROWTH_BITS * growth;
+        let slots = self.grown.get(growth as usize - 1).map_or(ptr::null_mut(), |slots| slots.load(Acquire));
+        if slots.is_null() {
+            return (&self.first, 64 - FIRST_BITS);
+        }
+        // SAFETY: `grow` published a mapping of that many zero-initialised entries; it stays.
+        (unsafe { core::slice::from_raw_parts(slots, 1 << bits) }, 64 - bits)
+    }
+
+    /// Empties the table when the generation's part of a key starts over.
+    pub(super) fn forget_on_wrap(&self, generation: u32) {
+        if generation as u16 == 0 {
+            for entry in self.newest().0 {
+                entry.key.store(0, Release);
+            }
+        }
+    }
+
+    /// Unmaps the tables after the first. No thread may use them afterwards.
+    pub(super) fn release(&self) {
+        self.growth.store(0, Relaxed);
+        for (growth, table) in (1..).zip(&self.grown) {
+            let slots = table.swap(ptr::null_mut(), Relaxed);
+            if !slots.is_null() {
+                let bits = FIRST_BITS + GROWTH_BITS * growth;
+                // SAFETY: mapped by `grow` with this size.
+                unsafe { sys::unmap(slots.cast(), size_of::<Entry>() << bits) };
+            }
+        }
+    }
+}
 
 /// The rules as of a generation: the view of one walk.
 #[derive(Clone, Copy)]
-pub(super) struct Rules {
-    slots: &'static [Entry],
+pub(super) struct Rules<'a> {
+    session: &'a Session,
+    slots: &'a [Entry],
     /// 64 minus the logarithm of the number of slots.
     shift: u32,
     /// The generation's part of a key.
     tag: u64,
 }
 
-impl Rules {
+impl<'a> Rules<'a> {
     /// The rules of `generation`.
     #[inline(always)]
-    pub(super) fn of(generation: u32) -> Rules {
+    pub(super) fn of(session: &'a Session, generation: u32) -> Rules<'a> {
         let tag = u64::from(generation) << ADDRESS_BITS;
-        let growth = GROWTH.load(Acquire);
-        if growth == 0 {
-            Rules { slots: &FIRST, shift: 64 - FIRST_BITS, tag }
-        } else {
-            Rules::grown(growth, tag)
-        }
-    }
-
-    fn grown(growth: u32, tag: u64) -> Rules {
-        let bits = FIRST_BITS + GROWTH_BITS * growth;
-        let slots = GROWN.get(growth as usize - 1).map_or(ptr::null_mut(), |slots| slots.load(Acquire));
-        if slots.is_null() {
-            return Rules { slots: &FIRST, shift: 64 - FIRST_BITS, tag };
-        }
-        // SAFETY: `grow` published a mapping of that many zero-initialised entries; it stays.
-        Rules { slots: unsafe { core::slice::from_raw_parts(slots, 1 << bits) }, shift: 64 - bits, tag }
+        let (slots, shift) = session.unwind.rules.newest();
+        Rules { session, slots, shift, tag }
     }
 
     /// The rule of the instruction at `address`.
@@ -99,7 +132,7 @@ impl Rules {
         {
             return rule;
         }
-        find(address, key)
+        find(self.session, address, key)
     }
 
     #[inline(always)]
@@ -108,13 +141,13 @@ impl Rules {
     }
 
     #[inline(always)]
-    fn way(self, home: usize, way: usize) -> &'static Entry {
+    fn way(self, home: usize, way: usize) -> &'a Entry {
         // SAFETY: the mask keeps the index inside; the number of slots is a power of two.
         unsafe { self.slots.get_unchecked((home + way) & (self.slots.len() - 1)) }
     }
 
     /// The slots `address` may be in. A table ends in a run that wraps to its start.
-    fn ways(self, address: u64) -> impl Iterator<Item = &'static Entry> {
+    fn ways(self, address: u64) -> impl Iterator<Item = &'a Entry> {
         let home = self.home(address);
         (0..WAYS).map(move |way| self.way(home, way))
     }
@@ -155,15 +188,6 @@ impl Entry {
     }
 }
 
-/// Empties the table when the generation's part of a key starts over.
-pub(crate) fn forget_rules_on_wrap(generation: u32) {
-    if generation as u16 == 0 {
-        for entry in Rules::of(generation).slots {
-            entry.key.store(0, Release);
-        }
-    }
-}
-
 /// The rule of code that no module has: a signal trampoline where emulators put it, else unknown.
 fn outside_modules(address: u64) -> Rule {
     if !machine::HAS_STRAY_TRAMPOLINES {
@@ -174,11 +198,12 @@ fn outside_modules(address: u64) -> Rule {
 }
 
 /// Looks a rule up in the module's unwind information, and caches it.
-fn find(address: u64, key: u64) -> Rule {
+fn find(session: &Session, address: u64, key: u64) -> Rule {
     // Not remembered: a module may be loaded there later.
     let Some(image) = Image::find(address) else { return outside_modules(address) };
-    let rule = eh_frame::rule_at(&image, address).in_module(modules::number(&image, address));
-    let newest = || Rules::of((key >> ADDRESS_BITS) as u32);
+    let rule = eh_frame::rule_at(&image, address);
+    let rule = rule.in_module(modules::number(session, &image, address));
+    let newest = || Rules::of(session, (key >> ADDRESS_BITS) as u32);
     if address >> ADDRESS_BITS == 0 && !newest().put(key, rule) {
         grow(newest());
         let rules = newest();
@@ -192,10 +217,11 @@ fn find(address: u64, key: u64) -> Rule {
 }
 
 /// Publishes a larger table with the rules of the same generation.
-fn grow(old: Rules) {
+fn grow(old: Rules<'_>) {
+    let RuleCache { growth: latest, grown, .. } = &old.session.unwind.rules;
     let bits = 64 - old.shift + GROWTH_BITS;
     let growth = (bits - FIRST_BITS) / GROWTH_BITS;
-    let Some(place) = GROWN.get(growth as usize - 1) else { return };
+    let Some(place) = grown.get(growth as usize - 1) else { return };
     let bytes = size_of::<Entry>() << bits;
     let Ok(memory) = sys::map_private(bytes) else { return };
     let slots = memory.cast::<Entry>();
@@ -214,9 +240,9 @@ fn grow(old: Rules) {
         // SAFETY: just mapped, and not published.
         unsafe { sys::unmap(memory, bytes) };
     } else {
-        segment::counter(Counter::OwnBytes).fetch_add(bytes as u64, Relaxed);
+        old.session.segment.counter(Counter::OwnBytes).fetch_add(bytes as u64, Relaxed);
     }
-    GROWTH.fetch_max(growth, Release);
+    latest.fetch_max(growth, Release);
 }
 
 #[cfg(all(test, loom))]
@@ -234,8 +260,8 @@ mod models {
     /// For the rule in `Entry::replace` (release) and in `get` (acquire).
     #[test]
     fn a_rule_goes_with_its_key() {
-        let prepare = || assert!(ENTRY.replace(0, OLD.0, OLD.1));
-        check(prepare, || {
+        let prepare = |_| assert!(ENTRY.replace(0, OLD.0, OLD.1));
+        check(prepare, |_| {
             together(
                 || assert!(ENTRY.replace(OLD.0, NEW.0, NEW.1)),
                 || {

@@ -2,7 +2,6 @@
 #![allow(unsafe_code)]
 
 use core::cell::UnsafeCell;
-use core::mem::MaybeUninit;
 
 use super::walk::Frames;
 use crate::atomics::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -13,30 +12,31 @@ const PLACES: usize = 16;
 
 struct Place {
     taken: AtomicBool,
-    frames: UnsafeCell<MaybeUninit<Frames>>,
+    frames: UnsafeCell<Frames>,
 }
 
 // SAFETY: `taken` is a lock: one walk at a time uses the frames.
 unsafe impl Sync for Place {}
 
-static POOL: [Place; PLACES] =
-    [const { Place { taken: AtomicBool::new(false), frames: UnsafeCell::new(MaybeUninit::zeroed()) } };
-        PLACES];
+/// The buffers of a session. Zeroed memory is valid: all are free.
+pub(super) struct ScratchFrames([Place; PLACES]);
 
-/// Runs `walk` with a buffer for frames; `None` without memory.
-pub(super) fn with_frames<T>(walk: impl FnOnce(&mut Frames) -> T) -> Option<T> {
-    let free = |place: &&Place| place.taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
-    if let Some(place) = POOL.iter().find(free) {
-        // SAFETY: taken, so ours alone; zeroed frames are valid.
-        let result = walk(unsafe { (*place.frames.get()).assume_init_mut() });
-        place.taken.store(false, Release);
-        return Some(result);
+impl ScratchFrames {
+    /// Runs `walk` with a buffer for frames; `None` without memory.
+    pub(super) fn with_frames<T>(&self, walk: impl FnOnce(&mut Frames) -> T) -> Option<T> {
+        let free = |place: &&Place| place.taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
+        if let Some(place) = self.0.iter().find(free) {
+            // SAFETY: taken, so ours alone; zeroed frames are valid.
+            let result = walk(unsafe { &mut *place.frames.get() });
+            place.taken.store(false, Release);
+            return Some(result);
+        }
+        let bytes = size_of::<Frames>();
+        let memory = sys::map_private(bytes).ok()?;
+        // SAFETY: freshly mapped, large enough, page-aligned, zeroed.
+        let result = walk(unsafe { &mut *memory.cast::<Frames>() });
+        // SAFETY: the reference ended with `walk`.
+        unsafe { sys::unmap(memory, bytes) };
+        Some(result)
     }
-    let bytes = size_of::<Frames>();
-    let memory = sys::map_private(bytes).ok()?;
-    // SAFETY: freshly mapped, large enough, page-aligned, zeroed.
-    let result = walk(unsafe { &mut *memory.cast::<Frames>() });
-    // SAFETY: the reference ended with `walk`.
-    unsafe { sys::unmap(memory, bytes) };
-    Some(result)
 }

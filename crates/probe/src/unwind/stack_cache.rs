@@ -19,6 +19,7 @@ use super::checks::Check;
 use super::stack::load;
 use super::{Entry, State};
 use crate::arch::opaque;
+use crate::session::Session;
 use crate::sites::tallies::{Counts, TallyRef};
 
 /// Sets of the first level, as a power of two, and layouts in each.
@@ -170,8 +171,8 @@ impl StackCache {
         if self.is_worth_searching() { self.search(entry, home) } else { None }
     }
 
-    /// Searches all stacks with these registers. A program with more stacks than the cache holds (recursion) would
-    /// pay for nothing, so most searches are left out while they fail.
+    /// Searches all stacks with these registers. A program with more stacks than the cache holds
+    /// (recursion) would pay for nothing, so most searches are left out while they fail.
     #[inline(never)]
     fn search(&mut self, entry: Entry, home: Home) -> Option<&CachedStack> {
         let Some((way, unit)) = self.search_levels(entry, entry.sp, home) else {
@@ -277,7 +278,7 @@ impl StackCache {
     /// Admits a stack, with the thread's tally of it.
     #[cold]
     #[inline(never)]
-    pub(super) fn admit(&mut self, whole: &Whole, tally: Option<TallyRef>, is_paranoid: bool) {
+    pub(super) fn admit(&mut self, session: &Session, whole: &Whole, tally: Option<TallyRef>) {
         let pairs = whole.checks.len().div_ceil(2);
         let units = 1 + (pairs * size_of::<Pair>()).div_ceil(size_of::<Unit>());
         if self.used.max(1) + units > UNITS {
@@ -287,7 +288,8 @@ impl StackCache {
         let State { sp, pc, fp, .. } = whole.innermost;
         let entry = Entry { pc, sp, fp };
         let Some(place) = self.units.get_mut(unit..unit + units) else { return };
-        if !write(place, whole, tally, if is_paranoid { PARANOID } else { 0 }) {
+        let mark = if session.unwind.is_paranoid() { PARANOID } else { 0 };
+        if !write(session, place, whole, tally, mark) {
             return;
         }
         self.used = unit + units;
@@ -296,7 +298,7 @@ impl StackCache {
 
     /// A block of `size` bytes was counted for the stack at `entry`. Its entry in the first level
     /// gets the tally's current range of sizes.
-    pub(crate) fn widen(&mut self, entry: Entry, tally: TallyRef, size: u64) {
+    pub(crate) fn widen(&mut self, session: &Session, entry: Entry, tally: TallyRef, size: u64) {
         let Some(set) = self.first.get(Home::new(entry.sp, entry.pc).set) else { return };
         let is_it = |slot: &&Slot| self.stack(slot.unit).tally == tally.number;
         let Some(Slot { unit, .. }) = set.iter().find(is_it).copied() else { return };
@@ -304,8 +306,8 @@ impl StackCache {
         // SAFETY: as `stack`; the borrow of the cache is exclusive.
         let stack: &mut CachedStack = unsafe { &mut *(&raw mut *place).cast() };
         if stack.tally_of_size(size).is_none() {
-            tally.note_size(size);
-            let (min, max) = tally.sizes();
+            tally.note_size(session, size);
+            let (min, max) = tally.sizes(session);
             (stack.min_size, stack.size_span) = (min, max.saturating_sub(min));
         }
     }
@@ -324,7 +326,7 @@ impl StackCache {
 }
 
 /// Writes an entry; false when a word is too far from the stack pointer.
-fn write(place: &mut [Unit], whole: &Whole, tally: Option<TallyRef>, mark: u64) -> bool {
+fn write(session: &Session, place: &mut [Unit], whole: &Whole, tally: Option<TallyRef>, mark: u64) -> bool {
     let Some((head, rest)) = place.split_first_mut() else { return false };
     let State { sp, pc, fp, .. } = whole.innermost;
     let pairs: *mut Pair = rest.as_mut_ptr().cast();
@@ -337,7 +339,7 @@ fn write(place: &mut [Unit], whole: &Whole, tally: Option<TallyRef>, mark: u64) 
         // SAFETY: `place` has room for all pairs, counted by `admit`; a pair is aligned to 8 bytes.
         unsafe { pairs.add(number).write(pair) };
     }
-    let (min, max) = tally.map_or((0, 0), TallyRef::sizes);
+    let (min, max) = tally.map_or((0, 0), |tally| tally.sizes(session));
     let stack = CachedStack {
         sp: sp ^ mark,
         pc,

@@ -8,6 +8,7 @@ use super::rule_cache::Rules;
 use super::stack::Window;
 use super::step::{State, Step, step};
 use super::{Captured, MAX_DEPTH};
+use crate::session::Session;
 use crate::sites::stack_tree::{self, Key};
 
 /// A frame in the form that the stack tree stores.
@@ -26,8 +27,8 @@ impl Frame {
 
     /// Its node, where `parent` is its caller's; `None` when there is no room.
     #[inline(always)]
-    pub(super) fn node_upon(self, parent: u32) -> Option<u32> {
-        stack_tree::child_of(Key::new(parent, self.place, self.module))
+    pub(super) fn node_upon(self, session: &Session, parent: u32) -> Option<u32> {
+        stack_tree::child_of(session, Key::new(parent, self.place, self.module))
     }
 }
 
@@ -59,12 +60,11 @@ pub(super) fn breaks(state: &State, rule: Rule) -> bool {
 pub(super) fn walk(
     mut state: State,
     stack: &mut Window,
-    generation: u32,
+    rules: Rules<'_>,
     max_depth: usize,
     frames: &mut Frames,
 ) -> Walk {
     let mut walk = Walk::default();
-    let rules = Rules::of(generation);
     for frame in frames.iter_mut().take(max_depth) {
         let rule = rules.rule(state.code());
         *frame = Frame::of(&state, rule);
@@ -81,10 +81,10 @@ pub(super) fn walk(
 
 impl Walk {
     /// Enters the stack into the tree.
-    pub(super) fn intern(self, frames: &Frames) -> Captured {
+    pub(super) fn intern(self, session: &Session, frames: &Frames) -> Captured {
         let mut node = stack_tree::ROOT;
         for frame in frames.iter().take(self.len).rev() {
-            match frame.node_upon(node) {
+            match frame.node_upon(session, node) {
                 Some(child) => node = child,
                 None => return Captured::out_of_space(),
             }

@@ -1,18 +1,18 @@
-//! One segment for all tests of a process.
+//! A workbench for each test.
 
 use std::sync::Once;
 
-use heapwise_probe::workbench;
+use heapwise_probe::workbench::Workbench;
 
-/// Makes the segment, in memory of this process only.
-pub(crate) fn start() {
-    static START: Once = Once::new();
-    START.call_once(|| {
+/// Makes a workbench, with a segment in memory of this process only.
+pub(crate) fn start() -> Workbench {
+    static VARIABLE: Once = Once::new();
+    VARIABLE.call_once(|| {
         // SAFETY: nobody else reads or writes the environment before the tests begin to.
         #[allow(unsafe_code)]
         unsafe {
             std::env::set_var("HEAPWISE_DIR", "/dev/null/none");
         }
-        assert!(workbench::start());
     });
+    Workbench::start().expect("memory for a segment")
 }

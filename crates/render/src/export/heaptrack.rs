@@ -145,8 +145,8 @@ fn even(stack: StackId, (blocks, bytes): Amount, at_peak: bool, at_end: bool) ->
 }
 
 impl Account {
-    /// The account with `blocks` blocks combined into one of their total size, and the rests of live
-    /// and of freed blocks as one block each, so that the number of events has a bound.
+    /// The account with `blocks` blocks combined into one of their total size, and the rests of
+    /// live and of freed blocks as one block each, so that the number of events has a bound.
     fn coarsened(self, blocks: u64) -> impl Iterator<Item = Account> {
         let freed = self.allocated - self.live;
         let (live, allocated) = (self.live / blocks, self.live / blocks + freed / blocks);

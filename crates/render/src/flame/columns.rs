@@ -1,5 +1,5 @@
-//! The flame graph as JSON, in columns: a million boxes as a few arrays of numbers, written without a
-//! tree of JSON values in between.
+//! The flame graph as JSON, in columns: a million boxes as a few arrays of numbers, written without
+//! a tree of JSON values in between.
 
 use std::fmt::Write as _;
 
@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use super::palette::Palette;
 use crate::color::Color;
 
-/// `{sample_type, unit, grand_total, total, base_total, dropped, palette, frames, boxes}`. Boxes come
-/// depth first, siblings largest first: a child starts where its elder sibling ends. `frames` and
-/// `boxes` are objects with one array per field.
+/// `{sample_type, unit, grand_total, total, base_total, dropped, palette, frames, boxes}`. Boxes
+/// come depth first, siblings largest first: a child starts where its elder sibling ends. `frames`
+/// and `boxes` are objects with one array per field.
 #[must_use]
 pub fn columns(flame: &Flame) -> String {
     let palette = Palette::new(flame);

@@ -1,6 +1,6 @@
-//! Colors of flame graphs. A module has a hue and a function a slight shade of it, so that neighbors
-//! can be distinguished; libraries of the system share one hue. A comparison is colored by change:
-//! blue shrank, orange grew.
+//! Colors of flame graphs. A module has a hue and a function a slight shade of it, so that
+//! neighbors can be distinguished; libraries of the system share one hue. A comparison is colored
+//! by change: blue shrank, orange grew.
 
 use heapwise_profile::Frame;
 use heapwise_profile::view::flame::{Flame, FlameBox};

@@ -6,7 +6,7 @@ use core::ffi::{CStr, c_char, c_int, c_void};
 use super::Statistics;
 use crate::atomics::Ordering;
 use crate::fixed_text::FixedText;
-use crate::segment;
+use crate::segment::Segment;
 use crate::symbols::function;
 
 type Mallctl = unsafe extern "C" fn(*const c_char, *mut c_void, *mut usize, *mut c_void, usize) -> c_int;
@@ -36,11 +36,11 @@ pub(super) fn read() -> Option<Statistics> {
 }
 
 /// Writes down the numbers of each arena: bytes handed out, in pages with live blocks, resident.
-pub(super) fn tell_arenas() {
+pub(super) fn tell_arenas(segment: &Segment) {
     // SAFETY: the signature of mallctl.
     let Some(mallctl) = (unsafe { function::<Mallctl>(c"mallctl") }) else { return };
     for (index, words) in
-        (0..arenas(mallctl)).filter_map(|index| Some((index, segment::arena(index as usize)?)))
+        (0..arenas(mallctl)).filter_map(|index| Some((index, segment.arena(index as usize)?)))
     {
         let read = |what: &[u8]| {
             let mut name = FixedText::<64>::new();

@@ -12,8 +12,8 @@ use heapwise_format::segment::{Mapping, Purpose};
 
 use super::Hook;
 use super::resolve::real;
-use crate::arch::words;
-use crate::control::{self, Activity};
+use crate::control::Activity;
+use crate::inside::{Inside, enter, nested};
 use crate::live::mappings;
 use crate::unwind::Entry;
 use crate::{hooks, record, sys};
@@ -30,28 +30,34 @@ fn end_of(start: u64, bytes: u64) -> u64 {
 /// Records a new range.
 fn mapped(start: u64, bytes: u64, purpose: Purpose, entry: &Entry) {
     let end = end_of(start, bytes);
-    let words = words();
-    let Some(mut busy) = words.enter() else { return mappings::lose() };
-    control::poll();
-    if control::activity() == Activity::Idle {
-        return mappings::remove(start, end);
+    let Some(mut inside) = enter_or_lose() else { return };
+    if inside.control.activity() == Activity::Idle {
+        return mappings::remove(&inside, start, end);
     }
     let (purpose, node) = if hooks::is_nested_call(entry.pc) {
         (Purpose::Allocator, 0)
     } else {
-        (purpose, record::capture_shared(words, &mut busy, entry))
+        (purpose, record::capture_shared(&mut inside, entry))
     };
-    mappings::insert(Mapping { start, end, node, purpose: purpose as u32, count: 1 });
+    mappings::insert(&inside, Mapping { start, end, node, purpose: purpose as u32, count: 1 });
+}
+
+/// Enters; in a signal handler that interrupted the probe the change is dropped and counted.
+fn enter_or_lose() -> Option<Inside> {
+    let inside = enter();
+    if inside.is_none()
+        && let Some(session) = nested()
+    {
+        mappings::lose(&session);
+    }
+    inside
 }
 
 /// Before a range is unmapped.
 fn unmapping(start: u64, bytes: u64) {
-    if mappings::is_empty() {
-        return;
+    if let Some(inside) = enter_or_lose() {
+        mappings::remove(&inside, start, end_of(start, bytes));
     }
-    let Some(_busy) = words().enter() else { return mappings::lose() };
-    control::poll();
-    mappings::remove(start, end_of(start, bytes));
 }
 
 fn map(hook: Hook, arguments: (Pointer, usize, c_int, c_int, c_int, i64), entry: &Entry) -> Pointer {
@@ -106,7 +112,7 @@ pub(super) unsafe extern "C" fn mremap(
     entry: &Entry,
 ) -> Pointer {
     type Mremap = unsafe extern "C" fn(Pointer, usize, usize, c_int, Pointer) -> Pointer;
-    let before = words().enter().and_then(|_busy| mappings::get(old as u64));
+    let before = enter().and_then(|inside| mappings::get(&inside, old as u64));
     unmapping(old as u64, old_bytes as u64);
     // SAFETY: the signature of mremap, whose last argument is used with MREMAP_FIXED only.
     let result = unsafe { real::<Mremap>(Hook::Mremap)(old, old_bytes, bytes, flags, wanted) };
@@ -114,9 +120,9 @@ pub(super) unsafe extern "C" fn mremap(
         let is_stack = before.is_some_and(|before| before.purpose == Purpose::Stack as u32);
         let purpose = if is_stack { Purpose::Stack } else { Purpose::Program };
         mapped(result as u64, bytes as u64, purpose, entry);
-    } else if let (Some(before), Some(_busy)) = (before, words().enter()) {
+    } else if let (Some(before), Some(inside)) = (before, enter()) {
         let (start, end) = (old as u64, end_of(old as u64, old_bytes as u64));
-        mappings::insert(Mapping { start, end, ..before });
+        mappings::insert(&inside, Mapping { start, end, ..before });
     }
     result
 }
@@ -162,7 +168,7 @@ pub(super) unsafe extern "C" fn shmat(id: c_int, wanted: Pointer, flags: c_int, 
 }
 
 pub(super) unsafe extern "C" fn shmdt(address: Pointer, _: &Entry) -> c_int {
-    let range = words().enter().and_then(|_busy| mappings::get(address as u64));
+    let range = enter().and_then(|inside| mappings::get(&inside, address as u64));
     if let Some(range) = range.filter(|range| range.purpose == Purpose::Attached as u32) {
         unmapping(range.start, range.end - range.start);
     }

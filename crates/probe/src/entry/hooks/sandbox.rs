@@ -8,9 +8,10 @@ use heapwise_format::segment::FrozenBy;
 
 use super::Hook;
 use super::resolve::real;
-use crate::arch::words;
+use crate::control::Activity;
+use crate::inside::enter;
 use crate::unwind::Entry;
-use crate::{control, log, segment, sys};
+use crate::{log, sys};
 
 /// Bytes by which a section may still grow under a limit on addresses.
 const ROOM_UNDER_LIMIT: u64 = 64 * 1024;
@@ -35,16 +36,14 @@ fn before_limit(process: c_int, resource: c_int, limit: *const Limit) {
 
 /// Makes room for what comes, then stops the segment from growing.
 fn freeze(room: u64, give_back: bool, by: FrozenBy) {
-    let words = words();
-    let Some(mut busy) = words.enter() else { return };
-    control::poll();
-    if control::activity() != control::Activity::Idle {
-        let _ = words.state(&mut busy);
+    let Some(mut inside) = enter() else { return };
+    if inside.control.activity() != Activity::Idle {
+        let _ = inside.with_state();
     }
-    segment::settle(room, give_back, by);
-    if control::activity() == control::Activity::Log {
+    inside.segment.settle(room, give_back, by);
+    if inside.control.activity() == Activity::Log {
         // As much of the heap as the shadow index has room for: a word of four bytes per 32.
-        log::reserve(8 * room);
+        log::reserve(&inside, 8 * room);
     }
 }
 

@@ -6,10 +6,10 @@ use core::ffi::{c_int, c_void};
 
 use super::Hook;
 use super::resolve::real;
-use crate::arch::words;
+use crate::inside::enter;
 use crate::record::{self, Resizing};
 use crate::unwind::Entry;
-use crate::{arena, control, dump, fork, modules};
+use crate::{arena, dump, modules};
 
 type Pointer = *mut c_void;
 
@@ -154,7 +154,9 @@ pub(super) unsafe extern "C" fn xallocx(
 pub(super) unsafe extern "C" fn dlclose(handle: Pointer, _entry: &Entry) -> c_int {
     // SAFETY: the signature of dlclose.
     let result = unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Dlclose)(handle) };
-    modules::generation_changed();
+    if let Some(inside) = enter() {
+        modules::generation_changed(&inside);
+    }
     result
 }
 
@@ -170,11 +172,7 @@ pub(super) unsafe extern "C" fn exit(status: c_int, _entry: &Entry) {
 /// parent's segment at once, and one of them would unmap it while the others use it.
 pub(super) extern "C" fn before_thread(hook: usize) -> *mut () {
     let real = super::resolve(hook);
-    if fork::is_forked_child()
-        && let Some(_busy) = words().enter()
-    {
-        control::poll();
-    }
+    drop(enter());
     real
 }
 

@@ -2,6 +2,7 @@
 
 use crate::jemalloc::options::options;
 use crate::record::sampler::Sampled;
+use crate::session::Session;
 use crate::sites::rates;
 use crate::sites::tallies::{Sum, each_sum};
 
@@ -45,8 +46,8 @@ impl Counts {
     }
 
     /// Counts that jeprof, which scales by a block's mean size, turns into the estimates.
-    pub(super) fn before_scaling(sum: &Sum) -> Counts {
-        let rate = rates::of(sum.site.rate());
+    pub(super) fn before_scaling(session: &Session, sum: &Sum) -> Counts {
+        let rate = rates::of(&session.segment, sum.site.rate());
         let [blocks, bytes, live_blocks, live_bytes] = sum.estimates;
         let unscaled = |blocks: f64, bytes: f64| {
             // jeprof divides by the number of blocks; of blocks without bytes nothing can be
@@ -63,8 +64,8 @@ impl Counts {
 }
 
 /// Calls `with` for each site and thread of this period that counted anything.
-pub(super) fn each_counted(mut with: impl FnMut(&Sum)) {
-    each_sum(|sum| {
+pub(super) fn each_counted(session: &Session, mut with: impl FnMut(&Sum)) {
+    each_sum(session, |sum| {
         if sum.allocs != 0 {
             with(sum);
         }

@@ -9,29 +9,26 @@
 
 use core::ffi::{c_int, c_void};
 
-use super::writer::DumpWriter;
 use super::{Kind, PATIENCE_MS, leaks, write_announced};
-use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
+use crate::inside::enter;
 use crate::jemalloc::options::options;
+use crate::session::Session;
 use crate::symbols::{find_next, function};
-use crate::{api, sys};
+use crate::sys;
 
-/// The last dump was begun, and is written.
-static BEGUN: AtomicBool = AtomicBool::new(false);
-static WRITTEN: AtomicBool = AtomicBool::new(false);
-/// The thread that ends the process; 0 for none.
-static ENDING: AtomicU32 = AtomicU32::new(0);
+/// The end of the process. Zeroed memory is valid: no thread ends it.
+pub(super) struct Ending {
+    /// The last dump was begun, and is written.
+    is_begun: AtomicBool,
+    is_written: AtomicBool,
+    /// The thread that ends the process; 0 for none.
+    thread: AtomicU32,
+}
+
 /// Longest time for destructors of other libraries before the probe's begins, where another thread
 /// runs them.
 const DESTRUCTORS_MS: u32 = 1000;
-
-/// Resets the state in a new process or a forked child: no thread ends the process.
-pub(super) fn begin() {
-    BEGUN.store(false, Ordering::Relaxed);
-    WRITTEN.store(false, Ordering::Relaxed);
-    ENDING.store(0, Ordering::Relaxed);
-}
 
 fn wants_last() -> bool {
     options().prof && options().at_exit
@@ -54,16 +51,19 @@ pub(crate) fn watch_exit() {
 
 /// Waits for the last dump if another thread is at it or about to be.
 extern "C" fn await_last(_: *mut c_void) {
-    let wait = |flag: &AtomicBool, patience_ms: u32| {
-        for _ in 0..patience_ms {
-            if flag.load(Ordering::Acquire) {
-                return true;
-            }
-            sys::sleep(1_000_000);
-        }
-        false
+    let is_set = |flag: fn(&Ending) -> &AtomicBool| {
+        enter().is_some_and(|inside| flag(&inside.dump.ending).load(Ordering::Acquire))
     };
-    let _ = wait(&BEGUN, DESTRUCTORS_MS) && wait(&WRITTEN, PATIENCE_MS);
+    let wait = |flag: fn(&Ending) -> &AtomicBool, patience_ms: u32| {
+        (0..patience_ms).any(|_| {
+            let done = is_set(flag);
+            if !done {
+                sys::sleep(1_000_000);
+            }
+            done
+        })
+    };
+    let _ = wait(|ending| &ending.is_begun, DESTRUCTORS_MS) && wait(|ending| &ending.is_written, PATIENCE_MS);
 }
 
 /// Called by a thread that is about to end the process: where a last dump is wanted it waits for
@@ -72,10 +72,14 @@ pub(crate) fn before_exit() {
     if !wants_last() {
         return;
     }
-    drop(api::enter(words()));
     for _ in 0..PATIENCE_MS {
-        match ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed) {
-            Err(other) if other != sys::tid() => sys::sleep(1_000_000),
+        let Some(inside) = enter() else { return };
+        let thread = &inside.dump.ending.thread;
+        match thread.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed) {
+            Err(other) if other != sys::tid() => {
+                drop(inside);
+                sys::sleep(1_000_000);
+            }
             _ => return,
         }
     }
@@ -83,17 +87,20 @@ pub(crate) fn before_exit() {
 
 /// The last dump, and the leak report. Does not return when leaks are an error and there are any.
 pub(crate) fn at_exit() {
-    if wants_last() && !BEGUN.swap(true, Ordering::Relaxed) {
-        write_last();
-        WRITTEN.store(true, Ordering::Release);
+    if wants_last()
+        && let Some(inside) = enter()
+        && !inside.dump.ending.is_begun.swap(true, Ordering::Relaxed)
+    {
+        write_last(&inside);
+        inside.dump.ending.is_written.store(true, Ordering::Release);
     }
 }
 
-fn write_last() {
-    let Some(_busy) = api::enter(words()) else { return };
-    let _ = ENDING.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed);
-    let Some(mut writer) = DumpWriter::lock(PATIENCE_MS) else { return };
-    if let Some(summary) = write_announced(&mut writer, Kind::Final).filter(|_| options().leak) {
+fn write_last(session: &Session) {
+    let thread = &session.dump.ending.thread;
+    let _ = thread.compare_exchange(0, sys::tid(), Ordering::Relaxed, Ordering::Relaxed);
+    let Some(mut writer) = session.dump.writer.lock(PATIENCE_MS) else { return };
+    if let Some(summary) = write_announced(session, &mut writer, Kind::Final).filter(|_| options().leak) {
         leaks::report(writer.path(), &summary, options().leak_error);
     }
 }

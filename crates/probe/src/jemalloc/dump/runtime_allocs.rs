@@ -5,8 +5,9 @@
 
 use heapwise_format::segment::{Module, Node, NodePlace, SectionKind};
 
+use crate::session::Session;
 use crate::sites::stack_tree;
-use crate::{segment, symbols};
+use crate::symbols;
 
 /// Identifies the runtime's blocks by their stacks.
 pub(super) struct RuntimeAllocs {
@@ -21,32 +22,32 @@ impl RuntimeAllocs {
     }
 
     /// Whether a block with this stack is the runtime's own.
-    pub(super) fn holds(&self, leaf: u32) -> bool {
-        let Some(node) = stack_tree::node(leaf) else { return false };
+    pub(super) fn holds(&self, session: &Session, leaf: u32) -> bool {
+        let Some(node) = stack_tree::node(session, leaf) else { return false };
         let NodePlace::Return(address) = NodePlace::decode(node.place) else { return false };
         let (start, len) = self.stream_buffers;
-        address.wrapping_sub(start) < len || is_emergency_pool(&node)
+        address.wrapping_sub(start) < len || is_emergency_pool(session, &node)
     }
 }
 
 /// The memory that libstdc++ sets aside at load to throw `bad_alloc` from: allocated by libstdc++
 /// itself, called by the loader.
-fn is_emergency_pool(leaf: &Node) -> bool {
-    if !is_in(leaf, b"/libstdc++.so") {
+fn is_emergency_pool(session: &Session, leaf: &Node) -> bool {
+    if !is_in(session, leaf, b"/libstdc++.so") {
         return false;
     }
     let mut outermost = *leaf;
-    while let Some(caller) = stack_tree::node(outermost.parent) {
+    while let Some(caller) = stack_tree::node(session, outermost.parent) {
         if caller.parent >= outermost.parent {
             break;
         }
         outermost = caller;
     }
-    is_in(&outermost, b"/ld-")
+    is_in(session, &outermost, b"/ld-")
 }
 
-fn is_in(node: &Node, name: &[u8]) -> bool {
+fn is_in(session: &Session, node: &Node, name: &[u8]) -> bool {
     let record = node.module.checked_sub(1).map(u64::from);
-    let module = record.and_then(|record| segment::read::<Module>(SectionKind::Modules, record));
+    let module = record.and_then(|record| session.segment.read::<Module>(SectionKind::Modules, record));
     module.is_some_and(|module| module.path.windows(name.len()).any(|part| part == name))
 }

@@ -1,6 +1,7 @@
 //! jemalloc's size classes, and what was recorded of each (`prof.stats`).
 
 use crate::record::sizes;
+use crate::session::Session;
 
 /// Classes of small blocks, those of large ones (jemalloc 5.3, pages of 4 KiB).
 const SMALL: usize = 36;
@@ -19,10 +20,10 @@ pub(crate) fn count(large: bool) -> usize {
 }
 
 /// Recorded sums of a class: live, or ever allocated.
-pub(crate) fn sums(large: bool, number: usize, ever: bool) -> Sums {
+pub(crate) fn sums(session: &Session, large: bool, number: usize, ever: bool) -> Sums {
     let wanted = if large { SMALL + number } else { number };
     let mut sums = Sums::default();
-    sizes::each_class(|largest, count| {
+    sizes::each_class(session, |largest, count| {
         if class_of(largest) == wanted {
             let (frees, freed_bytes) = if ever { (0, 0) } else { (count.frees, count.freed_bytes) };
             sums.blocks = sums.blocks.wrapping_add(count.allocs).wrapping_sub(frees);

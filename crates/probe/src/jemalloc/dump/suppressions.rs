@@ -16,7 +16,7 @@ use super::text::places;
 use crate::atomics::Ordering;
 use crate::config::say;
 use crate::jemalloc::options::options;
-use crate::segment;
+use crate::session::Session;
 use crate::sys::{File, Mapping};
 
 /// Largest file of patterns that is read.
@@ -35,7 +35,7 @@ pub(super) struct Suppressions {
 
 impl Suppressions {
     /// Those of the option; `None` when there are none, or no memory for them.
-    pub(super) fn of_options() -> Option<Self> {
+    pub(super) fn of_options(session: &Session) -> Option<Self> {
         let path = options().leak_suppressions.as_c_str().filter(|path| !path.is_empty())?;
         let mut patterns = Mapping::new(FILE_BYTES)?;
         let Ok(file) = File::open_plain(path) else {
@@ -44,9 +44,11 @@ impl Suppressions {
         };
         let patterns = file.read_up_to(patterns.bytes_mut());
         let mut found = Self { ranges: Mapping::new(MOST_RANGES * size_of::<Range>())?, count: 0 };
-        let capacity = segment::section(SectionKind::Modules).capacity;
-        let modules = segment::counter(Counter::Modules).load(Ordering::Acquire).min(capacity);
-        for module in (0..modules).filter_map(|index| segment::read::<Module>(SectionKind::Modules, index)) {
+        let capacity = session.segment.section(SectionKind::Modules).capacity;
+        let modules = session.segment.counter(Counter::Modules).load(Ordering::Acquire).min(capacity);
+        for module in
+            (0..modules).filter_map(|index| session.segment.read::<Module>(SectionKind::Modules, index))
+        {
             found.look_in(&module, patterns);
         }
         Some(found)
@@ -78,10 +80,10 @@ impl Suppressions {
     }
 
     /// Whether a stack goes through known code.
-    pub(super) fn cover(&self, leaf: u32) -> bool {
+    pub(super) fn cover(&self, session: &Session, leaf: u32) -> bool {
         // SAFETY: so many were written by `push`.
         let ranges = unsafe { core::slice::from_raw_parts(self.ranges.start().cast::<Range>(), self.count) };
-        places(leaf).any(|place| match place {
+        places(session, leaf).any(|place| match place {
             // Inside the call: what follows a call that does not return is another function.
             NodePlace::Return(address) => holds(ranges, address.wrapping_sub(1)),
             NodePlace::Interrupted(address) => holds(ranges, address),

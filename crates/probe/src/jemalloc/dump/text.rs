@@ -17,10 +17,11 @@ use super::counts::{Counts, each_counted};
 use super::runtime_allocs::RuntimeAllocs;
 use super::suppressions::Suppressions;
 use crate::jemalloc::options::options;
+use crate::session::Session;
 use crate::sites::tallies::Sum;
 use crate::sites::{rates, stack_tree};
 use crate::sys::{self, File};
-use crate::{control, segment, threads as registry};
+use crate::threads as registry;
 
 /// Estimated totals of a dump.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,25 +62,26 @@ impl Summary {
 
 /// Writes everything; what it was, and whether all of it reached the file.
 pub(super) fn write(
+    session: &Session,
     file: &File,
     buffer: &mut [u8],
     threads: &mut [Counts],
     known: Option<&Suppressions>,
 ) -> (Summary, bool) {
     let mut out = Output::new(file, buffer);
-    let rate = common_rate();
+    let rate = common_rate(session);
     out.text(b"heap_v2/").decimal(rate.unwrap_or(0)).text(b"\n");
-    write_totals(&mut out, threads, rate);
+    write_totals(session, &mut out, threads, rate);
     let mut summary = Summary::default();
-    let mut seen = Seen::new();
+    let mut seen = Seen::new(session);
     let runtime = RuntimeAllocs::new();
-    each_counted(|sum| {
-        let printed = printed(sum, rate);
+    each_counted(session, |sum| {
+        let printed = printed(session, sum, rate);
         if printed.is_empty() {
             return;
         }
         let (node, thread) = (sum.site.node(), sum.site.thread());
-        write_stack(&mut out, node);
+        write_stack(session, &mut out, node);
         write_counts(&mut out, None, &printed);
         out.text(b"\n");
         if thread != NO_THREAD {
@@ -88,9 +90,9 @@ pub(super) fn write(
         }
         if sum.live != 0 {
             let live = Counts::estimated(sum).live;
-            let owner = if runtime.holds(node) {
+            let owner = if runtime.holds(session, node) {
                 Owner::Runtime
-            } else if known.is_some_and(|known| known.cover(node)) {
+            } else if known.is_some_and(|known| known.cover(session, node)) {
                 Owner::Suppressed
             } else {
                 Owner::Program
@@ -98,16 +100,16 @@ pub(super) fn write(
             summary.add(live, &owner, || seen.insert(node));
         }
     });
-    tail::write(&mut out, rate);
+    tail::write(session, &mut out, rate);
     (summary, out.finish())
 }
 
 /// The sums of everything, and of each thread with its name.
-fn write_totals(out: &mut Output<'_>, threads: &mut [Counts], rate: Option<u64>) {
+fn write_totals(session: &Session, out: &mut Output<'_>, threads: &mut [Counts], rate: Option<u64>) {
     threads.fill(Counts::new());
     let mut total = Counts::new();
-    each_counted(|sum| {
-        let printed = printed(sum, rate);
+    each_counted(session, |sum| {
+        let printed = printed(session, sum, rate);
         total.add(&printed);
         if let Some(thread) = threads.get_mut(usize::from(sum.site.thread())) {
             thread.add(&printed);
@@ -115,9 +117,9 @@ fn write_totals(out: &mut Output<'_>, threads: &mut [Counts], rate: Option<u64>)
     });
     write_counts(out, None, &total);
     out.text(b"\n");
-    for (record, counts) in (0..registry::threads_used()).zip(threads) {
+    for (record, counts) in (0..registry::used(session)).zip(threads) {
         write_counts(out, Some(record as u16), counts);
-        if let Some(name) = registry::name_in_dumps(record).filter(|name| name[0] != 0) {
+        if let Some(name) = registry::name_in_dumps(session, record).filter(|name| name[0] != 0) {
             out.text(b" ").text(text(&name));
         }
         out.text(b"\n");
@@ -125,27 +127,28 @@ fn write_totals(out: &mut Output<'_>, threads: &mut [Counts], rate: Option<u64>)
 }
 
 /// The sampling distance of all that is counted, 0 for exact; `None` when there are several.
-fn common_rate() -> Option<u64> {
+fn common_rate(session: &Session) -> Option<u64> {
     if !options().unbias {
         // Unscaled counts of samples, independent of their sampling distances.
-        return Some(control::sampling_distance());
+        return Some(session.control.sampling_distance());
     }
     let mut first = None;
     let mut mixed = false;
-    each_counted(|sum| {
+    each_counted(session, |sum| {
         if !Counts::of(sum).is_empty() {
             mixed |= *first.get_or_insert(sum.site.rate()) != sum.site.rate();
         }
     });
-    let rate = first.map_or_else(control::sampling_distance, rates::of);
+    let rate =
+        first.map_or_else(|| session.control.sampling_distance(), |rate| rates::of(&session.segment, rate));
     (!mixed).then_some(rate)
 }
 
 /// The numbers in the file.
-fn printed(sum: &Sum, rate: Option<u64>) -> Counts {
+fn printed(session: &Session, sum: &Sum, rate: Option<u64>) -> Counts {
     match rate {
         None => Counts::estimated(sum),
-        Some(1..) if options().unbias => Counts::before_scaling(sum),
+        Some(1..) if options().unbias => Counts::before_scaling(session, sum),
         Some(_) => Counts::of(sum),
     }
 }
@@ -162,23 +165,28 @@ fn write_counts(out: &mut Output<'_>, thread: Option<u16>, counts: &Counts) {
 }
 
 /// The places of a stack, leaf first.
-pub(crate) fn places(leaf: u32) -> impl Iterator<Item = NodePlace> {
-    let mut id = Some(leaf);
+pub(crate) fn places(session: &Session, leaf: u32) -> impl Iterator<Item = NodePlace> {
+    let mut next = Some(leaf);
     core::iter::from_fn(move || {
-        let here = id?;
-        let node = stack_tree::node(here)?;
-        // A parent is older than its child; anything else was scribbled over.
-        id = (node.parent < here).then_some(node.parent);
-        Some(NodePlace::decode(node.place))
+        let (place, parent) = place(session, next?)?;
+        next = parent;
+        Some(place)
     })
+}
+
+/// The place of a node, and the node of its caller.
+pub(crate) fn place(session: &Session, id: u32) -> Option<(NodePlace, Option<u32>)> {
+    let node = stack_tree::node(session, id)?;
+    // A parent is older than its child; anything else was scribbled over.
+    Some((NodePlace::decode(node.place), (node.parent < id).then_some(node.parent)))
 }
 
 /// The addresses of a stack, leaf first. jeprof looks callers up one byte lower, but takes the leaf
 /// as it is: so the leaf is written inside its call, and the others so that one byte lower is
 /// inside their call.
-fn write_stack(out: &mut Output<'_>, leaf: u32) {
+fn write_stack(session: &Session, out: &mut Output<'_>, leaf: u32) {
     out.text(b"@");
-    let inside = places(leaf).filter_map(|place| match place {
+    let inside = places(session, leaf).filter_map(|place| match place {
         NodePlace::Return(address) => Some(address.wrapping_sub(1)),
         NodePlace::Interrupted(address) => Some(address),
         // A name without an address: this text has no place for it.
@@ -197,8 +205,8 @@ struct Seen {
 }
 
 impl Seen {
-    fn new() -> Self {
-        let bytes = (segment::section(SectionKind::Nodes).capacity / 8 + 1) as usize;
+    fn new(session: &Session) -> Self {
+        let bytes = (session.segment.section(SectionKind::Nodes).capacity / 8 + 1) as usize;
         match sys::map_private(bytes) {
             Ok(bits) => Self { bits, bytes },
             Err(_) => Self { bits: core::ptr::null_mut(), bytes: 0 },

@@ -2,37 +2,24 @@
 
 use heapwise_format::segment::Counter;
 
-use super::{Kind, automatic};
+use super::{Dump, Kind, automatic};
 use crate::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::jemalloc::options::options;
-use crate::segment;
+use crate::session::Session;
 
-/// Something below may be due.
-static ARMED: AtomicBool = AtomicBool::new(false);
-/// Dumps at highs are wanted.
-static AT_HIGHS: AtomicBool = AtomicBool::new(false);
-/// Allocated bytes at which the next interval dump is due.
-static NEXT_INTERVAL: AtomicU64 = AtomicU64::new(u64::MAX);
-/// Live bytes that are the next high.
-static NEXT_HIGH: AtomicU64 = AtomicU64::new(0);
 /// Default for the smallest step between highs.
 const LEAST_STEP: u64 = 1 << 20;
 
-/// Counts from nothing (again after `fork`).
-pub(super) fn begin() {
-    static STARTED: AtomicBool = AtomicBool::new(false);
-    let options = options();
-    if !STARTED.swap(true, Ordering::Relaxed) {
-        AT_HIGHS.store(options.prof && options.gdump, Ordering::Relaxed);
-    }
-    let interval = interval();
-    NEXT_INTERVAL.store(if interval == 0 { u64::MAX } else { interval }, Ordering::Relaxed);
-    NEXT_HIGH.store(step_from(0), Ordering::Relaxed);
-    arm();
-}
-
-fn arm() {
-    ARMED.store(is_at_highs() || interval() != 0, Ordering::Relaxed);
+/// When dumps are due. Zeroed memory is valid: never.
+pub(super) struct Triggers {
+    /// Something below may be due.
+    is_armed: AtomicBool,
+    /// Dumps at highs are wanted.
+    at_highs: AtomicBool,
+    /// Allocated bytes at which the next interval dump is due.
+    next_interval: AtomicU64,
+    /// Live bytes that are the next high.
+    next_high: AtomicU64,
 }
 
 /// Bytes between interval dumps; 0: none.
@@ -41,48 +28,60 @@ pub(crate) fn interval() -> u64 {
     if options.prof { u32::try_from(options.lg_interval).map_or(0, |lg| 1 << lg) } else { 0 }
 }
 
-/// Whether each new high is dumped.
-pub(crate) fn is_at_highs() -> bool {
-    AT_HIGHS.load(Ordering::Relaxed)
-}
+impl Dump {
+    /// Starts from nothing; `at_highs`: dumps at highs are wanted.
+    pub(super) fn start_triggers(&self, at_highs: bool) {
+        let triggers = &self.triggers;
+        let interval = interval();
+        triggers.next_interval.store(if interval == 0 { u64::MAX } else { interval }, Ordering::Relaxed);
+        triggers.next_high.store(step_from(0), Ordering::Relaxed);
+        self.set_at_highs(at_highs);
+    }
 
-/// Switches dumps at highs.
-pub(crate) fn set_at_highs(wanted: bool) {
-    AT_HIGHS.store(wanted, Ordering::Relaxed);
-    arm();
-}
+    /// Whether each new high is dumped.
+    pub(crate) fn is_at_highs(&self) -> bool {
+        self.triggers.at_highs.load(Ordering::Relaxed)
+    }
 
-/// Whether some dump may be due by itself.
-#[inline(always)]
-pub(crate) fn is_armed() -> bool {
-    ARMED.load(Ordering::Relaxed)
+    /// Switches dumps at highs.
+    pub(crate) fn set_at_highs(&self, wanted: bool) {
+        self.triggers.at_highs.store(wanted, Ordering::Relaxed);
+        self.triggers.is_armed.store(wanted || interval() != 0, Ordering::Relaxed);
+    }
+
+    /// Whether some dump may be due by itself.
+    #[inline(always)]
+    pub(crate) fn is_armed(&self) -> bool {
+        self.triggers.is_armed.load(Ordering::Relaxed)
+    }
 }
 
 /// Called where the shared sums have grown: one load when nothing is armed.
 #[inline(always)]
-pub(crate) fn notice() {
-    if is_armed() {
-        look();
+pub(crate) fn notice(session: &Session) {
+    if session.dump.is_armed() {
+        look(session);
     }
 }
 
 #[cold]
-fn look() {
-    let sum = |counter| segment::counter(counter).load(Ordering::Relaxed);
+fn look(session: &Session) {
+    let sum = |counter| session.segment.counter(counter).load(Ordering::Relaxed);
+    let Triggers { next_interval, next_high, .. } = &session.dump.triggers;
     let allocated = sum(Counter::AllocatedBytes);
-    let due = NEXT_INTERVAL.load(Ordering::Relaxed);
+    let due = next_interval.load(Ordering::Relaxed);
     if allocated >= due {
         let next = (allocated / interval().max(1) + 1).saturating_mul(interval());
-        if NEXT_INTERVAL.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            automatic(Kind::Interval);
+        if next_interval.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            automatic(session, Kind::Interval);
         }
     }
     let live = (sum(Counter::LiveBytes) as i64).max(0) as u64;
-    let high = NEXT_HIGH.load(Ordering::Relaxed);
-    if live >= high && is_at_highs() {
+    let high = next_high.load(Ordering::Relaxed);
+    if live >= high && session.dump.is_at_highs() {
         let next = live.saturating_add(step_from(live));
-        if NEXT_HIGH.compare_exchange(high, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            automatic(Kind::High);
+        if next_high.compare_exchange(high, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            automatic(session, Kind::High);
         }
     }
 }

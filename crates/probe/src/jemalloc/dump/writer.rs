@@ -11,7 +11,8 @@ use super::counts::Counts;
 use crate::atomics::{AtomicBool, Ordering};
 use crate::fixed_text::FixedText;
 use crate::jemalloc::options::{PREFIX_BYTES, options};
-use crate::sys;
+use crate::session::Session;
+use crate::sys::{self, File};
 
 /// Name of a dump.
 pub(super) type Path = FixedText<4096>;
@@ -21,26 +22,29 @@ pub(crate) const MOST_KEPT: usize = 1024;
 /// As jemalloc's.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// Numbers of one name.
+/// The letter and the numbers of one name. Zeroed memory is valid.
 #[derive(Clone, Copy)]
 struct Given {
-    kind: Kind,
+    letter: u8,
     number: u64,
     number_of_kind: u64,
 }
 
+/// Zeroed memory is valid: no names so far.
 pub(super) struct DumpWriter {
     /// Names given so far, and of each kind (interval, high, manual).
     number: u64,
     of_kind: [u64; 3],
     /// Set by the program; else the option's.
-    prefix: Option<FixedText<PREFIX_BYTES>>,
+    prefix: FixedText<PREFIX_BYTES>,
+    has_prefix: bool,
     /// The last names, where only some are kept.
-    kept: [Option<Given>; MOST_KEPT],
+    kept: [Given; MOST_KEPT],
     given: usize,
     path: Path,
     /// Name of the log, where the program gave one, and logs named so far.
-    log_name: Option<Path>,
+    log_name: Path,
+    has_log_name: bool,
     logs: u64,
     buffer: [u8; BUFFER_BYTES],
     threads: [Counts; MOST_THREADS],
@@ -49,102 +53,48 @@ pub(super) struct DumpWriter {
 /// Threads that have a line of their own.
 const MOST_THREADS: usize = 1024;
 
-struct Place(UnsafeCell<DumpWriter>);
-// SAFETY: used by the thread that set `LOCKED`.
-unsafe impl Sync for Place {}
-static WRITER: Place = Place(UnsafeCell::new(DumpWriter {
-    number: 0,
-    of_kind: [0; 3],
-    prefix: None,
-    kept: [None; MOST_KEPT],
-    given: 0,
-    path: Path::new(),
-    log_name: None,
-    logs: 0,
-    buffer: [0; BUFFER_BYTES],
-    threads: [Counts::new(); MOST_THREADS],
-}));
-static LOCKED: AtomicBool = AtomicBool::new(false);
+/// The dump writer of a session, and its lock. Zeroed memory is valid.
+pub(super) struct Writer {
+    is_locked: AtomicBool,
+    writer: UnsafeCell<DumpWriter>,
+}
+
+// SAFETY: used by the thread that set `is_locked`.
+unsafe impl Sync for Writer {}
 
 /// Holds the lock of the dump writer.
-pub(super) struct Guard(());
+pub(super) struct Guard<'a>(&'a Writer);
 
-impl Drop for Guard {
+impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        LOCKED.store(false, Ordering::Release);
+        self.0.is_locked.store(false, Ordering::Release);
     }
 }
 
-impl Deref for Guard {
+impl Deref for Guard<'_> {
     type Target = DumpWriter;
     fn deref(&self) -> &DumpWriter {
-        // SAFETY: see `Place`.
-        unsafe { &*WRITER.0.get() }
+        // SAFETY: see `Writer`.
+        unsafe { &*self.0.writer.get() }
     }
 }
 
-impl DerefMut for Guard {
+impl DerefMut for Guard<'_> {
     fn deref_mut(&mut self) -> &mut DumpWriter {
-        // SAFETY: see `Place`.
-        unsafe { &mut *WRITER.0.get() }
+        // SAFETY: see `Writer`.
+        unsafe { &mut *self.0.writer.get() }
     }
 }
 
-/// Releases the lock: in a forked child the thread that held it does not exist. Files written
-/// before are not the child's to remove.
-pub(super) fn reset() {
-    LOCKED.store(false, Ordering::Relaxed);
-    if let Some(mut writer) = DumpWriter::try_lock() {
-        writer.forget_names();
-    }
-}
-
-/// Changes the beginning of names; false when it is too long or the lock is not released in time.
-pub(crate) fn set_prefix(prefix: &CStr) -> bool {
-    let Some(mut writer) = DumpWriter::lock(super::PATIENCE_MS) else { return false };
-    if prefix.count_bytes() >= PREFIX_BYTES {
-        return false;
-    }
-    let mut text = FixedText::new();
-    text.push(prefix.to_bytes());
-    writer.prefix = Some(text);
-    writer.forget_names();
-    true
-}
-
-/// Sets the name of the next log.
-pub(crate) fn set_log_name(name: Option<&CStr>) {
-    let Some(mut writer) = DumpWriter::lock(super::PATIENCE_MS) else { return };
-    writer.log_name = name.map(|name| {
-        let mut path = Path::new();
-        path.push(name.to_bytes());
-        path
-    });
-}
-
-/// Hands the name of a log to `write`, by itself `<prefix>.<pid>.<n>.json`; false when there is
-/// none.
-pub(crate) fn with_log_name(write: impl FnOnce(&CStr) -> bool) -> bool {
-    let Some(mut writer) = DumpWriter::lock(super::PATIENCE_MS) else { return false };
-    if let Some(path) = writer.log_name.take() {
-        return path.as_c_str().is_some_and(write);
-    }
-    let number = writer.logs;
-    writer.logs += 1;
-    writer.write_beginning(number);
-    writer.path.push(b".json");
-    writer.path.as_c_str().is_some_and(write)
-}
-
-impl DumpWriter {
-    pub(super) fn try_lock() -> Option<Guard> {
+impl Writer {
+    pub(super) fn try_lock(&self) -> Option<Guard<'_>> {
         // Constructed lazily: dropping a guard releases the lock.
-        (!LOCKED.swap(true, Ordering::Acquire)).then(|| Guard(()))
+        (!self.is_locked.swap(true, Ordering::Acquire)).then(|| Guard(self))
     }
 
-    pub(super) fn lock(patience_ms: u32) -> Option<Guard> {
+    pub(super) fn lock(&self, patience_ms: u32) -> Option<Guard<'_>> {
         (0..=patience_ms).find_map(|_| {
-            let guard = Self::try_lock();
+            let guard = self.try_lock();
             if guard.is_none() {
                 sys::sleep(1_000_000);
             }
@@ -152,6 +102,55 @@ impl DumpWriter {
         })
     }
 
+    /// Takes over names and numbers from the parent of a forked child, whose lock may be held by a
+    /// thread that does not exist here. Files written before are not the child's to remove.
+    pub(super) fn inherit(&self, parent: &Writer) {
+        // SAFETY: the child has one thread. A thread of the parent may have been writing a name:
+        // any bytes of it are valid.
+        let before = unsafe { &*parent.writer.get() };
+        if let Some(mut own) = self.try_lock() {
+            (own.number, own.of_kind, own.logs) = (before.number, before.of_kind, before.logs);
+            (own.prefix, own.has_prefix) = (before.prefix, before.has_prefix);
+            (own.log_name, own.has_log_name) = (before.log_name, before.has_log_name);
+        }
+    }
+}
+
+/// Changes the beginning of names; false when it is too long or the lock is not released in time.
+pub(crate) fn set_prefix(session: &Session, prefix: &CStr) -> bool {
+    let Some(mut writer) = session.dump.writer.lock(super::PATIENCE_MS) else { return false };
+    if prefix.count_bytes() >= PREFIX_BYTES {
+        return false;
+    }
+    writer.prefix.clear();
+    writer.prefix.push(prefix.to_bytes());
+    writer.has_prefix = true;
+    writer.given = 0;
+    true
+}
+
+/// Sets the name of the next log.
+pub(crate) fn set_log_name(session: &Session, name: Option<&CStr>) {
+    let Some(mut writer) = session.dump.writer.lock(super::PATIENCE_MS) else { return };
+    writer.log_name.clear();
+    writer.log_name.push(name.unwrap_or(c"").to_bytes());
+    writer.has_log_name = name.is_some();
+}
+
+/// Creates the file of a log, by itself `<prefix>.<pid>.<n>.json`; `None` when that fails.
+pub(crate) fn next_log_file(session: &Session) -> Option<File> {
+    let mut writer = session.dump.writer.lock(super::PATIENCE_MS)?;
+    if core::mem::take(&mut writer.has_log_name) {
+        return File::create(writer.log_name.as_c_str()?).ok();
+    }
+    let number = writer.logs;
+    writer.logs += 1;
+    writer.write_beginning(number);
+    writer.path.push(b".json");
+    File::create(writer.path.as_c_str()?).ok()
+}
+
+impl DumpWriter {
     /// The last name given.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -162,16 +161,14 @@ impl DumpWriter {
         (&self.path, &mut self.buffer, &mut self.threads)
     }
 
-    fn forget_names(&mut self) {
-        self.kept = [None; MOST_KEPT];
-        self.given = 0;
+    fn prefix(&self) -> &[u8] {
+        if self.has_prefix { self.prefix.as_bytes() } else { options().prefix.as_bytes() }
     }
 
     /// Gives the next name; false when an empty prefix forbids them. Removes the oldest file where
     /// only some are kept.
     pub(super) fn next_path(&mut self, kind: Kind) -> bool {
-        let options = options();
-        if self.prefix.as_ref().unwrap_or(&options.prefix).as_bytes().is_empty() {
+        if self.prefix().is_empty() {
             return false;
         }
         let of_kind = match kind {
@@ -184,9 +181,9 @@ impl DumpWriter {
             *number += 1;
             *number - 1
         });
-        let given = Given { kind, number: self.number, number_of_kind };
+        let given = Given { letter: kind as u8, number: self.number, number_of_kind };
         self.number += 1;
-        self.keep(given, options.dump_keep as usize);
+        self.keep(given, options().dump_keep as usize);
         self.write_path(given);
         true
     }
@@ -195,15 +192,15 @@ impl DumpWriter {
         if limit == 0 {
             return;
         }
-        let oldest = self.given.checked_sub(limit).and_then(|old| *self.kept.get(old % MOST_KEPT)?);
-        if let Some(oldest) = oldest {
+        let oldest = self.given.checked_sub(limit).and_then(|old| self.kept.get(old % MOST_KEPT));
+        if let Some(oldest) = oldest.copied() {
             self.write_path(oldest);
             if let Some(path) = self.path.as_c_str() {
                 sys::unlink(path);
             }
         }
         if let Some(slot) = self.kept.get_mut(self.given % MOST_KEPT) {
-            *slot = Some(given);
+            *slot = given;
         }
         self.given += 1;
     }
@@ -211,8 +208,8 @@ impl DumpWriter {
     fn write_path(&mut self, given: Given) {
         self.write_beginning(given.number);
         let path = &mut self.path;
-        path.push(b".").push(&[given.kind as u8]);
-        if given.kind != Kind::Final {
+        path.push(b".").push(&[given.letter]);
+        if given.letter != Kind::Final as u8 {
             path.push_decimal(given.number_of_kind);
         }
         path.push(b".heap");
@@ -223,7 +220,7 @@ impl DumpWriter {
         let options = options();
         let path = &mut self.path;
         path.clear();
-        path.push(self.prefix.as_ref().unwrap_or(&options.prefix).as_bytes());
+        path.push(if self.has_prefix { self.prefix.as_bytes() } else { options.prefix.as_bytes() });
         if options.pid_namespace {
             path.push(b".").push(namespace(&mut [0; 64]));
         }

@@ -4,8 +4,9 @@ use core::ffi::CStr;
 
 use super::value::{Refusal, Request};
 use crate::allocator::{self, Statistics};
-use crate::atomics::{AtomicU64, Ordering};
+use crate::atomics::Ordering;
 use crate::dump::size_class;
+use crate::inside::Inside;
 use crate::jemalloc::options::{Options, options};
 use crate::json::Sink;
 use crate::{dump, prof, recent};
@@ -59,58 +60,68 @@ impl Node {
 
 /// Version of the implemented interface, followed by the name of the implementation.
 pub(crate) const VERSION: &CStr = c"5.3.0-0-g0 heapwise";
-static EPOCH: AtomicU64 = AtomicU64::new(1);
 
 type Outcome = Result<(), Refusal>;
 
 /// `number` is the one in the name.
-pub(super) fn answer(node: Node, number: usize, request: &mut Request) -> Outcome {
+pub(super) fn answer(inside: &mut Inside, node: Node, number: usize, request: &mut Request) -> Outcome {
     match node {
         Node::Version => tell(request, VERSION.as_ptr()),
         Node::Epoch => {
             if request.take_u64()?.is_some() {
-                EPOCH.fetch_add(1, Ordering::Relaxed);
+                inside.mallctl.0.fetch_add(1, Ordering::Relaxed);
             }
-            request.give(EPOCH.load(Ordering::Relaxed))
+            request.give(inside.mallctl.0.load(Ordering::Relaxed) + 1)
         }
         Node::Flag(read) => tell(request, read(options())),
         Node::Word(read) => tell(request, read(options())),
         Node::Unsigned(read) => tell(request, read(options())),
         Node::Text(read) => tell(request, read(options()).as_ptr()),
         Node::Interval => tell(request, dump::interval()),
-        Node::LgSample => tell(request, if options().prof { u64::from(prof::lg_sample()) } else { 0 }),
+        Node::LgSample => tell(request, if options().prof { u64::from(inside.prof.lg_sample()) } else { 0 }),
         Node::Sizes { large, ever } => {
             request.only_read()?;
-            request.give(size_class::sums(large, number, ever))
+            request.give(size_class::sums(inside, large, number, ever))
         }
         Node::Statistic(read) => {
             request.only_read()?;
-            let told = allocator::statistics().ok_or(Refusal::Unknown)?;
+            let told = inside.outside(allocator::statistics).ok_or(Refusal::Unknown)?;
             request.give(read(&told))
         }
         Node::Active => {
             // Switching off what is off is allowed; a wrong size is not.
             let idle = !options().prof && request.take_bool()? == Some(false);
-            if idle { request.give(false) } else { switch(request, prof::is_active, prof::set_active) }
+            if idle {
+                request.give(false)
+            } else {
+                switch(inside, request, prof::is_active, prof::set_active)
+            }
         }
-        Node::ThreadActiveInit => switch(request, prof::are_new_threads_active, prof::set_new_threads_active),
-        Node::ThreadActive => switch(request, prof::is_thread_active, prof::set_thread_active),
-        Node::AtHighs => switch(request, dump::is_at_highs, dump::set_at_highs),
-        Node::Dump | Node::Prefix | Node::Reset | Node::LogStart => act(node, request),
+        Node::ThreadActiveInit => {
+            switch(inside, request, prof::are_new_threads_active, prof::set_new_threads_active)
+        }
+        Node::ThreadActive => switch(inside, request, prof::is_thread_active, prof::set_thread_active),
+        Node::AtHighs => switch(
+            inside,
+            request,
+            |inside| inside.dump.is_at_highs(),
+            |inside, on| inside.dump.set_at_highs(on),
+        ),
+        Node::Dump | Node::Prefix | Node::Reset | Node::LogStart => act(inside, node, request),
         _ if !options().prof => Err(Refusal::Unknown),
-        Node::LogStop => done(recent::stop_log()),
-        Node::ThreadName => thread_name(request),
+        Node::LogStop => done(recent::stop_log(inside)),
+        Node::ThreadName => thread_name(inside, request),
         Node::RecentMax => {
-            let before = recent::most();
+            let before = inside.recent.most();
             if let Some(most) = request.take_u64()? {
-                recent::set_most(most as i64).then_some(()).ok_or(Refusal::WrongSize)?;
+                recent::set_most(inside, most as i64).then_some(()).ok_or(Refusal::WrongSize)?;
             }
             request.give(before)
         }
         Node::RecentDump => {
             request.only_written()?;
             let (write, opaque) = request.take_writer()?;
-            recent::write_recent(&mut Sink::new(write, opaque));
+            recent::write_recent(&mut Sink::new(inside, write, opaque));
             Ok(())
         }
     }
@@ -126,47 +137,56 @@ fn done(is_done: bool) -> Outcome {
 }
 
 /// A switch: false, and not to be set, while profiling is off.
-fn switch(request: &mut Request, read: fn() -> bool, set: fn(bool)) -> Outcome {
+fn switch(
+    inside: &Inside,
+    request: &mut Request,
+    read: fn(&Inside) -> bool,
+    set: fn(&Inside, bool),
+) -> Outcome {
     let prof = options().prof;
-    let before = prof && read();
+    let before = prof && read(inside);
     if !prof && request.take_bool() != Ok(None) {
         return Err(Refusal::Unknown);
     }
     if let Some(wanted) = request.take_bool()? {
-        set(wanted);
+        set(inside, wanted);
     }
     request.give(before)
 }
 
 /// Names that can only be written.
-fn act(node: Node, request: &Request) -> Outcome {
+fn act(inside: &Inside, node: Node, request: &Request) -> Outcome {
     if !options().prof {
         return Err(Refusal::Unknown);
     }
     request.only_written()?;
     done(match node {
-        Node::Dump => dump::manual(request.take_text()?),
-        Node::Prefix => request.take_text()?.is_some_and(dump::set_prefix),
-        Node::LogStart => recent::start_log(request.take_text()?),
+        Node::Dump => dump::manual(inside, request.take_text()?),
+        Node::Prefix => request.take_text()?.is_some_and(|prefix| dump::set_prefix(inside, prefix)),
+        Node::LogStart => recent::start_log(inside, request.take_text()?),
         _ => {
-            let lg_sample = request.take_u64()?.map_or(prof::lg_sample(), |lg| lg.min(63) as u32);
-            prof::reset(lg_sample);
+            let lg_sample = request.take_u64()?.map_or(inside.prof.lg_sample(), |lg| lg.min(63) as u32);
+            prof::reset(inside, lg_sample);
             true
         }
     })
 }
 
 /// Read or written, not both; the system's own names are not to be changed.
-fn thread_name(request: &mut Request) -> Outcome {
+fn thread_name(inside: &mut Inside, request: &mut Request) -> Outcome {
     request.read_or_written()?;
     if !request.is_write() {
-        return request.give(prof::thread_name());
+        return request.give(prof::thread_name(inside));
     }
     let name = request.take_text()?;
     if options().sys_thread_name {
         return Err(Refusal::Unknown);
     }
-    done(name.is_some_and(|name| name.to_bytes().iter().all(is_printable) && prof::set_thread_name(name)))
+    done(
+        name.is_some_and(|name| {
+            name.to_bytes().iter().all(is_printable) && prof::set_thread_name(inside, name)
+        }),
+    )
 }
 
 fn is_printable(byte: &u8) -> bool {

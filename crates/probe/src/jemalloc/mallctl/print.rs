@@ -3,6 +3,7 @@
 use super::names::NAMES;
 use super::node::{Node, VERSION};
 use crate::allocator::{self, Statistics};
+use crate::inside::Inside;
 use crate::jemalloc::options::options;
 use crate::json::Sink;
 use crate::{dump, hooks, prof};
@@ -38,7 +39,7 @@ pub(super) fn print(sink: &mut Sink<'_>, without: &[u8]) {
         print_general(sink, parts.json);
     }
     // The part that jemalloc prints for all option letters.
-    let told = allocator::statistics().unwrap_or_default();
+    let told = sink.outside(allocator::statistics).unwrap_or_default();
     if parts.json {
         statistics_json(sink, &told)
     } else {
@@ -69,7 +70,9 @@ fn print_general(sink: &mut Sink<'_>, json: bool) {
             sink.plain(heading);
         }
         for name in NAMES {
-            let (Some(rest), Some(value)) = (name.text.strip_prefix(section), value(name.node)) else {
+            let (Some(rest), Some(value)) =
+                (name.text.strip_prefix(section), value(sink.inside(), name.node))
+            else {
                 continue;
             };
             match rest.strip_prefix(b".") {
@@ -85,18 +88,18 @@ fn print_general(sink: &mut Sink<'_>, json: bool) {
 }
 
 /// The value of a name that can only be read; `None` for the others.
-fn value(node: Node) -> Option<Value<'static>> {
+fn value(inside: &Inside, node: Node) -> Option<Value<'static>> {
     let number = |number: u64| Value::Number(number as i64);
     Some(match node {
         Node::Flag(read) => Value::Flag(read(options())),
         Node::Word(read) => number(read(options())),
         Node::Unsigned(read) => number(u64::from(read(options()))),
         Node::Text(read) => Value::Text(read(options()).to_bytes()),
-        Node::Active => Value::Flag(prof::is_active()),
-        Node::ThreadActiveInit => Value::Flag(options().prof && prof::are_new_threads_active()),
-        Node::AtHighs => Value::Flag(dump::is_at_highs()),
+        Node::Active => Value::Flag(prof::is_active(inside)),
+        Node::ThreadActiveInit => Value::Flag(options().prof && prof::are_new_threads_active(inside)),
+        Node::AtHighs => Value::Flag(inside.dump.is_at_highs()),
         Node::Interval => number(dump::interval()),
-        Node::LgSample => number(u64::from(prof::lg_sample())),
+        Node::LgSample => number(u64::from(inside.prof.lg_sample())),
         _ => return None,
     })
 }

@@ -2,15 +2,17 @@
 
 use heapwise_format::segment::NodePlace;
 
-use super::ring::{self, Record};
+use super::ring::{CAPACITY, Record};
 use crate::jemalloc::options::options;
 use crate::json::Sink;
-use crate::{control, dump, prof, sys, threads};
+use crate::{dump, sys, threads};
 
 /// `experimental.prof_recent.alloc_dump`: the last blocks, oldest first.
 pub(crate) fn write_recent(sink: &mut Sink<'_>) {
-    let most = super::most();
-    sink.open(b"{").key(b"sample_interval").number(control::sampling_distance().max(1));
+    let session = sink.session();
+    let (most, distance) = (session.recent.most(), session.control.sampling_distance());
+    let numbers = session.recent.ring.numbers();
+    sink.open(b"{").key(b"sample_interval").number(distance.max(1));
     sink.key(b"recent_alloc_max");
     if most < 0 {
         sink.word(b"-1")
@@ -18,13 +20,19 @@ pub(crate) fn write_recent(sink: &mut Sink<'_>) {
         sink.number(most as u64)
     };
     sink.key(b"recent_alloc").open(b"[");
-    let numbers = ring::numbers();
-    let few = if most < 0 { ring::CAPACITY } else { most as u64 };
+    let few = if most < 0 { CAPACITY } else { most as u64 };
     let start = numbers.start.max(numbers.end.saturating_sub(few));
-    for record in (start..numbers.end).filter_map(ring::record) {
-        write_block(sink, &record);
+    for number in start..numbers.end {
+        if let Some(record) = record(sink, number) {
+            write_block(sink, &record);
+        }
     }
     sink.close(b"]").close(b"}");
+}
+
+fn record(sink: &Sink<'_>, number: u64) -> Option<Record> {
+    let session = sink.session();
+    session.recent.ring.record(&session.segment, number)
 }
 
 fn write_block(sink: &mut Sink<'_>, record: &Record) {
@@ -44,17 +52,19 @@ fn write_block(sink: &mut Sink<'_>, record: &Record) {
 fn write_thread(sink: &mut Sink<'_>, thread: u32, uid: &[u8], name: &[u8]) {
     let Some(number) = thread.checked_sub(1) else { return };
     sink.key(uid).number(u64::from(number));
-    if let Some(text) = threads::name_in_dumps(number) {
+    if let Some(text) = threads::name_in_dumps(sink.session(), number) {
         sink.key(name).string(heapwise_format::bytes::text(&text));
     }
 }
 
 fn write_trace(sink: &mut Sink<'_>, leaf: u32) {
     sink.open(b"[");
-    for place in dump::places(leaf) {
+    let mut next = Some(leaf);
+    while let Some((place, parent)) = next.and_then(|node| dump::place(sink.session(), node)) {
         if let NodePlace::Return(address) | NodePlace::Interrupted(address) = place {
             sink.address(address);
         }
+        next = parent;
     }
     sink.close(b"]");
 }
@@ -62,27 +72,34 @@ fn write_trace(sink: &mut Sink<'_>, leaf: u32) {
 /// `prof_log`: the blocks that were recorded and freed since `start`. Trace 0 is the trace of
 /// frees, whose stacks are not captured; block `n` has trace `n + 1`.
 pub(super) fn write_log(sink: &mut Sink<'_>, start: u64, now: u64) {
-    let blocks = || {
-        ring::numbers()
-            .filter_map(ring::record)
-            .filter(|record| record.freed_ns != 0 && record.born_ns >= start)
-            .filter(|record| record.freed_ns <= now)
+    let session = sink.session();
+    let (numbers, lg_sample) = (session.recent.ring.numbers(), session.prof.lg_sample());
+    let block = |sink: &Sink<'_>, number: u64| {
+        record(sink, number)
+            .filter(|record| record.freed_ns != 0 && record.born_ns >= start && record.freed_ns <= now)
     };
     sink.open(b"{").key(b"info").open(b"{").key(b"duration").number(now.saturating_sub(start));
     sink.key(b"version").string(crate::mallctl::VERSION.to_bytes());
-    sink.key(b"lg_sample_rate").number(u64::from(prof::lg_sample()));
+    sink.key(b"lg_sample_rate").number(u64::from(lg_sample));
     sink.key(b"prof_time_resolution").string(if options().high_resolution { b"high" } else { b"default" });
     sink.key(b"pid").number(u64::from(sys::pid())).close(b"}");
     sink.key(b"threads").open(b"[");
-    for record in 0..threads::threads_used() {
-        let name = threads::name_in_dumps(record).unwrap_or_default();
+    for record in 0..threads::used(sink.session()) {
+        let name = threads::name_in_dumps(sink.session(), record).unwrap_or_default();
         sink.open(b"{").key(b"thr_uid").number(u64::from(record));
         sink.key(b"thr_name").string(heapwise_format::bytes::text(&name)).close(b"}");
     }
     sink.close(b"]").key(b"stack_traces").open(b"[").open(b"[").close(b"]");
-    blocks().for_each(|record| write_trace(sink, record.node));
+    for number in numbers.clone() {
+        if let Some(record) = block(sink, number) {
+            write_trace(sink, record.node);
+        }
+    }
     sink.close(b"]").key(b"allocations").open(b"[");
-    for (trace, record) in (1..).zip(blocks()) {
+    let mut trace = 0;
+    for number in numbers {
+        let Some(record) = block(sink, number) else { continue };
+        trace += 1;
         sink.open(b"{").key(b"alloc_thread").number(u64::from(record.thread));
         sink.key(b"free_thread").number(u64::from(record.freed_thread));
         sink.key(b"alloc_trace").number(trace).key(b"free_trace").number(0);

@@ -13,12 +13,11 @@ use core::cell::{Cell, RefCell};
 use core::sync::atomic::Ordering;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use std::sync::Mutex;
 use std::vec::Vec;
 
 use loom::sync::atomic as looms;
 
-use crate::{segment, sys};
+use crate::sys;
 
 /// loom objects that replace addresses, in the order of first access.
 struct StandIns<T> {
@@ -89,14 +88,6 @@ impl Drop for Execution {
             unsafe { sys::unmap(memory, bytes) };
         }
     }
-}
-
-/// Does what a model does with the segment while no other model does: they share its memory.
-pub(crate) fn in_turn(act: impl FnOnce()) {
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    segment::for_tests();
-    act();
 }
 
 /// Explores the executions of `threads`, which touch at most `words` words of 64 bits.

@@ -15,11 +15,12 @@ use heapwise_format::segment::{
     AllocatorKind, Architecture, COUNTERS_OFFSET, Counter, Header, Layout, PAGE_BYTES, State, Tier,
 };
 
-use super::{BYTES, base, counter, ensure_populated, pages, publish, set_state, truncation};
+use super::{Segment, truncation};
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::fixed_text::FixedText;
+use crate::jemalloc::options::options;
 use crate::sys::{self, Errno, File};
-use crate::{clock, config, environment, process};
+use crate::{clock, environment, process};
 
 /// The pages that every access takes for granted.
 const LEADING_BYTES: u64 = (COUNTERS_OFFSET + PAGE_BYTES) as u64;
@@ -27,13 +28,31 @@ const LEADING_BYTES: u64 = (COUNTERS_OFFSET + PAGE_BYTES) as u64;
 /// A path of a segment: a directory, a slash, two numbers.
 type Path = FixedText<512>;
 
-struct Place(UnsafeCell<Path>);
-// SAFETY: written while the segment is created, by one thread.
-unsafe impl Sync for Place {}
-static PATH: Place = Place(UnsafeCell::new(Path::new()));
-static PRIVATE: AtomicBool = AtomicBool::new(false);
-/// The process that removes the name of its segment when it exits; 0: the name stays.
-static REMOVES_NAME: AtomicU32 = AtomicU32::new(0);
+/// The name of the segment's file. Zeroed memory is valid: none.
+pub(super) struct Name {
+    path: UnsafeCell<Path>,
+    /// The segment is memory of this process only: no directory would take a file.
+    private: AtomicBool,
+    /// The process that removes the name when it exits; 0: the name stays.
+    remover: AtomicU32,
+}
+
+// SAFETY: the path is written while the segment is created, by one thread.
+unsafe impl Sync for Name {}
+
+impl Name {
+    /// Whether the segment is memory of this process only.
+    pub(super) fn is_private(&self) -> bool {
+        self.private.load(Ordering::Relaxed)
+    }
+
+    /// Removes the name of the segment.
+    pub(super) fn remove(&self) {
+        // SAFETY: see `Name`.
+        let path = unsafe { &*self.path.get() };
+        path.as_c_str().filter(|path| !path.is_empty()).into_iter().for_each(sys::unlink);
+    }
+}
 
 /// Names in a directory from which on a segment goes with its process: several times as many as the
 /// command line keeps of ended processes, so that there is room for running ones.
@@ -52,72 +71,90 @@ const ARCHITECTURE: Architecture = Architecture::X86_64;
 #[cfg(target_arch = "aarch64")]
 const ARCHITECTURE: Architecture = Architecture::Aarch64;
 
-/// Whether the segment is memory of this process only: no directory would take a file.
-pub(super) fn is_private() -> bool {
-    PRIVATE.load(Ordering::Relaxed)
-}
-
-/// The process exits: its segment goes with it where there are too many.
-pub(crate) fn end() {
-    // A child that shares memory (`vfork`) is another process.
-    if REMOVES_NAME.load(Ordering::Relaxed) == sys::pid() {
-        remove_name();
+impl Segment {
+    /// Removes the name of a test's segment.
+    #[cfg(test)]
+    pub(crate) fn remove_name(&self) {
+        self.name.remove();
     }
-}
 
-/// Removes the name of the segment.
-pub(super) fn remove_name() {
-    // SAFETY: see `Place`.
-    let path = unsafe { &*PATH.0.get() };
-    path.as_c_str().into_iter().for_each(sys::unlink);
-}
-
-/// Creates this process's segment, as large as an eighth of its address space allows; false without
-/// memory even for a private one. No tables are larger than those of `largest`.
-pub(crate) fn create(allocator: AllocatorKind, largest: Tier) -> bool {
-    let process = ProcessId { pid: sys::pid(), starttime: process::start_time() };
-    let mut refusal = Errno(0);
-    for tier in Tier::ALL.into_iter().skip_while(|tier| *tier != largest) {
-        let layout = Layout::new(tier);
-        if layout.file_bytes() > sys::limit(libc::RLIMIT_AS) / 8 {
-            continue;
+    /// The process exits: its segment goes with it where there are too many.
+    pub(crate) fn end(&self) {
+        // A child that shares memory (`vfork`) is another process.
+        if self.name.remover.load(Ordering::Relaxed) == sys::pid() {
+            self.name.remove();
         }
-        let (memory, private) = match in_file(process, layout.file_bytes()) {
-            Ok(memory) => (Ok(memory), false),
-            Err(error) => {
-                refusal = error;
-                (sys::map_private(layout.file_bytes() as usize), true)
+    }
+
+    /// Creates this process's segment, as large as an eighth of its address space allows; false
+    /// without memory even for a private one. No tables are larger than those of `largest`.
+    pub(crate) fn create(&self, allocator: AllocatorKind, largest: Tier) -> bool {
+        let process = ProcessId { pid: sys::pid(), starttime: process::start_time() };
+        let mut refusal = Errno(0);
+        for tier in Tier::ALL.into_iter().skip_while(|tier| *tier != largest) {
+            let layout = Layout::new(tier);
+            if layout.file_bytes() > sys::limit(libc::RLIMIT_AS) / 8 {
+                continue;
             }
-        };
-        let Ok(memory) = memory else { continue };
-        PRIVATE.store(private, Ordering::Relaxed);
-        let _ = sys::advise(memory as usize, layout.file_bytes() as usize, libc::MADV_DONTDUMP);
-        pages::forget();
-        publish(memory, layout.sections());
-        BYTES.store(layout.file_bytes(), Ordering::Relaxed);
-        if !private {
-            truncation::watch();
+            let (memory, private) = match in_file(&self.name, process, layout.file_bytes()) {
+                Ok(memory) => (Ok(memory), false),
+                Err(error) => {
+                    refusal = error;
+                    (sys::map_private(layout.file_bytes() as usize), true)
+                }
+            };
+            let Ok(memory) = memory else { continue };
+            self.name.private.store(private, Ordering::Relaxed);
+            if !self.map(memory, layout) {
+                self.release();
+                self.name.remove();
+                continue;
+            }
+            self.describe(process, allocator, layout);
+            self.counter(Counter::Errno).store(refusal.0 as u64, Ordering::Relaxed);
+            return true;
         }
-        if !ensure_populated(0, LEADING_BYTES) {
-            super::leave();
-            remove_name();
-            continue;
-        }
-        describe(process, allocator, layout);
-        counter(Counter::Errno).store(refusal.0 as u64, Ordering::Relaxed);
-        return true;
+        false
     }
-    false
+
+    /// Uses `memory` as the segment; false when its first pages cannot be populated.
+    fn map(&self, memory: *mut u8, layout: Layout) -> bool {
+        let _ = sys::advise(memory as usize, layout.file_bytes() as usize, libc::MADV_DONTDUMP);
+        self.publish(memory, layout.sections());
+        self.bytes.store(layout.file_bytes(), Ordering::Relaxed);
+        if !self.name.is_private() {
+            truncation::watch(self);
+        }
+        self.ensure_populated(0, LEADING_BYTES)
+    }
+
+    fn describe(&self, process: ProcessId, allocator: AllocatorKind, layout: Layout) {
+        let mut header = Header::new(process, ARCHITECTURE, layout);
+        header.parent_pid = sys::parent_pid();
+        header.uid = sys::effective_uid();
+        header.allocator = allocator;
+        header.start_monotonic_ns = clock::monotonic_ns();
+        header.start_realtime_ns = clock::realtime_ns();
+        let exe = header.exe.split_last_mut().map_or(&mut [][..], |(_, exe)| exe);
+        let _ = sys::read_link(c"/proc/self/exe", exe);
+        if let Ok(file) = File::open(c"/proc/self/cmdline", libc::O_RDONLY) {
+            let _ = file.read_up_to(header.cmdline.split_last_mut().map_or(&mut [], |(_, line)| line));
+        }
+        // SAFETY: page 0 is mapped and populated, and no other thread writes it.
+        header.encode(unsafe { &mut *self.base().cast::<[u8; PAGE_BYTES]>() });
+        self.start_ns.store(header.start_monotonic_ns, Ordering::Relaxed);
+        self.set_state(State::Starting);
+    }
 }
 
-fn in_file(process: ProcessId, bytes: u64) -> Result<*mut u8, Errno> {
+fn in_file(segment: &Name, process: ProcessId, bytes: u64) -> Result<*mut u8, Errno> {
     // Checked first: the attempt would be a signal to the program.
     if bytes > sys::limit(libc::RLIMIT_FSIZE) {
         return Err(Errno(libc::EFBIG));
     }
     if let Some(directory) = environment::variable::<256>(DIRECTORY_VARIABLE.as_bytes()) {
         let directory = directory.as_c_str().ok_or(Errno(libc::ENAMETOOLONG))?;
-        return in_directory(directory, process, bytes, 0);
+        return in_directory(segment, directory, process, bytes, 0);
     }
     let mut refusal = Errno(libc::ENOENT);
     // Where no file system has enough space, the tables get what there is.
@@ -132,7 +169,7 @@ fn in_file(process: ProcessId, bytes: u64) -> Result<*mut u8, Errno> {
             directory.push(text.as_bytes());
         }
         let Some(directory) = directory.as_c_str() else { continue };
-        match in_directory(directory, process, bytes, least) {
+        match in_directory(segment, directory, process, bytes, least) {
             Ok(memory) => return Ok(memory),
             Err(error) => refusal = error,
         }
@@ -141,7 +178,13 @@ fn in_file(process: ProcessId, bytes: u64) -> Result<*mut u8, Errno> {
 }
 
 /// One descriptor at a time: a program may have a single one left.
-fn in_directory(directory: &CStr, process: ProcessId, bytes: u64, least_free: u64) -> Result<*mut u8, Errno> {
+fn in_directory(
+    segment: &Name,
+    directory: &CStr,
+    process: ProcessId,
+    bytes: u64,
+    least_free: u64,
+) -> Result<*mut u8, Errno> {
     match sys::make_directory(directory) {
         Ok(()) | Err(Errno(libc::EEXIST)) => {}
         Err(error) => return Err(error),
@@ -159,8 +202,8 @@ fn in_directory(directory: &CStr, process: ProcessId, bytes: u64, least_free: u6
         return Err(Errno(libc::ENOSPC));
     }
     drop(opened);
-    let goes = names >= CROWDED && !config::keeps_segment();
-    REMOVES_NAME.store(if goes { process.pid } else { 0 }, Ordering::Relaxed);
+    let goes = names >= CROWDED && !options().keep_segment;
+    segment.remover.store(if goes { process.pid } else { 0 }, Ordering::Relaxed);
     let mut path = Path::new();
     path.push(directory.to_bytes()).push(b"/").push_decimal(u64::from(process.pid)).push(b"-");
     path.push_decimal(process.starttime).push(SUFFIX.as_bytes());
@@ -171,8 +214,8 @@ fn in_directory(directory: &CStr, process: ProcessId, bytes: u64, least_free: u6
     if memory.is_err() {
         sys::unlink(name);
     }
-    // SAFETY: see `Place`.
-    unsafe { *PATH.0.get() = path };
+    // SAFETY: see `Name`.
+    unsafe { *segment.path.get() = path };
     memory
 }
 
@@ -218,21 +261,4 @@ fn new_file(name: &CStr) -> Result<File, Errno> {
         }
         other => other,
     }
-}
-
-fn describe(process: ProcessId, allocator: AllocatorKind, layout: Layout) {
-    let mut header = Header::new(process, ARCHITECTURE, layout);
-    header.parent_pid = sys::parent_pid();
-    header.uid = sys::effective_uid();
-    header.allocator = allocator;
-    header.start_monotonic_ns = clock::monotonic_ns();
-    header.start_realtime_ns = clock::realtime_ns();
-    let _ = sys::read_link(c"/proc/self/exe", header.exe.split_last_mut().map_or(&mut [], |(_, exe)| exe));
-    if let Ok(file) = File::open(c"/proc/self/cmdline", libc::O_RDONLY) {
-        let _ = file.read_up_to(header.cmdline.split_last_mut().map_or(&mut [], |(_, line)| line));
-    }
-    // SAFETY: page 0 is mapped and populated, and no other thread writes it.
-    header.encode(unsafe { &mut *base().cast::<[u8; PAGE_BYTES]>() });
-    process::set_epoch(header.start_monotonic_ns);
-    set_state(State::Starting);
 }

@@ -12,17 +12,24 @@
 #![allow(unsafe_code)]
 
 use core::ffi::{c_int, c_void};
+use core::ptr::null_mut;
 
-use super::{BYTES, base, pages};
-use crate::atomics::{AtomicBool, Ordering};
+use super::Segment;
+use crate::atomics::{AtomicPtr, Ordering};
 use crate::sys;
 
-/// The segment was replaced, or is being replaced.
-static REPLACED: AtomicBool = AtomicBool::new(false);
+/// The segment that the handler protects; null for none.
+static WATCHED: AtomicPtr<Segment> = AtomicPtr::new(null_mut());
+
+/// Stops to watch a segment.
+pub(super) fn unwatch(segment: &Segment) {
+    let own = (&raw const *segment).cast_mut();
+    let _ = WATCHED.compare_exchange(own, null_mut(), Ordering::Relaxed, Ordering::Relaxed);
+}
 
 /// Prepares for a new segment in a file.
-pub(super) fn watch() {
-    REPLACED.store(false, Ordering::Relaxed);
+pub(super) fn watch(segment: &Segment) {
+    WATCHED.store((&raw const *segment).cast_mut(), Ordering::Relaxed);
     // SAFETY: zero is a valid action: the default one, nothing blocked.
     let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
     // SAFETY: reads the action in force.
@@ -42,7 +49,7 @@ extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, _: *mut c
     // SAFETY: the kernel passes valid information.
     let (code, address) = unsafe { ((*information).si_code, (*information).si_addr() as usize) };
     let is_fault = code > 0;
-    if is_fault && holds(address) && replace() {
+    if is_fault && watched().is_some_and(|segment| segment.holds(address) && segment.replace()) {
         return;
     }
     // SAFETY: as `watch`; the default action.
@@ -56,14 +63,23 @@ extern "C" fn handle(signal: c_int, information: *mut libc::siginfo_t, _: *mut c
     }
 }
 
-/// Whether an address is the segment's.
-fn holds(address: usize) -> bool {
-    let offset = address.wrapping_sub(base() as usize) as u64;
-    offset < BYTES.load(Ordering::Relaxed) && pages::is_ours(offset)
+/// The protected segment.
+fn watched() -> Option<&'static Segment> {
+    // SAFETY: part of a session, which is unmapped after `unwatch`.
+    unsafe { WATCHED.load(Ordering::Relaxed).as_ref() }
 }
 
-/// Replaces the segment; false without memory. A thread that finds another one replacing it returns
-/// and faults again until that one is done.
-fn replace() -> bool {
-    REPLACED.swap(true, Ordering::Relaxed) || pages::replace(base(), BYTES.load(Ordering::Relaxed))
+impl Segment {
+    /// Whether an address is the segment's.
+    fn holds(&self, address: usize) -> bool {
+        let offset = address.wrapping_sub(self.base() as usize) as u64;
+        offset < self.bytes.load(Ordering::Relaxed) && self.pages.is_ours(offset)
+    }
+
+    /// Replaces the segment; false without memory. A thread that finds another one replacing it
+    /// returns and faults again until that one is done.
+    fn replace(&self) -> bool {
+        self.is_replaced.swap(true, Ordering::Relaxed)
+            || self.pages.replace(self.base(), self.bytes.load(Ordering::Relaxed))
+    }
 }

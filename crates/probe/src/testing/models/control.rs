@@ -9,25 +9,29 @@ use super::outside::Outside;
 use super::{check, together};
 use crate::atomics::{AtomicU64, Ordering};
 use crate::control::{self, Activity};
-use crate::fork;
 use crate::live::{self, Inserted, Live, shadow};
+use crate::session::Session;
 use crate::sites::rates;
 use crate::threads::State;
 
-fn order(mode: Mode, bytes: u64, depth: u64) -> u64 {
+fn order(session: &'static Session, mode: Mode, bytes: u64, depth: u64) -> u64 {
     let words = [
         (ControlWord::Mode, Update::Set(mode as u64)),
         (ControlWord::SampleBytes, Update::Set(bytes)),
         (ControlWord::MaxDepth, Update::Set(depth)),
     ];
-    write_control(&Outside, &words, &[]).expect("writable")
+    write_control(&Outside(session), &words, &[]).expect("writable")
 }
 
 /// Applies a control write before the model begins.
-fn obeyed(mode: Mode, bytes: u64, depth: u64) {
-    order(mode, bytes, depth);
-    control::poll();
-    assert_eq!(control::depth(), depth as u32);
+fn obeyed(session: &'static Session, mode: Mode, bytes: u64, depth: u64) {
+    order(session, mode, bytes, depth);
+    control::poll(session);
+    assert_eq!(session.control.depth(), depth as u32);
+}
+
+fn rate_of(session: &Session) -> u64 {
+    rates::of(&session.segment, session.control.rate())
 }
 
 /// A controller's write is applied completely or not at all.
@@ -37,16 +41,16 @@ fn obeyed(mode: Mode, bytes: u64, depth: u64) {
 fn an_order_is_applied_whole() {
     // One control write is pending, so that a thread starts to apply it; the next one comes in
     // between.
-    let prepare = || {
-        obeyed(Mode::Sampled, 1000, 100);
-        order(Mode::Sampled, 2000, 200);
+    let prepare = |session| {
+        obeyed(session, Mode::Sampled, 1000, 100);
+        order(session, Mode::Sampled, 2000, 200);
     };
-    check(prepare, || {
-        together(|| order(Mode::Sampled, 3000, 300), control::poll);
-        let in_force = (control::sampling_distance(), control::depth());
+    check(prepare, |session| {
+        together(move || order(session, Mode::Sampled, 3000, 300), move || control::poll(session));
+        let in_force = (session.control.sampling_distance(), session.control.depth());
         assert!([(1000, 100), (2000, 200), (3000, 300)].contains(&in_force), "{in_force:?}");
-        control::poll();
-        assert_eq!((control::sampling_distance(), control::depth()), (3000, 300));
+        control::poll(session);
+        assert_eq!((session.control.sampling_distance(), session.control.depth()), (3000, 300));
     });
 }
 
@@ -56,18 +60,18 @@ fn an_order_is_applied_whole() {
 /// For `fork::take_turn` (acquire) and the end of a turn (release).
 #[test]
 fn threads_apply_orders_in_turn() {
-    let prepare = || {
-        obeyed(Mode::Sampled, 1000, 100);
-        order(Mode::Sampled, 4000, 100);
+    let prepare = |session| {
+        obeyed(session, Mode::Sampled, 1000, 100);
+        order(session, Mode::Sampled, 4000, 100);
     };
-    check(prepare, || {
-        let apply_and_order = || {
-            control::poll();
-            order(Mode::Sampled, 5000, 100);
+    check(prepare, |session| {
+        let apply_and_order = move || {
+            control::poll(session);
+            order(session, Mode::Sampled, 5000, 100);
         };
-        together(apply_and_order, control::poll);
-        control::poll();
-        assert_eq!((control::sampling_distance(), rates::of(control::rate())), (5000, 5000));
+        together(apply_and_order, move || control::poll(session));
+        control::poll(session);
+        assert_eq!((session.control.sampling_distance(), rate_of(session)), (5000, 5000));
     });
 }
 
@@ -77,15 +81,18 @@ fn threads_apply_orders_in_turn() {
 #[test]
 fn no_distance_is_drawn_from_a_rate_that_was() {
     check(
-        || obeyed(Mode::Sampled, 1000, 100),
-        || {
-            let before = control::epoch();
-            order(Mode::Sampled, 2000, 100);
-            together(control::poll, move || {
-                if control::epoch() != before {
-                    assert_eq!((control::sampling_distance(), rates::of(control::rate())), (2000, 2000));
-                }
-            });
+        |session| obeyed(session, Mode::Sampled, 1000, 100),
+        |session| {
+            let before = session.control.epoch();
+            order(session, Mode::Sampled, 2000, 100);
+            together(
+                move || control::poll(session),
+                move || {
+                    if session.control.epoch() != before {
+                        assert_eq!((session.control.sampling_distance(), rate_of(session)), (2000, 2000));
+                    }
+                },
+            );
         },
     );
 }
@@ -98,34 +105,37 @@ fn a_block_counted_is_a_block_found() {
     static HAND: AtomicU64 = AtomicU64::new(0);
     let address = 0x7300_0000_0010;
     let block = Live { tally: 7, size: 24 };
-    let prepare = move || {
-        obeyed(Mode::Off, 1000, 100);
-        assert_eq!(shadow::insert(address, block), shadow::Insertion::Done);
-        assert_eq!(shadow::remove(address), Some(block));
-        order(Mode::Exact, 1000, 100);
+    let prepare = move |session| {
+        obeyed(session, Mode::Off, 1000, 100);
+        assert_eq!(shadow::insert(session, address, block), shadow::Insertion::Done);
+        assert_eq!(shadow::remove(session, address), Some(block));
+        order(session, Mode::Exact, 1000, 100);
     };
-    check(prepare, move || {
+    check(prepare, move |session| {
         let allocates = loom::thread::spawn(move || {
-            if control::activity() == Activity::Exact {
-                assert!(matches!(live::insert(address, block), Inserted::Yes));
+            if session.control.activity() == Activity::Exact {
+                assert!(matches!(live::insert(session, address, block), Inserted::Yes));
                 HAND.store(1, Ordering::Release);
             }
         });
-        together(control::poll, move || {
-            if HAND.load(Ordering::Acquire) == 1 {
-                let removed = live::remove(address, |_| false);
-                assert_eq!(removed.map(|removed| removed.block), Some(block));
-            }
-        });
+        together(
+            move || control::poll(session),
+            move || {
+                if HAND.load(Ordering::Acquire) == 1 {
+                    let removed = live::remove(session, address, |_| false);
+                    assert_eq!(removed.map(|removed| removed.block), Some(block));
+                }
+            },
+        );
         allocates.join().expect("no panic");
     });
 }
 
 /// The state of a thread on its first event, with its own record.
-fn newcomer() -> Box<State> {
+fn newcomer(session: &Session) -> Box<State> {
     // SAFETY: zeroed memory is valid.
     let mut state = unsafe { Box::<State>::new_zeroed().assume_init() };
-    state.set_record(1);
+    state.set_record(session, 1);
     state
 }
 
@@ -136,21 +146,24 @@ fn newcomer() -> Box<State> {
 /// before the rest in `State::revalidate`.
 #[test]
 fn no_fast_path_under_an_old_generation() {
-    let prepare = || {
-        obeyed(Mode::Exact, 1000, 100);
-        let mut state = newcomer();
-        state.begin_event();
-        assert!(state.is_fast(), "the fast path is open");
-        order(Mode::Off, 1000, 100);
+    let prepare = |session| {
+        obeyed(session, Mode::Exact, 1000, 100);
+        let mut state = newcomer(session);
+        state.begin_event(session);
+        assert!(state.is_fast(session), "the fast path is open");
+        order(session, Mode::Off, 1000, 100);
     };
-    check(prepare, || {
-        let ((), state) = together(control::poll, || {
-            let mut state = newcomer();
-            state.begin_event();
-            state
-        });
-        assert!(!state.is_fast());
-        assert_eq!(control::activity(), Activity::Idle);
-        assert_ne!(fork::applied(), 0);
+    check(prepare, |session| {
+        let ((), state) = together(
+            move || control::poll(session),
+            move || {
+                let mut state = newcomer(session);
+                state.begin_event(session);
+                state
+            },
+        );
+        assert!(!state.is_fast(session));
+        assert_eq!(session.control.activity(), Activity::Idle);
+        assert_ne!(session.fork.applied(), 0);
     });
 }

@@ -13,48 +13,51 @@ use heapwise_format::segment::{
 use super::outside::Outside;
 use super::{check, together};
 use crate::atomics::Ordering;
-use crate::{log, segment};
+use crate::log;
+use crate::session::Session;
 
 /// One stream, from its first event to its last.
-fn write(tallies: &[u32]) {
+fn write(session: &Session, tallies: &[u32]) {
     let mut stream = log::ThreadLog::new();
     for tally in tallies {
-        log::alloc(&mut stream, 0x1000, Block { tally: *tally, size: 8, by_realloc: false });
+        log::alloc(session, &mut stream, 0x1000, Block { tally: *tally, size: 8, by_realloc: false });
     }
     log::end(&mut stream);
 }
 
 /// How far the chunks are read, as `capture/drain/chunks.rs` keeps it, and what was read of each
 /// stream.
-#[derive(Default)]
 struct Drainer {
+    session: &'static Session,
     done: Vec<usize>,
     streams: BTreeMap<u32, Vec<u32>>,
     complete: usize,
 }
 
 impl Drainer {
-    fn first_look() -> Self {
-        let mut drainer = Self::default();
+    fn first_look(session: &'static Session) -> Self {
+        let mut drainer = Self { session, done: Vec::new(), streams: BTreeMap::new(), complete: 0 };
         drainer.look();
         drainer
     }
 
     fn look(&mut self) {
         let mut word = [0; 8];
-        Outside.read_at((COUNTERS_OFFSET + Counter::Chunks as usize * 8) as u64, &mut word);
+        Outside(self.session).read_at((COUNTERS_OFFSET + Counter::Chunks as usize * 8) as u64, &mut word);
         let used = u64::from_le_bytes(word) as usize;
         self.done.resize(used.max(self.done.len()), 0);
         (0..used).for_each(|index| self.look_at(index));
     }
 
     fn look_at(&mut self, index: usize) {
-        let offset = segment::section(SectionKind::Chunks).record_offset(index as u64).expect("in use");
-        let Some(Published { header, is_complete }) = look(&Outside, offset) else { return };
+        let outside = Outside(self.session);
+        let section = self.session.segment.section(SectionKind::Chunks);
+        let offset = section.record_offset(index as u64).expect("in use");
+        let Some(Published { header, is_complete }) = look(&outside, offset) else { return };
         assert_ne!(header.stream, 0, "a chunk that says a sequence says whose");
         let done = self.done[index];
         let mut bytes = vec![0; header.len.saturating_sub(done)];
-        Outside.read_at(offset + (HEADER_BYTES + done) as u64, &mut bytes);
+        outside.read_at(offset + (HEADER_BYTES + done) as u64, &mut bytes);
         let mut at = 0;
         let tallies = self.streams.entry(header.stream).or_default();
         while let Some(event) = decode(&bytes, &mut at) {
@@ -68,7 +71,7 @@ impl Drainer {
             assert!(header.is_last, "who leaves a full chunk says why");
             self.done[index] = 0;
             self.complete += 1;
-            release_chunk(&Outside, offset).expect("writable");
+            release_chunk(&outside, offset).expect("writable");
         }
     }
 
@@ -78,11 +81,11 @@ impl Drainer {
 }
 
 /// The clock is stopped, and the first chunk has been used: its page is populated.
-fn prepare() {
-    segment::control(ControlWord::DrainHeartbeat).store(u64::MAX, Ordering::Relaxed);
-    Drainer::first_look();
-    write(&[0x10]);
-    Drainer::first_look();
+fn prepare(session: &'static Session) {
+    session.segment.control(ControlWord::DrainHeartbeat).store(u64::MAX, Ordering::Relaxed);
+    Drainer::first_look(session);
+    write(session, &[0x10]);
+    Drainer::first_look(session);
 }
 
 /// A drainer follows a thread: every event arrives once and whole.
@@ -91,8 +94,9 @@ fn prepare() {
 /// (acquire).
 #[test]
 fn every_event_arrives_once() {
-    check(prepare, || {
-        let ((), mut drainer) = together(|| write(&[0x1010, 0x1020]), Drainer::first_look);
+    check(prepare, |session| {
+        let ((), mut drainer) =
+            together(move || write(session, &[0x1010, 0x1020]), move || Drainer::first_look(session));
         drainer.look();
         assert_eq!(drainer.read(), [&[0x1010, 0x1020]]);
         assert_eq!(drainer.complete, 1);
@@ -105,12 +109,13 @@ fn every_event_arrives_once() {
 /// For the fence of `Outside::write_at` (release) and `chunk_alloc::claim` (acquire).
 #[test]
 fn a_chunk_is_let_go_when_it_is_read() {
-    let prepare = || {
-        prepare();
-        write(&[0x1010]);
+    let prepare = |session| {
+        prepare(session);
+        write(session, &[0x1010]);
     };
-    check(prepare, || {
-        let ((), mut drainer) = together(|| write(&[0x2010]), Drainer::first_look);
+    check(prepare, |session| {
+        let ((), mut drainer) =
+            together(move || write(session, &[0x2010]), move || Drainer::first_look(session));
         drainer.look();
         assert_eq!(drainer.read(), [&[0x1010], &[0x2010]]);
         assert_eq!(drainer.complete, 2);
@@ -122,9 +127,9 @@ fn a_chunk_is_let_go_when_it_is_read() {
 /// For the exchange in `chunk_alloc::claim`: with a load and a store, both take what is free.
 #[test]
 fn a_chunk_has_one_writer() {
-    check(prepare, || {
-        together(|| write(&[0x1010]), || write(&[0x2010]));
-        let drainer = Drainer::first_look();
+    check(prepare, |session| {
+        together(move || write(session, &[0x1010]), move || write(session, &[0x2010]));
+        let drainer = Drainer::first_look(session);
         let mut read = drainer.read();
         read.sort();
         assert_eq!(read, [&[0x1010], &[0x2010]]);
@@ -137,11 +142,14 @@ fn a_chunk_has_one_writer() {
 #[test]
 fn no_time_is_yet_to_come() {
     const MS: u64 = 1_000_000;
-    let tick = |ms: u64| segment_tick(&Outside, ms, ms * MS).expect("writable");
+    let tick = |session, ms: u64| segment_tick(&Outside(session), ms, ms * MS).expect("writable");
     check(
-        move || tick(5),
-        move || {
-            let ((), time) = together(move || tick(20), || log::time_at(21 * MS, log::tick()));
+        move |session| tick(session, 5),
+        move |session| {
+            let ((), time) = together(
+                move || tick(session, 20),
+                move || log::time_at(session, 21 * MS, log::tick(session)),
+            );
             assert!((5..=21).contains(&time), "{time}");
         },
     );

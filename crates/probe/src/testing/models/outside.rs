@@ -3,37 +3,36 @@
 #![allow(unsafe_code)]
 
 use heapwise_format::chunk::{AT_LAST, AT_PUBLISHED, AT_STATE, AT_STREAM, AT_THREAD, HEADER_BYTES};
-use heapwise_format::segment::{
-    COUNTERS_OFFSET, Counter, PAGE_BYTES, SectionKind, SegmentSink, SegmentSource,
-};
+use heapwise_format::segment::{PAGE_BYTES, SectionKind, SegmentSink, SegmentSource};
 
 use crate::atomics::{AtomicU32, AtomicU64, Ordering, about_to_read, fence};
-use crate::segment;
+use crate::session::Session;
 
-/// The segment of this process, by its file.
-pub(super) struct Outside;
+/// The segment of a session, by its file.
+#[derive(Clone, Copy)]
+pub(super) struct Outside(pub(super) &'static Session);
 
-fn place(offset: u64) -> *mut u8 {
-    let first = &raw const *segment::counter(Counter::State);
-    let base = first.cast::<u8>().wrapping_sub(COUNTERS_OFFSET + Counter::State as usize * 8);
-    base.wrapping_add(offset as usize).cast_mut()
-}
+impl Outside {
+    fn place(self, offset: u64) -> *mut u8 {
+        self.0.segment.base().wrapping_add(offset as usize)
+    }
 
-fn half(offset: u64) -> &'static AtomicU32 {
-    // SAFETY: inside the segment, which stays.
-    unsafe { &*place(offset).cast() }
-}
+    fn half(self, offset: u64) -> &'static AtomicU32 {
+        // SAFETY: inside the segment, which stays.
+        unsafe { &*self.place(offset).cast() }
+    }
 
-fn word(offset: u64) -> &'static AtomicU64 {
-    // SAFETY: as `half`.
-    unsafe { &*place(offset).cast() }
+    fn word(self, offset: u64) -> &'static AtomicU64 {
+        // SAFETY: as `half`.
+        unsafe { &*self.place(offset).cast() }
+    }
 }
 
 impl SegmentSource for Outside {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> usize {
-        let get = |at: u64| word(at).load(Ordering::Relaxed).to_le_bytes();
+        let get = |at: u64| self.word(at).load(Ordering::Relaxed).to_le_bytes();
         let is_in = |kind| {
-            let section = segment::section(kind);
+            let section = self.0.segment.section(kind);
             (section.offset..section.offset + section.bytes()).contains(&offset)
         };
         if offset < 3 * PAGE_BYTES as u64 || is_in(SectionKind::Nodes) {
@@ -42,14 +41,14 @@ impl SegmentSource for Outside {
             }
         } else if buffer.len() == HEADER_BYTES {
             for at in [AT_STATE, AT_THREAD, AT_STREAM, AT_LAST] {
-                let bytes = half(offset + at as u64).load(Ordering::Relaxed).to_le_bytes();
+                let bytes = self.half(offset + at as u64).load(Ordering::Relaxed).to_le_bytes();
                 buffer[at..at + 4].copy_from_slice(&bytes);
             }
             buffer[AT_PUBLISHED..AT_PUBLISHED + 8].copy_from_slice(&get(offset + AT_PUBLISHED as u64));
         } else {
-            about_to_read(place(offset), buffer.len());
+            about_to_read(self.place(offset), buffer.len());
             // SAFETY: inside the segment, which only loom's threads write, one at a time.
-            buffer.copy_from_slice(unsafe { core::slice::from_raw_parts(place(offset), buffer.len()) });
+            buffer.copy_from_slice(unsafe { core::slice::from_raw_parts(self.place(offset), buffer.len()) });
         }
         fence(Ordering::Acquire);
         buffer.len()
@@ -62,9 +61,9 @@ impl SegmentSink for Outside {
     fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), ()> {
         fence(Ordering::SeqCst);
         if let Ok(bytes) = bytes.try_into() {
-            word(offset).store(u64::from_le_bytes(bytes), Ordering::Relaxed);
+            self.word(offset).store(u64::from_le_bytes(bytes), Ordering::Relaxed);
         } else {
-            half(offset).store(u32::from_le_bytes(bytes.try_into().map_err(drop)?), Ordering::Relaxed);
+            self.half(offset).store(u32::from_le_bytes(bytes.try_into().map_err(drop)?), Ordering::Relaxed);
         }
         Ok(())
     }

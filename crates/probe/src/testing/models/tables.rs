@@ -11,7 +11,7 @@ use crate::atomics::{AtomicU64, Ordering};
 use crate::live::births::{self, Birth};
 use crate::live::shadow::{self, Insertion};
 use crate::live::{self, Inserted, Live};
-use crate::segment;
+use crate::session::Session;
 use crate::sites::stack_tree;
 use crate::sites::tallies::{self, SiteKey};
 
@@ -19,8 +19,9 @@ fn block(tally: u32) -> Live {
     Live { tally, size: 24 }
 }
 
-fn meet_stack(parent: u32, place: u64) {
-    let node = stack_tree::child(parent, place, 1).and_then(stack_tree::node).expect("made");
+fn meet_stack(session: &Session, parent: u32, place: u64) {
+    let id = stack_tree::child(session, parent, place, 1);
+    let node = id.and_then(|id| stack_tree::node(session, id)).expect("made");
     assert_eq!((node.place, node.parent, node.module), (place, parent, 1));
 }
 
@@ -29,11 +30,11 @@ fn meet_stack(parent: u32, place: u64) {
 /// For `chain::append` (release) and `chain::search` (acquire).
 #[test]
 fn a_node_is_whole_before_anybody_has_its_number() {
-    let meet = || meet_stack(0, 0x5555_0000_0010);
+    let meet = |session| meet_stack(session, 0, 0x5555_0000_0010);
     check(
-        || (),
-        move || {
-            together(meet, meet);
+        |_| (),
+        move |session| {
+            together(move || meet(session), move || meet(session));
         },
     );
 }
@@ -45,10 +46,11 @@ fn a_node_is_whole_before_anybody_has_its_number() {
 #[test]
 fn a_node_in_the_hash_is_whole() {
     let parent = 7;
-    let meet = move || meet_stack(parent, 0x5555_0000_0990);
-    let fill = move || (1..=8).for_each(|child| meet_stack(parent, 0x5555_0001_0000 + child * 16));
-    check(fill, move || {
-        together(meet, meet);
+    let meet = move |session| meet_stack(session, parent, 0x5555_0000_0990);
+    let fill =
+        move |session| (1..=8).for_each(|child| meet_stack(session, parent, 0x5555_0001_0000 + child * 16));
+    check(fill, move |session| {
+        together(move || meet(session), move || meet(session));
     });
 }
 
@@ -61,29 +63,29 @@ fn a_node_in_the_hash_is_whole() {
 fn a_reader_knows_which_nodes_are_whole() {
     let (first, second) = (0x5555_0002_0010, 0x5555_0003_0010);
     let known = 0x5555_0004_0010;
-    let read = || {
-        let section = segment::section(SectionKind::Nodes);
-        let used = segment::counter(Counter::Nodes).load(Ordering::Relaxed);
+    let read = |session: &'static Session| {
+        let section = session.segment.section(SectionKind::Nodes);
+        let used = session.segment.counter(Counter::Nodes).load(Ordering::Relaxed);
         let before = BEFORE.load(Ordering::Relaxed);
         let mut records = vec![0; ((used - before) * section.record_bytes) as usize];
         let offset = section.offset + before * section.record_bytes;
-        let whole = read_appended(&Outside, offset, section.record_bytes as usize, &mut records);
+        let whole = read_appended(&Outside(session), offset, section.record_bytes as usize, &mut records);
         let nodes = records.chunks_exact(section.record_bytes as usize).filter_map(Node::decode);
         nodes.take(whole).map(|node| (node.place, node.parent, node.module)).collect::<Vec<_>>()
     };
     static BEFORE: AtomicU64 = AtomicU64::new(0);
-    let prepare = move || {
-        meet_stack(0, known);
-        BEFORE.store(segment::counter(Counter::Nodes).load(Ordering::Relaxed), Ordering::Relaxed);
+    let prepare = move |session: &'static Session| {
+        meet_stack(session, 0, known);
+        BEFORE.store(session.segment.counter(Counter::Nodes).load(Ordering::Relaxed), Ordering::Relaxed);
     };
-    check(prepare, move || {
-        let appends = loom::thread::spawn(move || meet_stack(5, first));
-        let (nodes, ()) = together(read, move || meet_stack(6, second));
+    check(prepare, move |session| {
+        let appends = loom::thread::spawn(move || meet_stack(session, 5, first));
+        let (nodes, ()) = together(move || read(session), move || meet_stack(session, 6, second));
         appends.join().expect("no panic");
         for node in nodes {
             assert!([(first, 5, 1), (second, 6, 1)].contains(&node), "{node:x?}");
         }
-        assert_eq!(read().len(), 2);
+        assert_eq!(read(session).len(), 2);
     });
 }
 
@@ -92,14 +94,14 @@ fn a_reader_knows_which_nodes_are_whole() {
 /// For `chain::append` (release) and `chain::search` (acquire).
 #[test]
 fn a_shared_tally_is_described_before_another_thread_has_its_number() {
-    let meet = || {
-        let tally = tallies::shared(9, 0).expect("room");
+    let meet = |session: &Session| {
+        let tally = tallies::shared(session, 9, 0).expect("room");
         assert_eq!(tally.counts.site(), SiteKey::new(9, 0, NO_THREAD));
     };
     check(
-        || (),
-        move || {
-            together(meet, meet);
+        |_| (),
+        move |session| {
+            together(move || meet(session), move || meet(session));
         },
     );
 }
@@ -116,28 +118,32 @@ const IN_ONE_GROUP: [u64; 3] = [0x7100_0000_0010, 0x7100_0000_0020, 0x7100_0000_
 fn a_live_block_is_found_by_whoever_frees_it() {
     static HAND: AtomicU64 = AtomicU64::new(0);
     let [handed, first, second] = IN_ONE_GROUP;
-    let insert = |address, tally| {
-        assert!(matches!(live::insert_sample(address, block(tally)), Inserted::Yes));
+    let insert = |session: &Session, address, tally| {
+        assert!(matches!(live::insert_sample(session, address, block(tally)), Inserted::Yes));
     };
-    let remove = |address| live::remove(address, |_| true).map(|removed| removed.block);
-    let bystander = move || {
+    let remove =
+        |session: &Session, address| live::remove(session, address, |_| true).map(|removed| removed.block);
+    let bystander = move |session: &Session| {
         for (address, tally) in [(first, 21), (second, 22)] {
-            insert(address, tally);
-            assert_eq!(remove(address), Some(block(tally)));
+            insert(session, address, tally);
+            assert_eq!(remove(session, address), Some(block(tally)));
         }
     };
     check(
-        || (),
-        move || {
+        |_| (),
+        move |session| {
             let giver = loom::thread::spawn(move || {
-                insert(handed, 5);
+                insert(session, handed, 5);
                 HAND.store(1, Ordering::Release);
             });
-            together(bystander, move || {
-                if HAND.load(Ordering::Acquire) == 1 {
-                    assert_eq!(remove(handed), Some(block(5)));
-                }
-            });
+            together(
+                move || bystander(session),
+                move || {
+                    if HAND.load(Ordering::Acquire) == 1 {
+                        assert_eq!(remove(session, handed), Some(block(5)));
+                    }
+                },
+            );
             giver.join().expect("no panic");
         },
     );
@@ -154,19 +160,19 @@ fn a_shadowed_block_is_found_by_whoever_frees_it() {
     let (handed, other, elsewhere) = (0x7200_0000_0010, 0x7200_0000_0050, 0x7200_0002_0000);
     check(
         // The directory is there; the leaf is made in the model.
-        move || assert_eq!(shadow::insert(elsewhere, block(7)), Insertion::Done),
-        move || {
+        move |session| assert_eq!(shadow::insert(session, elsewhere, block(7)), Insertion::Done),
+        move |session| {
             together(
                 move || {
-                    assert_eq!(shadow::insert(handed, block(5)), Insertion::Done);
+                    assert_eq!(shadow::insert(session, handed, block(5)), Insertion::Done);
                     HAND.store(1, Ordering::Release);
                 },
                 move || {
-                    assert_eq!(shadow::insert(other, block(6)), Insertion::Done);
+                    assert_eq!(shadow::insert(session, other, block(6)), Insertion::Done);
                     if HAND.load(Ordering::Acquire) == 1 {
-                        assert_eq!(shadow::remove(handed), Some(block(5)));
+                        assert_eq!(shadow::remove(session, handed), Some(block(5)));
                     }
-                    assert_eq!(shadow::remove(other), Some(block(6)));
+                    assert_eq!(shadow::remove(session, other), Some(block(6)));
                 },
             );
         },
@@ -182,22 +188,24 @@ fn a_shadowed_block_is_found_by_whoever_frees_it() {
 fn a_birth_is_found_by_the_thread_that_frees_the_block() {
     static HAND: AtomicU64 = AtomicU64::new(0);
     let (handed, other) = (0x7300_0000_0010, 0x7300_0000_0050);
-    let insert = |address| assert_eq!(shadow::insert(address, block(5)), Insertion::Done);
-    let taken = |address| live::remove(address, |_| false).map(|removed| removed.birth);
+    let insert =
+        |session: &Session, address| assert_eq!(shadow::insert(session, address, block(5)), Insertion::Done);
+    let taken =
+        |session: &Session, address| live::remove(session, address, |_| false).map(|removed| removed.birth);
     check(
-        move || [handed, other].into_iter().for_each(insert),
-        move || {
+        move |session| [handed, other].into_iter().for_each(|address| insert(session, address)),
+        move |session| {
             together(
                 move || {
-                    births::set(handed, Birth::new(5, false));
+                    births::set(session, handed, Birth::new(5, false));
                     HAND.store(1, Ordering::Release);
                 },
                 move || {
-                    births::set(other, Birth::new(6, false));
+                    births::set(session, other, Birth::new(6, false));
                     if HAND.load(Ordering::Acquire) == 1 {
-                        assert_eq!(taken(handed), Some(Birth::new(5, false)));
+                        assert_eq!(taken(session, handed), Some(Birth::new(5, false)));
                     }
-                    assert_eq!(taken(other), Some(Birth::new(6, false)));
+                    assert_eq!(taken(session, other), Some(Birth::new(6, false)));
                 },
             );
         },

@@ -5,24 +5,25 @@ use heapwise_format::segment::NO_THREAD;
 
 use super::{check_of, together};
 use crate::record::sampler::Sampled;
+use crate::session::Session;
 use crate::sites::tallies::{self, Amount, TallyRef, Writer};
 use crate::threads::{acquire_state, release_state};
 
 const NODE: u32 = 17;
 
 /// A thread that lives for one allocation.
-fn count() {
-    let state = acquire_state().expect("memory");
+fn count(session: &Session) {
+    let state = acquire_state(session).expect("memory");
     // SAFETY: acquired by this thread alone.
-    let tally = unsafe { &mut *state }.tally(NODE, 0).expect("room");
-    tally.count_alloc(Writer::Own, Amount { size: 8, slack: 0 }, 0, Sampled::EXACT);
-    release_state(state);
+    let tally = unsafe { &mut *state }.tally(session, NODE, 0).expect("room");
+    tally.count_alloc(session, Writer::Own, Amount { size: 8, slack: 0 }, 0, Sampled::EXACT);
+    release_state(session, state);
 }
 
 /// Allocations counted at the node, by all threads.
-fn counted() -> u64 {
+fn counted(session: &Session) -> u64 {
     let mut allocs = 0;
-    tallies::each_sum(|sum| {
+    tallies::each_sum(session, |sum| {
         if sum.site.node() == NODE {
             allocs += sum.allocs;
         }
@@ -36,9 +37,9 @@ fn counted() -> u64 {
 /// For a slot of the pool (release in `put`, acquire in `take`).
 #[test]
 fn nothing_is_lost_when_a_state_changes_hands() {
-    check_of(320, count, || {
-        together(count, count);
-        assert_eq!(counted(), 3);
+    check_of(320, count, |session| {
+        together(move || count(session), move || count(session));
+        assert_eq!(counted(session), 3);
     });
 }
 
@@ -47,15 +48,15 @@ fn nothing_is_lost_when_a_state_changes_hands() {
 /// For the additions of `Writer::Shared`.
 #[test]
 fn threads_that_share_a_tally_count_every_event() {
-    let count = || {
-        let tally: TallyRef = tallies::shared(NODE + 1, 0).expect("room");
+    let count = |session: &Session| {
+        let tally: TallyRef = tallies::shared(session, NODE + 1, 0).expect("room");
         assert_eq!(tally.counts.site().thread(), NO_THREAD);
-        tally.count_alloc(Writer::Shared, Amount { size: 8, slack: 0 }, 0, Sampled::EXACT);
+        tally.count_alloc(session, Writer::Shared, Amount { size: 8, slack: 0 }, 0, Sampled::EXACT);
     };
-    check_of(320, count, move || {
-        together(count, count);
+    check_of(320, count, move |session| {
+        together(move || count(session), move || count(session));
         let mut allocs = 0;
-        tallies::each_sum(|sum| allocs += if sum.site.node() == NODE + 1 { sum.allocs } else { 0 });
+        tallies::each_sum(session, |sum| allocs += if sum.site.node() == NODE + 1 { sum.allocs } else { 0 });
         assert_eq!(allocs, 3);
     });
 }

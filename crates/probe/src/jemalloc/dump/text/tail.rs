@@ -5,10 +5,11 @@ use heapwise_format::segment::{Counter, Module, SectionKind};
 
 use super::Output;
 use crate::atomics::Ordering;
+use crate::session::Session;
 use crate::sys::{self, File};
-use crate::{clock, control, segment, threads};
+use crate::{clock, threads};
 
-pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
+pub(super) fn write(session: &Session, out: &mut Output<'_>, rate: Option<u64>) {
     // By the path jemalloc prefers: it also works in a thread whose leader has ended.
     let maps = File::open(c"/proc/thread-self/maps", libc::O_RDONLY)
         .or_else(|_| File::open(c"/proc/self/maps", libc::O_RDONLY));
@@ -20,13 +21,13 @@ pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
     line(out, b"program ");
     escaped(out, sys::read_link(c"/proc/self/exe", &mut program));
     line(out, b"source heapwise probe").text(b"\n");
-    match rate.unwrap_or_else(control::sampling_distance) {
+    match rate.unwrap_or_else(|| session.control.sampling_distance()) {
         0 => line(out, b"sampling exact").text(b"\n"),
         mean => line(out, b"sampling poisson ").decimal(mean).text(b"\n"),
     };
     line(out, b"pid ").decimal(u64::from(sys::pid())).text(b"\n");
     line(out, b"time ").decimal(clock::realtime_ns()).text(b"\n");
-    let count = |counter| segment::counter(counter).load(Ordering::Relaxed);
+    let count = |counter| session.segment.counter(counter).load(Ordering::Relaxed);
     let duration = clock::monotonic_ns().saturating_sub(count(Counter::PeriodStart));
     line(out, b"duration ").decimal(duration).text(b"\n");
     line(out, b"lost 0");
@@ -42,14 +43,14 @@ pub(super) fn write(out: &mut Output<'_>, rate: Option<u64>) {
         out.text(b" ").decimal(count(counter));
     }
     out.text(b"\n");
-    write_threads(out);
-    write_modules(out);
+    write_threads(session, out);
+    write_modules(session, out);
 }
 
 /// Ids and names of the threads that have their own lines.
-fn write_threads(out: &mut Output<'_>) {
-    for record in 0..threads::threads_used() {
-        if let Some(thread) = threads::thread_record(record) {
+fn write_threads(session: &Session, out: &mut Output<'_>) {
+    for record in 0..threads::used(session) {
+        if let Some(thread) = threads::thread_record(session, record) {
             line(out, b"thread ").decimal(record.into()).text(b" ").decimal(thread.tid.into());
             out.text(b" ");
             escaped(out, text(&thread.name));
@@ -61,12 +62,12 @@ fn line<'a, 'b>(out: &'a mut Output<'b>, text: &[u8]) -> &'a mut Output<'b> {
     out.text(b"# heapwise ").text(text)
 }
 
-fn write_modules(out: &mut Output<'_>) {
-    let capacity = segment::section(SectionKind::Modules).capacity;
-    let used = segment::counter(Counter::Modules).load(Ordering::Acquire).min(capacity);
+fn write_modules(session: &Session, out: &mut Output<'_>) {
+    let capacity = session.segment.section(SectionKind::Modules).capacity;
+    let used = session.segment.counter(Counter::Modules).load(Ordering::Acquire).min(capacity);
     let page = sys::page_bytes();
     for index in 0..used {
-        let Some(module) = segment::read::<Module>(SectionKind::Modules, index) else { continue };
+        let Some(module) = session.segment.read::<Module>(SectionKind::Modules, index) else { continue };
         let Some(id) = module.build_id.get(..module.build_id_len as usize).filter(|id| !id.is_empty()) else {
             continue;
         };
