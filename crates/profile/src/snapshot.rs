@@ -141,8 +141,8 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         self.profile_of(&tallies::read(self))
     }
 
-    /// Sum of everything counted in the current period. Exact: threads add to the counters in steps,
-    /// to their tallies at every event.
+    /// Sum of everything counted in the current period. Exact: threads add to the counters in
+    /// steps, to their tallies at every event.
     #[must_use]
     pub fn totals(&self) -> Values {
         tallies::read(self).iter().fold(Values::default(), |sum, site| sum + site.values().0)
@@ -219,8 +219,8 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         }
     }
 
-    /// `CLOCK_MONOTONIC` nanoseconds when recording was switched off; `None` while it is on, and when
-    /// it was never on.
+    /// `CLOCK_MONOTONIC` nanoseconds when recording was switched off; `None` while it is on, and
+    /// when it was never on.
     #[must_use]
     pub fn stopped_at(&self) -> Option<u64> {
         let was_on = self.counter(Counter::RecordingStart) != 0;

@@ -1,8 +1,8 @@
 //! The table of mappings: ranges of addresses that the program and its allocator mapped, with the
 //! stack that mapped them. It is in the segment, sorted, for readers.
 //!
-//! Changes are rare (each belongs to a system call), so one lock serializes them. A thread waits for
-//! it a bounded time; then the change is dropped and counted. The sequence is odd while records
+//! Changes are rare (each belongs to a system call), so one lock serializes them. A thread waits
+//! for it a bounded time; then the change is dropped and counted. The sequence is odd while records
 //! move, so a reader knows when to read again.
 #![allow(unsafe_code)]
 

@@ -32,8 +32,8 @@ impl<'a> Ranges<'a> {
         self.used().get(at).copied().filter(|range| range.start <= address)
     }
 
-    /// Removes a range of addresses. Ranges that it overlaps in part are shortened or split; without
-    /// a slot for the second part of a split, that part is dropped.
+    /// Removes a range of addresses. Ranges that it overlaps in part are shortened or split;
+    /// without a slot for the second part of a split, that part is dropped.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> Result<(), Full> {
         let first = self.used().partition_point(|range| range.end <= start);
         let last = first + self.used().iter().skip(first).take_while(|range| range.start < end).count();

@@ -85,8 +85,8 @@ pub enum FindingKind {
     GrowingSites,
     /// Blocks that were not freed when the program ended: `bytes`, `blocks`.
     NeverFreed,
-    /// Blocks that were live at the end of the recording, while the program ran on or its end is not
-    /// known: `bytes`, `blocks`.
+    /// Blocks that were live at the end of the recording, while the program ran on or its end is
+    /// not known: `bytes`, `blocks`.
     StillHeld,
     /// Blocks freed by the next call of their thread: `blocks`, `allocations`, `percent`.
     Temporaries,

@@ -33,8 +33,8 @@ pub fn four(values: &Values) -> Map<String, Value> {
     Metric::SHARED.into_iter().map(number).collect()
 }
 
-/// Adds to a view its `coverage`, and where there is something: `usable` (bytes are usable ones), `unattributed` by
-/// cause in the view's metric, and `untracked` blocks and bytes.
+/// Adds to a view its `coverage`, and where there is something: `usable` (bytes are usable ones),
+/// `unattributed` by cause in the view's metric, and `untracked` blocks and bytes.
 pub(super) fn insert(fields: &mut Map<String, Value>, totals: &Totals) {
     if totals.usable {
         fields.insert("usable".into(), true.into());

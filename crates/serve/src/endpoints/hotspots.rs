@@ -49,8 +49,8 @@ pub(crate) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     Ok(Response::text(body))
 }
 
-/// The page at the same state. Without `view` it shows a new profile, as brpc's page does; growth is
-/// the change since the oldest one.
+/// The page at the same state. Without `view` it shows a new profile, as brpc's page does; growth
+/// is the change since the oldest one.
 fn page(context: &Context, request: &Request, source: &dyn Source, what: &str) -> Result {
     let named = |key: &str| request.query.given(key).map(|name| file_name(name).to_owned());
     let (mut profile, mut base) = (named("view"), named("base"));

@@ -39,8 +39,8 @@ enum Form {
 }
 
 impl Form {
-    /// The form that a client reads: `form=`, else its `Accept`, else its `User-Agent`. `jeprof` and
-    /// `google-pprof` both run curl, and only gperftools' text is read by both.
+    /// The form that a client reads: `form=`, else its `Accept`, else its `User-Agent`. `jeprof`
+    /// and `google-pprof` both run curl, and only gperftools' text is read by both.
     fn of_request(request: &Request) -> Result<Self> {
         let accepts = |kind: &str| request.header("accept").is_some_and(|accept| accept.contains(kind));
         let agent = request.header("user-agent").unwrap_or_default();
