@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! magic[8] version:u32 crc32(body):u32
-//! body: build-id, detail, image (path, size, time), functions (name, system name, file, start line),
+//! body: build-id, detail, image (path, size, time), functions (name, system name, file, start
+//! line),
 //!       places (offset as difference to the one before, lines (function, line))
 //! ```
 
