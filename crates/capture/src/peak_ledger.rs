@@ -1,8 +1,8 @@
 //! The ledger of a program that is being run, read near the peak of its resident memory.
 //!
-//! A thread beside reads the resident bytes twenty times a second, more often at the start. Whenever they
-//! exceed those of the last ledger by a few percent, it reads a new one: the last one read is the
-//! one nearest to the peak.
+//! A thread beside reads the resident bytes twenty times a second, more often at the start.
+//! Whenever they exceed those of the last ledger by a few percent, it reads a new one: the last one
+//! read is the one nearest to the peak.
 
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
