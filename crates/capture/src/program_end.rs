@@ -7,8 +7,8 @@ use heapwise_profile::snapshot::Snapshot;
 use crate::launch::Ended;
 use crate::segments::{SegmentEntry, SegmentFile};
 
-/// The end of the program of a segment: as a controller noted it, else what the state of the segment
-/// implies.
+/// The end of the program of a segment: as a controller noted it, else what the state of the
+/// segment implies.
 pub fn of_segment(found: &SegmentEntry, snapshot: &Snapshot<'_, SegmentFile>) -> ProgramEnd {
     let noted = ProgramEnd::from_code(snapshot.counter(Counter::End));
     match snapshot.state() {

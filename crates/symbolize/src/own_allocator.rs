@@ -1,5 +1,5 @@
-//! Allocators that are part of an executable: calls of their functions do not go through the dynamic
-//! linker, so a preloaded probe does not see them.
+//! Allocators that are part of an executable: calls of their functions do not go through the
+//! dynamic linker, so a preloaded probe does not see them.
 
 use std::path::Path;
 

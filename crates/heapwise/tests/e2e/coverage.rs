@@ -1,4 +1,5 @@
-//! What reports say about the part of a program's life that was recorded, and how the program ended.
+//! What reports say about the part of a program's life that was recorded, and how the program
+//! ended.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};
@@ -83,8 +84,8 @@ fn a_late_start_and_a_pause_are_told() {
     told.end();
 }
 
-/// `ps`, `stats` and `top` read the same live bytes, in every mode that counts every block; the peak
-/// is not below them.
+/// `ps`, `stats` and `top` read the same live bytes, in every mode that counts every block; the
+/// peak is not below them.
 #[test]
 fn live_bytes_are_the_same_everywhere() {
     for mode in ["mode:exact", "mode:log"] {
@@ -139,8 +140,8 @@ fn an_allocator_inside_the_executable_is_told() {
     assert!(!top.contains("not seen"), "{top}");
 }
 
-/// A recording that lost nothing says so by saying nothing, and its live blocks are not "never freed"
-/// while the program runs on.
+/// A recording that lost nothing says so by saying nothing, and its live blocks are not "never
+/// freed" while the program runs on.
 #[test]
 fn a_summary_has_no_losses_of_zero() {
     let scratch = Scratch::new();
@@ -163,7 +164,8 @@ fn a_summary_has_no_losses_of_zero() {
     told.end();
 }
 
-/// The server says what a profile covers, in brpc's text too; a moment of a live process is refused.
+/// The server says what a profile covers, in brpc's text too; a moment of a live process is
+/// refused.
 #[test]
 fn the_server_says_why_there_is_nothing() {
     let scratch = Scratch::new();
