@@ -10,11 +10,15 @@ use heapwise_format::segment::{Counter, Mapping, SectionKind};
 
 use super::ranges::{Full, Ranges};
 use crate::atomics::{AtomicBool, AtomicUsize, Ordering};
-use crate::{segment, sys};
+use crate::session::Session;
+use crate::sys;
 
-static LOCKED: AtomicBool = AtomicBool::new(false);
-/// Ranges in use. Private: what is in the segment may be overwritten by others.
-static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// The mappings of a session. Zeroed memory is valid: none.
+pub(crate) struct Mappings {
+    is_locked: AtomicBool,
+    /// Ranges in use. Private: what is in the segment may be overwritten by others.
+    count: AtomicUsize,
+}
 
 /// Attempts to take the lock before the thread sleeps between them.
 const SPINS: usize = 200;
@@ -22,94 +26,93 @@ const SPINS: usize = 200;
 const ATTEMPTS: usize = SPINS + 200;
 const PAUSE_NANOSECONDS: u64 = 50_000;
 
-/// Starts empty (again after `fork`).
-pub(super) fn init() {
-    COUNT.store(0, Ordering::Relaxed);
-    LOCKED.store(false, Ordering::Relaxed);
+/// The right to use the table, while it exists.
+struct Guard<'a>(&'a Mappings);
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.0.is_locked.store(false, Ordering::Release);
+    }
 }
 
-/// Whether the table is empty.
-#[inline]
-pub(crate) fn is_empty() -> bool {
-    COUNT.load(Ordering::Relaxed) == 0
+impl Mappings {
+    fn count(&self) -> usize {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    /// Takes the lock; `None` when other threads hold it for too long.
+    fn lock(&self) -> Option<Guard<'_>> {
+        for attempt in 0..ATTEMPTS {
+            if self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Some(Guard(self));
+            }
+            if attempt < SPINS {
+                core::hint::spin_loop();
+            } else {
+                sys::sleep(PAUSE_NANOSECONDS);
+            }
+        }
+        None
+    }
 }
 
 /// Inserts a range and removes the ranges that it covers.
-pub(crate) fn insert(range: Mapping) {
-    change(|ranges| ranges.insert(range));
+pub(crate) fn insert(session: &Session, range: Mapping) {
+    change(session, |ranges| ranges.insert(range));
 }
 
 /// Removes a range of addresses.
-pub(crate) fn remove(start: u64, end: u64) {
-    if !is_empty() {
-        change(|ranges| ranges.remove(start, end));
+pub(crate) fn remove(session: &Session, start: u64, end: u64) {
+    if session.live.mappings.count() != 0 {
+        change(session, |ranges| ranges.remove(start, end));
     }
 }
 
 /// The range that holds an address.
-pub(crate) fn get(address: u64) -> Option<Mapping> {
-    if is_empty() || !lock() {
+pub(crate) fn get(session: &Session, address: u64) -> Option<Mapping> {
+    let mappings = &session.live.mappings;
+    if mappings.count() == 0 {
         return None;
     }
-    let found = slots(0).and_then(|slots| Ranges::new(slots, COUNT.load(Ordering::Relaxed)).get(address));
-    LOCKED.store(false, Ordering::Release);
-    found
+    let mut guard = mappings.lock()?;
+    Ranges::new(slots(session, &mut guard, 0)?, mappings.count()).get(address)
 }
 
 /// Counts a change that could not be made.
-pub(crate) fn lose() {
-    segment::count(Counter::LostMappings);
+pub(crate) fn lose(session: &Session) {
+    session.segment.count(Counter::LostMappings);
 }
 
-fn change(change: impl FnOnce(&mut Ranges<'_>) -> Result<(), Full>) {
-    if !lock() {
-        return lose();
-    }
+fn change(session: &Session, change: impl FnOnce(&mut Ranges<'_>) -> Result<(), Full>) {
+    let mappings = &session.live.mappings;
+    let Some(mut guard) = mappings.lock() else { return lose(session) };
     // A change adds at most two ranges.
-    if let Some(slots) = slots(2) {
-        let mut ranges = Ranges::new(slots, COUNT.load(Ordering::Relaxed));
-        let sequence = segment::counter(Counter::MappingsSequence);
-        sequence.fetch_add(1, Ordering::SeqCst);
-        if change(&mut ranges).is_err() {
-            lose();
-        }
-        COUNT.store(ranges.count(), Ordering::Relaxed);
-        segment::counter(Counter::Mappings).store(ranges.count() as u64, Ordering::Relaxed);
-        sequence.fetch_add(1, Ordering::SeqCst);
-    } else {
-        lose();
+    let Some(slots) = slots(session, &mut guard, 2) else { return lose(session) };
+    let mut ranges = Ranges::new(slots, mappings.count());
+    let sequence = session.segment.counter(Counter::MappingsSequence);
+    sequence.fetch_add(1, Ordering::SeqCst);
+    if change(&mut ranges).is_err() {
+        lose(session);
     }
-    LOCKED.store(false, Ordering::Release);
+    mappings.count.store(ranges.count(), Ordering::Relaxed);
+    session.segment.counter(Counter::Mappings).store(ranges.count() as u64, Ordering::Relaxed);
+    sequence.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Takes the lock; false when other threads hold it for too long.
-fn lock() -> bool {
-    for attempt in 0..ATTEMPTS {
-        if LOCKED.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok() {
-            return true;
-        }
-        if attempt < SPINS {
-            core::hint::spin_loop();
-        } else {
-            sys::sleep(PAUSE_NANOSECONDS);
-        }
-    }
-    false
-}
-
-/// The ranges in use and up to `more` free slots. To be used under the lock.
-fn slots(more: u64) -> Option<&'static mut [Mapping]> {
-    let used = COUNT.load(Ordering::Relaxed) as u64;
-    let capacity = segment::section(SectionKind::Mappings).capacity;
+/// The ranges in use and up to `more` free slots.
+fn slots<'a>(session: &Session, guard: &'a mut Guard<'_>, more: u64) -> Option<&'a mut [Mapping]> {
+    let used = guard.0.count() as u64;
+    let segment = &session.segment;
+    let capacity = segment.section(SectionKind::Mappings).capacity;
     let mut wanted = (used + more).min(capacity);
     // The table is populated from the front; without memory it stays as it is.
     for index in used..wanted {
-        if segment::record(SectionKind::Mappings, index).is_none() {
+        if segment.record(SectionKind::Mappings, index).is_none() {
             wanted = index;
             break;
         }
     }
-    let first = segment::existing(SectionKind::Mappings, 0)?;
+    let first = segment.existing(SectionKind::Mappings, 0)?;
     // SAFETY: so many records are populated and inside the section; the lock makes this the only
     // reference.
     Some(unsafe { core::slice::from_raw_parts_mut(first.cast(), wanted as usize) })
