@@ -188,6 +188,9 @@ pub fn of_segment(found: &SegmentEntry) -> Outcome<Profile> {
             false => snapshot.counter(Counter::LastSeen),
         };
         profile.meta.recorded.stopped_ns = Some(seen_ns.saturating_sub(stop));
+    } else if found.alive {
+        let start = snapshot.counter(Counter::RecordingStart).max(snapshot.counter(Counter::PeriodStart));
+        profile.meta.duration_ns = Some(Clock::of(found.process.pid).now_ns().saturating_sub(start));
     }
     Ok(profile)
 }
