@@ -1,7 +1,7 @@
 // Hazard: the whole heap is replaced over and over, so that what was live a moment ago is freed now. Counts:
 // `inuse_bytes`, the bytes that are live at any moment, within one block. Arguments: the number of blocks
 // (4096); a number of blocks after which it sleeps for a millisecond (never). Runs until it is killed; ends
-// by itself after some minutes in any case.
+// by itself after an hour in any case.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,7 +11,7 @@ enum { MOST_BLOCKS = 1 << 16, SIZE = 800 };
 static struct w_block blocks[MOST_BLOCKS];
 
 int main(int argc, char **argv) {
-    alarm(600);
+    alarm(3600);
     uint64_t count = argc > 1 ? strtoull(argv[1], NULL, 10) : 4096;
     uint64_t burst = argc > 2 ? strtoull(argv[2], NULL, 10) : 0;
     for (uint64_t i = 0; i < count; i++) blocks[i] = w_malloc(SIZE);

@@ -1,12 +1,11 @@
 //! Running a program with the probe inside.
 
 use std::ffi::OsString;
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-
+use super::forward::Forwarder;
 use super::{preload, process, suitability};
 use crate::failure::{Failure, Outcome};
 
@@ -49,7 +48,13 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     if let Ok(own) = std::env::current_exe() {
         command.env("HEAPWISE_EXE", own);
     }
+    // As a shell does: the name, not the path that it was found at.
+    command.arg0(program);
+    // Before the program starts: a signal in between would end this process and not the program.
+    let forwarder =
+        Forwarder::new().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let child = command.spawn().map_err(|error| Failure::new(format!("{name}: cannot start: {error}")))?;
+    forwarder.start(child.id());
     Ok(Running { child, started: Instant::now() })
 }
 
@@ -69,17 +74,8 @@ impl Running {
         self.child.id()
     }
 
-    /// Waits for its end. Signals meant to end the program reach the program, not its profile:
-    /// a terminal's Ctrl-C goes to both already, a `kill` of heapwise is passed on.
+    /// Waits for its end. Signals reach the program, not its profile (see [`Forwarder`]).
     pub fn wait(mut self) -> Outcome<Ended> {
-        let pid = self.pid();
-        if let Ok(mut signals) = signal_hook::iterator::Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP]) {
-            std::thread::spawn(move || {
-                for signal in signals.forever().filter(|signal| matches!(*signal, SIGTERM | SIGHUP)) {
-                    forward(pid, signal);
-                }
-            });
-        }
         let status = self.child.wait().map_err(|error| Failure::new(format!("wait: {error}")))?;
         Ok(self.ended(status))
     }
@@ -88,12 +84,5 @@ impl Running {
         let signal = status.signal();
         let code = status.code().unwrap_or(128 + signal.unwrap_or(0));
         Ended { code: code as u8, signal, ran: self.started.elapsed() }
-    }
-}
-
-fn forward(pid: u32, signal: i32) {
-    use rustix::process::{Pid, Signal, kill_process};
-    if let (Some(pid), Some(signal)) = (Pid::from_raw(pid as i32), Signal::from_named_raw(signal)) {
-        let _ = kill_process(pid, signal);
     }
 }

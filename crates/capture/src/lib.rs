@@ -12,6 +12,7 @@ pub mod control;
 pub mod drain;
 pub mod failure;
 mod file_writers;
+mod forward;
 pub mod launch;
 pub mod lease;
 pub mod ledger;

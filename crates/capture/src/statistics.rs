@@ -96,7 +96,7 @@ pub struct Statistics {
 const GLIBC_ARENA_BYTES: u64 = 64 << 20;
 
 /// The probe's counters as reports name them.
-const PROBE: [(&str, Counter, &str); 21] = [
+const PROBE: [(&str, Counter, &str); 25] = [
     ("recorded", Counter::Recorded, "allocations recorded"),
     ("freed", Counter::Freed, "recorded blocks that were freed"),
     ("live_bytes", Counter::LiveBytes, "live in recorded blocks, exact or estimated"),
@@ -116,6 +116,14 @@ const PROBE: [(&str, Counter, &str); 21] = [
     ("lost_tallies", Counter::LostTallies, "allocations without a site of their own: the table was full"),
     ("lost_nodes", Counter::LostNodes, "allocations without a stack: the stack tree was full"),
     ("lost_events", Counter::LostEvents, "events dropped because the log was full"),
+    ("no_space_losses", Counter::NoSpaceLosses, "of these, because the file system of the segment was full"),
+    (
+        "frozen_losses",
+        Counter::FrozenLosses,
+        "of these, because the program limited itself (seccomp, limits)",
+    ),
+    ("no_space_events", Counter::NoSpaceEvents, "dropped because the file system of the segment was full"),
+    ("frozen_events", Counter::FrozenEvents, "dropped because the program limited itself"),
     ("lost_marks", Counter::LostMarks, "marks dropped because their table was full"),
     (
         "lost_calls",

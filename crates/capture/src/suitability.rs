@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use heapwise_format::bytes::{u16_at, u32_at, u64_at};
@@ -50,7 +50,8 @@ impl std::fmt::Display for Obstacle {
 pub(crate) fn obstacle(program: &Path) -> Option<Obstacle> {
     let metadata = fs::metadata(program).ok()?;
     let mut head = vec![0; 64 * 1024];
-    let length = File::open(program).ok()?.read(&mut head).ok()?;
+    let mut file = File::open(program).ok()?;
+    let length = file.read(&mut head).ok()?;
     head.truncate(length);
     if !head.starts_with(b"\x7fELF\x02\x01") {
         return None;
@@ -60,12 +61,12 @@ pub(crate) fn obstacle(program: &Path) -> Option<Obstacle> {
     if machine != own_machine {
         return Some(Obstacle::Machine(machine));
     }
-    match interpreter(&head)? {
+    match interpreter(&head) {
         None => return Some(Obstacle::Static),
         Some(loader) if loader.contains("musl") => return Some(Obstacle::Musl(loader)),
         Some(_) => {}
     }
-    if let Some(runtime) = sanitizer(program) {
+    if let Some(runtime) = sanitizer(&head, &file) {
         return Some(Obstacle::Sanitizer(runtime));
     }
     let privileged =
@@ -73,31 +74,71 @@ pub(crate) fn obstacle(program: &Path) -> Option<Obstacle> {
     privileged.then_some(Obstacle::Secure)
 }
 
-/// The sanitizer runtime a program needs: named in its dynamic string table, or linked in.
-fn sanitizer(program: &Path) -> Option<&'static str> {
-    /// Programs larger than this are not searched: sanitized ones are test builds.
-    const MOST_BYTES: u64 = 64 << 20;
+/// The sanitizer runtime a program needs: a library or function in its dynamic string table. The
+/// same names elsewhere in a file mean nothing: a compiler has them in its messages.
+fn sanitizer(elf: &[u8], file: &File) -> Option<&'static str> {
     const RUNTIMES: [&str; 4] = ["libasan.so", "libtsan.so", "libhwasan.so", "__asan_init"];
-    let bytes = fs::metadata(program)
-        .ok()
-        .filter(|data| data.len() <= MOST_BYTES)
-        .and_then(|_| fs::read(program).ok())?;
-    RUNTIMES.into_iter().find(|runtime| memchr::memmem::find(&bytes, runtime.as_bytes()).is_some())
+    let strings = dynamic_strings(elf, file)?;
+    let mut names = strings.split(|byte| *byte == 0);
+    names.find_map(|name| RUNTIMES.into_iter().find(|runtime| name.starts_with(runtime.as_bytes())))
 }
 
-/// The loader that an ELF file names (`PT_INTERP`); outer `None` when the file is malformed.
-fn interpreter(elf: &[u8]) -> Option<Option<String>> {
-    let table = usize::try_from(u64_at(elf, 32)?).ok()?;
-    let (size, count) = (usize::from(u16_at(elf, 54)?), usize::from(u16_at(elf, 56)?));
-    for entry in (0..count).map(|row| table + row * size) {
-        if u32_at(elf, entry)? == 3 {
-            let at = usize::try_from(u64_at(elf, entry + 8)?).ok()?;
-            let len = usize::try_from(u64_at(elf, entry + 32)?).ok()?;
-            let bytes = heapwise_format::bytes::text(elf.get(at..at.checked_add(len)?)?);
-            return Some(Some(String::from_utf8_lossy(bytes).into_owned()));
-        }
-    }
-    Some(None)
+/// The dynamic string table: names of needed libraries and of dynamic symbols.
+fn dynamic_strings(elf: &[u8], file: &File) -> Option<Vec<u8>> {
+    /// Bytes read of a table at most.
+    const MOST_BYTES: u64 = 64 << 20;
+    const STRTAB: u64 = 5;
+    const STRSZ: u64 = 10;
+    let read = |at: u64, bytes: u64| {
+        let mut content = vec![0; usize::try_from(bytes.min(MOST_BYTES)).ok()?];
+        file.read_exact_at(&mut content, at).ok()?;
+        Some(content)
+    };
+    let dynamic = segments(elf).find(|segment| segment.kind == PT_DYNAMIC)?;
+    let dynamic = read(dynamic.offset, dynamic.bytes)?;
+    let value = |tag: u64| {
+        let mut entries = (0..dynamic.len() / 16).map(|row| row * 16);
+        let entry = entries.find(|entry| u64_at(&dynamic, *entry) == Some(tag))?;
+        u64_at(&dynamic, entry + 8)
+    };
+    let (address, bytes) = (value(STRTAB)?, value(STRSZ)?);
+    let is_there = |segment: &Segment| {
+        segment.kind == PT_LOAD
+            && (segment.address..segment.address.saturating_add(segment.bytes)).contains(&address)
+    };
+    let segment = segments(elf).find(is_there)?;
+    read(segment.offset.checked_add(address - segment.address)?, bytes)
+}
+
+const PT_LOAD: u32 = 1;
+const PT_DYNAMIC: u32 = 2;
+const PT_INTERP: u32 = 3;
+
+/// A row of the program header table.
+struct Segment {
+    kind: u32,
+    offset: u64,
+    address: u64,
+    bytes: u64,
+}
+
+/// The program headers in the first bytes of an ELF file.
+fn segments(elf: &[u8]) -> impl Iterator<Item = Segment> {
+    let table = u64_at(elf, 32).and_then(|table| usize::try_from(table).ok()).unwrap_or(usize::MAX);
+    let (size, count) = (u16_at(elf, 54).unwrap_or(0), u16_at(elf, 56).unwrap_or(0));
+    (0..usize::from(count)).map_while(move |row| {
+        let entry = row.checked_mul(size.into())?.checked_add(table)?;
+        let long = |at: usize| u64_at(elf, entry.checked_add(at)?);
+        Some(Segment { kind: u32_at(elf, entry)?, offset: long(8)?, address: long(16)?, bytes: long(32)? })
+    })
+}
+
+/// The loader that an ELF file names.
+fn interpreter(elf: &[u8]) -> Option<String> {
+    let segment = segments(elf).find(|segment| segment.kind == PT_INTERP)?;
+    let (at, len) = (usize::try_from(segment.offset).ok()?, usize::try_from(segment.bytes).ok()?);
+    let bytes = heapwise_format::bytes::text(elf.get(at..at.checked_add(len)?)?);
+    Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
 /// Finds a command the way `execvp` would.

@@ -3,7 +3,10 @@
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use heapwise_capture::own_files::is_special;
 
 use crate::failure::{Failure, Outcome};
 
@@ -16,6 +19,14 @@ pub(crate) enum Overwrite {
     Allow,
 }
 
+/// Access to a new file, within the limits of the umask.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Access {
+    /// Its owner only: what a program did is private.
+    Owner = 0o600,
+    Everybody = 0o666,
+}
+
 /// Writes a file through a temporary name and a rename, so that a full disk or a kill leaves either
 /// the old file or the new one.
 pub(crate) fn write_file(
@@ -23,24 +34,56 @@ pub(crate) fn write_file(
     overwrite: Overwrite,
     write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
 ) -> Outcome {
-    let failed = |error: io::Error| {
-        Failure::file(path, format!("cannot write: {error}; choose another place with -o"))
-    };
+    write_with(path, overwrite, Access::Everybody, write)
+}
+
+/// As [`write_file`], for a profile, which only its owner may read.
+pub(crate) fn write_private_file(
+    path: &Path,
+    overwrite: Overwrite,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Outcome {
+    write_with(path, overwrite, Access::Owner, write)
+}
+
+fn write_with(
+    path: &Path,
+    overwrite: Overwrite,
+    access: Access,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> Outcome {
+    let failed = |error: io::Error| cannot_write(path, &error);
     if is_special(path) {
         return write_through(path, write).map_err(failed);
     }
     refuse_existing(path, overwrite)?;
     let temporary = temporary_name(path);
-    let result = write_temporary(&temporary, write).and_then(|()| fs::rename(&temporary, path));
+    let result = write_temporary(&temporary, access, write).and_then(|()| fs::rename(&temporary, path));
     result.map_err(|error| {
         let _ = fs::remove_file(&temporary);
         failed(error)
     })
 }
 
-/// A device or a pipe (`/dev/null`, `/dev/stdout`): written to, never replaced by a file.
-fn is_special(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|data| !data.is_file() && !data.is_dir())
+fn cannot_write(path: &Path, error: &io::Error) -> Failure {
+    Failure::file(path, format!("cannot write: {error}; choose another place with -o"))
+}
+
+/// Fails unless a file can be written to `path` later: before a program runs for hours.
+pub(crate) fn refuse_unwritable(path: &Path, overwrite: Overwrite) -> Outcome {
+    if is_special(path) {
+        // Opening a pipe would wait for its reader.
+        let opened = if is_pipe(path) { Ok(()) } else { OpenOptions::new().write(true).open(path).map(drop) };
+        return opened.map_err(|error| cannot_write(path, &error));
+    }
+    refuse_existing(path, overwrite)?;
+    let temporary = temporary_name(path);
+    let created = write_temporary(&temporary, Access::Owner, |_| Ok(()));
+    created.and_then(|()| fs::remove_file(&temporary)).map_err(|error| cannot_write(path, &error))
+}
+
+fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|data| data.file_type().is_fifo())
 }
 
 fn write_through(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
@@ -51,6 +94,9 @@ fn write_through(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<(
 
 /// Fails early when `path` exists and must not be replaced.
 pub(crate) fn refuse_existing(path: &Path, overwrite: Overwrite) -> Outcome {
+    if path.is_dir() {
+        return Err(Failure::file(path, "is a directory; name a file in it"));
+    }
     if overwrite == Overwrite::Refuse && path.symlink_metadata().is_ok() && !is_special(path) {
         return Err(Failure::file(path, "exists already; use -f to replace it or -o for another name"));
     }
@@ -82,8 +128,13 @@ fn temporary_name(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-fn write_temporary(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
-    let mut out = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(path)?);
+fn write_temporary(
+    path: &Path,
+    access: Access,
+    write: impl FnOnce(&mut dyn Write) -> io::Result<()>,
+) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).create_new(true).mode(access as u32).open(path)?;
+    let mut out = BufWriter::new(file);
     write(&mut out)?;
     out.into_inner().map_err(io::IntoInnerError::into_error)?.sync_data()
 }

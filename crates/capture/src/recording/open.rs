@@ -4,7 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use heapwise_format::recording::{Codec, MAGIC, PreambleError, TIMELINE_ROW_MS, VERSION, version3};
+use heapwise_format::recording::{
+    Codec, MAGIC, PREAMBLE_BYTES, PreambleError, TIMELINE_ROW_MS, VERSION, version3,
+};
 use heapwise_profile::recording::{OpenError, Recording, RecordingSource, Tables, TimeRange, Timeline};
 
 use super::moment::{self, Moment, Times};
@@ -90,13 +92,19 @@ pub fn is_recording(path: &Path) -> bool {
         File::open(path).and_then(|file| file.read_exact_at(&mut magic, 0)).is_ok()
             && u64::from_le_bytes(magic) == MAGIC
     };
-    if path.is_file() { begins(path) } else { numbered(path).last().is_some_and(|(_, path)| begins(path)) }
+    if path.is_file() {
+        begins(path)
+    } else {
+        files(path).is_ok_and(|files| files.last().is_some_and(|path| begins(path)))
+    }
 }
 
 /// Opens a recording. Of a rotated one, the newest files without a gap between them.
 pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
     let mut parts = Vec::new();
-    for file in files(path)? {
+    let files = files(path)?;
+    let is_cut = !path.is_file() && numbered(path).last().map(|(_, last)| last) != files.last();
+    for file in files {
         let open = File::open(&file).map_err(|error| Failure::file(&file, error))?;
         let bytes = open.metadata().map_err(|error| Failure::file(&file, error))?.len();
         parts.push(RecordingFile { file: open, bytes });
@@ -108,7 +116,7 @@ pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
     let mut warnings = Vec::new();
     if let Some(damage) = recording.damage() {
         warnings.push(format!("{}: {damage}", path.display()));
-    } else if !recording.is_ended() {
+    } else if !recording.is_ended() || is_cut {
         warnings.push(format!(
             "{}: not ended: its recorder still runs or was killed; shown up to its last flush",
             path.display()
@@ -119,14 +127,15 @@ pub fn open(path: &Path, options: &ReadOptions) -> Outcome<Opened> {
     Ok(Opened { recording, tables, path: path.to_owned(), jobs, by_size, warnings })
 }
 
-/// The files of a recording, oldest first: the newest ones without a gap between them.
+/// The files of a recording, oldest first: the newest ones without a gap between them. A file that
+/// a killed recorder had only just created is passed over.
 pub fn files(path: &Path) -> Outcome<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);
     }
     let mut run: Vec<PathBuf> = Vec::new();
     let mut expected = None;
-    for (number, file) in numbered(path).into_iter().rev() {
+    for (number, file) in numbered(path).into_iter().rev().skip_while(|(_, file)| is_short(file)) {
         if expected.is_some_and(|expected| expected != number) {
             break;
         }
@@ -134,6 +143,11 @@ pub fn files(path: &Path) -> Outcome<Vec<PathBuf>> {
         run.insert(0, file);
     }
     if run.is_empty() { Err(Failure::file(path, "no such file")) } else { Ok(run) }
+}
+
+/// Whether a file ends before its first frame.
+fn is_short(file: &Path) -> bool {
+    file.metadata().is_ok_and(|data| data.len() <= PREAMBLE_BYTES as u64)
 }
 
 fn describe(error: OpenError) -> String {

@@ -1,6 +1,7 @@
 //! The flight recorder: events of the last minutes in memory, older ones summed up.
 
 use std::collections::VecDeque;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,6 +12,7 @@ use heapwise_profile::recording::{Counts, RawFrame};
 use super::packing::{self, Packed};
 use super::sink::Opening;
 use super::writer::Writer;
+use crate::own_files::create_output;
 
 /// A recording of the recent past.
 #[derive(Debug)]
@@ -23,19 +25,22 @@ pub struct Ring {
     base: Counts,
     base_ms: u64,
     base_marks: u64,
+    /// The empty file of that name, until it is written: keeps other recordings away.
+    claim: Option<File>,
 }
 
 impl Ring {
     /// An empty ring that will be written to `path`.
-    pub fn new(path: &Path, time: Duration) -> Self {
-        Self {
+    pub fn create(path: &Path, time: Duration) -> io::Result<Self> {
+        Ok(Self {
+            claim: Some(create_output(path)?),
             path: path.to_owned(),
             time_ms: time.as_millis() as u64,
             frames: VecDeque::new(),
             base: Counts::default(),
             base_ms: 0,
             base_marks: 0,
-        }
+        })
     }
 
     /// Takes a frame and lets go of what is too old. Tables are not kept: the segment still has
@@ -66,6 +71,12 @@ impl Ring {
             }
         }
         self.base_ms = header.last;
+    }
+
+    /// Writes the ring to its own file.
+    pub fn end(mut self, opening: &Opening) -> io::Result<PathBuf> {
+        self.claim = None;
+        self.dump(opening, None)
     }
 
     /// Writes the ring to its file, or to one named after a mark.

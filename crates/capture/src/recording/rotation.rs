@@ -4,14 +4,15 @@
 //! The number of files to keep is in `app.keep` beside them, on one line. It is read again at every
 //! rotation, so it can be changed during the recording.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use heapwise_profile::recording::RawFrame;
 
 use super::sink::Opening;
 use super::writer::Writer;
+use crate::own_files::{self, create_output};
 
 /// A rotating recording.
 #[derive(Debug)]
@@ -21,18 +22,21 @@ pub struct Rotation {
     keep: usize,
     number: u64,
     writer: Writer,
+    /// Its lock keeps other recordings of this name away.
+    _keep_file: File,
 }
 
 impl Rotation {
     /// Begins with file 1. Numbered files of an earlier recording of this name go away, which only
     /// `-f` allows ([`existing`]): a run of files is read together, so two recordings must not mix.
     pub fn create(base: &Path, limit_bytes: u64, keep: usize) -> io::Result<Self> {
+        let mut keep_file = create_output(&keep_file(base))?;
+        keep_file.write_all(format!("{keep}\n").as_bytes())?;
         for (_, path) in numbered(base) {
             fs::remove_file(path)?;
         }
-        fs::write(keep_file(base), format!("{keep}\n"))?;
         let writer = Writer::create(&name(base, 1))?;
-        Ok(Self { base: base.to_owned(), limit_bytes, keep, number: 1, writer })
+        Ok(Self { base: base.to_owned(), limit_bytes, keep, number: 1, writer, _keep_file: keep_file })
     }
 
     /// Writes a frame to the current file.
@@ -51,7 +55,8 @@ impl Rotation {
         let next = Writer::create(&name(&self.base, self.number))?;
         std::mem::replace(&mut self.writer, next).end()?;
         opening.write(&mut self.writer)?;
-        if let Ok(text) = fs::read_to_string(keep_file(&self.base)) {
+        if let Some(text) = own_files::read(&keep_file(&self.base)) {
+            let text = String::from_utf8_lossy(&text);
             self.keep = text.trim().parse().unwrap_or(self.keep).max(1);
         }
         let files = numbered(&self.base);

@@ -66,7 +66,7 @@ impl Sink {
         Ok(match *retention {
             Retention::All => Sink::File(Writer::create(path)?),
             Retention::Rotated { bytes, files } => Sink::Rotation(Rotation::create(path, bytes, files)?),
-            Retention::Ring { time } => Sink::Ring(Ring::new(path, time)),
+            Retention::Ring { time } => Sink::Ring(Ring::create(path, time)?),
         })
     }
 
@@ -113,7 +113,7 @@ impl Sink {
         match self {
             Sink::File(writer) => writer.end(),
             Sink::Rotation(rotation) => rotation.end(),
-            Sink::Ring(ring) => ring.dump(opening, None),
+            Sink::Ring(ring) => ring.end(opening),
         }
     }
 }

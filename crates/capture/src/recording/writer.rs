@@ -3,7 +3,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use heapwise_format::recording::{
@@ -12,6 +12,7 @@ use heapwise_format::recording::{
 use heapwise_profile::recording::RawFrame;
 
 use super::packing::{self, Packed};
+use crate::own_files::create_output;
 
 /// Writes frames to a file.
 #[derive(Debug)]
@@ -23,9 +24,9 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Creates the file; only its owner may read what a program did.
+    /// Creates the file (see [`create_output`]); only its owner may read what a program did.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        let mut file = create_output(path)?;
         let preamble = preamble();
         file.write_all(&preamble)?;
         Ok(Self { file, path: path.to_owned(), offset: preamble.len() as u64, index: Vec::new() })

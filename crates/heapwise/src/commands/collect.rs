@@ -110,7 +110,7 @@ impl Collection {
     fn member<'a>(&self, found: &'a SegmentEntry) -> Outcome<Member<'a>> {
         let segment = switch::open_live(found)?;
         let path = self.file_name(&segment)?;
-        output::refuse_existing(&path, self.overwrite)?;
+        output::refuse_unwritable(&path, self.overwrite)?;
         Ok(Member { found, segment, path })
     }
 

@@ -57,7 +57,7 @@ pub(crate) fn write_profile(profile: &Profile, path: &Path, overwrite: Overwrite
             skynet_names::add(profile.to_mut(), &symbols);
         }
     }
-    output::write_file(path, overwrite, |mut out| {
+    output::write_private_file(path, overwrite, |mut out| {
         export::export(&profile, format, Metric::InuseSpace, &mut out)
     })
 }

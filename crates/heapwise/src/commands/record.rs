@@ -94,9 +94,10 @@ impl RetentionArgs {
     }
 }
 
-/// Fails early when the recording, or numbered files of it, exist and must not be replaced.
-pub(crate) fn refuse_existing(path: &Path, overwrite: Overwrite) -> Outcome {
-    output::refuse_existing(path, overwrite)?;
+/// Fails early when the recording cannot be written, or when it or numbered files of it exist and
+/// must not be replaced.
+pub(crate) fn refuse_unwritable(path: &Path, overwrite: Overwrite) -> Outcome {
+    output::refuse_unwritable(path, overwrite)?;
     match rotation::existing(path) {
         Some(part) => output::refuse_existing(&part, overwrite),
         None => Ok(()),
@@ -121,7 +122,7 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
         Some(path) => path.clone(),
         None => default_name(&heapwise_capture::process::name(found.process.pid), found.process.pid),
     };
-    refuse_existing(&path, if args.force { Overwrite::Allow } else { Overwrite::Refuse })?;
+    refuse_unwritable(&path, if args.force { Overwrite::Allow } else { Overwrite::Refuse })?;
     // What a process left behind is read from its first event.
     let from = if found.alive { Beginning::Now } else { Beginning::Start };
     let stop = Arc::new(AtomicBool::new(false));

@@ -3,12 +3,13 @@
 use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
-use heapwise_format::segment::{Counter, Mode, OnFull};
+use heapwise_format::segment::{Counter, Mode, OnFull, State};
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::ledger::{self, LineKind};
 use heapwise_profile::snapshot::Snapshot;
@@ -19,10 +20,11 @@ use super::dump;
 use super::record::{self, RetentionArgs};
 use super::switch::{GsMode, ModeArgs};
 use crate::failure::Outcome;
-use crate::output::Overwrite;
+use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
 use heapwise_capture::child_recorder::{Child, ChildRecorder};
-use heapwise_capture::drain::{Beginning, RecordOptions};
+use heapwise_capture::drain::{Beginning, RecordOptions, Recorded};
+use heapwise_capture::failure::Outcome as CaptureOutcome;
 use heapwise_capture::launch::{self, Ended};
 use heapwise_capture::peak_ledger::{PeakLedger, PeakWatch};
 use heapwise_capture::process_tree::{NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
@@ -61,9 +63,7 @@ pub(crate) struct RunArgs {
 /// Runs the program; the exit status is the program's.
 pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
-    if let Some(path) = &args.output {
-        record::refuse_existing(path, overwrite)?;
-    }
+    args.refuse_unwritable(overwrite)?;
     stale_segments::collect();
     // There may be many, and all are read at the end.
     let _custody = args.children.then(SegmentLock::take);
@@ -80,8 +80,8 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let ended = running.wait()?;
     let peak_ledger = peak_watch.and_then(PeakWatch::end);
     let end = ProgramEnd::from(&ended);
-    let recorded = following.map(|recorder| recorder.end_with(end)).transpose();
-    let mut children = offspring.map(ChildRecorder::end).transpose()?.unwrap_or_default();
+    let recorded = following.map(|recorder| recorder.end_with(end));
+    let children = offspring.map(ChildRecorder::end);
     let family = sweeping.map_or_else(|| ProcessTree::of(pid), |sweeping| sweeping.end(pid)).segments();
     let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
         let why = segments::unusable_directory().unwrap_or_else(|| {
@@ -90,27 +90,53 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
         note!("the program left no profile: {why}");
         return Ok(ExitCode::from(ended.code));
     };
-    if let Some(recorded) = recorded? {
-        args.keeping.finish(&recorded)?;
-        if !args.quiet {
-            record::report(&recorded);
-            print_resident(peak_ledger.as_ref());
+    let finished = match (recorded, args.mode.mode()) {
+        (Some(recorded), _) => args.finish_log(recorded, children, peak_ledger.as_ref()),
+        (None, Mode::Off) => Ok(()),
+        (None, _) => finish(&args, found, &ended, overwrite, peak_ledger.as_ref()).and_then(|()| {
+            if args.children { write_children(&args, &family, pid, overwrite) } else { Ok(()) }
+        }),
+    };
+    match finished {
+        Ok(()) => family.iter().for_each(|segment| drop(fs::remove_file(&segment.path))),
+        // The exit status is the program's in any case.
+        Err(failure) => {
+            note!("{failure}");
+            note!("the last state of the program can still be read: heapwise dump -o FILE {pid}");
         }
-        children.sort_by_key(|child| Reverse(child.peak_bytes()));
-        children.into_iter().try_for_each(|child| args.finish_child(child))?;
-    } else if args.mode.mode() != Mode::Off {
-        finish(&args, found, &ended, overwrite, peak_ledger.as_ref())?;
-        if args.children {
-            write_children(&args, &family, pid, overwrite)?;
-        }
-    }
-    for segment in &family {
-        let _ = fs::remove_file(&segment.path);
     }
     Ok(ExitCode::from(ended.code))
 }
 
 impl RunArgs {
+    /// Fails before the program runs when its profile or recording could not be written afterwards.
+    fn refuse_unwritable(&self, overwrite: Overwrite) -> Outcome {
+        match &self.output {
+            Some(path) => record::refuse_unwritable(path, overwrite),
+            None if self.mode.mode() == Mode::Off => Ok(()),
+            // The name has the pid in it; only the directory is known.
+            None => output::refuse_unwritable(&dump::default_name(&Profile::default()), Overwrite::Allow),
+        }
+    }
+
+    /// What is done at the end of a recorded program, and said about it.
+    fn finish_log(
+        &self,
+        recorded: CaptureOutcome<Recorded>,
+        children: Option<CaptureOutcome<Vec<Child>>>,
+        peak_ledger: Option<&PeakLedger>,
+    ) -> Outcome {
+        let recorded = recorded?;
+        self.keeping.finish(&recorded)?;
+        if !self.quiet {
+            record::report(&recorded);
+            print_resident(peak_ledger);
+        }
+        let mut children = children.transpose()?.unwrap_or_default();
+        children.sort_by_key(|child| Reverse(child.peak_bytes()));
+        children.into_iter().try_for_each(|child| self.finish_child(child))
+    }
+
     /// How the program is recorded in log mode.
     fn log_options(&self, pid: u32) -> RecordOptions {
         let program = self.command.first().map(|program| program.to_string_lossy().into_owned());
@@ -158,6 +184,10 @@ fn finish(
 ) -> Outcome {
     let segment = SegmentFile::open(&found.path)?;
     let snapshot = segment.snapshot()?;
+    if snapshot.state() == State::StoodAside {
+        let reason = io::Error::from_raw_os_error(snapshot.counter(Counter::Errno) as i32);
+        note!("nothing was recorded: no memory for the tables in {}: {reason}", found.path.display());
+    }
     let mut profile = snapshot.profile();
     profile.meta.end = ended.into();
     let path = args.output.clone().unwrap_or_else(|| dump::default_name(&profile));

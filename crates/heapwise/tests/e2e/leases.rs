@@ -368,3 +368,33 @@ fn a_killed_run_leaves_no_log_behind() {
     let pid = row["pid"].to_string();
     assert!(scratch.command("kill").arg(&pid).status().expect("kill is there").success());
 }
+
+/// A child that is forked during a collection is not recorded for a controller that does not know
+/// of it.
+#[test]
+fn a_child_forked_during_a_collection_is_not_recorded() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut program = scratch.command(victims().join("forks_on_demand"));
+    let mut parent =
+        program.env("LD_PRELOAD", library.trim()).stdout(Stdio::piped()).spawn().expect("the victim starts");
+    let mut line = String::new();
+    BufReader::new(parent.stdout.take().expect("piped")).read_line(&mut line).expect("readable");
+    let pid = parent.id().to_string();
+    let mut collect = scratch.heapwise(&["collect", "-s", "60", "-o", "p_", &pid]).spawn().expect("starts");
+    let rows = || scratch.json_of(&["ps", "--json"]).as_array().cloned().expect("rows");
+    until("a collection", || rows().iter().any(|row| row["mode"] == "sampled"));
+    let send = |signal: &str, pid: &str| {
+        assert!(scratch.command("kill").args(["-s", signal, pid]).status().expect("kill is there").success());
+    };
+    send("USR1", &pid);
+    until("a child", || rows().len() == 2);
+    let is_child = |row: &&serde_json::Value| row["pid"] != parent.id();
+    let child = rows().iter().find(is_child).cloned().expect("a child");
+    assert_eq!((&child["mode"], &child["leases"]), (&"off".into(), &serde_json::json!([])));
+    send("INT", &collect.id().to_string());
+    assert!(collect.wait().expect("waited").success());
+    send("KILL", &child["pid"].to_string());
+    parent.kill().expect("killed");
+    parent.wait().expect("waited");
+}

@@ -23,6 +23,7 @@ mod jemalloc_options;
 mod jemalloc_threads;
 mod jeprof_corpus;
 mod jeprof_options;
+mod launch;
 mod leases;
 mod ledger;
 mod limits;

@@ -76,6 +76,20 @@ fn losses_for_lack_of_room_are_told() {
     assert!(said.contains("counted as freed at once ("), "{said}");
 }
 
+/// The cause of these losses is the file system.
+#[test]
+fn losses_for_lack_of_room_name_the_file_system() {
+    let script = "export HEAPWISE_DIR=\"$SMALL\"; \
+        LD_PRELOAD=$(\"$HEAPWISE\" preload) HEAPWISE_CONF=mode:exact \"$VICTIMS/many_stacks\" 40000 >&2; \
+        for segment in \"$SMALL\"/*.seg; do pid=${segment##*/}; \"$HEAPWISE\" stats --json ${pid%%-*}; done";
+    let output = with_small_disk(&Scratch::new(), 1024, script);
+    let said = String::from_utf8_lossy(&output.stderr);
+    let stats: serde_json::Value = serde_json::from_slice(&output.stdout).expect(&said);
+    let number = |name: &str| stats[0]["probe"][name].as_u64().expect("a number");
+    let lost: u64 = ["untracked_blocks", "lost_tallies", "lost_nodes"].map(number).iter().sum();
+    assert!(lost > 0 && number("no_space_losses") == lost, "{stats}");
+}
+
 /// The disk fills up under a recording: the program does not notice, the user gets a message, what
 /// was written opens.
 #[test]

@@ -55,6 +55,7 @@ exact! {
     longjmp: "longjmp_out";
     exceptions_across_modules: "cpp_exceptions";
     coroutines: "swapcontext_coroutines";
+    fibers: "planted_fibers";
     alternate_signal_stack: "sigaltstack_alloc";
     threads_come_and_go: "many_threads";
     blocks_handed_to_another_thread: "handed_over";

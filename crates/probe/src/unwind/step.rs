@@ -47,9 +47,12 @@ impl State {
 
     /// Is this the outermost frame, though its code has no unwind information? The ABI marks it
     /// with a zero frame pointer; the loader's start code, in which constructors run, relies on
-    /// that alone.
+    /// that alone. The outermost return address of a fiber was written by the library that made the
+    /// fiber: no call instruction precedes it.
     pub(super) fn marks_end(&self, rule: Rule) -> bool {
-        self.fp == 0 && rule.kind() == Kind::Unknown && rule.module() != 0
+        let is_outermost =
+            || self.fp == 0 || self.context == 0 && call_precedes(strip(self.pc)) == Some(false);
+        rule.kind() == Kind::Unknown && rule.module() != 0 && is_outermost()
     }
 
     /// The address whose rule applies: a return address belongs to the call before it.
@@ -159,8 +162,12 @@ fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
 /// readable. So the loader looks up the address alone, and a system call checks that the bytes can
 /// be read.
 fn follows_call(pc: u64) -> bool {
+    call_precedes(pc) == Some(true)
+}
+
+/// Whether a call instruction precedes `pc`; `None` when the code cannot be read.
+fn call_precedes(pc: u64) -> Option<bool> {
     let start = pc.wrapping_sub(machine::CALL_BYTES);
     let word = if Image::is_loaded(start) { read_anywhere(start) } else { None };
-    let bytes = word.map(u64::to_le_bytes);
-    bytes.and_then(|bytes| bytes.first_chunk().copied()).is_some_and(machine::follows_call)
+    word?.to_le_bytes().first_chunk().copied().map(machine::follows_call)
 }

@@ -1,0 +1,68 @@
+//! Passes the signals that this process gets on to a program that it started.
+#![allow(unsafe_code)]
+
+use std::ffi::c_int;
+use std::io;
+
+use signal_hook::consts::{SIGABRT, SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU};
+use signal_hook::iterator::Signals;
+
+/// Signals that are passed on, but for the real-time ones. Not among them: those of job control,
+/// which the terminal sends to the program too, of faults of this process, and of its own files.
+const FORWARDED: [c_int; 15] = [
+    SIGABRT,
+    SIGALRM,
+    SIGHUP,
+    SIGINT,
+    SIGIO,
+    libc::SIGPWR,
+    SIGPROF,
+    SIGQUIT,
+    libc::SIGSTKFLT,
+    SIGTERM,
+    SIGUSR1,
+    SIGUSR2,
+    SIGVTALRM,
+    SIGWINCH,
+    SIGXCPU,
+];
+
+/// Signals caught for a program that is about to be started.
+#[derive(Debug)]
+pub(crate) struct Forwarder {
+    signals: Signals,
+}
+
+impl Forwarder {
+    /// Catches the signals from now on.
+    pub(crate) fn new() -> io::Result<Self> {
+        let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+        Ok(Self { signals: Signals::new(FORWARDED.into_iter().chain(real_time))? })
+    }
+
+    /// Passes on what was caught, and what comes, to the process `pid`.
+    pub(crate) fn start(mut self, pid: u32) {
+        std::thread::spawn(move || {
+            for signal in self.signals.forever() {
+                // The terminal sends these to the program itself.
+                let is_of_terminal = matches!(signal, SIGINT | SIGQUIT | SIGWINCH);
+                if !(is_of_terminal && is_in_foreground()) {
+                    send(pid, signal);
+                }
+            }
+        });
+    }
+}
+
+/// Whether this process belongs to the foreground group of its terminal.
+fn is_in_foreground() -> bool {
+    let terminal = std::fs::File::open("/dev/tty");
+    let group = terminal.ok().and_then(|terminal| rustix::termios::tcgetpgrp(&terminal).ok());
+    group == Some(rustix::process::getpgrp())
+}
+
+fn send(pid: u32, signal: c_int) {
+    // SAFETY: `kill` with integers; rustix does not send real-time signals.
+    unsafe { libc::kill(pid as libc::pid_t, signal) };
+}

@@ -1,0 +1,224 @@
+//! `run` as a user of a shell expects it: outputs, signals, names, exit statuses.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use heapwise_format::segment::{COUNTERS_OFFSET, Counter};
+
+use crate::control::{Live, until};
+use crate::harness::{LOG, Scratch, victims, witness};
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn mode_of(path: &Path) -> u32 {
+    fs::symlink_metadata(path).expect("there").permissions().mode() & 0o777
+}
+
+/// An output that cannot be written is an error before the program runs, not after.
+#[test]
+fn an_output_that_cannot_be_written_is_refused_at_once() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("old"), "kept").expect("written");
+    fs::create_dir(scratch.path("folder")).expect("made");
+    fs::create_dir(scratch.path("folder.hwr")).expect("made");
+    for (options, advice) in [
+        (&["--exact", "-o", "missing/out"][..], "choose another place with -o"),
+        (&["--exact", "-o", "old"], "use -f to replace it"),
+        (&["--exact", "-o", "folder"], "is a directory"),
+        (&["--exact", "-f", "-o", "folder"], "is a directory"),
+        (&["--log", "-o", "missing/out.hwr"], "choose another place with -o"),
+        (&["--log", "-f", "-o", "folder.hwr"], "is a directory"),
+    ] {
+        let output = scratch.heapwise(&["run"]).args(options).args(["--", "touch", "ran"]).output();
+        let output = output.expect("heapwise starts");
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(2), "{options:?}: {said}");
+        assert!(said.contains(advice), "{options:?}: {said}");
+        assert!(advice != "is a directory" || !said.contains("use -f"), "{said}");
+        assert!(!scratch.path("ran").exists(), "{options:?}");
+    }
+    assert_eq!(fs::read_to_string(scratch.path("old")).expect("there"), "kept");
+}
+
+/// The program's status is the status, also when its profile cannot be written; and then the
+/// profile can still be had.
+#[test]
+fn the_exit_status_is_the_programs() {
+    let scratch = Scratch::new();
+    fs::create_dir(scratch.path("gone")).expect("made");
+    let script = "rmdir gone; exit 7";
+    let output = scratch.heapwise(&["run", "--exact", "-o", "gone/out", "--", "sh", "-c", script]).output();
+    let output = output.expect("heapwise starts");
+    let said = said(&output);
+    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert!(said.contains("cannot write"), "{said}");
+    let pid = said.trim_end().rsplit(' ').next().expect("a pid").to_owned();
+    scratch.output_of(&["dump", "-o", "saved", &pid]);
+}
+
+/// Every signal that ends a process by default reaches the program; `run` waits for its end.
+#[test]
+fn signals_reach_the_program() {
+    let scratch = Scratch::new();
+    let script = "for s in USR1 USR2 ALRM HUP TERM VTALRM; do trap \"echo $s\" $s; done; \
+        echo ready; while [ ! -e enough ]; do sleep 0.05; done; exit 5";
+    let mut run = scratch
+        .heapwise(&["run", "-q", "--exact", "-o", "out", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("heapwise starts");
+    let mut lines = BufReader::new(run.stdout.take().expect("piped")).lines().map_while(Result::ok);
+    assert_eq!(lines.next().as_deref(), Some("ready"));
+    let id = run.id().to_string();
+    for signal in ["USR1", "USR2", "ALRM", "HUP", "TERM", "VTALRM"] {
+        assert!(scratch.command("kill").args(["-s", signal, &id]).status().expect("kill is there").success());
+        assert_eq!(lines.next().as_deref(), Some(signal));
+    }
+    fs::write(scratch.path("enough"), "").expect("written");
+    assert_eq!(run.wait().expect("waited").code(), Some(5));
+    assert!(scratch.path("out").exists());
+}
+
+/// A program that is found on PATH is called by the name that the user typed.
+#[test]
+fn argv_0_is_what_the_user_typed() {
+    let scratch = Scratch::new();
+    let run = |program: &str| {
+        let output = scratch.output_of(&["run", "-q", "-f", "-o", "out", "--", program, "-c", "echo $0"]);
+        output.trim().to_owned()
+    };
+    assert_eq!(run("sh"), "sh");
+    assert_eq!(run("/bin/sh"), "/bin/sh");
+}
+
+/// The names of a sanitizer's functions in a program's data do not make it a sanitized one.
+#[test]
+fn a_program_that_names_a_sanitizer_is_not_refused() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "names_sanitizer", &[]);
+    assert_eq!(capture.total("alloc_space"), 100, "{}", capture.stderr());
+}
+
+/// Profiles and recordings are their owner's, and go through no link, with `-f` neither.
+#[test]
+fn outputs_are_private_and_go_through_no_link() {
+    let scratch = Scratch::new();
+    fs::write(scratch.path("precious"), "kept").expect("written");
+    for name in ["linked.hwr", "linked.keep", "linked", "linked-1.hwr"] {
+        symlink(scratch.path("precious"), scratch.path(name)).expect("linked");
+    }
+    let plain = victims().join("plain");
+    let run = |options: &[&str]| {
+        let mut command = scratch.heapwise(&["run", "-q", "-f"]);
+        let output = command.args(options).arg("--").arg(&plain).arg("1000").output();
+        let output = output.expect("heapwise starts");
+        assert!(output.status.success(), "{}", said(&output));
+    };
+    run(&["--exact", "-o", "linked"]);
+    run(&[LOG, &["-o", "linked.hwr"]].concat());
+    assert_eq!((mode_of(&scratch.path("linked")), mode_of(&scratch.path("linked.hwr"))), (0o600, 0o600));
+    fs::remove_file(scratch.path("linked.hwr")).expect("removed");
+    run(&[LOG, &["--rotate", "4K", "-o", "linked.hwr"]].concat());
+    assert_eq!(mode_of(&scratch.path("linked.keep")), 0o600);
+    assert_eq!(fs::read_to_string(scratch.path("precious")).expect("there"), "kept");
+}
+
+/// Two recorders do not write to one file.
+#[test]
+fn a_file_has_one_recorder() {
+    let scratch = Scratch::new();
+    let (first, second) = (Live::start(&scratch), Live::start(&scratch));
+    for options in
+        [&["-o", "app.hwr"][..], &["--rotate", "4K", "-o", "app.hwr"], &["--ring", "1s", "-o", "app.hwr"]]
+    {
+        let mut record = scratch.heapwise(&["record", "-f"]);
+        let mut recorder = record.args(options).arg(first.pid()).spawn().expect("heapwise starts");
+        until("a recorder", || {
+            let list = scratch.json_of(&["ps", "--json"]);
+            list.as_array().is_some_and(|rows| rows.iter().any(|row| row["mode"] == "log"))
+        });
+        let other = scratch.heapwise(&["record", "-f", "-s", "1"]).args(options).arg(second.pid()).output();
+        let other = other.expect("heapwise starts");
+        assert_eq!(other.status.code(), Some(2), "{options:?}: {}", said(&other));
+        assert!(said(&other).contains("another recorder is writing to it"), "{}", said(&other));
+        let id = recorder.id().to_string();
+        assert!(scratch.command("kill").args(["-s", "INT", &id]).status().expect("kill is there").success());
+        assert!(recorder.wait().expect("waited").success());
+        scratch.output_of(&["summary", "app.hwr"]);
+        let _ = fs::remove_file(scratch.path("app.hwr"));
+    }
+}
+
+/// A recorder that was killed when it had just begun another file leaves one of a few bytes.
+#[test]
+fn a_last_file_of_few_bytes_does_not_hide_the_others() {
+    let scratch = Scratch::new();
+    let output = scratch
+        .heapwise(&["run", "-q", "--rotate", "4K", "--keep", "100"])
+        .args(LOG)
+        .args(["-o", "app.hwr", "--"])
+        .arg(victims().join("plain"))
+        .arg("100000")
+        .output()
+        .expect("heapwise starts");
+    assert!(output.status.success(), "{}", said(&output));
+    let number = (1..).find(|number| !scratch.path(&format!("app-{number}.hwr")).exists()).expect("a gap");
+    let first = fs::read(scratch.path("app-1.hwr")).expect("a file");
+    let own = witness(&output)["alloc_objects"];
+    for bytes in [0, 1, 8, 15, 16] {
+        fs::write(scratch.path(&format!("app-{number}.hwr")), &first[..bytes]).expect("written");
+        let report = ["top", "--json", "--alloc_objects", "--focus", "^w_", "app.hwr"];
+        let top = scratch.heapwise(&report).output().expect("heapwise starts");
+        assert!(top.status.success(), "{bytes}: {}", said(&top));
+        let total = serde_json::from_slice::<serde_json::Value>(&top.stdout).expect("JSON")["total"].as_i64();
+        assert_eq!(total, Some(own), "{bytes} bytes");
+        assert!(said(&top).contains("not ended"), "{}", said(&top));
+    }
+}
+
+/// The counters that a victim left in its segment.
+fn counters_of(conf: &str, victim: &str, arguments: &[&str]) -> impl Fn(Counter) -> u64 {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut program = scratch.command(victims().join(victim));
+    program.args(arguments).env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", conf);
+    program.stdout(Stdio::null()).status().expect("the victim starts");
+    let entry = fs::read_dir(scratch.path("segments")).expect("readable").flatten().next();
+    let segment = fs::File::open(entry.expect("a segment").path()).expect("ours");
+    move |counter| {
+        let mut word = [0; 8];
+        let at = (COUNTERS_OFFSET + counter as usize * 8) as u64;
+        segment.read_exact_at(&mut word, at).expect("readable");
+        u64::from_le_bytes(word)
+    }
+}
+
+/// Losses have their causes: a program under seccomp loses for another reason than one whose tables
+/// are full.
+#[test]
+fn losses_have_causes() {
+    let causes = |conf: &str, arguments: &[&str]| {
+        let counter = counters_of(conf, "many_stacks", arguments);
+        let lost = [Counter::LostTallies, Counter::LostNodes, Counter::UntrackedBlocks].map(&counter);
+        (lost.iter().sum::<u64>(), counter(Counter::NoSpaceLosses), counter(Counter::FrozenLosses))
+    };
+    let (lost, no_space, frozen) = causes("mode:exact,tables:least", &["40000"]);
+    assert!(lost > 0 && no_space == 0 && frozen == 0, "{lost} {no_space} {frozen}");
+    let (lost, no_space, frozen) = causes("mode:exact", &["200000", "seccomp"]);
+    assert!(lost > 0 && no_space == 0 && frozen == lost, "{lost} {no_space} {frozen}");
+}
+
+/// The stacks of fibers end where their library made them begin, and are whole.
+#[test]
+fn fibers_are_not_broken() {
+    for victim in ["planted_fibers", "swapcontext_coroutines"] {
+        let counter = counters_of("mode:exact", victim, &[]);
+        assert!(counter(Counter::Recorded) > 100, "{victim}");
+        assert_eq!(counter(Counter::Broken), 0, "{victim}");
+    }
+}
