@@ -87,7 +87,7 @@ test("a mark appears on the timeline", async () => {
 test("allocator statistics", async () => {
   await page.click("nav.tabs a:has-text('Allocator')");
   await drawn(page, "allocator");
-  assert.match(await page.textContent("main"), /Rss/);
+  assert.match(await page.textContent("main"), /resident/);
   assert.match(await page.textContent("main"), /Probe/);
 });
 

@@ -11,7 +11,8 @@ before(async () => {
   const victim = scratch.build("timeline");
   const said = scratch.heapwise("run", "--log", "-o", scratch.file("app.hwr"), "--", victim, scratch.file("account"), "1500");
   witness = Number(/witness peak_bytes (\d+)/.exec(said)[1]);
-  ({ address } = await scratch.serve(scratch.file("app.hwr")));
+  scratch.heapwise("run", "--exact", "-o", scratch.file("after.hwp"), "--", victim, scratch.file("account"), "300");
+  ({ address } = await scratch.serve(scratch.file("app.hwr"), scratch.file("after.hwp")));
   browser = await browse();
   page = await open(browser);
 });
@@ -61,8 +62,33 @@ test("a drag selects a range, a click a moment", async () => {
     await page.waitForSelector(`main[data-view="${view}"] >> text=/boxes|rows|places|Nothing/`);
     assert.match(page.url(), /at=\d+ms\.\.\d+ms/);
   }
+  await page.click('nav.tabs a[href*="/diff?"]');
+  await drawn(page, "diff");
+  assert.match(await page.textContent(".diff .lead"), / from .* to /);
   await page.click(".chip button");
   assert.doesNotMatch(page.url(), /at=/);
+});
+
+test("a finding leads to its moment, its numbers and its function", async () => {
+  await page.goto(`${address}/s/app.hwr/overview?profile=app.hwr&type=alloc_objects`);
+  await drawn(page, "overview");
+  await page.click(".findings a:has-text('live at the peak')");
+  await drawn(page, "flame");
+  const query = new URL(page.url()).searchParams;
+  assert.equal(query.get("at"), "peak");
+  assert.equal(query.get("type"), null, "live bytes");
+  assert.match(query.get("focus"), /^\^/);
+  assert.ok((await page.locator(".flame-scroll canvas").count()) > 0);
+});
+
+test("two files can be compared", async () => {
+  await page.goto(`${address}/s/after.hwp/diff`);
+  await drawn(page, "diff");
+  await page.selectOption("label.choice:has-text('Diff') select", { label: "app.hwr" });
+  await page.waitForSelector(".diff .lead");
+  const query = new URL(page.url()).searchParams;
+  assert.deepEqual([query.get("from"), query.get("base")], ["app.hwr", "app.hwr"]);
+  assert.match(await page.textContent(".diff .lead"), / from .* to /);
 });
 
 test("no view logged an error", () => assert.deepEqual(page.errors, []));

@@ -57,6 +57,10 @@ test("the flame graph zooms, searches, inverts, and remembers it in the URL", as
   await page.keyboard.press("Enter");
   assert.match(page.url(), /zoom=/);
   const zoomed = page.url();
+  assert.ok(new URL(zoomed).searchParams.get("zoom").length < 40, zoomed);
+  await page.goBack();
+  await drawn(page, "flame");
+  assert.doesNotMatch(page.url(), /zoom=/);
   await page.goto(zoomed);
   await drawn(page, "flame");
   assert.match(await page.textContent(".crumbs"), /main/);

@@ -45,6 +45,9 @@ export interface Finding {
   stack?: string;
   view: string;
   focus: string;
+  sample_type: string;
+  /// Of a recording: the moment or range that it is about; empty for the whole.
+  at?: string;
 }
 
 export interface Summary {

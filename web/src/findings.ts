@@ -37,7 +37,7 @@ function ofRecording(finding: Finding, value: (name: string) => number): string 
   const share = `${value("percent").toFixed(1)} %`;
   switch (finding.kind) {
     case "peak":
-      return `${bytes(value("bytes"))} were live at the peak, ${duration(value("ms"))} after the start; one place held ${share}`;
+      return `${bytes(value("bytes"))} were live at the peak, ${duration(value("ms"))} after the start; ${finding.function ?? "one place"} held ${share}`;
     case "growing_sites":
       return `${count(value("sites"))} places were still growing at the end, by ${bytes(value("bytes"))} over the second half`;
     case "still_held":

@@ -27,6 +27,7 @@ pub mod metric;
 pub mod model;
 pub mod name;
 pub mod naming;
+pub mod own_code;
 pub mod pprof_proto;
 pub mod printable;
 pub mod proc_maps;

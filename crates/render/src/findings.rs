@@ -1,47 +1,91 @@
 //! Findings of a recording in words and as JSON, with the names of their stacks.
 
+use std::collections::HashMap;
+
+use heapwise_profile::own_code::CodeFrames;
 use heapwise_profile::printable::printable;
 use heapwise_profile::recording::analysis::{
     Finding, FindingClass, FindingKind, FindingRow, RankUnit, RankedStack,
 };
-use heapwise_profile::{Profile, StackId, name, quantity};
+use heapwise_profile::{Profile, StackId, quantity};
 use serde_json::{Map, Value, json};
 
 /// Frames shown of each stack, innermost first.
 const FRAMES: usize = 4;
+/// Functions shown with each finding.
+const MOST_GROUPS: usize = 3;
 
 /// Stacks of the places in findings, with names.
 #[derive(Debug)]
 pub struct Names {
     profile: Profile,
+    code: CodeFrames,
     stacks: Vec<Option<StackId>>,
+}
+
+/// The places of a finding in one function of the program's own code.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FunctionGroup {
+    /// The function.
+    pub function: String,
+    /// Where its largest place is: `file.c:12`, or empty.
+    pub source: String,
+    /// The frames from there on, `parse ← read ← main`.
+    pub stack: String,
+    /// Sum of its places.
+    pub value: u64,
+    /// Unit of the sum.
+    pub unit: RankUnit,
+    /// Share of all places of the finding, in percent.
+    pub percent: f64,
 }
 
 impl Names {
     /// Names from `profile`, which has symbols; `stacks` maps nodes of the recording to its stacks.
     #[must_use]
     pub fn new(profile: Profile, stacks: Vec<Option<StackId>>) -> Self {
-        Self { profile, stacks }
+        Self { code: CodeFrames::new(&profile), profile, stacks }
     }
 
-    /// `malloc ← parse ← main`, leaf first.
+    /// The functions of a finding, largest first. A place belongs to the innermost function of the
+    /// program's own code.
     #[must_use]
-    pub fn of(&self, place: &RankedStack) -> String {
-        let Some(stack) = place.stack(&self.stacks) else { return "[unknown]".into() };
-        let frames = self.profile.stacks.leaf_to_root(stack).take(FRAMES);
-        let names: Vec<String> = frames.map(|node| self.frame(node)).collect();
-        names.join(" ← ")
+    pub fn groups(&self, finding: &Finding) -> Vec<FunctionGroup> {
+        let total = finding.places.iter().map(|place| place.value).sum::<u64>().max(1) as f64;
+        let mut groups: Vec<FunctionGroup> = Vec::new();
+        let mut known: HashMap<String, usize> = HashMap::new();
+        for place in &finding.places {
+            let group = self.group(place);
+            let at = *known.entry(group.function.clone()).or_insert(groups.len());
+            match groups.get_mut(at) {
+                Some(first) => first.value += place.value,
+                None => groups.push(group),
+            }
+        }
+        groups.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.function.cmp(&b.function)));
+        groups.truncate(MOST_GROUPS);
+        groups.iter_mut().for_each(|group| group.percent = 100.0 * group.value as f64 / total);
+        groups
     }
 
-    fn frame(&self, node: StackId) -> String {
-        let location = &self.profile.locations[self.profile.stacks.location(node).index()];
-        let line = location.lines.first();
-        match line.and_then(|line| self.profile.functions.get(line.function.index())) {
-            Some(function) => name::short(&function.name),
-            None => match location.module.and_then(|module| self.profile.modules.get(module.index())) {
-                Some(module) => format!("{}+0x{:x}", module.name(), module.file_offset_of(location.address)),
-                None => format!("0x{:x}", location.address),
-            },
+    /// The group of one place.
+    fn group(&self, place: &RankedStack) -> FunctionGroup {
+        let stack = place.stack(&self.stacks);
+        let frames =
+            stack.map(|stack| self.code.from_own_code(&self.profile, stack, FRAMES)).unwrap_or_default();
+        let function = frames.first().map_or_else(|| "[unknown]".to_owned(), |frame| frame.label.clone());
+        let source = frames.first().filter(|frame| !frame.file.is_empty()).map(|frame| {
+            let file = frame.file.rsplit('/').next().unwrap_or(&frame.file);
+            if frame.line == 0 { file.to_owned() } else { format!("{file}:{}", frame.line) }
+        });
+        let labels: Vec<&str> = frames.iter().map(|frame| frame.label.as_str()).collect();
+        FunctionGroup {
+            function,
+            source: source.unwrap_or_default(),
+            stack: labels.join(" ← "),
+            value: place.value,
+            unit: place.unit,
+            percent: 0.0,
         }
     }
 
@@ -50,9 +94,16 @@ impl Names {
     pub fn text(&self, findings: &[Finding], file: &str) -> String {
         let mut out = String::new();
         for finding in findings {
-            out += &format!("\n{}: {}\n", finding.kind.name().replace('_', " "), sentence(finding));
-            for place in &finding.places {
-                out += &format!("  {:>12}  {}\n", amount(place), printable(&self.of(place)));
+            let groups = self.groups(finding);
+            let sentence = sentence(finding, groups.first());
+            out += &format!("\n{}: {}\n", finding.kind.name().replace('_', " "), printable(&sentence));
+            for group in &groups {
+                out += &format!(
+                    "  {:>12} {:5.1} %  {}\n",
+                    amount(group),
+                    group.percent,
+                    printable(&place(group))
+                );
             }
             for row in &finding.rows {
                 out += &format!("  {}\n", printable(&line(row)));
@@ -65,18 +116,11 @@ impl Names {
     /// The findings as JSON: kinds, values, places, rows, and the next command.
     #[must_use]
     pub fn data(&self, findings: &[Finding]) -> Value {
-        let place = |place: &RankedStack| {
-            let unit = match place.unit {
-                RankUnit::Bytes => "bytes",
-                RankUnit::Blocks => "blocks",
-            };
-            json!({ "value": place.value, "unit": unit, "stack": self.of(place) })
-        };
         let one = |finding: &Finding| {
             json!({
                 "kind": finding.kind.name(),
                 "values": values(finding),
-                "places": finding.places.iter().map(place).collect::<Vec<_>>(),
+                "places": self.groups(finding).iter().map(group_json).collect::<Vec<_>>(),
                 "rows": finding.rows.iter().map(row_json).collect::<Vec<_>>(),
                 "next": next_command(finding.kind),
             })
@@ -106,7 +150,7 @@ fn next_command(kind: FindingKind) -> &'static str {
     }
 }
 
-fn sentence(finding: &Finding) -> String {
+fn sentence(finding: &Finding, first: Option<&FunctionGroup>) -> String {
     let value = |name: &str| finding.value(name);
     let bytes = |name: &str| quantity::bytes(value(name));
     match finding.kind {
@@ -115,10 +159,12 @@ fn sentence(finding: &Finding) -> String {
             value("frees")
         ),
         FindingKind::Peak => format!(
-            "{} were live at the peak, {} ms after the start; one place held {:.1} % of them",
+            "{} were live at the peak, {} ms after the start{}",
             bytes("bytes"),
             value("ms"),
-            value("percent")
+            first
+                .map(|group| format!("; {} held {:.1} % of them", group.function, group.percent))
+                .unwrap_or_default()
         ),
         FindingKind::GrowingSites => format!(
             "{} places were still growing at the end, by {} over the second half",
@@ -194,9 +240,27 @@ fn row_json(row: &FindingRow) -> Value {
     json!({ "class": class, "blocks": row.blocks, "percent": row.percent, "bytes": row.bytes })
 }
 
-fn amount(place: &RankedStack) -> String {
-    match place.unit {
-        RankUnit::Bytes => quantity::bytes(place.value as f64),
-        RankUnit::Blocks => format!("{} blocks", place.value),
+fn amount(group: &FunctionGroup) -> String {
+    match group.unit {
+        RankUnit::Bytes => quantity::bytes(group.value as f64),
+        RankUnit::Blocks => format!("{} blocks", group.value),
     }
+}
+
+/// `parse (lexer.c:12) ← read ← main`.
+fn place(group: &FunctionGroup) -> String {
+    let callers = group.stack.strip_prefix(group.function.as_str()).unwrap_or_default();
+    let source = if group.source.is_empty() { String::new() } else { format!(" ({})", group.source) };
+    format!("{}{source}{callers}", group.function)
+}
+
+fn group_json(group: &FunctionGroup) -> Value {
+    let unit = match group.unit {
+        RankUnit::Bytes => "bytes",
+        RankUnit::Blocks => "blocks",
+    };
+    json!({
+        "value": group.value, "unit": unit, "percent": (group.percent * 10.0).round() / 10.0,
+        "function": group.function, "source": group.source, "stack": group.stack,
+    })
 }

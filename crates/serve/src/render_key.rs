@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::cpu_budget::{CpuBudget, Generation};
 use super::error::Result;
 use super::http::Request;
-use super::report::Target;
-use super::source::{Source, find_stored};
+use super::report::{Baseline, Target};
+use super::source::Source;
+use super::sources::Sources;
 
 /// The account of the list of all sources; no source has an empty id.
 pub(crate) const ALL_SOURCES: &str = "";
@@ -25,6 +26,7 @@ impl RenderKey {
     /// The key of view `what` of a source with the parameters of a request.
     pub(crate) fn new(
         budget: &CpuBudget,
+        sources: &Sources,
         request: &Request,
         source: &dyn Source,
         what: &str,
@@ -37,10 +39,8 @@ impl RenderKey {
                 (format!("now {}", generation.number), Some(generation))
             }
         };
-        let of_base = match query.given("base") {
-            Some(name) => find_stored(source, name)?.version.to_string(),
-            None => String::new(),
-        };
+        let of_base = Baseline::of(sources, source, query)?.map(|base| base.version().to_string());
+        let of_base = of_base.unwrap_or_default();
         let text = format!("{}\n{what}\n{of_profile}\n{of_base}\n{query:?}", source.id());
         Ok(Self { text, account: source.id().to_owned(), generation })
     }

@@ -1,5 +1,7 @@
 //! The report that a request is about: a profile, its baseline, and the query.
 
+use std::sync::Arc;
+
 use heapwise_capture::report_input::{Report, ReportInput};
 
 use super::error::{HttpError, Result};
@@ -8,6 +10,7 @@ use super::profile_cache::ProfileCache;
 use super::profile_store::Stored;
 use super::query_params::query_spec;
 use super::source::{Source, find_stored};
+use super::sources::Sources;
 
 /// A profile of a source.
 #[derive(Debug, Clone)]
@@ -40,32 +43,78 @@ impl Target {
     }
 }
 
-/// What a request is about: `profile=`, `at=`, `base=`, and the parameters of the query.
-pub(crate) fn input(source: &dyn Source, parameters: &QueryString) -> Result<ReportInput<Target>> {
-    let baseline = parameters.given("base").map(|name| find_stored(source, name)).transpose()?;
-    Ok(ReportInput {
-        targets: vec![Target::of(source, parameters)?],
-        baseline: baseline.map(|stored| Target::Stored(stored, None)),
-        query: query_spec(parameters)?,
-    })
+/// A profile that is subtracted, of this or of another source.
+#[derive(Clone)]
+pub(crate) struct Baseline {
+    source: Arc<dyn Source>,
+    stored: Stored,
+    moment: Option<String>,
 }
 
-/// Loads the report of a request.
-pub(crate) fn load(profiles: &ProfileCache, source: &dyn Source, parameters: &QueryString) -> Result<Report> {
-    input(source, parameters)?.load(|target| match target {
-        Target::Stored(stored, moment) => profiles.stored(source, stored, moment.as_deref()),
-        Target::Now => profiles.current(source),
+impl Baseline {
+    /// The baseline that a request names: `base=NAME`, of another source with `base_source=ID`, of a
+    /// recording at `base_at=MOMENT`.
+    pub(crate) fn of(
+        sources: &Sources,
+        source: &dyn Source,
+        parameters: &QueryString,
+    ) -> Result<Option<Self>> {
+        let Some(name) = parameters.given("base") else { return Ok(None) };
+        let source = sources.find(parameters.given("base_source").unwrap_or(source.id()))?;
+        let stored = find_stored(&*source, name)?;
+        Ok(Some(Self { source, stored, moment: parameters.given("base_at").map(str::to_owned) }))
+    }
+
+    /// Changes when the stored profile does.
+    pub(crate) fn version(&self) -> u64 {
+        self.stored.version
+    }
+}
+
+/// A profile of a request: one of the source itself, or its baseline.
+enum Wanted {
+    Own(Target),
+    Base(Baseline),
+}
+
+/// Loads the report of a request: `profile=`, `at=`, `base=`, and the parameters of the query.
+pub(crate) fn load(
+    profiles: &ProfileCache,
+    sources: &Sources,
+    source: &dyn Source,
+    parameters: &QueryString,
+) -> Result<Report> {
+    input(sources, source, parameters)?.load(|wanted| {
+        let (source, stored, moment) = match wanted {
+            Wanted::Own(Target::Now) => return profiles.current(source),
+            Wanted::Own(Target::Stored(stored, moment)) => (source, stored, moment),
+            Wanted::Base(base) => (&*base.source, &base.stored, &base.moment),
+        };
+        profiles.stored(source, stored, moment.as_deref())
     })
 }
 
 /// Loads the report of a request about sizes.
 pub(crate) fn load_by_size(
     profiles: &ProfileCache,
+    sources: &Sources,
     source: &dyn Source,
     parameters: &QueryString,
 ) -> Result<Report> {
-    input(source, parameters)?.load(|target| match target {
-        Target::Stored(stored, moment) => profiles.stored_by_size(source, stored, moment.as_deref()),
-        Target::Now => profiles.current(source),
+    input(sources, source, parameters)?.load(|wanted| {
+        let (source, stored, moment) = match wanted {
+            Wanted::Own(Target::Now) => return profiles.current(source),
+            Wanted::Own(Target::Stored(stored, moment)) => (source, stored, moment),
+            Wanted::Base(base) => (&*base.source, &base.stored, &base.moment),
+        };
+        profiles.stored_by_size(source, stored, moment.as_deref())
+    })
+}
+
+fn input(sources: &Sources, source: &dyn Source, parameters: &QueryString) -> Result<ReportInput<Wanted>> {
+    Ok(ReportInput {
+        targets: vec![Wanted::Own(Target::of(source, parameters)?)],
+        baseline: Baseline::of(sources, source, parameters)?.map(Wanted::Base),
+        query: query_spec(parameters)?,
     })
 }

@@ -82,22 +82,36 @@ export function path(model: FlameModel, box: number): string[] {
   return names.reverse();
 }
 
-/// The box at the end of a path of names; -1 when this tree has none.
-export function findPath(model: FlameModel, names: string[]): number {
-  let from = 0;
-  let to = model.count;
+/// The ranks of a box and its callers among their siblings, outermost first, with runs of zeros
+/// counted: `z3.1.z2` stands for 0.0.0.1.0.0. A URL with names would be too long.
+export function rankPath(model: FlameModel, box: number): string {
+  const ranks: number[] = [];
+  for (let at = box; at >= 0; at = model.parent[at]) {
+    let rank = 0;
+    for (let sibling = model.parent[at] + 1; sibling < at; sibling = model.end[sibling]) rank += 1;
+    ranks.unshift(rank);
+  }
+  const parts: string[] = [];
+  for (let at = 0; at < ranks.length; ) {
+    let zeros = at;
+    while (ranks[zeros] === 0) zeros += 1;
+    parts.push(zeros > at ? `z${zeros - at}` : String(ranks[at]));
+    at = Math.max(zeros, at + 1);
+  }
+  return parts.join(".");
+}
+
+/// The box of a path of ranks; -1 when this tree has none.
+export function findRanks(model: FlameModel, path: string): number {
+  const ranks = path.split(".").flatMap((part) =>
+    part.startsWith("z") ? new Array<number>(Math.min(Number(part.slice(1)) || 0, model.levels)).fill(0) : [Number(part)]);
   let found = -1;
-  for (const name of names) {
-    found = -1;
-    for (let at = from; at < to; at = model.end[at]) {
-      if (model.names[model.frame[at]] === name) {
-        found = at;
-        break;
-      }
-    }
-    if (found < 0) return -1;
-    from = found + 1;
-    to = model.end[found];
+  for (const rank of ranks) {
+    const to = found < 0 ? model.count : model.end[found];
+    let at = found + 1;
+    for (let skipped = 0; skipped < rank && at < to; skipped += 1) at = model.end[at];
+    if (!(rank >= 0) || at >= to) return -1;
+    found = at;
   }
   return found;
 }

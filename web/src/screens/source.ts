@@ -1,7 +1,7 @@
 // One process or file: header, tabs, choices, and the view the URL names.
 
 import { get, post } from "../api.ts";
-import type { SourcePage, StoredProfile, Summary } from "../api_types.ts";
+import type { Source, SourcePage, StoredProfile, Summary } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { setPageKeys, type Key } from "../keys.ts";
 import { VIEWS, type State, type View } from "../state/location.ts";
@@ -56,7 +56,7 @@ export async function drawSource(root: HTMLElement, state: State): Promise<void>
 async function drawPage(root: HTMLElement, state: State, page: SourcePage, current: () => boolean): Promise<void> {
   const takeNew = () => void newProfile(page);
   setPageKeys(pageKeys(page, takeNew));
-  const tools = h("div.choices", null, choices({ state, page, sampleTypes: [], takeNew }), refine(state));
+  const tools = h("div.choices", null, choices({ state, page, sampleTypes: [], otherSources: [], takeNew }), refine(state));
   const covered = h("p.coverage", { role: "note", hidden: true });
   const main = h("main.view", { "data-view": state.view }, waiting());
   const refresh = () => go({});
@@ -65,10 +65,10 @@ async function drawPage(root: HTMLElement, state: State, page: SourcePage, curre
   // On a narrow screen not all of them are visible at once.
   views.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
   const input = { state, page };
-  ask<Summary>(input, "summary").then((summary) => {
+  Promise.all([ask<Summary>(input, "summary"), comparable(page.source)]).then(([summary, otherSources]) => {
     const sampleTypes = summary.sample_types.map((type) => type.name);
     if (!current()) return;
-    show(tools, choices({ state, page, sampleTypes, takeNew }), refine(state));
+    show(tools, choices({ state, page, sampleTypes, otherSources, takeNew }), refine(state));
     show(covered, `Covers: ${summary.coverage.line}`);
     covered.classList.toggle("incomplete", summary.coverage.gaps.length > 0);
     covered.hidden = false;
@@ -82,6 +82,14 @@ async function drawPage(root: HTMLElement, state: State, page: SourcePage, curre
   } catch (why) {
     if (current()) show(main, trouble(why));
   }
+}
+
+/// Other files and recordings that a file or recording can be compared with.
+async function comparable(source: Source): Promise<Source[]> {
+  const isFile = ({ kind }: Source) => kind === "file" || kind === "recording";
+  if (!isFile(source)) return [];
+  const { sources } = await get<{ sources: Source[] }>("sources");
+  return sources.filter((other) => isFile(other) && other.id !== source.id);
 }
 
 function tabs(state: State): HTMLElement {

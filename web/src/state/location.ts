@@ -14,6 +14,10 @@ export interface State {
   profile: string;
   /// Name of the base it is compared with; empty for none.
   base: string;
+  /// Source that has the base; empty for this one.
+  from: string;
+  /// Of a recording: the moment of the base.
+  since: string;
   /// Moment or range of a recording: `305ms`, `peak`, `100ms..900ms`.
   at: string;
   type: string;
@@ -25,20 +29,20 @@ export interface State {
   /// Flame and tree: `topdown`, `bottomup` or `sandwich` around `pivot`.
   shape: string;
   pivot: string;
-  /// Index path of the zoomed box, by frame names; empty for the whole.
+  /// Ranks of the zoomed box and its callers among their siblings; empty for the whole.
   zoom: string;
   search: string;
   sort: string;
 }
 
 const EMPTY: State = {
-  source: "", view: "overview", profile: "", base: "", at: "", type: "inuse_space", by: "functions",
+  source: "", view: "overview", profile: "", base: "", from: "", since: "", at: "", type: "inuse_space", by: "functions",
   focus: "", ignore: "", hide: "", show: "", shape: "topdown", pivot: "", zoom: "", search: "", sort: "flat",
 };
 
 /// Parameters in the order they are written, so that equal states have equal URLs.
 const PARAMETERS = [
-  "profile", "base", "at", "type", "by", "focus", "ignore", "hide", "show", "shape", "pivot", "zoom", "search", "sort",
+  "profile", "base", "from", "since", "at", "type", "by", "focus", "ignore", "hide", "show", "shape", "pivot", "zoom", "search", "sort",
 ] as const;
 
 export function parse(path: string, query: string): State {
@@ -66,6 +70,10 @@ export function selection(state: State): string {
   const put = (name: string, value: string) => value && query.set(name, value);
   put("profile", state.profile);
   put("base", state.base);
+  if (state.base) {
+    put("base_source", state.from);
+    put("base_at", state.since);
+  }
   put("at", state.at);
   put("sample_type", state.type);
   put("granularity", state.by);

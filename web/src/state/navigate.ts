@@ -38,6 +38,11 @@ export function remember(changes: Partial<State>): void {
   write({ ...current, ...changes }, "replace");
 }
 
+/// A step of the history that the drawn view already shows; Back draws the state before it.
+export function step(changes: Partial<State>): void {
+  write({ ...current, ...changes }, "push");
+}
+
 /// Where a link to the changed state leads.
 export function href(changes: Partial<State>): string {
   return format({ ...current, ...changes });

@@ -13,10 +13,13 @@ const SHOWN = 40;
 
 export const drawDiff: Draw = async (input) => {
   setViewKeys([]);
-  if (!input.state.base) {
+  const range = /^(.+?)\.\.(.+)$/.exec(input.state.at);
+  if (!input.state.base && !range) {
     return nothing("Choose what to compare with", wayToCompare(input));
   }
-  const top = await ask<Top>(input, "top");
+  // A range of a recording is the difference between its two ends.
+  const ends: Record<string, string> = range && !input.state.base ? { base: input.state.profile, base_at: range[1], at: range[2] } : {};
+  const top = await ask<Top>(input, "top", ends);
   const grown = top.rows.filter((row) => row.flat > 0).sort((a, b) => b.flat - a.flat);
   const shrunk = top.rows.filter((row) => row.flat < 0).sort((a, b) => a.flat - b.flat);
   const most = Math.max(Math.abs(grown[0]?.flat ?? 0), Math.abs(shrunk[0]?.flat ?? 0)) || 1;
@@ -34,6 +37,6 @@ export const drawDiff: Draw = async (input) => {
 function wayToCompare({ page }: ViewInput): string {
   if (page.profiles.length > 1) return "Pick another profile under “Diff” above; the views then show what changed from it to this one.";
   if (page.source.can_snapshot) return "This is the only profile of the process so far. Let it run, take another with “New profile”, and pick this one under “Diff”.";
-  if (page.source.has_timeline) return "Drag over a range in the timeline: the views then show what was allocated in it and still live at its end.";
-  return "There is only this profile. Serve a directory of them, and each can be compared with any other.";
+  if (page.source.has_timeline) return "Drag over a range in the timeline: this view then compares its two ends.";
+  return "There is only this profile. Name several files (`heapwise serve before.hwp after.hwp`) or a directory, and each can be compared with any other.";
 }

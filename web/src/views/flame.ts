@@ -4,19 +4,16 @@ import type { FlameColumns } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { change, count, percent, quantity } from "../format.ts";
 import { FlameCanvas } from "../flame/canvas.ts";
-import { buildModel, findPath, path, type FlameModel } from "../flame/model.ts";
+import { buildModel, findRanks, path, rankPath, type FlameModel } from "../flame/model.ts";
 import { neighbour, type Direction } from "../flame/move.ts";
 import { escapePattern, search } from "../flame/search.ts";
 import { setViewKeys } from "../keys.ts";
-import { go, href, remember } from "../state/navigate.ts";
+import { go, href, remember, step } from "../state/navigate.ts";
 import { frameActions } from "../widgets/frame_actions.ts";
 import { showMenu } from "../widgets/menu.ts";
 import { nothing } from "../widgets/message.ts";
 import { hideTooltip, showTooltip } from "../widgets/tooltip.ts";
 import { ask, type Draw, type ViewInput } from "./view.ts";
-
-/// Between names of a zoom path in the URL; no function name holds it.
-const STEP = "\u001f";
 
 export const drawFlame: Draw = async (input) => {
   const { state } = input;
@@ -24,7 +21,7 @@ export const drawFlame: Draw = async (input) => {
   const columns = await ask<FlameColumns>(input, "flame", { shape: state.shape });
   if (!columns.boxes.frame.length) return nothing("Nothing to draw", "No sample passes the filter, or the total is zero.");
   const flame = new FlameView(buildModel(columns), false);
-  flame.zoomTo(state.zoom ? findPath(flame.model, state.zoom.split(STEP)) : -1);
+  flame.show(state.zoom ? findRanks(flame.model, state.zoom) : -1);
   flame.find(state.search);
   const tools = toolbar(input, flame, [flame]);
   addEventListener("themechange", () => flame.recolor());
@@ -67,6 +64,7 @@ function toolbar(input: ViewInput, main: FlameView, all: FlameView[]): HTMLEleme
     { key: "ArrowRight", about: "to the next sibling", run: () => main.step("next") },
     { key: "ArrowLeft", about: "to the previous sibling", run: () => main.step("previous") },
     { key: "Enter", about: "zoom to the selected box", run: () => main.zoomTo(main.canvas.selected) },
+    { key: "Backspace", about: "zoom out to the caller", run: () => main.zoomOut() },
     { key: "Escape", about: "whole picture", run: () => main.zoomTo(-1) },
     { key: "s", about: "callers and callees of the selected box", run: () => main.pivot() },
   ]);
@@ -106,12 +104,22 @@ class FlameView {
     ]));
   }
 
+  /// Zooms as a step of the browser's history, so that Back returns to the picture before.
   zoomTo(box: number): void {
+    if (box === this.canvas.zoomed) return;
+    step({ zoom: box < 0 ? "" : rankPath(this.model, box) });
+    this.show(box);
+  }
+
+  show(box: number): void {
     this.canvas.zoomed = box;
-    const names = box < 0 ? [] : path(this.model, box);
-    remember({ zoom: names.join(STEP) });
-    this.drawCrumbs(box, names);
+    this.drawCrumbs(box, box < 0 ? [] : path(this.model, box));
     this.canvas.draw();
+  }
+
+  /// From the zoomed box to its caller.
+  zoomOut(): void {
+    this.zoomTo(this.canvas.zoomed < 0 ? -1 : this.model.parent[this.canvas.zoomed]);
   }
 
   find(pattern: string): void {

@@ -9,7 +9,7 @@ import type { View } from "../state/location.ts";
 import { href } from "../state/navigate.ts";
 import { bar } from "../widgets/bar.ts";
 import { Chart } from "../widgets/chart.ts";
-import { trouble, waiting } from "../widgets/message.ts";
+import { nothing, trouble, waiting } from "../widgets/message.ts";
 import { ledgerCard } from "./ledger.ts";
 import { choose, fetchTimeline, follow, selected } from "./timeline.ts";
 import { ask, type Draw, type ViewInput } from "./view.ts";
@@ -25,6 +25,10 @@ const TITLES: Record<string, string> = {
 export const drawOverview: Draw = async (input) => {
   setViewKeys([]);
   const summary = await ask<Summary>(input, "summary");
+  const { source } = input.page;
+  if (source.kind === "live" && source.mode === "off" && !summary.stacks) {
+    return nothing("Not recording", "The probe is in the process and idle. “Start” records from now on; blocks that are live already are not counted.");
+  }
   const types = summary.sample_types.filter((type) => type.total !== 0 || type.base !== 0);
   return h("section.overview", null,
     h("div.tiles", null, tiles(summary)),
@@ -64,8 +68,12 @@ function findingsCard(input: ViewInput): HTMLElement {
   const item = (finding: Finding) => {
     const { title, detail } = sentence(finding);
     return h("li", null,
-      h("a", { href: href({ view: finding.view as View, focus: finding.focus }), "data-go": true }, title), h("span.muted", null, ` ${detail}`));
+      h("a", { href: link(finding), "data-go": true }, title), h("span.muted", null, ` ${detail}`));
   };
+  // A finding of a recording has its own moment; one of a profile is about the moment on screen.
+  const link = (finding: Finding) => href({
+    view: finding.view as View, focus: finding.focus, type: finding.sample_type, at: finding.at ?? input.state.at, zoom: "", search: "",
+  });
   ask<{ findings: Finding[] }>(input, "findings").then(({ findings }) => {
     show(card, h("h3", null, "Findings"), h("ul.findings", null, findings.map(item)));
     card.hidden = findings.length === 0;

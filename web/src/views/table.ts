@@ -22,6 +22,8 @@ const ORDERS: Record<string, (a: Row, b: Row) => number> = {
   "-name": (a, b) => b.name.localeCompare(a.name),
 };
 
+const CELL = { role: "gridcell" };
+
 export const drawTable: Draw = async (input) => {
   const top = await ask<Top>(input, "top");
   if (!top.rows.length) return nothing("Nothing to list", "No sample passes the filter, or the total is zero.");
@@ -30,10 +32,10 @@ export const drawTable: Draw = async (input) => {
   const amount = (value: number) => (top.base_total ? change(value, top.unit) : quantity(value, top.unit));
   let rows = top.rows;
   const cells = (row: Row) => h("div.vrow.table-row", { role: "row" },
-    h("span.number", null, amount(row.flat)), h("span.share", null, bar(row.flat / whole), percent(row.flat, whole)),
-    h("span.number", null, amount(row.cum)), h("span.share", null, bar(row.cum / whole), percent(row.cum, whole)),
-    h("span.name", { title: row.name }, row.name),
-    h("span.where", { title: row.file || row.module }, row.file ? `${row.file.split("/").pop()}${row.line ? `:${row.line}` : ""}` : row.module));
+    h("span.number", CELL, amount(row.flat)), h("span.share", CELL, bar(row.flat / whole), percent(row.flat, whole)),
+    h("span.number", CELL, amount(row.cum)), h("span.share", CELL, bar(row.cum / whole), percent(row.cum, whole)),
+    h("span.name", { ...CELL, title: row.name }, row.name),
+    h("span.where", { ...CELL, title: row.file || row.module }, row.file ? `${row.file.split("/").pop()}${row.line ? `:${row.line}` : ""}` : row.module));
   const list = new VirtualRows((index) => cells(rows[index]), (index, event) => {
     const at = event ?? list.element.getBoundingClientRect();
     showMenu("clientX" in at ? at.clientX : at.x + 40, "clientY" in at ? at.clientY : at.y + 40, rows[index].name, frameActions(rows[index].name));
@@ -64,16 +66,17 @@ export const drawTable: Draw = async (input) => {
   ]);
   return h("section.table", null,
     h("div.view-tools", null, field, found),
-    h("div.table-row.table-head", { role: "row" }, heading("flat", "Self", state.sort, 2), heading("cum", "With callees", state.sort, 2), heading("name", "Name", state.sort, 1),
-      h("span.where", null, "Where")),
-    list.element);
+    h("div.grid", { role: "grid", "aria-label": "Functions", "aria-rowcount": String(rows.length + 1) },
+      h("div", { role: "rowgroup" }, h("div.table-row.table-head", { role: "row" }, heading("flat", "Self", state.sort, 2),
+        heading("cum", "With callees", state.sort, 2), heading("name", "Name", state.sort, 1), h("span.where", { role: "columnheader" }, "Where"))),
+      list.element));
 };
 
 function heading(order: string, label: string, sort: string, span: number): HTMLElement {
   const down = sort === order;
   const up = sort === `-${order}`;
-  return h("button.heading", {
-    style: { gridColumn: `span ${span}` }, "aria-sort": down ? "descending" : up ? "ascending" : "none",
-    onclick: () => go({ sort: down ? `-${order}` : order }),
-  }, label, down ? " ↓" : up ? " ↑" : "");
+  return h("span", {
+    role: "columnheader", style: { gridColumn: `span ${span}` }, "aria-colspan": String(span),
+    "aria-sort": down ? "descending" : up ? "ascending" : "none",
+  }, h("button.heading", { onclick: () => go({ sort: down ? `-${order}` : order }) }, label, down ? " ↓" : up ? " ↑" : ""));
 }

@@ -32,9 +32,14 @@ export const drawTree: Draw = async (input) => {
     h("a", { href: href({ shape: name }), "data-go": true, "aria-current": shape === name }, label);
   return h("section.table", null,
     h("div.view-tools", null, h("nav.segments", { "aria-label": "Shape" }, link("topdown", "Top-down"), link("bottomup", "Bottom-up"))),
-    h("div.tree-row.table-head", { role: "row" }, h("span.number", null, "Total"), h("span.share", null, "Share"), h("span.number", null, "Self"), h("span.name", null, "Name")),
-    tree.list.element);
+    h("div.grid", { role: "treegrid", "aria-label": "Call tree" },
+      h("div", { role: "rowgroup" }, h("div.tree-row.table-head", { role: "row" },
+        h("span.number", HEAD, "Total"), h("span.share", HEAD, "Share"), h("span.number", HEAD, "Self"), h("span.name", HEAD, "Name"))),
+      tree.list.element));
 };
+
+const HEAD = { role: "columnheader" };
+const CELL = { role: "gridcell" };
 
 class TreeRows {
   readonly list: VirtualRows;
@@ -101,10 +106,10 @@ class TreeRows {
     const amount = (value: number) => (model.isDiff ? change(value, model.unit) : quantity(value, model.unit));
     const arrow = this.hasChildren(box) ? (this.open.has(box) ? "▾" : "▸") : "·";
     return h("div.vrow.tree-row", { role: "row", "aria-expanded": this.hasChildren(box) ? String(this.open.has(box)) : null },
-      h("span.number", null, amount(model.sum[box])),
-      h("span.share", null, bar(model.sum[box] / model.width), percent(model.sum[box], model.width)),
-      h("span.number", null, model.own[box] ? amount(model.own[box]) : ""),
-      h("span.name", { title: this.name(box), style: { paddingLeft: `${this.indent[box] * 14}px` } },
+      h("span.number", CELL, amount(model.sum[box])),
+      h("span.share", CELL, bar(model.sum[box] / model.width), percent(model.sum[box], model.width)),
+      h("span.number", CELL, model.own[box] ? amount(model.own[box]) : ""),
+      h("span.name", { ...CELL, title: this.name(box), style: { paddingLeft: `${this.indent[box] * 14}px` } },
         h("span.arrow", null, arrow), this.name(box), h("button.more", { "aria-label": "Actions", tabindex: "-1" }, "⋯")));
   }
 }

@@ -9,7 +9,7 @@ const MARGIN = 8;
 export class VirtualRows {
   readonly element: HTMLElement;
   selected = -1;
-  private readonly body = h("div.vrows-body");
+  private readonly body = h("div.vrows-body", { role: "presentation" });
   private count = 0;
 
   constructor(

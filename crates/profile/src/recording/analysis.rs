@@ -79,7 +79,7 @@ impl Site {
 pub enum FindingKind {
     /// Frees that no hooked function made, noticed when the address was used again: `frees`.
     UnseenFrees,
-    /// The sites that held the memory at the peak: `bytes`, `ms`, `percent` (of the first place).
+    /// The sites that held the memory at the peak: `bytes`, `ms`.
     Peak,
     /// Places that were still growing at the end: `sites`, `bytes` (over the second half).
     GrowingSites,
@@ -129,7 +129,7 @@ pub struct Finding {
     pub kind: FindingKind,
     /// Its numbers by name; the kind determines which exist.
     pub values: Vec<(&'static str, f64)>,
-    /// The places that matter most, largest first.
+    /// All places that it is about, largest first; renderers group them by function.
     pub places: Vec<RankedStack>,
     /// Further rows, e.g. a histogram.
     pub rows: Vec<FindingRow>,
@@ -187,9 +187,6 @@ pub enum RankUnit {
     Blocks,
 }
 
-/// Places shown with a finding.
-const MOST_PLACES: usize = 3;
-
 impl<'a> Evidence<'a> {
     /// Puts the evidence together.
     #[must_use]
@@ -234,7 +231,7 @@ impl<'a> Evidence<'a> {
         self.sites.iter().map(value).fold(0, u64::saturating_add)
     }
 
-    /// The sites with the largest `value`.
+    /// The sites with a `value`, largest first.
     fn largest(&self, unit: RankUnit, value: impl Fn(&Site) -> u64) -> Vec<RankedStack> {
         let mut places: Vec<RankedStack> = self
             .sites
@@ -243,7 +240,6 @@ impl<'a> Evidence<'a> {
             .filter(|place| place.value > 0)
             .collect();
         places.sort_by_key(|place| (std::cmp::Reverse(place.value), place.node));
-        places.truncate(MOST_PLACES);
         places
     }
 }

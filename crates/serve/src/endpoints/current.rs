@@ -37,7 +37,7 @@ pub(super) fn rendered(
 ) -> Result {
     match number(&request.query, "seconds")? {
         None | Some(0) => {
-            let key = RenderKey::new(&context.profiles.budget, request, source, what)?;
+            let key = RenderKey::new(&context.profiles.budget, &context.sources, request, source, what)?;
             Ok(context.rendered(request, &key, || {
                 let profile = context.profiles.current(source)?;
                 let _room = context.memory.reserve(view_bytes([&*profile]));

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use heapwise_profile::Profile;
 use heapwise_profile::recording::Timeline as Steps;
 use heapwise_profile::recording::analysis::{Finding, FindingKind};
+use heapwise_profile::{Metric, Profile, query};
 use serde_json::{Value, json};
 
 use super::file::stored;
@@ -110,22 +110,42 @@ impl Source for RecordedSource {
         heapwise_symbolize::symbolize(&mut profile, &self.symbols);
         let names = Names::new(profile, stacks);
         let one = |finding: &Finding| {
-            let stack = finding.places.first().map(|place| names.of(place));
+            let first = names.groups(finding).into_iter().next();
+            let function = first.as_ref().map(|group| group.function.as_str());
+            let link = link_of(finding.kind);
+            let focus = function.filter(|_| link.view == "flame").map(query::exactly);
+            let mut values = render::values(finding);
+            if finding.kind == FindingKind::Peak {
+                values.insert("percent".into(), first.as_ref().map(|group| group.percent).into());
+            }
             json!({
-                "kind": finding.kind.name(), "values": render::values(finding), "function": null,
-                "stack": stack.unwrap_or_default(), "view": view_of(finding.kind), "focus": "",
+                "kind": finding.kind.name(), "values": values, "function": function,
+                "stack": first.as_ref().map(|group| &*group.stack).unwrap_or_default(),
+                "view": link.view, "focus": focus.unwrap_or_default(),
+                "at": link.at, "sample_type": link.metric.name(),
             })
         };
         Ok(found.iter().map(one).collect())
     }
 }
 
-/// The view that goes deeper into a finding.
-fn view_of(kind: FindingKind) -> &'static str {
+/// The view that goes deeper into a finding: at which moment, of which numbers.
+struct Link {
+    view: &'static str,
+    at: &'static str,
+    metric: Metric,
+}
+
+fn link_of(kind: FindingKind) -> Link {
+    let link = |view, at, metric| Link { view, at, metric };
     match kind {
-        FindingKind::Peak | FindingKind::GrowingSites => "timeline",
-        FindingKind::NeverFreed | FindingKind::StillHeld => "leaks",
-        FindingKind::Sizes => "sizes",
-        _ => "flame",
+        FindingKind::Peak => link("flame", "peak", Metric::InuseSpace),
+        FindingKind::GrowingSites => link("flame", "50%..end", Metric::InuseSpace),
+        FindingKind::NeverFreed | FindingKind::StillHeld => link("leaks", "end", Metric::InuseSpace),
+        FindingKind::Temporaries => link("flame", "", Metric::AllocObjects),
+        FindingKind::Turnover | FindingKind::ReallocChains => link("flame", "", Metric::AllocSpace),
+        FindingKind::Sizes => link("sizes", "", Metric::AllocObjects),
+        FindingKind::Threads => link("flame", "", Metric::AllocObjects),
+        _ => link("timeline", "", Metric::InuseSpace),
     }
 }

@@ -1,14 +1,13 @@
 //! Which places held the memory at the peak.
 
-use super::{Evidence, Finding, FindingKind, RankUnit, percent};
+use super::{Evidence, Finding, FindingKind, RankUnit};
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let total = evidence.sum(|site| site.peak_bytes);
     let places = evidence.largest(RankUnit::Bytes, |site| site.peak_bytes);
-    let share = percent(places.first()?.value, total);
-    Some(Finding {
+    (!places.is_empty()).then(|| Finding {
         kind: FindingKind::Peak,
-        values: vec![("bytes", total as f64), ("ms", evidence.peak_ms as f64), ("percent", share)],
+        values: vec![("bytes", total as f64), ("ms", evidence.peak_ms as f64)],
         places,
         rows: Vec::new(),
     })

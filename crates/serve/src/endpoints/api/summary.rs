@@ -52,15 +52,17 @@ pub(super) fn findings(source: &dyn Source, report: &Report) -> Result {
 /// One finding, and the view that goes deeper into it.
 fn finding_json(finding: &Finding) -> Value {
     let function = finding.function.as_deref();
-    let (view, focus) = match finding.kind {
-        FindingKind::Growth => ("diff", None),
-        FindingKind::Concentration | FindingKind::Churn => ("flame", function.map(query::exactly)),
+    let exactly = function.map(query::exactly);
+    let (view, focus, metric) = match finding.kind {
+        FindingKind::Growth => ("diff", None, Metric::InuseSpace),
+        FindingKind::Concentration => ("flame", exactly, Metric::InuseSpace),
+        FindingKind::Churn => ("flame", exactly, Metric::AllocSpace),
     };
     let values: Map<String, Value> =
         finding.values.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
     json!({
         "kind": finding.kind.name(), "values": values, "function": function,
-        "view": view, "focus": focus.unwrap_or_default(),
+        "view": view, "focus": focus.unwrap_or_default(), "sample_type": metric.name(),
     })
 }
 

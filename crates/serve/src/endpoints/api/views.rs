@@ -25,14 +25,14 @@ pub(super) fn answer(context: &Context, request: &Request, source: &dyn Source, 
     if !VIEWS.contains(&view) {
         return Err(unknown());
     }
-    let key = RenderKey::new(&context.profiles.budget, request, source, view)?;
+    let key = RenderKey::new(&context.profiles.budget, &context.sources, request, source, view)?;
     Ok(context.rendered(request, &key, || render(context, request, source, view)))
 }
 
 fn render(context: &Context, request: &Request, source: &dyn Source, view: &str) -> Result {
     let report = match view {
-        "sizes" => report::load_by_size(&context.profiles, source, &request.query)?,
-        _ => report::load(&context.profiles, source, &request.query)?,
+        "sizes" => report::load_by_size(&context.profiles, &context.sources, source, &request.query)?,
+        _ => report::load(&context.profiles, &context.sources, source, &request.query)?,
     };
     let (profile, query) = (&report.profile, &report.query);
     let _room = context
