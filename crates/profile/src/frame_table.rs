@@ -123,6 +123,10 @@ impl Steps {
             table,
             functions: vec![None; profile.functions.len()],
             places: FxHashMap::default(),
+            ambiguous: match query.names {
+                NameStyle::Jeprof => ambiguous_names(profile),
+                _ => FxHashMap::default(),
+            },
             frames: FxHashMap::default(),
         };
         let mut steps = Vec::with_capacity(profile.locations.len());
@@ -141,6 +145,8 @@ impl Steps {
 struct Known {
     name: String,
     flags: FrameFlags,
+    /// The name, or one that tells it from others of the same name.
+    label: String,
 }
 
 /// Key of a frame within one profile: lines of locations with equal keys are one frame.
@@ -162,6 +168,8 @@ struct Namer<'a> {
     /// not.
     tells_calls: bool,
     functions: Vec<Option<Known>>,
+    /// Address of functions whose short name several functions have, where their names contain it.
+    ambiguous: FxHashMap<FunctionId, String>,
     /// Flags of source lines, where patterns select.
     places: FxHashMap<(FunctionId, u32), FrameFlags>,
     frames: FxHashMap<FrameKey, FrameId>,
@@ -221,17 +229,23 @@ impl Namer<'_> {
     fn known(&mut self, id: FunctionId) -> &Known {
         let function = &self.profile.functions[id.index()];
         let query = self.query;
+        let ambiguous = &self.ambiguous;
         self.functions[id.index()].get_or_insert_with(|| {
             let name = match query.names {
                 NameStyle::Short => name::short(&function.name),
-                NameStyle::Full | NameStyle::Collapsed => function.name.clone(),
-                NameStyle::Jeprof => name::jeprof_short(&function.name),
+                NameStyle::Full => function.name.clone(),
+                NameStyle::Jeprof | NameStyle::Collapsed => name::jeprof_short(&function.name),
             };
             let mut flags = judge(query, &[&name, &function.file]);
             let leaf = allocator::leaf(&function.name, query.leaf_cut);
             flags.allocator = leaf == Some(Leaf::Allocator);
             flags.runtime = leaf == Some(Leaf::Runtime);
-            Known { name, flags }
+            let label = match (query.names, ambiguous.get(&id)) {
+                (NameStyle::Collapsed, _) => function.name.clone(),
+                (_, Some(address)) => format!("{name}@{address}"),
+                (_, None) => name.clone(),
+            };
+            Known { name, label, flags }
         })
     }
 
@@ -243,9 +257,9 @@ impl Namer<'_> {
         if !query.filter.matches_frames() {
             return known;
         }
-        let address = match query.names {
-            NameStyle::Jeprof => format!("{:016x}", location.lookup_address()),
-            _ => String::new(),
+        let address = match query.names.is_jeprofs() {
+            true => format!("{:016x}", location.lookup_address()),
+            false => String::new(),
         };
         let functions = &self.profile.functions;
         let names = &self.functions;
@@ -253,13 +267,11 @@ impl Namer<'_> {
             let file = &functions[line.function.index()].file;
             let place = if file.is_empty() { String::new() } else { format!("{file}:{}", line.line) };
             let name = names[line.function.index()].as_ref().map_or("", |known| &known.name);
-            match query.names {
-                NameStyle::Jeprof => {
-                    let hidden = judge(query, &[name]).hidden;
-                    FrameFlags { hidden, ..judge(query, &[name, &place]) }
-                }
-                _ => judge(query, &[name, file, &place]),
+            if query.names.is_jeprofs() {
+                let hidden = judge(query, &[name]).hidden;
+                return FrameFlags { hidden, ..judge(query, &[name, &place]) };
             }
+            judge(query, &[name, file, &place])
         });
         let of_address = judge(query, &[&address]);
         flags.focus |= of_address.focus;
@@ -269,7 +281,7 @@ impl Namer<'_> {
 
     fn frame(&mut self, at: &Location, id: FunctionId, line: u32, inlined: bool) -> Frame {
         let function = &self.profile.functions[id.index()];
-        let mut name = self.known(id).name.clone();
+        let mut name = self.known(id).label.clone();
         if inlined {
             name.push_str(if self.query.names == NameStyle::Collapsed { "[inline]" } else { " (inline)" });
         }
@@ -344,7 +356,7 @@ impl Namer<'_> {
         let mapping = location
             .module
             .map(|id| &self.profile.modules[id.index()])
-            .filter(|_| self.query.names != NameStyle::Jeprof);
+            .filter(|_| !self.query.names.is_jeprofs());
         let label = match mapping {
             Some(mapping) => format!("{module}+0x{:x}", mapping.file_offset_of(address)),
             None => format!("0x{address:016x}"),
@@ -355,6 +367,29 @@ impl Namer<'_> {
     fn module_name(&self, location: &Location) -> String {
         location.module.map_or_else(String::new, |id| self.profile.modules[id.index()].name().to_owned())
     }
+}
+
+/// Functions whose short name several functions have, with the address at the end of their names
+/// (`f<0000000000018eb0>`, as `nm` and jeprof's `--raw` have it): jeprof labels them `f@18eb0`. It
+/// looks at the physical function of each place.
+fn ambiguous_names(profile: &Profile) -> FxHashMap<FunctionId, String> {
+    let address_of = |id: FunctionId| {
+        let (_, rest) = profile.functions[id.index()].name.rsplit_once('<')?;
+        let digits = rest.strip_suffix('>')?;
+        let is_hex = !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        is_hex.then(|| digits.trim_start_matches('0').to_owned())
+    };
+    let mut by_name: FxHashMap<String, Vec<(FunctionId, String)>> = FxHashMap::default();
+    for line in profile.locations.iter().filter_map(|location| location.lines.last()) {
+        let Some(address) = address_of(line.function) else { continue };
+        let same =
+            by_name.entry(name::jeprof_short(&profile.functions[line.function.index()].name)).or_default();
+        if same.iter().all(|(id, _)| *id != line.function) {
+            same.push((line.function, address));
+        }
+    }
+    let differ = |same: &Vec<(FunctionId, String)>| same.iter().any(|(_, address)| *address != same[0].1);
+    by_name.into_values().filter(differ).flatten().collect()
 }
 
 fn module_frame(module: String) -> Frame {

@@ -66,6 +66,11 @@ impl NameStyle {
     /// Whether an inlined function is another frame than the same function called.
     #[must_use]
     pub(crate) fn marks_inlined(self) -> bool {
+        self.is_jeprofs()
+    }
+
+    /// Whether names are those of `jeprof`: a place without one is its address.
+    pub(crate) fn is_jeprofs(self) -> bool {
         matches!(self, NameStyle::Jeprof | NameStyle::Collapsed)
     }
 }

@@ -62,7 +62,11 @@ fn read_symbols<'a>(lines: &mut Lines<'a>) -> (Names<'a>, Option<String>) {
         } else if let Some(blank) = line.text.iter().position(u8::is_ascii_whitespace)
             && let Some(address) = parse_hex(&line.text[..blank])
         {
-            names.insert(address, line.text[blank..].trim_ascii());
+            let name = line.text[blank..].trim_ascii();
+            // What addr2line prints for an address outside every function.
+            if name != b"??" {
+                names.insert(address, name);
+            }
         }
     }
     (names, program)

@@ -149,7 +149,7 @@ fn parse(text: &str) -> Vec<Instruction> {
             && row.starts_with(' ')
             && let Ok(address) = u64::from_str_radix(address, 16)
         {
-            let text = rest.split_whitespace().collect::<Vec<_>>().join(" ");
+            let text = rest.trim_end().to_owned();
             instructions.push(Instruction { address, file: file.clone(), line, text });
         } else if let Some((path, number)) = row.rsplit_once(':')
             && let Ok(number) = number.split(' ').next().unwrap_or_default().parse()
@@ -196,8 +196,8 @@ mod tests {
         assert_eq!(
             found,
             [
-                (0x1139, 4, "push %rbp".to_owned()),
-                (0x113a, 4, "call 1030 <malloc@plt>".to_owned()),
+                (0x1139, 4, "push   %rbp".to_owned()),
+                (0x113a, 4, "call   1030 <malloc@plt>".to_owned()),
                 (0x113f, 5, "ret".to_owned()),
             ]
         );
