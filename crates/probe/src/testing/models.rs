@@ -16,6 +16,7 @@ mod tables;
 mod threads;
 
 use core::cell::Cell;
+use std::sync::Mutex;
 
 use loom::thread::spawn;
 
@@ -41,6 +42,9 @@ fn check_of(
     prepare: impl FnOnce(&'static Session),
     threads: impl Fn(&'static Session) + Clone + Send + Sync + 'static,
 ) {
+    static TURN: Mutex<()> = Mutex::new(());
+    // One model at a time: an execution unmaps addresses that another model may have got meanwhile.
+    let _turn = TURN.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
     let session = TestSession::new().leak();
     prepare(session);
     for swapped in [false, true] {

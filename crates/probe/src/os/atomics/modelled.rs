@@ -302,10 +302,6 @@ impl AtomicBool {
 pub(crate) struct AtomicI64(AtomicU64);
 
 impl AtomicI64 {
-    pub(crate) const fn new(value: i64) -> Self {
-        Self(AtomicU64::new(value as u64))
-    }
-
     #[track_caller]
     pub(crate) fn load(&self, order: Ordering) -> i64 {
         self.0.load(order) as i64

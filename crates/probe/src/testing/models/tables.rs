@@ -3,7 +3,7 @@
 use std::vec;
 use std::vec::Vec;
 
-use heapwise_format::segment::{Counter, NO_THREAD, Node, SectionKind, read_appended};
+use heapwise_format::segment::{Counter, IndexKind, NO_THREAD, Node, SectionKind, read_appended};
 
 use super::outside::Outside;
 use super::{check, together};
@@ -193,7 +193,10 @@ fn a_birth_is_found_by_the_thread_that_frees_the_block() {
     let taken =
         |session: &Session, address| live::remove(session, address, |_| false).map(|removed| removed.birth);
     check(
-        move |session| [handed, other].into_iter().for_each(|address| insert(session, address)),
+        move |session| {
+            live::choose(session, IndexKind::Shadow);
+            [handed, other].into_iter().for_each(|address| insert(session, address));
+        },
         move |session| {
             together(
                 move || {
