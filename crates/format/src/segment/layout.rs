@@ -104,7 +104,7 @@ pub enum Tier {
     Small,
     /// No shadow index, 2¹⁴ tallies: about 10 MiB.
     Tiny,
-    /// No shadow index, for a program with very little address space: less than 1 MiB, no log.
+    /// No shadow index, for a program with very little address space: 1 MiB, no log.
     Least,
 }
 
@@ -154,7 +154,7 @@ impl Layout {
             Tier::Medium => (1 << 20, 1 << 19, 6, 256, 1 << 16, 512),
             Tier::Small => (1 << 18, 1 << 16, 4, 32, 1 << 12, 128),
             Tier::Tiny => (1 << 16, 1 << 14, 2, 0, 0, 16),
-            Tier::Least => (1 << 13, 1 << 11, 1, 0, 0, 0),
+            Tier::Least => (1 << 12, 1 << 11, 1, 0, 0, 0),
         };
         let (modules, strings, threads, marks, mappings) = match tier {
             Tier::Full | Tier::Medium => (2048, 1 << 20, 1 << 14, 1 << 16, 1 << 16),

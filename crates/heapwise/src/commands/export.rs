@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use heapwise_profile::coverage::Coverage;
 use heapwise_profile::query::LeafCut;
 use heapwise_profile::{Profile, Query, call_tree};
 use heapwise_render::export::{self, Format, Limited, Packing};
@@ -101,6 +102,11 @@ pub(crate) fn run(args: ExportArgs) -> Outcome {
         }
         _ => profile,
     };
+    // Many formats have no place for it.
+    let coverage = Coverage::of(&profile);
+    if !coverage.is_complete() {
+        warnings::coverage(&coverage);
+    }
     let packing = options.output().map_or(Packing::None, |path| Packing::of(path, args.format));
     let limit = options.read.limit_bytes().unwrap_or(MOST_BYTES);
     output::write_result(options.output(), options.overwrite(), |out| {

@@ -170,11 +170,11 @@ fn with_a_stopped_recorder(on_full: &str) {
     assert!((own - seen..=2 * (own - seen) + 5000).contains(&lost), "{lost} lost of {own}, {seen} seen");
     for report in REPORTS {
         let output = scratch.heapwise(report).arg(recording).output().unwrap();
-        let notes = String::from_utf8_lossy(&output.stderr);
-        assert!(notes.contains(&format!("Dropped: {lost} events")), "{report:?}: {notes}");
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(text.contains(&format!("{lost} events lost")), "{report:?}: {text}");
     }
-    let at = scratch.heapwise(&["at", recording, "peak"]).output().unwrap();
-    assert!(String::from_utf8_lossy(&at.stderr).contains(&format!("Dropped: {lost} events")));
+    let at = scratch.output_of(&["at", recording, "peak"]);
+    assert!(at.contains(&format!("{lost} events lost")), "{at}");
     let answer = Server::start(&scratch, &[recording]).get("/api/v1/sources/app.hwr/findings");
     let findings: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").last().unwrap()).unwrap();
     let told = findings["findings"].as_array().unwrap().iter().find(|found| found["kind"] == "lost_events");

@@ -101,7 +101,7 @@ enum Met {
 impl Memo {
     /// Whether what is known was learnt under the rules in force.
     #[inline(always)]
-    fn is_of(&self, generation: u32, max_depth: usize) -> bool {
+    pub(super) fn is_of(&self, generation: u32, max_depth: usize) -> bool {
         (generation, max_depth) == (self.generation, self.max_depth)
     }
 

@@ -161,6 +161,10 @@ pub(crate) fn find_cached<'c>(
 #[inline(never)]
 fn compare_cached(session: &Session, cache: &mut StackCache, memo: &mut Memo, entry: Entry, max_depth: u32) {
     memo.validate(cache);
+    // Modules or depth may have changed since the stack was admitted.
+    if !memo.is_of(session.unwind.modules.generation(), (max_depth as usize).clamp(1, MAX_DEPTH)) {
+        return;
+    }
     if let Some(node) = cache.find_paranoid(entry).map(CachedStack::node) {
         let cached = Captured { node, truncated: false, broken: false };
         paranoia::compare(session, cached, capture_plain(session, memo.own(), &entry, max_depth));
