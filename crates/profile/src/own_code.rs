@@ -1,7 +1,8 @@
 //! The program's own code: which frame of a stack a reader wants to see first.
 //!
-//! A stack ends in the allocator, in a wrapper of it (`xmalloc`, `zmalloc_usable`) or in a container
-//! of the standard library. The first frame behind those is where the program asked for memory.
+//! A stack ends in the allocator, in a wrapper of it (`xmalloc`, `zmalloc_usable`) or in a
+//! container of the standard library. The first frame behind those is where the program asked for
+//! memory.
 
 use crate::allocator::{is_allocator, is_allocator_module};
 use crate::{Location, Profile, StackId, name};
@@ -38,8 +39,8 @@ impl CodeFrames {
         Self(profile.locations.iter().map(|location| of_location(profile, location)).collect())
     }
 
-    /// At most `most` frames of a stack, from the innermost one of the program's own code on; without
-    /// one, from the first behind the allocator's, or from the innermost.
+    /// At most `most` frames of a stack, from the innermost one of the program's own code on;
+    /// without one, from the first behind the allocator's, or from the innermost.
     #[must_use]
     pub fn from_own_code(&self, profile: &Profile, stack: StackId, most: usize) -> Vec<&CodeFrame> {
         let frames = || {

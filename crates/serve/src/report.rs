@@ -52,8 +52,8 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// The baseline that a request names: `base=NAME`, of another source with `base_source=ID`, of a
-    /// recording at `base_at=MOMENT`.
+    /// The baseline that a request names: `base=NAME`, of another source with `base_source=ID`, of
+    /// a recording at `base_at=MOMENT`.
     pub(crate) fn of(
         sources: &Sources,
         source: &dyn Source,

@@ -175,10 +175,11 @@ fn with_a_stopped_recorder(on_full: &str) {
     }
     let at = scratch.output_of(&["at", recording, "peak"]);
     assert!(at.contains(&format!("{lost} events lost")), "{at}");
-    let answer = Server::start(&scratch, &[recording]).get("/api/v1/sources/app.hwr/findings");
-    let findings: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").last().unwrap()).unwrap();
-    let told = findings["findings"].as_array().unwrap().iter().find(|found| found["kind"] == "lost_events");
-    assert_eq!(told.expect(&answer)["values"]["events"], lost as f64, "{answer}");
+    let answer = Server::start(&scratch, &[recording]).get("/api/v1/sources/app.hwr/summary");
+    let summary: serde_json::Value = serde_json::from_str(answer.split("\r\n\r\n").last().unwrap()).unwrap();
+    let gaps = summary["coverage"]["gaps"].as_array().expect(&answer);
+    let told = gaps.iter().find(|gap| gap["kind"] == "lost_events");
+    assert_eq!(told.expect(&answer)["events"], lost, "{answer}");
 }
 
 #[test]
