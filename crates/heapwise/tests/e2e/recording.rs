@@ -32,9 +32,19 @@ fn millisecond_of(mark: &str, scratch: &Scratch, recording: &str) -> u64 {
 }
 
 /// Every step of the timeline to the byte: the highest moment of each burst of work, and what is
-/// live in the quiet after it.
+/// live in the quiet after it. The recorder's clock gives the time of events, and it stands still
+/// while other processes have the processors; so a run is repeated when its times do not fit.
 #[test]
 fn every_step_is_the_programs_own_account() {
+    let mut misfits = Vec::new();
+    while let Err(misfit) = compare_steps() {
+        misfits.push(misfit);
+        assert!(misfits.len() < 6, "{misfits:?}");
+    }
+}
+
+/// Compares the steps of one run; an error tells the first step that does not fit.
+fn compare_steps() -> Result<(), String> {
     let scratch = Scratch::new();
     let (account, recording) = (scratch.path("account"), scratch.path("timeline.hwr"));
     let own = scratch.record("timeline", &[account.to_str().unwrap(), "1500"], &recording);
@@ -61,24 +71,37 @@ fn every_step_is_the_programs_own_account() {
         steps.as_array().unwrap().iter().map(pair).collect()
     };
     let (fine, coarse) = (steps("10ms"), steps("100ms"));
-    let mut quiet_steps = 0;
-    for (burst, next) in bursts.iter().zip(bursts.iter().skip(1)) {
-        let touched = |&&(ms, _): &&(u64, u64)| ms + 10 + OFF_MS > burst.from_ms && ms < burst.to_ms + OFF_MS;
-        let highest = fine.iter().filter(touched).map(|step| step.1).max();
-        assert_eq!(highest, Some(burst.highest), "from {} to {} ms", burst.from_ms, burst.to_ms);
-        let quiet = |&&(ms, _): &&(u64, u64)| ms >= burst.to_ms + OFF_MS && ms + 10 + OFF_MS <= next.from_ms;
-        for (ms, bytes) in fine.iter().filter(quiet) {
-            assert_eq!(*bytes, burst.live_after, "at {ms} ms");
-            quiet_steps += 1;
-        }
-    }
-    assert!(quiet_steps > bursts.len(), "{quiet_steps}");
     for (start, bytes) in coarse {
         let parts = fine.iter().filter(|(ms, _)| (start..start + 100).contains(ms)).map(|step| step.1);
         assert_eq!(parts.max(), Some(bytes), "the step from {start} ms");
     }
     assert_eq!(held(&scratch, &format!("{recording}@end")), own["inuse_bytes"]);
     assert_eq!(held(&scratch, &format!("{recording}@peak")), own["peak_bytes"]);
+    compare_bursts(&bursts, &fine)
+}
+
+/// Compares the bursts of the program's account with the steps of the timeline.
+fn compare_bursts(bursts: &[Burst], steps: &[(u64, u64)]) -> Result<(), String> {
+    let mut quiet_steps = 0;
+    for (burst, next) in bursts.iter().zip(bursts.iter().skip(1)) {
+        let Burst { from_ms, to_ms, highest, live_after } = *burst;
+        let touched = |&&(ms, _): &&(u64, u64)| ms + 10 + OFF_MS > from_ms && ms < to_ms + OFF_MS;
+        let found = steps.iter().filter(touched).map(|step| step.1).max();
+        if found != Some(highest) {
+            return Err(format!("{found:?}, not {highest}, from {from_ms} to {to_ms} ms"));
+        }
+        let quiet = |&&(ms, _): &&(u64, u64)| ms >= to_ms + OFF_MS && ms + 10 + OFF_MS <= next.from_ms;
+        for (ms, bytes) in steps.iter().filter(quiet) {
+            if *bytes != live_after {
+                return Err(format!("{bytes}, not {live_after}, at {ms} ms"));
+            }
+            quiet_steps += 1;
+        }
+    }
+    if quiet_steps <= bursts.len() {
+        return Err(format!("{quiet_steps} quiet steps of {} bursts", bursts.len()));
+    }
+    Ok(())
 }
 
 /// At every mark the live bytes, and between every two the most there were, to the byte.
