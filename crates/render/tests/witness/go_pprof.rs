@@ -71,7 +71,7 @@ fn everything_the_format_holds_is_understood() {
     let grow = raw.lines().position(|line| line.contains("grow(unsigned long) src/pool.cc:8")).unwrap();
     assert!(raw.lines().nth(grow + 1).unwrap().contains("handle request src/main.cc:31"), "{raw}");
     let comments = pprof(&["-comments", file.path()]);
-    assert!(comments.contains("two\nlines") && comments.contains("3 events dropped"), "{comments}");
+    assert!(comments.contains("two\nlines") && comments.contains("3 events lost"), "{comments}");
 }
 
 #[test]
