@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use heapwise_capture::report_input::{Report, ReportInput};
+use heapwise_profile::Profile;
 
 use super::error::{HttpError, Result};
 use super::http::QueryString;
@@ -84,18 +85,24 @@ pub(crate) fn load(
     source: &dyn Source,
     parameters: &QueryString,
 ) -> Result<Report> {
-    input(sources, source, parameters)?.load(|wanted| {
-        let (source, stored, moment) = match wanted {
-            Wanted::Own(Target::Now) => return profiles.current(source),
-            Wanted::Own(Target::Stored(stored, moment)) => (source, stored, moment),
-            Wanted::Base(base) => (&*base.source, &base.stored, &base.moment),
-        };
-        profiles.stored(source, stored, moment.as_deref())
-    })
+    load_with(ProfileCache::stored, profiles, sources, source, parameters)
 }
 
 /// Loads the report of a request about sizes.
 pub(crate) fn load_by_size(
+    profiles: &ProfileCache,
+    sources: &Sources,
+    source: &dyn Source,
+    parameters: &QueryString,
+) -> Result<Report> {
+    load_with(ProfileCache::stored_by_size, profiles, sources, source, parameters)
+}
+
+/// How a stored profile is loaded.
+type LoadStored = fn(&ProfileCache, &dyn Source, &Stored, Option<&str>) -> Result<Arc<Profile>>;
+
+fn load_with(
+    load_stored: LoadStored,
     profiles: &ProfileCache,
     sources: &Sources,
     source: &dyn Source,
@@ -107,7 +114,7 @@ pub(crate) fn load_by_size(
             Wanted::Own(Target::Stored(stored, moment)) => (source, stored, moment),
             Wanted::Base(base) => (&*base.source, &base.stored, &base.moment),
         };
-        profiles.stored_by_size(source, stored, moment.as_deref())
+        load_stored(profiles, source, stored, moment.as_deref())
     })
 }
 
