@@ -1,7 +1,7 @@
 // Holds memory whose resident pages are known by construction, and prints the pages of each line of
 // the ledger:
 //   mappings    anonymous mappings: some whole, some with a hole or trimmed, some touched in part,
-//               one moved by mremap, one replaced by MAP_FIXED, one given back by madvise
+//               one moved by mremap, one replaced by MAP_FIXED, one released by madvise
 //   sparse      1000 blocks of 256 bytes, each alone on its page of the heap
 //   large       a block with a mapping of its own, touched in part
 //   shared      System V shared memory, memfd and a shared anonymous mapping
@@ -39,7 +39,7 @@ __attribute__((noinline)) static void map_private(void) {
     munmap(p, 16 * PAGE);
     munmap(p + 80 * PAGE, 16 * PAGE);
     munmap(p + 40 * PAGE, 8 * PAGE);
-    // Given back without unmapping.
+    // Released without unmapping.
     p = map_pages(32);
     touch(p, 32);
     madvise(p + 8 * PAGE, 8 * PAGE, MADV_DONTNEED);

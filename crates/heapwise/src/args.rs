@@ -171,7 +171,7 @@ pub(crate) enum Command {
         after_help = "Examples:\n  heapwise symbolize app.heap\n  heapwise symbolize --program ./app -o named.heap app.heap"
     )]
     Symbolize(commands::export::SymbolizeArgs),
-    /// Exit with status 1 when a limit does not hold, 3 when that cannot be told, for CI
+    /// Exit with status 1 when a limit does not hold, 3 when data are missing, for CI
     #[command(
         after_help = "Examples:\n  heapwise check --max-leaked 0 app.heap\n  heapwise check --base old.heap --max-growth 1M new.heap"
     )]

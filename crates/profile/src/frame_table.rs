@@ -145,7 +145,7 @@ impl Steps {
 struct Known {
     name: String,
     flags: FrameFlags,
-    /// The name, or one that tells it from others of the same name.
+    /// The name, made unique among frames of the same name.
     label: String,
 }
 

@@ -32,7 +32,7 @@ pub fn merge(mut profiles: Vec<Profile>) -> Profile {
     merged
 }
 
-/// Build-ids that two binaries of one process have: the linker was told to use them.
+/// Build-ids that two binaries of one process have: an option of the linker set them.
 fn shared_ids(profiles: &[Profile]) -> HashSet<BuildId> {
     let mut shared = HashSet::new();
     for profile in profiles {

@@ -1,8 +1,8 @@
 //! The program's own code: which frame of a stack a reader wants to see first.
 //!
 //! A stack ends in the allocator, in a wrapper of it (`xmalloc`, `zmalloc_usable`) or in a
-//! container of the standard library. The first frame behind those is where the program asked for
-//! memory.
+//! container of the standard library. The first frame behind those is where the program
+//! allocates.
 
 use crate::allocator::{is_allocator, is_allocator_module};
 use crate::{Location, Profile, StackId, name};

@@ -1,4 +1,4 @@
-//! Bounds of every answer: rows, stacks, boxes. What is left out is counted in the answer.
+//! Bounds of every answer: rows, stacks, boxes. The answer has the number of omitted ones.
 
 use heapwise_profile::Query;
 use heapwise_profile::view::flame::Detail;

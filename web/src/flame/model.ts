@@ -83,7 +83,7 @@ export function path(model: FlameModel, box: number): string[] {
 }
 
 /// The ranks of a box and its callers among their siblings, outermost first, with runs of zeros
-/// counted: `z3.1.z2` stands for 0.0.0.1.0.0. A URL with names would be too long.
+/// counted: `z3.1.z2` represents 0.0.0.1.0.0. A URL with names would be too long.
 export function rankPath(model: FlameModel, box: number): string {
   const ranks: number[] = [];
   for (let at = box; at >= 0; at = model.parent[at]) {

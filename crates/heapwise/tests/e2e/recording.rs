@@ -43,7 +43,7 @@ fn every_step_is_the_programs_own_account() {
     }
 }
 
-/// Compares the steps of one run; an error tells the first step that does not fit.
+/// Compares the steps of one run; an error names the first step that does not fit.
 fn compare_steps() -> Result<(), String> {
     let scratch = Scratch::new();
     let (account, recording) = (scratch.path("account"), scratch.path("timeline.hwr"));

@@ -1,5 +1,5 @@
-//! The server's bounds: whatever is asked about a large profile, an answer has few rows and bytes,
-//! and the server as a whole stays within its memory.
+//! The server's bounds: every answer about a large profile has few rows and bytes, and the server
+//! as a whole stays within its memory.
 
 use std::fs;
 use std::thread;

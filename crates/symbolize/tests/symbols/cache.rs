@@ -105,7 +105,7 @@ fn names(profile: &Profile) -> Vec<&str> {
     names
 }
 
-/// The build-id of a binary is what its linker was told.
+/// An option of the linker can give two binaries one build-id.
 #[test]
 fn two_binaries_with_one_build_id_keep_their_own_names() {
     let flags = ["-g", "-O2", "-Wl,--build-id=0x0123456789abcdef"];
@@ -152,7 +152,7 @@ fn the_whole_binary_in_place_of_a_stripped_one_is_read() {
     assert_eq!(detail(&options), Detail::Lines);
 }
 
-/// Without a build-id only time tells a rebuilt binary from the recorded one.
+/// Without a build-id only the time distinguishes a rebuilt binary from the recorded one.
 #[test]
 fn a_file_newer_than_the_profile_is_not_used_without_a_build_id() {
     let program = Program::cpp(&["-g", "-O2", "-Wl,--build-id=none"]);
