@@ -31,8 +31,8 @@ const fn weakening(
 const WEAKENINGS: [Weakening; 30] = [
     weakening("models::tables::a_node_is_whole", "sites/chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),
     weakening("models::tables::a_node_is_whole", "sites/chain.rs", "match link.load(Ordering::Acquire)", "match link.load(Ordering::Relaxed)"),
-    weakening("models::tables::a_node_in_the_hash", "sites/child_table.rs", "slot.compare_exchange(0, key.entry(id), AcqRel, Acquire)", "slot.compare_exchange(0, key.entry(id), Relaxed, Relaxed)"),
-    weakening("models::tables::a_node_in_the_hash", "sites/child_table.rs", "match slot.load(Acquire)", "match slot.load(Relaxed)"),
+    weakening("models::tables::a_node_in_the_hash", "sites/hash_table.rs", "slot.compare_exchange(0, hash.entry(number), AcqRel, Acquire)", "slot.compare_exchange(0, hash.entry(number), Relaxed, Relaxed)"),
+    weakening("models::tables::a_node_in_the_hash", "sites/hash_table.rs", "match slot.load(Acquire)", "match slot.load(Relaxed)"),
     weakening("models::tables::a_reader_knows", "shared/segment.rs", "let order = if word == 0 { Ordering::Release } else { Ordering::Relaxed };", "let order = Ordering::Relaxed;"),
     weakening("models::tables::a_reader_knows", "../../format/src/segment/appended.rs", "count();\n    segment.read_at(offset, records);", "count();"),
     weakening("models::tables::a_shared_tally", "sites/chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),

@@ -137,6 +137,7 @@ impl Session {
         self.recent.release();
         self.unwind.release();
         self.stack_tree.release();
+        self.strings.release();
         self.tallies.release();
         self.live.release();
     }

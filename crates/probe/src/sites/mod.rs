@@ -9,7 +9,7 @@
 //! named for the cause (`[out of table space: …]`).
 
 pub(crate) mod chain;
-mod child_table;
+mod hash_table;
 pub(crate) mod rates;
 pub(crate) mod stack_tree;
 pub(crate) mod strings;

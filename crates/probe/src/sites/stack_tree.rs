@@ -7,9 +7,8 @@
 use heapwise_format::segment::{Counter, Node, NodePlace, SectionKind};
 
 use super::chain::{self, Array, End};
-use super::child_table::ChildTable;
-pub(crate) use super::child_table::Key;
-use super::{child_table, strings};
+use super::hash_table::{Hash, HashTable};
+use super::strings;
 use crate::atomics::Ordering::{Relaxed, Release};
 use crate::atomics::{AtomicU32, AtomicU64};
 use crate::segment;
@@ -29,7 +28,27 @@ pub(crate) struct StackTree {
     /// Next node to hand out.
     next: AtomicU32,
     links: Array<Links>,
-    pub(super) children: ChildTable,
+    /// Children that are not among the first of their parent.
+    children: HashTable,
+}
+
+/// A child to look for, and its hash.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Key {
+    place: u64,
+    parent: u32,
+    module: u32,
+    hash: u64,
+}
+
+impl Key {
+    #[inline(always)]
+    pub(crate) fn new(parent: u32, place: u64, module: u32) -> Key {
+        let caller = u64::from(parent) | u64::from(module) << 32;
+        let mixed = place ^ caller.wrapping_mul(0xd6e8_feb8_6659_fd93);
+        let product = u128::from(mixed) * 0x9e37_79b9_7f4a_7c15;
+        Key { place, parent, module, hash: product as u64 ^ (product >> 64) as u64 }
+    }
 }
 
 impl StackTree {
@@ -148,7 +167,10 @@ fn new_child(session: &Session, key: Key, end: Option<End<'_>>) -> Option<u32> {
     match end {
         Some(End::Found(node)) => Some(node),
         Some(End::Open(link)) => appended(session, key, link),
-        Some(End::Long) | None => child_table::find_or_insert(session, key, || append(session, key)),
+        Some(End::Long) | None => {
+            let children = &session.stack_tree.children;
+            children.find_or_insert(&session.segment, Hash(key.hash), || append(session, key))
+        }
     }
 }
 

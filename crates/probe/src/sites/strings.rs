@@ -3,13 +3,10 @@
 
 use heapwise_format::segment::{Counter, SectionKind};
 
+use super::hash_table::{Hash, HashTable};
 use crate::atomics::{AtomicU64, Ordering};
 use crate::session::Session;
 
-/// Entries of the hash of known names, as a power of two.
-const BITS: u32 = 13;
-/// Bits of an offset plus 1; the section has a MiB.
-const OFFSET_BITS: u32 = 24;
 /// Longest part of a name that is kept.
 const LONGEST: usize = 1024;
 
@@ -27,8 +24,15 @@ pub(crate) const OUT_OF_LABELS: u32 = 0;
 pub(crate) struct Strings {
     /// Bytes handed out. Private: the segment may be overwritten by others.
     used: AtomicU64,
-    /// Upper part of a hash, and the offset plus 1.
-    known: [AtomicU64; 1 << BITS],
+    /// From a name to its offset plus 1; the section has a MiB.
+    known: HashTable,
+}
+
+impl Strings {
+    /// Unmaps what finds the names. No thread may use it afterwards.
+    pub(crate) fn release(&self) {
+        self.known.release();
+    }
 }
 
 /// Starts with the reserved names.
@@ -46,36 +50,21 @@ pub(super) fn reserved(name: usize) -> u32 {
 
 /// Offset of `function\0file`; `None` when there is no room for another.
 pub(crate) fn intern(session: &Session, function: &[u8], file: &[u8]) -> Option<u32> {
-    let known = &session.strings.known;
     let function = function.get(..LONGEST).unwrap_or(function);
     let file = file.get(..LONGEST).unwrap_or(file);
-    let hash = hash(function, file);
-    let tag = hash >> OFFSET_BITS << OFFSET_BITS;
-    let mut slot = (hash >> (64 - BITS)) as usize;
-    for _ in 0..known.len() {
-        let entry = known.get(slot)?;
-        let word = entry.load(Ordering::Acquire);
-        if word == 0 {
-            let offset = store(session, function, file)?;
-            entry.store(tag | (u64::from(offset) + 1), Ordering::Release);
-            return Some(offset);
-        }
-        if word >> OFFSET_BITS << OFFSET_BITS == tag {
-            return Some((word & ((1 << OFFSET_BITS) - 1)) as u32 - 1);
-        }
-        slot = (slot + 1) % known.len();
-    }
-    None
+    let store = || store(session, function, file).map(|offset| offset + 1);
+    let known = session.strings.known.find_or_insert(&session.segment, hash(function, file), store);
+    known.map(|number| number - 1)
 }
 
-/// FNV-1a, finished so that its upper bits are as good as the lower; of 40 bits that are compared.
-fn hash(function: &[u8], file: &[u8]) -> u64 {
+/// FNV-1a, finished so that its upper bits are as good as the lower.
+fn hash(function: &[u8], file: &[u8]) -> Hash {
     let bytes = function.iter().chain(&[0]).chain(file);
     let hash = bytes.fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
     });
     let mixed = (hash ^ hash >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 29
+    Hash(mixed ^ mixed >> 29)
 }
 
 /// Longest `function\0file`.

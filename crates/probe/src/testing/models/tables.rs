@@ -42,7 +42,7 @@ fn a_node_is_whole_before_anybody_has_its_number() {
 /// As above, for a parent with so many children that they are in the hash table, whose first level
 /// is published at the same time.
 ///
-/// For `child_table::insert` and `publish` (release), `at_home`, `probe` and `slots` (acquire).
+/// For `hash_table::insert` and `publish` (release), `at_home`, `probe` and `slots` (acquire).
 #[test]
 fn a_node_in_the_hash_is_whole() {
     let parent = 7;
