@@ -10,8 +10,13 @@ __attribute__((noinline)) void *je_malloc(size_t bytes) {
     return used <= sizeof heap ? heap + used - bytes : NULL;
 }
 
+__attribute__((noinline)) void je_sdallocx(void *block, size_t bytes, int flags) {
+    (void)block, (void)bytes, (void)flags;
+}
+
 int main(void) {
     void *block = je_malloc(1000);
+    je_sdallocx(block, 1000, 0);
     free(malloc(10));
     printf("%d\n", block != NULL);
     return 0;

@@ -27,16 +27,17 @@ const UNSAFE_ALLOWED: [&str; 6] = [
 const EMPTY_NAMES: [&str; 6] = ["util.rs", "utils.rs", "common.rs", "helpers.rs", "misc.rs", "shared.rs"];
 
 /// The dependencies among our own crates; data flows one way.
-const EDGES: [(&str, &[&str]); 10] = [
+const EDGES: [(&str, &[&str]); 11] = [
     ("client", &[]),
     ("format", &[]),
     ("probe", &["format"]),
     ("profile", &["format"]),
-    ("symbolize", &["profile"]),
+    ("hooks", &[]),
+    ("symbolize", &["profile", "hooks"]),
     ("render", &["profile"]),
-    ("capture", &["format", "profile"]),
+    ("capture", &["format", "profile", "hooks"]),
     ("serve", &["format", "profile", "symbolize", "render", "capture"]),
-    ("heapwise", &["format", "profile", "symbolize", "render", "capture", "serve"]),
+    ("heapwise", &["format", "profile", "symbolize", "render", "hooks", "capture", "serve"]),
     ("testkit", &["format", "probe", "profile", "capture", "serve"]),
 ];
 

@@ -6,6 +6,7 @@
 //! [`report_input`] (input of a report).
 
 pub mod allocator;
+pub mod allocators;
 pub mod child_recorder;
 pub mod clock;
 pub mod control;

@@ -47,7 +47,7 @@ impl std::fmt::Display for Obstacle {
 }
 
 /// Finds an obstacle; `None` also when the file is a script or cannot be read.
-pub(crate) fn obstacle(program: &Path) -> Option<Obstacle> {
+pub fn obstacle(program: &Path) -> Option<Obstacle> {
     let metadata = fs::metadata(program).ok()?;
     let mut head = vec![0; 64 * 1024];
     let mut file = File::open(program).ok()?;
@@ -142,7 +142,7 @@ fn interpreter(elf: &[u8]) -> Option<String> {
 }
 
 /// Finds a command the way `execvp` would.
-pub(crate) fn find_program(command: &str) -> Option<PathBuf> {
+pub fn find_program(command: &str) -> Option<PathBuf> {
     if command.contains('/') {
         return Some(command.into());
     }

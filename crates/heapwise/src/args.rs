@@ -184,9 +184,12 @@ pub(crate) enum Command {
         heapwise serve                    every process with the probe, on 127.0.0.1:8090\n  \
         heapwise serve --port 0 app.hwr   a recording, on a free port")]
     Serve(commands::serve::ServeArgs),
-    /// Check what works on this machine, and why not
-    #[command(after_help = "Examples:\n  heapwise doctor")]
-    Doctor,
+    /// Check what works on this machine, and why not; show the allocators of a program or process
+    #[command(after_help = "Examples:\n  \
+        heapwise doctor\n  \
+        heapwise doctor ./server            which allocators it has, and which of them are seen\n  \
+        heapwise doctor 4711")]
+    Doctor(commands::doctor::DoctorArgs),
 }
 
 impl Command {
@@ -225,7 +228,7 @@ impl Command {
             Command::Summary(args) => commands::summary::run(&args)?,
             Command::Preload => say!("{}", preload::path()?.display()),
             Command::Serve(args) => commands::serve::run(args)?,
-            Command::Doctor => return commands::doctor::run(),
+            Command::Doctor(args) => return commands::doctor::run(&args),
         }
         Ok(ExitCode::SUCCESS)
     }

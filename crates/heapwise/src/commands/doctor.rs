@@ -1,10 +1,22 @@
-//! `doctor`: what works on this machine, and why not.
+//! `doctor`: what works on this machine, and why not; which allocators a program or process has.
 
 use std::fs;
 use std::process::{Command, ExitCode};
 
-use crate::failure::Outcome;
-use heapwise_capture::{preload, process, segments};
+use clap::Args;
+
+use crate::failure::{Failure, Outcome};
+use heapwise_capture::allocators::{self, AllocatorFound};
+use heapwise_capture::{preload, process, segments, suitability};
+use heapwise_hooks::family::{Obstacle, Reach};
+
+/// Options of `doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArgs {
+    /// Program file or process id whose allocators are shown
+    #[arg(value_name = "PROGRAM|PID")]
+    target: Option<String>,
+}
 
 /// One check: what was looked at, and what was found.
 struct Check {
@@ -12,8 +24,62 @@ struct Check {
     result: Result<String, String>,
 }
 
-/// Runs every check; exit status 1 when one fails.
-pub(crate) fn run() -> Outcome<ExitCode> {
+/// Runs every check; exit status 1 when one fails, or when an allocator cannot be seen.
+pub(crate) fn run(args: &DoctorArgs) -> Outcome<ExitCode> {
+    match &args.target {
+        None => check_machine(),
+        Some(target) => show_allocators(target),
+    }
+}
+
+/// The allocators of a program or a process.
+fn show_allocators(target: &str) -> Outcome<ExitCode> {
+    let (found, needed) = match target.parse() {
+        Ok(pid) if process::uid(pid).is_none() => {
+            return Err(Failure::Input(format!("no process {pid}")));
+        }
+        Ok(pid) => (allocators::of_process(pid), Vec::new()),
+        Err(_) => {
+            let path = suitability::find_program(target)
+                .ok_or_else(|| Failure::Input(format!("{target}: no such program in PATH")))?;
+            if let Some(obstacle) = suitability::obstacle(&path) {
+                say!("FAIL  program              {obstacle}");
+                return Ok(ExitCode::FAILURE);
+            }
+            let found = allocators::of_program(&path);
+            found.ok_or_else(|| Failure::Input(format!("{}: not a 64-bit ELF program", path.display())))?
+        }
+    };
+    for library in needed {
+        say!("ok    {:<20} seen: calls go through the dynamic linker", library);
+    }
+    let mut healthy = true;
+    for AllocatorFound { module, family } in &found {
+        let name = family.allocator.name();
+        let file = module.file_name().unwrap_or(module.as_os_str()).to_string_lossy();
+        let functions = format!("{} and {} more functions", family, family.functions.len().max(1) - 1);
+        let (verdict, text) = match family.reach {
+            Reach::Linker => ("ok   ", format!("{file}: seen: calls go through the dynamic linker")),
+            Reach::Entry => {
+                ("FAIL ", format!("{file}: {functions}, not seen: callers do not use the dynamic linker"))
+            }
+            Reach::None(Obstacle::Stripped) => {
+                ("FAIL ", format!("{file}: not seen: its symbols were stripped; install its debug file"))
+            }
+            Reach::None(Obstacle::Inlined) => {
+                ("FAIL ", format!("{file}: not seen: its functions were inlined into their callers"))
+            }
+        };
+        healthy &= family.reach == Reach::Linker;
+        say!("{verdict} {name:<20} {text}");
+    }
+    if found.is_empty() {
+        say!("ok    libc                 seen: calls go through the dynamic linker");
+    }
+    Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn check_machine() -> Outcome<ExitCode> {
     let checks = [
         Check { name: "preload library", result: preload_library() },
         Check { name: "segment directory", result: segment_directory() },

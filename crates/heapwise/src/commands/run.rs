@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Args;
 use heapwise_format::segment::{Counter, Mode, OnFull, State};
+use heapwise_hooks::family;
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::ledger::{self, LineKind};
 use heapwise_profile::snapshot::Snapshot;
@@ -190,6 +191,8 @@ fn finish(
     }
     let mut profile = snapshot.profile();
     profile.meta.end = ended.into();
+    profile.meta.recorded.own_allocator =
+        family::unseen(Path::new(&profile.meta.program)).unwrap_or_default();
     let path = args.output.clone().unwrap_or_else(|| dump::default_name(&profile));
     dump::write_profile(&profile, &path, overwrite)?;
     if !args.quiet {

@@ -21,6 +21,8 @@ use core::ffi::CStr;
 
 use heapwise_format::segment::Counter;
 
+use crate::atomics::{AtomicU64, Ordering};
+use crate::clock;
 use crate::config::say;
 use crate::inside::Inside;
 use crate::jemalloc::options::options;
@@ -49,11 +51,16 @@ pub(crate) enum Kind {
     Final = b'f' as isize,
 }
 
+/// Times of files are those of the last tick.
+const FILE_TIME_NS: u64 = 10_000_000;
+
 /// Longest wait for another dump.
 const PATIENCE_MS: u32 = 10_000;
 
 /// The dumps of a session. Zeroed memory is valid: none so far.
 pub(crate) struct Dump {
+    /// Wall-clock nanoseconds when the session began, less the resolution of times of files.
+    began_ns: AtomicU64,
     triggers: Triggers,
     ending: Ending,
     writer: Writer,
@@ -62,11 +69,13 @@ pub(crate) struct Dump {
 impl Dump {
     /// Takes over the options of the start.
     pub(crate) fn begin(&self) {
+        self.began_ns.store(clock::realtime_ns().saturating_sub(FILE_TIME_NS), Ordering::Relaxed);
         self.start_triggers(options().prof && options().gdump);
     }
 
     /// Takes over what the parent of a forked child set: its files are its own.
     pub(crate) fn inherit(&self, parent: &Dump) {
+        self.began_ns.store(clock::realtime_ns().saturating_sub(FILE_TIME_NS), Ordering::Relaxed);
         self.writer.inherit(&parent.writer);
         self.start_triggers(parent.is_at_highs());
     }
@@ -82,13 +91,14 @@ fn automatic(session: &Session, kind: Kind) {
 /// Writes a dump for the program; under the next name when it gives none.
 pub(crate) fn manual(inside: &Inside, name: Option<&CStr>) -> bool {
     let Some(mut writer) = inside.dump.writer.lock(PATIENCE_MS) else { return false };
-    (name.is_some() || writer.next_path(Kind::Manual))
+    let began_ns = inside.dump.began_ns.load(Ordering::Relaxed);
+    (name.is_some() || writer.next_path(Kind::Manual, began_ns))
         && write(inside, &mut writer, Kind::Manual, name).is_some()
 }
 
 /// Writes under the next name, and reports a file that cannot be created.
 fn write_announced(session: &Session, writer: &mut DumpWriter, kind: Kind) -> Option<Summary> {
-    if !writer.next_path(kind) {
+    if !writer.next_path(kind, session.dump.began_ns.load(Ordering::Relaxed)) {
         return None;
     }
     let summary = write(session, writer, kind, None);

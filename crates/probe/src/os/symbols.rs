@@ -86,6 +86,12 @@ pub(crate) fn find_next(name: &CStr) -> Option<Found> {
     before
 }
 
+/// Whether the executable exports a function of this name.
+pub(crate) fn is_in_executable(name: &CStr) -> bool {
+    let tables = objects().next().and_then(Tables::of);
+    tables.is_some_and(|tables| tables.index_of(name, Versions::All).is_some())
+}
+
 /// The objects that the process started with.
 fn objects() -> impl Iterator<Item = &'static LinkMap> {
     let last = last_object();

@@ -99,6 +99,28 @@ impl Drop for Mapping {
     }
 }
 
+/// Whether there is a file of this name that was changed after the wall-clock time `ns`.
+pub(crate) fn is_changed_since(path: &CStr, ns: u64) -> bool {
+    let mut data = core::mem::MaybeUninit::<libc::stat>::zeroed();
+    let arguments = [
+        libc::AT_FDCWD as usize,
+        path.as_ptr() as usize,
+        data.as_mut_ptr() as usize,
+        libc::AT_SYMLINK_NOFOLLOW as usize,
+        0,
+        0,
+    ];
+    // SAFETY: `path` is NUL-terminated, and the kernel fills `data`.
+    if checked(unsafe { syscall(libc::SYS_newfstatat, arguments) }).is_err() {
+        return false;
+    }
+    // SAFETY: zeroes are valid, and the kernel wrote the rest.
+    let data = unsafe { data.assume_init() };
+    let changed =
+        (data.st_ctime as u64).saturating_mul(1_000_000_000).saturating_add(data.st_ctime_nsec as u64);
+    changed > ns
+}
+
 impl File {
     fn open_with(path: &CStr, flags: i32, mode: usize) -> Result<Self> {
         Self::open_from(libc::AT_FDCWD as usize, path, flags, mode)

@@ -1,8 +1,8 @@
 //! The start-up configuration: `key:value` pairs, our own keys and jemalloc's in one grammar.
 //!
-//! `HEAPWISE_CONF` rules alone. Without it, and with another allocator than jemalloc underneath,
-//! the program's `malloc_conf`, the link `/etc/malloc.conf` and `MALLOC_CONF` are read in this
-//! order, for jemalloc's keys only; later ones override.
+//! `HEAPWISE_CONF` rules alone. Without it, and without a jemalloc in the process, the program's
+//! `malloc_conf`, the link `/etc/malloc.conf` and `MALLOC_CONF` are read in this order, for
+//! jemalloc's keys only; later ones override. A jemalloc in the process obeys them itself.
 //!
 //! Mistakes are reported where jemalloc reports them: in its own sources, and in a `HEAPWISE_CONF`
 //! that has keys of jemalloc's. Else the probe prints nothing, and a mistake leaves the default.
@@ -16,7 +16,7 @@ use heapwise_format::paths::ProcessId;
 use heapwise_format::segment::{AllocatorKind, Control, Controller, Demand, IndexKind, Lease, Mode, Tier};
 
 use crate::jemalloc::options::{self, Options};
-use crate::{control, sys};
+use crate::{control, hooks, sys};
 use grammar::{Item, Pairs};
 pub(crate) use number::parse as parse_number;
 pub(crate) use report::say;
@@ -131,7 +131,7 @@ pub(crate) fn read(allocator: AllocatorKind) -> Config {
             let text = text.as_c_str().map_or(&b""[..], |text| text.to_bytes());
             reader.reports = grammar::has_jemalloc_keys(text);
             reader.take_all(&[(Source::Own, text)]);
-        } else if allocator != AllocatorKind::Jemalloc {
+        } else if allocator != AllocatorKind::Jemalloc && !hooks::has_other_jemalloc() {
             sources::foreign(|texts| reader.take_all(texts));
         }
         reader.finish()

@@ -122,3 +122,9 @@ pub(crate) fn allocator_kind() -> AllocatorKind {
         AllocatorKind::Other
     }
 }
+
+/// Whether a jemalloc other than the allocator underneath may be in the process: an object exports
+/// `mallctl`, or the executable has a `malloc` of its own, which bypasses the hooks.
+pub(crate) fn has_other_jemalloc() -> bool {
+    find_next(c"mallctl").is_some() || symbols::is_in_executable(c"malloc")
+}

@@ -19,6 +19,8 @@ pub(super) type Path = FixedText<4096>;
 
 /// Most files that `prof_dump_keep` can count.
 pub(crate) const MOST_KEPT: usize = 1024;
+/// Most names that are passed over at once.
+const MOST_PASSED_OVER: usize = 1000;
 /// As jemalloc's.
 const BUFFER_BYTES: usize = 64 * 1024;
 
@@ -166,11 +168,26 @@ impl DumpWriter {
     }
 
     /// Gives the next name; false when an empty prefix forbids them. Removes the oldest file where
-    /// only some are kept.
-    pub(super) fn next_path(&mut self, kind: Kind) -> bool {
+    /// only some are kept. Passes over names of files that were written since `began_ns`: a
+    /// jemalloc inside the program uses the same names. Files of earlier processes are replaced, as
+    /// jemalloc does.
+    pub(super) fn next_path(&mut self, kind: Kind, began_ns: u64) -> bool {
         if self.prefix().is_empty() {
             return false;
         }
+        for _ in 0..MOST_PASSED_OVER {
+            let given = self.next_given(kind);
+            self.write_path(given);
+            if self.path.as_c_str().is_none_or(|path| !sys::is_changed_since(path, began_ns)) {
+                self.keep(given, options().dump_keep as usize);
+                self.write_path(given);
+                return true;
+            }
+        }
+        false
+    }
+
+    fn next_given(&mut self, kind: Kind) -> Given {
         let of_kind = match kind {
             Kind::Interval => self.of_kind.get_mut(0),
             Kind::High => self.of_kind.get_mut(1),
@@ -181,11 +198,8 @@ impl DumpWriter {
             *number += 1;
             *number - 1
         });
-        let given = Given { letter: kind as u8, number: self.number, number_of_kind };
         self.number += 1;
-        self.keep(given, options().dump_keep as usize);
-        self.write_path(given);
-        true
+        Given { letter: kind as u8, number: self.number - 1, number_of_kind }
     }
 
     fn keep(&mut self, given: Given, limit: usize) {

@@ -1,0 +1,202 @@
+//! An ELF file: its functions from every symbol table, its code, and texts of allocators in it.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use memchr::memmem;
+use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
+use object::read::{ReadCache, ReadRef};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, elf};
+
+use crate::function::{self, Allocator};
+
+/// Where a symbol is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Table {
+    /// `.dynsym`: the dynamic linker sees it.
+    Dynamic,
+    /// `.symtab`.
+    Full,
+    /// `.symtab` of a separate debug file.
+    DebugFile,
+}
+
+/// A defined function whose name may be that of an allocation function.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Symbol {
+    /// Name without a version.
+    pub name: String,
+    /// Address in the file's own address space.
+    pub address: u64,
+    /// Bytes of code; 0 when the file does not say.
+    pub size: u64,
+    /// The most visible table that has it.
+    pub table: Table,
+}
+
+/// A piece of a file that is mapped as code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// First address, in the file's own address space.
+    pub address: u64,
+    /// Where it is in the file.
+    pub offset: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// What is known of an ELF file.
+#[derive(Debug, Clone, Default)]
+pub struct Binary {
+    /// Functions that may be an allocator's, by address.
+    pub symbols: Vec<Symbol>,
+    /// Whether `.symtab` or a debug file was there.
+    pub has_full_table: bool,
+    /// Executable segments.
+    pub code: Vec<Code>,
+    /// Names of needed libraries.
+    pub needed: Vec<String>,
+    /// Whether a dynamic linker loads it.
+    pub is_dynamic: bool,
+    /// Allocators whose messages are among the constants.
+    pub texts: Vec<Allocator>,
+}
+
+/// Texts that only the code of an allocator has.
+const TEXTS: [(&str, Allocator); 3] = [
+    ("<jemalloc>: ", Allocator::Jemalloc),
+    ("mimalloc: ", Allocator::Mimalloc),
+    ("tcmalloc: large alloc", Allocator::Tcmalloc),
+];
+
+/// Most bytes of constants that are searched.
+const MOST_CONSTANTS: u64 = 256 << 20;
+
+type Elf<'data, R> = ElfFile64<'data, object::Endianness, R>;
+
+impl Binary {
+    /// Reads a file; `None` when it is no 64-bit ELF file. `root` is the file system in which
+    /// separate debug files are looked for.
+    #[must_use]
+    pub fn read(path: &Path, root: &Path) -> Option<Binary> {
+        let cache = ReadCache::new(File::open(path).ok()?);
+        let file = Elf::parse(&cache).ok()?;
+        let mut symbols = Symbols::default();
+        symbols.add(file.dynamic_symbols(), Table::Dynamic);
+        symbols.add(file.symbols(), Table::Full);
+        let texts = texts(&file);
+        let mut has_full_table = file.symbols().next().is_some();
+        let may_have_allocator = !texts.is_empty() || symbols.has("malloc");
+        if !has_full_table && may_have_allocator {
+            has_full_table = debug_files(path, root, &file).iter().any(|path| symbols.add_file(path));
+        }
+        Some(Binary {
+            symbols: symbols.0.into_values().flatten().collect(),
+            has_full_table,
+            code: code(&file),
+            needed: needed(&file).unwrap_or_default(),
+            is_dynamic: has_interpreter(&file),
+            texts,
+        })
+    }
+
+    /// The defined function of this name.
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<&Symbol> {
+        self.symbols.iter().find(|symbol| symbol.name == name)
+    }
+}
+
+/// Symbols by address: functions with several names have several.
+#[derive(Default)]
+struct Symbols(BTreeMap<u64, Vec<Symbol>>);
+
+impl Symbols {
+    fn add<'data>(&mut self, symbols: impl Iterator<Item = impl ObjectSymbol<'data>>, table: Table) {
+        for symbol in symbols {
+            if symbol.kind() != SymbolKind::Text || !symbol.is_definition() {
+                continue;
+            }
+            let Ok(name) = symbol.name() else { continue };
+            let name = name.split('@').next().unwrap_or(name);
+            if function::is_candidate(name) {
+                self.put(Symbol { name: name.into(), address: symbol.address(), size: symbol.size(), table });
+            }
+        }
+    }
+
+    fn put(&mut self, symbol: Symbol) {
+        let names = self.0.entry(symbol.address).or_default();
+        if !names.iter().any(|known| known.name == symbol.name) {
+            names.push(symbol);
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.values().flatten().any(|symbol| symbol.name == name)
+    }
+
+    /// Adds those of a debug file; false when it has none.
+    fn add_file(&mut self, path: &Path) -> bool {
+        let Ok(file) = File::open(path) else { return false };
+        let cache = ReadCache::new(file);
+        let Ok(file) = Elf::parse(&cache) else { return false };
+        self.add(file.symbols(), Table::DebugFile);
+        file.symbols().next().is_some()
+    }
+}
+
+/// Files that may have the symbols of a stripped one: by build-id, and by the debug link.
+fn debug_files<'data, R: ReadRef<'data>>(path: &Path, root: &Path, file: &Elf<'data, R>) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    if let Ok(Some([first, rest @ ..])) = file.build_id() {
+        let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
+        found.push(root.join(format!("usr/lib/debug/.build-id/{first:02x}/{rest}.debug")));
+    }
+    let link = file.gnu_debuglink().ok().flatten().and_then(|(name, _)| std::str::from_utf8(name).ok());
+    if let Some(name) = link.filter(|name| !name.contains('/')) {
+        let folder = path.parent().unwrap_or(Path::new("/"));
+        found.extend([folder.join(name), folder.join(".debug").join(name)]);
+    }
+    found
+}
+
+fn code<'data, R: ReadRef<'data>>(file: &Elf<'data, R>) -> Vec<Code> {
+    let endian = file.endian();
+    let headers = file.elf_program_headers().iter();
+    let code = headers.filter(|header| {
+        header.p_type(endian) == elf::PT_LOAD && header.p_flags(endian).0 & elf::PF_X.0 != 0
+    });
+    code.map(|header| Code {
+        address: header.p_vaddr(endian),
+        offset: header.p_offset(endian),
+        bytes: header.p_filesz(endian),
+    })
+    .collect()
+}
+
+fn has_interpreter<'data, R: ReadRef<'data>>(file: &Elf<'data, R>) -> bool {
+    file.elf_program_headers().iter().any(|header| header.p_type(file.endian()) == elf::PT_INTERP)
+}
+
+fn needed<'data, R: ReadRef<'data>>(file: &Elf<'data, R>) -> Option<Vec<String>> {
+    let endian = file.endian();
+    let sections = file.elf_header().sections(endian, file.data()).ok()?;
+    let (entries, link) = sections.dynamic(endian, file.data()).ok()??;
+    let strings = sections.strings(endian, file.data(), link).ok()?;
+    let names = entries.iter().filter(|entry| entry.tag(endian) == elf::DT_NEEDED);
+    let text = |entry: &elf::Dyn64<_>| {
+        let name = entry.string(endian, strings).ok()?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    };
+    Some(names.filter_map(text).collect())
+}
+
+fn texts<'data, R: ReadRef<'data>>(file: &Elf<'data, R>) -> Vec<Allocator> {
+    let constants = file.sections().filter(|section| section.name().is_ok_and(|n| n.starts_with(".rodata")));
+    let small = constants.filter(|section| section.size() <= MOST_CONSTANTS);
+    let data: Vec<&[u8]> = small.filter_map(|section| section.data().ok()).collect();
+    let has = |text: &str| data.iter().any(|data| memmem::find(data, text.as_bytes()).is_some());
+    TEXTS.iter().filter(|(text, _)| has(text)).map(|(_, allocator)| *allocator).collect()
+}

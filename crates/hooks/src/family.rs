@@ -1,0 +1,236 @@
+//! Allocator families: one allocator with one set of functions, as found in a binary.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use crate::binary::{Binary, Symbol, Table};
+use crate::function::{self, Allocator, MIMALLOC_PREFIX, Shape, TCMALLOC_PREFIX};
+
+/// Where a family is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// Part of the executable.
+    Executable,
+    /// A shared library.
+    Library,
+}
+
+/// How the probe sees calls of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reach {
+    /// The dynamic linker leads callers to a preloaded probe.
+    Linker,
+    /// Callers reach the functions directly: the functions have to be hooked at their entry.
+    Entry,
+    /// No way.
+    None(Obstacle),
+}
+
+/// Why a family cannot be hooked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Obstacle {
+    /// The binary has no symbol table, and no debug file was found.
+    Stripped,
+    /// The code of the allocator is there, but none of its functions: the compiler inlined them.
+    Inlined,
+}
+
+/// A function of a family.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub shape: Shape,
+    /// Address in the file's own address space.
+    pub address: u64,
+    /// Bytes of code; 0 when the file does not say.
+    pub size: u64,
+}
+
+/// An allocator in a binary.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Family {
+    /// Which allocator.
+    pub allocator: Allocator,
+    /// Before the names of its functions: `je_`, `_rjem_`, or nothing.
+    pub prefix: String,
+    /// Where it is.
+    pub place: Place,
+    /// How calls are seen.
+    pub reach: Reach,
+    /// Its functions, one per address.
+    pub functions: Vec<Function>,
+}
+
+impl Family {
+    /// The function that stands for the family in messages.
+    #[must_use]
+    pub fn representative(&self) -> String {
+        match self.functions.iter().find(|function| function.name.ends_with("malloc")) {
+            Some(function) => function.name.clone(),
+            None => self.functions.first().map_or_else(String::new, |function| function.name.clone()),
+        }
+    }
+}
+
+impl std::fmt::Display for Family {
+    /// What stands for the family in one phrase of a report.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.allocator.name();
+        match self.reach {
+            Reach::None(Obstacle::Stripped) => write!(out, "{name}, whose symbols were stripped"),
+            Reach::None(Obstacle::Inlined) => write!(out, "{name}, whose functions were inlined"),
+            Reach::Linker | Reach::Entry => out.write_str(&self.representative()),
+        }
+    }
+}
+
+/// The allocator inside an executable that a preloaded probe does not see, in one phrase.
+#[must_use]
+pub fn unseen(executable: &Path) -> Option<String> {
+    let found = families(&Binary::read(executable, Path::new("/"))?, Place::Executable);
+    found.first().map(ToString::to_string)
+}
+
+/// The families of a binary.
+#[must_use]
+pub fn families(binary: &Binary, place: Place) -> Vec<Family> {
+    let mut found: Vec<Family> = Vec::new();
+    for prefix in jemalloc_prefixes(binary) {
+        let shape = |name: &str| function::prefixed(name.strip_prefix(&*prefix)?);
+        found.extend(family(binary, place, Allocator::Jemalloc, &prefix, shape));
+    }
+    if binary.find("mi_malloc").is_some() {
+        found.extend(family(binary, place, Allocator::Mimalloc, MIMALLOC_PREFIX, function::of_mimalloc));
+    }
+    if binary.find("tc_malloc").is_some() {
+        found.extend(family(binary, place, Allocator::Tcmalloc, TCMALLOC_PREFIX, function::of_tcmalloc));
+    }
+    if found.is_empty() && binary.find("malloc").is_some() {
+        found.extend(family(binary, place, unprefixed_allocator(binary), "", function::prefixed));
+    }
+    let obstacle = if binary.has_full_table { Obstacle::Inlined } else { Obstacle::Stripped };
+    for allocator in &binary.texts {
+        if !found.iter().any(|family| family.allocator == *allocator) {
+            let (prefix, functions) = (String::new(), Vec::new());
+            found.push(Family {
+                allocator: *allocator,
+                prefix,
+                place,
+                reach: Reach::None(obstacle),
+                functions,
+            });
+        }
+    }
+    found
+}
+
+/// The allocator behind functions without a prefix.
+fn unprefixed_allocator(binary: &Binary) -> Allocator {
+    match binary.texts.first() {
+        _ if binary.find("__libc_malloc").is_some() => Allocator::Libc,
+        Some(allocator) => *allocator,
+        None => Allocator::Other,
+    }
+}
+
+/// Prefixes of jemalloc: a binary with `Xsdallocx` and `Xmalloc` has one with prefix `X`. Names of
+/// its internal functions have a second prefix.
+fn jemalloc_prefixes(binary: &Binary) -> BTreeSet<String> {
+    let is_defined = |prefix: &str| binary.find(&format!("{prefix}malloc")).is_some();
+    let candidates = binary.symbols.iter().filter_map(|symbol| symbol.name.strip_suffix("sdallocx"));
+    let mut prefixes: BTreeSet<String> =
+        candidates.filter(|prefix| is_defined(prefix)).map(str::to_owned).collect();
+    let all = prefixes.clone();
+    prefixes.retain(|prefix| prefix.strip_suffix("je_").is_none_or(|outer| !all.contains(outer)));
+    prefixes
+}
+
+/// The family of the functions that have a shape. An allocator that replaces `malloc` also has the
+/// functions without a prefix, and perhaps operators of C++.
+fn family(
+    binary: &Binary,
+    place: Place,
+    allocator: Allocator,
+    prefix: &str,
+    shape: impl Fn(&str) -> Option<Shape>,
+) -> Option<Family> {
+    let malloc = binary.find("malloc");
+    let replaces_malloc = malloc.is_some() && (allocator != Allocator::Jemalloc || prefix.is_empty());
+    let shape_of = |name: &str| {
+        let plain = || function::prefixed(name).filter(|_| replaces_malloc);
+        let is_operator = replaces_malloc && allocator != Allocator::Libc;
+        shape(name).or_else(plain).or_else(|| function::of_operator(name).filter(|_| is_operator))
+    };
+    let mut functions: Vec<Function> = Vec::new();
+    for symbol in &binary.symbols {
+        let Symbol { name, address, size, .. } = symbol;
+        let is_alias = functions.last().is_some_and(|last| last.address == *address);
+        if let Some(shape) = shape_of(name).filter(|_| !is_alias) {
+            functions.push(Function { name: name.clone(), shape, address: *address, size: *size });
+        }
+    }
+    let is_exported = malloc.is_some_and(|malloc| malloc.table == Table::Dynamic);
+    let reach = match place {
+        Place::Library if replaces_malloc && is_exported => Reach::Linker,
+        _ => Reach::Entry,
+    };
+    (!functions.is_empty()).then(|| Family { allocator, prefix: prefix.to_owned(), place, reach, functions })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A binary with functions of these names, one every 64 bytes.
+    fn binary(names: &[&str]) -> Binary {
+        let table = Table::Full;
+        let symbol = |(row, name): (usize, &&str)| Symbol {
+            name: (*name).to_owned(),
+            address: 0x1000 + 64 * row as u64,
+            size: 64,
+            table,
+        };
+        let symbols = names.iter().enumerate().map(symbol).collect();
+        Binary { symbols, has_full_table: true, is_dynamic: true, ..Binary::default() }
+    }
+
+    /// `allocator prefix reach functions` of each family.
+    fn check(binary: &Binary, place: Place, expected: &[(Allocator, &str, Reach, usize)]) {
+        let found = families(binary, place);
+        let found: Vec<_> =
+            found.iter().map(|f| (f.allocator, &*f.prefix, f.reach, f.functions.len())).collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn prefixes_of_jemalloc_are_found_by_its_own_calls() {
+        let names = ["_rjem_malloc", "_rjem_sdallocx", "_rjem_je_malloc", "_rjem_je_sdallocx", "malloc_more"];
+        check(&binary(&names), Place::Executable, &[(Allocator::Jemalloc, "_rjem_", Reach::Entry, 2)]);
+        check(&binary(&["je_malloc"]), Place::Executable, &[]);
+        let wrapped = ["je_malloc", "je_sdallocx", "malloc", "free"];
+        check(&binary(&wrapped), Place::Executable, &[(Allocator::Jemalloc, "je_", Reach::Entry, 2)]);
+    }
+
+    #[test]
+    fn an_allocator_that_replaces_malloc_has_operators() {
+        let names = ["tc_malloc", "malloc", "_Znwm", "_ZdlPv", "free", "mallopt"];
+        check(&binary(&names), Place::Executable, &[(Allocator::Tcmalloc, "tc_", Reach::Entry, 5)]);
+        let own = ["malloc", "free"];
+        check(&binary(&own), Place::Executable, &[(Allocator::Other, "", Reach::Entry, 2)]);
+        let libc = ["malloc", "free", "__libc_malloc", "_Znwm"];
+        check(&binary(&libc), Place::Library, &[(Allocator::Libc, "", Reach::Entry, 2)]);
+    }
+
+    #[test]
+    fn code_without_functions_is_named() {
+        let mut stripped = binary(&[]);
+        stripped.texts = vec![Allocator::Jemalloc];
+        let inlined = Reach::None(Obstacle::Inlined);
+        check(&stripped, Place::Executable, &[(Allocator::Jemalloc, "", inlined, 0)]);
+        stripped.has_full_table = false;
+        let hidden = Reach::None(Obstacle::Stripped);
+        check(&stripped, Place::Executable, &[(Allocator::Jemalloc, "", hidden, 0)]);
+    }
+}

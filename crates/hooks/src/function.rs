@@ -1,0 +1,236 @@
+//! Allocation functions: their names in each allocator, and what their arguments mean.
+
+/// An allocator by its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Allocator {
+    /// The C library's own.
+    Libc,
+    /// jemalloc, with any prefix.
+    Jemalloc,
+    /// gperftools' or Google's tcmalloc.
+    Tcmalloc,
+    /// mimalloc.
+    Mimalloc,
+    /// One that defines `malloc` and has no known name.
+    Other,
+}
+
+impl Allocator {
+    /// Name in messages.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Allocator::Libc => "libc",
+            Allocator::Jemalloc => "jemalloc",
+            Allocator::Tcmalloc => "tcmalloc",
+            Allocator::Mimalloc => "mimalloc",
+            Allocator::Other => "an allocator without a known name",
+        }
+    }
+}
+
+/// Where a call has the size of its block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Size {
+    /// Argument of this number, from 0.
+    Argument(u8),
+    /// Product of the argument of this number and the next one.
+    Product(u8),
+}
+
+/// What a call does with blocks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shape {
+    /// Returns a new block.
+    Allocate(Size),
+    /// Stores a new block where argument 0 points to, and returns 0.
+    AllocateTo(Size),
+    /// Replaces the block in an argument by one of another size, which it returns.
+    Resize {
+        /// Number of the argument.
+        old: u8,
+        /// Size of the new block.
+        size: Size,
+    },
+    /// Changes the size of argument 0 in place and returns the usable size (`xallocx`).
+    ResizeInPlace,
+    /// Frees the block in argument 0.
+    Release,
+    /// Returns the usable size of argument 0.
+    UsableSize,
+}
+
+use Shape::{Allocate, AllocateTo, Release, Resize, ResizeInPlace, UsableSize};
+use Size::{Argument, Product};
+
+const fn resize(old: u8, size: Size) -> Shape {
+    Resize { old, size }
+}
+
+/// Functions of C and jemalloc, which have the allocator's prefix.
+const PREFIXED: [(&str, Shape); 19] = [
+    ("malloc", Allocate(Argument(0))),
+    ("calloc", Allocate(Product(0))),
+    ("realloc", resize(0, Argument(1))),
+    ("reallocarray", resize(0, Product(1))),
+    ("free", Release),
+    ("cfree", Release),
+    ("free_sized", Release),
+    ("free_aligned_sized", Release),
+    ("posix_memalign", AllocateTo(Argument(2))),
+    ("aligned_alloc", Allocate(Argument(1))),
+    ("memalign", Allocate(Argument(1))),
+    ("valloc", Allocate(Argument(0))),
+    ("pvalloc", Allocate(Argument(0))),
+    ("malloc_usable_size", UsableSize),
+    ("mallocx", Allocate(Argument(0))),
+    ("rallocx", resize(0, Argument(1))),
+    ("xallocx", ResizeInPlace),
+    ("dallocx", Release),
+    ("sdallocx", Release),
+];
+
+/// Functions of mimalloc, after `mi_`. Functions of a heap of its own (`mi_heap_malloc`) are not
+/// among them: the others are built from those.
+const OF_MIMALLOC: [(&str, Shape); 40] = [
+    ("malloc", Allocate(Argument(0))),
+    ("zalloc", Allocate(Argument(0))),
+    ("malloc_small", Allocate(Argument(0))),
+    ("zalloc_small", Allocate(Argument(0))),
+    ("calloc", Allocate(Product(0))),
+    ("mallocn", Allocate(Product(0))),
+    ("malloc_aligned", Allocate(Argument(0))),
+    ("malloc_aligned_at", Allocate(Argument(0))),
+    ("zalloc_aligned", Allocate(Argument(0))),
+    ("zalloc_aligned_at", Allocate(Argument(0))),
+    ("calloc_aligned", Allocate(Product(0))),
+    ("calloc_aligned_at", Allocate(Product(0))),
+    ("realloc", resize(0, Argument(1))),
+    ("reallocf", resize(0, Argument(1))),
+    ("reallocn", resize(0, Product(1))),
+    ("reallocarray", resize(0, Product(1))),
+    ("rezalloc", resize(0, Argument(1))),
+    ("recalloc", resize(0, Product(1))),
+    ("realloc_aligned", resize(0, Argument(1))),
+    ("realloc_aligned_at", resize(0, Argument(1))),
+    ("rezalloc_aligned", resize(0, Argument(1))),
+    ("recalloc_aligned", resize(0, Product(1))),
+    ("free", Release),
+    ("free_size", Release),
+    ("free_aligned", Release),
+    ("free_size_aligned", Release),
+    ("cfree", Release),
+    ("posix_memalign", AllocateTo(Argument(2))),
+    ("memalign", Allocate(Argument(1))),
+    ("aligned_alloc", Allocate(Argument(1))),
+    ("valloc", Allocate(Argument(0))),
+    ("pvalloc", Allocate(Argument(0))),
+    ("new", Allocate(Argument(0))),
+    ("new_nothrow", Allocate(Argument(0))),
+    ("new_aligned", Allocate(Argument(0))),
+    ("new_aligned_nothrow", Allocate(Argument(0))),
+    ("new_n", Allocate(Product(0))),
+    ("new_realloc", resize(0, Argument(1))),
+    ("new_reallocn", resize(0, Product(1))),
+    ("usable_size", UsableSize),
+];
+
+/// Functions of tcmalloc, after `tc_`.
+const OF_TCMALLOC: [(&str, Shape); 32] = [
+    ("malloc", Allocate(Argument(0))),
+    ("malloc_skip_new_handler", Allocate(Argument(0))),
+    ("calloc", Allocate(Product(0))),
+    ("realloc", resize(0, Argument(1))),
+    ("free", Release),
+    ("cfree", Release),
+    ("free_sized", Release),
+    ("memalign", Allocate(Argument(1))),
+    ("posix_memalign", AllocateTo(Argument(2))),
+    ("valloc", Allocate(Argument(0))),
+    ("pvalloc", Allocate(Argument(0))),
+    ("malloc_size", UsableSize),
+    ("new", Allocate(Argument(0))),
+    ("newarray", Allocate(Argument(0))),
+    ("new_nothrow", Allocate(Argument(0))),
+    ("newarray_nothrow", Allocate(Argument(0))),
+    ("new_aligned", Allocate(Argument(0))),
+    ("newarray_aligned", Allocate(Argument(0))),
+    ("new_aligned_nothrow", Allocate(Argument(0))),
+    ("newarray_aligned_nothrow", Allocate(Argument(0))),
+    ("delete", Release),
+    ("deletearray", Release),
+    ("delete_sized", Release),
+    ("deletearray_sized", Release),
+    ("delete_nothrow", Release),
+    ("deletearray_nothrow", Release),
+    ("delete_aligned", Release),
+    ("deletearray_aligned", Release),
+    ("delete_sized_aligned", Release),
+    ("deletearray_sized_aligned", Release),
+    ("delete_aligned_nothrow", Release),
+    ("deletearray_aligned_nothrow", Release),
+];
+
+/// Prefix of mimalloc's functions.
+pub const MIMALLOC_PREFIX: &str = "mi_";
+/// Prefix of tcmalloc's functions.
+pub const TCMALLOC_PREFIX: &str = "tc_";
+
+/// The shape of a function of C or jemalloc, without its prefix.
+#[must_use]
+pub fn prefixed(name: &str) -> Option<Shape> {
+    find(&PREFIXED, name)
+}
+
+/// The shape of a function of mimalloc.
+#[must_use]
+pub fn of_mimalloc(name: &str) -> Option<Shape> {
+    find(&OF_MIMALLOC, name.strip_prefix(MIMALLOC_PREFIX)?)
+}
+
+/// The shape of a function of tcmalloc.
+#[must_use]
+pub fn of_tcmalloc(name: &str) -> Option<Shape> {
+    find(&OF_TCMALLOC, name.strip_prefix(TCMALLOC_PREFIX)?)
+}
+
+/// The shape of a C++ operator, by its symbol.
+#[must_use]
+pub fn of_operator(symbol: &str) -> Option<Shape> {
+    match symbol.get(..5)? {
+        "_Znwm" | "_Znam" => Some(Allocate(Argument(0))),
+        "_ZdlP" | "_ZdaP" => Some(Release),
+        _ => None,
+    }
+}
+
+fn find(table: &[(&str, Shape)], name: &str) -> Option<Shape> {
+    table.iter().find(|(known, _)| *known == name).map(|(_, shape)| *shape)
+}
+
+/// Whether a name may be that of an allocation function: a cheap test before the names of a whole
+/// file are compared.
+#[must_use]
+pub fn is_candidate(name: &str) -> bool {
+    name.starts_with(MIMALLOC_PREFIX)
+        || name.starts_with(TCMALLOC_PREFIX)
+        || of_operator(name).is_some()
+        || PREFIXED.iter().any(|(known, _)| name.ends_with(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_have_shapes() {
+        assert_eq!(prefixed("calloc"), Some(Allocate(Product(0))));
+        assert_eq!(of_mimalloc("mi_reallocn"), Some(resize(0, Product(1))));
+        assert_eq!(of_tcmalloc("tc_posix_memalign"), Some(AllocateTo(Argument(2))));
+        assert_eq!(of_operator("_ZnwmSt11align_val_t"), Some(Allocate(Argument(0))));
+        assert_eq!(of_operator("_ZdlPvm"), Some(Release));
+        assert_eq!(of_operator("_ZN3foo6mallocEv"), None);
+        assert_eq!(prefixed("mallctl"), None);
+        assert!(is_candidate("_rjem_sdallocx") && !is_candidate("main"));
+    }
+}
