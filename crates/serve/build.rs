@@ -19,7 +19,7 @@ fn main() {
     let web = manifest.join("../../web");
     fs::create_dir_all(&out).expect("OUT_DIR is writable");
     println!("cargo::rerun-if-env-changed=HEAPWISE_SKIP_WEB");
-    println!("cargo::rerun-if-changed={}", manifest.join("../render/src/flame/drawing.js").display());
+    println!("cargo::rerun-if-changed={}", manifest.join("../render/src/flame/script").display());
     for part in ["src", "index.html", "package.json", "package-lock.json"] {
         println!("cargo::rerun-if-changed={}", web.join(part).display());
     }

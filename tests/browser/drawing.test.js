@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { boxColors, fitLabel } from "../../crates/render/src/flame/drawing.js";
+import { boxColors, fitLabel } from "../../crates/render/src/flame/script/drawing.js";
 
 const fit = (name, letters) => fitLabel(name, "6.61 MiB", letters, (text) => [...text].length);
 

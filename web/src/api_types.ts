@@ -11,6 +11,8 @@ export interface Source {
   pid: number | null;
   mode: string | null;
   rate_bytes: number | null;
+  /// Index of live blocks in force, where every block is recorded.
+  index: "hash" | "shadow" | null;
   live_bytes: number | null;
   started_unix_ms: number | null;
   can_control: boolean;

@@ -19,11 +19,17 @@ pub const SVG_DETAIL: Detail = Detail { min_share: 0.000_25, most_boxes: 50_000 
 /// A page can be zoomed into: keep what a zoom can make visible, within a few megabytes.
 pub const PAGE_DETAIL: Detail = Detail { min_share: 0.000_01, most_boxes: 100_000 };
 
-/// Rules of labels and colors for scripts: the exported page and the SVG embed this file, the
-/// server's page imports it.
-const DRAWING: &str = include_str!("flame/drawing.js");
+/// Labels and colors for scripts: the exported page and the SVG embed this file, the server's page
+/// imports it.
+const DRAWING: &str = include_str!("flame/script/drawing.js");
 
-/// `drawing.js` without its module syntax, for classic scripts.
-fn drawing_script() -> String {
-    DRAWING.replace("export function", "function")
+/// A script without its module syntax and types: several in a row make one script.
+fn bundled(module: &str) -> String {
+    let mut out = String::with_capacity(module.len());
+    for line in module.lines().filter(|line| !line.starts_with("import ") && !line.starts_with("/** @import"))
+    {
+        out += line.strip_prefix("export ").unwrap_or(line);
+        out.push('\n');
+    }
+    out
 }

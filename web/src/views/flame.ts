@@ -3,12 +3,14 @@
 import type { FlameColumns } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { change, count, percent, quantity } from "../format.ts";
-import { FlameCanvas } from "../flame/canvas.ts";
-import { buildModel, findRanks, path, rankPath, type FlameModel } from "../flame/model.ts";
-import { neighbour, type Direction } from "../flame/move.ts";
-import { escapePattern, search } from "../flame/search.ts";
+import { FlameCanvas } from "../../../crates/render/src/flame/script/canvas.js";
+import { buildModel, findRanks, path, rankPath } from "../../../crates/render/src/flame/script/model.js";
+import { neighbour } from "../../../crates/render/src/flame/script/move.js";
+import { escapePattern, search } from "../../../crates/render/src/flame/script/search.js";
+import type { Direction, FlameModel } from "../../../crates/render/src/flame/script/types.d.ts";
 import { setViewKeys } from "../keys.ts";
 import { go, href, remember, step } from "../state/navigate.ts";
+import { isDark } from "../state/theme.ts";
 import { frameActions } from "../widgets/frame_actions.ts";
 import { showMenu } from "../widgets/menu.ts";
 import { nothing } from "../widgets/message.ts";
@@ -88,13 +90,13 @@ class FlameView {
       select: (box) => this.tell(box),
       zoom: (box) => this.zoomTo(box),
       menu: (box, x, y) => this.menu(box, x, y),
-    }, upwards);
+    }, { upwards, dark: isDark() });
     this.tell(-1);
     this.drawLegend();
   }
 
   recolor(): void {
-    this.canvas.recolor();
+    this.canvas.recolor(isDark());
     this.drawLegend();
   }
 

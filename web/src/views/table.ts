@@ -3,7 +3,7 @@
 import type { Row, Top } from "../api_types.ts";
 import { h } from "../dom.ts";
 import { change, count, percent, quantity } from "../format.ts";
-import { compile } from "../flame/search.ts";
+import { compile } from "../../../crates/render/src/flame/script/search.js";
 import { setViewKeys } from "../keys.ts";
 import { go, remember } from "../state/navigate.ts";
 import { bar } from "../widgets/bar.ts";

@@ -3,7 +3,8 @@
 import type { FlameColumns } from "../api_types.ts";
 import { h } from "../dom.ts";
 import { change, percent, quantity } from "../format.ts";
-import { buildModel, type FlameModel } from "../flame/model.ts";
+import { buildModel } from "../../../crates/render/src/flame/script/model.js";
+import type { FlameModel } from "../../../crates/render/src/flame/script/types.d.ts";
 import { setViewKeys } from "../keys.ts";
 import { href } from "../state/navigate.ts";
 import { bar } from "../widgets/bar.ts";

@@ -1,7 +1,7 @@
 // What can be done with one frame, the same in every view.
 
 import { go } from "../state/navigate.ts";
-import { escapePattern } from "../flame/search.ts";
+import { escapePattern } from "../../../crates/render/src/flame/script/search.js";
 import { toast } from "./toast.ts";
 import type { Action } from "./menu.ts";
 

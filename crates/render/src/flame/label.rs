@@ -1,4 +1,4 @@
-//! The text in a box of a flame graph; `drawing.js` has the same rule for scripts.
+//! The text in a box of a flame graph; `script/drawing.js` has the same rule for scripts.
 
 use crate::font;
 

@@ -2,13 +2,25 @@
 
 use heapwise_profile::view::flame::Flame;
 
-use super::{columns, drawing_script};
+use super::{DRAWING, bundled, columns};
 use crate::amount::label;
 use crate::svg::escape;
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
-const SCRIPT: &str = include_str!("page.js");
+/// The scripts of the page, each after the ones that it imports. The server's page has all but the
+/// last two.
+const SCRIPTS: [&str; 9] = [
+    include_str!("script/amounts.js"),
+    DRAWING,
+    include_str!("script/model.js"),
+    include_str!("script/move.js"),
+    include_str!("script/search.js"),
+    include_str!("script/paint.js"),
+    include_str!("script/canvas.js"),
+    include_str!("script/merged_calls.js"),
+    include_str!("script/page.js"),
+];
 
 /// The page. `top_down` has callers at the root, `bottom_up` allocating frames; the user switches
 /// between them.
@@ -27,7 +39,8 @@ pub fn page(top_down: &Flame, bottom_up: &Flame, title: &str) -> String {
     // In the order of the page: each marker is replaced in what follows the one before, so that
     // nothing in the data can be taken for a marker.
     let data = format!("[{},{}]", columns(top_down), columns(bottom_up)).replace('<', "\\u003c");
-    let mut out = String::with_capacity(data.len() + PAGE.len() + STYLE.len() + SCRIPT.len());
+    let script: String = SCRIPTS.map(bundled).concat();
+    let mut out = String::with_capacity(data.len() + PAGE.len() + STYLE.len() + script.len());
     let mut rest = PAGE;
     for (marker, text) in [
         ("{{title}}", escape(title)),
@@ -35,7 +48,7 @@ pub fn page(top_down: &Flame, bottom_up: &Flame, title: &str) -> String {
         ("{{heading}}", escape(title)),
         ("{{note}}", escape(&note)),
         ("{{data}}", data),
-        ("{{script}}", drawing_script() + SCRIPT),
+        ("{{script}}", script),
     ] {
         if let Some((before, after)) = rest.split_once(marker) {
             out += before;

@@ -3,7 +3,7 @@
 use heapwise_profile::view::flame::{Flame, FlameBox};
 
 use super::palette::Palette;
-use super::{drawing_script, label};
+use super::{DRAWING, bundled, label};
 use crate::amount::{self, percent};
 use crate::font;
 use crate::svg::{Short, escape};
@@ -51,7 +51,7 @@ pub fn svg(flame: &Flame, title: &str) -> String {
          <script><![CDATA[\n{2}{SCRIPT}]]></script>\n</svg>\n",
         Short(height - 10.0),
         Short(WIDTH - SIDE),
-        drawing_script(),
+        bundled(DRAWING),
     );
     out
 }

@@ -1,11 +1,10 @@
 // Walking over boxes with the arrow keys.
 
-import type { FlameModel } from "./model.ts";
-
-export type Direction = "in" | "out" | "next" | "previous";
+/** @import { Direction, FlameModel } from "./types.d.ts" */
 
 /// The neighbour of a box, or the box itself at an edge. From nothing, the first box.
-export function neighbour(model: FlameModel, box: number, direction: Direction): number {
+/** @param {FlameModel} model @param {number} box @param {Direction} direction */
+export function neighbour(model, box, direction) {
   if (model.count === 0) return -1;
   if (box < 0) return 0;
   const parent = model.parent[box];

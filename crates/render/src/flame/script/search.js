@@ -1,17 +1,10 @@
 // Which boxes match, and how much they hold together.
 
-import type { FlameModel } from "./model.ts";
-
-export interface Matches {
-  /// By frame: 1 when its name, file or module matches.
-  readonly frames: Uint8Array;
-  /// Sum of the outermost matching boxes: recursion counts once.
-  readonly sum: number;
-  readonly boxes: number;
-}
+/** @import { FlameModel, Matches } from "./types.d.ts" */
 
 /// `null` for an empty pattern. A pattern that is not a regular expression is searched literally.
-export function search(model: FlameModel, pattern: string): Matches | null {
+/** @param {FlameModel} model @param {string} pattern @returns {Matches | null} */
+export function search(model, pattern) {
   if (!pattern) return null;
   const matcher = compile(pattern);
   const frames = new Uint8Array(model.names.length);
@@ -30,7 +23,8 @@ export function search(model: FlameModel, pattern: string): Matches | null {
   return { frames, sum, boxes };
 }
 
-export function compile(pattern: string): RegExp {
+/** @param {string} pattern */
+export function compile(pattern) {
   try {
     return new RegExp(pattern, "i");
   } catch {
@@ -39,6 +33,7 @@ export function compile(pattern: string): RegExp {
 }
 
 /// The pattern that matches exactly this text.
-export function escapePattern(text: string): string {
+/** @param {string} text */
+export function escapePattern(text) {
   return text.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
 }

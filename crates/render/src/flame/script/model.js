@@ -3,37 +3,10 @@
 // Boxes come depth first with siblings largest first, so a subtree is a run of indices and the
 // first sibling too narrow to see ends its whole row of siblings.
 
-import type { FlameColumns, Unit } from "../api_types.ts";
+/** @import { FlameColumns, FlameModel } from "./types.d.ts" */
 
-export interface FlameModel {
-  readonly columns: FlameColumns;
-  readonly unit: Unit;
-  readonly total: number;
-  /// Width of everything, in the metric's unit.
-  readonly width: number;
-  readonly levels: number;
-  readonly count: number;
-  readonly names: string[];
-  readonly modules: string[];
-  readonly files: string[];
-  readonly lines: number[];
-  readonly frame: Uint32Array;
-  readonly depth: Uint16Array;
-  /// Left edge and width, in the metric's unit.
-  readonly start: Float64Array;
-  readonly span: Float64Array;
-  /// Signed value here and below, value here, and the base's value.
-  readonly sum: Float64Array;
-  readonly own: Float64Array;
-  readonly base: Float64Array;
-  readonly isDiff: boolean;
-  /// Caller of each box; -1 for the outermost.
-  readonly parent: Int32Array;
-  /// One past the last box of the subtree.
-  readonly end: Uint32Array;
-}
-
-export function buildModel(columns: FlameColumns): FlameModel {
+/** @param {FlameColumns} columns @returns {FlameModel} */
+export function buildModel(columns) {
   const { boxes, frames } = columns;
   const count = boxes.frame.length;
   const isDiff = boxes.base !== undefined;
@@ -53,17 +26,19 @@ export function buildModel(columns: FlameColumns): FlameModel {
 }
 
 /// Left edges, parents and subtree ends from depths and widths alone.
-function place(depth: Uint16Array, span: Float64Array) {
+/** @param {Uint16Array} depth @param {Float64Array} span */
+function place(depth, span) {
   const count = depth.length;
   const start = new Float64Array(count);
   const parent = new Int32Array(count);
   const end = new Uint32Array(count);
-  const open: number[] = [];
-  const cursor: number[] = [0];
+  /** @type {number[]} */
+  const open = [];
+  const cursor = [0];
   let levels = 0;
   for (let i = 0; i < count; i += 1) {
     const level = depth[i];
-    while (open.length > level) end[open.pop() as number] = i;
+    for (; open.length > level; open.pop()) end[open[open.length - 1]] = i;
     parent[i] = level > 0 ? open[level - 1] : -1;
     start[i] = cursor[level];
     cursor[level] += span[i];
@@ -71,27 +46,30 @@ function place(depth: Uint16Array, span: Float64Array) {
     open[level] = i;
     if (level >= levels) levels = level + 1;
   }
-  while (open.length) end[open.pop() as number] = count;
+  for (const box of open) end[box] = count;
   return { start, parent, end, levels, width: cursor[0] };
 }
 
 /// Names from the outermost caller down to a box.
-export function path(model: FlameModel, box: number): string[] {
-  const names: string[] = [];
+/** @param {FlameModel} model @param {number} box */
+export function path(model, box) {
+  const names = [];
   for (let at = box; at >= 0; at = model.parent[at]) names.push(model.names[model.frame[at]]);
   return names.reverse();
 }
 
 /// The ranks of a box and its callers among their siblings, outermost first, with runs of zeros
 /// counted: `z3.1.z2` represents 0.0.0.1.0.0. A URL with names would be too long.
-export function rankPath(model: FlameModel, box: number): string {
-  const ranks: number[] = [];
+/** @param {FlameModel} model @param {number} box */
+export function rankPath(model, box) {
+  /** @type {number[]} */
+  const ranks = [];
   for (let at = box; at >= 0; at = model.parent[at]) {
     let rank = 0;
     for (let sibling = model.parent[at] + 1; sibling < at; sibling = model.end[sibling]) rank += 1;
     ranks.unshift(rank);
   }
-  const parts: string[] = [];
+  const parts = [];
   for (let at = 0; at < ranks.length; ) {
     let zeros = at;
     while (ranks[zeros] === 0) zeros += 1;
@@ -102,9 +80,10 @@ export function rankPath(model: FlameModel, box: number): string {
 }
 
 /// The box of a path of ranks; -1 when this tree has none.
-export function findRanks(model: FlameModel, path: string): number {
+/** @param {FlameModel} model @param {string} path */
+export function findRanks(model, path) {
   const ranks = path.split(".").flatMap((part) =>
-    part.startsWith("z") ? new Array<number>(Math.min(Number(part.slice(1)) || 0, model.levels)).fill(0) : [Number(part)]);
+    part.startsWith("z") ? new Array(Math.min(Number(part.slice(1)) || 0, model.levels)).fill(0) : [Number(part)]);
   let found = -1;
   for (const rank of ranks) {
     const to = found < 0 ? model.count : model.end[found];

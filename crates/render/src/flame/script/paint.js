@@ -1,10 +1,9 @@
 // Drawing what can be seen: boxes of at least half a pixel in the rows on screen.
 
-import { fitLabel } from "../../../crates/render/src/flame/drawing.js";
-import { change, quantity } from "../format.ts";
-import type { FlameModel } from "./model.ts";
-import type { Palette } from "./color.ts";
-import type { Matches } from "./search.ts";
+import { change, quantity } from "./amounts.js";
+import { fitLabel } from "./drawing.js";
+
+/** @import { Decoration, FlameModel, Palette, Window } from "./types.d.ts" */
 
 export const ROW = 19;
 const FONT = "12px system-ui, sans-serif";
@@ -12,30 +11,12 @@ const MIN_PX = 0.5;
 /// Narrower boxes get no text.
 const TEXT_PX = 26;
 
-/// The part of the picture on screen.
-export interface Window {
-  /// Zoomed part, in the metric's unit.
-  readonly from: number;
-  readonly to: number;
-  readonly widthPx: number;
-  readonly topPx: number;
-  readonly heightPx: number;
-  /// Rows grow upwards from the bottom (callers of a sandwich) instead of downwards.
-  readonly upwards: boolean;
-}
-
-export interface Decoration {
-  readonly selected: number;
-  readonly hovered: number;
-  readonly matches: Matches | null;
-}
-
 /// Calls `visit` with each box that can be seen, and its left edge and width in pixels.
-export function visible(
-  model: FlameModel,
-  view: Window,
-  visit: (box: number, x: number, width: number) => void,
-): void {
+/**
+ * @param {FlameModel} model @param {Window} view
+ * @param {(box: number, x: number, width: number) => void} visit
+ */
+export function visible(model, view, visit) {
   const scale = view.widthPx / (view.to - view.from || 1);
   const maxLevel = Math.ceil((view.topPx + view.heightPx) / ROW);
   for (let i = 0; i < model.count; ) {
@@ -58,18 +39,17 @@ export function visible(
 }
 
 /// Vertical position of a row on the canvas.
-export function rowTop(model: FlameModel, view: Window, level: number): number {
+/** @param {FlameModel} model @param {Window} view @param {number} level */
+export function rowTop(model, view, level) {
   const y = view.upwards ? (model.levels - 1 - level) * ROW : level * ROW;
   return y - view.topPx;
 }
 
-export function paint(
-  context: CanvasRenderingContext2D,
-  model: FlameModel,
-  view: Window,
-  colors: Palette,
-  marks: Decoration,
-): void {
+/**
+ * @param {CanvasRenderingContext2D} context @param {FlameModel} model @param {Window} view
+ * @param {Palette} colors @param {Decoration} marks
+ */
+export function paint(context, model, view, colors, marks) {
   context.clearRect(0, 0, view.widthPx, view.heightPx);
   context.font = FONT;
   context.textBaseline = "middle";
@@ -89,10 +69,11 @@ export function paint(
   });
 }
 
-function label(
-  context: CanvasRenderingContext2D, model: FlameModel, box: number,
-  x: number, y: number, width: number, color: string,
-): void {
+/**
+ * @param {CanvasRenderingContext2D} context @param {FlameModel} model @param {number} box
+ * @param {number} x @param {number} y @param {number} width @param {string} color
+ */
+function label(context, model, box, x, y, width, color) {
   const amount = (model.isDiff ? change : quantity)(model.sum[box], model.unit);
   const text = fitLabel(model.names[model.frame[box]], amount, width - 8, (part) => textWidth(context, part));
   if (!text) return;
@@ -101,9 +82,11 @@ function label(
 }
 
 /// Widths of names, which are measured once: measuring is what text costs.
-const widths = new Map<string, number>();
+/** @type {Map<string, number>} */
+const widths = new Map();
 
-function textWidth(context: CanvasRenderingContext2D, text: string): number {
+/** @param {CanvasRenderingContext2D} context @param {string} text */
+function textWidth(context, text) {
   let width = widths.get(text);
   if (width === undefined) {
     width = context.measureText(text).width;
@@ -114,7 +97,8 @@ function textWidth(context: CanvasRenderingContext2D, text: string): number {
 }
 
 /// The box under a point of the canvas; -1 for none.
-export function boxAt(model: FlameModel, view: Window, px: number, py: number): number {
+/** @param {FlameModel} model @param {Window} view @param {number} px @param {number} py */
+export function boxAt(model, view, px, py) {
   const row = Math.floor((py + view.topPx) / ROW);
   const level = view.upwards ? model.levels - 1 - row : row;
   const value = view.from + (px / view.widthPx) * (view.to - view.from);

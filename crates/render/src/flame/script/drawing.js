@@ -1,8 +1,14 @@
-// Rules of drawing a flame graph, shared by the server's page, the exported page and the SVG.
+// Labels and colors of boxes, shared by the server's page, the exported page and the SVG.
+
+/** @import { FlameColumns, Palette } from "./types.d.ts" */
 
 /// The text of a box: all of the name with the amount, all of the name, the part after the last
 /// `::`, the beginning of that; nothing where fewer than three letters would be left.
 /// `widthOf(text)` measures.
+/**
+ * @param {string} name @param {string} amount @param {number} room
+ * @param {(text: string) => number} widthOf
+ */
 export function fitLabel(name, amount, room, widthOf) {
   const last = name.slice(name.lastIndexOf("::") < 0 ? 0 : name.lastIndexOf("::") + 2);
   const whole = `${name} · ${amount}`;
@@ -21,15 +27,32 @@ export function fitLabel(name, amount, room, widthOf) {
 
 /// The color of each box: of its frame, or in a comparison of its change as a share of the larger of
 /// its two sides.
+/** @param {FlameColumns} columns @param {boolean} dark @returns {(box: number) => string} */
 export function boxColors(columns, dark) {
   const { frames, boxes } = columns;
   const colors = dark ? columns.palette.dark : columns.palette.light;
-  if (frames.color) return (box) => colors[frames.color[boxes.frame[box]]];
+  const { color } = frames;
+  const { sum = [], base = [] } = boxes;
+  if (color) return (box) => colors[color[boxes.frame[box]]];
   const middle = (colors.length - 1) / 2;
   return (box) => {
-    const change = boxes.sum[box];
-    const larger = Math.max(boxes.base[box], boxes.base[box] + change);
+    const change = sum[box];
+    const larger = Math.max(base[box], base[box] + change);
     const share = larger > 0 ? Math.max(-1, Math.min(1, change / larger)) : 0;
     return colors[Math.round(middle * (1 + share))];
+  };
+}
+
+/// All colors of a flame graph in a light or dark theme. Fills come with the data.
+/** @param {FlameColumns} columns @param {boolean} dark @returns {Palette} */
+export function palette(columns, dark) {
+  const colors = dark ? columns.palette.dark : columns.palette.light;
+  return {
+    fill: boxColors(columns, dark),
+    legend: columns.palette.legend.map(({ label, color }) => ({ label, color: colors[color] })),
+    text: dark ? "#f3f1ee" : "#241a10",
+    dim: dark ? "#2b2d31" : "#eceae6",
+    dimText: dark ? "#a0a4ad" : "#6f6a61",
+    mark: dark ? "#ffffff" : "#111111",
   };
 }
