@@ -84,7 +84,7 @@ macro_rules! endures {
 }
 
 endures! {
-    compact heap_v2 gperftools symbolized pprof skynet heaptrack folded dhat packed segment recording options moment jeprof http question
+    compact heap_v2 gperftools symbolized pprof skynet heaptrack folded dhat packed segment recording options moment jeprof http request_target
 }
 
 /// A segment of another version is refused at its door, and nothing behind it would be tried.

@@ -25,15 +25,15 @@ pub fn http(bytes: &[u8]) {
 }
 
 /// The target of a request, `/path?query`, and its query of a profile.
-pub fn question(bytes: &[u8]) {
+pub fn request_target(bytes: &[u8]) {
     let target = String::from_utf8_lossy(bytes);
     let Ok(request) = Request::new(Method::Get, &target) else { return };
     assert!(request.path.starts_with('/') && !request.path.contains('\0'), "{target:?}");
     let profile = read(b"main;handle request;grow 64\nmain;[unknown] 1\n").expect("a small profile");
     let Ok(spec) = query_spec(&request.query) else { return };
-    if let Ok(question) = spec.resolve(&profile) {
-        let tree = CallTree::new(&profile, &question);
-        let rows = top::top(&tree, &question).rows.len();
-        assert!(question.limit.is_none_or(|limit| rows <= limit), "{rows} rows for {target:?}");
+    if let Ok(query) = spec.resolve(&profile) {
+        let tree = CallTree::new(&profile, &query);
+        let rows = top::top(&tree, &query).rows.len();
+        assert!(query.limit.is_none_or(|limit| rows <= limit), "{rows} rows for {target:?}");
     }
 }

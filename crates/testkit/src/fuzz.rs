@@ -12,7 +12,7 @@ use heapwise_profile::recording::{MarkAt, Point, PointInTime, Recording, Recordi
 use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::view::top;
 use heapwise_profile::{CallTree, Profile, compact as compact_file, quantity, read as read_profile};
-pub use heapwise_serve::fuzz::{http, question};
+pub use heapwise_serve::fuzz::{http, request_target};
 
 /// Reads a profile; what is read can be looked at, and survives its own file.
 fn profile(bytes: &[u8]) {

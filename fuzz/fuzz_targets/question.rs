@@ -1,4 +1,0 @@
-//! See `heapwise_testkit::fuzz::question`.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| heapwise_testkit::fuzz::question(bytes));
