@@ -1,8 +1,9 @@
 // The programs of jemalloc's guide in one: what its users do by option and by mallctl, over any allocator.
-// Usage: jemalloc_guide leak|grow|switched|timed|two_rates|dump|reset|strict|foreign|fork|threads|exits|race_handler|race_destructor
+// Usage: jemalloc_guide leak|grow|switched|timed|two_rates|dump|reset|strict|foreign|blocks|fork|threads|exits|race_handler|race_destructor
 // build: -fno-optimize-sibling-calls -pthread
 #include "witness.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +14,8 @@
 __attribute__((weak)) int mallctl(const char *, void *, size_t *, void *, size_t);
 __attribute__((weak)) int mallctlnametomib(const char *, size_t *, size_t *);
 __attribute__((weak)) int mallctlbymib(const size_t *, size_t, void *, size_t *, void *, size_t);
+__attribute__((weak)) size_t nallocx(size_t, int);
+__attribute__((weak)) size_t sallocx(const void *, int);
 __attribute__((weak)) void heapwise_set_mode(int mode, uint64_t sample_bytes);
 
 W_SITE void do_something(size_t i) { w_malloc(i * 1024); }
@@ -116,10 +119,58 @@ static void strict(void) {
 
 // Names that are about jemalloc as an allocator.
 static void foreign(void) {
-    static const char *const names[] = {"arenas.narenas", "arenas.page",      "arena.0.purge",  "thread.arena",
-                                        "thread.allocated", "thread.tcache.flush", "opt.narenas", "stats.arenas.0.pactive",
+    static const char *const names[] = {"arenas.dirty_decay_ms", "arena.0.purge", "thread.arena", "thread.allocatedp",
+                                        "thread.deallocatedp", "thread.tcache.flush", "opt.narenas", "stats.arenas.0.pactive",
                                         "stats.background_thread.num_threads"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) w_say("", names[i], mallctl(names[i], NULL, NULL, NULL, 0));
+}
+
+static uint64_t number(const char *name, size_t size) {
+    uint64_t value = 0;
+    size_t got = size;
+    return mallctl(name, &value, &got, NULL, 0) == 0 && got == size ? value : INT64_MAX;
+}
+
+static void *allocate_and_free(void *unused) {
+    uint64_t allocated = number("thread.allocated", 8), freed = number("thread.deallocated", 8);
+    struct w_block kept = w_malloc(5000);
+    w_free(w_malloc(70000));
+    w_say("", "other.allocated", number("thread.allocated", 8) - allocated);
+    w_say("", "other.deallocated", number("thread.deallocated", 8) - freed);
+    w_free(kept);
+    return unused;
+}
+
+// Names and functions about blocks and threads, which have a meaning over any allocator.
+static void blocks(void) {
+    uint64_t allocated = number("thread.allocated", 8), freed = number("thread.deallocated", 8);
+    struct w_block block = w_malloc(1000);
+    pthread_t thread;
+    pthread_create(&thread, NULL, allocate_and_free, NULL);
+    pthread_join(thread, NULL);
+    w_free(block);
+    // pthread_create may allocate, too, but nothing as large as the other thread's blocks.
+    uint64_t own = number("thread.allocated", 8) - allocated;
+    w_say("", "own.allocated", own >= 1000 && own < 5000);
+    w_say("", "own.deallocated", number("thread.deallocated", 8) - freed);
+    w_say("", "thread.allocated", mallctl("thread.allocated", NULL, NULL, NULL, 0));
+    uint64_t zero = 0;
+    w_say("", "written", mallctl("thread.allocated", NULL, NULL, &zero, sizeof zero));
+    int wrong = 0;
+    for (size_t size = 1; size < 30000; size = size * 5 / 4 + 1) {
+        void *live = malloc(size);
+        wrong += sallocx(live, 0) != malloc_usable_size(live) || nallocx(size, 0) != malloc_usable_size(live);
+        free(live);
+    }
+    w_say("", "wrong_sizes", wrong);
+    w_say("", "narenas", number("arenas.narenas", 4) - 1 < 1000);
+    w_say("", "page", number("arenas.page", 8) == (uint64_t)sysconf(_SC_PAGESIZE));
+    w_say("", "quantum", number("arenas.quantum", 8));
+    w_say("", "nbins", number("arenas.nbins", 4));
+    w_say("", "nlextents", number("arenas.nlextents", 4));
+    w_say("", "bin", number("arenas.bin.35.size", 8));
+    w_say("", "lextent", number("arenas.lextent.0.size", 8));
+    w_say("", "no_bin", mallctl("arenas.bin.40.size", NULL, NULL, NULL, 0));
 }
 
 static void forked(void) {
@@ -209,7 +260,7 @@ int main(int argc, char **argv) {
         const char *name;
         void (*run)(void);
     } chapters[] = {{"timed", timed}, {"two_rates", two_rates}, {"leak", leak},     {"grow", grow},   {"switched", switched}, {"dump", manual}, {"reset", reset},
-                    {"strict", strict}, {"foreign", foreign}, {"fork", forked}, {"threads", threads}, {"exits", exits}, {"race_handler", race_handler}, {"race_destructor", race_destructor}};
+                    {"strict", strict}, {"foreign", foreign}, {"blocks", blocks}, {"fork", forked}, {"threads", threads}, {"exits", exits}, {"race_handler", race_handler}, {"race_destructor", race_destructor}};
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
         if (argc > 1 && strcmp(argv[1], chapters[i].name) == 0) chapters[i].run();
     w_say("", "pid", getpid());

@@ -41,6 +41,8 @@ HEAPWISE_WEAK void heapwise_set_mode(enum heapwise_mode mode, uint64_t sample_by
 HEAPWISE_WEAK int heapwise_mode(void);
 /* The index that exact mode uses from its next start on. */
 HEAPWISE_WEAK void heapwise_set_index(enum heapwise_index index);
+/* The index in force; HEAPWISE_INDEX_AUTO where not every block is recorded. */
+HEAPWISE_WEAK int heapwise_index(void);
 /* CLOCK_MONOTONIC nanoseconds up to which the recording of this program is in its file; 0 before there is one. */
 HEAPWISE_WEAK uint64_t heapwise_recorded_ns(void);
 /* Forgets what was counted so far. */
@@ -87,6 +89,9 @@ static inline enum heapwise_mode hw_mode(void) {
 }
 static inline void hw_set_index(enum heapwise_index index) {
     if (heapwise_set_index) heapwise_set_index(index);
+}
+static inline enum heapwise_index hw_index(void) {
+    return heapwise_index ? (enum heapwise_index)heapwise_index() : HEAPWISE_INDEX_AUTO;
 }
 static inline uint64_t hw_recorded_ns(void) { return heapwise_recorded_ns ? heapwise_recorded_ns() : 0; }
 static inline void hw_reset(void) {

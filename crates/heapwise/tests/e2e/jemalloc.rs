@@ -366,6 +366,61 @@ fn the_allocators_own_names_are_unknown() {
     assert!(names.len() >= 8 && names.iter().all(|(_, errno)| **errno == 2), "{names:?}");
 }
 
+/// Bytes of threads and sizes of blocks have a meaning over any allocator. jemalloc itself passes
+/// the same checks.
+#[test]
+fn bytes_of_threads_and_sizes_of_blocks_are_known() {
+    let scratch = Scratch::new();
+    let check = |run: &Run<'_>| {
+        let of = |names: &[&str]| names.iter().map(|name| run.witness[*name]).collect::<Vec<_>>();
+        assert_eq!(of(&["own.allocated", "page", "quantum"]), [1, 1, 16], "{:?}", run.output);
+        assert_eq!(of(&["wrong_sizes", "thread.allocated", "written"]), [0, 0, 1], "{:?}", run.output);
+    };
+    let run = Run::new(&scratch, "prof:true,lg_prof_sample:0,prof_stats:true", "blocks");
+    check(&run);
+    let bytes = ["other.allocated", "other.deallocated", "own.deallocated"].map(|name| run.witness[name]);
+    assert_eq!(bytes, [75_000, 70_000, 1000]);
+    let classes = ["nbins", "nlextents", "bin", "lextent", "no_bin"].map(|name| run.witness[name]);
+    assert_eq!(classes, [36, 196, 14_336, 16_384, 2]);
+    // Not every block is recorded: there is no number to give.
+    let sampled = Run::new(&scratch, "prof:true,lg_prof_sample:19", "blocks");
+    assert_eq!(sampled.witness["thread.allocated"], 2);
+}
+
+#[test]
+#[ignore = "needs libjemalloc"]
+fn jemalloc_passes_the_same_checks() {
+    let scratch = Scratch::new();
+    let run = Run::over(&scratch, "libjemalloc.so.2", "prof:true,prof_stats:true", "blocks");
+    let names =
+        ["wrong_sizes", "narenas", "page", "quantum", "nbins", "nlextents", "bin", "lextent", "no_bin"];
+    assert_eq!(names.map(|name| run.witness[name]), [0, 1, 1, 16, 36, 196, 14_336, 16_384, 2]);
+}
+
+/// Over jemalloc, dumps count usable bytes as jemalloc's own: both dumps of one kind of run have
+/// the same bytes in the program's functions, and so has `--usable`.
+#[test]
+#[ignore = "needs jeprof and libjemalloc"]
+fn usable_bytes_equal_jemallocs() {
+    let scratch = Scratch::new();
+    let conf = "prof:true,prof_leak:true,lg_prof_sample:0,prof_final:true";
+    let jemallocs = Run::over(&scratch, "libjemalloc.so.2", conf, "leak");
+    let library = scratch.output_of(&["preload"]);
+    let mut command = scratch.command(victims().join(VICTIM));
+    let both = format!("{} libjemalloc.so.2", library.trim());
+    let output = command.arg("leak").env("LD_PRELOAD", both).env("HEAPWISE_CONF", conf).output();
+    let output = output.expect("victim starts");
+    let ours = Run { scratch: &scratch, witness: witness(&output), output };
+    let rows = |run: &Run<'_>| run.jeprof(&[], "0.f")["do_something"];
+    assert!(rows(&jemallocs) > jemallocs.witness["inuse_bytes"] / 2);
+    assert_eq!(rows(&ours), rows(&jemallocs));
+    let mut command = scratch.heapwise(&["run", "-q", "--exact", "-o", "all.heap", "--"]);
+    let run = command.arg(victims().join(VICTIM)).arg("leak").env("LD_PRELOAD", "libjemalloc.so.2").output();
+    assert!(run.expect("heapwise starts").status.success());
+    let top = scratch.json_of(&["top", "--usable", "--json", "--focus", "^do_something$", "all.heap"]);
+    assert_eq!(top["total"].as_i64(), Some(rows(&jemallocs)));
+}
+
 #[test]
 #[ignore = "needs jeprof and libjemalloc"]
 fn a_jemalloc_underneath_is_asked_itself() {

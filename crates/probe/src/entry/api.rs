@@ -4,7 +4,7 @@
 use core::ffi::{c_char, c_int, c_void};
 
 use heapwise_format::bytes::set_text;
-use heapwise_format::segment::{ControlWord, Counter, Mark, SectionKind};
+use heapwise_format::segment::{ControlWord, Counter, Mark, Mode, SectionKind};
 
 use crate::atomics::Ordering;
 use crate::declared_frames::{DeclaredFrames, Provider, text};
@@ -57,6 +57,20 @@ pub extern "C" fn heapwise_mode() -> c_int {
 pub extern "C" fn heapwise_set_index(index: c_int) {
     let Some(inside) = enter_or_count() else { return };
     control::change(&inside, |change| change.set(ControlWord::Index, index as u64));
+}
+
+/// The index of live blocks in force, after pending control changes are applied; 0 where not every
+/// block is recorded.
+#[cfg_attr(feature = "preload", unsafe(no_mangle))]
+pub extern "C" fn heapwise_index() -> c_int {
+    let index = |session: &Session| match session.segment.counter(Counter::Mode).load(Ordering::Relaxed) {
+        mode if mode == Mode::Exact as u64 || mode == Mode::Log as u64 => {
+            session.segment.counter(Counter::Index).load(Ordering::Relaxed)
+        }
+        _ => 0,
+    };
+    let inside = enter();
+    inside.map_or_else(|| nested().map_or(0, |session| index(&session)), |inside| index(&inside)) as c_int
 }
 
 /// Up to when the recording of this program is in its file.

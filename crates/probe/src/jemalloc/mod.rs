@@ -5,6 +5,7 @@
 //! * `prof`: the switches of profiling while the program runs;
 //! * `mallctl`: the exported functions `mallctl`, `mallctlnametomib`, `mallctlbymib` and
 //!   `malloc_stats_print`;
+//! * `block_sizes`: the exported functions `nallocx` and `sallocx`;
 //! * `dump`: heap dumps in jemalloc's text, by call, by interval, at peaks and at exit, and leak
 //!   reports;
 //! * `recent`: the last recorded blocks one by one, and the log of freed ones;
@@ -18,6 +19,7 @@
 //! Invariant: this module changes neither what is recorded nor how, unless an option or a call
 //! requests it. Without jemalloc options this module has no effect on a program.
 
+pub mod block_sizes;
 pub(crate) mod dump;
 pub(crate) mod json;
 pub mod mallctl;

@@ -73,6 +73,8 @@ pub(crate) struct Options {
     /// The segment stays when the program exits, however many there are (ours): `heapwise run`
     /// reads it then.
     pub(crate) keep_segment: bool,
+    /// Dumps count usable bytes, as jemalloc does; the default where jemalloc is underneath.
+    pub(crate) usable: bool,
 }
 
 impl Options {
@@ -103,6 +105,7 @@ impl Options {
             dump_keep: 0,
             leak_suppressions: FixedText::new(),
             keep_segment: false,
+            usable: false,
         }
     }
 

@@ -58,6 +58,14 @@ impl Histogram {
         add(freed_bytes, size);
     }
 
+    /// Bytes allocated, and bytes freed.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        self.classes.iter().fold((0, 0), |(allocated, freed), [_, alloc_bytes, _, freed_bytes]| {
+            let add = |sum: u64, word: &AtomicU64| sum.wrapping_add(word.load(Ordering::Relaxed));
+            (add(allocated, alloc_bytes), add(freed, freed_bytes))
+        })
+    }
+
     /// Counts `blocks` blocks of a size that were allocated (`first` 0) or freed (2).
     fn add(&self, writer: Writer, size: u64, blocks: u64, first: usize) {
         let amounts = [blocks, blocks.saturating_mul(size)];

@@ -37,6 +37,12 @@ impl Slack {
         (slack != 0).then(|| slack - 1 + granule * GRANULE - size)
     }
 
+    /// Slack that a block of `size` bytes would have, if that is known without one.
+    pub(crate) fn before_allocation(&self, size: u64) -> Option<u64> {
+        let is_computed = self.is_glibc.load(Ordering::Relaxed) && size < LIMIT;
+        self.known(size).or_else(|| is_computed.then(|| glibc_usable(size) - size))
+    }
+
     /// Slack of a live block.
     pub(crate) fn of(&self, address: u64, size: u64) -> u64 {
         self.known(size).unwrap_or_else(|| self.learn(address, size))

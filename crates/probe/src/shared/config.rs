@@ -2,7 +2,9 @@
 //!
 //! `HEAPWISE_CONF` rules alone. Without it, and without a jemalloc in the process, the program's
 //! `malloc_conf`, the link `/etc/malloc.conf` and `MALLOC_CONF` are read in this order, for
-//! jemalloc's keys only; later ones override. A jemalloc in the process obeys them itself.
+//! jemalloc's keys only; later ones override. A jemalloc in the process obeys them itself. Where
+//! none of them starts recording, the variable `TCMALLOC_SAMPLE_PARAMETER` starts sampling, as it
+//! does in tcmalloc.
 //!
 //! Mistakes are reported where jemalloc reports them: in its own sources, and in a `HEAPWISE_CONF`
 //! that has keys of jemalloc's. Else the probe prints nothing, and a mistake leaves the default.
@@ -81,6 +83,16 @@ impl Config {
         }
     }
 
+    /// Sampling at this distance, unless something is recorded already.
+    fn or_sampled(self, sample_bytes: Option<u64>) -> Self {
+        match sample_bytes {
+            Some(sample_bytes) if self.mode == Mode::Off => {
+                Self { mode: Mode::Sampled, sample_bytes, ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// Takes one pair of our own keys.
     fn set(&mut self, key: &[u8], value: &[u8]) -> Verdict {
         let size = number::size(value);
@@ -126,15 +138,19 @@ fn tables(name: &[u8]) -> Option<Tier> {
 /// Reads every source and reports what is wrong with them.
 pub(crate) fn read(allocator: AllocatorKind) -> Config {
     options::initialize(|options| {
-        let mut reader = Reader { config: Config::new(), options, reports: true };
+        options.usable = allocator == AllocatorKind::Jemalloc;
+        let mut reader = Reader { config: Config::new(), options: &mut *options, reports: true };
         if let Some(text) = sources::own() {
             let text = text.as_c_str().map_or(&b""[..], |text| text.to_bytes());
             reader.reports = grammar::has_jemalloc_keys(text);
             reader.take_all(&[(Source::Own, text)]);
-        } else if allocator != AllocatorKind::Jemalloc && !hooks::has_other_jemalloc() {
+            return reader.finish();
+        }
+        if allocator != AllocatorKind::Jemalloc && !hooks::has_other_jemalloc() {
             sources::foreign(|texts| reader.take_all(texts));
         }
-        reader.finish()
+        let config = reader.finish();
+        if options.prof { config } else { config.or_sampled(sources::sample_parameter()) }
     })
 }
 
@@ -196,6 +212,9 @@ impl Reader<'_> {
         let verdict = match self.options.set(key, value) {
             Verdict::Unknown if source == Source::Own && key == b"keep_segment" => {
                 put(&mut self.options.keep_segment, boolean(value))
+            }
+            Verdict::Unknown if source == Source::Own && key == b"usable" => {
+                put(&mut self.options.usable, boolean(value))
             }
             Verdict::Unknown if source == Source::Own => self.config.set(key, value),
             verdict => verdict,

@@ -30,8 +30,10 @@ impl Counts {
 
     /// The samples of a site as they were counted; what was freed only where that is wanted.
     pub(super) fn of(sum: &Sum) -> Counts {
-        let ever = if options().accum { (sum.allocs, sum.alloc_bytes) } else { (0, 0) };
-        Counts { live: (sum.live, sum.live_bytes), ever }
+        let [_, bytes, _, live_bytes] = sum.estimates;
+        let ever = (sum.allocs, sum.alloc_bytes + unweighted(slack(sum).0, sum.alloc_bytes, bytes));
+        let live = (sum.live, sum.live_bytes + unweighted(slack(sum).1, sum.live_bytes, live_bytes));
+        Counts { live, ever: if options().accum { ever } else { (0, 0) } }
     }
 
     /// The weights of the samples.
@@ -40,7 +42,7 @@ impl Counts {
             return Counts::of(sum);
         }
         let [blocks, bytes, live_blocks, live_bytes] =
-            sum.estimates.map(|value| (value.max(0.0) + 0.5) as u64);
+            usable_estimates(sum).map(|value| (value.max(0.0) + 0.5) as u64);
         let ever = if options().accum { (blocks, bytes) } else { (0, 0) };
         Counts { live: (live_blocks, live_bytes), ever }
     }
@@ -48,7 +50,7 @@ impl Counts {
     /// Counts that jeprof, which scales by a block's mean size, turns into the estimates.
     pub(super) fn before_scaling(session: &Session, sum: &Sum) -> Counts {
         let rate = rates::of(&session.segment, sum.site.rate());
-        let [blocks, bytes, live_blocks, live_bytes] = sum.estimates;
+        let [blocks, bytes, live_blocks, live_bytes] = usable_estimates(sum);
         let unscaled = |blocks: f64, bytes: f64| {
             // jeprof divides by the number of blocks; of blocks without bytes nothing can be
             // scaled.
@@ -61,6 +63,26 @@ impl Counts {
         let ever = if options().accum { unscaled(blocks, bytes) } else { (0, 0) };
         Counts { live: unscaled(live_blocks, live_bytes), ever }
     }
+}
+
+/// Slack of the blocks ever allocated and of those live, where bytes are usable ones.
+fn slack(sum: &Sum) -> (u64, u64) {
+    if options().usable { (sum.slack, sum.live_slack) } else { (0, 0) }
+}
+
+/// The estimates of a site, in usable bytes where that is wanted.
+fn usable_estimates(sum: &Sum) -> [f64; 4] {
+    let (slack, live_slack) = slack(sum);
+    let [blocks, bytes, live_blocks, live_bytes] = sum.estimates;
+    [blocks, bytes + slack as f64, live_blocks, live_bytes + live_slack as f64]
+}
+
+/// Slack of samples by themselves, where it is estimated with their weights.
+fn unweighted(slack: u64, sampled_bytes: u64, estimated_bytes: f64) -> u64 {
+    if estimated_bytes <= 0.0 {
+        return slack;
+    }
+    (slack as f64 * (sampled_bytes as f64 / estimated_bytes) + 0.5) as u64
 }
 
 /// Calls `with` for each site and thread of this period that counted anything.

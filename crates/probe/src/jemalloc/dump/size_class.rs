@@ -33,6 +33,18 @@ pub(crate) fn sums(session: &Session, large: bool, number: usize, ever: bool) ->
     sums
 }
 
+/// Largest size of a class.
+pub(crate) fn largest(large: bool, number: usize) -> u64 {
+    match if large { SMALL + number } else { number } {
+        0 => 8,
+        class @ 1..=8 => class as u64 * 16,
+        class => {
+            let (doubling, within) = ((class - 9) / 4 + 7, (class - 9) % 4 + 1);
+            (1 << doubling) + ((within as u64) << (doubling - 2))
+        }
+    }
+}
+
 /// 8, 16, 32, …, 128 by sixteens, then four classes for each doubling.
 fn class_of(size: u64) -> usize {
     match size {
@@ -49,7 +61,7 @@ fn class_of(size: u64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::class_of;
+    use super::{class_of, largest};
 
     /// `arenas.bin.<i>.size` and `arenas.lextent.<i>.size` of Debian's jemalloc 5.3.0.
     #[test]
@@ -73,7 +85,9 @@ mod tests {
         ];
         for (class, size) in sizes {
             assert_eq!((class_of(size), class_of(size + 1)), (class, class + 1), "{size}");
+            assert_eq!(largest(false, class), size);
         }
         assert_eq!(class_of(8_070_450_532_247_928_832), 36 + 195);
+        assert_eq!(largest(true, 195), 8_070_450_532_247_928_832);
     }
 }

@@ -2,6 +2,10 @@
 
 use super::node::Node;
 use crate::jemalloc::options::Options;
+use crate::sys;
+
+/// Every block is aligned to this many bytes.
+const QUANTUM: u64 = 16;
 
 /// A name of jemalloc's tree.
 pub(super) struct Name {
@@ -82,6 +86,15 @@ pub(super) static NAMES: &[Name] = names! {
     b"prof.stats.lextents.#.accum" Node::Sizes { large: true, ever: true };
     b"thread.prof.name" Node::ThreadName;
     b"thread.prof.active" Node::ThreadActive;
+    b"thread.allocated" Node::ThreadBytes(|(allocated, _)| allocated);
+    b"thread.deallocated" Node::ThreadBytes(|(_, freed)| freed);
+    b"arenas.narenas" Node::Arenas;
+    b"arenas.page" Node::Word(|_| sys::page_bytes());
+    b"arenas.quantum" Node::Word(|_| QUANTUM);
+    b"arenas.nbins" Node::Classes { large: false };
+    b"arenas.nlextents" Node::Classes { large: true };
+    b"arenas.bin.#.size" Node::ClassSize { large: false };
+    b"arenas.lextent.#.size" Node::ClassSize { large: true };
     b"experimental.prof_recent.alloc_max" Node::RecentMax;
     b"experimental.prof_recent.alloc_dump" Node::RecentDump;
     b"stats.allocated" Node::Statistic(|told| told.allocated);

@@ -5,6 +5,7 @@ use core::ffi::CStr;
 use super::value::{Refusal, Request};
 use crate::allocator::{self, Statistics};
 use crate::atomics::Ordering;
+use crate::control::Activity;
 use crate::dump::size_class;
 use crate::inside::Inside;
 use crate::jemalloc::options::{Options, options};
@@ -39,6 +40,19 @@ pub(super) enum Node {
         large: bool,
         ever: bool,
     },
+    /// Bytes that the calling thread allocated and freed since the start of recording, as
+    /// `uint64_t`; known where every block is recorded.
+    ThreadBytes(fn((u64, u64)) -> u64),
+    /// Heaps of the allocator, as `unsigned`; unknown of glibc's.
+    Arenas,
+    /// Number of the size classes of `prof.stats`, as `unsigned`.
+    Classes {
+        large: bool,
+    },
+    /// Largest size of one of these classes, as `size_t`.
+    ClassSize {
+        large: bool,
+    },
     ThreadName,
     ThreadActive,
     RecentMax,
@@ -51,11 +65,16 @@ impl Node {
     /// Whether there is a name with this number.
     pub(super) fn has(self, number: usize) -> bool {
         let known = match self {
-            Node::Sizes { large, .. } => number < size_class::count(large),
+            Node::Sizes { large, .. } | Node::ClassSize { large } => number < size_class::count(large),
             _ => false,
         };
-        known && options().prof && options().stats
+        known && has_classes()
     }
+}
+
+/// jemalloc's size classes have a meaning here only for the sums of `prof.stats`.
+fn has_classes() -> bool {
+    options().prof && options().stats
 }
 
 /// Version of the implemented interface, followed by the name of the implementation.
@@ -83,6 +102,18 @@ pub(super) fn answer(inside: &mut Inside, node: Node, number: usize, request: &m
             request.only_read()?;
             request.give(size_class::sums(inside, large, number, ever))
         }
+        Node::ThreadBytes(read) => {
+            request.only_read()?;
+            request.give(read(thread_bytes(inside).ok_or(Refusal::Unknown)?))
+        }
+        Node::Arenas => {
+            request.only_read()?;
+            let told = inside.outside(allocator::statistics).filter(|told| told.arenas != 0);
+            request.give(told.ok_or(Refusal::Unknown)?.arenas as u32)
+        }
+        Node::Classes { .. } if !has_classes() => Err(Refusal::Unknown),
+        Node::Classes { large } => tell(request, size_class::count(large) as u32),
+        Node::ClassSize { large } => tell(request, size_class::largest(large, number)),
         Node::Statistic(read) => {
             request.only_read()?;
             let told = inside.outside(allocator::statistics).ok_or(Refusal::Unknown)?;
@@ -125,6 +156,13 @@ pub(super) fn answer(inside: &mut Inside, node: Node, number: usize, request: &m
             Ok(())
         }
     }
+}
+
+/// Of a thread that has a record; a shared one would count other threads, too.
+fn thread_bytes(inside: &mut Inside) -> Option<(u64, u64)> {
+    let (session, state) = inside.with_state();
+    let is_every = matches!(session.control.activity(), Activity::Exact | Activity::Log);
+    state.filter(|state| is_every && state.record().is_some()).map(|state| state.histogram().bytes())
 }
 
 fn tell<T: Copy>(request: &mut Request, value: T) -> Outcome {

@@ -9,6 +9,7 @@ use crate::{symbols, sys};
 
 const OWN_VARIABLE: &[u8] = b"HEAPWISE_CONF";
 const FOREIGN_VARIABLE: &[u8] = b"MALLOC_CONF";
+const TCMALLOC_VARIABLE: &[u8] = b"TCMALLOC_SAMPLE_PARAMETER";
 /// Longest text of one source.
 const TEXT_BYTES: usize = 4096;
 
@@ -37,6 +38,15 @@ pub(super) fn foreign(take: impl FnOnce(&[(Source, &[u8])])) {
     let variable = if is_privileged() { None } else { environment::variable::<TEXT_BYTES>(FOREIGN_VARIABLE) };
     let variable = variable.as_ref().map_or(&b""[..], FixedText::as_bytes);
     take(&[(Source::Symbol, symbol()), (Source::Link, link), (Source::Variable, variable)]);
+}
+
+/// tcmalloc's mean distance between samples, in bytes; `None`: not set, or 0.
+pub(super) fn sample_parameter() -> Option<u64> {
+    if is_privileged() {
+        return None;
+    }
+    let text = environment::variable::<TEXT_BYTES>(TCMALLOC_VARIABLE)?;
+    u64::try_from(super::parse_number(text.as_bytes())?).ok().filter(|bytes| *bytes != 0)
 }
 
 /// The text of the program's `const char *malloc_conf`.

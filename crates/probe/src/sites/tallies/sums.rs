@@ -14,6 +14,9 @@ pub(crate) struct Sum {
     pub(crate) alloc_bytes: u64,
     pub(crate) live: u64,
     pub(crate) live_bytes: u64,
+    /// Slack of the blocks ever allocated, and of those live; of a sampled site, estimated.
+    pub(crate) slack: u64,
+    pub(crate) live_slack: u64,
     /// Of a sampled site, [`TallyWeights`]: blocks and bytes ever, blocks and bytes live.
     pub(crate) estimates: [f64; 4],
 }
@@ -37,11 +40,14 @@ fn sum(session: &Session, tally: TallyRef) -> Sum {
     let mut freed_bytes = load(&tally.counts.freed_bytes);
     let allocs = load(&tally.counts.allocs);
     let alloc_bytes = load(&tally.counts.alloc_bytes);
+    let slack = load(&tally.counts.alloc_slack);
+    let mut freed_slack = load(&tally.counts.freed_slack);
     let mut estimates = estimates(session, tally);
     for number in remote(session, tally.number) {
         let Some(counts) = get(session, number) else { continue };
         frees = frees.wrapping_add(load(&counts.frees));
         freed_bytes = freed_bytes.wrapping_add(load(&counts.freed_bytes));
+        freed_slack = freed_slack.wrapping_add(load(&counts.freed_slack));
         for (sum, part) in estimates.iter_mut().zip(self::estimates(session, TallyRef { number, counts })) {
             *sum += part;
         }
@@ -54,6 +60,8 @@ fn sum(session: &Session, tally: TallyRef) -> Sum {
         alloc_bytes,
         live: live(allocs, frees),
         live_bytes: live(alloc_bytes, freed_bytes),
+        slack,
+        live_slack: live(slack, freed_slack),
         estimates,
     }
 }
