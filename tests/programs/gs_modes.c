@@ -24,12 +24,14 @@ static void drop(char **blocks) {
     for (int i = 0; i < BLOCKS; i++) free(blocks[i]), blocks[i] = NULL;
 }
 
-// Bytes of this file's `line` in a report; -1 when it is not there.
+// Bytes of this file's `line` in a report, whose columns are padded; -1 when it is not there.
 static long long held(const char *report, int line) {
-    char want[64];
-    snprintf(want, sizeof want, "gs_modes.c line:%d size:", line);
-    const char *at = strstr(report, want);
-    return at ? atoll(at + strlen(want)) : -1;
+    for (const char *at = strstr(report, "gs_modes.c "); at; at = strstr(at + 1, "gs_modes.c ")) {
+        int found;
+        long long size;
+        if (sscanf(at, "gs_modes.c line:%d size:%lld", &found, &size) == 2 && found == line) return size;
+    }
+    return -1;
 }
 
 static long long total(const char *report) {
@@ -52,6 +54,7 @@ static void one_mode(int type) {
     const long long all_small = 40LL * BLOCKS, all_large = 1000LL * BLOCKS + BLOCKS * (BLOCKS - 1LL) / 2;
     make_unseen();
     W_REQUIRE(set_enable_mem_profiler(type));
+    W_REQUIRE(hw_index() == (type == HEAPWISE_GS_MEM_FAST ? HEAPWISE_INDEX_SHADOW : HEAPWISE_INDEX_HASH));
     make_small(), make_large();
     expect(all_small, all_large);
     drop(unseen); // from before: counted apart, never as less than nothing

@@ -4,18 +4,26 @@ use heapwise_profile::printable::printable;
 use heapwise_profile::view::sites::Sites;
 use serde_json::{Value, json};
 
-/// `file line:N size:BYTES`, one a line of source. Stacks without any source line show their
-/// innermost frame, without a line.
+/// Blanks between the columns, as in the driver's document.
+const AFTER_FILE: usize = 5;
+const AFTER_LINE: usize = 4;
+
+/// `file     line:N    size:BYTES` in columns, one a line of source. Stacks without any source line
+/// show their innermost frame, without a line.
 #[must_use]
 pub fn lines(view: &Sites) -> Vec<String> {
-    let row = |site: &heapwise_profile::view::Row| {
-        let (frame, size) = (&site.frame, site.flat.value.round() as i64);
-        match frame.line {
-            0 => format!("{} size:{size}", printable(&frame.label)),
-            line => format!("{} line:{line} size:{size}", printable(&frame.file)),
-        }
+    let place = |site: &heapwise_profile::view::Row| match site.frame.line {
+        0 => (printable(&site.frame.label).into_owned(), String::new()),
+        line => (printable(&site.frame.file).into_owned(), format!("line:{line}")),
     };
-    view.rows.iter().map(row).collect()
+    let places: Vec<(String, String)> = view.rows.iter().map(place).collect();
+    let widest = |length: fn(&(String, String)) -> usize| places.iter().map(length).max().unwrap_or(0);
+    let file_width = widest(|(file, _)| file.chars().count()) + AFTER_FILE;
+    let line_width = widest(|(_, line)| line.len()) + AFTER_LINE;
+    let row = |((file, line), site): (&(String, String), &heapwise_profile::view::Row)| {
+        format!("{file:<file_width$}{line:<line_width$}size:{}", site.flat.value.round() as i64)
+    };
+    places.iter().zip(&view.rows).map(row).collect()
 }
 
 /// The report as text.
@@ -47,7 +55,10 @@ mod tests {
         let query = Query { granularity: Granularity::Lines, ..Query::default() };
         let tree = CallTree::new(&program, &query);
         let sites = view::sites::sites(&program, &tree, &query, true);
-        assert_eq!(report(&sites), "app.c line:10 size:42\nlib.so+0x234 size:5\n");
+        assert_eq!(
+            report(&sites),
+            "app.c            line:10    size:42\nlib.so+0x234                size:5\n"
+        );
     }
 
     #[test]
@@ -56,10 +67,10 @@ mod tests {
         let query = Query { granularity: Granularity::Lines, ..Query::default() };
         let tree = CallTree::new(&program, &query);
         let sites = |zero| view::sites::sites(&program, &tree, &query, zero);
-        assert_eq!(report(&sites(false)), "app.c line:12 size:60\napp.c line:10 size:40\n");
+        assert_eq!(report(&sites(false)), "app.c     line:12    size:60\napp.c     line:10    size:40\n");
         assert_eq!(
             report_json(&sites(true)).to_string(),
-            r#"{"total_size":100,"mem_report":["app.c line:12 size:60","app.c line:10 size:40","app.c line:7 size:0"]}"#
+            r#"{"total_size":100,"mem_report":["app.c     line:12    size:60","app.c     line:10    size:40","app.c     line:7     size:0"]}"#
         );
     }
 }
