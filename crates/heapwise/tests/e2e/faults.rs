@@ -61,15 +61,15 @@ fn counts_exactly(victim: &str, arguments: &[&str]) {
 
 #[test]
 fn a_bounded_fork_bomb() {
-    runs_unchanged("fork_tree", &["3", "3"]);
-    counts_exactly("fork_tree", &["3", "3"]);
+    runs_unchanged("fork_tree", &["2", "4"]);
+    counts_exactly("fork_tree", &["2", "4"]);
 }
 
 /// A child whose first allocations are those of eight threads at once has one segment, with all of
 /// them.
 #[test]
 fn a_child_that_starts_threads_at_once() {
-    runs_unchanged("fork_threads", &[]);
+    runs_unchanged("fork_threads", &["6"]);
     for index in ["shadow", "hash"] {
         let scratch = Scratch::new();
         let library = scratch.output_of(&["preload"]);

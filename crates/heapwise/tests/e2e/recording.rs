@@ -164,7 +164,7 @@ fn rotated_files_are_readable_alone_and_together() {
     let output = scratch
         .heapwise(&["run", "--log", "--block", "10s", "--rotate", "4K", "--keep", "3", "-o", "app.hwr", "--"])
         .arg(victims().join("tortured"))
-        .args(["account", "3000", "2"])
+        .args(["account", "1000", "2"])
         .output()
         .unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -237,7 +237,7 @@ fn embedded_symbols_open_without_the_binary() {
             .args(options)
             .arg("--")
             .arg(&program)
-            .args([account.to_str().unwrap(), "1500", "1"])
+            .args([account.to_str().unwrap(), "300", "1"])
             .status()
             .unwrap();
         assert!(status.success());

@@ -148,7 +148,7 @@ fn a_recorder_that_stands_still() {
     let mut recorder = scratch
         .heapwise(&["run", "--log", "-q", "-o", "out.hwr", "--"])
         .arg(victims().join("tortured"))
-        .args(["account", "2500", "1"])
+        .args(["account", "1500", "1"])
         .stdout(Stdio::piped())
         .spawn()
         .expect("heapwise starts");

@@ -44,7 +44,7 @@ exact! {
     threads_free_each_others_blocks: "cross_thread_free" "4" "200000";
     realloc_in_place_and_moved: "realloc_chain";
     fork_leaves_the_parent_whole: "fork_child" "4" "2000";
-    fork_while_another_thread_allocates: "fork_child" "20" "200" "busy";
+    fork_while_another_thread_allocates: "fork_child" "8" "200" "busy";
     vfork_shares_memory: "vfork_exec" "20";
     exec_starts_anew: "exec_self" "3";
     posix_spawn: "posix_spawn_child";
