@@ -3,9 +3,9 @@
 pub mod embed;
 pub mod findings;
 pub mod moment;
+pub mod moment_profile;
 pub mod open;
 mod packing;
-pub mod part;
 pub mod read_options;
 mod ring;
 pub mod rotation;

@@ -8,13 +8,14 @@ use heapwise_profile::{CallTree, Profile, Query, merge};
 
 use crate::target::Target;
 
-/// What a report is about, before anything is read.
+/// What a report is about, before anything is read. The server and jeprof have targets of their
+/// own.
 #[derive(Debug, Clone)]
-pub struct ReportInput<T = Target> {
+pub struct ReportInput<T = Target, B = T> {
     /// Where the profile comes from; several add up.
     pub targets: Vec<T>,
     /// Subtracted from the profile.
-    pub baseline: Option<T>,
+    pub baseline: Option<B>,
     /// The query.
     pub query: QuerySpec,
 }
@@ -30,24 +31,21 @@ pub struct Report {
     pub query: Query,
 }
 
-impl<T> ReportInput<T> {
-    /// Reads the profiles with `load`, which also adds symbols, and checks the query.
-    pub fn load<E: From<QueryError>>(
-        &self,
-        mut load: impl FnMut(&T) -> Result<Arc<Profile>, E>,
-    ) -> Result<Report, E> {
-        let mut profiles = self.targets.iter().map(&mut load).collect::<Result<Vec<_>, E>>()?;
+impl Report {
+    /// The report of loaded profiles, which add up. Checks the query against them.
+    pub fn new(
+        mut profiles: Vec<Arc<Profile>>,
+        baseline: Option<Arc<Profile>>,
+        query: &QuerySpec,
+    ) -> Result<Self, QueryError> {
         let profile = match profiles.len() {
             1 => profiles.remove(0),
             _ => Arc::new(merge(profiles.into_iter().map(Arc::unwrap_or_clone).collect())),
         };
-        let baseline = self.baseline.as_ref().map(load).transpose()?;
-        let query = self.query.resolve(&profile)?;
-        Ok(Report { profile, baseline, query })
+        let query = query.resolve(&profile)?;
+        Ok(Self { profile, baseline, query })
     }
-}
 
-impl Report {
     /// The call tree that most views start from.
     #[must_use]
     pub fn tree(&self) -> CallTree {

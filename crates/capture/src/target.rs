@@ -18,7 +18,7 @@ use crate::ledger::{self, Reading};
 use crate::program_end;
 use crate::recording::moment::{self, Moment};
 use crate::recording::read_options::ReadOptions;
-use crate::recording::{open, part};
+use crate::recording::{moment_profile, open};
 use crate::segments::{self, SegmentEntry, SegmentFile};
 use crate::{lease, stopped};
 
@@ -66,6 +66,11 @@ impl Target {
     /// What `text` names: a file (detected by content), a recording or `RECORDING@MOMENT`, a pid or
     /// a program name.
     pub fn parse(text: &str) -> Outcome<Self> {
+        Self::parse_with_step(text, moment::DEFAULT_STEP_MS)
+    }
+
+    /// As `parse`; a single time selects the peak within its step of `step_ms`.
+    pub fn parse_with_step(text: &str, step_ms: u64) -> Outcome<Self> {
         let path = Path::new(text);
         if open::is_recording(path) {
             return Ok(Self::recording(path));
@@ -85,7 +90,7 @@ impl Target {
         let mut splits =
             text.match_indices(AT).map(|(at, _)| (Path::new(&text[..at]), &text[at + AT.len_utf8()..]));
         if let Some((path, moment)) = splits.find(|(path, _)| open::is_recording(path)) {
-            return Self::at(path, moment, moment::DEFAULT_STEP_MS);
+            return Self::at(path, moment, step_ms);
         }
         if is_process() {
             return process(text).map(Target::Process);
@@ -115,7 +120,7 @@ impl Target {
                 let mut opened = open::open(path, options)?;
                 let mut warnings = std::mem::take(&mut opened.warnings);
                 warnings.push(opened.contains());
-                Ok(Loaded { profile: part::profile(&mut opened, *moment), warnings })
+                Ok(Loaded { profile: moment_profile::profile(&mut opened, *moment), warnings })
             }
         }
     }

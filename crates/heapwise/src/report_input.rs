@@ -8,7 +8,9 @@ use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::report_input::{Report, ReportInput};
 use heapwise_capture::target::Target;
 use heapwise_profile::Profile;
+use heapwise_profile::quantity::parse_duration;
 use heapwise_profile::query::{Granularity, LeafCut, NameStyle, Order, Prune, QuerySpec, pattern};
+use heapwise_profile::recording::Timeline;
 
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
@@ -31,6 +33,10 @@ pub(crate) struct ReportOptions {
     /// Subtract this profile
     #[arg(long, value_name = "FILE|PID", help_heading = "Filter options")]
     pub base: Option<String>,
+    /// Set the step length, a multiple of 10 ms; a time of a recording selects the peak within its
+    /// step
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_step, help_heading = "Filter options")]
+    pub step: u64,
     /// Show at most N rows (0 = all)
     #[arg(short = 'n', long = "rows", value_name = "N", help_heading = "Output options")]
     pub rows: Option<usize>,
@@ -96,7 +102,7 @@ pub(crate) struct MetricArgs {
 
 /// Which stacks and frames take part.
 #[derive(Debug, Clone, Args)]
-#[group(id = "part")]
+#[group(id = "filter")]
 #[command(next_help_heading = "Filter options")]
 pub(crate) struct FilterArgs {
     /// Keep only stacks with a matching frame
@@ -133,10 +139,25 @@ fn parse_pattern(text: &str) -> Result<String, String> {
     pattern("pattern", text).map(|_| text.to_owned()).map_err(|error| error.message)
 }
 
+/// A step in milliseconds: whole rows of a recording.
+pub(crate) fn parse_step(text: &str) -> Result<u64, String> {
+    let asked = parse_duration(text)?;
+    let step_ms = u64::try_from(asked.as_millis()).unwrap_or(u64::MAX);
+    let is_whole =
+        u128::from(step_ms) * 1_000_000 == asked.as_nanos() && Timeline::step_ms(step_ms) == step_ms;
+    if is_whole { Ok(step_ms) } else { Err(format!("`{text}` is not a multiple of 10 ms")) }
+}
+
 impl ReportOptions {
     /// Loads and symbolizes the targets, as the user names them.
     pub(crate) fn load(&self, targets: &[String]) -> Outcome<Report> {
-        self.load_targets(parse_targets(targets)?)
+        self.load_targets(self.parse_targets(targets)?)
+    }
+
+    /// The targets, as the user names them.
+    pub(crate) fn parse_targets(&self, targets: &[String]) -> Outcome<Vec<Target>> {
+        let parse = |target: &String| Target::parse_with_step(target, self.step);
+        Ok(targets.iter().map(parse).collect::<Result<_, _>>()?)
     }
 
     /// Loads and symbolizes the targets; several add up.
@@ -152,9 +173,13 @@ impl ReportOptions {
     }
 
     fn load_with(&self, targets: Vec<Target>, options: &ReadOptions) -> Outcome<Report> {
-        let baseline = self.base.as_deref().map(Target::parse).transpose()?;
-        let report = ReportInput { targets, baseline, query: self.query() }
-            .load(|target| self.load_one(target, options))?;
+        let parse = |name: &str| Target::parse_with_step(name, self.step);
+        let baseline = self.base.as_deref().map(parse).transpose()?;
+        let input = ReportInput { targets, baseline, query: self.query() };
+        let load = |target: &Target| self.load_one(target, options);
+        let profiles = input.targets.iter().map(load).collect::<Outcome<_>>()?;
+        let baseline = input.baseline.as_ref().map(load).transpose()?;
+        let report = Report::new(profiles, baseline, &input.query)?;
         let knows = |profile: &Profile| heapwise_profile::usable::is_known(profile);
         if self.metric.usable && !(knows(&report.profile) && report.baseline.as_deref().is_none_or(knows)) {
             return Err(input_error!("--usable: this profile does not know usable sizes"));
@@ -205,11 +230,6 @@ impl ReportOptions {
     pub(crate) fn output(&self) -> Option<&Path> {
         self.output.as_deref()
     }
-}
-
-/// The targets, as the user names them.
-pub(crate) fn parse_targets(targets: &[String]) -> Outcome<Vec<Target>> {
-    Ok(targets.iter().map(|target| Target::parse(target)).collect::<Result<_, _>>()?)
 }
 
 /// Reads one profile, adds symbols and prints what is wrong with it.

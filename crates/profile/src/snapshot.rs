@@ -22,8 +22,8 @@ pub use window::Baseline;
 
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::segment::{
-    ARENA_WORDS, COUNTERS_OFFSET, Control, Counter, FrozenBy, Header, HeaderError, LEASE_SLOTS, Layout,
-    Lease, MOST_ARENAS, Mode, PAGE_BYTES, SectionKind, SegmentSource, State, leases,
+    ARENA_WORDS, COUNTERS_OFFSET, Control, Counter, FrozenBy, Header, HeaderError, IndexKind, LEASE_SLOTS,
+    Layout, Lease, MOST_ARENAS, Mode, PAGE_BYTES, SectionKind, SegmentSource, State, leases,
 };
 
 use crate::{
@@ -100,6 +100,13 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     #[must_use]
     pub fn mode(&self) -> Mode {
         Mode::from_word(self.counter(Counter::Mode))
+    }
+
+    /// The live-block index in force, where every block is recorded.
+    #[must_use]
+    pub fn index(&self) -> Option<IndexKind> {
+        let index = IndexKind::from_word(self.counter(Counter::Index));
+        (matches!(self.mode(), Mode::Exact | Mode::Log) && index != IndexKind::Auto).then_some(index)
     }
 
     /// Live bytes now, exact or estimated; never below zero.

@@ -72,12 +72,6 @@ impl Baseline {
     }
 }
 
-/// A profile of a request: one of the source itself, or its baseline.
-enum Wanted {
-    Own(Target),
-    Base(Baseline),
-}
-
 /// Loads the report of a request: `profile=`, `at=`, `base=`, and the parameters of the query.
 pub(crate) fn load(
     profiles: &ProfileCache,
@@ -108,20 +102,25 @@ fn load_with(
     source: &dyn Source,
     parameters: &QueryString,
 ) -> Result<Report> {
-    input(sources, source, parameters)?.load(|wanted| {
-        let (source, stored, moment) = match wanted {
-            Wanted::Own(Target::Now) => return profiles.current(source),
-            Wanted::Own(Target::Stored(stored, moment)) => (source, stored, moment),
-            Wanted::Base(base) => (&*base.source, &base.stored, &base.moment),
-        };
-        load_stored(profiles, source, stored, moment.as_deref())
-    })
+    let ReportInput { targets, baseline, query } = input(sources, source, parameters)?;
+    let own = targets.iter().map(|target| match target {
+        Target::Now => profiles.current(source),
+        Target::Stored(stored, moment) => load_stored(profiles, source, stored, moment.as_deref()),
+    });
+    let own = own.collect::<Result<_>>()?;
+    let base =
+        baseline.map(|base| load_stored(profiles, &*base.source, &base.stored, base.moment.as_deref()));
+    Ok(Report::new(own, base.transpose()?, &query)?)
 }
 
-fn input(sources: &Sources, source: &dyn Source, parameters: &QueryString) -> Result<ReportInput<Wanted>> {
+fn input(
+    sources: &Sources,
+    source: &dyn Source,
+    parameters: &QueryString,
+) -> Result<ReportInput<Target, Baseline>> {
     Ok(ReportInput {
-        targets: vec![Wanted::Own(Target::of(source, parameters)?)],
-        baseline: Baseline::of(sources, source, parameters)?.map(Wanted::Base),
+        targets: vec![Target::of(source, parameters)?],
+        baseline: Baseline::of(sources, source, parameters)?,
         query: query_spec(parameters)?,
     })
 }

@@ -55,6 +55,8 @@ pub(crate) struct Facts {
     pub pid: Option<u32>,
     pub mode: Option<&'static str>,
     pub rate_bytes: Option<u64>,
+    /// The live-block index in force.
+    pub index: Option<&'static str>,
     pub live_bytes: Option<u64>,
     pub started_unix_ms: Option<u64>,
     pub has_timeline: bool,
@@ -70,6 +72,7 @@ impl Facts {
             pid: None,
             mode: None,
             rate_bytes: None,
+            index: None,
             live_bytes: None,
             started_unix_ms: None,
             has_timeline,
@@ -85,7 +88,7 @@ impl Facts {
     pub(crate) fn json(&self, id: &str) -> Value {
         json!({
             "id": id, "kind": self.kind.name(), "title": self.title, "detail": self.detail, "pid": self.pid,
-            "mode": self.mode, "rate_bytes": self.rate_bytes, "live_bytes": self.live_bytes,
+            "mode": self.mode, "rate_bytes": self.rate_bytes, "index": self.index, "live_bytes": self.live_bytes,
             "started_unix_ms": self.started_unix_ms, "has_timeline": self.has_timeline,
             "can_control": self.is_live(), "can_snapshot": self.is_live(),
         })

@@ -213,4 +213,14 @@ impl IndexKind {
             _ => IndexKind::Auto,
         }
     }
+
+    /// As the user writes it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            IndexKind::Auto => "auto",
+            IndexKind::Hash => "hash",
+            IndexKind::Shadow => "shadow",
+        }
+    }
 }

@@ -6,7 +6,6 @@ use clap::Args;
 use heapwise_capture::target::Target;
 
 use super::report::{self, StyleArgs, View};
-use super::timeline::parse_step;
 use crate::failure::Outcome;
 use crate::report_input::ReportOptions;
 
@@ -27,14 +26,11 @@ pub(crate) struct AtArgs {
     options: ReportOptions,
     #[command(flatten)]
     style: StyleArgs,
-    /// Set the step length, a multiple of 10 ms; a time selects the peak within its step
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_step, help_heading = "Filter options")]
-    step: u64,
 }
 
 /// Shows the report.
 pub(crate) fn run(args: AtArgs) -> Outcome {
-    let target = Target::at(&args.file, &args.moment, args.step)?;
+    let target = Target::at(&args.file, &args.moment, args.options.step)?;
     let mut report = report::load(args.view, vec![target], &args.options)?;
     if args.view == View::Leaks {
         super::leaks::KnownArgs::default().remove_known(&mut report)?;

@@ -17,6 +17,7 @@ use crate::report_input::{FilterArgs, MetricArgs, ReportOptions};
 use crate::symbols::SymbolArgs;
 use crate::{input_error, warnings};
 use heapwise_capture::recording::embed::{self, Embedded};
+use heapwise_capture::recording::moment::DEFAULT_STEP_MS;
 use heapwise_capture::recording::open;
 use heapwise_capture::target::Target;
 
@@ -80,6 +81,7 @@ pub(crate) fn run(args: ExportArgs) -> Outcome {
         symbols: args.symbols,
         read: args.read,
         base: args.base,
+        step: DEFAULT_STEP_MS,
         rows: None,
         cum: false,
         json: false,

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
-use heapwise_format::segment::{Counter, Lease, Mode, State};
+use heapwise_format::segment::{Counter, IndexKind, Lease, Mode, State};
 use heapwise_profile::snapshot::Snapshot;
 
 use crate::console;
@@ -35,6 +35,7 @@ struct Row {
     program: String,
     mode: &'static str,
     rate: Option<u64>,
+    index: Option<IndexKind>,
     live_bytes: u64,
     age: Duration,
     state: &'static str,
@@ -89,6 +90,7 @@ fn row(found: &SegmentEntry) -> Outcome<Row> {
         program: program(found, &snapshot),
         mode: mode.name(),
         rate: (mode == Mode::Sampled).then(|| snapshot.counter(Counter::SampleBytes)),
+        index: snapshot.index(),
         live_bytes: live.inuse_bytes as u64,
         age: now.saturating_sub(Duration::from_nanos(snapshot.header.start_realtime_ns)),
         state: match (found.alive, snapshot.state()) {
@@ -124,11 +126,12 @@ fn print_table(rows: &[Row], dead: bool) {
         return;
     }
     say!(
-        "{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} {:<10} LEASES",
+        "{:>8} {:<20} {:<8} {:>8} {:<6} {:>10} {:>12} {:<10} LEASES",
         "PID",
         "PROGRAM",
         "MODE",
         "RATE",
+        "INDEX",
         "LIVE",
         "AGE",
         "STATE"
@@ -136,11 +139,12 @@ fn print_table(rows: &[Row], dead: bool) {
     for row in rows {
         let rate = row.rate.map_or("-".to_owned(), |rate| quantity::bytes(rate as f64));
         say!(
-            "{:>8} {:<20} {:<8} {:>8} {:>10} {:>12} {:<10} {}",
+            "{:>8} {:<20} {:<8} {:>8} {:<6} {:>10} {:>12} {:<10} {}",
             row.pid,
             row.program,
             row.mode,
             rate,
+            row.index.map_or("-", IndexKind::name),
             quantity::bytes(row.live_bytes as f64),
             quantity::duration(row.age),
             row.state,
@@ -155,6 +159,7 @@ fn print_json(rows: &[Row]) {
         .map(|row| {
             serde_json::json!({
                 "pid": row.pid, "program": row.program, "mode": row.mode, "rate": row.rate,
+                "index": row.index.map(IndexKind::name),
                 "live_bytes": row.live_bytes, "age_seconds": row.age.as_secs(), "state": row.state,
                 "leases": row.leases.iter().map(lease_json).collect::<Vec<_>>(),
             })

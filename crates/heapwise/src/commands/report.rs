@@ -11,7 +11,7 @@ use heapwise_render::{Amounts, TextOptions, json, text};
 use serde_json::Value;
 
 use crate::failure::Outcome;
-use crate::report_input::{ReportOptions, parse_targets};
+use crate::report_input::ReportOptions;
 use crate::{console, output, source_text};
 
 const MEGABYTE: f64 = 1_048_576.0;
@@ -63,7 +63,7 @@ pub(crate) struct StyleArgs {
     /// Print the standard error of estimates
     #[arg(long)]
     errors: bool,
-    /// Print the gs driver's report: `file line:N size:BYTES`
+    /// Print the gs driver's report: `file line:N size:BYTES` in columns
     #[arg(long)]
     gs: bool,
     /// Print the gs driver's report with sites that hold nothing any more
@@ -106,7 +106,7 @@ pub(crate) enum View {
 
 /// Loads the report of a command and writes one view of it.
 pub(crate) fn run(view: View, args: &ReportArgs) -> Outcome {
-    let report = load(view, parse_targets(&args.targets)?, &args.options)?;
+    let report = load(view, args.options.parse_targets(&args.targets)?, &args.options)?;
     show(view, report, &args.options, &args.style)
 }
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use heapwise_capture::recording::{findings, open, part};
+use heapwise_capture::recording::{findings, moment_profile, open};
 use heapwise_render::coverage;
 use heapwise_render::findings::Names;
 use serde_json::json;
@@ -35,7 +35,7 @@ pub(crate) fn run(args: &SummaryArgs) -> Outcome {
     let mut opened = open::open(&args.file, &args.read.options())?;
     warnings::print(&opened.warnings);
     let found = findings::read(&mut opened)?;
-    let covered = part::coverage(&mut opened);
+    let covered = moment_profile::coverage(&mut opened);
     let (mut profile, stacks) = opened.tables.stacks();
     args.symbols.symbolize(&mut profile);
     let names = Names::new(profile, stacks);

@@ -99,16 +99,12 @@ impl ModeArgs {
 
     /// As the probe's first orders (`HEAPWISE_CONF`).
     pub(crate) fn conf(&self) -> String {
-        let index = match self.index() {
-            IndexKind::Auto => "auto",
-            IndexKind::Hash => "hash",
-            IndexKind::Shadow => "shadow",
-        };
         format!(
-            "mode:{},rate:{},depth:{},index:{index}{}",
+            "mode:{},rate:{},depth:{},index:{}{}",
             self.mode().name(),
             self.sample_bytes(),
             self.depth.unwrap_or(Control::DEFAULT_DEPTH),
+            self.index().name(),
             if self.paranoid { ",paranoid:true" } else { "" },
         )
     }

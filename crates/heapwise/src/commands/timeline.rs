@@ -11,10 +11,10 @@ use heapwise_render::timeline::{self, Picture};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
+use crate::report_input::parse_step;
 use crate::warnings;
+use heapwise_capture::recording::moment_profile;
 use heapwise_capture::recording::open::{self, Opened};
-use heapwise_capture::recording::part;
-use heapwise_profile::quantity::parse_duration;
 
 /// Options of `timeline`.
 #[derive(Debug, Args)]
@@ -53,15 +53,6 @@ const CHART_HEIGHT: usize = 12;
 /// Pixels per unit of the picture: sharp on today's screens.
 const PNG_SCALE: f32 = 2.0;
 
-/// A step in milliseconds: whole rows of a recording.
-pub(crate) fn parse_step(text: &str) -> Result<u64, String> {
-    let asked = parse_duration(text)?;
-    let step_ms = u64::try_from(asked.as_millis()).unwrap_or(u64::MAX);
-    let is_whole =
-        u128::from(step_ms) * 1_000_000 == asked.as_nanos() && Timeline::step_ms(step_ms) == step_ms;
-    if is_whole { Ok(step_ms) } else { Err(format!("`{text}` is not a multiple of 10 ms")) }
-}
-
 /// Shows the timeline.
 pub(crate) fn run(args: &TimelineArgs) -> Outcome {
     let mut opened = open::open(&args.file, &args.read.options())?;
@@ -71,7 +62,7 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
         .read(|recording| Timeline::read(recording, args.step))
         .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
     note!("{}", opened.contains());
-    warnings::coverage(&part::coverage(&mut opened));
+    warnings::coverage(&moment_profile::coverage(&mut opened));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if args.svg.is_some() || args.png.is_some() {
         return draw(args, &opened, &timeline, overwrite);

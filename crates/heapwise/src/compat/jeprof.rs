@@ -101,7 +101,10 @@ fn load(options: &Options) -> Outcome<Input> {
         baseline: options.base.as_deref().map(local).transpose()?.map(JeprofTarget::Local),
         query: options.query.clone(),
     };
-    let Report { profile, baseline, query } = input.load(|target| target.load(options, &symbols))?;
+    let load = |target: &JeprofTarget| target.load(options, &symbols);
+    let profiles = input.targets.iter().map(load).collect::<Outcome<_>>()?;
+    let baseline = input.baseline.as_ref().map(load).transpose()?;
+    let Report { profile, baseline, query } = Report::new(profiles, baseline, &input.query)?;
     let coverage = Coverage::of(&profile);
     // Foreign files have nothing more to say than jeprof itself does.
     if coverage.began != Began::Unknown || !coverage.gaps.is_empty() {

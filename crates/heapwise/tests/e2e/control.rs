@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use heapwise_format::segment::{ControlWord, Mode, SegmentSink, SegmentSource, Update, write_control};
 
 use crate::harness::{Scratch, victims, witness};
+use crate::serve::Server;
 
 /// The victim `live_switch`, carrying the probe, driven over its standard input.
 pub struct Live {
@@ -18,10 +19,16 @@ pub struct Live {
 
 impl Live {
     pub fn start(scratch: &Scratch) -> Self {
+        Self::start_with(scratch, &[])
+    }
+
+    /// With these variables in its environment.
+    fn start_with(scratch: &Scratch, variables: &[(&str, &str)]) -> Self {
         let library = scratch.output_of(&["preload"]);
         let mut child = scratch
             .command(victims().join("live_switch"))
             .env("LD_PRELOAD", library.trim())
+            .envs(variables.iter().copied())
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -117,6 +124,58 @@ fn a_whole_phase_is_counted_exactly() {
     live.say("pause");
     let own = live.read_until("phase2.alloc_bytes");
     assert_eq!(own_bytes(&scratch, &pid), own);
+}
+
+/// tcmalloc's variable and our own start sampling at the start of a preloaded program. Our own
+/// rules alone.
+#[test]
+fn variables_start_sampling_under_plain_preload() {
+    for (variables, mode, rate) in [
+        (&[("TCMALLOC_SAMPLE_PARAMETER", "4096")][..], "sampled", Some(4096)),
+        (&[("TCMALLOC_SAMPLE_PARAMETER", "0")], "off", None),
+        (&[("TCMALLOC_SAMPLE_PARAMETER", "much")], "off", None),
+        (&[("HEAPWISE_CONF", "mode:sampled,rate:8K")], "sampled", Some(8192)),
+        (&[("HEAPWISE_CONF", "mode:off"), ("TCMALLOC_SAMPLE_PARAMETER", "4096")], "off", None),
+        (
+            &[("MALLOC_CONF", "prof:true,lg_prof_sample:14"), ("TCMALLOC_SAMPLE_PARAMETER", "4096")],
+            "sampled",
+            Some(1 << 14),
+        ),
+        (
+            &[("MALLOC_CONF", "prof:true,prof_active:false"), ("TCMALLOC_SAMPLE_PARAMETER", "4096")],
+            "off",
+            None,
+        ),
+    ] {
+        let scratch = Scratch::new();
+        let live = Live::start_with(&scratch, variables);
+        if mode == "sampled" {
+            live.wait_for_blocks(&scratch);
+        }
+        let row = scratch.json_of(&["ps", "--json"])[0].clone();
+        assert_eq!((row["mode"].as_str(), row["rate"].as_u64()), (Some(mode), rate), "{variables:?}: {row}");
+    }
+}
+
+/// The index of live blocks in force is in the list of processes and in the API.
+#[test]
+fn the_index_in_force_is_shown() {
+    for (mode, index) in [("mem_record", Some("hash")), ("mem_fast", Some("shadow")), ("closed", None)] {
+        let scratch = Scratch::new();
+        let live = Live::start(&scratch);
+        scratch.output_of(&["set", "--mode", mode, &live.pid()]);
+        if index.is_some() {
+            live.wait_for_blocks(&scratch);
+        }
+        let row = scratch.json_of(&["ps", "--json"])[0].clone();
+        assert_eq!(row["index"].as_str(), index, "{mode}: {row}");
+        let list = scratch.output_of(&["ps"]);
+        assert!(list.contains("INDEX") && list.contains(index.unwrap_or("-")), "{list}");
+        let answer = Server::start(&scratch, &[]).get("/api/v1/sources");
+        let body = answer.split("\r\n\r\n").last().expect("a body");
+        let sources: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!(sources["sources"][0]["index"].as_str(), index, "{mode}: {answer}");
+    }
 }
 
 /// A collection shows what was live while it recorded, though the program replaces its whole heap

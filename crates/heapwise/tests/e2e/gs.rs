@@ -63,6 +63,22 @@ fn a_difference_of_two_marks_is_exact() {
     }
 }
 
+/// `--step` sets which step a time selects: in one long step two times are the same moment.
+#[test]
+fn a_difference_has_a_step() {
+    let scratch = Scratch::new();
+    let account = scratch.path("account").display().to_string();
+    scratch.record("timeline", &[&account, "600"], &scratch.path("app.hwr"));
+    let change = |more: &[&str]| {
+        let arguments = ["diff", "--json", "--focus", "^w_", "app.hwr@0ms", "app.hwr@50%"];
+        scratch.json_of(&[&arguments[..], more].concat())["total"].as_i64().expect("a total")
+    };
+    assert_ne!(change(&[]), 0);
+    assert_eq!(change(&["--step", "1h"]), 0);
+    let odd = scratch.heapwise(&["diff", "app.hwr@0ms", "app.hwr@end", "--step", "15ms"]).output();
+    assert_eq!(odd.expect("heapwise starts").status.code(), Some(2));
+}
+
 #[test]
 fn files_of_an_earlier_recording_stay() {
     let scratch = Scratch::new();

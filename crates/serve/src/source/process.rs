@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use heapwise_format::segment::{Control, Controller, Demand, Mode};
+use heapwise_format::segment::{Control, Controller, Demand, IndexKind, Mode};
 use heapwise_profile::Profile;
 use heapwise_profile::ledger::Ledger;
 use serde_json::{Value, json};
@@ -96,6 +96,7 @@ impl Source for ProcessSource {
             pid: Some(self.found.process.pid),
             mode: Some(mode.name()),
             rate_bytes: (mode == Mode::Sampled).then_some(rate_bytes),
+            index: snapshot.index().map(IndexKind::name),
             live_bytes: Some(snapshot.live_bytes()),
             started_unix_ms: Some(snapshot.header.start_realtime_ns / 1_000_000),
             has_timeline: true,

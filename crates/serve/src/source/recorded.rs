@@ -15,7 +15,7 @@ use crate::timeline::{Mark, Timeline};
 use heapwise_capture::recording::moment::DEFAULT_STEP_MS;
 use heapwise_capture::recording::open::{self, Opened};
 use heapwise_capture::recording::read_options::ReadOptions;
-use heapwise_capture::recording::{findings, part};
+use heapwise_capture::recording::{findings, moment_profile};
 use heapwise_render::findings::{self as render, Names};
 use heapwise_symbolize::Options as SymbolOptions;
 
@@ -49,7 +49,7 @@ impl RecordedSource {
 fn profile(mut opened: Opened, at: Option<&str>) -> Result<Profile> {
     let moment = opened.moment(at.unwrap_or("end"), DEFAULT_STEP_MS);
     let moment = moment.map_err(|why| HttpError::bad(why.to_string()))?;
-    Ok(part::profile(&mut opened, moment))
+    Ok(moment_profile::profile(&mut opened, moment))
 }
 
 impl Source for RecordedSource {
