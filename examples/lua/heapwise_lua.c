@@ -19,7 +19,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "heapwise.h"
+#define HEAPWISE_GS_PREFIXED
+#include "heapwise_gs.h"
 
 /* Functions without a name that get one each; few, because a loaded module's room for initial-exec is small. */
 enum { UNNAMED_FRAMES = 16 };
@@ -147,6 +148,64 @@ static int mark(lua_State *L) {
     return 0;
 }
 
+/* The gs driver's functions. A call that fails returns nil, or false, and the reason. */
+
+static int result(lua_State *L, bool is_done) {
+    lua_pushboolean(L, is_done);
+    if (is_done) return 1;
+    lua_pushstring(L, heapwise_gs_error());
+    return 2;
+}
+
+/* A report as JSON, which came from the heap. */
+static int report(lua_State *L, char *json) {
+    if (!json) {
+        lua_pushnil(L);
+        lua_pushstring(L, heapwise_gs_error());
+        return 2;
+    }
+    lua_pushstring(L, json);
+    free(json);
+    return 1;
+}
+
+static int set_enable_mem_profiler(lua_State *L) {
+    return result(L, heapwise_gs_set_enable_mem_profiler((int)luaL_optinteger(L, 1, HEAPWISE_GS_MEM_RECORD)));
+}
+
+static int get_mem_report(lua_State *L) { return report(L, heapwise_gs_get_mem_report()); }
+
+static int get_mem_report_with_time(lua_State *L) {
+    lua_Integer ms = luaL_checkinteger(L, 1);
+    luaL_argcheck(L, ms >= 0, 1, "a time is not negative");
+    return report(L, heapwise_gs_get_mem_report_with_time((uint64_t)ms));
+}
+
+static int get_all_time_size(lua_State *L) { return report(L, heapwise_gs_get_all_time_size()); }
+
+static int start_mem_log_profiler(lua_State *L) {
+    return result(L, heapwise_gs_start_mem_log_profiler((int)luaL_optinteger(L, 1, 0)));
+}
+
+static int get_mem_profiler_log_number(lua_State *L) {
+    lua_pushinteger(L, heapwise_gs_get_mem_profiler_log_number());
+    return 1;
+}
+
+static int set_mem_profiler_log_number(lua_State *L) {
+    heapwise_gs_set_mem_profiler_log_number((int)luaL_checkinteger(L, 1));
+    return 0;
+}
+
+static int get_mem_profiler_log_size(lua_State *L) {
+    lua_pushstring(L, heapwise_gs_get_mem_profiler_log_size());
+    return 1;
+}
+
+static int set_mem_profiler_log_size(lua_State *L) {
+    return result(L, heapwise_gs_set_mem_profiler_log_size(luaL_checkstring(L, 1)));
+}
+
 /* A state closes its modules before it frees its last blocks, and the probe keeps the provider: this code stays. */
 static void stay_loaded(void) {
     Dl_info own;
@@ -155,7 +214,18 @@ static void stay_loaded(void) {
 
 /* require "heapwise": coroutines of this state are declared from now on. */
 int luaopen_heapwise(lua_State *L) {
-    static const luaL_Reg functions[] = {{"attach", attach}, {"mark", mark}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {{"attach", attach},
+                                         {"mark", mark},
+                                         {"set_enable_mem_profiler", set_enable_mem_profiler},
+                                         {"get_mem_report", get_mem_report},
+                                         {"get_mem_report_with_time", get_mem_report_with_time},
+                                         {"get_all_time_size", get_all_time_size},
+                                         {"start_mem_log_profiler", start_mem_log_profiler},
+                                         {"get_mem_profiler_log_number", get_mem_profiler_log_number},
+                                         {"set_mem_profiler_log_number", set_mem_profiler_log_number},
+                                         {"get_mem_profiler_log_size", get_mem_profiler_log_size},
+                                         {"set_mem_profiler_log_size", set_mem_profiler_log_size},
+                                         {NULL, NULL}};
     stay_loaded();
     watch_allocator(L);
     hw_script_provider(frames_of);

@@ -6,7 +6,7 @@ use std::io;
 
 use signal_hook::consts::{SIGABRT, SIGALRM, SIGHUP, SIGINT, SIGIO, SIGPROF, SIGQUIT, SIGTERM};
 use signal_hook::consts::{SIGUSR1, SIGUSR2, SIGVTALRM, SIGWINCH, SIGXCPU};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
 
 /// Signals that are passed on, but for the real-time ones. Not among them: those of job control,
 /// which the terminal sends to the program too, of faults of this process, and of its own files.
@@ -42,7 +42,8 @@ impl Forwarder {
     }
 
     /// Passes on what was caught, and what comes, to the process `pid`.
-    pub(crate) fn start(mut self, pid: u32) {
+    pub(crate) fn start(mut self, pid: u32) -> Forwarding {
+        let handle = self.signals.handle();
         std::thread::spawn(move || {
             for signal in self.signals.forever() {
                 // The terminal sends these to the program itself.
@@ -52,6 +53,20 @@ impl Forwarder {
                 }
             }
         });
+        Forwarding { handle }
+    }
+}
+
+/// Signals that are being passed on.
+#[derive(Debug)]
+pub(crate) struct Forwarding {
+    handle: Handle,
+}
+
+impl Forwarding {
+    /// Passes on no more: the process has ended, and its number may be another's soon.
+    pub(crate) fn end(&self) {
+        self.handle.close();
     }
 }
 

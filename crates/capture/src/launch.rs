@@ -5,7 +5,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use super::forward::Forwarder;
+use super::forward::{Forwarder, Forwarding};
 use super::{preload, process, suitability};
 use crate::failure::{Failure, Outcome};
 
@@ -13,6 +13,7 @@ use crate::failure::{Failure, Outcome};
 #[derive(Debug)]
 pub struct Running {
     child: Child,
+    forwarding: Forwarding,
     started: Instant,
 }
 
@@ -40,9 +41,7 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     }
     let mut command = Command::new(&path);
     // The segment is read when the program has ended, and then removed.
-    let own = std::process::id();
-    let starttime = process::starttime(own).unwrap_or(0);
-    let conf = format!("{conf},keep_segment:true,launcher:{own}-{starttime}");
+    let conf = format!("{conf},keep_segment:true,{}", launcher_key());
     command.args(arguments).env("LD_PRELOAD", preload_list()?).env("HEAPWISE_CONF", conf);
     // heapwise_gs.h runs this executable, of the same version as the probe, for reports.
     if let Ok(own) = std::env::current_exe() {
@@ -54,8 +53,14 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     let forwarder =
         Forwarder::new().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
     let child = command.spawn().map_err(|error| Failure::new(format!("{name}: cannot start: {error}")))?;
-    forwarder.start(child.id());
-    Ok(Running { child, started: Instant::now() })
+    let forwarding = forwarder.start(child.id());
+    Ok(Running { child, forwarding, started: Instant::now() })
+}
+
+/// The pair of `HEAPWISE_CONF` that names this process as the launcher.
+pub(crate) fn launcher_key() -> String {
+    let own = std::process::id();
+    format!("launcher:{own}-{}", process::starttime(own).unwrap_or(0))
 }
 
 /// Puts the probe first, so that its hooks are found before an allocator that the user preloads.
@@ -77,6 +82,7 @@ impl Running {
     /// Waits for its end. Signals reach the program, not its profile (see [`Forwarder`]).
     pub fn wait(mut self) -> Outcome<Ended> {
         let status = self.child.wait().map_err(|error| Failure::new(format!("wait: {error}")))?;
+        self.forwarding.end();
         Ok(self.ended(status))
     }
 

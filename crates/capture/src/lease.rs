@@ -23,6 +23,8 @@ pub struct Held<'a> {
     clock: Clock,
     slot: usize,
     last_beat: Instant,
+    /// The process, where this one launched it.
+    launched: Option<ProcessId>,
 }
 
 impl<'a> Held<'a> {
@@ -47,7 +49,7 @@ impl<'a> Held<'a> {
             control::write_locked(segment, &Change::new(), &[LeaseChange::Take(slot, lease)])?;
             Ok(slot)
         })?;
-        Ok(Self { segment, clock, slot, last_beat: Instant::now() })
+        Ok(Self { segment, clock, slot, last_beat: Instant::now(), launched: None })
     }
 
     /// Changes the demand of the lease, together with other words of the control page.
@@ -67,7 +69,8 @@ impl<'a> Held<'a> {
         let is_own = |lease: &Lease| lease.holder == holder && lease.controller == Controller::Run;
         let slot = snapshot.lease_slots().iter().position(|lease| lease.as_ref().is_some_and(is_own))?;
         let clock = Clock::of(snapshot.header.process.pid);
-        Some(Self { segment, clock, slot, last_beat: Instant::now() })
+        let launched = Some(snapshot.header.process);
+        Some(Self { segment, clock, slot, last_beat: Instant::now(), launched })
     }
 
     /// Writes the heartbeat when it is due.
@@ -94,6 +97,12 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
+        // A child that a launched program forked before it ended inherits the lease with its first
+        // event.
+        let has_ended = |launched: ProcessId| process::starttime(launched.pid) != Some(launched.starttime);
+        if self.launched.is_some_and(has_ended) {
+            return;
+        }
         let release = [LeaseChange::Release(self.slot)];
         let _ =
             control::locked(self.segment, || control::write_locked(self.segment, &Change::new(), &release));
@@ -111,6 +120,15 @@ pub fn of_others(segment: &SegmentFile) -> Outcome<Vec<Lease>> {
 pub fn held(snapshot: &Snapshot<'_, SegmentFile>) -> Vec<Lease> {
     let now_ns = Clock::of(snapshot.header.process.pid).now_ns();
     snapshot.lease_slots().into_iter().flatten().filter(|lease| is_held(lease, now_ns)).collect()
+}
+
+/// Whether this process has a lease of a launcher in a segment.
+pub(crate) fn is_of_this_launcher(snapshot: &Snapshot<'_, SegmentFile>) -> bool {
+    let is_ours = |own: ProcessId| {
+        let mut leases = snapshot.lease_slots().into_iter().flatten();
+        leases.any(|lease| lease.controller == Controller::Run && lease.holder == own)
+    };
+    own_process().is_ok_and(is_ours)
 }
 
 /// What the process and the controllers want to be recorded; the probe applies it at the program's

@@ -10,7 +10,7 @@ use std::time::Duration;
 use heapwise_format::segment::Mode;
 
 use super::control;
-use super::lease::Held;
+use super::lease::{self, Held};
 use super::process;
 use super::segments::{self, SegmentEntry, SegmentFile};
 
@@ -45,16 +45,22 @@ impl ProcessTree {
         let mut family = Vec::new();
         // Oldest first, so a parent comes before its children.
         for found in segments::list_of_children() {
-            let parent = SegmentFile::open(&found.path)
-                .and_then(|segment| segment.snapshot().map(|snapshot| snapshot.header.parent_pid));
-            let is_member =
-                found.process.pid == self.root || parent.is_ok_and(|parent| self.members.contains(&parent));
+            let is_member = found.process.pid == self.root
+                || SegmentFile::open(&found.path).is_ok_and(|segment| self.is_descendant(&segment));
             if is_member {
                 self.members.insert(found.process.pid);
                 family.push(found);
             }
         }
         family
+    }
+
+    /// Whether the process of a segment descends from the root. The parent of a daemon may have
+    /// ended before the daemon made its segment; then it has the lease of this launcher.
+    fn is_descendant(&self, segment: &SegmentFile) -> bool {
+        segment.snapshot().is_ok_and(|snapshot| {
+            self.members.contains(&snapshot.header.parent_pid) || lease::is_of_this_launcher(&snapshot)
+        })
     }
 
     fn remove_ended_children(&mut self) {

@@ -114,6 +114,16 @@ impl RetentionArgs {
     }
 }
 
+/// A flag that Ctrl-C and other requests to end set.
+pub(crate) fn stop_on_signal() -> Outcome<Arc<AtomicBool>> {
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, Arc::clone(&stop))
+            .map_err(|error| input_error!("cannot watch for Ctrl-C: {error}"))?;
+    }
+    Ok(stop)
+}
+
 /// Records a process.
 pub(crate) fn run(args: &RecordArgs) -> Outcome {
     stale_segments::collect();
@@ -125,11 +135,7 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
     refuse_unwritable(&path, if args.force { Overwrite::Allow } else { Overwrite::Refuse })?;
     // What a process left behind is read from its first event.
     let from = if found.alive { Beginning::Now } else { Beginning::Start };
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| input_error!("cannot watch for Ctrl-C: {error}"))?;
-    }
+    let stop = stop_on_signal()?;
     let options = args.retention.record_options(path, from);
     let worker = Arc::clone(&stop);
     let recorder = std::thread::spawn(move || {

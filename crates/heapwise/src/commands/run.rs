@@ -6,6 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
@@ -32,8 +33,11 @@ use heapwise_capture::process_tree::{NotRecorded, ProcessTree, SegmentCleaner, U
 use heapwise_capture::recorder_thread::RecorderThread;
 use heapwise_capture::segment_lock::SegmentLock;
 use heapwise_capture::segments::{self, SegmentEntry, SegmentFile};
-use heapwise_capture::stale_segments;
+use heapwise_capture::{process, stale_segments, survivors};
 use heapwise_profile::quantity;
+
+/// Time between two looks at processes that the program left behind.
+const SURVIVORS_PAUSE: Duration = Duration::from_millis(100);
 
 /// Options of `run`.
 #[derive(Debug, Args)]
@@ -53,7 +57,7 @@ pub(crate) struct RunArgs {
     #[arg(short, long)]
     force: bool,
     /// Write a profile (FILE.PID), or with --log a recording (NAME.PID.hwr), for each child process
-    /// too
+    /// too; wait for the ones that the program leaves behind
     #[arg(long)]
     children: bool,
     /// Print no summary
@@ -82,6 +86,11 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let peak_ledger = peak_watch.and_then(PeakWatch::end);
     let end = ProgramEnd::from(&ended);
     let recorded = following.map(|recorder| recorder.end_with(end));
+    if args.children {
+        args.await_survivors()?
+    } else {
+        args.name_survivors()
+    }
     let children = offspring.map(ChildRecorder::end);
     let family = sweeping.map_or_else(|| ProcessTree::of(pid), |sweeping| sweeping.end(pid)).segments();
     let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
@@ -118,6 +127,37 @@ impl RunArgs {
             // The name has the pid in it; only the directory is known.
             None => output::refuse_unwritable(&dump::default_name(&Profile::default()), Overwrite::Allow),
         }
+    }
+
+    /// Waits for the processes that the program left behind, or for Ctrl-C.
+    fn await_survivors(&self) -> Outcome {
+        let left = survivors::list();
+        if left.is_empty() {
+            return Ok(());
+        }
+        let stop = record::stop_on_signal()?;
+        if !self.quiet {
+            note!(
+                "the program has ended; recording goes on until {} ends (or until Ctrl-C)",
+                names_of(&left)
+            );
+        }
+        while !stop.load(Ordering::Relaxed) && !survivors::list().is_empty() {
+            std::thread::sleep(SURVIVORS_PAUSE);
+        }
+        Ok(())
+    }
+
+    /// Names the processes that the program left behind, which this command does not follow.
+    fn name_survivors(&self) {
+        let left = survivors::list();
+        let (false, Some(first)) = (self.quiet, left.first()) else { return };
+        let names = names_of(&left);
+        let advice = match self.mode.mode() {
+            Mode::Log => format!("record it with `heapwise record {first} -o FILE`"),
+            _ => format!("look at it with `heapwise top {first}`"),
+        };
+        note!("the recording ends with the program; {names} runs on: {advice}, or use --children");
     }
 
     /// What is done at the end of a recorded program, and said about it.
@@ -163,6 +203,12 @@ impl RunArgs {
         }
         Ok(())
     }
+}
+
+/// `app (pid 12), worker (pid 13)`.
+fn names_of(pids: &[u32]) -> String {
+    let name = |pid: &u32| format!("{} (pid {pid})", process::usual_name(*pid));
+    pids.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
 fn print_not_recorded(children: NotRecorded) {

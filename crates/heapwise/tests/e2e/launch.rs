@@ -222,3 +222,72 @@ fn fibers_are_not_broken() {
         assert_eq!(counter(Counter::Broken), 0, "{victim}");
     }
 }
+
+/// Starts the victim `daemonizes`, which becomes a daemon that waits for `stop_daemon`.
+fn start_daemon(scratch: &Scratch, options: &[&str]) -> std::process::Child {
+    let mut command = scratch.heapwise(&["run"]);
+    command.args(options).arg("--").arg(victims().join("daemonizes")).arg("daemon");
+    command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("heapwise starts")
+}
+
+/// Lets the daemon end; its own count of allocated bytes.
+fn stop_daemon(scratch: &Scratch) -> u64 {
+    fs::write(scratch.path("daemon.stop"), "").expect("written");
+    let mut account = None;
+    until("the account", || {
+        let text = fs::read_to_string(scratch.path("daemon.account")).unwrap_or_default();
+        account = heapwise_testkit::account::witness(&text, "alloc_bytes");
+        text.contains("inuse_bytes")
+    });
+    account.expect("there")
+}
+
+/// With `--children`, the recording of a program that becomes a daemon goes on until the daemon
+/// ends.
+#[test]
+fn a_recording_follows_a_daemon_to_its_end() {
+    for options in
+        [&["--children", "--log", "-o", "app.hwr"][..], &["--children", "--exact", "-o", "app.hwp"]]
+    {
+        let scratch = Scratch::new();
+        let mut run = start_daemon(&scratch, options);
+        let mut line = String::new();
+        BufReader::new(run.stderr.as_mut().expect("piped")).read_line(&mut line).expect("readable");
+        assert!(line.contains("recording goes on until daemonizes (pid "), "{line}");
+        let pid = line.split("(pid ").nth(1).and_then(|rest| rest.split(')').next()).expect(&line);
+        let own = stop_daemon(&scratch);
+        assert!(run.wait().expect("heapwise ends").success());
+        let file =
+            if options.contains(&"--log") { format!("app.{pid}.hwr") } else { format!("app.hwp.{pid}") };
+        let top = scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", &file]);
+        assert_eq!(top["total"].as_u64(), Some(own), "{options:?}");
+    }
+}
+
+/// A daemon that is gone before anybody looks is recorded all the same: it inherits the lease of
+/// its first process, which has ended then.
+#[test]
+fn a_short_daemon_is_recorded() {
+    for _ in 0..5 {
+        let scratch = Scratch::new();
+        fs::write(scratch.path("daemon.stop"), "").expect("written");
+        let run = start_daemon(&scratch, &["--children", "--log", "-o", "app.hwr"]);
+        let said = said(&run.wait_with_output().expect("heapwise ends"));
+        let own = stop_daemon(&scratch);
+        let file = said.split_whitespace().find(|word| word.starts_with("app.") && word.ends_with(".hwr,"));
+        let file = file.expect(&said).trim_end_matches(',');
+        let top = scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", file]);
+        assert_eq!(top["total"].as_u64(), Some(own), "{said}");
+    }
+}
+
+/// Without `--children`, the end of the recording and the process that runs on are named.
+#[test]
+fn a_daemon_that_is_not_recorded_is_named() {
+    for options in [&["--log", "-o", "app.hwr"][..], &["--exact", "-o", "app.hwp"]] {
+        let scratch = Scratch::new();
+        let said = said(&start_daemon(&scratch, options).wait_with_output().expect("heapwise ends"));
+        stop_daemon(&scratch);
+        assert!(said.contains("the recording ends with the program; daemonizes (pid "), "{said}");
+    }
+}

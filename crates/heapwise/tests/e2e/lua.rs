@@ -79,3 +79,67 @@ fn lua_functions_are_in_every_view() {
     let rows = only["rows"].as_array().expect("rows");
     assert!(rows.iter().all(|row| row["file"] == script()), "{only}");
 }
+
+/// A script that has itself recorded and reads the reports; `line` marks the line that allocates.
+const REPORTS: &str = r#"
+local heapwise = require "heapwise"
+heapwise.attach()
+local none, why = heapwise.get_all_time_size()
+assert(none == nil and why == "no recording was begun", why)
+local function report(type)
+  assert(heapwise.set_enable_mem_profiler(type))
+  kept = {}
+  for i = 1, 1000 do kept[i] = string.rep("x", 1000 + i) end -- line
+  print(assert(heapwise.get_mem_report()))
+end
+report() -- MEM_RECORD
+report(5) -- MEM_FAST
+heapwise.set_mem_profiler_log_number(3)
+assert(heapwise.get_mem_profiler_log_number() == 3)
+assert(heapwise.set_mem_profiler_log_size("64K") and heapwise.get_mem_profiler_log_size() == "64K")
+assert(not heapwise.set_mem_profiler_log_size("much"))
+report(2) -- LOG_RECORD
+assert(heapwise.set_enable_mem_profiler(1))
+assert(heapwise.start_mem_log_profiler(2))
+local steps = assert(heapwise.get_all_time_size())
+local last = steps:match("%[(%d+),%d+%]%]")
+print(assert(heapwise.get_mem_report_with_time(tonumber(last))))
+local none, why = heapwise.get_mem_report_with_time(1 << 40)
+assert(none == nil and why:find("after the end"), why)
+local done, why = heapwise.set_enable_mem_profiler(9)
+assert(done == false and why == "types are 1 to 5", why)
+"#;
+
+#[test]
+#[ignore = "needs lua5.4"]
+fn a_script_reads_its_own_reports() {
+    let scratch = Scratch::new();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut gcc = scratch.command("gcc");
+    gcc.args(["-O2", "-shared", "-fPIC", "-I/usr/include/lua5.4", "-o", "heapwise.so"]);
+    gcc.arg("-I").arg(root.join("crates/probe/include")).arg(root.join("examples/lua/heapwise_lua.c"));
+    assert!(gcc.status().expect("gcc starts").success());
+    std::fs::write(scratch.path("app.lua"), REPORTS).expect("written");
+    let mut run = scratch.heapwise(&["run", "-q", "--off", "--", "lua5.4", "app.lua"]);
+    let output = run.env("LUA_CPATH", "./?.so").output().expect("heapwise starts");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let line = 1 + REPORTS.lines().position(|line| line.ends_with("-- line")).expect("there");
+    let reports: Vec<Value> = text
+        .lines()
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
+    assert_eq!(reports.len(), 4, "{text}");
+    for report in &reports {
+        let rows = report["mem_report"].as_array().expect("rows").iter().filter_map(Value::as_str);
+        let size = |row: &str| -> Option<u64> {
+            let [file, number, size] = row.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+            let is_it = file.ends_with("app.lua") && number == format!("line:{line}");
+            size.strip_prefix("size:").filter(|_| is_it)?.parse().ok()
+        };
+        // A thousand strings of 1001 to 2000 bytes, and what Lua has beside them.
+        let held = rows.filter_map(size).max().unwrap_or(0);
+        assert!((1_500_000..1_700_000).contains(&held), "{held} bytes in line {line}: {report}");
+    }
+}
