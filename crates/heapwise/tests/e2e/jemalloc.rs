@@ -382,7 +382,7 @@ fn bytes_of_threads_and_sizes_of_blocks_are_known() {
     assert_eq!(bytes, [75_000, 70_000, 1000]);
     let classes = ["nbins", "nlextents", "bin", "lextent", "no_bin"].map(|name| run.witness[name]);
     assert_eq!(classes, [36, 196, 14_336, 16_384, 2]);
-    // Not every block is recorded: there is no number to give.
+    // Not every block is recorded, so the bytes are unknown.
     let sampled = Run::new(&scratch, "prof:true,lg_prof_sample:19", "blocks");
     assert_eq!(sampled.witness["thread.allocated"], 2);
 }

@@ -264,8 +264,8 @@ fn a_recording_follows_a_daemon_to_its_end() {
     }
 }
 
-/// A daemon that is gone before anybody looks is recorded all the same: it inherits the lease of
-/// its first process, which has ended then.
+/// A daemon that ends before the recorder looks for it is recorded: it inherits the lease of its
+/// first process, which has ended then.
 #[test]
 fn a_short_daemon_is_recorded() {
     for _ in 0..5 {
