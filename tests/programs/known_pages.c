@@ -1,7 +1,8 @@
 // Holds memory whose resident pages are known by construction, and prints the pages of each line of
 // the ledger:
 //   mappings    anonymous mappings: some whole, some with a hole or trimmed, some touched in part,
-//               one moved by mremap, one replaced by MAP_FIXED, one released by madvise
+//               one moved by mremap, one replaced by MAP_FIXED, one released by madvise, and some
+//               mapped, unmapped and moved by `syscall`
 //   sparse      1000 blocks of 256 bytes, each alone on its page of the heap
 //   large       a block with a mapping of its own, touched in part
 //   shared      System V shared memory, memfd and a shared anonymous mapping
@@ -13,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/shm.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define PAGE 4096UL
@@ -60,6 +62,22 @@ __attribute__((noinline)) static void map_moved(void) {
     mapped_pages += 48;
 }
 
+// By `syscall`, without libc's functions.
+__attribute__((noinline)) static void map_direct(void) {
+    long flags = MAP_PRIVATE | MAP_ANONYMOUS, access = PROT_READ | PROT_WRITE;
+    char *p = (char *)syscall(SYS_mmap, NULL, 40 * PAGE, access, flags, -1L, 0L);
+    char *q = (char *)syscall(SYS_mmap, NULL, 8 * PAGE, access, flags, -1L, 0L);
+    if (p == MAP_FAILED || q == MAP_FAILED) abort();
+    touch(p, 40);
+    if (syscall(SYS_munmap, p, 8 * PAGE) != 0) abort();
+    q = (char *)syscall(SYS_mremap, q, 8 * PAGE, 64 * PAGE, MREMAP_MAYMOVE);
+    if (q == MAP_FAILED) abort();
+    touch(q, 24);
+    // Failures are passed on.
+    if (syscall(SYS_mmap, NULL, 0L, access, flags, -1L, 0L) != -1) abort();
+    mapped_pages += 32 + 24;
+}
+
 __attribute__((noinline)) static void map_shared(void) {
     char *p = mmap(NULL, 32 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     touch(p, 20);
@@ -97,6 +115,7 @@ __attribute__((noinline)) static char *hold_large(void) {
 int main(void) {
     map_private();
     map_moved();
+    map_direct();
     map_shared();
     hold_sparse();
     char *large = hold_large();

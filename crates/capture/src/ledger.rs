@@ -221,16 +221,18 @@ impl<'a> Builder<'a> {
                 sum.1 += bytes;
             }
         }
-        let mut counts: HashMap<u32, u64> = HashMap::new();
+        let mut calls: HashMap<u32, (u64, u32)> = HashMap::new();
         for mapping in &self.recorded {
             if let MappingPurpose::Program { node, .. } = mapping.purpose {
-                *counts.entry(node).or_default() += mapping.count;
+                let (count, last_ms) = calls.entry(node).or_default();
+                *count += u64::from(mapping.count);
+                *last_ms = mapping.time_ms.max(*last_ms);
             }
         }
         let mut sites: Vec<MappingSite> = Vec::with_capacity(sums.len());
         for ((node, line), (mapped, resident)) in sums {
-            let count = counts.get(&node).copied().unwrap_or(0);
-            sites.push(MappingSite { stack: self.stack(node), line, count, mapped, resident });
+            let (count, last_ms) = calls.get(&node).copied().unwrap_or_default();
+            sites.push(MappingSite { stack: self.stack(node), line, count, last_ms, mapped, resident });
         }
         sites.sort_by_key(|site| (Reverse(site.resident), Reverse(site.mapped), site.stack));
         sites

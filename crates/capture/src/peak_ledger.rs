@@ -24,21 +24,21 @@ const PAUSE_FACTOR: u32 = 4;
 const LARGE_GROWTH_PERCENT: u64 = 15;
 
 /// The ledger nearest to the peak.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PeakLedger {
-    /// The ledger with its stacks.
-    pub reading: Reading,
+    /// The ledger with its stacks; `None` when the program ended before one was read.
+    pub reading: Option<Reading>,
+    /// Time between the reading and the end of the program.
+    pub age: Duration,
     /// Most resident bytes at any time up to the last look, by the kernel's count.
-    pub peak: u64,
-    /// Time between the last look and the end of the program.
-    pub unseen: Duration,
+    pub peak_seen: u64,
 }
 
 /// The thread that watches a program.
 #[derive(Debug)]
 pub struct PeakWatch {
     stop: Sender<()>,
-    thread: JoinHandle<Option<PeakLedger>>,
+    thread: JoinHandle<PeakLedger>,
 }
 
 impl PeakWatch {
@@ -57,10 +57,10 @@ impl PeakWatch {
         Self { stop, thread }
     }
 
-    /// Ends the watch: the program has ended. `None` when it ended before the first look.
-    pub fn end(self) -> Option<PeakLedger> {
+    /// Ends the watch: the program has ended.
+    pub fn end(self) -> PeakLedger {
         drop(self.stop);
-        self.thread.join().ok().flatten()
+        self.thread.join().unwrap_or_default()
     }
 }
 
@@ -69,8 +69,8 @@ struct Watched {
     reading: Option<Reading>,
     /// Resident bytes when it was read, by the kernel's approximate count.
     resident: u64,
+    read_at: Option<Instant>,
     peak: u64,
-    last_look: Option<Instant>,
     /// No ledger is read before.
     not_before: Option<Instant>,
 }
@@ -79,7 +79,6 @@ impl Watched {
     fn look(&mut self, pid: u32) {
         let Some((resident, peak)) = ledger::resident_and_peak(pid) else { return };
         self.peak = self.peak.max(peak);
-        self.last_look = Some(Instant::now());
         let has_grown = |percent: u64| resident > self.resident + self.resident * percent / 100;
         let is_early = self.not_before.is_some_and(|time| Instant::now() < time);
         if !has_grown(if is_early { LARGE_GROWTH_PERCENT } else { GROWTH_PERCENT }) {
@@ -90,14 +89,15 @@ impl Watched {
         let reading = segments::of_child(pid).ok().and_then(|found| ledger::read(&found).ok().flatten());
         if let Some(reading) = reading {
             self.resident = resident;
+            self.read_at = Some(begun);
             self.peak = self.peak.max(reading.ledger.resident);
             self.reading = Some(reading);
         }
         self.not_before = Some(Instant::now() + begun.elapsed() * PAUSE_FACTOR);
     }
 
-    fn finish(self) -> Option<PeakLedger> {
-        let unseen = self.last_look.map_or(Duration::MAX, |look| look.elapsed());
-        Some(PeakLedger { reading: self.reading?, peak: self.peak, unseen })
+    fn finish(self) -> PeakLedger {
+        let age = self.read_at.map_or(Duration::ZERO, |time| time.elapsed());
+        PeakLedger { reading: self.reading, age, peak_seen: self.peak }
     }
 }

@@ -249,6 +249,8 @@ pub struct MappingSite {
     pub line: String,
     /// Mappings, pieces of split ones included.
     pub count: u64,
+    /// Milliseconds from the start of the process to the last call.
+    pub last_ms: u32,
     /// Their bytes.
     pub mapped: u64,
     /// Of these, resident.
@@ -277,6 +279,16 @@ impl Ledger {
     #[must_use]
     pub fn heap(&self) -> u64 {
         self.lines.iter().filter(|line| line.kind.is_heap()).map(|line| line.bytes).sum()
+    }
+
+    /// Recorded calls that mapped the memory of a line, and when the last of them was, in
+    /// milliseconds from the start of the process; `None` when no call is known.
+    #[must_use]
+    pub fn mapping_calls(&self, line: &str) -> Option<(u64, u32)> {
+        let sites = self.mapping_sites.iter().filter(|site| site.line == line);
+        let (count, last_ms) =
+            sites.fold((0, 0), |(count, last), site| (count + site.count, site.last_ms.max(last)));
+        (count > 0).then_some((count, last_ms))
     }
 
     /// The main lines: the heap as one line first, the others by size, without those below `least`

@@ -166,6 +166,9 @@ pub enum Counter {
     End,
     /// Calls of the probe's API dropped: made in a signal handler that interrupted the probe.
     LostCalls,
+    /// Most resident bytes at any time, noted when the process exits; 0 before, and for a process
+    /// that was killed.
+    PeakResident,
     /// Number of words.
     Count,
 }

@@ -23,7 +23,9 @@ pub struct Mapping {
     /// A [`Purpose`].
     pub purpose: u32,
     /// Calls whose mappings the range joins.
-    pub count: u64,
+    pub count: u32,
+    /// Milliseconds from the start of the process to the last of these calls.
+    pub time_ms: u32,
 }
 
 /// What a range was mapped for.
@@ -59,7 +61,8 @@ impl Mapping {
             end: u64_at(bytes, 8)?,
             node: u32_at(bytes, 16)?,
             purpose: u32_at(bytes, 20)?,
-            count: u64_at(bytes, 24)?,
+            count: u32_at(bytes, 24)?,
+            time_ms: u32_at(bytes, 28)?,
         })
     }
 }

@@ -13,22 +13,21 @@ use clap::Args;
 use heapwise_format::segment::{Counter, Mode, OnFull, State};
 use heapwise_hooks::family;
 use heapwise_profile::coverage::Coverage;
-use heapwise_profile::ledger::{self, LineKind};
 use heapwise_profile::snapshot::Snapshot;
-use heapwise_profile::{CallTree, Metric, Profile, ProgramEnd, Query};
-use heapwise_render::{coverage, text};
+use heapwise_profile::{Began, CallTree, Metric, Profile, ProgramEnd, Query};
+use heapwise_render::coverage;
 
 use super::dump;
 use super::record::{self, RetentionArgs};
+use super::run_resident::Resident;
 use super::switch::{GsMode, ModeArgs};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use crate::symbols::SymbolArgs;
 use heapwise_capture::child_recorder::{Child, ChildRecorder};
 use heapwise_capture::drain::{Beginning, RecordOptions, Recorded};
 use heapwise_capture::failure::Outcome as CaptureOutcome;
 use heapwise_capture::launch::{self, Ended};
-use heapwise_capture::peak_ledger::{PeakLedger, PeakWatch};
+use heapwise_capture::peak_ledger::PeakWatch;
 use heapwise_capture::process_tree::{NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
 use heapwise_capture::recorder_thread::RecorderThread;
 use heapwise_capture::segment_lock::SegmentLock;
@@ -83,7 +82,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let sweeping = (!args.children).then(|| SegmentCleaner::start(ProcessTree::of(pid), unwanted));
     let peak_watch = (!args.quiet).then(|| PeakWatch::start(pid));
     let ended = running.wait()?;
-    let peak_ledger = peak_watch.and_then(PeakWatch::end);
+    let peak_ledger = peak_watch.map(PeakWatch::end);
     let end = ProgramEnd::from(&ended);
     let recorded = following.map(|recorder| recorder.end_with(end));
     if args.children {
@@ -100,10 +99,11 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
         note!("the program left no profile: {why}");
         return Ok(ExitCode::from(ended.code));
     };
+    let resident = peak_ledger.map(|ledger| Resident { ledger, peak: noted_peak(found) });
     let finished = match (recorded, args.mode.mode()) {
-        (Some(recorded), _) => args.finish_log(recorded, children, peak_ledger.as_ref()),
+        (Some(recorded), _) => args.finish_log(recorded, children, resident.as_ref()),
         (None, Mode::Off) => Ok(()),
-        (None, _) => finish(&args, found, &ended, overwrite, peak_ledger.as_ref()).and_then(|()| {
+        (None, _) => finish(&args, found, &ended, overwrite, resident.as_ref()).and_then(|()| {
             if args.children { write_children(&args, &family, pid, overwrite) } else { Ok(()) }
         }),
     };
@@ -165,13 +165,13 @@ impl RunArgs {
         &self,
         recorded: CaptureOutcome<Recorded>,
         children: Option<CaptureOutcome<Vec<Child>>>,
-        peak_ledger: Option<&PeakLedger>,
+        resident: Option<&Resident>,
     ) -> Outcome {
         let recorded = recorded?;
         self.keeping.finish(&recorded)?;
         if !self.quiet {
             record::report(&recorded);
-            print_resident(peak_ledger);
+            resident.into_iter().for_each(Resident::print);
         }
         let mut children = children.transpose()?.unwrap_or_default();
         children.sort_by_key(|child| Reverse(child.peak_bytes()));
@@ -227,7 +227,7 @@ fn finish(
     found: &SegmentEntry,
     ended: &Ended,
     overwrite: Overwrite,
-    peak_ledger: Option<&PeakLedger>,
+    resident: Option<&Resident>,
 ) -> Outcome {
     let segment = SegmentFile::open(&found.path)?;
     let snapshot = segment.snapshot()?;
@@ -239,11 +239,15 @@ fn finish(
     profile.meta.end = ended.into();
     profile.meta.recorded.own_allocator =
         family::unseen(Path::new(&profile.meta.program)).unwrap_or_default();
+    // The probe's last sign of life may be long before the end.
+    if profile.meta.recorded.began == Began::WithProgram && profile.meta.recorded.stopped_ns.is_none() {
+        profile.meta.duration_ns = u64::try_from(ended.ran.as_nanos()).ok();
+    }
     let path = args.output.clone().unwrap_or_else(|| dump::default_name(&profile));
     dump::write_profile(&profile, &path, overwrite)?;
     if !args.quiet {
         summary(&snapshot, &profile, ended);
-        print_resident(peak_ledger);
+        resident.into_iter().for_each(Resident::print);
         say_err!("  profile      {}", path.display());
         // A program that freed everything has nothing to show but what it allocated on the way.
         let metric = if profile.total().inuse_bytes == 0.0 { "--alloc_space " } else { "" };
@@ -252,27 +256,11 @@ fn finish(
     Ok(())
 }
 
-/// A program that ran on for longer after the last look may have had a higher peak.
-const MOST_UNSEEN: Duration = Duration::from_millis(250);
-
-/// Where the resident memory was when there was most of it.
-fn print_resident(peak_ledger: Option<&PeakLedger>) {
-    let Some(PeakLedger { reading, peak, unseen }) = peak_ledger else { return };
-    let ledger = &reading.ledger;
-    let amount = |bytes: u64| quantity::bytes(bytes as f64);
-    let at = match peak.saturating_sub(ledger.resident) {
-        missed if missed <= peak / 50 && *unseen > MOST_UNSEEN => "when last read".to_owned(),
-        missed if missed <= peak / 50 => "at the peak".to_owned(),
-        _ => format!("before the peak of {}", amount(*peak)),
-    };
-    say_err!("  resident     {} {at}: {}", amount(ledger.resident), text::ledger::sentence(ledger));
-    let mut stacks = reading.stacks.clone();
-    if ledger.of(LineKind::Mappings) * 10 >= ledger.resident {
-        SymbolArgs::default().symbolize(&mut stacks);
-    }
-    for hint in ledger::hints(ledger, &stacks) {
-        say_err!("note: {}", text::ledger::hint(hint));
-    }
+/// Most resident bytes at any time, as the probe noted when the program exited.
+fn noted_peak(found: &SegmentEntry) -> Option<u64> {
+    let segment = SegmentFile::open(&found.path).ok()?;
+    let peak = segment.snapshot().ok()?.counter(Counter::PeakResident);
+    (peak > 0).then_some(peak)
 }
 
 fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -14,6 +14,7 @@ const PAGE: i64 = 4096;
 /// A program that holds memory until its test ends, and the numbers that it printed.
 struct Holding {
     child: Child,
+    started: Instant,
     known: HashMap<String, i64>,
 }
 
@@ -22,6 +23,7 @@ impl Holding {
         let library = scratch.output_of(&["preload"]);
         let mut command = scratch.command(victims().join("known_pages"));
         command.env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", format!("mode:{mode}"));
+        let started = Instant::now();
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("victim starts");
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let number = |line: String| {
@@ -30,7 +32,7 @@ impl Holding {
         };
         let known: HashMap<_, _> = lines.map_while(Result::ok).filter_map(number).take(6).collect();
         assert_eq!(known.len(), 6, "{known:?}");
-        Self { child, known }
+        Self { child, started, known }
     }
 
     fn stats(&self, scratch: &Scratch) -> Value {
@@ -65,6 +67,11 @@ fn every_line_is_right_to_the_page() {
         let ledger = program.stats(&scratch);
         assert_eq!(sum(&ledger), ledger["resident"].as_i64().expect("bytes"), "{mode}: {ledger}");
         assert_eq!(line(&ledger, "mappings"), known("mappings") * PAGE, "{mode}: {ledger}");
+        let is_mapped = |line: &&Value| line["kind"] == "mappings";
+        let mapped = ledger["lines"].as_array().expect("lines").iter().find(is_mapped).expect("a line");
+        assert!(mapped["calls"].as_i64().is_some_and(|calls| (9..20).contains(&calls)), "{mapped}");
+        let last_ms = mapped["last_call_ms"].as_u64().expect("a time");
+        assert!(u128::from(last_ms) <= program.started.elapsed().as_millis(), "{mapped}");
         assert_eq!(line(&ledger, "shared_memory"), known("shared") * PAGE, "{mode}: {ledger}");
         assert!(
             line(&ledger, "unexplained") <= ledger["resident"].as_i64().expect("bytes") / 50,
@@ -120,7 +127,7 @@ fn resident_memory_is_ranked_over_blocks_and_mappings() {
             let row = rows.iter().find(|row| row["name"] == name);
             row.map_or(0, |row| row["cum"].as_i64().expect("bytes"))
         };
-        let mapped = cum("map_private") + cum("map_moved");
+        let mapped = cum("map_private") + cum("map_moved") + cum("map_direct");
         assert_eq!(mapped, program.known["mappings"] * PAGE, "{mode}: {top}");
         assert_eq!(cum("map_shared"), program.known["shared"] * PAGE, "{mode}: {top}");
         assert!(
@@ -156,9 +163,62 @@ fn run_ends_with_the_main_lines() {
     for milliseconds in [100, 1000, 4000, 16_000] {
         text = summary_of_run(&scratch, Duration::from_millis(milliseconds));
         let resident = text.lines().find(|line| line.trim_start().starts_with("resident "));
-        if resident.is_some_and(|line| line.contains(": heap ") && line.contains("mappings 936 KiB")) {
+        if resident.is_some_and(|line| line.contains(": heap ") && line.contains("mappings 1.13 MiB")) {
             return;
         }
     }
     panic!("{text}");
+}
+
+/// Bytes of a quantity at the start of a text: `1.13 MiB at the peak`.
+fn leading_bytes(text: &str) -> f64 {
+    let mut words = text.split_whitespace();
+    let number: f64 = words.next().and_then(|word| word.parse().ok()).expect("a number");
+    let unit = words.next().map(|unit| unit.trim_end_matches([':', ';', ',']));
+    number
+        * [("B", 1.0), ("KiB", 1024.0), ("MiB", 1048576.0)]
+            .into_iter()
+            .find(|(name, _)| Some(*name) == unit)
+            .map(|(_, factor)| factor)
+            .expect("a unit")
+}
+
+/// The program holds little until it is read, then touches 48 MiB and ends at once.
+#[test]
+fn at_the_peak_is_said_of_the_peak_only() {
+    let scratch = Scratch::new();
+    for (end, is_known) in [("exit", true), ("_exit", false)] {
+        let mut command = scratch.heapwise(&["run", "-f", "--exact", "-o"]);
+        command.arg(scratch.path("a.heap")).arg("--").arg(victims().join("late_peak")).arg(end);
+        let output = command.output().expect("run");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let peak: f64 = said.trim().parse().expect("the victim prints its peak");
+        let line = text.lines().find_map(|line| line.trim_start().strip_prefix("resident ")).expect("a line");
+        if !is_known {
+            assert!(line.contains(" when last read, ") && line.contains(" before the end: "), "{text}");
+            continue;
+        }
+        assert!(line.contains(" at the peak"), "{text}");
+        let resident = leading_bytes(line);
+        assert!((resident / peak - 1.0).abs() < 0.05, "{peak}: {text}");
+        // The lines are those of the peak, or of another number that is there.
+        if let Some((_, read)) = line.split_once("; when last read, ") {
+            assert!(leading_bytes(read) < resident, "{text}");
+        }
+    }
+}
+
+/// The time that a report covers is that of the program, also when little happens near its end.
+#[test]
+fn a_run_covers_the_time_of_the_program() {
+    let scratch = Scratch::new();
+    let path = scratch.path("a.hwp").display().to_string();
+    for mode in [&["--exact"][..], &[]] {
+        let mut command = scratch.heapwise(&["run", "-q", "-f", "-o", &path]);
+        command.args(mode).args(["--", "sh", "-c", "sleep 1; :"]);
+        assert!(command.status().expect("run").success());
+        let covered = scratch.json_of(&["top", "--json", &path])["coverage"]["duration_ns"].clone();
+        assert!(covered.as_u64().is_some_and(|ns| ns >= 1_000_000_000), "{mode:?}: {covered}");
+    }
 }

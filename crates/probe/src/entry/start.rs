@@ -2,12 +2,12 @@
 //! destructor.
 #![allow(unsafe_code)]
 
-use heapwise_format::segment::State;
+use heapwise_format::segment::{Counter, State};
 
 use super::session::{self, Session};
 use super::{fork, inside};
 use crate::atomics::{AtomicBool, Ordering};
-use crate::{config, dump, hooks, modules, recent, threads};
+use crate::{clock, config, dump, hooks, modules, process, recent, threads};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
@@ -59,8 +59,19 @@ extern "C" fn destruct() {
         if let Some(state) = state {
             state.flush(session);
         }
+        note_end(session);
         session.segment.set_state(State::Exited);
         session.segment.end();
+    }
+}
+
+/// Notes what nobody can read of a process that has ended.
+fn note_end(session: &Session) {
+    let segment = &session.segment;
+    if segment.counter(Counter::RecordingStart).load(Ordering::Relaxed) != 0 {
+        segment.counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
+        let peak = process::peak_resident_bytes().unwrap_or(0);
+        segment.counter(Counter::PeakResident).store(peak, Ordering::Relaxed);
     }
 }
 

@@ -61,12 +61,14 @@ impl<'a> Ranges<'a> {
         if let Some(before) = before.filter(|before| before.end == range.start && joins(before, &range)) {
             (range.start, first) = (before.start, at - 1);
             range.count = range.count.saturating_add(before.count);
+            range.time_ms = range.time_ms.max(before.time_ms);
         }
         if let Some(after) =
             self.used().get(at).filter(|after| after.start == range.end && joins(after, &range))
         {
             (range.end, last) = (after.end, at + 1);
             range.count = range.count.saturating_add(after.count);
+            range.time_ms = range.time_ms.max(after.time_ms);
         }
         self.splice(first, last, &[range]).and(split)
     }
@@ -98,7 +100,7 @@ mod tests {
     use super::*;
 
     fn range(start: u64, end: u64, node: u32) -> Mapping {
-        Mapping { start, end, node, purpose: Purpose::Program as u32, count: 1 }
+        Mapping { start, end, node, purpose: Purpose::Program as u32, count: 1, time_ms: 0 }
     }
 
     /// A page of addresses per byte: the node of each page.
@@ -145,10 +147,10 @@ mod tests {
     fn neighbours_of_one_stack_join_unless_attached() {
         let mut slots = [Mapping::default(); 8];
         let mut ranges = Ranges::new(&mut slots, 0);
-        for (start, end) in [(8, 16), (24, 32), (16, 24)] {
-            ranges.insert(range(start, end, 7)).unwrap();
+        for (start, end, time_ms) in [(8, 16, 1), (24, 32, 5), (16, 24, 3)] {
+            ranges.insert(Mapping { time_ms, ..range(start, end, 7) }).unwrap();
         }
-        assert_eq!(ranges.used(), [Mapping { count: 3, ..range(8, 32, 7) }]);
+        assert_eq!(ranges.used(), [Mapping { count: 3, time_ms: 5, ..range(8, 32, 7) }]);
         let attached = |start, end| Mapping { purpose: Purpose::Attached as u32, ..range(start, end, 7) };
         ranges.insert(attached(32, 40)).unwrap();
         ranges.insert(attached(40, 48)).unwrap();

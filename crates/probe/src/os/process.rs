@@ -46,6 +46,24 @@ pub(crate) fn resident_bytes() -> u64 {
     pages.map_or(u64::MAX, |pages| pages.saturating_mul(sys::page_bytes()))
 }
 
+/// Most bytes that the process ever had in memory, since it was started by `exec`. (`getrusage`
+/// also counts those before.) `None` when `/proc` cannot be read.
+pub(crate) fn peak_resident_bytes() -> Option<u64> {
+    if sys::are_syscalls_disabled() {
+        return None;
+    }
+    let mut buffer = [0; 4096];
+    let file = File::open(c"/proc/self/status", libc::O_RDONLY).ok()?;
+    peak_in(file.read_up_to(&mut buffer))
+}
+
+/// `VmHWM:   1234 kB` in a `status` file.
+fn peak_in(status: &[u8]) -> Option<u64> {
+    let line = status.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"VmHWM:"))?;
+    let number = line.strip_suffix(b" kB")?.trim_ascii_start();
+    core::str::from_utf8(number).ok()?.parse::<u64>().ok()?.checked_mul(1024)
+}
+
 fn start_time_in(stat: &[u8]) -> Option<u64> {
     core::str::from_utf8(field(stat, 22)?).ok()?.parse().ok()
 }
@@ -59,7 +77,13 @@ fn field(stat: &[u8], number: usize) -> Option<&[u8]> {
 
 #[cfg(test)]
 mod tests {
-    use super::start_time_in;
+    use super::{peak_in, start_time_in};
+
+    #[test]
+    fn the_peak_is_a_line_of_the_status() {
+        assert_eq!(peak_in(b"VmPeak:\t 9 kB\nVmHWM:\t   12 kB\nVmRSS:\t 7 kB\n"), Some(12 << 10));
+        assert_eq!(peak_in(b"VmRSS:\t 7 kB\n"), None);
+    }
 
     #[test]
     fn names_with_parentheses_do_not_shift_the_fields() {

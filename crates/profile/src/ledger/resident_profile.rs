@@ -80,7 +80,14 @@ mod tests {
         let line = |kind: LineKind, bytes, parts| Line { kind, name: kind.title().into(), bytes, parts };
         let part = |name: &str, bytes| Part { name: name.into(), bytes };
         let site = HeapSite { stack: grow, blocks: 2.0, live: 120.0, resident: 100.0, sole: 0, pinned: 0 };
-        let mapping = MappingSite { stack: map, line: "mappings".into(), count: 1, mapped: 90, resident: 50 };
+        let mapping = MappingSite {
+            stack: map,
+            line: "mappings".into(),
+            count: 1,
+            last_ms: 0,
+            mapped: 90,
+            resident: 50,
+        };
         let ledger = Ledger {
             resident: 270,
             lines: vec![

@@ -17,7 +17,9 @@ pub struct RecordedMapping {
     /// What it was mapped for.
     pub purpose: MappingPurpose,
     /// Calls whose mappings the range joins.
-    pub count: u64,
+    pub count: u32,
+    /// Milliseconds from the start of the process to the last of these calls.
+    pub time_ms: u32,
 }
 
 /// What a range was mapped for.
@@ -61,11 +63,11 @@ impl<S: SegmentSource> Snapshot<'_, S> {
 }
 
 fn recorded(bytes: &[u8]) -> Option<RecordedMapping> {
-    let Mapping { start, end, node, purpose, count } = Mapping::decode(bytes)?;
+    let Mapping { start, end, node, purpose, count, time_ms } = Mapping::decode(bytes)?;
     let purpose = match Purpose::from_word(purpose)? {
         Purpose::Program | Purpose::Attached => MappingPurpose::Program { node, is_stack: false },
         Purpose::Stack => MappingPurpose::Program { node, is_stack: true },
         Purpose::Allocator => MappingPurpose::Allocator,
     };
-    (start < end).then_some(RecordedMapping { start, end, purpose, count })
+    (start < end).then_some(RecordedMapping { start, end, purpose, count, time_ms })
 }

@@ -8,12 +8,16 @@ use serde_json::{Value, json};
 const MOST_PARTS: usize = 100;
 
 /// `{"resident", "pss", "swap", "lazily_free", "untouched", "basis", "lines": [{"kind", "name",
-/// "bytes", "about", "parts"}], "pages"}`. The bytes of the lines add up to `resident`.
+/// "bytes", "about", "parts", "calls", "last_call_ms"}], "pages"}`. The bytes of the lines add up
+/// to `resident`; recorded calls mapped the memory of a line, the last of them so long after the
+/// start of the process.
 #[must_use]
 pub fn ledger(ledger: &Ledger) -> Value {
     let part = |part: &Part| json!({ "name": part.name, "bytes": part.bytes });
     let line = |line: &Line| {
+        let calls = ledger.mapping_calls(&line.name);
         json!({
+            "calls": calls.map(|(count, _)| count), "last_call_ms": calls.map(|(_, last_ms)| last_ms),
             "kind": line.kind.key(), "name": line.name, "bytes": line.bytes, "about": line.kind.about(),
             "parts": line.parts.iter().take(MOST_PARTS).map(part).collect::<Vec<_>>(),
         })

@@ -1,6 +1,7 @@
 //! The ledger of a process as text.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use heapwise_profile::ledger::{Hint, Ledger, Line, LineKind};
 use heapwise_profile::quantity;
@@ -24,7 +25,8 @@ pub fn ledger(ledger: &Ledger) -> String {
     row("resident (RSS)", ledger.resident, "");
     for line in &ledger.lines {
         let share = 100.0 * line.bytes as f64 / ledger.resident.max(1) as f64;
-        row(&line.name, line.bytes, &format!("  {share:>5.1} %{}", parts(line)));
+        let calls = calls(ledger, line);
+        row(&line.name, line.bytes, &format!("  {share:>5.1} %{}{calls}", parts(line)));
     }
     row("untouched", ledger.untouched, "  live, not resident");
     row("proportional (PSS)", ledger.proportional, "");
@@ -33,6 +35,14 @@ pub fn ledger(ledger: &Ledger) -> String {
         row("lazily free", ledger.lazily_free, "  resident until the kernel needs it");
     }
     out
+}
+
+/// The calls that mapped the memory of a line.
+fn calls(ledger: &Ledger, line: &Line) -> String {
+    let Some((count, last_ms)) = ledger.mapping_calls(&line.name) else { return String::new() };
+    let calls = if count == 1 { "call" } else { "calls" };
+    let last = quantity::duration(Duration::from_millis(last_ms.into()));
+    format!("  {count} {calls}, the last {last} after the start")
 }
 
 fn parts(line: &Line) -> String {

@@ -355,6 +355,12 @@ macro_rules! replace_6 {
     };
 }
 
+macro_rules! replace_7 {
+    ($body:path) => {
+        $crate::arch::replace_stub!($body, "x7");
+    };
+}
+
 /// The quick way through `realloc`: the old block is on no page with a sample, and the countdown
 /// holds.
 macro_rules! resize_count_stub {
@@ -401,5 +407,5 @@ macro_rules! resize_count_stub {
 
 pub(crate) use {
     allocate_stub, entry_stub, jump_stub, release_stub, release_with, replace_1, replace_2, replace_3,
-    replace_4, replace_5, replace_6, replace_stub, resize_count_stub, size_first, size_product,
+    replace_4, replace_5, replace_6, replace_7, replace_stub, resize_count_stub, size_first, size_product,
 };

@@ -364,6 +364,37 @@ macro_rules! replace_6 {
     };
 }
 
+/// With seven arguments, as `syscall` has them: the last is on the caller's stack. It and the
+/// caller's state go onto ours.
+macro_rules! replace_7 {
+    ($body:path) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn trace() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "sub rsp, 40",
+                ".cfi_def_cfa_offset 48",
+                "mov rax, qword ptr [rsp + 48]",
+                "mov qword ptr [rsp], rax",
+                "mov rax, qword ptr [rsp + 40]",
+                "lea r10, [rsp + 48]",
+                "mov qword ptr [rsp + 16], rax",
+                "mov qword ptr [rsp + 24], r10",
+                "mov qword ptr [rsp + 32], rbp",
+                "lea rax, [rsp + 16]",
+                "mov qword ptr [rsp + 8], rax",
+                "call {body}",
+                "add rsp, 40",
+                ".cfi_def_cfa_offset 8",
+                "ret",
+                ".cfi_endproc",
+                body = sym $body,
+            )
+        }
+    };
+}
+
 /// The quick way through `realloc`: the old block is on no page with a sample, and the countdown
 /// holds.
 macro_rules! resize_count_stub {
@@ -408,5 +439,5 @@ macro_rules! resize_count_stub {
 
 pub(crate) use {
     allocate_stub, entry_stub, jump_stub, release_stub, release_with, replace_1, replace_2, replace_3,
-    replace_4, replace_5, replace_6, replace_stub, resize_count_stub, size_first, size_product,
+    replace_4, replace_5, replace_6, replace_7, replace_stub, resize_count_stub, size_first, size_product,
 };

@@ -6,7 +6,7 @@
 //! whose blocks are recorded make its capacity; they have no stack.
 #![allow(unsafe_code)]
 
-use core::ffi::{c_int, c_void};
+use core::ffi::{c_int, c_long, c_void};
 
 use heapwise_format::segment::{Mapping, Purpose};
 
@@ -39,7 +39,8 @@ fn mapped(start: u64, bytes: u64, purpose: Purpose, entry: &Entry) {
     } else {
         (purpose, record::capture_shared(&mut inside, entry))
     };
-    mappings::insert(&inside, Mapping { start, end, node, purpose: purpose as u32, count: 1 });
+    let time_ms = inside.segment.age_ms();
+    mappings::insert(&inside, Mapping { start, end, node, purpose: purpose as u32, count: 1, time_ms });
 }
 
 /// Enters; in a signal handler that interrupted the probe the change is dropped and counted.
@@ -65,11 +66,15 @@ fn map(hook: Hook, arguments: (Pointer, usize, c_int, c_int, c_int, i64), entry:
     // SAFETY: the signature of mmap and mmap64; the arguments are the program's.
     let result = unsafe { real::<Mmap>(hook)(address, bytes, protection, flags, file, offset) };
     if result != libc::MAP_FAILED {
-        let is_stack = flags & (libc::MAP_STACK | libc::MAP_GROWSDOWN) != 0;
-        let purpose = if is_stack { Purpose::Stack } else { Purpose::Program };
-        mapped(result as u64, bytes as u64, purpose, entry);
+        mapped(result as u64, bytes as u64, purpose_of(flags), entry);
     }
     result
+}
+
+/// What the flags of `mmap` say.
+fn purpose_of(flags: c_int) -> Purpose {
+    let is_stack = flags & (libc::MAP_STACK | libc::MAP_GROWSDOWN) != 0;
+    if is_stack { Purpose::Stack } else { Purpose::Program }
 }
 
 pub(super) unsafe extern "C" fn mmap(
@@ -102,7 +107,6 @@ pub(super) unsafe extern "C" fn munmap(address: Pointer, bytes: usize, _: &Entry
     unsafe { real::<unsafe extern "C" fn(_, _) -> c_int>(Hook::Munmap)(address, bytes) }
 }
 
-/// The mapping belongs to the last call that resized it, like a block to `realloc`.
 pub(super) unsafe extern "C" fn mremap(
     old: Pointer,
     old_bytes: usize,
@@ -112,10 +116,23 @@ pub(super) unsafe extern "C" fn mremap(
     entry: &Entry,
 ) -> Pointer {
     type Mremap = unsafe extern "C" fn(Pointer, usize, usize, c_int, Pointer) -> Pointer;
+    // SAFETY: the signature of mremap, whose last argument is used with MREMAP_FIXED only.
+    resized(old, old_bytes, bytes, entry, || unsafe {
+        real::<Mremap>(Hook::Mremap)(old, old_bytes, bytes, flags, wanted)
+    })
+}
+
+/// The mapping belongs to the last call that resized it, like a block to `realloc`.
+fn resized(
+    old: Pointer,
+    old_bytes: usize,
+    bytes: usize,
+    entry: &Entry,
+    call: impl FnOnce() -> Pointer,
+) -> Pointer {
     let before = enter().and_then(|inside| mappings::get(&inside, old as u64));
     unmapping(old as u64, old_bytes as u64);
-    // SAFETY: the signature of mremap, whose last argument is used with MREMAP_FIXED only.
-    let result = unsafe { real::<Mremap>(Hook::Mremap)(old, old_bytes, bytes, flags, wanted) };
+    let result = call();
     if result != libc::MAP_FAILED {
         let is_stack = before.is_some_and(|before| before.purpose == Purpose::Stack as u32);
         let purpose = if is_stack { Purpose::Stack } else { Purpose::Program };
@@ -174,4 +191,55 @@ pub(super) unsafe extern "C" fn shmdt(address: Pointer, _: &Entry) -> c_int {
     }
     // SAFETY: the signature of shmdt.
     unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Shmdt)(address) }
+}
+
+/// The calls above, made by `syscall`: the stub for [`direct`] when `number` is one of them.
+pub(super) fn direct_stub(number: usize) -> Option<*mut ()> {
+    let is_mapping =
+        matches!(number as c_long, libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mremap | libc::SYS_brk);
+    is_mapping.then_some(direct_call::trace as *mut ())
+}
+
+mod direct_call {
+    use crate::arch;
+    arch::replace_7!(super::direct);
+}
+
+/// `syscall` with the number of a call that maps or unmaps memory.
+unsafe extern "C" fn direct(
+    number: c_long,
+    a: usize,
+    b: usize,
+    c: usize,
+    d: usize,
+    e: usize,
+    f: usize,
+    entry: &Entry,
+) -> c_long {
+    type Call = unsafe extern "C" fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long;
+    // SAFETY: the signature of syscall; unused arguments are passed on as they came.
+    let call = || unsafe { real::<Call>(Hook::Syscall)(number, a, b, c, d, e, f) };
+    match number {
+        libc::SYS_munmap => {
+            unmapping(a as u64, b as u64);
+            call()
+        }
+        libc::SYS_mremap => resized(a as Pointer, b, c, entry, || call() as Pointer) as c_long,
+        libc::SYS_brk => {
+            // SAFETY: as above; an address of 0 changes nothing.
+            let before = unsafe { real::<Call>(Hook::Syscall)(number, 0, 0, 0, 0, 0, 0) };
+            let after = call();
+            if after != before {
+                moved_break(before as u64, after as u64, entry);
+            }
+            after
+        }
+        _ => {
+            let result = call();
+            if result != -1 {
+                mapped(result as u64, b as u64, purpose_of(d as c_int), entry);
+            }
+            result
+        }
+    }
 }

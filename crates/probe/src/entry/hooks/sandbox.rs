@@ -118,7 +118,7 @@ pub(super) unsafe extern "C" fn prctl(
 }
 
 /// Before `syscall`, by which `seccomp` is called: libc has no function of that name. A call
-/// without a filter installs nothing.
+/// without a filter installs nothing. Calls that map memory go to a stub of their own.
 pub(super) extern "C" fn before_system_call(hook: usize, arguments: &[usize; 4]) -> *mut () {
     let [number, operation, _, filter] = *arguments;
     let strict = operation == libc::SECCOMP_SET_MODE_STRICT as usize;
@@ -127,5 +127,5 @@ pub(super) extern "C" fn before_system_call(hook: usize, arguments: &[usize; 4])
         freeze(ROOM, false, FrozenBy::Seccomp);
         sys::disable_syscalls();
     }
-    super::resolve(hook)
+    super::mappings::direct_stub(number).unwrap_or_else(|| super::resolve(hook))
 }

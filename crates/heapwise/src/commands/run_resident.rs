@@ -1,0 +1,80 @@
+//! The closing line of `run` about resident memory.
+
+use heapwise_capture::peak_ledger::PeakLedger;
+use heapwise_profile::ledger::{self, Ledger, LineKind};
+use heapwise_profile::quantity;
+use heapwise_render::text;
+
+use crate::symbols::SymbolArgs;
+
+/// Where the resident memory of a program was when there was most of it.
+#[derive(Debug)]
+pub(super) struct Resident {
+    /// The ledger nearest to the peak.
+    pub(super) ledger: PeakLedger,
+    /// The peak; `None` for a program that ended without `exit`.
+    pub(super) peak: Option<u64>,
+}
+
+/// A ledger is one at the peak when the peak exceeds it by at most one in so many bytes.
+const TOLERANCE: u64 = 50;
+
+impl Resident {
+    /// Prints the line, and hints.
+    pub(super) fn print(&self) {
+        let Some(reading) = &self.ledger.reading else {
+            if let Some(peak) = self.peak {
+                let peak = amount(peak);
+                say_err!("  resident     {peak} at the peak; the program ended before its lines were read");
+            }
+            return;
+        };
+        let ledger = &reading.ledger;
+        say_err!("  resident     {}: {}", self.when(ledger), text::ledger::sentence(ledger));
+        let mut stacks = reading.stacks.clone();
+        if ledger.of(LineKind::Mappings) * 10 >= ledger.resident {
+            SymbolArgs::default().symbolize(&mut stacks);
+        }
+        for hint in ledger::hints(ledger, &stacks) {
+            say_err!("note: {}", text::ledger::hint(hint));
+        }
+    }
+
+    /// The resident bytes of a ledger, and when it was read.
+    fn when(&self, ledger: &Ledger) -> String {
+        let resident = amount(ledger.resident);
+        let age = quantity::duration(self.ledger.age);
+        match self.peak.map(|peak| peak.max(self.ledger.peak_seen)) {
+            None => format!("{resident} when last read, {age} before the end"),
+            Some(peak) if peak.saturating_sub(ledger.resident) <= peak / TOLERANCE => {
+                format!("{resident} at the peak")
+            }
+            Some(peak) => format!("{} at the peak; when last read, {resident}", amount(peak)),
+        }
+    }
+}
+
+fn amount(bytes: u64) -> String {
+    quantity::bytes(bytes as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn at_the_peak_is_said_of_the_peak_only() {
+        let ledger = Ledger { resident: 99 << 20, ..Ledger::default() };
+        let when = |peak: Option<u64>, peak_seen: u64| {
+            let ledger_read =
+                PeakLedger { reading: None, age: Duration::from_millis(30), peak_seen: peak_seen << 20 };
+            Resident { ledger: ledger_read, peak: peak.map(|mebibytes| mebibytes << 20) }.when(&ledger)
+        };
+        assert_eq!(when(Some(100), 99), "99.0 MiB at the peak");
+        assert_eq!(when(Some(120), 99), "120 MiB at the peak; when last read, 99.0 MiB");
+        assert_eq!(when(Some(99), 130), "130 MiB at the peak; when last read, 99.0 MiB");
+        assert_eq!(when(None, 99), "99.0 MiB when last read, 30 ms before the end");
+    }
+}
