@@ -162,6 +162,12 @@ export interface Ledger {
   lines: { kind: string; name: string; bytes: number; about: string; parts: { name: string; bytes: number }[] }[];
 }
 
+/// Where the resident memory was: `[ms, bytes of each line …]`.
+export interface LedgerHistory {
+  names: string[];
+  rows: number[][];
+}
+
 export interface Statistics {
   sections: { title: string; rows: { name: string; value: number; unit: Unit | "nanoseconds"; about?: string }[] }[];
 }

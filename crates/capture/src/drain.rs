@@ -13,6 +13,7 @@
 //! does.
 
 mod chunks;
+mod ledgers;
 mod marks;
 mod tables;
 mod tallies;
@@ -22,6 +23,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use heapwise_format::bytes::u64_at;
@@ -38,6 +40,7 @@ use super::lease::Held;
 use super::process;
 use super::segments::{SegmentEntry, SegmentFile};
 use crate::failure::{Failure, Outcome};
+use crate::peak_ledger::{LedgerSample, PeakLedger, PeakWatch};
 use crate::program_end;
 use crate::recording::sink::{Opening, Retention, Sink};
 
@@ -92,6 +95,8 @@ pub struct Recorded {
     pub lost_marks: u64,
     /// The program went on as another, with another segment.
     pub is_replaced: bool,
+    /// The ledger nearest to the peak of resident memory.
+    pub peak_ledger: PeakLedger,
 }
 
 /// The demand of a lease that only keeps other recorders away.
@@ -169,6 +174,8 @@ struct Drainer<'a> {
     account: EventAccounting,
     sink: Sink,
     ticker: Ticker,
+    watch: Option<PeakWatch>,
+    ledgers: Receiver<LedgerSample>,
     marks: usize,
     flushed: Instant,
     sampled: Instant,
@@ -191,6 +198,7 @@ impl<'a> Drainer<'a> {
     ) -> io::Result<Self> {
         let header = segment.snapshot().map_err(|failure| io::Error::other(failure.to_string()))?.header;
         let clock = Clock::of(found.process.pid);
+        let (samples, ledgers) = mpsc::channel();
         let origin_ns = match options.from {
             Beginning::Start => header.start_monotonic_ns,
             Beginning::Now => clock.now_ns(),
@@ -209,6 +217,8 @@ impl<'a> Drainer<'a> {
             account: EventAccounting::default(),
             sink: Sink::create(&options.path, &options.retention)?,
             ticker: Ticker::start(segment.try_clone()?, clock, origin_ns),
+            watch: Some(PeakWatch::start_sampling(found.process.pid, samples)),
+            ledgers,
             marks: 0,
             flushed: Instant::now(),
             sampled: Instant::now() - RESIDENT,
@@ -301,6 +311,9 @@ impl<'a> Drainer<'a> {
             self.since_checkpoint += frame.payload.len() as u64;
             self.sink.put(frame)?;
         }
+        if let Some(frame) = ledgers::frame(&self.ledgers, self.ticker.now_ms()) {
+            self.sink.put(frame)?;
+        }
         if self.since_checkpoint >= CHECKPOINT_BYTES.max(CHECKPOINT_SHARE * self.checkpoint_bytes) {
             let checkpoint = self.account.checkpoint();
             self.checkpoint_bytes = checkpoint.payload.len() as u64;
@@ -373,6 +386,7 @@ impl<'a> Drainer<'a> {
             self.seen_ms = self.ticker.now_ms();
         }
         self.account.pass(self.seen_ms);
+        let peak_ledger = self.watch.take().map(PeakWatch::end).unwrap_or_default();
         self.flush().map_err(failed)?;
         let opening = if self.sink.is_ring() { self.opening() } else { Opening::default() };
         self.ticker.stop();
@@ -387,6 +401,7 @@ impl<'a> Drainer<'a> {
             waited: snapshot.counter(Counter::WaitedEvents),
             lost_marks: snapshot.counter(Counter::LostMarks),
             is_replaced: false,
+            peak_ledger,
         })
     }
 }

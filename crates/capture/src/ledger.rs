@@ -21,7 +21,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use heapwise_format::segment::{AllocatorKind, Counter};
-use heapwise_profile::ledger::{HeapRange, HeapSite, Ledger, MappingSite};
+use heapwise_profile::ledger::{HeapRange, HeapSite, Ledger, LineKind, MappingSite};
 use heapwise_profile::snapshot::{MappingPurpose, RecordedMapping, Snapshot};
 use heapwise_profile::{Profile, StackId};
 
@@ -49,19 +49,24 @@ const ATTEMPTS: usize = 3;
 const MOST_CHANGE: u64 = 50;
 
 /// Reads the ledger of a process; `None` when it has ended or may not be read. Mappings, pages and
-/// blocks are read one after the other, so a reading during which much changed is repeated.
+/// blocks are read one after the other, so a reading during which much changed is repeated; where
+/// every one is, the one that explains most is taken.
 pub fn read(found: &SegmentEntry) -> Outcome<Option<Reading>> {
-    let mut last = None;
+    let unexplained = |reading: &Reading| reading.ledger.of(LineKind::Unexplained);
+    let mut best: Option<Reading> = None;
     for _ in 0..ATTEMPTS {
         let Some(reading) = read_once(found)? else { break };
         let resident = reading.ledger.resident;
         let now = process::resident_bytes(found.process.pid).unwrap_or(0);
-        last = Some(reading);
-        if resident.abs_diff(now) <= resident / MOST_CHANGE {
+        let is_quiet = resident.abs_diff(now) <= resident / MOST_CHANGE;
+        if is_quiet || best.as_ref().is_none_or(|best| unexplained(&reading) < unexplained(best)) {
+            best = Some(reading);
+        }
+        if is_quiet {
             break;
         }
     }
-    Ok(last)
+    Ok(best)
 }
 
 fn read_once(found: &SegmentEntry) -> Outcome<Option<Reading>> {

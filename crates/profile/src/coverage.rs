@@ -1,6 +1,7 @@
 //! What the numbers of a profile cover: which part of the program's life, how blocks were chosen,
 //! what is missing and why. Renderers put it into words (`render/src/coverage.rs`).
 
+use crate::metric::column;
 use crate::naming::Naming;
 use crate::unattributed::{self, Cause};
 use crate::{
@@ -115,6 +116,13 @@ pub enum Gap {
     Modules(u64),
     /// Marks of the program that had no room.
     Marks(u64),
+    /// The numbers at the peak were counted shortly before or after it.
+    BelowPeak {
+        /// Live bytes when they were.
+        counted: u64,
+        /// Live bytes at the peak.
+        peak: u64,
+    },
 }
 
 impl Gap {
@@ -140,6 +148,7 @@ impl Gap {
             Gap::Threads(_) => "threads",
             Gap::Modules(_) => "modules",
             Gap::Marks(_) => "marks",
+            Gap::BelowPeak { .. } => "below_peak",
         }
     }
 
@@ -165,7 +174,8 @@ impl Gap {
             | Gap::BrokenStacks { .. }
             | Gap::Threads(_)
             | Gap::Modules(_)
-            | Gap::Marks(_) => false,
+            | Gap::Marks(_)
+            | Gap::BelowPeak { .. } => false,
         }
     }
 }
@@ -192,11 +202,32 @@ impl Coverage {
         }
     }
 
+    /// The coverage of one metric of a profile: numbers at the peak have a gap of their own.
+    #[must_use]
+    pub fn of_metric(profile: &Profile, metric: Metric) -> Self {
+        let mut coverage = Self::of(profile);
+        if let Metric::Extra(number) = metric
+            && let Some(shown) = profile.extra.get(usize::from(number))
+            && [column::PEAK_SPACE, column::PEAK_OBJECTS].contains(&shown.name.as_str())
+        {
+            coverage.gaps.extend(below_peak(profile));
+        }
+        coverage
+    }
+
     /// Whether nothing is known to be missing, and something was counted.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.gaps.is_empty() && self.counted != Values::default()
     }
+}
+
+/// The difference between the peak and what the samples were counted at.
+fn below_peak(profile: &Profile) -> Option<Gap> {
+    let counted = profile.extra.iter().find(|extra| extra.name == column::PEAK_SPACE)?;
+    let counted = counted.values.iter().sum::<f64>().round() as u64;
+    let peak = profile.meta.peak_bytes?;
+    (counted < peak).then_some(Gap::BelowPeak { counted, peak })
 }
 
 /// Share of the live bytes with names, or of the allocated bytes if none are live.

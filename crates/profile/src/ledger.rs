@@ -5,9 +5,11 @@
 
 pub mod fragmentation;
 mod hint;
+mod history;
 mod resident_profile;
 
 pub use hint::{Hint, hints};
+pub use history::{LedgerHistory, LedgerMoment};
 pub use resident_profile::resident_profile;
 
 use crate::StackId;

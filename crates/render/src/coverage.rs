@@ -133,6 +133,10 @@ pub fn phrase(gap: &Gap) -> String {
         Gap::Threads(count) => format!("{} without a record", counted(*count, "thread")),
         Gap::Modules(count) => format!("{} without a record", counted(*count, "binary")),
         Gap::Marks(count) => format!("{} without room", counted(*count, "mark")),
+        Gap::BelowPeak { counted, peak } => {
+            let [counted, peak] = [counted, peak].map(|amount| bytes(*amount as f64));
+            format!("counted when {counted} of the peak of {peak} were live")
+        }
     }
 }
 

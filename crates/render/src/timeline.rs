@@ -2,6 +2,7 @@
 
 mod chart;
 mod picture;
+pub mod resident;
 
 pub use chart::chart;
 pub use picture::{Picture, svg};

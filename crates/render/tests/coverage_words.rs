@@ -3,7 +3,8 @@
 
 use heapwise_profile::coverage::{Coverage, Gap};
 use heapwise_profile::fixture::profile;
-use heapwise_profile::model::Position;
+use heapwise_profile::metric::Unit;
+use heapwise_profile::model::{ExtraColumn, Position};
 use heapwise_profile::unattributed::Cause;
 use heapwise_profile::view::{leaks, modules, sizes, threads, top, traces};
 use heapwise_profile::{
@@ -116,6 +117,15 @@ fn profiles() -> Vec<(&'static str, Profile)> {
     ]
 }
 
+/// A profile whose samples at the peak were counted below it.
+fn below_peak() -> Profile {
+    with(|profile| {
+        profile.meta.peak_bytes = Some(1 << 30);
+        let values = profile.samples.iter().map(|sample| sample.values.inuse_bytes).collect();
+        profile.extra = vec![ExtraColumn { name: "peak_space".into(), unit: Unit::Bytes, values }];
+    })
+}
+
 /// Every text of a profile that has room for a line.
 fn surfaces(profile: &Profile) -> Vec<(String, String)> {
     let (query, options) = (Query::default(), TextOptions::default());
@@ -159,6 +169,15 @@ fn every_surface_uses_the_words_of_the_table() {
             assert!(contains(&text, &table[rows[0]].1), "{surface} of {kind} lacks its words:\n{text}");
         }
     }
+    let peak_row = table.iter().position(|row| row.0 == "below_peak").expect("a row");
+    used[peak_row] = true;
+    let below = below_peak();
+    let query = Query { metric: Metric::Extra(0), ..Query::default() };
+    let tree = CallTree::new(&below, &query);
+    let text = text::top::top(&top::top(&tree, &query), &TextOptions::default());
+    assert!(contains(&text, &table[peak_row].1), "{text}");
+    assert!(json::top(&top::top(&tree, &query)).to_string().contains("below_peak"));
+    assert!(Coverage::of(&below).gaps.is_empty(), "other metrics are not affected");
     let unused: Vec<_> = table.iter().zip(used).filter(|(_, used)| !used).collect();
     assert!(unused.is_empty(), "rows that no profile has: {unused:?}");
 }

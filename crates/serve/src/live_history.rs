@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use heapwise_profile::ledger::{Ledger, LedgerHistory};
+
 use super::lru::Lru;
 use super::timeline::{Mark, Timeline};
 
@@ -12,6 +14,8 @@ pub(crate) const STEP: Duration = Duration::from_secs(1);
 /// Points kept of a process: an hour; beyond that every second one is dropped, so that a day still
 /// fits.
 const MOST_POINTS: usize = 3600;
+/// Ledgers kept of a process; beyond that, every second one is dropped.
+const MOST_LEDGERS: usize = 2000;
 /// Marks kept of a process.
 const MOST_MARKS: usize = 256;
 /// Processes watched.
@@ -29,6 +33,8 @@ struct Track {
     points: VecDeque<(u64, u64)>,
     marks: VecDeque<(u64, String)>,
     peak: Option<(u64, u64)>,
+    /// Main lines of the ledgers that were asked for, by wall-clock milliseconds.
+    ledgers: LedgerHistory,
 }
 
 impl LiveHistory {
@@ -48,6 +54,29 @@ impl LiveHistory {
                 keep
             });
         }
+    }
+
+    /// Adds a ledger of a process that was read now.
+    pub(crate) fn ledger(&self, id: &str, ledger: &Ledger) {
+        let mut tracks = self.lock();
+        let ledgers = &mut track(&mut tracks, id).ledgers;
+        ledgers.push(now_ms(), ledger);
+        if ledgers.moments.len() > MOST_LEDGERS {
+            *ledgers = ledgers.thinned(MOST_LEDGERS / 2);
+        }
+    }
+
+    /// The ledgers so far, from the start of the curve of live bytes.
+    pub(crate) fn ledger_history(&self, id: &str) -> LedgerHistory {
+        let mut tracks = self.lock();
+        let Some(track) = tracks.get(id) else { return LedgerHistory::default() };
+        let first = track.ledgers.moments.first().map_or(0, |moment| moment.ms);
+        let start = track.points.front().map_or(first, |point| point.0.min(first));
+        let mut history = track.ledgers.clone();
+        for moment in &mut history.moments {
+            moment.ms -= start.min(moment.ms);
+        }
+        history
     }
 
     /// Names this moment.

@@ -15,7 +15,7 @@ pub(crate) use recorded::RecordedSource;
 use std::time::Duration;
 
 use heapwise_profile::Profile;
-use heapwise_profile::ledger::Ledger;
+use heapwise_profile::ledger::{Ledger, LedgerHistory};
 use serde_json::{Value, json};
 
 use super::error::{HttpError, Result};
@@ -177,6 +177,11 @@ pub(crate) trait Source: Send + Sync {
     /// Where the resident memory of a running process is.
     fn ledger(&self) -> Result<Option<Ledger>> {
         Ok(None)
+    }
+
+    /// Where the resident memory was over time: since it was first asked for, or in a recording.
+    fn ledger_history(&self) -> Result<LedgerHistory> {
+        Ok(LedgerHistory::default())
     }
 
     /// Statistics of allocator, kernel and probe, as sections of rows.

@@ -1,36 +1,64 @@
-// Where the resident memory of a running process is: a stacked bar and its lines.
+// Where the resident memory of a process is, and was: a stacked bar, its lines, and a chart over time.
 
 import { get } from "../api.ts";
-import type { Ledger } from "../api_types.ts";
+import type { Ledger, LedgerHistory } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { bytes, percent } from "../format.ts";
+import { StackedChart } from "../widgets/stacked_chart.ts";
 import type { ViewInput } from "./view.ts";
+
+/// A reading costs the server more than a point of the other curve.
+const FOLLOW_MS = 5000;
+
+type Answer = { ledger: Ledger | null; history: LedgerHistory };
 
 /// Filled when the server has read the pages; nothing for a process that has ended.
 export function ledgerCard(input: ViewInput): HTMLElement {
-  const card = h("div.card", { hidden: true });
-  get<{ ledger: Ledger | null }>(`sources/${encodeURIComponent(input.state.source)}/ledger`).then(({ ledger }) => {
-    if (!ledger) return;
-    show(card, h("h3", null, "Resident memory", h("span.muted", null, ` ${bytes(ledger.resident)}`)), stack(ledger), rows(ledger));
+  const card = h("div.card.ledger", { hidden: true });
+  const now = h("div", null);
+  const chart = new StackedChart(color);
+  const fill = ({ ledger, history }: Answer): void => {
+    const last = history.rows.at(-1);
+    if (!ledger && !last) return;
+    const resident = ledger ? ledger.resident : sum(last ?? []);
+    const when = ledger ? "" : " when last read";
+    show(now, h("h3", null, "Resident memory", h("span.muted", null, ` ${bytes(resident)}${when}`)), ledger && stack(ledger), ledger && rows(ledger));
+    chart.element.hidden = history.rows.length < 2;
     card.hidden = false;
+    chart.replace(history);
+  };
+  const ask = () => get<Answer>(`sources/${encodeURIComponent(input.state.source)}/ledger`);
+  show(card, now, chart.element);
+  ask().then((answer) => {
+    fill(answer);
+    if (!answer.ledger) return;
+    const timer = setInterval(() => {
+      if (!card.isConnected) clearInterval(timer);
+      else if (!document.hidden) ask().then(fill, () => clearInterval(timer));
+    }, FOLLOW_MS);
   }, () => {});
   return card;
 }
 
-function color(at: number, kind: string): string {
-  if (kind === "unexplained") return "var(--muted)";
-  return kind.startsWith("heap") ? `hsl(24 55% ${45 + at * 9}%)` : `hsl(${(at * 47 + 150) % 360} 38% 55%)`;
+/// Bytes of a row of the history.
+function sum(row: number[]): number {
+  return row.slice(1).reduce((total, value) => total + value, 0);
+}
+
+function color(at: number, name: string): string {
+  if (name === "unexplained") return "var(--muted)";
+  return name.startsWith("heap") ? `hsl(24 55% ${45 + at * 9}%)` : `hsl(${(at * 47 + 150) % 360} 38% 55%)`;
 }
 
 function stack(ledger: Ledger): HTMLElement {
   const part = (line: Ledger["lines"][number], at: number) =>
-    h("i", { title: `${line.name}: ${bytes(line.bytes)}`, style: { width: `${(100 * line.bytes / ledger.resident).toFixed(2)}%`, background: color(at, line.kind) } });
+    h("i", { title: `${line.name}: ${bytes(line.bytes)}`, style: { width: `${(100 * line.bytes / ledger.resident).toFixed(2)}%`, background: color(at, line.name) } });
   return h("div.stacked", { role: "img", "aria-label": ledger.lines.map((line) => `${line.name} ${bytes(line.bytes)}`).join(", ") }, ledger.lines.map(part));
 }
 
 function rows(ledger: Ledger): HTMLElement {
   const row = (line: Ledger["lines"][number], at: number) => h("tr", null,
-    h("td", null, h("span.swatch", { style: { background: color(at, line.kind) } })),
+    h("td", null, h("span.swatch", { style: { background: color(at, line.name) } })),
     h("th.left", { scope: "row", title: line.about }, line.name),
     h("td.number", null, bytes(line.bytes)), h("td.number.muted", null, percent(line.bytes, ledger.resident)));
   return h("table.plain", null, h("tbody", null, ledger.lines.map(row)));

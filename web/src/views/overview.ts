@@ -33,7 +33,7 @@ export const drawOverview: Draw = async (input) => {
   return h("section.overview", null,
     h("div.tiles", null, tiles(summary)),
     findingsCard(input),
-    input.page.source.kind === "live" && ledgerCard(input),
+    ["live", "recording"].includes(input.page.source.kind) && ledgerCard(input),
     input.page.source.has_timeline && chartCard(input),
     h("div.columns", null, types.map((type) => topCard(input, type))),
     facts(summary));

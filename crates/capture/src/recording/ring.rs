@@ -19,7 +19,7 @@ use crate::own_files::create_output;
 pub struct Ring {
     path: PathBuf,
     time_ms: u64,
-    /// Events and timeline, packed, oldest first.
+    /// Events, timeline and ledgers, packed, oldest first.
     frames: VecDeque<(FrameHeader, usize, Packed)>,
     /// Sums of the events that were dropped, until when, and the marks before that.
     base: Counts,
@@ -46,7 +46,7 @@ impl Ring {
     /// Takes a frame and lets go of what is too old. Tables are not kept: the segment still has
     /// them.
     pub fn put(&mut self, frame: &RawFrame) {
-        if !matches!(frame.header.kind, FrameKind::Events | FrameKind::Timeline) {
+        if !matches!(frame.header.kind, FrameKind::Events | FrameKind::Timeline | FrameKind::Ledger) {
             return;
         }
         self.frames.push_back((frame.header, frame.payload.len(), packing::pack(frame)));

@@ -48,6 +48,8 @@ pub enum FrameKind {
     Index = 9,
     /// [`super::MarkRow`]s.
     Marks = 10,
+    /// [`super::LedgerRow`]s: `first` and `last` are the milliseconds of the first and last.
+    Ledger = 11,
 }
 
 /// Compression of a payload.
@@ -180,9 +182,10 @@ impl FrameKind {
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
         use FrameKind::{
-            Checkpoint, Counters, Events, Index, Marks, Process, Sites, Symbols, Table, Timeline,
+            Checkpoint, Counters, Events, Index, Ledger, Marks, Process, Sites, Symbols, Table, Timeline,
         };
-        let all = [Process, Table, Counters, Sites, Events, Timeline, Checkpoint, Symbols, Index, Marks];
+        let all =
+            [Process, Table, Counters, Sites, Events, Timeline, Checkpoint, Symbols, Index, Marks, Ledger];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }

@@ -80,7 +80,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
     let unwanted = if is_logged { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
     let sweeping = (!args.children).then(|| SegmentCleaner::start(ProcessTree::of(pid), unwanted));
-    let peak_watch = (!args.quiet).then(|| PeakWatch::start(pid));
+    let peak_watch = (!args.quiet && !is_logged).then(|| PeakWatch::start(pid));
     let ended = running.wait()?;
     let peak_ledger = peak_watch.map(PeakWatch::end);
     let end = ProgramEnd::from(&ended);
@@ -101,7 +101,7 @@ pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
     };
     let resident = peak_ledger.map(|ledger| Resident { ledger, peak: noted_peak(found) });
     let finished = match (recorded, args.mode.mode()) {
-        (Some(recorded), _) => args.finish_log(recorded, children, resident.as_ref()),
+        (Some(recorded), _) => args.finish_log(recorded, children, noted_peak(found)),
         (None, Mode::Off) => Ok(()),
         (None, _) => finish(&args, found, &ended, overwrite, resident.as_ref()).and_then(|()| {
             if args.children { write_children(&args, &family, pid, overwrite) } else { Ok(()) }
@@ -165,13 +165,13 @@ impl RunArgs {
         &self,
         recorded: CaptureOutcome<Recorded>,
         children: Option<CaptureOutcome<Vec<Child>>>,
-        resident: Option<&Resident>,
+        noted_peak: Option<u64>,
     ) -> Outcome {
         let recorded = recorded?;
         self.keeping.finish(&recorded)?;
         if !self.quiet {
             record::report(&recorded);
-            resident.into_iter().for_each(Resident::print);
+            Resident { ledger: recorded.peak_ledger, peak: noted_peak }.print();
         }
         let mut children = children.transpose()?.unwrap_or_default();
         children.sort_by_key(|child| Reverse(child.peak_bytes()));

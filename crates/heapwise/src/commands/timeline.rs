@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use heapwise_profile::recording::Timeline;
 use heapwise_render::raster;
-use heapwise_render::timeline::{self, Picture};
+use heapwise_render::timeline::{self, Picture, resident};
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
@@ -28,6 +28,9 @@ pub(crate) struct TimelineArgs {
     /// Print JSON: `[[ms, bytes], …]`
     #[arg(long)]
     json: bool,
+    /// Show where the resident memory was, line by line, instead of live bytes
+    #[arg(long)]
+    resident: bool,
     /// Print a row per step even in a terminal
     #[arg(long)]
     table: bool,
@@ -64,8 +67,13 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
     note!("{}", opened.contains());
     warnings::coverage(&moment_profile::coverage(&mut opened));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
+    if args.resident {
+        return show_resident(args, &mut opened, overwrite);
+    }
     if args.svg.is_some() || args.png.is_some() {
-        return draw(args, &opened, &timeline, overwrite);
+        let title = format!("{}: {}", name(&args.file), opened.contains());
+        let picture = timeline::svg(&timeline, &Picture { title, marks: &opened.tables.marks });
+        return write_picture(args, &picture, overwrite);
     }
     let text = if args.json {
         timeline::data(&timeline).to_string() + "\n"
@@ -78,14 +86,27 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
     output::write_result(args.output.as_deref(), overwrite, |out| out.write_all(text.as_bytes()))
 }
 
-fn draw(args: &TimelineArgs, opened: &Opened, timeline: &Timeline, overwrite: Overwrite) -> Outcome {
-    let title = format!("{}: {}", name(&args.file), opened.contains());
-    let picture = timeline::svg(timeline, &Picture { title, marks: &opened.tables.marks });
+/// Shows the lines of the ledger over time.
+fn show_resident(args: &TimelineArgs, opened: &mut Opened, overwrite: Overwrite) -> Outcome {
+    let history = opened.recording.read(|recording| recording.ledger_history()).unwrap_or_default();
+    if history.moments.is_empty() {
+        return Err(Failure::file(&args.file, "has no readings of resident memory"));
+    }
+    if args.svg.is_some() || args.png.is_some() {
+        let title = format!("{}: resident memory", name(&args.file));
+        return write_picture(args, &resident::svg(&history, &title), overwrite);
+    }
+    let text =
+        if args.json { resident::data(&history).to_string() + "\n" } else { resident::table(&history) };
+    output::write_result(args.output.as_deref(), overwrite, |out| out.write_all(text.as_bytes()))
+}
+
+fn write_picture(args: &TimelineArgs, picture: &str, overwrite: Overwrite) -> Outcome {
     if let Some(path) = &args.svg {
         output::write_file(path, overwrite, |out| out.write_all(picture.as_bytes()))?;
     }
     if let Some(path) = &args.png {
-        let pixels = raster::png(&picture, PNG_SCALE).map_err(|error| Failure::file(path, error))?;
+        let pixels = raster::png(picture, PNG_SCALE).map_err(|error| Failure::file(path, error))?;
         output::write_file(path, overwrite, |out| out.write_all(&pixels))?;
     }
     Ok(())

@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::harness::{Scratch, victims};
+use crate::serve::Server;
 
 const PAGE: i64 = 4096;
 
@@ -145,6 +146,11 @@ fn resident_memory_is_ranked_over_blocks_and_mappings() {
 fn summary_of_run(scratch: &Scratch, hold: Duration) -> String {
     let mut command = scratch.heapwise(&["run", "-f", "--exact", "-o"]);
     command.arg(scratch.path("a.heap")).arg("--").arg(victims().join("known_pages"));
+    summary_of(command, hold)
+}
+
+/// The last lines of a command that runs such a program.
+fn summary_of(mut command: Command, hold: Duration) -> String {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("run");
     let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
@@ -221,4 +227,83 @@ fn a_run_covers_the_time_of_the_program() {
         let covered = scratch.json_of(&["top", "--json", &path])["coverage"]["duration_ns"].clone();
         assert!(covered.as_u64().is_some_and(|ns| ns >= 1_000_000_000), "{mode:?}: {covered}");
     }
+}
+
+/// The lines of a recording add up at each reading, and are those of the program.
+#[test]
+fn recordings_have_the_lines_over_time() {
+    let scratch = Scratch::new();
+    let file = scratch.path("a.hwr").display().to_string();
+    let mut history = Value::Null;
+    for milliseconds in [1500, 4000, 16_000] {
+        let mut command = scratch.heapwise(&["run", "-f", "--log", "-o", &file, "--"]);
+        command.arg(victims().join("known_pages"));
+        let summary = summary_of(command, Duration::from_millis(milliseconds));
+        assert!(summary.contains("  resident     "), "{summary}");
+        history = scratch.json_of(&["timeline", "--resident", "--json", &file]);
+        let names: Vec<&str> =
+            history["names"].as_array().expect("names").iter().filter_map(Value::as_str).collect();
+        let rows = history["rows"].as_array().expect("rows");
+        let mappings = names.iter().position(|name| *name == "mappings").expect("a line");
+        let last = rows.last().expect("a reading");
+        let is_whole = last[mappings + 1].as_i64() == Some(290 * PAGE);
+        if rows.len() < 2 || !is_whole {
+            continue;
+        }
+        assert!(rows.is_sorted_by_key(|row| row[0].as_i64()), "{history}");
+        assert!(rows.iter().all(|row| row.as_array().is_some_and(|row| row.len() == names.len() + 1)));
+        assert_eq!(names.first(), Some(&"heap"), "{history}");
+        let table = scratch.output_of(&["timeline", "--resident", &file]);
+        assert!(table.lines().next().is_some_and(|head| head.contains("mappings")), "{table}");
+        let picture = scratch.path("a.svg").display().to_string();
+        scratch.output_of(&["timeline", "--resident", "--svg", &picture, &file]);
+        let server = Server::start(&scratch, &[&file]);
+        let answer = server.get("/api/v1/sources/a.hwr/ledger");
+        assert!(answer.contains("\"ledger\":null") && answer.contains("\"mappings\""), "{answer}");
+        return;
+    }
+    panic!("{history}");
+}
+
+/// The value of a sample in Prometheus's text format.
+fn metric(text: &str, name: &str, label: &str) -> Option<i64> {
+    let line = text.lines().find(|line| line.starts_with(name) && line.contains(label))?;
+    line.rsplit(' ').next()?.parse().ok()
+}
+
+#[test]
+fn the_server_has_the_ledger() {
+    let scratch = Scratch::new();
+    let program = Holding::new(&scratch, "exact");
+    let pid = program.child.id();
+    let server = Server::start(&scratch, &[]);
+    let ledger = program.stats(&scratch);
+    let metrics = server.get("/metrics");
+    let of = |label: &str| {
+        let label = format!("pid=\"{pid}\",program=\"known_pages\",kind=\"{label}\"");
+        metric(&metrics, "heapwise_resident_bytes{", &label)
+    };
+    assert_eq!(of("mappings"), Some(program.known["mappings"] * PAGE), "{metrics}");
+    assert_eq!(of("shared_memory"), Some(program.known["shared"] * PAGE), "{metrics}");
+    assert_eq!(of("heap_live"), Some(line(&ledger, "heap_live")), "{metrics}");
+    let live = metric(&metrics, "heapwise_live_bytes{", &format!("pid=\"{pid}\""));
+    assert!(live.is_some_and(|live| live >= program.known["sparse_bytes"] + (4 << 20)), "{metrics}");
+
+    let sources = body(&server.get("/api/v1/sources"));
+    let source = sources["sources"].as_array().expect("sources").iter().find(|source| source["pid"] == pid);
+    let id = source.expect("the process")["id"].as_str().expect("an id").to_owned();
+    let first = body(&server.get(&format!("/api/v1/sources/{id}/ledger")));
+    assert_eq!(line(&first["ledger"], "mappings"), program.known["mappings"] * PAGE, "{first}");
+    assert_eq!(sum(&first["ledger"]), first["ledger"]["resident"].as_i64().expect("bytes"), "{first}");
+    let again = body(&server.get(&format!("/api/v1/sources/{id}/ledger")));
+    let rows = again["history"]["rows"].as_array().expect("rows");
+    assert!(rows.len() >= 2, "{again}");
+    let page = server.get("/memory");
+    assert!(page.contains("mappings"), "{page}");
+}
+
+/// The JSON of an answer.
+fn body(answer: &str) -> Value {
+    let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
+    serde_json::from_str(body).unwrap_or_else(|why| panic!("{why}: {answer}"))
 }

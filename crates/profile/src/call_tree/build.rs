@@ -43,8 +43,8 @@ impl CallTree {
             compared: base.is_some(),
             usable: query.usable && usable::is_known(profile),
             missing,
-            coverage: Arc::new(Coverage::of(profile)),
-            base_coverage: base.map(|base| Arc::new(Coverage::of(base))),
+            coverage: Arc::new(Coverage::of_metric(profile, query.metric)),
+            base_coverage: base.map(|base| Arc::new(Coverage::of_metric(base, query.metric))),
             nodes: builder.tree.nodes,
             node_of_stack: added.node_of_stack,
         };

@@ -1,11 +1,12 @@
 //! A recording opened for reading: the list of its frames, found by the index or by walking.
 
 use heapwise_format::recording::{
-    Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, INDEX_ROW_BYTES, IndexRow, PREAMBLE_BYTES,
+    Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, INDEX_ROW_BYTES, IndexRow, LedgerRow, PREAMBLE_BYTES,
     PreambleError, TRAILER_BYTES, TimelineRow, TimelineState, Trailer, check_preamble, checksum, version3,
 };
 
 use super::Progress;
+use crate::ledger::LedgerHistory;
 use crate::model::{Cut, CutReason, Position};
 
 /// Positioned reads of a recording file, and the unpacking of payloads.
@@ -280,6 +281,24 @@ impl<S: RecordingSource> Recording<S> {
         let first = events.clone().map(|frame| frame.header.first).min().unwrap_or(0);
         let last = events.by_ref().map(|frame| frame.header.last + 1).max().unwrap_or(0);
         (first, last)
+    }
+
+    /// The lines of the ledger over time.
+    ///
+    /// # Errors
+    /// At the first damaged frame.
+    pub fn ledger_history(&self) -> Result<LedgerHistory, Damage> {
+        let mut history = LedgerHistory::default();
+        for (number, frame) in self.frames.iter().enumerate() {
+            if frame.header.kind == FrameKind::Ledger {
+                let (payload, mut at) = (self.payload(number)?, 0);
+                while at < payload.len() {
+                    let row = LedgerRow::decode(&payload, &mut at).ok_or_else(|| self.damaged(number))?;
+                    history.add(row.ms, &String::from_utf8_lossy(row.name), row.bytes);
+                }
+            }
+        }
+        Ok(history)
     }
 
     /// The rows of the timeline in the order of time; several may have the same start.

@@ -133,7 +133,11 @@ impl Tables {
         for (number, frame) in recording.frames().iter().enumerate() {
             let is_table = !matches!(
                 frame.header.kind,
-                FrameKind::Events | FrameKind::Timeline | FrameKind::Checkpoint | FrameKind::Index
+                FrameKind::Events
+                    | FrameKind::Timeline
+                    | FrameKind::Ledger
+                    | FrameKind::Checkpoint
+                    | FrameKind::Index
             );
             if is_table {
                 let payload = recording.payload(number)?;
@@ -167,7 +171,11 @@ impl Tables {
             FrameKind::Sites if is_version3 => self.buckets.add(first, payload, &mut self.sites)?,
             FrameKind::Sites => self.add_sites(first, payload)?,
             FrameKind::Marks => self.add_marks(payload)?,
-            FrameKind::Events | FrameKind::Timeline | FrameKind::Checkpoint | FrameKind::Index => {}
+            FrameKind::Events
+            | FrameKind::Timeline
+            | FrameKind::Ledger
+            | FrameKind::Checkpoint
+            | FrameKind::Index => {}
         }
         Some(())
     }

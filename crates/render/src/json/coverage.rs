@@ -83,6 +83,10 @@ fn gap_json(gap: &Gap) -> Value {
             put("values", super::missing::four(values).into());
             put("reasons", shortages(*why));
         }
+        Gap::BelowPeak { counted, peak } => {
+            put("counted", (*counted).into());
+            put("peak", (*peak).into());
+        }
         Gap::InsideProbe { samples: count }
         | Gap::UnhookedBlocks { frees: count }
         | Gap::CutStacks { stacks: count }

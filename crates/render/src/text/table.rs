@@ -14,8 +14,8 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn push<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.iter().map(|cell| printable(cell).into_owned()).collect());
+    pub(crate) fn push(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().map(|cell| printable(&cell).into_owned()).collect());
     }
 
     pub(crate) fn write(&self, out: &mut String) {

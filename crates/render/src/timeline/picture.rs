@@ -31,15 +31,11 @@ const MOST_POINTS: usize = 2000;
 #[must_use]
 pub fn svg(timeline: &Timeline, picture: &Picture<'_>) -> String {
     let plot = Plot::new(timeline);
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
-         height=\"{HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
-         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
-    );
-    out += &text(LEFT, 24.0, "start", "font-size=\"16\"", &picture.title);
-    plot.grid(&mut out);
+    let mut out = opening(&picture.title);
+    plot.axes.grid(&mut out);
+    plot.rates(&mut out);
     plot.area(&mut out);
-    let resident = |step: &Step| (step.rss_bytes > 0).then(|| plot.y_bytes(step.rss_bytes));
+    let resident = |step: &Step| (step.rss_bytes > 0).then(|| plot.axes.y(step.rss_bytes));
     plot.line(&mut out, "#888", "stroke-dasharray=\"4 3\"", resident);
     plot.line(&mut out, "#d55e00", "stroke-opacity=\"0.7\"", |step| Some(plot.y_rate(plot.rate(step))));
     for mark in picture.marks {
@@ -49,16 +45,84 @@ pub fn svg(timeline: &Timeline, picture: &Picture<'_>) -> String {
         let label = format!("peak {}", quantity::bytes(peak.max_live_bytes as f64));
         plot.mark(&mut out, peak.start_ms, &label, "#0072b2");
     }
-    plot.legend(&mut out);
+    legend(&mut out, &[("live bytes", "#0072b2"), ("resident", "#888"), ("allocated a second", "#d55e00")]);
     out + "</svg>\n"
+}
+
+/// The head of a picture, with its title.
+pub(super) fn opening(title: &str) -> String {
+    let head = format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"{WIDTH}\" \
+         height=\"{HEIGHT}\" font-family=\"sans-serif\" font-size=\"12\">\n\
+         <rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"
+    );
+    head + &text(LEFT, 24.0, "start", "font-size=\"16\"", title)
+}
+
+/// Names and colors below a picture.
+pub(super) fn legend(out: &mut String, entries: &[(&str, &str)]) {
+    let distance = (WIDTH - LEFT) / entries.len().max(1) as f64;
+    for (place, (label, color)) in entries.iter().enumerate() {
+        let x = LEFT + distance.min(160.0) * place as f64;
+        *out += &format!(
+            "<rect x=\"{x:.1}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{color}\"/>\n",
+            HEIGHT - 26.0
+        );
+        *out += &text(x + 18.0, HEIGHT - 16.0, "start", "", label);
+    }
+}
+
+/// Time and bytes as places in a picture.
+pub(super) struct Axes {
+    first_ms: u64,
+    end_ms: u64,
+    most_bytes: f64,
+}
+
+impl Axes {
+    /// For times from `first_ms` to `end_ms` and up to `highest` bytes.
+    pub(super) fn new(first_ms: u64, end_ms: u64, highest: u64) -> Self {
+        Self { first_ms, end_ms, most_bytes: round_bytes(highest.max(1) as f64) }
+    }
+
+    pub(super) fn x(&self, ms: u64) -> f64 {
+        let share = ms.saturating_sub(self.first_ms) as f64 / (self.end_ms - self.first_ms).max(1) as f64;
+        LEFT + share.min(1.0) * (WIDTH - LEFT - RIGHT)
+    }
+
+    pub(super) fn y(&self, bytes: u64) -> f64 {
+        height(bytes as f64 / self.most_bytes)
+    }
+
+    pub(super) fn grid(&self, out: &mut String) {
+        for share in QUARTERS {
+            let y = height(share);
+            *out += &format!(
+                "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\n",
+                WIDTH - RIGHT
+            );
+            *out += &text(LEFT - 6.0, y + 4.0, "end", "", &quantity::bytes(self.most_bytes * share));
+        }
+        let length = (self.end_ms - self.first_ms).max(1);
+        let distance = round(length as f64 / TIMES).max(1.0) as u64;
+        for ms in (self.first_ms.next_multiple_of(distance)..=self.end_ms).step_by(distance as usize) {
+            *out += &text(self.x(ms), HEIGHT - BOTTOM + 18.0, "middle", "", &moment(ms, distance));
+        }
+    }
+}
+
+/// Where lines of the grid are.
+const QUARTERS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
+
+/// The place of a share of the height.
+fn height(share: f64) -> f64 {
+    HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 }
 
 struct Plot<'a> {
     steps: Vec<&'a Step>,
     step_ms: u64,
-    first_ms: u64,
-    end_ms: u64,
-    most_bytes: f64,
+    axes: Axes,
     most_rate: f64,
 }
 
@@ -68,16 +132,11 @@ impl<'a> Plot<'a> {
         let group = timeline.steps.len().div_ceil(MOST_POINTS).max(1);
         let highest = |steps: &'a [Step]| steps.iter().max_by_key(|step| step.max_live_bytes);
         let steps: Vec<&Step> = timeline.steps.chunks(group).filter_map(highest).collect();
-        let mut plot = Self {
-            first_ms: timeline.steps.first().map_or(0, |step| step.start_ms),
-            end_ms: timeline.steps.last().map_or(1, |step| step.start_ms + timeline.step_ms),
-            step_ms: timeline.step_ms.max(1),
-            steps,
-            most_bytes: 1.0,
-            most_rate: 1.0,
-        };
-        let bytes = plot.steps.iter().map(|step| step.max_live_bytes.max(step.rss_bytes)).max();
-        plot.most_bytes = round_bytes(bytes.unwrap_or(1).max(1) as f64);
+        let bytes = steps.iter().map(|step| step.max_live_bytes.max(step.rss_bytes)).max();
+        let first_ms = timeline.steps.first().map_or(0, |step| step.start_ms);
+        let end_ms = timeline.steps.last().map_or(1, |step| step.start_ms + timeline.step_ms);
+        let axes = Axes::new(first_ms, end_ms, bytes.unwrap_or(1));
+        let mut plot = Self { steps, step_ms: timeline.step_ms.max(1), axes, most_rate: 1.0 };
         plot.most_rate = round_bytes(plot.steps.iter().map(|step| plot.rate(step)).fold(1.0, f64::max));
         plot
     }
@@ -87,56 +146,32 @@ impl<'a> Plot<'a> {
         step.alloc_bytes as f64 * 1000.0 / self.step_ms as f64
     }
 
-    fn x(&self, ms: u64) -> f64 {
-        let share = ms.saturating_sub(self.first_ms) as f64 / (self.end_ms - self.first_ms).max(1) as f64;
-        LEFT + share.min(1.0) * (WIDTH - LEFT - RIGHT)
-    }
-
-    fn y(share: f64) -> f64 {
-        HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
-    }
-
-    fn y_bytes(&self, bytes: u64) -> f64 {
-        Self::y(bytes as f64 / self.most_bytes)
-    }
-
     fn y_rate(&self, rate: f64) -> f64 {
-        Self::y(rate / self.most_rate)
+        height(rate / self.most_rate)
     }
 
-    fn grid(&self, out: &mut String) {
-        for part in 0..=4u8 {
-            let share = f64::from(part) / 4.0;
-            let y = Self::y(share);
-            *out += &format!(
-                "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{y:.1}\" y2=\"{y:.1}\" stroke=\"#ddd\"/>\n",
-                WIDTH - RIGHT
-            );
-            *out += &text(LEFT - 6.0, y + 4.0, "end", "", &quantity::bytes(self.most_bytes * share));
+    /// Rates on the right.
+    fn rates(&self, out: &mut String) {
+        for share in QUARTERS {
             let rate = format!("{}/s", quantity::bytes(self.most_rate * share));
-            *out += &text(WIDTH - RIGHT + 6.0, y + 4.0, "start", "fill=\"#d55e00\"", &rate);
-        }
-        let length = (self.end_ms - self.first_ms).max(1);
-        let distance = round(length as f64 / TIMES).max(1.0) as u64;
-        for ms in (self.first_ms.next_multiple_of(distance)..=self.end_ms).step_by(distance as usize) {
-            *out += &text(self.x(ms), HEIGHT - BOTTOM + 18.0, "middle", "", &moment(ms, distance));
+            *out += &text(WIDTH - RIGHT + 6.0, height(share) + 4.0, "start", "fill=\"#d55e00\"", &rate);
         }
     }
 
     /// Points of the steps that have a height.
     fn points(&self, y: impl Fn(&Step) -> Option<f64>) -> String {
-        let point = |step: &&Step| Some(format!("{:.1},{:.1}", self.x(step.start_ms), y(step)?));
+        let point = |step: &&Step| Some(format!("{:.1},{:.1}", self.axes.x(step.start_ms), y(step)?));
         self.steps.iter().filter_map(point).collect::<Vec<_>>().join(" ")
     }
 
     fn area(&self, out: &mut String) {
-        let floor = Self::y(0.0);
+        let floor = height(0.0);
         let last = self.steps.last().map_or(0, |step| step.start_ms);
         *out += &format!(
             "<polygon fill=\"#0072b2\" fill-opacity=\"0.35\" stroke=\"#0072b2\" points=\"{:.1},{floor} {} {:.1},{floor}\"/>\n",
-            self.x(self.first_ms),
-            self.points(|step| Some(self.y_bytes(step.max_live_bytes))),
-            self.x(last),
+            self.axes.x(self.axes.first_ms),
+            self.points(|step| Some(self.axes.y(step.max_live_bytes))),
+            self.axes.x(last),
         );
     }
 
@@ -146,24 +181,12 @@ impl<'a> Plot<'a> {
     }
 
     fn mark(&self, out: &mut String, ms: u64, label: &str, color: &str) {
-        let (x, top, floor) = (self.x(ms), TOP - 6.0, Self::y(0.0));
+        let (x, top, floor) = (self.axes.x(ms), TOP - 6.0, height(0.0));
         *out += &format!(
             "<line x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{top}\" y2=\"{floor}\" stroke=\"{color}\" stroke-dasharray=\"2 3\"/>\n"
         );
         let anchor = if x > WIDTH / 2.0 { "end" } else { "start" };
         *out += &text(x, top - 2.0, anchor, &format!("fill=\"{color}\""), label);
-    }
-
-    fn legend(&self, out: &mut String) {
-        let entries = [("live bytes", "#0072b2"), ("resident", "#888"), ("allocated a second", "#d55e00")];
-        for (place, (label, color)) in entries.iter().enumerate() {
-            let x = LEFT + 160.0 * place as f64;
-            *out += &format!(
-                "<rect x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{color}\"/>\n",
-                HEIGHT - 26.0
-            );
-            *out += &text(x + 18.0, HEIGHT - 16.0, "start", "", label);
-        }
     }
 }
 
@@ -215,7 +238,7 @@ mod tests {
         let marks = [MarkAt { ms: 500, name: "a<b".into(), number: 1 }];
         let drawn = svg(&timeline, &Picture { title: "t & u".into(), marks: &marks });
         assert!(drawn.contains("peak 1.00 GiB") && drawn.contains("a&lt;b") && drawn.contains("t &amp; u"));
-        let top = Plot::new(&timeline).y_bytes(1 << 30);
+        let top = Plot::new(&timeline).axes.y(1 << 30);
         assert!(drawn.contains(&format!(",{top:.1}")), "the peak is drawn");
     }
 }

@@ -7,6 +7,7 @@ mod views;
 
 use std::sync::Arc;
 
+use heapwise_render::timeline::resident;
 use serde_json::json;
 
 use crate::context::Context;
@@ -38,10 +39,15 @@ pub(crate) fn answer(context: &Context, request: &Request, path: &[&str]) -> Res
     }
 }
 
-/// Where the resident memory of a process is; `null` for anything but a running process.
+/// Readings in an answer at most: more than a chart has columns.
+const MOST_READINGS: usize = 1000;
+
+/// Where the resident memory of a process is (`null` for anything but a running process), and where
+/// it was.
 fn ledger(source: &dyn Source) -> Result {
     let ledger = source.ledger()?.map(|ledger| heapwise_render::json::ledger(&ledger));
-    Ok(Response::json(json!({ "ledger": ledger }).to_string()))
+    let history = resident::data(&source.ledger_history()?.thinned(MOST_READINGS));
+    Ok(Response::json(json!({ "ledger": ledger, "history": history }).to_string()))
 }
 
 fn unknown() -> HttpError {

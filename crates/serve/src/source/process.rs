@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use heapwise_format::segment::{Control, Controller, Demand, IndexKind, Mode};
 use heapwise_profile::Profile;
-use heapwise_profile::ledger::Ledger;
+use heapwise_profile::ledger::{Ledger, LedgerHistory};
 use serde_json::{Value, json};
 
 use super::{ControlCommand, Facts, Kind, Source, Stretch};
@@ -203,7 +203,15 @@ impl Source for ProcessSource {
     }
 
     fn ledger(&self) -> Result<Option<Ledger>> {
-        Ok(ledger::read(&self.found)?.map(|reading| reading.ledger))
+        let ledger = ledger::read(&self.found)?.map(|reading| reading.ledger);
+        if let Some(ledger) = &ledger {
+            self.pulse.ledger(&self.id, ledger);
+        }
+        Ok(ledger)
+    }
+
+    fn ledger_history(&self) -> Result<LedgerHistory> {
+        Ok(self.pulse.ledger_history(&self.id))
     }
 
     fn statistics(&self) -> Result<Value> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use heapwise_profile::ledger::LedgerHistory;
 use heapwise_profile::recording::Timeline as Steps;
 use heapwise_profile::recording::analysis::{Finding, FindingKind};
 use heapwise_profile::{Metric, Profile, query};
@@ -101,6 +102,11 @@ impl Source for RecordedSource {
             marks: marks.map(|mark| Mark { ms: mark.ms, name: mark.name.clone(), profile: None }).collect(),
             any_range: true,
         })
+    }
+
+    fn ledger_history(&self) -> Result<LedgerHistory> {
+        let history = self.open()?.recording.read(|recording| recording.ledger_history());
+        Ok(history.unwrap_or_default())
     }
 
     fn findings(&self) -> Result<Vec<Value>> {

@@ -1,0 +1,113 @@
+//! The main lines of the ledger over time: as a table, as data, as a picture.
+
+use heapwise_profile::ledger::LedgerHistory;
+use heapwise_profile::quantity;
+use serde_json::{Value, json};
+
+use super::picture::{self, Axes};
+use crate::text::table::Table;
+
+/// One row per reading: time, resident bytes, each line.
+#[must_use]
+pub fn table(history: &LedgerHistory) -> String {
+    let mut rows = Table::default();
+    let names = history.names.iter().cloned();
+    rows.push(["ms", "resident"].map(str::to_owned).into_iter().chain(names));
+    for moment in &history.moments {
+        let bytes = |bytes: &u64| quantity::bytes(*bytes as f64);
+        let first = [moment.ms.to_string(), bytes(&moment.resident())];
+        rows.push(first.into_iter().chain(moment.bytes.iter().map(bytes)));
+    }
+    let mut out = String::new();
+    rows.write(&mut out);
+    out
+}
+
+/// `{"names": […], "rows": [[ms, bytes of each line …], …]}`.
+#[must_use]
+pub fn data(history: &LedgerHistory) -> Value {
+    let row = |moment: &heapwise_profile::ledger::LedgerMoment| {
+        let cells: Vec<u64> = std::iter::once(moment.ms).chain(moment.bytes.iter().copied()).collect();
+        cells
+    };
+    json!({ "names": history.names, "rows": history.moments.iter().map(row).collect::<Vec<_>>() })
+}
+
+/// Colors of the lines from the bottom up: distinct also for color-blind readers, then repeated.
+const COLORS: [&str; 8] =
+    ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#999999"];
+/// Readings drawn at most.
+const MOST_MOMENTS: usize = 1000;
+
+/// Stacked areas, one per line, as SVG.
+#[must_use]
+pub fn svg(history: &LedgerHistory, title: &str) -> String {
+    let history = history.thinned(MOST_MOMENTS);
+    let highest = history.moments.iter().map(|moment| moment.resident()).max().unwrap_or(1);
+    let first_ms = history.moments.first().map_or(0, |moment| moment.ms);
+    let end_ms = history.moments.last().map_or(1, |moment| moment.ms).max(first_ms + 1);
+    let axes = Axes::new(first_ms, end_ms, highest);
+    let mut out = picture::opening(title);
+    axes.grid(&mut out);
+    let mut floor: Vec<u64> = vec![0; history.moments.len()];
+    for (line, name) in history.names.iter().enumerate() {
+        let below: Vec<String> = points(&history, &axes, &floor).collect();
+        for (sum, moment) in floor.iter_mut().zip(&history.moments) {
+            *sum = sum.saturating_add(moment.bytes.get(line).copied().unwrap_or(0));
+        }
+        let above: Vec<String> = points(&history, &axes, &floor).collect();
+        let outline: Vec<&str> =
+            above.iter().map(String::as_str).chain(below.iter().rev().map(String::as_str)).collect();
+        let color = COLORS[line % COLORS.len()];
+        let label = crate::svg::escape(name);
+        out += &format!(
+            "<polygon fill=\"{color}\" fill-opacity=\"0.8\" points=\"{}\"><title>{label}</title></polygon>\n",
+            outline.join(" ")
+        );
+    }
+    let entries: Vec<(&str, &str)> = history
+        .names
+        .iter()
+        .enumerate()
+        .map(|(line, name)| (name.as_str(), COLORS[line % COLORS.len()]))
+        .collect();
+    picture::legend(&mut out, &entries);
+    out + "</svg>\n"
+}
+
+fn points<'a>(
+    history: &'a LedgerHistory,
+    axes: &'a Axes,
+    heights: &'a [u64],
+) -> impl Iterator<Item = String> + 'a {
+    let point = |(moment, bytes): (&heapwise_profile::ledger::LedgerMoment, &u64)| {
+        format!("{:.1},{:.1}", axes.x(moment.ms), axes.y(*bytes))
+    };
+    history.moments.iter().zip(heights).map(point)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn specimen() -> LedgerHistory {
+        let mut history = LedgerHistory::default();
+        for ms in [0, 500, 1000] {
+            history.add(ms, "heap", 1 << 20);
+            history.add(ms, "a<b", ms << 10);
+        }
+        history
+    }
+
+    #[test]
+    fn every_line_has_a_column_an_area_and_a_name() {
+        let history = specimen();
+        let text = table(&history);
+        assert!(text.lines().next().is_some_and(|head| head.contains("heap") && head.contains("a<b")));
+        assert_eq!(text.lines().count(), 4);
+        assert_eq!(data(&history)["rows"][1], json!([500, 1 << 20, 512_000]));
+        let drawn = svg(&history, "t & u");
+        assert_eq!(drawn.matches("<polygon").count(), 2);
+        assert!(drawn.contains("a&lt;b") && drawn.contains("t &amp; u"));
+    }
+}
