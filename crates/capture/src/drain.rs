@@ -14,6 +14,7 @@
 
 mod chunks;
 mod ledgers;
+mod losses;
 mod marks;
 mod tables;
 mod tallies;
@@ -43,8 +44,10 @@ use crate::failure::{Failure, Outcome};
 use crate::peak_ledger::{LedgerSample, PeakLedger, PeakWatch};
 use crate::program_end;
 use crate::recording::sink::{Opening, Retention, Sink};
+use crate::stopped;
 
 use chunks::Chunks;
+use losses::Losses;
 use tables::Tables;
 use tallies::Tallies;
 use ticker::Ticker;
@@ -170,6 +173,8 @@ struct Drainer<'a> {
     chunks: Chunks,
     tallies: Tallies,
     tables: Tables,
+    /// Losses that are not of this recording.
+    before: Losses,
     merger: Merger,
     account: EventAccounting,
     sink: Sink,
@@ -196,7 +201,12 @@ impl<'a> Drainer<'a> {
         options: &RecordOptions,
         lease: Option<Held<'a>>,
     ) -> io::Result<Self> {
-        let header = segment.snapshot().map_err(|failure| io::Error::other(failure.to_string()))?.header;
+        let snapshot = segment.snapshot().map_err(|failure| io::Error::other(failure.to_string()))?;
+        let before = match options.from {
+            Beginning::Start => Losses::default(),
+            Beginning::Now => Losses::read(&snapshot),
+        };
+        let header = snapshot.header;
         let clock = Clock::of(found.process.pid);
         let (samples, ledgers) = mpsc::channel();
         let origin_ns = match options.from {
@@ -209,7 +219,8 @@ impl<'a> Drainer<'a> {
             pid: found.process.pid,
             chunks: Chunks::new(&header.layout),
             tallies: Tallies::new(&header.layout),
-            tables: Tables::new(header.layout, origin_ns),
+            tables: Tables::new(header.layout, origin_ns, before),
+            before,
             merger: match options.from {
                 Beginning::Start => Merger::from_start(),
                 Beginning::Now => Merger::from_now(read_counter(segment, Counter::Marks)),
@@ -366,7 +377,7 @@ impl<'a> Drainer<'a> {
         let failed = |error: io::Error| Failure::file(path, format!("cannot write: {error}"));
         // Later events are not wanted.
         if let Some(lease) = self.lease.take().filter(|_| process::starttime(self.pid).is_some()) {
-            lease.release()?;
+            stopped::release(lease)?;
         }
         loop {
             let until = self.now();
@@ -397,9 +408,9 @@ impl<'a> Drainer<'a> {
             peak: self.account.peak(),
             live_bytes: self.account.live_bytes(),
             span_ms: self.account.tick_ms(),
-            lost: snapshot.losses().dropped_events,
-            waited: snapshot.counter(Counter::WaitedEvents),
-            lost_marks: snapshot.counter(Counter::LostMarks),
+            lost: self.before.since(&snapshot, Counter::LostEvents),
+            waited: self.before.since(&snapshot, Counter::WaitedEvents),
+            lost_marks: self.before.since(&snapshot, Counter::LostMarks),
             is_replaced: false,
             peak_ledger,
         })

@@ -87,6 +87,11 @@ impl<'a> Held<'a> {
         control::await_applied(self.segment)
     }
 
+    /// The segment of the process.
+    pub(crate) fn segment(&self) -> &'a SegmentFile {
+        self.segment
+    }
+
     /// Gives the lease up, and waits until the probe has applied that.
     pub fn release(self) -> Outcome<Applied> {
         let segment = self.segment;

@@ -8,6 +8,7 @@ use crate::failure::Outcome;
 use crate::ledger::{self, Reading};
 use crate::process;
 use crate::segments::{SegmentEntry, SegmentFile};
+use crate::stopped;
 
 /// What a number counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -150,7 +151,7 @@ pub fn read(found: &SegmentEntry) -> Outcome<Statistics> {
         (false, false) => Answered::Never,
     };
     let allocator = snapshot.header.allocator;
-    let probe = probe_numbers(&snapshot);
+    let probe = probe_numbers(&segment, &snapshot);
     let told = if answered == Answered::Never { Vec::new() } else { allocator_numbers(&snapshot) };
     let memory = if alive { ledger::read(found)? } else { None };
     Ok(Statistics {
@@ -167,7 +168,7 @@ pub fn read(found: &SegmentEntry) -> Outcome<Statistics> {
     })
 }
 
-fn probe_numbers(snapshot: &Snapshot<'_, SegmentFile>) -> Vec<Number> {
+fn probe_numbers(segment: &SegmentFile, snapshot: &Snapshot<'_, SegmentFile>) -> Vec<Number> {
     let number = |(name, counter, about): &(&'static str, Counter, &'static str)| {
         let unit = match name {
             name if name.ends_with("_bytes") => Unit::Bytes,
@@ -188,6 +189,21 @@ fn probe_numbers(snapshot: &Snapshot<'_, SegmentFile>) -> Vec<Number> {
         numbers.iter_mut().filter(|number| number.name == name).for_each(|number| {
             number.value = Some(value as i64);
         });
+    }
+    // As `ps` and `top` show it: of a process that does not record, when it was stopped.
+    if let Some(stopped) = stopped::load(segment) {
+        let live = stopped.total().inuse_bytes;
+        let about = "of the live bytes when recording stopped, not freed since";
+        let now = Number {
+            name: "held_now_bytes",
+            value: Some(total.inuse_bytes as i64),
+            unit: Unit::Bytes,
+            about,
+        };
+        let at = numbers.iter().position(|number| number.name == "live_bytes").unwrap_or(0);
+        numbers[at].value = Some(live as i64);
+        numbers[at].about = "live in recorded blocks when recording stopped";
+        numbers.insert(at + 1, now);
     }
     if matches!(snapshot.mode(), Mode::Exact | Mode::Log) {
         numbers.iter_mut().filter(|number| number.name == "recorded").for_each(|number| {

@@ -1,4 +1,5 @@
-//! The state of a process when its recording was stopped, in a file beside its segment.
+//! The state of a process when its recording was stopped, by `stop` or with the last lease: a file
+//! beside its segment.
 //!
 //! After a stop the probe still subtracts frees, so that a later start finds a true account. What
 //! was live when recording stopped is in this file: readers show it until recording starts again.
@@ -8,11 +9,12 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use heapwise_format::segment::{Counter, Mode};
-use heapwise_profile::Profile;
 use heapwise_profile::snapshot::Snapshot;
+use heapwise_profile::{Profile, compact};
 
+use crate::control::Applied;
 use crate::failure::{Failure, Outcome};
-use crate::lease;
+use crate::lease::{self, Held};
 use crate::own_files;
 use crate::segments::SegmentFile;
 
@@ -26,13 +28,13 @@ fn path(segment: &SegmentFile, snapshot: &Snapshot<'_, SegmentFile>) -> PathBuf 
 }
 
 /// Keeps the profile of a process that records, before its recording is stopped. A process that
-/// controllers keep recording is not stopped.
-pub fn save(segment: &SegmentFile, encode: impl FnOnce(&Profile) -> Vec<u8>) -> Outcome {
+/// other controllers keep recording is not stopped.
+pub fn save(segment: &SegmentFile) -> Outcome {
     let snapshot = segment.snapshot()?;
-    if snapshot.mode() == Mode::Off || !lease::held(&snapshot).is_empty() {
+    if snapshot.mode() == Mode::Off || !lease::of_others(segment)?.is_empty() {
         return Ok(());
     }
-    let encoded = encode(&snapshot.profile());
+    let encoded = compact::encode(&snapshot.profile());
     let path = path(segment, &snapshot);
     remove_all_of(segment.path());
     let temporary = path.with_extension(format!("{ENDING}.{}.tmp", std::process::id()));
@@ -42,6 +44,16 @@ pub fn save(segment: &SegmentFile, encode: impl FnOnce(&Profile) -> Vec<u8>) -> 
         let _ = fs::remove_file(&temporary);
         failed(error)
     })
+}
+
+/// Gives a lease up. What was recorded stays readable where recording ends with the lease.
+pub fn release(lease: Held<'_>) -> Outcome<Applied> {
+    let segment = lease.segment();
+    if segment.snapshot()?.control().is_some_and(|own| own.own_demand().mode == Mode::Off) {
+        // Without room for the file, readers see what is left of the blocks.
+        let _ = save(segment);
+    }
+    lease.release()
 }
 
 /// The profile from when recording was stopped; `None` while the process records, and when it was

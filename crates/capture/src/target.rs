@@ -184,7 +184,9 @@ pub fn process(target: &str) -> Outcome<SegmentEntry> {
 pub fn of_segment(found: &SegmentEntry) -> Outcome<Profile> {
     let segment = SegmentFile::open(&found.path)?;
     let snapshot = segment.snapshot()?;
-    let mut profile = stopped::load(&segment).unwrap_or_else(|| snapshot.profile());
+    let kept = stopped::load(&segment);
+    let is_kept = kept.is_some();
+    let mut profile = kept.unwrap_or_else(|| snapshot.profile());
     profile.meta.end = program_end::of_segment(found, &snapshot);
     // The probe's last sign of life may be older than the end of recording.
     if let Some(stop) = snapshot.stopped_at() {
@@ -193,6 +195,10 @@ pub fn of_segment(found: &SegmentEntry) -> Outcome<Profile> {
             false => snapshot.counter(Counter::LastSeen),
         };
         profile.meta.recorded.stopped_ns = Some(seen_ns.saturating_sub(stop));
+        // The program switched it off, or the controller was killed.
+        if found.alive && !is_kept {
+            profile.meta.comments.push("live memory lacks the blocks that were freed since then".into());
+        }
     } else if found.alive {
         let start = snapshot.counter(Counter::RecordingStart).max(snapshot.counter(Counter::PeriodStart));
         profile.meta.duration_ns = Some(Clock::of(found.process.pid).now_ns().saturating_sub(start));

@@ -10,6 +10,7 @@ use crate::control::{self, Applied};
 use crate::failure::Outcome;
 use crate::lease::Held;
 use crate::segments::SegmentFile;
+use crate::stopped;
 
 /// A stretch of time in which a process is recorded under a lease. Dropping it ends the lease.
 #[derive(Debug)]
@@ -51,6 +52,6 @@ impl<'a> Window<'a> {
 
     /// Gives the lease up: the process returns to the mode that it has without it.
     pub fn end(self) -> Outcome<Applied> {
-        self.lease.release()
+        stopped::release(self.lease)
     }
 }

@@ -21,8 +21,8 @@ pub(crate) struct ReadArgs {
     /// Show progress even when stderr is not a terminal
     #[arg(long)]
     progress: bool,
-    /// Read and write profiles up to SIZE: memory for a profile [default: 2G], bytes of an export
-    /// [default: 4G]
+    /// Read and write profiles up to SIZE: memory for a profile or a list of stacks [default: 2G],
+    /// bytes of an export [default: 4G]
     #[arg(long, value_name = "SIZE", value_parser = parse_limit)]
     limit: Option<u64>,
 }

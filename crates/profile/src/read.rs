@@ -59,25 +59,25 @@ fn read_plain(bytes: &[u8], limit: Limit) -> Result<Profile, ReadError> {
         return compact::decode(bytes, version, limit);
     }
     if bytes.starts_with(jemalloc::MAGIC) {
-        return jemalloc::read(bytes, 1);
+        return jemalloc::read(bytes, 1, limit);
     }
     if bytes.starts_with(gperftools::MAGIC) || bytes.starts_with(gperftools::COMMAND) {
-        return gperftools::read(bytes, 1);
+        return gperftools::read(bytes, 1, limit);
     }
     if symbolized::opens(bytes, b"symbol") {
-        return symbolized::read(bytes);
+        return symbolized::read(bytes, limit);
     }
     if heaptrack::is_heaptrack(bytes) {
         return heaptrack::read(bytes, limit);
     }
     if is_dhat(bytes) {
-        return dhat::read(bytes);
+        return dhat::read(bytes, limit);
     }
     if skynet::is_length_prefixed(bytes) {
-        return skynet::read(bytes);
+        return skynet::read(bytes, limit);
     }
     if folded::is_folded(bytes) {
-        return folded::read(bytes);
+        return folded::read(bytes, limit);
     }
     if is_protobuf(bytes) {
         return pprof::read(bytes, limit);

@@ -131,12 +131,15 @@ fn surfaces(profile: &Profile) -> Vec<(String, String)> {
     let (query, options) = (Query::default(), TextOptions::default());
     let tree = CallTree::new(profile, &query);
     let top = top::top(&tree, &query);
-    let leaks = leaks::leaks(&tree, leaks::LeakClass::of(profile), &query, leaks::StackLimit::NONE);
+    let leaks = leaks::leaks(&tree, leaks::LeakClass::of(profile), &query, traces::StackLimit::NONE);
     let mut all = vec![
         ("top".to_owned(), text::top::top(&top, &options)),
         ("top --json".to_owned(), json::top(&top).to_string()),
         ("leaks".to_owned(), text::leaks::leaks(&leaks, &options)),
-        ("traces".to_owned(), text::traces::traces(&traces::traces(&tree, &query), &options)),
+        (
+            "traces".to_owned(),
+            text::traces::traces(&traces::traces(&tree, &query, traces::StackLimit::NONE), &options),
+        ),
         ("sizes".to_owned(), text::sizes::sizes(&sizes::sizes(profile, &tree, &query), &options)),
         ("threads".to_owned(), text::table::threads(&threads::threads(profile, &query), &options)),
         ("modules".to_owned(), text::table::modules(&modules::modules(profile, None, &query), &options)),

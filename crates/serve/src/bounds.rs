@@ -2,8 +2,8 @@
 
 use heapwise_profile::Query;
 use heapwise_profile::view::flame::Detail;
-use heapwise_profile::view::leaks::StackLimit;
 use heapwise_profile::view::peek::Neighbourhoods;
+use heapwise_profile::view::traces::StackLimit;
 
 /// Rows of a table.
 pub(crate) const MOST_ROWS: usize = 5_000;
@@ -12,7 +12,7 @@ const MOST_SITES: usize = 200;
 /// Callers and callees of one function.
 const MOST_NEIGHBORS: usize = 100;
 /// Stacks of one site, and frames of all stacks of an answer.
-pub(crate) const STACKS: StackLimit = StackLimit { per_group: 12, frames: 20_000 };
+pub(crate) const STACKS: StackLimit = StackLimit { per_group: 12, frames: 20_000, ..StackLimit::NONE };
 /// Boxes of a flame graph.
 const MOST_BOXES: usize = 100_000;
 

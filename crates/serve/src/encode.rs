@@ -16,11 +16,6 @@ pub(super) fn heap_v2(profile: &Profile, most_bytes: usize) -> Result<Vec<u8>> {
     write(profile, Format::HeapV2, Metric::InuseSpace, most_bytes)
 }
 
-/// heapwise's own format, without loss.
-pub(super) fn heapwise(profile: &Profile) -> Vec<u8> {
-    heapwise_profile::compact::encode(profile)
-}
-
 /// gperftools' text, as `google-pprof` fetches it.
 pub(super) fn gperftools(profile: &Profile, most_bytes: usize) -> Result<Vec<u8>> {
     write(profile, Format::Gperftools, Metric::InuseSpace, most_bytes)

@@ -33,7 +33,7 @@ struct Track {
     points: VecDeque<(u64, u64)>,
     marks: VecDeque<(u64, String)>,
     peak: Option<(u64, u64)>,
-    /// Main lines of the ledgers that were asked for, by wall-clock milliseconds.
+    /// Main lines of the ledgers that were read, by wall-clock milliseconds.
     ledgers: LedgerHistory,
 }
 

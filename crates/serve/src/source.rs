@@ -149,8 +149,9 @@ pub(crate) trait Source: Send + Sync {
     /// The state now: of a live process at this moment, of anything else the last one known.
     fn current(&self) -> Result<Profile>;
 
-    /// Records for a time; a process that records anyhow goes on as before.
-    fn record_for(&self, _time: Duration) -> Result<Stretch> {
+    /// Records for a time, sampled at `rate` or at the process's own; a process that records anyhow
+    /// goes on as before.
+    fn record_for(&self, _time: Duration, _rate: Option<u64>) -> Result<Stretch> {
         Err(HttpError::bad("seconds: only a live process changes; ask without it for the last state"))
     }
 
@@ -179,7 +180,7 @@ pub(crate) trait Source: Send + Sync {
         Ok(None)
     }
 
-    /// Where the resident memory was over time: since it was first asked for, or in a recording.
+    /// Where the resident memory was over time: since the first reading, or in a recording.
     fn ledger_history(&self) -> Result<LedgerHistory> {
         Ok(LedgerHistory::default())
     }

@@ -7,6 +7,7 @@ use heapwise_format::recording::{FrameHeader, FrameKind, encode_counters, table_
 use heapwise_format::segment::{COUNTERS_OFFSET, Counter, Layout, PAGE_BYTES, SectionKind, SegmentSource};
 use heapwise_profile::recording::RawFrame;
 
+use super::losses::Losses;
 use super::marks::Marks;
 use crate::segments::SegmentFile;
 use growing::Growing;
@@ -17,6 +18,8 @@ pub(super) struct Tables {
     layout: Layout,
     /// `CLOCK_MONOTONIC` nanoseconds of millisecond 0.
     origin_ns: u64,
+    /// What the counters of losses had counted before the recording began.
+    before: Losses,
     has_process: bool,
     /// Tables that only grow.
     growing: [Growing; 3],
@@ -27,10 +30,11 @@ pub(super) struct Tables {
 
 impl Tables {
     /// Nothing written yet.
-    pub(super) fn new(layout: Layout, origin_ns: u64) -> Self {
+    pub(super) fn new(layout: Layout, origin_ns: u64, before: Losses) -> Self {
         Self {
             layout,
             origin_ns,
+            before,
             has_process: false,
             growing: [
                 Growing::new(SectionKind::Modules, Counter::Modules),
@@ -53,7 +57,7 @@ impl Tables {
         let counters = read(segment, COUNTERS_OFFSET as u64, PAGE_BYTES);
         let counter = |counter: Counter| match counter {
             Counter::PeriodStart => self.origin_ns,
-            other => u64_at(&counters, other as usize * 8).unwrap_or(0),
+            other => u64_at(&counters, other as usize * 8).unwrap_or(0).saturating_sub(self.before.of(other)),
         };
         let layout = self.layout;
         for growing in &mut self.growing {
@@ -76,8 +80,8 @@ impl Tables {
 
     /// Frames for everything, for the start of another file. What is new then is in them too.
     pub(super) fn all(&mut self, segment: &SegmentFile) -> Vec<RawFrame> {
-        let Self { marks, layout, origin_ns, .. } = self;
-        let mut fresh = Self::new(*layout, *origin_ns);
+        let Self { marks, layout, origin_ns, before, .. } = self;
+        let mut fresh = Self::new(*layout, *origin_ns, *before);
         std::mem::swap(&mut fresh.marks, marks);
         fresh.marks.start_file();
         *self = fresh;

@@ -5,7 +5,8 @@ use heapwise_capture::report_input::Report;
 use heapwise_capture::target::Target;
 use heapwise_profile::query::{Granularity, Regex};
 use heapwise_profile::view;
-use heapwise_profile::view::leaks::{LeakClass, StackLimit};
+use heapwise_profile::view::leaks::LeakClass;
+use heapwise_profile::view::traces::StackLimit;
 use heapwise_render::text::gs;
 use heapwise_render::{Amounts, TextOptions, json, text};
 use serde_json::Value;
@@ -18,6 +19,8 @@ const MEGABYTE: f64 = 1_048_576.0;
 
 /// Rows of `top` unless `-n` says otherwise.
 const DEFAULT_ROWS: usize = 40;
+/// Memory for a list of stacks without `--limit`.
+const DEFAULT_LIMIT: u64 = 2 << 30;
 
 /// Options of a report on one or more profiles that add up.
 #[derive(Debug, Clone, Args)]
@@ -128,7 +131,8 @@ pub(crate) fn show(view: View, report: Report, options: &ReportOptions, style: &
             write(options, || text::tree::tree(&view, &style.text(&report)), || json::tree(&view))
         }
         View::Leaks => {
-            let view = view::leaks::leaks(&tree(), LeakClass::of(&report.profile), query, StackLimit::NONE);
+            let limit = stack_limit(options);
+            let view = view::leaks::leaks(&tree(), LeakClass::of(&report.profile), query, limit);
             write(options, || text::leaks::leaks(&view, &style.text(&report)), || json::leaks(&view))
         }
         View::Sizes => {
@@ -144,10 +148,21 @@ pub(crate) fn show(view: View, report: Report, options: &ReportOptions, style: &
             write(options, || text::table::threads(&view, &style.text(&report)), || json::threads(&view))
         }
         View::Traces => {
-            let view = view::traces::traces(&tree(), query);
-            write(options, || text::traces::traces(&view, &style.text(&report)), || json::traces(&view))
+            let view = view::traces::traces(&tree(), query, stack_limit(options));
+            write(options, || text::traces::traces(&view, &style.text(&report)), || json::traces(&view))?;
+            let listed = view.stacks.len();
+            if view.dropped > 0 && query.limit.is_none_or(|most| listed < most) {
+                note!("{} more stacks; --limit SIZE allows more", view.dropped);
+            }
+            Ok(())
         }
     }
+}
+
+/// Stacks that a view may list: a quarter of the memory for a profile, because the list and its
+/// text are held at once.
+fn stack_limit(options: &ReportOptions) -> StackLimit {
+    StackLimit::of_text(options.read.limit_bytes().unwrap_or(DEFAULT_LIMIT) / 4)
 }
 
 /// Writes the largest holders first, or the gs driver's report.

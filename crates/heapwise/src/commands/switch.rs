@@ -9,8 +9,6 @@ use heapwise_capture::control::{self, Applied, Change};
 use heapwise_capture::segments::{SegmentEntry, SegmentFile};
 use heapwise_capture::{lease, stopped, target};
 use heapwise_profile::quantity::parse_rate;
-use heapwise_profile::{Metric, Profile};
-use heapwise_render::export::{self, Format};
 
 /// What to record and how.
 #[derive(Debug, Clone, Args)]
@@ -172,17 +170,10 @@ pub(crate) fn start(args: &StartArgs) -> Outcome {
 pub(crate) fn stop(args: &StopArgs) -> Outcome {
     for found in target::processes(&args.targets)? {
         let segment = open_live(&found)?;
-        stopped::save(&segment, encode)?;
+        stopped::save(&segment)?;
         change(&found, &segment, &Change::new().mode(Mode::Off), "stopped")?;
     }
     Ok(())
-}
-
-fn encode(profile: &Profile) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    export::export(profile, Format::Heapwise, Metric::InuseSpace, &mut bytes)
-        .expect("a Vec takes everything");
-    bytes
 }
 
 /// Clears what was recorded.

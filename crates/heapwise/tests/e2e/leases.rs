@@ -123,7 +123,7 @@ impl Act {
                 live_bytes(scratch, &file)
             }
             Act::Http => {
-                let answer = server.get("/pprof/heap?seconds=1");
+                let answer = server.get("/pprof/heap?seconds=1&rate=1K");
                 let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
                 assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
                 let file = format!("{name}.heap");
@@ -131,11 +131,8 @@ impl Act {
                 live_bytes(scratch, &file)
             }
         };
-        // A request without a rate samples at the process's own, which says nothing about so small
-        // a heap.
         let error = match self {
-            Act::Collect | Act::MemProfiler => SAMPLED_ERROR,
-            Act::Http => f64::INFINITY,
+            Act::Collect | Act::MemProfiler | Act::Http => SAMPLED_ERROR,
             Act::Record | Act::Set => EXACT_ERROR,
         };
         (error, (result - busy.inuse_bytes).abs() / busy.inuse_bytes)
@@ -280,8 +277,42 @@ fn a_stopped_process_shows_its_last_state() {
     until("freed blocks", || busy.counter(Counter::Mode) == Mode::Off as u64);
     let stopped = live_bytes(&scratch, &pid);
     assert!((stopped - busy.inuse_bytes).abs() <= EXACT_ERROR * busy.inuse_bytes, "{stopped}");
+    // `ps` and `stats` show the same, and `stats` what is left of it.
+    let all = scratch.json_of(&["top", "--json", &pid])["total"].clone();
+    assert_eq!(scratch.json_of(&["ps", "--json"])[0]["live_bytes"], all);
+    until("the blocks to be replaced", || {
+        let probe = scratch.json_of(&["stats", "--json", &pid])[0]["probe"].clone();
+        assert_eq!(probe["live_bytes"], all);
+        probe["held_now_bytes"].as_i64().is_some_and(|now| now < all.as_i64().expect("bytes") / 2)
+    });
     scratch.output_of(&["start", "--exact", &pid]);
     until("blocks of the second start", || busy.counter(Counter::Starts) == 2);
+}
+
+/// A process whose own mode is off shows what a controller saw last, after its lease has ended.
+#[test]
+fn the_end_of_the_last_lease_keeps_its_state() {
+    let scratch = Scratch::new();
+    let busy = Busy::start(&scratch, &[]);
+    let pid = busy.pid();
+    scratch.output_of(&["set", "--off", &pid]);
+    until("no recording", || busy.counter(Counter::Mode) == Mode::Off as u64);
+    let server = Server::start(&scratch, &[&pid]);
+    let acts: [&dyn Fn(&str); 3] = [
+        &|name| drop(scratch.output_of(&["collect", "-s", "1", "-c", "1K", "-o", name, &pid])),
+        &|name| drop(scratch.output_of(&["record", "-s", "1", "-o", name, &pid])),
+        &|_| assert!(server.get("/pprof/heap?seconds=1&rate=1K").starts_with("HTTP/1.1 200")),
+    ];
+    for (number, act) in acts.into_iter().enumerate() {
+        act(&format!("lease{number}"));
+        until("no recording", || busy.counter(Counter::Mode) == Mode::Off as u64);
+        until("freed blocks", || {
+            let probe = scratch.json_of(&["stats", "--json", &pid])[0]["probe"].clone();
+            probe["held_now_bytes"].as_f64().is_some_and(|left| left < busy.inuse_bytes / 2.0)
+        });
+        let live = live_bytes(&scratch, &pid);
+        assert!((live - busy.inuse_bytes).abs() <= 0.2 * busy.inuse_bytes, "{number}: {live}");
+    }
 }
 
 /// One log has one recorder: the second one is refused with the name of the first, which goes on.
@@ -309,6 +340,35 @@ fn a_second_recorder_is_refused() {
     assert!(scratch.command("kill").args(["-s", "HUP", &id]).status().expect("kill is there").success());
     assert!(first.wait().expect("waited").success());
     until("the mode before", || busy.is_at_own_mode());
+}
+
+/// Events that were lost before a recording began are not its losses.
+#[test]
+fn a_recording_counts_its_own_losses() {
+    let scratch = Scratch::new();
+    let busy = Busy::start(&scratch, &[]);
+    let pid = busy.pid();
+    let mut first = scratch.heapwise(&["record", "-o", "first.hwr", &pid]).spawn().expect("heapwise starts");
+    until("a recorder", || busy.counter(Counter::Mode) == Mode::Log as u64);
+    let id = first.id().to_string();
+    assert!(scratch.command("kill").args(["-s", "STOP", &id]).status().expect("kill is there").success());
+    until("lost events", || busy.counter(Counter::LostEvents) > 0);
+    first.kill().expect("killed");
+    first.wait().expect("waited");
+    until("the mode before", || busy.is_at_own_mode());
+    let before = busy.counter(Counter::LostEvents);
+    let said = scratch.heapwise(&["record", "-s", "1", "-o", "second.hwr", &pid]).output().expect("starts");
+    assert!(said.status.success(), "{said:?}");
+    let own = busy.counter(Counter::LostEvents) - before;
+    let coverage = scratch.json_of(&["top", "--json", "second.hwr"])["coverage"].clone();
+    let gaps = coverage["gaps"].as_array().expect("gaps");
+    let lost = gaps
+        .iter()
+        .find(|gap| gap["kind"] == "lost_events")
+        .map_or(0, |gap| gap["events"].as_u64().expect("a number"));
+    assert!(before > 0 && lost <= own, "{lost} of {own} and {before} before: {coverage}");
+    let text = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(text.contains(&format!("lost {own} events")) || own > 0, "{text}");
 }
 
 /// A program of `run` is recorded to its end, whatever others do to it, and commands without a pid

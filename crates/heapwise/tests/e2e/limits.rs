@@ -71,3 +71,78 @@ fn exports_are_compressed_by_the_ending_of_their_name() {
         }
     }
 }
+
+/// Texts that are not compressed unfold to tables, too.
+#[test]
+fn plain_texts_have_the_limit() {
+    let scratch = Scratch::new();
+    let frames = |number: usize| format!("f{number};").repeat(200);
+    let folded: String = (0..400).fold(String::new(), |mut text, number| {
+        let _ = writeln!(text, "{}leaf 8", frames(number));
+        text
+    });
+    let addresses =
+        |number: u64| (0..200).map(move |frame| format!(" 0x{:x}", 4096 + number * 4096 + frame * 16));
+    let stack = |number: u64| addresses(number).collect::<String>();
+    let jemalloc = (0..400).fold("heap_v2/0\n  t*: 400: 3200 [0: 0]\n".to_owned(), |mut text, number| {
+        let _ = write!(text, "@{}\n  t*: 1: 8 [0: 0]\n", stack(number));
+        text
+    });
+    let gperftools = (0..400).fold(
+        "heap profile: 400: 3200 [400: 3200] @ heapprofile\n".to_owned(),
+        |mut text, number| {
+            let _ = writeln!(text, "  1: 8 [1: 8] @{}", stack(number));
+            text
+        },
+    );
+    let dhat = {
+        let point =
+            "{\"tb\":8,\"tbk\":1,\"mb\":8,\"mbk\":1,\"gb\":8,\"gbk\":1,\"eb\":8,\"ebk\":1,\"fs\":[0]},";
+        let points = point.repeat(4000);
+        let points = points.trim_end_matches(',');
+        format!(
+            "{{\"dhatFileVersion\":2,\"mode\":\"heap\",\"verb\":\"Allocated\",\"bklt\":true,\"bkacc\":false,\"tu\":\"instrs\",\"Mtu\":\"Minstr\",\"tuth\":0,\"cmd\":\"a\",\"pid\":1,\"te\":1,\"tg\":1,\"pps\":[{points}],\"ftbl\":[\"[root]\"]}}"
+        )
+    };
+    // One line that is a bomb by itself.
+    let long_line = format!("{}leaf 8\n", "a;".repeat(200_000));
+    for (name, text) in [
+        ("folded", &folded),
+        ("jemalloc", &jemalloc),
+        ("gperftools", &gperftools),
+        ("dhat", &dhat),
+        ("line", &long_line),
+    ] {
+        std::fs::write(scratch.path(name), text).expect("written");
+        let output = scratch.heapwise(&["top", "--limit", "1M", name]).output().expect("starts");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{name}: {error}");
+        assert!(error.contains("more than 1.00 MiB"), "{name}: {error}");
+        scratch.output_of(&["top", name]);
+    }
+}
+
+/// A stack of a thousand frames, of which every frame allocates: a small file, a long list.
+#[test]
+fn lists_of_stacks_have_the_limit() {
+    let scratch = Scratch::new();
+    let mut text = String::new();
+    let mut stack = String::new();
+    for number in 0..1000 {
+        let _ = write!(stack, "f{number};");
+        let _ = writeln!(text, "{} 8", stack.trim_end_matches(';'));
+    }
+    std::fs::write(scratch.path("deep.folded"), text).expect("written");
+    let whole = scratch.output_of(&["traces", "deep.folded"]);
+    assert!(whole.len() > 4 << 20, "{}", whole.len());
+    scratch.output_of(&["export", "-f", "heapwise", "-o", "deep.hwp", "deep.folded"]);
+    let output = scratch.heapwise(&["traces", "--limit", "8M", "deep.hwp"]).output().expect("starts");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && output.stdout.len() <= 2 << 20, "{error}");
+    assert!(error.contains(" more stacks; --limit SIZE allows more"), "{error}");
+    for view in ["leaks", "traces"] {
+        let output =
+            scratch.heapwise(&[view, "--json", "--limit", "8M", "deep.hwp"]).output().expect("starts");
+        assert!(output.status.success() && output.stdout.len() <= 8 << 20, "{view}: {}", output.stdout.len());
+    }
+}

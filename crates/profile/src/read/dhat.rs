@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 
 use super::error::ReadError;
+use super::limit::Limit;
 use crate::{
     Function, Line, Location, LocationId, Module, Profile, Values,
     builder::Builder,
@@ -57,7 +58,8 @@ struct Point {
 }
 
 /// Reads a whole file.
-pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
+pub(super) fn read(bytes: &[u8], limit: Limit) -> Result<Profile, ReadError> {
+    limit.check_text(FORMAT, bytes.len())?;
     let file: File = serde_json::from_slice(bytes)
         .map_err(|error| ReadError::at_line(FORMAT, error.line() as u64, error.to_string()))?;
     if file.version != 2 {

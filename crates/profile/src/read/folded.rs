@@ -6,6 +6,7 @@
 use super::{
     error::ReadError,
     heap_text::unexpected,
+    limit::Limit,
     lines::{Lines, to_text},
 };
 use crate::{LocationId, Profile, Values, builder::Builder};
@@ -22,7 +23,7 @@ pub(super) fn is_folded(bytes: &[u8]) -> bool {
 }
 
 /// Reads a whole file.
-pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
+pub(super) fn read(bytes: &[u8], limit: Limit) -> Result<Profile, ReadError> {
     let mut builder = Builder::new(FORMAT);
     let remark = "folded stacks do not say what they count; taken for bytes in use";
     builder.meta().comments.push(remark.to_owned());
@@ -31,6 +32,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
         if line.text.trim_ascii().is_empty() {
             continue;
         }
+        limit.check_line(FORMAT, line, &builder)?;
         let (stack, value) = split(line.text).ok_or_else(|| unexpected(FORMAT, line))?;
         frames.clear();
         for name in to_text(stack).split(';') {
@@ -63,7 +65,8 @@ mod tests {
 
     #[test]
     fn names_may_contain_blanks_and_stacks_add_up() {
-        let profile = read(b"main;operator new(unsigned long) 3\nmain 4\nmain -1\n").unwrap();
+        let profile =
+            read(b"main;operator new(unsigned long) 3\nmain 4\nmain -1\n", Limit::default()).unwrap();
         assert_eq!(profile.samples.len(), 2);
         assert_eq!(profile.total().inuse_bytes, 6.0);
         assert_eq!(profile.functions[1].name, "operator new(unsigned long)");

@@ -12,6 +12,7 @@ use super::{
     completeness::Completeness,
     error::ReadError,
     heap_text::{self, StackReader, Tail, take_counts, unexpected},
+    limit::Limit,
     lines::{Lines, TextLine, skip_blanks, take, take_decimal, to_text},
     unbias::{Counts, Scaling},
 };
@@ -29,13 +30,14 @@ pub(super) const COMMAND: &[u8] = b"%";
 const UNTOLD_DISTANCE: f64 = (128 << 10) as f64;
 
 /// Reads a whole file, its first line being number `first_line` of the input.
-pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> {
-    heap_text::read_cut(bytes, first_line, |records, tail| read_records(records, first_line, tail))
+pub(super) fn read(bytes: &[u8], first_line: u64, limit: Limit) -> Result<Profile, ReadError> {
+    heap_text::read_cut(bytes, first_line, |records, tail| read_records(records, first_line, limit, tail))
 }
 
 fn read_records(
     records: &[u8],
     first_line: u64,
+    limit: Limit,
     tail: &mut Tail,
 ) -> Result<(Profile, Completeness), ReadError> {
     let mut lines = Lines::from_number(records, first_line);
@@ -49,6 +51,7 @@ fn read_records(
     let mut reader = StackReader::new(tail.annotations.present);
     let mut stacks = Vec::new();
     for line in lines {
+        limit.check_line(FORMAT, line, &builder)?;
         let mut text = line.text.trim_ascii();
         if text.is_empty() || text.starts_with(b"#") {
             continue;

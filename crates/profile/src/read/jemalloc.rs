@@ -17,6 +17,7 @@ use super::{
     completeness::Completeness,
     error::{ReadError, quote},
     heap_text::{self, StackReader, Tail, take_counts, unexpected},
+    limit::Limit,
     lines::{Lines, TextLine, skip_blanks, take, take_decimal, to_text},
     unbias::{Estimate, Scaling},
 };
@@ -31,13 +32,14 @@ pub(super) const MAGIC: &[u8] = b"heap_v2/";
 const NOISE: f64 = 1e-9;
 
 /// Reads a whole file, its first line being number `first_line` of the input.
-pub(super) fn read(bytes: &[u8], first_line: u64) -> Result<Profile, ReadError> {
-    heap_text::read_cut(bytes, first_line, |records, tail| read_records(records, first_line, tail))
+pub(super) fn read(bytes: &[u8], first_line: u64, limit: Limit) -> Result<Profile, ReadError> {
+    heap_text::read_cut(bytes, first_line, |records, tail| read_records(records, first_line, limit, tail))
 }
 
 fn read_records(
     records: &[u8],
     first_line: u64,
+    limit: Limit,
     tail: &mut Tail,
 ) -> Result<(Profile, Completeness), ReadError> {
     let mut lines = Lines::from_number(records, first_line);
@@ -56,6 +58,7 @@ fn read_records(
     };
     reader.builder.meta().sampling = scaling.sampling();
     for line in lines {
+        limit.check_line(FORMAT, line, &reader.builder)?;
         reader.take(line)?;
     }
     reader.finish()

@@ -2,6 +2,8 @@
 //! its rows to a multiple of that.
 
 use super::ReadError;
+use super::lines::TextLine;
+use crate::builder::Builder;
 
 /// Limit of the memory of one profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +35,28 @@ impl Limit {
     pub(super) fn held_bytes(self, head: &[u8]) -> u64 {
         let is_text = head.iter().all(|byte| *byte >= b' ' || byte.is_ascii_whitespace());
         self.memory_bytes / if is_text { Self::OF_TEXT } else { Self::OF_BINARY }
+    }
+
+    /// An error when what a reader of text holds, and what a further line may add, is beyond the
+    /// limit. Short lines are checked now and then.
+    pub(super) fn check_line(
+        self,
+        format: &'static str,
+        line: TextLine<'_>,
+        builder: &Builder,
+    ) -> Result<(), ReadError> {
+        const SHORT: usize = 4096;
+        const LINES: u64 = 64;
+        if line.text.len() < SHORT && !line.number.is_multiple_of(LINES) {
+            return Ok(());
+        }
+        let may_add = (line.text.len() as u64).saturating_mul(Self::OF_TEXT);
+        self.check(format, builder.held_bytes().saturating_add(may_add))
+    }
+
+    /// An error when tables of a text of so many bytes may be beyond the limit.
+    pub(super) fn check_text(self, format: &'static str, bytes: usize) -> Result<(), ReadError> {
+        self.check(format, (bytes as u64).saturating_mul(Self::OF_TEXT))
     }
 
     /// An error when tables of `bytes` bytes are beyond the limit.

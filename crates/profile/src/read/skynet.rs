@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 
-use super::{error::ReadError, lines::to_text};
+use super::{error::ReadError, limit::Limit, lines::to_text};
 use crate::{Function, Line, LocationId, Module, ModuleId, Profile, SizeRange, Values, builder::Builder};
 
 const FORMAT: &str = "skynet-mprof";
@@ -25,7 +25,9 @@ pub(super) fn is_length_prefixed(bytes: &[u8]) -> bool {
 }
 
 /// Reads a whole file.
-pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
+pub(super) fn read(bytes: &[u8], limit: Limit) -> Result<Profile, ReadError> {
+    // A frame is eight bytes of the file.
+    limit.check(FORMAT, (bytes.len() as u64).saturating_mul(4))?;
     let mut cursor = Cursor { bytes, at: 4 };
     let mut builder = Builder::new(FORMAT);
     let names = read_functions(&mut cursor, &mut builder)?;
@@ -227,12 +229,15 @@ mod tests {
 
     #[test]
     fn offsets_place_binaries_so_that_they_can_name_addresses() {
-        let profile = read(&file(&[
-            ("./skynet.so(+0xb55d) [0x7f000000b55d]", 0x7f00_0000_b55d),
-            ("./skynet.so(f+0x10) [0x7f000000c010]", 0x7f00_0000_c010),
-            ("./other.so(g+0x10) [0x7f000100c010]", 0x7f00_0100_c010),
-            ("./program(main+0x10) [0x401234]", 0x40_1234),
-        ]))
+        let profile = read(
+            &file(&[
+                ("./skynet.so(+0xb55d) [0x7f000000b55d]", 0x7f00_0000_b55d),
+                ("./skynet.so(f+0x10) [0x7f000000c010]", 0x7f00_0000_c010),
+                ("./other.so(g+0x10) [0x7f000100c010]", 0x7f00_0100_c010),
+                ("./program(main+0x10) [0x401234]", 0x40_1234),
+            ]),
+            Limit::default(),
+        )
         .unwrap();
         let of = |pc: u64| profile.locations.iter().find(|location| location.address == pc).unwrap();
         let offset = |pc: u64| {

@@ -14,6 +14,7 @@ use std::collections::HashMap;
 use super::{
     error::{ReadError, quote},
     gperftools, jemalloc,
+    limit::Limit,
     lines::{Lines, parse_hex, skip_blanks, to_text},
 };
 use crate::{Function, Line, LocationId, Profile, builder::Builder};
@@ -24,10 +25,10 @@ const FORMAT: &str = "jeprof --raw";
 pub(super) const MAGIC: &[u8] = b"---";
 
 /// Reads the names, then the profile, then puts the names into it.
-pub(super) fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
+pub(super) fn read(bytes: &[u8], limit: Limit) -> Result<Profile, ReadError> {
     let mut lines = Lines::from_number(bytes, 1);
     let (names, program) = read_symbols(&mut lines);
-    let mut profile = read_profile(&mut lines)?;
+    let mut profile = read_profile(&mut lines, limit)?;
     // A file of heapwise contains its symbols a second time, with more details.
     if profile.locations.iter().all(|location| location.lines.is_empty()) {
         attach(&mut profile, &names);
@@ -72,7 +73,7 @@ fn read_symbols<'a>(lines: &mut Lines<'a>) -> (Names<'a>, Option<String>) {
     (names, program)
 }
 
-fn read_profile(lines: &mut Lines<'_>) -> Result<Profile, ReadError> {
+fn read_profile(lines: &mut Lines<'_>, limit: Limit) -> Result<Profile, ReadError> {
     let mut ahead = lines.clone();
     let header = ahead.next().map_or(&b""[..], |line| line.text);
     if opens(header, b"heap") || opens(header, b"growth") {
@@ -80,10 +81,10 @@ fn read_profile(lines: &mut Lines<'_>) -> Result<Profile, ReadError> {
     }
     let (rest, first_line) = (lines.rest(), lines.number() + 1);
     if rest.starts_with(jemalloc::MAGIC) {
-        return jemalloc::read(rest, first_line);
+        return jemalloc::read(rest, first_line, limit);
     }
     if rest.starts_with(gperftools::MAGIC) || rest.starts_with(gperftools::COMMAND) {
-        return gperftools::read(rest, first_line);
+        return gperftools::read(rest, first_line, limit);
     }
     let found = lines.next().map_or(&b""[..], |line| line.text);
     let what = format!("no heap profile behind the symbols: {}", quote(found));

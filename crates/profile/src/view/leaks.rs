@@ -6,7 +6,7 @@ use rustc_hash::FxHashMap;
 
 use super::Totals;
 use super::top::descending;
-use super::traces::Trace;
+use super::traces::{StackLimit, Trace};
 use crate::call_tree::{CallTree, NodeId};
 use crate::{Frame, FrameId, Profile, ProgramEnd, Query, Weight};
 
@@ -20,11 +20,6 @@ pub enum LeakClass {
     StillHeld,
     /// The program ended without freeing it.
     NeverFreed,
-}
-
-impl StackLimit {
-    /// Every stack.
-    pub const NONE: StackLimit = StackLimit { per_group: usize::MAX, frames: usize::MAX };
 }
 
 impl LeakClass {
@@ -68,18 +63,9 @@ pub struct LeakGroup {
     pub stack_count: usize,
 }
 
-/// Most stacks that are listed. Listing every stack of a compiler takes gigabytes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StackLimit {
-    /// Stacks of one group.
-    pub per_group: usize,
-    /// Frames of all stacks together.
-    pub frames: usize,
-}
-
 /// Live memory according to `tree`, whose metric must be one of memory in use.
 #[must_use]
-pub fn leaks(tree: &CallTree, class: LeakClass, query: &Query, limit: StackLimit) -> Leaks {
+pub fn leaks(tree: &CallTree, class: LeakClass, query: &Query, mut limit: StackLimit) -> Leaks {
     let mut by_site: FxHashMap<FrameId, (Weight, Vec<NodeId>)> = FxHashMap::default();
     for (id, node) in tree.frames_in_stacks() {
         if node.own.value != 0.0 {
@@ -96,35 +82,21 @@ pub fn leaks(tree: &CallTree, class: LeakClass, query: &Query, limit: StackLimit
     let shown = query.limit.unwrap_or(usize::MAX).min(ranked.len());
     let dropped = ranked.len() - shown;
     ranked.truncate(shown);
-    let mut frames_left = limit.frames;
     let groups = ranked.into_iter().map(|(site, (weight, stacks))| LeakGroup {
         site: tree.frames.get(site).clone(),
         weight,
         stack_count: stacks.len(),
-        stacks: group_stacks(tree, stacks, limit.per_group, &mut frames_left),
+        stacks: group_stacks(tree, stacks, &mut limit),
     });
     Leaks { totals: Totals::of(tree), class, groups: groups.collect(), dropped }
 }
 
-fn group_stacks(
-    tree: &CallTree,
-    mut stacks: Vec<NodeId>,
-    most: usize,
-    frames_left: &mut usize,
-) -> Vec<Trace> {
+fn group_stacks(tree: &CallTree, mut stacks: Vec<NodeId>, limit: &mut StackLimit) -> Vec<Trace> {
     let own = |id: &NodeId| tree.node(*id).own;
     stacks.sort_by(|a, b| descending(own(a).value, own(b).value).then_with(|| a.cmp(b)));
-    let mut traces = Vec::new();
-    for id in stacks.into_iter().take(most) {
-        let depth = tree.leaf_to_root(id).count();
-        if depth > *frames_left {
-            break;
-        }
-        *frames_left -= depth;
-        let frames = tree.leaf_to_root(id).map(|frame| tree.frames.get(frame).clone()).collect();
-        traces.push(Trace { frames, weight: own(&id) });
-    }
-    traces
+    let most = limit.per_group;
+    let listed = stacks.into_iter().take(most);
+    listed.map_while(|id| Some(Trace { frames: limit.take(tree, id)?, weight: own(&id) })).collect()
 }
 
 #[cfg(test)]
@@ -149,7 +121,7 @@ mod tests {
         let largest: Vec<_> =
             view.groups[0].stacks[0].frames.iter().map(|frame| frame.label.as_str()).collect();
         assert_eq!(largest, ["f", "b", "main"]);
-        let few = StackLimit { per_group: 1, frames: 4 };
+        let few = StackLimit { per_group: 1, frames: 4, ..StackLimit::NONE };
         let few = leaks(&tree, LeakClass::Live, &query, few).groups;
         let listed: Vec<_> = few.iter().map(|group| (group.stacks.len(), group.stack_count)).collect();
         assert_eq!(listed, [(1, 2), (0, 1)]);

@@ -71,7 +71,7 @@ mod tests {
     fn the_verdict_comes_first() {
         let query = Query::default();
         let tree = CallTree::new(&profile("main;f;malloc 1048576 1\nmain;g;f 3145728 2"), &query);
-        let view = view::leaks::leaks(&tree, LeakClass::NeverFreed, &query, view::leaks::StackLimit::NONE);
+        let view = view::leaks::leaks(&tree, LeakClass::NeverFreed, &query, view::traces::StackLimit::NONE);
         assert_eq!(
             leaks(&view, &TextOptions { coverage: false, ..TextOptions::default() }),
             "Never freed (the program has ended): 4.0 MB, 3 objects\n\n\

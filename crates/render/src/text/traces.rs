@@ -40,7 +40,7 @@ mod tests {
         let query = Query::default();
         let tree = CallTree::new(&profile("main;f 1048576 1"), &query);
         let text = traces(
-            &view::traces::traces(&tree, &query),
+            &view::traces::traces(&tree, &query, view::traces::StackLimit::NONE),
             &TextOptions { coverage: false, ..TextOptions::default() },
         );
         assert_eq!(text, format!("Total: 1.0 MB\n{RULE}       1.0   f\n             main\n{RULE}"));

@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use heapwise_profile::{Profile, diff};
+use heapwise_format::segment::Control;
+use heapwise_profile::{Profile, diff, quantity};
 
 use crate::context::Context;
 use crate::error::{HttpError, Result};
@@ -46,18 +47,37 @@ pub(super) fn rendered(
         }
         // Every stretch has its own beginning, so none can be shared.
         Some(seconds) => {
-            let stretch = stretch(context, source, seconds, over)?;
+            let rate = rate(request)?;
+            let stretch = stretch(context, source, seconds, rate, over)?;
             Ok(context.rendered(request, &RenderKey::unique(source), || render(&stretch)))
         }
     }
 }
 
-fn stretch(context: &Context, source: &dyn Source, seconds: usize, over: Over) -> Result<Profile> {
+/// Smallest `rate=`: a link must not slow a busy program down much.
+const LEAST_RATE: u64 = 1024;
+
+/// Mean bytes between samples that a request wants; `None` for the process's own.
+fn rate(request: &Request) -> Result<Option<u64>> {
+    let Some(text) = request.query.given("rate") else { return Ok(None) };
+    match quantity::parse_rate(text) {
+        Ok(bytes) if (LEAST_RATE..=Control::MAX_SAMPLE_BYTES).contains(&bytes) => Ok(Some(bytes)),
+        _ => Err(HttpError::bad(format!("rate={text}: a size from 1K to 1T"))),
+    }
+}
+
+fn stretch(
+    context: &Context,
+    source: &dyn Source,
+    seconds: usize,
+    rate: Option<u64>,
+    over: Over,
+) -> Result<Profile> {
     if seconds > MOST_SECONDS {
         return Err(HttpError::bad(format!("seconds={seconds}: at most {MOST_SECONDS}")));
     }
     let Stretch { mut before, mut after, mut window } =
-        source.record_for(Duration::from_secs(seconds as u64))?;
+        source.record_for(Duration::from_secs(seconds as u64), rate)?;
     if over == Over::Window {
         context.profiles.symbolize(&mut window);
         return Ok(window);

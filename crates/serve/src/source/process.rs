@@ -132,11 +132,12 @@ impl Source for ProcessSource {
         Ok(heapwise_capture::target::of_segment(&now)?)
     }
 
-    fn record_for(&self, time: Duration) -> Result<Stretch> {
+    fn record_for(&self, time: Duration, rate: Option<u64>) -> Result<Stretch> {
         /// Time between two heartbeats of the lease, which are written less often.
         const STEP: Duration = Duration::from_millis(100);
         let segment = self.live_segment()?;
-        let sample_bytes = control::current(&segment)?.sample_bytes;
+        let sample_bytes =
+            rate.map_or_else(|| Ok(control::current(&segment)?.sample_bytes), Ok::<u64, HttpError>)?;
         let demand = Demand { mode: Mode::Sampled, sample_bytes };
         let mut window = Window::start(&segment, Controller::Serve, demand)?;
         let before = segment.snapshot()?.profile();
@@ -168,7 +169,7 @@ impl Source for ProcessSource {
                 Change::new().mode(mode)
             }
             ControlCommand::Stop => {
-                stopped::save(&segment, crate::encode::heapwise)?;
+                stopped::save(&segment)?;
                 Change::new().mode(Mode::Off)
             }
             ControlCommand::Reset => {
