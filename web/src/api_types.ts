@@ -43,13 +43,14 @@ export interface Finding {
   /// Numbers by name; the kind says which there are.
   values: Record<string, number>;
   function: string | null;
-  /// Of a recording: the stack that it is about.
+  /// The largest place of it, from the program's own code on, and its file and line.
   stack?: string;
+  source?: string;
   view: string;
   focus: string;
   sample_type: string;
   /// Of a recording: the moment or range that it is about; empty for the whole.
-  at?: string;
+  at: string | null;
 }
 
 export interface Summary {

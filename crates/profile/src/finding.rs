@@ -1,141 +1,199 @@
-//! Findings in a profile, as values: the text report, the API and the page word them.
+//! Findings: what in a profile or a recording deserves a look, as values that renderers word.
 
-use crate::query::Query;
-use crate::view::top::top;
-use crate::view::{Row, Totals};
-use crate::{CallTree, Metric, Profile};
+mod groups;
+mod of_profile;
 
-/// Share of all live bytes from which one function is a finding.
-const LARGE_SHARE: f64 = 0.4;
-/// Allocated bytes per live byte from which a program churns.
-const CHURN_RATIO: f64 = 20.0;
+pub use groups::{FunctionGroup, MOST_GROUPS, groups};
+pub use of_profile::findings;
 
-/// Kind of a finding.
+use std::cmp::Reverse;
+
+use crate::StackId;
+
+/// Most findings that a report shows.
+const MOST: usize = 5;
+
+/// The most important findings: memory that is held before work that is wasted, and by bytes.
+/// Statistics are left out.
+#[must_use]
+pub fn most_important(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.retain(|finding| finding.kind.importance() != Importance::Statistic);
+    findings.sort_by_key(|finding| (finding.kind.importance(), Reverse(finding.bytes())));
+    findings.truncate(MOST);
+    findings
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Importance {
+    /// Memory.
+    Held,
+    /// Time in the allocator.
+    Wasted,
+    /// Neither.
+    Statistic,
+}
+
+/// Kind of a finding. The values of a kind are named after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FindingKind {
-    /// Against the baseline, a function holds more. Values: `bytes` (its growth), `baseline_bytes`
-    /// (what it held), `total_bytes` (change of the whole program).
+    /// Against the baseline, functions hold more: `bytes` (their growth), `total_bytes` (change of
+    /// the whole program).
     Growth,
-    /// One function holds a large part of the live bytes. Values: `bytes`, `blocks`, `share`.
-    Concentration,
-    /// One function allocates most of what is freed again. Values: `bytes` (allocated by it),
-    /// `share` (of all allocated bytes), `allocated_bytes`, `live_bytes`.
-    Churn,
+    /// Blocks that are live, in a process that runs or whose end is not known: `bytes`, `blocks`.
+    Held,
+    /// Frees that no hooked function made, noticed when the address was used again: `frees`.
+    UnseenFrees,
+    /// The sites that held the memory at the peak: `bytes`, and of a recording `ms`.
+    Peak,
+    /// Places that grew steadily: `sites`, `bytes`, `until_ms`.
+    GrowingSites,
+    /// Blocks that were not freed when the program ended: `bytes`, `blocks`.
+    NeverFreed,
+    /// Blocks that were live at the end of the recording, while the program ran on or its end is
+    /// not known: `bytes`, `blocks`.
+    StillHeld,
+    /// Blocks freed by the next call of their thread: `blocks`, `allocations`, `percent`.
+    Temporaries,
+    /// Much allocated, little held: `bytes`, `turnover` (times the peak).
+    Turnover,
+    /// Blocks that grow step by step: `steps`, `length` (at the first place, on average).
+    ReallocChains,
+    /// How long freed blocks had lived: `mean_ms`, `percent` (less than a millisecond).
+    Lifetimes,
+    /// Which sizes are allocated: `percent`, `min`, `max` of the most frequent class.
+    Sizes,
+    /// Which threads allocate: `threads`, `blocks`.
+    Threads,
 }
 
 impl FindingKind {
-    /// The name in the API.
+    /// The name in JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             FindingKind::Growth => "growth",
-            FindingKind::Concentration => "concentration",
-            FindingKind::Churn => "churn",
+            FindingKind::Held => "held",
+            FindingKind::UnseenFrees => "unseen_frees",
+            FindingKind::Peak => "peak",
+            FindingKind::GrowingSites => "growing_sites",
+            FindingKind::NeverFreed => "never_freed",
+            FindingKind::StillHeld => "still_held",
+            FindingKind::Temporaries => "temporaries",
+            FindingKind::Turnover => "turnover",
+            FindingKind::ReallocChains => "realloc_chains",
+            FindingKind::Lifetimes => "lifetimes",
+            FindingKind::Sizes => "sizes",
+            FindingKind::Threads => "threads",
         }
     }
 }
 
-/// One finding.
+impl FindingKind {
+    fn importance(self) -> Importance {
+        match self {
+            FindingKind::Growth
+            | FindingKind::Held
+            | FindingKind::Peak
+            | FindingKind::GrowingSites
+            | FindingKind::NeverFreed
+            | FindingKind::StillHeld
+            | FindingKind::UnseenFrees => Importance::Held,
+            FindingKind::Temporaries | FindingKind::Turnover | FindingKind::ReallocChains => {
+                Importance::Wasted
+            }
+            FindingKind::Lifetimes | FindingKind::Sizes | FindingKind::Threads => Importance::Statistic,
+        }
+    }
+}
+
+/// A finding.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// Kind of the finding.
     pub kind: FindingKind,
-    /// The function it is about, if it is about one.
-    pub function: Option<String>,
     /// Its numbers by name; the kind determines which exist.
     pub values: Vec<(&'static str, f64)>,
+    /// All places that it is about, largest first; renderers group them by function.
+    pub places: Vec<RankedStack>,
+    /// Further rows, e.g. a histogram.
+    pub rows: Vec<FindingRow>,
 }
 
-/// The findings about a profile, most important first.
-#[must_use]
-pub fn findings(profile: &Profile, baseline: Option<&Profile>, query: &Query) -> Vec<Finding> {
-    let ranked = |metric, baseline| ranked(profile, baseline, metric, query);
-    let found = [
-        baseline.and_then(|baseline| growth(ranked(Metric::InuseSpace, Some(baseline)))),
-        concentration(ranked(Metric::InuseSpace, None)),
-        churn(profile, || ranked(Metric::AllocSpace, None)),
-    ];
-    found.into_iter().flatten().collect()
-}
-
-/// The first row of `top` and the totals.
-fn ranked(
-    profile: &Profile,
-    baseline: Option<&Profile>,
-    metric: Metric,
-    query: &Query,
-) -> (Totals, Option<Row>) {
-    let query = Query { metric, limit: Some(1), ..query.clone() };
-    let top = top(&CallTree::compare(profile, baseline, &query), &query);
-    (top.totals, top.rows.into_iter().next())
-}
-
-fn growth((totals, row): (Totals, Option<Row>)) -> Option<Finding> {
-    let row = row.filter(|row| row.flat.value > 0.0)?;
-    Some(Finding {
-        kind: FindingKind::Growth,
-        values: vec![
-            ("bytes", row.flat.value),
-            ("baseline_bytes", row.flat.base),
-            ("total_bytes", totals.total.value),
-        ],
-        function: Some(row.frame.label.clone()),
-    })
-}
-
-fn concentration((totals, row): (Totals, Option<Row>)) -> Option<Finding> {
-    let (row, total) = (row?, totals.total.value);
-    let share = row.flat.value / total;
-    (total > 0.0 && share >= LARGE_SHARE).then(|| Finding {
-        kind: FindingKind::Concentration,
-        values: vec![("bytes", row.flat.value), ("blocks", row.flat.objects), ("share", share)],
-        function: Some(row.frame.label.clone()),
-    })
-}
-
-fn churn(profile: &Profile, ranked: impl FnOnce() -> (Totals, Option<Row>)) -> Option<Finding> {
-    let total = profile.total();
-    if total.alloc_bytes < CHURN_RATIO * total.inuse_bytes.max(1.0) {
-        return None;
+impl Finding {
+    /// A value by its name; 0 when the kind does not have it.
+    #[must_use]
+    pub fn value(&self, name: &str) -> f64 {
+        self.values.iter().find(|(known, _)| *known == name).map_or(0.0, |(_, value)| *value)
     }
-    let (totals, row) = ranked();
-    let row = row?;
-    Some(Finding {
-        kind: FindingKind::Churn,
-        values: vec![
-            ("bytes", row.flat.value),
-            ("share", row.flat.value / totals.total.value.max(1.0)),
-            ("allocated_bytes", total.alloc_bytes),
-            ("live_bytes", total.inuse_bytes),
-        ],
-        function: Some(row.frame.label.clone()),
-    })
+
+    fn bytes(&self) -> u64 {
+        self.value("bytes").max(0.0) as u64
+    }
+}
+
+/// A row of a finding: blocks of one class.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FindingRow {
+    /// Which blocks.
+    pub class: FindingClass,
+    /// How many.
+    pub blocks: u64,
+    /// Their share of all, in percent.
+    pub percent: f64,
+    /// Their bytes, where they are known.
+    pub bytes: Option<u64>,
+}
+
+/// Which blocks a row is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FindingClass {
+    /// Freed within this many milliseconds; `None` for longer.
+    Lifetime(Option<u64>),
+    /// Sizes from the first to the second number, both included.
+    Sizes(u64, u64),
+    /// Allocated by this thread.
+    Thread(u64, String),
+}
+
+/// A stack and its values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RankedStack {
+    /// The stack in the profile that names it; `None` when its record is damaged.
+    pub stack: Option<StackId>,
+    /// The number it is ranked by.
+    pub value: u64,
+    /// Unit of the number.
+    pub unit: RankUnit,
+}
+
+/// Unit of the number of a [`RankedStack`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RankUnit {
+    /// Bytes.
+    Bytes,
+    /// Blocks.
+    Blocks,
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn kinds(profile: &Profile, baseline: Option<&Profile>) -> Vec<FindingKind> {
-        findings(profile, baseline, &Query::default()).iter().map(|finding| finding.kind).collect()
-    }
-
     #[test]
-    fn one_function_that_holds_most_is_found() {
-        let profile = crate::read(b"main;load 90\nmain;parse 10\n").expect("folded stacks");
-        let found = findings(&profile, None, &Query::default());
-        let values = vec![("bytes", 90.0), ("blocks", found[0].values[1].1), ("share", 0.9)];
-        let function = Some("load".to_owned());
-        assert_eq!(found, [Finding { kind: FindingKind::Concentration, function, values }]);
-        let even = crate::read(b"main;a 30\nmain;b 30\nmain;c 30\n").expect("folded stacks");
-        assert_eq!(kinds(&even, None), []);
-    }
-
-    #[test]
-    fn growth_is_found() {
-        let before = crate::read(b"main;a 30\nmain;b 30\nmain;c 30\n").expect("folded stacks");
-        let after = crate::read(b"main;a 40\nmain;b 30\nmain;c 30\n").expect("folded stacks");
-        let found = findings(&after, Some(&before), &Query::default());
-        assert_eq!(found[0].values, [("bytes", 10.0), ("baseline_bytes", 30.0), ("total_bytes", 10.0)]);
+    fn held_memory_comes_first_and_statistics_are_left_out() {
+        let finding = |kind, bytes| Finding {
+            kind,
+            values: vec![("bytes", bytes)],
+            places: Vec::new(),
+            rows: Vec::new(),
+        };
+        let found = most_important(vec![
+            finding(FindingKind::Sizes, 1e9),
+            finding(FindingKind::Turnover, 1e9),
+            finding(FindingKind::NeverFreed, 10.0),
+            finding(FindingKind::Peak, 30.0),
+        ]);
+        let kinds: Vec<_> = found.iter().map(|finding| finding.kind).collect();
+        assert_eq!(kinds, [FindingKind::Peak, FindingKind::NeverFreed, FindingKind::Turnover]);
     }
 }

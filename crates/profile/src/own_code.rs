@@ -2,7 +2,12 @@
 //!
 //! A stack ends in the allocator, in a wrapper of it (`xmalloc`, `zmalloc_usable`) or in a
 //! container of the standard library. The first frame behind those is where the program
-//! allocates.
+//! allocates. Wrappers are recognized by name, and by shape: most blocks come through them, from
+//! many callers.
+
+mod wrappers;
+
+use std::collections::HashMap;
 
 use crate::allocator::{is_allocator, is_allocator_module};
 use crate::{Location, Profile, StackId, name};
@@ -26,31 +31,77 @@ pub struct CodeFrame {
     /// Whether it is code of the program itself, by the rule of this module.
     pub is_own: bool,
     is_allocator: bool,
+    is_wrapper: bool,
+    /// The same number for frames of the same label.
+    function: usize,
 }
 
 /// The frames of every location of a profile, computed once.
 #[derive(Debug)]
-pub struct CodeFrames(Vec<Vec<CodeFrame>>);
+pub struct CodeFrames {
+    by_location: Vec<Vec<CodeFrame>>,
+}
+
+/// Frames behind one that is looked at, in which a wrapper by name makes it a part of the wrapper.
+const WRAPPER_REACH: usize = 2;
 
 impl CodeFrames {
-    /// The frames of `profile`, which has symbols.
+    /// The frames of `profile`, which has symbols and samples.
     #[must_use]
     pub fn new(profile: &Profile) -> Self {
-        Self(profile.locations.iter().map(|location| of_location(profile, location)).collect())
+        let weights = profile.samples.iter().map(|sample| (sample.stack, sample.values.alloc_objects));
+        Self::weighted(profile, weights)
+    }
+
+    /// The frames of `profile`, whose wrappers are those of stacks with other weights than the
+    /// samples'.
+    #[must_use]
+    pub fn weighted(profile: &Profile, weights: impl Iterator<Item = (StackId, f64)>) -> Self {
+        let mut by_location: Vec<Vec<CodeFrame>> =
+            profile.locations.iter().map(|location| of_location(profile, location)).collect();
+        let mut numbers: HashMap<String, usize> = HashMap::new();
+        for frame in by_location.iter_mut().flatten() {
+            let next = numbers.len();
+            frame.function = *numbers.entry(frame.label.clone()).or_insert(next);
+        }
+        let mut frames = Self { by_location };
+        wrappers::mark(&mut frames, profile, weights);
+        frames
     }
 
     /// At most `most` frames of a stack, from the innermost one of the program's own code on;
     /// without one, from the first behind the allocator's, or from the innermost.
     #[must_use]
     pub fn from_own_code(&self, profile: &Profile, stack: StackId, most: usize) -> Vec<&CodeFrame> {
-        let frames = || {
-            let nodes = profile.stacks.leaf_to_root(stack);
-            nodes.flat_map(|node| &self.0[profile.stacks.location(node).index()])
-        };
-        let own = frames().position(|frame| frame.is_own);
-        let behind_allocator = || frames().position(|frame| !frame.is_allocator);
-        let first = own.or_else(behind_allocator).unwrap_or(0);
-        frames().skip(first).take(most).collect()
+        let first = self.first_of_own_code(profile, stack);
+        self.frames(profile, stack).skip(first).take(most).collect()
+    }
+
+    fn frames<'a, 'b>(
+        &'a self,
+        profile: &'b Profile,
+        stack: StackId,
+    ) -> impl Iterator<Item = &'a CodeFrame> + use<'a, 'b> {
+        let nodes = profile.stacks.leaf_to_root(stack);
+        nodes.flat_map(|node| &self.by_location[profile.stacks.location(node).index()])
+    }
+
+    fn first_of_own_code(&self, profile: &Profile, stack: StackId) -> usize {
+        let mut from = 0;
+        loop {
+            let next = self.frames(profile, stack).skip(from).position(|frame| frame.is_own);
+            let Some(own) = next.map(|next| from + next) else { break };
+            let outer = self.frames(profile, stack).skip(own + 1).take(WRAPPER_REACH);
+            match outer.enumerate().filter(|(_, frame)| frame.is_wrapper).last() {
+                Some((wrapper, _)) => from = own + 2 + wrapper,
+                None => return own,
+            }
+        }
+        let frames = || self.frames(profile, stack);
+        frames()
+            .position(|frame| frame.is_own)
+            .or_else(|| frames().position(|f| !f.is_allocator))
+            .unwrap_or(0)
     }
 }
 
@@ -64,24 +115,36 @@ fn of_location(profile: &Profile, location: &Location) -> Vec<CodeFrame> {
             Some(module) => format!("{module_name}+0x{:x}", module.file_offset_of(location.address)),
             None => format!("0x{:x}", location.address),
         };
-        return vec![CodeFrame { label, file: String::new(), line: 0, is_own: false, is_allocator: false }];
+        return vec![CodeFrame::new(label, is_program_module)];
     }
     let frame = |line: &crate::Line| {
         let function = profile.functions.get(line.function.index())?;
         let label = name::short(&function.name);
-        let is_own = is_program_module && is_own_name(&function.name, &label);
         let is_allocator = is_allocator(&function.name);
-        Some(CodeFrame { label, file: function.file.clone(), line: line.line, is_own, is_allocator })
+        let is_wrapper = is_wrapper_name(&label);
+        let is_own =
+            is_program_module && !is_allocator && !is_wrapper && !is_standard(&function.name, &label);
+        let frame = CodeFrame::new(label, is_own);
+        Some(CodeFrame { file: function.file.clone(), line: line.line, is_allocator, is_wrapper, ..frame })
     };
     location.lines.iter().filter_map(frame).collect()
 }
 
-fn is_own_name(full: &str, short: &str) -> bool {
-    let is_standard = STANDARD.iter().any(|prefix| full.starts_with(prefix) || short.starts_with(prefix));
+impl CodeFrame {
+    fn new(label: String, is_own: bool) -> Self {
+        let (file, line) = (String::new(), 0);
+        Self { label, file, line, is_own, is_allocator: false, is_wrapper: false, function: 0 }
+    }
+}
+
+fn is_standard(full: &str, short: &str) -> bool {
+    STANDARD.iter().any(|prefix| full.starts_with(prefix) || short.starts_with(prefix))
+}
+
+fn is_wrapper_name(short: &str) -> bool {
     let last = short.rsplit("::").next().unwrap_or(short).to_ascii_lowercase();
     let last = last.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
-    let is_wrapper = WRAPPER_ENDS.iter().any(|end| last.ends_with(end));
-    !is_standard && !is_wrapper && !is_allocator(full)
+    WRAPPER_ENDS.iter().any(|end| last.ends_with(end))
 }
 
 #[cfg(test)]
@@ -102,6 +165,12 @@ mod tests {
         assert_eq!(own("main;load;std::vector::push_back;malloc 1 1"), "load main");
         assert_eq!(own("main;dictAdd;zmalloc;je_malloc 1 1"), "dictAdd main");
         assert_eq!(own("main;serve/Cache::get;std::map::insert;malloc 1 1"), "Cache::get serve main");
+    }
+
+    #[test]
+    fn frames_inside_a_wrapper_are_part_of_it() {
+        assert_eq!(own("main;parse;sqlite3Malloc;memMethod;malloc 1 1"), "parse main");
+        assert_eq!(own("main;alloc_table;fill;grow;put;malloc 1 1"), "put grow fill alloc_table main");
     }
 
     #[test]

@@ -102,7 +102,8 @@ pub fn take_out_runtime(profile: &mut Profile) -> Values {
     take_out(profile, &leaving)
 }
 
-fn is_of_runtime(profile: &Profile, sample: &Sample) -> bool {
+/// Whether a runtime allocated the blocks of a sample for itself.
+pub(crate) fn is_of_runtime(profile: &Profile, sample: &Sample) -> bool {
     let module = |location: LocationId| {
         let module = profile.locations[location.index()].module;
         module.map_or("", |module| profile.modules[module.index()].name())

@@ -2,7 +2,8 @@
 //! showed.
 
 use heapwise_format::recording::Codec;
-use heapwise_profile::recording::analysis::{Evidence, FindingKind, findings};
+use heapwise_profile::finding::FindingKind;
+use heapwise_profile::recording::analysis::{Evidence, findings};
 use heapwise_profile::recording::{
     Counts, Point, PointInTime, Recording, RecordingSource, Statistics, Tables, Timeline,
 };
@@ -85,7 +86,8 @@ fn sizes_and_findings_are_those_that_version_3_showed() {
     let timeline = Timeline::read(&recording, 100).unwrap();
     let (peak, ms) = recording.counts_at(&tables, PointInTime::Peak, 1).unwrap();
     let base = recording.base(&tables).unwrap();
-    let found = findings(&Evidence::new(&tables, &statistics, &timeline, &base, (&peak, ms)));
+    let (_, stacks) = tables.stacks();
+    let found = findings(&Evidence::new(&tables, &statistics, &timeline, &base, (&peak, ms), &stacks));
     let value = |kind, name| found.iter().find(|f| f.kind == kind).expect("a finding").value(name);
     // Version 3 does not say how the program ended.
     let held = |name| value(FindingKind::StillHeld, name);

@@ -1,92 +1,47 @@
-//! Findings of a recording in words and as JSON, with the names of their stacks.
+//! Findings in words and as JSON, with the functions that they are about.
 
-use std::collections::HashMap;
-
+use heapwise_profile::finding::{
+    self, Finding, FindingClass, FindingKind, FindingRow, FunctionGroup, MOST_GROUPS, RankUnit,
+};
 use heapwise_profile::own_code::CodeFrames;
 use heapwise_profile::printable::printable;
-use heapwise_profile::recording::analysis::{
-    Finding, FindingClass, FindingKind, FindingRow, RankUnit, RankedStack,
-};
-use heapwise_profile::{Profile, StackId, quantity};
+use heapwise_profile::{Profile, quantity};
 use serde_json::{Map, Value, json};
 
-/// Frames shown of each stack, innermost first.
-const FRAMES: usize = 4;
-/// Functions shown with each finding.
-const MOST_GROUPS: usize = 3;
-
-/// Stacks of the places in findings, with names.
+/// The profile that names the places of findings.
 #[derive(Debug)]
-pub struct Names {
-    profile: Profile,
+pub struct Names<'a> {
+    profile: &'a Profile,
     code: CodeFrames,
-    stacks: Vec<Option<StackId>>,
 }
 
-/// The places of a finding in one function of the program's own code.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FunctionGroup {
-    /// The function.
-    pub function: String,
-    /// Where its largest place is: `file.c:12`, or empty.
-    pub source: String,
-    /// The frames from there on, `parse ← read ← main`.
-    pub stack: String,
-    /// Sum of its places.
-    pub value: u64,
-    /// Unit of the sum.
-    pub unit: RankUnit,
-    /// Share of all places of the finding, in percent.
-    pub percent: f64,
-}
-
-impl Names {
-    /// Names from `profile`, which has symbols; `stacks` maps nodes of the recording to its stacks.
+impl<'a> Names<'a> {
+    /// Names from `profile`, which has symbols.
     #[must_use]
-    pub fn new(profile: Profile, stacks: Vec<Option<StackId>>) -> Self {
-        Self { code: CodeFrames::new(&profile), profile, stacks }
+    pub fn new(profile: &'a Profile) -> Self {
+        Self { code: CodeFrames::new(profile), profile }
     }
 
-    /// The functions of a finding, largest first. A place belongs to the innermost function of the
-    /// program's own code.
+    /// Names from `profile`, which has the stacks of a recording and no samples.
+    #[must_use]
+    pub fn of_recording(profile: &'a Profile, findings: &[Finding]) -> Self {
+        let places = findings.iter().flat_map(|finding| &finding.places);
+        let weights = places.filter_map(|place| Some((place.stack?, place.value as f64)));
+        Self { code: CodeFrames::weighted(profile, weights), profile }
+    }
+
+    /// The findings in the profile itself.
+    #[must_use]
+    pub fn find(&self, baseline: Option<&Profile>) -> Vec<Finding> {
+        finding::findings(self.profile, &self.code, baseline)
+    }
+
+    /// The functions of a finding, largest first.
     #[must_use]
     pub fn groups(&self, finding: &Finding) -> Vec<FunctionGroup> {
-        let total = finding.places.iter().map(|place| place.value).sum::<u64>().max(1) as f64;
-        let mut groups: Vec<FunctionGroup> = Vec::new();
-        let mut known: HashMap<String, usize> = HashMap::new();
-        for place in &finding.places {
-            let group = self.group(place);
-            let at = *known.entry(group.function.clone()).or_insert(groups.len());
-            match groups.get_mut(at) {
-                Some(first) => first.value += place.value,
-                None => groups.push(group),
-            }
-        }
-        groups.sort_by(|a, b| b.value.cmp(&a.value).then_with(|| a.function.cmp(&b.function)));
+        let mut groups = finding::groups(self.profile, &self.code, &finding.places);
         groups.truncate(MOST_GROUPS);
-        groups.iter_mut().for_each(|group| group.percent = 100.0 * group.value as f64 / total);
         groups
-    }
-
-    /// The group of one place.
-    fn group(&self, place: &RankedStack) -> FunctionGroup {
-        let stack = place.stack(&self.stacks);
-        let frames =
-            stack.map(|stack| self.code.from_own_code(&self.profile, stack, FRAMES)).unwrap_or_default();
-        let function = frames.first().map_or_else(|| "[unknown]".to_owned(), |frame| frame.label.clone());
-        let source = frames.first().filter(|frame| !frame.file.is_empty()).map(|frame| {
-            let file = frame.file.rsplit('/').next().unwrap_or(&frame.file);
-            if frame.line == 0 { file.to_owned() } else { format!("{file}:{}", frame.line) }
-        });
-        let labels: Vec<&str> = frames.iter().map(|frame| frame.label.as_str()).collect();
-        FunctionGroup {
-            function,
-            source: source.unwrap_or_default(),
-            stack: labels.join(" ← "),
-            value: place.value,
-            unit: place.unit,
-            percent: 0.0,
-        }
     }
 
     /// The findings as text; `file` is inserted into the next commands.
@@ -108,24 +63,33 @@ impl Names {
             for row in &finding.rows {
                 out += &format!("  {}\n", printable(&line(row)));
             }
-            out += &format!("  → {}\n", next_command(finding.kind).replace("FILE", &printable(file)));
+            out += &format!(
+                "  → {}\n",
+                next_command(finding, self.is_recording()).replace("FILE", &printable(file))
+            );
         }
         out
     }
 
-    /// The findings as JSON: kinds, values, places, rows, and the next command.
+    /// The findings as JSON: kinds, values, at most `most` places each, rows, the next command.
     #[must_use]
-    pub fn data(&self, findings: &[Finding]) -> Value {
+    pub fn data(&self, findings: &[Finding], most: usize) -> Value {
         let one = |finding: &Finding| {
             json!({
                 "kind": finding.kind.name(),
                 "values": values(finding),
-                "places": self.groups(finding).iter().map(group_json).collect::<Vec<_>>(),
+                "places": self.groups(finding).iter().take(most).map(group_json).collect::<Vec<_>>(),
                 "rows": finding.rows.iter().map(row_json).collect::<Vec<_>>(),
-                "next": next_command(finding.kind),
+                "next": next_command(finding, self.is_recording()),
             })
         };
         findings.iter().map(one).collect()
+    }
+
+    /// Whether the profile is that of a recording, which has moments.
+    #[must_use]
+    pub fn is_recording(&self) -> bool {
+        self.profile.meta.source == "heapwise recording"
     }
 }
 
@@ -135,12 +99,15 @@ pub fn values(finding: &Finding) -> Map<String, Value> {
     finding.values.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
 }
 
-/// The `heapwise` command that goes deeper; `FILE` is the recording.
-fn next_command(kind: FindingKind) -> &'static str {
-    match kind {
-        FindingKind::Peak => "heapwise at FILE peak",
+/// The `heapwise` command that goes deeper; `FILE` is the recording or profile.
+fn next_command(finding: &Finding, is_recording: bool) -> &'static str {
+    match finding.kind {
+        FindingKind::Peak if is_recording => "heapwise at FILE peak",
+        FindingKind::Peak => "heapwise top FILE --sample_index peak_space",
         FindingKind::GrowingSites => "heapwise at FILE 50%..end",
-        FindingKind::NeverFreed | FindingKind::StillHeld => "heapwise at FILE end leaks",
+        FindingKind::Growth | FindingKind::Held => "heapwise top FILE",
+        FindingKind::NeverFreed | FindingKind::StillHeld if is_recording => "heapwise at FILE end leaks",
+        FindingKind::NeverFreed | FindingKind::StillHeld => "heapwise leaks FILE",
         FindingKind::UnseenFrees => "heapwise summary FILE --json",
         FindingKind::Temporaries => "heapwise top FILE --alloc_objects",
         FindingKind::Turnover | FindingKind::ReallocChains => "heapwise top FILE --alloc_space",
@@ -152,23 +119,32 @@ fn next_command(kind: FindingKind) -> &'static str {
 
 fn sentence(finding: &Finding, first: Option<&FunctionGroup>) -> String {
     let value = |name: &str| finding.value(name);
+    let has = |name: &str| finding.values.iter().any(|(known, _)| *known == name);
     let bytes = |name: &str| quantity::bytes(value(name));
     match finding.kind {
         FindingKind::UnseenFrees => format!(
             "{} blocks were freed by a call that is not hooked; each was noticed when its address was used again",
             value("frees")
         ),
-        FindingKind::Peak => format!(
-            "{} were live at the peak, {} ms after the start{}",
+        FindingKind::Growth => format!(
+            "the functions that grew hold {} more; the whole program changed by {}{}",
             bytes("bytes"),
-            value("ms"),
-            first
-                .map(|group| format!("; {} held {:.1} % of them", group.function, group.percent))
-                .unwrap_or_default()
+            if value("total_bytes") > 0.0 { "+" } else { "" },
+            bytes("total_bytes")
+        ),
+        FindingKind::Held => {
+            format!("{} in {} blocks are held{}", bytes("bytes"), value("blocks"), share_of(first, "holds"))
+        }
+        FindingKind::Peak => format!(
+            "{} were live at the peak{}{}",
+            bytes("bytes"),
+            if has("ms") { format!(", {} ms after the start", value("ms")) } else { String::new() },
+            share_of(first, "held")
         ),
         FindingKind::GrowingSites => format!(
-            "{} places were still growing at the end, by {} over the second half",
+            "{} places grew steadily until {} ms after the start, by {}",
             value("sites"),
+            value("until_ms"),
             bytes("bytes")
         ),
         FindingKind::NeverFreed => {
@@ -207,6 +183,13 @@ fn sentence(finding: &Finding, first: Option<&FunctionGroup>) -> String {
             format!("{} threads allocated {} blocks", value("threads"), value("blocks"))
         }
     }
+}
+
+/// `; parse holds 66.0 % of them`.
+fn share_of(first: Option<&FunctionGroup>, verb: &str) -> String {
+    first
+        .map(|group| format!("; {} {verb} {:.1} % of them", group.function, group.percent))
+        .unwrap_or_default()
 }
 
 fn line(row: &FindingRow) -> String {

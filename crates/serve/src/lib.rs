@@ -15,6 +15,7 @@ mod cpu_budget;
 mod encode;
 mod endpoints;
 mod error;
+mod finding;
 #[doc(hidden)]
 pub mod fuzz;
 mod http;

@@ -170,9 +170,9 @@ pub(crate) trait Source: Send + Sync {
         Ok(Timeline::default())
     }
 
-    /// Findings over its whole time, as JSON.
-    fn findings(&self) -> Result<Vec<Value>> {
-        Ok(Vec::new())
+    /// Findings over its whole time, as JSON; `None` without a time dimension.
+    fn findings(&self) -> Result<Option<Vec<Value>>> {
+        Ok(None)
     }
 
     /// Where the resident memory of a running process is.

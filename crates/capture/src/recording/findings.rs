@@ -1,14 +1,16 @@
 //! The findings of a recording: reads the input of the analyses and runs them.
 
-use heapwise_profile::recording::analysis::{Evidence, Finding, findings};
+use heapwise_profile::StackId;
+use heapwise_profile::finding::Finding;
+use heapwise_profile::recording::analysis::{Evidence, findings};
 use heapwise_profile::recording::{Counts, Damage, PointInTime, Recording, Statistics, Tables, Timeline};
 
 use super::moment::DEFAULT_STEP_MS;
 use super::open::{Opened, RecordingFile};
 use crate::failure::{Failure, Outcome};
 
-/// Analyses a recording.
-pub fn read(opened: &mut Opened) -> Outcome<Vec<Finding>> {
+/// Analyses a recording. `stacks` has the stack of each node of its stack tree.
+pub fn read(opened: &mut Opened, stacks: &[Option<StackId>]) -> Outcome<Vec<Finding>> {
     let jobs = opened.jobs;
     let facts = opened
         .recording
@@ -16,7 +18,8 @@ pub fn read(opened: &mut Opened) -> Outcome<Vec<Finding>> {
         .ok_or_else(|| Failure::file(&opened.path, "holds nothing that can be read"))?;
     opened.recording.set_progress(None);
     let peak = (&facts.peak, facts.peak_ms);
-    let evidence = Evidence::new(&opened.tables, &facts.statistics, &facts.timeline, &facts.base, peak);
+    let Facts { statistics, timeline, base, .. } = &facts;
+    let evidence = Evidence::new(&opened.tables, statistics, timeline, base, peak, stacks);
     Ok(findings(&evidence))
 }
 

@@ -16,6 +16,7 @@ use heapwise_profile::coverage::Coverage;
 use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::{Began, CallTree, Metric, Profile, ProgramEnd, Query};
 use heapwise_render::coverage;
+use heapwise_render::findings::Names;
 
 use super::dump;
 use super::record::{self, RetentionArgs};
@@ -65,7 +66,8 @@ pub(crate) struct RunArgs {
 }
 
 /// Runs the program; the exit status is the program's.
-pub(crate) fn run(args: RunArgs) -> Outcome<ExitCode> {
+pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
+    args.mode.exact_by_default();
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     args.refuse_unwritable(overwrite)?;
     stale_segments::collect();
@@ -249,11 +251,22 @@ fn finish(
         summary(&snapshot, &profile, ended);
         resident.into_iter().for_each(Resident::print);
         say_err!("  profile      {}", path.display());
-        // A program that freed everything has nothing to show but what it allocated on the way.
-        let metric = if profile.total().inuse_bytes == 0.0 { "--alloc_space " } else { "" };
-        say_err!("next: heapwise top {metric}{}", path.display());
+        print_findings(profile, &path);
     }
     Ok(())
+}
+
+/// What stands out, with the next command for each.
+fn print_findings(mut profile: Profile, path: &Path) {
+    SymbolArgs::default().symbolize(&mut profile);
+    let names = Names::new(&profile);
+    let found = names.find(None);
+    for line in names.text(&found, &path.display().to_string()).lines() {
+        say_err!("{line}");
+    }
+    if found.is_empty() {
+        say_err!("next: heapwise top --alloc_space {}", path.display());
+    }
 }
 
 /// Most resident bytes at any time, as the probe noted when the program exited.

@@ -1,53 +1,116 @@
-//! `summary`: what stands out in a recording, with numbers and the next command for each finding.
+//! `summary`: what stands out in a profile or a recording, with numbers and the next command for
+//! each finding.
 
-use std::path::PathBuf;
+use std::path::Path;
 
 use clap::Args;
 use heapwise_capture::recording::{findings, moment_profile, open};
+use heapwise_capture::target::Target;
+use heapwise_profile::coverage::Coverage;
+use heapwise_profile::finding::{Finding, MOST_GROUPS, most_important};
+use heapwise_profile::{Profile, quantity};
 use heapwise_render::coverage;
 use heapwise_render::findings::Names;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::console;
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
+use crate::report_input;
 use crate::symbols::SymbolArgs;
 use crate::warnings;
+
+/// Bytes of JSON that places are left out for.
+const MOST_JSON: usize = 4096;
 
 /// Options of `summary`.
 #[derive(Debug, Args)]
 pub(crate) struct SummaryArgs {
-    /// Recording
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    /// Recording, profile or process
+    #[arg(value_name = "FILE|PID")]
+    target: String,
+    /// Show every finding of a recording, and its statistics
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     symbols: SymbolArgs,
     #[command(flatten)]
     read: ReadArgs,
-    /// Print JSON
+    /// Print JSON, of at most 4 KiB without --all
     #[arg(long)]
     json: bool,
 }
 
 /// Shows the findings.
 pub(crate) fn run(args: &SummaryArgs) -> Outcome {
-    let mut opened = open::open(&args.file, &args.read.options())?;
-    warnings::print(&opened.warnings);
-    let found = findings::read(&mut opened)?;
-    let covered = moment_profile::coverage(&mut opened);
-    let (mut profile, stacks) = opened.tables.stacks();
-    args.symbols.symbolize(&mut profile);
-    let names = Names::new(profile, stacks);
-    let text = if args.json {
-        console::json(&json!({
-            "contains": opened.contains(),
-            "coverage": heapwise_render::json::coverage::coverage(&covered),
-            "findings": names.data(&found),
-        }))
-    } else {
-        format!("{}\nCovers: {}\n", opened.contains(), coverage::line(&covered))
-            + &names.text(&found, &args.file.display().to_string())
+    let text = match open::is_recording(Path::new(&args.target)) {
+        true => of_recording(args)?,
+        false => of_profile(args)?,
     };
     output::write_result(None, Overwrite::Refuse, |out| out.write_all(text.as_bytes()))
+}
+
+fn of_recording(args: &SummaryArgs) -> Outcome<String> {
+    let mut opened = open::open(Path::new(&args.target), &args.read.options())?;
+    warnings::print(&opened.warnings);
+    let (mut profile, stacks) = opened.tables.stacks();
+    let mut found = findings::read(&mut opened, &stacks)?;
+    if !args.all {
+        found = most_important(found);
+    }
+    let covered = moment_profile::coverage(&mut opened);
+    args.symbols.symbolize(&mut profile);
+    Ok(render(args, &opened.contains(), &covered, &Names::of_recording(&profile, &found), &found))
+}
+
+fn of_profile(args: &SummaryArgs) -> Outcome<String> {
+    let target = Target::parse(&args.target)?;
+    let profile = report_input::load_target(&target, &args.read, &args.symbols)?;
+    let names = Names::new(&profile);
+    let found = names.find(None);
+    Ok(render(args, &contains(&profile), &Coverage::of(&profile), &names, &found))
+}
+
+/// `redis-server: 12.0 MiB held in 5000 blocks, 14.0 MiB at the peak, 1.00 GiB allocated`.
+fn contains(profile: &Profile) -> String {
+    let total = profile.total();
+    let bytes = quantity::bytes;
+    let peak = profile.meta.peak_bytes.map(|peak| format!(", {} at the peak", bytes(peak as f64)));
+    let program = profile.meta.program.rsplit('/').next().filter(|name| !name.is_empty());
+    format!(
+        "{}: {} held in {:.0} blocks{}, {} allocated in {:.0} blocks",
+        program.unwrap_or("profile"),
+        bytes(total.inuse_bytes),
+        total.inuse_objects,
+        peak.unwrap_or_default(),
+        bytes(total.alloc_bytes),
+        total.alloc_objects
+    )
+}
+
+fn render(
+    args: &SummaryArgs,
+    contains: &str,
+    covered: &Coverage,
+    names: &Names<'_>,
+    found: &[Finding],
+) -> String {
+    if !args.json {
+        let head = format!("{contains}\nCovers: {}\n", coverage::line(covered));
+        return head + &names.text(found, &args.target);
+    }
+    let data = |most: usize| -> Value {
+        json!({
+            "contains": contains,
+            "coverage": heapwise_render::json::coverage::coverage(covered),
+            "findings": names.data(found, most),
+        })
+    };
+    let mut texts = (1..=MOST_GROUPS).rev().map(|most| console::json(&data(most)));
+    match args.all {
+        true => texts.next(),
+        false => texts.find(|text| text.len() <= MOST_JSON),
+    }
+    .unwrap_or_else(|| console::json(&data(0)))
 }

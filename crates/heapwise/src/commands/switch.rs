@@ -81,6 +81,12 @@ impl ModeArgs {
         }
     }
 
+    /// Records every block when the user asked for nothing else.
+    pub(crate) fn exact_by_default(&mut self) {
+        let asked = self.rate.is_some() || self.log || self.off || self.mode.is_some();
+        self.exact |= !asked;
+    }
+
     /// The requested index.
     pub(crate) fn index(&self) -> IndexKind {
         match (self.mode, self.index) {

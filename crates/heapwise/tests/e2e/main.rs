@@ -11,6 +11,7 @@ mod coverage;
 mod drain;
 mod exactness;
 mod faults;
+mod findings;
 mod forks;
 mod from_documents;
 mod gs;

@@ -278,7 +278,7 @@ fn the_next_commands_of_a_summary_work() {
     let scratch = Scratch::new();
     let recording = scratch.path("app.hwr");
     scratch.record("handed_over", &[], &recording);
-    let summary = scratch.json_of(&["summary", "--json", "app.hwr"]);
+    let summary = scratch.json_of(&["summary", "--all", "--json", "app.hwr"]);
     let commands = summary["findings"].as_array().unwrap().iter().map(|finding| &finding["next"]);
     let commands: Vec<String> =
         commands.map(|next| next.as_str().unwrap().replace("FILE", "app.hwr")).collect();

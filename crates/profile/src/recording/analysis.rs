@@ -1,7 +1,6 @@
-//! Findings: what in a recording deserves a look, each by a small analysis of its own.
+//! Findings in a recording, each by a small analysis of its own.
 //!
-//! An analysis checks the [`Evidence`] and returns a finding or nothing. The order of [`findings`]
-//! is the order of a report: what holds memory, what wastes time, what was not seen.
+//! An analysis checks the [`Evidence`] and returns a finding or nothing.
 
 mod churn;
 mod growth;
@@ -17,6 +16,7 @@ mod unseen_frees;
 use super::statistics::{POINTS, SiteStatistics};
 use super::{Count, Counts, Statistics, Tables, Timeline};
 use crate::StackId;
+use crate::finding::{Finding, RankUnit, RankedStack};
 
 /// Input of the analyses.
 #[derive(Debug)]
@@ -33,6 +33,8 @@ pub struct Evidence<'a> {
     pub peak: &'a Counts,
     /// The millisecond of the peak.
     pub peak_ms: u64,
+    /// The stack of each node, as [`Tables::stacks`] has them.
+    stacks: &'a [Option<StackId>],
     sites: Vec<Site>,
 }
 
@@ -74,119 +76,6 @@ impl Site {
     }
 }
 
-/// Kind of a finding. The values of a kind are named after it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FindingKind {
-    /// Frees that no hooked function made, noticed when the address was used again: `frees`.
-    UnseenFrees,
-    /// The sites that held the memory at the peak: `bytes`, `ms`.
-    Peak,
-    /// Places that were still growing at the end: `sites`, `bytes` (over the second half).
-    GrowingSites,
-    /// Blocks that were not freed when the program ended: `bytes`, `blocks`.
-    NeverFreed,
-    /// Blocks that were live at the end of the recording, while the program ran on or its end is
-    /// not known: `bytes`, `blocks`.
-    StillHeld,
-    /// Blocks freed by the next call of their thread: `blocks`, `allocations`, `percent`.
-    Temporaries,
-    /// Much allocated, little held: `bytes`, `turnover` (times the peak).
-    Turnover,
-    /// Blocks that grow step by step: `steps`, `length` (at the first place, on average).
-    ReallocChains,
-    /// How long freed blocks had lived: `mean_ms`, `percent` (less than a millisecond).
-    Lifetimes,
-    /// Which sizes are allocated: `percent`, `min`, `max` of the most frequent class.
-    Sizes,
-    /// Which threads allocate: `threads`, `blocks`.
-    Threads,
-}
-
-impl FindingKind {
-    /// The name in JSON.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            FindingKind::UnseenFrees => "unseen_frees",
-            FindingKind::Peak => "peak",
-            FindingKind::GrowingSites => "growing_sites",
-            FindingKind::NeverFreed => "never_freed",
-            FindingKind::StillHeld => "still_held",
-            FindingKind::Temporaries => "temporaries",
-            FindingKind::Turnover => "turnover",
-            FindingKind::ReallocChains => "realloc_chains",
-            FindingKind::Lifetimes => "lifetimes",
-            FindingKind::Sizes => "sizes",
-            FindingKind::Threads => "threads",
-        }
-    }
-}
-
-/// A finding, as values; renderers word it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Finding {
-    /// Kind of the finding.
-    pub kind: FindingKind,
-    /// Its numbers by name; the kind determines which exist.
-    pub values: Vec<(&'static str, f64)>,
-    /// All places that it is about, largest first; renderers group them by function.
-    pub places: Vec<RankedStack>,
-    /// Further rows, e.g. a histogram.
-    pub rows: Vec<FindingRow>,
-}
-
-impl Finding {
-    /// A value by its name; 0 when the kind does not have it.
-    #[must_use]
-    pub fn value(&self, name: &str) -> f64 {
-        self.values.iter().find(|(known, _)| *known == name).map_or(0.0, |(_, value)| *value)
-    }
-}
-
-/// A row of a finding: blocks of one class.
-#[derive(Debug, Clone, PartialEq)]
-pub struct FindingRow {
-    /// Which blocks.
-    pub class: FindingClass,
-    /// How many.
-    pub blocks: u64,
-    /// Their share of all, in percent.
-    pub percent: f64,
-    /// Their bytes, where they are known.
-    pub bytes: Option<u64>,
-}
-
-/// Which blocks a row is about.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FindingClass {
-    /// Freed within this many milliseconds; `None` for longer.
-    Lifetime(Option<u64>),
-    /// Sizes from the first to the second number, both included.
-    Sizes(u64, u64),
-    /// Allocated by this thread.
-    Thread(u64, String),
-}
-
-/// A stack and its values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RankedStack {
-    /// Node of the recording's stack tree.
-    pub node: u32,
-    /// The number it is ranked by.
-    pub value: u64,
-    /// Unit of the number.
-    pub unit: RankUnit,
-}
-
-/// Unit of the number of a [`RankedStack`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RankUnit {
-    /// Bytes.
-    Bytes,
-    /// Blocks.
-    Blocks,
-}
-
 impl<'a> Evidence<'a> {
     /// Puts the evidence together.
     #[must_use]
@@ -196,8 +85,10 @@ impl<'a> Evidence<'a> {
         timeline: &'a Timeline,
         base: &'a Counts,
         (peak, peak_ms): (&'a Counts, u64),
+        stacks: &'a [Option<StackId>],
     ) -> Self {
-        let mut evidence = Self { tables, statistics, timeline, base, peak, peak_ms, sites: Vec::new() };
+        let mut evidence =
+            Self { tables, statistics, timeline, base, peak, peak_ms, stacks, sites: Vec::new() };
         evidence.sites = evidence.gather();
         evidence
     }
@@ -233,14 +124,11 @@ impl<'a> Evidence<'a> {
 
     /// The sites with a `value`, largest first.
     fn largest(&self, unit: RankUnit, value: impl Fn(&Site) -> u64) -> Vec<RankedStack> {
-        let mut places: Vec<RankedStack> = self
-            .sites
-            .iter()
-            .map(|site| RankedStack { node: site.node, value: value(site), unit })
-            .filter(|place| place.value > 0)
-            .collect();
-        places.sort_by_key(|place| (std::cmp::Reverse(place.value), place.node));
-        places
+        let mut sites: Vec<(u64, u32)> =
+            self.sites.iter().map(|site| (value(site), site.node)).filter(|(value, _)| *value > 0).collect();
+        sites.sort_by_key(|(value, node)| (std::cmp::Reverse(*value), *node));
+        let stack = |node: u32| self.stacks.get(node as usize).copied().flatten();
+        sites.iter().map(|(value, node)| RankedStack { stack: stack(*node), value: *value, unit }).collect()
     }
 }
 
@@ -265,13 +153,4 @@ pub fn findings(evidence: &Evidence<'_>) -> Vec<Finding> {
 /// `part` of `whole` in percent.
 fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / (whole.max(1)) as f64
-}
-
-/// Stack of a place within a profile of the same recording.
-impl RankedStack {
-    /// Its stack, given the stacks by node as [`Tables::stacks`] has them.
-    #[must_use]
-    pub fn stack(&self, stacks: &[Option<StackId>]) -> Option<StackId> {
-        stacks.get(self.node as usize).copied().flatten()
-    }
 }

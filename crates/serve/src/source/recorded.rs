@@ -2,22 +2,23 @@
 
 use std::path::PathBuf;
 
+use heapwise_profile::Profile;
+use heapwise_profile::finding::most_important;
 use heapwise_profile::ledger::LedgerHistory;
 use heapwise_profile::recording::Timeline as Steps;
-use heapwise_profile::recording::analysis::{Finding, FindingKind};
-use heapwise_profile::{Metric, Profile, query};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::file::stored;
 use super::{Facts, Kind, Source};
 use crate::error::{HttpError, Result};
+use crate::finding;
 use crate::profile_store::Stored;
 use crate::timeline::{Mark, Timeline};
 use heapwise_capture::recording::moment::DEFAULT_STEP_MS;
 use heapwise_capture::recording::open::{self, Opened};
 use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::recording::{findings, moment_profile};
-use heapwise_render::findings::{self as render, Names};
+use heapwise_render::findings::Names;
 use heapwise_symbolize::Options as SymbolOptions;
 
 /// Points of a curve: more than a screen has columns.
@@ -109,49 +110,11 @@ impl Source for RecordedSource {
         Ok(history.unwrap_or_default())
     }
 
-    fn findings(&self) -> Result<Vec<Value>> {
+    fn findings(&self) -> Result<Option<Vec<Value>>> {
         let mut opened = self.open()?;
-        let found = findings::read(&mut opened)?;
         let (mut profile, stacks) = opened.tables.stacks();
+        let found = most_important(findings::read(&mut opened, &stacks)?);
         heapwise_symbolize::symbolize(&mut profile, &self.symbols);
-        let names = Names::new(profile, stacks);
-        let one = |finding: &Finding| {
-            let first = names.groups(finding).into_iter().next();
-            let function = first.as_ref().map(|group| group.function.as_str());
-            let link = link_of(finding.kind);
-            let focus = function.filter(|_| link.view == "flame").map(query::exactly);
-            let mut values = render::values(finding);
-            if finding.kind == FindingKind::Peak {
-                values.insert("percent".into(), first.as_ref().map(|group| group.percent).into());
-            }
-            json!({
-                "kind": finding.kind.name(), "values": values, "function": function,
-                "stack": first.as_ref().map(|group| &*group.stack).unwrap_or_default(),
-                "view": link.view, "focus": focus.unwrap_or_default(),
-                "at": link.at, "sample_type": link.metric.name(),
-            })
-        };
-        Ok(found.iter().map(one).collect())
-    }
-}
-
-/// The view that goes deeper into a finding: at which moment, of which numbers.
-struct Link {
-    view: &'static str,
-    at: &'static str,
-    metric: Metric,
-}
-
-fn link_of(kind: FindingKind) -> Link {
-    let link = |view, at, metric| Link { view, at, metric };
-    match kind {
-        FindingKind::Peak => link("flame", "peak", Metric::InuseSpace),
-        FindingKind::GrowingSites => link("flame", "50%..end", Metric::InuseSpace),
-        FindingKind::NeverFreed | FindingKind::StillHeld => link("leaks", "end", Metric::InuseSpace),
-        FindingKind::Temporaries => link("flame", "", Metric::AllocObjects),
-        FindingKind::Turnover | FindingKind::ReallocChains => link("flame", "", Metric::AllocSpace),
-        FindingKind::Sizes => link("sizes", "", Metric::AllocObjects),
-        FindingKind::Threads => link("flame", "", Metric::AllocObjects),
-        _ => link("timeline", "", Metric::InuseSpace),
+        Ok(Some(finding::with_links(&Names::of_recording(&profile, &found), &found)))
     }
 }

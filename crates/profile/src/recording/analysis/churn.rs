@@ -1,6 +1,7 @@
 //! Much allocated, little held: time spent in the allocator rather than memory.
 
-use super::{Evidence, Finding, FindingKind, RankUnit};
+use super::Evidence;
+use crate::finding::{Finding, FindingKind, RankUnit};
 
 /// Worth saying when this many times the peak was allocated.
 const LEAST_TURNOVER: u64 = 20;

@@ -1,49 +1,105 @@
-//! Places whose live bytes only ever go up: the shape of a leak in a running program.
+//! Places whose live bytes rise steadily: the shape of a leak or of a cache that is never emptied.
 //!
-//! A place grows when, over the second half of the recording, its live bytes never fell below what
-//! they were a step before by more than a tenth, ended at least half as high again as they were at
-//! the middle, and gained at least one part in a hundred of the peak.
+//! Memory is looked at up to the peak, because most programs free at their end. A place grows when,
+//! over the second half of that time, its live bytes fit a rising line, and the rise is a tenth of
+//! what it held and a hundredth of the peak.
 
-use super::{Evidence, Finding, FindingKind, RankUnit, Site};
+use super::{Evidence, Site};
+use crate::finding::{Finding, FindingKind, RankUnit};
 use crate::recording::statistics::POINTS;
+
+/// Correlation of live bytes with time from which a line fits.
+const LEAST_CORRELATION: f64 = 0.9;
+/// Fewer points make no line.
+const LEAST_POINTS: usize = 4;
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let peak = evidence.timeline.peak().map_or(0, |step| step.max_live_bytes);
-    let least = (peak / 100).max(1);
-    let gain = |site: &Site| if grows(&site.live_bytes, least) { gained(&site.live_bytes) } else { 0 };
+    let least = (peak as f64 / 100.0).max(1.0);
+    let steps = &evidence.timeline.steps;
+    let span = (steps.first()?.start_ms, steps.last()?.start_ms);
+    let (points, until_ms) = points_to_peak(span, evidence.peak_ms);
+    let gain = |site: &Site| gained(&site.live_bytes[..points], least);
     let places = evidence.largest(RankUnit::Bytes, gain);
-    let growing = evidence.sites().iter().filter(|site| gain(site) > 0).count();
-    let total = evidence.sum(gain);
-    (!places.is_empty()).then(|| Finding {
+    let values = vec![
+        ("sites", places.len() as f64),
+        ("bytes", evidence.sum(gain) as f64),
+        ("until_ms", until_ms as f64),
+    ];
+    (!places.is_empty()).then_some(Finding {
         kind: FindingKind::GrowingSites,
-        values: vec![("sites", growing as f64), ("bytes", total as f64)],
+        values,
         places,
         rows: Vec::new(),
     })
 }
 
-fn gained(live: &[u64; POINTS]) -> u64 {
-    live[POINTS - 1].saturating_sub(live[POINTS / 2 - 1])
+/// The number of points up to the peak, and the time of the last of them. An early peak is that of
+/// a start; then all points count.
+fn points_to_peak((first, last): (u64, u64), peak_ms: u64) -> (usize, u64) {
+    let part_ms = ((last - first) as f64 / POINTS as f64).max(1.0);
+    // A point is the end of its part. The one after the peak is left out: memory is freed by then.
+    let before = (peak_ms.saturating_sub(first) as f64 / part_ms) as usize;
+    match before.min(POINTS) {
+        early if early < POINTS / 2 => (POINTS, last),
+        points => (points, first + (points as f64 * part_ms) as u64),
+    }
 }
 
-fn grows(live: &[u64; POINTS], least: u64) -> bool {
-    let second_half = &live[POINTS / 2 - 1..];
-    let (middle, end) = (second_half[0], live[POINTS - 1]);
-    let steady = second_half.windows(2).all(|pair| pair[1] >= pair[0] - pair[0] / 10);
-    steady && gained(live) >= least && end >= middle + middle / 2
+/// The rise of the line through the second half, if it is one.
+fn gained(live: &[u64], least: f64) -> u64 {
+    let half = &live[live.len() / 2 - 1..];
+    if half.len() < LEAST_POINTS {
+        return 0;
+    }
+    let (rise, correlation) = line(half);
+    let is_large = rise >= least && rise >= half[0] as f64 / 10.0;
+    if is_large && correlation >= LEAST_CORRELATION { rise as u64 } else { 0 }
+}
+
+/// The rise of the least-squares line from the first to the last value, and the correlation.
+fn line(values: &[u64]) -> (f64, f64) {
+    let mean = |values: &mut dyn Iterator<Item = f64>, n: usize| values.sum::<f64>() / n as f64;
+    let n = values.len();
+    let (time, value) =
+        (mean(&mut (0..n).map(|t| t as f64), n), mean(&mut values.iter().map(|v| *v as f64), n));
+    let moments = values.iter().enumerate().fold((0.0, 0.0, 0.0), |(tt, tv, vv), (t, v)| {
+        let (t, v) = (t as f64 - time, *v as f64 - value);
+        (tt + t * t, tv + t * v, vv + v * v)
+    });
+    let (tt, tv, vv) = moments;
+    let correlation = if vv > 0.0 { tv / (tt * vv).sqrt() } else { 0.0 };
+    (tv / tt * (n - 1) as f64, correlation)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn gain(value: fn(u64) -> u64) -> u64 {
+        gained(&std::array::from_fn::<u64, POINTS, _>(|n| value(n as u64)), 100.0)
+    }
+
+    #[test]
+    fn what_is_freed_after_the_peak_does_not_count() {
+        assert_eq!(points_to_peak((100, 1700), 1500), (14, 1500));
+        assert_eq!(points_to_peak((100, 1700), 1700), (POINTS, 1700));
+        assert_eq!(points_to_peak((100, 1700), 300), (POINTS, 1700), "the peak of a start");
+        assert_eq!(points_to_peak((0, 0), 0), (POINTS, 0));
+        let mut live: Vec<u64> = (0..14).map(|n| n * 1000).collect();
+        assert_eq!(gained(&live, 100.0), 7000);
+        live.extend([0, 0]);
+        assert_eq!(gained(&live, 100.0), 0, "with the end of the program");
+    }
+
     #[test]
     fn a_leak_grows_a_cache_and_a_wave_do_not() {
-        let shape = |value: fn(u64) -> u64| std::array::from_fn(|n| value(n as u64));
-        assert!(grows(&shape(|n| n * 1000), 100));
-        assert!(!grows(&shape(|_| 50_000), 100), "constant");
-        assert!(!grows(&shape(|n| n.min(6) * 1000), 100), "filled once");
-        assert!(!grows(&shape(|n| if n % 4 == 3 { 9000 } else { 0 }), 100), "wave");
-        assert!(!grows(&shape(|n| n), 100), "too little");
+        assert_eq!(gain(|n| n * 1000), 8000);
+        assert_eq!(gain(|n| 20_000 + n * 1000), 8000, "beside what it held before");
+        assert_eq!(gain(|_| 50_000), 0, "constant");
+        assert_eq!(gain(|n| n.min(6) * 1000), 0, "filled once");
+        assert_eq!(gain(|n| if n % 4 == 3 { 9000 } else { 0 }), 0, "wave");
+        assert_eq!(gain(|n| n), 0, "too little");
+        assert_eq!(gain(|n| 100_000 - n * 1000), 0, "falling");
     }
 }

@@ -1,6 +1,7 @@
 //! Blocks that were not freed. That is not yet a leak: they may have been in use to the end.
 
-use super::{Evidence, Finding, FindingKind, RankUnit, Site};
+use super::{Evidence, Site};
+use crate::finding::{Finding, FindingKind, RankUnit};
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let total = evidence.sum(Site::end_bytes);

@@ -1,6 +1,7 @@
 //! How long freed blocks had lived.
 
-use super::{Evidence, Finding, FindingClass, FindingKind, FindingRow, RankUnit, percent};
+use super::{Evidence, percent};
+use crate::finding::{Finding, FindingClass, FindingKind, FindingRow, RankUnit};
 use crate::recording::statistics::LIFETIME_CLASSES_MS;
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {

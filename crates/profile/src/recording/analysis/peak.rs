@@ -1,6 +1,7 @@
 //! Which places held the memory at the peak.
 
-use super::{Evidence, Finding, FindingKind, RankUnit};
+use super::Evidence;
+use crate::finding::{Finding, FindingKind, RankUnit};
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let total = evidence.sum(|site| site.peak_bytes);

@@ -1,6 +1,7 @@
 //! Distribution of the requested sizes.
 
-use super::{Evidence, Finding, FindingClass, FindingKind, FindingRow, percent};
+use super::{Evidence, percent};
+use crate::finding::{Finding, FindingClass, FindingKind, FindingRow};
 
 /// Classes are powers of two; this many of the fullest are shown.
 const MOST_CLASSES: usize = 6;

@@ -2,7 +2,8 @@
 //! thread in between, within a millisecond. Such a block could live on the stack or be kept for
 //! reuse.
 
-use super::{Evidence, Finding, FindingKind, RankUnit, percent};
+use super::{Evidence, percent};
+use crate::finding::{Finding, FindingKind, RankUnit};
 
 /// Worth saying from this share of all allocations on, in percent.
 const LEAST_PERCENT: f64 = 5.0;

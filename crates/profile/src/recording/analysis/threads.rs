@@ -1,6 +1,7 @@
 //! Which threads allocate, when there is more than one.
 
-use super::{Evidence, Finding, FindingClass, FindingKind, FindingRow, percent};
+use super::{Evidence, percent};
+use crate::finding::{Finding, FindingClass, FindingKind, FindingRow};
 
 /// Threads shown.
 const MOST_THREADS: usize = 5;

@@ -1,6 +1,7 @@
 //! Blocks that were freed by a call that is not hooked.
 
-use super::{Evidence, Finding, FindingKind};
+use super::Evidence;
+use crate::finding::{Finding, FindingKind};
 
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let frees = evidence.statistics.missed_frees;

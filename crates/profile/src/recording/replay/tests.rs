@@ -16,7 +16,8 @@ use heapwise_format::segment::{
 mod heap;
 
 use super::*;
-use crate::recording::analysis::{Evidence, FindingKind, findings};
+use crate::finding::FindingKind;
+use crate::recording::analysis::{Evidence, findings};
 use crate::recording::{EventAccounting, RawFrame, RecordingSource, Statistics};
 use heap::Heap;
 
@@ -386,7 +387,8 @@ fn findings_name_the_numbers_of_the_program() {
     let statistics = Statistics::read(&recording, &tables, 2).unwrap();
     let (base, (peak, ms)) =
         (recording.base(&tables).unwrap(), recording.counts_at(&tables, PointInTime::Peak, 3).unwrap());
-    let evidence = Evidence::new(&tables, &statistics, &timeline, &base, (&peak, ms));
+    let (_, stacks) = tables.stacks();
+    let evidence = Evidence::new(&tables, &statistics, &timeline, &base, (&peak, ms), &stacks);
     let findings = findings(&evidence);
     let value = |kind, name| findings.iter().find(|f| f.kind == kind).expect("a finding").value(name);
     let highest = *account.highest.values().max().unwrap();

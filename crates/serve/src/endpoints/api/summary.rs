@@ -1,13 +1,14 @@
 //! Facts about the selected profile: what it is, how much it holds, how far it can be trusted.
 
 use heapwise_profile::coverage::Coverage;
-use heapwise_profile::finding::{self, Finding, FindingKind};
 use heapwise_profile::metric::Unit;
-use heapwise_profile::{Metric, Profile, Sampling, query};
+use heapwise_profile::{Metric, Profile, Sampling};
+use heapwise_render::findings::Names;
 use heapwise_render::json::coverage;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::error::Result;
+use crate::finding;
 use crate::http::{QueryString, Response};
 use crate::source::Source;
 use heapwise_capture::report_input::Report;
@@ -41,29 +42,17 @@ pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
     })
 }
 
-/// The answer of `GET …/findings`: findings in the recording, then in the profile.
+/// The answer of `GET …/findings`: of a whole recording, or of the profile on screen.
 pub(super) fn findings(source: &dyn Source, report: &Report) -> Result {
-    let mut all = source.findings()?;
-    let of_profile = finding::findings(&report.profile, report.baseline.as_deref(), &report.query);
-    all.extend(of_profile.iter().map(finding_json));
-    Ok(Response::json(json!({ "findings": all }).to_string()))
-}
-
-/// One finding, and the view that goes deeper into it.
-fn finding_json(finding: &Finding) -> Value {
-    let function = finding.function.as_deref();
-    let exactly = function.map(query::exactly);
-    let (view, focus, metric) = match finding.kind {
-        FindingKind::Growth => ("diff", None, Metric::InuseSpace),
-        FindingKind::Concentration => ("flame", exactly, Metric::InuseSpace),
-        FindingKind::Churn => ("flame", exactly, Metric::AllocSpace),
+    let of_recording = match report.baseline {
+        Some(_) => None,
+        None => source.findings()?,
     };
-    let values: Map<String, Value> =
-        finding.values.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect();
-    json!({
-        "kind": finding.kind.name(), "values": values, "function": function,
-        "view": view, "focus": focus.unwrap_or_default(), "sample_type": metric.name(),
-    })
+    let findings = of_recording.unwrap_or_else(|| {
+        let names = Names::new(&report.profile);
+        finding::with_links(&names, &names.find(report.baseline.as_deref()))
+    });
+    Ok(Response::json(json!({ "findings": findings }).to_string()))
 }
 
 fn distinct_stacks(profile: &Profile) -> usize {

@@ -1,0 +1,56 @@
+//! What `run` and `summary` say first: at most five findings, by function of the own code.
+
+use serde_json::Value;
+
+use crate::harness::{Scratch, victims};
+
+/// Kind, bytes, function and share of each finding.
+fn found(summary: &Value) -> Vec<(String, i64, String, f64)> {
+    let findings = summary["findings"].as_array().expect("findings");
+    assert!(findings.len() <= 5 && serde_json::to_string(summary).unwrap().len() <= 4096, "{summary}");
+    let one = |finding: &Value| {
+        let place = &finding["places"][0];
+        let bytes = finding["values"]["bytes"].as_f64().unwrap_or_default() as i64;
+        let function = place["function"].as_str().unwrap_or_default().to_owned();
+        (finding["kind"].as_str().unwrap().to_owned(), bytes, function, place["percent"].as_f64().unwrap())
+    };
+    findings.iter().map(one).collect()
+}
+
+#[test]
+fn run_and_summary_name_the_cache_the_leak_and_the_churn() {
+    let scratch = Scratch::new();
+    let program = victims().join("session_cache");
+    let output = scratch
+        .heapwise(&["run", "-o", "app.hwp", "--", program.to_str().unwrap(), "10000"])
+        .output()
+        .expect("heapwise starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("every block"), "{text}");
+    for line in ["peak: ", "never freed: 488 KiB in 1000 blocks", "turnover: ", "(session_cache.cpp:11)"] {
+        assert!(text.contains(line), "no {line}: {text}");
+    }
+    let found = found(&scratch.json_of(&["summary", "--json", "app.hwp"]));
+    let kinds: Vec<&str> = found.iter().map(|(kind, ..)| kind.as_str()).collect();
+    assert_eq!(kinds, ["peak", "never_freed", "turnover"]);
+    assert!(found[0].2.starts_with("SessionCache::get") && found[0].3 > 80.0, "{found:?}");
+    assert_eq!((found[1].1, found[1].2.as_str()), (500_000, "remember"));
+    assert!(found[2].2 == "answer" && found[2].3 > 95.0, "{found:?}");
+}
+
+/// Every next command works.
+#[test]
+fn the_next_commands_of_a_profile_work() {
+    let scratch = Scratch::new();
+    let program = victims().join("session_cache");
+    let run = ["run", "-q", "-o", "app.hwp", "--", program.to_str().unwrap(), "1000"];
+    assert!(scratch.heapwise(&run).status().expect("heapwise starts").success());
+    let summary = scratch.json_of(&["summary", "--json", "app.hwp"]);
+    let findings = summary["findings"].as_array().unwrap();
+    assert!(findings.len() >= 3, "{summary}");
+    for finding in findings {
+        let command = finding["next"].as_str().unwrap().replace("FILE", "app.hwp");
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        assert!(!scratch.output_of(&words).is_empty(), "{command}");
+    }
+}

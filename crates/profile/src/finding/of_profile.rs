@@ -1,0 +1,149 @@
+//! The findings in one profile, alone or against a baseline.
+
+use std::collections::HashMap;
+
+use super::{Finding, FindingKind, RankUnit, RankedStack, groups, most_important};
+use crate::metric::column;
+use crate::own_code::CodeFrames;
+use crate::suppression::is_of_runtime;
+use crate::view::leaks::LeakClass;
+use crate::{Profile, Sample, StackId};
+
+/// Allocated bytes per byte of the peak from which allocating is a finding.
+const LEAST_TURNOVER: f64 = 20.0;
+/// A peak is a finding of its own when it is so much larger than what is held at the end.
+const LEAST_PEAK: f64 = 1.02;
+
+/// The most important findings in a profile that has symbols. With a baseline, they are about what
+/// grew.
+#[must_use]
+pub fn findings(profile: &Profile, code: &CodeFrames, baseline: Option<&Profile>) -> Vec<Finding> {
+    let found = match baseline {
+        Some(baseline) => vec![growth(profile, code, baseline)],
+        None => vec![peak(profile), held(profile), turnover(profile)],
+    };
+    most_important(found.into_iter().flatten().collect())
+}
+
+fn peak(profile: &Profile) -> Option<Finding> {
+    let column = profile.column(column::PEAK_SPACE)?;
+    let total: f64 = column.values.iter().sum();
+    if total <= profile.total().inuse_bytes * LEAST_PEAK {
+        return None;
+    }
+    let rows = profile.samples.iter().zip(&column.values);
+    let places = ranked(rows.map(|(sample, bytes)| (sample.stack, *bytes)));
+    let values = vec![("bytes", total)];
+    Some(Finding { kind: FindingKind::Peak, values, places, rows: Vec::new() })
+}
+
+fn held(profile: &Profile) -> Option<Finding> {
+    let kind = match LeakClass::of(profile) {
+        LeakClass::NeverFreed => FindingKind::NeverFreed,
+        LeakClass::StillHeld | LeakClass::Live => FindingKind::Held,
+    };
+    // What the runtimes keep as long as the process lives is no leak.
+    let counts = |sample: &&Sample| kind != FindingKind::NeverFreed || !is_of_runtime(profile, sample);
+    let counted: Vec<&Sample> = profile.samples.iter().filter(counts).collect();
+    let bytes: f64 = counted.iter().map(|sample| sample.values.inuse_bytes).sum();
+    let blocks: f64 = counted.iter().map(|sample| sample.values.inuse_objects).sum();
+    (bytes > 0.0).then(|| Finding {
+        kind,
+        values: vec![("bytes", bytes), ("blocks", blocks.round())],
+        places: ranked(counted.iter().map(|sample| (sample.stack, sample.values.inuse_bytes))),
+        rows: Vec::new(),
+    })
+}
+
+fn turnover(profile: &Profile) -> Option<Finding> {
+    let total = profile.total();
+    let peak = profile.meta.peak_bytes.map_or(total.inuse_bytes, |peak| peak as f64).max(1.0);
+    let turnover = (total.alloc_bytes / peak).floor();
+    (turnover >= LEAST_TURNOVER).then(|| Finding {
+        kind: FindingKind::Turnover,
+        values: vec![("bytes", total.alloc_bytes), ("turnover", turnover)],
+        places: ranked(profile.samples.iter().map(|sample| (sample.stack, sample.values.alloc_bytes))),
+        rows: Vec::new(),
+    })
+}
+
+/// Functions are compared by name: the stacks of two profiles are not the same numbers.
+fn growth(profile: &Profile, code: &CodeFrames, baseline: &Profile) -> Option<Finding> {
+    let held = |profile: &Profile, code: &CodeFrames| {
+        let places = ranked(profile.samples.iter().map(|sample| (sample.stack, sample.values.inuse_bytes)));
+        groups(profile, code, &places)
+    };
+    let before = held(baseline, &CodeFrames::new(baseline));
+    let before: HashMap<&str, u64> =
+        before.iter().map(|group| (group.function.as_str(), group.value)).collect();
+    let grown = held(profile, code).into_iter().filter_map(|group| {
+        let value = group.value.checked_sub(before.get(group.function.as_str()).copied().unwrap_or(0))?;
+        (value > 0).then_some(RankedStack { stack: group.largest, value, unit: RankUnit::Bytes })
+    });
+    let mut places: Vec<RankedStack> = grown.collect();
+    places.sort_by_key(|place| std::cmp::Reverse(place.value));
+    let bytes: u64 = places.iter().map(|place| place.value).sum();
+    let change = profile.total().inuse_bytes - baseline.total().inuse_bytes;
+    let values = vec![("bytes", bytes as f64), ("total_bytes", change)];
+    (bytes > 0).then_some(Finding { kind: FindingKind::Growth, values, places, rows: Vec::new() })
+}
+
+/// The stacks with their sums, largest first.
+fn ranked(rows: impl Iterator<Item = (StackId, f64)>) -> Vec<RankedStack> {
+    let mut sums: HashMap<StackId, f64> = HashMap::new();
+    rows.filter(|(_, value)| *value > 0.0)
+        .for_each(|(stack, value)| *sums.entry(stack).or_default() += value);
+    let place = |(stack, value): (StackId, f64)| RankedStack {
+        stack: Some(stack),
+        value: value.round() as u64,
+        unit: RankUnit::Bytes,
+    };
+    let mut places: Vec<RankedStack> = sums.into_iter().map(place).collect();
+    places.sort_by_key(|place| (std::cmp::Reverse(place.value), place.stack));
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(profile: &Profile, baseline: Option<&Profile>) -> Vec<Finding> {
+        findings(profile, &CodeFrames::new(profile), baseline)
+    }
+
+    #[test]
+    fn the_function_that_holds_most_is_first() {
+        let profile = crate::read(b"main;load;xmalloc 60\nmain;load 30\nmain;parse 10\n").expect("stacks");
+        let found = found(&profile, None);
+        assert_eq!(found.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [FindingKind::Held]);
+        assert_eq!(found[0].value("bytes"), 100.0);
+        let groups = groups(&profile, &CodeFrames::new(&profile), &found[0].places);
+        let rows: Vec<_> = groups.iter().map(|group| (group.function.as_str(), group.value)).collect();
+        assert_eq!(rows, [("load", 90), ("parse", 10)]);
+    }
+
+    #[test]
+    fn growth_is_measured_by_function() {
+        let before = crate::read(b"main;a 30\nmain;b 30\nmain;c 30\n").expect("stacks");
+        let after = crate::read(b"main;a 25\nother;a 15\nmain;b 30\nmain;c 20\n").expect("stacks");
+        let found = found(&after, Some(&before));
+        assert_eq!(found[0].kind, FindingKind::Growth);
+        assert_eq!(found[0].values, [("bytes", 10.0), ("total_bytes", 0.0)]);
+        assert_eq!(found[0].places.len(), 1);
+    }
+
+    #[test]
+    fn a_peak_that_is_gone_and_work_for_nothing_are_found() {
+        let mut profile = crate::read(b"main;load 60\nmain;parse 40\n").expect("stacks");
+        let values = vec![10.0, 490.0];
+        profile.extra.push(crate::model::ExtraColumn {
+            name: column::PEAK_SPACE.into(),
+            unit: crate::metric::Unit::Bytes,
+            values,
+        });
+        profile.meta.peak_bytes = Some(500);
+        profile.samples[0].values.alloc_bytes = 50_000.0;
+        let kinds: Vec<_> = found(&profile, None).iter().map(|finding| finding.kind).collect();
+        assert_eq!(kinds, [FindingKind::Peak, FindingKind::Held, FindingKind::Turnover]);
+    }
+}

@@ -1,0 +1,54 @@
+//! Findings for the page, each with the view that goes deeper into it.
+
+use heapwise_profile::finding::{Finding, FindingKind};
+use heapwise_profile::metric::column;
+use heapwise_profile::{Metric, query};
+use heapwise_render::findings::{self as render, Names};
+use serde_json::{Value, json};
+
+/// The findings as the page reads them.
+pub(crate) fn with_links(names: &Names<'_>, findings: &[Finding]) -> Vec<Value> {
+    let one = |finding: &Finding| {
+        let first = names.groups(finding).into_iter().next();
+        let function = first.as_ref().map(|group| group.function.as_str());
+        let link = link_of(finding.kind, names.is_recording());
+        let focus = function.filter(|_| link.view == "flame").map(query::exactly);
+        let mut values = render::values(finding);
+        values.insert("percent".into(), first.as_ref().map(|group| group.percent).into());
+        json!({
+            "kind": finding.kind.name(), "values": values, "function": function,
+            "source": first.as_ref().map(|group| &*group.source).unwrap_or_default(),
+            "stack": first.as_ref().map(|group| &*group.stack).unwrap_or_default(),
+            "view": link.view, "focus": focus.unwrap_or_default(),
+            "at": link.at, "sample_type": link.sample_type,
+        })
+    };
+    findings.iter().map(one).collect()
+}
+
+/// A view: at which moment, of which numbers. `None`: at the moment on screen.
+struct Link {
+    view: &'static str,
+    at: Option<&'static str>,
+    sample_type: &'static str,
+}
+
+fn link_of(kind: FindingKind, is_recording: bool) -> Link {
+    let at = |moment| Some(moment).filter(|_| is_recording);
+    let link = |view, at, metric: Metric| Link { view, at, sample_type: metric.name() };
+    match kind {
+        FindingKind::Peak if !is_recording => {
+            Link { view: "flame", at: None, sample_type: column::PEAK_SPACE }
+        }
+        FindingKind::Peak => link("flame", at("peak"), Metric::InuseSpace),
+        FindingKind::Growth => link("diff", None, Metric::InuseSpace),
+        FindingKind::Held => link("flame", None, Metric::InuseSpace),
+        FindingKind::GrowingSites => link("flame", at("50%..end"), Metric::InuseSpace),
+        FindingKind::NeverFreed | FindingKind::StillHeld => link("leaks", at("end"), Metric::InuseSpace),
+        FindingKind::Temporaries => link("flame", at(""), Metric::AllocObjects),
+        FindingKind::Turnover | FindingKind::ReallocChains => link("flame", at(""), Metric::AllocSpace),
+        FindingKind::Sizes => link("sizes", at(""), Metric::AllocObjects),
+        FindingKind::Threads => link("flame", at(""), Metric::AllocObjects),
+        FindingKind::Lifetimes | FindingKind::UnseenFrees => link("timeline", at(""), Metric::InuseSpace),
+    }
+}
