@@ -10,6 +10,7 @@ mod documents;
 mod loom;
 mod miri;
 mod module_cycles;
+mod package;
 mod packages;
 mod runner;
 mod suites;
@@ -31,7 +32,8 @@ checks    test                                install what tests need and run ev
           aarch64 [--short]                   run everything for aarch64 under qemu
           suites [--short] [NAME…]            run test suites of other projects with the probe
           crowd [--seconds N] [--clients N]   serve a live redis to many clients
-build     victims [OUT]                       compile tests/programs and print the folder
+build     package                             build a Debian package and print its path
+          victims [OUT]                       compile tests/programs and print the folder
 measure   ";
 
 /// The repository: this package's parent folder.
@@ -46,6 +48,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("tidy") => tidy::command(&root()),
         Some("aarch64") => aarch64::command(&root(), &args[1..]),
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
+        Some("package") => package::command(&root()),
         Some("crowd") => crowd::command(&root(), &args[1..]),
         Some("suites") => suites::command(&root(), &args[1..]),
         Some("loom") => loom::command(&root(), &args[1..]),

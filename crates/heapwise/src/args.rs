@@ -45,9 +45,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "threads",
             "traces",
             "diff",
+            "summary",
         ],
     ),
-    ("Recordings", &["summary", "timeline", "at"]),
+    ("Recordings", &["timeline", "at"]),
     ("Pictures, files, checks", &["flame", "graph", "serve", "export", "symbolize", "check"]),
 ];
 
@@ -56,8 +57,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
 pub(crate) enum Command {
     /// Run a program with the probe inside and write its profile
     #[command(after_help = "Examples:\n  \
-        heapwise run -- ./server --port 80          sample, write the profile when it ends\n  \
-        heapwise run --exact -o app.heap -- ./app   count every block\n  \
+        heapwise run -- ./app                       count every block; findings when it ends\n  \
+        heapwise run -c 512K -- ./server --port 80  sample one block per 512 KiB\n  \
         heapwise run --log -o app.hwr -- ./app      record every event with its time")]
     Run(commands::run::RunArgs),
     /// List processes that carry the probe
@@ -105,7 +106,7 @@ pub(crate) enum Command {
         heapwise at app.hwr 2s..5s leaks        allocated in that window and still live\n  \
         heapwise at app.hwr warmed-up tree      at a mark")]
     At(Box<commands::at::AtArgs>),
-    /// Show what stands out in a recording
+    /// Show what stands out, at most five findings
     #[command(after_help = "Examples:\n  heapwise summary app.hwr\n  heapwise summary --json app.hwr")]
     Summary(commands::summary::SummaryArgs),
     /// Show the largest holders first
@@ -236,10 +237,15 @@ impl Command {
 
 /// Parses the arguments.
 pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
+    let matches = command().try_get_matches_from(arguments)?;
+    Cli::from_arg_matches(&matches).map(|cli| cli.command)
+}
+
+/// The whole command line.
+pub(crate) fn command() -> clap::Command {
     let command = Cli::command();
     let groups = grouped(&command);
-    let matches = command.before_help(groups).try_get_matches_from(arguments)?;
-    Cli::from_arg_matches(&matches).map(|cli| cli.command)
+    command.before_help(groups)
 }
 
 /// The commands by group, with what they do.

@@ -24,11 +24,19 @@ mod warnings;
 
 use std::borrow::Cow;
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::process::ExitCode;
 
 use failure::Outcome;
 use heapwise_profile::printable::printable;
+
+/// The whole command line, for completions and manual pages.
+#[doc(hidden)]
+#[must_use]
+pub fn command() -> clap::Command {
+    args::command()
+}
 
 /// Runs the command in the arguments of this process.
 pub fn main() -> ExitCode {
@@ -51,7 +59,24 @@ pub fn main() -> ExitCode {
     })
 }
 
+/// What `heapwise` alone shows on a terminal.
+const FIRST_STEPS: &str = "\
+Heap profiler for Linux: who is holding the memory?
+
+  heapwise run -- ./app                record every block; what stands out when it ends
+  heapwise top PID                     who holds the memory of a process, now
+  heapwise run --log -- ./app          with the time dimension; then heapwise summary FILE
+  heapwise diff before.hwp after.hwp   what grew
+  heapwise serve                       the same on a web page
+
+heapwise --help lists all commands, and heapwise COMMAND --help has examples.
+";
+
 fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
+    if arguments.len() == 1 && std::io::stdout().is_terminal() {
+        console::text(&mut std::io::stdout(), FIRST_STEPS);
+        return Ok(ExitCode::SUCCESS);
+    }
     match args::parse(arguments) {
         Ok(command) => command.run(),
         Err(error) => {

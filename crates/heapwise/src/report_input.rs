@@ -208,7 +208,7 @@ impl ReportOptions {
             hide: filter.hide.clone(),
             show: filter.show.clone(),
             thread: filter.thread.clone(),
-            order: if self.cum { Order::Cum } else { Order::Flat },
+            order: if self.cum { Order::Cum } else { Order::FlatThenCum },
             limit: self.rows,
             prune: Prune {
                 nodecount: filter.nodecount,

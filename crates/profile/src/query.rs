@@ -90,9 +90,11 @@ pub enum LeafCut {
 /// Ranking of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// By what a function allocated itself.
+    /// By what a function allocated itself; equal rows by name, as jeprof ranks them.
     #[default]
     Flat,
+    /// By what a function allocated itself; equal rows by what it and its callees allocated.
+    FlatThenCum,
     /// By what it and its callees allocated.
     Cum,
 }

@@ -13,6 +13,8 @@ pub mod top;
 pub mod traces;
 pub mod tree;
 
+use std::borrow::Cow;
+
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::metric::Unit;
 use heapwise_profile::printable::printable;
@@ -20,6 +22,21 @@ use heapwise_profile::view::Totals;
 
 use crate::amount::Amounts;
 use crate::coverage;
+
+/// Characters of a name that are shown on the narrowest terminal.
+const LEAST_NAME: usize = 16;
+
+/// At most `room` characters, `begi…end`.
+fn shorten(name: &str, room: usize) -> Cow<'_, str> {
+    let len = name.chars().count();
+    if len <= room {
+        return Cow::Borrowed(name);
+    }
+    let tail = room / 2;
+    let head: String = name.chars().take(room - tail - 1).collect();
+    let tail: String = name.chars().skip(len - tail).collect();
+    Cow::Owned(format!("{head}…{tail}"))
+}
 
 /// How a view is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,15 +51,30 @@ pub struct TextOptions {
     pub header: bool,
     /// Show the standard error of estimates.
     pub errors: bool,
+    /// Columns of the terminal; names that do not fit are shortened in the middle.
+    pub width: Option<usize>,
 }
 
 impl Default for TextOptions {
     fn default() -> Self {
-        Self { amounts: Amounts::default(), total: true, coverage: true, header: false, errors: false }
+        Self {
+            amounts: Amounts::default(),
+            total: true,
+            coverage: true,
+            header: false,
+            errors: false,
+            width: None,
+        }
     }
 }
 
 impl TextOptions {
+    /// The end of a line, which starts at column `start`.
+    pub(crate) fn fit<'a>(&self, name: &'a str, start: usize) -> Cow<'a, str> {
+        let room = self.width.map_or(usize::MAX, |width| width.saturating_sub(start).max(LEAST_NAME));
+        shorten(name, room)
+    }
+
     /// A value in the unit of the totals.
     pub(crate) fn amount(&self, value: f64, totals: &Totals) -> String {
         self.amounts.format(value, totals.unit)

@@ -10,6 +10,7 @@ pub use picture::{Picture, svg};
 use heapwise_profile::recording::Timeline;
 use serde_json::{Value, json};
 
+use crate::text::TextOptions;
 use crate::text::table::Table;
 use heapwise_profile::quantity;
 
@@ -33,7 +34,7 @@ pub fn table(timeline: &Timeline) -> String {
         ]);
     }
     let mut out = String::new();
-    rows.write(&mut out);
+    rows.write(&mut out, &TextOptions::default());
     out
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn query_spec(parameters: &QueryString) -> Result<QuerySpec> {
         hide: pattern("hide")?,
         show: pattern("show")?,
         thread: pattern("thread")?,
-        order: if parameters.given("order") == Some("cum") { Order::Cum } else { Order::Flat },
+        order: if parameters.given("order") == Some("cum") { Order::Cum } else { Order::FlatThenCum },
         limit: number(parameters, "n")?.map(|rows| rows.min(MOST_ROWS)),
         prune: Prune { nodecount: nodecount.min(MAX_NODES), ..Prune::default() },
         leaf_cut: if is_set("keep_allocator") { LeafCut::Nothing } else { LeafCut::Runtime },

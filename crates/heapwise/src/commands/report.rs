@@ -15,8 +15,6 @@ use crate::failure::Outcome;
 use crate::report_input::ReportOptions;
 use crate::{console, output, source_text};
 
-const MEGABYTE: f64 = 1_048_576.0;
-
 /// Rows of `top` unless `-n` says otherwise.
 const DEFAULT_ROWS: usize = 40;
 /// Memory for a list of stacks without `--limit`.
@@ -57,11 +55,11 @@ pub(crate) struct StyleArgs {
     /// Print sizes in bytes
     #[arg(long = "show_bytes", visible_alias = "bytes")]
     show_bytes: bool,
-    /// Print each size with the unit that suits it [default for a total below 1 MiB]
-    #[arg(long, conflicts_with = "show_bytes")]
+    /// Print each size with the unit that suits it (the default; for scripts of version 0.1)
+    #[arg(long, hide = true, conflicts_with = "show_bytes")]
     human: bool,
-    /// Print column names
-    #[arg(long)]
+    /// Print column names (the default; for scripts of version 0.1)
+    #[arg(long, hide = true)]
     header: bool,
     /// Print the standard error of estimates
     #[arg(long)]
@@ -76,15 +74,11 @@ pub(crate) struct StyleArgs {
 
 impl StyleArgs {
     /// Options of the text renderer for this report.
-    pub(crate) fn text(&self, report: &Report) -> TextOptions {
-        // In megabytes, as jeprof prints them, all rows of a small program would be 0.0.
-        let is_small = report.profile.total().get(report.query.metric) < MEGABYTE;
-        let amounts = match (self.show_bytes, self.human || is_small) {
-            (true, _) => Amounts::Bytes,
-            (_, true) => Amounts::Human,
-            _ => Amounts::Megabytes,
-        };
-        TextOptions { amounts, header: self.header, errors: self.errors, ..TextOptions::default() }
+    pub(crate) fn text(&self) -> TextOptions {
+        let amounts = if self.show_bytes { Amounts::Bytes } else { Amounts::Human };
+        let width = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| usize::from(size.ws_col));
+        let width = width.ok().filter(|width| *width > 0);
+        TextOptions { amounts, width, header: true, errors: self.errors, ..TextOptions::default() }
     }
 }
 
@@ -128,28 +122,28 @@ pub(crate) fn show(view: View, report: Report, options: &ReportOptions, style: &
         View::Top => top(report, options, style),
         View::Tree => {
             let view = view::peek::tree(&tree(), query);
-            write(options, || text::tree::tree(&view, &style.text(&report)), || json::tree(&view))
+            write(options, || text::tree::tree(&view, &style.text()), || json::tree(&view))
         }
         View::Leaks => {
             let limit = stack_limit(options);
             let view = view::leaks::leaks(&tree(), LeakClass::of(&report.profile), query, limit);
-            write(options, || text::leaks::leaks(&view, &style.text(&report)), || json::leaks(&view))
+            write(options, || text::leaks::leaks(&view, &style.text()), || json::leaks(&view))
         }
         View::Sizes => {
             let view = view::sizes::sizes(&report.profile, &tree(), query);
-            write(options, || text::sizes::sizes(&view, &style.text(&report)), || json::sizes(&view))
+            write(options, || text::sizes::sizes(&view, &style.text()), || json::sizes(&view))
         }
         View::Modules => {
             let view = view::modules::modules(&report.profile, report.baseline.as_deref(), query);
-            write(options, || text::table::modules(&view, &style.text(&report)), || json::modules(&view))
+            write(options, || text::table::modules(&view, &style.text()), || json::modules(&view))
         }
         View::Threads => {
             let view = view::threads::threads(&report.profile, query);
-            write(options, || text::table::threads(&view, &style.text(&report)), || json::threads(&view))
+            write(options, || text::table::threads(&view, &style.text()), || json::threads(&view))
         }
         View::Traces => {
             let view = view::traces::traces(&tree(), query, stack_limit(options));
-            write(options, || text::traces::traces(&view, &style.text(&report)), || json::traces(&view))?;
+            write(options, || text::traces::traces(&view, &style.text()), || json::traces(&view))?;
             let listed = view.stacks.len();
             if view.dropped > 0 && query.limit.is_none_or(|most| listed < most) {
                 note!("{} more stacks; --limit SIZE allows more", view.dropped);
@@ -177,8 +171,8 @@ fn top(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcom
     };
     let view = view::top::top(&report.tree(), &report.query);
     let text = || match report.baseline {
-        Some(_) => text::diff::diff(&view, &style.text(&report)),
-        None => text::top::top(&view, &style.text(&report)),
+        Some(_) => text::diff::diff(&view, &style.text()),
+        None => text::top::top(&view, &style.text()),
     };
     write(options, text, || json::top(&view))?;
     if view.dropped > 0 && !options.json {
@@ -197,7 +191,7 @@ fn gs_report(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> 
 pub(crate) fn peek(args: &PatternArgs) -> Outcome {
     let report = args.options.load(&args.targets)?;
     let view = view::peek::peek(&report.tree(), &args.pattern, &report.query);
-    write(&args.options, || text::tree::tree(&view, &args.style.text(&report)), || json::tree(&view))
+    write(&args.options, || text::tree::tree(&view, &args.style.text()), || json::tree(&view))
 }
 
 /// Shows the source of matching functions with the bytes of each line.
@@ -206,7 +200,7 @@ pub(crate) fn list(args: &PatternArgs) -> Outcome {
     let view = view::list::list(&report.profile, report.baseline.as_deref(), &args.pattern, &report.query);
     write(
         &args.options,
-        || text::list::list(&view, &source_text::read, &args.style.text(&report)),
+        || text::list::list(&view, &source_text::read, &args.style.text()),
         || json::list(&view),
     )
 }

@@ -36,7 +36,7 @@ pub fn top(tree: &CallTree, query: &Query) -> Top {
 pub(super) fn ranking(tree: &CallTree, totals: &FrameTotals, order: Order) -> Vec<FrameId> {
     let key = |id: FrameId| {
         let value = match order {
-            Order::Flat => totals.flat[id.index()].value,
+            Order::Flat | Order::FlatThenCum => totals.flat[id.index()].value,
             Order::Cum => totals.cum[id.index()].value,
         };
         if tree.compared { value.abs() } else { value }
@@ -45,8 +45,13 @@ pub(super) fn ranking(tree: &CallTree, totals: &FrameTotals, order: Order) -> Ve
         .map(|at| FrameId(u32::try_from(at).unwrap_or(u32::MAX)))
         .filter(|id| counts(&totals.flat[id.index()]) || counts(&totals.cum[id.index()]))
         .collect();
+    let cum = |id: FrameId| match order {
+        Order::FlatThenCum => totals.cum[id.index()].value,
+        Order::Flat | Order::Cum => 0.0,
+    };
     ids.sort_by(|a, b| {
-        descending(key(*a), key(*b)).then_with(|| tree.frames.get(*a).label.cmp(&tree.frames.get(*b).label))
+        let values = descending(key(*a), key(*b)).then_with(|| descending(cum(*a), cum(*b)));
+        values.then_with(|| tree.frames.get(*a).label.cmp(&tree.frames.get(*b).label))
     });
     ids
 }

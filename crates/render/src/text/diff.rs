@@ -39,7 +39,7 @@ pub fn diff(view: &Top, options: &TextOptions) -> String {
             row.frame.label.clone(),
         ]);
     }
-    table.write(&mut out);
+    table.write(&mut out, options);
     out
 }
 

@@ -68,7 +68,7 @@ fn cells(weight: &Weight, totals: &Totals) -> [String; 3] {
 
 fn ordered(order: Order, flat: [String; 3], cum: [String; 3]) -> [[String; 3]; 2] {
     match order {
-        Order::Flat => [flat, cum],
+        Order::Flat | Order::FlatThenCum => [flat, cum],
         Order::Cum => [cum, flat],
     }
 }

@@ -33,7 +33,7 @@ pub fn sizes(view: &Sizes, options: &TextOptions) -> String {
             "█".repeat(width as usize),
         ]);
     }
-    table.write(&mut out);
+    table.write(&mut out, options);
     out += "\nLargest blocks\n";
     let mut table = Table::default();
     table.push(["min", "mean", "max", "objects", "bytes", "site"].map(str::to_owned));
@@ -48,7 +48,7 @@ pub fn sizes(view: &Sizes, options: &TextOptions) -> String {
             site.site.label.clone(),
         ]);
     }
-    table.write(&mut out);
+    table.write(&mut out, options);
     out
 }
 

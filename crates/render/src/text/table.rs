@@ -18,17 +18,22 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| printable(&cell).into_owned()).collect());
     }
 
-    pub(crate) fn write(&self, out: &mut String) {
+    pub(crate) fn write(&self, out: &mut String, options: &TextOptions) {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..columns).map(width).collect();
+        let start = widths.iter().rev().skip(1).map(|width| width + 2).sum();
         for row in &self.rows {
             for (column, cell) in row.iter().enumerate() {
                 let is_last = column + 1 == columns;
-                *out += &if is_last { cell.clone() } else { format!("{cell:>0$}  ", widths[column]) };
+                *out += &if is_last {
+                    options.fit(cell, start).into_owned()
+                } else {
+                    format!("{cell:>0$}  ", widths[column])
+                };
             }
             out.truncate(out.trim_end_matches(' ').len());
             out.push('\n');
@@ -55,7 +60,7 @@ pub fn modules(view: &Modules, options: &TextOptions) -> String {
             path.clone(),
         ]);
     }
-    table.write(&mut out);
+    table.write(&mut out, options);
     out
 }
 
@@ -75,7 +80,7 @@ pub fn threads(view: &Threads, options: &TextOptions) -> String {
             row.name.clone(),
         ]);
     }
-    table.write(&mut out);
+    table.write(&mut out, options);
     out
 }
 

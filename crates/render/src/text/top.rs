@@ -36,6 +36,7 @@ pub fn top(view: &Top, options: &TextOptions) -> String {
 fn push_row(out: &mut String, cells: [String; 7], name: &str, options: &TextOptions) {
     let [flat, flat_error, flat_percent, sum, cum, cum_error, cum_percent] = cells;
     let name = printable(name);
+    let name = options.fit(&name, if options.errors { 57 } else { 39 });
     *out += &if options.errors {
         format!(
             "{flat:>8} {flat_error:>8} {flat_percent:>6} {sum:>6} {cum:>8} {cum_error:>8} {cum_percent:>6} {name}\n"
@@ -80,6 +81,15 @@ mod tests {
     #[test]
     fn an_empty_profile_says_so() {
         assert_eq!(text("", &TextOptions { coverage: false, ..TextOptions::default() }), "Total: 0.0 MB\n");
+    }
+
+    #[test]
+    fn a_narrow_terminal_shortens_names_in_the_middle() {
+        let options = TextOptions { width: Some(60), coverage: false, ..TextOptions::default() };
+        let text = text("a_function_with_quite_a_long_name_indeed 1048576 1", &options);
+        let line = text.lines().nth(1).unwrap_or_default();
+        assert_eq!(line, "     1.0 100.0% 100.0%      1.0 100.0% a_function…me_indeed");
+        assert!(line.chars().count() <= 60);
     }
 
     #[test]

@@ -5,6 +5,7 @@ use heapwise_profile::quantity;
 use serde_json::{Value, json};
 
 use super::picture::{self, Axes};
+use crate::text::TextOptions;
 use crate::text::table::Table;
 
 /// One row per reading: time, resident bytes, each line.
@@ -19,7 +20,7 @@ pub fn table(history: &LedgerHistory) -> String {
         rows.push(first.into_iter().chain(moment.bytes.iter().map(bytes)));
     }
     let mut out = String::new();
-    rows.write(&mut out);
+    rows.write(&mut out, &TextOptions::default());
     out
 }
 
