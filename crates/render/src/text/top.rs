@@ -88,7 +88,7 @@ mod tests {
         let options = TextOptions { width: Some(60), coverage: false, ..TextOptions::default() };
         let text = text("a_function_with_quite_a_long_name_indeed 1048576 1", &options);
         let line = text.lines().nth(1).unwrap_or_default();
-        assert_eq!(line, "     1.0 100.0% 100.0%      1.0 100.0% a_function…me_indeed");
+        assert_eq!(line, "     1.0 100.0% 100.0%      1.0 100.0% a_function…ame_indeed");
         assert!(line.chars().count() <= 60);
     }
 
