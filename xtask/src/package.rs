@@ -1,5 +1,5 @@
-//! `package`: a Debian package of the executable, the links for its old names, shell completions and
-//! manual pages.
+//! `package`: a Debian package of the executable, the links for its old names, shell completions
+//! and manual pages.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};

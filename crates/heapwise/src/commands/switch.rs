@@ -81,10 +81,10 @@ impl ModeArgs {
         }
     }
 
-    /// Records every block when the user asked for nothing else.
+    /// Records every block when no mode is given.
     pub(crate) fn exact_by_default(&mut self) {
-        let asked = self.rate.is_some() || self.log || self.off || self.mode.is_some();
-        self.exact |= !asked;
+        let is_given = self.rate.is_some() || self.log || self.off || self.mode.is_some();
+        self.exact |= !is_given;
     }
 
     /// The requested index.

@@ -42,7 +42,7 @@ fn held(profile: &Profile) -> Option<Finding> {
         LeakClass::NeverFreed => FindingKind::NeverFreed,
         LeakClass::StillHeld | LeakClass::Live => FindingKind::Held,
     };
-    // What the runtimes keep as long as the process lives is no leak.
+    // What the runtimes keep as long as the process lives is not a leak.
     let counts = |sample: &&Sample| kind != FindingKind::NeverFreed || !is_of_runtime(profile, sample);
     let counted: Vec<&Sample> = profile.samples.iter().filter(counts).collect();
     let bytes: f64 = counted.iter().map(|sample| sample.values.inuse_bytes).sum();
