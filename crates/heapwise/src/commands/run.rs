@@ -24,6 +24,7 @@ use super::run_resident::Resident;
 use super::switch::{GsMode, ModeArgs};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
+use crate::symbols::SymbolArgs;
 use heapwise_capture::child_recorder::{Child, ChildRecorder};
 use heapwise_capture::drain::{Beginning, RecordOptions, Recorded};
 use heapwise_capture::failure::Outcome as CaptureOutcome;

@@ -38,7 +38,8 @@ pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
 /// a start; then all points count.
 fn points_to_peak((first, last): (u64, u64), peak_ms: u64) -> (usize, u64) {
     let part_ms = ((last - first) as f64 / POINTS as f64).max(1.0);
-    // A point is the end of its part. The point after the peak does not count: memory is freed by then.
+    // A point is the end of its part. The point after the peak does not count: by then the program
+    // may have freed.
     let before = (peak_ms.saturating_sub(first) as f64 / part_ms) as usize;
     match before.min(POINTS) {
         early if early < POINTS / 2 => (POINTS, last),
