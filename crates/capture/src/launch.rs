@@ -2,12 +2,17 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
+use super::attach::ptrace;
+use super::attach::start::{self, OwnAllocators};
 use super::forward::{Forwarder, Forwarding};
 use super::{preload, process, suitability};
 use crate::failure::{Failure, Outcome};
+
+pub use super::attach::start::Hooked;
 
 /// A running program.
 #[derive(Debug)]
@@ -15,6 +20,7 @@ pub struct Running {
     child: Child,
     forwarding: Forwarding,
     started: Instant,
+    hooked: Option<Outcome<Hooked>>,
 }
 
 /// How a program ended.
@@ -39,10 +45,11 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     if let Some(obstacle) = suitability::obstacle(&path) {
         return Err(Failure::new(format!("{name} cannot be profiled: {obstacle}")));
     }
+    let library = preload::path()?;
     let mut command = Command::new(&path);
     // The segment is read when the program has ended, and then removed.
     let conf = format!("{conf},keep_segment:true,{}", launcher_key());
-    command.args(arguments).env("LD_PRELOAD", preload_list()?).env("HEAPWISE_CONF", conf);
+    command.args(arguments).env("LD_PRELOAD", preload_list(&library)).env("HEAPWISE_CONF", conf);
     // heapwise_gs.h runs this executable, of the same version as the probe, for reports.
     if let Ok(own) = std::env::current_exe() {
         command.env("HEAPWISE_EXE", own);
@@ -52,9 +59,14 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     // Before the program starts: a signal in between would end this process and not the program.
     let forwarder =
         Forwarder::new().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
+    let allocators = OwnAllocators::of(&path);
+    if allocators.is_some() {
+        ptrace::trace_from_start(&mut command);
+    }
     let child = command.spawn().map_err(|error| Failure::new(format!("{name}: cannot start: {error}")))?;
     let forwarding = forwarder.start(child.id());
-    Ok(Running { child, forwarding, started: Instant::now() })
+    let hooked = allocators.map(|allocators| start::hook(child.id(), &allocators, &library));
+    Ok(Running { child, forwarding, started: Instant::now(), hooked })
 }
 
 /// The pair of `HEAPWISE_CONF` that names this process as the launcher.
@@ -64,16 +76,21 @@ pub(crate) fn launcher_key() -> String {
 }
 
 /// Puts the probe first, so that its hooks are found before an allocator that the user preloads.
-fn preload_list() -> Outcome<OsString> {
-    let mut list = preload::path()?.into_os_string();
+fn preload_list(library: &Path) -> OsString {
+    let mut list = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|others| !others.is_empty()) {
         list.push(":");
         list.push(others);
     }
-    Ok(list)
+    list
 }
 
 impl Running {
+    /// Result of hooking allocators inside the program; `None` when it has none.
+    pub fn hooked(&self) -> Option<&Outcome<Hooked>> {
+        self.hooked.as_ref()
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -11,6 +11,7 @@ extern crate std;
 
 pub mod bytes;
 pub mod chunk;
+pub mod entry_hooks;
 pub mod event;
 pub mod paths;
 pub mod recording;

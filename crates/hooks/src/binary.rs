@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use memchr::memmem;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
 use object::read::{ReadCache, ReadRef};
-use object::{Object, ObjectSection, ObjectSymbol, SymbolKind, elf};
+use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, SymbolKind, elf};
 
 use crate::function::{self, Allocator};
 
@@ -53,6 +53,8 @@ pub struct Binary {
     pub symbols: Vec<Symbol>,
     /// Whether `.symtab` or a debug file was there.
     pub has_full_table: bool,
+    /// Addresses of functions that are certainly not an allocator's.
+    pub others: Vec<u64>,
     /// Executable segments.
     pub code: Vec<Code>,
     /// Names of needed libraries.
@@ -92,7 +94,8 @@ impl Binary {
             has_full_table = debug_files(path, root, &file).iter().any(|path| symbols.add_file(path));
         }
         Some(Binary {
-            symbols: symbols.0.into_values().flatten().collect(),
+            symbols: symbols.candidates.into_values().flatten().collect(),
+            others: symbols.others,
             has_full_table,
             code: code(&file),
             needed: needed(&file).unwrap_or_default(),
@@ -108,9 +111,22 @@ impl Binary {
     }
 }
 
-/// Symbols by address: functions with several names have several.
+/// Functions by address: those with several names have several.
 #[derive(Default)]
-struct Symbols(BTreeMap<u64, Vec<Symbol>>);
+struct Symbols {
+    candidates: BTreeMap<u64, Vec<Symbol>>,
+    others: Vec<u64>,
+}
+
+/// Whether a function is certainly not part of an allocator: a Rust function, a C++ function or a
+/// visible C function whose name has nothing to do with memory.
+fn is_other(name: &str, is_global: bool) -> bool {
+    const WORDS: [&str; 10] =
+        ["alloc", "heap", "free", "je_", "mi_", "tc_", "mall", "tcmalloc", "Heap", "Span"];
+    let is_rust = name.starts_with("_R") || name.starts_with("_ZN") && name.contains("17h");
+    let is_cpp = name.starts_with("_Z");
+    is_rust || (is_cpp || is_global) && !WORDS.iter().any(|word| name.contains(word))
+}
 
 impl Symbols {
     fn add<'data>(&mut self, symbols: impl Iterator<Item = impl ObjectSymbol<'data>>, table: Table) {
@@ -122,19 +138,21 @@ impl Symbols {
             let name = name.split('@').next().unwrap_or(name);
             if function::is_candidate(name) {
                 self.put(Symbol { name: name.into(), address: symbol.address(), size: symbol.size(), table });
+            } else if is_other(name, symbol.is_global()) {
+                self.others.push(symbol.address());
             }
         }
     }
 
     fn put(&mut self, symbol: Symbol) {
-        let names = self.0.entry(symbol.address).or_default();
+        let names = self.candidates.entry(symbol.address).or_default();
         if !names.iter().any(|known| known.name == symbol.name) {
             names.push(symbol);
         }
     }
 
     fn has(&self, name: &str) -> bool {
-        self.0.values().flatten().any(|symbol| symbol.name == name)
+        self.candidates.values().flatten().any(|symbol| symbol.name == name)
     }
 
     /// Adds those of a debug file; false when it has none.
@@ -199,4 +217,36 @@ fn texts<'data, R: ReadRef<'data>>(file: &Elf<'data, R>) -> Vec<Allocator> {
     let data: Vec<&[u8]> = small.filter_map(|section| section.data().ok()).collect();
     let has = |text: &str| data.iter().any(|data| memmem::find(data, text.as_bytes()).is_some());
     TEXTS.iter().filter(|(text, _)| has(text)).map(|(_, allocator)| *allocator).collect()
+}
+
+/// Addresses of symbols by their names, in the file's own address space; `None` for each that the
+/// file does not define.
+#[must_use]
+pub fn addresses<const N: usize>(path: &Path, names: [&str; N]) -> [Option<u64>; N] {
+    let mut found = [None; N];
+    let Ok(file) = File::open(path) else { return found };
+    let cache = ReadCache::new(file);
+    let Ok(file) = Elf::parse(&cache) else { return found };
+    for symbol in file.dynamic_symbols().chain(file.symbols()).filter(ObjectSymbol::is_definition) {
+        let name = symbol.name().unwrap_or_default();
+        let name = name.split('@').next().unwrap_or(name);
+        if let Some(row) = names.iter().position(|wanted| *wanted == name)
+            && let Some(place) = found.get_mut(row)
+        {
+            place.get_or_insert(symbol.address());
+        }
+    }
+    found
+}
+
+/// Where the dynamic linker stores the offset of the file's thread-local block from the thread
+/// pointer, for a file that has one such place.
+#[must_use]
+pub fn thread_offset_place(path: &Path) -> Option<u64> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let file = Elf::parse(&cache).ok()?;
+    let wanted = if cfg!(target_arch = "aarch64") { elf::R_AARCH64_TLS_TPREL } else { elf::R_X86_64_TPOFF64 };
+    let is_wanted = |flags| matches!(flags, RelocationFlags::Elf { r_type } if r_type == wanted);
+    let mut all = file.dynamic_relocations()?;
+    all.find(|(_, relocation)| is_wanted(relocation.flags())).map(|(place, _)| place)
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::binary::{Binary, Symbol, Table};
-use crate::function::{self, Allocator, MIMALLOC_PREFIX, Shape, TCMALLOC_PREFIX};
+use crate::function::{self, Allocator, MIMALLOC_PREFIX, TCMALLOC_PREFIX};
+use heapwise_format::entry_hooks::Shape;
 
 /// Where a family is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,10 +68,12 @@ impl Family {
     /// The function that stands for the family in messages.
     #[must_use]
     pub fn representative(&self) -> String {
-        match self.functions.iter().find(|function| function.name.ends_with("malloc")) {
-            Some(function) => function.name.clone(),
-            None => self.functions.first().map_or_else(String::new, |function| function.name.clone()),
-        }
+        let named =
+            |is_it: fn(&str) -> bool| self.functions.iter().find(move |function| is_it(&function.name));
+        let found = named(|name| name.ends_with("malloc"))
+            .or_else(|| named(|name| name.contains("malloc")))
+            .or(self.functions.first());
+        found.map_or_else(String::new, |function| function.name.clone())
     }
 }
 
@@ -86,11 +89,13 @@ impl std::fmt::Display for Family {
     }
 }
 
-/// The allocator inside an executable that a preloaded probe does not see, in one phrase.
+/// The allocator inside an executable that the probe does not see, in one phrase;
+/// `has_entry_hooks`: functions of the executable are hooked at their entry.
 #[must_use]
-pub fn unseen(executable: &Path) -> Option<String> {
+pub fn unseen(executable: &Path, has_entry_hooks: bool) -> Option<String> {
     let found = families(&Binary::read(executable, Path::new("/"))?, Place::Executable);
-    found.first().map(ToString::to_string)
+    let is_unseen = |family: &&Family| !(has_entry_hooks && family.reach == Reach::Entry);
+    found.iter().find(is_unseen).map(ToString::to_string)
 }
 
 /// The families of a binary.
@@ -101,10 +106,11 @@ pub fn families(binary: &Binary, place: Place) -> Vec<Family> {
         let shape = |name: &str| function::prefixed(name.strip_prefix(&*prefix)?);
         found.extend(family(binary, place, Allocator::Jemalloc, &prefix, shape));
     }
-    if binary.find("mi_malloc").is_some() {
+    // Linkers drop functions that are not called; every program frees.
+    if binary.find("mi_free").is_some() {
         found.extend(family(binary, place, Allocator::Mimalloc, MIMALLOC_PREFIX, function::of_mimalloc));
     }
-    if binary.find("tc_malloc").is_some() {
+    if binary.find("tc_malloc").or_else(|| binary.find("tc_free")).is_some() {
         found.extend(family(binary, place, Allocator::Tcmalloc, TCMALLOC_PREFIX, function::of_tcmalloc));
     }
     if found.is_empty() && binary.find("malloc").is_some() {
@@ -135,10 +141,12 @@ fn unprefixed_allocator(binary: &Binary) -> Allocator {
     }
 }
 
-/// Prefixes of jemalloc: a binary with `Xsdallocx` and `Xmalloc` has one with prefix `X`. Names of
-/// its internal functions have a second prefix.
+/// Prefixes of jemalloc: a binary with `Xsdallocx` and `Xmalloc` or `Xmallocx` has one with prefix
+/// `X`. Names of its internal functions have a second prefix.
 fn jemalloc_prefixes(binary: &Binary) -> BTreeSet<String> {
-    let is_defined = |prefix: &str| binary.find(&format!("{prefix}malloc")).is_some();
+    let is_defined = |prefix: &str| {
+        ["malloc", "mallocx"].iter().any(|name| binary.find(&format!("{prefix}{name}")).is_some())
+    };
     let candidates = binary.symbols.iter().filter_map(|symbol| symbol.name.strip_suffix("sdallocx"));
     let mut prefixes: BTreeSet<String> =
         candidates.filter(|prefix| is_defined(prefix)).map(str::to_owned).collect();

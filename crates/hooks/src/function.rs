@@ -1,5 +1,7 @@
 //! Allocation functions: their names in each allocator, and what their arguments mean.
 
+use heapwise_format::entry_hooks::{Shape, Size};
+
 /// An allocator by its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Allocator {
@@ -29,50 +31,15 @@ impl Allocator {
     }
 }
 
-/// Where a call has the size of its block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Size {
-    /// Argument of this number, from 0.
-    Argument(u8),
-    /// Product of the argument of this number and the next one.
-    Product(u8),
-}
-
-/// What a call does with blocks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shape {
-    /// Returns a new block.
-    Allocate(Size),
-    /// Stores a new block where argument 0 points to, and returns 0.
-    AllocateTo(Size),
-    /// Replaces the block in an argument by one of another size, which it returns.
-    Resize {
-        /// Number of the argument.
-        old: u8,
-        /// Size of the new block.
-        size: Size,
-    },
-    /// Changes the size of argument 0 in place and returns the usable size (`xallocx`).
-    ResizeInPlace,
-    /// Frees the block in argument 0.
-    Release,
-    /// Returns the usable size of argument 0.
-    UsableSize,
-}
-
 use Shape::{Allocate, AllocateTo, Release, Resize, ResizeInPlace, UsableSize};
 use Size::{Argument, Product};
-
-const fn resize(old: u8, size: Size) -> Shape {
-    Resize { old, size }
-}
 
 /// Functions of C and jemalloc, which have the allocator's prefix.
 const PREFIXED: [(&str, Shape); 19] = [
     ("malloc", Allocate(Argument(0))),
     ("calloc", Allocate(Product(0))),
-    ("realloc", resize(0, Argument(1))),
-    ("reallocarray", resize(0, Product(1))),
+    ("realloc", Resize(Argument(1))),
+    ("reallocarray", Resize(Product(1))),
     ("free", Release),
     ("cfree", Release),
     ("free_sized", Release),
@@ -84,7 +51,7 @@ const PREFIXED: [(&str, Shape); 19] = [
     ("pvalloc", Allocate(Argument(0))),
     ("malloc_usable_size", UsableSize),
     ("mallocx", Allocate(Argument(0))),
-    ("rallocx", resize(0, Argument(1))),
+    ("rallocx", Resize(Argument(1))),
     ("xallocx", ResizeInPlace),
     ("dallocx", Release),
     ("sdallocx", Release),
@@ -105,16 +72,16 @@ const OF_MIMALLOC: [(&str, Shape); 40] = [
     ("zalloc_aligned_at", Allocate(Argument(0))),
     ("calloc_aligned", Allocate(Product(0))),
     ("calloc_aligned_at", Allocate(Product(0))),
-    ("realloc", resize(0, Argument(1))),
-    ("reallocf", resize(0, Argument(1))),
-    ("reallocn", resize(0, Product(1))),
-    ("reallocarray", resize(0, Product(1))),
-    ("rezalloc", resize(0, Argument(1))),
-    ("recalloc", resize(0, Product(1))),
-    ("realloc_aligned", resize(0, Argument(1))),
-    ("realloc_aligned_at", resize(0, Argument(1))),
-    ("rezalloc_aligned", resize(0, Argument(1))),
-    ("recalloc_aligned", resize(0, Product(1))),
+    ("realloc", Resize(Argument(1))),
+    ("reallocf", Resize(Argument(1))),
+    ("reallocn", Resize(Product(1))),
+    ("reallocarray", Resize(Product(1))),
+    ("rezalloc", Resize(Argument(1))),
+    ("recalloc", Resize(Product(1))),
+    ("realloc_aligned", Resize(Argument(1))),
+    ("realloc_aligned_at", Resize(Argument(1))),
+    ("rezalloc_aligned", Resize(Argument(1))),
+    ("recalloc_aligned", Resize(Product(1))),
     ("free", Release),
     ("free_size", Release),
     ("free_aligned", Release),
@@ -130,8 +97,8 @@ const OF_MIMALLOC: [(&str, Shape); 40] = [
     ("new_aligned", Allocate(Argument(0))),
     ("new_aligned_nothrow", Allocate(Argument(0))),
     ("new_n", Allocate(Product(0))),
-    ("new_realloc", resize(0, Argument(1))),
-    ("new_reallocn", resize(0, Product(1))),
+    ("new_realloc", Resize(Argument(1))),
+    ("new_reallocn", Resize(Product(1))),
     ("usable_size", UsableSize),
 ];
 
@@ -140,7 +107,7 @@ const OF_TCMALLOC: [(&str, Shape); 32] = [
     ("malloc", Allocate(Argument(0))),
     ("malloc_skip_new_handler", Allocate(Argument(0))),
     ("calloc", Allocate(Product(0))),
-    ("realloc", resize(0, Argument(1))),
+    ("realloc", Resize(Argument(1))),
     ("free", Release),
     ("cfree", Release),
     ("free_sized", Release),
@@ -225,7 +192,7 @@ mod tests {
     #[test]
     fn names_have_shapes() {
         assert_eq!(prefixed("calloc"), Some(Allocate(Product(0))));
-        assert_eq!(of_mimalloc("mi_reallocn"), Some(resize(0, Product(1))));
+        assert_eq!(of_mimalloc("mi_reallocn"), Some(Resize(Product(1))));
         assert_eq!(of_tcmalloc("tc_posix_memalign"), Some(AllocateTo(Argument(2))));
         assert_eq!(of_operator("_ZnwmSt11align_val_t"), Some(Allocate(Argument(0))));
         assert_eq!(of_operator("_ZdlPvm"), Some(Release));

@@ -223,6 +223,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
             shortages: self.shortages_of_tables(),
             event_shortages: self.shortages_of_log(),
             own_allocator: String::new(),
+            entry_hooks: self.counter(Counter::EntryHooks),
         }
     }
 

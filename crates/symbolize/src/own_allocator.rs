@@ -24,5 +24,5 @@ fn find(path: &Path, profile: &Profile) -> Option<String> {
     if build_id_of(path).unwrap_or_default() != recorded.build_id {
         return None;
     }
-    family::unseen(path)
+    family::unseen(path, profile.meta.recorded.entry_hooks > 0)
 }

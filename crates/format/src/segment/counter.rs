@@ -169,6 +169,8 @@ pub enum Counter {
     /// Most resident bytes at any time, noted when the process exits; 0 before, and for a process
     /// that was killed.
     PeakResident,
+    /// Functions hooked at their entry, which the dynamic linker does not lead to.
+    EntryHooks,
     /// Number of words.
     Count,
 }

@@ -76,6 +76,15 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
     let _custody = args.children.then(SegmentLock::take);
     let running = launch::start(&args.command, &args.mode.conf())?;
     let pid = running.pid();
+    match running.hooked() {
+        None => {}
+        Some(Err(failure)) => note!("allocators inside the program are not hooked: {failure}"),
+        Some(Ok(hooked)) => {
+            for (function, why) in &hooked.refused {
+                note!("{function} is not hooked: {why}");
+            }
+        }
+    }
     let is_logged = args.mode.mode() == Mode::Log;
     let following = is_logged.then(|| RecorderThread::start_own(pid, args.log_options(pid)));
     let offspring = (is_logged && args.children).then(|| ChildRecorder::watch(pid, args.log_options(pid)));
@@ -240,10 +249,11 @@ fn finish(
     }
     let mut profile = snapshot.profile();
     profile.meta.end = ended.into();
-    profile.meta.recorded.own_allocator =
-        family::unseen(Path::new(&profile.meta.program)).unwrap_or_default();
+    let recorded = &mut profile.meta.recorded;
+    let unseen = family::unseen(Path::new(&profile.meta.program), recorded.entry_hooks > 0);
+    recorded.own_allocator = unseen.unwrap_or_default();
     // The probe's last sign of life may be long before the end.
-    if profile.meta.recorded.began == Began::WithProgram && profile.meta.recorded.stopped_ns.is_none() {
+    if recorded.began == Began::WithProgram && recorded.stopped_ns.is_none() {
         profile.meta.duration_ns = u64::try_from(ended.ran.as_nanos()).ok();
     }
     let path = args.output.clone().unwrap_or_else(|| dump::default_name(&profile));

@@ -1,10 +1,10 @@
-//! Allocators that the dynamic linker does not lead to: found, named, and left alone where they
-//! write files of their own.
+//! Allocators that the dynamic linker does not lead to: found, named, hooked at their entry, and
+//! left alone where they write files of their own.
 
-use std::path::PathBuf;
-use std::process::Command;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
-use crate::harness::{Scratch, victims};
+use crate::harness::{Capture, Scratch, victims, witness};
 
 /// Dumps in jemalloc's format in a scratch directory, with their text.
 fn dumps(scratch: &Scratch) -> Vec<(PathBuf, String)> {
@@ -36,7 +36,7 @@ fn allocators_of_programs_are_named() {
     let (text, is_healthy) = doctor(&scratch, "leaky");
     assert!(is_healthy && text.contains("libc"), "{text}");
     let (text, is_healthy) = doctor(&scratch, "own_allocator");
-    assert!(!is_healthy && text.contains("jemalloc") && text.contains("je_malloc"), "{text}");
+    assert!(is_healthy && text.contains("jemalloc") && text.contains("je_malloc"), "{text}");
     let (text, is_healthy) = doctor(&scratch, "static_program");
     assert!(!is_healthy && text.contains("statically linked"), "{text}");
 }
@@ -98,4 +98,111 @@ fn dumps_of_a_static_jemalloc_stay() {
             assert_eq!(dumps.len(), 1, "{victim}: the probe leaves MALLOC_CONF to jemalloc");
         }
     }
+}
+
+/// Metrics of reports, and names of what victims count.
+const METRICS: [(&str, &str); 4] = [
+    ("alloc_objects", "alloc_objects"),
+    ("alloc_space", "alloc_bytes"),
+    ("inuse_objects", "inuse_objects"),
+    ("inuse_space", "inuse_bytes"),
+];
+
+/// What a program counted is what was recorded.
+fn assert_exact(capture: &Capture<'_>, focus: &str) {
+    assert!(capture.output.status.success(), "{}", capture.stderr());
+    assert!(!capture.stderr().contains("not hooked"), "{}", capture.stderr());
+    for (metric, witness) in METRICS {
+        assert_eq!(
+            capture.total_of(metric, focus),
+            capture.witness[witness],
+            "{metric}: {}",
+            capture.stderr()
+        );
+    }
+}
+
+/// The smallest allocator inside an executable: one function.
+#[test]
+fn a_function_of_the_executable_is_hooked_at_its_entry() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "own_allocator", &[]);
+    assert_eq!(capture.total_of("alloc_objects", "^main$"), 2, "{}", capture.stderr());
+    let top = scratch.output_of(&["top", capture.profile.to_str().expect("UTF-8")]);
+    assert!(!top.contains("not seen"), "{top}");
+}
+
+/// Every event of random ones, in several threads, over a fork, a reset and changes of the mode.
+#[test]
+#[ignore = "needs libjemalloc-dev and libgoogle-perftools-dev"]
+fn static_allocators_are_counted_exactly() {
+    let scratch = Scratch::new();
+    for victim in ["static_jemalloc", "hidden_jemalloc", "static_tcmalloc"] {
+        for arguments in [&["4", "3000"], &["1", "500"]] {
+            assert_exact(&scratch.capture(&["--exact"], victim, arguments), "^w_");
+        }
+        let sampled = scratch.capture(&["--rate", "4K"], victim, &["4", "3000"]);
+        assert!(sampled.output.status.success(), "{}", sampled.stderr());
+    }
+}
+
+/// Without its symbol table an executable still exports `malloc` and the other functions of C, and
+/// its debug file has the rest.
+#[test]
+#[ignore = "needs libjemalloc-dev and libgoogle-perftools-dev"]
+fn a_stripped_program_is_counted_by_its_debug_file() {
+    let scratch = Scratch::new();
+    let (victim, stripped) = (victims().join("hidden_jemalloc"), scratch.path("stripped"));
+    let debug = scratch.path("stripped.debug");
+    let run = |command: &mut Command| assert!(command.status().expect("objcopy runs").success());
+    run(Command::new("objcopy").arg("--only-keep-debug").arg(&victim).arg(&debug));
+    run(Command::new("strip").arg("-o").arg(&stripped).arg(&victim));
+    run(Command::new("objcopy").arg(format!("--add-gnu-debuglink={}", debug.display())).arg(&stripped));
+    let profile = scratch.path("stripped.heap");
+    let mut command = scratch.heapwise(&["run", "--exact", "-o"]);
+    let output = command.arg(&profile).arg("--").arg(&stripped).args(["2", "1000"]).output().expect("runs");
+    assert!(output.status.success());
+    let counted = witness(&output);
+    let top = scratch.json_of(&["top", "--json", "--alloc_objects", "--focus", "^w_", "stripped.heap"]);
+    assert_eq!(top["total"].as_i64(), Some(counted["alloc_objects"]), "{top}");
+}
+
+/// Rust programs with the allocators of crates.
+#[test]
+#[ignore = "builds tests/rust_programs with crates from the registry"]
+fn allocators_of_rust_programs_are_counted_exactly() {
+    let scratch = Scratch::new();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/rust_programs/Cargo.toml");
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rust_programs");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--release", "--manifest-path"]).arg(sources);
+    let status = cargo.env("CARGO_TARGET_DIR", &built).status().expect("cargo runs");
+    assert!(status.success());
+    for program in ["jemalloc", "mimalloc"] {
+        let path = built.join("release").join(program);
+        let output = scratch.heapwise(&["run", "-f", "--exact", "-o", "all.hwp", "--"]).arg(&path).output();
+        let output = output.expect("heapwise runs");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success() && !stderr.contains("not hooked"), "{stderr}");
+        let counted = witness(&output);
+        record_libc(&scratch, &path, "libc.hwp");
+        for (metric, name) in METRICS {
+            let total = |file: &str| {
+                let top = scratch.json_of(&["top", "--json", &format!("--{metric}"), file]);
+                top["total"].as_i64().expect("a total")
+            };
+            assert_eq!(total("all.hwp") - total("libc.hwp"), counted[name], "{program} {metric}: {stderr}");
+        }
+    }
+}
+
+/// Writes a profile of the blocks of libc: a probe that is only preloaded sees no others.
+fn record_libc(scratch: &Scratch, program: &Path, profile: &str) {
+    let library = scratch.output_of(&["preload"]);
+    let mut command = scratch.command(program);
+    command.env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", "mode:exact,keep_segment:true");
+    let child = command.stdout(Stdio::null()).spawn().expect("the program starts");
+    let pid = child.id().to_string();
+    child.wait_with_output().expect("it ends");
+    scratch.output_of(&["dump", "-f", "-o", profile, &pid]);
 }

@@ -128,12 +128,18 @@ fn the_end_of_the_program_is_a_fact() {
     }
 }
 
-/// An allocator inside the executable is not hooked: the report says so.
+/// An allocator inside the executable is not hooked without `run`: the report says so.
 #[test]
 fn an_allocator_inside_the_executable_is_told() {
     let scratch = Scratch::new();
-    let capture = scratch.capture(&["--exact"], "own_allocator", &[]);
-    let top = scratch.output_of(&["top", capture.profile.to_str().expect("UTF-8")]);
+    let library = scratch.output_of(&["preload"]);
+    let mut program = scratch.command(victims().join("own_allocator"));
+    program.env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", "mode:exact,keep_segment:true");
+    let child = program.stdout(Stdio::null()).spawn().expect("the program starts");
+    let pid = child.id().to_string();
+    child.wait_with_output().expect("it ends");
+    scratch.output_of(&["dump", "-o", "own.hwp", &pid]);
+    let top = scratch.output_of(&["top", "own.hwp"]);
     assert!(top.contains("not seen: blocks of the allocator inside the executable (je_malloc)"), "{top}");
     let plain = scratch.capture(&["--exact"], "leaky", &["10"]);
     let top = scratch.output_of(&["top", plain.profile.to_str().expect("UTF-8")]);

@@ -6,6 +6,7 @@
 //! A switch of modes stores other vectors ([`HookMode`]).
 #![allow(unsafe_code)]
 
+pub(crate) mod entry_points;
 mod fallback;
 mod mappings;
 mod nested_calls;
@@ -151,6 +152,10 @@ macro_rules! hooks {
             real: AtomicPtr::new($symbol::boot as *mut ()),
         },)*];
 
+        /// Names of the hooks, for controllers.
+        static SLOT_NAMES: [entry_points::SlotName; COUNT] =
+            [$(entry_points::SlotName(c_str!($symbol).as_ptr()),)*];
+
         /// Keeps the exported functions when the probe is linked.
         #[used]
         static EXPORTED: [unsafe extern "C" fn(); COUNT] = [$($symbol::$symbol,)*];
@@ -260,4 +265,5 @@ pub(crate) fn set_hook_mode(vectors: HookMode) {
         };
         slot.vector.store(stub, Ordering::Relaxed);
     }
+    entry_points::set_mode(vectors);
 }

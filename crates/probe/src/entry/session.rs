@@ -10,7 +10,7 @@
 
 use core::ptr::null_mut;
 
-use heapwise_format::segment::{AllocatorKind, State};
+use heapwise_format::segment::{AllocatorKind, Counter, State};
 
 use super::allocator::Answers;
 use super::declared_frames::ProviderSlot;
@@ -18,6 +18,7 @@ use super::fork::ForkPage;
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::config::Config;
 use crate::control::Settings;
+use crate::hooks::entry_points;
 use crate::jemalloc::{dump, mallctl, prof, recent};
 use crate::leases::Leases;
 use crate::live::LiveIndex;
@@ -121,6 +122,8 @@ impl Session {
 
     /// Writes what readers expect of empty tables; false without memory.
     fn describe_tables(&self, allocator: AllocatorKind) -> bool {
+        let allocator = if entry_points::has_foreign_blocks() { AllocatorKind::Other } else { allocator };
+        self.segment.counter(Counter::EntryHooks).store(entry_points::hooked(), Ordering::Relaxed);
         self.slack.begin(allocator);
         live::describe(self, allocator);
         rates::describe(&self.segment);

@@ -7,12 +7,14 @@
 //! Counts saturate and then stay: an address that once shared its count with 255 samples is always
 //! looked up, which costs time but loses no sample.
 
+use heapwise_format::entry_hooks::{FILTER_GRANULES, FILTER_PAGES};
+
 use crate::atomics::{AtomicBool, AtomicU8, Ordering};
 
 /// Counts by page. Farther addresses share them.
-pub(crate) const PAGES: usize = 1 << 20;
+pub(crate) const PAGES: usize = FILTER_PAGES;
 /// Counts by granule. Farther addresses share them.
-pub(crate) const GRANULES: usize = 1 << 20;
+pub(crate) const GRANULES: usize = FILTER_GRANULES;
 
 /// Read by the stubs: the pages, then the granules.
 #[repr(C)]

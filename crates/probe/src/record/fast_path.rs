@@ -54,6 +54,13 @@ pub(super) fn allocate(block: Pointer, size: usize, entry: &Entry) -> bool {
     allocated(block, size, entry.pc, entry.sp, entry.fp)
 }
 
+/// Counts a free before it happens, in the mode in force.
+pub(super) fn release(block: Pointer, caller: u64) {
+    // SAFETY: only functions of this type are stored there.
+    let freed: Releasing = unsafe { core::mem::transmute(ON_RELEASING.load(Ordering::Relaxed)) };
+    freed(block, caller);
+}
+
 extern "C" fn decline(_: Pointer, _: usize, _: u64, _: u64, _: u64) -> bool {
     false
 }

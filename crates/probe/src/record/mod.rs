@@ -96,6 +96,11 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     block
 }
 
+/// Before a block is freed by a function that is hooked at its entry.
+pub(crate) fn freeing(block: Pointer, caller: u64) {
+    fast_path::release(block, caller);
+}
+
 /// The stack of a call that is not an allocation, on any thread.
 pub(crate) fn capture_shared(inside: &mut Inside, entry: &Entry) -> u32 {
     let (session, own_stack) = inside.with_own_stack();

@@ -2,7 +2,8 @@
 //!
 //! Allocators round sizes up to classes, so slack is a function of the size. For glibc it is
 //! computed. For other allocators `malloc_usable_size` is called once per 8 bytes of sizes, and a
-//! table caches the result. Above [`LIMIT`] it is called for every block.
+//! table caches the result. Above [`LIMIT`] it is called for every block. Where blocks of several
+//! allocators are recorded, slack is not known and counts as 0.
 
 use core::ffi::c_void;
 
@@ -51,7 +52,9 @@ impl Slack {
     #[cold]
     fn learn(&self, address: u64, size: u64) -> u64 {
         let usable = |size| {
-            if self.is_glibc.load(Ordering::Relaxed) && size < LIMIT {
+            if hooks::entry_points::has_foreign_blocks() {
+                size
+            } else if self.is_glibc.load(Ordering::Relaxed) && size < LIMIT {
                 glibc_usable(size)
             } else {
                 hooks::usable_size(address as *mut c_void) as u64

@@ -20,6 +20,8 @@ pub struct Recorded {
     /// Function of an allocator inside the executable, which the hooks do not reach; empty without
     /// one.
     pub own_allocator: String,
+    /// Functions hooked at their entry: those of allocators inside the executable.
+    pub entry_hooks: u64,
 }
 
 /// When recording began.
@@ -56,7 +58,7 @@ pub struct Inherited {
 impl Recorded {
     /// Everything but the text, as files store it. New numbers are appended.
     #[must_use]
-    pub fn numbers(&self) -> [u64; 9] {
+    pub fn numbers(&self) -> [u64; 10] {
         let (began, after_ns) = match self.began {
             Began::Unknown => (0, 0),
             Began::Never => (1, 0),
@@ -76,6 +78,7 @@ impl Recorded {
             parent.into(),
             self.shortages.0,
             self.event_shortages.0,
+            self.entry_hooks,
         ]
     }
 
@@ -105,6 +108,7 @@ impl Recorded {
                 true => other.own_allocator.clone(),
                 false => self.own_allocator.clone(),
             },
+            entry_hooks: self.entry_hooks.min(other.entry_hooks),
         }
     }
 
@@ -128,6 +132,7 @@ impl Recorded {
             shortages: Shortages(at(7)),
             event_shortages: Shortages(at(8)),
             own_allocator,
+            entry_hooks: at(9),
         }
     }
 }
@@ -148,6 +153,7 @@ mod tests {
             shortages: Shortages::default().with(Shortage::Sandbox).with(Shortage::Table),
             event_shortages: Shortages::default().with(Shortage::SlowRecorder),
             own_allocator: "je_malloc".into(),
+            entry_hooks: 3,
         };
         let all = [Began::Unknown, Began::Never, Began::WithProgram, Began::Reset { after_ns: 9 }]
             .map(|began| Recorded { began, ..Recorded::default() });

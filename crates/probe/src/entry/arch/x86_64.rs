@@ -1,7 +1,11 @@
 //! x86-64.
 #![allow(unsafe_code)]
 
+mod island_stub;
+
 use core::arch::{asm, global_asm};
+
+pub(crate) use island_stub::island_stub;
 
 use crate::threads::Words;
 

@@ -4,18 +4,20 @@
 //! A flag per thread would not do: it would also hide what a signal handler allocates while it
 //! interrupts a hooked call.
 
+use super::entry_points;
 use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::modules::Image;
 use crate::symbols::{Found, find_next};
 
 /// First address and length of a piece of code.
-struct Code {
+#[repr(C)]
+pub(super) struct Code {
     start: AtomicU64,
     len: AtomicU64,
 }
 
 impl Code {
-    const fn none() -> Self {
+    pub(super) const fn none() -> Self {
         Self { start: AtomicU64::new(0), len: AtomicU64::new(0) }
     }
 
@@ -25,7 +27,7 @@ impl Code {
     }
 
     #[inline(always)]
-    fn holds(&self, address: u64) -> bool {
+    pub(super) fn holds(&self, address: u64) -> bool {
         address.wrapping_sub(self.start.load(Ordering::Relaxed)) < self.len.load(Ordering::Relaxed)
     }
 
@@ -90,6 +92,7 @@ pub(crate) fn is_nested_call(caller: u64) -> bool {
     MODULES.own.holds(caller)
         || MODULES.allocator.holds(caller)
         || (MODULES.libc.holds(caller) || MODULES.runtime.holds(caller)) && is_registered(caller)
+        || entry_points::is_allocator(caller)
 }
 
 #[cold]

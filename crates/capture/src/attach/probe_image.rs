@@ -1,0 +1,118 @@
+//! The probe in a process: its table of entry hooks, found by the symbols of its file.
+
+use std::path::Path;
+
+use heapwise_format::entry_hooks::{
+    CELL_BYTES, CELL_SHAPE, ISLAND_BYTES, MOST_CELLS, MOST_ISLANDS, MOST_PATCHES, MOST_RANGES, Patch,
+    RANGE_BYTES, Shape, StateWord, TABLE_MAGIC, TABLE_SYMBOL, TableWord,
+};
+use heapwise_hooks::binary::{self, Binary};
+use heapwise_hooks::maps::Maps;
+
+use super::memory::ProcessMemory;
+use crate::failure::{Failure, Outcome};
+
+/// The probe in the memory of a process.
+#[derive(Debug)]
+pub(crate) struct ProbeImage<'a> {
+    memory: &'a ProcessMemory,
+    words: [u64; TableWord::Count as usize],
+    /// Offset of the probe's words from the thread pointer.
+    pub(crate) thread_words: i64,
+}
+
+impl<'a> ProbeImage<'a> {
+    /// Finds the probe that was loaded from `mapped`, with the content of `file`. `None` while the
+    /// dynamic linker has not relocated it.
+    pub(crate) fn find(
+        memory: &'a ProcessMemory,
+        maps: &Maps,
+        mapped: &Path,
+        file: &Path,
+    ) -> Outcome<Option<Self>> {
+        let problem = |what: &str| Failure::new(format!("the probe in the process: {what}"));
+        let binary = Binary::read(file, Path::new("/")).ok_or_else(|| problem("not an ELF file"))?;
+        let bias = maps.bias(mapped, &binary).ok_or_else(|| problem("is not mapped"))?;
+        let [table] = binary::addresses(file, [TABLE_SYMBOL]);
+        let table = bias.wrapping_add(table.ok_or_else(|| problem("has no table of hooks"))?);
+        let place = binary::thread_offset_place(file).ok_or_else(|| problem("has no thread words"))?;
+        let read = |address| memory.read_word(address).map_err(|error| problem(&error.to_string()));
+        let mut words = [0; TableWord::Count as usize];
+        for (row, word) in words.iter_mut().enumerate() {
+            *word = read(table + 8 * row as u64)?;
+        }
+        let image = Self { memory, words, thread_words: read(bias.wrapping_add(place))? as i64 };
+        if image.word(TableWord::Magic) != TABLE_MAGIC {
+            return Err(problem("is of another version"));
+        }
+        let is_relocated = maps.span(mapped).is_some_and(|(start, end)| {
+            (start..end).contains(&image.word(TableWord::Stub)) && image.thread_words != 0
+        });
+        Ok(is_relocated.then_some(image))
+    }
+
+    pub(crate) fn word(&self, word: TableWord) -> u64 {
+        self.words[word as usize]
+    }
+
+    pub(crate) fn state(&self, word: StateWord) -> Outcome<u64> {
+        self.memory.read_word(self.word(TableWord::State) + 8 * word as u64).map_err(changed)
+    }
+
+    pub(crate) fn set_state(&self, word: StateWord, value: u64) -> Outcome {
+        self.memory.write_word(self.word(TableWord::State) + 8 * word as u64, value).map_err(changed)
+    }
+
+    /// Address of a cell.
+    pub(crate) fn cell(&self, index: usize) -> u64 {
+        self.word(TableWord::Cells) + (CELL_BYTES * index) as u64
+    }
+
+    pub(crate) fn set_cell(&self, index: usize, real: u64, shape: Shape) -> Outcome {
+        if index >= MOST_CELLS {
+            return Err(Failure::new("too many functions to hook"));
+        }
+        let cell = self.cell(index);
+        self.memory.write_word(cell, real).map_err(changed)?;
+        self.memory.write_word(cell + CELL_SHAPE as u64, shape.word()).map_err(changed)
+    }
+
+    /// Adds an island to those that the probe switches.
+    pub(crate) fn add_island(&self, address: u64, len: u64) -> Outcome {
+        let rows = self.word(TableWord::Islands);
+        for row in (0..MOST_ISLANDS).map(|row| rows + (ISLAND_BYTES * row) as u64) {
+            if self.memory.read_word(row).map_err(changed)? == 0 {
+                self.memory.write_word(row + 8, len).map_err(changed)?;
+                return self.memory.write_word(row, address).map_err(changed);
+            }
+        }
+        Err(Failure::new("too many binaries with hooked functions"))
+    }
+
+    /// Sets the ranges of allocators' code; the first one holds all others.
+    pub(crate) fn set_ranges(&self, ranges: &[(u64, u64)]) -> Outcome {
+        let start = ranges.iter().map(|(start, _)| *start).min().unwrap_or(0);
+        let end = ranges.iter().map(|(start, len)| start + len).max().unwrap_or(0);
+        let all = std::iter::once((start, end - start)).chain(ranges.iter().copied()).take(MOST_RANGES);
+        for (row, (start, len)) in all.enumerate() {
+            let place = self.word(TableWord::Ranges) + (RANGE_BYTES * row) as u64;
+            self.memory.write_word(place, start).map_err(changed)?;
+            self.memory.write_word(place + 8, len).map_err(changed)?;
+        }
+        Ok(())
+    }
+
+    /// Notes what will be replaced, before it is.
+    pub(crate) fn set_patches(&self, patches: &[Patch]) -> Outcome {
+        if patches.len() >= MOST_PATCHES {
+            return Err(Failure::new("too many functions to hook"));
+        }
+        let mut bytes: Vec<u8> = patches.iter().flat_map(Patch::bytes).collect();
+        bytes.resize(MOST_PATCHES * Patch::BYTES, 0);
+        self.memory.write(self.word(TableWord::Patches), &bytes).map_err(changed)
+    }
+}
+
+fn changed(error: std::io::Error) -> Failure {
+    Failure::new(format!("the memory of the process: {error}"))
+}

@@ -1,0 +1,127 @@
+//! Which functions of a binary are hooked, where, and how.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use heapwise_format::entry_hooks::Shape;
+
+use crate::binary::Binary;
+use crate::family::{Family, Function};
+use crate::function::Allocator;
+use crate::island::{self, Way};
+use crate::site::Refusal;
+use crate::site::native::Site;
+
+/// A function to be hooked.
+#[derive(Debug, Clone)]
+pub struct Hook {
+    /// Its name.
+    pub name: String,
+    /// What it does; the shape in its cell.
+    pub shape: Shape,
+    /// How it continues.
+    pub way: Way,
+    /// Its beginning, at the addresses of the process.
+    pub site: Site,
+    /// Bytes of the file at [`Site::at`].
+    pub original: Vec<u8>,
+}
+
+/// What is to be done with a binary.
+#[derive(Debug, Clone, Default)]
+pub struct Plan {
+    /// Functions to hook.
+    pub hooks: Vec<Hook>,
+    /// Functions that cannot be hooked.
+    pub refused: Vec<(String, Refusal)>,
+    /// Code of the allocators, as first address and length: calls from there are part of a call
+    /// that is recorded already.
+    pub ranges: Vec<(u64, u64)>,
+}
+
+/// Bytes that are read behind a function: a jump may cover padding.
+const BEHIND: u64 = 32;
+/// Bytes that are read of a function without a size, and at most of any.
+const UNSIZED: u64 = 64;
+const MOST_BYTES: u64 = 1 << 20;
+/// Larger than the code of any allocator.
+const MOST_HULL: u64 = 4 << 20;
+
+impl Plan {
+    /// Plans hooks for families of the binary in `path`, which is loaded with `bias`.
+    #[must_use]
+    pub fn new(path: &Path, binary: &Binary, families: &[&Family], bias: u64) -> Plan {
+        let mut plan = Plan::default();
+        let Ok(file) = File::open(path) else { return plan };
+        for family in families {
+            for function in family.functions.iter().filter(|function| function.shape != Shape::UsableSize) {
+                match examine(&file, binary, function, bias) {
+                    Ok(hook) => plan.hooks.push(hook),
+                    Err(refusal) => plan.refused.push((function.name.clone(), refusal)),
+                }
+            }
+            plan.ranges.extend(ranges(binary, family, bias));
+        }
+        plan.skip_forwarders();
+        plan.hooks.truncate(island::MOST);
+        plan
+    }
+
+    /// Drops functions that only jump to another hooked one, and sends functions whose tail jumps
+    /// to one always to the probe.
+    fn skip_forwarders(&mut self) {
+        let entries: BTreeSet<u64> = self.hooks.iter().map(|hook| hook.site.at).collect();
+        // A site is behind a landing pad of 4 bytes, if there is one.
+        let is_hooked = |target: u64| entries.contains(&target) || entries.contains(&(target + 4));
+        self.hooks.retain(|hook| !hook.site.forwards_to().is_some_and(is_hooked));
+        for hook in &mut self.hooks {
+            if hook.site.exits.iter().any(|exit| is_hooked(*exit)) {
+                hook.way = Way::CellAlways;
+            }
+        }
+    }
+}
+
+fn examine(file: &File, binary: &Binary, function: &Function, bias: u64) -> Result<Hook, Refusal> {
+    let piece = binary
+        .code
+        .iter()
+        .find(|code| (code.address..code.address.saturating_add(code.bytes)).contains(&function.address));
+    let piece = piece.ok_or(Refusal::Changed)?;
+    let left = piece.address + piece.bytes - function.address;
+    let size = if function.size == 0 { UNSIZED } else { function.size.min(MOST_BYTES) };
+    let mut code = vec![0; (size + BEHIND).min(left) as usize];
+    let offset = piece.offset + (function.address - piece.address);
+    file.read_exact_at(&mut code, offset).map_err(|_| Refusal::Changed)?;
+    let entry = bias.wrapping_add(function.address);
+    let site = Site::examine(&code, entry, function.size.min(MOST_BYTES) as usize)?;
+    let from = (site.at - entry) as usize;
+    let original = code.get(from..from + site.len).ok_or(Refusal::TooShort)?.to_vec();
+    let way = Way::Cell(function.shape);
+    Ok(Hook { name: function.name.clone(), shape: function.shape, way, site, original })
+}
+
+/// The code of an allocator: everything between its first and its last function, if no function of
+/// another part of the program is in between; else its functions alone.
+fn ranges(binary: &Binary, family: &Family, bias: u64) -> Vec<(u64, u64)> {
+    // libc's `reallocarray` is in a file of its own, beside code that allocates for itself.
+    let is_apart = |function: &&Function| {
+        family.allocator == Allocator::Libc && matches!(&*function.name, "reallocarray" | "cfree")
+    };
+    let (apart, together): (Vec<&Function>, Vec<&Function>) = family.functions.iter().partition(is_apart);
+    let alone = |functions: &[&Function]| -> Vec<(u64, u64)> {
+        functions.iter().map(|function| (bias.wrapping_add(function.address), function.size)).collect()
+    };
+    let start = together.iter().map(|function| function.address).min().unwrap_or(0);
+    let end = together.iter().map(|function| function.address + function.size).max().unwrap_or(0);
+    let is_pure = !binary.others.iter().any(|other| (start..end).contains(other));
+    let mut found = alone(&apart);
+    if is_pure && end - start <= MOST_HULL {
+        found.push((bias.wrapping_add(start), end - start));
+    } else {
+        found.extend(alone(&together));
+    }
+    found
+}
