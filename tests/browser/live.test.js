@@ -41,6 +41,34 @@ test("a live process is listed and opens on a new, kept profile", async () => {
   assert.match(await page.textContent(".columns"), /step|w_malloc/);
 });
 
+test("the overview shows where the resident memory is", async () => {
+  await page.waitForSelector(".ledger .stacked i");
+  const names = await page.locator(".ledger th").allTextContents();
+  assert.ok(["heap: live", "libraries", "probe"].every((name) => names.includes(name)), names.join());
+  const widths = await page.locator(".ledger .stacked i").evaluateAll((parts) => parts.reduce((sum, part) => sum + parseFloat(part.style.width), 0));
+  assert.ok(Math.abs(widths - 100) < 1, `the bar is ${widths} % wide`);
+  assert.match(await page.textContent(".ledger h3"), /Resident memory [\d.]+ MiB/);
+  // The second reading makes a chart of it.
+  await page.waitForSelector(".ledger .stacked-chart svg polygon", { timeout: 30_000 });
+  assert.match(await page.textContent(".ledger .legend"), /heap .*libraries/);
+});
+
+test("at the peak is the snapshot at the peak", async () => {
+  const { id } = await source();
+  const summary = await (await fetch(`${address}/api/v1/sources/${id}/summary`)).json();
+  const held = summary.sample_types.find((type) => type.name === "peak_space").total;
+  assert.ok(held <= summary.peak_bytes && held >= summary.peak_bytes * (127 / 128) - 8192, `${held} of ${summary.peak_bytes}`);
+  await page.goto(`${address}/s/${id}/timeline`);
+  await drawn(page, "timeline");
+  await page.click("a.button:has-text('At the peak')");
+  await drawn(page, "flame");
+  const query = new URL(page.url()).searchParams;
+  assert.equal(query.get("type"), "peak_space");
+  assert.equal(query.get("at"), null);
+  await page.goto(`${address}/s/${id}/overview`);
+  await drawn(page, "overview");
+});
+
 test("the same URL shows another person the same profile", async () => {
   await page.click("nav.tabs a:has-text('Table')");
   await drawn(page, "table");

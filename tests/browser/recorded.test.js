@@ -36,6 +36,12 @@ test("the overview shows the curve and its peak", async () => {
   await page.waitForSelector(".chart-card .chart canvas");
 });
 
+test("the overview shows the resident memory over time", async () => {
+  await page.waitForSelector(".ledger .stacked-chart svg polygon");
+  assert.match(await page.textContent(".ledger h3"), /Resident memory [\d.]+ MiB when last read/);
+  assert.match(await page.textContent(".ledger .legend"), /heap .*libraries/);
+});
+
 test("the peak of the timeline is what the views show at the peak", async () => {
   await page.goto(`${address}/s/app.hwr/timeline`);
   await drawn(page, "timeline");

@@ -4,7 +4,7 @@
 //               one moved by mremap, one replaced by MAP_FIXED, one released by madvise, and some
 //               mapped, unmapped and moved by `syscall`
 //   sparse      1000 blocks of 256 bytes, each alone on its page of the heap
-//   large       a block with a mapping of its own, touched in part
+//   large       a block with a mapping of its own, touched in part and split by madvise
 //   shared      System V shared memory, memfd and a shared anonymous mapping
 //   file        pages of a mapped file
 // Then it waits until its input ends.
@@ -109,6 +109,9 @@ __attribute__((noinline)) static void hold_sparse(void) {
 __attribute__((noinline)) static char *hold_large(void) {
     char *p = malloc(4 << 20);
     touch(p, 100);
+    // As numpy does with MADV_HUGEPAGE: the kernel splits the mapping in three.
+    char *inside = (char *)(((size_t)p + PAGE) & ~(PAGE - 1));
+    madvise(inside, 1 << 20, MADV_DONTFORK);
     return p;
 }
 

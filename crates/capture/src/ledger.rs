@@ -161,10 +161,7 @@ impl<'a> Builder<'a> {
             Some(Claim { owner, ..claim.clone() })
         });
         let claims = blocks.claims(&spans);
-        let is_open = |span: &Span, claim: &Claim| {
-            let is_open = matches!(span.owner, Owner::Unknown | Owner::Binary | Owner::Stack);
-            is_open.then(|| claim.clone())
-        };
+        let is_open = |span: &Span, claim: &Claim| span.owner.is_guess().then(|| claim.clone());
         let spans = span::overlay(spans, &claims, is_open);
         if !is_glibc {
             return spans;

@@ -71,13 +71,14 @@ impl<'a> Blocks<'a> {
                 last = spans.partition_point(|span| span.end <= block.address);
             }
             let Some(span) = spans.get(last).filter(|span| span.start <= block.address) else { return };
-            if !matches!(span.owner, Owner::Unknown | Owner::Binary | Owner::Stack) {
+            if !span.owner.is_guess() {
                 return;
             }
             let range = if self.is_glibc() {
                 let end = block.address.saturating_add(16 + block.size);
+                // A block may reach over several areas: `madvise` splits its mapping.
                 let end = end.checked_next_multiple_of(self.page_bytes).unwrap_or(span.end);
-                (block.address / self.page_bytes * self.page_bytes, end.min(span.end))
+                (block.address / self.page_bytes * self.page_bytes, end)
             } else {
                 (span.start, span.end)
             };

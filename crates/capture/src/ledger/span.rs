@@ -25,6 +25,14 @@ pub(super) enum Owner {
     Unknown,
 }
 
+impl Owner {
+    /// Whether a block at such an address tells more: these owners are also given to small areas
+    /// for their neighbours.
+    pub(super) fn is_guess(&self) -> bool {
+        matches!(self, Owner::Unknown | Owner::Binary | Owner::Stack | Owner::Probe)
+    }
+}
+
 /// A range of addresses inside one area.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {

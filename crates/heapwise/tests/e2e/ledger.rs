@@ -307,3 +307,39 @@ fn body(answer: &str) -> Value {
     let (_, body) = answer.split_once("\r\n\r\n").expect("a head");
     serde_json::from_str(body).unwrap_or_else(|why| panic!("{why}: {answer}"))
 }
+
+/// Processor time of a program that does nothing but map memory, in microseconds.
+fn time_of_mappings(scratch: &Scratch, mode: Option<&str>, arguments: [&str; 2]) -> f64 {
+    let mut command = scratch.command(victims().join("maps_much"));
+    command.args(arguments);
+    if let Some(mode) = mode {
+        let library = scratch.output_of(&["preload"]);
+        command.env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", format!("mode:{mode}"));
+    }
+    let output = command.output().expect("the victim starts");
+    String::from_utf8_lossy(&output.stdout).trim().parse().expect("a time")
+}
+
+/// The least time of several runs in turn: a busy machine only adds to it. Runs are repeated until
+/// the least times are as close as they should be.
+#[test]
+fn mappings_cost_at_most_a_twentieth() {
+    const ROUNDS: usize = 30;
+    const MOST: f64 = 1.05;
+    let scratch = Scratch::new();
+    let modes = [None, Some("off"), Some("sampled"), Some("exact")];
+    for arguments in [["262144", "2048"], ["16384", "16384"]] {
+        let mut least = [f64::INFINITY; 4];
+        for _ in 0..ROUNDS {
+            for (mode, least) in modes.iter().zip(&mut least) {
+                *least = least.min(time_of_mappings(&scratch, *mode, arguments));
+            }
+            if least.iter().all(|time| *time <= MOST * least[0]) {
+                break;
+            }
+        }
+        let ratios = least.map(|time| time / least[0]);
+        eprintln!("{arguments:?}: {ratios:.3?} times {} µs", least[0]);
+        assert!(ratios.iter().all(|ratio| *ratio <= MOST), "{arguments:?}: {ratios:.3?} of {least:?}");
+    }
+}

@@ -13,6 +13,8 @@ pub fn resident_profile(ledger: &Ledger, stacks: Profile) -> Profile {
     let mut profile = Profile { samples: Vec::new(), extra: Vec::new(), ..stacks };
     "heapwise ledger".clone_into(&mut profile.meta.source);
     profile.meta.peak_bytes = None;
+    // It is a moment, not a stretch of time.
+    profile.meta.duration_ns = None;
     for line in &ledger.lines {
         let rest = match line.kind {
             LineKind::HeapLive => add_heap(&mut profile, ledger, line),
