@@ -27,7 +27,7 @@ const LARGE_GROWTH_PERCENT: u64 = 15;
 /// Time between two ledgers of a recording.
 const SAMPLE: Duration = Duration::from_millis(500);
 /// And at least so many times as long as reading the last one took.
-const SAMPLE_PAUSE_FACTOR: u32 = 20;
+const SAMPLE_PAUSE_FACTOR: u32 = 10;
 
 /// The main lines of a ledger and when it was read.
 #[derive(Debug)]
