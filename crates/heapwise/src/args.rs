@@ -46,6 +46,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "traces",
             "diff",
             "summary",
+            "live",
         ],
     ),
     ("Recordings", &["timeline", "at"]),
@@ -106,8 +107,13 @@ pub(crate) enum Command {
         heapwise at app.hwr 2s..5s leaks        allocated in that window and still live\n  \
         heapwise at app.hwr warmed-up tree      at a mark")]
     At(Box<commands::at::AtArgs>),
+    /// Show the largest holders on the terminal, kept up to date
+    #[command(after_help = "Examples:\n  heapwise live 4711\n  heapwise live -i 5s redis-server")]
+    Live(commands::live::LiveArgs),
     /// Show what stands out, at most five findings
-    #[command(after_help = "Examples:\n  heapwise summary app.hwr\n  heapwise summary --json app.hwr")]
+    #[command(
+        after_help = "Examples:\n  heapwise summary app.hwp\n  heapwise summary 4711\n  heapwise summary --json app.hwr"
+    )]
     Summary(commands::summary::SummaryArgs),
     /// Show the largest holders first
     #[command(after_help = "Examples:\n  \
@@ -227,6 +233,7 @@ impl Command {
             Command::Timeline(args) => commands::timeline::run(&args)?,
             Command::At(args) => commands::at::run(*args)?,
             Command::Summary(args) => commands::summary::run(&args)?,
+            Command::Live(args) => commands::live::run(args)?,
             Command::Preload => say!("{}", preload::path()?.display()),
             Command::Serve(args) => commands::serve::run(args)?,
             Command::Doctor(args) => return commands::doctor::run(&args),

@@ -9,6 +9,7 @@ pub(crate) mod dump;
 pub(crate) mod export;
 pub(crate) mod fragmentation;
 pub(crate) mod leaks;
+pub(crate) mod live;
 pub(crate) mod mark;
 pub(crate) mod picture;
 pub(crate) mod ps;

@@ -18,6 +18,8 @@ const STANDARD: [&str; 6] = ["std::", "core::", "alloc::", "__gnu_cxx::", "hashb
 const SYSTEM_MODULES: [&str; 6] = ["libc.", "libc-", "libstdc++", "libc++", "ld-linux", "libgcc_s"];
 /// Ends of the names of wrappers, without case, digits and underscores.
 const WRAPPER_ENDS: [&str; 5] = ["alloc", "allocate", "strdup", "memdup", "operator new"];
+/// Parts of the names of wrappers: `zmalloc_usable`.
+const WRAPPER_PARTS: [&str; 3] = ["malloc", "calloc", "realloc"];
 
 /// A frame of a stack, inlined ones included.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -144,7 +146,7 @@ fn is_standard(full: &str, short: &str) -> bool {
 fn is_wrapper_name(short: &str) -> bool {
     let last = short.rsplit("::").next().unwrap_or(short).to_ascii_lowercase();
     let last = last.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
-    WRAPPER_ENDS.iter().any(|end| last.ends_with(end))
+    WRAPPER_ENDS.iter().any(|end| last.ends_with(end)) || WRAPPER_PARTS.iter().any(|part| last.contains(part))
 }
 
 #[cfg(test)]
@@ -164,6 +166,7 @@ mod tests {
         assert_eq!(own("main;parse;xmalloc;malloc 1 1"), "parse main");
         assert_eq!(own("main;load;std::vector::push_back;malloc 1 1"), "load main");
         assert_eq!(own("main;dictAdd;zmalloc;je_malloc 1 1"), "dictAdd main");
+        assert_eq!(own("main;dictAdd;ztrymalloc_usable_internal;malloc 1 1"), "dictAdd main");
         assert_eq!(own("main;serve/Cache::get;std::map::insert;malloc 1 1"), "Cache::get serve main");
     }
 

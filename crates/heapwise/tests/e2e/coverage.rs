@@ -14,14 +14,14 @@ use crate::serve::Server;
 const MANY: u32 = 1000;
 
 /// A program that allocates when its input requests it, with the probe preloaded.
-struct Told {
+pub(crate) struct Told {
     child: Child,
     input: ChildStdin,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
 impl Told {
-    fn start(scratch: &Scratch, conf: &str) -> Self {
+    pub(crate) fn start(scratch: &Scratch, conf: &str) -> Self {
         let library = scratch.output_of(&["preload"]);
         let mut program = scratch.command(victims().join("allocates_when_told"));
         program.env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", conf);
@@ -31,18 +31,18 @@ impl Told {
         Self { child, input, lines }
     }
 
-    fn pid(&self) -> String {
+    pub(crate) fn pid(&self) -> String {
         self.child.id().to_string()
     }
 
     /// Lets the program allocate so many blocks of 1000 bytes, and waits until it has.
-    fn allocate(&mut self, blocks: u32) {
+    pub(crate) fn allocate(&mut self, blocks: u32) {
         writeln!(self.input, "{blocks}").expect("it reads");
         let line = self.lines.next().expect("a line").expect("UTF-8");
         assert_eq!(line, format!("allocated {blocks}"));
     }
 
-    fn end(self) {
+    pub(crate) fn end(self) {
         let Self { mut child, input, .. } = self;
         drop(input);
         assert!(child.wait().expect("waited").success());

@@ -29,6 +29,7 @@ mod launch;
 mod leases;
 mod ledger;
 mod limits;
+mod live;
 mod long_life;
 mod lua;
 mod paranoid;
