@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use heapwise_profile::query::{QueryError, QuerySpec};
-use heapwise_profile::{CallTree, Profile, Query, merge};
+use heapwise_profile::query::{NativeFrames, QueryError, QuerySpec};
+use heapwise_profile::{CallTree, Profile, Query, merge, script};
 
 use crate::target::Target;
 
@@ -34,10 +34,13 @@ pub struct Report {
 impl Report {
     /// The report of loaded profiles, which add up. Checks the query against them.
     pub fn new(
-        mut profiles: Vec<Arc<Profile>>,
+        profiles: Vec<Arc<Profile>>,
         baseline: Option<Arc<Profile>>,
         query: &QuerySpec,
     ) -> Result<Self, QueryError> {
+        let fold = |profile| folded(profile, query.native);
+        let mut profiles: Vec<Arc<Profile>> = profiles.into_iter().map(fold).collect();
+        let baseline = baseline.map(fold);
         let profile = match profiles.len() {
             1 => profiles.remove(0),
             _ => Arc::new(merge(profiles.into_iter().map(Arc::unwrap_or_clone).collect())),
@@ -51,4 +54,12 @@ impl Report {
     pub fn tree(&self) -> CallTree {
         CallTree::compare(&self.profile, self.baseline.as_deref(), &self.query)
     }
+}
+
+/// The profile without the native frames that the query leaves out.
+fn folded(mut profile: Arc<Profile>, native: NativeFrames) -> Arc<Profile> {
+    if native == NativeFrames::Folded && script::is_followed(&profile) {
+        script::fold_native(Arc::make_mut(&mut profile));
+    }
+    profile
 }

@@ -26,6 +26,7 @@ mod lease;
 mod mapping;
 mod order;
 mod record;
+mod runtime;
 
 pub use access::{SegmentSink, SegmentSource};
 pub use appended::read_appended;
@@ -43,6 +44,7 @@ pub use record::{
     BlockWord, LiveBlock, Mark, Module, NO_THREAD, Node, NodePlace, SIZE_CLASSES, SizeCount, SizeCounts,
     Tally, TallyDetails, TallyWeights, Thread, ThreadState, size_class, size_class_start,
 };
+pub use runtime::{Runtime, RuntimeSupport};
 
 /// Size of each of the three leading pages, independent of the machine's page size.
 pub const PAGE_BYTES: usize = 4096;

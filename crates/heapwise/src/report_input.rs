@@ -7,10 +7,12 @@ use clap::Args;
 use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::report_input::{Report, ReportInput};
 use heapwise_capture::target::Target;
-use heapwise_profile::Profile;
 use heapwise_profile::quantity::parse_duration;
-use heapwise_profile::query::{Granularity, LeafCut, NameStyle, Order, Prune, QuerySpec, pattern};
+use heapwise_profile::query::{
+    Granularity, LeafCut, NameStyle, NativeFrames, Order, Prune, QuerySpec, pattern,
+};
 use heapwise_profile::recording::Timeline;
+use heapwise_profile::{Profile, script};
 
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
@@ -80,10 +82,10 @@ pub(crate) struct MetricArgs {
     /// Count usable instead of requested bytes, as allocators do
     #[arg(long)]
     pub(crate) usable: bool,
-    /// Show one row per function (the default)
+    /// Show one row per function (the default, but for Python)
     #[arg(long, group = "granularity")]
     functions: bool,
-    /// Show one row per source line
+    /// Show one row per source line (the default for Python)
     #[arg(long, group = "granularity")]
     lines: bool,
     /// Show one row per source file
@@ -123,6 +125,9 @@ pub(crate) struct FilterArgs {
     /// Keep the frames of the allocator and the language runtime
     #[arg(long = "keep-allocator")]
     keep_allocator: bool,
+    /// Show native frames around Python lines
+    #[arg(long)]
+    pub(crate) native: bool,
     /// Draw at most N boxes of a graph
     #[arg(long, value_name = "N", default_value_t = Prune::default().nodecount)]
     nodecount: usize,
@@ -146,6 +151,13 @@ pub(crate) fn parse_step(text: &str) -> Result<u64, String> {
     let is_whole =
         u128::from(step_ms) * 1_000_000 == asked.as_nanos() && Timeline::step_ms(step_ms) == step_ms;
     if is_whole { Ok(step_ms) } else { Err(format!("`{text}` is not a multiple of 10 ms")) }
+}
+
+impl FilterArgs {
+    /// Whether native frames around lines of a script are shown.
+    pub(crate) fn native(&self) -> NativeFrames {
+        if self.native { NativeFrames::Shown } else { NativeFrames::Folded }
+    }
 }
 
 impl ReportOptions {
@@ -190,7 +202,7 @@ impl ReportOptions {
 
     fn load_one(&self, target: &Target, options: &ReadOptions) -> Outcome<Arc<Profile>> {
         if !self.metric.resident {
-            return load_symbolized(target, options, &self.symbols);
+            return load_symbolized(target, options, &self.symbols, self.filter.native());
         }
         let mut profile = target.load_resident()?;
         self.symbols.symbolize(&mut profile);
@@ -217,6 +229,7 @@ impl ReportOptions {
                 ..Prune::default()
             },
             leaf_cut: if filter.keep_allocator { LeafCut::Nothing } else { LeafCut::Runtime },
+            native: filter.native(),
             usable: metric.usable,
         }
     }
@@ -234,12 +247,21 @@ impl ReportOptions {
 
 /// Reads one profile, adds symbols and prints what is wrong with it.
 pub(crate) fn load_target(target: &Target, read: &ReadArgs, symbols: &SymbolArgs) -> Outcome<Arc<Profile>> {
-    load_symbolized(target, &read.options(), symbols)
+    load_symbolized(target, &read.options(), symbols, NativeFrames::Shown)
 }
 
-fn load_symbolized(target: &Target, options: &ReadOptions, symbols: &SymbolArgs) -> Outcome<Arc<Profile>> {
+fn load_symbolized(
+    target: &Target,
+    options: &ReadOptions,
+    symbols: &SymbolArgs,
+    native: NativeFrames,
+) -> Outcome<Arc<Profile>> {
     let mut loaded = target.load(options)?;
     warnings::print(&loaded.warnings);
+    if native == NativeFrames::Folded {
+        // Before symbols are searched: frames that are not shown need none.
+        script::fold_native(&mut loaded.profile);
+    }
     symbols.symbolize(&mut loaded.profile);
     symbol_warnings::print(&loaded.profile, symbols);
     Ok(Arc::new(loaded.profile))
@@ -256,13 +278,14 @@ impl MetricArgs {
         }
     }
 
-    fn granularity(&self) -> Granularity {
+    fn granularity(&self) -> Option<Granularity> {
         match () {
-            () if self.lines => Granularity::Lines,
-            () if self.files => Granularity::Files,
-            () if self.addresses => Granularity::Addresses,
-            () if self.modules => Granularity::Modules,
-            () => Granularity::Functions,
+            () if self.functions => Some(Granularity::Functions),
+            () if self.lines => Some(Granularity::Lines),
+            () if self.files => Some(Granularity::Files),
+            () if self.addresses => Some(Granularity::Addresses),
+            () if self.modules => Some(Granularity::Modules),
+            () => None,
         }
     }
 }

@@ -5,8 +5,8 @@
 //! segment.
 //!
 //! Rooms, in the order of an event: `entry` → `record` → `unwind` → `sites` → `live` → `log`;
-//! beside them `threads`, `shared` (the segment), `jemalloc`, `os`, `testing`. Each room's `mod.rs`
-//! says what lives there, what it may use and its invariant.
+//! beside them `runtimes`, `threads`, `shared` (the segment), `jemalloc`, `os`, `testing`. Each
+//! room's `mod.rs` says what lives there, what it may use and its invariant.
 #![cfg_attr(not(test), no_std)]
 
 pub mod entry;
@@ -15,6 +15,7 @@ mod live;
 mod log;
 mod os;
 mod record;
+mod runtimes;
 mod shared;
 mod sites;
 pub mod testing;

@@ -1,11 +1,14 @@
 //! What the numbers of a profile cover: which part of the program's life, how blocks were chosen,
 //! what is missing and why. Renderers put it into words (`render/src/coverage.rs`).
 
+use heapwise_format::segment::{Runtime, RuntimeSupport};
+
 use crate::metric::column;
 use crate::naming::Naming;
 use crate::unattributed::{self, Cause};
 use crate::{
     Began, Cut, Inherited, Location, Metric, Profile, ProgramEnd, Recorded, Sampling, Shortages, Values,
+    script,
 };
 
 /// What the numbers of a profile cover.
@@ -21,6 +24,8 @@ pub struct Coverage {
     pub duration_ns: Option<u64>,
     /// How the program ended.
     pub end: ProgramEnd,
+    /// The language runtime whose frames are in the stacks.
+    pub runtime: Option<Runtime>,
     /// Missing and incomplete data, the gravest first; empty when nothing is known to be missing.
     pub gaps: Vec<Gap>,
     /// Sum of all samples.
@@ -41,6 +46,8 @@ pub enum Gap {
     Cut(Cut),
     /// An allocator inside the executable, of which this is a function, is not hooked.
     OwnAllocator(String),
+    /// A language runtime whose stacks and objects are not read: its arenas are mappings.
+    Runtime(Runtime),
     /// Blocks allocated before recording began.
     Earlier {
         /// Nanoseconds between the start of the program and the start of recording.
@@ -133,6 +140,7 @@ impl Gap {
             Gap::NeverRecorded => "never_recorded",
             Gap::Cut(_) => "cut",
             Gap::OwnAllocator(_) => "own_allocator",
+            Gap::Runtime(_) => "runtime",
             Gap::Earlier { .. } => "earlier_blocks",
             Gap::BeforeReset { .. } => "before_reset",
             Gap::Stopped { .. } => "stopped",
@@ -159,6 +167,7 @@ impl Gap {
             Gap::NeverRecorded
             | Gap::Cut(_)
             | Gap::OwnAllocator(_)
+            | Gap::Runtime(_)
             | Gap::Earlier { .. }
             | Gap::Stopped { .. }
             | Gap::Paused { .. } => true,
@@ -195,6 +204,7 @@ impl Coverage {
             began: meta.recorded.began,
             duration_ns: meta.duration_ns,
             end: meta.end,
+            runtime: meta.recorded.runtime.filter(|_| script::is_followed(profile)),
             gaps,
             counted: profile.total(),
             named: named(profile),
@@ -250,6 +260,8 @@ fn add_life(gaps: &mut Vec<Gap>, recorded: &Recorded, frees: u64) {
     if !recorded.own_allocator.is_empty() {
         gaps.push(Gap::OwnAllocator(recorded.own_allocator.clone()));
     }
+    let is_followed = |runtime: &Runtime| runtime.support == RuntimeSupport::Followed;
+    gaps.extend(recorded.runtime.filter(|runtime| !is_followed(runtime)).map(Gap::Runtime));
     match recorded.began {
         Began::Never => gaps.push(Gap::NeverRecorded),
         Began::Late { after_ns } => gaps.push(Gap::Earlier { after_ns, frees }),

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::allocator::{self, Leaf};
 use crate::query::{Granularity, LeafCut, NameStyle, Query, Regex};
-use crate::{FunctionId, Line, Location, LocationId, Module, Profile, name};
+use crate::{FunctionId, Line, Location, LocationId, Module, Profile, name, script};
 
 /// A row of a [`FrameTable`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -122,6 +122,7 @@ impl Steps {
             tells_calls: profile.locations.iter().any(|location| location.is_return_address),
             table,
             functions: vec![None; profile.functions.len()],
+            script_functions: script::functions(profile),
             places: FxHashMap::default(),
             ambiguous: match query.names {
                 NameStyle::Jeprof => ambiguous_names(profile),
@@ -168,6 +169,8 @@ struct Namer<'a> {
     /// not.
     tells_calls: bool,
     functions: Vec<Option<Known>>,
+    /// By function: whether it is one of a script, whose names are not those of C++.
+    script_functions: Vec<bool>,
     /// Address of functions whose short name several functions have, where their names contain it.
     ambiguous: FxHashMap<FunctionId, String>,
     /// Flags of source lines, where patterns select.
@@ -230,8 +233,10 @@ impl Namer<'_> {
         let function = &self.profile.functions[id.index()];
         let query = self.query;
         let ambiguous = &self.ambiguous;
+        let is_script = self.script_functions[id.index()];
         self.functions[id.index()].get_or_insert_with(|| {
             let name = match query.names {
+                NameStyle::Short if is_script => function.name.clone(),
                 NameStyle::Short => name::short(&function.name),
                 NameStyle::Full => function.name.clone(),
                 NameStyle::Jeprof | NameStyle::Collapsed => name::jeprof_short(&function.name),
@@ -239,7 +244,8 @@ impl Namer<'_> {
             let mut flags = judge(query, &[&name, &function.file]);
             let leaf = allocator::leaf(&function.name, query.leaf_cut);
             flags.allocator = leaf == Some(Leaf::Allocator);
-            flags.runtime = leaf == Some(Leaf::Runtime);
+            let is_library = query.leaf_cut == LeafCut::Runtime && script::is_library(&function.file);
+            flags.runtime = leaf == Some(Leaf::Runtime) || is_library;
             let label = match (query.names, ambiguous.get(&id)) {
                 (NameStyle::Collapsed, _) => function.name.clone(),
                 (_, Some(address)) => format!("{name}@{address}"),

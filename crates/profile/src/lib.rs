@@ -35,6 +35,7 @@ pub mod quantity;
 pub mod query;
 pub mod read;
 pub mod recording;
+pub mod script;
 pub mod snapshot;
 pub mod suppression;
 pub mod unattributed;

@@ -10,7 +10,7 @@ mod wrappers;
 use std::collections::HashMap;
 
 use crate::allocator::{is_allocator, is_allocator_module};
-use crate::{Location, Profile, StackId, name};
+use crate::{Location, Profile, StackId, name, script};
 
 /// Namespaces of standard libraries.
 const STANDARD: [&str; 6] = ["std::", "core::", "alloc::", "__gnu_cxx::", "hashbrown::", "<alloc::"];
@@ -59,8 +59,9 @@ impl CodeFrames {
     /// samples'.
     #[must_use]
     pub fn weighted(profile: &Profile, weights: impl Iterator<Item = (StackId, f64)>) -> Self {
-        let mut by_location: Vec<Vec<CodeFrame>> =
-            profile.locations.iter().map(|location| of_location(profile, location)).collect();
+        let scripts = script::functions(profile);
+        let of_location = |location| of_location(profile, location, &scripts);
+        let mut by_location: Vec<Vec<CodeFrame>> = profile.locations.iter().map(of_location).collect();
         let mut numbers: HashMap<String, usize> = HashMap::new();
         for frame in by_location.iter_mut().flatten() {
             let next = numbers.len();
@@ -107,7 +108,7 @@ impl CodeFrames {
     }
 }
 
-fn of_location(profile: &Profile, location: &Location) -> Vec<CodeFrame> {
+fn of_location(profile: &Profile, location: &Location, script_functions: &[bool]) -> Vec<CodeFrame> {
     let module = location.module.and_then(|id| profile.modules.get(id.index()));
     let module_name = module.map_or("", |module| module.name());
     let in_system = SYSTEM_MODULES.iter().any(|prefix| module_name.starts_with(prefix));
@@ -121,6 +122,10 @@ fn of_location(profile: &Profile, location: &Location) -> Vec<CodeFrame> {
     }
     let frame = |line: &crate::Line| {
         let function = profile.functions.get(line.function.index())?;
+        if script_functions[line.function.index()] {
+            let own = CodeFrame::new(function.name.clone(), !script::is_library(&function.file));
+            return Some(CodeFrame { file: function.file.clone(), line: line.line, ..own });
+        }
         let label = name::short(&function.name);
         let is_allocator = is_allocator(&function.name);
         let is_wrapper = is_wrapper_name(&label);

@@ -27,9 +27,22 @@ pub struct Query {
     pub prune: Prune,
     /// Which innermost frames are cut off.
     pub leaf_cut: LeafCut,
+    /// Whether native frames around lines of a script are shown.
+    pub native: NativeFrames,
     /// Count usable instead of requested bytes, where the profile has them
     /// ([`crate::usable::is_known`]).
     pub usable: bool,
+}
+
+/// Whether native frames around lines of a script are shown. Applied when profiles are loaded
+/// ([`crate::script::fold_native`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum NativeFrames {
+    /// No: their memory counts for the innermost line.
+    #[default]
+    Folded,
+    /// Yes.
+    Shown,
 }
 
 /// Subject of a row or a box.

@@ -23,7 +23,7 @@ pub use window::Baseline;
 use heapwise_format::bytes::{text, u64_at};
 use heapwise_format::segment::{
     ARENA_WORDS, COUNTERS_OFFSET, Control, Counter, FrozenBy, Header, HeaderError, IndexKind, LEASE_SLOTS,
-    Layout, Lease, MOST_ARENAS, Mode, PAGE_BYTES, SectionKind, SegmentSource, State, leases,
+    Layout, Lease, MOST_ARENAS, Mode, PAGE_BYTES, Runtime, SectionKind, SegmentSource, State, leases,
 };
 
 use crate::{
@@ -224,6 +224,7 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
             event_shortages: self.shortages_of_log(),
             own_allocator: String::new(),
             entry_hooks: self.counter(Counter::EntryHooks),
+            runtime: Runtime::decode(self.counter(Counter::Runtime)),
         }
     }
 

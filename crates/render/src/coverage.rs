@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::amount::percent;
 use heapwise_profile::coverage::{Coverage, Gap};
+use heapwise_profile::model::{Runtime, RuntimeSupport};
 use heapwise_profile::printable::printable;
 use heapwise_profile::quantity::{bytes, duration};
 use heapwise_profile::unattributed::Cause;
@@ -15,6 +16,7 @@ use heapwise_profile::{Began, Inherited, ProgramEnd, Sampling, Shortage, Shortag
 pub fn line(coverage: &Coverage) -> String {
     let mut parts = vec![scope(coverage)];
     parts.extend(reason_of_zero(coverage));
+    parts.extend(coverage.runtime.map(|runtime| followed(runtime, coverage.end)));
     parts.extend(coverage.gaps.iter().filter(|gap| **gap != Gap::NeverRecorded).map(phrase));
     parts.extend(coverage.named.map(|share| format!("{} of the bytes have a name", percent(share, 1.0))));
     printable(&parts.join("; ")).into_owned()
@@ -51,6 +53,26 @@ fn scope(coverage: &Coverage) -> String {
     };
     let lasting = coverage.duration_ns.map_or_else(String::new, |ns| format!(", {}", time(ns)));
     format!("{which} from {from}{to}{lasting}")
+}
+
+/// `Python 3.11 (live when the interpreter began to shut down)`.
+fn followed(runtime: Runtime, end: ProgramEnd) -> String {
+    let Runtime { major, minor, .. } = runtime;
+    let when = match end {
+        ProgramEnd::Exited { .. } => " (live when the interpreter began to shut down)",
+        _ => "",
+    };
+    format!("lines of Python {major}.{minor}{when}")
+}
+
+/// Why the objects of a runtime are not seen.
+fn not_followed(runtime: Runtime) -> String {
+    let Runtime { major, minor, support } = runtime;
+    let why = match support {
+        RuntimeSupport::FreeThreaded => "is a free-threaded build",
+        RuntimeSupport::UnknownVersion | RuntimeSupport::Followed => "is not supported",
+    };
+    format!("Python {major}.{minor} {why}: its small objects count as arenas, without Python lines")
 }
 
 /// How a program ended: `exit status 0`, `killed by signal 9`.
@@ -92,6 +114,7 @@ pub fn phrase(gap: &Gap) -> String {
         Gap::OwnAllocator(function) => {
             format!("not seen: blocks of the allocator inside the executable ({function})")
         }
+        Gap::Runtime(runtime) => not_followed(*runtime),
         Gap::Earlier { frees: 0, .. } => "blocks allocated earlier are missing".into(),
         Gap::Earlier { frees, .. } => {
             format!("blocks allocated earlier are missing ({frees} of them were freed since)")

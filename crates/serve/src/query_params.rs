@@ -1,7 +1,7 @@
 //! The query in the parameters of a request: which metric, which part of the stacks, how many rows.
 
 use heapwise_profile::query::{
-    self, Granularity, LeafCut, NameStyle, Order, Prune, QueryError, QuerySpec, Regex,
+    self, Granularity, LeafCut, NameStyle, NativeFrames, Order, Prune, QueryError, QuerySpec, Regex,
 };
 
 use super::bounds::MOST_ROWS;
@@ -19,9 +19,7 @@ pub(crate) fn query_spec(parameters: &QueryString) -> Result<QuerySpec> {
     let nodecount = number(parameters, "nodecount")?.unwrap_or(Prune::default().nodecount);
     Ok(QuerySpec {
         metric: text("sample_type"),
-        granularity: parameters
-            .given("granularity")
-            .map_or(Ok(Granularity::default()), Granularity::from_name)?,
+        granularity: parameters.given("granularity").map(Granularity::from_name).transpose()?,
         names: if is_set("full_names") { NameStyle::Full } else { NameStyle::Short },
         focus: pattern("focus")?,
         ignore: pattern("ignore")?,
@@ -32,6 +30,7 @@ pub(crate) fn query_spec(parameters: &QueryString) -> Result<QuerySpec> {
         limit: number(parameters, "n")?.map(|rows| rows.min(MOST_ROWS)),
         prune: Prune { nodecount: nodecount.min(MAX_NODES), ..Prune::default() },
         leaf_cut: if is_set("keep_allocator") { LeafCut::Nothing } else { LeafCut::Runtime },
+        native: if is_set("native") { NativeFrames::Shown } else { NativeFrames::Folded },
         usable: is_set("usable"),
     })
 }

@@ -31,7 +31,7 @@ pub fn table_kind(number: u16) -> Option<SectionKind> {
 pub(super) const FIRST_NEW_COUNTER: usize = 100;
 
 /// Counters of the segment that a recording carries.
-pub(super) const COUNTERS: [(u16, Counter); 47] = [
+pub(super) const COUNTERS: [(u16, Counter); 48] = [
     (3, Counter::Mode),
     (7, Counter::PeriodStart),
     (8, Counter::LastSeen),
@@ -79,6 +79,7 @@ pub(super) const COUNTERS: [(u16, Counter); 47] = [
     (117, Counter::End),
     (118, Counter::Pauses),
     (119, Counter::LostCalls),
+    (120, Counter::Runtime),
 ];
 
 /// Appends the counters of a page to the payload of a counters frame.

@@ -171,6 +171,8 @@ pub enum Counter {
     PeakResident,
     /// Functions hooked at their entry, which the dynamic linker does not lead to.
     EntryHooks,
+    /// A [`super::Runtime`]; 0 when there is none.
+    Runtime,
     /// Number of words.
     Count,
 }

@@ -157,7 +157,7 @@ impl Layout {
             Tier::Least => (1 << 12, 1 << 11, 1, 0, 0, 0),
         };
         let (modules, strings, threads, marks, mappings) = match tier {
-            Tier::Full | Tier::Medium => (2048, 1 << 20, 1 << 14, 1 << 16, 1 << 16),
+            Tier::Full | Tier::Medium => (2048, 1 << 22, 1 << 14, 1 << 16, 1 << 16),
             Tier::Small | Tier::Tiny => (2048, 1 << 20, 512, 1 << 10, 1 << 12),
             Tier::Least => (64, 1 << 14, 7, 64, 64),
         };

@@ -18,10 +18,10 @@ use heapwise_profile::{Began, CallTree, Metric, Profile, ProgramEnd, Query};
 use heapwise_render::coverage;
 use heapwise_render::findings::Names;
 
-use super::dump;
 use super::record::{self, RetentionArgs};
 use super::run_resident::Resident;
 use super::switch::{GsMode, ModeArgs};
+use super::{dump, run_lines};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
@@ -260,6 +260,7 @@ fn finish(
     dump::write_profile(&profile, &path, overwrite)?;
     if !args.quiet {
         summary(&snapshot, &profile, ended);
+        run_lines::print(&profile);
         resident.into_iter().for_each(Resident::print);
         say_err!("  profile      {}", path.display());
         print_findings(profile, &path);

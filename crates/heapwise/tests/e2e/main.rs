@@ -33,6 +33,7 @@ mod live;
 mod long_life;
 mod lua;
 mod paranoid;
+mod python;
 mod real_programs;
 mod recording;
 mod remains;

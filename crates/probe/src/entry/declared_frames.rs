@@ -175,7 +175,8 @@ fn intern(session: &Session, function: &CStr, file: &CStr) -> u32 {
     intern_bytes(session, function.to_bytes(), file.to_bytes())
 }
 
-fn intern_bytes(session: &Session, function: &[u8], file: &[u8]) -> u32 {
+/// The place of `function` and `file` in the segment.
+pub(crate) fn intern_bytes(session: &Session, function: &[u8], file: &[u8]) -> u32 {
     strings::intern(session, function, file).unwrap_or_else(|| {
         session.segment.count(Counter::LostStrings);
         strings::OUT_OF_LABELS

@@ -20,7 +20,7 @@ pub(crate) use nested_calls::is_nested_call;
 pub(crate) use resolve::{allocator_kind, has_other_jemalloc, resolve, resolve_all};
 pub(crate) use wrappers::usable_size;
 
-use crate::atomics::{AtomicPtr, Ordering};
+use crate::atomics::{AtomicPtr, AtomicU8, Ordering};
 
 /// Where a hook jumps to. Read by the stubs.
 #[repr(C)]
@@ -243,6 +243,23 @@ pub(crate) enum HookMode {
     Tracing,
 }
 
+/// The [`HookMode`] in force, for hooks that are no vectors.
+static MODE: AtomicU8 = AtomicU8::new(HookMode::Counting as u8);
+
+impl HookMode {
+    /// Whether allocations count down.
+    #[inline(always)]
+    pub(crate) fn counts_allocations() -> bool {
+        MODE.load(Ordering::Relaxed) != HookMode::Tracing as u8
+    }
+
+    /// Whether frees are looked up in the page filter.
+    #[inline(always)]
+    pub(crate) fn filters_frees() -> bool {
+        MODE.load(Ordering::Relaxed) == HookMode::Counting as u8
+    }
+}
+
 impl Slot {
     fn real(&self) -> *mut () {
         self.real.load(Ordering::Relaxed)
@@ -255,6 +272,7 @@ fn slot(hook: Hook) -> &'static Slot {
 
 /// Switches every hook of the whole process.
 pub(crate) fn set_hook_mode(vectors: HookMode) {
+    MODE.store(vectors as u8, Ordering::Relaxed);
     for (index, description) in DESCRIPTIONS.iter().enumerate() {
         let Some(slot) = SLOTS.get(index) else { continue };
         let stub = match vectors {

@@ -26,6 +26,7 @@ use crate::log::Log;
 use crate::record::peak::Peak;
 use crate::record::sizes::Histogram;
 use crate::record::usable::Slack;
+use crate::runtimes::{self, Runtimes};
 use crate::segment::Segment;
 use crate::sites::stack_tree::StackTree;
 use crate::sites::strings::Strings;
@@ -60,6 +61,7 @@ pub(crate) struct Session {
     pub(crate) live: LiveIndex,
     pub(crate) strings: Strings,
     pub(crate) dump: dump::Dump,
+    pub(crate) runtimes: Runtimes,
 }
 
 /// The session of the process; null before the first one.
@@ -112,6 +114,7 @@ impl Session {
         }
         if self.describe_tables(allocator) {
             self.allocator.begin();
+            runtimes::python::describe(self);
             control::begin(self, config);
             self.segment.set_state(State::Ready);
         } else {

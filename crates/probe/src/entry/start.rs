@@ -7,7 +7,7 @@ use heapwise_format::segment::{Counter, State};
 use super::session::{self, Session};
 use super::{fork, inside};
 use crate::atomics::{AtomicBool, Ordering};
-use crate::{clock, config, dump, hooks, modules, process, recent, threads};
+use crate::{clock, config, dump, hooks, modules, process, recent, runtimes, threads};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
@@ -42,6 +42,7 @@ pub(super) fn begin_session() -> Option<&'static Session> {
 
 extern "C" fn construct() {
     ensure();
+    runtimes::python::start();
     threads::create_key();
     dump::watch_exit();
 }

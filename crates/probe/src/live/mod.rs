@@ -20,6 +20,7 @@ pub(crate) mod shadow;
 use heapwise_format::segment::{AllocatorKind, IndexKind};
 
 use crate::atomics::{AtomicBool, Ordering};
+use crate::runtimes::python::arenas;
 use crate::session::Session;
 use births::{Birth, Births};
 use hash::Hash;
@@ -68,7 +69,8 @@ impl LiveIndex {
     /// of 8 and 16 bytes, are in the hash index.
     #[inline(always)]
     fn is_shadowed(&self, address: u64, size: u64) -> bool {
-        address.is_multiple_of(16) && (is_large(size) || self.shadow.has_min_chunk_32())
+        let is_alone = is_large(size) || self.shadow.has_min_chunk_32() && !arenas::hold(address);
+        address.is_multiple_of(16) && is_alone
     }
 
     /// Whether new blocks go to the shadow index.

@@ -21,6 +21,11 @@ pub(crate) fn variable<const N: usize>(name: &[u8]) -> Option<FixedText<N>> {
     if list.is_null() { from_proc(name) } else { from_list(list, name) }
 }
 
+/// Whether `name` has a value that is not empty.
+pub(crate) fn has(name: &[u8]) -> bool {
+    variable::<2>(name).is_some_and(|value| !value.as_bytes().is_empty())
+}
+
 fn from_list<const N: usize>(mut list: *const *const c_char, name: &[u8]) -> Option<FixedText<N>> {
     loop {
         // SAFETY: `environ` ends with a null pointer.

@@ -92,6 +92,13 @@ pub(crate) fn is_in_executable(name: &CStr) -> bool {
     tables.is_some_and(|tables| tables.index_of(name, Versions::All).is_some())
 }
 
+/// The definition in one object.
+pub(crate) fn find_in(object: *const LinkMap, name: &CStr) -> Option<Found> {
+    // SAFETY: the loader's record of an object whose code is running, so it stays loaded.
+    let tables = Tables::of(unsafe { object.as_ref() }?)?;
+    tables.find(name).map(|(address, len)| Found { address, len, object })
+}
+
 /// The objects that the process started with.
 fn objects() -> impl Iterator<Item = &'static LinkMap> {
     let last = last_object();

@@ -20,12 +20,15 @@ use heapwise_format::segment::Counter;
 pub(crate) use fast_path::{ON_ALLOCATED, ON_RELEASING, choose as choose_fast_path};
 pub(crate) use resize::{Resizing, resized};
 
+use crate::arch::words;
 use crate::control::Activity;
+use crate::hooks::HookMode;
 use crate::inside::{Inside, enter, nested};
+use crate::live::filter;
 use crate::segment::Segment;
 use crate::sites::stack_tree;
 use crate::unwind::{self, Captured, Entry};
-use crate::{arena, hooks};
+use crate::{arena, hooks, runtimes};
 
 type Pointer = *mut c_void;
 
@@ -45,6 +48,22 @@ pub(crate) extern "C" fn recorded(block: Pointer, size: usize, pc: u64, sp: u64,
     block
 }
 
+/// After an allocation by the allocator of a language runtime, in one of its arenas.
+#[inline(always)]
+pub(crate) fn allocated_in_arena(block: Pointer, size: usize, entry: &Entry) {
+    if !(HookMode::counts_allocations() && words().count_down(size as u64)) {
+        record(&Block { address: block as u64, size: size as u64, grown: None }, entry);
+    }
+}
+
+/// Before a block in such an arena is freed.
+#[inline(always)]
+pub(crate) fn releasing_in_arena(block: Pointer, caller: u64) {
+    if !HookMode::filters_frees() || filter::may_hold(block as u64) {
+        fast_path::release(block, caller);
+    }
+}
+
 /// After an allocation by one of the wrappers; returns the block.
 pub(crate) fn allocated(block: Pointer, size: usize, entry: &Entry) -> Pointer {
     if !fast_path::allocate(block, size, entry) {
@@ -62,6 +81,9 @@ fn record(block: &Block, entry: &Entry) {
 }
 
 fn record_inside(inside: &mut Inside, block: &Block, entry: &Entry) {
+    if runtimes::is_thread_ending() {
+        return;
+    }
     match inside.control.activity() {
         Activity::Idle | Activity::Sampling => sampled::allocated(inside, block, entry),
         Activity::Exact | Activity::Log if block.address != 0 => slow_path::allocated(inside, block, entry),
@@ -106,8 +128,9 @@ pub(crate) fn capture_shared(inside: &mut Inside, entry: &Entry) -> u32 {
     let (session, own_stack) = inside.with_own_stack();
     let captured = unwind::capture_plain(session, own_stack, entry, session.control.depth());
     note(&session.segment, &captured);
+    let node = runtimes::weave_shared(inside, captured.node, entry);
     let (session, state) = inside.with_existing_state();
-    state.map_or(captured.node, |state| state.declared.above(session, captured.node))
+    state.map_or(node, |state| state.declared.above(session, node))
 }
 
 /// Counts how a stack ended.

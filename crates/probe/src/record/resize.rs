@@ -6,12 +6,12 @@ use heapwise_format::event::Freeing;
 use heapwise_format::segment::Counter;
 
 use super::{Block, Pointer, record_inside, record_nested, slow_path};
-use crate::hooks;
 use crate::inside::{Inside, enter, nested};
 use crate::live::{self, Removed};
 use crate::session::Session;
 use crate::threads::State;
 use crate::unwind::Entry;
+use crate::{hooks, runtimes};
 
 /// A block that may be about to move.
 #[must_use]
@@ -50,7 +50,7 @@ impl Resizing {
     /// Removes a block from its index before the real call.
     pub(crate) fn start(block: Pointer, caller: u64) -> Resizing {
         let address = block as u64;
-        if block.is_null() || hooks::is_nested_call(caller) {
+        if block.is_null() || hooks::is_nested_call(caller) || runtimes::is_thread_ending() {
             return Resizing { address, state: Taken::Nothing };
         }
         let state = with_session(|session| Taken::take(session, address)).unwrap_or(Taken::Nothing);

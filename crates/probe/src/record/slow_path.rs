@@ -17,7 +17,7 @@ use crate::session::Session;
 use crate::sites::tallies::{self, Amount, TallyRef, Writer};
 use crate::threads::State;
 use crate::unwind::{self, Entry, OwnStack};
-use crate::{dump, hooks, log, recent};
+use crate::{dump, hooks, log, recent, runtimes};
 
 /// The rate of blocks that are all recorded.
 pub(super) const EVERY: u16 = 0;
@@ -80,8 +80,14 @@ pub(super) fn site(session: &Session, state: &mut State, entry: &Entry, rate: u1
             captured.node
         }
     };
-    let tally = state.tally(session, state.declared.above(session, native), rate);
-    if !declares
+    let woven = runtimes::weave(session, &mut state.script, native, entry);
+    let tally = state.tally(session, state.declared.above(session, woven), rate);
+    if runtimes::are_present() {
+        // The native stack alone does not lead to the tally.
+        if cached.is_none() {
+            unwind::cache_last(session, &mut state.stacks, &mut state.memo, native, None);
+        }
+    } else if !declares
         && cached.is_none()
         && let Some(tally) = tally.filter(|tally| tally.counts.site().thread() != NO_THREAD)
     {
@@ -188,6 +194,9 @@ fn with_log(session: &Session, state: Option<&mut State>, write: impl FnOnce(&mu
 
 /// Before a block is freed.
 pub(super) fn freed(address: u64, caller: u64) {
+    if runtimes::is_thread_ending() {
+        return;
+    }
     let Some(mut inside) = enter() else { return freed_nested(address, caller) };
     let (session, mut state) = with_state_of_event(&mut inside);
     let is_outside = match &mut state {
@@ -243,7 +252,8 @@ pub(super) fn is_sample(session: &Session, tally: u32) -> bool {
 /// hooked.
 pub(super) fn unknown_free(session: &Session, state: Option<&mut State>, address: u64) {
     let activity = session.control.activity();
-    if !matches!(activity, Activity::Exact | Activity::Log) {
+    // Blocks that a runtime allocates while it is finalized are not recorded.
+    if !matches!(activity, Activity::Exact | Activity::Log) || runtimes::is_ending() {
         return;
     }
     match state {

@@ -11,6 +11,7 @@ use heapwise_format::segment::AllocatorKind;
 
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::hooks;
+use crate::runtimes::python::arenas;
 
 /// Sizes from here on are not in the table.
 pub(crate) const LIMIT: u64 = 32 * 1024;
@@ -56,6 +57,9 @@ impl Slack {
                 size
             } else if self.is_glibc.load(Ordering::Relaxed) && size < LIMIT {
                 glibc_usable(size)
+            } else if arenas::hold(address) {
+                // Arenas have blocks of multiples of 16 bytes.
+                size.next_multiple_of(16)
             } else {
                 hooks::usable_size(address as *mut c_void) as u64
             }

@@ -10,7 +10,7 @@ use crate::record::{self, peak, sizes};
 use crate::segment::Segment;
 use crate::session::Session;
 use crate::sites::{rates, tallies};
-use crate::{allocator, clock, config, leases, live, log, sys, threads};
+use crate::{allocator, clock, config, leases, live, log, runtimes, sys, threads};
 
 /// Action of the hooks on an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,6 +81,16 @@ impl Settings {
     #[inline(always)]
     pub(crate) fn depth(&self) -> u32 {
         self.depth.load(Ordering::Relaxed)
+    }
+
+    /// A language runtime was found: its own functions make stacks deeper.
+    pub(crate) fn deepen(&self) {
+        self.set_depth(self.depth());
+    }
+
+    fn set_depth(&self, depth: u32) {
+        let is_deep = depth == Control::DEFAULT_DEPTH && runtimes::are_present();
+        self.depth.store(if is_deep { Control::MAX_DEPTH } else { depth }, Ordering::Relaxed);
     }
 
     /// Whether events may take the fast path.
@@ -280,7 +290,7 @@ pub(crate) fn apply(session: &Session) {
 
 fn enforce(session: &Session, wanted: &Control) {
     let settings = &session.control;
-    settings.depth.store(wanted.max_depth, Ordering::Relaxed);
+    settings.set_depth(wanted.max_depth);
     session.unwind.set_paranoid(wanted.paranoid);
     if wanted.reset_count != settings.resets.swap(wanted.reset_count, Ordering::Relaxed) {
         reset(session);

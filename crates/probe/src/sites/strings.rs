@@ -24,7 +24,7 @@ pub(crate) const OUT_OF_LABELS: u32 = 0;
 pub(crate) struct Strings {
     /// Bytes handed out. Private: the segment may be overwritten by others.
     used: AtomicU64,
-    /// From a name to its offset plus 1; the section has a MiB.
+    /// From a name to its offset plus 1; the section has 4 MiB.
     known: HashTable,
 }
 

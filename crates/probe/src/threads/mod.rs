@@ -44,6 +44,8 @@ pub(crate) struct Words {
     ended: AtomicU8,
     /// Whether what the thread allocates is recorded (`prof`); 0: not decided.
     pub(crate) active: AtomicU8,
+    /// The thread is in an allocator of a language runtime.
+    pub(crate) in_domain: AtomicU8,
 }
 
 const _: () = assert!(size_of::<Words>() <= 128, "the room in thread-local storage (arch)");
@@ -59,6 +61,16 @@ impl Words {
         self.at_rest.store(inside(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         true
+    }
+
+    /// Counts `size` bytes down; false when the countdown ran out, which then is as it was.
+    #[inline(always)]
+    pub(crate) fn count_down(&self, size: u64) -> bool {
+        let rest = self.countdown.load(Ordering::Relaxed).checked_sub(size);
+        if let Some(rest) = rest {
+            self.countdown.store(rest, Ordering::Relaxed);
+        }
+        rest.is_some()
     }
 
     /// Ends what [`Words::mark_inside`] began.

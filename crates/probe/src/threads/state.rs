@@ -13,6 +13,7 @@ use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
 use crate::record::peak;
 use crate::record::sizes::{self, Histogram};
+use crate::runtimes::{self, python};
 use crate::session::Session;
 use crate::sites::tallies::{self, Counts, Reserve, SiteKey, Table, TallyRef};
 use crate::sites::{MapKey, TallyMap};
@@ -93,6 +94,8 @@ pub(crate) struct State {
     pub(crate) stacks: StackCache,
     /// The last stack.
     pub(crate) memo: Memo,
+    /// The last stack of a language runtime.
+    pub(crate) script: python::Memo,
 }
 
 /// Room for a thread's name, and its end.
@@ -122,6 +125,7 @@ impl State {
         if let Some(record) = state.record.filter(|_| state.system_name == name) {
             state.generation = 0;
             state.fast_generation = 0;
+            state.script.reset();
             registry::describe(session, record, ThreadState::Live);
             return true;
         }
@@ -261,7 +265,8 @@ impl State {
             && self.record.is_some()
             && !self.declared.declares()
             && !session.prof.are_some_off()
-            && !session.recent.is_keeping();
+            && !session.recent.is_keeping()
+            && !runtimes::is_ending();
         self.fast_generation = if is_fast { self.generation } else { 0 };
     }
 

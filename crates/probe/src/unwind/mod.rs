@@ -26,6 +26,7 @@ mod scratch;
 mod stack;
 mod stack_cache;
 mod step;
+mod visit;
 mod walk;
 
 #[cfg(target_arch = "aarch64")]
@@ -37,8 +38,9 @@ mod machine;
 
 pub(crate) use memo::Memo;
 pub(crate) use rule::MODULE_LIMIT;
-pub(crate) use stack::OwnStack;
+pub(crate) use stack::{OwnStack, is_readable};
 pub(crate) use stack_cache::{CachedStack, StackCache};
+pub(crate) use visit::{NativeFrame, visit};
 
 use heapwise_format::segment::Control;
 

@@ -139,7 +139,7 @@ impl Window {
 
 /// May the word at `address` be read? The kernel copies a signal set from there before it refuses
 /// the first argument: EFAULT means a bad address, and no state changes.
-fn is_readable(address: u64) -> bool {
+pub(crate) fn is_readable(address: u64) -> bool {
     if sys::are_syscalls_disabled() {
         return false;
     }

@@ -1,5 +1,7 @@
 //! The part of the program's life that was recorded, and reasons of losses.
 
+use heapwise_format::segment::Runtime;
+
 use super::Shortages;
 
 /// Which part of the program's life was recorded.
@@ -22,6 +24,8 @@ pub struct Recorded {
     pub own_allocator: String,
     /// Functions hooked at their entry: those of allocators inside the executable.
     pub entry_hooks: u64,
+    /// The language runtime inside the program.
+    pub runtime: Option<Runtime>,
 }
 
 /// When recording began.
@@ -58,7 +62,7 @@ pub struct Inherited {
 impl Recorded {
     /// Everything but the text, as files store it. New numbers are appended.
     #[must_use]
-    pub fn numbers(&self) -> [u64; 10] {
+    pub fn numbers(&self) -> [u64; 11] {
         let (began, after_ns) = match self.began {
             Began::Unknown => (0, 0),
             Began::Never => (1, 0),
@@ -79,6 +83,7 @@ impl Recorded {
             self.shortages.0,
             self.event_shortages.0,
             self.entry_hooks,
+            self.runtime.map_or(0, Runtime::encode),
         ]
     }
 
@@ -109,6 +114,7 @@ impl Recorded {
                 false => self.own_allocator.clone(),
             },
             entry_hooks: self.entry_hooks.min(other.entry_hooks),
+            runtime: self.runtime.or(other.runtime),
         }
     }
 
@@ -133,6 +139,7 @@ impl Recorded {
             event_shortages: Shortages(at(8)),
             own_allocator,
             entry_hooks: at(9),
+            runtime: Runtime::decode(at(10)),
         }
     }
 }
@@ -154,6 +161,7 @@ mod tests {
             event_shortages: Shortages::default().with(Shortage::SlowRecorder),
             own_allocator: "je_malloc".into(),
             entry_hooks: 3,
+            runtime: Runtime::decode(0x1_030b),
         };
         let all = [Began::Unknown, Began::Never, Began::WithProgram, Began::Reset { after_ns: 9 }]
             .map(|began| Recorded { began, ..Recorded::default() });

@@ -3,8 +3,10 @@
 //! The command line, HTTP parameters and jeprof's options all fill in a [`QuerySpec`]; names and
 //! patterns are checked in one place, so that they mean the same everywhere.
 
-use super::{Filter, Granularity, LeafCut, NameStyle, Order, Prune, Query, Regex, ThreadFilter};
-use crate::{Metric, Profile, usable};
+use super::{
+    Filter, Granularity, LeafCut, NameStyle, NativeFrames, Order, Prune, Query, Regex, ThreadFilter,
+};
+use crate::{Metric, Profile, script, usable};
 
 /// Longest pattern accepted: patterns are compiled, and their size is what compiling costs.
 const MAX_PATTERN_BYTES: usize = 2000;
@@ -14,8 +16,8 @@ const MAX_PATTERN_BYTES: usize = 2000;
 pub struct QuerySpec {
     /// Name of the metric; live bytes when none.
     pub metric: Option<String>,
-    /// Subject of a row or a box.
-    pub granularity: Granularity,
+    /// Subject of a row or a box; when none, lines where a script runs, else functions.
+    pub granularity: Option<Granularity>,
     /// How functions are spelled.
     pub names: NameStyle,
     /// Keep only stacks with a matching frame.
@@ -36,6 +38,8 @@ pub struct QuerySpec {
     pub prune: Prune,
     /// Which innermost frames are cut off.
     pub leaf_cut: LeafCut,
+    /// Whether native frames around lines of a script are shown.
+    pub native: NativeFrames,
     /// Count usable instead of requested bytes.
     pub usable: bool,
 }
@@ -73,7 +77,7 @@ impl QuerySpec {
             |field, text: &Option<String>| text.as_deref().map(|text| pattern(field, text)).transpose();
         Ok(Query {
             metric,
-            granularity: self.granularity,
+            granularity: self.granularity.unwrap_or_else(|| Granularity::usual(profile, self.native)),
             names: self.names,
             filter: Filter {
                 focus: pattern("focus", &self.focus)?,
@@ -86,6 +90,7 @@ impl QuerySpec {
             limit: self.limit,
             prune: self.prune,
             leaf_cut: self.leaf_cut,
+            native: self.native,
             usable: self.usable,
         })
     }
@@ -114,6 +119,14 @@ fn thread(text: &str) -> Result<ThreadFilter, QueryError> {
 }
 
 impl Granularity {
+    /// The granularity of a query that names none.
+    fn usual(profile: &Profile, native: NativeFrames) -> Self {
+        match native {
+            NativeFrames::Folded if script::is_followed(profile) => Granularity::Lines,
+            _ => Granularity::Functions,
+        }
+    }
+
     /// Every granularity by the name all tools give it.
     pub(crate) const NAMED: [(&'static str, Granularity); 5] = [
         ("functions", Granularity::Functions),

@@ -1,13 +1,14 @@
-//! Folded stacks: `root;child;leaf 1234` of one metric.
+//! Folded stacks: `root;child;leaf 1234` of one metric. Lines of a script are
+//! `function (file:line)`.
 
 use heapwise_profile::printable::printable;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use heapwise_profile::{LocationId, Metric, Profile, StackId, StackTable};
+use heapwise_profile::{LocationId, Metric, Profile, StackId, StackTable, script};
 
-use super::frames::{FrameList, value_of, whole};
+use super::frames::{FrameList, NamedFrame, value_of, whole};
 
 pub(super) fn write(profile: &Profile, metric: Metric, out: &mut dyn Write) -> io::Result<()> {
     let frames = FrameList::new(profile);
@@ -65,16 +66,28 @@ impl<'a> Folded<'a> {
     /// The names at every location of the profile, the innermost first.
     fn name(&mut self, profile: &Profile, frames: &'a FrameList<'_>) -> Vec<Vec<LocationId>> {
         let mut known: HashMap<Cow<'a, str>, LocationId> = HashMap::new();
-        let mut id = |name: &'a str| {
-            let name = folded_name(name);
+        let mut id = |name: Cow<'a, str>| {
             *known.entry(name).or_insert_with_key(|name| {
                 self.names.push(name.clone());
                 LocationId::new(self.names.len() - 1)
             })
         };
         let locations = (0..profile.locations.len()).map(LocationId::new);
-        locations.map(|at| frames.at(at).iter().map(|frame| id(&frame.name)).collect()).collect()
+        locations
+            .map(|at| {
+                let is_line = script::is_line(profile, at);
+                let name = |frame: &'a NamedFrame<'_>| match is_line {
+                    true => Cow::Owned(folded_name(&place(frame)).into_owned()),
+                    false => folded_name(&frame.name),
+                };
+                frames.at(at).iter().map(|frame| id(name(frame))).collect()
+            })
+            .collect()
     }
+}
+
+fn place(frame: &NamedFrame<'_>) -> String {
+    format!("{} ({}:{})", frame.name, frame.file, frame.line)
 }
 
 /// `;` parts frames and line ends part stacks, so neither may be in a name.

@@ -57,6 +57,9 @@ fn gap_json(gap: &Gap) -> Value {
             put("read_bytes", cut.share.map(|share| share.read_bytes).into());
             put("stated_bytes", cut.share.map(|share| share.stated_bytes).into());
         }
+        Gap::Runtime(runtime) => {
+            put("version", format!("{}.{}", runtime.major, runtime.minor).into());
+        }
         Gap::OwnAllocator(function) => drop(put("function", function.as_str().into())),
         Gap::Earlier { after_ns, frees } => {
             put("after_ns", (*after_ns).into());

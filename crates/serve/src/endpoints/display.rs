@@ -46,7 +46,9 @@ fn apply(option: &str, spec: &mut QuerySpec, text: &mut TextOptions) -> Result<(
     match name {
         "cum" => spec.order = Order::Cum,
         "show_bytes" => text.amounts = heapwise_render::Amounts::Bytes,
-        "functions" | "lines" | "files" | "addresses" => spec.granularity = Granularity::from_name(name)?,
+        "functions" | "lines" | "files" | "addresses" => {
+            spec.granularity = Some(Granularity::from_name(name)?)
+        }
         "focus" => spec.focus = value_of(),
         "ignore" => spec.ignore = value_of(),
         "retain" => spec.show = value_of(),

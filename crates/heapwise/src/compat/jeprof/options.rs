@@ -1,7 +1,9 @@
 //! jeprof's command line, as Perl's `Getopt::Long` reads it: one or two dashes, `--name=value` or
 //! `--name value`, `--noname`, any unambiguous beginning of a name, options anywhere.
 
-use heapwise_profile::query::{Granularity, LeafCut, NameStyle, Order, Prune, QuerySpec, Regex, pattern};
+use heapwise_profile::query::{
+    Granularity, LeafCut, NameStyle, NativeFrames, Order, Prune, QuerySpec, Regex, pattern,
+};
 
 use crate::failure::Outcome;
 use crate::input_error;
@@ -281,7 +283,8 @@ pub(crate) fn parse(arguments: &[String], stdout_is_terminal: bool) -> Outcome<R
         mode: mode(&given, stdout_is_terminal)?,
         query: QuerySpec {
             metric: metric.map(str::to_owned),
-            granularity: granularity.unwrap_or_default(),
+            granularity: Some(granularity.unwrap_or_default()),
+            native: NativeFrames::Shown,
             names: NameStyle::Jeprof,
             leaf_cut: if given.has("keep_runtime") { LeafCut::Jeprof } else { LeafCut::Runtime },
             focus: given.pattern("focus")?,
@@ -346,7 +349,7 @@ mod tests {
         assert!(options.show_bytes);
         assert_eq!(options.operands, ["prog", "new.heap"]);
         assert_eq!(options.base.as_deref(), Some("old.heap"));
-        assert_eq!(options.query.granularity, Granularity::Lines);
+        assert_eq!(options.query.granularity, Some(Granularity::Lines));
         assert_eq!(options.query.prune.nodecount, 7);
         assert!(matches!(options.mode, Mode::Text));
     }

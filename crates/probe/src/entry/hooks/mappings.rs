@@ -15,6 +15,7 @@ use super::resolve::real;
 use crate::control::Activity;
 use crate::inside::{Inside, enter, nested};
 use crate::live::mappings;
+use crate::runtimes::python;
 use crate::unwind::Entry;
 use crate::{hooks, record, sys};
 
@@ -34,7 +35,8 @@ fn mapped(start: u64, bytes: u64, purpose: Purpose, entry: &Entry) {
     if inside.control.activity() == Activity::Idle {
         return mappings::remove(&inside, start, end);
     }
-    let (purpose, node) = if hooks::is_nested_call(entry.pc) {
+    let is_allocator = purpose == Purpose::Allocator || hooks::is_nested_call(entry.pc);
+    let (purpose, node) = if is_allocator {
         (Purpose::Allocator, 0)
     } else {
         (purpose, record::capture_shared(&mut inside, entry))
@@ -59,6 +61,7 @@ fn unmapping(start: u64, bytes: u64) {
     if let Some(inside) = enter_or_lose() {
         mappings::remove(&inside, start, end_of(start, bytes));
     }
+    python::unmapping(start, bytes);
 }
 
 fn map(hook: Hook, arguments: (Pointer, usize, c_int, c_int, c_int, i64), entry: &Entry) -> Pointer {
@@ -66,7 +69,14 @@ fn map(hook: Hook, arguments: (Pointer, usize, c_int, c_int, c_int, i64), entry:
     // SAFETY: the signature of mmap and mmap64; the arguments are the program's.
     let result = unsafe { real::<Mmap>(hook)(address, bytes, protection, flags, file, offset) };
     if result != libc::MAP_FAILED {
-        mapped(result as u64, bytes as u64, purpose_of(flags), entry);
+        let is_anonymous = flags & libc::MAP_ANONYMOUS != 0;
+        let purpose = match purpose_of(flags) {
+            Purpose::Program if is_anonymous && python::is_arena(result as u64, bytes as u64, entry.pc) => {
+                Purpose::Allocator
+            }
+            purpose => purpose,
+        };
+        mapped(result as u64, bytes as u64, purpose, entry);
     }
     result
 }

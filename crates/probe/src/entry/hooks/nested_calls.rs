@@ -5,6 +5,7 @@
 //! interrupts a hooked call.
 
 use super::entry_points;
+use crate::arch::words;
 use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::modules::Image;
 use crate::symbols::{Found, find_next};
@@ -89,10 +90,16 @@ pub(super) fn register_function(function: &Found, of_runtime: bool) {
 /// Whether a call that returns to `caller` is part of another one.
 #[inline(always)]
 pub(crate) fn is_nested_call(caller: u64) -> bool {
-    MODULES.own.holds(caller)
+    MODULES.own.holds(caller) && !is_in_domain()
         || MODULES.allocator.holds(caller)
         || (MODULES.libc.holds(caller) || MODULES.runtime.holds(caller)) && is_registered(caller)
         || entry_points::is_allocator(caller)
+}
+
+/// Whether the call is one of a language runtime's allocator, which the probe called for the
+/// runtime: a jump to a hooked function leaves the probe as its caller.
+fn is_in_domain() -> bool {
+    words().in_domain.load(Ordering::Relaxed) != 0
 }
 
 #[cold]

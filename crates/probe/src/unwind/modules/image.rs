@@ -10,7 +10,7 @@ use core::ptr;
 use libc::{Elf64_Ehdr as Header, Elf64_Phdr as ProgramHeader};
 
 use crate::atomics::{AtomicPtr, Ordering::Relaxed};
-use crate::sys;
+use crate::{symbols, sys};
 
 /// glibc's `struct dl_find_object`.
 #[repr(C)]
@@ -59,6 +59,8 @@ pub(crate) struct Image {
     name: *const c_char,
     headers: &'static [ProgramHeader],
     eh_frame_hdr: u64,
+    /// The loader's record; null where it is not known.
+    map: *const LinkMap,
 }
 
 impl Image {
@@ -81,8 +83,13 @@ impl Image {
         // SAFETY: the loader reports that the object, or a part of it, is loaded from `map_start`
         // on.
         let headers = unsafe { program_headers(found.map_start.cast()) };
-        let image =
-            |headers| Image { bias: map.bias, name: map.name, headers, eh_frame_hdr: found.eh_frame as u64 };
+        let image = |headers| Image {
+            bias: map.bias,
+            name: map.name,
+            headers,
+            eh_frame_hdr: found.eh_frame as u64,
+            map,
+        };
         match headers {
             Some(headers) => Some(image(headers)),
             // An object with gaps between its parts is known to the loader part by part. The
@@ -106,6 +113,11 @@ impl Image {
         let mut found: Found = unsafe { core::mem::zeroed() };
         // SAFETY: the loader fills `found`; any address is a valid argument.
         unsafe { function(address as usize as *mut c_void, &raw mut found) == 0 }
+    }
+
+    /// The loader's record of the binary, for its symbols.
+    pub(crate) fn link_map(&self) -> Option<*const symbols::LinkMap> {
+        (!self.map.is_null()).then(|| self.map.cast())
     }
 
     fn iterate(address: u64) -> Option<Image> {
@@ -224,7 +236,7 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut
     let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
     let frame = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
     let eh_frame_hdr = frame.map_or(0, |header| info.dlpi_addr.wrapping_add(header.p_vaddr));
-    let image = Image { bias: info.dlpi_addr, name: info.dlpi_name, headers, eh_frame_hdr };
+    let image = Image { bias: info.dlpi_addr, name: info.dlpi_name, headers, eh_frame_hdr, map: ptr::null() };
     if image.code_segment(search.address).is_none() {
         return 0;
     }

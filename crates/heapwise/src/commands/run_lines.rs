@@ -1,0 +1,23 @@
+//! The end of `run` for a program with a script: the lines that hold most.
+
+use heapwise_profile::query::Granularity;
+use heapwise_profile::view::top::top;
+use heapwise_profile::{CallTree, Profile, Query, quantity, script};
+
+/// Lines that are printed.
+const LINES: usize = 3;
+
+/// Prints the lines of a script that hold most; nothing for other programs.
+pub(super) fn print(profile: &Profile) {
+    if !script::is_followed(profile) {
+        return;
+    }
+    let mut lines = profile.clone();
+    script::fold_native(&mut lines);
+    let query = Query { granularity: Granularity::Lines, limit: Some(LINES), ..Query::default() };
+    let rows = top(&CallTree::new(&lines, &query), &query).rows;
+    for (at, row) in rows.iter().enumerate() {
+        let name = if at == 0 { "held by" } else { "" };
+        say_err!("  {name:<12} {:>9}  {}", quantity::bytes(row.flat.value), row.frame.label);
+    }
+}

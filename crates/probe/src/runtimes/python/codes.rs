@@ -1,0 +1,131 @@
+//! Code objects that were named, so that their end is noticed: another code object may begin at the
+//! same address, with the same instruction addresses and other lines.
+//!
+//! Open addressing, in static words. Without room for another, an object is not cached by
+//! any thread.
+
+use crate::atomics::{AtomicU32, AtomicU64, Ordering};
+
+/// Places, as a power of two.
+const BITS: u32 = 15;
+/// Places that are tried for an object.
+const PROBES: usize = 32;
+/// In the place of an object that ended: the search goes on.
+const ENDED: u64 = 1;
+/// Bits of the filter, as a power of two.
+const FILTER_BITS: u32 = 16;
+
+/// Named code objects. Zeroed memory is valid: none.
+pub(super) struct Codes {
+    places: [AtomicU64; 1 << BITS],
+    /// Most frees are of other objects: one load rejects them.
+    filter: [AtomicU64; 1 << (FILTER_BITS - 6)],
+    /// Incremented when one ends.
+    epoch: AtomicU32,
+}
+
+fn places(code: u64) -> impl Iterator<Item = usize> {
+    let hash = (code >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS);
+    (0..PROBES).map(move |step| (hash as usize + step) & ((1 << BITS) - 1))
+}
+
+/// Not part of the session: the objects of a forked child are those of its parent.
+pub(super) static CODES: Codes = Codes {
+    places: [const { AtomicU64::new(0) }; 1 << BITS],
+    filter: [const { AtomicU64::new(0) }; 1 << (FILTER_BITS - 6)],
+    epoch: AtomicU32::new(0),
+};
+
+impl Codes {
+    /// Changes when a named code object ends.
+    #[inline(always)]
+    pub(super) fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    fn filter(&self, code: u64) -> (Option<&AtomicU64>, u64) {
+        let bit = (code >> 4) as usize & ((1 << FILTER_BITS) - 1);
+        (self.filter.get(bit / 64), 1 << (bit % 64))
+    }
+
+    /// Notes a code object that is named; false without room.
+    pub(super) fn insert(&self, code: u64) -> bool {
+        let (Some(filter), bit) = self.filter(code) else { return false };
+        filter.fetch_or(bit, Ordering::Relaxed);
+        for place in places(code).filter_map(|place| self.places.get(place)) {
+            let found = place.load(Ordering::Relaxed);
+            if found == code {
+                return true;
+            }
+            if found <= ENDED {
+                let taken = place.compare_exchange(found, code, Ordering::Relaxed, Ordering::Relaxed);
+                if taken.is_ok() || taken == Err(code) {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// An object of the interpreter ends.
+    #[inline(always)]
+    pub(super) fn ends(&self, object: u64) {
+        let (Some(filter), bit) = self.filter(object) else { return };
+        if filter.load(Ordering::Relaxed) & bit != 0 {
+            self.remove(object);
+        }
+    }
+
+    #[cold]
+    fn remove(&self, object: u64) {
+        for place in places(object).filter_map(|place| self.places.get(place)) {
+            match place.load(Ordering::Relaxed) {
+                0 => return,
+                found if found == object => {
+                    place.store(ENDED, Ordering::Relaxed);
+                    self.epoch.fetch_add(1, Ordering::Release);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes() -> &'static Codes {
+        let memory = crate::sys::map_private(size_of::<Codes>()).unwrap();
+        // SAFETY: zeroed memory of that size is valid, and leaked.
+        #[allow(unsafe_code)]
+        unsafe {
+            &*memory.cast()
+        }
+    }
+
+    #[test]
+    fn an_end_is_noticed_once() {
+        let codes = codes();
+        codes.ends(0x5000);
+        assert_eq!(codes.epoch(), 0);
+        assert!(codes.insert(0x5000) && codes.insert(0x5000) && codes.insert(0x10_5000));
+        codes.ends(0x20_5000);
+        assert_eq!(codes.epoch(), 0);
+        codes.ends(0x5000);
+        codes.ends(0x5000);
+        assert_eq!(codes.epoch(), 1);
+        codes.ends(0x10_5000);
+        assert_eq!(codes.epoch(), 2);
+        assert!(codes.insert(0x5000));
+        codes.ends(0x5000);
+        assert_eq!(codes.epoch(), 3);
+    }
+
+    #[test]
+    fn a_full_table_refuses() {
+        let codes = codes();
+        let accepted = (1..1 << 20_u64).filter(|number| codes.insert(number << 6)).count();
+        assert!((1 << (BITS - 1)..=1 << BITS).contains(&accepted), "{accepted}");
+    }
+}

@@ -1,0 +1,163 @@
+//! The interpreter's allocators for memory (`MEM`) and objects (`OBJ`), wrapped through
+//! `PyMem_SetAllocator`.
+//!
+//! Only blocks in the interpreter's arenas are recorded here. Larger blocks, and the raw domain,
+//! reach `malloc`, which is hooked.
+#![allow(unsafe_code)]
+
+use core::cell::UnsafeCell;
+use core::ffi::{c_int, c_void};
+
+use super::codes::CODES;
+use super::{Interpreter, arenas, interpreter};
+use crate::arch::words;
+use crate::atomics::Ordering;
+use crate::record::{self, Resizing};
+use crate::unwind::Entry;
+
+type Pointer = *mut c_void;
+
+/// `PyMemAllocatorEx`.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Allocator {
+    context: Pointer,
+    malloc: unsafe extern "C" fn(Pointer, usize) -> Pointer,
+    calloc: unsafe extern "C" fn(Pointer, usize, usize) -> Pointer,
+    realloc: unsafe extern "C" fn(Pointer, Pointer, usize) -> Pointer,
+    free: unsafe extern "C" fn(Pointer, Pointer),
+}
+
+/// `PyMem_GetAllocator` and `PyMem_SetAllocator`.
+pub(super) type Access = unsafe extern "C" fn(c_int, *mut Allocator);
+
+/// `PYMEM_DOMAIN_MEM` and `PYMEM_DOMAIN_OBJ`.
+const DOMAINS: [c_int; 2] = [1, 2];
+
+/// The interpreter's own allocators.
+pub(super) struct Originals([UnsafeCell<Option<Allocator>>; DOMAINS.len()]);
+
+// SAFETY: written by `install` under the interpreter's lock or before it runs, read by the domains'
+// functions, which are called under that lock.
+unsafe impl Sync for Originals {}
+
+impl Originals {
+    pub(super) const fn new() -> Self {
+        Self([const { UnsafeCell::new(None) }; DOMAINS.len()])
+    }
+}
+
+impl Interpreter {
+    /// Wraps both domains. The calling thread has the interpreter's lock, or the interpreter does
+    /// not run yet.
+    pub(super) fn install(&self) {
+        let stubs = [malloc_stub::trace, calloc_stub::trace, realloc_stub::trace, free_stub::trace]
+            .map(|stub: unsafe extern "C" fn()| stub as *mut ());
+        for (domain, original) in DOMAINS.into_iter().zip(&self.originals.0) {
+            // SAFETY: zeroed, and filled by the call before it is used.
+            let mut present = core::mem::MaybeUninit::<Allocator>::zeroed();
+            // SAFETY: the signature of PyMem_GetAllocator, which fills the struct.
+            unsafe { (self.get_allocator)(domain, present.as_mut_ptr()) };
+            // SAFETY: filled with four functions.
+            let present = unsafe { present.assume_init() };
+            let [malloc, calloc, realloc, free] = stubs;
+            if present.malloc as *mut () == malloc {
+                continue;
+            }
+            // SAFETY: no thread is in a function of the domain, see above.
+            unsafe { *original.get() = Some(present) };
+            let context = original.get().cast();
+            // SAFETY: the stubs pass the arguments of these signatures on to the functions below.
+            let mut wrapped = unsafe {
+                Allocator {
+                    context,
+                    malloc: core::mem::transmute::<*mut (), unsafe extern "C" fn(_, _) -> _>(malloc),
+                    calloc: core::mem::transmute::<*mut (), unsafe extern "C" fn(_, _, _) -> _>(calloc),
+                    realloc: core::mem::transmute::<*mut (), unsafe extern "C" fn(_, _, _) -> _>(realloc),
+                    free: core::mem::transmute::<*mut (), unsafe extern "C" fn(_, _)>(free),
+                }
+            };
+            // SAFETY: the signature of PyMem_SetAllocator, which copies the struct.
+            unsafe { (self.set_allocator)(domain, &raw mut wrapped) };
+        }
+        self.hooked.store(true, Ordering::Release);
+    }
+}
+
+mod malloc_stub {
+    crate::arch::replace_2!(super::malloc);
+}
+mod calloc_stub {
+    crate::arch::replace_3!(super::calloc);
+}
+mod realloc_stub {
+    crate::arch::replace_3!(super::realloc);
+}
+mod free_stub {
+    crate::arch::replace_2!(super::free);
+}
+
+/// Calls a function of the interpreter's own allocator. A mapping that it makes is an arena.
+#[inline(always)]
+fn original<T>(context: Pointer, call: impl FnOnce(&Allocator) -> T) -> Option<T> {
+    // SAFETY: the context that `install` set, of an allocator that it had stored before.
+    let original = unsafe { &*context.cast::<Option<Allocator>>() }.as_ref()?;
+    let words = words();
+    let before = words.in_domain.load(Ordering::Relaxed);
+    words.in_domain.store(1, Ordering::Relaxed);
+    let result = call(original);
+    words.in_domain.store(before, Ordering::Relaxed);
+    Some(result)
+}
+
+#[inline(always)]
+fn allocated(block: Pointer, size: usize, entry: &Entry) -> Pointer {
+    if arenas::hold(block as u64) {
+        record::allocated_in_arena(block, size, entry);
+    }
+    block
+}
+
+unsafe extern "C" fn malloc(context: Pointer, size: usize, entry: &Entry) -> Pointer {
+    // SAFETY: the arguments of the interpreter's call.
+    let block = original(context, |own| unsafe { (own.malloc)(own.context, size) });
+    allocated(block.unwrap_or(core::ptr::null_mut()), size, entry)
+}
+
+unsafe extern "C" fn calloc(context: Pointer, count: usize, size: usize, entry: &Entry) -> Pointer {
+    // SAFETY: the arguments of the interpreter's call.
+    let block = original(context, |own| unsafe { (own.calloc)(own.context, count, size) });
+    // A product that overflows is refused by the interpreter.
+    allocated(block.unwrap_or(core::ptr::null_mut()), count.wrapping_mul(size), entry)
+}
+
+unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize, entry: &Entry) -> Pointer {
+    // SAFETY: the arguments of the interpreter's call.
+    let call = || original(context, |own| unsafe { (own.realloc)(own.context, old, size) });
+    if !arenas::hold(old as u64) {
+        return allocated(call().unwrap_or(core::ptr::null_mut()), size, entry);
+    }
+    let resizing = Resizing::start(old, entry.pc);
+    let new = call().unwrap_or(core::ptr::null_mut());
+    if new.is_null() {
+        resizing.undo();
+    } else if arenas::hold(new as u64) {
+        record::resized(resizing, new, size, entry);
+    } else {
+        // The new block came from `malloc`, whose hook has recorded it.
+        resizing.freed();
+    }
+    new
+}
+
+unsafe extern "C" fn free(context: Pointer, block: Pointer, entry: &Entry) {
+    if let Some(interpreter) = interpreter() {
+        interpreter.notice_ending();
+        CODES.ends(block as u64);
+    }
+    if arenas::hold(block as u64) {
+        record::releasing_in_arena(block, entry.pc);
+    }
+    // SAFETY: the arguments of the interpreter's call.
+    original(context, |own| unsafe { (own.free)(own.context, block) });
+}

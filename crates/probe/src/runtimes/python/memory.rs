@@ -1,0 +1,126 @@
+//! Reading the interpreter's memory without ever faulting: a page is read after a system call has
+//! shown that it can be, and stays known until something is unmapped.
+#![allow(unsafe_code)]
+
+use crate::unwind::is_readable;
+
+const PAGE_BITS: u32 = 12;
+const PAGE: u64 = 1 << PAGE_BITS;
+/// Sets of known pages, as a power of two.
+const SET_BITS: u32 = 7;
+const WAYS: usize = 2;
+/// Nothing of a program is below.
+const LOWEST: u64 = 1 << 16;
+/// Nothing of a program is above.
+const ADDRESS_BITS: u32 = 47;
+/// Longest object that is read.
+const LONGEST: u64 = 1 << 20;
+
+/// Pages that can be read. Zeroed memory is valid: none.
+pub(super) struct Pages {
+    known: [[u64; WAYS]; 1 << SET_BITS],
+    /// The epoch of unmapped memory that they belong to.
+    epoch: u32,
+}
+
+impl Pages {
+    /// Drops all pages if memory was unmapped since; whether it did.
+    #[inline(always)]
+    pub(super) fn validate(&mut self, epoch: u32) -> bool {
+        if self.epoch == epoch {
+            return false;
+        }
+        self.known = [[0; WAYS]; 1 << SET_BITS];
+        self.epoch = epoch;
+        true
+    }
+
+    /// Whether the page of an address can be read.
+    #[inline(always)]
+    fn holds(&mut self, address: u64) -> bool {
+        if address < LOWEST || address >> ADDRESS_BITS != 0 {
+            return false;
+        }
+        let page = address >> PAGE_BITS;
+        let set = (page as u32).wrapping_mul(0x9e37_79b1) >> (32 - SET_BITS);
+        let Some(ways) = self.known.get_mut(set as usize) else { return false };
+        if ways.contains(&page) {
+            return true;
+        }
+        if !is_readable(page << PAGE_BITS) {
+            return false;
+        }
+        *ways = [page, ways[0]];
+        true
+    }
+
+    /// Whether `len` bytes can be read.
+    #[inline(always)]
+    pub(super) fn holds_all(&mut self, address: u64, len: u64) -> bool {
+        if len > LONGEST || !self.holds(address) {
+            return false;
+        }
+        let last = address.wrapping_add(len.max(1) - 1);
+        let mut page = (address | (PAGE - 1)).wrapping_add(1);
+        while page <= last {
+            if !self.holds(page) {
+                return false;
+            }
+            page = page.wrapping_add(PAGE);
+        }
+        true
+    }
+
+    /// The word at `address`, which must be a multiple of 8.
+    #[inline(always)]
+    pub(super) fn word(&mut self, address: u64) -> Option<u64> {
+        // SAFETY: the page was checked, and an aligned word lies in one page.
+        (address.is_multiple_of(8) && self.holds(address)).then(|| unsafe { word(address) })
+    }
+
+    /// Bytes of the interpreter.
+    ///
+    /// # Safety
+    /// They belong to an object that the calling thread's stack keeps alive, and that is not
+    /// changed.
+    pub(super) unsafe fn bytes(&mut self, address: u64, len: u64) -> Option<&'static [u8]> {
+        // SAFETY: checked, and kept by the caller's promise.
+        self.holds_all(address, len).then(|| unsafe {
+            core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address as usize), len as usize)
+        })
+    }
+}
+
+/// The word at an address that was checked.
+///
+/// # Safety
+/// It can be read, and is a multiple of 8.
+#[inline(always)]
+pub(super) unsafe fn word(address: u64) -> u64 {
+    let pointer = core::ptr::with_exposed_provenance::<u64>(address as usize);
+    // SAFETY: the caller's promise. Volatile: the interpreter may write to it at the same time,
+    // where it is a word of the runtime.
+    unsafe { pointer.read_volatile() }
+}
+
+/// As [`word`], of 32 bits.
+///
+/// # Safety
+/// It can be read, and is a multiple of 4.
+#[inline(always)]
+pub(super) unsafe fn half_word(address: u64) -> u32 {
+    let pointer = core::ptr::with_exposed_provenance::<u32>(address as usize);
+    // SAFETY: the caller's promise; see `word`.
+    unsafe { pointer.read_volatile() }
+}
+
+/// The byte at an address that was checked.
+///
+/// # Safety
+/// It can be read.
+#[inline(always)]
+pub(super) unsafe fn byte(address: u64) -> u8 {
+    let pointer = core::ptr::with_exposed_provenance::<u8>(address as usize);
+    // SAFETY: the caller's promise; see `word`.
+    unsafe { pointer.read_volatile() }
+}

@@ -1,0 +1,323 @@
+//! CPython: frames of Python functions in the stacks of every block, and blocks of its own
+//! allocator.
+//!
+//! ```text
+//! find ─► Interpreter (offsets, functions)
+//! domains ─► blocks in arenas          memo ─► frames ─► locations (file, function, line)
+//!                                        └─► woven: frames between the native ones ─► stack tree
+//! ```
+#![allow(unsafe_code)]
+
+pub(crate) mod arenas;
+mod codes;
+mod domains;
+mod find;
+mod layout;
+mod lines;
+mod locations;
+mod memo;
+mod memory;
+mod spare;
+mod text;
+mod woven;
+
+use core::ffi::c_void;
+use core::ops::Range;
+
+use heapwise_format::segment::{Counter, Runtime};
+
+pub(crate) use memo::Memo;
+pub(crate) use spare::Spare;
+pub(crate) use woven::weave;
+
+use crate::arch::words;
+use crate::atomics::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::inside::enter;
+use crate::session::Session;
+use crate::{environment, hooks, sys};
+use layout::Layout;
+use memory::{Pages, word};
+
+/// A function without arguments that returns a thread state.
+type Getter = unsafe extern "C" fn() -> *mut c_void;
+
+/// Python's part of a session. Zeroed memory is valid.
+pub(crate) struct Part {
+    pub(crate) spare: Spare,
+}
+
+/// What is known of the process's CPython, from when it was found.
+pub(crate) struct Interpreter {
+    layout: Layout,
+    /// Address of `_PyRuntime`.
+    runtime: u64,
+    /// The thread state that runs on this thread (3.12 on).
+    unchecked: Getter,
+    /// The thread state of this thread.
+    this: Getter,
+    get_allocator: domains::Access,
+    set_allocator: domains::Access,
+    /// Code of the eval loop, where native frames are recognized by it.
+    eval_loop: Option<Range<u64>>,
+    /// Code of the interpreter's binary.
+    code: Range<u64>,
+    start: Start,
+    originals: domains::Originals,
+    /// The domains are wrapped.
+    hooked: AtomicBool,
+    /// The interpreter is being finalized.
+    ending: AtomicBool,
+    /// Times that memory was unmapped.
+    unmapped: AtomicU32,
+}
+
+/// When the interpreter was found.
+#[derive(Clone, Copy)]
+struct Start {
+    /// It was loaded after the start: a thread's first use of its thread-local storage allocates.
+    is_late: bool,
+    /// It ran already, so its domains may be wrapped under its lock only.
+    is_running: bool,
+}
+
+/// The interpreter of the process, once it was found.
+static INTERPRETER: AtomicPtr<Interpreter> = AtomicPtr::new(core::ptr::null_mut());
+/// An encoded [`Runtime`]; 0 until one was found.
+static RUNTIME: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of an arena: up to 3.9, and later.
+const ARENA_BYTES: [u64; 2] = [256 << 10, 1 << 20];
+
+/// The interpreter, if there is one whose stacks can be read.
+#[inline(always)]
+pub(crate) fn interpreter() -> Option<&'static Interpreter> {
+    // SAFETY: null, or published by `publish`, and never unmapped.
+    unsafe { INTERPRETER.load(Ordering::Acquire).as_ref() }
+}
+
+/// Looks for CPython among the objects of the start. It does not run yet, so its allocators can be
+/// wrapped, unless it will choose others itself.
+pub(crate) fn start() {
+    if let Some(interpreter) = find::at_start().and_then(publish)
+        && !interpreter.start.is_running
+        && !environment::has(b"PYTHONMALLOC")
+    {
+        interpreter.install();
+    }
+}
+
+/// Describes the runtime in a session.
+pub(crate) fn describe(session: &Session) {
+    session.segment.counter(Counter::Runtime).store(RUNTIME.load(Ordering::Relaxed), Ordering::Relaxed);
+}
+
+/// Stores what was found; the first one stays.
+fn publish(found: find::Python) -> Option<&'static Interpreter> {
+    let word = Runtime::encode(found.runtime);
+    if RUNTIME.compare_exchange(0, word, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return None;
+    }
+    if let Some(interpreter) = found.interpreter {
+        let memory = sys::map_private(size_of::<Interpreter>()).ok()?.cast::<Interpreter>();
+        // SAFETY: fresh memory of that size, aligned to a page.
+        unsafe { memory.write(interpreter) };
+        INTERPRETER.store(memory, Ordering::Release);
+    }
+    if let Some(inside) = enter() {
+        describe(&inside);
+        inside.control.deepen();
+        // Cached stacks have no frames of the interpreter.
+        inside.fork.change_generation();
+    }
+    self::interpreter()
+}
+
+/// The program mapped anonymous memory; whether it is an arena of the interpreter.
+pub(crate) fn is_arena(start: u64, bytes: u64, caller: u64) -> bool {
+    let Some(interpreter) = interpreter() else {
+        return ARENA_BYTES.contains(&bytes) && is_first_arena(start, bytes, caller);
+    };
+    if hooks::is_nested_call(caller) {
+        return false;
+    }
+    let is_in_domain = words().in_domain.load(Ordering::Relaxed) != 0;
+    if !is_in_domain {
+        if !ARENA_BYTES.contains(&bytes) || !interpreter.code.contains(&caller) {
+            return false;
+        }
+        // The domains were replaced, or not wrapped yet. The thread has the interpreter's lock.
+        interpreter.install();
+    }
+    arenas::add(start, bytes);
+    true
+}
+
+/// An interpreter that was loaded after the start maps its first arena.
+#[cold]
+fn is_first_arena(start: u64, bytes: u64, caller: u64) -> bool {
+    if RUNTIME.load(Ordering::Relaxed) != 0 {
+        return false;
+    }
+    let Some(interpreter) = find::at(caller).and_then(publish) else { return false };
+    interpreter.install();
+    arenas::add(start, bytes);
+    true
+}
+
+/// The program unmaps memory.
+pub(crate) fn unmapping(start: u64, bytes: u64) {
+    if let Some(interpreter) = interpreter() {
+        interpreter.unmapped.fetch_add(1, Ordering::Relaxed);
+        arenas::remove(start, bytes);
+    }
+}
+
+impl Interpreter {
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        layout: Layout,
+        runtime: u64,
+        unchecked: Getter,
+        this: Getter,
+        get_allocator: domains::Access,
+        set_allocator: domains::Access,
+        eval_loop: Option<Range<u64>>,
+        code: Range<u64>,
+        start: Start,
+    ) -> Self {
+        Self {
+            layout,
+            runtime,
+            unchecked,
+            this,
+            get_allocator,
+            set_allocator,
+            eval_loop,
+            code,
+            start,
+            originals: domains::Originals::new(),
+            hooked: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+            unmapped: AtomicU32::new(0),
+        }
+    }
+
+    /// Times that memory was unmapped.
+    #[inline(always)]
+    fn unmapped(&self) -> u32 {
+        self.unmapped.load(Ordering::Relaxed)
+    }
+
+    /// Whether the end of code objects is noticed.
+    #[inline(always)]
+    fn is_hooked(&self) -> bool {
+        self.hooked.load(Ordering::Relaxed)
+    }
+
+    #[inline(always)]
+    fn is_finalizing(&self) -> bool {
+        // SAFETY: a word of `_PyRuntime`, which is never unloaded while its code runs.
+        unsafe { word(self.runtime + u64::from(self.layout.finalizing)) != 0 }
+    }
+
+    /// Before an object is freed: notices that finalization began, or that the interpreter was
+    /// initialized again.
+    #[inline(always)]
+    fn notice_ending(&self) {
+        let is_ending = self.is_finalizing();
+        if self.ending.load(Ordering::Relaxed) != is_ending {
+            self.set_ending(is_ending);
+        }
+    }
+
+    #[cold]
+    fn set_ending(&self, is_ending: bool) {
+        if let Some(inside) = enter() {
+            self.set_ending_inside(&inside, is_ending);
+        }
+    }
+
+    fn set_ending_inside(&self, session: &Session, is_ending: bool) {
+        self.ending.store(is_ending, Ordering::Release);
+        // The fast path does not look at it.
+        session.fork.change_generation();
+    }
+
+    /// As [`Interpreter::notice_ending`], when an allocation is recorded: without wrapped domains,
+    /// objects are blocks of `malloc`.
+    #[inline(always)]
+    fn notice_ending_unhooked(&self, session: &Session) {
+        if !self.is_hooked() && self.is_ending() != self.is_finalizing() {
+            self.set_ending_inside(session, self.is_finalizing());
+        }
+    }
+
+    /// Whether the interpreter is being finalized.
+    #[inline(always)]
+    pub(crate) fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
+    /// Whether the interpreter is being finalized and the calling thread is one of its threads.
+    #[inline(always)]
+    pub(crate) fn is_thread_ending(&self) -> bool {
+        // SAFETY: it reads a thread-specific value.
+        self.is_ending() && !unsafe { (self.this)() }.is_null()
+    }
+
+    /// The thread state whose frames the calling thread runs.
+    #[inline(always)]
+    fn thread_state(&self, pages: &mut Pages) -> Option<u64> {
+        let Self { this, unchecked, .. } = self;
+        if !self.layout.has_global_current() {
+            // SAFETY: both functions read thread-specific values and words of the runtime.
+            if self.start.is_late && unsafe { this() }.is_null() {
+                return None;
+            }
+            // SAFETY: as above.
+            let running = unsafe { unchecked() } as u64;
+            if running != 0 {
+                return Some(running);
+            }
+            // The lock is released. During finalization the state may be gone.
+            // SAFETY: as above.
+            return if self.is_finalizing() { None } else { known(unsafe { this() } as u64) };
+        }
+        // SAFETY: as above; `current` is a word of `_PyRuntime`.
+        let (own, current) = unsafe { (this() as u64, word(self.runtime + u64::from(self.layout.current))) };
+        if own == current {
+            return known(own);
+        }
+        if own == 0 || self.is_finalizing() {
+            return None;
+        }
+        // A second interpreter may run on this thread.
+        let mut id = || pages.word(current + u64::from(self.layout.thread_id));
+        // SAFETY: it has no preconditions.
+        if current != 0 && id() == Some(unsafe { libc::pthread_self() }) {
+            return Some(current);
+        }
+        Some(own)
+    }
+
+    /// The innermost frame of a thread state.
+    #[inline(always)]
+    fn top_frame(&self, pages: &mut Pages, thread: u64) -> Option<u64> {
+        let named = pages.word(thread + u64::from(self.layout.frame))?;
+        if self.layout.has_frame_in_c_frame() {
+            return known(pages.word(named + u64::from(self.layout.c_frame_frame))?);
+        }
+        known(named)
+    }
+
+    /// The C frame of the innermost eval loop.
+    fn c_frame(&self, memo: &mut Memo) -> Option<u64> {
+        let thread = memo.thread_state(self)?;
+        memo.read(thread + u64::from(self.layout.c_frame))
+    }
+}
+
+/// `None` for null.
+fn known(address: u64) -> Option<u64> {
+    (address != 0).then_some(address)
+}
