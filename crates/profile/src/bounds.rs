@@ -5,6 +5,7 @@
 //! bounds.
 
 use crate::coverage::Coverage;
+use crate::metric::column;
 use crate::unattributed::PerCause;
 use crate::{CallTree, Losses, Metric, Profile, Query, Weight};
 
@@ -68,9 +69,18 @@ pub fn of_total(profile: &Profile, base: Option<&Profile>, query: &Query, is_par
 #[must_use]
 pub fn of_peak(profile: &Profile) -> Option<Bounds> {
     let found = profile.meta.peak_bytes? as f64;
-    let mut bounds = Bounds { low: found, found, high: found };
+    let mut bounds = Bounds { low: found, found, high: found + peak_error(profile, found) };
     bounds.add_losses(&profile.meta.losses, Metric::InuseSpace, profile);
     Some(bounds)
+}
+
+/// Bytes by which a peak that the probe counted may be too low: several threads add to the counter
+/// in steps. That of one thread, and of a recording, is exact.
+fn peak_error(profile: &Profile, peak: f64) -> f64 {
+    const SHARE: f64 = 0.02;
+    const LEAST: f64 = (64 << 10) as f64;
+    let is_counter = profile.extra.iter().any(|extra| extra.name == column::PEAK_SPACE);
+    if is_counter && profile.threads.len() > 1 { (SHARE * peak).max(LEAST) } else { 0.0 }
 }
 
 fn sum(unattributed: &PerCause<Weight>) -> f64 {
@@ -113,6 +123,8 @@ impl Bounds {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::metric::Unit;
+    use crate::model::{ExtraColumn, Thread};
     use crate::query::{Filter, Regex};
     use crate::unattributed::Cause;
     use crate::{Began, Recorded};
@@ -154,6 +166,23 @@ mod tests {
         assert_eq!(verdicts(&profile, &allocated, [129.0, 130.0, 150.0]), [Broken, Kept, Kept]);
         let peak = of_peak(&profile).unwrap();
         assert_eq!([149.0, 219.0, 220.0].map(|limit| peak.against(limit)), [Broken, Unknown, Kept]);
+    }
+
+    #[test]
+    fn the_peak_of_several_threads_has_a_tolerance() {
+        use LimitCheck::{Broken, Kept, Unknown};
+        let mut profile = program();
+        profile.meta.peak_bytes = Some(10 << 20);
+        let mebibytes = |amount: f64| amount * f64::from(1 << 20);
+        let check = |profile: &Profile| {
+            [9.9, 10.1, 10.3].map(|limit| of_peak(profile).unwrap().against(mebibytes(limit)))
+        };
+        assert_eq!(check(&profile), [Broken, Kept, Kept]);
+        let values = vec![1.0; profile.samples.len()];
+        profile.extra.push(ExtraColumn { name: column::PEAK_SPACE.into(), unit: Unit::Bytes, values });
+        let thread = |tid| Thread { tid, number: tid, name: String::new() };
+        profile.threads = vec![thread(1), thread(2)];
+        assert_eq!(check(&profile), [Broken, Unknown, Kept]);
     }
 
     #[test]

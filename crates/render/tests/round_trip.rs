@@ -112,7 +112,10 @@ fn what_is_missing_is_told_in_comments() {
         assert!(text.contains("3 blocks of 333 B counted as freed at once"), "{format:?}: {text}");
         assert!(!String::from_utf8(written(&rich(), format)).unwrap().contains("without a stack"));
     }
-    let comments = there_and_back(&mixed(), Format::Pprof).meta.comments;
+    let once = there_and_back(&mixed(), Format::Pprof);
+    let twice = there_and_back(&once, Format::Pprof).meta.comments;
+    assert_eq!(once.meta.comments.len(), twice.len(), "comments do not grow: {twice:?}");
+    let comments = once.meta.comments;
     assert!(comments.iter().any(|comment| comment.contains("20 B without a stack")), "{comments:?}");
 }
 

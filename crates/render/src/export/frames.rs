@@ -83,9 +83,12 @@ pub(super) fn return_address(profile: &Profile, id: LocationId) -> u64 {
     }
 }
 
+/// Beginning of a comment with the coverage line.
+pub(super) const COVERAGE_COMMENT: &str = "covers: ";
+
 /// The coverage line, for formats that have comments.
 pub(super) fn coverage_comment(profile: &Profile) -> String {
-    format!("covers: {}", coverage::line(&Coverage::of(profile)))
+    format!("{COVERAGE_COMMENT}{}", coverage::line(&Coverage::of(profile)))
 }
 
 /// A value as formats of integers have it.

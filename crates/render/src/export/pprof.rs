@@ -10,7 +10,7 @@ use flate2::{Compression, write::GzEncoder};
 use heapwise_profile::{Metric, Profile, Sampling, StackId, metric::Unit, pprof_proto as proto};
 use prost::Message;
 
-use super::frames::{coverage_comment, whole};
+use super::frames::{COVERAGE_COMMENT, coverage_comment, whole};
 
 pub(super) fn write(profile: &Profile, opens_on: Metric, out: &mut dyn Write) -> io::Result<()> {
     let mut encoder = GzEncoder::new(out, Compression::default());
@@ -212,7 +212,12 @@ fn labels(profile: &Profile, sample: &heapwise_profile::Sample, strings: &mut St
 /// The profile's own remarks, and the facts that qualify its numbers.
 fn comments(profile: &Profile) -> Vec<String> {
     let meta = &profile.meta;
-    let mut comments = meta.comments.clone();
+    // A file that was read from this format has ours of then.
+    let is_ours = |comment: &&String| {
+        comment.starts_with(COVERAGE_COMMENT) || comment.contains(", written by heapwise ")
+    };
+    let mut comments: Vec<String> =
+        meta.comments.iter().filter(|comment| !is_ours(comment)).cloned().collect();
     comments.push(format!("{}, written by heapwise {}", meta.source, env!("CARGO_PKG_VERSION")));
     comments.push(coverage_comment(profile));
     comments
