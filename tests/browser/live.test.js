@@ -128,8 +128,15 @@ test("changes without the token are refused", async () => {
 });
 
 test("a killed process answers with its last state", async () => {
+  const home = await open(browser);
+  await home.goto(address);
+  await home.waitForSelector(`section:has-text("Live processes") a.source:has-text("pid ${pid}")`);
   process.kill(pid, "SIGKILL");
   for (let i = 0; i < 50 && (await source()).kind !== "dead"; i += 1) await sleep(100);
+  // Pages that are open notice it by themselves.
+  await page.waitForSelector(".pill.dead");
+  await home.waitForSelector(`section:has-text("Ended processes") a.source:has-text("pid ${pid}")`);
+  await home.close();
   await page.goto(address);
   await page.click(`a.source:has-text("pid ${pid}")`);
   await drawn(page, "overview");

@@ -6,6 +6,7 @@ import { h, show } from "../dom.ts";
 import { setPageKeys, type Key } from "../keys.ts";
 import { VIEWS, type State, type View } from "../state/location.ts";
 import { correct, go, href } from "../state/navigate.ts";
+import { repeatWhileShown } from "../state/repeat.ts";
 import { choices } from "../toolbar/choices.ts";
 import { controls } from "../toolbar/controls.ts";
 import { refine } from "../toolbar/refine.ts";
@@ -30,6 +31,9 @@ const DRAW: Record<View, Draw> = {
   overview: drawOverview, flame: drawFlame, table: drawTable, tree: drawTree, graph: drawGraph,
   leaks: drawLeaks, sizes: drawSizes, timeline: drawTimeline, diff: drawDiff, allocator: drawAllocator,
 };
+
+/// A live process is looked at this often.
+const FOLLOW_MS = 2000;
 
 /// Counts draws, so that an answer that comes late does not overwrite a newer view.
 let drawn = 0;
@@ -64,6 +68,7 @@ async function drawPage(root: HTMLElement, state: State, page: SourcePage, curre
   show(root, header(page.source.title, page.source.kind, controls(page.source, refresh, takeNew)), views, tools, covered, main);
   // On a narrow screen not all of them are visible at once.
   views.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
+  if (page.source.kind === "live") repeatWhileShown(main, FOLLOW_MS, () => followSource(page.source));
   const input = { state, page };
   Promise.all([ask<Summary>(input, "summary"), comparable(page.source)]).then(([summary, otherSources]) => {
     const sampleTypes = summary.sample_types.map((type) => type.name);
@@ -82,6 +87,12 @@ async function drawPage(root: HTMLElement, state: State, page: SourcePage, curre
   } catch (why) {
     if (current()) show(main, trouble(why));
   }
+}
+
+/// Draws the page again when the process has ended, or records in another way.
+async function followSource(before: Source): Promise<void> {
+  const { source } = await get<SourcePage>(`sources/${encodeURIComponent(before.id)}`);
+  if (source.kind !== before.kind || source.mode !== before.mode || source.rate_bytes !== before.rate_bytes) correct({});
 }
 
 /// Other files and recordings that a file or recording can be compared with.

@@ -5,8 +5,12 @@ import type { Kind, Source } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { bytes, duration } from "../format.ts";
 import { setPageKeys, setViewKeys } from "../keys.ts";
+import { repeatWhileShown } from "../state/repeat.ts";
 import { nothing, trouble, waiting } from "../widgets/message.ts";
 import { header, showHelp } from "./header.ts";
+
+/// Processes start and end: the list is read this often.
+const FOLLOW_MS = 2000;
 
 const TITLES: [Kind, string][] = [
   ["live", "Live processes"], ["dead", "Ended processes"], ["recording", "Recordings"], ["directory", "Directories"], ["file", "Files"],
@@ -18,9 +22,18 @@ export async function drawSources(root: HTMLElement): Promise<void> {
   setPageKeys([{ key: "?", about: "this help", run: showHelp }]);
   const main = h("main.sources", null, waiting());
   show(root, header("", null), main);
-  try {
+  let shown = "";
+  const fill = async () => {
     const { sources } = await get<{ sources: Source[] }>("sources");
+    // Cards are replaced only when that matters: one may have the focus.
+    const facts = JSON.stringify(sources.map(({ id, kind, mode, rate_bytes }) => [id, kind, mode, rate_bytes]));
+    if (facts === shown) return;
+    shown = facts;
     show(main, sources.length ? TITLES.map(([kind, title]) => group(title, sources.filter((source) => source.kind === kind))) : empty());
+  };
+  try {
+    await fill();
+    repeatWhileShown(main, FOLLOW_MS, fill);
   } catch (why) {
     show(main, trouble(why));
   }

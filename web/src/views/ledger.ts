@@ -4,6 +4,7 @@ import { get } from "../api.ts";
 import type { Ledger, LedgerHistory } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { bytes, percent } from "../format.ts";
+import { repeatWhileShown } from "../state/repeat.ts";
 import { StackedChart } from "../widgets/stacked_chart.ts";
 import type { ViewInput } from "./view.ts";
 
@@ -31,11 +32,7 @@ export function ledgerCard(input: ViewInput): HTMLElement {
   show(card, now, chart.element);
   ask().then((answer) => {
     fill(answer);
-    if (!answer.ledger) return;
-    const timer = setInterval(() => {
-      if (!card.isConnected) clearInterval(timer);
-      else if (!document.hidden) ask().then(fill, () => clearInterval(timer));
-    }, FOLLOW_MS);
+    if (answer.ledger) repeatWhileShown(card, FOLLOW_MS, async () => fill(await ask()));
   }, () => {});
   return card;
 }

@@ -6,6 +6,7 @@ import { h } from "../dom.ts";
 import { bytes, duration, moment } from "../format.ts";
 import { setViewKeys } from "../keys.ts";
 import { go, href } from "../state/navigate.ts";
+import { repeatWhileShown } from "../state/repeat.ts";
 import { Chart, type Selected } from "../widgets/chart.ts";
 import { nothing } from "../widgets/message.ts";
 import type { Draw, ViewInput } from "./view.ts";
@@ -38,10 +39,7 @@ export function fetchTimeline(input: ViewInput): Promise<Timeline> {
 /// Keeps the chart of a live process growing until the page shows something else.
 export function follow(input: ViewInput, chart: Chart): void {
   if (input.page.source.kind !== "live") return;
-  const timer = setInterval(() => {
-    if (!chart.element.isConnected) clearInterval(timer);
-    else if (!document.hidden) fetchTimeline(input).then((timeline) => chart.replace(timeline), () => clearInterval(timer));
-  }, FOLLOW_MS);
+  repeatWhileShown(chart.element, FOLLOW_MS, async () => chart.replace(await fetchTimeline(input)));
 }
 
 /// Goes to what was picked: any moment of a recording, or the stored profiles nearest to it.
