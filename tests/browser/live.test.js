@@ -47,7 +47,7 @@ test("the overview shows where the resident memory is", async () => {
   assert.ok(["heap: live", "libraries", "probe"].every((name) => names.includes(name)), names.join());
   const widths = await page.locator(".ledger .stacked i").evaluateAll((parts) => parts.reduce((sum, part) => sum + parseFloat(part.style.width), 0));
   assert.ok(Math.abs(widths - 100) < 1, `the bar is ${widths} % wide`);
-  assert.match(await page.textContent(".ledger h3"), /Resident memory [\d.]+ MiB/);
+  assert.match(await page.textContent(".ledger h2"), /Resident memory [\d.]+ MiB/);
   // The second reading makes a chart of it.
   await page.waitForSelector(".ledger .stacked-chart svg polygon", { timeout: 30_000 });
   assert.match(await page.textContent(".ledger .legend"), /heap .*libraries/);

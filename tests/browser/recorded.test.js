@@ -38,7 +38,7 @@ test("the overview shows the curve and its peak", async () => {
 
 test("the overview shows the resident memory over time", async () => {
   await page.waitForSelector(".ledger .stacked-chart svg polygon");
-  assert.match(await page.textContent(".ledger h3"), /Resident memory [\d.]+ MiB when last read/);
+  assert.match(await page.textContent(".ledger h2"), /Resident memory [\d.]+ MiB when last read/);
   assert.match(await page.textContent(".ledger .legend"), /heap .*libraries/);
 });
 

@@ -71,7 +71,7 @@ test("the flame graph zooms, searches, inverts, and remembers it in the URL", as
 
 test("a function's callers and callees", async () => {
   await visit("flame", "profile=second.heap&shape=sandwich&pivot=w_hold");
-  assert.match(await page.textContent(".sandwich h3"), /Callers of w_hold/);
+  assert.match(await page.textContent(".sandwich h2"), /Callers of w_hold/);
   assert.equal(await page.locator(".flame-scroll canvas").count(), 2);
 });
 

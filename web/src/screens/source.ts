@@ -60,8 +60,8 @@ export async function drawSource(root: HTMLElement, state: State): Promise<void>
 async function drawPage(root: HTMLElement, state: State, page: SourcePage, current: () => boolean): Promise<void> {
   const takeNew = () => void newProfile(page);
   setPageKeys(pageKeys(page, takeNew));
-  const tools = h("div.choices", null, choices({ state, page, sampleTypes: [], otherSources: [], takeNew }), refine(state));
-  const covered = h("p.coverage", { role: "note", hidden: true });
+  const tools = h("div.choices", { role: "region", "aria-label": "Choices" }, choices({ state, page, sampleTypes: [], otherSources: [], takeNew }), refine(state));
+  const covered = h("p.coverage", { role: "region", "aria-label": "Coverage", hidden: true });
   const main = h("main.view", { "data-view": state.view }, waiting());
   const refresh = () => go({});
   const views = tabs(state);

@@ -21,7 +21,7 @@ export async function drawSources(root: HTMLElement): Promise<void> {
   setViewKeys([]);
   setPageKeys([{ key: "?", about: "this help", run: showHelp }]);
   const main = h("main.sources", null, waiting());
-  show(root, header("", null), main);
+  show(root, header("Processes and files", null), main);
   let shown = "";
   const fill = async () => {
     const { sources } = await get<{ sources: Source[] }>("sources");

@@ -12,7 +12,7 @@ export const drawAllocator: Draw = async (input) => {
   setViewKeys([]);
   const statistics = await get<Statistics>(`sources/${encodeURIComponent(input.state.source)}/statistics`);
   if (!statistics.sections.length) return nothing("No statistics", "Only a live process can be asked for its allocator's numbers.");
-  return h("section.columns", null, statistics.sections.map((section) => h("div.card", null, h("h3", null, section.title),
+  return h("section.columns", null, statistics.sections.map((section) => h("div.card", null, h("h2", null, section.title),
     h("table.plain", null, h("tbody", null, section.rows.map((row) => h("tr", null,
       h("th.left", { scope: "row" }, row.name, row.about && h("small", null, row.about)), h("td.number", null, row.unit === "nanoseconds" ? duration(row.value / 1e6) : quantity(row.value, row.unit)))))))));
 };

@@ -23,7 +23,7 @@ export const drawDiff: Draw = async (input) => {
   const grown = top.rows.filter((row) => row.flat > 0).sort((a, b) => b.flat - a.flat);
   const shrunk = top.rows.filter((row) => row.flat < 0).sort((a, b) => a.flat - b.flat);
   const most = Math.max(Math.abs(grown[0]?.flat ?? 0), Math.abs(shrunk[0]?.flat ?? 0)) || 1;
-  const list = (title: string, rows: Row[]) => h("div.card", null, h("h3", null, title, h("span.muted", null, ` ${rows.length}`)),
+  const list = (title: string, rows: Row[]) => h("div.card", null, h("h2", null, title, h("span.muted", null, ` ${rows.length}`)),
     rows.length ? h("table.plain", null, h("tbody", null, rows.slice(0, SHOWN).map((row) => h("tr", null,
       h("td.number", null, change(row.flat, top.unit)), h("td.wide", null, bar(row.flat / most)), h("td.number.muted", null, `was ${quantity(row.flat_base, top.unit)}`),
       h("td.name", null, h("a", { href: href({ view: "flame", shape: "sandwich", pivot: row.name }), "data-go": true }, row.name))))))

@@ -43,8 +43,8 @@ async function drawSandwich(input: ViewInput): Promise<HTMLElement> {
   const down = new FlameView(buildModel(callees), false);
   for (const part of [up, down]) part.find(input.state.search);
   return h("section.flame.sandwich", null, toolbar(input, down, [up, down]),
-    h("h3", null, "Callers of ", h("code", null, input.state.pivot)), up.canvas.element,
-    h("h3", null, "Callees"), down.canvas.element, down.status);
+    h("h2", null, "Callers of ", h("code", null, input.state.pivot)), up.canvas.element,
+    h("h2", null, "Callees"), down.canvas.element, down.status);
 }
 
 function toolbar(input: ViewInput, main: FlameView, all: FlameView[]): HTMLElement {

@@ -24,7 +24,7 @@ export const drawGraph: Draw = async (input) => {
   const file = (format: string) => h("a", { href: `/api/v1/${apiPath(input, "graph", { format })}`, download: `graph.${format}` }, format.toUpperCase());
   const tool = (label: string, about: string, run: () => void) => h("button", { onclick: run, "aria-label": about, title: about }, label);
   return h("section.graph", null,
-    h("div.view-tools", null, tool("−", "Farther", () => camera.zoom(1.25)), tool("+", "Closer", () => camera.zoom(0.8)), tool("Fit", "Whole picture", () => camera.reset()),
+    h("div.view-tools", null, tool("−", "Farther", () => camera.zoom(1.25)), tool("+", "Closer", () => camera.zoom(0.8)), tool("Fit", "Fit the whole picture", () => camera.reset()),
       h("span.found", null, "Drag to move, wheel to zoom. Download: "), file("svg"), file("dot")),
     frame);
 };

@@ -23,7 +23,7 @@ export function ledgerCard(input: ViewInput): HTMLElement {
     if (!ledger && !last) return;
     const resident = ledger ? ledger.resident : sum(last ?? []);
     const when = ledger ? "" : " when last read";
-    show(now, h("h3", null, "Resident memory", h("span.muted", null, ` ${bytes(resident)}${when}`)), ledger && stack(ledger), ledger && rows(ledger));
+    show(now, h("h2", null, "Resident memory", h("span.muted", null, ` ${bytes(resident)}${when}`)), ledger && stack(ledger), ledger && rows(ledger));
     chart.element.hidden = history.rows.length < 2;
     card.hidden = false;
     chart.replace(history);

@@ -75,7 +75,7 @@ function findingsCard(input: ViewInput): HTMLElement {
     view: finding.view as View, focus: finding.focus, type: finding.sample_type, at: finding.at ?? input.state.at, zoom: "", search: "",
   });
   ask<{ findings: Finding[] }>(input, "findings").then(({ findings }) => {
-    show(card, h("h3", null, "Findings"), h("ul.findings", null, findings.map(item)));
+    show(card, h("h2", null, "Findings"), h("ul.findings", null, findings.map(item)));
     card.hidden = findings.length === 0;
   }, () => {});
   return card;
@@ -88,7 +88,7 @@ function chartCard(input: ViewInput): HTMLElement {
       if (timeline.points.length < 2) return card.remove();
       const chart = new Chart(timeline, selected(input, timeline), (picked) => choose(timeline, picked));
       follow(input, chart);
-      show(card, h("h3", null, "Live bytes over time"), h("div.chart-box.small", null, chart.element));
+      show(card, h("h2", null, "Live bytes over time"), h("div.chart-box.small", null, chart.element));
     },
     (why) => show(card, trouble(why)),
   );
@@ -97,7 +97,7 @@ function chartCard(input: ViewInput): HTMLElement {
 
 function topCard(input: ViewInput, type: SampleType): HTMLElement {
   const body = h("div", null, waiting());
-  const title = h("h3", null, h("a", { href: href({ view: "table", type: type.name }), "data-go": true }, typeTitle(type.name)),
+  const title = h("h2", null, h("a", { href: href({ view: "table", type: type.name }), "data-go": true }, typeTitle(type.name)),
     h("span.muted", null, ` ${type.base ? change(type.total, type.unit) : quantity(type.total, type.unit)}`));
   ask<Top>(input, "top", { sample_type: type.name, n: String(ROWS) }).then(
     (top) => show(body, topRows(top, type)),
@@ -121,6 +121,6 @@ function facts(summary: Summary): HTMLElement {
   if (summary.time_unix_ms) rows.push(["Taken", moment(summary.time_unix_ms)]);
   for (const gap of summary.coverage.gaps) rows.push(["Incomplete", gap.words]);
   for (const comment of summary.comments) rows.push(["Remark", comment]);
-  return h("div.card", null, h("h3", null, "Facts"), h("dl.facts", null,
+  return h("div.card", null, h("h2", null, "Facts"), h("dl.facts", null,
     rows.filter(([, value]) => value).flatMap(([name, value]) => [h("dt", null, name), h("dd", null, value)])));
 }

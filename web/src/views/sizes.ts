@@ -20,8 +20,8 @@ export const drawSizes: Draw = async (input) => {
     h("td.number", null, count(item.objects)), h("td.wide", null, bar(item.objects / most.objects)), h("td.number.aside", null, percent(item.objects, all.objects))));
   return h("section.sizes", null,
     sizes.source === "means" && h("p", null, "Stacks that mix sizes count as blocks of their mean size."),
-    h("div.card", null, h("table.plain", null, h("thead", null, h("tr", null, h("th", null, "Block size"), h("th", null, "Bytes"), h("th.wide"), h("th.aside"), h("th", null, "Blocks"), h("th.wide"), h("th.aside"))), h("tbody", null, rows))),
-    h("h3", null, "Largest blocks"),
+    h("div.card", null, h("table.plain", null, h("thead", null, h("tr", null, h("th", null, "Block size"), h("th", null, "Bytes"), h("td.wide"), h("td.aside"), h("th", null, "Blocks"), h("td.wide"), h("td.aside"))), h("tbody", null, rows))),
+    h("h2", null, "Largest blocks"),
     h("div.card", null, h("table.plain", null, h("thead", null, h("tr", null, h("th.aside", null, "Smallest"), h("th.aside", null, "Mean"), h("th", null, "Largest"), h("th", null, "Blocks"), h("th", null, "Bytes"), h("th.left", null, "Allocated by"))),
       h("tbody", null, sizes.largest.map((site) => h("tr", null, h("td.number.aside", null, size(site.min_bytes)), h("td.number.aside", null, size(site.mean_bytes)), h("td.number", null, size(site.max_bytes)), h("td.number", null, count(site.objects)), h("td.number", null, bytes(site.bytes)),
         h("td.name", null, h("code", null, site.name))))))));

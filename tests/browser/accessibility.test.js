@@ -1,0 +1,55 @@
+// Every view, light and dark, by axe-core: names, roles, contrast, landmarks, the order of headings.
+
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { after, before, test } from "node:test";
+import { browse, drawn, open, Scratch } from "./harness.js";
+
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const VIEWS = ["overview", "flame", "table", "tree", "graph", "leaks", "sizes", "timeline", "diff", "allocator"];
+let scratch, browser, address;
+
+before(async () => {
+  scratch = new Scratch();
+  const victim = scratch.build("timeline");
+  scratch.heapwise("run", "--log", "-o", scratch.file("app.hwr"), "--", victim, scratch.file("account"), "800");
+  ({ address } = await scratch.serve(scratch.file("app.hwr")));
+  browser = await browse();
+});
+
+after(async () => {
+  await browser?.close();
+  scratch.close();
+});
+
+/// What axe finds on the page, one line each.
+async function findings(page) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  return violations.flatMap(({ id, impact, nodes }) => nodes.map(({ target }) => `${impact} ${id}: ${target}`));
+}
+
+for (const colorScheme of ["light", "dark"]) {
+  test(`views, ${colorScheme}`, async () => {
+    const page = await open(browser, { colorScheme });
+    for (const view of VIEWS) {
+      await page.goto(`${address}/s/app.hwr/${view}?profile=app.hwr${view === "diff" ? "&at=100ms..600ms" : ""}`);
+      await drawn(page, view);
+      await page.waitForSelector(".coverage:not([hidden])");
+      assert.deepEqual(await findings(page), [], view);
+    }
+    await page.close();
+  });
+
+  test(`list of sources and the dialog of keys, ${colorScheme}`, async () => {
+    const page = await open(browser, { colorScheme });
+    await page.goto(address);
+    await page.waitForSelector("a.source");
+    assert.deepEqual(await findings(page), []);
+    await page.keyboard.press("?");
+    await page.waitForSelector("dialog[open]");
+    assert.deepEqual(await findings(page), []);
+    await page.close();
+  });
+}
