@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use heapwise_format::segment::{AllocatorKind, Counter};
+use heapwise_format::segment::{AllocatorKind, Counter, SectionKind, SegmentSource, StatsText};
 
 use super::control::{self, Change};
 use super::segments::SegmentFile;
@@ -48,13 +48,33 @@ pub fn tells(allocator: AllocatorKind, number: Counter) -> bool {
 
 /// Requests the statistics; whether the program answered in time.
 pub fn ask(segment: &SegmentFile) -> Outcome<bool> {
-    control::write(segment, &Change::new().allocator_stats())?;
+    let answered = request(segment, None)?;
+    Ok(answered && segment.snapshot()?.counter(Counter::StatsError) == 0)
+}
+
+/// What jemalloc's `malloc_stats_print` prints with these letters; `None` where the program did not
+/// answer in time, or has no jemalloc.
+pub fn ask_text(segment: &SegmentFile, letters: &str) -> Outcome<Option<String>> {
+    if !request(segment, Some(StatsText::new(letters)))? {
+        return Ok(None);
+    }
+    let snapshot = segment.snapshot()?;
+    let section = snapshot.header.layout.section(SectionKind::StatsText);
+    let bytes = snapshot.counter(Counter::StatsTextBytes).min(section.bytes());
+    let mut text = vec![0; bytes as usize];
+    let read = segment.read_at(section.offset, &mut text);
+    text.truncate(read);
+    Ok((read > 0).then(|| String::from_utf8_lossy(&text).into_owned()))
+}
+
+/// Requests an answer of the probe; whether it came in time.
+fn request(segment: &SegmentFile, text: Option<StatsText>) -> Outcome<bool> {
+    control::write(segment, &Change::new().allocator_stats(text))?;
     let wanted = control::current(segment)?.allocator_stats_count;
     let deadline = Instant::now() + PATIENCE;
     while Instant::now() < deadline {
-        let snapshot = segment.snapshot()?;
-        if snapshot.counter(Counter::StatsAnswered) >= wanted {
-            return Ok(snapshot.counter(Counter::StatsError) == 0);
+        if segment.snapshot()?.counter(Counter::StatsAnswered) >= wanted {
+            return Ok(true);
         }
         std::thread::sleep(Duration::from_millis(5));
     }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use heapwise_format::segment::{
-    CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, LeaseChange, Mode, SegmentSource, Update,
-    write_control,
+    CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, LeaseChange, Mode, SegmentSource, StatsText,
+    Update, write_control,
 };
 
 use heapwise_profile::snapshot::Snapshot;
@@ -49,9 +49,10 @@ impl Change {
         self.increment(ControlWord::ResetCount)
     }
 
-    /// Requests the allocator's own statistics.
-    pub fn allocator_stats(self) -> Self {
-        self.increment(ControlWord::AllocatorStatsCount)
+    /// Requests the allocator's own statistics, and perhaps their text.
+    pub fn allocator_stats(self, text: Option<StatsText>) -> Self {
+        let text = text.map_or(0, StatsText::word);
+        self.set(ControlWord::StatsText, text).increment(ControlWord::AllocatorStatsCount)
     }
 
     /// Sets any word.

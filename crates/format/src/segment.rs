@@ -27,6 +27,7 @@ mod mapping;
 mod order;
 mod record;
 mod runtime;
+mod stats_text;
 
 pub use access::{SegmentSink, SegmentSource};
 pub use appended::read_appended;
@@ -45,6 +46,7 @@ pub use record::{
     Tally, TallyDetails, TallyWeights, Thread, ThreadState, size_class, size_class_start,
 };
 pub use runtime::{Runtime, RuntimeSupport};
+pub use stats_text::StatsText;
 
 /// Size of each of the three leading pages, independent of the machine's page size.
 pub const PAGE_BYTES: usize = 4096;

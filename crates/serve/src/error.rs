@@ -35,6 +35,11 @@ impl HttpError {
         Self { status: Status::Unavailable, message }
     }
 
+    /// 503: the answer is not there yet.
+    pub(crate) fn unavailable(message: impl Into<String>) -> Self {
+        Self { status: Status::Unavailable, message: message.into() }
+    }
+
     /// 500: a valid request failed.
     pub(crate) fn failed(message: impl Into<String>) -> Self {
         Self { status: Status::Internal, message: message.into() }

@@ -185,6 +185,12 @@ pub(crate) trait Source: Send + Sync {
         Ok(LedgerHistory::default())
     }
 
+    /// What jemalloc prints about itself with these letters of `malloc_stats_print`; `None` without
+    /// jemalloc.
+    fn allocator_text(&self, _letters: &str) -> Result<Option<String>> {
+        Ok(None)
+    }
+
     /// Statistics of allocator, kernel and probe, as sections of rows.
     fn statistics(&self) -> Result<Value> {
         Ok(json!({ "sections": [] }))

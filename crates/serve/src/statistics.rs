@@ -11,9 +11,8 @@ use super::error::Result;
 pub(super) fn sections(found: &SegmentEntry) -> Result<Vec<Value>> {
     let statistics = statistics::read(found)?;
     let mut sections = Vec::new();
-    if statistics.answered != Answered::Never {
-        sections.push(section(&allocator_title(&statistics), rows(&statistics.told)));
-    }
+    let told = if statistics.answered == Answered::Never { &[] } else { statistics.told.as_slice() };
+    sections.push(section(&allocator_title(&statistics), rows(told)));
     if let Some(memory) = &statistics.memory {
         let ledger = &memory.ledger;
         let row = |line: &Line| bytes_row(&line.name, line.bytes, line.kind.about());
@@ -26,7 +25,11 @@ pub(super) fn sections(found: &SegmentEntry) -> Result<Vec<Value>> {
 
 /// A program that does not allocate answers later; until then its last answer is shown.
 fn allocator_title(statistics: &Statistics) -> String {
-    let when = if statistics.answered == Answered::Now { "" } else { ", at its last allocation" };
+    let when = match statistics.answered {
+        Answered::Now => "",
+        Answered::Before => ", at its last allocation",
+        Answered::Never => ", no numbers before the next allocation of the program",
+    };
     format!("Allocator ({}{when})", statistics.allocator.name())
 }
 

@@ -6,7 +6,7 @@
 //! value: the other side may have written anything. The program's own changes do not wait for
 //! controllers; [`Control::next_sequence`] keeps the two apart.
 
-use super::Demand;
+use super::{Demand, StatsText};
 use crate::bytes::u64_at;
 
 /// Index of a word in the control page.
@@ -43,6 +43,8 @@ pub enum ControlWord {
     Recording,
     /// One bit per slot of a [`super::Lease`] in use.
     Leases,
+    /// A [`StatsText`], or 0: what the request for statistics wants as text.
+    StatsText,
     /// Number of words.
     Count,
 }
@@ -123,6 +125,8 @@ pub struct Control {
     pub recording: u64,
     /// One bit per slot of a lease in use.
     pub leases: u64,
+    /// The allocator's statistics as text, with the next answer.
+    pub stats_text: Option<StatsText>,
 }
 
 impl Control {
@@ -168,6 +172,7 @@ impl Control {
             paranoid: word(ControlWord::Paranoid) == 1,
             recording: word(ControlWord::Recording),
             leases: word(ControlWord::Leases),
+            stats_text: StatsText::from_word(word(ControlWord::StatsText)),
         }
     }
 

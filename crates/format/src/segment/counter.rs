@@ -103,7 +103,7 @@ pub enum Counter {
     /// Automatic dumps that failed.
     FailedDumps,
 
-    /// `AllocatorStatsCount` last answered; the ten words that follow belong to it.
+    /// `AllocatorStatsCount` last answered; the eleven words that follow belong to it.
     StatsAnswered,
     /// Bytes the allocator has handed out.
     StatsAllocated,
@@ -125,6 +125,8 @@ pub enum Counter {
     StatsLarge,
     /// Errno-like result: 0 on success, else the reason.
     StatsError,
+    /// Bytes of text in [`super::SectionKind::StatsText`].
+    StatsTextBytes,
 
     /// `CLOCK_MONOTONIC` nanoseconds up to which the drainer has written all events to its file.
     RecordedNanos,

@@ -42,11 +42,13 @@ pub enum SectionKind {
     Marks,
     /// Mappings of the program and its allocator, by address ([`super::Mapping`]).
     Mappings,
+    /// The allocator's statistics as text, where a controller requested it ([`super::StatsText`]).
+    StatsText,
 }
 
 impl SectionKind {
     /// All kinds, in the order of the section table.
-    pub const ALL: [SectionKind; 16] = [
+    pub const ALL: [SectionKind; 17] = [
         SectionKind::Modules,
         SectionKind::Nodes,
         SectionKind::Strings,
@@ -63,6 +65,7 @@ impl SectionKind {
         SectionKind::Chunks,
         SectionKind::Marks,
         SectionKind::Mappings,
+        SectionKind::StatsText,
     ];
 }
 
@@ -161,6 +164,7 @@ impl Layout {
             Tier::Small | Tier::Tiny => (2048, 1 << 20, 512, 1 << 10, 1 << 12),
             Tier::Least => (64, 1 << 14, 7, 64, 64),
         };
+        let stats_text = if chunks == 0 { 0 } else { 1 << 18 };
         let root = if directories == 0 { 0 } else { 1 << 18 };
         let capacities = [
             (modules, record::MODULE_BYTES),
@@ -179,6 +183,7 @@ impl Layout {
             (chunks, CHUNK_BYTES),
             (marks, record::MARK_BYTES),
             (mappings, mapping::MAPPING_BYTES),
+            (stats_text, 1),
         ];
         let mut offset = SECTIONS_OFFSET as u64;
         let sections = capacities.map(|(capacity, record_bytes)| {

@@ -6,6 +6,7 @@ use std::process::{Child, Stdio};
 use serde_json::Value;
 
 use crate::harness::{Scratch, victims};
+use crate::serve::Server;
 
 /// A program that holds memory, over some allocator, in exact mode.
 struct Holding {
@@ -136,4 +137,52 @@ fn jemalloc_tells_everything_and_tcmalloc_and_mimalloc_what_they_know() {
             assert!(told["allocated"].is_null(), "{told}");
         }
     }
+}
+
+fn body(server: &Server, address: &str) -> String {
+    let answer = server.get(address);
+    assert!(answer.starts_with("HTTP/1.1 200"), "{address}: {answer}");
+    answer.split_once("\r\n\r\n").expect("a body").1.to_owned()
+}
+
+/// The first request of a server already has the allocator's numbers.
+#[test]
+fn the_first_request_for_memory_has_the_allocators_numbers() {
+    let scratch = Scratch::new();
+    let holding = Holding::new(&scratch, "");
+    let server = Server::start(&scratch, &[]);
+    let first: Value = serde_json::from_str(&body(&server, "/memory?opts=J")).expect("JSON");
+    let allocator = &first["sections"][0];
+    assert_eq!(allocator["title"], "Allocator (glibc)", "{first}");
+    let rows = allocator["rows"].as_array().expect("rows");
+    let allocated = rows.iter().find(|row| row["name"] == "allocated").expect("a row");
+    assert!(allocated["value"].as_i64().expect("bytes") >= holding.inuse, "{first}");
+}
+
+/// Over jemalloc `opts` has its letters: each omits a part of what jemalloc itself prints.
+#[test]
+#[ignore = "needs libjemalloc"]
+fn memory_of_jemalloc_has_its_parts_by_letter() {
+    let scratch = Scratch::new();
+    let holding = Holding::new(&scratch, "libjemalloc.so.2");
+    let server = Server::start(&scratch, &[]);
+    let first: Value = serde_json::from_str(&body(&server, "/memory?opts=Ja")).expect("JSON");
+    let allocated = first["jemalloc"]["stats"]["allocated"].as_i64().expect("bytes");
+    assert!(allocated >= holding.inuse, "{first}");
+    assert!(first["jemalloc"]["stats.arenas"]["0"].is_null(), "{first}");
+    let whole = body(&server, "/memory?opts=");
+    assert!(whole.starts_with("___ Begin jemalloc statistics ___\n"), "{whole}");
+    assert!(whole.trim_end().ends_with("--- End jemalloc statistics ---"), "{whole}");
+    for (letter, part) in [
+        ("g", "Run-time option settings"),
+        ("a", "arenas[0]:"),
+        ("b", "\nbins:"),
+        ("l", "\nlarge:          size"),
+    ] {
+        let without = body(&server, &format!("/memory?opts={letter}"));
+        assert!(whole.contains(part) && !without.contains(part), "{letter}: {without}");
+    }
+    let stats = body(&server, "/pprof/heap?display=stats&opts=Jgmdablxe");
+    let stats: Value = serde_json::from_str(&stats).expect("JSON");
+    assert!(stats["jemalloc"]["stats"]["allocated"].is_i64(), "{stats}");
 }

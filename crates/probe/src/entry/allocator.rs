@@ -9,7 +9,7 @@ mod jemalloc;
 mod mimalloc;
 mod tcmalloc;
 
-use heapwise_format::segment::{AllocatorKind, Counter};
+use heapwise_format::segment::{AllocatorKind, Counter, StatsText};
 
 use crate::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::session::Session;
@@ -67,8 +67,9 @@ impl Answers {
     }
 }
 
-/// Answers the controller's request number `wanted`, once.
-pub(crate) fn answer(session: &Session, wanted: u64) {
+/// Answers the controller's request number `wanted`, once; with the allocator's text if that is
+/// wanted and there is one.
+pub(crate) fn answer(session: &Session, wanted: u64, text: Option<StatsText>) {
     let Answers { answered, is_started } = &session.allocator;
     if !is_started.load(Ordering::Relaxed) || answered.swap(wanted, Ordering::Relaxed) == wanted {
         return;
@@ -77,6 +78,10 @@ pub(crate) fn answer(session: &Session, wanted: u64) {
     if hooks::allocator_kind() == AllocatorKind::Jemalloc {
         jemalloc::tell_arenas(&session.segment);
     }
+    let text_bytes = text.map_or(0, |request| match hooks::allocator_kind() {
+        AllocatorKind::Jemalloc => jemalloc::print(&session.segment, request),
+        _ => 0,
+    });
     let numbers = statistics.unwrap_or_default();
     let show = |counter, value| session.segment.counter(counter).store(value, Ordering::Relaxed);
     show(Counter::StatsAllocated, numbers.allocated);
@@ -88,6 +93,7 @@ pub(crate) fn answer(session: &Session, wanted: u64) {
     show(Counter::StatsArenas, numbers.arenas);
     show(Counter::StatsFree, numbers.free);
     show(Counter::StatsLarge, numbers.large);
+    show(Counter::StatsTextBytes, text_bytes);
     show(Counter::StatsError, if statistics.is_some() { 0 } else { libc::ENOSYS as u64 });
     session.segment.counter(Counter::StatsAnswered).store(wanted, Ordering::Release);
 }

@@ -2,7 +2,8 @@
 //!
 //! Where jemalloc is the allocator underneath, it gets every call, except those about profiling
 //! while the probe profiles. jemalloc's own functions and the program's callbacks are called
-//! outside of the probe: they may allocate. A call from a signal handler that interrupted the probe
+//! outside of the probe: they may allocate. A call from inside the probe, by jemalloc that prints
+//! its statistics or by a signal handler that interrupted the probe, goes to jemalloc, else it
 //! returns `EAGAIN`.
 #![allow(unsafe_code)]
 
@@ -58,11 +59,13 @@ pub unsafe extern "C" fn mallctl(
     new: *mut c_void,
     new_len: usize,
 ) -> c_int {
-    let Some(mut inside) = enter() else { return libc::EAGAIN };
     // SAFETY: the signature of mallctl; the name is text; the rest is passed on or used as
     // promised.
     unsafe {
         let real = function::<Mallctl>(c"mallctl");
+        let Some(mut inside) = enter() else {
+            return real.map_or(libc::EAGAIN, |real| real(name, old, old_len, new, new_len));
+        };
         match (own(CStr::from_ptr(name), MOST_DEPTH, real.is_none()), real) {
             (Some(Found { row: Some(row), depth, number }), _) => {
                 answer(&mut inside, (row, depth, number), old, old_len, new, new_len)
@@ -80,10 +83,12 @@ pub unsafe extern "C" fn mallctl(
 /// jemalloc's contract: `mib` has room for `*len` words.
 #[cfg_attr(feature = "preload", unsafe(no_mangle))]
 pub unsafe extern "C" fn mallctlnametomib(name: *const c_char, mib: *mut usize, len: *mut usize) -> c_int {
-    let Some(mut inside) = enter() else { return libc::EAGAIN };
     // SAFETY: as `mallctl`.
     unsafe {
         let real = function::<ToMib>(c"mallctlnametomib");
+        let Some(mut inside) = enter() else {
+            return real.map_or(libc::EAGAIN, |real| real(name, mib, len));
+        };
         let found = match (own(CStr::from_ptr(name), *len, real.is_none()), real) {
             (Some(found), None) | (Some(found @ Found { row: Some(_), .. }), _) => found,
             (_, Some(real)) => return inside.outside(|| real(name, mib, len)),
@@ -115,17 +120,22 @@ pub unsafe extern "C" fn mallctlbymib(
     new: *mut c_void,
     new_len: usize,
 ) -> c_int {
-    let Some(mut inside) = enter() else { return libc::EAGAIN };
     // SAFETY: as `mallctl`.
     unsafe {
+        let real = function::<ByMib>(c"mallctlbymib");
         let row = if len == 0 { None } else { (*mib).checked_sub(FIRST_MIB) };
+        let Some(mut inside) = enter() else {
+            return real
+                .filter(|_| row.is_none())
+                .map_or(libc::EAGAIN, |real| real(mib, len, old, old_len, new, new_len));
+        };
         match row.filter(|row| *row <= NAMES.len()) {
             Some(row) => {
                 let place = lookup::shape(row).1.filter(|place| *place < len);
                 let number = place.map_or(0, |place| *mib.add(place));
                 answer(&mut inside, (row, len, number), old, old_len, new, new_len)
             }
-            None => function::<ByMib>(c"mallctlbymib")
+            None => real
                 .map_or(libc::ENOENT, |real| inside.outside(|| real(mib, len, old, old_len, new, new_len))),
         }
     }

@@ -295,7 +295,7 @@ fn enforce(session: &Session, wanted: &Control) {
     if wanted.reset_count != settings.resets.swap(wanted.reset_count, Ordering::Relaxed) {
         reset(session);
     }
-    allocator::answer(session, wanted.allocator_stats_count);
+    allocator::answer(session, wanted.allocator_stats_count, wanted.stats_text);
     let Demand { mode, sample_bytes } = leases::demand(session, wanted);
     let activity = match mode {
         Mode::Off => Activity::Idle,

@@ -14,8 +14,14 @@ pub(crate) fn answer(request: &Request, source: &dyn Source) -> Result {
     }
 }
 
-/// The statistics: JSON when `opts` has a `J`, as for jemalloc's `malloc_stats_print`, else lines.
+/// The statistics: JSON when `opts` has a `J`, else lines. Where jemalloc is the allocator, the
+/// output of its `malloc_stats_print` with these letters.
 pub(super) fn statistics(source: &dyn Source, opts: &str) -> Result {
+    match source.allocator_text(opts)? {
+        Some(text) if opts.contains('J') => return Ok(Response::json(text)),
+        Some(text) => return Ok(Response::text(text)),
+        None => {}
+    }
     let statistics = source.statistics()?;
     if statistics["sections"].as_array().is_none_or(Vec::is_empty) {
         return Err(HttpError::missing("no statistics: only a process that carries the probe has them"));

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use heapwise_format::segment::{Control, Controller, Demand, IndexKind, Mode};
+use heapwise_format::segment::{AllocatorKind, Control, Controller, Demand, IndexKind, Mode};
 use heapwise_profile::Profile;
 use heapwise_profile::ledger::{Ledger, LedgerHistory};
 use serde_json::{Value, json};
@@ -16,6 +16,7 @@ use crate::profile_store::Stored;
 use crate::profile_store::{Kept, ProfileStore};
 use crate::statistics;
 use crate::timeline::Timeline;
+use heapwise_capture::allocator;
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::lease;
 use heapwise_capture::ledger;
@@ -213,6 +214,20 @@ impl Source for ProcessSource {
 
     fn ledger_history(&self) -> Result<LedgerHistory> {
         Ok(self.pulse.ledger_history(&self.id))
+    }
+
+    fn allocator_text(&self, letters: &str) -> Result<Option<String>> {
+        let segment = SegmentFile::open(&self.found.path)?;
+        let is_jemalloc = segment.snapshot()?.header.allocator == AllocatorKind::Jemalloc;
+        if !is_jemalloc || !self.is_live()? {
+            return Ok(None);
+        }
+        let text = allocator::ask_text(&segment, letters)?;
+        text.map(Some).ok_or_else(|| {
+            HttpError::unavailable(
+                "jemalloc's statistics come with the next allocation of the program: ask again",
+            )
+        })
     }
 
     fn statistics(&self) -> Result<Value> {

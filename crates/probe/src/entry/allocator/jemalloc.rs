@@ -1,7 +1,10 @@
 //! jemalloc: `mallctl`, after a new epoch.
 #![allow(unsafe_code)]
 
+use core::cell::Cell;
 use core::ffi::{CStr, c_char, c_int, c_void};
+
+use heapwise_format::segment::{SectionKind, StatsText};
 
 use super::Statistics;
 use crate::atomics::Ordering;
@@ -54,6 +57,39 @@ pub(super) fn tell_arenas(segment: &Segment) {
         ];
         for (word, number) in words.iter().zip(numbers) {
             word.store(number, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A text that `malloc_stats_print` writes into the segment.
+struct Text<'a> {
+    segment: &'a Segment,
+    bytes: Cell<u64>,
+}
+
+/// Writes down what `malloc_stats_print` prints, up to the room for it; its bytes.
+pub(super) fn print(segment: &Segment, request: StatsText) -> u64 {
+    type Write = unsafe extern "C" fn(*mut c_void, *const c_char);
+    type Print = unsafe extern "C" fn(Write, *mut c_void, *const c_char);
+    // SAFETY: the signature of malloc_stats_print.
+    let Some(print) = (unsafe { function::<Print>(c"malloc_stats_print") }) else { return 0 };
+    let letters = request.letters();
+    let text = Text { segment, bytes: Cell::new(0) };
+    // SAFETY: `text` outlives the call; the letters end with a zero.
+    unsafe { print(append, (&raw const text).cast_mut().cast(), letters.as_ptr().cast()) };
+    text.bytes.get()
+}
+
+/// Appends a piece of a [`Text`].
+unsafe extern "C" fn append(text: *mut c_void, piece: *const c_char) {
+    // SAFETY: the pointer that `print` passed, and text of jemalloc's.
+    let (text, piece) = unsafe { (&*text.cast::<Text<'_>>(), CStr::from_ptr(piece)) };
+    let room = text.segment.section(SectionKind::StatsText).capacity;
+    for byte in piece.to_bytes() {
+        let at = text.bytes.get();
+        if at < room {
+            text.segment.write(SectionKind::StatsText, at, *byte);
+            text.bytes.set(at + 1);
         }
     }
 }
