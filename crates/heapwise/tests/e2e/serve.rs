@@ -118,8 +118,12 @@ fn go_tool_pprof_reads_both_profiles() {
         command.args(["tool", "pprof", "-top", "-unit=B"]).args(more).arg(server.url(path));
         run(command.env("PPROF_TMPDIR", scratch.path("")))
     };
-    let heap = pprof("/debug/pprof/heap", &[]);
-    assert!(heap.contains("Type: inuse_space") && heap.contains("w_hold"), "{heap}");
+    // brpc's addresses serve the form that Go's client reads, too.
+    for address in ["/debug/pprof/heap", "/pprof/heap", "/pprof/growth"] {
+        let heap = pprof(address, &["-cum"]);
+        let held = heap.lines().find(|line| line.contains(" w_hold")).expect(&heap);
+        assert!(heap.contains("space") && held.contains(" 336000B "), "{address}: {heap}");
+    }
     let allocs = pprof("/debug/pprof/allocs", &[]);
     assert!(allocs.contains("Type: alloc_space"), "{allocs}");
 }
