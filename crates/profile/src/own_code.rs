@@ -34,6 +34,8 @@ pub struct CodeFrame {
     pub is_own: bool,
     is_allocator: bool,
     is_wrapper: bool,
+    /// A line of a script.
+    is_script: bool,
     /// The same number for frames of the same label.
     function: usize,
 }
@@ -42,6 +44,8 @@ pub struct CodeFrame {
 #[derive(Debug)]
 pub struct CodeFrames {
     by_location: Vec<Vec<CodeFrame>>,
+    /// Stacks with lines of a script have no other frames.
+    is_native_folded: bool,
 }
 
 /// Frames behind one that is looked at, in which a wrapper by name makes it a part of the wrapper.
@@ -67,7 +71,7 @@ impl CodeFrames {
             let next = numbers.len();
             frame.function = *numbers.entry(frame.label.clone()).or_insert(next);
         }
-        let mut frames = Self { by_location };
+        let mut frames = Self { by_location, is_native_folded: script::is_followed(profile) };
         wrappers::mark(&mut frames, profile, weights);
         frames
     }
@@ -85,8 +89,12 @@ impl CodeFrames {
         profile: &'b Profile,
         stack: StackId,
     ) -> impl Iterator<Item = &'a CodeFrame> + use<'a, 'b> {
-        let nodes = profile.stacks.leaf_to_root(stack);
-        nodes.flat_map(|node| &self.by_location[profile.stacks.location(node).index()])
+        let all = move || {
+            let nodes = profile.stacks.leaf_to_root(stack);
+            nodes.flat_map(|node| &self.by_location[profile.stacks.location(node).index()])
+        };
+        let is_folded = self.is_native_folded && all().any(|frame| frame.is_script);
+        all().filter(move |frame| !is_folded || frame.is_script)
     }
 
     fn first_of_own_code(&self, profile: &Profile, stack: StackId) -> usize {
@@ -124,7 +132,7 @@ fn of_location(profile: &Profile, location: &Location, script_functions: &[bool]
         let function = profile.functions.get(line.function.index())?;
         if script_functions[line.function.index()] {
             let own = CodeFrame::new(function.name.clone(), !script::is_library(&function.file));
-            return Some(CodeFrame { file: function.file.clone(), line: line.line, ..own });
+            return Some(CodeFrame { file: function.file.clone(), line: line.line, is_script: true, ..own });
         }
         let label = name::short(&function.name);
         let is_allocator = is_allocator(&function.name);
@@ -140,7 +148,8 @@ fn of_location(profile: &Profile, location: &Location, script_functions: &[bool]
 impl CodeFrame {
     fn new(label: String, is_own: bool) -> Self {
         let (file, line) = (String::new(), 0);
-        Self { label, file, line, is_own, is_allocator: false, is_wrapper: false, function: 0 }
+        let (is_allocator, is_wrapper, is_script) = (false, false, false);
+        Self { label, file, line, is_own, is_allocator, is_wrapper, is_script, function: 0 }
     }
 }
 

@@ -168,6 +168,19 @@ mod tests {
         assert_eq!(depths(&python), [2, 2]);
     }
 
+    /// Findings name the line of the script that allocated through native code.
+    #[test]
+    fn a_line_is_the_programs_own_code() {
+        let own = |python: &Profile| {
+            let code = crate::own_code::CodeFrames::new(python);
+            let frames = code.from_own_code(python, python.samples[0].stack, 1);
+            (frames[0].label.clone(), frames[0].line)
+        };
+        assert_eq!(own(&profile(RuntimeSupport::Followed)), ("run".to_owned(), 3));
+        let (label, _) = own(&profile(RuntimeSupport::UnknownVersion));
+        assert!(label.starts_with("python+0x"), "{label}");
+    }
+
     #[test]
     fn stacks_of_other_runtimes_stay() {
         let mut other = profile(RuntimeSupport::UnknownVersion);

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use super::{Finding, FindingKind, RankUnit, RankedStack, groups, most_important};
 use crate::metric::column;
 use crate::own_code::CodeFrames;
+use crate::script;
 use crate::suppression::is_of_runtime;
 use crate::view::leaks::LeakClass;
 use crate::{Profile, Sample, StackId};
@@ -39,8 +40,9 @@ fn peak(profile: &Profile) -> Option<Finding> {
 
 fn held(profile: &Profile) -> Option<Finding> {
     let kind = match LeakClass::of(profile) {
-        LeakClass::NeverFreed => FindingKind::NeverFreed,
-        LeakClass::StillHeld | LeakClass::Live => FindingKind::Held,
+        // The numbers of a Python program are those of the moment before its interpreter frees.
+        LeakClass::NeverFreed if !script::is_followed(profile) => FindingKind::NeverFreed,
+        _ => FindingKind::Held,
     };
     // What the runtimes keep as long as the process lives is not a leak.
     let counts = |sample: &&Sample| kind != FindingKind::NeverFreed || !is_of_runtime(profile, sample);
