@@ -210,6 +210,29 @@ fn a_collection_keeps_the_live_memory_of_a_busy_program() {
     child.wait().expect("ended");
 }
 
+/// A process that is killed while several are collected leaves none of the others sampling.
+#[test]
+fn a_failure_with_one_of_several_processes_leaves_no_other_sampling() {
+    let scratch = Scratch::new();
+    let (first, mut second) = (Live::start(&scratch), Live::start(&scratch));
+    let mut collect = scratch.heapwise(&["mem_profiler", "-s", "60", "-c", "1024", "-o", "p"]);
+    let mut collect =
+        collect.args([first.pid(), second.pid()]).stderr(Stdio::null()).spawn().expect("starts");
+    let modes = || -> Vec<String> {
+        let list = scratch.json_of(&["ps", "--json"]);
+        let rows = list.as_array().expect("rows").iter();
+        rows.map(|row| row["mode"].as_str().expect("a mode").to_owned()).collect()
+    };
+    until("both are sampled", || modes() == ["sampled", "sampled"]);
+    second.end();
+    // Ctrl-C ends the collection early and keeps what was collected.
+    let pid = collect.id().to_string();
+    assert!(std::process::Command::new("kill").args(["-INT", &pid]).status().expect("kill").success());
+    collect.wait().expect("mem_profiler ends");
+    until("the other is not sampled", || modes() == ["off"]);
+    assert!(scratch.path(&format!("p.live_switch.{}.heap", first.pid())).exists());
+}
+
 #[test]
 fn collect_writes_a_file_and_mem_profiler_says_so() {
     let scratch = Scratch::new();
