@@ -1,12 +1,53 @@
-//! Entry hooks in a process: the code of a process is changed by ptrace and `/proc/PID/mem`, by a
-//! plan of the crate `hooks`. docs/ATTACH.md is for users.
+//! Entry hooks in a process, and the probe in a running one: the code of a process is changed by
+//! ptrace and `/proc/PID/mem`, by a plan of the crate `hooks`. docs/ATTACH.md is for users.
 //!
 //! Reading order: `ptrace` (the system call), `memory`, `probe_image` (the probe in the process),
-//! `install` (islands, cells, patches), `start` (hooks before a program's first instruction).
+//! `install` (islands, cells, patches), `start` (hooks before a program's first instruction),
+//! `threads` and `remote_call` (calls in a running process), `inject` (loading the probe),
+//! `process` (attach and detach).
 
+#[cfg(target_arch = "x86_64")]
+mod inject;
 mod install;
 mod memory;
 mod probe_image;
+#[cfg_attr(not(target_arch = "x86_64"), path = "attach/other_machine.rs")]
+mod process;
 pub(crate) mod ptrace;
 mod registers;
+#[cfg(target_arch = "x86_64")]
+mod remote_call;
 pub(crate) mod start;
+#[cfg(target_arch = "x86_64")]
+mod threads;
+
+use std::time::Duration;
+
+use heapwise_format::segment::{COUNTERS_OFFSET, Counter, SegmentSink as _};
+
+pub use process::{attach, detach};
+
+use crate::segments::SegmentFile;
+
+/// Result of an attach or a detach.
+#[derive(Debug)]
+pub struct Attached {
+    /// Functions hooked, or restored.
+    pub functions: usize,
+    /// Threads that were stopped.
+    pub threads: usize,
+    /// How long they were stopped.
+    pub stopped: Duration,
+    /// How long one thread was busy with loading the probe and mapping memory; `None` when there
+    /// was nothing to load or to map.
+    pub loading: Option<Duration>,
+    /// Functions that could not be hooked, and why.
+    pub refused: Vec<(String, String)>,
+}
+
+/// Notes in the segment how many functions are hooked at their entry, for reports.
+pub fn note_hooks(segment: &SegmentFile, functions: usize) {
+    let at = COUNTERS_OFFSET as u64 + Counter::EntryHooks as u64 * 8;
+    // A segment that cannot be written leaves the number unknown.
+    let _ = segment.write_at(at, &(functions as u64).to_le_bytes());
+}

@@ -111,7 +111,8 @@ impl<'a> Builder<'a> {
         let heap = blocks.account(&residency.heap_runs, told);
         let mut lines = Lines::default();
         self.add_spans(&spans, &residency, &mut lines);
-        lines.add_heap(&heap, residency.heap_difference);
+        let is_attached = self.snapshot.counter(Counter::AgeAtAttach) > 0;
+        lines.add_heap(&heap, residency.heap_difference, is_attached);
         let mapping_sites = self.mapping_sites(&spans, &residency);
         let sum = |field: fn(&smaps::Area) -> u64| view.areas.iter().map(field).sum();
         let mut heap_sites: Vec<HeapSite> = Vec::with_capacity(heap.sites.len());

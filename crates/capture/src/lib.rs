@@ -7,7 +7,7 @@
 
 pub mod allocator;
 pub mod allocators;
-mod attach;
+pub mod attach;
 pub mod child_recorder;
 pub mod clock;
 pub mod control;

@@ -77,7 +77,7 @@ pub fn maps(pid: u32, file_name: &str) -> bool {
 
 /// Whether the preload library is part of the process's memory.
 pub(crate) fn has_probe(pid: u32) -> bool {
-    read(&format!("/proc/{pid}/maps")).is_some_and(|maps| maps.contains("/libheapwise"))
+    read(&format!("/proc/{pid}/maps")).is_some_and(|maps| maps.contains("libheapwise"))
 }
 
 /// Reads a file of `/proc`: it has no length, and `fs::read_to_string` would start with a small

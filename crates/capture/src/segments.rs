@@ -200,8 +200,8 @@ fn of_pid_among(list: Vec<SegmentEntry>, pid: u32) -> Outcome<SegmentEntry> {
              or there was no room for one (`heapwise ps --clean` makes room for processes that start then)"
         ),
         Some(_) => format!(
-            "process {pid} does not carry the probe; start it with `heapwise run`, \
-             or with LD_PRELOAD=$(heapwise preload)"
+            "process {pid} does not carry the probe; `heapwise attach {pid}` brings it in, or start the \
+             program with `heapwise run` or LD_PRELOAD=$(heapwise preload)"
         ),
     }))
 }

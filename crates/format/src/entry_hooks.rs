@@ -200,11 +200,12 @@ impl Patch {
 pub const INJECTED_SYMBOL: &str = "heapwise_injected";
 /// First bytes of the settings.
 pub const INJECTED_MAGIC: [u8; 16] = *b"heapwise-inject\0";
-/// Bytes of each text in the settings: the options, then the directory of segments, both ended by
-/// a zero byte. The library as built has two empty texts; an injected one has options.
+/// Bytes of each text in the settings: the options, the directory of segments, the path of the
+/// library, each ended by a zero byte. The library as built has empty texts; an injected one has
+/// options.
 pub const INJECTED_TEXT: usize = 2048;
 /// Bytes of the settings.
-pub const INJECTED_BYTES: usize = INJECTED_MAGIC.len() + 2 * INJECTED_TEXT;
+pub const INJECTED_BYTES: usize = INJECTED_MAGIC.len() + 3 * INJECTED_TEXT;
 
 #[cfg(test)]
 mod tests {

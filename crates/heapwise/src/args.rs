@@ -29,7 +29,7 @@ struct Cli {
 
 /// The groups of `heapwise --help`; every command is in one of them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Capture", &["run", "collect", "record", "dump", "mark", "preload"]),
+    ("Capture", &["run", "attach", "detach", "collect", "record", "dump", "mark", "preload"]),
     ("Control", &["ps", "start", "stop", "reset", "set", "stats", "doctor"]),
     (
         "Reports",
@@ -62,6 +62,14 @@ pub(crate) enum Command {
         heapwise run -c 512K -- ./server --port 80  sample one block per 512 KiB\n  \
         heapwise run --log -o app.hwr -- ./app      record every event with its time")]
     Run(commands::run::RunArgs),
+    /// Bring the probe into a running process and start recording
+    #[command(after_help = "Examples:\n  \
+        heapwise attach 4711            sample what it allocates from now on\n  \
+        heapwise attach --exact 4711    record every block from now on")]
+    Attach(commands::attach::AttachArgs),
+    /// Stop recording in an attached process and restore its code
+    #[command(after_help = "Examples:\n  heapwise detach 4711")]
+    Detach(commands::attach::DetachArgs),
     /// List processes that carry the probe
     #[command(after_help = "Examples:\n  heapwise ps\n  heapwise ps --json")]
     Ps(commands::ps::PsArgs),
@@ -204,6 +212,8 @@ impl Command {
     pub(crate) fn run(self) -> Outcome<ExitCode> {
         match self {
             Command::Run(args) => return commands::run::run(args),
+            Command::Attach(args) => commands::attach::attach(&args)?,
+            Command::Detach(args) => commands::attach::detach(&args)?,
             Command::Ps(args) => commands::ps::run(&args)?,
             Command::Start(args) => commands::switch::start(&args)?,
             Command::Stop(args) => commands::switch::stop(&args)?,

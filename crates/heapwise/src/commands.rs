@@ -1,6 +1,7 @@
 //! One file per command: its options, and what it does.
 
 pub(crate) mod at;
+pub(crate) mod attach;
 pub(crate) mod check;
 pub(crate) mod collect;
 pub(crate) mod diff;

@@ -223,17 +223,22 @@ fn texts<'data, R: ReadRef<'data>>(file: &Elf<'data, R>) -> Vec<Allocator> {
 /// file does not define.
 #[must_use]
 pub fn addresses<const N: usize>(path: &Path, names: [&str; N]) -> [Option<u64>; N] {
-    let mut found = [None; N];
+    let found = definitions(path, &names);
+    names.map(|name| found.iter().find(|(known, ..)| known == name).map(|(_, address, _)| *address))
+}
+
+/// Name, address and size of each of these symbols that a file defines.
+#[must_use]
+pub fn definitions(path: &Path, names: &[&str]) -> Vec<(String, u64, u64)> {
+    let mut found: Vec<(String, u64, u64)> = Vec::new();
     let Ok(file) = File::open(path) else { return found };
     let cache = ReadCache::new(file);
     let Ok(file) = Elf::parse(&cache) else { return found };
     for symbol in file.dynamic_symbols().chain(file.symbols()).filter(ObjectSymbol::is_definition) {
         let name = symbol.name().unwrap_or_default();
         let name = name.split('@').next().unwrap_or(name);
-        if let Some(row) = names.iter().position(|wanted| *wanted == name)
-            && let Some(place) = found.get_mut(row)
-        {
-            place.get_or_insert(symbol.address());
+        if names.contains(&name) && !found.iter().any(|(known, ..)| known == name) {
+            found.push((name.to_owned(), symbol.address(), symbol.size()));
         }
     }
     found

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use heapwise_format::entry_hooks::Shape;
 
-use crate::binary::Binary;
+use crate::binary::{Binary, definitions};
 use crate::family::{Family, Function};
 use crate::function::Allocator;
 use crate::island::{self, Way};
@@ -67,6 +67,21 @@ impl Plan {
         plan.skip_forwarders();
         plan.hooks.truncate(island::MOST);
         plan
+    }
+
+    /// Adds functions that jump to a function of the probe; those that cannot be hooked stay as
+    /// they are.
+    pub fn add_jumps(&mut self, path: &Path, binary: &Binary, names: &[&str], bias: u64) {
+        let Ok(file) = File::open(path) else { return };
+        for (name, address, size) in definitions(path, names) {
+            let function = Function { name, shape: Shape::UsableSize, address, size };
+            if let Ok(hook) = examine(&file, binary, &function, bias) {
+                let is_known = self.hooks.iter().any(|known| known.site.at == hook.site.at);
+                if !is_known && self.hooks.len() < island::MOST {
+                    self.hooks.push(Hook { way: Way::Jump, ..hook });
+                }
+            }
+        }
     }
 
     /// Drops functions that only jump to another hooked one, and sends functions whose tail jumps

@@ -24,7 +24,7 @@ mod unwind;
 
 // Modules are addressed by their own names; the rooms group their files.
 pub use entry::api;
-pub(crate) use entry::{allocator, arch, arena, declared_frames, hooks, inside, session, start};
+pub(crate) use entry::{allocator, arch, arena, declared_frames, hooks, injected, inside, session, start};
 pub use jemalloc::mallctl;
 pub(crate) use jemalloc::{dump, json, prof, recent};
 pub(crate) use os::{atomics, clock, environment, fixed_text, process, symbols, sys};

@@ -206,11 +206,14 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
     fn recorded(&self, seen: u64) -> Recorded {
         let period_start = self.counter(Counter::PeriodStart);
         let start = self.counter(Counter::RecordingStart);
-        let since_program = |at: u64| at.saturating_sub(self.header.start_monotonic_ns);
+        let age = self.counter(Counter::AgeAtAttach);
+        let since_program = |at: u64| at.saturating_sub(self.header.start_monotonic_ns).saturating_add(age);
         let is_first_period = self.counter(Counter::Period) <= 1;
         let began = match () {
             () if start == 0 => Began::Never,
-            () if start > period_start => Began::Late { after_ns: since_program(start) },
+            () if start > period_start || is_first_period && age > 0 => {
+                Began::Late { after_ns: since_program(start) }
+            }
             () if is_first_period => Began::WithProgram,
             () => Began::Reset { after_ns: since_program(period_start) },
         };

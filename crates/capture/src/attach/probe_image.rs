@@ -4,7 +4,7 @@ use std::path::Path;
 
 use heapwise_format::entry_hooks::{
     CELL_BYTES, CELL_SHAPE, ISLAND_BYTES, MOST_CELLS, MOST_ISLANDS, MOST_PATCHES, MOST_RANGES, Patch,
-    RANGE_BYTES, Shape, StateWord, TABLE_MAGIC, TABLE_SYMBOL, TableWord,
+    RANGE_BYTES, SLOT_BYTES, SLOT_REAL, Shape, StateWord, TABLE_MAGIC, TABLE_SYMBOL, TableWord,
 };
 use heapwise_hooks::binary::{self, Binary};
 use heapwise_hooks::maps::Maps;
@@ -12,36 +12,63 @@ use heapwise_hooks::maps::Maps;
 use super::memory::ProcessMemory;
 use crate::failure::{Failure, Outcome};
 
+/// What is known of the probe from its file: read before any thread is stopped.
+#[derive(Debug)]
+pub(crate) struct ProbeFile {
+    binary: Binary,
+    table: u64,
+    /// Where the offset of its words from the thread pointer is.
+    thread_words: u64,
+    /// Its functions that others are redirected to.
+    exports: Vec<(String, u64, u64)>,
+}
+
+impl ProbeFile {
+    /// Reads a library; `exports` are functions that will be needed.
+    pub(crate) fn read(library: &Path, exports: &[&str]) -> Outcome<Self> {
+        let problem = |what: &str| Failure::file(library, what);
+        let [table] = binary::addresses(library, [TABLE_SYMBOL]);
+        Ok(Self {
+            binary: Binary::read(library, Path::new("/")).ok_or_else(|| problem("is no ELF file"))?,
+            table: table.ok_or_else(|| problem("has no table of hooks"))?,
+            thread_words: binary::thread_offset_place(library)
+                .ok_or_else(|| problem("has no thread words"))?,
+            exports: binary::definitions(library, exports),
+        })
+    }
+}
+
 /// The probe in the memory of a process.
 #[derive(Debug)]
 pub(crate) struct ProbeImage<'a> {
     memory: &'a ProcessMemory,
+    file: &'a ProbeFile,
+    /// Address in the process minus address in the file.
+    bias: u64,
     words: [u64; TableWord::Count as usize],
     /// Offset of the probe's words from the thread pointer.
     pub(crate) thread_words: i64,
 }
 
 impl<'a> ProbeImage<'a> {
-    /// Finds the probe that was loaded from `mapped`, with the content of `file`. `None` while the
-    /// dynamic linker has not relocated it.
+    /// Finds the probe that was loaded from `mapped`. `None` while the dynamic linker has not
+    /// relocated it.
     pub(crate) fn find(
         memory: &'a ProcessMemory,
         maps: &Maps,
         mapped: &Path,
-        file: &Path,
+        file: &'a ProbeFile,
     ) -> Outcome<Option<Self>> {
         let problem = |what: &str| Failure::new(format!("the probe in the process: {what}"));
-        let binary = Binary::read(file, Path::new("/")).ok_or_else(|| problem("not an ELF file"))?;
-        let bias = maps.bias(mapped, &binary).ok_or_else(|| problem("is not mapped"))?;
-        let [table] = binary::addresses(file, [TABLE_SYMBOL]);
-        let table = bias.wrapping_add(table.ok_or_else(|| problem("has no table of hooks"))?);
-        let place = binary::thread_offset_place(file).ok_or_else(|| problem("has no thread words"))?;
+        let bias = maps.bias(mapped, &file.binary).ok_or_else(|| problem("is not mapped, or another one"))?;
         let read = |address| memory.read_word(address).map_err(|error| problem(&error.to_string()));
+        let table = bias.wrapping_add(file.table);
         let mut words = [0; TableWord::Count as usize];
         for (row, word) in words.iter_mut().enumerate() {
             *word = read(table + 8 * row as u64)?;
         }
-        let image = Self { memory, words, thread_words: read(bias.wrapping_add(place))? as i64 };
+        let thread_words = read(bias.wrapping_add(file.thread_words))? as i64;
+        let image = Self { memory, file, bias, words, thread_words };
         if image.word(TableWord::Magic) != TABLE_MAGIC {
             return Err(problem("is of another version"));
         }
@@ -100,6 +127,38 @@ impl<'a> ProbeImage<'a> {
             self.memory.write_word(place + 8, len).map_err(changed)?;
         }
         Ok(())
+    }
+
+    /// Address and length of each island.
+    pub(crate) fn islands(&self) -> Outcome<Vec<(u64, u64)>> {
+        let bytes = self.memory.read(self.word(TableWord::Islands), MOST_ISLANDS * ISLAND_BYTES);
+        let bytes = bytes.map_err(changed)?;
+        let word = |row: &[u8], at: usize| heapwise_format::bytes::u64_at(row, at).unwrap_or(0);
+        let rows = bytes.chunks_exact(ISLAND_BYTES).map(|row| (word(row, 0), word(row, 8)));
+        Ok(rows.filter(|(address, _)| *address != 0).collect())
+    }
+
+    /// Makes `real` the function that the probe's function `name` calls; the address of the latter.
+    pub(crate) fn redirect(&self, name: &str, real: u64) -> Outcome<u64> {
+        let export = self.file.exports.iter().find(|(known, ..)| known == name);
+        let (_, address, _) = export.ok_or_else(|| Failure::new(format!("the probe has no {name}")))?;
+        for row in 0..self.word(TableWord::SlotCount) {
+            let text = self.memory.read_word(self.word(TableWord::SlotNames) + 8 * row).map_err(changed)?;
+            let known = self.memory.read(text, name.len() + 1).map_err(changed)?;
+            if known.strip_suffix(b"\0") == Some(name.as_bytes()) {
+                let place = self.word(TableWord::Slots) + row * SLOT_BYTES as u64 + SLOT_REAL as u64;
+                self.memory.write_word(place, real).map_err(changed)?;
+                return Ok(self.bias.wrapping_add(*address));
+            }
+        }
+        Err(Failure::new(format!("the probe does not hook {name}")))
+    }
+
+    /// The patches that controllers have applied.
+    pub(crate) fn patches(&self) -> Outcome<Vec<Patch>> {
+        let bytes = self.memory.read(self.word(TableWord::Patches), MOST_PATCHES * Patch::BYTES);
+        let bytes = bytes.map_err(changed)?;
+        Ok(bytes.chunks_exact(Patch::BYTES).map_while(Patch::from_bytes).collect())
     }
 
     /// Notes what will be replaced, before it is.

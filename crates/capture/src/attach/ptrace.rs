@@ -37,6 +37,25 @@ pub(crate) fn trace_from_start(command: &mut Command) {
     unsafe { command.pre_exec(trace_me) };
 }
 
+/// Traces a running thread. A thread behind a seccomp filter is taken with the filter suspended,
+/// where the caller may do that: the dynamic linker's system calls could end the process.
+pub(crate) fn seize(tid: pid_t) -> io::Result<()> {
+    const SUSPEND_SECCOMP: usize = 1 << 21;
+    let options = libc::PTRACE_O_TRACESYSGOOD as usize;
+    request(libc::PTRACE_SEIZE, tid, 0, options | SUSPEND_SECCOMP)
+        .or_else(|_| request(libc::PTRACE_SEIZE, tid, 0, options))
+}
+
+/// Asks a traced thread to stop.
+pub(crate) fn interrupt(tid: pid_t) -> io::Result<()> {
+    request(libc::PTRACE_INTERRUPT, tid, 0, 0)
+}
+
+/// Lets a thread run to its next system call.
+pub(crate) fn resume_to_system_call(tid: pid_t) -> io::Result<()> {
+    request(libc::PTRACE_SYSCALL, tid, 0, 0)
+}
+
 /// Waits until a traced thread stops.
 pub(crate) fn wait(tid: pid_t) -> io::Result<Stop> {
     let mut status = 0;
@@ -90,4 +109,84 @@ pub(crate) fn set_registers(tid: pid_t, registers: &Registers) -> io::Result<()>
     let from: *const Registers = registers;
     let buffer = iovec { iov_base: from.cast_mut().cast(), iov_len: size_of::<Registers>() };
     request(libc::PTRACE_SETREGSET, tid, libc::NT_PRSTATUS as usize, &raw const buffer as usize)
+}
+
+/// Reads the vector registers of a stopped thread, as `xsave` stores them.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn vector_state(tid: pid_t) -> io::Result<Vec<u8>> {
+    const MOST_BYTES: usize = 16384;
+    let mut state = vec![0_u8; MOST_BYTES];
+    let mut buffer = iovec { iov_base: state.as_mut_ptr().cast(), iov_len: state.len() };
+    request(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &raw mut buffer as usize)?;
+    state.truncate(buffer.iov_len);
+    Ok(state)
+}
+
+/// Changes the vector registers of a stopped thread.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn set_vector_state(tid: pid_t, state: &[u8]) -> io::Result<()> {
+    let buffer = iovec { iov_base: state.as_ptr().cast_mut().cast(), iov_len: state.len() };
+    request(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, &raw const buffer as usize)
+}
+
+#[cfg(target_arch = "x86_64")]
+const NT_X86_XSTATE: usize = 0x202;
+
+/// Signals that a stopped thread blocks.
+pub(crate) fn signal_mask(tid: pid_t) -> io::Result<u64> {
+    const GETSIGMASK: c_uint = 0x420a;
+    let mut mask = 0_u64;
+    request(GETSIGMASK, tid, size_of::<u64>(), &raw mut mask as usize).map(|()| mask)
+}
+
+/// Changes the signals that a stopped thread blocks.
+pub(crate) fn set_signal_mask(tid: pid_t, mask: u64) -> io::Result<()> {
+    const SETSIGMASK: c_uint = 0x420b;
+    request(SETSIGMASK, tid, size_of::<u64>(), &raw const mask as usize)
+}
+
+/// Sets or clears a breakpoint of a stopped thread's processor at an address.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn set_breakpoint(tid: pid_t, address: Option<u64>) -> io::Result<()> {
+    let register = |number: usize| std::mem::offset_of!(libc::user, u_debugreg) + 8 * number;
+    if let Some(address) = address {
+        request(libc::PTRACE_POKEUSER, tid, register(0), address as usize)?;
+    }
+    request(libc::PTRACE_POKEUSER, tid, register(7), usize::from(address.is_some()))
+}
+
+/// Waits until any traced thread stops.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn try_wait_any(tids: &[pid_t]) -> Option<(pid_t, Stop)> {
+    tids.iter().find_map(|tid| {
+        let mut status = 0;
+        // SAFETY: `status` is ours.
+        let found = unsafe { libc::waitpid(*tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+        (found == *tid).then(|| (*tid, stop_of(status)))
+    })
+}
+
+/// While it exists, the calling thread is scheduled before ordinary threads, where that is allowed:
+/// other threads are stopped for as short as possible.
+pub(crate) struct Urgent;
+
+impl Urgent {
+    pub(crate) fn new() -> Self {
+        schedule(libc::SCHED_FIFO, 1);
+        Urgent
+    }
+}
+
+impl Drop for Urgent {
+    fn drop(&mut self) {
+        schedule(libc::SCHED_OTHER, 0);
+    }
+}
+
+fn schedule(policy: c_int, priority: c_int) {
+    // SAFETY: zeroes are valid.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority;
+    // SAFETY: the calling thread; `parameters` is ours. Without the right nothing changes.
+    unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) };
 }

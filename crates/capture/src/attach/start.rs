@@ -5,16 +5,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use heapwise_format::entry_hooks::{Patch, StateWord};
+use heapwise_format::entry_hooks::StateWord;
 use heapwise_hooks::binary::{self, Binary};
 use heapwise_hooks::family::{Family, Place, Reach, families};
 use heapwise_hooks::island;
 use heapwise_hooks::maps::Maps;
 use heapwise_hooks::plan::Plan;
 
-use super::install;
+use super::install::{Installer, Prepared};
 use super::memory::ProcessMemory;
-use super::probe_image::ProbeImage;
+use super::probe_image::{ProbeFile, ProbeImage};
 use super::ptrace::{self, Stop};
 use super::registers::{self, BEHIND_BREAKPOINT, BREAKPOINT, SYSTEM_CALL};
 use crate::failure::{Failure, Outcome};
@@ -61,12 +61,13 @@ fn hook_stopped(pid: u32, tid: libc::pid_t, allocators: &OwnAllocators, probe: &
     expect_stop(tid, |stop| stop == Stop::Signal(libc::SIGTRAP))?;
     let memory = ProcessMemory::open(pid).map_err(|error| failure("its memory", &error))?;
     let loader = Loader::find(pid, &memory)?;
+    let file = ProbeFile::read(probe, &[])?;
     loop {
         loader.run_to_notifier(tid, &memory)?;
         let maps = read_maps(pid)?;
         let is_loaded = maps.code_files().iter().any(|file| file == probe);
         if let Some(image) =
-            is_loaded.then(|| ProbeImage::find(&memory, &maps, probe, probe)).transpose()?.flatten()
+            is_loaded.then(|| ProbeImage::find(&memory, &maps, probe, &file)).transpose()?.flatten()
         {
             let target = Target { tid, memory: &memory, image: &image, maps: &maps };
             return target.install(allocators);
@@ -76,7 +77,7 @@ fn hook_stopped(pid: u32, tid: libc::pid_t, allocators: &OwnAllocators, probe: &
 }
 
 /// Reads `/proc/PID/maps`.
-fn read_maps(pid: u32) -> Outcome<Maps> {
+pub(super) fn read_maps(pid: u32) -> Outcome<Maps> {
     let text = fs::read_to_string(format!("/proc/{pid}/maps"));
     Ok(Maps::parse(&text.map_err(|error| failure("its memory map", &error))?))
 }
@@ -159,24 +160,22 @@ impl Target<'_> {
     fn install(&self, allocators: &OwnAllocators) -> Outcome<Hooked> {
         let OwnAllocators { executable, binary, families } = allocators;
         let bias = self.maps.bias(executable, binary).ok_or_else(|| Failure::new("it is not mapped"))?;
-        let mut plan = Plan::new(executable, binary, &families.iter().collect::<Vec<_>>(), bias);
+        let plan = Plan::new(executable, binary, &families.iter().collect::<Vec<_>>(), bias);
         let span = self.maps.span(executable).unwrap_or_default();
+        let mut all = Prepared { refused: plan.refused.clone(), ..Prepared::default() };
         if !plan.hooks.is_empty() {
+            let installer = Installer { memory: self.memory, image: self.image };
             let island = self.map_island(span, island::bytes(plan.hooks.len()))?;
-            let patches = install::prepare(self.memory, self.image, &mut plan, island, 0)?;
-            self.image.set_ranges(&plan.ranges)?;
-            self.image.set_patches(&patches)?;
+            all.refused.clear();
+            installer.prepare(plan, island, true, &mut all)?;
             self.image.set_state(StateWord::ForeignBlocks, 1)?;
-            self.image.set_state(StateWord::Hooked, patches.len() as u64)?;
             // Until the probe has started, every call goes to it.
             self.memory.write(island, &[1, 1]).map_err(|error| failure("write", &error))?;
-            for Patch { address, len, replacement, .. } in &patches {
-                let bytes = replacement.get(..*len).unwrap_or_default();
-                self.memory.write(*address, bytes).map_err(|error| failure("write", &error))?;
-            }
+            installer.announce(&all)?;
+            installer.apply(&all.patches)?;
         }
-        let refused = plan.refused.into_iter().map(|(name, why)| (name, why.to_string())).collect();
-        Ok(Hooked { functions: plan.hooks.len(), refused })
+        let refused = all.refused.into_iter().map(|(name, why)| (name, why.to_string())).collect();
+        Ok(Hooked { functions: all.patches.len(), refused })
     }
 
     /// Maps memory near `span`: a page of data, the rest code.

@@ -72,7 +72,7 @@ fn owner_of_named(area: &Area, facts: &Facts<'_>, binaries: &HashSet<&str>) -> O
         }
         _ if path.starts_with('[') => Owner::Kernel,
         _ if !facts.segment.is_empty() && path.ends_with(facts.segment) => Owner::Probe,
-        _ if path.contains("/libheapwise") => Owner::Probe,
+        _ if path.contains("/libheapwise") || path.starts_with("/memfd:libheapwise") => Owner::Probe,
         _ if SHARED.iter().any(|beginning| path.starts_with(beginning)) => Owner::Shared,
         _ if binaries.contains(path) => Owner::Binary,
         _ => Owner::File,

@@ -170,9 +170,11 @@ impl<'a> Blocks<'a> {
     /// Bytes that the allocator handed out before or beside the recording.
     fn unrecorded(&self, live: f64, told: Option<u64>) -> Unrecorded {
         let inherited = self.snapshot.counter(Counter::InheritedBytes);
-        let is_late = self.snapshot.counter(Counter::UnknownFrees) > 0;
+        let is_attached = self.snapshot.counter(Counter::AgeAtAttach) > 0;
+        let is_late = is_attached || self.snapshot.counter(Counter::UnknownFrees) > 0;
         match self.snapshot.mode() {
             _ if inherited > 0 => Unrecorded::Bytes(inherited),
+            _ if is_attached && told.is_none() => Unrecorded::All,
             Mode::Off => {
                 told.map_or(Unrecorded::All, |told| Unrecorded::Bytes(told.saturating_sub(live as u64)))
             }

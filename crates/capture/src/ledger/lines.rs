@@ -57,17 +57,19 @@ impl Lines {
     }
 
     /// Adds the heap. `difference` is the kernel's count of its resident bytes minus the number
-    /// of its pages, which were read a moment later.
-    pub(super) fn add_heap(&mut self, heap: &HeapUse, difference: i64) {
+    /// of its pages, which were read a moment later. In an attached process, blocks that are not
+    /// recorded are those from before.
+    pub(super) fn add_heap(&mut self, heap: &HeapUse, difference: i64, is_attached: bool) {
         let sums = &heap.sums;
         let free = match heap.basis {
             HeapBasis::Pages => LineKind::HeapFree.title(),
             HeapBasis::Samples | HeapBasis::Allocator => "heap: slack and free",
         };
+        let unrecorded = if is_attached { "heap: before attach" } else { LineKind::HeapUnrecorded.title() };
         let mut parts = [
             (LineKind::HeapFree, free, sums.free),
             (LineKind::HeapFragmentation, LineKind::HeapFragmentation.title(), sums.fragmentation),
-            (LineKind::HeapUnrecorded, LineKind::HeapUnrecorded.title(), heap.unrecorded),
+            (LineKind::HeapUnrecorded, unrecorded, heap.unrecorded),
             (LineKind::HeapSlack, LineKind::HeapSlack.title(), sums.slack),
             (LineKind::HeapLive, LineKind::HeapLive.title(), sums.live),
         ];

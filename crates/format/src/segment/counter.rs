@@ -175,6 +175,9 @@ pub enum Counter {
     EntryHooks,
     /// A [`super::Runtime`]; 0 when there is none.
     Runtime,
+    /// Nanoseconds between the start of the process and the attach of the probe; 0 when the probe
+    /// was there from the start.
+    AgeAtAttach,
     /// Number of words.
     Count,
 }

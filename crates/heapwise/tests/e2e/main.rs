@@ -4,6 +4,7 @@
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 
 mod allocators;
+mod attach;
 mod client;
 mod compat;
 mod control;

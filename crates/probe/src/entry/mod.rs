@@ -24,6 +24,7 @@ pub(crate) mod arena;
 pub(crate) mod declared_frames;
 pub(crate) mod fork;
 pub(crate) mod hooks;
+pub(crate) mod injected;
 pub(crate) mod inside;
 pub(crate) mod session;
 pub(crate) mod start;

@@ -34,7 +34,7 @@ use crate::sites::tallies::Tallies;
 use crate::sites::{rates, stack_tree, strings, tallies};
 use crate::threads::{self, Registry};
 use crate::unwind::Unwind;
-use crate::{control, live, sys};
+use crate::{control, injected, live, process, sys};
 
 /// State of the process. Zeroed memory is valid.
 #[repr(C)]
@@ -126,6 +126,9 @@ impl Session {
     /// Writes what readers expect of empty tables; false without memory.
     fn describe_tables(&self, allocator: AllocatorKind) -> bool {
         let allocator = if entry_points::has_foreign_blocks() { AllocatorKind::Other } else { allocator };
+        if injected::is_injected() {
+            self.segment.counter(Counter::AgeAtAttach).store(process::age_ns(), Ordering::Relaxed);
+        }
         self.segment.counter(Counter::EntryHooks).store(entry_points::hooked(), Ordering::Relaxed);
         self.slack.begin(allocator);
         live::describe(self, allocator);

@@ -30,6 +30,9 @@ pub(super) fn begin_session() -> Option<&'static Session> {
     modules::find_loader();
     let allocator = hooks::allocator_kind();
     let config = config::read(allocator);
+    if config.foreign_blocks {
+        hooks::entry_points::expect_foreign_blocks();
+    }
     let (session, is_wiped_by_kernel) = Session::create()?;
     if !is_wiped_by_kernel {
         fork::register_handler();

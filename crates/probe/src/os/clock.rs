@@ -23,3 +23,8 @@ pub(crate) fn coarse_ns() -> u64 {
 pub(crate) fn realtime_ns() -> u64 {
     nanoseconds(libc::CLOCK_REALTIME)
 }
+
+/// Since the machine started, suspended times included.
+pub(crate) fn boot_ns() -> u64 {
+    nanoseconds(libc::CLOCK_BOOTTIME)
+}

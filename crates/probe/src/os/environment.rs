@@ -5,6 +5,7 @@
 use core::ffi::{CStr, c_char};
 
 use crate::fixed_text::FixedText;
+use crate::injected;
 use crate::sys::{self, File};
 
 unsafe extern "C" {
@@ -16,6 +17,9 @@ const SNAPSHOT_BYTES: usize = 256 * 1024;
 
 /// The value of `name`, cut to `N - 1` bytes.
 pub(crate) fn variable<const N: usize>(name: &[u8]) -> Option<FixedText<N>> {
+    if injected::is_injected() {
+        return injected::variable(name);
+    }
     // SAFETY: libc's variable; null until libc has initialised itself.
     let list = unsafe { environ };
     if list.is_null() { from_proc(name) } else { from_list(list, name) }

@@ -2,6 +2,7 @@
 
 use heapwise_format::paths::ProcessId;
 
+use crate::clock;
 use crate::fixed_text::FixedText;
 use crate::sys::{self, Errno, File};
 
@@ -15,6 +16,13 @@ pub(crate) fn start_time() -> u64 {
         .ok()
         .and_then(|file| start_time_in(file.read_up_to(&mut buffer)))
         .unwrap_or(0)
+}
+
+/// Nanoseconds since the process started.
+pub(crate) fn age_ns() -> u64 {
+    // The kernel shows clock ticks of 1/100 s on both architectures.
+    const TICK_NS: u64 = 10_000_000;
+    clock::boot_ns().saturating_sub(start_time().saturating_mul(TICK_NS)).max(1)
 }
 
 /// Whether another process runs; `None` when that cannot be found out.

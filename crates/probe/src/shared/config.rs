@@ -40,6 +40,8 @@ pub(crate) struct Config {
     pub(crate) fast_path: bool,
     /// Lease of the process that started this one, also in its forked children.
     pub(crate) launcher: Option<Lease>,
+    /// Blocks of other allocators than the one underneath will be recorded.
+    pub(crate) foreign_blocks: bool,
 }
 
 /// Result of a key-value pair.
@@ -80,6 +82,7 @@ impl Config {
             tables: Tier::Full,
             fast_path: true,
             launcher: None,
+            foreign_blocks: false,
         }
     }
 
@@ -107,6 +110,7 @@ impl Config {
             b"seed" => put(&mut self.seed, size),
             b"tables" => put(&mut self.tables, tables(value)),
             b"fast_path" => put(&mut self.fast_path, boolean(value)),
+            b"foreign_blocks" => put(&mut self.foreign_blocks, boolean(value)),
             b"launcher" => put(&mut self.launcher, launcher(value).map(Some)),
             _ => Verdict::Unknown,
         }
@@ -283,6 +287,7 @@ mod tests {
             tables: Tier::Tiny,
             fast_path: true,
             launcher: None,
+            foreign_blocks: false,
         };
         assert_eq!(config, expected);
         assert_eq!(parse(b"mode:what,rate:0,rate:99999999999999G,depth:-1"), Config::new());

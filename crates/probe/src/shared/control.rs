@@ -209,6 +209,7 @@ pub(crate) fn in_force(session: &Session) -> config::Config {
         tables: Tier::ALL.get(tables.load(Ordering::Relaxed) as usize).copied().unwrap_or(Tier::Full),
         fast_path: session.control.has_fast_path(),
         launcher: leases::launcher(session),
+        foreign_blocks: hooks::entry_points::has_foreign_blocks(),
     }
 }
 

@@ -116,6 +116,11 @@ pub(crate) fn has_foreign_blocks() -> bool {
     state(StateWord::ForeignBlocks) != 0
 }
 
+/// Blocks of other allocators will be recorded.
+pub(crate) fn expect_foreign_blocks() {
+    STATE[StateWord::ForeignBlocks as usize].store(1, Ordering::Relaxed);
+}
+
 /// Whether `caller` is code of an allocator whose functions are hooked at their entry.
 #[inline(always)]
 pub(super) fn is_allocator(caller: u64) -> bool {

@@ -5,6 +5,7 @@ use heapwise_format::segment::Module;
 
 use super::{Image, Segment};
 use crate::arch::syscall;
+use crate::injected;
 use crate::sys;
 
 /// Name of the kernel's own object, which is not a file.
@@ -36,6 +37,8 @@ fn write_path(path: &mut [u8], image: &Image) {
         put(path, 0, VDSO);
     } else if name.is_empty() {
         let _ = sys::read_link(c"/proc/self/exe", path);
+    } else if let Some(library) = injected::library::<568>().filter(|_| name.starts_with(b"/proc/self/fd/")) {
+        put(path, 0, library.as_bytes());
     } else if name.first() == Some(&b'/') {
         put(path, 0, name);
     } else {

@@ -1,0 +1,140 @@
+//! Bringing the probe into a running process: through the process's own `dlopen`, from a file in
+//! memory.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use heapwise_format::entry_hooks::{INJECTED_MAGIC, INJECTED_TEXT};
+use heapwise_hooks::binary::{self, Binary};
+use heapwise_hooks::maps::Maps;
+
+use super::memory::ProcessMemory;
+use super::remote_call::Borrowed;
+use crate::failure::{Failure, Outcome};
+
+/// Functions of the process's libc.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Libc {
+    pub(crate) malloc: u64,
+    pub(crate) mmap: u64,
+    pub(crate) mprotect: u64,
+    dlopen: u64,
+    memfd_create: u64,
+    close: u64,
+    /// Code that calls `rt_sigreturn`.
+    pub(crate) sigreturn: u64,
+}
+
+impl Libc {
+    /// Finds them; why not, for a process without glibc.
+    pub(crate) fn find(pid: u32, maps: &Maps, memory: &ProcessMemory) -> Outcome<Self> {
+        let files = maps.code_files();
+        let is_named = |file: &Path, name: &str| {
+            file.file_name().is_some_and(|found| found.to_string_lossy().starts_with(name))
+        };
+        let Some(path) = files.iter().find(|file| is_named(file, "libc.so.6") || is_named(file, "libc-2."))
+        else {
+            let is_musl = files.iter().any(|file| is_named(file, "ld-musl") || is_named(file, "libc.musl"));
+            return Err(Failure::new(match is_musl {
+                true => "it uses musl; heapwise's probe needs glibc",
+                false => "it is statically linked: there is no dynamic linker to load the probe with",
+            }));
+        };
+        let file = in_root(pid, path);
+        let code =
+            Binary::read(&file, Path::new("/")).ok_or_else(|| Failure::new("its libc cannot be read"))?;
+        let bias = maps.bias(path, &code).ok_or_else(|| Failure::new("its libc is not mapped"))?;
+        let names = ["malloc", "mmap", "mprotect", "dlopen", "memfd_create", "close", "__libc_dlopen_mode"];
+        let [malloc, mmap, mprotect, dlopen, memfd_create, close, old_dlopen] =
+            binary::addresses(&file, names);
+        let found = |address: Option<u64>, name: &str| {
+            let missing = || Failure::new(format!("its libc has no {name}"));
+            address.map(|address| bias.wrapping_add(address)).ok_or_else(missing)
+        };
+        Ok(Self {
+            malloc: found(malloc, "malloc")?,
+            mmap: found(mmap, "mmap")?,
+            mprotect: found(mprotect, "mprotect")?,
+            dlopen: found(dlopen.or(old_dlopen), "dlopen")?,
+            memfd_create: found(memfd_create, "memfd_create")?,
+            close: found(close, "close")?,
+            sigreturn: sigreturn(path, maps, memory)?,
+        })
+    }
+}
+
+/// A file as the process sees it.
+pub(crate) fn in_root(pid: u32, path: &Path) -> std::path::PathBuf {
+    let inside = path.strip_prefix("/").unwrap_or(path);
+    Path::new(&format!("/proc/{pid}/root")).join(inside)
+}
+
+/// `mov rax, 15; syscall`, which every libc has for its signal handlers.
+fn sigreturn(path: &Path, maps: &Maps, memory: &ProcessMemory) -> Outcome<u64> {
+    const FORMS: [&[u8]; 2] =
+        [&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
+    for mapping in maps.0.iter().filter(|mapping| mapping.is_code && Path::new(&mapping.path) == path) {
+        let code = memory.read(mapping.start, (mapping.end - mapping.start) as usize);
+        let code = code.map_err(|error| Failure::new(format!("its libc: {error}")))?;
+        let found = FORMS.iter().find_map(|form| memchr::memmem::find(&code, form));
+        if let Some(at) = found {
+            return Ok(mapping.start + at as u64);
+        }
+    }
+    Err(Failure::new("its libc has no rt_sigreturn"))
+}
+
+/// Name of the file in memory; `/proc/PID/maps` shows it.
+pub(crate) const NAME: &str = "libheapwise.so";
+
+/// The bytes of the probe with settings.
+pub(crate) fn image(library: &Path, conf: &str, directory: &str) -> Outcome<Vec<u8>> {
+    let mut bytes = fs::read(library).map_err(|error| Failure::file(library, error))?;
+    let at = memchr::memmem::find(&bytes, &INJECTED_MAGIC);
+    let at = at.ok_or_else(|| Failure::file(library, "has no settings"))? + INJECTED_MAGIC.len();
+    let path = library.to_str().unwrap_or_default();
+    for (row, text) in [conf, directory, path].iter().enumerate() {
+        let from = at + row * INJECTED_TEXT;
+        let place = bytes.get_mut(from..from + text.len()).filter(|_| text.len() < INJECTED_TEXT);
+        place.ok_or_else(|| Failure::new("the settings are too long"))?.copy_from_slice(text.as_bytes());
+    }
+    Ok(bytes)
+}
+
+/// Loads the probe by a borrowed thread.
+pub(crate) fn load(pid: u32, thread: &mut Borrowed<'_>, libc: &Libc, image: &[u8]) -> Outcome {
+    const CLOSE_ON_EXEC: u64 = 1;
+    const RTLD_NOW: u64 = 2;
+    let name = thread.put_text(NAME.as_bytes())?;
+    let file = thread.call(libc.memfd_create, [name, CLOSE_ON_EXEC, 0, 0, 0, 0])?;
+    if file as i64 >= 0 && (file as i64) < 1 << 20 {
+        let written = write_memory_file(pid, file, image);
+        let path = thread.put_text(format!("/proc/self/fd/{file}").as_bytes())?;
+        let loaded = match written {
+            Ok(()) => thread.call(libc.dlopen, [path, RTLD_NOW, 0, 0, 0, 0]).map(drop),
+            Err(error) => Err(Failure::new(format!("the probe cannot be written: {error}"))),
+        };
+        thread.call(libc.close, [file, 0, 0, 0, 0, 0])?;
+        return loaded;
+    }
+    Err(Failure::new(format!(
+        "the process cannot create a file in memory: {}",
+        std::io::Error::from_raw_os_error(-(file as i64) as i32)
+    )))
+}
+
+/// Writes a file in the process's memory through its descriptor. The process could put another
+/// file, which this user may write, in that place: the file that was opened is checked.
+fn write_memory_file(pid: u32, descriptor: u64, content: &[u8]) -> io::Result<()> {
+    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
+    let path = format!("/proc/{pid}/fd/{descriptor}");
+    let mut file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+    let opened = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    if opened != Path::new(&format!("/memfd:{NAME} (deleted)")) {
+        return Err(io::Error::other("the process replaced its file in memory"));
+    }
+    file.write_all(content)
+}

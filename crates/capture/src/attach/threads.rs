@@ -1,0 +1,239 @@
+//! The threads of a process: stopping all of them, and finding one that can make a call.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+use heapwise_hooks::maps::Maps;
+
+use super::memory::ProcessMemory;
+use super::ptrace::{self, Stop};
+use super::registers;
+use crate::failure::{Failure, Outcome};
+
+fn threads(pid: u32) -> Vec<libc::pid_t> {
+    let entries = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Stopped threads, which run on when this is dropped. A signal that stopped one is delivered then.
+pub(crate) struct Stopped {
+    signals: BTreeMap<libc::pid_t, i32>,
+}
+
+impl Stopped {
+    /// Stops a thread.
+    pub(crate) fn one(tid: libc::pid_t) -> Outcome<Self> {
+        let mut stopped = Self { signals: BTreeMap::new() };
+        ptrace::seize(tid).map_err(|error| Failure::new(format!("cannot trace the process: {error}")))?;
+        stopped.stop(&[tid])?;
+        Ok(stopped)
+    }
+
+    /// Stops every thread of a process: until no new one appears.
+    pub(crate) fn all(pid: u32) -> Outcome<Self> {
+        let mut stopped = Self { signals: BTreeMap::new() };
+        loop {
+            let new: Vec<libc::pid_t> =
+                threads(pid).into_iter().filter(|tid| !stopped.signals.contains_key(tid)).collect();
+            if new.is_empty() {
+                return Ok(stopped);
+            }
+            // A thread that cannot be traced has ended, and is not listed next time.
+            let seized: Vec<libc::pid_t> =
+                new.into_iter().filter(|tid| ptrace::seize(*tid).is_ok()).collect();
+            if seized.is_empty() && stopped.signals.is_empty() {
+                return Err(Failure::new(
+                    "cannot trace the process: not permitted, or another tracer has it",
+                ));
+            }
+            stopped.stop(&seized)?;
+        }
+    }
+
+    /// All are asked first: they stop at the same time.
+    fn stop(&mut self, tids: &[libc::pid_t]) -> Outcome {
+        for tid in tids {
+            let _ = ptrace::interrupt(*tid);
+        }
+        for tid in tids {
+            match ptrace::wait(*tid) {
+                Ok(Stop::Signal(signal)) => drop(self.signals.insert(*tid, signal)),
+                Ok(Stop::Event(_) | Stop::SystemCall) => drop(self.signals.insert(*tid, 0)),
+                Ok(Stop::Ended) | Err(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Their number.
+    pub(crate) fn len(&self) -> usize {
+        self.signals.len()
+    }
+
+    /// Moves threads that are inside replaced instructions to the moved ones; how many.
+    pub(crate) fn relocate(&self, moves: &BTreeMap<u64, u64>) -> Outcome<usize> {
+        let mut moved = 0;
+        for tid in self.signals.keys() {
+            let Ok(mut state) = ptrace::registers(*tid) else { continue };
+            if let Some(to) = moves.get(&registers::pc(&state)) {
+                registers::set_pc(&mut state, *to);
+                ptrace::set_registers(*tid, &state)
+                    .map_err(|error| Failure::new(format!("registers of thread {tid}: {error}")))?;
+                moved += 1;
+            }
+        }
+        Ok(moved)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        for (tid, signal) in &self.signals {
+            let _ = ptrace::detach(*tid, *signal);
+        }
+    }
+}
+
+/// A stopped thread that holds no lock of the allocator or of the dynamic linker.
+pub(crate) struct Free {
+    pub(crate) tid: libc::pid_t,
+    /// Lets it run on when dropped.
+    _stopped: Stopped,
+}
+
+/// System calls in which a thread waits for the outside world.
+#[cfg(target_arch = "x86_64")]
+const WAITING: [i64; 17] = [
+    libc::SYS_read,
+    libc::SYS_poll,
+    libc::SYS_select,
+    libc::SYS_pause,
+    libc::SYS_nanosleep,
+    libc::SYS_accept,
+    libc::SYS_recvfrom,
+    libc::SYS_recvmsg,
+    libc::SYS_wait4,
+    libc::SYS_rt_sigtimedwait,
+    libc::SYS_restart_syscall,
+    libc::SYS_clock_nanosleep,
+    libc::SYS_epoll_wait,
+    libc::SYS_pselect6,
+    libc::SYS_ppoll,
+    libc::SYS_epoll_pwait,
+    libc::SYS_accept4,
+];
+
+/// How long a waiting thread is looked for before one is caught.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How long a thread is given to call `malloc`.
+const CATCH: Duration = Duration::from_secs(5);
+
+/// Code in which a thread may hold a lock that a call needs.
+pub(crate) struct Locked<'a> {
+    pub(crate) maps: &'a Maps,
+    /// Ranges of allocators' code.
+    pub(crate) allocators: &'a [(u64, u64)],
+}
+
+impl Locked<'_> {
+    fn is_allocator(&self, address: u64) -> bool {
+        self.allocators.iter().any(|(start, len)| address.wrapping_sub(*start) < *len)
+    }
+
+    fn is_loader(&self, address: u64) -> bool {
+        let mut here = self.maps.0.iter().filter(|mapping| (mapping.start..mapping.end).contains(&address));
+        here.any(|mapping| mapping.is_code && mapping.path.contains("/ld-"))
+    }
+
+    /// Whether the innermost frames of a waiting thread have a return address there. Outer frames
+    /// are not looked at: unused parts of them have addresses of earlier calls. A thread that waits
+    /// for the outside world may do so for the dynamic linker, but not for an allocator.
+    fn is_on_stack(&self, memory: &ProcessMemory, sp: u64, is_futex: bool) -> bool {
+        let bytes = if is_futex { 512 } else { 256 };
+        let Ok(bytes) = memory.read(sp, bytes) else { return true };
+        let mut words = bytes.chunks_exact(8).map(|word| word.try_into().map_or(0, u64::from_le_bytes));
+        words.any(|word| self.is_loader(word) || is_futex && self.is_allocator(word))
+    }
+}
+
+/// Finds a thread for a call: one that waits for the outside world, else the first that calls
+/// `malloc`.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn find_free(pid: u32, memory: &ProcessMemory, locked: &Locked<'_>, malloc: u64) -> Outcome<Free> {
+    let started = Instant::now();
+    while started.elapsed() < PATIENCE {
+        for (is_futex, tid) in waiting(pid) {
+            let stopped = Stopped::one(tid)?;
+            let is_free = ptrace::registers(tid).is_ok_and(|state| {
+                let is_waiting = WAITING.contains(&(state.orig_rax as i64)) || is_futex;
+                is_waiting && !locked.is_on_stack(memory, state.rsp, is_futex)
+            });
+            if is_free && stopped.len() == 1 {
+                return Ok(Free { tid, _stopped: stopped });
+            }
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    catch(pid, malloc)
+}
+
+/// Threads that wait, those in futexes last.
+#[cfg(target_arch = "x86_64")]
+fn waiting(pid: u32) -> Vec<(bool, libc::pid_t)> {
+    let mut found: Vec<(bool, libc::pid_t)> = threads(pid)
+        .into_iter()
+        .filter_map(|tid| {
+            let text = fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+            let number: i64 = text.split(' ').next()?.trim().parse().ok()?;
+            let is_futex = number == libc::SYS_futex;
+            (is_futex || WAITING.contains(&number)).then_some((is_futex, tid))
+        })
+        .collect();
+    found.sort_unstable();
+    found
+}
+
+/// Stops the first thread that calls `malloc`, at its first instruction.
+#[cfg(target_arch = "x86_64")]
+fn catch(pid: u32, malloc: u64) -> Outcome<Free> {
+    let all = Stopped::all(pid)?;
+    let tids: Vec<libc::pid_t> = all.signals.keys().copied().collect();
+    for (tid, signal) in &all.signals {
+        let _ = ptrace::set_breakpoint(*tid, Some(malloc));
+        let _ = ptrace::resume(*tid, *signal);
+    }
+    // From here on threads run, and are stopped again below.
+    std::mem::forget(all);
+    let started = Instant::now();
+    let mut caught = None;
+    while caught.is_none() && started.elapsed() < CATCH {
+        let Some((tid, stop)) = ptrace::try_wait_any(&tids) else {
+            std::thread::sleep(Duration::from_micros(200));
+            continue;
+        };
+        let is_there = ptrace::registers(tid).is_ok_and(|state| state.rip == malloc);
+        match stop {
+            Stop::Signal(libc::SIGTRAP) if is_there => caught = Some(tid),
+            Stop::Signal(signal) => drop(ptrace::resume(tid, signal)),
+            Stop::Event(_) | Stop::SystemCall => drop(ptrace::resume(tid, 0)),
+            Stop::Ended => {}
+        }
+    }
+    let mut others = Stopped { signals: BTreeMap::new() };
+    let rest: Vec<libc::pid_t> = tids.into_iter().filter(|tid| Some(*tid) != caught).collect();
+    others.stop(&rest)?;
+    for tid in others.signals.keys() {
+        let _ = ptrace::set_breakpoint(*tid, None);
+    }
+    // A thread that has reached the breakpoint too runs on: that signal is ours.
+    for (tid, signal) in &mut others.signals {
+        if *signal == libc::SIGTRAP && ptrace::registers(*tid).is_ok_and(|state| state.rip == malloc) {
+            *signal = 0;
+        }
+    }
+    drop(others);
+    let tid = caught.ok_or_else(|| Failure::new("no thread waits, and none calls malloc; try again"))?;
+    let _ = ptrace::set_breakpoint(tid, None);
+    Ok(Free { tid, _stopped: Stopped { signals: BTreeMap::from([(tid, 0)]) } })
+}

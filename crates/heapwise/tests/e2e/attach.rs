@@ -1,0 +1,287 @@
+//! The probe in programs that were started without it.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+use crate::harness::{Scratch, victims};
+
+/// A running victim, without the probe.
+struct Running {
+    child: Child,
+    input: ChildStdin,
+    output: BufReader<ChildStdout>,
+}
+
+impl Running {
+    fn start(scratch: &Scratch, victim: &str, arguments: &[&str]) -> Self {
+        Self::of(scratch.command(victims().join(victim)).args(arguments))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let input = child.stdin.take().expect("a pipe");
+        let output = BufReader::new(child.stdout.take().expect("a pipe"));
+        Self { child, input, output }
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("a line");
+        line
+    }
+
+    /// Has `allocates_when_told` allocate; returns when it has.
+    fn allocate(&mut self, blocks: u32) {
+        writeln!(self.input, "{blocks}").expect("it reads");
+        assert_eq!(self.line(), format!("allocated {blocks}\n"));
+    }
+
+    /// Every byte of code of its files.
+    fn code(&self) -> Vec<u8> {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", self.pid())).expect("a map");
+        let mut memory = fs::File::open(format!("/proc/{}/mem", self.pid())).expect("memory");
+        let mut code = Vec::new();
+        for line in maps.lines().filter(|line| line.contains(" r-xp ") && line.contains(" /")) {
+            if line.contains("libheapwise") {
+                continue;
+            }
+            let (start, rest) = line.split_once('-').expect("a range");
+            let end = rest.split(' ').next().expect("its end");
+            let [start, end] = [start, end].map(|text| u64::from_str_radix(text, 16).expect("an address"));
+            memory.seek(SeekFrom::Start(start)).expect("a place");
+            let from = code.len();
+            code.resize(from + (end - start) as usize, 0);
+            memory.read_exact(&mut code[from..]).expect("code");
+        }
+        code
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.child.try_wait().expect("waited").is_none()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs heapwise; its standard error.
+fn heapwise(scratch: &Scratch, arguments: &[&str]) -> (bool, String) {
+    let output = scratch.heapwise(arguments).output().expect("heapwise starts");
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+fn attach(scratch: &Scratch, pid: &str) -> String {
+    let (done, text) = heapwise(scratch, &["attach", "--exact", pid]);
+    assert!(done && text.contains("attached") && !text.contains("not hooked"), "{text}");
+    text
+}
+
+fn detach(scratch: &Scratch, pid: &str) {
+    let (done, text) = heapwise(scratch, &["detach", pid]);
+    assert!(done && text.contains("detached"), "{text}");
+}
+
+fn blocks(scratch: &Scratch, pid: &str) -> i64 {
+    let top = scratch.json_of(&["top", "--json", "--alloc_objects", "--focus", "^w_", pid]);
+    top["total"].as_i64().expect("a total")
+}
+
+/// What is allocated between attach and detach is counted, no more and no less, and the code is
+/// what it was.
+#[test]
+fn every_block_since_the_attach_is_counted() {
+    let scratch = Scratch::new();
+    let mut told = Running::start(&scratch, "allocates_when_told", &[]);
+    told.allocate(5000);
+    let (pid, before) = (told.pid(), told.code());
+    let text = attach(&scratch, &pid);
+    assert!(text.contains("stopped for"), "{text}");
+    told.allocate(1000);
+    assert_eq!(blocks(&scratch, &pid), 1000);
+    let top = scratch.output_of(&["top", &pid]);
+    assert!(top.contains("blocks allocated earlier are missing"), "{top}");
+    let stats = scratch.output_of(&["stats", &pid]);
+    assert!(stats.contains("heap: before attach"), "{stats}");
+    assert!(told.code() != before, "functions are hooked");
+    detach(&scratch, &pid);
+    assert!(told.code() == before, "every byte is restored");
+    told.allocate(100);
+    attach(&scratch, &pid);
+    told.allocate(500);
+    assert_eq!(blocks(&scratch, &pid), 1500);
+    detach(&scratch, &pid);
+    assert!(told.code() == before, "every byte is restored again");
+    told.allocate(10);
+}
+
+/// Rounds of attach and detach on threads that allocate all the time.
+fn rounds(threads: &str, how: &str, count: usize) {
+    let scratch = Scratch::new();
+    let mut busy = Running::start(&scratch, "busy_threads", &[threads, how]);
+    assert_eq!(busy.line(), "ready\n");
+    let (pid, before) = (busy.pid(), busy.code());
+    for _ in 0..count {
+        attach(&scratch, &pid);
+        detach(&scratch, &pid);
+        assert!(busy.is_alive());
+    }
+    assert!(busy.code() == before, "every byte is restored");
+    attach(&scratch, &pid);
+    let counted = blocks(&scratch, &pid);
+    while blocks(&scratch, &pid) <= counted {
+        assert!(busy.is_alive());
+    }
+    detach(&scratch, &pid);
+}
+
+#[test]
+fn two_hundred_threads_are_attached() {
+    rounds("200", "waiting", 3);
+}
+
+/// No thread waits in a system call: one is caught where it calls `malloc`.
+#[test]
+fn threads_that_never_wait_are_attached() {
+    rounds("2", "never", 2);
+}
+
+#[test]
+#[ignore = "200 rounds"]
+fn two_hundred_rounds_on_two_hundred_threads() {
+    rounds("200", "waiting", 200);
+}
+
+/// A controller that is killed at any moment leaves a program that runs on and can be attached.
+fn killed_controllers(kills: u32) {
+    let scratch = Scratch::new();
+    let mut busy = Running::start(&scratch, "busy_threads", &["4", "waiting"]);
+    assert_eq!(busy.line(), "ready\n");
+    let (pid, before) = (busy.pid(), busy.code());
+    for kill in 0..kills {
+        let mut controller = scratch.heapwise(&["attach", "--exact", &pid]);
+        let mut controller = controller.stderr(Stdio::null()).spawn().expect("heapwise starts");
+        // The moment of the kill is what is varied, not a synchronization.
+        std::thread::sleep(Duration::from_millis(u64::from(kill * 37 % 400)));
+        let _ = controller.kill();
+        let _ = controller.wait();
+        assert!(busy.is_alive(), "killed after {} ms", kill * 37 % 400);
+    }
+    attach(&scratch, &pid);
+    detach(&scratch, &pid);
+    assert!(busy.is_alive() && busy.code() == before, "every byte is restored");
+}
+
+#[test]
+fn a_killed_controller_leaves_a_program_that_works() {
+    killed_controllers(6);
+}
+
+#[test]
+#[ignore = "200 kills"]
+fn two_hundred_killed_controllers_leave_a_program_that_works() {
+    killed_controllers(200);
+}
+
+#[test]
+fn what_cannot_be_attached_is_declined() {
+    let scratch = Scratch::new();
+    let declined = |running: &Running, reason: &str| {
+        let (done, text) = heapwise(&scratch, &["attach", &running.pid()]);
+        assert!(!done && text.contains(reason), "{text}");
+    };
+    let mut static_program = Running::start(&scratch, "static_told", &[]);
+    static_program.allocate(1);
+    declined(&static_program, "statically linked");
+    let library = scratch.output_of(&["preload"]);
+    let mut preloaded = scratch.command(victims().join("allocates_when_told"));
+    let mut preloaded = Running::of(preloaded.env("LD_PRELOAD", library.trim()));
+    preloaded.allocate(1);
+    declined(&preloaded, "was started with the probe");
+    let mut plain = Running::start(&scratch, "allocates_when_told", &[]);
+    plain.allocate(1);
+    let (done, text) = heapwise(&scratch, &["detach", &plain.pid()]);
+    assert!(!done && text.contains("not attached"), "{text}");
+    let (done, text) = heapwise(&scratch, &["attach", "--log", &plain.pid()]);
+    assert!(!done && text.contains("heapwise record"), "{text}");
+    plain.allocate(1);
+}
+
+/// An interpreter at work.
+#[test]
+#[ignore = "needs python3"]
+fn python_is_attached() {
+    let scratch = Scratch::new();
+    let script = "import sys\nl = []\nfor line in sys.stdin:\n    l += [bytearray(2000) for _ in range(int(line))]\n    \
+                  print('allocated', line.strip(), flush=True)\n";
+    let mut python = Running::of(scratch.command(Path::new("/usr/bin/python3")).args(["-c", script]));
+    python.allocate(10);
+    let pid = python.pid();
+    attach(&scratch, &pid);
+    python.allocate(1000);
+    let top = scratch.json_of(&["top", "--json", "--inuse_space", &pid]);
+    assert!(top["total"].as_i64().expect("a total") >= 2_000_000, "{top}");
+    detach(&scratch, &pid);
+    python.allocate(10);
+}
+
+/// redis under load: no error, and the same answers.
+fn redis_rounds(count: usize) {
+    let scratch = Scratch::new();
+    let socket = scratch.path("redis.sock");
+    let mut server = scratch.command(Path::new("/usr/bin/redis-server"));
+    server.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(&socket);
+    let mut server = Running::of(&mut server);
+    while !socket.exists() {
+        assert!(server.is_alive());
+        std::thread::yield_now();
+    }
+    let mut load = scratch.command(Path::new("/usr/bin/redis-benchmark"));
+    load.arg("-s").arg(&socket).args([
+        "-q",
+        "-l",
+        "-t",
+        "set,get,lpush",
+        "-d",
+        "100",
+        "-r",
+        "10000",
+        "-c",
+        "20",
+    ]);
+    let mut load = load.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("a load");
+    let (pid, before) = (server.pid(), server.code());
+    for round in 0..count {
+        attach(&scratch, &pid);
+        detach(&scratch, &pid);
+        assert!(server.is_alive() && load.try_wait().expect("waited").is_none(), "round {round}");
+    }
+    assert!(server.code() == before, "every byte is restored");
+    let _ = load.kill();
+    let _ = load.wait();
+    let mut client = scratch.command(Path::new("/usr/bin/redis-cli"));
+    let answer = client.arg("-s").arg(&socket).arg("ping").output().expect("redis-cli runs");
+    assert_eq!(answer.stdout, b"PONG\n");
+}
+
+#[test]
+#[ignore = "needs redis"]
+fn redis_under_load_is_attached() {
+    redis_rounds(5);
+}
+
+#[test]
+#[ignore = "1000 rounds"]
+fn a_thousand_rounds_on_redis() {
+    redis_rounds(1000);
+}
