@@ -55,6 +55,9 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         // Up to an hour; shorter forms of both are part of the run.
         "--skip=a_hundred_pairs",
         "--skip=a_thousand_killed",
+        "--skip=a_thousand_rounds_on_redis",
+        "--skip=two_hundred_rounds_on",
+        "--skip=two_hundred_killed",
         // Measures time, which depends on the load of the machine.
         "--skip=mappings_cost_at_most",
     ];

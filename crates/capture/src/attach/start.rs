@@ -169,8 +169,6 @@ impl Target<'_> {
             all.refused.clear();
             installer.prepare(plan, island, true, &mut all)?;
             self.image.set_state(StateWord::ForeignBlocks, 1)?;
-            // Until the probe has started, every call goes to it.
-            self.memory.write(island, &[1, 1]).map_err(|error| failure("write", &error))?;
             installer.announce(&all)?;
             installer.apply(&all.patches)?;
         }
