@@ -4,13 +4,17 @@
 use std::path::Path;
 
 use heapwise_hooks::family;
-use heapwise_profile::{Began, Profile};
+use heapwise_profile::{Began, Profile, script};
 
 use crate::resolver::build_id_of;
 
 /// Notes an allocator inside the executable of a profile that the probe recorded.
 pub(crate) fn note(profile: &mut Profile) {
     if profile.meta.recorded.began == Began::Unknown || !profile.meta.recorded.own_allocator.is_empty() {
+        return;
+    }
+    // CPython contains mimalloc, and uses it in free-threaded builds only.
+    if script::is_followed(profile) {
         return;
     }
     if let Some(description) = find(Path::new(&profile.meta.program), profile) {

@@ -14,7 +14,7 @@ use heapwise_format::segment::{Counter, Mode, OnFull, State};
 use heapwise_hooks::family;
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::snapshot::Snapshot;
-use heapwise_profile::{Began, CallTree, Metric, Profile, ProgramEnd, Query};
+use heapwise_profile::{Began, CallTree, Metric, Profile, ProgramEnd, Query, script};
 use heapwise_render::coverage;
 use heapwise_render::findings::Names;
 
@@ -250,8 +250,11 @@ fn finish(
     let mut profile = snapshot.profile();
     profile.meta.end = ended.into();
     let recorded = &mut profile.meta.recorded;
-    let unseen = family::unseen(Path::new(&profile.meta.program), recorded.entry_hooks > 0);
-    recorded.own_allocator = unseen.unwrap_or_default();
+    // CPython contains mimalloc, and uses it in free-threaded builds only.
+    if recorded.runtime.is_none() {
+        let unseen = family::unseen(Path::new(&profile.meta.program), recorded.entry_hooks > 0);
+        recorded.own_allocator = unseen.unwrap_or_default();
+    }
     // The probe's last sign of life may be long before the end.
     if recorded.began == Began::WithProgram && recorded.stopped_ns.is_none() {
         profile.meta.duration_ns = u64::try_from(ended.ran.as_nanos()).ok();
@@ -259,6 +262,7 @@ fn finish(
     let path = args.output.clone().unwrap_or_else(|| dump::default_name(&profile));
     dump::write_profile(&profile, &path, overwrite)?;
     if !args.quiet {
+        script::fold_native(&mut profile);
         summary(&snapshot, &profile, ended);
         run_lines::print(&profile);
         resident.into_iter().for_each(Resident::print);

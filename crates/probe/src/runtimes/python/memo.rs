@@ -12,6 +12,7 @@ use heapwise_format::segment::Counter;
 
 use super::Interpreter;
 use super::codes::CODES;
+use super::layout::Layout;
 use super::locations::{Locations, Position};
 use super::memory::{Pages, byte, word};
 use super::woven::Woven;
@@ -22,6 +23,8 @@ use crate::unwind::OwnStack;
 pub(super) const DEPTH: usize = 1024;
 /// Frames whose place in the last stack is remembered, as a power of two.
 const HINT_BITS: u32 = 10;
+/// Times that a walk expects all outer frames to be unchanged.
+const ATTEMPTS: u32 = 2;
 /// Bytes of a frame that are read, whatever the version.
 const FRAME_BYTES: u64 = 112;
 /// Owners from here on mark the entry frame of an eval loop, which is no function (3.12 on).
@@ -31,13 +34,20 @@ const FIRST_ENTRY_OWNER: u8 = 3;
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     pub(super) frame: u64,
-    position: Position,
     /// An encoded `NodePlace`; 0 for an entry frame, which is no function.
     pub(super) place: u64,
     /// Of the places from the outermost frame to this one.
     hash: u64,
     /// An eval loop of the interpreter begins with this frame.
     pub(super) is_entry: bool,
+}
+
+/// What is compared of a frame of the last stack.
+#[derive(Clone, Copy)]
+struct Seen {
+    frame: u64,
+    /// See [`key_of`].
+    key: u64,
 }
 
 /// What is known of a thread's interpreter stack. Zeroed memory is valid: nothing.
@@ -47,8 +57,9 @@ pub(crate) struct Memo {
     pub(super) own_stack: OwnStack,
     pages: Pages,
     hints: [u16; 1 << HINT_BITS],
-    /// The last stack, the outermost frame first.
+    /// The last stack, the outermost frame first, and what is compared of it.
     known: [Known; DEPTH],
+    seen: [Seen; DEPTH],
     /// The frames of a walk, the innermost first.
     walked: [u64; DEPTH],
     locations: Locations,
@@ -118,6 +129,7 @@ impl Memo {
         let mut walk = Walk { len: 0, changed: 0 };
         let mut expected = self.len.checked_sub(1);
         let mut frame = top;
+        let mut attempts = ATTEMPTS;
         while frame != 0 {
             let Some(place) = self.walked.get_mut(walk.len) else {
                 session.segment.count(Counter::Truncated);
@@ -125,8 +137,7 @@ impl Memo {
                 break;
             };
             *place = frame;
-            let is_expected =
-                |index: &usize| self.known.get(*index).is_some_and(|known| known.frame == frame);
+            let is_expected = |index: &usize| self.seen.get(*index).is_some_and(|seen| seen.frame == frame);
             let met = match expected.filter(is_expected) {
                 Some(index) => Some(index),
                 None => {
@@ -141,13 +152,20 @@ impl Memo {
             };
             walk.len += 1;
             // SAFETY: checked now, or when it became known, and nothing was unmapped since.
-            let (position, previous) =
-                unsafe { (Position::of(layout, frame), word(frame + u64::from(layout.previous))) };
-            match met.and_then(|index| Some((index, self.known.get(index)?))) {
-                Some((index, known)) => {
+            let (key, previous) =
+                unsafe { (key_of(layout, frame), word(frame + u64::from(layout.previous))) };
+            match met.and_then(|index| Some((index, self.seen.get(index)?))) {
+                Some((index, seen)) => {
+                    if seen.key != key {
+                        walk.changed = walk.len;
+                    }
+                    if attempts > 0 && self.is_unchanged(layout, index, previous) {
+                        walk.len += index;
+                        break;
+                    }
+                    attempts = attempts.saturating_sub(1);
                     expected = index.checked_sub(1);
-                    let is_end_common = (previous == 0) == (index == 0);
-                    if known.position != position || !is_end_common {
+                    if (previous == 0) != (index == 0) {
                         walk.changed = walk.len;
                     }
                 }
@@ -159,6 +177,23 @@ impl Memo {
             frame = previous;
         }
         (walk.len != 0).then_some(walk)
+    }
+
+    /// Whether the outermost `count` frames of the last stack are the callers from `frame` on, and
+    /// all of them.
+    #[inline(always)]
+    fn is_unchanged(&self, layout: &Layout, count: usize, frame: u64) -> bool {
+        let seen = self.seen.get(..count).unwrap_or(&[]);
+        let previous = u64::from(layout.previous);
+        // The usual layout has a loop of its own: it is the cost of deep recursion.
+        if layout.has_instruction_address() {
+            let instruction = u64::from(layout.instruction);
+            // SAFETY: frames of the last stack were checked, and nothing was unmapped since.
+            are_same(seen, frame, previous, |frame| unsafe { word(frame + instruction) })
+        } else {
+            // SAFETY: as above.
+            are_same(seen, frame, previous, |frame| unsafe { key_of(layout, frame) })
+        }
     }
 
     /// Names the frames that changed; false when one cannot be read.
@@ -190,13 +225,43 @@ impl Memo {
             };
             hash = mixed(hash, place ^ u64::from(is_entry));
             let Some(known) = self.known.get_mut(index) else { return false };
-            *known = Known { frame, position, place, hash, is_entry };
+            *known = Known { frame, place, hash, is_entry };
+            // SAFETY: as above.
+            let key = unsafe { key_of(layout, frame) };
+            if let Some(seen) = self.seen.get_mut(index) {
+                *seen = Seen { frame, key };
+            }
             if let Some(hint) = self.hints.get_mut(hint_slot(frame)) {
                 *hint = index as u16;
             }
         }
         true
     }
+}
+
+/// Whether the frames from `frame` outwards are those of `seen`, whose outermost is first.
+#[inline(always)]
+fn are_same(seen: &[Seen], mut frame: u64, previous: u64, key: impl Fn(u64) -> u64) -> bool {
+    for seen in seen.iter().rev() {
+        if seen.frame != frame || key(frame) != seen.key {
+            return false;
+        }
+        // SAFETY: a frame of the last stack, which was checked.
+        frame = unsafe { word(frame + previous) };
+    }
+    frame == 0
+}
+
+/// The position of a frame as one word: the address of the instruction, or the code object and the
+/// index of the instruction, which is below 2²¹.
+///
+/// # Safety
+/// The frame can be read.
+#[inline(always)]
+unsafe fn key_of(layout: &Layout, frame: u64) -> u64 {
+    // SAFETY: the caller's promise.
+    let Position { code, instruction } = unsafe { Position::of(layout, frame) };
+    if code == 0 { instruction } else { code >> 4 | instruction << 43 }
 }
 
 /// Hash of a stack, with one more frame.
