@@ -124,10 +124,10 @@ const COOKIE: u64 = u64::from_le_bytes(*b"xdebugpy");
 const MOST_RUNTIME_OFFSET: u64 = 1 << 20;
 /// Offsets in frames, code objects and strings are smaller.
 const MOST_OBJECT_OFFSET: u64 = 1024;
-/// In objects that the description does not cover well: all versions so far agree.
+/// Bytes between the data of an ASCII string and of another compact one, in every version so far.
 const COMPACT_BEHIND_ASCII: u32 = 16;
 
-/// Why there is no layout.
+/// Why the layout is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Unsupported {
     /// Built without the global interpreter lock.

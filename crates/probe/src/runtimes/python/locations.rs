@@ -135,7 +135,7 @@ impl Locations {
         let file = text::copy(pages, &layout.string, field(layout.file_name), Keep::End, &mut file)?;
         let name = text::copy(pages, &layout.string, field(layout.name), Keep::Start, &mut name)?;
         let string = declared_frames::intern_bytes(session, name, file);
-        // Only a hooked allocator tells when the object ends.
+        // The end of the object is noticed in a wrapped domain only.
         let is_kept = interpreter.is_hooked() && CODES.insert(code);
         if let Some(known) = self.codes.get_mut(slot).filter(|_| is_kept) {
             *known = Named { code, string: string + 1 };

@@ -27,14 +27,14 @@ const HINT_BITS: u32 = 10;
 const ATTEMPTS: u32 = 2;
 /// Bytes of a frame that are read, whatever the version.
 const FRAME_BYTES: u64 = 112;
-/// Owners from here on mark the entry frame of an eval loop, which is no function (3.12 on).
+/// Owners from here on mark the entry frame of an eval loop, which is not a function (3.12 on).
 const FIRST_ENTRY_OWNER: u8 = 3;
 
 /// A frame of the last stack.
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     pub(super) frame: u64,
-    /// An encoded `NodePlace`; 0 for an entry frame, which is no function.
+    /// An encoded `NodePlace`; 0 for an entry frame, which is not a function.
     pub(super) place: u64,
     /// Of the places from the outermost frame to this one.
     hash: u64,
@@ -78,7 +78,7 @@ fn hint_slot(frame: u64) -> usize {
 }
 
 impl Memo {
-    /// Forgets the last stack: it was another thread's.
+    /// Drops the last stack: it was that of another thread.
     pub(crate) fn reset(&mut self) {
         self.len = 0;
         self.own_stack = OwnStack::default();
