@@ -11,7 +11,7 @@ use crate::{packages, runner};
 use heapwise_testkit::failure::Failure;
 
 /// Debian packages that provide programs to profile and witnesses to compare with: (file, package).
-const PACKAGES: [(&str, &str); 20] = [
+const PACKAGES: [(&str, &str); 21] = [
     ("/usr/bin/gcc", "gcc"),
     ("/usr/bin/g++", "g++"),
     ("/usr/bin/musl-gcc", "musl-tools"),
@@ -32,6 +32,7 @@ const PACKAGES: [(&str, &str); 20] = [
     ("/usr/bin/chromium", "chromium"),
     ("/usr/bin/curl", "curl"),
     ("/usr/bin/tmux", "tmux"),
+    ("/usr/bin/make", "make"),
 ];
 
 /// Runs everything; stops at the first failure.
