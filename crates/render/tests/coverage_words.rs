@@ -4,7 +4,7 @@
 use heapwise_profile::coverage::{Coverage, Gap};
 use heapwise_profile::fixture::profile;
 use heapwise_profile::metric::Unit;
-use heapwise_profile::model::{ExtraColumn, Position};
+use heapwise_profile::model::{ExtraColumn, Position, Runtime, RuntimeSupport};
 use heapwise_profile::unattributed::Cause;
 use heapwise_profile::view::{leaks, modules, sizes, threads, top, traces};
 use heapwise_profile::{
@@ -84,10 +84,12 @@ fn profiles() -> Vec<(&'static str, Profile)> {
     let share = Some(CutShare { read_bytes: 10, stated_bytes: 40 });
     let cut = Cut { at: Position::Line(7), reason: CutReason::EndsEarly, share };
     let after_ns = 35_000_000_000;
+    let python = Runtime { major: 3, minor: 99, support: RuntimeSupport::UnknownVersion };
     vec![
         ("never_recorded", with(|profile| profile.meta.recorded.began = Began::Never)),
         ("cut", with(|profile| profile.meta.cut = Some(cut))),
         ("own_allocator", with(|profile| profile.meta.recorded.own_allocator = "je_malloc".into())),
+        ("runtime", with(|profile| profile.meta.recorded.runtime = Some(python))),
         ("earlier_blocks", with(|profile| profile.meta.recorded.began = Began::Late { after_ns })),
         ("before_reset", with(|profile| profile.meta.recorded.began = Began::Reset { after_ns })),
         ("stopped", with(|profile| profile.meta.recorded.stopped_ns = Some(5_000_000_000))),
