@@ -223,6 +223,11 @@ macro_rules! word {
             }
 
             #[track_caller]
+            pub(crate) fn fetch_and(&self, value: $int, order: Ordering) -> $int {
+                self.rewrite(order, |old| old & value)
+            }
+
+            #[track_caller]
             pub(crate) fn fetch_or(&self, value: $int, order: Ordering) -> $int {
                 self.rewrite(order, |old| old | value)
             }
