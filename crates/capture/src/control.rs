@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use heapwise_format::segment::{
-    CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, LeaseChange, Mode, SegmentSource, StatsText,
-    Update, write_control,
+    CONTROL_OFFSET, Control, ControlWord, Counter, IndexKind, LeaseChange, Mode, SegmentSource, State,
+    StatsText, Update, write_control,
 };
 
 use heapwise_profile::snapshot::Snapshot;
@@ -120,8 +120,24 @@ pub(crate) fn locked<T>(segment: &SegmentFile, act: impl FnOnce() -> Outcome<T>)
     result
 }
 
+/// Longest wait for a probe that is being set up: milliseconds, unless the program is stopped.
+const STARTING: Duration = Duration::from_secs(10);
+
+/// Waits until the probe has written its first control words: earlier changes would be overwritten.
+fn await_started(segment: &SegmentFile) -> Outcome {
+    let deadline = Instant::now() + STARTING;
+    while segment.snapshot()?.state() == State::Starting {
+        if Instant::now() >= deadline {
+            return Err(Failure::file(segment.path(), "cannot control: its program is still starting"));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
 /// Writes a change of words and leases; inside [`locked`].
 pub(crate) fn write_locked(segment: &SegmentFile, change: &Change, leases: &[LeaseChange]) -> Outcome {
+    await_started(segment)?;
     write_control(segment, &change.words, leases).map(drop).map_err(|error| cannot_control(segment, error))
 }
 

@@ -6,8 +6,12 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
-use heapwise_format::segment::{ControlWord, Mode, SegmentSink, SegmentSource, Update, write_control};
+use heapwise_format::segment::{
+    CONTROL_OFFSET, COUNTERS_OFFSET, ControlWord, Counter, Mode, SegmentSink, SegmentSource, State, Update,
+    write_control,
+};
 
+use crate::coverage::Told;
 use crate::harness::{Scratch, victims, witness};
 use crate::serve::Server;
 
@@ -430,4 +434,34 @@ fn calls_inside_the_probe_are_not_lost_in_silence() {
     }
     let stats = scratch.json_of(&["stats", "--json", &pid]);
     assert_eq!(stats[0]["probe"]["lost_calls"], 2, "{stats}");
+}
+
+/// A segment is listed while its probe is set up. A change waits until the probe has written its
+/// own control words, which would replace it.
+#[test]
+fn a_change_waits_for_a_probe_that_is_starting() {
+    let scratch = Scratch::new();
+    let mut program = Told::start(&scratch, "mode:off");
+    program.allocate(10);
+    let mut segments = std::fs::read_dir(scratch.path("segments")).expect("readable").flatten();
+    let segment = segments.next().expect("a segment").path();
+    let segment = std::fs::OpenOptions::new().read(true).write(true).open(segment).expect("ours");
+    let set_state = |state: State| {
+        let at = COUNTERS_OFFSET as u64 + Counter::State as u64 * 8;
+        segment.write_all_at(&(state as u64).to_le_bytes(), at).expect("written");
+    };
+    let mode = || {
+        let mut word = [0; 8];
+        let at = CONTROL_OFFSET as u64 + ControlWord::Mode as u64 * 8;
+        segment.read_exact_at(&mut word, at).expect("readable");
+        u64::from_le_bytes(word)
+    };
+    set_state(State::Starting);
+    let mut start = scratch.heapwise(&["start", "--exact", &program.pid()]).spawn().expect("starts");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!((mode(), start.try_wait().expect("ours").is_none()), (Mode::Off as u64, true));
+    set_state(State::Ready);
+    assert!(start.wait().expect("ours").success());
+    assert_eq!(mode(), Mode::Exact as u64);
+    program.end();
 }
