@@ -50,7 +50,7 @@ pub fn save(segment: &SegmentFile) -> Outcome {
 pub fn release(lease: Held<'_>) -> Outcome<Applied> {
     let segment = lease.segment();
     if segment.snapshot()?.control().is_some_and(|own| own.own_demand().mode == Mode::Off) {
-        // Without room for the file, readers see what is left of the blocks.
+        // Without room for the file, readers see the blocks that were not freed since.
         let _ = save(segment);
     }
     lease.release()

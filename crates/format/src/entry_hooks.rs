@@ -80,7 +80,7 @@ pub const SLOT_REAL: usize = 8;
 /// First bytes of an island, which its code reads and the probe writes: 0 while only a countdown
 /// is kept, 1 when every call goes to the probe.
 pub const ISLAND_ALLOCATES: usize = 0;
-/// The same for calls that free or resize.
+/// As [`ISLAND_ALLOCATES`], for calls that free or resize.
 pub const ISLAND_RELEASES: usize = 1;
 
 /// Bytes of the page filter by page of an address; those by granule follow.

@@ -78,7 +78,7 @@ const MOST_CONSTANTS: u64 = 256 << 20;
 type Elf<'data, R> = ElfFile64<'data, object::Endianness, R>;
 
 impl Binary {
-    /// Reads a file; `None` when it is no 64-bit ELF file. `root` is the file system in which
+    /// Reads a file; `None` when it is not a 64-bit ELF file. `root` is the file system in which
     /// separate debug files are looked for.
     #[must_use]
     pub fn read(path: &Path, root: &Path) -> Option<Binary> {

@@ -65,7 +65,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// The function that stands for the family in messages.
+    /// The function by which messages name the family.
     #[must_use]
     pub fn representative(&self) -> String {
         let named =
@@ -78,7 +78,7 @@ impl Family {
 }
 
 impl std::fmt::Display for Family {
-    /// What stands for the family in one phrase of a report.
+    /// Names the family in one phrase of a report.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let name = self.allocator.name();
         match self.reach {

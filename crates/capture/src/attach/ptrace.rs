@@ -46,7 +46,7 @@ pub(crate) fn seize(tid: pid_t) -> io::Result<()> {
         .or_else(|_| request(libc::PTRACE_SEIZE, tid, 0, options))
 }
 
-/// Asks a traced thread to stop.
+/// Requests that a traced thread stops.
 pub(crate) fn interrupt(tid: pid_t) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0)
 }

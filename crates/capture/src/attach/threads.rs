@@ -51,7 +51,7 @@ impl Stopped {
         }
     }
 
-    /// All are asked first: they stop at the same time.
+    /// Interrupts all threads before it waits for one: they stop at the same time.
     fn stop(&mut self, tids: &[libc::pid_t]) -> Outcome {
         for tid in tids {
             let _ = ptrace::interrupt(*tid);

@@ -26,8 +26,8 @@ pub(super) enum Owner {
 }
 
 impl Owner {
-    /// Whether a block at such an address tells more: these owners are also given to small areas
-    /// for their neighbours.
+    /// Whether a block at such an address is better evidence: these owners are also given to small
+    /// areas for their neighbours.
     pub(super) fn is_guess(&self) -> bool {
         matches!(self, Owner::Unknown | Owner::Binary | Owner::Stack | Owner::Probe)
     }

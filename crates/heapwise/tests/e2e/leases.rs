@@ -277,7 +277,7 @@ fn a_stopped_process_shows_its_last_state() {
     until("freed blocks", || busy.counter(Counter::Mode) == Mode::Off as u64);
     let stopped = live_bytes(&scratch, &pid);
     assert!((stopped - busy.inuse_bytes).abs() <= EXACT_ERROR * busy.inuse_bytes, "{stopped}");
-    // `ps` and `stats` show the same, and `stats` what is left of it.
+    // `ps` and `stats` show the same, and `stats` the part not freed since.
     let all = scratch.json_of(&["top", "--json", &pid])["total"].clone();
     assert_eq!(scratch.json_of(&["ps", "--json"])[0]["live_bytes"], all);
     until("the blocks to be replaced", || {

@@ -243,7 +243,7 @@ pub(crate) enum HookMode {
     Tracing,
 }
 
-/// The [`HookMode`] in force, for hooks that are no vectors.
+/// The [`HookMode`] in force, for hooks that are not vectors.
 static MODE: AtomicU8 = AtomicU8::new(HookMode::Counting as u8);
 
 impl HookMode {

@@ -18,7 +18,7 @@ const CALLERS: usize = 10;
 /// Points of the curve.
 const POINTS: usize = 512;
 
-/// What a key asks of the rest of the program.
+/// A request of the user that the model does not carry out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Command {
     /// Leave the view.
