@@ -203,13 +203,18 @@ fn reports_of_tcmalloc_dumps_equal_jeprofs_too() {
     }
 }
 
+/// Runs a program over another allocator. The same blocks are sampled in each run: jemalloc's random
+/// numbers start from an address, and hashes of scripts from a seed.
 fn run(scratch: &Scratch, command: &[&str], library: &str, environment: &[(&str, &str)]) {
     let library = Path::new(LIBRARIES).join(library);
     assert!(library.exists(), "install libjemalloc2 and libgoogle-perftools4");
     let output = scratch
-        .command(command[0])
-        .args(&command[1..])
+        .command("setarch")
+        .arg("--addr-no-randomize")
+        .args(command)
         .env("LD_PRELOAD", library)
+        .env("PERL_HASH_SEED", "0")
+        .env("PYTHONHASHSEED", "0")
         .envs(environment.iter().copied())
         .output()
         .expect("the program starts");

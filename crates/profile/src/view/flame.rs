@@ -78,9 +78,9 @@ pub fn flame(tree: &CallTree, shape: &Shape, detail: Detail) -> Flame {
     };
     match shape {
         Shape::TopDown => draw(tree, detail),
-        Shape::BottomUp => draw(&tree.inverted(), detail),
+        Shape::BottomUp => draw(&tree.inverted(detail.most_boxes), detail),
         Shape::Callees(pattern) => draw(&tree.callees_of(matches(pattern)), detail),
-        Shape::Callers(pattern) => draw(&tree.callers_of(matches(pattern)), detail),
+        Shape::Callers(pattern) => draw(&tree.callers_of(matches(pattern), detail.most_boxes), detail),
     }
 }
 
@@ -181,6 +181,25 @@ mod tests {
         let label = |item: &FlameBox| flame.frames[item.frame as usize].label.as_str();
         let boxes = flame.boxes.iter();
         boxes.map(|item| (label(item), item.depth, item.start, item.width)).collect()
+    }
+
+    /// A bounded tree of callers has the boxes that an unbounded one would draw.
+    #[test]
+    fn the_widest_callers_are_drawn() {
+        let mut text = String::new();
+        for stack in 0..200_u32 {
+            let caller = |level: u32| (stack.wrapping_mul(2_654_435_761) >> (level * 3)) % 5;
+            text += &format!("a{};b{};c{};d{} {} 1\n", caller(1), caller(2), caller(3), caller(4), 1 + stack);
+        }
+        let program = profile(&text);
+        let tree = CallTree::new(&program, &Query::default());
+        let inverted = tree.inverted(usize::MAX);
+        for most_boxes in [0, 1, 7, 50, 199, 1000] {
+            let detail = Detail { min_share: 0.0, most_boxes };
+            assert_eq!(flame(&tree, &Shape::BottomUp, detail), draw(&inverted, detail));
+            let callers = flame(&tree, &Shape::Callers(Regex::new("c1").unwrap()), detail);
+            assert!(callers.boxes.len() <= most_boxes);
+        }
     }
 
     #[test]
