@@ -203,8 +203,8 @@ fn reports_of_tcmalloc_dumps_equal_jeprofs_too() {
     }
 }
 
-/// Runs a program over another allocator. The same blocks are sampled in each run: random numbers of
-/// jemalloc start from an address, and hashes of scripts from a seed.
+/// Runs a program over another allocator. The same blocks are sampled in each run: jemalloc seeds
+/// its random numbers with an address, and scripts hash with a seed.
 fn run(scratch: &Scratch, command: &[&str], library: &str, environment: &[(&str, &str)]) {
     let library = Path::new(LIBRARIES).join(library);
     assert!(library.exists(), "install libjemalloc2 and libgoogle-perftools4");
