@@ -1,11 +1,17 @@
-//! Builds the probe as a shared library with a cargo of its own, for `include_bytes!`.
+//! Builds the probe as a shared library with a cargo of its own and compresses it, for
+//! `include_bytes!`.
 //!
 //! Stable cargo cannot embed a cdylib dependency in an executable, and `cargo install` copies
 //! executables only; a nested build makes both `cargo build` and `cargo install` yield one file.
 
 use std::env;
+use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use flate2::Compression;
+use flate2::write::ZlibEncoder;
 
 fn main() {
     let crates = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("..");
@@ -14,10 +20,20 @@ fn main() {
     }
     println!("cargo::rerun-if-env-changed=HEAPWISE_PROBE_SO");
     let library = match env::var_os("HEAPWISE_PROBE_SO") {
-        Some(prebuilt) => PathBuf::from(prebuilt),
+        Some(prebuilt) => {
+            println!("cargo::rerun-if-changed={}", prebuilt.display());
+            PathBuf::from(prebuilt)
+        }
         None => build(&crates.join("probe/Cargo.toml")),
     };
-    println!("cargo::rustc-env=HEAPWISE_PROBE_SO={}", library.display());
+    let compressed = PathBuf::from(variable("OUT_DIR")).join("probe.zlib");
+    compress(&library, &compressed).unwrap_or_else(|error| panic!("{}: {error}", library.display()));
+}
+
+fn compress(library: &Path, to: &Path) -> std::io::Result<()> {
+    let mut encoder = ZlibEncoder::new(fs::File::create(to)?, Compression::best());
+    encoder.write_all(&fs::read(library)?)?;
+    encoder.finish().map(drop)
 }
 
 fn build(manifest: &Path) -> PathBuf {

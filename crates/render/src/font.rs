@@ -1,5 +1,8 @@
 //! The one font of our pictures: what is measured here is what the renderers draw.
 
+use std::io::Read;
+use std::sync::LazyLock;
+
 use skrifa::instance::{LocationRef, Size};
 use skrifa::{FontRef, MetadataProvider};
 
@@ -9,7 +12,15 @@ pub(crate) const FAMILY: &str = "DejaVu Sans, Verdana, sans-serif";
 /// The font file, for renderers.
 #[must_use]
 pub fn data() -> &'static [u8] {
-    dejavu::sans::regular()
+    static FONT: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let compressed: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/font.zlib"));
+        let mut font = Vec::new();
+        flate2::read::ZlibDecoder::new(compressed)
+            .read_to_end(&mut font)
+            .expect("the build script compressed it");
+        font
+    });
+    &FONT
 }
 
 /// The parsed font.
