@@ -42,6 +42,7 @@ export interface Finding {
   kind: string;
   /// Numbers by name; the kind says which there are.
   values: Record<string, number>;
+  sentence: string;
   function: string | null;
   /// The largest place of it, from the program's own code on, and its file and line.
   stack?: string;

@@ -117,7 +117,9 @@ fn next_command(finding: &Finding, is_recording: bool) -> &'static str {
     }
 }
 
-fn sentence(finding: &Finding, first: Option<&FunctionGroup>) -> String {
+/// A finding in words; `first` is the largest of its functions.
+#[must_use]
+pub fn sentence(finding: &Finding, first: Option<&FunctionGroup>) -> String {
     let value = |name: &str| finding.value(name);
     let has = |name: &str| finding.values.iter().any(|(known, _)| *known == name);
     let bytes = |name: &str| quantity::bytes(value(name));

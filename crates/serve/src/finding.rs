@@ -17,6 +17,7 @@ pub(crate) fn with_links(names: &Names<'_>, findings: &[Finding]) -> Vec<Value> 
         values.insert("percent".into(), first.as_ref().map(|group| group.percent).into());
         json!({
             "kind": finding.kind.name(), "values": values, "function": function,
+            "sentence": render::sentence(finding, first.as_ref()),
             "source": first.as_ref().map(|group| &*group.source).unwrap_or_default(),
             "stack": first.as_ref().map(|group| &*group.stack).unwrap_or_default(),
             "view": link.view, "focus": focus.unwrap_or_default(),

@@ -3,7 +3,6 @@
 import type { Finding, SampleType, Summary, Top } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { bytes, change, count, duration, moment, percent, quantity } from "../format.ts";
-import { sentence } from "../findings.ts";
 import { setViewKeys } from "../keys.ts";
 import type { View } from "../state/location.ts";
 import { href } from "../state/navigate.ts";
@@ -66,9 +65,9 @@ function tiles(summary: Summary): HTMLElement[] {
 function findingsCard(input: ViewInput): HTMLElement {
   const card = h("div.card", { hidden: true });
   const item = (finding: Finding) => {
-    const { title, detail } = sentence(finding);
+    const place = finding.source ? `${finding.stack ?? ""} (${finding.source})` : finding.stack ?? "";
     return h("li", null,
-      h("a", { href: link(finding), "data-go": true }, title), h("span.muted", null, ` ${detail}`));
+      h("a", { href: link(finding), "data-go": true }, finding.sentence), h("span.muted", null, ` ${place}`));
   };
   // A finding of a recording has its own moment; one of a profile is about the moment on screen.
   const link = (finding: Finding) => href({
