@@ -340,9 +340,10 @@ macro_rules! replace_5 {
     };
 }
 
-/// With six arguments the caller's state is the first one on the stack.
-macro_rules! replace_6 {
-    ($body:path) => {
+/// The same where the registers have no room for that argument: it goes to `rsp + $slot`, behind
+/// what `$copy` puts there. The caller's state is above both.
+macro_rules! replace_stack_stub {
+    ($body:path, $slot:literal $(, $copy:literal)*) => {
         #[unsafe(naked)]
         pub(crate) unsafe extern "C" fn trace() {
             core::arch::naked_asm!(
@@ -350,13 +351,14 @@ macro_rules! replace_6 {
                 "endbr64",
                 "sub rsp, 40",
                 ".cfi_def_cfa_offset 48",
+                $($copy,)*
                 "mov rax, qword ptr [rsp + 40]",
                 "lea r10, [rsp + 48]",
-                "mov qword ptr [rsp + 8], rax",
-                "mov qword ptr [rsp + 16], r10",
-                "mov qword ptr [rsp + 24], rbp",
-                "lea rax, [rsp + 8]",
-                "mov qword ptr [rsp], rax",
+                "mov qword ptr [rsp + 16], rax",
+                "mov qword ptr [rsp + 24], r10",
+                "mov qword ptr [rsp + 32], rbp",
+                "lea rax, [rsp + 16]",
+                concat!("mov qword ptr [rsp + ", $slot, "], rax"),
                 "call {body}",
                 "add rsp, 40",
                 ".cfi_def_cfa_offset 8",
@@ -368,34 +370,21 @@ macro_rules! replace_6 {
     };
 }
 
-/// With seven arguments, as `syscall` has them: the last is on the caller's stack. It and the
-/// caller's state go onto ours.
+macro_rules! replace_6 {
+    ($body:path) => {
+        $crate::arch::replace_stack_stub!($body, 0);
+    };
+}
+
+/// With seven arguments, as `syscall` has them: the last is on the caller's stack.
 macro_rules! replace_7 {
     ($body:path) => {
-        #[unsafe(naked)]
-        pub(crate) unsafe extern "C" fn trace() {
-            core::arch::naked_asm!(
-                ".cfi_startproc",
-                "endbr64",
-                "sub rsp, 40",
-                ".cfi_def_cfa_offset 48",
-                "mov rax, qword ptr [rsp + 48]",
-                "mov qword ptr [rsp], rax",
-                "mov rax, qword ptr [rsp + 40]",
-                "lea r10, [rsp + 48]",
-                "mov qword ptr [rsp + 16], rax",
-                "mov qword ptr [rsp + 24], r10",
-                "mov qword ptr [rsp + 32], rbp",
-                "lea rax, [rsp + 16]",
-                "mov qword ptr [rsp + 8], rax",
-                "call {body}",
-                "add rsp, 40",
-                ".cfi_def_cfa_offset 8",
-                "ret",
-                ".cfi_endproc",
-                body = sym $body,
-            )
-        }
+        $crate::arch::replace_stack_stub!(
+            $body,
+            8,
+            "mov rax, qword ptr [rsp + 48]",
+            "mov qword ptr [rsp], rax"
+        );
     };
 }
 
@@ -443,5 +432,6 @@ macro_rules! resize_count_stub {
 
 pub(crate) use {
     allocate_stub, entry_stub, jump_stub, release_stub, release_with, replace_1, replace_2, replace_3,
-    replace_4, replace_5, replace_6, replace_7, replace_stub, resize_count_stub, size_first, size_product,
+    replace_4, replace_5, replace_6, replace_7, replace_stack_stub, replace_stub, resize_count_stub,
+    size_first, size_product,
 };

@@ -8,6 +8,7 @@ use heapwise_format::segment::{Runtime, RuntimeSupport};
 use super::layout::{Layout, Unsupported};
 use super::memory::word;
 use super::{Interpreter, Start, domains};
+use crate::atomics::{AtomicBool, AtomicU32};
 use crate::modules::Image;
 use crate::symbols::{self, Found};
 
@@ -55,17 +56,21 @@ fn describe(set_allocator: &Found, is_late: bool) -> Option<Python> {
     let eval = find(c"_PyEval_EvalFrameDefault").filter(|_| minor < 10);
     // SAFETY: the signatures of these functions in CPython's headers.
     let interpreter = unsafe {
-        Interpreter::new(
+        Interpreter {
             layout,
-            runtime_address,
-            core::mem::transmute::<*mut (), super::Getter>(unchecked?),
-            core::mem::transmute::<*mut (), super::Getter>(function(c"PyGILState_GetThisThreadState")?),
-            core::mem::transmute::<*mut (), domains::Access>(function(c"PyMem_GetAllocator")?),
-            core::mem::transmute::<*mut (), domains::Access>(set_allocator.address),
-            eval.map(|found| found.address as u64..found.address as u64 + found.len),
-            code.start..code.end,
-            Start { is_late, is_running: is_late || is_initialized(&find) },
-        )
+            runtime: runtime_address,
+            unchecked: core::mem::transmute::<*mut (), super::Getter>(unchecked?),
+            this: core::mem::transmute::<*mut (), super::Getter>(function(c"PyGILState_GetThisThreadState")?),
+            get_allocator: core::mem::transmute::<*mut (), domains::Access>(function(c"PyMem_GetAllocator")?),
+            set_allocator: core::mem::transmute::<*mut (), domains::Access>(set_allocator.address),
+            eval_loop: eval.map(|found| found.address as u64..found.address as u64 + found.len),
+            code: code.start..code.end,
+            start: Start { is_late, is_running: is_late || is_initialized(&find) },
+            originals: domains::Originals::new(),
+            hooked: AtomicBool::new(false),
+            ending: AtomicBool::new(false),
+            unmapped: AtomicU32::new(0),
+        }
     };
     Some(Python { runtime: of(RuntimeSupport::Followed), interpreter: Some(interpreter) })
 }

@@ -173,35 +173,6 @@ pub(crate) fn unmapping(start: u64, bytes: u64) {
 }
 
 impl Interpreter {
-    #[allow(clippy::too_many_arguments)]
-    fn new(
-        layout: Layout,
-        runtime: u64,
-        unchecked: Getter,
-        this: Getter,
-        get_allocator: domains::Access,
-        set_allocator: domains::Access,
-        eval_loop: Option<Range<u64>>,
-        code: Range<u64>,
-        start: Start,
-    ) -> Self {
-        Self {
-            layout,
-            runtime,
-            unchecked,
-            this,
-            get_allocator,
-            set_allocator,
-            eval_loop,
-            code,
-            start,
-            originals: domains::Originals::new(),
-            hooked: AtomicBool::new(false),
-            ending: AtomicBool::new(false),
-            unmapped: AtomicU32::new(0),
-        }
-    }
-
     /// Times that memory was unmapped.
     #[inline(always)]
     fn unmapped(&self) -> u32 {
