@@ -57,8 +57,9 @@ struct heapwise_gs_log {
     char path[PATH_MAX]; /* empty: there was none yet */
     char size[16];       /* size of a file; empty: HEAPWISE_GS_LOG_SIZE */
     char error[256];     /* why the last call failed; empty: it did not */
+    bool is_lost;        /* the recorder ended by itself: nothing is recorded any more */
 };
-__attribute__((weak)) struct heapwise_gs_log heapwise_gs_log = {0, 10, "", "", ""};
+__attribute__((weak)) struct heapwise_gs_log heapwise_gs_log = {0, 10, "", "", "", false};
 
 /* Why the last call returned false or NULL, in one line; empty when it did not. */
 HEAPWISE_GS_FUNCTION const char *heapwise_gs_error(void) { return heapwise_gs_log.error; }
@@ -208,16 +209,17 @@ HEAPWISE_GS_FUNCTION bool heapwise_gs_begin_log(bool fast) {
 
 /* Waits until everything before this call is in the file; whether it is. */
 HEAPWISE_GS_FUNCTION bool heapwise_gs_await_log(void) {
-    pid_t *recorder = &heapwise_gs_log.recorder;
-    if (*recorder == 0) return true;
+    struct heapwise_gs_log *log = &heapwise_gs_log;
+    const char *lost = "the recorder has ended: the disk is full, or it was killed";
+    if (log->recorder == 0) return !log->is_lost || heapwise_gs_fail(lost);
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     uint64_t moment = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
     for (int ms = 0; ms < HEAPWISE_GS_PATIENCE_MS; ms++) {
         if (hw_recorded_ns() > moment) return true;
-        if (waitpid(*recorder, NULL, WNOHANG) == *recorder) {
-            *recorder = 0;
-            return heapwise_gs_fail("the recorder has ended: the disk is full, or it was killed");
+        if (waitpid(log->recorder, NULL, WNOHANG) == log->recorder) {
+            log->recorder = 0, log->is_lost = true;
+            return heapwise_gs_fail(lost);
         }
         heapwise_gs_pause();
     }
@@ -230,6 +232,7 @@ HEAPWISE_GS_FUNCTION bool heapwise_gs_set_enable_mem_profiler(int type) {
     if (!heapwise_gs_may()) return false;
     if (type < HEAPWISE_GS_CLOSED || type > HEAPWISE_GS_MEM_FAST) return heapwise_gs_fail("types are 1 to 5");
     heapwise_gs_end_log();
+    heapwise_gs_log.is_lost = false;
     if (type == HEAPWISE_GS_LOG_RECORD || type == HEAPWISE_GS_LOG_FAST)
         return heapwise_gs_begin_log(type == HEAPWISE_GS_LOG_FAST);
     hw_set_index(type == HEAPWISE_GS_MEM_FAST ? HEAPWISE_INDEX_SHADOW : HEAPWISE_INDEX_HASH);
