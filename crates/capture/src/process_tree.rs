@@ -35,7 +35,7 @@ impl ProcessTree {
     }
 
     /// Segments of descendants, running and ended.
-    pub(crate) fn descendants(&mut self) -> Vec<SegmentEntry> {
+    pub fn descendants(&mut self) -> Vec<SegmentEntry> {
         let mut all = self.all();
         all.retain(|found| found.process.pid != self.root);
         all

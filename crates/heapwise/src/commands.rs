@@ -17,7 +17,6 @@ pub(crate) mod ps;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
-mod run_lines;
 mod run_resident;
 pub(crate) mod serve;
 mod skynet_names;

@@ -103,8 +103,15 @@ fn package(path: &str) -> Option<String> {
         let output = command.ok().filter(|output| output.status.success())?;
         String::from_utf8(output.stdout).ok()
     };
+    // `libfoo1:amd64: PATH`, or `libfoo1, libbar1: PATH`.
     if let Some(line) = asked("dpkg-query", &["-S"]) {
-        return Some(format!("install {}-dbgsym", line.split(':').next()?));
+        let name = line.split([':', ',']).next()?;
+        // The C library has its debug files in a package of its own.
+        return Some(if name == "libc6" {
+            "install libc6-dbg".into()
+        } else {
+            format!("install {name}-dbgsym")
+        });
     }
     let name = asked("rpm", &["-qf", "--qf", "%{NAME}"])?;
     Some(format!("debuginfo-install {name}"))

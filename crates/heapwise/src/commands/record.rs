@@ -171,7 +171,12 @@ pub(crate) fn report(recorded: &Recorded) {
     let (peak, ms) = recorded.peak;
     line("peak", format!("{} after {ms} ms", quantity::bytes(peak as f64)));
     line("still live", quantity::bytes(recorded.live_bytes as f64));
-    line("lost", format!("{} events ({} waited for room)", recorded.lost, recorded.waited));
+    if recorded.lost > 0 {
+        line("lost", format!("{} events", recorded.lost));
+    }
+    if recorded.waited > 0 {
+        line("waited", format!("{} events, for room in the log", recorded.waited));
+    }
     if recorded.lost_marks > 0 {
         line("marks", format!("{} had no room and are missing", recorded.lost_marks));
     }

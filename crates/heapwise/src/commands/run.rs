@@ -18,10 +18,10 @@ use heapwise_profile::{Began, CallTree, Metric, Profile, ProgramEnd, Query, scri
 use heapwise_render::coverage;
 use heapwise_render::findings::Names;
 
+use super::dump;
 use super::record::{self, RetentionArgs};
 use super::run_resident::Resident;
 use super::switch::{GsMode, ModeArgs};
-use super::{dump, run_lines};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
@@ -32,6 +32,7 @@ use heapwise_capture::launch::{self, Ended};
 use heapwise_capture::peak_ledger::PeakWatch;
 use heapwise_capture::process_tree::{NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
 use heapwise_capture::recorder_thread::RecorderThread;
+use heapwise_capture::recording::rotation;
 use heapwise_capture::segment_lock::SegmentLock;
 use heapwise_capture::segments::{self, SegmentEntry, SegmentFile};
 use heapwise_capture::{process, stale_segments, survivors};
@@ -86,8 +87,9 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
         }
     }
     let is_logged = args.mode.mode() == Mode::Log;
-    let following = is_logged.then(|| RecorderThread::start_own(pid, args.log_options(pid)));
-    let offspring = (is_logged && args.children).then(|| ChildRecorder::watch(pid, args.log_options(pid)));
+    let log = is_logged.then(|| args.log_options(pid));
+    let following = log.clone().map(|options| RecorderThread::start_own(pid, options));
+    let offspring = log.filter(|_| args.children).map(|options| ChildRecorder::watch(pid, options));
     // Without `--children` no command reads the segments of children.
     let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
     let unwanted = if is_logged { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
@@ -103,7 +105,8 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
         args.name_survivors()
     }
     let children = offspring.map(ChildRecorder::end);
-    let family = sweeping.map_or_else(|| ProcessTree::of(pid), |sweeping| sweeping.end(pid)).segments();
+    let mut tree = sweeping.map_or_else(|| ProcessTree::of(pid), |sweeping| sweeping.end(pid));
+    let family = tree.segments();
     let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
         let why = segments::unusable_directory().unwrap_or_else(|| {
             "it ended before its first allocation, or did not load the probe; see heapwise doctor".into()
@@ -116,7 +119,7 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
         (Some(recorded), _) => args.finish_log(recorded, children, noted_peak(found)),
         (None, Mode::Off) => Ok(()),
         (None, _) => finish(&args, found, &ended, overwrite, resident.as_ref()).and_then(|()| {
-            if args.children { write_children(&args, &family, pid, overwrite) } else { Ok(()) }
+            if args.children { write_children(&args, &tree.descendants(), overwrite) } else { Ok(()) }
         }),
     };
     match finished {
@@ -190,11 +193,28 @@ impl RunArgs {
         children.into_iter().try_for_each(|child| self.finish_child(child))
     }
 
+    /// The named file, or else `default`. The name of a restart in a container has the same pid, so
+    /// it gets a number where a file exists: `heapwise.app.7_2.hwp`.
+    fn path_or(&self, default: PathBuf) -> PathBuf {
+        if let Some(path) = &self.output {
+            return path.clone();
+        }
+        let (stem, ending) = (default.with_extension(""), default.extension().unwrap_or_default());
+        let numbered = |number: u32| {
+            let mut name = stem.clone().into_os_string();
+            name.push(format!("_{number}."));
+            name.push(ending);
+            PathBuf::from(name)
+        };
+        let is_free = |path: &PathBuf| path.symlink_metadata().is_err() && rotation::existing(path).is_none();
+        let mut names = std::iter::once(default.clone()).chain((2..).map(numbered));
+        if self.force { default } else { names.find(is_free).unwrap_or(default) }
+    }
+
     /// How the program is recorded in log mode.
     fn log_options(&self, pid: u32) -> RecordOptions {
         let program = self.command.first().map(|program| program.to_string_lossy().into_owned());
-        let path = self.output.clone();
-        let path = path.unwrap_or_else(|| record::default_name(&program.unwrap_or_default(), pid));
+        let path = self.path_or(record::default_name(&program.unwrap_or_default(), pid));
         let mut options = self.keeping.record_options(path, Beginning::Start);
         if self.mode.mode == Some(GsMode::LogFast) {
             options.on_full = OnFull::Drop;
@@ -209,9 +229,13 @@ impl RunArgs {
         self.keeping.finish(&recorded)?;
         if !self.quiet {
             let peak = quantity::bytes(recorded.peak.0 as f64);
-            let (lost, path) = (recorded.lost, recorded.path.display());
+            let path = recorded.path.display();
+            let lost = match recorded.lost {
+                0 => String::new(),
+                lost => format!(", {lost} events lost"),
+            };
             let how = if runs_on { "; it runs on, unrecorded" } else { "" };
-            note!("child {pid} ({program}): {path}, peak {peak}, {lost} events lost{how}");
+            note!("child {pid} ({program}): {path}, peak {peak}{lost}{how}");
         }
         Ok(())
     }
@@ -259,12 +283,11 @@ fn finish(
     if recorded.began == Began::WithProgram && recorded.stopped_ns.is_none() {
         profile.meta.duration_ns = u64::try_from(ended.ran.as_nanos()).ok();
     }
-    let path = args.output.clone().unwrap_or_else(|| dump::default_name(&profile));
+    let path = args.path_or(dump::default_name(&profile));
     dump::write_profile(&profile, &path, overwrite)?;
     if !args.quiet {
         script::fold_native(&mut profile);
         summary(&snapshot, &profile, ended);
-        run_lines::print(&profile);
         resident.into_iter().for_each(Resident::print);
         say_err!("  profile      {}", path.display());
         print_findings(profile, &path);
@@ -315,15 +338,21 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
     say_err!("  probe        {} of memory", quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64));
 }
 
-fn write_children(args: &RunArgs, family: &[SegmentEntry], pid: u32, overwrite: Overwrite) -> Outcome {
-    for child in family.iter().filter(|found| found.process.pid != pid) {
+/// Writes a profile of each child. One that runs on, because Ctrl-C ended the recording, has its
+/// profile until now.
+fn write_children(args: &RunArgs, children: &[SegmentEntry], overwrite: Overwrite) -> Outcome {
+    for child in children {
+        let runs_on = child.is_alive();
         let profile = SegmentFile::open(&child.path)?.snapshot()?.profile();
         let path = match &args.output {
             Some(path) => format!("{}.{}", path.display(), child.process.pid).into(),
-            None => dump::default_name(&profile),
+            None => args.path_or(dump::default_name(&profile)),
         };
         dump::write_profile(&profile, &path, overwrite)?;
-        say_err!("  child        {}", path.display());
+        if !args.quiet {
+            let how = if runs_on { "; it runs on" } else { "" };
+            say_err!("  child        {}{how}", path.display());
+        }
     }
     Ok(())
 }

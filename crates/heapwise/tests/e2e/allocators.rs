@@ -100,6 +100,31 @@ fn dumps_of_a_static_jemalloc_stay() {
     }
 }
 
+/// The dump of a jemalloc that is part of the program, without the probe: its own frames are cut at
+/// the leaf, as the real jeprof cuts those of a library.
+#[test]
+#[ignore = "needs libjemalloc-dev and libgoogle-perftools-dev"]
+fn jeprof_cuts_the_frames_of_a_static_jemalloc() {
+    let scratch = Scratch::new();
+    let program = victims().join("static_jemalloc");
+    let mut command = scratch.command(&program);
+    command.args(["1", "2000"]).env("MALLOC_CONF", "prof:true,prof_final:true,lg_prof_sample:0");
+    assert!(command.status().expect("the program runs").success());
+    let dumps = dumps(&scratch);
+    let [(dump, text)] = dumps.as_slice() else { panic!("{dumps:?}") };
+    assert!(has_blocks(text), "{text}");
+    let (program, dump) = (program.to_str().expect("UTF-8"), dump.to_str().expect("UTF-8"));
+    let table = scratch.output_of(&["jeprof", "--text", "--show_bytes", program, dump]);
+    for frame in ["prof_backtrace", "prof_", "je_", "malloc_default", "imalloc"] {
+        assert!(!table.split_whitespace().any(|word| word.starts_with(frame)), "{frame}: {table}");
+    }
+    let is_holder = |row: &str| row.ends_with(" w_malloc") && !row.trim_start().starts_with("0 ");
+    assert!(table.lines().any(is_holder), "{table}");
+    // The real jeprof shows them, and so does its list of frames to cut.
+    let kept = scratch.output_of(&["jeprof", "--text", "--keep_runtime", program, dump]);
+    assert!(kept.contains(" prof_backtrace_impl"), "{kept}");
+}
+
 /// Metrics of reports, and names of what victims count.
 const METRICS: [(&str, &str); 4] = [
     ("alloc_objects", "alloc_objects"),

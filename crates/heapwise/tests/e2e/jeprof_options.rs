@@ -1,7 +1,8 @@
 //! Options and modes of jeprof that depend on more than the text of a table.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::Output;
+use std::process::{Command, Output};
 
 use crate::harness::{Scratch, victims};
 
@@ -210,18 +211,27 @@ fn disassembly_with_its_amounts() {
     assert!(text.lines().any(|line| line.contains("call ") && line.trim_start().starts_with(flat)), "{text}");
     let none = jeprof(&scratch, &["--disasm=no_such_function", &program, &profile]);
     assert_eq!(none.status.code(), Some(2));
+    // The same at the prompt.
+    std::fs::write(scratch.path("commands"), "disasm ^w_malloc$\nquit\n").expect("written");
+    let prompt = scratch
+        .heapwise(&["jeprof", "--interactive", "--show_bytes", &program, &profile])
+        .stdin(std::fs::File::open(scratch.path("commands")).expect("readable"))
+        .output()
+        .expect("heapwise starts");
+    let disassembly = text.lines().collect::<Vec<_>>().join("\n");
+    assert!(stdout(&prompt).contains(&disassembly), "{}", stdout(&prompt));
 }
 
 #[test]
 fn a_prompt_lists_disassembles_and_exports() {
     let scratch = Scratch::new();
     let (program, profile) = profiled(&scratch);
-    let commands = "list ^w_malloc$\ncallgrind out.kcg\nweblist ^w_malloc$\nquit\n";
+    let commands = "disasm ^w_malloc$\nlist ^w_malloc$\ncallgrind out.kcg\nweblist ^w_malloc$\nquit\n";
     std::fs::write(scratch.path("commands"), commands).expect("written");
     let output = scratch
         .heapwise(&["jeprof", "--interactive", &program, &profile])
         .env("TMPDIR", scratch.path(""))
-        // No desktop here: pages stay where they are.
+        // No desktop here: pages stay where they are. No objdump either.
         .env("PATH", "")
         .stdin(std::fs::File::open(scratch.path("commands")).expect("readable"))
         .output()
@@ -230,6 +240,7 @@ fn a_prompt_lists_disassembles_and_exports() {
     let file = std::fs::read_to_string(scratch.path("out.kcg")).expect("written");
     assert!(callgrind(&file).1 > 0);
     let said = stderr(&output);
+    assert!(said.contains("disassembly needs objdump (binutils)"), "{said}");
     let page = said.lines().find_map(|line| line.split("open it in a browser: ").nth(1)).expect("a page");
     let page = page.split(" (").next().expect("its path");
     assert!(std::fs::read_to_string(page).expect("written").contains("<pre>"), "{said}");
@@ -269,4 +280,42 @@ fn a_rebuilt_program_is_said_with_both_build_ids_and_the_share_without_names() {
     assert!(said.contains("% of the bytes are in functions without a name: "), "{said}");
     let table = stdout(&output);
     assert!(table.contains(" app+0x") && !table.contains(" w_"), "{table}");
+}
+
+/// A line names the package, or else the file, that would name the unnamed bytes.
+#[test]
+fn the_package_that_would_name_bytes_is_named() {
+    let scratch = Scratch::new();
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(scratch.path("app")).arg(victims().join("plain"));
+    assert!(strip.status().expect("strip (binutils) is there").success());
+    let run = scratch.heapwise(&["run", "-q", "--exact", "-o", "app.heap", "--", "./app", "5000"]).status();
+    assert!(run.expect("heapwise starts").success());
+    let app = scratch.path("app").display().to_string();
+    let tools = scratch.path("tools");
+    std::fs::create_dir(&tools).expect("created");
+    let said = || {
+        let output = scratch.heapwise(&["top", "--no-cache", "app.heap"]).env("PATH", &tools).output();
+        let said = stderr(&output.expect("heapwise starts"));
+        let line = said.lines().find(|line| line.contains("% of the bytes are in functions without a name"));
+        line.unwrap_or_else(|| panic!("{said}")).to_owned()
+    };
+    let install = |tool: &str, text: &str| {
+        let path = tools.join(tool);
+        std::fs::write(&path, text).expect("written");
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("made executable");
+    };
+    let expect = |line: String, remedy: &str| {
+        assert!(line.contains(&app) && line.contains(&format!(" % ({remedy})")), "{line}");
+    };
+    expect(said(), "give its debug file with --debug-path");
+    install("rpm", "#!/bin/sh\nprintf app-libs\n");
+    expect(said(), "debuginfo-install app-libs");
+    install("dpkg-query", "#!/bin/sh\necho \"app1:amd64: $2\"\n");
+    expect(said(), "install app1-dbgsym");
+    for tool in ["rpm", "dpkg-query"] {
+        std::fs::remove_file(tools.join(tool)).expect("removed");
+    }
+    std::fs::remove_file(&app).expect("removed");
+    expect(said(), "the file is not here; give it with --program or --sysroot");
 }

@@ -1,7 +1,7 @@
 //! `run` as a user of a shell expects it: outputs, signals, names, exit statuses.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -230,6 +230,28 @@ fn start_daemon(scratch: &Scratch, options: &[&str]) -> std::process::Child {
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("heapwise starts")
 }
 
+/// Options that follow a daemon to its end.
+const FOLLOWED: [&[&str]; 2] =
+    [&["--children", "--log", "-o", "app.hwr"], &["--children", "--exact", "-o", "app.hwp"]];
+
+/// Waits until heapwise says that it follows the daemon; the daemon's pid, and the rest of what
+/// heapwise says.
+fn await_followed(run: &mut std::process::Child) -> (u32, BufReader<std::process::ChildStderr>) {
+    let mut said = BufReader::new(run.stderr.take().expect("piped"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("readable");
+    assert!(line.contains("recording goes on until daemonizes (pid "), "{line}");
+    let pid = line.split("(pid ").nth(1).and_then(|rest| rest.split(')').next()).expect(&line);
+    (pid.parse().expect("a pid"), said)
+}
+
+/// Bytes that the daemon allocated, by its recording or profile.
+fn allocated_by_daemon(scratch: &Scratch, options: &[&str], pid: u32) -> u64 {
+    let file = if options.contains(&"--log") { format!("app.{pid}.hwr") } else { format!("app.hwp.{pid}") };
+    let top = scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", &file]);
+    top["total"].as_u64().expect("a total")
+}
+
 /// Lets the daemon end; its own count of allocated bytes.
 fn stop_daemon(scratch: &Scratch) -> u64 {
     fs::write(scratch.path("daemon.stop"), "").expect("written");
@@ -246,21 +268,34 @@ fn stop_daemon(scratch: &Scratch) -> u64 {
 /// ends.
 #[test]
 fn a_recording_follows_a_daemon_to_its_end() {
-    for options in
-        [&["--children", "--log", "-o", "app.hwr"][..], &["--children", "--exact", "-o", "app.hwp"]]
-    {
+    for options in FOLLOWED {
         let scratch = Scratch::new();
         let mut run = start_daemon(&scratch, options);
-        let mut line = String::new();
-        BufReader::new(run.stderr.as_mut().expect("piped")).read_line(&mut line).expect("readable");
-        assert!(line.contains("recording goes on until daemonizes (pid "), "{line}");
-        let pid = line.split("(pid ").nth(1).and_then(|rest| rest.split(')').next()).expect(&line);
+        let (pid, _) = await_followed(&mut run);
         let own = stop_daemon(&scratch);
         assert!(run.wait().expect("heapwise ends").success());
-        let file =
-            if options.contains(&"--log") { format!("app.{pid}.hwr") } else { format!("app.hwp.{pid}") };
-        let top = scratch.json_of(&["top", "--json", "--alloc_space", "--focus", "^w_", &file]);
-        assert_eq!(top["total"].as_u64(), Some(own), "{options:?}");
+        assert_eq!(allocated_by_daemon(&scratch, options, pid), own, "{options:?}");
+    }
+}
+
+/// Ctrl-C while a daemon is followed ends the recording, not the daemon: what was recorded until
+/// then is kept, and the end says that the daemon runs on. Its last state can still be read.
+#[test]
+fn ctrl_c_keeps_the_recording_of_a_daemon() {
+    for options in FOLLOWED {
+        let scratch = Scratch::new();
+        let mut run = start_daemon(&scratch, options);
+        let (pid, mut rest) = await_followed(&mut run);
+        until("half of the daemon's blocks", || scratch.path("daemon.ready").exists());
+        let id = run.id().to_string();
+        assert!(scratch.command("kill").args(["-s", "INT", &id]).status().expect("kill is there").success());
+        let mut said = String::new();
+        rest.read_to_string(&mut said).expect("readable");
+        assert!(run.wait().expect("heapwise ends").success(), "{said}");
+        assert!(said.contains("; it runs on"), "{said}");
+        let half = allocated_by_daemon(&scratch, options, pid);
+        assert!(scratch.output_of(&["ps"]).contains(&pid.to_string()), "{options:?}");
+        assert_eq!(2 * half, stop_daemon(&scratch), "{options:?}: {said}");
     }
 }
 

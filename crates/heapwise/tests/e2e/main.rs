@@ -24,6 +24,7 @@ mod interposition;
 mod jemalloc;
 mod jemalloc_options;
 mod jemalloc_threads;
+mod jemalloc_usable;
 mod jeprof_corpus;
 mod jeprof_options;
 mod launch;

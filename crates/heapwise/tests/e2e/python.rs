@@ -129,7 +129,7 @@ fn native_frames_are_shown_on_request() {
     let scratch = Scratch::new();
     let (output, profile) = run(&scratch, &["--exact"], &["-c", source]);
     let summary = String::from_utf8_lossy(&output.stderr);
-    assert!(summary.contains("held by") && summary.contains("hold <string>:2"), "{summary}");
+    assert!(summary.contains("; hold holds ") && summary.contains("hold (<string>:2)"), "{summary}");
     let profile = profile.to_str().expect("UTF-8");
     let stack_of = |options: &[&str]| {
         let mut command = vec!["export", "-f", "folded", profile];

@@ -1,6 +1,7 @@
 //! Surroundings that only the kernel can make: file systems that fill up, another clock,
 //! privileges, a recorder that stands still. `unshare` (util-linux) makes them without privileges.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::{Command, Output, Stdio};
@@ -102,6 +103,60 @@ fn a_disk_full_of_recording() {
     assert!(witness(&output).contains_key("alloc_objects"), "the program ends by itself: {out} {said}");
     assert!(said.contains("No space left") || said.contains("cannot write"), "{said}");
     assert!(out.contains("\"total\":"), "{out} {said}");
+}
+
+/// The disk fills up under a recording that the program began itself: a report is the program's
+/// account, or an error, and never an earlier state.
+#[test]
+fn a_disk_full_of_the_programs_own_recording() {
+    let script = "cd \"$SMALL\" && LD_PRELOAD=$(\"$HEAPWISE\" preload) HEAPWISE_EXE=\"$HEAPWISE\" \"$VICTIMS/gs_full_disk\"";
+    let output = with_small_disk(&Scratch::new(), 256, script);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    let counted = witness(&output);
+    assert!(counted["reports"] >= 1 && counted["refused"] == 6, "{counted:?}: {said}");
+}
+
+/// A restart in a container: the program has the same pid and the same directory. Every file of the
+/// first run is as it was, and the second run has files of its own.
+#[test]
+fn a_restart_with_the_same_pid_overwrites_nothing() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let start = |script: &str| {
+        let mut command = scratch.command("/usr/bin/unshare");
+        command.args(["-r", "--pid", "--fork", "--mount-proc", "sh", "-c", script]);
+        command.env("HEAPWISE", HEAPWISE).env("HEAPWISE_EXE", HEAPWISE).env("VICTIMS", victims());
+        command.env("PROBE", library.trim()).output().expect("unshare starts")
+    };
+    if !start("true").status.success() {
+        eprintln!("skipped: this kernel gives no pid namespaces to users");
+        return;
+    }
+    let recorded = "\"$HEAPWISE\" run --log --rotate 64K -- \"$VICTIMS/steps\" 2";
+    let profiled = "\"$HEAPWISE\" run --exact -- \"$VICTIMS/plain\" 1000";
+    let itself = "exec env LD_PRELOAD=\"$PROBE\" \"$VICTIMS/gs_log\"";
+    for script in [recorded, profiled, itself] {
+        let files = || -> BTreeMap<String, Vec<u8>> {
+            let files = fs::read_dir(scratch.path("")).expect("a directory").flatten();
+            let files = files.filter(|file| file.path().is_file());
+            files
+                .map(|file| (file.file_name().to_string_lossy().into(), fs::read(file.path()).expect("read")))
+                .collect()
+        };
+        let before = files();
+        let first = start(script);
+        assert!(first.status.success(), "{script}: {}", String::from_utf8_lossy(&first.stderr));
+        let kept = files();
+        assert!(kept.len() > before.len(), "{script}");
+        let second = start(script);
+        let said = String::from_utf8_lossy(&second.stderr);
+        let after = files();
+        for (name, bytes) in &kept {
+            assert!(after.get(name) == Some(bytes), "{script}: {name} was changed: {said}");
+        }
+        assert!(after.len() > kept.len(), "{script}: {said}");
+    }
 }
 
 /// The program's clock is a day ahead of the recorder's, or up to an hour behind it. The kernel
