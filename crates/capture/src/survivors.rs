@@ -1,12 +1,24 @@
 //! Processes that a launched program leaves behind when it ends: daemons, background jobs.
 
+use std::collections::BTreeSet;
 use std::fs;
 
+use crate::process_tree::ProcessTree;
 use crate::{launch, process};
 
-/// Running processes that were started under this one and carry its configuration of the probe.
+/// Running descendants of `root`, which this process started and which has ended: those that carry
+/// its configuration of the probe, and those that overwrote their environment (redis does, for its
+/// title) and have a segment.
 #[must_use]
-pub fn list() -> Vec<u32> {
+pub fn list(root: u32) -> Vec<u32> {
+    let mut all: BTreeSet<u32> = configured().into_iter().collect();
+    let segments = ProcessTree::of(root).descendants();
+    all.extend(segments.iter().filter(|found| found.is_alive()).map(|found| found.process.pid));
+    all.into_iter().collect()
+}
+
+/// Running processes that were started under this one and carry its configuration of the probe.
+fn configured() -> Vec<u32> {
     let own = std::process::id();
     let begin = process::starttime(own).unwrap_or(0);
     let key = launch::launcher_key();

@@ -100,9 +100,9 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
     let end = ProgramEnd::from(&ended);
     let recorded = following.map(|recorder| recorder.end_with(end));
     if args.children {
-        args.await_survivors()?
+        args.await_survivors(pid)?
     } else {
-        args.name_survivors()
+        args.name_survivors(pid)
     }
     let children = offspring.map(ChildRecorder::end);
     let mut tree = sweeping.map_or_else(|| ProcessTree::of(pid), |sweeping| sweeping.end(pid));
@@ -145,8 +145,8 @@ impl RunArgs {
     }
 
     /// Waits for the processes that the program left behind, or for Ctrl-C.
-    fn await_survivors(&self) -> Outcome {
-        let left = survivors::list();
+    fn await_survivors(&self, pid: u32) -> Outcome {
+        let left = survivors::list(pid);
         if left.is_empty() {
             return Ok(());
         }
@@ -157,15 +157,15 @@ impl RunArgs {
                 names_of(&left)
             );
         }
-        while !stop.load(Ordering::Relaxed) && !survivors::list().is_empty() {
+        while !stop.load(Ordering::Relaxed) && !survivors::list(pid).is_empty() {
             std::thread::sleep(SURVIVORS_PAUSE);
         }
         Ok(())
     }
 
     /// Names the processes that the program left behind, which this command does not follow.
-    fn name_survivors(&self) {
-        let left = survivors::list();
+    fn name_survivors(&self, pid: u32) {
+        let left = survivors::list(pid);
         let (false, Some(first)) = (self.quiet, left.first()) else { return };
         let names = names_of(&left);
         let advice = match self.mode.mode() {

@@ -225,8 +225,12 @@ fn fibers_are_not_broken() {
 
 /// Starts the victim `daemonizes`, which becomes a daemon that waits for `stop_daemon`.
 fn start_daemon(scratch: &Scratch, options: &[&str]) -> std::process::Child {
+    start_daemon_with(scratch, options, &[])
+}
+
+fn start_daemon_with(scratch: &Scratch, options: &[&str], arguments: &[&str]) -> std::process::Child {
     let mut command = scratch.heapwise(&["run"]);
-    command.args(options).arg("--").arg(victims().join("daemonizes")).arg("daemon");
+    command.args(options).arg("--").arg(victims().join("daemonizes")).arg("daemon").args(arguments);
     command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("heapwise starts")
 }
 
@@ -271,11 +275,27 @@ fn a_recording_follows_a_daemon_to_its_end() {
     for options in FOLLOWED {
         let scratch = Scratch::new();
         let mut run = start_daemon(&scratch, options);
-        let (pid, _) = await_followed(&mut run);
+        let (pid, _said) = await_followed(&mut run);
         let own = stop_daemon(&scratch);
         assert!(run.wait().expect("heapwise ends").success());
         assert_eq!(allocated_by_daemon(&scratch, options, pid), own, "{options:?}");
     }
+}
+
+/// A daemon that overwrites its environment, as redis does, is followed too.
+#[test]
+fn a_recording_follows_a_daemon_without_an_environment() {
+    let scratch = Scratch::new();
+    let mut run = start_daemon_with(&scratch, FOLLOWED[0], &["scrub"]);
+    let (pid, mut rest) = await_followed(&mut run);
+    let environment = fs::read(format!("/proc/{pid}/environ")).expect("the daemon runs");
+    assert!(environment.iter().all(|byte| *byte == 0));
+    let own = stop_daemon(&scratch);
+    let mut said = String::new();
+    rest.read_to_string(&mut said).expect("readable");
+    assert!(run.wait().expect("heapwise ends").success(), "{said}");
+    assert!(!said.contains("runs on"), "{said}");
+    assert_eq!(allocated_by_daemon(&scratch, FOLLOWED[0], pid), own, "{said}");
 }
 
 /// Ctrl-C while a daemon is followed ends the recording, not the daemon: what was recorded until
