@@ -16,6 +16,7 @@ mod chunks;
 mod ledgers;
 mod losses;
 mod marks;
+mod memory_calls;
 mod tables;
 mod tallies;
 mod ticker;
@@ -48,6 +49,7 @@ use crate::stopped;
 
 use chunks::Chunks;
 use losses::Losses;
+use memory_calls::MemoryCalls;
 use tables::Tables;
 use tallies::Tallies;
 use ticker::Ticker;
@@ -181,6 +183,7 @@ struct Drainer<'a> {
     ticker: Ticker,
     watch: Option<PeakWatch>,
     ledgers: Receiver<LedgerSample>,
+    memory_calls: MemoryCalls,
     marks: usize,
     flushed: Instant,
     sampled: Instant,
@@ -206,7 +209,7 @@ impl<'a> Drainer<'a> {
             Beginning::Start => Losses::default(),
             Beginning::Now => Losses::read(&snapshot),
         };
-        let header = snapshot.header;
+        let header = &snapshot.header;
         let clock = Clock::of(found.process.pid);
         let (samples, ledgers) = mpsc::channel();
         let origin_ns = match options.from {
@@ -230,6 +233,10 @@ impl<'a> Drainer<'a> {
             ticker: Ticker::start(segment.try_clone()?, clock, origin_ns),
             watch: Some(PeakWatch::start_sampling(found.process.pid, samples)),
             ledgers,
+            memory_calls: match options.from {
+                Beginning::Start => MemoryCalls::default(),
+                Beginning::Now => MemoryCalls::from_now(&snapshot, origin_ns),
+            },
             marks: 0,
             flushed: Instant::now(),
             sampled: Instant::now() - RESIDENT,
@@ -323,6 +330,9 @@ impl<'a> Drainer<'a> {
             self.sink.put(frame)?;
         }
         if let Some(frame) = ledgers::frame(&self.ledgers, self.ticker.now_ms()) {
+            self.sink.put(frame)?;
+        }
+        if let Some(frame) = self.memory_calls.update(self.segment) {
             self.sink.put(frame)?;
         }
         if self.since_checkpoint >= CHECKPOINT_BYTES.max(CHECKPOINT_SHARE * self.checkpoint_bytes) {

@@ -11,6 +11,7 @@ mod classify;
 mod heap;
 mod heap_pages;
 mod lines;
+mod memory_calls;
 mod page_map;
 mod process_view;
 mod runtime;
@@ -21,7 +22,7 @@ use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use heapwise_format::segment::{AllocatorKind, Counter};
-use heapwise_profile::ledger::{HeapRange, HeapSite, Ledger, LineKind, MappingSite};
+use heapwise_profile::ledger::{HeapRange, HeapSite, Ledger, LineKind, MappingSite, MemfdUse};
 use heapwise_profile::snapshot::{MappingPurpose, RecordedMapping, Snapshot};
 use heapwise_profile::{Profile, StackId};
 
@@ -113,7 +114,11 @@ impl<'a> Builder<'a> {
         self.add_spans(&spans, &residency, &mut lines);
         let is_attached = self.snapshot.counter(Counter::AgeAtAttach) > 0;
         lines.add_heap(&heap, residency.heap_difference, is_attached);
-        let mapping_sites = self.mapping_sites(&spans, &residency);
+        let created = self.snapshot.memfds();
+        let (memfds, places) =
+            memory_calls::memfds(&spans, &residency.bytes, &view.areas, &created, |node| self.caller(node));
+        let mapping_sites = self.mapping_sites(&spans, &residency, &memfds, &places);
+        let calls = memory_calls::sites(&self.snapshot.memory_calls(), |node| self.caller(node));
         let sum = |field: fn(&smaps::Area) -> u64| view.areas.iter().map(field).sum();
         let mut heap_sites: Vec<HeapSite> = Vec::with_capacity(heap.sites.len());
         for (node, site) in &heap.sites {
@@ -138,6 +143,8 @@ impl<'a> Builder<'a> {
             lines: lines.finish(),
             heap_sites,
             mapping_sites,
+            calls,
+            memfds,
             pages: heap.pages,
             heap_ranges: heap_ranges(&spans, &residency, &view.areas),
         };
@@ -215,11 +222,21 @@ impl<'a> Builder<'a> {
     }
 
     /// Recorded mappings by stack.
-    fn mapping_sites(&mut self, spans: &[Span], residency: &Residency) -> Vec<MappingSite> {
-        let mut sums: HashMap<(u32, String), (u64, u64)> = HashMap::new();
+    fn mapping_sites(
+        &mut self,
+        spans: &[Span],
+        residency: &Residency,
+        memfds: &[MemfdUse],
+        places: &HashMap<u64, usize>,
+    ) -> Vec<MappingSite> {
+        let mut sums: HashMap<(Option<u32>, Option<usize>, String), (u64, u64)> = HashMap::new();
         for (span, bytes) in spans.iter().zip(&residency.bytes) {
-            if let Some(node) = span.node {
-                let sum = sums.entry((node, lines::line_of(&span.owner).1.to_owned())).or_default();
+            let is_shared = span.owner == Owner::Shared;
+            let inode = self.view.areas[span.area].inode;
+            let memfd = places.get(&inode).copied().filter(|_| is_shared);
+            if span.node.is_some() || memfd.is_some() {
+                let line = lines::line_of(&span.owner).1.to_owned();
+                let sum = sums.entry((span.node, memfd, line)).or_default();
                 sum.0 += span.end - span.start;
                 sum.1 += bytes;
             }
@@ -233,12 +250,19 @@ impl<'a> Builder<'a> {
             }
         }
         let mut sites: Vec<MappingSite> = Vec::with_capacity(sums.len());
-        for ((node, line), (mapped, resident)) in sums {
-            let (count, last_ms) = calls.get(&node).copied().unwrap_or_default();
-            sites.push(MappingSite { stack: self.stack(node), line, count, last_ms, mapped, resident });
+        for ((node, memfd, line), (mapped, resident)) in sums {
+            let creator = memfd.and_then(|memfd| memfds[memfd].created?.stack);
+            let Some(stack) = node.map(|node| self.stack(node)).or(creator) else { continue };
+            let (count, last_ms) = node.and_then(|node| calls.get(&node).copied()).unwrap_or_default();
+            sites.push(MappingSite { stack, memfd, line, count, last_ms, mapped, resident });
         }
-        sites.sort_by_key(|site| (Reverse(site.resident), Reverse(site.mapped), site.stack));
+        sites.sort_by_key(|site| (Reverse(site.resident), Reverse(site.mapped), site.stack, site.memfd));
         sites
+    }
+
+    /// The stack of a call; `None` for the allocator.
+    fn caller(&mut self, node: u32) -> Option<StackId> {
+        (node != 0).then(|| self.stack(node))
     }
 
     /// The stack of a node; `[unknown]` for one that is damaged.

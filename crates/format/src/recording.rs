@@ -19,6 +19,7 @@
 //! The caller compresses: a header holds the codec of its payload.
 
 mod age;
+mod call_row;
 mod checkpoint;
 mod checksum;
 mod entry;
@@ -32,6 +33,7 @@ mod timeline_row;
 pub mod version3;
 
 pub use age::Age;
+pub use call_row::CallRow;
 pub use checkpoint::SiteCount;
 pub use checksum::checksum;
 pub use entry::{AllocKind, Columns, Entries, Entry, EntryState, SIZE_SLOTS, SiteBlock};

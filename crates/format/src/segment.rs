@@ -24,6 +24,7 @@ mod header;
 mod layout;
 mod lease;
 mod mapping;
+mod memory_call;
 mod order;
 mod record;
 mod runtime;
@@ -40,6 +41,7 @@ pub use layout::{
 };
 pub use lease::{Controller, Demand, LEASE_SLOTS, Lease, LeaseWord, leases};
 pub use mapping::{Mapping, Purpose};
+pub use memory_call::{CallKind, Memfd, MemoryCall};
 pub use order::{LeaseChange, Update, beat, tick, write_control};
 pub use record::{
     BlockWord, LiveBlock, Mark, Module, NO_THREAD, Node, NodePlace, SIZE_CLASSES, SizeCount, SizeCounts,

@@ -6,11 +6,15 @@
 pub mod fragmentation;
 mod hint;
 mod history;
+pub mod memory_calls;
 mod resident_profile;
 
 pub use hint::{Hint, hints};
 pub use history::{LedgerHistory, LedgerMoment};
+pub use memory_calls::{CallKind, CallSite, MemfdCreation, MemfdUse};
 pub use resident_profile::resident_profile;
+
+use std::collections::HashMap;
 
 use crate::StackId;
 
@@ -36,6 +40,10 @@ pub struct Ledger {
     pub heap_sites: Vec<HeapSite>,
     /// Recorded mappings by stack, the most resident bytes first.
     pub mapping_sites: Vec<MappingSite>,
+    /// Calls that returned or created memory since the start of the process, the most bytes first.
+    pub calls: Vec<CallSite>,
+    /// Mapped memfds, the most resident bytes first.
+    pub memfds: Vec<MemfdUse>,
     /// Pages of the heap by how full they are; `None` unless every block is known.
     pub pages: Option<HeapPages>,
     /// Ranges of addresses that the heap consists of, by address.
@@ -245,8 +253,10 @@ pub struct HeapSite {
 /// Recorded mappings of one stack.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MappingSite {
-    /// The stack.
+    /// The stack; that of `memfd_create` where the mapping was not recorded.
     pub stack: StackId,
+    /// The memfd that is mapped, as an index of [`Ledger::memfds`].
+    pub memfd: Option<usize>,
     /// Name of the line that contains them.
     pub line: String,
     /// Mappings, pieces of split ones included.
@@ -287,9 +297,15 @@ impl Ledger {
     /// milliseconds from the start of the process; `None` when no call is known.
     #[must_use]
     pub fn mapping_calls(&self, line: &str) -> Option<(u64, u32)> {
-        let sites = self.mapping_sites.iter().filter(|site| site.line == line);
-        let (count, last_ms) =
-            sites.fold((0, 0), |(count, last), site| (count + site.count, site.last_ms.max(last)));
+        // A stack that maps several memfds has several sites, each with all calls of the stack.
+        let mut stacks: HashMap<StackId, u64> = HashMap::new();
+        let mut last_ms = 0;
+        for site in self.mapping_sites.iter().filter(|site| site.line == line) {
+            let count = stacks.entry(site.stack).or_default();
+            *count = site.count.max(*count);
+            last_ms = site.last_ms.max(last_ms);
+        }
+        let count: u64 = stacks.values().sum();
         (count > 0).then_some((count, last_ms))
     }
 

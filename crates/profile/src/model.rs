@@ -169,10 +169,15 @@ impl Profile {
 
     /// Adds a stack of one frame that has only a name.
     pub fn named_stack(&mut self, name: &str) -> StackId {
+        self.named_stack_above(None, name)
+    }
+
+    /// Adds a frame that has only a name, called from a stack.
+    pub fn named_stack_above(&mut self, caller: Option<StackId>, name: &str) -> StackId {
         self.functions.push(Function { name: name.to_owned(), ..Function::default() });
         let function = FunctionId::new(self.functions.len() - 1);
         self.locations.push(Location { lines: vec![Line { function, line: 0 }], ..Location::default() });
-        self.stacks.child(None, LocationId::new(self.locations.len() - 1))
+        self.stacks.child(caller, LocationId::new(self.locations.len() - 1))
     }
 
     /// Bytes of memory that the tables take, about.

@@ -12,6 +12,8 @@ pub struct Mapping<'a> {
     pub permissions: &'a str,
     /// Offset of `start` in the file.
     pub file_offset: u64,
+    /// Inode of the file; 0 without one.
+    pub inode: u64,
     /// The file, `[heap]`, `[stack]` or nothing.
     pub path: &'a str,
 }
@@ -29,11 +31,11 @@ impl<'a> Mapping<'a> {
         let (start, end) = field()?.split_once('-')?;
         let permissions = field().filter(|text| text.len() == 4)?;
         let file_offset = field()?;
-        let (_device, _inode) = (field()?, field()?);
+        let (_device, inode) = (field()?, field()?.parse().unwrap_or(0));
         let hex = |text| u64::from_str_radix(text, 16).ok();
         let (start, end) = (hex(start)?, hex(end)?);
         let path = rest.trim_end();
-        (start < end).then_some(Self { start, end, permissions, file_offset: hex(file_offset)?, path })
+        (start < end).then_some(Self { start, end, permissions, file_offset: hex(file_offset)?, inode, path })
     }
 
     /// Whether it can hold code.
@@ -52,7 +54,7 @@ mod tests {
         let line = "559126a10000-559126a11000 r-xp 00001000 fe:00 10011600   /a b/fixture";
         let mapping = Mapping::parse(line).expect("a mapping");
         assert_eq!((mapping.start, mapping.end), (0x5591_26a1_0000, 0x5591_26a1_1000));
-        assert_eq!((mapping.path, mapping.file_offset), ("/a b/fixture", 0x1000));
+        assert_eq!((mapping.path, mapping.file_offset, mapping.inode), ("/a b/fixture", 0x1000, 10_011_600));
         assert!(mapping.is_executable());
         let anonymous = Mapping::parse("7f00-7f10 rw-p 00000000 00:00 0 ").expect("a mapping");
         assert_eq!((anonymous.path, anonymous.is_executable()), ("", false));

@@ -7,6 +7,7 @@
 
 mod live_blocks;
 mod mappings;
+mod memory_calls;
 mod samples;
 mod sizes;
 mod stacks;

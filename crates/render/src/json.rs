@@ -2,9 +2,11 @@
 
 pub mod coverage;
 mod ledger;
+mod memory_calls;
 pub mod missing;
 
 pub use ledger::{fragmentation, ledger};
+pub use memory_calls::{memfds, memory_calls};
 
 use heapwise_profile::metric::Unit;
 use heapwise_profile::view::graph::Graph;

@@ -6,6 +6,7 @@ pub mod gs;
 pub mod leaks;
 pub mod ledger;
 pub mod list;
+pub mod memory_calls;
 pub mod mprof;
 pub mod sizes;
 pub mod table;

@@ -11,6 +11,8 @@ pub(super) struct Area {
     pub(super) permissions: String,
     /// File, `[heap]`, `[anon:name]` or nothing; without ` (deleted)`.
     pub(super) path: String,
+    /// Inode of the file; 0 without one.
+    pub(super) inode: u64,
     /// Resident bytes.
     pub(super) resident: u64,
     /// Resident bytes, shared pages divided by their users.
@@ -27,6 +29,11 @@ pub(super) struct Area {
 impl Area {
     pub(super) fn is_executable(&self) -> bool {
         self.permissions.as_bytes().get(2) == Some(&b'x')
+    }
+
+    /// Name of the memfd that is mapped: `memfd:pool`.
+    pub(super) fn memfd(&self) -> Option<&str> {
+        self.path.strip_prefix('/').filter(|path| path.starts_with("memfd:"))
     }
 
     pub(super) fn is_shared(&self) -> bool {
@@ -48,6 +55,7 @@ pub(super) fn parse(text: &str) -> Vec<Area> {
                 end: mapping.end,
                 permissions: mapping.permissions.to_owned(),
                 path: mapping.path.trim_end_matches(" (deleted)").to_owned(),
+                inode: mapping.inode,
                 ..Area::default()
             });
         } else if let (Some(flags), Some(area)) = (line.strip_prefix("VmFlags:"), areas.last_mut()) {

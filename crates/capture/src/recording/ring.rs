@@ -46,7 +46,11 @@ impl Ring {
     /// Takes a frame and lets go of what is too old. Tables are not kept: the segment still has
     /// them.
     pub fn put(&mut self, frame: &RawFrame) {
-        if !matches!(frame.header.kind, FrameKind::Events | FrameKind::Timeline | FrameKind::Ledger) {
+        let is_kept = matches!(
+            frame.header.kind,
+            FrameKind::Events | FrameKind::Timeline | FrameKind::Ledger | FrameKind::Calls
+        );
+        if !is_kept {
             return;
         }
         self.frames.push_back((frame.header, frame.payload.len(), packing::pack(frame)));

@@ -50,6 +50,8 @@ pub enum FrameKind {
     Marks = 10,
     /// [`super::LedgerRow`]s: `first` and `last` are the milliseconds of the first and last.
     Ledger = 11,
+    /// [`super::CallRow`]s: `first` and `last` are the milliseconds of the first and last.
+    Calls = 12,
 }
 
 /// Compression of a payload.
@@ -182,10 +184,13 @@ impl FrameKind {
     #[must_use]
     pub fn from_byte(byte: u8) -> Option<Self> {
         use FrameKind::{
-            Checkpoint, Counters, Events, Index, Ledger, Marks, Process, Sites, Symbols, Table, Timeline,
+            Calls, Checkpoint, Counters, Events, Index, Ledger, Marks, Process, Sites, Symbols, Table,
+            Timeline,
         };
-        let all =
-            [Process, Table, Counters, Sites, Events, Timeline, Checkpoint, Symbols, Index, Marks, Ledger];
+        let all = [
+            Process, Table, Counters, Sites, Events, Timeline, Checkpoint, Symbols, Index, Marks, Ledger,
+            Calls,
+        ];
         all.into_iter().find(|kind| *kind as u8 == byte)
     }
 }

@@ -178,6 +178,11 @@ pub enum Counter {
     /// Nanoseconds between the start of the process and the attach of the probe; 0 when the probe
     /// was there from the start.
     AgeAtAttach,
+    /// Calls in [`super::SectionKind::MemoryCalls`].
+    MemoryCalls,
+    /// Calls that return or create memory that are not there: no memory for the table, or made in a
+    /// signal handler that interrupted the probe.
+    LostMemoryCalls,
     /// Number of words.
     Count,
 }

@@ -1,6 +1,6 @@
 //! Sections of a segment, their positions and capacities.
 
-use super::{SECTIONS_OFFSET, mapping, record};
+use super::{SECTIONS_OFFSET, mapping, memory_call, record};
 use crate::event::MOST_TALLIES;
 
 /// The arrays of a segment.
@@ -42,13 +42,18 @@ pub enum SectionKind {
     Marks,
     /// Mappings of the program and its allocator, by address ([`super::Mapping`]).
     Mappings,
+    /// Calls that return or create memory, by stack ([`super::MemoryCall`]): the first 512 slots
+    /// hash a key, then the others; the last slots, one per kind, sum up what found none.
+    MemoryCalls,
+    /// Origins of memfds ([`super::Memfd`]); a slot holds the last one of its inodes.
+    Memfds,
     /// The allocator's statistics as text, where a controller requested it ([`super::StatsText`]).
     StatsText,
 }
 
 impl SectionKind {
     /// All kinds, in the order of the section table.
-    pub const ALL: [SectionKind; 17] = [
+    pub const ALL: [SectionKind; 19] = [
         SectionKind::Modules,
         SectionKind::Nodes,
         SectionKind::Strings,
@@ -65,6 +70,8 @@ impl SectionKind {
         SectionKind::Chunks,
         SectionKind::Marks,
         SectionKind::Mappings,
+        SectionKind::MemoryCalls,
+        SectionKind::Memfds,
         SectionKind::StatsText,
     ];
 }
@@ -164,6 +171,11 @@ impl Layout {
             Tier::Small | Tier::Tiny => (2048, 1 << 20, 512, 1 << 10, 1 << 12),
             Tier::Least => (64, 1 << 14, 7, 64, 64),
         };
+        let (calls, memfds) = match tier {
+            Tier::Full | Tier::Medium => (1 << 12, 1 << 10),
+            Tier::Small | Tier::Tiny => (1 << 9, 1 << 8),
+            Tier::Least => (0, 0),
+        };
         let stats_text = if chunks == 0 { 0 } else { 1 << 18 };
         let root = if directories == 0 { 0 } else { 1 << 18 };
         let capacities = [
@@ -183,6 +195,8 @@ impl Layout {
             (chunks, CHUNK_BYTES),
             (marks, record::MARK_BYTES),
             (mappings, mapping::MAPPING_BYTES),
+            (calls, memory_call::MEMORY_CALL_BYTES),
+            (memfds, memory_call::MEMFD_BYTES),
             (stats_text, 1),
         ];
         let mut offset = SECTIONS_OFFSET as u64;

@@ -3,12 +3,14 @@
 use clap::Args;
 use heapwise_capture::statistics::{self, Answered, Arena, Number, Statistics, Unit};
 use heapwise_capture::target;
+use heapwise_profile::ledger::memory_calls::{StackNames, merged};
 use heapwise_profile::quantity;
 use heapwise_render::{json as render_json, text};
 use serde_json::{Map, Value, json};
 
 use crate::console;
 use crate::failure::Outcome;
+use crate::symbols::SymbolArgs;
 
 /// Options of `stats`.
 #[derive(Debug, Args)]
@@ -19,12 +21,19 @@ pub(crate) struct StatsArgs {
     /// Print JSON
     #[arg(long, help_heading = "Output options")]
     json: bool,
+    #[command(flatten)]
+    symbols: SymbolArgs,
 }
 
 /// Prints the statistics of each process.
 pub(crate) fn run(args: &StatsArgs) -> Outcome {
     let found = target::processes_to_read(&args.targets)?;
-    let all = found.iter().map(statistics::read).collect::<Result<Vec<_>, _>>()?;
+    let mut all = found.iter().map(statistics::read).collect::<Result<Vec<_>, _>>()?;
+    for memory in all.iter_mut().filter_map(|statistics| statistics.memory.as_mut()) {
+        if !memory.ledger.calls.is_empty() || !memory.ledger.memfds.is_empty() {
+            args.symbols.symbolize(&mut memory.stacks);
+        }
+    }
     if args.json {
         console::print_json(&all.iter().map(to_json).collect());
     } else {
@@ -34,6 +43,7 @@ pub(crate) fn run(args: &StatsArgs) -> Outcome {
 }
 
 fn to_json(statistics: &Statistics) -> Value {
+    let names = statistics.memory.as_ref().map(|memory| (&memory.ledger, StackNames::new(&memory.stacks)));
     let told = (statistics.answered == Answered::Now).then(|| numbers_json(&statistics.told));
     json!({
         "pid": statistics.pid,
@@ -45,6 +55,8 @@ fn to_json(statistics: &Statistics) -> Value {
         "allocator_stats": told,
         "arenas": statistics.arenas.iter().map(arena_json).collect::<Vec<_>>(),
         "ledger": statistics.memory.as_ref().map(|memory| render_json::ledger(&memory.ledger)),
+        "memory_calls": names.as_ref().map(|(ledger, names)| render_json::memory_calls(&merged(&ledger.calls, names))),
+        "memfds": names.as_ref().map(|(ledger, names)| render_json::memfds(&ledger.memfds, names)),
     })
 }
 
@@ -66,6 +78,8 @@ fn print(statistics: &Statistics) {
     say!("{} {} ({mode}, {allocator})", statistics.pid, statistics.program);
     if let Some(memory) = &statistics.memory {
         text::ledger::ledger(&memory.ledger).lines().for_each(|line| say!("{line}"));
+        let names = StackNames::new(&memory.stacks);
+        text::memory_calls::memory_calls(&memory.ledger, &names).lines().for_each(|line| say!("{line}"));
     }
     print_numbers("probe", &statistics.probe);
     if statistics.answered == Answered::Now {

@@ -4,14 +4,16 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use heapwise_profile::ledger::memory_calls::{StackNames, named};
 use heapwise_profile::recording::Timeline;
-use heapwise_render::raster;
 use heapwise_render::timeline::{self, Picture, resident};
+use heapwise_render::{json, raster};
 
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
 use crate::report_input::parse_step;
+use crate::symbols::SymbolArgs;
 use crate::warnings;
 use heapwise_capture::recording::moment_profile;
 use heapwise_capture::recording::open::{self, Opened};
@@ -96,8 +98,19 @@ fn show_resident(args: &TimelineArgs, opened: &mut Opened, overwrite: Overwrite)
         let title = format!("{}: resident memory", name(&args.file));
         return write_picture(args, &resident::svg(&history, &title), overwrite);
     }
-    let text =
-        if args.json { resident::data(&history).to_string() + "\n" } else { resident::table(&history) };
+    let tables = &opened.tables;
+    let calls = opened.recording.read(|recording| tables.memory_calls(recording));
+    let (mut stacks, calls) = calls.unwrap_or_default();
+    let text = if args.json {
+        if !calls.is_empty() {
+            SymbolArgs::default().symbolize(&mut stacks);
+        }
+        let mut data = resident::data(&history);
+        data["calls"] = json::memory_calls(&named(&calls, &StackNames::new(&stacks)));
+        data.to_string() + "\n"
+    } else {
+        resident::table(&history, &calls)
+    };
     output::write_result(args.output.as_deref(), overwrite, |out| out.write_all(text.as_bytes()))
 }
 

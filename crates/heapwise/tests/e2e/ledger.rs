@@ -265,6 +265,161 @@ fn recordings_have_the_lines_over_time() {
     panic!("{history}");
 }
 
+/// A running `returned_pages`.
+struct Returning {
+    child: Child,
+    /// The process that made the calls: the child, or a child of it.
+    pid: String,
+    started: Instant,
+}
+
+impl Returning {
+    /// Starts it over the allocator of a library, or over libc's.
+    fn new(scratch: &Scratch, mode: &str, allocator: &str, arguments: &[&str]) -> Self {
+        let library = scratch.output_of(&["preload"]);
+        let mut command = scratch.command(victims().join("returned_pages"));
+        command.env("LD_PRELOAD", format!("{} {allocator}", library.trim()));
+        command.env("HEAPWISE_CONF", format!("mode:{mode}")).args(arguments);
+        let started = Instant::now();
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("victim starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
+        let pid = lines.find_map(|line| line.strip_prefix("ready ").map(str::to_owned)).expect("a pid");
+        Self { child, pid, started }
+    }
+}
+
+impl Drop for Returning {
+    fn drop(&mut self) {
+        // A child of it ends when the input does.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+/// Calls and pages by name of the call and of the innermost function; `-` for the allocator.
+fn calls_by_site(rows: &Value) -> HashMap<(String, String), (i64, i64)> {
+    let mut sums = HashMap::new();
+    for row in rows.as_array().expect("rows") {
+        let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
+        let (calls, bytes) = sums.entry((text(&row["call"]), text(&row["stack"][0]))).or_insert((0, 0));
+        *calls += row["calls"].as_i64().expect("calls");
+        *bytes += row["bytes"].as_i64().expect("bytes");
+    }
+    sums.into_iter().map(|(key, (calls, bytes))| (key, (calls, bytes / PAGE))).collect()
+}
+
+/// The calls of `returned_pages`.
+fn known_calls() -> HashMap<(String, String), (i64, i64)> {
+    [
+        ("MADV_DONTNEED", "return_now", (10, 160)),
+        ("MADV_FREE", "return_later", (3, 24)),
+        ("MADV_REMOVE", "return_file", (2, 8)),
+        ("MADV_DONTNEED", "return_direct", (5, 10)),
+        ("memfd_create", "create_pool", (1, 0)),
+        ("memfd_create", "create_direct", (1, 0)),
+    ]
+    .map(|(call, site, sums)| ((call.to_owned(), site.to_owned()), sums))
+    .into()
+}
+
+#[test]
+fn calls_that_return_memory_are_known_by_site() {
+    let scratch = Scratch::new();
+    for (mode, arguments) in [("exact", &[][..]), ("log", &[]), ("sampled", &[]), ("exact", &["fork"])] {
+        let program = Returning::new(&scratch, mode, "", arguments);
+        let stats = scratch.json_of(&["stats", "--json", &program.pid])[0].clone();
+        let calls = &stats["memory_calls"];
+        assert_eq!(calls_by_site(calls), known_calls(), "{mode} {arguments:?}: {calls}");
+        let elapsed = u64::try_from(program.started.elapsed().as_millis()).expect("milliseconds");
+        let is_known_time = |row: &Value| {
+            let [first, last] = ["first_ms", "last_ms"].map(|name| row[name].as_u64().expect("a time"));
+            first <= last && last <= elapsed
+        };
+        assert!(calls.as_array().expect("rows").iter().all(is_known_time), "{calls}");
+        let sums = &stats["ledger"]["calls"][0];
+        assert_eq!((&sums["call"], &sums["calls"]), (&"MADV_DONTNEED".into(), &15.into()), "{sums}");
+        assert_eq!((&sums["bytes"], &sums["allocator_calls"]), (&(170 * PAGE).into(), &0.into()), "{sums}");
+        let text = scratch.output_of(&["stats", &program.pid]);
+        let row = text.lines().find(|line| line.contains("return_now")).expect("a row");
+        assert!(row.contains("MADV_DONTNEED") && row.contains("640 KiB  10 calls"), "{text}");
+    }
+}
+
+#[test]
+fn memory_of_a_memfd_has_its_name_and_the_site_that_created_it() {
+    let scratch = Scratch::new();
+    for mode in ["exact", "sampled"] {
+        let program = Returning::new(&scratch, mode, "", &[]);
+        let memfds = scratch.json_of(&["stats", "--json", &program.pid])[0]["memfds"].clone();
+        for (row, (name, creator, resident, mapped)) in
+            [("memfd:pool", "create_pool", 24, 64), ("memfd:direct", "create_direct", 3, 8)]
+                .iter()
+                .enumerate()
+        {
+            let memfd = &memfds[row];
+            assert_eq!((&memfd["name"], &memfd["created_by"][0]), (&(*name).into(), &(*creator).into()));
+            assert_eq!(memfd["resident"], resident * PAGE, "{memfds}");
+            assert_eq!(memfd["mapped"], mapped * PAGE, "{memfds}");
+            assert!(memfd["created_ms"].is_u64(), "{memfds}");
+        }
+        let top = scratch.json_of(&["top", "--resident", "--cum", "--json", "-n", "0", &program.pid]);
+        let bytes = |name: &str, column: &str| {
+            let row = top["rows"].as_array().expect("rows").iter().find(|row| row["name"] == name);
+            row.and_then(|row| row[column].as_i64())
+        };
+        assert_eq!(bytes("create_pool", "cum"), Some(24 * PAGE), "{mode}: {top}");
+        assert_eq!(bytes("[shared memory: memfd:pool]", "flat"), Some(24 * PAGE), "{mode}: {top}");
+        assert_eq!(bytes("create_direct", "cum"), Some(3 * PAGE), "{mode}: {top}");
+    }
+}
+
+#[test]
+fn calls_of_the_allocator_are_kept_apart() {
+    let scratch = Scratch::new();
+    let allocator = victims().join("purging_malloc.so").display().to_string();
+    let program = Returning::new(&scratch, "exact", &allocator, &[]);
+    let stats = scratch.json_of(&["stats", "--json", &program.pid])[0].clone();
+    let mut expected = known_calls();
+    expected.insert(("MADV_DONTNEED".into(), "-".into()), (4, 256));
+    assert_eq!(calls_by_site(&stats["memory_calls"]), expected, "{stats}");
+    let sums = &stats["ledger"]["calls"][0];
+    assert_eq!((&sums["calls"], &sums["allocator_calls"]), (&15.into(), &4.into()), "{sums}");
+    assert_eq!(sums["allocator_bytes"], 256 * PAGE, "{sums}");
+}
+
+/// The recorder writes what is new twice a second and at the end.
+#[test]
+fn recordings_have_the_calls_with_their_times() {
+    let scratch = Scratch::new();
+    let file = scratch.path("a.hwr").display().to_string();
+    for milliseconds in [1000, 4000, 16_000] {
+        let mut command = scratch.heapwise(&["run", "-q", "-f", "--log", "-o", &file, "--"]);
+        command.arg(victims().join("returned_pages"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().expect("run");
+        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line.starts_with("ready ")), "the victim is ready");
+        std::thread::sleep(Duration::from_millis(milliseconds));
+        drop(child.stdin.take());
+        assert!(child.wait().expect("run ends").success());
+        let output = scratch.heapwise(&["timeline", "--resident", "--json", &file]).output().expect("starts");
+        if !output.status.success() {
+            // The ledger was not read once.
+            continue;
+        }
+        let history: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let calls = &history["calls"];
+        assert_eq!(calls_by_site(calls), known_calls(), "{calls}");
+        let times: Vec<u64> =
+            calls.as_array().expect("rows").iter().filter_map(|row| row["last_ms"].as_u64()).collect();
+        assert!(times.is_sorted(), "{calls}");
+        let table = scratch.output_of(&["timeline", "--resident", &file]);
+        assert!(table.lines().next().is_some_and(|head| head.ends_with("returned")), "{table}");
+        return;
+    }
+    panic!("no ledger in any recording");
+}
+
 /// The value of a sample in Prometheus's text format.
 fn metric(text: &str, name: &str, label: &str) -> Option<i64> {
     let line = text.lines().find(|line| line.starts_with(name) && line.contains(label))?;

@@ -9,6 +9,7 @@
 pub(crate) mod entry_points;
 mod fallback;
 mod mappings;
+mod memory_calls;
 mod nested_calls;
 mod resolve;
 mod sandbox;
@@ -164,6 +165,7 @@ macro_rules! hooks {
 
 use Fallback::{Function, Hook as Like};
 use mappings::*;
+use memory_calls::*;
 use sandbox::*;
 use wrappers::*;
 
@@ -230,6 +232,8 @@ hooks! {
     Brk brk System Function(fallback::refuse), replace replace_1 brk;
     Shmat shmat System Function(fallback::refuse), replace replace_3 shmat;
     Shmdt shmdt System Function(fallback::refuse), replace replace_1 shmdt;
+    Madvise madvise System Function(fallback::refuse), replace replace_3 madvise;
+    MemfdCreate memfd_create System Function(fallback::refuse), replace replace_2 memfd_create;
 }
 
 /// Which stubs the vectors point to.

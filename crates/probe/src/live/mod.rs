@@ -14,6 +14,7 @@ pub(crate) mod births;
 pub(crate) mod filter;
 mod hash;
 pub(crate) mod mappings;
+pub(crate) mod memory_calls;
 mod ranges;
 pub(crate) mod shadow;
 

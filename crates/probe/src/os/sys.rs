@@ -302,6 +302,15 @@ pub(crate) fn shared_memory_bytes(id: i32) -> Option<u64> {
     Some(unsafe { description.assume_init() }.shm_segsz as u64)
 }
 
+/// Inode of an open file.
+pub(crate) fn inode(file: i32) -> Option<u64> {
+    // SAFETY: zero is a valid `stat`, and the kernel fills it.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    // SAFETY: `stat` is large enough.
+    checked(unsafe { syscall(libc::SYS_fstat, [file as usize, &raw mut stat as usize, 0, 0, 0, 0]) }).ok()?;
+    Some(stat.st_ino)
+}
+
 /// Puts zeroed private memory in the place of other memory of the probe's.
 ///
 /// # Safety

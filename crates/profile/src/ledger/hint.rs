@@ -98,6 +98,7 @@ mod tests {
                 line(LineKind::Mappings, "mappings", 50),
             ],
             mapping_sites: vec![MappingSite {
+                memfd: None,
                 last_ms: 0,
                 stack,
                 line: "mappings".into(),

@@ -1,7 +1,7 @@
 //! The ledger as a profile: one sample per heap site, mapping site and other line, in resident
 //! bytes, so that every view of profiles is a view of the whole memory of a process.
 
-use super::{Ledger, Line, LineKind};
+use super::{Ledger, Line, LineKind, MemfdUse};
 use crate::{Profile, Sample, StackId, Values};
 
 /// Most parts of a line with a sample of their own.
@@ -41,10 +41,19 @@ fn add_mappings(profile: &mut Profile, ledger: &Ledger, line: &Line) -> u64 {
     let mut rest = line.bytes;
     for site in ledger.mapping_sites.iter().filter(|site| site.line == line.name && site.resident > 0) {
         let bytes = site.resident.min(rest);
-        add(profile, site.stack, site.count as f64, bytes as f64);
+        let memfd = site.memfd.and_then(|memfd| ledger.memfds.get(memfd));
+        let stack = memfd.map_or(site.stack, |memfd| stack_of_memfd(profile, line, memfd, site.stack));
+        add(profile, stack, site.count as f64, bytes as f64);
         rest -= bytes;
     }
     rest
+}
+
+/// A frame of the memfd's name, above the stack that created it, else above the one that mapped it.
+fn stack_of_memfd(profile: &mut Profile, line: &Line, memfd: &MemfdUse, mapped_by: StackId) -> StackId {
+    let created_by = memfd.created.and_then(|created| created.stack);
+    let name = format!("[{}: {}]", line.name, memfd.name);
+    profile.named_stack_above(Some(created_by.unwrap_or(mapped_by)), &name)
 }
 
 /// Adds what no stack explains: by part, where the parts are the rest, else as one sample.
@@ -73,7 +82,40 @@ fn add(profile: &mut Profile, stack: StackId, objects: f64, bytes: f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::{HeapSite, MappingSite, Part};
+    use crate::ledger::{HeapSite, MappingSite, MemfdCreation, Part};
+
+    #[test]
+    fn memory_of_a_memfd_belongs_to_the_stack_that_created_it() {
+        let mut stacks = Profile::default();
+        let [create, map] = ["create", "map"].map(|name| stacks.named_stack(name));
+        let shared = LineKind::SharedMemory;
+        let line = Line { kind: shared, name: shared.title().into(), bytes: 9, parts: Vec::new() };
+        for (created, owner) in [(Some(MemfdCreation { stack: Some(create), ms: 1 }), create), (None, map)] {
+            let memfd = MemfdUse { name: "memfd:pool".into(), created, mapped: 90, resident: 9 };
+            let site = MappingSite {
+                stack: map,
+                memfd: Some(0),
+                line: line.name.clone(),
+                count: 1,
+                last_ms: 0,
+                mapped: 90,
+                resident: 9,
+            };
+            let ledger = Ledger {
+                resident: 9,
+                lines: vec![line.clone()],
+                mapping_sites: vec![site],
+                memfds: vec![memfd],
+                ..Ledger::default()
+            };
+            let profile = resident_profile(&ledger, stacks.clone());
+            let [sample] = &profile.samples[..] else { panic!("{:?}", profile.samples) };
+            assert_eq!(profile.stacks.parent(sample.stack), Some(owner));
+            let location = &profile.locations[profile.stacks.location(sample.stack).index()];
+            let name = &profile.functions[location.lines[0].function.index()].name;
+            assert_eq!((name.as_str(), sample.values.inuse_bytes), ("[shared memory: memfd:pool]", 9.0));
+        }
+    }
 
     #[test]
     fn samples_add_up_to_the_resident_bytes() {
@@ -85,6 +127,7 @@ mod tests {
         let mapping = MappingSite {
             stack: map,
             line: "mappings".into(),
+            memfd: None,
             count: 1,
             last_ms: 0,
             mapped: 90,

@@ -1,8 +1,9 @@
 //! A recording opened for reading: the list of its frames, found by the index or by walking.
 
 use heapwise_format::recording::{
-    Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, INDEX_ROW_BYTES, IndexRow, LedgerRow, PREAMBLE_BYTES,
-    PreambleError, TRAILER_BYTES, TimelineRow, TimelineState, Trailer, check_preamble, checksum, version3,
+    CallRow, Codec, FRAME_HEADER_BYTES, FrameHeader, FrameKind, INDEX_ROW_BYTES, IndexRow, LedgerRow,
+    PREAMBLE_BYTES, PreambleError, TRAILER_BYTES, TimelineRow, TimelineState, Trailer, check_preamble,
+    checksum, version3,
 };
 
 use super::Progress;
@@ -299,6 +300,23 @@ impl<S: RecordingSource> Recording<S> {
             }
         }
         Ok(history)
+    }
+
+    /// Calls that returned or created memory, in the order of their frames.
+    ///
+    /// # Errors
+    /// At the first damaged frame.
+    pub(super) fn call_rows(&self) -> Result<Vec<CallRow>, Damage> {
+        let mut rows = Vec::new();
+        for (number, frame) in self.frames.iter().enumerate() {
+            if frame.header.kind == FrameKind::Calls {
+                let (payload, mut at) = (self.payload(number)?, 0);
+                while at < payload.len() {
+                    rows.push(CallRow::decode(&payload, &mut at).ok_or_else(|| self.damaged(number))?);
+                }
+            }
+        }
+        Ok(rows)
     }
 
     /// The rows of the timeline in the order of time; several may have the same start.

@@ -2,7 +2,9 @@
 //! the segment's own records, so they are read by presenting them as a segment again.
 
 use heapwise_format::bytes::{text, u64_at};
-use heapwise_format::recording::{FrameKind, MarkRow, Site, decode_counters, table_kind, version3 as old};
+use heapwise_format::recording::{
+    CallRow, FrameKind, MarkRow, Site, decode_counters, table_kind, version3 as old,
+};
 use heapwise_format::segment::{
     COUNTERS_OFFSET, Counter, Header, Layout, Mark, PAGE_BYTES, SectionKind, SegmentSource,
     Thread as ThreadRecord, Tier,
@@ -12,6 +14,7 @@ use super::names::Names;
 use super::reader::Placed;
 use super::version3::Buckets;
 use super::{Count, Counts, Damage, Point, Recording, RecordingSource, SizeCounts};
+use crate::ledger::CallSite;
 use crate::snapshot::{Snapshot, unknown_stack};
 use crate::{
     Began, Losses, Profile, ProgramEnd, Sample, Sampling, SizeRange, StackId, Thread, ThreadId, Values,
@@ -136,6 +139,7 @@ impl Tables {
                 FrameKind::Events
                     | FrameKind::Timeline
                     | FrameKind::Ledger
+                    | FrameKind::Calls
                     | FrameKind::Checkpoint
                     | FrameKind::Index
             );
@@ -174,6 +178,7 @@ impl Tables {
             FrameKind::Events
             | FrameKind::Timeline
             | FrameKind::Ledger
+            | FrameKind::Calls
             | FrameKind::Checkpoint
             | FrameKind::Index => {}
         }
@@ -281,6 +286,34 @@ impl Tables {
         profile.threads.clone_from(&self.threads);
         self.names.apply(&mut profile);
         (profile, stacks)
+    }
+
+    /// Calls that returned or created memory, in the order of time, and the profile of their stacks.
+    /// Each is the sum of the calls that the recorder found at once, at the time of the last.
+    ///
+    /// # Errors
+    /// At the first damaged frame.
+    pub fn memory_calls<S: RecordingSource>(
+        &self,
+        recording: &Recording<S>,
+    ) -> Result<(Profile, Vec<CallSite>), Damage> {
+        let (mut profile, nodes) = self.stacks();
+        let mut unknown = None;
+        let mut stack = |node: u32| {
+            let known = nodes.get(node as usize).copied().flatten();
+            known.unwrap_or_else(|| *unknown.get_or_insert_with(|| unknown_stack(&mut profile)))
+        };
+        let site = |row: CallRow| CallSite {
+            kind: row.kind,
+            stack: (row.node != 0).then(|| stack(row.node)),
+            count: row.count,
+            bytes: row.bytes,
+            first_ms: row.ms,
+            last_ms: row.ms,
+        };
+        let mut calls: Vec<CallSite> = recording.call_rows()?.into_iter().map(site).collect();
+        calls.sort_by_key(|call| call.last_ms);
+        Ok((profile, calls))
     }
 
     /// The profile of `counts`, one sample per site that has any.

@@ -1,6 +1,6 @@
 //! The main lines of the ledger over time: as a table, as data, as a picture.
 
-use heapwise_profile::ledger::LedgerHistory;
+use heapwise_profile::ledger::{CallSite, LedgerHistory};
 use heapwise_profile::quantity;
 use serde_json::{Value, json};
 
@@ -8,20 +8,40 @@ use super::picture::{self, Axes};
 use crate::text::TextOptions;
 use crate::text::table::Table;
 
-/// One row per reading: time, resident bytes, each line.
+/// One row per reading: time, resident bytes, each line, and what `madvise` returned since the
+/// reading before.
 #[must_use]
-pub fn table(history: &LedgerHistory) -> String {
+pub fn table(history: &LedgerHistory, calls: &[CallSite]) -> String {
     let mut rows = Table::default();
-    let names = history.names.iter().cloned();
-    rows.push(["ms", "resident"].map(str::to_owned).into_iter().chain(names));
-    for moment in &history.moments {
+    let returned: Vec<(&str, Vec<u64>)> = [("returned", false), ("returned by the allocator", true)]
+        .map(|(name, is_allocator)| (name, returned(history, calls, is_allocator)))
+        .into_iter()
+        .filter(|(_, column)| column.iter().any(|bytes| *bytes > 0))
+        .collect();
+    let names = history.names.iter().map(String::as_str).chain(returned.iter().map(|(name, _)| *name));
+    rows.push(["ms", "resident"].into_iter().chain(names).map(str::to_owned));
+    for (row, moment) in history.moments.iter().enumerate() {
         let bytes = |bytes: &u64| quantity::bytes(*bytes as f64);
         let first = [moment.ms.to_string(), bytes(&moment.resident())];
-        rows.push(first.into_iter().chain(moment.bytes.iter().map(bytes)));
+        let last = returned.iter().map(|(_, column)| bytes(&column[row]));
+        rows.push(first.into_iter().chain(moment.bytes.iter().map(bytes)).chain(last));
     }
     let mut out = String::new();
     rows.write(&mut out, &TextOptions::default());
     out
+}
+
+/// Bytes returned by `madvise` between each reading and the one before; those after the last
+/// reading are added to it.
+fn returned(history: &LedgerHistory, calls: &[CallSite], is_allocator: bool) -> Vec<u64> {
+    let mut sums = vec![0_u64; history.moments.len()];
+    for call in calls.iter().filter(|call| call.stack.is_none() == is_allocator) {
+        let row = history.moments.partition_point(|moment| moment.ms < call.last_ms);
+        if let Some(sum) = sums.get_mut(row.min(history.moments.len().saturating_sub(1))) {
+            *sum = sum.saturating_add(call.bytes);
+        }
+    }
+    sums
 }
 
 /// `{"names": […], "rows": [[ms, bytes of each line …], …]}`.
@@ -89,6 +109,9 @@ fn points<'a>(
 
 #[cfg(test)]
 mod tests {
+    use heapwise_profile::StackId;
+    use heapwise_profile::ledger::CallKind;
+
     use super::*;
 
     fn specimen() -> LedgerHistory {
@@ -103,10 +126,30 @@ mod tests {
     #[test]
     fn every_line_has_a_column_an_area_and_a_name() {
         let history = specimen();
-        let text = table(&history);
+        let text = table(&history, &[]);
         assert!(text.lines().next().is_some_and(|head| head.contains("heap") && head.contains("a<b")));
         assert_eq!(text.lines().count(), 4);
         assert_eq!(data(&history)["rows"][1], json!([500, 1 << 20, 512_000]));
+        let call = |stack, last_ms, bytes| CallSite {
+            kind: CallKind::DontNeed,
+            stack,
+            count: 1,
+            bytes,
+            first_ms: last_ms,
+            last_ms,
+        };
+        let program = Some(StackId(0));
+        let calls = [call(program, 1, 4096), call(program, 500, 4096), call(None, 9999, 1 << 20)];
+        let text = table(&history, &calls);
+        let cells = |row: usize| {
+            let line = text.lines().nth(row).unwrap_or_default();
+            line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).skip(4).collect::<Vec<_>>()
+        };
+        assert_eq!(cells(0), ["returned", "returned by the allocator"]);
+        assert_eq!(
+            [cells(1), cells(2), cells(3)],
+            [["0 B", "0 B"], ["8.00 KiB", "0 B"], ["0 B", "1.00 MiB"]]
+        );
         let drawn = svg(&history, "t & u");
         assert_eq!(drawn.matches("<polygon").count(), 2);
         assert!(drawn.contains("a&lt;b") && drawn.contains("t &amp; u"));

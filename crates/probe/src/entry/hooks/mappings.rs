@@ -10,8 +10,8 @@ use core::ffi::{c_int, c_long, c_void};
 
 use heapwise_format::segment::{Mapping, Purpose};
 
-use super::Hook;
 use super::resolve::real;
+use super::{Hook, memory_calls};
 use crate::control::Activity;
 use crate::inside::{Inside, enter, nested};
 use crate::live::mappings;
@@ -23,7 +23,7 @@ type Pointer = *mut c_void;
 type Mmap = unsafe extern "C" fn(Pointer, usize, c_int, c_int, c_int, i64) -> Pointer;
 
 /// End of a range of so many bytes: the kernel maps whole pages.
-fn end_of(start: u64, bytes: u64) -> u64 {
+pub(super) fn end_of(start: u64, bytes: u64) -> u64 {
     let page = sys::page_bytes();
     start.saturating_add(bytes.saturating_add(page - 1) / page * page)
 }
@@ -203,11 +203,19 @@ pub(super) unsafe extern "C" fn shmdt(address: Pointer, _: &Entry) -> c_int {
     unsafe { real::<unsafe extern "C" fn(_) -> c_int>(Hook::Shmdt)(address) }
 }
 
-/// The calls above, made by `syscall`: the stub for [`direct`] when `number` is one of them.
+/// The calls above and those of [`memory_calls`], made by `syscall`: the stub for [`direct`] when
+/// `number` is one of them.
 pub(super) fn direct_stub(number: usize) -> Option<*mut ()> {
-    let is_mapping =
-        matches!(number as c_long, libc::SYS_mmap | libc::SYS_munmap | libc::SYS_mremap | libc::SYS_brk);
-    is_mapping.then_some(direct_call::trace as *mut ())
+    let is_recorded = matches!(
+        number as c_long,
+        libc::SYS_mmap
+            | libc::SYS_munmap
+            | libc::SYS_mremap
+            | libc::SYS_brk
+            | libc::SYS_madvise
+            | libc::SYS_memfd_create
+    );
+    is_recorded.then_some(direct_call::trace as *mut ())
 }
 
 mod direct_call {
@@ -215,7 +223,7 @@ mod direct_call {
     arch::replace_7!(super::direct);
 }
 
-/// `syscall` with the number of a call that maps or unmaps memory.
+/// `syscall` with the number of a call that is recorded.
 unsafe extern "C" fn direct(
     number: c_long,
     a: usize,
@@ -243,6 +251,20 @@ unsafe extern "C" fn direct(
                 moved_break(before as u64, after as u64, entry);
             }
             after
+        }
+        libc::SYS_madvise => {
+            let result = call();
+            if result == 0 {
+                memory_calls::advised(b, c as c_int, entry);
+            }
+            result
+        }
+        libc::SYS_memfd_create => {
+            let result = call();
+            if result >= 0 {
+                memory_calls::created(result as c_int, entry);
+            }
+            result
         }
         _ => {
             let result = call();
