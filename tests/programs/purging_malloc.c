@@ -44,7 +44,7 @@ void *memalign(size_t alignment, size_t size) { return take(alignment, size); }
 size_t malloc_usable_size(void *p) { return size_of(p); }
 void *aligned_alloc(size_t alignment, size_t size) { return take(alignment, size); }
 
-// The result is used, so the call is no jump: the allocator is its caller.
+// The result is used, so the compiler makes a call and not a jump: the allocator is its caller.
 void free(void *p) {
     if (size_of(p) >= LARGE && madvise(p, size_of(p), MADV_DONTNEED) != 0) abort();
 }

@@ -86,6 +86,9 @@ pub fn resident_and_peak(pid: u32) -> Option<(u64, u64)> {
     Some((value("VmRSS")?, value("VmHWM")?))
 }
 
+/// Node that mapped memory, index of the memfd there, name of the line.
+type SiteKey = (Option<u32>, Option<usize>, String);
+
 struct Builder<'a> {
     snapshot: &'a Snapshot<'a, SegmentFile>,
     view: &'a ProcessView,
@@ -229,7 +232,7 @@ impl<'a> Builder<'a> {
         memfds: &[MemfdUse],
         places: &HashMap<u64, usize>,
     ) -> Vec<MappingSite> {
-        let mut sums: HashMap<(Option<u32>, Option<usize>, String), (u64, u64)> = HashMap::new();
+        let mut sums: HashMap<SiteKey, (u64, u64)> = HashMap::new();
         for (span, bytes) in spans.iter().zip(&residency.bytes) {
             let is_shared = span.owner == Owner::Shared;
             let inode = self.view.areas[span.area].inode;

@@ -97,7 +97,7 @@ pub struct Statistics {
 const GLIBC_ARENA_BYTES: u64 = 64 << 20;
 
 /// The probe's counters as reports name them.
-const PROBE: [(&str, Counter, &str); 25] = [
+const PROBE: [(&str, Counter, &str); 26] = [
     ("recorded", Counter::Recorded, "allocations recorded"),
     ("freed", Counter::Freed, "recorded blocks that were freed"),
     ("live_bytes", Counter::LiveBytes, "live in recorded blocks, exact or estimated"),
@@ -130,6 +130,11 @@ const PROBE: [(&str, Counter, &str); 25] = [
         "lost_calls",
         Counter::LostCalls,
         "calls of heapwise.h dropped: a signal handler in the probe made them",
+    ),
+    (
+        "lost_memory_calls",
+        Counter::LostMemoryCalls,
+        "calls of madvise and memfd_create not recorded: no memory, or a signal handler in the probe",
     ),
     ("inherited_bytes", Counter::InheritedBytes, "live bytes of the parent at the fork, not in the tables"),
     ("truncated_stacks", Counter::Truncated, "stacks cut at the depth limit"),

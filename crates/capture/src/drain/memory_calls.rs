@@ -14,7 +14,7 @@ use crate::segments::SegmentFile;
 /// The sums of the last look.
 #[derive(Debug, Default)]
 pub(super) struct MemoryCalls {
-    /// Calls in all, which tell whether there is anything new.
+    /// Calls in all: a larger number means that there is something new.
     calls: u64,
     /// Calls and bytes by node and kind.
     sums: HashMap<(u32, u32), (u64, u64)>,

@@ -90,7 +90,8 @@ fn claim(place: *mut u8, key: u64) -> Option<bool> {
     }
 }
 
-/// Notes the stack that created a memfd. A slot that another thread writes is left to it.
+/// Notes the stack that created a memfd. While another thread writes the slot,
+/// the call is lost.
 pub(crate) fn note_memfd(session: &Session, memfd: Memfd) {
     /// No inode: the record is being written.
     const BUSY: u64 = u64::MAX;

@@ -288,8 +288,9 @@ impl Tables {
         (profile, stacks)
     }
 
-    /// Calls that returned or created memory, in the order of time, and the profile of their stacks.
-    /// Each is the sum of the calls that the recorder found at once, at the time of the last.
+    /// Calls that returned or created memory, in the order of time, and the profile of their
+    /// stacks. Each is the sum of the calls that the recorder found at once, at the time of the
+    /// last.
     ///
     /// # Errors
     /// At the first damaged frame.

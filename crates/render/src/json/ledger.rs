@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 const MOST_PARTS: usize = 100;
 
 /// `{"resident", "pss", "swap", "lazily_free", "untouched", "basis", "lines": [{"kind", "name",
-/// "bytes", "about", "parts", "calls", "last_call_ms"}], "calls", "pages"}`. The bytes of the lines add up
-/// to `resident`; recorded calls mapped the memory of a line, the last of them so long after the
-/// start of the process. `calls` sums up `madvise` and `memfd_create`.
+/// "bytes", "about", "parts", "calls", "last_call_ms"}], "calls", "pages"}`. The bytes of the lines
+/// add up to `resident`; recorded calls mapped the memory of a line, the last of them so long after
+/// the start of the process. `calls` sums up `madvise` and `memfd_create`.
 #[must_use]
 pub fn ledger(ledger: &Ledger) -> Value {
     let part = |part: &Part| json!({ "name": part.name, "bytes": part.bytes });
