@@ -208,14 +208,14 @@ fn reports_of_tcmalloc_dumps_equal_jeprofs_too() {
 fn run(scratch: &Scratch, command: &[&str], library: &str, environment: &[(&str, &str)]) {
     let library = Path::new(LIBRARIES).join(library);
     assert!(library.exists(), "install libjemalloc2 and libgoogle-perftools4");
+    // The variables are those of the program alone, not of `setarch`.
+    let variables = environment.iter().map(|(name, value)| format!("{name}={value}"));
     let output = scratch
         .command("setarch")
-        .arg("--addr-no-randomize")
+        .args(["--addr-no-randomize", "env", "PERL_HASH_SEED=0", "PYTHONHASHSEED=0"])
+        .args(variables)
+        .arg(format!("LD_PRELOAD={}", library.display()))
         .args(command)
-        .env("LD_PRELOAD", library)
-        .env("PERL_HASH_SEED", "0")
-        .env("PYTHONHASHSEED", "0")
-        .envs(environment.iter().copied())
         .output()
         .expect("the program starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
