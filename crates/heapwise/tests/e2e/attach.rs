@@ -146,6 +146,7 @@ fn rounds(threads: &str, how: &str, count: usize) {
 }
 
 #[test]
+#[ignore = "long"]
 fn two_hundred_threads_are_attached() {
     rounds("200", "waiting", 3);
 }

@@ -19,6 +19,7 @@ fn bomb(scratch: &Scratch, functions: u32) -> PathBuf {
 }
 
 #[test]
+#[ignore = "long"]
 fn a_bomb_stops_at_the_default_limit() {
     let scratch = Scratch::new();
     bomb(&scratch, 20_000);

@@ -165,6 +165,7 @@ fn forked_children_have_their_lines() {
 
 /// Daemon threads run on while the interpreter is finalized; a crash is an exit status.
 #[test]
+#[ignore = "long"]
 fn threads_run_until_the_end() {
     let scratch = Scratch::new();
     for _ in 0..3 {

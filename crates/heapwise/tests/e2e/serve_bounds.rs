@@ -62,6 +62,7 @@ fn peak_kib(pid: u32) -> u64 {
 }
 
 #[test]
+#[ignore = "long"]
 fn every_answer_about_a_large_profile_is_bounded() {
     let scratch = Scratch::new();
     write_large_profile(&scratch.path("large.hwp"));
