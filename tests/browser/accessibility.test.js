@@ -7,7 +7,7 @@ import { after, before, test } from "node:test";
 import { browse, drawn, open, Scratch } from "./harness.js";
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const VIEWS = ["overview", "flame", "table", "tree", "graph", "leaks", "sizes", "timeline", "diff", "allocator"];
+const VIEWS = ["overview", "flame", "table", "tree", "graph", "leaks", "source", "breakdown", "allocator"];
 let scratch, browser, address;
 
 before(async () => {
@@ -34,9 +34,10 @@ for (const colorScheme of ["light", "dark"]) {
   test(`views, ${colorScheme}`, async () => {
     const page = await open(browser, { colorScheme });
     for (const view of VIEWS) {
-      await page.goto(`${address}/s/app.hwr/${view}?profile=app.hwr${view === "diff" ? "&at=100ms..600ms" : ""}`);
+      await page.goto(`${address}/s/app.hwr/${view}?profile=app.hwr${view === "table" ? "&base=app.hwr&since=100ms&at=600ms" : "&at=peak"}`);
       await drawn(page, view);
       await page.waitForSelector(".coverage:not([hidden])");
+      await page.waitForSelector(".strip:not([hidden])");
       assert.deepEqual(await findings(page), [], view);
     }
     await page.close();

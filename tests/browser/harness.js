@@ -20,7 +20,7 @@ export class Scratch {
     this.path = mkdtempSync(path.join(tmpdir(), "heapwise-browser-"));
     mkdirSync(path.join(this.path, "segments"), { mode: 0o700 });
     this.children = [];
-    this.env = { ...process.env, HEAPWISE_DIR: path.join(this.path, "segments"), XDG_STATE_HOME: this.path, XDG_CACHE_HOME: this.path };
+    this.env = { ...process.env, LC_ALL: "C", HEAPWISE_DIR: path.join(this.path, "segments"), XDG_STATE_HOME: this.path, XDG_CACHE_HOME: this.path };
   }
 
   file(name) {
@@ -79,7 +79,7 @@ export async function browse() {
 }
 
 export async function open(browser, options = {}) {
-  const page = await browser.newPage({ viewport: { width: 1280, height: 820 }, ...options });
+  const page = await browser.newPage({ viewport: { width: 1280, height: 820 }, locale: "en-US", ...options });
   page.errors = [];
   page.on("pageerror", (error) => page.errors.push(error.message));
   page.on("console", (message) => message.type() === "error" && page.errors.push(message.text()));

@@ -32,11 +32,11 @@ async function source() {
   return sources.find((source) => source.pid === pid);
 }
 
-test("a live process is listed and opens on a new, kept profile", async () => {
+test("a live process is listed and opens on its present state", async () => {
   await page.goto(address);
   await page.click(`a.source:has-text("pid ${pid}")`);
   await drawn(page, "overview");
-  assert.match(page.url(), /profile=\d{8}\.\d{6}\.heap/);
+  assert.doesNotMatch(page.url(), /profile=/);
   await page.waitForSelector(".top-list a");
   assert.match(await page.textContent(".columns"), /step|w_malloc/);
 });
@@ -53,14 +53,19 @@ test("the overview shows where the resident memory is", async () => {
   assert.match(await page.textContent(".ledger .legend"), /heap .*libraries/);
 });
 
+test("the line on top says what is recorded and what is not seen", async () => {
+  await page.waitForSelector(".live-line:not([hidden])");
+  assert.match(await page.textContent(".live-line"), /recording since \d\d:\d\d:\d\d.*resident [\d.]+ MiB.*not seen [\d.]+ /);
+});
+
 test("at the peak is the snapshot at the peak", async () => {
   const { id } = await source();
   const summary = await (await fetch(`${address}/api/v1/sources/${id}/summary`)).json();
   const held = summary.sample_types.find((type) => type.name === "peak_space").total;
   assert.ok(held <= summary.peak_bytes && held >= summary.peak_bytes * (127 / 128) - 8192, `${held} of ${summary.peak_bytes}`);
-  await page.goto(`${address}/s/${id}/timeline`);
-  await drawn(page, "timeline");
-  await page.click("a.button:has-text('At the peak')");
+  await page.goto(`${address}/s/${id}/flame`);
+  await page.click(".strip button:has-text('Peak')");
+  await page.waitForURL(/type=peak_space/);
   await drawn(page, "flame");
   const query = new URL(page.url()).searchParams;
   assert.equal(query.get("type"), "peak_space");
@@ -72,6 +77,9 @@ test("at the peak is the snapshot at the peak", async () => {
 test("the same URL shows another person the same profile", async () => {
   await page.click("nav.tabs a:has-text('Table')");
   await drawn(page, "table");
+  await page.keyboard.press("n");
+  await page.waitForURL(/profile=\d{8}\.\d{6}\.heap/);
+  await drawn(page, "table");
   const other = await open(browser);
   await other.goto(page.url());
   await drawn(other, "table");
@@ -80,7 +88,7 @@ test("the same URL shows another person the same profile", async () => {
 });
 
 test("new profiles get names of their own within a second", async () => {
-  const count = () => page.locator(".choice:has(> span:text-is('View')) option").count();
+  const count = () => page.locator(".choice:has(> span:text-is('Profile')) option").count();
   const before = await count();
   for (let i = 0; i < 3; i += 1) {
     const url = page.url();
@@ -91,6 +99,21 @@ test("new profiles get names of their own within a second", async () => {
   // The page of the last one may still be on its way.
   for (let i = 0; i < 100 && (await count()) !== before + 3; i += 1) await sleep(100);
   assert.equal(await count(), before + 3);
+});
+
+test("two profiles are compared by the strip", async () => {
+  await page.click(".strip button:has-text('Diff')");
+  await page.waitForURL(/base=/);
+  await drawn(page, "table");
+  assert.match(await page.textContent(".changed"), / from .* to /);
+});
+
+test("the present state is drawn again and again", async () => {
+  const { id } = await source();
+  await page.goto(`${address}/s/${id}/table`);
+  await drawn(page, "table");
+  await page.evaluate(() => document.querySelector("section.table").setAttribute("data-old", ""));
+  await page.waitForSelector("section.table:not([data-old])", { timeout: 30_000 });
 });
 
 test("stop, start and rate reach the process", async () => {
@@ -109,9 +132,7 @@ test("a mark appears on the timeline", async () => {
   page.once("dialog", (dialog) => dialog.accept("warmed up"));
   await page.click("button:has-text('Mark')");
   await page.waitForSelector(".toast:has-text('warmed up')");
-  await page.click("nav.tabs a:has-text('Timeline')");
-  await drawn(page, "timeline");
-  assert.match(await page.textContent(".timeline"), /warmed up/);
+  await page.waitForSelector(".strip canvas[aria-label*='warmed up']", { timeout: 30_000 });
 });
 
 test("allocator statistics", async () => {
@@ -137,7 +158,7 @@ test("a killed process answers with its last state", async () => {
   for (let i = 0; i < 50 && (await source()).kind !== "dead"; i += 1) await sleep(100);
   // Pages that are open notice it by themselves.
   await page.waitForSelector(".pill.dead");
-  await home.waitForSelector(`section:has-text("Ended processes") a.source:has-text("pid ${pid}")`);
+  await home.waitForSelector(`section:has-text("Ended processes") a.source:has-text("pid ${pid}"):has-text("killed")`);
   await home.close();
   await page.goto(address);
   await page.click(`a.source:has-text("pid ${pid}")`);

@@ -50,7 +50,7 @@ test("the flame graph zooms, searches, inverts, and remembers it in the URL", as
   assert.match(status, /boxes/);
   await page.keyboard.press("/");
   await page.keyboard.type("w_hold");
-  assert.match(await page.textContent(".found"), new RegExp(`1 found, ${(HELD / 1024).toFixed(0)} KiB`));
+  assert.match(await page.textContent(".flame .view-tools .found"), new RegExp(`1 found, ${(HELD / 1024).toFixed(0)} KiB`));
   assert.match(page.url(), /search=w_hold/);
   await page.keyboard.press("Escape");
   for (let i = 0; i < 4; i += 1) await page.keyboard.press("ArrowDown");
@@ -70,7 +70,10 @@ test("the flame graph zooms, searches, inverts, and remembers it in the URL", as
 });
 
 test("a function's callers and callees", async () => {
-  await visit("flame", "profile=second.heap&shape=sandwich&pivot=w_hold");
+  await visit("flame", "profile=second.heap&function=w_hold");
+  await page.click("nav.segments a:has-text('Sandwich')");
+  await page.waitForURL(/shape=sandwich&pivot=w_hold/);
+  await drawn(page, "flame");
   assert.match(await page.textContent(".sandwich h2"), /Callers of w_hold/);
   assert.equal(await page.locator(".flame-scroll canvas").count(), 2);
 });
@@ -121,36 +124,39 @@ test("leaks name the places that hold memory, with their stacks", async () => {
   assert.match(await page.textContent(".leaks .stack"), /main/);
 });
 
-test("sizes count the blocks", async () => {
-  await visit("sizes");
+test("the histogram counts the blocks of each size", async () => {
+  await visit("breakdown");
+  await page.click("summary:has-text('The classes as a table')");
   const row = page.locator("tr", { hasText: "65 B – 128 B" });
   assert.match(await row.textContent(), /KiB/);
+  assert.ok(await page.locator(".histogram .column").count() > 2);
+  await page.hover(".histogram .column >> nth=1");
+  assert.match(await page.textContent(".tooltip"), / in [\d\u2009]+ blocks/);
+  assert.match(await page.textContent(".modules"), /leaky/);
 });
 
-test("a range on the timeline selects profiles for every other view", async () => {
-  await visit("timeline");
-  const chart = await page.locator(".chart").boundingBox();
+test("a range on the strip compares the profiles of a directory", async () => {
+  await visit("table");
+  await page.waitForSelector(".strip:not([hidden])");
+  const chart = await page.locator(".strip .chart").boundingBox();
   await page.mouse.move(chart.x + 70, chart.y + 60);
   await page.mouse.down();
   await page.mouse.move(chart.x + chart.width - 20, chart.y + 60, { steps: 5 });
   await page.mouse.up();
-  await drawn(page, "timeline");
-  assert.match(page.url(), /profile=second\.heap&base=first\.heap/);
-  await page.click("nav.tabs a:has-text('Diff')");
-  await drawn(page, "diff");
+  await page.waitForURL(/profile=second\.heap&base=first\.heap/);
+  await drawn(page, "table");
   // 2000 rounds more: 2000 × 112 bytes held and 2000 × 124.5 on average lost, all through w_malloc.
-  const grown = page.locator(".card", { hasText: "Grew" }).locator("tr", { hasText: "w_malloc" });
-  assert.match(await grown.textContent(), /\+462 KiB/);
+  assert.match(await page.locator(".vrow", { hasText: "w_malloc" }).textContent(), /\+462 KiB/);
 });
 
 test("against a base the flame graph says what grew and shrank", async () => {
   await visit("flame", "profile=second.heap&base=first.heap");
-  assert.match(await page.textContent(".legend"), /shrank.*same.*grew/);
+  assert.match(await page.textContent(".flame .legend"), /shrank.*same.*grew/);
 });
 
 test("the choices change number and granularity", async () => {
   await visit("table");
-  await page.selectOption(".choice:has(> span:text-is('Sample')) select", "alloc_objects");
+  await page.selectOption(".choice:has(> span:text-is('Number')) select", "alloc_objects");
   await drawn(page, "table");
   assert.match(page.url(), /type=alloc_objects/);
   assert.match(await page.locator(".vrow").first().textContent(), /\d/);
@@ -168,17 +174,17 @@ test("a bad pattern is explained, not a blank page", async () => {
 
 test("back and forward move between states", async () => {
   await visit("table");
-  await page.click("nav.tabs a:has-text('Sizes')");
-  await drawn(page, "sizes");
+  await page.click("nav.tabs a:has-text('Breakdown')");
+  await drawn(page, "breakdown");
   await page.goBack();
   await drawn(page, "table");
   await page.goForward();
-  await drawn(page, "sizes");
+  await drawn(page, "breakdown");
 });
 
 test("dark theme and a phone's width hold every view", async () => {
   const phone = await open(browser, { viewport: { width: 390, height: 844 }, colorScheme: "dark" });
-  for (const view of ["overview", "flame", "table", "tree", "leaks", "sizes", "timeline", "diff"]) {
+  for (const view of ["overview", "flame", "table", "tree", "leaks", "source", "breakdown"]) {
     await phone.goto(`${address}/s/${id}/${view}?profile=second.heap&base=first.heap`);
     await drawn(phone, view);
     const overflow = await phone.evaluate(() => document.documentElement.scrollWidth - innerWidth);

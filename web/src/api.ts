@@ -1,5 +1,7 @@
 // Asking the server. Every view gets its data here, and every error becomes one readable line.
 
+import { t } from "./strings.ts";
+
 const token = document.querySelector<HTMLMetaElement>('meta[name="heapwise-token"]')?.content ?? "";
 
 /// What the server said no to.
@@ -48,7 +50,7 @@ async function answer(asked: Promise<Response>): Promise<Response> {
     response = await asked;
   } catch (why) {
     if (why instanceof DOMException && why.name === "AbortError") throw why;
-    throw new ApiError("The server does not answer. Is `heapwise serve` still running?");
+    throw new ApiError(t("trouble.server"));
   }
   if (!response.ok) throw new ApiError((await response.text()).trim() || `HTTP ${response.status}`);
   return response;

@@ -15,6 +15,9 @@ export interface Source {
   index: "hash" | "shadow" | null;
   live_bytes: number | null;
   started_unix_ms: number | null;
+  parent_pid: number | null;
+  ended: "exited" | "killed" | null;
+  recording_since_unix_ms: number | null;
   can_control: boolean;
   can_snapshot: boolean;
   has_timeline: boolean;
@@ -60,6 +63,8 @@ export interface Summary {
   args: string[];
   pid: number | null;
   format: string;
+  /// The language runtime whose frames are in the stacks: `Python`.
+  runtime: string | null;
   sampling_mean_bytes: number | null;
   time_unix_ms: number | null;
   duration_ms: number | null;
@@ -129,11 +134,24 @@ export interface Leaks extends Whole {
   dropped: number;
 }
 
+export interface SizeClass {
+  min: number;
+  max: number;
+  objects: number;
+  bytes: number;
+}
+
 export interface Sizes extends Whole {
-  classes: { min: number; max: number; objects: number; bytes: number }[];
+  classes: SizeClass[];
+  /// Finer classes, where the source has them.
+  fine: SizeClass[];
   /// The size of every block is known; blocks of the process were counted by size; or mixed sizes count as their mean.
   source: "blocks" | "process" | "means";
   largest: { name: string; file: string; line: number; min_bytes: number | null; mean_bytes: number; max_bytes: number | null; objects: number; bytes: number }[];
+}
+
+export interface Listing extends Whole {
+  functions: { name: string; file: string; flat: number; cum: number; lines: { line: number; flat: number; cum: number; text?: string }[] }[];
 }
 
 export interface Threads extends Whole {
@@ -150,6 +168,12 @@ export interface Timeline {
   step_ms: number;
   /// `[ms, live bytes]`, the local maximum of each step.
   points: [number, number][];
+  /// Bytes allocated up to each point since the one before; empty where that is not known.
+  allocated: number[];
+  /// Resident bytes at each point; empty where they are not known.
+  rss: number[];
+  /// Lines of the ledger over time.
+  resident: LedgerHistory;
   peak: [number, number] | null;
   marks: { ms: number; name: string; profile: string | null }[];
   /// Whether any range can be selected, or only the marked moments.

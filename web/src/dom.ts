@@ -26,7 +26,10 @@ function set(element: HTMLElement, name: string, value: unknown): void {
   if (name.startsWith("on") && typeof value === "function") {
     element.addEventListener(name.slice(2), value as EventListener);
   } else if (name === "style" && typeof value === "object") {
-    Object.assign(element.style, value);
+    for (const [property, text] of Object.entries(value as Record<string, string>)) {
+      if (property.startsWith("--")) element.style.setProperty(property, text);
+      else element.style[property as "color"] = text;
+    }
   } else if (name === "value" || name === "checked" || name === "selected") {
     (element as unknown as Attributes)[name] = value;
   } else {

@@ -5,9 +5,11 @@ import { listen } from "./keys.ts";
 import { drawSource } from "./screens/source.ts";
 import { drawSources } from "./screens/sources.ts";
 import { followLinks, onState } from "./state/navigate.ts";
+import { applyLanguage } from "./strings.ts";
 import { applyTheme } from "./state/theme.ts";
 
 applyTheme();
+applyLanguage();
 listen();
 followLinks();
 const root = document.getElementById("app") as HTMLElement;

@@ -17,7 +17,6 @@ mod report_input;
 
 mod output;
 mod progress_bar;
-mod source_text;
 mod symbol_warnings;
 mod symbols;
 mod warnings;

@@ -203,24 +203,29 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         }
     }
 
-    /// The recorded part of the program's life, last seen at `seen`.
-    fn recorded(&self, seen: u64) -> Recorded {
+    /// When counting began.
+    #[must_use]
+    pub fn began(&self) -> Began {
         let period_start = self.counter(Counter::PeriodStart);
         let start = self.counter(Counter::RecordingStart);
         let age = self.counter(Counter::AgeAtAttach);
         let since_program = |at: u64| at.saturating_sub(self.header.start_monotonic_ns).saturating_add(age);
         let is_first_period = self.counter(Counter::Period) <= 1;
-        let began = match () {
+        match () {
             () if start == 0 => Began::Never,
             () if start > period_start || is_first_period && age > 0 => {
                 Began::Late { after_ns: since_program(start) }
             }
             () if is_first_period => Began::WithProgram,
             () => Began::Reset { after_ns: since_program(period_start) },
-        };
+        }
+    }
+
+    /// The recorded part of the program's life, last seen at `seen`.
+    fn recorded(&self, seen: u64) -> Recorded {
         let (bytes, parent) = (self.counter(Counter::InheritedBytes), self.header.parent_pid);
         Recorded {
-            began,
+            began: self.began(),
             stopped_ns: self.stopped_at().map(|stop| seen.saturating_sub(stop)),
             pauses: self.counter(Counter::Pauses),
             inherited: (bytes > 0).then_some(Inherited { bytes, parent }),

@@ -35,7 +35,8 @@ pub(super) fn pprof(profile: &Profile, allocs: bool, most_bytes: usize) -> Resul
     write(profile, Format::Pprof, if allocs { Metric::AllocSpace } else { Metric::InuseSpace }, most_bytes)
 }
 
-fn write(profile: &Profile, format: Format, metric: Metric, most_bytes: usize) -> Result<Vec<u8>> {
+/// A profile in the format of another tool.
+pub(super) fn write(profile: &Profile, format: Format, metric: Metric, most_bytes: usize) -> Result<Vec<u8>> {
     let mut bytes = LimitedBytes { bytes: Vec::new(), most: most_bytes };
     export(profile, format, metric, &mut bytes).map_err(|_| HttpError::too_large(most_bytes))?;
     Ok(bytes.bytes)
@@ -71,8 +72,14 @@ pub(super) fn graph_dot(graph: &Graph, program: &str, query: &Query) -> String {
     graph::dot(graph, &GraphOptions::new(program, query))
 }
 
-/// The flame graph as an interactive SVG, callers at the top.
-pub(super) fn flame_svg(tree: &CallTree, program: &str) -> String {
-    let flame = view::flame(tree, &Shape::TopDown, render_flame::SVG_DETAIL);
+/// The flame graph as an interactive SVG, its root at the top.
+pub(super) fn flame_svg(tree: &CallTree, shape: &Shape, program: &str) -> String {
+    let flame = view::flame(tree, shape, render_flame::SVG_DETAIL);
     render_flame::svg(&flame, program)
+}
+
+/// The same picture in pixels, two for each unit of the SVG.
+pub(super) fn flame_png(tree: &CallTree, shape: &Shape, program: &str) -> Result<Vec<u8>> {
+    let svg = flame_svg(tree, shape, program);
+    heapwise_render::raster::png(&svg, 2.0).map_err(|why| HttpError::failed(why.to_string()))
 }

@@ -42,7 +42,7 @@ fn link_of(kind: FindingKind, is_recording: bool) -> Link {
             Link { view: "flame", at: None, sample_type: column::PEAK_SPACE }
         }
         FindingKind::Peak => link("flame", at("peak"), Metric::InuseSpace),
-        FindingKind::Growth => link("diff", None, Metric::InuseSpace),
+        FindingKind::Growth => link("table", None, Metric::InuseSpace),
         FindingKind::Held => link("flame", None, Metric::InuseSpace),
         FindingKind::GrowingSites => link("flame", at("50%..end"), Metric::InuseSpace),
         FindingKind::NeverFreed | FindingKind::StillHeld => link("leaks", at("end"), Metric::InuseSpace),
@@ -50,6 +50,6 @@ fn link_of(kind: FindingKind, is_recording: bool) -> Link {
         FindingKind::Turnover | FindingKind::ReallocChains => link("flame", at(""), Metric::AllocSpace),
         FindingKind::Sizes => link("sizes", at(""), Metric::AllocObjects),
         FindingKind::Threads => link("flame", at(""), Metric::AllocObjects),
-        FindingKind::Lifetimes | FindingKind::UnseenFrees => link("timeline", at(""), Metric::InuseSpace),
+        FindingKind::Lifetimes | FindingKind::UnseenFrees => link("overview", at(""), Metric::InuseSpace),
     }
 }

@@ -1,4 +1,4 @@
-//! Live bytes of the served processes, read once a second while the server runs.
+//! Live and allocated bytes of the served processes, read once a second while the server runs.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -29,22 +29,32 @@ pub(crate) struct LiveHistory {
 
 #[derive(Debug, Default)]
 struct Track {
-    /// Wall-clock milliseconds and live bytes, oldest first.
-    points: VecDeque<(u64, u64)>,
+    /// Oldest first.
+    points: VecDeque<Point>,
     marks: VecDeque<(u64, String)>,
     peak: Option<(u64, u64)>,
     /// Main lines of the ledgers that were read, by wall-clock milliseconds.
     ledgers: LedgerHistory,
 }
 
+/// A reading of a process.
+#[derive(Debug, Clone, Copy)]
+struct Point {
+    /// Wall-clock milliseconds.
+    ms: u64,
+    live: u64,
+    /// Bytes allocated since counting began.
+    allocated: u64,
+}
+
 impl LiveHistory {
     /// Adds a point to the curve of a process.
-    pub(crate) fn beat(&self, id: &str, live_bytes: u64) {
+    pub(crate) fn beat(&self, id: &str, live: u64, allocated: u64) {
         let mut tracks = self.lock();
         let track = track(&mut tracks, id);
-        let point = (now_ms(), live_bytes);
-        if track.peak.is_none_or(|peak| live_bytes > peak.1) {
-            track.peak = Some(point);
+        let point = Point { ms: now_ms(), live, allocated };
+        if track.peak.is_none_or(|peak| live > peak.1) {
+            track.peak = Some((point.ms, live));
         }
         track.points.push_back(point);
         if track.points.len() > MOST_POINTS {
@@ -71,7 +81,7 @@ impl LiveHistory {
         let mut tracks = self.lock();
         let Some(track) = tracks.get(id) else { return LedgerHistory::default() };
         let first = track.ledgers.moments.first().map_or(0, |moment| moment.ms);
-        let start = track.points.front().map_or(first, |point| point.0.min(first));
+        let start = track.points.front().map_or(first, |point| point.ms.min(first));
         let mut history = track.ledgers.clone();
         for moment in &mut history.moments {
             moment.ms -= start.min(moment.ms);
@@ -93,7 +103,7 @@ impl LiveHistory {
     pub(crate) fn timeline(&self, id: &str, stored: &[(String, u64)]) -> Timeline {
         let mut tracks = self.lock();
         let Some(track) = tracks.get(id) else { return Timeline::default() };
-        let start = track.points.front().map_or_else(now_ms, |point| point.0);
+        let start = track.points.front().map_or_else(now_ms, |point| point.ms);
         let since = |ms: u64| ms.saturating_sub(start);
         let named =
             track.marks.iter().map(|(ms, name)| Mark { ms: since(*ms), name: name.clone(), profile: None });
@@ -108,7 +118,9 @@ impl LiveHistory {
         Timeline {
             start_unix_ms: Some(start),
             step_ms: STEP.as_millis() as u64,
-            points: track.points.iter().map(|(ms, live)| (since(*ms), *live)).collect(),
+            points: track.points.iter().map(|point| (since(point.ms), point.live)).collect(),
+            allocated: allocated(&track.points),
+            rss: Vec::new(),
             peak: track.peak.map(|(ms, live)| (since(ms), live)),
             marks,
             any_range: false,
@@ -118,6 +130,17 @@ impl LiveHistory {
     fn lock(&self) -> MutexGuard<'_, Lru<Track>> {
         self.tracks.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Bytes allocated between a point and the one before; a reset of the counts starts at zero.
+fn allocated(points: &VecDeque<Point>) -> Vec<u64> {
+    let mut before = points.front().map_or(0, |point| point.allocated);
+    let step = |point: &Point| {
+        let from = if point.allocated < before { 0 } else { before };
+        before = point.allocated;
+        point.allocated - from
+    };
+    points.iter().map(step).collect()
 }
 
 /// The curve of a process; a new one takes the place of the one used longest ago, whose process has
@@ -144,7 +167,7 @@ mod tests {
     fn a_curve_is_bounded_and_keeps_its_peak() {
         let pulse = LiveHistory::default();
         for live in 0..2 * MOST_POINTS as u64 {
-            pulse.beat("1-2", if live == 5 { 1_000_000 } else { live });
+            pulse.beat("1-2", if live == 5 { 1_000_000 } else { live }, 10 * live);
         }
         pulse.mark("1-2", "warm");
         let timeline = pulse.timeline("1-2", &[("a.heap".into(), now_ms())]);
@@ -153,5 +176,11 @@ mod tests {
         let names: Vec<_> = timeline.marks.iter().map(|mark| &*mark.name).collect();
         assert_eq!(names, ["warm", "a.heap"]);
         assert!(pulse.timeline("other", &[]).points.is_empty());
+    }
+
+    #[test]
+    fn allocated_bytes_are_differences_and_survive_a_reset() {
+        let point = |allocated| Point { ms: 0, live: 0, allocated };
+        assert_eq!(allocated(&[100, 130, 130, 20].map(point).into()), [0, 30, 0, 20]);
     }
 }

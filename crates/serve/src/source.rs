@@ -58,6 +58,13 @@ pub(crate) struct Facts {
     /// The live-block index in force.
     pub index: Option<&'static str>,
     pub live_bytes: Option<u64>,
+    /// Allocated since counting began.
+    pub allocated_bytes: u64,
+    pub parent_pid: Option<u32>,
+    /// How an ended process ended: `exited`, `killed`, `replaced` by another program.
+    pub ended: Option<&'static str>,
+    /// When counting began; `None` before it did.
+    pub recording_since_unix_ms: Option<u64>,
     pub started_unix_ms: Option<u64>,
     pub has_timeline: bool,
 }
@@ -74,6 +81,10 @@ impl Facts {
             rate_bytes: None,
             index: None,
             live_bytes: None,
+            allocated_bytes: 0,
+            parent_pid: None,
+            ended: None,
+            recording_since_unix_ms: None,
             started_unix_ms: None,
             has_timeline,
         }
@@ -89,6 +100,8 @@ impl Facts {
         json!({
             "id": id, "kind": self.kind.name(), "title": self.title, "detail": self.detail, "pid": self.pid,
             "mode": self.mode, "rate_bytes": self.rate_bytes, "index": self.index, "live_bytes": self.live_bytes,
+            "parent_pid": self.parent_pid, "ended": self.ended,
+            "recording_since_unix_ms": self.recording_since_unix_ms,
             "started_unix_ms": self.started_unix_ms, "has_timeline": self.has_timeline,
             "can_control": self.is_live(), "can_snapshot": self.is_live(),
         })

@@ -139,7 +139,7 @@ impl Sources {
             if let Ok(facts) = source.facts()
                 && facts.is_live()
             {
-                self.pulse.beat(source.id(), facts.live_bytes.unwrap_or(0));
+                self.pulse.beat(source.id(), facts.live_bytes.unwrap_or(0), facts.allocated_bytes);
             }
         }
     }

@@ -9,6 +9,10 @@ pub(crate) struct Timeline {
     pub step_ms: u64,
     /// Time and live bytes; in a recording the local maximum of each step.
     pub points: Vec<(u64, u64)>,
+    /// Bytes allocated up to each point since the one before; empty where that is not known.
+    pub allocated: Vec<u64>,
+    /// Resident bytes at each point; empty where they are not known.
+    pub rss: Vec<u64>,
     pub peak: Option<(u64, u64)>,
     pub marks: Vec<Mark>,
     /// Whether any range can be selected, or only the moments of stored profiles.
@@ -33,7 +37,8 @@ impl Timeline {
             .map(|mark| json!({ "ms": mark.ms, "name": mark.name, "profile": mark.profile }))
             .collect();
         json!({
-            "start_unix_ms": self.start_unix_ms, "step_ms": self.step_ms, "points": self.points,
+            "start_unix_ms": self.start_unix_ms, "step_ms": self.step_ms, "points": self.points, "allocated": self.allocated,
+            "rss": self.rss,
             "peak": self.peak, "marks": marks, "any_range": self.any_range,
         })
     }

@@ -29,6 +29,7 @@ mod resolver;
 mod routine;
 mod search;
 mod segments;
+pub mod source_text;
 mod split_unit;
 mod symbol_table;
 mod symbols;

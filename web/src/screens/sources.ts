@@ -1,4 +1,5 @@
-// The list of everything served: live processes, dead ones, files.
+// The list of everything served, the largest first: live processes with their children, dead ones,
+// files.
 
 import { get } from "../api.ts";
 import type { Kind, Source } from "../api_types.ts";
@@ -6,22 +7,21 @@ import { h, show } from "../dom.ts";
 import { bytes, duration } from "../format.ts";
 import { setPageKeys, setViewKeys } from "../keys.ts";
 import { repeatWhileShown } from "../state/repeat.ts";
+import { t, word } from "../strings.ts";
 import { nothing, trouble, waiting } from "../widgets/message.ts";
-import { header, showHelp } from "./header.ts";
+import { header, showHelp, switchTheme } from "./header.ts";
 
 /// Processes start and end: the list is read this often.
 const FOLLOW_MS = 2000;
 
-const TITLES: [Kind, string][] = [
-  ["live", "Live processes"], ["dead", "Ended processes"], ["recording", "Recordings"], ["directory", "Directories"], ["file", "Files"],
-];
+const KINDS: Kind[] = ["live", "dead", "recording", "directory", "file"];
 
 export async function drawSources(root: HTMLElement): Promise<void> {
   document.title = "heapwise";
   setViewKeys([]);
-  setPageKeys([{ key: "?", about: "this help", run: showHelp }]);
+  setPageKeys([{ key: "t", about: t("theme"), run: switchTheme }, { key: "?", about: t("keys.help"), run: showHelp }]);
   const main = h("main.sources", null, waiting());
-  show(root, header("Processes and files", null), main);
+  show(root, header(t("home.title"), null), main);
   let shown = "";
   const fill = async () => {
     const { sources } = await get<{ sources: Source[] }>("sources");
@@ -29,7 +29,7 @@ export async function drawSources(root: HTMLElement): Promise<void> {
     const facts = JSON.stringify(sources.map(({ id, kind, mode, rate_bytes }) => [id, kind, mode, rate_bytes]));
     if (facts === shown) return;
     shown = facts;
-    show(main, sources.length ? TITLES.map(([kind, title]) => group(title, sources.filter((source) => source.kind === kind))) : empty());
+    show(main, sources.length ? KINDS.map((kind) => group(kind, sources)) : nothing(t("home.empty"), t("home.empty.hint")));
   };
   try {
     await fill();
@@ -39,22 +39,38 @@ export async function drawSources(root: HTMLElement): Promise<void> {
   }
 }
 
-function empty(): HTMLElement {
-  return nothing("Nothing to look at yet", "Start a program with `heapwise run -- PROGRAM`, or name files: `heapwise serve app.heap`.");
+function group(kind: Kind, all: Source[]): HTMLElement | null {
+  const sources = all.filter((source) => source.kind === kind);
+  const sorted = kind === "live" || kind === "dead" ? sources.sort((a, b) => (b.live_bytes ?? 0) - (a.live_bytes ?? 0)) : sources;
+  if (!sorted.length) return null;
+  const pids = new Set(sorted.map((source) => source.pid));
+  const isChild = (source: Source) => source.parent_pid !== null && source.parent_pid !== source.pid && pids.has(source.parent_pid);
+  const parents = sorted.filter((source) => !isChild(source));
+  return h("section", null, h("h2", null, t(`kinds.${kind}`)), h("div.source-list", null, parents.map((source) => family(source, sorted))));
 }
 
-function group(title: string, sources: Source[]): HTMLElement | null {
-  if (!sources.length) return null;
-  return h("section", null, h("h2", null, title), h("div.source-list", null, sources.map(card)));
+/// A process, and its children behind a line that opens.
+function family(source: Source, all: Source[]): HTMLElement {
+  const children = source.pid === null ? [] : descendants(source.pid, all);
+  if (!children.length) return card(source);
+  return h("div.family", null, card(source),
+    h("details", null, h("summary", null, t("home.children", { n: children.length })), children.map(card)));
+}
+
+function descendants(pid: number, all: Source[], seen = new Set([pid])): Source[] {
+  const children = all.filter((source) => source.parent_pid === pid && source.pid !== null && !seen.has(source.pid));
+  for (const child of children) seen.add(child.pid ?? 0);
+  return children.flatMap((child) => [child, ...descendants(child.pid ?? 0, all, seen)]);
 }
 
 function card(source: Source): HTMLElement {
   const facts = [
     source.pid !== null && `pid ${source.pid}`,
-    source.mode && (source.mode === "sampled" && source.rate_bytes ? `sampled, 1 in ${bytes(source.rate_bytes)}` : source.mode),
-    source.started_unix_ms && source.kind === "live" && `for ${duration(Date.now() - source.started_unix_ms)}`,
+    source.ended && word("ended", source.ended),
+    source.mode && (source.mode === "sampled" && source.rate_bytes ? `${t("mode.sampled")}, ${t("rate", { bytes: bytes(source.rate_bytes) })}` : word("mode", source.mode)),
+    source.started_unix_ms && source.kind === "live" && t("home.for", { time: duration(Date.now() - source.started_unix_ms) }),
   ].filter(Boolean).join(" · ");
   return h("a.source", { href: `/s/${encodeURIComponent(source.id)}/overview`, "data-go": true },
     h("b", null, source.title), h("span.muted.detail", { title: source.detail }, source.detail), h("span.muted", null, facts),
-    source.live_bytes !== null && h("span.amount", null, bytes(source.live_bytes), h("span.muted", null, " live")));
+    source.live_bytes !== null && h("span.amount", null, bytes(source.live_bytes), h("span.muted", null, t("home.live"))));
 }

@@ -1,7 +1,7 @@
 // The state of the page is its URL, and nothing else: the same URL shows the same picture.
 
 export const VIEWS = [
-  "overview", "flame", "table", "tree", "graph", "leaks", "sizes", "timeline", "diff", "allocator",
+  "overview", "flame", "table", "tree", "graph", "leaks", "source", "breakdown", "allocator",
 ] as const;
 export type View = (typeof VIEWS)[number];
 
@@ -10,7 +10,8 @@ export interface State {
   /// Empty on the list of sources.
   source: string;
   view: View;
-  /// Name of the stored profile; empty until the page has chosen one.
+  /// Name of the stored profile; empty for the present state of a live process, and until the page
+  /// has chosen one.
   profile: string;
   /// Name of the base it is compared with; empty for none.
   base: string;
@@ -22,10 +23,13 @@ export interface State {
   at: string;
   type: string;
   by: string;
+  /// `1` keeps the native frames of a Python program.
+  native: string;
   focus: string;
   ignore: string;
   hide: string;
   show: string;
+  thread: string;
   /// Flame and tree: `topdown`, `bottomup` or `sandwich` around `pivot`.
   shape: string;
   pivot: string;
@@ -33,16 +37,25 @@ export interface State {
   zoom: string;
   search: string;
   sort: string;
+  /// The function that is selected in all panels.
+  function: string;
 }
 
 const EMPTY: State = {
-  source: "", view: "overview", profile: "", base: "", from: "", since: "", at: "", type: "inuse_space", by: "functions",
-  focus: "", ignore: "", hide: "", show: "", shape: "topdown", pivot: "", zoom: "", search: "", sort: "flat",
+  source: "", view: "overview", profile: "", base: "", from: "", since: "", at: "", type: "inuse_space", by: "functions", native: "",
+  focus: "", ignore: "", hide: "", show: "", thread: "", shape: "topdown", pivot: "", zoom: "", search: "", sort: "flat", function: "",
 };
 
 /// Parameters in the order they are written, so that equal states have equal URLs.
 const PARAMETERS = [
-  "profile", "base", "from", "since", "at", "type", "by", "focus", "ignore", "hide", "show", "shape", "pivot", "zoom", "search", "sort",
+  "profile", "base", "from", "since", "at", "type", "by", "native", "focus", "ignore", "hide", "show", "thread", "shape", "pivot", "zoom",
+  "search", "sort", "function",
+] as const;
+
+/// Parameters that select numbers, and their names in the API.
+const SELECTING = [
+  ["profile", "profile"], ["at", "at"], ["type", "sample_type"], ["by", "granularity"], ["native", "native"],
+  ["focus", "focus"], ["ignore", "ignore"], ["hide", "hide"], ["show", "show"], ["thread", "thread"],
 ] as const;
 
 export function parse(path: string, query: string): State {
@@ -67,16 +80,11 @@ export function format(state: State): string {
 /// The part of a state that selects numbers, as the API wants it.
 export function selection(state: State): string {
   const query = new URLSearchParams();
-  const put = (name: string, value: string) => value && query.set(name, value);
-  put("profile", state.profile);
-  put("base", state.base);
+  for (const [name, parameter] of SELECTING) if (state[name]) query.set(parameter, state[name]);
   if (state.base) {
-    put("base_source", state.from);
-    put("base_at", state.since);
+    query.set("base", state.base);
+    if (state.from) query.set("base_source", state.from);
+    if (state.since) query.set("base_at", state.since);
   }
-  put("at", state.at);
-  put("sample_type", state.type);
-  put("granularity", state.by);
-  for (const name of ["focus", "ignore", "hide", "show"] as const) put(name, state[name]);
   return query.toString();
 }

@@ -3,29 +3,26 @@
 import { h } from "../dom.ts";
 import type { State } from "../state/location.ts";
 import { go } from "../state/navigate.ts";
+import { t } from "../strings.ts";
 
-const KINDS = [
-  ["focus", "Focus", "only stacks with a matching frame"],
-  ["ignore", "Ignore", "no stacks with a matching frame"],
-  ["hide", "Hide", "take matching frames out of their stacks"],
-  ["show", "Show", "keep only matching frames"],
-] as const;
+const KINDS = ["focus", "ignore", "hide", "show"] as const;
 
 export function refine(state: State): HTMLElement[] {
-  const kind = h("select", { "aria-label": "Kind of refinement" }, KINDS.map(([name, label, about]) => h("option", { value: name, title: about }, label)));
-  const pattern = h("input", { type: "search", placeholder: "regular expression", "aria-label": "Refine by regular expression", spellcheck: "false" });
+  const kind = h("select", { "aria-label": t("refine.kind") }, KINDS.map((name) => h("option", { value: name, title: t(`refine.${name}.about`) }, t(`refine.${name}`))));
+  const pattern = h("input", { type: "search", placeholder: t("refine.placeholder"), "aria-label": t("refine.pattern"), spellcheck: "false" });
   const apply = (event: Event) => {
     event.preventDefault();
+    pattern.blur();
     if (pattern.value) go({ [kind.value]: pattern.value, zoom: "" });
   };
-  const form = h("form.choice.refine", { onsubmit: apply }, h("span", null, "Refine"), kind, pattern);
-  const chips = KINDS.filter(([name]) => state[name]).map(([name, label]) => chip(`${label}: ${readable(state[name])}`, () => go({ [name]: "", zoom: "" })));
-  if (state.at) chips.push(chip(`At: ${state.at}`, () => go({ at: "" })));
+  const form = h("form.choice.refine", { onsubmit: apply }, h("span", null, t("refine")), kind, pattern);
+  const chips = [...KINDS, "thread" as const].filter((name) => state[name])
+    .map((name) => chip(`${t(`refine.${name}`)}: ${readable(state[name])}`, () => go({ [name]: "", zoom: "" })));
   return [form, ...chips];
 }
 
 function chip(text: string, remove: () => void): HTMLElement {
-  return h("span.chip", null, h("span", { title: text }, text), h("button", { "aria-label": `Remove ${text}`, onclick: remove }, "×"));
+  return h("span.chip", null, h("span", { title: text }, text), h("button", { "aria-label": t("refine.remove", { text }), onclick: remove }, "×"));
 }
 
 /// A pattern made from one name, as that name.

@@ -1,6 +1,6 @@
 // The flame graph: top-down, bottom-up, or callers and callees around one function.
 
-import type { FlameColumns } from "../api_types.ts";
+import type { FlameColumns, Top } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { change, count, percent, quantity } from "../format.ts";
 import { FlameCanvas } from "../../../crates/render/src/flame/script/canvas.js";
@@ -9,6 +9,9 @@ import { neighbour } from "../../../crates/render/src/flame/script/move.js";
 import { escapePattern, search } from "../../../crates/render/src/flame/script/search.js";
 import type { Direction, FlameModel } from "../../../crates/render/src/flame/script/types.d.ts";
 import { setViewKeys } from "../keys.ts";
+import { onFunction, selectFunction } from "../state/selected_function.ts";
+import { t, word } from "../strings.ts";
+import type { State } from "../state/location.ts";
 import { go, href, remember, step } from "../state/navigate.ts";
 import { isDark } from "../state/theme.ts";
 import { frameActions } from "../widgets/frame_actions.ts";
@@ -19,38 +22,47 @@ import { ask, type Draw, type ViewInput } from "./view.ts";
 
 export const drawFlame: Draw = async (input) => {
   const { state } = input;
-  if (state.shape === "sandwich" && state.pivot) return drawSandwich(input);
+  if (state.shape === "sandwich") return drawSandwich(input);
   const columns = await ask<FlameColumns>(input, "flame", { shape: state.shape });
-  if (!columns.boxes.frame.length) return nothing("Nothing to draw", "No sample passes the filter, or the total is zero.");
+  if (!columns.boxes.frame.length) return nothing(t("nothing.draw"), t("nothing.why"));
   const flame = new FlameView(buildModel(columns), false);
   flame.show(state.zoom ? findRanks(flame.model, state.zoom) : -1);
   flame.find(state.search);
   const tools = toolbar(input, flame, [flame]);
   addEventListener("themechange", () => flame.recolor());
-  return h("section.flame", null, tools, flame.crumbs, flame.canvas.element, flame.status);
+  const section = h("section.flame", null, tools, flame.crumbs, flame.canvas.element, flame.status);
+  onFunction(section, (name) => flame.highlight(name));
+  return section;
 };
 
+/// The function in the middle: the selected one, or the one that was.
+function sandwichOf(state: State): string {
+  return state.function || state.pivot;
+}
+
 async function drawSandwich(input: ViewInput): Promise<HTMLElement> {
-  const pivot = `^${escapePattern(input.state.pivot)}$`;
+  // Without a function, the one that allocates most.
+  const name = input.state.pivot || (await ask<Top>(input, "top", { n: "1" })).rows[0]?.name || "";
+  const pivot = `^${escapePattern(name)}$`;
   const [callers, callees] = await Promise.all([
     ask<FlameColumns>(input, "flame", { shape: "callers", pivot }),
     ask<FlameColumns>(input, "flame", { shape: "callees", pivot }),
   ]);
   if (!callers.boxes.frame.length) {
-    return nothing(`No stack has ${input.state.pivot}`, "It may be filtered out, or not be in this profile.");
+    return nothing(t("nothing.pivot", { name }), t("nothing.pivot.why"));
   }
   const up = new FlameView(buildModel(callers), true);
   const down = new FlameView(buildModel(callees), false);
   for (const part of [up, down]) part.find(input.state.search);
   return h("section.flame.sandwich", null, toolbar(input, down, [up, down]),
-    h("h2", null, "Callers of ", h("code", null, input.state.pivot)), up.canvas.element,
-    h("h2", null, "Callees"), down.canvas.element, down.status);
+    h("h2", null, t("flame.callers"), h("code", null, name)), up.canvas.element,
+    h("h2", null, t("flame.callees")), down.canvas.element, down.status);
 }
 
 function toolbar(input: ViewInput, main: FlameView, all: FlameView[]): HTMLElement {
   const { state } = input;
   const field = h("input", {
-    type: "search", placeholder: "Search  /", value: state.search, "aria-label": "Search frames",
+    type: "search", placeholder: t("search"), value: state.search, "aria-label": t("flame.search"),
     oninput: () => {
       remember({ search: field.value });
       for (const flame of all) flame.find(field.value);
@@ -59,20 +71,21 @@ function toolbar(input: ViewInput, main: FlameView, all: FlameView[]): HTMLEleme
   const shape = (name: string, label: string) =>
     h("a", { href: href({ shape: name, pivot: "", zoom: "" }), "data-go": true, "aria-current": state.shape === name }, label);
   setViewKeys([
-    { key: "/", about: "search", run: () => field.focus() },
-    { key: "i", about: "invert: allocating functions first", run: () => go({ shape: state.shape === "bottomup" ? "topdown" : "bottomup", zoom: "" }) },
-    { key: "ArrowDown", about: "to the callee", run: () => main.step("in") },
-    { key: "ArrowUp", about: "to the caller", run: () => main.step("out") },
-    { key: "ArrowRight", about: "to the next sibling", run: () => main.step("next") },
-    { key: "ArrowLeft", about: "to the previous sibling", run: () => main.step("previous") },
-    { key: "Enter", about: "zoom to the selected box", run: () => main.zoomTo(main.canvas.selected) },
-    { key: "Backspace", about: "zoom out to the caller", run: () => main.zoomOut() },
-    { key: "Escape", about: "whole picture", run: () => main.zoomTo(-1) },
-    { key: "s", about: "callers and callees of the selected box", run: () => main.pivot() },
+    { key: "/", about: t("key.search"), run: () => field.focus() },
+    { key: "i", about: t("key.invert"), run: () => go({ shape: state.shape === "bottomup" ? "topdown" : "bottomup", zoom: "" }) },
+    { key: "ArrowDown", about: t("key.in"), run: () => main.step("in") },
+    { key: "ArrowUp", about: t("key.out"), run: () => main.step("out") },
+    { key: "ArrowRight", about: t("key.next"), run: () => main.step("next") },
+    { key: "ArrowLeft", about: t("key.previous"), run: () => main.step("previous") },
+    { key: "Enter", about: t("key.zoom"), run: () => main.zoomTo(main.canvas.selected) },
+    { key: "Backspace", about: t("key.zoomout"), run: () => main.zoomOut() },
+    { key: "Escape", about: t("key.whole"), run: () => main.zoomTo(-1) },
+    { key: "m", about: t("key.menu"), run: () => main.openMenu() },
+    { key: "s", about: t("key.pivot"), run: () => main.pivot() },
   ]);
   return h("div.view-tools", null,
-    h("nav.segments", { "aria-label": "Shape" }, shape("topdown", "Top-down"), shape("bottomup", "Bottom-up"),
-      state.shape === "sandwich" && shape("sandwich", "Sandwich")),
+    h("nav.segments", { "aria-label": t("flame.shape") }, shape("topdown", t("flame.topdown")), shape("bottomup", t("flame.bottomup")),
+      h("a", { href: href({ shape: "sandwich", pivot: sandwichOf(state), zoom: "" }), "data-go": true, "aria-current": state.shape === "sandwich" }, t("flame.sandwich"))),
     field, main.found,
     main.legend);
 }
@@ -87,7 +100,7 @@ class FlameView {
   constructor(readonly model: FlameModel, upwards: boolean) {
     this.canvas = new FlameCanvas(model, {
       hover: (box, x, y) => (box < 0 ? hideTooltip() : showTooltip(x, y, ...this.describe(box))),
-      select: (box) => this.tell(box),
+      select: (box) => this.select(box),
       zoom: (box) => this.zoomTo(box),
       menu: (box, x, y) => this.menu(box, x, y),
     }, { upwards, dark: isDark() });
@@ -102,7 +115,7 @@ class FlameView {
 
   private drawLegend(): void {
     show(this.legend, this.canvas.colors.legend.flatMap(({ label, color }) => [
-      h("i", { style: { background: color } }), h("span", null, label),
+      h("i", { style: { background: color } }), h("span", null, word("legend", label)),
     ]));
   }
 
@@ -128,7 +141,7 @@ class FlameView {
     const matches = search(this.model, pattern);
     this.canvas.matches = matches;
     this.found.textContent = matches
-      ? `${matches.boxes} found, ${quantity(matches.sum, this.model.unit)} (${percent(matches.sum, this.model.total)})`
+      ? t("flame.found", { n: matches.boxes, amount: quantity(matches.sum, this.model.unit), share: percent(matches.sum, this.model.total) })
       : "";
     this.canvas.draw();
   }
@@ -136,7 +149,23 @@ class FlameView {
   step(direction: Direction): void {
     this.canvas.selected = neighbour(this.model, this.canvas.selected, direction);
     this.canvas.reveal(this.canvas.selected);
-    this.tell(this.canvas.selected);
+    this.select(this.canvas.selected);
+  }
+
+  private select(box: number): void {
+    this.tell(box);
+    if (box >= 0) selectFunction(this.name(box));
+  }
+
+  /// Highlights every call of a function that another panel selected.
+  highlight(name: string): void {
+    if (this.canvas.selected >= 0 && this.name(this.canvas.selected) === name) return;
+    this.find(name ? `^${escapePattern(name)}$` : "");
+  }
+
+  openMenu(): void {
+    const { x, y } = this.canvas.element.getBoundingClientRect();
+    if (this.canvas.selected >= 0) this.menu(this.canvas.selected, x + 40, y + 40);
   }
 
   pivot(): void {
@@ -149,7 +178,7 @@ class FlameView {
   }
 
   private menu(box: number, x: number, y: number): void {
-    const zoom = { label: "Zoom to this box", run: () => this.zoomTo(box) };
+    const zoom = { label: t("action.zoom"), run: () => this.zoomTo(box) };
     showMenu(x, y, this.name(box), [zoom, ...frameActions(this.name(box))]);
   }
 
@@ -159,13 +188,13 @@ class FlameView {
     // Long paths keep their ends: where it starts and where one is.
     const shown = names.map((name, at) => ({ name, at })).filter(({ at }) => at < 1 || at > names.length - 4);
     const link = (label: string, to: number) => h("button.link", { onclick: () => this.zoomTo(to) }, label);
-    show(this.crumbs, link("all", -1),
+    show(this.crumbs, link(t("flame.all"), -1),
       shown.flatMap(({ name, at }) => [" › ", at > 1 && at === names.length - 3 && names.length > 4 ? "… › " : null, link(name, boxes[at])]));
   }
 
   private tell(box: number): void {
     const { model } = this;
-    const whole = `${count(model.count)} boxes, ${model.levels} levels, ${quantity(model.total, model.unit)} in all`;
+    const whole = t("flame.status", { boxes: count(model.count), levels: model.levels, amount: quantity(model.total, model.unit) });
     show(this.status, box < 0 ? whole : [...this.describe(box)]);
   }
 
@@ -174,9 +203,9 @@ class FlameView {
     const frame = model.frame[box];
     const value = model.sum[box];
     const amount = model.isDiff
-      ? `${change(value, model.unit)} (was ${quantity(model.base[box], model.unit)})`
+      ? t("flame.was", { amount: change(value, model.unit), base: quantity(model.base[box], model.unit) })
       : `${quantity(value, model.unit)} · ${percent(value, model.total)}`;
-    const own = model.own[box] ? ` · ${quantity(model.own[box], model.unit)} itself` : "";
+    const own = model.own[box] ? t("flame.itself", { amount: quantity(model.own[box], model.unit) }) : "";
     const place = [model.files[frame] && `${model.files[frame]}${model.lines[frame] ? `:${model.lines[frame]}` : ""}`, model.modules[frame]];
     return [h("b", null, model.names[frame]), h("span.amount", null, amount + own), h("span.place", null, place.filter(Boolean).join(" · "))];
   }

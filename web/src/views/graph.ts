@@ -4,28 +4,29 @@ import { getText } from "../api.ts";
 import { h } from "../dom.ts";
 import { setViewKeys } from "../keys.ts";
 import { isDark } from "../state/theme.ts";
+import { t } from "../strings.ts";
 import { nothing } from "../widgets/message.ts";
 import { apiPath, type Draw } from "./view.ts";
 
 export const drawGraph: Draw = async (input) => {
   const text = await getText(apiPath(input, "graph"));
   const svg = new DOMParser().parseFromString(text, "image/svg+xml").documentElement as unknown as SVGSVGElement;
-  if (svg.nodeName !== "svg") return nothing("Nothing to draw", "No function holds enough for a box.");
+  if (svg.nodeName !== "svg") return nothing(t("nothing.draw"), t("nothing.graph"));
   for (const script of svg.querySelectorAll("script")) script.remove();
-  const frame = h(isDark() ? "div.graph-frame.dark" : "div.graph-frame", { tabindex: "0", "aria-label": "call graph" });
+  const frame = h(isDark() ? "div.graph-frame.dark" : "div.graph-frame", { tabindex: "0", "aria-label": t("graph.label") });
   frame.append(document.importNode(svg, true));
   addEventListener("themechange", () => frame.classList.toggle("dark", isDark()));
   const camera = new Camera(frame, frame.firstElementChild as SVGSVGElement);
   setViewKeys([
-    { key: "+", about: "closer", run: () => camera.zoom(0.8) },
-    { key: "-", about: "farther", run: () => camera.zoom(1.25) },
-    { key: "0", about: "whole picture", run: () => camera.reset() },
+    { key: "+", about: t("key.closer"), run: () => camera.zoom(0.8) },
+    { key: "-", about: t("key.farther"), run: () => camera.zoom(1.25) },
+    { key: "0", about: t("key.whole"), run: () => camera.reset() },
   ]);
   const file = (format: string) => h("a", { href: `/api/v1/${apiPath(input, "graph", { format })}`, download: `graph.${format}` }, format.toUpperCase());
   const tool = (label: string, about: string, run: () => void) => h("button", { onclick: run, "aria-label": about, title: about }, label);
   return h("section.graph", null,
-    h("div.view-tools", null, tool("−", "Farther", () => camera.zoom(1.25)), tool("+", "Closer", () => camera.zoom(0.8)), tool("Fit", "Fit the whole picture", () => camera.reset()),
-      h("span.found", null, "Drag to move, wheel to zoom. Download: "), file("svg"), file("dot")),
+    h("div.view-tools", null, tool("−", t("key.farther"), () => camera.zoom(1.25)), tool("+", t("key.closer"), () => camera.zoom(0.8)), tool(t("graph.fit"), t("graph.fit.about"), () => camera.reset()),
+      h("span.found", null, t("graph.hint")), file("svg"), file("dot")),
     frame);
 };
 

@@ -4,20 +4,15 @@ import type { Leaks, Stack } from "../api_types.ts";
 import { h } from "../dom.ts";
 import { change, count, percent, quantity } from "../format.ts";
 import { setViewKeys } from "../keys.ts";
+import { t } from "../strings.ts";
 import { bar } from "../widgets/bar.ts";
 import { nothing } from "../widgets/message.ts";
 import { ask, type Draw } from "./view.ts";
 
-const MEANING: Record<Leaks["verdict"], string> = {
-  live: "Live when the profile was taken. Whether it is a leak, its growth tells: compare with an earlier profile.",
-  still_held: "Still held: the program was running. Whether it is a leak, its growth tells: compare with an earlier profile.",
-  never_freed: "Never freed: the program ended with these blocks allocated.",
-};
-
 export const drawLeaks: Draw = async (input) => {
   const leaks = await ask<Leaks>(input, "leaks", { n: "200" });
   setViewKeys([]);
-  if (!leaks.groups.length) return nothing("Nothing is held", "Every block that passes the filter was freed.");
+  if (!leaks.groups.length) return nothing(t("nothing.held"), t("nothing.held.why"));
   const amount = (value: number) => (leaks.base_total ? change(value, leaks.unit) : quantity(value, leaks.unit));
   const whole = leaks.base_total || leaks.total;
   const groups = leaks.groups.map((group, at) =>
@@ -25,9 +20,9 @@ export const drawLeaks: Draw = async (input) => {
       h("summary", null, h("span.number", null, amount(group.value)), h("span.share", null, bar(group.value / whole), percent(group.value, whole)),
         h("span.name", { title: group.name }, group.name), h("span.where", null, place(group))),
       group.stacks.map((stack) => drawStack(stack, amount)),
-      group.more_stacks > 0 && h("p.note", null, `and ${count(group.more_stacks)} smaller stacks`)));
-  return h("section.leaks", null, h("p.lead", null, h("b", null, amount(leaks.total)), ` in ${count(leaks.groups.length + leaks.dropped)} places. `, MEANING[leaks.verdict]),
-    groups, leaks.dropped > 0 && h("p.note", null, `${count(leaks.dropped)} smaller places are not listed; focus to see them.`));
+      group.more_stacks > 0 && h("p.note", null, t("held.more_stacks", { n: count(group.more_stacks) }))));
+  return h("section.leaks", null, h("p.lead", null, h("b", null, amount(leaks.total)), t("held.places", { n: count(leaks.groups.length + leaks.dropped) }), t(`held.${leaks.verdict}`)),
+    groups, leaks.dropped > 0 && h("p.note", null, t("held.dropped", { n: count(leaks.dropped) })));
 };
 
 /// Frames shown of a stack before it is opened.
@@ -38,7 +33,7 @@ function drawStack(stack: Stack, amount: (value: number) => string): HTMLElement
   const rest = stack.frames.slice(FRAMES);
   return h("div.stack", null, h("span.number", null, amount(stack.value)),
     h("div", null, h("ol", null, stack.frames.slice(0, FRAMES).map(item)),
-      rest.length > 0 && h("details.rest", null, h("summary", null, `${rest.length} callers more`), h("ol", null, rest.map(item)))));
+      rest.length > 0 && h("details.rest", null, h("summary", null, t("held.callers", { n: rest.length })), h("ol", null, rest.map(item)))));
 }
 
 function place(frame: { file: string; line: number; module: string }): string {

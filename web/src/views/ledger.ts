@@ -5,6 +5,8 @@ import type { Ledger, LedgerHistory } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { bytes, percent } from "../format.ts";
 import { repeatWhileShown } from "../state/repeat.ts";
+import { t, word } from "../strings.ts";
+import { lineColor } from "../widgets/line_color.ts";
 import { StackedChart } from "../widgets/stacked_chart.ts";
 import type { ViewInput } from "./view.ts";
 
@@ -17,13 +19,13 @@ type Answer = { ledger: Ledger | null; history: LedgerHistory };
 export function ledgerCard(input: ViewInput): HTMLElement {
   const card = h("div.card.ledger", { hidden: true });
   const now = h("div", null);
-  const chart = new StackedChart(color);
+  const chart = new StackedChart(lineColor);
   const fill = ({ ledger, history }: Answer): void => {
     const last = history.rows.at(-1);
     if (!ledger && !last) return;
     const resident = ledger ? ledger.resident : sum(last ?? []);
-    const when = ledger ? "" : " when last read";
-    show(now, h("h2", null, "Resident memory", h("span.muted", null, ` ${bytes(resident)}${when}`)), ledger && stack(ledger), ledger && rows(ledger));
+    const when = ledger ? "" : t("resident.last");
+    show(now, h("h2", null, t("resident"), h("span.muted", null, ` ${bytes(resident)}${when}`)), ledger && stack(ledger), ledger && rows(ledger));
     chart.element.hidden = history.rows.length < 2;
     card.hidden = false;
     chart.replace(history);
@@ -42,21 +44,16 @@ function sum(row: number[]): number {
   return row.slice(1).reduce((total, value) => total + value, 0);
 }
 
-function color(at: number, name: string): string {
-  if (name === "unexplained") return "var(--muted)";
-  return name.startsWith("heap") ? `hsl(24 55% ${45 + at * 9}%)` : `hsl(${(at * 47 + 150) % 360} 38% 55%)`;
-}
-
 function stack(ledger: Ledger): HTMLElement {
   const part = (line: Ledger["lines"][number], at: number) =>
-    h("i", { title: `${line.name}: ${bytes(line.bytes)}`, style: { width: `${(100 * line.bytes / ledger.resident).toFixed(2)}%`, background: color(at, line.name) } });
-  return h("div.stacked", { role: "img", "aria-label": ledger.lines.map((line) => `${line.name} ${bytes(line.bytes)}`).join(", ") }, ledger.lines.map(part));
+    h("i", { title: `${word("line", line.name)}: ${bytes(line.bytes)}`, style: { width: `${(100 * line.bytes / ledger.resident).toFixed(2)}%`, background: lineColor(at, line.name) } });
+  return h("div.stacked", { role: "img", "aria-label": ledger.lines.map((line) => `${word("line", line.name)} ${bytes(line.bytes)}`).join(", ") }, ledger.lines.map(part));
 }
 
 function rows(ledger: Ledger): HTMLElement {
   const row = (line: Ledger["lines"][number], at: number) => h("tr", null,
-    h("td", null, h("span.swatch", { style: { background: color(at, line.name) } })),
-    h("th.left", { scope: "row", title: line.about }, line.name),
+    h("td", null, h("span.swatch", { style: { background: lineColor(at, line.name) } })),
+    h("th.left", { scope: "row", title: line.about }, word("line", line.name)),
     h("td.number", null, bytes(line.bytes)), h("td.number.muted", null, percent(line.bytes, ledger.resident)));
   return h("table.plain", null, h("tbody", null, ledger.lines.map(row)));
 }

@@ -5,7 +5,9 @@ import { h } from "../dom.ts";
 import { change, count, percent, quantity } from "../format.ts";
 import { compile } from "../../../crates/render/src/flame/script/search.js";
 import { setViewKeys } from "../keys.ts";
+import { selectFunction } from "../state/selected_function.ts";
 import { go, remember } from "../state/navigate.ts";
+import { t } from "../strings.ts";
 import { bar } from "../widgets/bar.ts";
 import { frameActions } from "../widgets/frame_actions.ts";
 import { showMenu } from "../widgets/menu.ts";
@@ -14,8 +16,9 @@ import { VirtualRows } from "../widgets/virtual_rows.ts";
 import { ask, type Draw } from "./view.ts";
 
 const ORDERS: Record<string, (a: Row, b: Row) => number> = {
-  flat: (a, b) => b.flat - a.flat || b.cum - a.cum,
-  cum: (a, b) => b.cum - a.cum || b.flat - a.flat,
+  // The largest change first, where there is a base.
+  flat: (a, b) => Math.abs(b.flat) - Math.abs(a.flat) || Math.abs(b.cum) - Math.abs(a.cum),
+  cum: (a, b) => Math.abs(b.cum) - Math.abs(a.cum) || Math.abs(b.flat) - Math.abs(a.flat),
   name: (a, b) => a.name.localeCompare(b.name),
   "-flat": (a, b) => a.flat - b.flat,
   "-cum": (a, b) => a.cum - b.cum,
@@ -26,18 +29,19 @@ const CELL = { role: "gridcell" };
 
 export const drawTable: Draw = async (input) => {
   const top = await ask<Top>(input, "top");
-  if (!top.rows.length) return nothing("Nothing to list", "No sample passes the filter, or the total is zero.");
+  if (!top.rows.length) return nothing(t("nothing.list"), t("nothing.why"));
   const { state } = input;
   const whole = top.base_total || top.total;
   const amount = (value: number) => (top.base_total ? change(value, top.unit) : quantity(value, top.unit));
   let rows = top.rows;
   const cells = (row: Row) => h("div.vrow.table-row", { role: "row" },
-    h("span.number", CELL, amount(row.flat)), h("span.share", CELL, bar(row.flat / whole), percent(row.flat, whole)),
-    h("span.number", CELL, amount(row.cum)), h("span.share", CELL, bar(row.cum / whole), percent(row.cum, whole)),
+    h("span.number", CELL, amount(row.flat)), h("span.share", CELL, bar(row.flat / whole), top.base_total ? t("table.was", { amount: quantity(row.flat_base, top.unit) }) : percent(row.flat, whole)),
+    h("span.number", CELL, amount(row.cum)), h("span.share", CELL, bar(row.cum / whole), top.base_total ? t("table.was", { amount: quantity(row.cum_base, top.unit) }) : percent(row.cum, whole)),
     h("span.name", { ...CELL, title: row.name }, row.name),
     h("span.where", { ...CELL, title: row.file || row.module }, row.file ? `${row.file.split("/").pop()}${row.line ? `:${row.line}` : ""}` : row.module));
   const list = new VirtualRows((index) => cells(rows[index]), (index, event) => {
     const at = event ?? list.element.getBoundingClientRect();
+    selectFunction(rows[index].name);
     showMenu("clientX" in at ? at.clientX : at.x + 40, "clientY" in at ? at.clientY : at.y + 40, rows[index].name, frameActions(rows[index].name));
   });
   const found = h("span.found", { role: "status" });
@@ -45,11 +49,11 @@ export const drawTable: Draw = async (input) => {
     const matcher = pattern ? compile(pattern) : null;
     const kept = matcher ? top.rows.filter((row) => matcher.test(row.name) || matcher.test(row.file)) : top.rows;
     rows = kept.toSorted(ORDERS[state.sort] ?? ORDERS["flat"]);
-    found.textContent = `${count(rows.length)} of ${count(top.rows.length)} rows`;
+    found.textContent = t("table.rows", { n: count(rows.length), all: count(top.rows.length) });
     list.resize(rows.length);
   };
   const field = h("input", {
-    type: "search", placeholder: "Search  /", value: state.search, "aria-label": "Search rows",
+    type: "search", placeholder: t("search"), value: state.search, "aria-label": t("table.search"),
     oninput: () => {
       remember({ search: field.value });
       filter(field.value);
@@ -57,20 +61,24 @@ export const drawTable: Draw = async (input) => {
   });
   filter(state.search);
   setViewKeys([
-    { key: "/", about: "search", run: () => field.focus() },
-    { key: "ArrowDown", about: "next row", run: () => list.move(1) },
-    { key: "ArrowUp", about: "previous row", run: () => list.move(-1) },
-    { key: "PageDown", about: "20 rows down", run: () => list.move(20) },
-    { key: "PageUp", about: "20 rows up", run: () => list.move(-20) },
-    { key: "Enter", about: "what can be done with the selected row", run: () => list.enter() },
+    { key: "/", about: t("key.search"), run: () => field.focus() },
+    { key: "ArrowDown", about: t("key.row.next"), run: () => list.move(1) },
+    { key: "ArrowUp", about: t("key.row.previous"), run: () => list.move(-1) },
+    { key: "PageDown", about: t("key.page.down"), run: () => list.move(20) },
+    { key: "PageUp", about: t("key.page.up"), run: () => list.move(-20) },
+    { key: "Enter", about: t("key.row.menu"), run: () => list.enter() },
   ]);
-  return h("section.table", null,
-    h("div.view-tools", null, field, found),
-    h("div.grid", { role: "grid", "aria-label": "Functions", "aria-rowcount": String(rows.length + 1) },
-      h("div", { role: "rowgroup" }, h("div.table-row.table-head", { role: "row" }, heading("flat", "Self", state.sort, 2),
-        heading("cum", "With callees", state.sort, 2), heading("name", "Name", state.sort, 1), h("span.where", { role: "columnheader" }, "Where"))),
+  return h("section.table", { "data-compared": top.base_total ? "true" : null },
+    h("div.view-tools", null, field, found, top.base_total > 0 && h("span.found.changed", null, changed(top))),
+    h("div.grid", { role: "grid", "aria-label": t("table.functions"), "aria-rowcount": String(rows.length + 1) },
+      h("div", { role: "rowgroup" }, h("div.table-row.table-head", { role: "row" }, heading("flat", t("table.self"), state.sort, 2),
+        heading("cum", t("table.cum"), state.sort, 2), heading("name", t("table.name"), state.sort, 1), h("span.where", { role: "columnheader" }, t("table.where")))),
       list.element));
 };
+
+function changed({ total, base_total: base, unit }: Top): string {
+  return t("table.changed", { change: change(total, unit), from: quantity(base, unit), to: quantity(base + total, unit), share: percent(total, base) });
+}
 
 function heading(order: string, label: string, sort: string, span: number): HTMLElement {
   const down = sort === order;

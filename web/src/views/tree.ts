@@ -6,7 +6,9 @@ import { change, percent, quantity } from "../format.ts";
 import { buildModel } from "../../../crates/render/src/flame/script/model.js";
 import type { FlameModel } from "../../../crates/render/src/flame/script/types.d.ts";
 import { setViewKeys } from "../keys.ts";
+import { selectFunction } from "../state/selected_function.ts";
 import { href } from "../state/navigate.ts";
+import { t } from "../strings.ts";
 import { bar } from "../widgets/bar.ts";
 import { frameActions } from "../widgets/frame_actions.ts";
 import { showMenu } from "../widgets/menu.ts";
@@ -20,22 +22,22 @@ const OPEN_SHARE = 0.6;
 export const drawTree: Draw = async (input) => {
   const shape = input.state.shape === "bottomup" ? "bottomup" : "topdown";
   const model = buildModel(await ask<FlameColumns>(input, "flame", { shape }));
-  if (!model.count) return nothing("Nothing to list", "No sample passes the filter, or the total is zero.");
+  if (!model.count) return nothing(t("nothing.list"), t("nothing.why"));
   const tree = new TreeRows(model);
   setViewKeys([
-    { key: "ArrowDown", about: "next row", run: () => tree.list.move(1) },
-    { key: "ArrowUp", about: "previous row", run: () => tree.list.move(-1) },
-    { key: "ArrowRight", about: "open", run: () => tree.setOpen(true) },
-    { key: "ArrowLeft", about: "close", run: () => tree.setOpen(false) },
-    { key: "Enter", about: "open or close", run: () => tree.list.enter() },
+    { key: "ArrowDown", about: t("key.row.next"), run: () => tree.list.move(1) },
+    { key: "ArrowUp", about: t("key.row.previous"), run: () => tree.list.move(-1) },
+    { key: "ArrowRight", about: t("key.open"), run: () => tree.setOpen(true) },
+    { key: "ArrowLeft", about: t("key.close"), run: () => tree.setOpen(false) },
+    { key: "Enter", about: t("key.toggle"), run: () => tree.list.enter() },
   ]);
   const link = (name: string, label: string) =>
     h("a", { href: href({ shape: name }), "data-go": true, "aria-current": shape === name }, label);
   return h("section.table", null,
-    h("div.view-tools", null, h("nav.segments", { "aria-label": "Shape" }, link("topdown", "Top-down"), link("bottomup", "Bottom-up"))),
-    h("div.grid", { role: "treegrid", "aria-label": "Call tree" },
+    h("div.view-tools", null, h("nav.segments", { "aria-label": t("flame.shape") }, link("topdown", t("flame.topdown")), link("bottomup", t("flame.bottomup")))),
+    h("div.grid", { role: "treegrid", "aria-label": t("tree.label") },
       h("div", { role: "rowgroup" }, h("div.tree-row.table-head", { role: "row" },
-        h("span.number", HEAD, "Total"), h("span.share", HEAD, "Share"), h("span.number", HEAD, "Self"), h("span.name", HEAD, "Name"))),
+        h("span.number", HEAD, t("tree.total")), h("span.share", HEAD, t("tree.share")), h("span.number", HEAD, t("table.self")), h("span.name", HEAD, t("table.name")))),
       tree.list.element));
 };
 
@@ -94,6 +96,7 @@ class TreeRows {
       showMenu(event.clientX, event.clientY, this.name(box), frameActions(this.name(box)));
       return;
     }
+    selectFunction(this.name(box));
     if (!this.open.delete(box)) this.open.add(box);
     this.refresh();
   }
@@ -111,7 +114,7 @@ class TreeRows {
       h("span.share", CELL, bar(model.sum[box] / model.width), percent(model.sum[box], model.width)),
       h("span.number", CELL, model.own[box] ? amount(model.own[box]) : ""),
       h("span.name", { ...CELL, title: this.name(box), style: { paddingLeft: `${this.indent[box] * 14}px` } },
-        h("span.arrow", null, arrow), this.name(box), h("button.more", { "aria-label": "Actions", tabindex: "-1" }, "⋯")));
+        h("span.arrow", null, arrow), this.name(box), h("button.more", { "aria-label": t("actions"), tabindex: "-1" }, "⋯")));
   }
 }
 

@@ -1,6 +1,6 @@
 // The input of every view, and how it fetches its numbers.
 
-import { getKept } from "../api.ts";
+import { get, getKept } from "../api.ts";
 import type { SourcePage } from "../api_types.ts";
 import { selection, type State } from "../state/location.ts";
 
@@ -20,5 +20,7 @@ export function apiPath(input: ViewInput, what: string, more: Record<string, str
 }
 
 export function ask<T>(input: ViewInput, what: string, more: Record<string, string> = {}): Promise<T> {
-  return getKept<T>(apiPath(input, what, more));
+  const path = apiPath(input, what, more);
+  // The present state of a live process changes; a stored profile never does.
+  return input.state.profile ? getKept<T>(path) : get<T>(path);
 }

@@ -2,21 +2,23 @@
 
 import { go } from "../state/navigate.ts";
 import { escapePattern } from "../../../crates/render/src/flame/script/search.js";
+import { t } from "../strings.ts";
 import { toast } from "./toast.ts";
 import type { Action } from "./menu.ts";
 
 export function frameActions(name: string): Action[] {
   const exactly = `^${escapePattern(name)}$`;
   return [
-    { label: "Callers and callees", run: () => go({ view: "flame", shape: "sandwich", pivot: name, zoom: "" }) },
-    { label: "Focus on stacks with this", run: () => go({ focus: exactly, zoom: "" }) },
-    { label: "Ignore stacks with this", run: () => go({ ignore: exactly, zoom: "" }) },
-    { label: "Hide this frame", run: () => go({ hide: exactly, zoom: "" }) },
-    { label: "Copy name", run: () => void copy(name) },
+    { label: t("action.sandwich"), run: () => go({ view: "flame", shape: "sandwich", pivot: name, zoom: "" }) },
+    { label: t("action.source"), run: () => go({ view: "source", function: name }) },
+    { label: t("action.focus"), run: () => go({ focus: exactly, zoom: "" }) },
+    { label: t("action.ignore"), run: () => go({ ignore: exactly, zoom: "" }) },
+    { label: t("action.hide"), run: () => go({ hide: exactly, zoom: "" }) },
+    { label: t("action.copy"), run: () => void copy(name) },
   ];
 }
 
 async function copy(text: string): Promise<void> {
   await navigator.clipboard.writeText(text);
-  toast("Copied");
+  toast(t("done.copy"));
 }

@@ -2,9 +2,11 @@
 
 import { h } from "../dom.ts";
 
+/// Something to do, or a file to download.
 export interface Action {
   label: string;
-  run: () => void;
+  run?: () => void;
+  href?: string;
 }
 
 let open: HTMLElement | null = null;
@@ -18,9 +20,11 @@ export function showMenu(x: number, y: number, title: string, actions: Action[])
   closeMenu();
   const pick = (action: Action) => () => {
     closeMenu();
-    action.run();
+    action.run?.();
   };
-  const items = actions.map((action) => h("button", { role: "menuitem", onclick: pick(action) }, action.label));
+  const items = actions.map((action) => action.href
+    ? h("a", { role: "menuitem", href: action.href, download: true, onclick: pick(action) }, action.label)
+    : h("button", { role: "menuitem", onclick: pick(action) }, action.label));
   const menu = h("div.menu", { role: "menu", onkeydown: (event: KeyboardEvent) => move(event, items) },
     h("div.menu-title", null, title), items);
   document.body.append(menu);

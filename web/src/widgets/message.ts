@@ -2,9 +2,10 @@
 
 import { h } from "../dom.ts";
 import { ApiError } from "../api.ts";
+import { t } from "../strings.ts";
 
 export function waiting(): HTMLElement {
-  return h("div.message.waiting", { role: "status" }, "Loading…");
+  return h("div.message.waiting", { role: "status" }, t("wait"));
 }
 
 export function nothing(title: string, hint: string): HTMLElement {
@@ -12,6 +13,6 @@ export function nothing(title: string, hint: string): HTMLElement {
 }
 
 export function trouble(why: unknown): HTMLElement {
-  const text = why instanceof ApiError ? why.message : `Something went wrong in the page: ${String(why)}`;
-  return h("div.message.trouble", { role: "alert" }, h("b", null, "Not possible"), h("p", null, text));
+  const text = why instanceof ApiError ? why.message : t("trouble.page", { why: String(why) });
+  return h("div.message.trouble", { role: "alert" }, h("b", null, t("trouble")), h("p", null, text));
 }

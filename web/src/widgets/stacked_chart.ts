@@ -3,6 +3,7 @@
 import type { LedgerHistory } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { bytes, duration } from "../format.ts";
+import { t, word } from "../strings.ts";
 import { hideTooltip, showTooltip } from "./tooltip.ts";
 
 const WIDTH = 1000;
@@ -25,13 +26,13 @@ export class StackedChart {
     drawing.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
     drawing.setAttribute("preserveAspectRatio", "none");
     drawing.setAttribute("role", "img");
-    drawing.setAttribute("aria-label", "resident memory over time");
+    drawing.setAttribute("aria-label", t("resident.chart"));
     drawing.append(...this.areas());
     drawing.addEventListener("pointermove", (event) => this.hint(event, drawing));
     const last = history.rows[history.rows.length - 1];
-    const legend = history.names.map((name, at) => h("li", null, h("span.swatch", { style: { background: this.color(at, name) } }), `${name} ${bytes(last[at + 1])}`));
+    const legend = history.names.map((name, at) => h("li", null, h("span.swatch", { style: { background: this.color(at, name) } }), `${word("line", name)} ${bytes(last[at + 1])}`));
     show(this.element, drawing as unknown as HTMLElement, h("figcaption", null,
-      h("span.muted", null, `${duration(history.rows[0][0])} to ${duration(last[0])}, highest ${bytes(this.top)}`), h("ul.legend", null, legend)));
+      h("span.muted", null, t("resident.span", { from: duration(history.rows[0][0]), to: duration(last[0]), bytes: bytes(this.top) })), h("ul.legend", null, legend)));
   }
 
   private get top(): number {
@@ -62,7 +63,7 @@ export class StackedChart {
     const share = Math.max(0, Math.min(1, (event.clientX - box.left) / box.width));
     const ms = rows[0][0] + share * (rows[rows.length - 1][0] - rows[0][0]);
     const row = rows.findLast((candidate) => candidate[0] <= ms) ?? rows[0];
-    const lines = names.map((name, at) => h("div", null, `${name} ${bytes(row[at + 1])}`));
+    const lines = names.map((name, at) => h("div", null, `${word("line", name)} ${bytes(row[at + 1])}`));
     showTooltip(event.clientX, event.clientY, h("b", null, duration(row[0])), ...lines);
   }
 }

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use crate::failure::Outcome;
 use crate::report_input::ReportOptions;
-use crate::{console, output, source_text};
+use crate::{console, output};
+use heapwise_symbolize::source_text;
 
 /// Rows of `top` unless `-n` says otherwise.
 const DEFAULT_ROWS: usize = 40;

@@ -10,7 +10,7 @@ use crate::harness::Scratch;
 use crate::serve::Server;
 
 /// Every address that answers about a profile.
-const ADDRESSES: [&str; 22] = [
+const ADDRESSES: [&str; 28] = [
     "/api/v1/sources",
     "/api/v1/sources/ID",
     "/api/v1/sources/ID/summary",
@@ -28,6 +28,12 @@ const ADDRESSES: [&str; 22] = [
     "/api/v1/sources/ID/sizes?n=1000000000",
     "/api/v1/sources/ID/threads",
     "/api/v1/sources/ID/modules",
+    "/api/v1/sources/ID/timeline",
+    "/api/v1/sources/ID/list?function=.&n=1000000000",
+    "/api/v1/sources/ID/flame?format=svg",
+    "/api/v1/sources/ID/export?format=pprof",
+    "/api/v1/sources/ID/export?format=heapwise",
+    "/api/v1/sources/ID/export?format=folded&focus=site1",
     "/p/ID/pprof/heap",
     "/p/ID/pprof/heap?display=text",
     "/p/ID/pprof/heap?display=flamegraph",

@@ -2,8 +2,8 @@
 //! neighbors can be distinguished; libraries of the system share one hue. A comparison is colored
 //! by change: blue shrank, orange grew.
 
-use heapwise_profile::Frame;
 use heapwise_profile::view::flame::{Flame, FlameBox};
+use heapwise_profile::{Frame, script};
 
 use crate::color::{Color, hsl};
 
@@ -46,7 +46,7 @@ impl Palette {
         let mut hues = ModuleHues::default();
         let indices = frames.iter().map(|frame| {
             let frame = frame.as_ref();
-            hues.slot(&frame.module) * SHADES + hash(&frame.label) as usize % SHADES
+            hues.slot(module_of(frame)) * SHADES + hash(&frame.label) as usize % SHADES
         });
         let indices = indices.collect();
         let legend = hues.legend().map(|(label, slot)| (label, slot * SHADES + SHADES / 2)).collect();
@@ -72,6 +72,19 @@ impl Palette {
                 entry("grew", CHANGE_STEPS * 3 / 2),
             ],
         }
+    }
+}
+
+/// The module of a frame; of a line of a script, which has none, its language.
+fn module_of(frame: &Frame) -> &str {
+    if !frame.module.is_empty() || frame.file.is_empty() {
+        return &frame.module;
+    }
+    let is_python = frame.file.ends_with(".py") || frame.file.starts_with('<');
+    match (is_python, script::is_library(&frame.file)) {
+        (true, false) => "Python",
+        (true, true) => "Python libraries",
+        (false, _) => "scripts",
     }
 }
 
@@ -155,6 +168,16 @@ mod tests {
         assert_eq!(labels, ["app", "libz.so.1", "system libraries"]);
         assert!(palette.frames.iter().all(|index| *index < palette.light.len()));
         assert_eq!(palette.light.len(), palette.dark.len());
+    }
+
+    #[test]
+    fn lines_of_a_script_have_the_color_of_their_language() {
+        let frame = |file: &str| std::sync::Arc::new(Frame { file: file.to_owned(), ..Frame::default() });
+        let files = ["/app/x.py", "/usr/lib/python3.12/json/decoder.py", "/app/y.lua", ""];
+        let palette = Palette::of_modules(&files.map(frame));
+        let labels: Vec<&str> = palette.legend.iter().map(|(label, _)| label.as_str()).collect();
+        assert_eq!(labels, ["Python", "Python libraries", "scripts"]);
+        assert_eq!(palette.frames[3] / SHADES, 0);
     }
 
     #[test]

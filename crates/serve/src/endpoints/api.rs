@@ -1,7 +1,9 @@
 //! `/api/v1/…`: everything the page shows, as data (docs/API.md).
 
 mod change;
+mod export;
 mod flame;
+mod listing;
 mod summary;
 mod views;
 
@@ -31,7 +33,7 @@ pub(crate) fn answer(context: &Context, request: &Request, path: &[&str]) -> Res
     }
     match rest {
         [] => one(&source),
-        ["timeline"] => Ok(Response::json(source.timeline()?.json().to_string())),
+        ["timeline"] => timeline(&*source),
         ["ledger"] => ledger(&*source),
         ["statistics"] => Ok(Response::json(source.statistics()?.to_string())),
         [view] => views::answer(context, request, &*source, view),
@@ -41,6 +43,13 @@ pub(crate) fn answer(context: &Context, request: &Request, path: &[&str]) -> Res
 
 /// Readings in an answer at most: more than a chart has columns.
 const MOST_READINGS: usize = 1000;
+
+/// Live and allocated bytes over time, with the lines of the ledger.
+fn timeline(source: &dyn Source) -> Result {
+    let mut answer = source.timeline()?.json();
+    answer["resident"] = resident::data(&source.ledger_history()?.thinned(MOST_READINGS));
+    Ok(Response::json(answer.to_string()))
+}
 
 /// Where the resident memory of a process is (`null` for anything but a running process), and where
 /// it was.

@@ -2,6 +2,7 @@
 
 use heapwise_profile::query::{Granularity, NameStyle, Order, Query, QuerySpec};
 use heapwise_profile::view;
+use heapwise_profile::view::flame::Shape;
 use heapwise_profile::{CallTree, Metric, Profile};
 use heapwise_render::TextOptions;
 
@@ -95,7 +96,11 @@ pub(super) fn dot(profile: &Profile, base: Option<&Profile>, options: &Options) 
 
 /// The flame graph as SVG.
 pub(super) fn flame(profile: &Profile, base: Option<&Profile>, options: &Options) -> Result {
-    Ok(Response::picture(encode::flame_svg(&options.tree(profile, base), &profile.meta.program)))
+    Ok(Response::picture(encode::flame_svg(
+        &options.tree(profile, base),
+        &Shape::TopDown,
+        &profile.meta.program,
+    )))
 }
 
 #[cfg(test)]

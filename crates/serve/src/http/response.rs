@@ -74,6 +74,11 @@ impl Response {
         Self::new(Status::Ok, "image/svg+xml", body).with("Content-Security-Policy", PICTURE_POLICY)
     }
 
+    /// A picture in pixels.
+    pub(crate) fn png(body: impl Into<Vec<u8>>) -> Self {
+        Self::new(Status::Ok, "image/png", body)
+    }
+
     /// One line of text saying what was wrong and what to do.
     pub(crate) fn error(status: Status, message: &str) -> Self {
         Self::new(status, "text/plain; charset=utf-8", format!("{message}\n"))

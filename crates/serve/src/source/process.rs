@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use heapwise_format::segment::{AllocatorKind, Control, Controller, Demand, IndexKind, Mode};
-use heapwise_profile::Profile;
+use heapwise_format::segment::{AllocatorKind, Control, Controller, Counter, Demand, IndexKind, Mode, State};
 use heapwise_profile::ledger::{Ledger, LedgerHistory};
+use heapwise_profile::snapshot::Snapshot;
+use heapwise_profile::{Began, Profile};
 use serde_json::{Value, json};
 
 use super::{ControlCommand, Facts, Kind, Source, Stretch};
@@ -89,8 +90,9 @@ impl Source for ProcessSource {
         // The control page, not the probe's state: a program that does not allocate applies it
         // later.
         let Demand { mode, sample_bytes: rate_bytes } = lease::demand(&snapshot);
+        let is_alive = self.found.is_alive();
         Ok(Facts {
-            kind: if self.found.is_alive() { Kind::Live } else { Kind::Dead },
+            kind: if is_alive { Kind::Live } else { Kind::Dead },
             // The name it was called by: one executable may have many names.
             title: last_part(command.first().unwrap_or(&program)),
             detail: command.join(" "),
@@ -99,6 +101,10 @@ impl Source for ProcessSource {
             rate_bytes: (mode == Mode::Sampled).then_some(rate_bytes),
             index: snapshot.index().map(IndexKind::name),
             live_bytes: Some(snapshot.live_bytes()),
+            allocated_bytes: snapshot.counter(Counter::AllocatedBytes),
+            parent_pid: Some(snapshot.header.parent_pid).filter(|pid| *pid != 0),
+            ended: (!is_alive).then(|| if snapshot.state() == State::Exited { "exited" } else { "killed" }),
+            recording_since_unix_ms: recording_since_ms(&snapshot),
             started_unix_ms: Some(snapshot.header.start_realtime_ns / 1_000_000),
             has_timeline: true,
         })
@@ -241,6 +247,17 @@ pub(super) fn load_kept(history: &ProfileStore, name: &str) -> Result<Profile> {
         .read(name)
         .map_err(|_| HttpError::missing(format!("no stored profile `{name}`; it may have been pruned")))?;
     heapwise_profile::read(&bytes).map_err(|why| HttpError::failed(format!("{name}: {why}")))
+}
+
+/// Wall-clock milliseconds when counting began.
+fn recording_since_ms(snapshot: &Snapshot<'_, SegmentFile>) -> Option<u64> {
+    let after_ns = match snapshot.began() {
+        Began::Never => return None,
+        Began::WithProgram => 0,
+        Began::Late { after_ns } | Began::Reset { after_ns } => after_ns,
+        _ => return None,
+    };
+    Some((snapshot.header.start_realtime_ns + after_ns) / 1_000_000)
 }
 
 fn last_part(path: &str) -> String {

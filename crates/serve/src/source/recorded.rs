@@ -47,6 +47,12 @@ impl RecordedSource {
     }
 }
 
+/// Resident bytes of each step; empty when the recorder read none.
+fn rss(steps: &Steps) -> Vec<u64> {
+    let all: Vec<u64> = steps.steps.iter().map(|step| step.rss_bytes).collect();
+    if all.iter().all(|bytes| *bytes == 0) { Vec::new() } else { all }
+}
+
 /// The profile at a point in time or of a range; at the end when none is given.
 fn profile(mut opened: Opened, at: Option<&str>) -> Result<Profile> {
     let moment = opened.moment(at.unwrap_or("end"), DEFAULT_STEP_MS);
@@ -91,7 +97,7 @@ impl Source for RecordedSource {
     fn timeline(&self) -> Result<Timeline> {
         let mut opened = self.open()?;
         let (first, end) = opened.recording.span_ms();
-        let step_ms = ((end - first) / MOST_POINTS).max(DEFAULT_STEP_MS);
+        let step_ms = (end - first) / MOST_POINTS;
         let steps = opened.recording.read(|recording| Steps::read(recording, step_ms));
         let steps = steps.ok_or_else(|| HttpError::missing("the recording has no timeline"))?;
         let marks = opened.tables.marks.iter();
@@ -99,6 +105,8 @@ impl Source for RecordedSource {
             start_unix_ms: Some(opened.tables.start_unix_ns / 1_000_000),
             step_ms: steps.step_ms,
             points: steps.steps.iter().map(|step| (step.start_ms, step.max_live_bytes)).collect(),
+            allocated: steps.steps.iter().map(|step| step.alloc_bytes).collect(),
+            rss: rss(&steps),
             peak: steps.peak().map(|step| (step.start_ms, step.max_live_bytes)),
             marks: marks.map(|mark| Mark { ms: mark.ms, name: mark.name.clone(), profile: None }).collect(),
             any_range: true,

@@ -176,7 +176,7 @@ struct Sources(BTreeMap<String, Option<Vec<String>>>);
 impl Sources {
     fn line(&mut self, file: &str, number: u32) -> Option<&str> {
         let lines = self.0.entry(file.to_owned()).or_insert_with(|| {
-            let text = crate::source_text::read(file)?;
+            let text = heapwise_symbolize::source_text::read(file)?;
             Some(text.lines().map(str::to_owned).collect())
         });
         lines.as_ref()?.get((number as usize).checked_sub(1)?).map(String::as_str)

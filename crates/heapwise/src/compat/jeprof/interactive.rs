@@ -14,7 +14,8 @@ use super::report;
 use super::{Input, disasm};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
-use crate::{console, input_error, source_text};
+use crate::{console, input_error};
+use heapwise_symbolize::source_text;
 
 const HELP: &str = "\
 Interactive jeprof mode

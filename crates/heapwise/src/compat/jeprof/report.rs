@@ -15,9 +15,10 @@ use heapwise_render::{Amounts, raster, text};
 use super::options::{Mode, Options, Picture, Threads};
 use super::{Input, disasm};
 use crate::failure::{Failure, Outcome};
+use crate::input_error;
 use crate::output::{self, Overwrite};
-use crate::{input_error, source_text};
 use heapwise_profile::quantity;
+use heapwise_symbolize::source_text;
 
 /// Writes the report to standard output.
 pub(super) fn write(options: &Options, input: &Input) -> Outcome {

@@ -2,7 +2,7 @@
 
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::metric::Unit;
-use heapwise_profile::{Metric, Profile, Sampling};
+use heapwise_profile::{Metric, Profile, Sampling, script};
 use heapwise_render::findings::Names;
 use heapwise_render::json::coverage;
 use serde_json::{Value, json};
@@ -23,6 +23,7 @@ pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
         "args": meta.args,
         "pid": meta.pid,
         "format": meta.source,
+        "runtime": script::is_followed(profile).then_some("Python"),
         "sampling_mean_bytes": match meta.sampling {
             Sampling::Exact => None,
             Sampling::Poisson { mean_bytes } => Some(mean_bytes),

@@ -5,7 +5,7 @@ use heapwise_profile::view::leaks::LeakClass;
 use heapwise_render::json;
 use serde_json::Value;
 
-use super::{flame, summary, unknown};
+use super::{export, flame, listing, summary, unknown};
 use crate::bounds;
 use crate::context::Context;
 use crate::encode;
@@ -17,8 +17,10 @@ use crate::report;
 use crate::source::Source;
 use heapwise_capture::report_input::Report;
 
-const VIEWS: [&str; 10] =
-    ["summary", "findings", "top", "flame", "tree", "graph", "leaks", "sizes", "threads", "modules"];
+const VIEWS: [&str; 12] = [
+    "summary", "findings", "top", "flame", "tree", "graph", "leaks", "list", "sizes", "threads", "modules",
+    "export",
+];
 
 /// Answers `GET …/<view>`.
 pub(super) fn answer(context: &Context, request: &Request, source: &dyn Source, view: &str) -> Result {
@@ -43,6 +45,8 @@ fn render(context: &Context, request: &Request, source: &dyn Source, view: &str)
         "findings" => return summary::findings(source, &report),
         "flame" => return flame::answer(request, &report),
         "graph" => return graph(request, &report),
+        "export" => return export::answer(request, &report, context.memory.response()),
+        "list" => listing::listing(request, &report)?,
         "top" => json::top(&view::top::top(&report.tree(), &bounds::rows(query))),
         "tree" => json::tree(&bounds::neighbors(view::peek::tree(&report.tree(), query))),
         "leaks" => {

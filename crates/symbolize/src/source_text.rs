@@ -9,7 +9,8 @@ use std::path::Path;
 const LARGEST_BYTES: u64 = 64 << 20;
 
 /// The text of a regular file; `None` when it cannot be read.
-pub(crate) fn read(path: &str) -> Option<String> {
+#[must_use]
+pub fn read(path: &str) -> Option<String> {
     if !Path::new(path).metadata().ok()?.is_file() {
         return None;
     }

@@ -1,0 +1,43 @@
+// The line above a live process: since when it is recorded, its resident memory, and the part that no
+// view shows.
+
+import { get } from "../api.ts";
+import type { Ledger, Source } from "../api_types.ts";
+import { h, show } from "../dom.ts";
+import { bytes, duration, moment, percent } from "../format.ts";
+import { repeatWhileShown } from "../state/repeat.ts";
+import { t } from "../strings.ts";
+
+/// A reading of the pages costs the server more than a point of the curve.
+const FOLLOW_MS = 5000;
+const UNSEEN = ["heap_unrecorded", "unexplained"];
+
+export class LiveLine {
+  readonly element = h("p.live-line", { hidden: true });
+
+  constructor(source: Source) {
+    if (source.kind !== "live") return;
+    const fill = async () => {
+      const path = `sources/${encodeURIComponent(source.id)}`;
+      const [{ source: now }, { ledger }] = await Promise.all([get<{ source: Source }>(path), get<{ ledger: Ledger | null }>(`${path}/ledger`)]);
+      show(this.element, state(now), ledger && memory(ledger));
+      this.element.hidden = false;
+    };
+    fill().catch(() => {});
+    repeatWhileShown(this.element, FOLLOW_MS, fill);
+  }
+}
+
+function state(source: Source): HTMLElement {
+  const since = source.recording_since_unix_ms;
+  const isOff = source.mode === null || source.mode === "off" || since === null;
+  return h("span", null, isOff ? t("live.off") : t("live.since", { time: `${moment(since).slice(11)} (${duration(Date.now() - since)})` }));
+}
+
+function memory(ledger: Ledger): HTMLElement[] {
+  const unseen = ledger.lines.filter((line) => UNSEEN.includes(line.kind)).reduce((sum, line) => sum + line.bytes, 0);
+  return [
+    h("span", null, t("live.resident", { bytes: bytes(ledger.resident) })),
+    h("span", { title: t("live.unseen.about") }, t("live.unseen", { bytes: bytes(unseen), share: percent(unseen, ledger.resident) })),
+  ];
+}
