@@ -20,7 +20,7 @@ export function word(group: string, name: string): string {
   return key in TABLE ? t(key as Key) : name;
 }
 
-/// Tells the browser which language the page has.
+/// Sets the language of the document.
 export function applyLanguage(): void {
   document.documentElement.lang = isChinese ? "zh-CN" : "en";
 }

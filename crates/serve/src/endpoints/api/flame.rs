@@ -10,8 +10,8 @@ use crate::http::{Request, Response};
 use crate::query_params::pattern;
 use heapwise_capture::report_input::Report;
 
-/// Answers `GET …/flame?shape=topdown|bottomup|callers|callees&pivot=RE`; `format=svg` and `png` are
-/// pictures of it.
+/// Answers `GET …/flame?shape=topdown|bottomup|callers|callees&pivot=RE`; `format=svg` and `png`
+/// are pictures of it.
 pub(super) fn answer(request: &Request, report: &Report) -> Result {
     let pivot = || pattern("pivot", request.query.get("pivot").unwrap_or_default());
     let shape = match request.query.given("shape").unwrap_or("topdown") {
