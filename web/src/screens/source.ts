@@ -52,6 +52,7 @@ export async function drawSource(root: HTMLElement, state: State): Promise<void>
   const mine = ++drawn;
   hideTooltip();
   closeMenu();
+  screen?.markOld();
   try {
     const page = await get<SourcePage>(`sources/${encodeURIComponent(state.source)}`);
     if (mine !== drawn) return;
@@ -87,6 +88,11 @@ class SourceScreen {
   /// Whether this is the screen of a source, of the kind that it has now.
   shows(root: HTMLElement, { source }: SourcePage): boolean {
     return root.contains(this.main) && source.id === this.page.source.id && source.kind === this.page.source.kind;
+  }
+
+  /// The view shown is that of a state before.
+  markOld(): void {
+    delete this.main.dataset["ready"];
   }
 
   async draw(state: State, page: SourcePage, current: () => boolean): Promise<void> {
@@ -131,7 +137,6 @@ class SourceScreen {
     const { view } = input.state;
     if (main.dataset["view"] !== view) show(main, waiting());
     main.dataset["view"] = view;
-    delete main.dataset["ready"];
     this.strip.isBusy = true;
     this.side.hidden = !WITH_SIDE.includes(view);
     try {

@@ -34,7 +34,7 @@ export async function listing(input: ViewInput, name: string): Promise<HTMLEleme
   return h("div", null, functions.map((part) => {
     const most = Math.max(1, ...part.lines.map((line) => Math.abs(line.cum)));
     const row = (line: Listing["functions"][number]["lines"][number]) => h("tr", { style: { "--share": (Math.abs(line.cum) / most).toFixed(3) } },
-      h("td.number.muted", null, String(line.line)), h("td.number", null, amount(line.flat)), h("td.number", null, amount(line.cum)),
+      h("td.number", null, String(line.line)), h("td.number", null, amount(line.flat)), h("td.number", null, amount(line.cum)),
       h("td.code", null, h("code", null, line.text ?? "")));
     const hasText = part.lines.some((line) => line.text !== undefined);
     return h("div.card", null,
