@@ -13,10 +13,14 @@ import type { ViewInput } from "./view.ts";
 /// A reading costs the server more than a point of the other curve.
 const FOLLOW_MS = 5000;
 
+/// The card on screen: a view that is drawn again takes it over, with its chart.
+let shown: { id: string; card: HTMLElement } | null = null;
+
 type Answer = { ledger: Ledger | null; history: LedgerHistory };
 
 /// Filled when the server has read the pages; nothing for a process that has ended.
 export function ledgerCard(input: ViewInput): HTMLElement {
+  if (shown?.id === input.state.source && shown.card.isConnected) return shown.card;
   const card = h("div.card.ledger", { hidden: true });
   const now = h("div", null);
   const chart = new StackedChart(lineColor);
@@ -36,6 +40,7 @@ export function ledgerCard(input: ViewInput): HTMLElement {
     fill(answer);
     if (answer.ledger) repeatWhileShown(card, FOLLOW_MS, async () => fill(await ask()));
   }, () => {});
+  shown = { id: input.state.source, card };
   return card;
 }
 

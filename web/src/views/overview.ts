@@ -23,13 +23,23 @@ export const drawOverview: Draw = async (input) => {
     return nothing(t("off"), t("off.hint"));
   }
   const types = summary.sample_types.filter((type) => type.total !== 0 || type.base !== 0);
+  const cards = [findingsCard(input), ...types.map((type) => topCard(input, type))];
+  // The present state is drawn again and again: its cards are filled before they replace the old ones.
+  if (!input.state.profile) await Promise.all(cards.map((card) => card.filled));
+  const [findings, ...tops] = cards.map((card) => card.element);
   return h("section.overview", null,
     h("div.tiles", null, tiles(summary)),
-    findingsCard(input),
+    findings,
     ["live", "recording"].includes(input.page.source.kind) && ledgerCard(input),
-    h("div.columns", null, types.map((type) => topCard(input, type))),
+    h("div.columns", null, tops),
     facts(summary));
 };
+
+/// A card, and when the answer of the server is in it.
+interface Card {
+  element: HTMLElement;
+  filled: Promise<void>;
+}
 
 function tiles(summary: Summary): HTMLElement[] {
   const tile = (label: string, value: string, note = "") => h("div.tile", null, h("span.label", null, label), h("b", null, value), h("span.note", null, note));
@@ -51,7 +61,7 @@ function tiles(summary: Summary): HTMLElement[] {
 }
 
 /// Filled when the server has looked; nothing to say leaves no card.
-function findingsCard(input: ViewInput): HTMLElement {
+function findingsCard(input: ViewInput): Card {
   const card = h("div.card", { hidden: true });
   const item = (finding: Finding) => {
     const place = finding.source ? `${finding.stack ?? ""} (${finding.source})` : finding.stack ?? "";
@@ -62,22 +72,22 @@ function findingsCard(input: ViewInput): HTMLElement {
   const link = (finding: Finding) => href({
     view: finding.view as View, focus: finding.focus, type: finding.sample_type, at: finding.at ?? input.state.at, zoom: "", search: "",
   });
-  ask<{ findings: Finding[] }>(input, "findings").then(({ findings }) => {
+  const filled = ask<{ findings: Finding[] }>(input, "findings").then(({ findings }) => {
     show(card, h("h2", null, t("findings")), h("ul.findings", null, findings.map(item)));
     card.hidden = findings.length === 0;
   }, () => {});
-  return card;
+  return { element: card, filled };
 }
 
-function topCard(input: ViewInput, type: SampleType): HTMLElement {
+function topCard(input: ViewInput, type: SampleType): Card {
   const body = h("div", null, waiting());
   const title = h("h2", null, h("a", { href: href({ view: "table", type: type.name }), "data-go": true }, typeTitle(type.name)),
     h("span.muted", null, ` ${type.base ? change(type.total, type.unit) : quantity(type.total, type.unit)}`));
-  ask<Top>(input, "top", { sample_type: type.name, n: String(ROWS) }).then(
+  const filled = ask<Top>(input, "top", { sample_type: type.name, n: String(ROWS) }).then(
     (top) => show(body, topRows(top, type)),
     (why) => show(body, trouble(why)),
   );
-  return h("div.card", null, title, body);
+  return { element: h("div.card", null, title, body), filled };
 }
 
 function topRows(top: Top, type: SampleType): HTMLElement {
