@@ -1,7 +1,8 @@
 """Allocates in many places, and prints the stack of each allocation as the interpreter sees it.
 
-Each call of `check` allocates a block of `SIZE` bytes. A line `stack COUNT FRAME;FRAME;…` of the
-output is a stack, the outermost frame first, and how often `check` was called from it.
+Each call of `check` allocates a block of `SIZE` bytes, which comes from `malloc`, and an object of
+`OBJECT` bytes, which comes from the interpreter's own allocator. A line `stack COUNT FRAME;FRAME;…`
+of the output is a stack, the outermost frame first, and how often `check` was called from it.
 """
 import asyncio
 import collections
@@ -11,6 +12,8 @@ import sys
 import threading
 
 SIZE = 1 << 16
+OBJECT = 433
+DATA = OBJECT - sys.getsizeof(b"")
 calls = collections.Counter()
 
 
@@ -27,6 +30,7 @@ def check(*_):
     frames.reverse()
     calls[";".join(frames)] += 1
     bytearray(SIZE)  # the line of the block
+    bytes(DATA)  # the line of the object
     return 1
 
 
@@ -51,6 +55,53 @@ def leaf_with_arguments(*arguments, **named):
 def calls_that_allocate(arguments, named):
     leaf_with_arguments(*arguments, **named); leaf_with_arguments(*arguments, **named)
     leaf_with_arguments(*arguments, **named)
+
+
+def same_frames_with_other_lines(depth, path):
+    # Every path has the same frames at the same addresses, and the same native stack.
+    if depth == 0:
+        return check()
+    if path & 1:
+        return same_frames_with_other_lines(depth - 1, path >> 1)
+    return same_frames_with_other_lines(depth - 1, path >> 1)
+
+
+def one_caller(depth):
+    return one_caller(depth - 1) if depth else leaf()
+
+
+def other_caller(depth):
+    return other_caller(depth - 1) if depth else leaf()
+
+
+def same_frames_of_other_functions():
+    for number in range(8):
+        (one_caller if number & 1 else other_caller)(number >> 1)
+
+
+def endless():
+    while True:
+        check()
+        yield
+
+
+def resumes(running):
+    next(running); next(running)
+    next(running)
+
+
+def resumes_too(running):
+    next(running)
+
+
+def same_generator_from_other_callers():
+    running = endless()
+    resumes(running)
+    resumes_too(running)
+    resumes(running)
+    for running in endless(), endless():
+        next(running)
+        resumes_too(running)
 
 
 class Object:
@@ -157,6 +208,10 @@ def main(rounds):
         for depth in (0, 5, 60):
             recursive(depth)
         same_frame_from_other_lines()
+        same_frames_of_other_functions()
+        same_generator_from_other_callers()
+        for path in range(32):
+            same_frames_with_other_lines(5, path)
         calls_that_allocate([1, 2], {"key": 1})
         item = Object()
         item.method(), repr(item), str([item]), item == 1, item.missing, item.value

@@ -24,6 +24,16 @@ pub(crate) fn opaque<T>(place: &T) -> &T {
     }
 }
 
+/// The same word, of which LLVM knows nothing.
+#[inline(always)]
+pub(crate) fn opaque_word(mut word: u64) -> u64 {
+    // SAFETY: no instruction.
+    unsafe {
+        core::arch::asm!("/* {0} */", inout(reg) word, options(pure, nomem, nostack, preserves_flags));
+    }
+    word
+}
+
 /// Shape `release` of the block alone: no further argument has to be taken care of.
 macro_rules! release_alone {
     ($hook:ident) => {

@@ -1,6 +1,6 @@
 //! The fast path of exact and log mode: called by the stubs, one leaf function per event.
 //!
-//! An event takes it when its stack is the cached one, its tally is current and its words of the
+//! An event takes it when its stack is a cached one, its tally is current and its words of the
 //! shadow index are simple; every other event goes to the slow path. The fast path has no side
 //! effects until it commits, so the slow path starts with an event that nothing has happened to.
 
@@ -16,10 +16,10 @@ use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
 use crate::inside::{Fast, enter, fast};
 use crate::live::{self, births};
-use crate::log;
 use crate::session::Session;
 use crate::sites::tallies::Amount;
 use crate::unwind::Entry;
+use crate::{log, runtimes};
 
 /// After an allocation: block, size, and the [`Entry`] in pieces. False: the event is for the slow
 /// path.
@@ -37,14 +37,22 @@ pub(crate) static ON_RELEASING: AtomicPtr<()> = AtomicPtr::new(releasing as Rele
 pub(crate) fn choose(session: &Session, activity: Activity) {
     let min_chunk_32 = session.live.shadow.has_min_chunk_32();
     let (allocated, freed): (Allocated, Releasing) = match (activity, min_chunk_32) {
-        (Activity::Exact, true) => (allocated::<false, true>, freed::<false, true>),
-        (Activity::Exact, false) => (allocated::<false, false>, freed::<false, false>),
-        (Activity::Log, true) => (allocated::<true, true>, freed::<true, true>),
-        (Activity::Log, false) => (allocated::<true, false>, freed::<true, false>),
+        (Activity::Exact, true) => functions::<false, true>(),
+        (Activity::Exact, false) => functions::<false, false>(),
+        (Activity::Log, true) => functions::<true, true>(),
+        (Activity::Log, false) => functions::<true, false>(),
         (Activity::Idle | Activity::Sampling, _) => (decline, releasing),
     };
     ON_ALLOCATED.store(allocated as *mut (), Ordering::Relaxed);
     ON_RELEASING.store(freed as *mut (), Ordering::Relaxed);
+}
+
+fn functions<const LOG: bool, const MIN_CHUNK_32: bool>() -> (Allocated, Releasing) {
+    let allocated: Allocated = match runtimes::are_present() {
+        true => allocated::<LOG, MIN_CHUNK_32, true>,
+        false => allocated::<LOG, MIN_CHUNK_32, false>,
+    };
+    (allocated, freed::<LOG, MIN_CHUNK_32>)
 }
 
 /// Counts an allocation of one of the wrappers; false: the event is for the slow path.
@@ -65,8 +73,9 @@ extern "C" fn decline(_: Pointer, _: usize, _: u64, _: u64, _: u64) -> bool {
     false
 }
 
-/// With events, or without; over an allocator with chunks of 32 bytes at least, or any.
-extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
+/// With events, or without; over an allocator with chunks of 32 bytes at least, or any; with frames
+/// of a language runtime in the stack, or without.
+extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     block: Pointer,
     size: usize,
     pc: u64,
@@ -74,7 +83,7 @@ extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
     fp: u64,
 ) -> bool {
     let entry = Entry { pc, sp, fp };
-    let done = fast(|fast| count_alloc::<LOG, MIN_CHUNK_32>(fast, block as u64, size as u64, entry));
+    let done = fast(|fast| count_alloc::<LOG, MIN_CHUNK_32, WOVEN>(fast, block as u64, size as u64, entry));
     match done {
         Some(false) => true,
         Some(true) => flush_after_alloc(),
@@ -85,19 +94,24 @@ extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool>(
 /// Counts an allocation; returns whether the thread's sums are to be flushed. `None`: nothing was
 /// counted.
 #[inline(always)]
-fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool>(
+fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     fast: Fast<'_>,
     address: u64,
     size: u64,
     entry: Entry,
 ) -> Option<bool> {
     let Fast { session, state } = fast;
-    if !MIN_CHUNK_32 && !live::is_large(size) {
+    // Arenas of a runtime have smaller chunks.
+    if (WOVEN || !MIN_CHUNK_32) && !live::is_large(size) {
         return None;
     }
     let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?;
     cell.prefetch();
-    let tally = state.stacks.find(entry)?.tally_of_size(size)?;
+    let native = state.stacks.find(entry)?;
+    let tally = match WOVEN {
+        true => runtimes::cached_tally(session, &mut state.script, native.node())?.of_size(size)?,
+        false => native.tally_of_size(size)?,
+    };
     let amount = Amount { size, slack: session.slack.known(size)? };
     if !tally.counts.is_current(session.peak.now()) || !cell.is_empty() || !cell.is_simple(size) {
         return None;

@@ -52,7 +52,7 @@ pub(crate) extern "C" fn recorded(block: Pointer, size: usize, pc: u64, sp: u64,
 #[inline(always)]
 pub(crate) fn allocated_in_arena(block: Pointer, size: usize, entry: &Entry) {
     if !(HookMode::counts_allocations() && words().count_down(size as u64)) {
-        record(&Block { address: block as u64, size: size as u64, grown: None }, entry);
+        allocated(block, size, entry);
     }
 }
 

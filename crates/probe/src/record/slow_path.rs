@@ -40,8 +40,13 @@ pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
 pub(super) fn count(session: &Session, state: &mut State, block: &Block, entry: &Entry) {
     if let Some(tally) = site(session, state, entry, EVERY) {
         count_alloc(session, Some(state), tally, block);
-        if tally.counts.site().thread() != NO_THREAD {
+        if tally.counts.site().thread() == NO_THREAD {
+            return;
+        }
+        if !runtimes::are_present() {
             state.stacks.widen(session, *entry, tally, block.size);
+        } else if !state.declared.declares() {
+            state.script.cache_tally(session, tally, block.size);
         }
     }
 }

@@ -13,6 +13,7 @@
 pub(crate) mod python;
 
 use crate::session::Session;
+use crate::sites::tallies::CachedTally;
 use crate::unwind::Entry;
 
 /// The runtimes' part of a session. Zeroed memory is valid: nothing is known.
@@ -45,6 +46,17 @@ pub(crate) fn weave(session: &Session, memo: &mut python::Memo, native: u32, ent
         Some(interpreter) => python::weave(session, interpreter, memo, native, entry),
         None => native,
     }
+}
+
+/// The calling thread's tally of a stack whose native frames are those of `native`, if it is
+/// cached.
+#[inline(always)]
+pub(crate) fn cached_tally<'m>(
+    session: &Session,
+    memo: &'m mut python::Memo,
+    native: u32,
+) -> Option<&'m CachedTally> {
+    python::cached_tally(session, python::interpreter()?, memo, native)
 }
 
 /// As [`weave`], on a thread without a state.

@@ -4,10 +4,11 @@
 //! blocks can name a tally. Every tally has one writing thread, which loads and stores without a
 //! lock prefix, except the shared ones ([`NO_THREAD`]), which all threads update atomically.
 //!
-//! This file has the table; `counts` what a record counts, `events` how an event changes it,
+//! This file has the table; `cached` what caches keep, `counts` what a record counts, `events` how an event changes it,
 //! `lists` the tallies of several threads, `sums` what dumps read.
 #![allow(unsafe_code)]
 
+mod cached;
 mod counts;
 mod events;
 mod lists;
@@ -15,6 +16,7 @@ mod sums;
 
 use heapwise_format::segment::{Counter, NO_THREAD, SectionKind, Tally};
 
+pub(crate) use cached::CachedTally;
 pub(crate) use counts::{Amount, Counts, SiteKey, Writer, add};
 use lists::Links;
 pub(crate) use lists::{make_remote, shared, shared_remote};

@@ -242,6 +242,7 @@ impl State {
         // generation.
         self.generation = session.fork.generation();
         self.stacks.clear();
+        self.script.clear_cached();
         self.remote.fill(Remote { of: 0, counts: core::ptr::null() });
         self.table = Table::current(session);
         if self.period != session.peak.period() {

@@ -20,7 +20,7 @@ use super::stack::load;
 use super::{Entry, State};
 use crate::arch::opaque;
 use crate::session::Session;
-use crate::sites::tallies::{Counts, TallyRef};
+use crate::sites::tallies::{CachedTally, TallyRef};
 
 /// Sets of the first level, as a power of two, and layouts in each.
 const FIRST_BITS: u32 = 7;
@@ -66,13 +66,10 @@ pub(crate) struct CachedStack {
     fp: u64,
     /// The bits of the frame pointer that matter: all when it is live, else none.
     live: u64,
-    /// The calling thread's tally of the site; null when the thread has none (paranoid mode).
-    counts: *const Counts,
-    tally: u32,
+    /// The calling thread's tally of the site; none where the native stack alone does not lead to
+    /// one.
+    tally: CachedTally,
     node: u32,
-    /// Smallest size counted in the tally, and the difference to the largest.
-    min_size: u32,
-    size_span: u32,
     /// Bytes of the pairs.
     bytes: u32,
 }
@@ -89,14 +86,13 @@ impl CachedStack {
     /// Its tally, if this size is within the tally's range of sizes.
     #[inline(always)]
     pub(crate) fn tally_of_size(&self, size: u64) -> Option<TallyRef> {
-        (size.wrapping_sub(self.min_size.into()) <= self.size_span.into()).then(|| self.tally())?
+        self.tally.of_size(size)
     }
 
     /// Its tally.
     #[inline(always)]
     pub(crate) fn tally(&self) -> Option<TallyRef> {
-        // SAFETY: null, or a tally of the segment in use: entries are dropped when that changes.
-        unsafe { self.counts.as_ref() }.map(|counts| TallyRef { number: self.tally, counts })
+        self.tally.get()
     }
 }
 
@@ -300,16 +296,12 @@ impl StackCache {
     /// gets the tally's current range of sizes.
     pub(crate) fn widen(&mut self, session: &Session, entry: Entry, tally: TallyRef, size: u64) {
         let Some(set) = self.first.get(Home::new(entry.sp, entry.pc).set) else { return };
-        let is_it = |slot: &&Slot| self.stack(slot.unit).tally == tally.number;
+        let is_it = |slot: &&Slot| self.stack(slot.unit).tally.is(tally);
         let Some(Slot { unit, .. }) = set.iter().find(is_it).copied() else { return };
         let Some(place) = self.units.get_mut(usize::from(unit)).filter(|_| unit != 0) else { return };
         // SAFETY: as `stack`; the borrow of the cache is exclusive.
         let stack: &mut CachedStack = unsafe { &mut *(&raw mut *place).cast() };
-        if stack.tally_of_size(size).is_none() {
-            tally.note_size(session, size);
-            let (min, max) = tally.sizes(session);
-            (stack.min_size, stack.size_span) = (min, max.saturating_sub(min));
-        }
+        stack.tally.widen(session, tally, size);
     }
 
     /// Drops all entries: something changed that stacks or tallies depend on.
@@ -339,17 +331,13 @@ fn write(session: &Session, place: &mut [Unit], whole: &Whole, tally: Option<Tal
         // SAFETY: `place` has room for all pairs, counted by `admit`; a pair is aligned to 8 bytes.
         unsafe { pairs.add(number).write(pair) };
     }
-    let (min, max) = tally.map_or((0, 0), |tally| tally.sizes(session));
     let stack = CachedStack {
         sp: sp ^ mark,
         pc,
         fp,
         live: if whole.live { u64::MAX } else { 0 },
-        counts: tally.map_or(core::ptr::null(), |tally| &raw const *tally.counts),
-        tally: tally.map_or(0, |tally| tally.number),
+        tally: tally.map_or(CachedTally::NONE, |tally| CachedTally::new(session, tally)),
         node: whole.node,
-        min_size: min,
-        size_span: max.saturating_sub(min),
         bytes: (whole.checks.len().div_ceil(2) * size_of::<Pair>()) as u32,
     };
     // SAFETY: a unit has the size and alignment of an entry.

@@ -16,6 +16,7 @@ use super::layout::Layout;
 use super::locations::{Locations, Position};
 use super::memory::{Pages, byte, word};
 use super::woven::Woven;
+use crate::arch::opaque_word;
 use crate::session::Session;
 use crate::unwind::OwnStack;
 
@@ -101,6 +102,7 @@ impl Memo {
 
     /// Reads the stack of the calling thread; its hash, or `None` when it has none, or none that
     /// can be read.
+    #[inline(always)]
     pub(super) fn capture(&mut self, session: &Session, interpreter: &Interpreter) -> Option<u64> {
         let is_stale = self.pages.validate(interpreter.unmapped()) || !interpreter.is_hooked();
         if is_stale {
@@ -112,15 +114,17 @@ impl Memo {
             self.len = 0;
             self.locations.clear();
         }
+        self.len = self.read_frames(session, interpreter).unwrap_or(0);
+        self.frames().last().map(|frame| frame.hash)
+    }
+
+    /// Reads the frames; how many there are.
+    #[inline(always)]
+    fn read_frames(&mut self, session: &Session, interpreter: &Interpreter) -> Option<usize> {
         let thread = interpreter.thread_state(&mut self.pages)?;
         let top = interpreter.top_frame(&mut self.pages, thread)?;
         let walk = self.walk(session, interpreter, top)?;
-        if !self.rebuild(session, interpreter, &walk) {
-            self.len = 0;
-            return None;
-        }
-        self.len = walk.len;
-        self.frames().last().map(|frame| frame.hash)
+        self.rebuild(session, interpreter, &walk).then_some(walk.len)
     }
 
     /// Collects the frames from `top` outwards, and compares them with the last stack.
@@ -243,11 +247,13 @@ impl Memo {
 #[inline(always)]
 fn are_same(seen: &[Seen], mut frame: u64, previous: u64, key: impl Fn(u64) -> u64) -> bool {
     for seen in seen.iter().rev() {
-        if seen.frame != frame || key(frame) != seen.key {
+        // Opaque: LLVM would read the frame at the loaded address and not at the equal one of the
+        // last stack. So the loads of a frame do not wait for those of the frame before.
+        if opaque_word(seen.frame ^ frame) != 0 || key(seen.frame) != seen.key {
             return false;
         }
         // SAFETY: a frame of the last stack, which was checked.
-        frame = unsafe { word(frame + previous) };
+        frame = unsafe { word(seen.frame + previous) };
     }
     frame == 0
 }

@@ -28,13 +28,13 @@ use heapwise_format::segment::{Counter, Runtime};
 
 pub(crate) use memo::Memo;
 pub(crate) use spare::Spare;
-pub(crate) use woven::weave;
+pub(crate) use woven::{cached_tally, weave};
 
 use crate::arch::words;
 use crate::atomics::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::inside::enter;
 use crate::session::Session;
-use crate::{environment, hooks, sys};
+use crate::{environment, hooks, record, sys};
 use layout::Layout;
 use memory::{Pages, word};
 
@@ -126,6 +126,7 @@ fn publish(found: find::Python) -> Option<&'static Interpreter> {
     if let Some(inside) = enter() {
         describe(&inside);
         inside.control.deepen();
+        record::choose_fast_path(&inside, inside.control.activity());
         // Cached stacks have no frames of the interpreter.
         inside.fork.change_generation();
     }

@@ -9,18 +9,27 @@ use super::Interpreter;
 use super::memo::{DEPTH, Known, Memo, mixed};
 use crate::session::Session;
 use crate::sites::stack_tree;
+use crate::sites::tallies::{CachedTally, TallyRef};
 use crate::unwind::{self, Entry, NativeFrame};
 
 /// Cached stacks, as a power of two.
 const BITS: u32 = 11;
 /// Most frames of a woven stack.
 const MOST: usize = 2 * DEPTH;
+/// In the place of the hash of the interpreter's frames where there are none.
+const NO_FRAMES: u64 = 0;
 
+/// A stack of native frames and frames of the interpreter.
 #[derive(Clone, Copy)]
 struct Cached {
+    /// Of both, see [`key`].
     key: u64,
+    /// The calling thread's tally of the stack, where every block is recorded.
+    tally: CachedTally,
     node: u32,
 }
+
+const NOTHING: Cached = Cached { key: 0, tally: CachedTally::NONE, node: 0 };
 
 /// A frame in the form that the stack tree stores.
 #[derive(Clone, Copy)]
@@ -32,8 +41,37 @@ struct Frame {
 /// Woven stacks of a thread. Zeroed memory is valid: none.
 pub(super) struct Woven {
     cached: [Cached; 1 << BITS],
+    /// The key of the last stack.
+    last: u64,
+    /// Whether a stack is cached.
+    is_used: bool,
     /// The stack that is woven, the innermost frame first.
     frames: [Frame; MOST],
+}
+
+/// The key of the calling thread's stack in the cache, when `native` is the node of its native
+/// frames. A stack without readable frames of the interpreter has a key of its own.
+#[inline(always)]
+fn key(session: &Session, interpreter: &Interpreter, memo: &mut Memo, native: u32) -> u64 {
+    let hash = memo.capture(session, interpreter).unwrap_or(NO_FRAMES);
+    mixed(hash, u64::from(native)).max(1)
+}
+
+fn slot(key: u64) -> usize {
+    (key >> (64 - BITS)) as usize
+}
+
+/// The calling thread's tally of a stack, if it is cached.
+#[inline(always)]
+pub(crate) fn cached_tally<'m>(
+    session: &Session,
+    interpreter: &Interpreter,
+    memo: &'m mut Memo,
+    native: u32,
+) -> Option<&'m CachedTally> {
+    let key = key(session, interpreter, memo, native);
+    let cached = memo.woven.cached.get(slot(key))?;
+    (cached.key == key).then_some(&cached.tally)
 }
 
 /// The node of the whole stack, when `native` is the node of its native frames.
@@ -45,18 +83,41 @@ pub(crate) fn weave(
     entry: &Entry,
 ) -> u32 {
     interpreter.notice_ending_unhooked(session);
-    let Some(hash) = memo.capture(session, interpreter) else { return native };
-    let key = mixed(hash, u64::from(native)).max(1);
-    let slot = (key >> (64 - BITS)) as usize;
-    if let Some(cached) = memo.woven.cached.get(slot).filter(|cached| cached.key == key) {
+    let key = key(session, interpreter, memo, native);
+    memo.woven.last = key;
+    if let Some(cached) = memo.woven.cached.get(slot(key)).filter(|cached| cached.key == key) {
         return cached.node;
     }
-    let len = collect(session, interpreter, memo, entry);
-    let node = intern(session, memo.woven.frames.get(..len).unwrap_or(&[]));
-    if let Some(cached) = memo.woven.cached.get_mut(slot) {
-        *cached = Cached { key, node };
+    let node = match memo.frames() {
+        [] => native,
+        _ => {
+            let len = collect(session, interpreter, memo, entry);
+            intern(session, memo.woven.frames.get(..len).unwrap_or(&[]))
+        }
+    };
+    memo.woven.is_used = true;
+    if let Some(cached) = memo.woven.cached.get_mut(slot(key)) {
+        *cached = Cached { key, tally: CachedTally::NONE, node };
     }
     node
+}
+
+impl Memo {
+    /// Caches the tally of the last stack, in which a block of `size` bytes was counted.
+    pub(crate) fn cache_tally(&mut self, session: &Session, tally: TallyRef, size: u64) {
+        let Woven { cached, last, .. } = &mut self.woven;
+        if let Some(cached) = cached.get_mut(slot(*last)).filter(|cached| cached.key == *last) {
+            cached.tally.widen(session, tally, size);
+        }
+    }
+
+    /// Drops the cached stacks: something changed that nodes or tallies depend on.
+    pub(crate) fn clear_cached(&mut self) {
+        if self.woven.is_used {
+            self.woven.cached.fill(NOTHING);
+            self.woven.is_used = false;
+        }
+    }
 }
 
 fn intern(session: &Session, frames: &[Frame]) -> u32 {
