@@ -11,7 +11,7 @@ use crate::{packages, runner};
 use heapwise_testkit::failure::Failure;
 
 /// Debian packages that provide programs to profile and witnesses to compare with: (file, package).
-const PACKAGES: [(&str, &str); 21] = [
+const PACKAGES: [(&str, &str); 22] = [
     ("/usr/bin/gcc", "gcc"),
     ("/usr/bin/g++", "g++"),
     ("/usr/bin/musl-gcc", "musl-tools"),
@@ -29,6 +29,7 @@ const PACKAGES: [(&str, &str); 21] = [
     ("/usr/include/lua5.4/lua.h", "liblua5.4-dev"),
     ("/usr/bin/perl", "perl"),
     ("/usr/bin/python3", "python3-venv"),
+    ("/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0", "libpython3.11"),
     ("/usr/bin/chromium", "chromium"),
     ("/usr/bin/curl", "curl"),
     ("/usr/bin/tmux", "tmux"),

@@ -162,7 +162,7 @@ pub(crate) enum Command {
     /// Show block sizes
     #[command(after_help = "Examples:\n  heapwise sizes app.heap")]
     Sizes(commands::report::ReportArgs),
-    /// Show one row per binary
+    /// Show one row per binary, or package of Python
     #[command(after_help = "Examples:\n  heapwise modules app.heap")]
     Modules(commands::report::ReportArgs),
     /// Show one row per thread

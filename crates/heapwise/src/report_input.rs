@@ -94,7 +94,7 @@ pub(crate) struct MetricArgs {
     /// Show one row per code address
     #[arg(long, group = "granularity")]
     addresses: bool,
-    /// Show one row per binary
+    /// Show one row per binary, or package of Python
     #[arg(long, group = "granularity")]
     modules: bool,
     /// Show function names with their parameters

@@ -310,6 +310,9 @@ impl Namer<'_> {
             },
             Granularity::Files if file.is_empty() => self.fileless(module),
             Granularity::Files => Frame { label: file.clone(), file, module, ..Frame::default() },
+            Granularity::Modules if self.script_functions[id.index()] => {
+                module_frame(script::package(&file).to_owned())
+            }
             Granularity::Modules => module_frame(module),
         }
     }

@@ -57,7 +57,7 @@ pub enum Granularity {
     Files,
     /// A code address.
     Addresses,
-    /// A binary.
+    /// A binary, or a package of Python.
     Modules,
 }
 

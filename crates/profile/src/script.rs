@@ -9,8 +9,8 @@ use heapwise_format::segment::RuntimeSupport;
 use crate::{Location, LocationId, Profile, StackId, StackTable};
 
 /// Directories of code that is not the program's own, and the names of frozen modules.
-const LIBRARIES: [&str; 5] =
-    ["/site-packages/", "/dist-packages/", "/lib/python3", "/lib64/python3", "/lib/python/"];
+const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
+const STANDARD: [&str; 2] = ["/lib/python", "/lib64/python"];
 const FROZEN: &str = "<frozen ";
 
 /// Whether stacks of a profile have frames of a language runtime.
@@ -22,7 +22,21 @@ pub fn is_followed(profile: &Profile) -> bool {
 /// Whether a source file belongs to the standard library or an installed package of Python.
 #[must_use]
 pub fn is_library(file: &str) -> bool {
-    file.starts_with(FROZEN) || LIBRARIES.iter().any(|directory| file.contains(directory))
+    file.starts_with(FROZEN) || INSTALLED.iter().chain(&STANDARD).any(|directory| file.contains(directory))
+}
+
+/// The package or module of a source file: below the directory of a library, the first directory or
+/// file; a file of the program stands for itself.
+#[must_use]
+pub fn package(file: &str) -> &str {
+    let below = |directory: &&str| file.rfind(*directory).map(|at| &file[at + directory.len()..]);
+    // The directory's name ends with a version, or not.
+    let standard = |directory: &&str| below(directory)?.split_once('/').map(|(_, path)| path);
+    let path = file
+        .strip_prefix(FROZEN)
+        .or_else(|| INSTALLED.iter().find_map(below))
+        .or_else(|| STANDARD.iter().find_map(standard));
+    path.and_then(|path| path.split(['/', '.', '>']).next()).unwrap_or(file)
 }
 
 /// Whether the program or a runtime named the frame itself: a line of a script, or a label.
@@ -122,6 +136,23 @@ impl<'a> Folder<'a> {
 #[cfg(test)]
 mod tests {
     use heapwise_format::segment::Runtime;
+
+    #[test]
+    fn packages_of_files() {
+        for (file, name) in [
+            ("/usr/lib/python3.11/json/decoder.py", "json"),
+            ("/usr/lib/python3.11/threading.py", "threading"),
+            ("/opt/app/lib/python/threading.py", "threading"),
+            ("/usr/lib/python3/dist-packages/six.py", "six"),
+            ("/home/me/venv/lib/python3.12/site-packages/numpy/linalg/linalg.py", "numpy"),
+            ("<frozen importlib._bootstrap_external>", "importlib"),
+            ("<frozen zipimport>", "zipimport"),
+            ("/home/me/app/views/json.py", "/home/me/app/views/json.py"),
+            ("<string>", "<string>"),
+        ] {
+            assert_eq!(package(file), name);
+        }
+    }
 
     use super::*;
     use crate::builder::Builder;

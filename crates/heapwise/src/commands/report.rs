@@ -94,7 +94,7 @@ pub(crate) enum View {
     Leaks,
     /// Show block sizes
     Sizes,
-    /// Show one row per binary
+    /// Show one row per binary, or package of Python
     Modules,
     /// Show one row per thread
     Threads,

@@ -36,6 +36,7 @@ mod long_life;
 mod lua;
 mod paranoid;
 mod python;
+mod python_processes;
 mod real_programs;
 mod recording;
 mod remains;

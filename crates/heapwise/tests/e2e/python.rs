@@ -7,7 +7,7 @@ use std::process::Output;
 use crate::harness::{LOG, Scratch};
 
 /// The interpreter: Debian's, or the one named by `HEAPWISE_TEST_PYTHON`.
-fn python() -> String {
+pub fn python() -> String {
     std::env::var("HEAPWISE_TEST_PYTHON").unwrap_or_else(|_| "/usr/bin/python3".into())
 }
 
@@ -17,7 +17,7 @@ fn script(name: &str) -> String {
 }
 
 /// Runs Python under `heapwise run MODE`; the profile.
-fn run(scratch: &Scratch, mode: &[&str], arguments: &[&str]) -> (Output, PathBuf) {
+pub fn run(scratch: &Scratch, mode: &[&str], arguments: &[&str]) -> (Output, PathBuf) {
     let profile = scratch.path(if mode == LOG { "python.hwr" } else { "python.hwp" });
     let mut run = scratch.heapwise(&["run", "-f", "-o"]);
     run.arg(&profile).args(mode).arg("--").arg(python()).args(arguments);
@@ -44,7 +44,7 @@ fn bytes_of(rows: &[(String, f64)], label: &str) -> f64 {
 }
 
 /// Folded stacks of a file, with their numbers.
-fn folded(text: &str) -> impl Iterator<Item = (&str, f64)> {
+pub fn folded(text: &str) -> impl Iterator<Item = (&str, f64)> {
     let number = |text: &str| text.parse().expect("a number");
     text.lines()
         .map(move |line| line.rsplit_once(' ').map(|(stack, value)| (stack, number(value))).expect("a value"))
@@ -145,6 +145,7 @@ fn native_frames_are_shown_on_request() {
     let native = stack_of(&["--native"]);
     let (outside, inside) = native.split_once("<module> (<string>:3);hold (<string>:2);").expect("woven");
     assert!(outside.contains("main;") && !inside.is_empty(), "{native}");
+    assert!(!native.contains("heapwise_probe"), "{native}");
 }
 
 #[test]

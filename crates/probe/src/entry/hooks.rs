@@ -17,7 +17,7 @@ mod wrappers;
 
 use core::ffi::CStr;
 
-pub(crate) use nested_calls::is_nested_call;
+pub(crate) use nested_calls::{is_nested_call, is_own_code};
 pub(crate) use resolve::{allocator_kind, has_other_jemalloc, resolve, resolve_all};
 pub(crate) use wrappers::usable_size;
 

@@ -4,8 +4,8 @@
 //! blocks can name a tally. Every tally has one writing thread, which loads and stores without a
 //! lock prefix, except the shared ones ([`NO_THREAD`]), which all threads update atomically.
 //!
-//! This file has the table; `cached` what caches keep, `counts` what a record counts, `events` how an event changes it,
-//! `lists` the tallies of several threads, `sums` what dumps read.
+//! This file has the table; `cached` what caches keep, `counts` what a record counts, `events` how
+//! an event changes it, `lists` the tallies of several threads, `sums` what dumps read.
 #![allow(unsafe_code)]
 
 mod cached;

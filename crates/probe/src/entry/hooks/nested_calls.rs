@@ -96,6 +96,11 @@ pub(crate) fn is_nested_call(caller: u64) -> bool {
         || entry_points::is_allocator(caller)
 }
 
+/// Whether code is the probe's.
+pub(crate) fn is_own_code(address: u64) -> bool {
+    MODULES.own.holds(address)
+}
+
 /// Whether the call is one of a language runtime's allocator, which the probe called for the
 /// runtime: a jump to a hooked function leaves the probe as its caller.
 fn is_in_domain() -> bool {

@@ -8,7 +8,7 @@ use heapwise_format::segment::{Runtime, RuntimeSupport};
 use super::layout::{Layout, Unsupported};
 use super::memory::word;
 use super::{Interpreter, Start, domains};
-use crate::atomics::{AtomicBool, AtomicU32};
+use crate::atomics::{AtomicBool, AtomicU32, AtomicU64};
 use crate::modules::Image;
 use crate::symbols::{self, Found};
 
@@ -69,6 +69,7 @@ fn describe(set_allocator: &Found, is_late: bool) -> Option<Python> {
             originals: domains::Originals::new(),
             hooked: AtomicBool::new(false),
             ending: AtomicBool::new(false),
+            ending_thread: AtomicU64::new(0),
             unmapped: AtomicU32::new(0),
         }
     };

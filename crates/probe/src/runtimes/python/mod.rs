@@ -67,6 +67,8 @@ pub(crate) struct Interpreter {
     hooked: AtomicBool,
     /// The interpreter is being finalized.
     ending: AtomicBool,
+    /// The thread that noticed it, see [`this_thread`].
+    ending_thread: AtomicU64,
     /// Times that memory was unmapped.
     unmapped: AtomicU32,
 }
@@ -210,18 +212,33 @@ impl Interpreter {
     }
 
     fn set_ending_inside(&self, session: &Session, is_ending: bool) {
+        self.ending_thread.store(this_thread(), Ordering::Relaxed);
         self.ending.store(is_ending, Ordering::Release);
         // The fast path does not look at it.
         session.fork.change_generation();
     }
 
-    /// As [`Interpreter::notice_ending`], when an allocation is recorded: without wrapped domains,
-    /// objects are blocks of `malloc`.
+    /// As [`Interpreter::notice_ending`], when an allocation is recorded: no domain is wrapped
+    /// where objects are blocks of `malloc`, and after a new initialization (3.12 on).
     #[inline(always)]
-    fn notice_ending_unhooked(&self, session: &Session) {
-        if !self.is_hooked() && self.is_ending() != self.is_finalizing() {
-            self.set_ending_inside(session, self.is_finalizing());
+    fn notice_phase(&self, session: &Session) {
+        if self.is_ending() {
+            if !self.is_finalizing() {
+                self.restart(session);
+            }
+        } else if !self.is_hooked() && self.is_finalizing() {
+            self.set_ending_inside(session, true);
         }
+    }
+
+    /// The interpreter was initialized again, by the thread that finalized it: no other thread uses
+    /// the domains yet. On another thread, the domains are wrapped with the next arena.
+    #[cold]
+    fn restart(&self, session: &Session) {
+        if self.is_hooked() && self.ending_thread.load(Ordering::Relaxed) == this_thread() {
+            self.install();
+        }
+        self.set_ending_inside(session, false);
     }
 
     /// Whether the interpreter is being finalized.
@@ -234,7 +251,7 @@ impl Interpreter {
     #[inline(always)]
     pub(crate) fn is_thread_ending(&self) -> bool {
         // SAFETY: it reads a thread-specific value.
-        self.is_ending() && !unsafe { (self.this)() }.is_null()
+        self.is_ending() && self.is_finalizing() && !unsafe { (self.this)() }.is_null()
     }
 
     /// The thread state whose frames the calling thread runs.
@@ -287,6 +304,11 @@ impl Interpreter {
         let thread = memo.thread_state(self)?;
         memo.read(thread + u64::from(self.layout.c_frame))
     }
+}
+
+/// A number of the calling thread.
+fn this_thread() -> u64 {
+    (&raw const *words()) as u64
 }
 
 /// `None` for null.

@@ -7,6 +7,7 @@
 
 use super::Interpreter;
 use super::memo::{DEPTH, Known, Memo, mixed};
+use crate::hooks;
 use crate::session::Session;
 use crate::sites::stack_tree;
 use crate::sites::tallies::{CachedTally, TallyRef};
@@ -82,7 +83,7 @@ pub(crate) fn weave(
     native: u32,
     entry: &Entry,
 ) -> u32 {
-    interpreter.notice_ending_unhooked(session);
+    interpreter.notice_phase(session);
     let key = key(session, interpreter, memo, native);
     memo.woven.last = key;
     if let Some(cached) = memo.woven.cached.get(slot(key)).filter(|cached| cached.key == key) {
@@ -191,7 +192,10 @@ impl Weaver<'_> {
                 }
             }
         }
-        self.put(memo, Frame { place: frame.place, module: frame.module });
+        // The functions of a wrapped domain.
+        if !hooks::is_own_code(frame.code) {
+            self.put(memo, Frame { place: frame.place, module: frame.module });
+        }
     }
 
     /// The address on the C stack that belongs to the next part.
