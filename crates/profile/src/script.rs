@@ -26,7 +26,7 @@ pub fn is_library(file: &str) -> bool {
 }
 
 /// The package or module of a source file: below the directory of a library, the first directory or
-/// file; a file of the program stands for itself.
+/// file; else the file itself.
 #[must_use]
 pub fn package(file: &str) -> &str {
     let below = |directory: &&str| file.rfind(*directory).map(|at| &file[at + directory.len()..]);

@@ -46,7 +46,7 @@ fn objects_of_every_interpreter_have_their_lines() {
     assert!((40_000.0..40_100.0).contains(&blocks), "{blocks}");
 }
 
-/// Workers that are forked, started anew, or forked by a server process.
+/// Workers that are forked, started as new programs, or forked by a server process.
 #[test]
 fn workers_of_multiprocessing_have_their_lines() {
     let source = "import multiprocessing, sys\n\
