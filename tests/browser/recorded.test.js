@@ -10,7 +10,8 @@ let scratch, browser, page, address, witness;
 before(async () => {
   scratch = new Scratch();
   const victim = scratch.build("timeline");
-  const said = scratch.heapwise("run", "--log", "-o", scratch.file("app.hwr"), "--", victim, scratch.file("account"), "1500");
+  // Long enough for a second reading of the ledger on a busy machine.
+  const said = scratch.heapwise("run", "--log", "-o", scratch.file("app.hwr"), "--", victim, scratch.file("account"), "5000");
   witness = Number(/witness peak_bytes (\d+)/.exec(said)[1]);
   scratch.heapwise("run", "--exact", "-o", scratch.file("after.hwp"), "--", victim, scratch.file("account"), "300");
   ({ address } = await scratch.serve(scratch.file("app.hwr"), scratch.file("after.hwp")));
