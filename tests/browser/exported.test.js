@@ -68,6 +68,19 @@ test("search, both directions, arrows and merged calls", async () => {
   assert.equal(await page.getAttribute("#up", "aria-pressed"), "true");
 });
 
+test("an SVG opens on its wide boxes, and a zoom shows the narrow ones", async () => {
+  const deep = Array.from({ length: 150 }, (_, level) => `deep${level}`).join(";");
+  writeFileSync(scratch.file("deep.folded"), `main;wide 99900\nmain;${deep} 100\n`);
+  scratch.heapwise("flame", "-o", scratch.file("deep.svg"), scratch.file("deep.folded"));
+  await page.goto(`file://${scratch.file("deep.svg")}`);
+  const height = () => page.evaluate(() => document.documentElement.viewBox.baseVal.height);
+  assert.ok((await height()) < 200, `${await height()}`);
+  await page.evaluate(() => document.querySelector('[data-n="deep0"]').dispatchEvent(new MouseEvent("click")));
+  assert.ok((await height()) > 150 * 17, `${await height()}`);
+  await page.keyboard.press("Escape");
+  assert.ok((await height()) < 200, `${await height()}`);
+});
+
 test("a comparison shows what was and what changed", async () => {
   await visit("diff.html");
   await page.locator(".flame-scroll canvas").hover({ position: { x: 50, y: 48 } });

@@ -66,6 +66,8 @@ test("a Chinese browser gets a Chinese page", async () => {
   await drawn(page, "overview");
   assert.equal(await page.getAttribute("html", "lang"), "zh-CN");
   assert.match(await page.textContent("nav.tabs"), /\u706b\u7130\u56fe/);
+  await page.waitForSelector(".findings li");
+  assert.match(await page.textContent(".findings"), /\u5757/);
   await page.goto(`${address}/s/app.hwp/table`);
   await drawn(page, "table");
   assert.match(await page.textContent(".table-head"), /\u81ea\u8eab/);

@@ -54,7 +54,7 @@ test("the overview shows where the resident memory is", async () => {
 });
 
 test("the line on top says what is recorded and what is not seen", async () => {
-  await page.waitForSelector(".live-line:not([hidden])");
+  await page.waitForSelector(".live-line span:nth-child(3)");
   assert.match(await page.textContent(".live-line"), /recording since \d\d:\d\d:\d\d.*resident [\d.]+ MiB.*not seen [\d.]+ /);
 });
 

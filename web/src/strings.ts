@@ -7,7 +7,7 @@ import { VIEWS } from "./strings/views.ts";
 export const TABLE = { ...FRAME, ...VIEWS };
 export type Key = keyof typeof TABLE;
 
-const isChinese = navigator.language.toLowerCase().startsWith("zh");
+export const isChinese = navigator.language.toLowerCase().startsWith("zh");
 
 /// The sentence of a key.
 export function t(key: Key, values: Record<string, string | number> = {}): string {

@@ -8,8 +8,11 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use heapwise_capture::preload;
 
+use heapwise_render::{Language, Text};
+
 use crate::commands;
 use crate::commands::report::{self, View};
+use crate::console;
 use crate::failure::Outcome;
 
 #[derive(Debug, Parser)]
@@ -28,11 +31,11 @@ struct Cli {
 }
 
 /// The groups of `heapwise --help`; every command is in one of them.
-const GROUPS: [(&str, &[&str]); 5] = [
-    ("Capture", &["run", "attach", "detach", "collect", "record", "dump", "mark", "preload"]),
-    ("Control", &["ps", "start", "stop", "reset", "set", "stats", "doctor"]),
+const GROUPS: [(Text, &[&str]); 5] = [
+    (Text::HelpCapture, &["run", "attach", "detach", "collect", "record", "dump", "mark", "preload"]),
+    (Text::HelpControl, &["ps", "start", "stop", "reset", "set", "stats", "doctor"]),
     (
-        "Reports",
+        Text::HelpReports,
         &[
             "top",
             "tree",
@@ -49,8 +52,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "live",
         ],
     ),
-    ("Recordings", &["timeline", "at"]),
-    ("Pictures, files, checks", &["flame", "graph", "serve", "export", "symbolize", "check"]),
+    (Text::HelpRecordings, &["timeline", "at"]),
+    (Text::HelpPictures, &["flame", "graph", "serve", "export", "symbolize", "check"]),
 ];
 
 /// One subcommand and its options.
@@ -262,14 +265,43 @@ pub(crate) fn parse(arguments: Vec<OsString>) -> Result<Command, clap::Error> {
 pub(crate) fn command() -> clap::Command {
     let command = Cli::command();
     let groups = grouped(&command);
-    command.before_help(groups)
+    let command = command.before_help(groups);
+    match console::language() {
+        Language::English => command,
+        language => in_language(command, language),
+    }
+}
+
+/// The headings of options, in the order in which help shows them.
+const HEADINGS: [Text; 5] = [
+    Text::HelpMetricOptions,
+    Text::HelpFilterOptions,
+    Text::HelpOutputOptions,
+    Text::HelpSymbolOptions,
+    Text::HelpCaptureOptions,
+];
+
+/// The command line with its headings in a language.
+fn in_language(command: clap::Command, language: Language) -> clap::Command {
+    let translate = |arg: clap::Arg| {
+        let heading = arg.get_help_heading().unwrap_or_default();
+        match HEADINGS.iter().find(|known| known.pair().0 == heading) {
+            Some(known) => arg.help_heading(known.text(language)),
+            None => arg,
+        }
+    };
+    let template =
+        "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}OPTIONS:\n{options}{after-help}";
+    let template = template.replace("OPTIONS", Text::HelpOptions.text(language));
+    let command = command.about(Text::HelpAbout.text(language)).help_template(template);
+    command.mut_subcommands(move |subcommand| subcommand.mut_args(translate))
 }
 
 /// The commands by group, with what they do.
 fn grouped(command: &clap::Command) -> String {
     let mut text = String::new();
     for (title, names) in GROUPS {
-        let _ = writeln!(text, "{title}:");
+        let _ = writeln!(text, "{}:", title.text(console::language()));
         for name in names {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
             let _ = writeln!(text, "  {name:<13} {}", about.map(ToString::to_string).unwrap_or_default());

@@ -4,8 +4,11 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::OnceLock;
 
 use heapwise_profile::printable::printable;
+use heapwise_render::language::padded;
+use heapwise_render::{Language, Text};
 use serde_json::Value;
 
 /// Prints a line to standard output.
@@ -23,6 +26,25 @@ macro_rules! note {
     ($($text:tt)*) => {
         $crate::console::line(&mut ::std::io::stderr(), format_args!("heapwise: {}", format_args!($($text)*)))
     };
+}
+
+/// The language of messages: that of the first locale set, as `setlocale` chooses it.
+pub(crate) fn language() -> Language {
+    static LANGUAGE: OnceLock<Language> = OnceLock::new();
+    *LANGUAGE.get_or_init(|| {
+        let set = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().filter_map(|name| std::env::var(name).ok());
+        Language::of_locale(&{ set }.find(|locale| !locale.is_empty()).unwrap_or_default())
+    })
+}
+
+/// A message in the language of this process.
+pub(crate) fn message(text: Text, values: &[(&str, &str)]) -> String {
+    text.with(language(), values)
+}
+
+/// Prints `  name         text`, a closing line of a command, to standard error.
+pub(crate) fn closing_line(name: Text, text: &str) {
+    say_err!("  {} {text}", padded(name.text(language()), 12));
 }
 
 /// Writes one line; without a reader there is nobody to report an error to.

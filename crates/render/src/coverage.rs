@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::amount::percent;
+use crate::{Language, Text};
 use heapwise_profile::coverage::{Coverage, Gap};
 use heapwise_profile::model::{Runtime, RuntimeSupport};
 use heapwise_profile::printable::printable;
@@ -48,7 +49,7 @@ fn scope(coverage: &Coverage) -> String {
     let to = match coverage.end {
         _ if is_stopped => String::new(),
         ProgramEnd::Running => " until now".to_owned(),
-        ended if ended.has_ended() => format!(" to its end ({})", end(ended)),
+        ended if ended.has_ended() => format!(" to its end ({})", end(ended, Language::English)),
         _ => String::new(),
     };
     let lasting = coverage.duration_ns.map_or_else(String::new, |ns| format!(", {}", time(ns)));
@@ -77,16 +78,17 @@ fn not_followed(runtime: Runtime) -> String {
 
 /// How a program ended: `exit status 0`, `killed by signal 9`.
 #[must_use]
-pub fn end(end: ProgramEnd) -> String {
-    match end {
-        ProgramEnd::Unknown => "end unknown".into(),
-        ProgramEnd::Running => "still running".into(),
-        ProgramEnd::Exited { status: Some(status) } => format!("exit status {status}"),
-        ProgramEnd::Exited { status: None } => "exited".into(),
-        ProgramEnd::Killed { signal: Some(signal) } => format!("killed by signal {signal}"),
-        ProgramEnd::Killed { signal: None } => "killed".into(),
-        ProgramEnd::Replaced => "replaced by exec".into(),
-    }
+pub fn end(end: ProgramEnd, language: Language) -> String {
+    let (text, value) = match end {
+        ProgramEnd::Unknown => (Text::EndUnknown, String::new()),
+        ProgramEnd::Running => (Text::EndRunning, String::new()),
+        ProgramEnd::Exited { status: Some(status) } => (Text::EndStatus, status.to_string()),
+        ProgramEnd::Exited { status: None } => (Text::EndExited, String::new()),
+        ProgramEnd::Killed { signal: Some(signal) } => (Text::EndSignal, signal.to_string()),
+        ProgramEnd::Killed { signal: None } => (Text::EndKilled, String::new()),
+        ProgramEnd::Replaced => (Text::EndReplaced, String::new()),
+    };
+    text.with(language, &[("status", &value), ("signal", &value)])
 }
 
 /// Why the total is zero, where no gap is the reason.

@@ -8,6 +8,8 @@ use heapwise_profile::printable::printable;
 use heapwise_profile::{Profile, quantity};
 use serde_json::{Map, Value, json};
 
+use crate::{Language, Text};
+
 /// The profile that names the places of findings.
 #[derive(Debug)]
 pub struct Names<'a> {
@@ -46,16 +48,16 @@ impl<'a> Names<'a> {
 
     /// The findings as text; `file` is inserted into the next commands.
     #[must_use]
-    pub fn text(&self, findings: &[Finding], file: &str) -> String {
+    pub fn text(&self, findings: &[Finding], file: &str, language: Language) -> String {
         let mut out = String::new();
         for finding in findings {
             let groups = self.groups(finding);
-            let sentence = sentence(finding, groups.first());
-            out += &format!("\n{}: {}\n", finding.kind.name().replace('_', " "), printable(&sentence));
+            let sentence = sentence(finding, groups.first(), language);
+            out += &format!("\n{}: {}\n", title(finding.kind).text(language), printable(&sentence));
             for group in &groups {
                 out += &format!(
                     "  {:>12} {:5.1} %  {}\n",
-                    amount(group),
+                    amount(group, language),
                     group.percent,
                     printable(&place(group))
                 );
@@ -117,81 +119,76 @@ fn next_command(finding: &Finding, is_recording: bool) -> &'static str {
     }
 }
 
-/// A finding in words; `first` is the largest of its functions.
-#[must_use]
-pub fn sentence(finding: &Finding, first: Option<&FunctionGroup>) -> String {
-    let value = |name: &str| finding.value(name);
-    let has = |name: &str| finding.values.iter().any(|(known, _)| *known == name);
-    let bytes = |name: &str| quantity::bytes(value(name));
-    match finding.kind {
-        FindingKind::UnseenFrees => format!(
-            "{} blocks were freed by a call that is not hooked; each was noticed when its address was used again",
-            value("frees")
-        ),
-        FindingKind::Growth => format!(
-            "the functions that grew hold {} more; the whole program changed by {}{}",
-            bytes("bytes"),
-            if value("total_bytes") > 0.0 { "+" } else { "" },
-            bytes("total_bytes")
-        ),
-        FindingKind::Held => {
-            format!("{} in {} blocks are held{}", bytes("bytes"), value("blocks"), share_of(first, "holds"))
-        }
-        FindingKind::Peak => format!(
-            "{} were live at the peak{}{}",
-            bytes("bytes"),
-            if has("ms") { format!(", {} ms after the start", value("ms")) } else { String::new() },
-            share_of(first, "held")
-        ),
-        FindingKind::GrowingSites => format!(
-            "{} places grew steadily until {} ms after the start, by {}",
-            value("sites"),
-            value("until_ms"),
-            bytes("bytes")
-        ),
-        FindingKind::NeverFreed => {
-            format!("{} in {} blocks were never freed", bytes("bytes"), value("blocks"))
-        }
-        FindingKind::StillHeld => {
-            format!("{} in {} blocks were still held at the end", bytes("bytes"), value("blocks"))
-        }
-        FindingKind::Temporaries => format!(
-            "{} of {} blocks ({:.1} %) were temporary: freed by the next call of the thread that had allocated them",
-            value("blocks"),
-            value("allocations"),
-            value("percent")
-        ),
-        FindingKind::Turnover => {
-            format!("{} were allocated, {} times the peak", bytes("bytes"), value("turnover"))
-        }
-        FindingKind::ReallocChains => format!(
-            "{} steps of realloc on blocks that realloc had made; at the place with most, a block was resized \
-             {} times on average",
-            value("steps"),
-            value("length")
-        ),
-        FindingKind::Lifetimes => format!(
-            "freed blocks had lived {:.1} ms on average; {:.1} % less than a millisecond",
-            value("mean_ms"),
-            value("percent")
-        ),
-        FindingKind::Sizes => format!(
-            "{:.1} % of all blocks were of {} to {} bytes",
-            value("percent"),
-            value("min"),
-            value("max")
-        ),
-        FindingKind::Threads => {
-            format!("{} threads allocated {} blocks", value("threads"), value("blocks"))
-        }
+fn title(kind: FindingKind) -> Text {
+    match kind {
+        FindingKind::Growth => Text::KindGrowth,
+        FindingKind::Held => Text::KindHeld,
+        FindingKind::UnseenFrees => Text::KindUnseenFrees,
+        FindingKind::Peak => Text::KindPeak,
+        FindingKind::GrowingSites => Text::KindGrowingSites,
+        FindingKind::NeverFreed => Text::KindNeverFreed,
+        FindingKind::StillHeld => Text::KindStillHeld,
+        FindingKind::Temporaries => Text::KindTemporaries,
+        FindingKind::Turnover => Text::KindTurnover,
+        FindingKind::ReallocChains => Text::KindReallocChains,
+        FindingKind::Lifetimes => Text::KindLifetimes,
+        FindingKind::Sizes => Text::KindSizes,
+        FindingKind::Threads => Text::KindThreads,
     }
 }
 
-/// `; parse holds 66.0 % of them`.
-fn share_of(first: Option<&FunctionGroup>, verb: &str) -> String {
-    first
-        .map(|group| format!("; {} {verb} {:.1} % of them", group.function, group.percent))
-        .unwrap_or_default()
+/// A finding in words; `first` is the largest of its functions.
+#[must_use]
+pub fn sentence(finding: &Finding, first: Option<&FunctionGroup>, language: Language) -> String {
+    let value = |name: &str| finding.value(name);
+    let number = |name: &str| value(name).to_string();
+    let tenths = |name: &str| format!("{:.1}", value(name));
+    let bytes = quantity::bytes(value("bytes"));
+    let share = |text: Text| match first {
+        Some(group) => {
+            let percent = format!("{:.1}", group.percent);
+            text.with(language, &[("function", &group.function), ("percent", &percent)])
+        }
+        None => String::new(),
+    };
+    let (text, values) = match finding.kind {
+        FindingKind::UnseenFrees => (Text::UnseenFrees, vec![("n", number("frees"))]),
+        FindingKind::Growth => {
+            let plus = if value("total_bytes") > 0.0 { "+" } else { "" };
+            (Text::Growth, vec![("total", format!("{plus}{}", quantity::bytes(value("total_bytes"))))])
+        }
+        FindingKind::Held => (Text::Held, vec![("share", share(Text::HoldsShare))]),
+        FindingKind::Peak => {
+            let is_timed = finding.values.iter().any(|(known, _)| *known == "ms");
+            let when = is_timed.then(|| Text::PeakWhen.with(language, &[("ms", &number("ms"))]));
+            (Text::PeakHeld, vec![("when", when.unwrap_or_default()), ("share", share(Text::HeldShare))])
+        }
+        FindingKind::GrowingSites => {
+            (Text::GrowingSites, vec![("sites", number("sites")), ("ms", number("until_ms"))])
+        }
+        FindingKind::NeverFreed => (Text::NeverFreed, Vec::new()),
+        FindingKind::StillHeld => (Text::StillHeld, Vec::new()),
+        FindingKind::Temporaries => {
+            let values = vec![("n", number("blocks")), ("all", number("allocations"))];
+            (Text::Temporaries, [values, vec![("percent", tenths("percent"))]].concat())
+        }
+        FindingKind::Turnover => (Text::Turnover, vec![("times", number("turnover"))]),
+        FindingKind::ReallocChains => {
+            (Text::ReallocChains, vec![("steps", number("steps")), ("length", number("length"))])
+        }
+        FindingKind::Lifetimes => {
+            (Text::Lifetimes, vec![("ms", tenths("mean_ms")), ("percent", tenths("percent"))])
+        }
+        FindingKind::Sizes => {
+            let ends = vec![("min", number("min")), ("max", number("max"))];
+            (Text::Sizes, [ends, vec![("percent", tenths("percent"))]].concat())
+        }
+        FindingKind::Threads => (Text::Threads, vec![("threads", number("threads"))]),
+    };
+    let blocks = number("blocks");
+    let mut all = vec![("bytes", bytes.as_str()), ("blocks", blocks.as_str())];
+    all.extend(values.iter().map(|(name, value)| (*name, value.as_str())));
+    text.with(language, &all)
 }
 
 fn line(row: &FindingRow) -> String {
@@ -225,10 +222,10 @@ fn row_json(row: &FindingRow) -> Value {
     json!({ "class": class, "blocks": row.blocks, "percent": row.percent, "bytes": row.bytes })
 }
 
-fn amount(group: &FunctionGroup) -> String {
+fn amount(group: &FunctionGroup, language: Language) -> String {
     match group.unit {
         RankUnit::Bytes => quantity::bytes(group.value as f64),
-        RankUnit::Blocks => format!("{} blocks", group.value),
+        RankUnit::Blocks => Text::Blocks.with(language, &[("n", &group.value.to_string())]),
     }
 }
 

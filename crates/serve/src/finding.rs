@@ -3,11 +3,12 @@
 use heapwise_profile::finding::{Finding, FindingKind};
 use heapwise_profile::metric::column;
 use heapwise_profile::{Metric, query};
+use heapwise_render::Language;
 use heapwise_render::findings::{self as render, Names};
 use serde_json::{Value, json};
 
 /// The findings as the page reads them.
-pub(crate) fn with_links(names: &Names<'_>, findings: &[Finding]) -> Vec<Value> {
+pub(crate) fn with_links(names: &Names<'_>, findings: &[Finding], language: Language) -> Vec<Value> {
     let one = |finding: &Finding| {
         let first = names.groups(finding).into_iter().next();
         let function = first.as_ref().map(|group| group.function.as_str());
@@ -17,7 +18,7 @@ pub(crate) fn with_links(names: &Names<'_>, findings: &[Finding]) -> Vec<Value> 
         values.insert("percent".into(), first.as_ref().map(|group| group.percent).into());
         json!({
             "kind": finding.kind.name(), "values": values, "function": function,
-            "sentence": render::sentence(finding, first.as_ref()),
+            "sentence": render::sentence(finding, first.as_ref(), language),
             "source": first.as_ref().map(|group| &*group.source).unwrap_or_default(),
             "stack": first.as_ref().map(|group| &*group.stack).unwrap_or_default(),
             "view": link.view, "focus": focus.unwrap_or_default(),

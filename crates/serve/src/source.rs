@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use heapwise_profile::Profile;
 use heapwise_profile::ledger::{Ledger, LedgerHistory};
+use heapwise_render::Language;
 use serde_json::{Value, json};
 
 use super::error::{HttpError, Result};
@@ -184,7 +185,7 @@ pub(crate) trait Source: Send + Sync {
     }
 
     /// Findings over its whole time, as JSON; `None` without a time dimension.
-    fn findings(&self) -> Result<Option<Vec<Value>>> {
+    fn findings(&self, _language: Language) -> Result<Option<Vec<Value>>> {
         Ok(None)
     }
 

@@ -14,14 +14,18 @@ const UNSEEN = ["heap_unrecorded", "unexplained"];
 
 export class LiveLine {
   readonly element = h("p.live-line", { hidden: true });
+  private memory: HTMLElement[] = [];
 
   constructor(source: Source) {
     if (source.kind !== "live") return;
     const fill = async () => {
       const path = `sources/${encodeURIComponent(source.id)}`;
-      const [{ source: now }, { ledger }] = await Promise.all([get<{ source: Source }>(path), get<{ ledger: Ledger | null }>(`${path}/ledger`)]);
-      show(this.element, state(now), ledger && memory(ledger));
+      const { source: now } = await get<{ source: Source }>(path);
+      show(this.element, state(now), this.memory);
       this.element.hidden = false;
+      const { ledger } = await get<{ ledger: Ledger | null }>(`${path}/ledger`);
+      this.memory = ledger ? memory(ledger) : [];
+      show(this.element, state(now), this.memory);
     };
     fill().catch(() => {});
     repeatWhileShown(this.element, FOLLOW_MS, fill);

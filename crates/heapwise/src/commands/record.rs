@@ -10,6 +10,7 @@ use clap::Args;
 use heapwise_format::segment::OnFull;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use crate::console::{closing_line, message};
 use crate::failure::Outcome;
 use crate::input_error;
 use crate::output::{self, Overwrite};
@@ -22,6 +23,7 @@ use heapwise_capture::segments::SegmentFile;
 use heapwise_capture::stale_segments;
 use heapwise_capture::target;
 use heapwise_profile::quantity::{self, parse_bytes, parse_duration};
+use heapwise_render::Text;
 
 /// Smallest file of a rotated recording: below this the tables at its start would be most of it.
 const LEAST_FILE_BYTES: u64 = 4096;
@@ -164,23 +166,25 @@ pub(crate) fn default_name(program: &str, pid: u32) -> PathBuf {
 
 /// Says what was recorded and how to go on.
 pub(crate) fn report(recorded: &Recorded) {
-    let line = |name: &str, text: String| say_err!("  {name:<12} {text}");
+    let events = |text: Text, count: u64| message(text, &[("n", &count.to_string())]);
     let totals = recorded.totals;
-    note!("recorded {} ms", recorded.span_ms);
-    line("allocated", format!("{} in {} blocks", quantity::bytes(totals.alloc_bytes as f64), totals.allocs));
+    note!("{}", message(Text::Recorded, &[("ms", &recorded.span_ms.to_string())]));
+    let allocated = quantity::bytes(totals.alloc_bytes as f64) + &events(Text::InBlocks, totals.allocs);
+    closing_line(Text::Allocated, &allocated);
     let (peak, ms) = recorded.peak;
-    line("peak", format!("{} after {ms} ms", quantity::bytes(peak as f64)));
-    line("still live", quantity::bytes(recorded.live_bytes as f64));
+    let peak = [("bytes", &*quantity::bytes(peak as f64)), ("ms", &*ms.to_string())];
+    closing_line(Text::Peak, &message(Text::AfterMs, &peak));
+    closing_line(Text::StillLive, &quantity::bytes(recorded.live_bytes as f64));
     if recorded.lost > 0 {
-        line("lost", format!("{} events", recorded.lost));
+        closing_line(Text::Lost, &events(Text::Events, recorded.lost));
     }
     if recorded.waited > 0 {
-        line("waited", format!("{} events, for room in the log", recorded.waited));
+        closing_line(Text::Waited, &events(Text::WaitedEvents, recorded.waited));
     }
     if recorded.lost_marks > 0 {
-        line("marks", format!("{} had no room and are missing", recorded.lost_marks));
+        closing_line(Text::Marks, &events(Text::MarksMissing, recorded.lost_marks));
     }
     let path = recorded.path.display();
-    line("recording", path.to_string());
-    say_err!("next: heapwise summary {path}");
+    closing_line(Text::RecordingFile, &path.to_string());
+    say_err!("{}", message(Text::Next, &[("command", &format!("heapwise summary {path}"))]));
 }

@@ -15,13 +15,14 @@ use heapwise_hooks::family;
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::{Began, CallTree, Metric, Profile, ProgramEnd, Query, script};
-use heapwise_render::coverage;
 use heapwise_render::findings::Names;
+use heapwise_render::{Text, coverage};
 
 use super::dump;
 use super::record::{self, RetentionArgs};
 use super::run_resident::Resident;
 use super::switch::{GsMode, ModeArgs};
+use crate::console::{closing_line, language, message};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use crate::symbols::SymbolArgs;
@@ -289,7 +290,7 @@ fn finish(
         script::fold_native(&mut profile);
         summary(&snapshot, &profile, ended);
         resident.into_iter().for_each(Resident::print);
-        say_err!("  profile      {}", path.display());
+        closing_line(Text::ProfileFile, &path.display().to_string());
         print_findings(profile, &path);
     }
     Ok(())
@@ -300,11 +301,12 @@ fn print_findings(mut profile: Profile, path: &Path) {
     SymbolArgs::default().symbolize(&mut profile);
     let names = Names::new(&profile);
     let found = names.find(None);
-    for line in names.text(&found, &path.display().to_string()).lines() {
+    for line in names.text(&found, &path.display().to_string(), language()).lines() {
         say_err!("{line}");
     }
     if found.is_empty() {
-        say_err!("next: heapwise top --alloc_space {}", path.display());
+        let next = format!("heapwise top --alloc_space {}", path.display());
+        say_err!("{}", message(Text::Next, &[("command", &next)]));
     }
 }
 
@@ -322,20 +324,21 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
         let percent = if total.value > 0.0 { 100.0 * total.standard_error() / total.value } else { 0.0 };
         if percent > 0.0 { format!(" ±{percent:.1} %") } else { String::new() }
     };
-    let how = coverage::end(profile.meta.end);
-    note!("{} ran {}, {how}", profile.meta.program, quantity::duration(ended.ran));
-    let line = |name: &str, bytes: f64, rest: String| {
-        say_err!("  {name:<12} {}{rest}", quantity::bytes(bytes));
-    };
-    let blocks = |count: f64| format!(" in {count:.0} blocks");
-    line("allocated", total.alloc_bytes, error(Metric::AllocSpace) + &blocks(total.alloc_objects));
-    line("peak", profile.meta.peak_bytes.unwrap_or(0) as f64, String::new());
-    line("still live", total.inuse_bytes, error(Metric::InuseSpace) + &blocks(total.inuse_objects));
+    let how = coverage::end(profile.meta.end, language());
+    let time = quantity::duration(ended.ran);
+    let ran = [("program", &*profile.meta.program), ("time", &*time), ("end", &*how)];
+    note!("{}", message(Text::Ran, &ran));
+    let line = |name: Text, bytes: f64, rest: String| closing_line(name, &(quantity::bytes(bytes) + &rest));
+    let blocks = |count: f64| message(Text::InBlocks, &[("n", &format!("{count:.0}"))]);
+    line(Text::Allocated, total.alloc_bytes, error(Metric::AllocSpace) + &blocks(total.alloc_objects));
+    line(Text::Peak, profile.meta.peak_bytes.unwrap_or(0) as f64, String::new());
+    line(Text::StillLive, total.inuse_bytes, error(Metric::InuseSpace) + &blocks(total.inuse_objects));
     if snapshot.mode() == Mode::Sampled {
-        say_err!("  samples      {}", snapshot.counter(Counter::Recorded));
+        closing_line(Text::Samples, &snapshot.counter(Counter::Recorded).to_string());
     }
-    say_err!("  covers       {}", coverage::line(&Coverage::of(profile)));
-    say_err!("  probe        {} of memory", quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64));
+    closing_line(Text::Covers, &coverage::line(&Coverage::of(profile)));
+    let own = quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64);
+    closing_line(Text::Probe, &message(Text::ProbeMemory, &[("bytes", &own)]));
 }
 
 /// Writes a profile of each child. One that runs on, because Ctrl-C ended the recording, has its
@@ -350,8 +353,8 @@ fn write_children(args: &RunArgs, children: &[SegmentEntry], overwrite: Overwrit
         };
         dump::write_profile(&profile, &path, overwrite)?;
         if !args.quiet {
-            let how = if runs_on { "; it runs on" } else { "" };
-            say_err!("  child        {}{how}", path.display());
+            let how = if runs_on { Text::RunsOn.text(language()) } else { "" };
+            closing_line(Text::Child, &format!("{}{how}", path.display()));
         }
     }
     Ok(())

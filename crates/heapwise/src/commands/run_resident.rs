@@ -3,8 +3,9 @@
 use heapwise_capture::peak_ledger::PeakLedger;
 use heapwise_profile::ledger::{self, Ledger, LineKind};
 use heapwise_profile::quantity;
-use heapwise_render::text;
+use heapwise_render::{Language, Text, text};
 
+use crate::console::{closing_line, language, message};
 use crate::symbols::SymbolArgs;
 
 /// Where the resident memory of a program was when there was most of it.
@@ -24,13 +25,13 @@ impl Resident {
     pub(super) fn print(&self) {
         let Some(reading) = &self.ledger.reading else {
             if let Some(peak) = self.peak {
-                let peak = amount(peak);
-                say_err!("  resident     {peak} at the peak; the program ended before its lines were read");
+                closing_line(Text::Resident, &message(Text::NeverRead, &[("bytes", &amount(peak))]));
             }
             return;
         };
         let ledger = &reading.ledger;
-        say_err!("  resident     {}: {}", self.when(ledger), text::ledger::sentence(ledger));
+        let lines = text::ledger::sentence(ledger);
+        closing_line(Text::Resident, &format!("{}: {lines}", self.when(ledger, language())));
         let mut stacks = reading.stacks.clone();
         if ledger.of(LineKind::Mappings) * 10 >= ledger.resident {
             SymbolArgs::default().symbolize(&mut stacks);
@@ -41,15 +42,17 @@ impl Resident {
     }
 
     /// The resident bytes of a ledger, and when it was read.
-    fn when(&self, ledger: &Ledger) -> String {
+    fn when(&self, ledger: &Ledger, language: Language) -> String {
         let resident = amount(ledger.resident);
         let age = quantity::duration(self.ledger.age);
         match self.peak.map(|peak| peak.max(self.ledger.peak_seen)) {
-            None => format!("{resident} when last read, {age} before the end"),
+            None => Text::WhenLastRead.with(language, &[("bytes", &resident), ("age", &age)]),
             Some(peak) if peak.saturating_sub(ledger.resident) <= peak / TOLERANCE => {
-                format!("{resident} at the peak")
+                Text::AtPeak.with(language, &[("bytes", &resident)])
             }
-            Some(peak) => format!("{} at the peak; when last read, {resident}", amount(peak)),
+            Some(peak) => {
+                Text::AtPeakThenRead.with(language, &[("peak", &amount(peak)), ("bytes", &resident)])
+            }
         }
     }
 }
@@ -70,7 +73,8 @@ mod tests {
         let when = |peak: Option<u64>, peak_seen: u64| {
             let ledger_read =
                 PeakLedger { reading: None, age: Duration::from_millis(30), peak_seen: peak_seen << 20 };
-            Resident { ledger: ledger_read, peak: peak.map(|mebibytes| mebibytes << 20) }.when(&ledger)
+            Resident { ledger: ledger_read, peak: peak.map(|mebibytes| mebibytes << 20) }
+                .when(&ledger, Language::English)
         };
         assert_eq!(when(Some(100), 99), "99.0 MiB at the peak");
         assert_eq!(when(Some(120), 99), "120 MiB at the peak; when last read, 99.0 MiB");

@@ -11,6 +11,7 @@ use heapwise_profile::finding::{Finding, MOST_GROUPS, most_important};
 use heapwise_profile::{Profile, quantity};
 use heapwise_render::coverage;
 use heapwise_render::findings::Names;
+use heapwise_render::{Language, Text};
 use serde_json::{Value, json};
 
 use crate::console;
@@ -69,24 +70,27 @@ fn of_profile(args: &SummaryArgs) -> Outcome<String> {
     let profile = report_input::load_target(&target, &args.read, &args.symbols)?;
     let names = Names::new(&profile);
     let found = names.find(None);
-    Ok(render(args, &contains(&profile), &Coverage::of(&profile), &names, &found))
+    // JSON has one language.
+    let language = if args.json { Language::English } else { console::language() };
+    Ok(render(args, &contains(&profile, language), &Coverage::of(&profile), &names, &found))
 }
 
 /// `redis-server: 12.0 MiB held in 5000 blocks, 14.0 MiB at the peak, 1.00 GiB allocated`.
-fn contains(profile: &Profile) -> String {
+fn contains(profile: &Profile, language: Language) -> String {
     let total = profile.total();
     let bytes = quantity::bytes;
-    let peak = profile.meta.peak_bytes.map(|peak| format!(", {} at the peak", bytes(peak as f64)));
+    let peak = profile.meta.peak_bytes.map(|peak| bytes(peak as f64));
+    let peak = peak.map(|peak| Text::ContainsPeak.with(language, &[("bytes", &peak)]));
     let program = profile.meta.program.rsplit('/').next().filter(|name| !name.is_empty());
-    format!(
-        "{}: {} held in {:.0} blocks{}, {} allocated in {:.0} blocks",
-        program.unwrap_or("profile"),
-        bytes(total.inuse_bytes),
-        total.inuse_objects,
-        peak.unwrap_or_default(),
-        bytes(total.alloc_bytes),
-        total.alloc_objects
-    )
+    let values = [
+        ("program", program.unwrap_or("profile")),
+        ("held", &bytes(total.inuse_bytes)),
+        ("blocks", &format!("{:.0}", total.inuse_objects)),
+        ("peak", &peak.unwrap_or_default()),
+        ("allocated", &bytes(total.alloc_bytes)),
+        ("allocations", &format!("{:.0}", total.alloc_objects)),
+    ];
+    Text::Contains.with(language, &values)
 }
 
 fn render(
@@ -97,8 +101,10 @@ fn render(
     found: &[Finding],
 ) -> String {
     if !args.json {
-        let head = format!("{contains}\nCovers: {}\n", coverage::line(covered));
-        return head + &names.text(found, &args.target);
+        let language = console::language();
+        let covers = Text::CoversTitle.text(language);
+        let head = format!("{contains}\n{covers}: {}\n", coverage::line(covered));
+        return head + &names.text(found, &args.target, language);
     }
     let data = |most: usize| -> Value {
         json!({

@@ -47,8 +47,13 @@ impl Scratch {
         command
             .current_dir(&self.path)
             .env("HEAPWISE_DIR", self.path.join("segments"))
+            // Messages are compared: in English, whatever the language of the machine.
+            .env("LC_MESSAGES", "C")
             .env_remove("LD_PRELOAD")
             .stdin(Stdio::null());
+        if std::env::var("LC_ALL").is_ok_and(|locale| locale.starts_with("zh")) {
+            command.env_remove("LC_ALL");
+        }
         command
     }
 

@@ -27,6 +27,7 @@ mod jemalloc_threads;
 mod jemalloc_usable;
 mod jeprof_corpus;
 mod jeprof_options;
+mod language;
 mod launch;
 mod leases;
 mod ledger;

@@ -17,7 +17,18 @@
   pen.font = svg.getAttribute("font-size") + "px " + svg.getAttribute("font-family");
   function widthOf(text) { return pen.measureText(text).width; }
 
+  var head = +svg.dataset.head, row = +svg.dataset.row, foot = +svg.dataset.foot;
+  // As high as the levels with a box that can be seen.
+  function resize(levels) {
+    var height = head + levels * row + foot;
+    svg.setAttribute("height", height);
+    svg.viewBox.baseVal.height = height;
+    details.setAttribute("y", height - 10);
+    matched.setAttribute("y", height - 10);
+  }
+
   function zoom(target) {
+    var levels = 1;
     var from = target ? target.start : 0, span = target ? target.width : total;
     reset.setAttribute("visibility", target ? "visible" : "hidden");
     boxes.forEach(function (b) {
@@ -29,12 +40,15 @@
       if (!above && !inside) return;
       var x = above ? side : side + (b.start - from) / span * room;
       var width = above ? room : b.width / span * room;
+      if (width >= 4) levels = Math.max(levels, b.depth + 1);
       b.g.classList.toggle("dim", !!above);
       b.rect.setAttribute("x", x);
       b.rect.setAttribute("width", Math.max(width - 0.4, 0.2));
       b.text.setAttribute("x", x + 3);
       b.text.textContent = fitLabel(b.name, b.amount, width - 6, widthOf);
     });
+    boxes.forEach(function (b) { if (b.depth >= levels) b.g.style.display = "none"; });
+    resize(levels);
   }
   function search(text) {
     var pattern = null;

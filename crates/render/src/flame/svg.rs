@@ -14,6 +14,8 @@ const ROW: f64 = 17.0;
 const HEAD: f64 = 74.0;
 const FOOT: f64 = 30.0;
 const FONT: f64 = 11.0;
+/// Boxes narrower than this are not worth a level of their own; `svg.js` has the same number.
+const READABLE: f64 = 4.0;
 const SCRIPT: &str = include_str!("svg.js");
 const STYLE: &str = ".f{cursor:pointer}.f:hover rect{stroke:#1d1d1b;stroke-width:1}\
 .f.dim{opacity:.45}.f.hit rect{fill:#c77dff}.tool{cursor:pointer;fill:#555}.tool:hover{fill:#000}";
@@ -21,12 +23,13 @@ const STYLE: &str = ".f{cursor:pointer}.f:hover rect{stroke:#1d1d1b;stroke-width
 /// The flame graph as a stand-alone SVG document.
 #[must_use]
 pub fn svg(flame: &Flame, title: &str) -> String {
-    let height = HEAD + flame.levels() as f64 * ROW + FOOT;
+    let levels = readable_levels(flame);
+    let height = HEAD + f64::from(levels) * ROW + FOOT;
     let total = amount::label(flame.totals.total.value, flame.totals.unit);
     let mut out = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<svg xmlns=\"http://www.w3.org/2000/svg\" \
          width=\"{WIDTH}\" height=\"{0}\" viewBox=\"0 0 {WIDTH} {0}\" font-family=\"{1}\" \
-         font-size=\"{FONT}\" data-side=\"{SIDE}\" data-total=\"{2}\">\n<title>{3}</title>\n\
+         font-size=\"{FONT}\" data-side=\"{SIDE}\" data-head=\"{HEAD}\" data-row=\"{ROW}\" data-foot=\"{FOOT}\" data-total=\"{2}\">\n<title>{3}</title>\n\
          <style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n\
          <text x=\"{4}\" y=\"26\" font-size=\"17\" text-anchor=\"middle\">{3}</text>\n\
          <text x=\"{4}\" y=\"46\" fill=\"#555\" text-anchor=\"middle\">{5}: {total}</text>\n\
@@ -43,7 +46,8 @@ pub fn svg(flame: &Flame, title: &str) -> String {
     let palette = Palette::new(flame);
     push_legend(&mut out, &palette);
     for item in &flame.boxes {
-        push_box(&mut out, flame, item, &palette.light[palette.index(item)].to_string());
+        let is_shown = item.depth < levels;
+        push_box(&mut out, flame, item, &palette.light[palette.index(item)].to_string(), is_shown);
     }
     out += &format!(
         "<text id=\"details\" x=\"{SIDE}\" y=\"{0}\">&#160;</text>\n\
@@ -76,7 +80,15 @@ fn push_legend(out: &mut String, palette: &Palette) {
     }
 }
 
-fn push_box(out: &mut String, flame: &Flame, item: &FlameBox, fill: &str) {
+/// Levels down to the last one with a box that can be seen. Deeper ones appear when a box is zoomed
+/// into.
+fn readable_levels(flame: &Flame) -> u32 {
+    let scale = (WIDTH - 2.0 * SIDE) / flame.width().max(f64::MIN_POSITIVE);
+    let readable = flame.boxes.iter().filter(|item| item.width * scale >= READABLE);
+    readable.map(|item| item.depth + 1).max().unwrap_or(1)
+}
+
+fn push_box(out: &mut String, flame: &Flame, item: &FlameBox, fill: &str, is_shown: bool) {
     let frame = &flame.frames[item.frame as usize];
     let scale = (WIDTH - 2.0 * SIDE) / flame.width().max(f64::MIN_POSITIVE);
     let (x, width) = (SIDE + item.start * scale, item.width * scale);
@@ -84,9 +96,10 @@ fn push_box(out: &mut String, flame: &Flame, item: &FlameBox, fill: &str) {
     let sign = if flame.totals.compared && item.sum.value > 0.0 { "+" } else { "" };
     let amount = sign.to_owned() + &amount::label(item.sum.value, flame.totals.unit);
     *out += &format!(
-        "<g class=\"f\" data-s=\"{}\" data-w=\"{}\" data-d=\"{}\" \
+        "<g class=\"f\"{} data-s=\"{}\" data-w=\"{}\" data-d=\"{}\" \
          data-n=\"{}\" data-a=\"{amount}\"><title>{}</title>\
          <rect x=\"{x:.2}\" y=\"{}\" width=\"{:.2}\" height=\"{}\" fill=\"{fill}\" rx=\"1.5\"/>",
+        if is_shown { "" } else { " style=\"display:none\"" },
         item.start.round(),
         item.width.round(),
         item.depth,
@@ -135,6 +148,18 @@ mod tests {
     use heapwise_profile::{CallTree, Query, query::NameStyle};
 
     use super::*;
+
+    #[test]
+    fn levels_of_narrow_boxes_appear_on_a_zoom_only() {
+        let deep: Vec<String> = (0..200).map(|level| format!("deep{level}")).collect();
+        let folded = format!("main;wide 99999 1\nmain;{} 100 1", deep.join(";"));
+        let tree = CallTree::new(&profile(&folded), &Query::default());
+        let flame = flame(&tree, &Shape::TopDown, Detail::ALL);
+        let svg = svg(&flame, "app");
+        assert!(svg.contains("viewBox=\"0 0 1200 138\""), "{}", &svg[..300]);
+        assert_eq!(svg.matches("display:none").count(), 199);
+        assert!(svg.contains("data-n=\"deep199\""));
+    }
 
     #[test]
     fn boxes_have_tooltips_and_hostile_names_are_escaped() {

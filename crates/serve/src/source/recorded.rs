@@ -18,6 +18,7 @@ use heapwise_capture::recording::moment::DEFAULT_STEP_MS;
 use heapwise_capture::recording::open::{self, Opened};
 use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::recording::{findings, moment_profile};
+use heapwise_render::Language;
 use heapwise_render::findings::Names;
 use heapwise_symbolize::Options as SymbolOptions;
 
@@ -118,11 +119,11 @@ impl Source for RecordedSource {
         Ok(history.unwrap_or_default())
     }
 
-    fn findings(&self) -> Result<Option<Vec<Value>>> {
+    fn findings(&self, language: Language) -> Result<Option<Vec<Value>>> {
         let mut opened = self.open()?;
         let (mut profile, stacks) = opened.tables.stacks();
         let found = most_important(findings::read(&mut opened, &stacks)?);
         heapwise_symbolize::symbolize(&mut profile, &self.symbols);
-        Ok(Some(finding::with_links(&Names::of_recording(&profile, &found), &found)))
+        Ok(Some(finding::with_links(&Names::of_recording(&profile, &found), &found, language)))
     }
 }

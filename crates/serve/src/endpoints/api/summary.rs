@@ -3,6 +3,7 @@
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::metric::Unit;
 use heapwise_profile::{Metric, Profile, Sampling, script};
+use heapwise_render::Language;
 use heapwise_render::findings::Names;
 use heapwise_render::json::coverage;
 use serde_json::{Value, json};
@@ -44,14 +45,15 @@ pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
 }
 
 /// The answer of `GET …/findings`: of a whole recording, or of the profile on screen.
-pub(super) fn findings(source: &dyn Source, report: &Report) -> Result {
+pub(super) fn findings(source: &dyn Source, report: &Report, parameters: &QueryString) -> Result {
+    let language = Language::of_locale(parameters.given("lang").unwrap_or_default());
     let of_recording = match report.baseline {
         Some(_) => None,
-        None => source.findings()?,
+        None => source.findings(language)?,
     };
     let findings = of_recording.unwrap_or_else(|| {
         let names = Names::new(&report.profile);
-        finding::with_links(&names, &names.find(report.baseline.as_deref()))
+        finding::with_links(&names, &names.find(report.baseline.as_deref()), language)
     });
     Ok(Response::json(json!({ "findings": findings }).to_string()))
 }

@@ -42,7 +42,7 @@ fn render(context: &Context, request: &Request, source: &dyn Source, view: &str)
         .reserve(view_bytes([Some(&**profile), report.baseline.as_deref()].into_iter().flatten()));
     let value = match view {
         "summary" => return Ok(Response::json(summary::summary(&report, &request.query).to_string())),
-        "findings" => return summary::findings(source, &report),
+        "findings" => return summary::findings(source, &report, &request.query),
         "flame" => return flame::answer(request, &report),
         "graph" => return graph(request, &report),
         "export" => return export::answer(request, &report, context.memory.response()),
