@@ -242,7 +242,9 @@ impl State {
         // generation.
         self.generation = session.fork.generation();
         self.stacks.clear();
-        self.script.clear_cached();
+        if runtimes::are_present() {
+            self.script.validate_cached(self.generation);
+        }
         self.remote.fill(Remote { of: 0, counts: core::ptr::null() });
         self.table = Table::current(session);
         if self.period != session.peak.period() {

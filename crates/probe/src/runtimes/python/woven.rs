@@ -44,8 +44,8 @@ pub(super) struct Woven {
     cached: [Cached; 1 << BITS],
     /// The key of the last stack.
     last: u64,
-    /// Whether a stack is cached.
-    is_used: bool,
+    /// The session's generation that the cached stacks belong to.
+    generation: u64,
     /// The stack that is woven, the innermost frame first.
     frames: [Frame; MOST],
 }
@@ -96,7 +96,6 @@ pub(crate) fn weave(
             intern(session, memo.woven.frames.get(..len).unwrap_or(&[]))
         }
     };
-    memo.woven.is_used = true;
     if let Some(cached) = memo.woven.cached.get_mut(slot(key)) {
         *cached = Cached { key, tally: CachedTally::NONE, node };
     }
@@ -112,11 +111,12 @@ impl Memo {
         }
     }
 
-    /// Drops the cached stacks: something changed that nodes or tallies depend on.
-    pub(crate) fn clear_cached(&mut self) {
-        if self.woven.is_used {
+    /// Drops the cached stacks of another generation: something changed that nodes or tallies
+    /// depend on. A thread that continues with the state of an ended one keeps them.
+    pub(crate) fn validate_cached(&mut self, generation: u64) {
+        if self.woven.generation != generation {
             self.woven.cached.fill(NOTHING);
-            self.woven.is_used = false;
+            self.woven.generation = generation;
         }
     }
 }
