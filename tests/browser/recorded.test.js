@@ -77,7 +77,7 @@ test("a drag selects a range in place, and every view follows", async () => {
   await page.evaluate(() => document.querySelector(".strip canvas").setAttribute("data-kept", ""));
   await drag(0.3, 0.7);
   await page.waitForURL(/at=\d+ms\.\.\d+ms/);
-  assert.match(await shown("flame"), /^Allocated between \d+ ms and/);
+  assert.match(await shown("flame"), /^Allocated between [\d.]+ m?s and/);
   assert.equal(await page.locator(".strip canvas[data-kept]").count(), 1, "the strip itself stays");
   // Back undoes the whole drag.
   await page.goBack();
@@ -103,8 +103,9 @@ test("two cursors compare two moments, by mouse and by keyboard", async () => {
   await page.keyboard.press(",");
   await page.waitForURL((url) => url.searchParams.get("since") !== before);
   await shown("table");
-  await drag(0.2, 0.5);
-  await page.waitForURL((url) => Number.parseInt(url.searchParams.get("since")) < 700);
+  const stepped = moment();
+  await drag(0.2, 0.4);
+  await page.waitForURL((url) => url.searchParams.get("since") !== stepped);
   assert.match(await shown("table"), /^What changed from/);
   // Difference of the two ends, from two answers without a base.
   const at = async (ms) => (await (await fetch(`${address}/api/v1/sources/app.hwr/top?profile=app.hwr&at=${ms}`)).json()).total;

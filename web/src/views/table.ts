@@ -32,11 +32,12 @@ export const drawTable: Draw = async (input) => {
   if (!top.rows.length) return nothing(t("nothing.list"), t("nothing.why"));
   const { state } = input;
   const whole = top.base_total || top.total;
-  const amount = (value: number) => (top.base_total ? change(value, top.unit) : quantity(value, top.unit));
+  const isCompared = state.base !== "";
+  const amount = (value: number) => (isCompared ? change(value, top.unit) : quantity(value, top.unit));
   let rows = top.rows;
   const cells = (row: Row) => h("div.vrow.table-row", { role: "row" },
-    h("span.number", CELL, amount(row.flat)), h("span.share", CELL, bar(row.flat / whole), top.base_total ? t("table.was", { amount: quantity(row.flat_base, top.unit) }) : percent(row.flat, whole)),
-    h("span.number", CELL, amount(row.cum)), h("span.share", CELL, bar(row.cum / whole), top.base_total ? t("table.was", { amount: quantity(row.cum_base, top.unit) }) : percent(row.cum, whole)),
+    h("span.number", CELL, amount(row.flat)), h("span.share", CELL, bar(row.flat / whole), isCompared ? t("table.was", { amount: quantity(row.flat_base, top.unit) }) : percent(row.flat, whole)),
+    h("span.number", CELL, amount(row.cum)), h("span.share", CELL, bar(row.cum / whole), isCompared ? t("table.was", { amount: quantity(row.cum_base, top.unit) }) : percent(row.cum, whole)),
     h("span.name", { ...CELL, title: row.name }, row.name),
     h("span.where", { ...CELL, title: row.file || row.module }, row.file ? `${row.file.split("/").pop()}${row.line ? `:${row.line}` : ""}` : row.module));
   const list = new VirtualRows((index) => cells(rows[index]), (index, event) => {
@@ -68,8 +69,8 @@ export const drawTable: Draw = async (input) => {
     { key: "PageUp", about: t("key.page.up"), run: () => list.move(-20) },
     { key: "Enter", about: t("key.row.menu"), run: () => list.enter() },
   ]);
-  return h("section.table", { "data-compared": top.base_total ? "true" : null },
-    h("div.view-tools", null, field, found, top.base_total > 0 && h("span.found.changed", null, changed(top))),
+  return h("section.table", { "data-compared": isCompared ? "true" : null },
+    h("div.view-tools", null, field, found, isCompared && h("span.found.changed", null, changed(top))),
     h("div.grid", { role: "grid", "aria-label": t("table.functions"), "aria-rowcount": String(rows.length + 1) },
       h("div", { role: "rowgroup" }, h("div.table-row.table-head", { role: "row" }, heading("flat", t("table.self"), state.sort, 2),
         heading("cum", t("table.cum"), state.sort, 2), heading("name", t("table.name"), state.sort, 1), h("span.where", { role: "columnheader" }, t("table.where")))),
