@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use heapwise_hooks::binary::Binary;
 use heapwise_hooks::family::{Family, Place, families};
+use heapwise_profile::proc_maps::Mapping;
+
+use crate::process_files::{self, MappedFile, Readable};
 
 /// An allocator and the file that it is in.
 #[derive(Debug)]
@@ -35,13 +38,12 @@ pub fn of_process(pid: u32) -> Vec<AllocatorFound> {
     let root = PathBuf::from(format!("/proc/{pid}/root"));
     let executable = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let mut found = Vec::new();
-    for module in code_files(pid) {
-        let inside = root.join(module.strip_prefix("/").unwrap_or(&module));
-        let (path, place) = match module == executable {
-            true => (PathBuf::from(format!("/proc/{pid}/exe")), Place::Executable),
-            false => (inside, Place::Library),
-        };
-        let Some(binary) = Binary::read(&path, &root) else { continue };
+    for mapped in code_files(pid) {
+        let module = mapped.path.clone();
+        let place = if module == executable { Place::Executable } else { Place::Library };
+        let Ok(file) = Readable::of(&mapped) else { continue };
+        let folder = process_files::folder_of(pid, &module);
+        let Some(binary) = Binary::read_in(&file.path, &folder, &root) else { continue };
         let families = families(&binary, place);
         found.extend(families.into_iter().map(|family| AllocatorFound { module: module.clone(), family }));
     }
@@ -49,17 +51,15 @@ pub fn of_process(pid: u32) -> Vec<AllocatorFound> {
 }
 
 /// Files that a process has mapped as code, without the probe and the loader.
-fn code_files(pid: u32) -> Vec<PathBuf> {
+fn code_files(pid: u32) -> Vec<MappedFile> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let mut files: Vec<PathBuf> = Vec::new();
-    for line in maps.lines() {
-        let mut fields = line.splitn(6, ' ');
-        let is_code = fields.nth(1).is_some_and(|protection| protection.contains('x'));
-        let path = fields.nth(3).unwrap_or_default().trim();
+    let mut files: Vec<MappedFile> = Vec::new();
+    for mapping in maps.lines().filter_map(Mapping::parse).filter(Mapping::is_executable) {
+        let Mapping { start, end, inode, path, .. } = mapping;
         let name = path.rsplit('/').next().unwrap_or_default();
         let is_own = name.starts_with("libheapwise") || name.starts_with("ld-linux");
-        if is_code && path.starts_with('/') && !is_own && !files.iter().any(|file| file == Path::new(path)) {
-            files.push(path.into());
+        if path.starts_with('/') && !is_own && !files.iter().any(|file| file.path == Path::new(path)) {
+            files.push(MappedFile { pid, start, end, path: path.into(), inode: Some(inode) });
         }
     }
     files

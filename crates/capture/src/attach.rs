@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use heapwise_format::segment::{COUNTERS_OFFSET, Counter, SegmentSink as _};
 
-pub use process::{attach, detach};
+pub use process::{attach, detach, is_hooked};
 
 use crate::segments::SegmentFile;
 

@@ -1,6 +1,5 @@
 //! Recording the descendants of a program while they run, each into a recording of its own.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +11,7 @@ use heapwise_format::paths::ProcessId;
 use super::drain::{RecordOptions, Recorded};
 use super::process_tree::ProcessTree;
 use super::recorder_thread::RecorderThread;
-use super::segments::{SegmentEntry, SegmentFile};
+use super::segments::SegmentEntry;
 use crate::failure::{Failure, Outcome};
 
 /// Time between two scans for children. A log holds far more than a child writes in that time.
@@ -72,12 +71,13 @@ fn watch(root: u32, options: &RecordOptions, stop: &AtomicBool) -> Vec<Child> {
         // Read before the scan, so that the scan sees every child that started before the end.
         let is_last = stop.load(Ordering::Relaxed);
         for found in family.descendants() {
-            if !known.contains(&found.process) {
+            if let Some((_, recorder)) = followed.iter().find(|(child, _)| child.process == found.process) {
+                recorder.offer(found);
+            } else if !known.contains(&found.process) {
                 known.push(found.process);
                 let path = path_of(&options.path, found.process.pid);
-                let following =
-                    RecorderThread::start(found.process.pid, RecordOptions { path, ..options.clone() });
-                followed.push((found, following));
+                let options = RecordOptions { path, ..options.clone() };
+                followed.push((found.clone(), RecorderThread::start(found, options)));
             }
         }
         let is_over =
@@ -95,11 +95,11 @@ fn watch(root: u32, options: &RecordOptions, stop: &AtomicBool) -> Vec<Child> {
 fn end(found: &SegmentEntry, following: RecorderThread) -> Child {
     let recorded = following.end();
     let runs_on = found.is_alive();
-    let segment = SegmentFile::open(&found.path);
+    let segment = found.open();
     let snapshot = segment.as_ref().ok().and_then(|segment| segment.snapshot().ok());
     let exe = snapshot.map(|snapshot| String::from_utf8_lossy(snapshot.header.exe()).into_owned());
     if !runs_on {
-        let _ = fs::remove_file(&found.path);
+        let _ = found.remove();
     }
     let program = exe.as_deref().and_then(|exe| exe.rsplit('/').next()).unwrap_or_default().to_owned();
     Child { pid: found.process.pid, program, recorded, runs_on }

@@ -149,21 +149,22 @@ pub fn record(
     };
     let mut drainer = Drainer::new(segment, found, options, lease).map_err(failed)?;
     drainer.begin(options)?;
-    while found.is_alive() && !stop.load(Ordering::Relaxed) && !segment.is_replaced() {
+    while found.is_alive() && !stop.load(Ordering::Relaxed) && !found.is_replaced(segment) {
         let read = drainer.step().map_err(failed)?;
         if read < LITTLE_BYTES {
             std::thread::sleep(PAUSE);
         }
     }
-    if segment.is_replaced() {
+    let is_replaced = found.is_replaced(segment) || found.is_superseded();
+    if is_replaced {
         program_end::note(segment, ProgramEnd::Replaced);
     } else {
-        let now = SegmentEntry { alive: found.is_alive(), ..found.clone() };
+        let now = found.at_present();
         let end = status().unwrap_or(program_end::of_segment(&now, &segment.snapshot()?));
         program_end::note(segment, end);
     }
     let mut recorded = drainer.finish(&options.path)?;
-    recorded.is_replaced = segment.is_replaced();
+    recorded.is_replaced = is_replaced;
     Ok(recorded)
 }
 

@@ -14,6 +14,7 @@ use crate::control::{self, Applied, Change};
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::process;
+use crate::segment_file::process_of;
 use crate::segments::{SegmentEntry, SegmentFile};
 
 /// A lease of this process. Dropping it gives the lease up.
@@ -31,7 +32,7 @@ impl<'a> Held<'a> {
     /// Takes a lease. One log has one recorder: a second one is refused.
     pub fn take(segment: &'a SegmentFile, controller: Controller, demand: Demand) -> Outcome<Self> {
         let holder = own_process()?;
-        let pid = segment.snapshot()?.header.process.pid;
+        let pid = process_of(&segment.snapshot()?).pid;
         let clock = Clock::of(pid);
         let slot = control::locked(segment, || {
             let slots = segment.snapshot()?.lease_slots();
@@ -68,8 +69,8 @@ impl<'a> Held<'a> {
         let snapshot = segment.snapshot().ok()?;
         let is_own = |lease: &Lease| lease.holder == holder && lease.controller == Controller::Run;
         let slot = snapshot.lease_slots().iter().position(|lease| lease.as_ref().is_some_and(is_own))?;
-        let clock = Clock::of(snapshot.header.process.pid);
-        let launched = Some(snapshot.header.process);
+        let process = process_of(&snapshot);
+        let (clock, launched) = (Clock::of(process.pid), Some(process));
         Some(Self { segment, clock, slot, last_beat: Instant::now(), launched })
     }
 
@@ -123,7 +124,7 @@ pub fn of_others(segment: &SegmentFile) -> Outcome<Vec<Lease>> {
 
 /// Leases of a snapshot whose holders run.
 pub fn held(snapshot: &Snapshot<'_, SegmentFile>) -> Vec<Lease> {
-    let now_ns = Clock::of(snapshot.header.process.pid).now_ns();
+    let now_ns = Clock::of(process_of(snapshot).pid).now_ns();
     snapshot.lease_slots().into_iter().flatten().filter(|lease| is_held(lease, now_ns)).collect()
 }
 
@@ -147,8 +148,7 @@ pub fn demand(snapshot: &Snapshot<'_, SegmentFile>) -> Demand {
 
 /// Whether a running `heapwise run` started the process: it belongs to that run.
 pub fn belongs_to_run(found: &SegmentEntry) -> bool {
-    let leases =
-        SegmentFile::open(&found.path).and_then(|segment| segment.snapshot().map(|snapshot| held(&snapshot)));
+    let leases = found.open().and_then(|segment| segment.snapshot().map(|snapshot| held(&snapshot)));
     leases.is_ok_and(|leases| leases.iter().any(|lease| lease.controller == Controller::Run))
 }
 

@@ -71,7 +71,7 @@ pub fn read(found: &SegmentEntry) -> Outcome<Option<Reading>> {
 }
 
 fn read_once(found: &SegmentEntry) -> Outcome<Option<Reading>> {
-    let segment = SegmentFile::open(&found.path)?;
+    let segment = found.open()?;
     let snapshot = segment.snapshot()?;
     let file_name = found.path.file_name().unwrap_or_default().to_string_lossy();
     Ok(ProcessView::read(found.process.pid).map(|view| Builder::new(&snapshot, &view, &file_name).build()))

@@ -6,13 +6,15 @@ use heapwise_format::segment::{Mark, SectionKind, SegmentSink, SegmentSource};
 use crate::clock::Clock;
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
+use crate::segment_file::process_of;
 use crate::segments::SegmentFile;
 
 /// Writes a mark into the segment. The program's own marks fill the table from its start, those of
 /// controllers from its end, so that they do not need to synchronize.
 pub fn set(segment: &SegmentFile, name: &str) -> Outcome {
-    let header = segment.snapshot()?.header;
-    let (section, clock) = (header.layout.section(SectionKind::Marks), Clock::of(header.process.pid));
+    let snapshot = segment.snapshot()?;
+    let section = snapshot.header.layout.section(SectionKind::Marks);
+    let clock = Clock::of(process_of(&snapshot).pid);
     let failed = |error: std::io::Error| Failure::file(segment.path(), format!("cannot mark: {error}"));
     segment.file().lock().map_err(failed)?;
     let mut bytes = vec![0; section.bytes() as usize];

@@ -11,7 +11,52 @@ pub fn own_uid() -> u32 {
 
 /// Owner of a process; `None` when there is none.
 pub fn uid(pid: u32) -> Option<u32> {
-    fs::metadata(format!("/proc/{pid}")).ok().map(|data| data.uid())
+    Status::of(pid).map(|status| status.uid)
+}
+
+/// Parts of `/proc/PID/status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Status {
+    /// User that started it.
+    pub real_uid: u32,
+    /// User whose rights it has.
+    pub uid: u32,
+    /// Its number in its own pid namespace.
+    pub inner_pid: u32,
+}
+
+impl Status {
+    /// That of a process; `None` when there is none.
+    pub fn of(pid: u32) -> Option<Self> {
+        Self::parse(&read(&format!("/proc/{pid}/status"))?)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let numbers = |name: &str| {
+            let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+            rest.split_whitespace().map(|number| number.parse().ok()).collect::<Option<Vec<u32>>>()
+        };
+        let (users, pid) = (numbers("Uid:")?, numbers("Pid:")?);
+        // Kernels without pid namespaces do not have the line.
+        let inner_pid = *numbers("NSpid:").unwrap_or(pid).last()?;
+        Some(Self { real_uid: *users.first()?, uid: *users.get(1)?, inner_pid })
+    }
+}
+
+/// Whether a process has another root directory than this one, as in a container.
+pub fn has_other_root(pid: u32) -> bool {
+    let root = |who: &str| fs::metadata(format!("/proc/{who}/root")).map(|data| (data.dev(), data.ino()));
+    let namespace = |who: &str| fs::read_link(format!("/proc/{who}/ns/mnt")).ok();
+    let pid = pid.to_string();
+    let is_other = |other, own| matches!((other, own), (Ok(other), Ok(own)) if other != own);
+    is_other(root(&pid), root("self"))
+        || namespace(&pid).is_some_and(|other| Some(other) != namespace("self"))
+}
+
+/// All processes.
+pub(crate) fn list() -> Vec<u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten();
+    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
 
 /// Start time in clock ticks since boot (field 22 of `stat`); `None` when there is no such process
@@ -69,15 +114,14 @@ pub fn resident_bytes(pid: u32) -> Option<u64> {
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// Whether a file of this name is mapped by the process; true when `/proc` is unreadable.
-pub fn maps(pid: u32, file_name: &str) -> bool {
-    let Some(maps) = read(&format!("/proc/{pid}/maps")) else { return true };
-    maps.lines().any(|line| line.trim_end_matches(" (deleted)").ends_with(file_name))
+/// The text of `/proc/PID/maps`; `None` when it cannot be read.
+pub(crate) fn memory_map(pid: u32) -> Option<String> {
+    read(&format!("/proc/{pid}/maps"))
 }
 
 /// Whether the preload library is part of the process's memory.
 pub(crate) fn has_probe(pid: u32) -> bool {
-    read(&format!("/proc/{pid}/maps")).is_some_and(|maps| maps.contains("libheapwise"))
+    memory_map(pid).is_some_and(|maps| maps.contains("libheapwise"))
 }
 
 /// Reads a file of `/proc`: it has no length, and `fs::read_to_string` would start with a small
@@ -86,4 +130,18 @@ fn read(path: &str) -> Option<String> {
     let mut text = String::with_capacity(8 << 10);
     File::open(path).ok()?.read_to_string(&mut text).ok()?;
     Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Status;
+
+    #[test]
+    fn the_last_number_is_that_of_the_innermost_namespace() {
+        let text = "Name:\ta Uid: 7\nPid:\t40\nUid:\t1\t2\t3\t4\nNSpid:\t40\t9\t1\n";
+        assert_eq!(Status::parse(text), Some(Status { real_uid: 1, uid: 2, inner_pid: 1 }));
+        let without = "Pid:\t40\nUid:\t1\t2\t3\t4\n";
+        assert_eq!(Status::parse(without).map(|status| status.inner_pid), Some(40));
+        assert_eq!(Status::parse("Pid: x\n"), None);
+    }
 }

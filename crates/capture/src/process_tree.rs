@@ -1,7 +1,10 @@
 //! A process that heapwise started and its descendants: their segments, and when to remove them.
+//!
+//! Descendants may have another user, another root directory or other namespaces. Those are found
+//! by the launcher's key in their environment, and their segments through `/proc`; the segments
+//! stay open here, because a container's files end with it.
 
-use std::collections::BTreeSet;
-use std::fs;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -13,18 +16,22 @@ use super::control;
 use super::lease::{self, Held};
 use super::process;
 use super::segments::{self, SegmentEntry, SegmentFile};
+use super::survivors::Carriers;
 
 /// All known descendants of one process.
 #[derive(Debug)]
 pub struct ProcessTree {
     root: u32,
     members: BTreeSet<u32>,
+    carriers: Carriers,
+    /// Segments outside of this user's directories, by the time they were created.
+    foreign: BTreeMap<(u32, u64), SegmentEntry>,
 }
 
 impl ProcessTree {
     /// The tree of `root`, which is running or has just ended.
     pub fn of(root: u32) -> Self {
-        Self { root, members: BTreeSet::from([root]) }
+        Self { root, members: BTreeSet::from([root]), carriers: Carriers::new(), foreign: BTreeMap::new() }
     }
 
     /// Segments of the root and of ended descendants.
@@ -42,30 +49,64 @@ impl ProcessTree {
     }
 
     fn all(&mut self) -> Vec<SegmentEntry> {
-        let mut family = Vec::new();
+        let mut family: Vec<(u64, SegmentEntry)> = Vec::new();
+        self.find_foreign();
         // Oldest first, so a parent comes before its children.
         for found in segments::list_of_children() {
-            let is_member = found.process.pid == self.root
-                || SegmentFile::open(&found.path).is_ok_and(|segment| self.is_descendant(&segment));
-            if is_member {
+            let created_ns = found.created_ns();
+            let is_member = |segment: SegmentFile| self.is_descendant(&segment);
+            if found.process.pid == self.root || found.open().is_ok_and(is_member) {
                 self.members.insert(found.process.pid);
-                family.push(found);
+                family.push((created_ns, found));
             }
         }
-        family
+        for ((pid, created_ns), found) in &self.foreign {
+            self.members.insert(*pid);
+            family.push((*created_ns, found.at_present()));
+        }
+        self.last_of_each(family)
+    }
+
+    /// Notes the segments of running descendants that are not in this user's directories.
+    fn find_foreign(&mut self) {
+        for found in self.carriers.list().into_iter().filter_map(segments::of_process) {
+            if found.is_foreign() && found.created_ns() != 0 {
+                self.foreign.insert((found.process.pid, found.created_ns()), found);
+            }
+        }
+    }
+
+    /// A process that calls `exec` as another user begins another segment in another directory: its
+    /// last one stays, the others are removed.
+    fn last_of_each(&mut self, mut family: Vec<(u64, SegmentEntry)>) -> Vec<SegmentEntry> {
+        family.sort_by_key(|(created_ns, found)| (found.process.starttime, found.process.pid, *created_ns));
+        let mut last: Vec<(u64, SegmentEntry)> = Vec::new();
+        for (created_ns, found) in family {
+            if let Some((earlier_ns, earlier)) = last.pop_if(|(_, earlier)| earlier.process == found.process)
+                && (1..created_ns).contains(&earlier_ns)
+            {
+                let _ = earlier.remove();
+                self.foreign.remove(&(earlier.process.pid, earlier_ns));
+            }
+            last.push((created_ns, found));
+        }
+        last.into_iter().map(|(_, found)| found).collect()
     }
 
     /// Whether the process of a segment descends from the root. The parent of a daemon may have
-    /// ended before the daemon made its segment; then it has the lease of this launcher.
+    /// ended before the daemon made its segment; then it has the lease of this launcher. The parent
+    /// in a segment of another user may be a number of another namespace.
     fn is_descendant(&self, segment: &SegmentFile) -> bool {
         segment.snapshot().is_ok_and(|snapshot| {
-            self.members.contains(&snapshot.header.parent_pid) || lease::is_of_this_launcher(&snapshot)
+            let is_child = || self.members.contains(&snapshot.header.parent_pid);
+            !segment.is_foreign && is_child() || lease::is_of_this_launcher(&snapshot)
         })
     }
 
     fn remove_ended_children(&mut self) {
         for found in self.descendants().iter().filter(|found| !found.is_alive()) {
-            let _ = fs::remove_file(&found.path);
+            let _ = found.remove();
+            self.foreign.retain(|_, known| known.process != found.process);
         }
     }
 
@@ -76,7 +117,7 @@ impl ProcessTree {
             let is_unread = |segment: SegmentFile| {
                 Ok(segment.snapshot()?.mode() == Mode::Log && !control::is_drained(&segment))
             };
-            found.is_alive() && SegmentFile::open(&found.path).and_then(is_unread).unwrap_or(false)
+            found.is_alive() && found.open().and_then(is_unread).unwrap_or(false)
         });
         unread
     }
@@ -110,7 +151,7 @@ impl UndrainedLogGuard {
     fn look(&mut self, family: &mut ProcessTree) {
         let unread = family.unread_logs();
         for found in unread.iter().filter(|found| self.seen.contains(&found.process.pid)) {
-            if let Ok(segment) = SegmentFile::open(&found.path) {
+            if let Ok(segment) = found.open() {
                 drop(Held::of_launcher(&segment));
             }
             if let Some(tell) = self.tell.take() {
@@ -142,8 +183,16 @@ pub enum Unwanted {
     },
 }
 
-/// Removes segments of ended descendants while the program runs: one that forks all day would fill
-/// the memory they live in.
+/// What happens to the segments of ended descendants while the program runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EndedChildren {
+    /// They are removed: a program that forks all day would fill the memory they live in.
+    Removed,
+    /// They are read later. Those in containers are kept open, because they end with the container.
+    Kept,
+}
+
+/// Follows the descendants of a program while it runs.
 #[derive(Debug)]
 pub struct SegmentCleaner {
     stop: Arc<AtomicBool>,
@@ -156,7 +205,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 impl SegmentCleaner {
     /// Begins.
-    pub fn start(mut family: ProcessTree, unwanted: Unwanted) -> Self {
+    pub fn start(mut family: ProcessTree, unwanted: Unwanted, ended: EndedChildren) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let sweeper = std::thread::spawn(move || {
@@ -169,7 +218,10 @@ impl SegmentCleaner {
                 if let Some(silencer) = &mut silencer {
                     silencer.look(&mut family);
                 }
-                family.remove_ended_children();
+                match ended {
+                    EndedChildren::Removed => family.remove_ended_children(),
+                    EndedChildren::Kept => family.find_foreign(),
+                }
             }
             if let Some(silencer) = &silencer {
                 silencer.conclude(&family);

@@ -87,7 +87,11 @@ fn remove_stopped(directory: &Path) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let Some(stem) = name.to_str().and_then(stopped::is_of) else { continue };
-        if !directory.join(format!("{stem}{SUFFIX}")).exists() {
+        let segment = format!("{stem}{SUFFIX}");
+        // The segment of a running process may be another user's.
+        let runs = ProcessId::from_file_name(&segment)
+            .is_some_and(|process| process::starttime(process.pid) == Some(process.starttime));
+        if !runs && !directory.join(&segment).exists() {
             let _ = fs::remove_file(entry.path());
         }
     }

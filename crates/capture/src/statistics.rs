@@ -144,7 +144,7 @@ const PROBE: [(&str, Counter, &str); 26] = [
 
 /// Reads the statistics of a process; of a running one also its allocator's.
 pub fn read(found: &SegmentEntry) -> Outcome<Statistics> {
-    let segment = SegmentFile::open(&found.path)?;
+    let segment = found.open()?;
     let alive = found.is_alive();
     let answered_now = alive && allocator::ask(&segment)?;
     let snapshot = segment.snapshot()?;

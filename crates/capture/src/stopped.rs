@@ -4,8 +4,9 @@
 //! After a stop the probe still subtracts frees, so that a later start finds a true account. What
 //! was live when recording stopped is in this file: readers show it until recording starts again.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use heapwise_format::segment::{Counter, Mode};
@@ -16,7 +17,8 @@ use crate::control::Applied;
 use crate::failure::{Failure, Outcome};
 use crate::lease::{self, Held};
 use crate::own_files;
-use crate::segments::SegmentFile;
+use crate::segment_file::process_of;
+use crate::segments::{self, SegmentFile};
 
 /// Ending of the files' names, before their numbers.
 const ENDING: &str = "stopped";
@@ -24,7 +26,13 @@ const ENDING: &str = "stopped";
 /// `<pid>-<starttime>.stopped-<start>-<period>`: another start, or a reset, makes the file useless.
 fn path(segment: &SegmentFile, snapshot: &Snapshot<'_, SegmentFile>) -> PathBuf {
     let (start, period) = (snapshot.counter(Counter::Starts), snapshot.counter(Counter::Period));
-    segment.path().with_extension(format!("{ENDING}-{start}-{period}"))
+    place(segment, snapshot).with_extension(format!("{ENDING}-{start}-{period}"))
+}
+
+/// The segment's place; of a segment elsewhere, the place that it would have among this user's.
+fn place(segment: &SegmentFile, snapshot: &Snapshot<'_, SegmentFile>) -> PathBuf {
+    let own = segments::directories().into_iter().next().filter(|_| segment.is_foreign);
+    own.map_or_else(|| segment.path().to_owned(), |own| own.join(process_of(snapshot).to_string()))
 }
 
 /// Keeps the profile of a process that records, before its recording is stopped. A process that
@@ -36,7 +44,12 @@ pub fn save(segment: &SegmentFile) -> Outcome {
     }
     let encoded = compact::encode(&snapshot.profile());
     let path = path(segment, &snapshot);
-    remove_all_of(segment.path());
+    let place = place(segment, &snapshot);
+    if let Some(directory) = place.parent().filter(|_| segment.is_foreign) {
+        // It may exist; what cannot be made cannot be written to below.
+        let _ = DirBuilder::new().mode(0o700).create(directory);
+    }
+    remove_all_of(&place);
     let temporary = path.with_extension(format!("{ENDING}.{}.tmp", std::process::id()));
     let failed = |error: std::io::Error| Failure::file(&path, format!("cannot keep the profile: {error}"));
     let written = own_files::create_temporary(&temporary).and_then(|mut file| file.write_all(&encoded));

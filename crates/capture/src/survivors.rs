@@ -1,4 +1,5 @@
-//! Processes that a launched program leaves behind when it ends: daemons, background jobs.
+//! Processes that were started under this one, whatever became of their parents, users and
+//! namespaces: they carry its configuration of the probe in their environment.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,23 +12,50 @@ use crate::{launch, process};
 /// title) and have a segment.
 #[must_use]
 pub fn list(root: u32) -> Vec<u32> {
-    let mut all: BTreeSet<u32> = configured().into_iter().collect();
+    let mut all: BTreeSet<u32> = Carriers::new().list().into_iter().collect();
     let segments = ProcessTree::of(root).descendants();
     all.extend(segments.iter().filter(|found| found.is_alive()).map(|found| found.process.pid));
     all.into_iter().collect()
 }
 
-/// Running processes that were started under this one and carry its configuration of the probe.
-fn configured() -> Vec<u32> {
-    let own = std::process::id();
-    let begin = process::starttime(own).unwrap_or(0);
-    let key = launch::launcher_key();
-    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let pids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    let is_ours = |pid: &u32| {
-        *pid != own && process::starttime(*pid).is_some_and(|start| start >= begin) && carries(*pid, &key)
-    };
-    pids.filter(is_ours).collect()
+/// Running processes that were started under this one and carry its configuration of the probe, in
+/// repeated scans: processes that are older than this one are examined once.
+#[derive(Debug)]
+pub(crate) struct Carriers {
+    begin: u64,
+    key: String,
+    /// Older processes of the last scan. A number is not used again before all others were.
+    older: BTreeSet<u32>,
+    /// Those found by earlier scans: some overwrite their environment later.
+    known: BTreeSet<(u32, u64)>,
+}
+
+impl Carriers {
+    pub(crate) fn new() -> Self {
+        let begin = process::starttime(std::process::id()).unwrap_or(0);
+        Self { begin, key: launch::launcher_key(), older: BTreeSet::new(), known: BTreeSet::new() }
+    }
+
+    pub(crate) fn list(&mut self) -> Vec<u32> {
+        let own = std::process::id();
+        let (mut older, mut known) = (BTreeSet::new(), BTreeSet::new());
+        for pid in process::list() {
+            if self.older.contains(&pid) {
+                older.insert(pid);
+                continue;
+            }
+            let Some(start) = process::starttime(pid) else { continue };
+            // Not once only: the environment of a process is empty for a moment while it calls
+            // `exec`.
+            if start < self.begin {
+                older.insert(pid);
+            } else if pid != own && (self.known.contains(&(pid, start)) || carries(pid, &self.key)) {
+                known.insert((pid, start));
+            }
+        }
+        (self.older, self.known) = (older, known);
+        self.known.iter().map(|(pid, _)| *pid).collect()
+    }
 }
 
 /// Whether the environment of a process has this key of `HEAPWISE_CONF`.

@@ -182,11 +182,13 @@ pub fn process(target: &str) -> Outcome<SegmentEntry> {
 
 /// The profile a segment holds now.
 pub fn of_segment(found: &SegmentEntry) -> Outcome<Profile> {
-    let segment = SegmentFile::open(&found.path)?;
+    let segment = found.open()?;
     let snapshot = segment.snapshot()?;
     let kept = stopped::load(&segment);
     let is_kept = kept.is_some();
     let mut profile = kept.unwrap_or_else(|| snapshot.profile());
+    // The header has the number in the process's own namespace.
+    profile.meta.pid = Some(found.process.pid);
     profile.meta.end = program_end::of_segment(found, &snapshot);
     // The probe's last sign of life may be older than the end of recording.
     if let Some(stop) = snapshot.stopped_at() {

@@ -262,8 +262,9 @@ fn load_symbolized(
         // Before symbols are searched: frames that are not shown need none.
         script::fold_native(&mut loaded.profile);
     }
+    let symbols = symbols.of_target(target);
     symbols.symbolize(&mut loaded.profile);
-    symbol_warnings::print(&loaded.profile, symbols);
+    symbol_warnings::print(&loaded.profile, &symbols);
     Ok(Arc::new(loaded.profile))
 }
 

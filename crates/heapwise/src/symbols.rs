@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use heapwise_capture::process;
+use heapwise_capture::target::Target;
 use heapwise_profile::proc_maps::Mapping;
 use heapwise_profile::{Location, Module, ModuleId, Profile};
 use heapwise_symbolize::{Options, Report};
@@ -36,6 +38,18 @@ impl SymbolArgs {
     /// Joins a profile with the symbols on this machine.
     pub(crate) fn symbolize(&self, profile: &mut Profile) -> Report {
         heapwise_symbolize::symbolize(profile, &self.options())
+    }
+
+    /// The same; binaries of a process in a container are searched in its root directory.
+    pub(crate) fn of_target(&self, target: &Target) -> Self {
+        let mut args = self.clone();
+        if let Target::Process(found) = target
+            && args.sysroot.is_none()
+            && process::has_other_root(found.process.pid)
+        {
+            args.sysroot = Some(format!("/proc/{}/root", found.process.pid).into());
+        }
+        args
     }
 
     /// Options of the library.

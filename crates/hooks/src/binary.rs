@@ -82,7 +82,13 @@ impl Binary {
     /// separate debug files are looked for.
     #[must_use]
     pub fn read(path: &Path, root: &Path) -> Option<Binary> {
-        let cache = ReadCache::new(File::open(path).ok()?);
+        Self::read_in(path, path.parent().unwrap_or(root), root)
+    }
+
+    /// As [`Binary::read`], for a file that is in the directory `folder` of `root`.
+    #[must_use]
+    pub fn read_in(path: &Path, folder: &Path, root: &Path) -> Option<Binary> {
+        let cache = ReadCache::new(open(path)?);
         let file = Elf::parse(&cache).ok()?;
         let mut symbols = Symbols::default();
         symbols.add(file.dynamic_symbols(), Table::Dynamic);
@@ -91,7 +97,7 @@ impl Binary {
         let mut has_full_table = file.symbols().next().is_some();
         let may_have_allocator = !texts.is_empty() || symbols.has("malloc");
         if !has_full_table && may_have_allocator {
-            has_full_table = debug_files(path, root, &file).iter().any(|path| symbols.add_file(path));
+            has_full_table = debug_files(folder, root, &file).iter().any(|path| symbols.add_file(path));
         }
         Some(Binary {
             symbols: symbols.candidates.into_values().flatten().collect(),
@@ -157,7 +163,7 @@ impl Symbols {
 
     /// Adds those of a debug file; false when it has none.
     fn add_file(&mut self, path: &Path) -> bool {
-        let Ok(file) = File::open(path) else { return false };
+        let Some(file) = open(path) else { return false };
         let cache = ReadCache::new(file);
         let Ok(file) = Elf::parse(&cache) else { return false };
         self.add(file.symbols(), Table::DebugFile);
@@ -165,8 +171,13 @@ impl Symbols {
     }
 }
 
+/// Opens a regular file: a pipe would block, and opening a device may have effects.
+fn open(path: &Path) -> Option<File> {
+    path.metadata().is_ok_and(|data| data.is_file()).then(|| File::open(path).ok())?
+}
+
 /// Files that may have the symbols of a stripped one: by build-id, and by the debug link.
-fn debug_files<'data, R: ReadRef<'data>>(path: &Path, root: &Path, file: &Elf<'data, R>) -> Vec<PathBuf> {
+fn debug_files<'data, R: ReadRef<'data>>(folder: &Path, root: &Path, file: &Elf<'data, R>) -> Vec<PathBuf> {
     let mut found = Vec::new();
     if let Ok(Some([first, rest @ ..])) = file.build_id() {
         let rest: String = rest.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -174,7 +185,6 @@ fn debug_files<'data, R: ReadRef<'data>>(path: &Path, root: &Path, file: &Elf<'d
     }
     let link = file.gnu_debuglink().ok().flatten().and_then(|(name, _)| std::str::from_utf8(name).ok());
     if let Some(name) = link.filter(|name| !name.contains('/')) {
-        let folder = path.parent().unwrap_or(Path::new("/"));
         found.extend([folder.join(name), folder.join(".debug").join(name)]);
     }
     found

@@ -64,6 +64,12 @@ impl<'a, S: SegmentSource> Snapshot<'a, S> {
         Ok(Self { source, header, counters, control, leases: slots })
     }
 
+    /// What was opened.
+    #[must_use]
+    pub fn source(&self) -> &'a S {
+        self.source
+    }
+
     /// A counter.
     #[must_use]
     pub fn counter(&self, counter: Counter) -> u64 {

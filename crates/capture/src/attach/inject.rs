@@ -1,19 +1,21 @@
 //! Bringing the probe into a running process: through the process's own `dlopen`, from a file in
 //! memory.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs::{self, File};
+use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use heapwise_format::entry_hooks::{INJECTED_MAGIC, INJECTED_TEXT};
 use heapwise_hooks::binary::{self, Binary};
 use heapwise_hooks::maps::Maps;
+use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 
 use super::memory::ProcessMemory;
 use super::remote_call::Borrowed;
 use crate::failure::{Failure, Outcome};
+use crate::process_files::{MappedFile, Readable};
 
 /// Functions of the process's libc.
 #[derive(Debug, Clone, Copy)]
@@ -43,13 +45,14 @@ impl Libc {
                 false => "it is statically linked: there is no dynamic linker to load the probe with",
             }));
         };
-        let file = in_root(pid, path);
-        let code =
-            Binary::read(&file, Path::new("/")).ok_or_else(|| Failure::new("its libc cannot be read"))?;
+        let unreadable = || Failure::new("its libc cannot be read");
+        let opened = open(pid, maps, path).ok_or_else(unreadable)?;
+        let file = &opened.path;
+        let code = Binary::read(file, Path::new("/")).ok_or_else(unreadable)?;
         let bias = maps.bias(path, &code).ok_or_else(|| Failure::new("its libc is not mapped"))?;
         let names = ["malloc", "mmap", "mprotect", "dlopen", "memfd_create", "close", "__libc_dlopen_mode"];
         let [malloc, mmap, mprotect, dlopen, memfd_create, close, old_dlopen] =
-            binary::addresses(&file, names);
+            binary::addresses(file, names);
         let found = |address: Option<u64>, name: &str| {
             let missing = || Failure::new(format!("its libc has no {name}"));
             address.map(|address| bias.wrapping_add(address)).ok_or_else(missing)
@@ -66,10 +69,11 @@ impl Libc {
     }
 }
 
-/// A file as the process sees it.
-pub(crate) fn in_root(pid: u32, path: &Path) -> std::path::PathBuf {
-    let inside = path.strip_prefix("/").unwrap_or(path);
-    Path::new(&format!("/proc/{pid}/root")).join(inside)
+/// Opens a file that the process has mapped: its path may name another file here.
+pub(crate) fn open(pid: u32, maps: &Maps, path: &Path) -> Option<Readable> {
+    let mapping = maps.0.iter().find(|mapping| Path::new(&mapping.path) == path)?;
+    let (start, end) = (mapping.start, mapping.end);
+    Readable::of(&MappedFile { pid, start, end, path: path.to_owned(), inode: None }).ok()
 }
 
 /// `mov rax, 15; syscall`, which every libc has for its signal handlers.
@@ -126,15 +130,17 @@ pub(crate) fn load(pid: u32, thread: &mut Borrowed<'_>, libc: &Libc, image: &[u8
     )))
 }
 
-/// Writes a file in the process's memory through its descriptor. The process could put another
-/// file, which this user may write, in that place: the file that was opened is checked.
+/// Writes a file in the process's memory through its own descriptor. The process could put another
+/// file in that place: with its descriptor nothing can be written that it cannot write itself, and
+/// the file is checked.
 fn write_memory_file(pid: u32, descriptor: u64, content: &[u8]) -> io::Result<()> {
-    let flags = libc::O_NONBLOCK | libc::O_NOCTTY;
-    let path = format!("/proc/{pid}/fd/{descriptor}");
-    let mut file = OpenOptions::new().write(true).custom_flags(flags).open(path)?;
+    let pid = rustix::process::Pid::from_raw(pid as i32).ok_or(io::ErrorKind::NotFound)?;
+    let process = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
+    let file = rustix::process::pidfd_getfd(process, descriptor as i32, PidfdGetfdFlags::empty())?;
     let opened = fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    if opened != Path::new(&format!("/memfd:{NAME} (deleted)")) {
+    let is_named = opened == Path::new(&format!("/memfd:{NAME} (deleted)"));
+    if !is_named || rustix::fs::fstat(&file)?.st_nlink != 0 {
         return Err(io::Error::other("the process replaced its file in memory"));
     }
-    file.write_all(content)
+    File::from(file).write_all_at(content, 0)
 }

@@ -7,6 +7,11 @@ fn refuse() -> Outcome<Attached> {
     Err(Failure::new("attach works on x86-64 only; start the program with `heapwise run`"))
 }
 
+/// Whether a process carries the probe: only from its start.
+pub fn is_hooked(pid: u32) -> bool {
+    crate::process::has_probe(pid)
+}
+
 /// Refuses.
 pub fn attach(_pid: u32, _conf: &str) -> Outcome<Attached> {
     refuse()

@@ -13,7 +13,7 @@ use heapwise_hooks::maps::Maps;
 use heapwise_hooks::plan::Plan;
 
 use super::Attached;
-use super::inject::{self, Libc, in_root};
+use super::inject::{self, Libc};
 use super::install::{self, Installer, Prepared};
 use super::memory::ProcessMemory;
 use super::probe_image::{ProbeFile, ProbeImage};
@@ -22,6 +22,7 @@ use super::remote_call::Borrowed;
 use super::start::read_maps;
 use super::threads::{self, Locked, Stopped};
 use crate::failure::{Failure, Outcome};
+use crate::process_files::{self, Readable};
 use crate::{preload, process};
 
 /// Functions that are hooked besides allocations: mappings, limits, threads, the end. Not `sbrk`:
@@ -48,9 +49,9 @@ const OTHERS: [&str; 17] = [
 
 /// A binary of the process with an allocator.
 struct Module {
-    /// Path in the process's map, and where this process can read it.
+    /// Path in the process's map.
     mapped: PathBuf,
-    file: PathBuf,
+    file: Readable,
     binary: Binary,
     families: Vec<Family>,
 }
@@ -67,16 +68,11 @@ impl Process {
         if pid == std::process::id() {
             return Err(Failure::new("heapwise does not attach to itself"));
         }
-        match process::uid(pid) {
-            Some(uid) if uid != process::own_uid() => {
-                return Err(Failure::new(format!(
-                    "process {pid} belongs to user {uid}; run heapwise as that user"
-                )));
-            }
-            Some(_) => {}
-            None => return Err(Failure::new(format!("no process {pid}"))),
-        }
+        let uid = process::uid(pid).ok_or_else(|| Failure::new(format!("no process {pid}")))?;
         let memory = ProcessMemory::open(pid).map_err(|error| match error.kind() {
+            std::io::ErrorKind::PermissionDenied if uid != process::own_uid() => Failure::new(format!(
+                "process {pid} belongs to user {uid}; run heapwise as that user, or as root"
+            )),
             std::io::ErrorKind::PermissionDenied => Failure::new(format!(
                 "process {pid}: tracing it is not permitted (with Yama it needs root or CAP_SYS_PTRACE)"
             )),
@@ -98,11 +94,9 @@ impl Process {
         let mut found = Vec::new();
         for mapped in self.maps.code_files().into_iter().filter(|file| !is_own(file)) {
             let is_executable = mapped == executable;
-            let file = match is_executable {
-                true => PathBuf::from(format!("/proc/{}/exe", self.pid)),
-                false => in_root(self.pid, &mapped),
-            };
-            let Some(binary) = Binary::read(&file, &root) else { continue };
+            let Some(file) = inject::open(self.pid, &self.maps, &mapped) else { continue };
+            let folder = process_files::folder_of(self.pid, &mapped);
+            let Some(binary) = Binary::read_in(&file.path, &folder, &root) else { continue };
             let place = if is_executable { Place::Executable } else { Place::Library };
             let mut families = families(&binary, place);
             families.retain(|family| !matches!(family.reach, Reach::None(_)));
@@ -129,6 +123,7 @@ impl Process {
         let mut plans = Vec::new();
         for Module { mapped, file, binary, families } in modules {
             let Some(bias) = self.maps.bias(mapped, binary) else { continue };
+            let file = &file.path;
             let mut plan = Plan::new(file, binary, &families.iter().collect::<Vec<_>>(), bias);
             if binary.find("__libc_malloc").is_some() {
                 plan.add_jumps(file, binary, &OTHERS, bias);
@@ -160,6 +155,17 @@ fn probe(maps: &Maps) -> Option<(PathBuf, bool)> {
     injected.or_else(|| find("/libheapwise").map(|file| (file, false)))
 }
 
+/// Whether a process carries the probe: from its start, or attached and not detached since.
+pub fn is_hooked(pid: u32) -> bool {
+    let hooked = || {
+        let process = Process::open(pid).ok()?;
+        let (mapped, is_injected) = probe(&process.maps)?;
+        let file = ProbeFile::read(&preload::path().ok()?, &[]).ok()?;
+        Some(!is_injected || !process.image(&mapped, &file).ok()?.patches().ok()?.is_empty())
+    };
+    hooked().unwrap_or(false)
+}
+
 /// Brings the probe into a process and hooks its allocators; `conf` are the probe's options.
 pub fn attach(pid: u32, conf: &str) -> Outcome<Attached> {
     let process = Process::open(pid)?;
@@ -184,7 +190,9 @@ pub fn attach(pid: u32, conf: &str) -> Outcome<Attached> {
     let ranges: Vec<(u64, u64)> = plans.iter().flat_map(|(_, plan)| plan.ranges.clone()).collect();
     let is_foreign = |family: &Family| family.reach != Reach::Linker;
     let is_foreign = modules.iter().flat_map(|module| &module.families).any(is_foreign);
-    let directory = std::env::var(DIRECTORY_VARIABLE).unwrap_or_default();
+    // Another user cannot use a directory of this one, and in another root it is not there.
+    let is_near = process::uid(pid) == Some(process::own_uid()) && !process::has_other_root(pid);
+    let directory = std::env::var(DIRECTORY_VARIABLE).ok().filter(|_| is_near).unwrap_or_default();
     let bytes = inject::image(&library, &format!("{conf},foreign_blocks:{is_foreign}"), &directory)?;
     let loading = Loading { process: &process, file: &file, libc, bytes: before.is_none().then_some(bytes) };
     let locked = Locked { maps: &process.maps, allocators: &ranges };

@@ -2,8 +2,7 @@
 
 use clap::Args;
 use heapwise_capture::attach::{self as attached, Attached};
-use heapwise_capture::control;
-use heapwise_capture::segments::SegmentFile;
+use heapwise_capture::control::{self, Change};
 use heapwise_capture::{stopped, target};
 use heapwise_format::segment::Mode;
 use heapwise_profile::quantity;
@@ -36,10 +35,35 @@ pub(crate) fn attach(args: &AttachArgs) -> Outcome {
     if args.mode.mode() == Mode::Log {
         return Err(input_error!("log mode needs a recorder; attach, then `heapwise record {pid}`"));
     }
-    let attached = attached::attach(pid, &args.mode.conf())?;
-    let segment = SegmentFile::open(&target::process(&pid.to_string())?.path)?;
+    bring_in(pid, &args.mode.conf(), &args.mode.change())?;
+    note!("{pid}: blocks allocated earlier are not seen; next: heapwise top {pid}");
+    Ok(())
+}
+
+/// Whether a command may attach to processes that do not carry the probe.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct OfferArgs {
+    /// Bring the probe into named pids that do not carry it
+    #[arg(long)]
+    attach: bool,
+}
+
+impl OfferArgs {
+    /// Attaches to those of the named processes that need it. Nothing is recorded yet.
+    pub(crate) fn bring_in(self, targets: &[String]) -> Outcome {
+        let pids = targets.iter().filter_map(|target| target.parse::<u32>().ok());
+        for pid in pids.filter(|pid| self.attach && !attached::is_hooked(*pid)) {
+            bring_in(pid, "mode:off", &Change::new().mode(Mode::Off))?;
+        }
+        Ok(())
+    }
+}
+
+fn bring_in(pid: u32, conf: &str, change: &Change) -> Outcome {
+    let attached = attached::attach(pid, conf)?;
+    let segment = target::process(&pid.to_string())?.open()?;
     attached::note_hooks(&segment, attached.functions);
-    control::write(&segment, &args.mode.change())?;
+    control::write(&segment, change)?;
     let loading = attached.loading.map_or_else(String::new, |time| {
         format!("; one thread was busy for {} with loading the probe", quantity::duration(time))
     });
@@ -47,7 +71,6 @@ pub(crate) fn attach(args: &AttachArgs) -> Outcome {
     for (function, why) in &attached.refused {
         note!("{pid}: {function} is not hooked: {why}");
     }
-    note!("{pid}: blocks allocated earlier are not seen; next: heapwise top {pid}");
     Ok(())
 }
 
@@ -55,7 +78,7 @@ pub(crate) fn attach(args: &AttachArgs) -> Outcome {
 pub(crate) fn detach(args: &DetachArgs) -> Outcome {
     let pid = args.pid;
     if let Ok(found) = target::process(&pid.to_string()) {
-        let segment = SegmentFile::open(&found.path)?;
+        let segment = found.open()?;
         stopped::save(&segment)?;
         control::apply(&segment, &control::Change::new().mode(Mode::Off))?;
         attached::note_hooks(&segment, 0);

@@ -10,6 +10,7 @@ use clap::Args;
 use heapwise_format::segment::{Controller, Counter, Demand, Header, Mode};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+use super::attach::OfferArgs;
 use super::{dump, switch};
 use crate::console;
 use crate::failure::{Failure, Outcome};
@@ -35,6 +36,8 @@ pub(crate) struct CollectArgs {
     /// Replace existing files
     #[arg(short, long)]
     force: bool,
+    #[command(flatten)]
+    offer: OfferArgs,
     /// Pids or program names; every process with the probe when left out
     #[arg(value_name = "PID|NAME")]
     targets: Vec<String>,
@@ -67,6 +70,7 @@ pub(crate) struct Collection {
 /// Collects from the named processes.
 pub(crate) fn run(args: &CollectArgs) -> Outcome {
     stale_segments::collect();
+    args.offer.bring_in(&args.targets)?;
     let collection = Collection {
         time: args.seconds,
         sample_bytes: args.rate,
@@ -109,7 +113,7 @@ impl Collection {
 
     fn member<'a>(&self, found: &'a SegmentEntry) -> Outcome<Member<'a>> {
         let segment = switch::open_live(found)?;
-        let path = self.file_name(&segment)?;
+        let path = self.file_name(found, &segment)?;
         output::refuse_unwritable(&path, self.overwrite)?;
         Ok(Member { found, segment, path })
     }
@@ -122,10 +126,10 @@ impl Collection {
         dump::write_profile(&profile, &member.path, self.overwrite)
     }
 
-    fn file_name(&self, segment: &SegmentFile) -> Outcome<PathBuf> {
+    fn file_name(&self, found: &SegmentEntry, segment: &SegmentFile) -> Outcome<PathBuf> {
         let snapshot = segment.snapshot()?;
         let program = own_name(&snapshot.header);
-        let path = PathBuf::from(format!("{}{program}.{}.heap", self.prefix, snapshot.header.process.pid));
+        let path = PathBuf::from(format!("{}{program}.{}.heap", self.prefix, found.process.pid));
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         match directory {
             Some(directory) if !directory.is_dir() => {

@@ -133,7 +133,7 @@ fn probe_in_a_program() -> Result<String, String> {
     let seen = segments::of_child(pid);
     let _ = child.wait_with_output();
     let found = seen.map_err(|failure| failure.to_string())?;
-    let _ = fs::remove_file(&found.path);
+    let _ = found.remove();
     Ok("loads and keeps its segment".into())
 }
 

@@ -1,6 +1,5 @@
 //! `ps`: processes that carry the probe, or left their last state behind.
 
-use std::fs;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
@@ -18,6 +17,9 @@ use heapwise_profile::quantity;
 /// Options of `ps`.
 #[derive(Debug, Args)]
 pub(crate) struct PsArgs {
+    /// List processes of every user and of containers too (root sees them all)
+    #[arg(short, long)]
+    all: bool,
     /// List processes that have ended but left their last state behind
     #[arg(long)]
     dead: bool,
@@ -32,6 +34,9 @@ pub(crate) struct PsArgs {
 /// One line of the list.
 struct Row {
     pid: u32,
+    /// Number in its own pid namespace.
+    inner_pid: u32,
+    uid: u32,
     program: String,
     mode: &'static str,
     rate: Option<u64>,
@@ -48,7 +53,8 @@ pub(crate) fn run(args: &PsArgs) -> Outcome {
         return clean();
     }
     stale_segments::collect();
-    let rows: Vec<Row> = segments::list()
+    let found = if args.all { segments::list_all() } else { segments::list() };
+    let rows: Vec<Row> = found
         .iter()
         .filter(|found| found.alive != args.dead)
         .filter_map(|found| match row(found) {
@@ -62,15 +68,15 @@ pub(crate) fn run(args: &PsArgs) -> Outcome {
     if args.json {
         print_json(&rows)
     } else {
-        print_table(&rows, args.dead)
+        print_table(&rows, args)
     }
     Ok(())
 }
 
 fn clean() -> Outcome {
     let mut removed = 0;
-    for found in segments::list().into_iter().filter(|found| !found.is_alive()) {
-        fs::remove_file(&found.path).map_err(|error| Failure::file(&found.path, error))?;
+    for found in segments::list().into_iter().filter(|found| !found.alive && !found.is_alive()) {
+        found.remove().map_err(|error| Failure::file(&found.path, error))?;
         removed += 1;
     }
     stale_segments::collect();
@@ -79,7 +85,7 @@ fn clean() -> Outcome {
 }
 
 fn row(found: &SegmentEntry) -> Outcome<Row> {
-    let segment = SegmentFile::open(&found.path)?;
+    let segment = found.open()?;
     let snapshot = segment.snapshot()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mode = snapshot.mode();
@@ -87,6 +93,9 @@ fn row(found: &SegmentEntry) -> Outcome<Row> {
     let live = stopped::load(&segment).map_or_else(|| snapshot.totals(), |profile| profile.total());
     Ok(Row {
         pid: found.process.pid,
+        inner_pid: snapshot.header.process.pid,
+        // That of the header is the user's number in its own namespace.
+        uid: process::uid(found.process.pid).filter(|_| found.is_alive()).unwrap_or(snapshot.header.uid),
         program: program(found, &snapshot),
         mode: mode.name(),
         rate: (mode == Mode::Sampled).then(|| snapshot.counter(Counter::SampleBytes)),
@@ -112,11 +121,11 @@ fn program(found: &SegmentEntry, snapshot: &Snapshot<'_, SegmentFile>) -> String
     String::from_utf8_lossy(snapshot.header.exe()).rsplit('/').next().unwrap_or("?").to_owned()
 }
 
-fn print_table(rows: &[Row], dead: bool) {
+fn print_table(rows: &[Row], args: &PsArgs) {
     if rows.is_empty() {
         note!(
             "{}",
-            if dead {
+            if args.dead {
                 "no ended process left its state behind"
             } else {
                 "no running process carries the probe; start one with `heapwise run -- PROGRAM`, \
@@ -125,9 +134,15 @@ fn print_table(rows: &[Row], dead: bool) {
         );
         return;
     }
+    // Users and inner numbers matter only where there are others.
+    let place = |uid: &str, inner_pid: &str| match args.all {
+        true => format!("{uid:>7} {inner_pid:>8} "),
+        false => String::new(),
+    };
     say!(
-        "{:>8} {:<20} {:<8} {:>8} {:<6} {:>10} {:>12} {:<10} LEASES",
+        "{:>8} {}{:<20} {:<8} {:>8} {:<6} {:>10} {:>12} {:<10} LEASES",
         "PID",
+        place("USER", "INSIDE"),
         "PROGRAM",
         "MODE",
         "RATE",
@@ -139,8 +154,9 @@ fn print_table(rows: &[Row], dead: bool) {
     for row in rows {
         let rate = row.rate.map_or("-".to_owned(), |rate| quantity::bytes(rate as f64));
         say!(
-            "{:>8} {:<20} {:<8} {:>8} {:<6} {:>10} {:>12} {:<10} {}",
+            "{:>8} {}{:<20} {:<8} {:>8} {:<6} {:>10} {:>12} {:<10} {}",
             row.pid,
+            place(&row.uid.to_string(), &row.inner_pid.to_string()),
             row.program,
             row.mode,
             rate,
@@ -158,7 +174,7 @@ fn print_json(rows: &[Row]) {
         .iter()
         .map(|row| {
             serde_json::json!({
-                "pid": row.pid, "program": row.program, "mode": row.mode, "rate": row.rate,
+                "pid": row.pid, "inner_pid": row.inner_pid, "uid": row.uid, "program": row.program, "mode": row.mode, "rate": row.rate,
                 "index": row.index.map(IndexKind::name),
                 "live_bytes": row.live_bytes, "age_seconds": row.age.as_secs(), "state": row.state,
                 "leases": row.leases.iter().map(lease_json).collect::<Vec<_>>(),

@@ -11,6 +11,7 @@ use heapwise_format::segment::OnFull;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::console::{closing_line, message};
+use super::attach::OfferArgs;
 use crate::failure::Outcome;
 use crate::input_error;
 use crate::output::{self, Overwrite};
@@ -19,7 +20,6 @@ use heapwise_capture::drain::{self, Beginning, RecordOptions, Recorded};
 use heapwise_capture::recorder_thread;
 use heapwise_capture::recording::sink::Retention;
 use heapwise_capture::recording::{embed, rotation};
-use heapwise_capture::segments::SegmentFile;
 use heapwise_capture::stale_segments;
 use heapwise_capture::target;
 use heapwise_profile::quantity::{self, parse_bytes, parse_duration};
@@ -43,6 +43,8 @@ pub(crate) struct RecordArgs {
     /// Replace an existing file
     #[arg(short, long)]
     force: bool,
+    #[command(flatten)]
+    offer: OfferArgs,
     #[command(flatten)]
     retention: RetentionArgs,
 }
@@ -129,6 +131,7 @@ pub(crate) fn stop_on_signal() -> Outcome<Arc<AtomicBool>> {
 /// Records a process.
 pub(crate) fn run(args: &RecordArgs) -> Outcome {
     stale_segments::collect();
+    args.offer.bring_in(std::slice::from_ref(&args.target))?;
     let found = target::process(&args.target)?;
     let path = match &args.output {
         Some(path) => path.clone(),
@@ -141,7 +144,7 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
     let options = args.retention.record_options(path, from);
     let worker = Arc::clone(&stop);
     let recorder = std::thread::spawn(move || {
-        let segment = SegmentFile::open(&found.path)?;
+        let segment = found.open()?;
         drain::record(&segment, &found, &options, &worker, || None)
     });
     let started = Instant::now();

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::ffi::OsString;
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -31,7 +30,7 @@ use heapwise_capture::drain::{Beginning, RecordOptions, Recorded};
 use heapwise_capture::failure::Outcome as CaptureOutcome;
 use heapwise_capture::launch::{self, Ended};
 use heapwise_capture::peak_ledger::PeakWatch;
-use heapwise_capture::process_tree::{NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
+use heapwise_capture::process_tree::{EndedChildren, NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
 use heapwise_capture::recorder_thread::RecorderThread;
 use heapwise_capture::recording::rotation;
 use heapwise_capture::segment_lock::SegmentLock;
@@ -94,7 +93,14 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
     // Without `--children` no command reads the segments of children.
     let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
     let unwanted = if is_logged { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
-    let sweeping = (!args.children).then(|| SegmentCleaner::start(ProcessTree::of(pid), unwanted));
+    let sweeping = match args.children {
+        // Their recorders keep what they read.
+        true if is_logged => None,
+        true => Some((Unwanted::LeftAlone, EndedChildren::Kept)),
+        false => Some((unwanted, EndedChildren::Removed)),
+    };
+    let sweeping =
+        sweeping.map(|(unwanted, ended)| SegmentCleaner::start(ProcessTree::of(pid), unwanted, ended));
     let peak_watch = (!args.quiet && !is_logged).then(|| PeakWatch::start(pid));
     let ended = running.wait()?;
     let peak_ledger = peak_watch.map(PeakWatch::end);
@@ -124,7 +130,7 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
         }),
     };
     match finished {
-        Ok(()) => family.iter().for_each(|segment| drop(fs::remove_file(&segment.path))),
+        Ok(()) => family.iter().for_each(|segment| drop(segment.remove())),
         // The exit status is the program's in any case.
         Err(failure) => {
             note!("{failure}");
@@ -266,7 +272,7 @@ fn finish(
     overwrite: Overwrite,
     resident: Option<&Resident>,
 ) -> Outcome {
-    let segment = SegmentFile::open(&found.path)?;
+    let segment = found.open()?;
     let snapshot = segment.snapshot()?;
     if snapshot.state() == State::StoodAside {
         let reason = io::Error::from_raw_os_error(snapshot.counter(Counter::Errno) as i32);
@@ -312,7 +318,7 @@ fn print_findings(mut profile: Profile, path: &Path) {
 
 /// Most resident bytes at any time, as the probe noted when the program exited.
 fn noted_peak(found: &SegmentEntry) -> Option<u64> {
-    let segment = SegmentFile::open(&found.path).ok()?;
+    let segment = found.open().ok()?;
     let peak = segment.snapshot().ok()?.counter(Counter::PeakResident);
     (peak > 0).then_some(peak)
 }
@@ -346,7 +352,7 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
 fn write_children(args: &RunArgs, children: &[SegmentEntry], overwrite: Overwrite) -> Outcome {
     for child in children {
         let runs_on = child.is_alive();
-        let profile = SegmentFile::open(&child.path)?.snapshot()?.profile();
+        let profile = child.open()?.snapshot()?.profile();
         let path = match &args.output {
             Some(path) => format!("{}.{}", path.display(), child.process.pid).into(),
             None => args.path_or(dump::default_name(&profile)),

@@ -9,6 +9,7 @@ use clap::Args;
 use heapwise_profile::quantity::parse_bytes;
 use heapwise_serve::{Address, Server, Settings};
 
+use super::attach::OfferArgs;
 use crate::failure::Outcome;
 use crate::input_error;
 use crate::symbols::SymbolArgs;
@@ -41,6 +42,8 @@ pub(crate) struct ServeArgs {
     /// Take at most this much memory (K, M, G)
     #[arg(long, value_name = "BYTES", default_value = "512M", value_parser = parse_memory)]
     memory: usize,
+    #[command(flatten)]
+    offer: OfferArgs,
     #[command(flatten)]
     symbols: SymbolArgs,
 }
@@ -98,6 +101,7 @@ pub(crate) fn run(args: ServeArgs) -> Outcome {
     let root = args.profile_dir.or_else(state_dir).ok_or_else(|| {
         input_error!("no place to keep profiles: neither XDG_STATE_HOME nor HOME is set; give --profile-dir")
     })?;
+    args.offer.bring_in(&args.targets)?;
     // Many viewers must not slow down the programs. A kernel that refuses changes nothing. Not
     // SCHED_IDLE: with every core busy that leaves 3/1024 of one, and a page would take minutes.
     let _ = rustix::process::nice(args.nice);

@@ -251,7 +251,7 @@ fn change(found: &SegmentEntry, segment: &SegmentFile, change: &Change, done: &s
 /// Opens the segment of a running process.
 pub(crate) fn open_live(found: &SegmentEntry) -> Outcome<SegmentFile> {
     if found.alive {
-        return Ok(SegmentFile::open(&found.path)?);
+        return Ok(found.open()?);
     }
     if found.is_alive() {
         return Err(input_error!(

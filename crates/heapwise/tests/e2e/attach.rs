@@ -9,9 +9,9 @@ use std::time::Duration;
 use crate::harness::{Scratch, victims};
 
 /// A running victim, without the probe.
-struct Running {
+pub struct Running {
     child: Child,
-    input: ChildStdin,
+    input: Option<ChildStdin>,
     output: BufReader<ChildStdout>,
 }
 
@@ -20,26 +20,26 @@ impl Running {
         Self::of(scratch.command(victims().join(victim)).args(arguments))
     }
 
-    fn of(command: &mut Command) -> Self {
+    pub fn of(command: &mut Command) -> Self {
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let input = child.stdin.take().expect("a pipe");
+        let input = child.stdin.take();
         let output = BufReader::new(child.stdout.take().expect("a pipe"));
         Self { child, input, output }
     }
 
-    fn pid(&self) -> String {
+    pub fn pid(&self) -> String {
         self.child.id().to_string()
     }
 
-    fn line(&mut self) -> String {
+    pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("a line");
         line
     }
 
     /// Has `allocates_when_told` allocate; returns when it has.
-    fn allocate(&mut self, blocks: u32) {
-        writeln!(self.input, "{blocks}").expect("it reads");
+    pub fn allocate(&mut self, blocks: u32) {
+        writeln!(self.input.as_ref().expect("a pipe"), "{blocks}").expect("it reads");
         assert_eq!(self.line(), format!("allocated {blocks}\n"));
     }
 
@@ -61,6 +61,12 @@ impl Running {
             memory.read_exact(&mut code[from..]).expect("code");
         }
         code
+    }
+
+    /// Ends its input and waits for its end.
+    pub fn end(mut self) {
+        drop(self.input.take());
+        assert!(self.child.wait().expect("waited").success());
     }
 
     fn is_alive(&mut self) -> bool {
@@ -209,6 +215,10 @@ fn what_cannot_be_attached_is_declined() {
     let mut preloaded = Running::of(preloaded.env("LD_PRELOAD", library.trim()));
     preloaded.allocate(1);
     declined(&preloaded, "was started with the probe");
+    let mut filtered = Running::start(&scratch, "filtered_told", &[]);
+    filtered.allocate(1);
+    declined(&filtered, "behind a seccomp filter");
+    filtered.allocate(1);
     let mut plain = Running::start(&scratch, "allocates_when_told", &[]);
     plain.allocate(1);
     let (done, text) = heapwise(&scratch, &["detach", &plain.pid()]);
@@ -216,6 +226,41 @@ fn what_cannot_be_attached_is_declined() {
     let (done, text) = heapwise(&scratch, &["attach", "--log", &plain.pid()]);
     assert!(!done && text.contains("heapwise record"), "{text}");
     plain.allocate(1);
+}
+
+/// Commands that record offer to attach: without the option they name it.
+#[test]
+fn recorders_attach_when_they_may() {
+    let scratch = Scratch::new();
+    let mut told = Running::start(&scratch, "allocates_when_told", &[]);
+    told.allocate(1);
+    let pid = told.pid();
+    for command in [&["record", "-s", "1"][..], &["collect", "-s", "1"], &["serve", "--port", "0"]] {
+        let (done, text) = heapwise(&scratch, &[command, &[&pid]].concat());
+        assert!(
+            !done && text.contains(&format!("heapwise attach {pid}")) && text.contains("--attach"),
+            "{text}"
+        );
+    }
+    let recording = scratch.path("told.hwr");
+    let mut record = scratch.heapwise(&["record", "--attach", "-o"]);
+    let record = record.arg(&recording).arg(&pid).stderr(Stdio::piped()).spawn().expect("it starts");
+    let is_logged = || scratch.json_of(&["ps", "--json"])[0]["mode"] == "log";
+    while !is_logged() {
+        told.allocate(1);
+    }
+    told.allocate(1000);
+    rustix::process::kill_process(rustix::process::Pid::from_child(&record), rustix::process::Signal::INT)
+        .expect("interrupted");
+    let ended = record.wait_with_output().expect("waited");
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let path = recording.to_str().expect("UTF-8");
+    let top = scratch.json_of(&["top", "--json", "--alloc_objects", "--focus", "^w_", path]);
+    assert!(top["total"].as_i64().expect("a total") >= 1000, "{top}");
+    // The probe is there now: no second attach.
+    let (done, text) = heapwise(&scratch, &["collect", "--attach", "-s", "0.1", &pid]);
+    assert!(done && !text.contains("attached"), "{text}");
+    told.allocate(1);
 }
 
 /// An interpreter at work.

@@ -48,4 +48,5 @@ mod sites;
 mod statistics;
 mod surroundings;
 mod terminal;
+mod users;
 mod victims;

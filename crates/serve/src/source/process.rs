@@ -60,7 +60,7 @@ impl ProcessSource {
     }
 
     fn segment(&self) -> Result<SegmentFile> {
-        Ok(SegmentFile::open(&self.found.path)?)
+        Ok(self.found.open()?)
     }
 
     fn live_segment(&self) -> Result<SegmentFile> {
@@ -135,7 +135,7 @@ impl Source for ProcessSource {
     }
 
     fn current(&self) -> Result<Profile> {
-        let now = SegmentEntry { alive: self.found.is_alive(), ..self.found.clone() };
+        let now = self.found.at_present();
         Ok(heapwise_capture::target::of_segment(&now)?)
     }
 
@@ -223,7 +223,7 @@ impl Source for ProcessSource {
     }
 
     fn allocator_text(&self, letters: &str) -> Result<Option<String>> {
-        let segment = SegmentFile::open(&self.found.path)?;
+        let segment = self.found.open()?;
         let is_jemalloc = segment.snapshot()?.header.allocator == AllocatorKind::Jemalloc;
         if !is_jemalloc || !self.is_live()? {
             return Ok(None);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::lease;
 use heapwise_capture::recording::read_options::ReadOptions;
-use heapwise_capture::segments::SegmentFile;
 use heapwise_capture::target::Target;
 use heapwise_format::segment::Demand;
 use heapwise_profile::Profile;
@@ -65,7 +64,7 @@ fn read(target: &Target, symbols: &SymbolArgs, options: &ReadOptions) -> Outcome
     symbols.symbolize(&mut profile);
     let demand = match target {
         Target::Process(found) => {
-            let segment = SegmentFile::open(&found.path)?;
+            let segment = found.open()?;
             let snapshot = segment.snapshot()?;
             Some(lease::demand(&snapshot))
         }
