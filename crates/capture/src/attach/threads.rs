@@ -165,8 +165,10 @@ pub(crate) fn find_free(pid: u32, memory: &ProcessMemory, locked: &Locked<'_>, m
     while started.elapsed() < PATIENCE {
         for (is_futex, tid) in waiting(pid) {
             let stopped = Stopped::one(tid)?;
+            // It may have gone on since: into an allocator, whose lock it then holds.
             let is_free = ptrace::registers(tid).is_ok_and(|state| {
-                let is_waiting = WAITING.contains(&(state.orig_rax as i64)) || is_futex;
+                let call = state.orig_rax as i64;
+                let is_waiting = if is_futex { call == libc::SYS_futex } else { WAITING.contains(&call) };
                 is_waiting && !locked.is_on_stack(memory, state.rsp, is_futex)
             });
             if is_free && stopped.len() == 1 {
