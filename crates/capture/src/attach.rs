@@ -6,6 +6,8 @@
 //! `threads` and `remote_call` (calls in a running process), `inject` (loading the probe),
 //! `process` (attach and detach).
 
+#[cfg(all(test, target_arch = "x86_64"))]
+mod fast_path_registers;
 #[cfg(target_arch = "x86_64")]
 mod inject;
 mod install;

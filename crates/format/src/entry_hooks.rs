@@ -123,7 +123,7 @@ impl Shape {
     /// As a cell has it: the bits [`BEFORE`] and [`AFTER`], then kind, size and number in a byte
     /// each.
     #[must_use]
-    pub fn word(self) -> u64 {
+    pub const fn word(self) -> u64 {
         let (phases, kind, size) = match self {
             Shape::Allocate(size) => (AFTER, 0, size),
             Shape::AllocateTo(size) => (AFTER, 1, size),
@@ -136,7 +136,7 @@ impl Shape {
             Size::Argument(number) => (0, number),
             Size::Product(number) => (1, number),
         };
-        phases | kind << 8 | product << 16 | u64::from(number) << 24
+        phases | kind << 8 | product << 16 | (number as u64) << 24
     }
 
     /// The inverse of [`Shape::word`]; anything unknown does nothing.

@@ -69,6 +69,57 @@ pub(super) fn release(block: Pointer, caller: u64) {
     freed(block, caller);
 }
 
+/// What became of an event of exact mode, for stubs that save registers only for what follows.
+#[cfg(target_arch = "x86_64")]
+#[repr(u32)]
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Counted {
+    /// Nothing was counted: the event is for the slow path.
+    Declined = 0,
+    Counted = 1,
+    /// It is counted, and the thread's sums are to be flushed.
+    FlushDue = 2,
+}
+
+#[cfg(target_arch = "x86_64")]
+impl Counted {
+    #[inline(always)]
+    fn of(done: Option<bool>) -> Self {
+        match done {
+            None => Self::Declined,
+            Some(false) => Self::Counted,
+            Some(true) => Self::FlushDue,
+        }
+    }
+}
+
+/// Counts an allocation in exact mode, and does nothing else.
+#[cfg(target_arch = "x86_64")]
+pub(crate) extern "C" fn allocate_exact(block: Pointer, size: usize, pc: u64, sp: u64, fp: u64) -> Counted {
+    let (address, size, entry) = (block as u64, size as u64, Entry { pc, sp, fp });
+    Counted::of(fast(|fast| match fast.session.control.activity() {
+        // Frames of the runtime belong to the stack.
+        _ if runtimes::are_present() => None,
+        Activity::Exact if fast.session.live.shadow.has_min_chunk_32() => {
+            count_alloc::<false, true, false>(fast, address, size, entry)
+        }
+        Activity::Exact => count_alloc::<false, false, false>(fast, address, size, entry),
+        Activity::Idle | Activity::Sampling | Activity::Log => None,
+    }))
+}
+
+/// Counts a free in exact mode, and does nothing else.
+#[cfg(target_arch = "x86_64")]
+pub(crate) extern "C" fn release_exact(block: Pointer, caller: u64) -> Counted {
+    Counted::of(fast(|fast| match fast.session.control.activity() {
+        Activity::Exact if fast.session.live.shadow.has_min_chunk_32() => {
+            count_free::<false, true>(fast, block as u64, caller)
+        }
+        Activity::Exact => count_free::<false, false>(fast, block as u64, caller),
+        Activity::Idle | Activity::Sampling | Activity::Log => None,
+    }))
+}
+
 extern "C" fn decline(_: Pointer, _: usize, _: u64, _: u64, _: u64) -> bool {
     false
 }
@@ -174,7 +225,7 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
 /// Flushes the thread's live bytes. Its result is opaque, or it would be called and not jumped to.
 #[cold]
 #[inline(never)]
-extern "C" fn flush(block: Pointer) -> Pointer {
+pub(crate) extern "C" fn flush(block: Pointer) -> Pointer {
     if let Some(mut inside) = enter()
         && let (session, Some(state)) = inside.with_existing_state()
     {

@@ -17,6 +17,8 @@ use core::ffi::c_void;
 
 use heapwise_format::segment::Counter;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use fast_path::{Counted, allocate_exact, flush, release_exact};
 pub(crate) use fast_path::{ON_ALLOCATED, ON_RELEASING, choose as choose_fast_path};
 pub(crate) use resize::{Resizing, resized};
 

@@ -3,15 +3,17 @@
 //! An island pushes the address of the function's cell and jumps here with the arguments as they
 //! came. Callers inside the same binary may have been compiled with the knowledge of the registers
 //! that the function changes (`-fipa-ra`), so all other registers keep their values: the stub saves
-//! what the probe's code may change. That code uses no vector registers beyond xmm0 to xmm15. The
-//! real function is called here and not in Rust, because it may throw.
+//! what the probe's code may change. The fast path changes no vector registers, which a test of the
+//! compiled library checks (`capture/src/attach/fast_path_registers.rs`); other code uses xmm0 to
+//! xmm15. The real function is called here and not in Rust, because it may throw.
 #![allow(unsafe_code)]
 
 use core::arch::naked_asm;
 
-use heapwise_format::entry_hooks::{AFTER, BEFORE, CELL_SHAPE};
+use heapwise_format::entry_hooks::{AFTER, BEFORE, CELL_SHAPE, Shape};
 
 use crate::hooks::entry_points::{CALL_BYTES, after_call, before_call};
+use crate::record::{Counted, allocate_exact, flush, release_exact};
 
 /// Saves or restores the vector registers, at [`CALL_BYTES`].
 macro_rules! vectors {
@@ -56,10 +58,26 @@ pub(crate) unsafe extern "C" fn island_stub() {
         // Before the call: the arguments are saved already.
         "mov qword ptr [rsp + {call} + 256 + 48], r10",
         "mov qword ptr [rsp + {call} + 256 + 56], r11",
+        "mov r11d, dword ptr [rax + {shape}]",
+        "xor eax, eax",
+        "cmp r11d, {release}",
+        "jne 10f",
+        "mov rsi, qword ptr [rsp + 56]",
+        "call {release_exact}",
+        "cmp eax, {counted}",
+        "je 4f",
+        "10:",
         vectors!(save),
         "mov rdi, rsp",
+        "test eax, eax",
+        "jne 6f",
         "call {before}",
+        "jmp 7f",
+        "6:",
+        "call {flush}",
+        "7:",
         vectors!(restore),
+        "4:",
         "mov r11, qword ptr [rsp + {call} + 256 + 56]",
         "mov r10, qword ptr [rsp + {call} + 256 + 48]",
         "mov r9, qword ptr [rsp + 40]",
@@ -84,10 +102,32 @@ pub(crate) unsafe extern "C" fn island_stub() {
         "mov qword ptr [rsp + {call} + 256 + 40], r9",
         "mov qword ptr [rsp + {call} + 256 + 48], r10",
         "mov qword ptr [rsp + {call} + 256 + 56], r11",
+        // The size is an argument: its number is in the last byte of the shape.
+        "mov r11d, dword ptr [rax + {shape}]",
+        "xor eax, eax",
+        "test r11d, {others}",
+        "jne 11f",
+        "shr r11d, 24",
+        "mov rsi, qword ptr [rsp + r11 * 8]",
+        "mov rdi, qword ptr [rsp + 48]",
+        "mov rdx, qword ptr [rsp + 56]",
+        "lea rcx, [rsp + {frame} + 16]",
+        "mov r8, rbp",
+        "call {allocate_exact}",
+        "cmp eax, {counted}",
+        "je 5f",
+        "11:",
         vectors!(save),
         "mov rdi, rsp",
+        "test eax, eax",
+        "jne 8f",
         "call {after}",
+        "jmp 9f",
+        "8:",
+        "call {flush}",
+        "9:",
         vectors!(restore),
+        "5:",
         "mov r11, qword ptr [rsp + {call} + 256 + 56]",
         "mov r10, qword ptr [rsp + {call} + 256 + 48]",
         "mov r9, qword ptr [rsp + {call} + 256 + 40]",
@@ -107,6 +147,12 @@ pub(crate) unsafe extern "C" fn island_stub() {
         shape = const CELL_SHAPE,
         before_bit = const BEFORE,
         after_bit = const AFTER,
+        counted = const Counted::Counted as u32,
+        release = const Shape::Release.word(),
+        others = const 0xff_ff00_u32,
+        release_exact = sym release_exact,
+        allocate_exact = sym allocate_exact,
+        flush = sym flush,
         before = sym before_call,
         after = sym after_call,
     )
