@@ -8,6 +8,7 @@
 pub mod allocator;
 pub mod allocators;
 pub mod attach;
+mod carriers;
 pub mod child_recorder;
 pub mod clock;
 pub mod control;

@@ -12,11 +12,11 @@ use std::time::Duration;
 
 use heapwise_format::segment::Mode;
 
+use super::carriers::Carriers;
 use super::control;
 use super::lease::{self, Held};
 use super::process;
 use super::segments::{self, SegmentEntry, SegmentFile};
-use super::survivors::Carriers;
 
 /// All known descendants of one process.
 #[derive(Debug)]

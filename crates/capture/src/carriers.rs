@@ -1,0 +1,54 @@
+//! Processes that were started under this one, whatever became of their parents, users and
+//! namespaces: they carry its configuration of the probe in their environment.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use crate::{launch, process};
+
+/// Running processes that were started under this one and carry its configuration of the probe, in
+/// repeated scans: processes that are older than this one are examined once.
+#[derive(Debug)]
+pub(crate) struct Carriers {
+    begin: u64,
+    key: String,
+    /// Older processes of the last scan. A number is not used again before all others were.
+    older: BTreeSet<u32>,
+    /// Those found by earlier scans: some overwrite their environment later.
+    known: BTreeSet<(u32, u64)>,
+}
+
+impl Carriers {
+    pub(crate) fn new() -> Self {
+        let begin = process::starttime(std::process::id()).unwrap_or(0);
+        Self { begin, key: launch::launcher_key(), older: BTreeSet::new(), known: BTreeSet::new() }
+    }
+
+    pub(crate) fn list(&mut self) -> Vec<u32> {
+        let own = std::process::id();
+        let (mut older, mut known) = (BTreeSet::new(), BTreeSet::new());
+        for pid in process::list() {
+            if self.older.contains(&pid) {
+                older.insert(pid);
+                continue;
+            }
+            let Some(start) = process::starttime(pid) else { continue };
+            // Not once only: the environment of a process is empty for a moment while it calls
+            // `exec`.
+            if start < self.begin {
+                older.insert(pid);
+            } else if pid != own && (self.known.contains(&(pid, start)) || carries(pid, &self.key)) {
+                known.insert((pid, start));
+            }
+        }
+        (self.older, self.known) = (older, known);
+        self.known.iter().map(|(pid, _)| *pid).collect()
+    }
+}
+
+/// Whether the environment of a process has this key of `HEAPWISE_CONF`.
+fn carries(pid: u32, key: &str) -> bool {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let conf = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"HEAPWISE_CONF="));
+    conf.is_some_and(|conf| conf.split(|byte| *byte == b',').any(|pair| pair == key.as_bytes()))
+}
