@@ -10,8 +10,8 @@ use clap::Args;
 use heapwise_format::segment::OnFull;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::console::{closing_line, message};
 use super::attach::OfferArgs;
+use crate::console::{closing_line, message};
 use crate::failure::Outcome;
 use crate::input_error;
 use crate::output::{self, Overwrite};
