@@ -76,7 +76,7 @@ pub(super) fn release(block: Pointer, caller: u64) {
 pub(crate) enum Counted {
     /// Nothing was counted: the event is for the slow path.
     Declined = 0,
-    Counted = 1,
+    Done = 1,
     /// It is counted, and the thread's sums are to be flushed.
     FlushDue = 2,
 }
@@ -87,7 +87,7 @@ impl Counted {
     fn of(done: Option<bool>) -> Self {
         match done {
             None => Self::Declined,
-            Some(false) => Self::Counted,
+            Some(false) => Self::Done,
             Some(true) => Self::FlushDue,
         }
     }

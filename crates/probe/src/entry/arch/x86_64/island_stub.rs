@@ -147,7 +147,7 @@ pub(crate) unsafe extern "C" fn island_stub() {
         shape = const CELL_SHAPE,
         before_bit = const BEFORE,
         after_bit = const AFTER,
-        counted = const Counted::Counted as u32,
+        counted = const Counted::Done as u32,
         release = const Shape::Release.word(),
         others = const 0xff_ff00_u32,
         release_exact = sym release_exact,
