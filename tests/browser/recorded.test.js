@@ -97,7 +97,6 @@ test("two cursors compare two moments, by mouse and by keyboard", async () => {
   await page.keyboard.press("d");
   await page.waitForURL(/base=app\.hwr&since=\d+ms&at=\d+ms/);
   assert.match(await shown("table"), /^What changed from/);
-  await page.waitForSelector(".changed");
   const moment = () => new URL(page.url()).searchParams.get("since");
   const before = moment();
   await page.keyboard.press(",");
@@ -107,6 +106,12 @@ test("two cursors compare two moments, by mouse and by keyboard", async () => {
   await drag(0.2, 0.4);
   await page.waitForURL((url) => url.searchParams.get("since") !== stepped);
   assert.match(await shown("table"), /^What changed from/);
+  const range = page.url();
+  await page.goto(`${address}/s/app.hwr/table?profile=app.hwr&base=app.hwr&since=1ms&at=peak`);
+  await shown("table");
+  assert.match(await page.textContent(".changed"), /^\+[\d.]+ [KM]iB from /);
+  await page.goto(range);
+  await shown("table");
   // Difference of the two ends, from two answers without a base.
   const at = async (ms) => (await (await fetch(`${address}/api/v1/sources/app.hwr/top?profile=app.hwr&at=${ms}`)).json()).total;
   const query = new URL(page.url()).searchParams;
