@@ -78,5 +78,9 @@ function amongProfiles(mode: Mode, { from, to }: Span, state: State, timeline: T
   if (mode === "peak") return isDirectory ? { ...plain, profile: nearest(timeline.peak?.[0] ?? 0) } : { ...plain, type: "peak_space" };
   if (mode === "moment") return stored.length ? { ...plain, profile: nearest(to) } : {};
   const [base, profile] = [nearest(from), nearest(to)];
-  return base && base !== profile ? { ...plain, profile, base } : profile ? { ...plain, profile } : {};
+  if (base && base !== profile) return { ...plain, profile, base };
+  // Both moments are nearest to one profile: the one before it is the base.
+  const at = Math.max(1, stored.findIndex((mark) => mark.profile === profile));
+  if (mode === "diff" && stored.length > 1) return { ...plain, profile: stored[at].profile ?? "", base: stored[at - 1].profile ?? "" };
+  return profile ? { ...plain, profile } : {};
 }
