@@ -92,3 +92,8 @@ export async function drawn(page, view) {
   const text = await hit.evaluate((element) => (element.matches(".trouble") ? element.textContent : ""));
   if (text) throw new Error(`${page.url()} says: ${text}`);
 }
+
+/// The URL of the page at this moment: `page.url()` learns of the page's own changes a little later.
+export function urlOf(page) {
+  return page.evaluate(() => location.href);
+}

@@ -4,7 +4,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
-import { browse, drawn, open, Scratch } from "./harness.js";
+import { browse, drawn, open, Scratch, urlOf } from "./harness.js";
 
 let scratch, browser, page, address, token, pid;
 
@@ -36,7 +36,7 @@ test("a live process is listed and opens on its present state", async () => {
   await page.goto(address);
   await page.click(`a.source:has-text("pid ${pid}")`);
   await drawn(page, "overview");
-  assert.doesNotMatch(page.url(), /profile=/);
+  assert.doesNotMatch(await urlOf(page), /profile=/);
   await page.waitForSelector(".top-list a");
   assert.match(await page.textContent(".columns"), /step|w_malloc/);
 });
@@ -68,7 +68,7 @@ test("at the peak is the snapshot at the peak", async () => {
   await page.click(".strip button:has-text('Peak')");
   await page.waitForURL(/type=peak_space/);
   await drawn(page, "flame");
-  const query = new URL(page.url()).searchParams;
+  const query = new URL(await urlOf(page)).searchParams;
   assert.equal(query.get("type"), "peak_space");
   assert.equal(query.get("at"), null);
   await page.goto(`${address}/s/${id}/overview`);
@@ -82,7 +82,7 @@ test("the same URL shows another person the same profile", async () => {
   await page.waitForURL(/profile=\d{8}\.\d{6}\.heap/);
   await drawn(page, "table");
   const other = await open(browser);
-  await other.goto(page.url());
+  await other.goto(await urlOf(page));
   await drawn(other, "table");
   assert.equal(await other.locator(".vrow").first().textContent(), await page.locator(".vrow").first().textContent());
   await other.close();
@@ -92,7 +92,7 @@ test("new profiles get names of their own within a second", async () => {
   const count = () => page.locator(".choice:has(> span:text-is('Profile')) option").count();
   const before = await count();
   for (let i = 0; i < 3; i += 1) {
-    const url = page.url();
+    const url = await urlOf(page);
     await page.keyboard.press("n");
     await page.waitForURL((next) => next.href !== url);
     await drawn(page, "table");
@@ -164,7 +164,7 @@ test("a killed process answers with its last state", async () => {
   await page.goto(address);
   await page.click(`a.source:has-text("pid ${pid}")`);
   await drawn(page, "overview");
-  assert.match(page.url(), /profile=last-state/);
+  assert.match(await urlOf(page), /profile=last-state/);
   assert.match(await page.textContent(".tiles"), /Live/);
   const text = await (await fetch(`${address}/p/${pid}/pprof/heap?display=text`)).text();
   assert.match(text, /^Total: [\d.]+ MB/);

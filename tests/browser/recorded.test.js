@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { browse, drawn, open, Scratch } from "./harness.js";
+import { browse, drawn, open, Scratch, urlOf } from "./harness.js";
 
 let scratch, browser, page, address, witness;
 
@@ -26,7 +26,7 @@ after(async () => {
 
 /// Live bytes of the victim's own blocks in the selected part.
 async function live() {
-  const query = new URL(page.url()).searchParams;
+  const query = new URL(await urlOf(page)).searchParams;
   const answer = await fetch(`${address}/api/v1/sources/app.hwr/top?profile=app.hwr&focus=^w_&at=${query.get("at") ?? ""}`);
   return (await answer.json()).total;
 }
@@ -87,7 +87,7 @@ test("a drag selects a range in place, and every view follows", async () => {
   for (const view of ["table", "leaks", "tree", "breakdown"]) {
     await page.click(`nav.tabs a[href*="/${view}?"]`);
     await shown(view);
-    assert.match(page.url(), /at=\d+ms\.\.\d+ms/);
+    assert.match(await urlOf(page), /at=\d+ms\.\.\d+ms/);
   }
 });
 
@@ -97,16 +97,16 @@ test("two cursors compare two moments, by mouse and by keyboard", async () => {
   await page.keyboard.press("d");
   await page.waitForURL(/base=app\.hwr&since=\d+ms&at=\d+ms/);
   assert.match(await shown("table"), /^What changed from/);
-  const moment = () => new URL(page.url()).searchParams.get("since");
-  const before = moment();
+  const moment = async () => new URL(await urlOf(page)).searchParams.get("since");
+  const before = await moment();
   await page.keyboard.press(",");
   await page.waitForURL((url) => url.searchParams.get("since") !== before);
   await shown("table");
-  const stepped = moment();
+  const stepped = await moment();
   await drag(0.2, 0.4);
   await page.waitForURL((url) => url.searchParams.get("since") !== stepped);
   assert.match(await shown("table"), /^What changed from/);
-  const range = page.url();
+  const range = await urlOf(page);
   await page.goto(`${address}/s/app.hwr/table?profile=app.hwr&base=app.hwr&since=1ms&at=peak`);
   await shown("table");
   assert.match(await page.textContent(".changed"), /^\+[\d.]+ [KM]iB from /);
@@ -114,7 +114,7 @@ test("two cursors compare two moments, by mouse and by keyboard", async () => {
   await shown("table");
   // Difference of the two ends, from two answers without a base.
   const at = async (ms) => (await (await fetch(`${address}/api/v1/sources/app.hwr/top?profile=app.hwr&at=${ms}`)).json()).total;
-  const query = new URL(page.url()).searchParams;
+  const query = new URL(await urlOf(page)).searchParams;
   const compared = await (await fetch(`${address}/api/v1/sources/app.hwr/top?profile=app.hwr&at=${query.get("at")}&base=app.hwr&base_at=${query.get("since")}`)).json();
   assert.equal(compared.total, (await at(query.get("at"))) - (await at(query.get("since"))));
 });
@@ -127,7 +127,7 @@ test("a selected function is highlighted in all panels, and has its source", asy
   await page.waitForSelector(".side tr[data-selected]:has-text('w_malloc')");
   assert.match(await page.textContent(".flame .view-tools .found"), /found/);
   await page.waitForSelector(".side-source .code-lines code:has-text('malloc')");
-  assert.match(page.url(), /function=w_malloc/);
+  assert.match(await urlOf(page), /function=w_malloc/);
   await page.keyboard.press("7");
   await shown("source");
   const held = page.locator(".code-lines tr", { hasText: "malloc(" }).first();
@@ -155,7 +155,7 @@ test("a finding leads to its moment, its numbers and its function", async () => 
   await drawn(page, "overview");
   await page.click(".findings a:has-text('live at the peak')");
   await drawn(page, "flame");
-  const query = new URL(page.url()).searchParams;
+  const query = new URL(await urlOf(page)).searchParams;
   assert.equal(query.get("at"), "peak");
   assert.equal(query.get("type"), null, "live bytes");
   assert.match(query.get("focus"), /^\^/);
@@ -168,7 +168,7 @@ test("two files can be compared, one of them at its peak", async () => {
   await page.waitForSelector(".choice:has(> span:text-is('Against'))");
   await page.selectOption(".choice:has(> span:text-is('Against')) select", { label: "app.hwr" });
   await page.waitForSelector(".changed");
-  const query = new URL(page.url()).searchParams;
+  const query = new URL(await urlOf(page)).searchParams;
   assert.deepEqual([query.get("from"), query.get("base")], ["app.hwr", "app.hwr"]);
   assert.match(await page.textContent(".changed"), / from .* to /);
   await page.selectOption(".choice:has(> span:text-is('At')) select", "peak");

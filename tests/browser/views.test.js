@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { after, before, test } from "node:test";
-import { browse, drawn, open, Scratch } from "./harness.js";
+import { browse, drawn, open, Scratch, urlOf } from "./harness.js";
 
 const BLOCKS = 4000;
 let scratch, browser, page, address, id;
@@ -38,7 +38,7 @@ test("the list leads to the overview, and the URL names the profile", async () =
   await page.goto(address);
   await page.click("a.source");
   await drawn(page, "overview");
-  assert.match(page.url(), /profile=second\.heap/);
+  assert.match(await urlOf(page), /profile=second\.heap/);
   assert.match(await page.textContent(".tiles"), /Live/);
   await page.waitForSelector(".top-list a");
   assert.match(await page.textContent(".columns"), /w_hold/);
@@ -51,22 +51,22 @@ test("the flame graph zooms, searches, inverts, and remembers it in the URL", as
   await page.keyboard.press("/");
   await page.keyboard.type("w_hold");
   assert.match(await page.textContent(".flame .view-tools .found"), new RegExp(`1 found, ${(HELD / 1024).toFixed(0)} KiB`));
-  assert.match(page.url(), /search=w_hold/);
+  assert.match(await urlOf(page), /search=w_hold/);
   await page.keyboard.press("Escape");
   for (let i = 0; i < 4; i += 1) await page.keyboard.press("ArrowDown");
   await page.keyboard.press("Enter");
-  assert.match(page.url(), /zoom=/);
-  const zoomed = page.url();
+  assert.match(await urlOf(page), /zoom=/);
+  const zoomed = await urlOf(page);
   assert.ok(new URL(zoomed).searchParams.get("zoom").length < 40, zoomed);
   await page.goBack();
   await drawn(page, "flame");
-  assert.doesNotMatch(page.url(), /zoom=/);
+  assert.doesNotMatch(await urlOf(page), /zoom=/);
   await page.goto(zoomed);
   await drawn(page, "flame");
   assert.match(await page.textContent(".crumbs"), /main/);
   await page.keyboard.press("i");
   await drawn(page, "flame");
-  assert.match(page.url(), /shape=bottomup/);
+  assert.match(await urlOf(page), /shape=bottomup/);
 });
 
 test("a function's callers and callees", async () => {
@@ -84,7 +84,7 @@ test("the table ranks, sorts, filters, and acts on a row", async () => {
   assert.match(await first.textContent(), /w_malloc/);
   await page.click("button.heading:has-text('Name')");
   await drawn(page, "table");
-  assert.match(page.url(), /sort=name/);
+  assert.match(await urlOf(page), /sort=name/);
   await page.fill("input[aria-label='Search rows']", "w_hold");
   assert.equal(await page.locator(".vrow").count(), 1);
   await page.click(".vrow");
@@ -158,7 +158,7 @@ test("the choices change number and granularity", async () => {
   await visit("table");
   await page.selectOption(".choice:has(> span:text-is('Number')) select", "alloc_objects");
   await drawn(page, "table");
-  assert.match(page.url(), /type=alloc_objects/);
+  assert.match(await urlOf(page), /type=alloc_objects/);
   assert.match(await page.locator(".vrow").first().textContent(), /\d/);
   await page.selectOption(".choice:has(> span:text-is('By')) select", "lines");
   await drawn(page, "table");
