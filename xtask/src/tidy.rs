@@ -28,7 +28,7 @@ const UNSAFE_ALLOWED: [&str; 7] = [
 const EMPTY_NAMES: [&str; 6] = ["util.rs", "utils.rs", "common.rs", "helpers.rs", "misc.rs", "shared.rs"];
 
 /// The dependencies among our own crates; data flows one way.
-const EDGES: [(&str, &[&str]); 11] = [
+const EDGES: [(&str, &[&str]); 12] = [
     ("client", &[]),
     ("format", &[]),
     ("probe", &["format"]),
@@ -38,6 +38,7 @@ const EDGES: [(&str, &[&str]); 11] = [
     ("render", &["profile"]),
     ("capture", &["format", "profile", "hooks"]),
     ("serve", &["format", "profile", "symbolize", "render", "capture"]),
+    ("agent", &["format", "profile", "symbolize", "render", "capture"]),
     ("heapwise", &["format", "profile", "symbolize", "render", "hooks", "capture", "serve"]),
     ("testkit", &["format", "probe", "profile", "capture", "serve"]),
 ];
