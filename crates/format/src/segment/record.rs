@@ -176,14 +176,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The tally of events that found no room for a tally of their own, where every block is
-    /// recorded.
-    pub const OVERFLOW_EXACT: u32 = 1;
-    /// The overflow tally of samples.
-    pub const OVERFLOW_SAMPLED: u32 = 2;
-    /// First tally that threads take for sites.
-    pub const FIRST: u32 = 3;
-
     /// Decodes a record.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {

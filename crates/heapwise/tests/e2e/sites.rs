@@ -114,6 +114,23 @@ fn full_tables_lose_attribution_and_no_totals() {
     }
 }
 
+/// A block that found no room is not counted after a reset, neither as allocated nor as freed.
+#[test]
+fn a_reset_forgets_blocks_that_found_no_room() {
+    let scratch = Scratch::new();
+    for resets in ["1", "2"] {
+        let configuration = "mode:exact,tables:tiny,index:hash";
+        let (profile, own) = run(&scratch, configuration, "reset_full_tables", &[resets]);
+        for (number, name) in [("alloc_objects", "alloc_objects"), ("inuse_objects", "inuse_objects")] {
+            let profile = profile.to_str().unwrap();
+            let all = scratch.json_of(&["top", "--json", "--sample_index", number, profile]);
+            let (found, own) = (all["total"].as_i64().expect("a total"), own[name]);
+            let case = format!("{resets} resets, {number}");
+            assert!((own..own + 20).contains(&found), "{case}: {found}, the program {own}");
+        }
+    }
+}
+
 /// Stacks without room are a row of their own: no caller gets what its callees allocated.
 #[test]
 fn stacks_without_room_are_not_charged_to_their_callers() {

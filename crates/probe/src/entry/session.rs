@@ -135,7 +135,7 @@ impl Session {
         rates::describe(&self.segment);
         strings::describe(self);
         stack_tree::describe(self);
-        tallies::describe_overflow(self)
+        tallies::reserve_overflow(self)
     }
 
     /// Unmaps everything that the session mapped. No thread may use it afterwards. The segment goes

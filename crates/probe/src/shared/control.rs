@@ -167,6 +167,7 @@ pub(crate) fn begin(session: &Session, wanted: &config::Config) {
     tables.store(wanted.tables as u32, Ordering::Relaxed);
     has_fast_path.store(wanted.fast_path, Ordering::Relaxed);
     peak::start_period(session);
+    tallies::start_overflow(session);
     let words = [
         (ControlWord::Mode, wanted.mode as u64),
         (ControlWord::SampleBytes, wanted.sample_bytes),
@@ -388,7 +389,7 @@ fn show(session: &Session, counter: Counter, value: u64) {
 /// A new period: what was counted before is history, which readers pass over.
 fn reset(session: &Session) {
     peak::start_period(session);
-    tallies::restart_overflow(session);
+    tallies::start_overflow(session);
     for thread in [None].into_iter().chain((0..threads::used(session)).map(Some)) {
         sizes::of_thread(session, thread).clear();
     }

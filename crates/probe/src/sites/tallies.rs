@@ -14,7 +14,7 @@ mod events;
 mod lists;
 mod sums;
 
-use heapwise_format::segment::{Counter, NO_THREAD, SectionKind, Tally};
+use heapwise_format::segment::{Counter, NO_THREAD, SectionKind};
 
 pub(crate) use cached::CachedTally;
 pub(crate) use counts::{Amount, Counts, SiteKey, Writer, add};
@@ -64,40 +64,41 @@ impl Tallies {
 /// Tallies reserved at a time.
 const CHUNK: u32 = 16;
 
-/// Starts with the tallies of events that find no room; false without memory.
-pub(crate) fn describe_overflow(session: &Session) -> bool {
+/// Pairs of tallies for events that find no room, one pair a period, in turn. A block of an earlier
+/// period is so told from those of the current one. Their numbers are in the first chunk.
+const OVERFLOW_PAIRS: u32 = 7;
+
+/// Reserves the tallies of events that find no room; false without memory.
+pub(crate) fn reserve_overflow(session: &Session) -> bool {
+    const { assert!(1 + 2 * OVERFLOW_PAIRS < CHUNK) };
     let section = session.segment.section(SectionKind::Tallies);
     let Tallies { base, links, .. } = &session.tallies;
     links.map(section.capacity);
     base.store(session.segment.base().wrapping_add(section.offset as usize).cast(), Ordering::Relaxed);
-    if take_numbers(session, CHUNK).is_none() {
-        return false;
-    }
-    for (number, rate) in [(Tally::OVERFLOW_EXACT, 0), (Tally::OVERFLOW_SAMPLED, u16::MAX)] {
-        describe(session, number, SiteKey::new(stack_tree::OUT_OF_SITES, rate, NO_THREAD));
-    }
-    true
+    take_numbers(session, CHUNK).is_some()
 }
 
-/// A new period starts: events that find no room are counted afresh.
-pub(crate) fn restart_overflow(session: &Session) {
-    for number in [Tally::OVERFLOW_EXACT, Tally::OVERFLOW_SAMPLED] {
-        if let Some(counts) = get(session, number) {
-            for word in [&counts.allocs, &counts.alloc_bytes, &counts.frees, &counts.freed_bytes] {
-                word.store(0, Ordering::Relaxed);
-            }
-            counts.alloc_slack.store(0, Ordering::Relaxed);
-            counts.freed_slack.store(0, Ordering::Relaxed);
-            counts.now.store(session.peak.now(), Ordering::Relaxed);
-            let tally = TallyRef { number, counts };
-            if let Some(weights) = tally.weights(session) {
-                weights.iter().for_each(|word| word.store(0, Ordering::Relaxed));
-            }
-            if let Some(details) = tally.details(session) {
-                for word in [&details.peak_blocks, &details.peak_bytes, &details.grown_bytes] {
-                    word.store(0, Ordering::Relaxed);
-                }
-            }
+/// A new period has started: its tallies of events that find no room start at zero.
+pub(crate) fn start_overflow(session: &Session) {
+    for rate in [0, u16::MAX] {
+        if let Some(tally) = overflow(session, rate) {
+            clear(session, tally);
+            describe(session, tally.number, SiteKey::new(stack_tree::OUT_OF_SITES, rate, NO_THREAD));
+        }
+    }
+}
+
+fn clear(session: &Session, tally: TallyRef) {
+    let Counts { allocs, alloc_bytes, frees, freed_bytes, alloc_slack, freed_slack, .. } = tally.counts;
+    for word in [allocs, alloc_bytes, frees, freed_bytes, alloc_slack, freed_slack] {
+        word.store(0, Ordering::Relaxed);
+    }
+    if let Some(weights) = tally.weights(session) {
+        weights.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    }
+    if let Some(details) = tally.details(session) {
+        for word in [&details.peak_blocks, &details.peak_bytes, &details.grown_bytes] {
+            word.store(0, Ordering::Relaxed);
         }
     }
 }
@@ -192,8 +193,8 @@ pub(crate) fn make(session: &Session, reserve: &mut Reserve, site: SiteKey) -> O
     describe(session, reserve.take(session)?, site)
 }
 
-/// The tally of events that find no room for one.
+/// The tally of events of this period that find no room for one.
 pub(crate) fn overflow(session: &Session, rate: u16) -> Option<TallyRef> {
-    let number = if rate == 0 { Tally::OVERFLOW_EXACT } else { Tally::OVERFLOW_SAMPLED };
+    let number = 1 + 2 * (session.peak.period() % OVERFLOW_PAIRS) + u32::from(rate != 0);
     Some(TallyRef { number, counts: get(session, number)? })
 }
