@@ -108,6 +108,16 @@ export interface Row {
   cum: number;
   cum_base: number;
   cum_percent: number;
+  /// The program's own code that it is allocated for; none where there is no such code.
+  own?: OwnPlace;
+}
+
+export interface OwnPlace {
+  function: string;
+  file: string;
+  line: number;
+  /// Whether the row is this function itself; otherwise the function calls it.
+  is_itself: boolean;
 }
 
 export interface Top extends Whole {
@@ -130,7 +140,7 @@ export interface Stack {
 
 export interface Leaks extends Whole {
   verdict: "live" | "still_held" | "never_freed";
-  groups: { name: string; file: string; line: number; module: string; value: number; stacks: Stack[]; more_stacks: number }[];
+  groups: { name: string; file: string; line: number; module: string; value: number; stacks: Stack[]; more_stacks: number; own?: OwnPlace }[];
   dropped: number;
 }
 
@@ -174,7 +184,8 @@ export interface Timeline {
   rss: number[];
   /// Lines of the ledger over time.
   resident: LedgerHistory;
-  peak: [number, number] | null;
+  /// When it was, unless that was before the first point, and its bytes.
+  peak: [number | null, number] | null;
   marks: { ms: number; name: string; profile: string | null }[];
   /// Whether any range can be selected, or only the marked moments.
   any_range: boolean;
@@ -195,5 +206,9 @@ export interface LedgerHistory {
 }
 
 export interface Statistics {
-  sections: { title: string; rows: { name: string; value: number; unit: Unit | "nanoseconds"; about?: string }[] }[];
+  sections: {
+    key: "allocator" | "allocator.before" | "allocator.never" | "resident" | "kernel" | "probe";
+    allocator?: string;
+    rows: { name: string; value: number; unit: Unit | "nanoseconds"; about?: string }[];
+  }[];
 }

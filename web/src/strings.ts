@@ -1,13 +1,17 @@
 // Text of the page in the language of the browser. `strings/` has every sentence in both languages.
 
 import { FRAME } from "./strings/frame.ts";
+import { STATISTICS } from "./strings/statistics.ts";
 import { VIEWS } from "./strings/views.ts";
 
 /// English, then Chinese; `{name}` is replaced by a value.
-export const TABLE = { ...FRAME, ...VIEWS };
+export const TABLE = { ...FRAME, ...VIEWS, ...STATISTICS };
 export type Key = keyof typeof TABLE;
 
 export const isChinese = navigator.language.toLowerCase().startsWith("zh");
+
+/// The parameter of requests whose answers have sentences.
+export const language: Record<string, string> = isChinese ? { lang: "zh" } : {};
 
 /// The sentence of a key.
 export function t(key: Key, values: Record<string, string | number> = {}): string {

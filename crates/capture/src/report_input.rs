@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use heapwise_profile::own_code::{CodeFrames, OwnRule};
 use heapwise_profile::query::{NativeFrames, QueryError, QuerySpec};
 use heapwise_profile::{CallTree, Profile, Query, merge, script};
 
@@ -29,6 +30,8 @@ pub struct Report {
     pub baseline: Option<Arc<Profile>>,
     /// The query, checked against the profile.
     pub query: Query,
+    /// Which code is the program's own.
+    pub own: OwnRule,
 }
 
 impl Report {
@@ -37,6 +40,7 @@ impl Report {
         profiles: Vec<Arc<Profile>>,
         baseline: Option<Arc<Profile>>,
         query: &QuerySpec,
+        own: OwnRule,
     ) -> Result<Self, QueryError> {
         let fold = |profile| folded(profile, query.native);
         let mut profiles: Vec<Arc<Profile>> = profiles.into_iter().map(fold).collect();
@@ -46,7 +50,13 @@ impl Report {
             _ => Arc::new(merge(profiles.into_iter().map(Arc::unwrap_or_clone).collect())),
         };
         let query = query.resolve(&profile)?;
-        Ok(Self { profile, baseline, query })
+        Ok(Self { profile, baseline, query, own })
+    }
+
+    /// The frames of the profile, by whether they are the program's own code.
+    #[must_use]
+    pub fn code(&self) -> CodeFrames {
+        CodeFrames::new(&self.profile, &self.own)
     }
 
     /// The call tree that most views start from.

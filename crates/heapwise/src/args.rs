@@ -8,7 +8,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use heapwise_capture::preload;
 
-use heapwise_render::{Language, Text};
+use heapwise_render::{Language, Text, messages};
 
 use crate::commands;
 use crate::commands::report::{self, View};
@@ -281,20 +281,46 @@ const HEADINGS: [Text; 5] = [
     Text::HelpCaptureOptions,
 ];
 
-/// The command line with its headings in a language.
-fn in_language(command: clap::Command, language: Language) -> clap::Command {
-    let translate = |arg: clap::Arg| {
-        let heading = arg.get_help_heading().unwrap_or_default();
-        match HEADINGS.iter().find(|known| known.pair().0 == heading) {
-            Some(known) => arg.help_heading(known.text(language)),
-            None => arg,
-        }
+/// The command line with its texts in a language.
+fn in_language(mut command: clap::Command, language: Language) -> clap::Command {
+    command.build();
+    let heading = |text: Text| text.text(language);
+    let template = format!(
+        "{{about-with-newline}}\n{}: {{usage}}\n\n{{before-help}}{}:\n{{options}}{{after-help}}",
+        heading(Text::HelpUsage),
+        heading(Text::HelpOptions)
+    );
+    let command = command.about(heading(Text::HelpAbout)).help_template(template);
+    let command = command.mut_args(|argument| argument_in(argument, language));
+    command.mut_subcommands(move |subcommand| subcommand_in(subcommand, language))
+}
+
+/// A subcommand with its texts in a language.
+fn subcommand_in(command: clap::Command, language: Language) -> clap::Command {
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let examples = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let examples = examples.replacen(Text::HelpExamples.pair().0, Text::HelpExamples.text(language), 1);
+    let usage = Text::HelpUsage.text(language);
+    let template = format!("{{about-with-newline}}\n{usage}: {{usage}}\n\n{{all-args}}{{after-help}}");
+    let command = command.about(translated(&about, language)).after_help(examples).help_template(template);
+    command.mut_args(|argument| argument_in(argument, language))
+}
+
+/// An argument with its help and heading in a language.
+fn argument_in(argument: clap::Arg, language: Language) -> clap::Arg {
+    let heading = argument.get_help_heading().unwrap_or_default();
+    let heading = match HEADINGS.iter().find(|known| known.pair().0 == heading) {
+        Some(known) => *known,
+        None if argument.is_positional() => Text::HelpArguments,
+        None => Text::HelpOptions,
     };
-    let template =
-        "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}OPTIONS:\n{options}{after-help}";
-    let template = template.replace("OPTIONS", Text::HelpOptions.text(language));
-    let command = command.about(Text::HelpAbout.text(language)).help_template(template);
-    command.mut_subcommands(move |subcommand| subcommand.mut_args(translate))
+    let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+    argument.help(translated(&help, language)).help_heading(heading.text(language))
+}
+
+/// A help text in a language.
+fn translated(english: &str, language: Language) -> String {
+    messages::help(english, language).unwrap_or(english).to_owned()
 }
 
 /// The commands by group, with what they do.
@@ -304,7 +330,8 @@ fn grouped(command: &clap::Command) -> String {
         let _ = writeln!(text, "{}:", title.text(console::language()));
         for name in names {
             let about = command.find_subcommand(name).and_then(clap::Command::get_about);
-            let _ = writeln!(text, "  {name:<13} {}", about.map(ToString::to_string).unwrap_or_default());
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(text, "  {name:<13} {}", translated(&about, console::language()));
         }
         text.push('\n');
     }
@@ -329,6 +356,30 @@ mod tests {
             );
             let examples = subcommand.get_after_help().map(ToString::to_string).unwrap_or_default();
             assert!(examples.starts_with("Examples:\n  ") && examples.contains("heapwise "), "{name}");
+        }
+    }
+
+    /// Every text of the command line is in the table, and the table has no other.
+    #[test]
+    fn every_help_text_has_a_chinese_one() {
+        let mut command = Cli::command();
+        command.build();
+        let mut used: Vec<String> = Vec::new();
+        for command in std::iter::once(&command).chain(command.get_subcommands()) {
+            let arguments = command.get_arguments().filter(|argument| !argument.is_hide_set());
+            used.extend(arguments.filter_map(|argument| argument.get_help()).map(ToString::to_string));
+            let is_of_clap = ["help", "heapwise"].contains(&command.get_name());
+            used.extend(command.get_about().filter(|_| !is_of_clap).map(ToString::to_string));
+        }
+        let missing: Vec<&String> =
+            used.iter().filter(|text| messages::help(text, Language::Chinese).is_none()).collect();
+        assert!(missing.is_empty(), "crates/render/src/messages/help.rs has no Chinese for {missing:#?}");
+        let unused: Vec<&str> =
+            messages::help_texts().filter(|text| !used.iter().any(|known| known == text)).collect();
+        assert!(unused.is_empty(), "no command has {unused:#?}");
+        for text in messages::help_texts() {
+            let chinese = messages::help(text, Language::Chinese).unwrap_or_default();
+            assert!(!chinese.is_ascii(), "{text}: {chinese}");
         }
     }
 

@@ -3,7 +3,7 @@
 //! output, not the command: its exit status stays its own.
 
 use std::fmt;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::sync::OnceLock;
 
 use heapwise_profile::printable::printable;
@@ -35,6 +35,13 @@ pub(crate) fn language() -> Language {
         let set = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().filter_map(|name| std::env::var(name).ok());
         Language::of_locale(&{ set }.find(|locale| !locale.is_empty()).unwrap_or_default())
     })
+}
+
+/// Whether standard output shows colors: a terminal, unless `NO_COLOR` is set.
+pub(crate) fn has_color() -> bool {
+    let is_refused = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty())
+        || std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    io::stdout().is_terminal() && !is_refused
 }
 
 /// A message in the language of this process.

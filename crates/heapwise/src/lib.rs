@@ -16,6 +16,8 @@ pub mod fuzz;
 mod report_input;
 
 mod output;
+mod own_code;
+mod pattern;
 mod progress_bar;
 mod symbol_warnings;
 mod symbols;

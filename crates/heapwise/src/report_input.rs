@@ -8,15 +8,15 @@ use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::report_input::{Report, ReportInput};
 use heapwise_capture::target::Target;
 use heapwise_profile::quantity::parse_duration;
-use heapwise_profile::query::{
-    Granularity, LeafCut, NameStyle, NativeFrames, Order, Prune, QuerySpec, pattern,
-};
+use heapwise_profile::query::{Granularity, LeafCut, NameStyle, NativeFrames, Order, Prune, QuerySpec};
 use heapwise_profile::recording::Timeline;
 use heapwise_profile::{Profile, script};
 
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::output::Overwrite;
+use crate::own_code::OwnArgs;
+use crate::pattern::parse_pattern;
 use crate::progress_bar::ReadArgs;
 use crate::symbols::SymbolArgs;
 use crate::{symbol_warnings, warnings};
@@ -28,6 +28,8 @@ pub(crate) struct ReportOptions {
     pub metric: MetricArgs,
     #[command(flatten)]
     pub filter: FilterArgs,
+    #[command(flatten)]
+    pub own: OwnArgs,
     #[command(flatten)]
     pub symbols: SymbolArgs,
     #[command(flatten)]
@@ -139,11 +141,6 @@ pub(crate) struct FilterArgs {
     edgefraction: f64,
 }
 
-/// Checks a pattern while the arguments are parsed, so that a mistake costs no reading of profiles.
-fn parse_pattern(text: &str) -> Result<String, String> {
-    pattern("pattern", text).map(|_| text.to_owned()).map_err(|error| error.message)
-}
-
 /// A step in milliseconds: whole rows of a recording.
 pub(crate) fn parse_step(text: &str) -> Result<u64, String> {
     let asked = parse_duration(text)?;
@@ -187,11 +184,12 @@ impl ReportOptions {
     fn load_with(&self, targets: Vec<Target>, options: &ReadOptions) -> Outcome<Report> {
         let parse = |name: &str| Target::parse_with_step(name, self.step);
         let baseline = self.base.as_deref().map(parse).transpose()?;
+        let own = self.own.rule()?;
         let input = ReportInput { targets, baseline, query: self.query() };
         let load = |target: &Target| self.load_one(target, options);
         let profiles = input.targets.iter().map(load).collect::<Outcome<_>>()?;
         let baseline = input.baseline.as_ref().map(load).transpose()?;
-        let report = Report::new(profiles, baseline, &input.query)?;
+        let report = Report::new(profiles, baseline, &input.query, own)?;
         let knows = |profile: &Profile| heapwise_profile::usable::is_known(profile);
         if self.metric.usable && !(knows(&report.profile) && report.baseline.as_deref().is_none_or(knows)) {
             return Err(input_error!("--usable: this profile does not know usable sizes"));

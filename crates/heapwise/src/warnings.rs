@@ -2,7 +2,9 @@
 
 use heapwise_profile::Profile;
 use heapwise_profile::coverage::Coverage;
-use heapwise_render::coverage;
+use heapwise_render::{Text, coverage};
+
+use crate::console::language;
 
 /// Prints lines of warnings.
 pub(crate) fn print(warnings: &[String]) {
@@ -18,5 +20,6 @@ pub(crate) fn of_profile(profile: &Profile) {
 
 /// Prints what the numbers cover, for reports in the layout of another tool.
 pub(crate) fn coverage(coverage: &Coverage) {
-    note!("covers {}", coverage::line(coverage));
+    let covers = Text::Covers.text(language());
+    note!("{covers} {}", coverage::line(coverage, language()));
 }

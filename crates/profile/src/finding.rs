@@ -2,9 +2,11 @@
 
 mod groups;
 mod of_profile;
+mod of_resident;
 
 pub use groups::{FunctionGroup, MOST_GROUPS, groups};
 pub use of_profile::findings;
+pub use of_resident::ResidentMemory;
 
 use std::cmp::Reverse;
 
@@ -39,6 +41,9 @@ pub enum FindingKind {
     /// Against the baseline, functions hold more: `bytes` (their growth), `total_bytes` (change of
     /// the whole program).
     Growth,
+    /// Against the baseline, functions held more at the peak: values as those of
+    /// [`FindingKind::Growth`].
+    PeakGrowth,
     /// Blocks that are live, in a process that runs or whose end is not known: `bytes`, `blocks`.
     Held,
     /// Frees that no hooked function made, noticed when the address was used again: `frees`.
@@ -64,6 +69,11 @@ pub enum FindingKind {
     Sizes,
     /// Which threads allocate: `threads`, `blocks`.
     Threads,
+    /// The allocator keeps much more than is live: `bytes` (kept), `live_bytes`, `percent` (of the
+    /// resident bytes).
+    Fragmentation,
+    /// Resident memory without an explanation: `bytes`, `resident_bytes`, `percent`.
+    Unexplained,
 }
 
 impl FindingKind {
@@ -72,6 +82,7 @@ impl FindingKind {
     pub fn name(self) -> &'static str {
         match self {
             FindingKind::Growth => "growth",
+            FindingKind::PeakGrowth => "peak_growth",
             FindingKind::Held => "held",
             FindingKind::UnseenFrees => "unseen_frees",
             FindingKind::Peak => "peak",
@@ -84,6 +95,8 @@ impl FindingKind {
             FindingKind::Lifetimes => "lifetimes",
             FindingKind::Sizes => "sizes",
             FindingKind::Threads => "threads",
+            FindingKind::Fragmentation => "fragmentation",
+            FindingKind::Unexplained => "unexplained",
         }
     }
 }
@@ -92,6 +105,9 @@ impl FindingKind {
     fn importance(self) -> Importance {
         match self {
             FindingKind::Growth
+            | FindingKind::PeakGrowth
+            | FindingKind::Fragmentation
+            | FindingKind::Unexplained
             | FindingKind::Held
             | FindingKind::Peak
             | FindingKind::GrowingSites

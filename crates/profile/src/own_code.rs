@@ -3,11 +3,14 @@
 //! A stack ends in the allocator, in a wrapper of it (`xmalloc`, `zmalloc_usable`) or in a
 //! container of the standard library. The first frame behind those is where the program
 //! allocates. Wrappers are recognized by name, and by shape: most blocks come through them, from
-//! many callers.
+//! many callers. Patterns of the user decide first ([`OwnRule`]).
 
+mod rule;
 mod wrappers;
 
-use std::collections::HashMap;
+pub use rule::OwnRule;
+
+use std::collections::{HashMap, HashSet};
 
 use crate::allocator::{is_allocator, is_allocator_module};
 use crate::{Location, Profile, StackId, name, script};
@@ -34,10 +37,12 @@ pub struct CodeFrame {
     pub is_own: bool,
     is_allocator: bool,
     is_wrapper: bool,
+    /// Whether a pattern of the user says that it is the program's own.
+    is_declared: bool,
     /// A line of a script.
     is_script: bool,
     /// The same number for frames of the same label.
-    function: usize,
+    pub(crate) function: usize,
 }
 
 /// The frames of every location of a profile, computed once.
@@ -52,19 +57,23 @@ pub struct CodeFrames {
 const WRAPPER_REACH: usize = 2;
 
 impl CodeFrames {
-    /// The frames of `profile`, which has symbols and samples.
+    /// The frames of `profile`, which has symbols and samples, by the rule of a user.
     #[must_use]
-    pub fn new(profile: &Profile) -> Self {
+    pub fn new(profile: &Profile, rule: &OwnRule) -> Self {
         let weights = profile.samples.iter().map(|sample| (sample.stack, sample.values.alloc_objects));
-        Self::weighted(profile, weights)
+        Self::weighted(profile, rule, weights)
     }
 
     /// The frames of `profile`, whose wrappers are those of stacks with other weights than the
     /// samples'.
     #[must_use]
-    pub fn weighted(profile: &Profile, weights: impl Iterator<Item = (StackId, f64)>) -> Self {
+    pub fn weighted(
+        profile: &Profile,
+        rule: &OwnRule,
+        weights: impl Iterator<Item = (StackId, f64)>,
+    ) -> Self {
         let scripts = script::functions(profile);
-        let of_location = |location| of_location(profile, location, &scripts);
+        let of_location = |location| of_location(profile, location, &scripts, rule);
         let mut by_location: Vec<Vec<CodeFrame>> = profile.locations.iter().map(of_location).collect();
         let mut numbers: HashMap<String, usize> = HashMap::new();
         for frame in by_location.iter_mut().flatten() {
@@ -84,6 +93,18 @@ impl CodeFrames {
         self.frames(profile, stack).skip(first).take(most).collect()
     }
 
+    /// The innermost frame of a stack that is the program's own code.
+    pub(crate) fn own(&self, profile: &Profile, stack: StackId) -> Option<&CodeFrame> {
+        let first = self.first_of_own_code(profile, stack);
+        self.frames(profile, stack).nth(first).filter(|frame| frame.is_own)
+    }
+
+    /// Names of the functions that are the program's own code.
+    pub(crate) fn own_functions(&self) -> HashSet<&str> {
+        let frames = self.by_location.iter().flatten();
+        frames.filter(|frame| frame.is_own).map(|frame| frame.label.as_str()).collect()
+    }
+
     fn frames<'a, 'b>(
         &'a self,
         profile: &'b Profile,
@@ -100,8 +121,11 @@ impl CodeFrames {
     fn first_of_own_code(&self, profile: &Profile, stack: StackId) -> usize {
         let mut from = 0;
         loop {
-            let next = self.frames(profile, stack).skip(from).position(|frame| frame.is_own);
-            let Some(own) = next.map(|next| from + next) else { break };
+            let found = self.frames(profile, stack).enumerate().skip(from).find(|(_, frame)| frame.is_own);
+            let Some((own, frame)) = found else { break };
+            if frame.is_declared {
+                return own;
+            }
             let outer = self.frames(profile, stack).skip(own + 1).take(WRAPPER_REACH);
             match outer.enumerate().filter(|(_, frame)| frame.is_wrapper).last() {
                 Some((wrapper, _)) => from = own + 2 + wrapper,
@@ -116,9 +140,15 @@ impl CodeFrames {
     }
 }
 
-fn of_location(profile: &Profile, location: &Location, script_functions: &[bool]) -> Vec<CodeFrame> {
+fn of_location(
+    profile: &Profile,
+    location: &Location,
+    script_functions: &[bool],
+    rule: &OwnRule,
+) -> Vec<CodeFrame> {
     let module = location.module.and_then(|id| profile.modules.get(id.index()));
     let module_name = module.map_or("", |module| module.name());
+    let path = module.map_or("", |module| &module.path);
     let in_system = SYSTEM_MODULES.iter().any(|prefix| module_name.starts_with(prefix));
     let is_program_module = !in_system && !is_allocator_module(module_name);
     if location.lines.is_empty() {
@@ -126,21 +156,25 @@ fn of_location(profile: &Profile, location: &Location, script_functions: &[bool]
             Some(module) => format!("{module_name}+0x{:x}", module.file_offset_of(location.address)),
             None => format!("0x{:x}", location.address),
         };
-        return vec![CodeFrame::new(label, is_program_module)];
+        let decided = rule.decide(&[&label, path]);
+        return vec![CodeFrame::new(label, is_program_module).decided(decided)];
     }
     let frame = |line: &crate::Line| {
         let function = profile.functions.get(line.function.index())?;
-        if script_functions[line.function.index()] {
-            let own = CodeFrame::new(function.name.clone(), !script::is_library(&function.file));
-            return Some(CodeFrame { file: function.file.clone(), line: line.line, is_script: true, ..own });
-        }
-        let label = name::short(&function.name);
-        let is_allocator = is_allocator(&function.name);
-        let is_wrapper = is_wrapper_name(&label);
-        let is_own =
-            is_program_module && !is_allocator && !is_wrapper && !is_standard(&function.name, &label);
+        let is_script = script_functions[line.function.index()];
+        let label = if is_script { function.name.clone() } else { name::short(&function.name) };
+        let decided = rule.decide(&[&label, &function.name, &function.file, path]);
+        let is_allocator = !is_script && is_allocator(&function.name);
+        let is_wrapper = !is_script && is_wrapper_name(&label);
+        let is_own = match is_script {
+            true => !script::is_library(&function.file),
+            false => {
+                is_program_module && !is_allocator && !is_wrapper && !is_standard(&function.name, &label)
+            }
+        };
+        let (file, line) = (function.file.clone(), line.line);
         let frame = CodeFrame::new(label, is_own);
-        Some(CodeFrame { file: function.file.clone(), line: line.line, is_allocator, is_wrapper, ..frame })
+        Some(CodeFrame { file, line, is_allocator, is_wrapper, is_script, ..frame }.decided(decided))
     };
     location.lines.iter().filter_map(frame).collect()
 }
@@ -148,8 +182,17 @@ fn of_location(profile: &Profile, location: &Location, script_functions: &[bool]
 impl CodeFrame {
     fn new(label: String, is_own: bool) -> Self {
         let (file, line) = (String::new(), 0);
-        let (is_allocator, is_wrapper, is_script) = (false, false, false);
-        Self { label, file, line, is_own, is_allocator, is_wrapper, is_script, function: 0 }
+        let (is_allocator, is_wrapper, is_declared, is_script) = (false, false, false, false);
+        Self { label, file, line, is_own, is_allocator, is_wrapper, is_declared, is_script, function: 0 }
+    }
+
+    /// The frame as the patterns of the user decide.
+    fn decided(self, decision: Option<bool>) -> Self {
+        match decision {
+            Some(true) => Self { is_own: true, is_declared: true, is_wrapper: false, ..self },
+            Some(false) => Self { is_own: false, ..self },
+            None => self,
+        }
     }
 }
 
@@ -170,7 +213,7 @@ mod tests {
 
     fn own(text: &str) -> String {
         let program = profile(text);
-        let code = CodeFrames::new(&program);
+        let code = CodeFrames::new(&program, &OwnRule::default());
         let frames = code.from_own_code(&program, program.samples[0].stack, 9);
         frames.iter().map(|frame| frame.label.as_str()).collect::<Vec<_>>().join(" ")
     }
@@ -182,6 +225,22 @@ mod tests {
         assert_eq!(own("main;dictAdd;zmalloc;je_malloc 1 1"), "dictAdd main");
         assert_eq!(own("main;dictAdd;ztrymalloc_usable_internal;malloc 1 1"), "dictAdd main");
         assert_eq!(own("main;serve/Cache::get;std::map::insert;malloc 1 1"), "Cache::get serve main");
+    }
+
+    #[test]
+    fn patterns_of_the_user_decide_first() {
+        let first = |stack: &str, own: &str, library: &str| {
+            let program = profile(&format!("{stack} 1 1"));
+            let list = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
+            let rule = OwnRule::new(&list(own), &list(library)).unwrap();
+            let code = CodeFrames::new(&program, &rule);
+            code.from_own_code(&program, program.samples[0].stack, 1)[0].label.clone()
+        };
+        assert_eq!(first("main;parse;xmalloc;malloc", "", ""), "parse");
+        assert_eq!(first("main;parse;xmalloc;malloc", "^xmalloc$", ""), "xmalloc");
+        assert_eq!(first("main;parse;xmalloc;malloc", "", "^parse$"), "main");
+        assert_eq!(first("main;parse;xmalloc;grow;malloc", "", ""), "parse");
+        assert_eq!(first("main;parse;xmalloc;grow;malloc", "grow", ""), "grow", "inside a wrapper");
     }
 
     #[test]

@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_line_is_the_programs_own_code() {
         let own = |python: &Profile| {
-            let code = crate::own_code::CodeFrames::new(python);
+            let code = crate::own_code::CodeFrames::new(python, &crate::own_code::OwnRule::default());
             let frames = code.from_own_code(python, python.samples[0].stack, 1);
             (frames[0].label.clone(), frames[0].line)
         };

@@ -7,6 +7,7 @@ pub mod leaks;
 pub mod list;
 pub mod locations;
 pub mod modules;
+pub mod own_place;
 pub mod peek;
 pub mod sites;
 pub mod sizes;
@@ -20,6 +21,8 @@ use crate::call_tree::Missing;
 use crate::coverage::Coverage;
 use crate::metric::Unit;
 use crate::{CallTree, Frame, Weight};
+
+pub use own_place::{OwnPlace, OwnPlaces};
 
 /// Totals that every view contains.
 #[derive(Debug, Clone, PartialEq)]
@@ -78,4 +81,6 @@ pub struct Row {
     pub flat: Weight,
     /// Allocated there and in callees.
     pub cum: Weight,
+    /// The program's own code that it is allocated for, where a view looks for it.
+    pub own: Option<OwnPlace>,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::amount::percent;
 use crate::{Language, Text};
 use heapwise_profile::coverage::{Coverage, Gap};
+use heapwise_profile::model::{Cut, CutReason, Position};
 use heapwise_profile::model::{Runtime, RuntimeSupport};
 use heapwise_profile::printable::printable;
 use heapwise_profile::quantity::{bytes, duration};
@@ -14,66 +15,84 @@ use heapwise_profile::{Began, Inherited, ProgramEnd, Sampling, Shortage, Shortag
 
 /// What a profile covers and lacks, in one line.
 #[must_use]
-pub fn line(coverage: &Coverage) -> String {
-    let mut parts = vec![scope(coverage)];
-    parts.extend(reason_of_zero(coverage));
-    parts.extend(coverage.runtime.map(|runtime| followed(runtime, coverage.end)));
-    parts.extend(coverage.gaps.iter().filter(|gap| **gap != Gap::NeverRecorded).map(phrase));
-    parts.extend(coverage.named.map(|share| format!("{} of the bytes have a name", percent(share, 1.0))));
-    printable(&parts.join("; ")).into_owned()
+pub fn line(coverage: &Coverage, language: Language) -> String {
+    let mut parts = vec![scope(coverage, language)];
+    parts.extend(reason_of_zero(coverage, language));
+    parts.extend(coverage.runtime.map(|runtime| followed(runtime, coverage.end, language)));
+    let gaps = coverage.gaps.iter().filter(|gap| **gap != Gap::NeverRecorded);
+    parts.extend(gaps.map(|gap| phrase(gap, language)));
+    let named = |share| Text::NamedShare.with(language, &[("percent", &percent(share, 1.0))]);
+    parts.extend(coverage.named.map(named));
+    let between = match language {
+        Language::English => "; ",
+        Language::Chinese => "；",
+    };
+    printable(&parts.join(between)).into_owned()
 }
 
 /// `every block from the start of the program to its exit (status 0)`.
-fn scope(coverage: &Coverage) -> String {
+fn scope(coverage: &Coverage, language: Language) -> String {
+    let text = |text: Text| text.text(language).to_owned();
     let which = match coverage.sampling {
-        Sampling::Exact => "every block".to_owned(),
-        Sampling::Poisson { mean_bytes } => format!("one block per {}", bytes(mean_bytes as f64)),
+        Sampling::Exact => text(Text::EveryBlock),
+        Sampling::Poisson { mean_bytes } => {
+            Text::OneBlockPer.with(language, &[("bytes", &bytes(mean_bytes as f64))])
+        }
     };
     let from = match coverage.began {
         Began::Never => {
             let hint = match coverage.pid {
-                Some(pid) if coverage.end == ProgramEnd::Running => format!(" (heapwise start {pid})"),
+                Some(pid) if coverage.end == ProgramEnd::Running => {
+                    Text::NeverOnHint.with(language, &[("pid", &pid.to_string())])
+                }
                 _ => String::new(),
             };
-            return format!("nothing: recording was never on{hint}");
+            return Text::NeverOn.with(language, &[("hint", &hint)]);
         }
-        Began::Unknown if coverage.source.is_empty() => return format!("{which} that the source recorded"),
-        Began::Unknown => return format!("{which} that the source recorded ({})", coverage.source),
-        Began::WithProgram => "the start of the program".to_owned(),
-        Began::Late { after_ns } => format!("{} after the start of the program", time(after_ns)),
-        Began::Reset { after_ns } => {
-            format!("the reset {} after the start of the program", time(after_ns))
+        Began::Unknown if coverage.source.is_empty() => {
+            return Text::SourceRecorded.with(language, &[("which", &which)]);
         }
+        Began::Unknown => {
+            let values = [("which", which.as_str()), ("source", &coverage.source)];
+            return Text::SourceRecordedBy.with(language, &values);
+        }
+        Began::WithProgram => text(Text::FromStart),
+        Began::Late { after_ns } => Text::FromLater.with(language, &[("time", &time(after_ns))]),
+        Began::Reset { after_ns } => Text::FromReset.with(language, &[("time", &time(after_ns))]),
     };
     let is_stopped = coverage.gaps.iter().any(|gap| matches!(gap, Gap::Stopped { .. }));
     let to = match coverage.end {
         _ if is_stopped => String::new(),
-        ProgramEnd::Running => " until now".to_owned(),
-        ended if ended.has_ended() => format!(" to its end ({})", end(ended, Language::English)),
+        ProgramEnd::Running => text(Text::UntilNow),
+        ended if ended.has_ended() => Text::ToItsEnd.with(language, &[("end", &end(ended, language))]),
         _ => String::new(),
     };
-    let lasting = coverage.duration_ns.map_or_else(String::new, |ns| format!(", {}", time(ns)));
-    format!("{which} from {from}{to}{lasting}")
+    let lasting = coverage.duration_ns.map(|ns| Text::Lasting.with(language, &[("time", &time(ns))]));
+    let lasting = lasting.unwrap_or_default();
+    let values = [("which", &*which), ("from", &*from), ("to", &*to), ("lasting", &*lasting)];
+    Text::ScopeFrom.with(language, &values)
 }
 
 /// `Python 3.11 (live when the interpreter began to shut down)`.
-fn followed(runtime: Runtime, end: ProgramEnd) -> String {
-    let Runtime { major, minor, .. } = runtime;
+fn followed(runtime: Runtime, end: ProgramEnd, language: Language) -> String {
     let when = match end {
-        ProgramEnd::Exited { .. } => " (live when the interpreter began to shut down)",
+        ProgramEnd::Exited { .. } => Text::PythonShutdown.text(language),
         _ => "",
     };
-    format!("lines of Python {major}.{minor}{when}")
+    Text::PythonLines.with(language, &[("version", &version(runtime)), ("when", when)])
 }
 
 /// Why the objects of a runtime are not seen.
-fn not_followed(runtime: Runtime) -> String {
-    let Runtime { major, minor, support } = runtime;
-    let why = match support {
-        RuntimeSupport::FreeThreaded => "is a free-threaded build",
-        RuntimeSupport::UnknownVersion | RuntimeSupport::Followed => "is not supported",
+fn not_followed(runtime: Runtime, language: Language) -> String {
+    let why = match runtime.support {
+        RuntimeSupport::FreeThreaded => Text::PythonFreeThreaded,
+        RuntimeSupport::UnknownVersion | RuntimeSupport::Followed => Text::PythonUnsupported,
     };
-    format!("Python {major}.{minor} {why}: its small objects count as arenas, without Python lines")
+    why.with(language, &[("version", &version(runtime))])
+}
+
+fn version(Runtime { major, minor, .. }: Runtime) -> String {
+    format!("{major}.{minor}")
 }
 
 /// How a program ended: `exit status 0`, `killed by signal 9`.
@@ -92,16 +111,16 @@ pub fn end(end: ProgramEnd, language: Language) -> String {
 }
 
 /// Why the total is zero, where no gap is the reason.
-fn reason_of_zero(coverage: &Coverage) -> Option<String> {
+fn reason_of_zero(coverage: &Coverage, language: Language) -> Option<String> {
     let Values { alloc_objects, inuse_objects, .. } = coverage.counted;
     match () {
         () if coverage.began == Began::Never => None,
         () if coverage.counted == Values::default() => Some(match coverage.sampling {
-            Sampling::Exact => "no allocation was recorded in that time".into(),
-            Sampling::Poisson { .. } => "no block was sampled in that time".into(),
+            Sampling::Exact => Text::NoAllocation.text(language).to_owned(),
+            Sampling::Poisson { .. } => Text::NoSample.text(language).to_owned(),
         }),
         () if inuse_objects == 0.0 && alloc_objects > 0.0 => {
-            Some(format!("all {alloc_objects:.0} blocks were freed"))
+            Some(Text::AllFreed.with(language, &[("n", &format!("{alloc_objects:.0}"))]))
         }
         () => None,
     }
@@ -109,100 +128,111 @@ fn reason_of_zero(coverage: &Coverage) -> Option<String> {
 
 /// One gap.
 #[must_use]
-pub fn phrase(gap: &Gap) -> String {
+pub fn phrase(gap: &Gap, language: Language) -> String {
+    let with = |text: Text, values: &[(&str, &str)]| text.with(language, values);
+    let counted = |text: Text, number: u64| text.counted(language, number);
+    let amount = |number: u64| bytes(number as f64);
     match gap {
-        Gap::NeverRecorded => "recording was never on".into(),
-        Gap::Cut(cut) => cut.remark(),
-        Gap::OwnAllocator(function) => {
-            format!("not seen: blocks of the allocator inside the executable ({function})")
+        Gap::NeverRecorded => with(Text::GapNever, &[]),
+        Gap::Cut(cut) => cut_file(cut, language),
+        Gap::OwnAllocator(function) => with(Text::GapOwnAllocator, &[("function", function)]),
+        Gap::Runtime(runtime) => not_followed(*runtime, language),
+        Gap::Earlier { frees: 0, .. } => with(Text::GapEarlier, &[]),
+        Gap::Earlier { frees, .. } => with(Text::GapEarlierFreed, &[("n", &frees.to_string())]),
+        Gap::BeforeReset { .. } => with(Text::GapBeforeReset, &[]),
+        Gap::Stopped { ns } => with(Text::GapStopped, &[("time", &time(*ns))]),
+        Gap::Paused { times } => with(Text::GapPaused, &[("times", &counted(Text::CountTimes, *times))]),
+        Gap::Inherited(Inherited { bytes, parent }) => {
+            with(Text::GapInherited, &[("bytes", &amount(*bytes)), ("parent", &parent.to_string())])
         }
-        Gap::Runtime(runtime) => not_followed(*runtime),
-        Gap::Earlier { frees: 0, .. } => "blocks allocated earlier are missing".into(),
-        Gap::Earlier { frees, .. } => {
-            format!("blocks allocated earlier are missing ({frees} of them were freed since)")
-        }
-        Gap::BeforeReset { .. } => "blocks allocated before the reset are missing".into(),
-        Gap::Stopped { ns } => {
-            format!("recording was switched off {} ago: later blocks are missing", time(*ns))
-        }
-        Gap::Paused { times } => {
-            format!(
-                "recording was off {} in between: blocks allocated then are missing",
-                counted(*times, "time")
-            )
-        }
-        Gap::Inherited(Inherited { bytes: amount, parent }) => format!(
-            "not shown: {} inherited from {parent} by fork (heapwise top {parent})",
-            bytes(*amount as f64)
+        Gap::LostEvents { events, shortages } => with(
+            Text::GapLost,
+            &[
+                ("events", &counted(Text::CountEvents, *events)),
+                ("reasons", &reasons(*shortages, Text::LogFull, language)),
+            ],
         ),
-        Gap::LostEvents { events, shortages } => {
-            format!("{} lost ({})", counted(*events, "event"), reasons(*shortages, "the log was full"))
-        }
-        Gap::Untracked { blocks, bytes: amount, shortages } => format!(
-            "{} of {} counted as freed at once ({}): live memory may be up to that much higher",
-            counted(*blocks, "block"),
-            bytes(*amount as f64),
-            reasons(*shortages, "the index of live blocks was full")
+        Gap::Untracked { blocks, bytes, shortages } => with(
+            Text::GapUntracked,
+            &[
+                ("blocks", &counted(Text::CountBlocks, *blocks)),
+                ("bytes", &amount(*bytes)),
+                ("reasons", &reasons(*shortages, Text::IndexFull, language)),
+            ],
         ),
-        Gap::Unattributed { cause, values, shortages } => unattributed(*cause, values, *shortages),
+        Gap::Unattributed { cause, values, shortages } => unattributed(*cause, values, *shortages, language),
         Gap::InsideProbe { samples } => {
-            format!("{} of signal handlers inside the probe skipped", counted(*samples, "sample"))
+            with(Text::GapInsideProbe, &[("samples", &counted(Text::CountSamples, *samples))])
         }
         Gap::UnhookedBlocks { frees } => {
-            format!("{} freed that no hooked function allocated", counted(*frees, "block"))
+            with(Text::GapUnhooked, &[("blocks", &counted(Text::CountBlocks, *frees))])
         }
-        Gap::CutStacks { stacks } => format!("{} cut at the depth limit", counted(*stacks, "stack")),
+        Gap::CutStacks { stacks } => {
+            with(Text::GapCutStacks, &[("stacks", &counted(Text::CountStacks, *stacks))])
+        }
         Gap::BrokenStacks { stacks } => {
-            format!("{} without unwind information to the end", counted(*stacks, "stack"))
+            with(Text::GapBrokenStacks, &[("stacks", &counted(Text::CountStacks, *stacks))])
         }
-        Gap::Threads(count) => format!("{} without a record", counted(*count, "thread")),
-        Gap::Modules(count) => format!("{} without a record", counted(*count, "binary")),
-        Gap::Marks(count) => format!("{} without room", counted(*count, "mark")),
+        Gap::Threads(count) => with(Text::GapNoRecord, &[("things", &counted(Text::CountThreads, *count))]),
+        Gap::Modules(count) => with(Text::GapNoRecord, &[("things", &counted(Text::CountBinaries, *count))]),
+        Gap::Marks(count) => with(Text::GapNoRoom, &[("things", &counted(Text::CountMarks, *count))]),
         Gap::BelowPeak { counted, peak } => {
-            let [counted, peak] = [counted, peak].map(|amount| bytes(*amount as f64));
-            format!("counted when {counted} of the peak of {peak} were live")
+            with(Text::GapBelowPeak, &[("counted", &amount(*counted)), ("peak", &amount(*peak))])
         }
     }
 }
 
-/// `1.20 MiB without a stack (a table of the probe was full)`.
-fn unattributed(cause: Cause, values: &Values, shortages: Shortages) -> String {
-    let lacking = match cause {
-        Cause::Stacks => "stack",
-        Cause::Sites => "site",
-        Cause::Labels => "label",
+/// Why a file was not read to its end, and how much of it was.
+fn cut_file(cut: &Cut, language: Language) -> String {
+    let at = match cut.at {
+        Position::Byte(offset) => Text::AtByte.with(language, &[("n", &offset.to_string())]),
+        Position::Line(number) => Text::AtLine.with(language, &[("n", &number.to_string())]),
     };
-    let amount = match values.inuse_bytes {
-        0.0 => format!("{} allocated and freed", bytes(values.alloc_bytes)),
-        held => bytes(held),
+    let what = match &cut.reason {
+        CutReason::EndsEarly => Text::CutEarly.with(language, &[("at", &at)]),
+        CutReason::Damaged(error) => Text::CutDamaged.with(language, &[("at", &at), ("error", error)]),
+        CutReason::LessThanStated => Text::CutMissing.with(language, &[("at", &at)]),
     };
-    format!("{amount} without a {lacking} ({})", reasons(shortages, "a table of the probe was full"))
+    let share = cut.share.as_ref().map(|share| {
+        let [read, stated] = [share.read_bytes, share.stated_bytes].map(|number| bytes(number as f64));
+        let percent = format!("{:.0}", share.percent());
+        Text::CutShare.with(language, &[("read", &read), ("stated", &stated), ("percent", &percent)])
+    });
+    what + &share.unwrap_or_else(|| Text::CutAll.text(language).to_owned())
 }
 
-fn reasons(shortages: Shortages, otherwise: &str) -> String {
-    let words: Vec<&str> = shortages.iter().map(reason).collect();
-    if words.is_empty() { otherwise.to_owned() } else { words.join(", ") }
+/// `1.20 MiB without a stack (a table of the probe was full)`.
+fn unattributed(cause: Cause, values: &Values, shortages: Shortages, language: Language) -> String {
+    let lacking = match cause {
+        Cause::Stacks => Text::NoStack,
+        Cause::Sites => Text::NoSite,
+        Cause::Labels => Text::NoLabel,
+    };
+    let amount = match values.inuse_bytes {
+        0.0 => Text::AllocatedAndFreed.with(language, &[("bytes", &bytes(values.alloc_bytes))]),
+        held => bytes(held),
+    };
+    let reasons = reasons(shortages, Text::ShortTable, language);
+    lacking.with(language, &[("amount", &amount), ("reasons", &reasons)])
+}
+
+fn reasons(shortages: Shortages, otherwise: Text, language: Language) -> String {
+    let words: Vec<&str> = shortages.iter().map(|shortage| reason(shortage, language)).collect();
+    if words.is_empty() { otherwise.text(language).to_owned() } else { words.join(", ") }
 }
 
 /// Why there was no room.
 #[must_use]
-pub fn reason(shortage: Shortage) -> &'static str {
-    match shortage {
-        Shortage::FileSystem => "the file system of the segment was full",
-        Shortage::Sandbox => "the program forbade system calls by seccomp",
-        Shortage::AddressSpace => "the program limited its address space",
-        Shortage::LockedMemory => "the program locked its memory",
-        Shortage::Table => "a table of the probe was full",
-        Shortage::SlowRecorder => "the recorder was slower than the program",
-    }
-}
-
-fn counted(count: u64, noun: &str) -> String {
-    match (count, noun) {
-        (1, _) => format!("1 {noun}"),
-        (_, "binary") => format!("{count} binaries"),
-        _ => format!("{count} {noun}s"),
-    }
+pub fn reason(shortage: Shortage, language: Language) -> &'static str {
+    let text = match shortage {
+        Shortage::FileSystem => Text::ShortFileSystem,
+        Shortage::Sandbox => Text::ShortSandbox,
+        Shortage::AddressSpace => Text::ShortAddressSpace,
+        Shortage::LockedMemory => Text::ShortLockedMemory,
+        Shortage::Table => Text::ShortTable,
+        Shortage::SlowRecorder => Text::ShortRecorder,
+    };
+    text.text(language)
 }
 
 fn time(ns: u64) -> String {

@@ -3,9 +3,9 @@
 use heapwise_profile::finding::{
     self, Finding, FindingClass, FindingKind, FindingRow, FunctionGroup, MOST_GROUPS, RankUnit,
 };
-use heapwise_profile::own_code::CodeFrames;
+use heapwise_profile::own_code::{CodeFrames, OwnRule};
 use heapwise_profile::printable::printable;
-use heapwise_profile::{Profile, quantity};
+use heapwise_profile::{Profile, ProgramEnd, quantity};
 use serde_json::{Map, Value, json};
 
 use crate::{Language, Text};
@@ -15,27 +15,29 @@ use crate::{Language, Text};
 pub struct Names<'a> {
     profile: &'a Profile,
     code: CodeFrames,
+    own: &'a OwnRule,
 }
 
 impl<'a> Names<'a> {
-    /// Names from `profile`, which has symbols.
+    /// Names from `profile`, which has symbols; `own` is the user's rule.
     #[must_use]
-    pub fn new(profile: &'a Profile) -> Self {
-        Self { code: CodeFrames::new(profile), profile }
+    pub fn new(profile: &'a Profile, own: &'a OwnRule) -> Self {
+        Self { code: CodeFrames::new(profile, own), profile, own }
     }
 
     /// Names from `profile`, which has the stacks of a recording and no samples.
     #[must_use]
-    pub fn of_recording(profile: &'a Profile, findings: &[Finding]) -> Self {
+    pub fn of_recording(profile: &'a Profile, findings: &[Finding], own: &'a OwnRule) -> Self {
         let places = findings.iter().flat_map(|finding| &finding.places);
         let weights = places.filter_map(|place| Some((place.stack?, place.value as f64)));
-        Self { code: CodeFrames::weighted(profile, weights), profile }
+        Self { code: CodeFrames::weighted(profile, own, weights), profile, own }
     }
 
     /// The findings in the profile itself.
     #[must_use]
     pub fn find(&self, baseline: Option<&Profile>) -> Vec<Finding> {
-        finding::findings(self.profile, &self.code, baseline)
+        let baseline = baseline.map(|base| (base, CodeFrames::new(base, self.own)));
+        finding::findings(self.profile, &self.code, baseline.as_ref().map(|(base, code)| (*base, code)))
     }
 
     /// The functions of a finding, largest first.
@@ -46,9 +48,9 @@ impl<'a> Names<'a> {
         groups
     }
 
-    /// The findings as text; `file` is inserted into the next commands.
+    /// The findings as text, with next commands about `files`.
     #[must_use]
-    pub fn text(&self, findings: &[Finding], file: &str, language: Language) -> String {
+    pub fn text(&self, findings: &[Finding], files: Files<'_>, language: Language) -> String {
         let mut out = String::new();
         for finding in findings {
             let groups = self.groups(finding);
@@ -65,10 +67,7 @@ impl<'a> Names<'a> {
             for row in &finding.rows {
                 out += &format!("  {}\n", printable(&line(row)));
             }
-            out += &format!(
-                "  → {}\n",
-                next_command(finding, self.is_recording()).replace("FILE", &printable(file))
-            );
+            out += &format!("  → {}\n", printable(&files.fill(next_command(finding, self.kind()))));
         }
         out
     }
@@ -82,7 +81,7 @@ impl<'a> Names<'a> {
                 "values": values(finding),
                 "places": self.groups(finding).iter().take(most).map(group_json).collect::<Vec<_>>(),
                 "rows": finding.rows.iter().map(row_json).collect::<Vec<_>>(),
-                "next": next_command(finding, self.is_recording()),
+                "next": next_command(finding, self.kind()),
             })
         };
         findings.iter().map(one).collect()
@@ -91,7 +90,54 @@ impl<'a> Names<'a> {
     /// Whether the profile is that of a recording, which has moments.
     #[must_use]
     pub fn is_recording(&self) -> bool {
-        self.profile.meta.source == "heapwise recording"
+        self.kind() == SourceKind::Recording
+    }
+
+    /// The profiled program.
+    #[must_use]
+    pub fn program(&self) -> &str {
+        &self.profile.meta.program
+    }
+
+    fn kind(&self) -> SourceKind {
+        match &*self.profile.meta.source {
+            "heapwise recording" => SourceKind::Recording,
+            "heapwise segment" if self.profile.meta.end == ProgramEnd::Running => SourceKind::Process,
+            _ => SourceKind::File,
+        }
+    }
+}
+
+/// What findings are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SourceKind {
+    Recording,
+    /// A running process.
+    Process,
+    File,
+}
+
+/// What the user calls the things that findings are about.
+#[derive(Debug, Clone, Copy)]
+pub struct Files<'a> {
+    /// Profile, recording or process.
+    pub file: &'a str,
+    /// The baseline.
+    pub base: Option<&'a str>,
+    /// The program.
+    pub program: &'a str,
+}
+
+impl Files<'_> {
+    /// A command with its names inserted.
+    fn fill(&self, command: &str) -> String {
+        let name = |word| match word {
+            "FILE" => self.file,
+            "BASE" => self.base.unwrap_or("BASE"),
+            "PROGRAM" => self.program,
+            word => word,
+        };
+        command.split(' ').map(name).collect::<Vec<_>>().join(" ")
     }
 }
 
@@ -101,13 +147,23 @@ pub fn values(finding: &Finding) -> Map<String, Value> {
     finding.values.iter().map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
 }
 
-/// The `heapwise` command that goes deeper; `FILE` is the recording or profile.
-fn next_command(finding: &Finding, is_recording: bool) -> &'static str {
+/// The `heapwise` command that goes deeper; `FILE` is the recording, profile or process.
+fn next_command(finding: &Finding, kind: SourceKind) -> &'static str {
+    let is_recording = kind == SourceKind::Recording;
     match finding.kind {
+        FindingKind::Fragmentation if kind == SourceKind::Process => "heapwise fragmentation FILE",
+        FindingKind::Unexplained if kind == SourceKind::Process => "heapwise top --resident FILE",
+        FindingKind::Fragmentation | FindingKind::Unexplained if is_recording => {
+            "heapwise timeline --resident FILE"
+        }
+        FindingKind::Fragmentation => "heapwise sizes FILE",
+        FindingKind::Unexplained => "heapwise doctor PROGRAM",
+        FindingKind::Growth => "heapwise diff BASE FILE",
+        FindingKind::PeakGrowth => "heapwise diff --sample_index peak_space BASE FILE",
         FindingKind::Peak if is_recording => "heapwise at FILE peak",
         FindingKind::Peak => "heapwise top FILE --sample_index peak_space",
         FindingKind::GrowingSites => "heapwise at FILE 50%..end",
-        FindingKind::Growth | FindingKind::Held => "heapwise top FILE",
+        FindingKind::Held => "heapwise top FILE",
         FindingKind::NeverFreed | FindingKind::StillHeld if is_recording => "heapwise at FILE end leaks",
         FindingKind::NeverFreed | FindingKind::StillHeld => "heapwise leaks FILE",
         FindingKind::UnseenFrees => "heapwise summary FILE --json",
@@ -122,6 +178,9 @@ fn next_command(finding: &Finding, is_recording: bool) -> &'static str {
 fn title(kind: FindingKind) -> Text {
     match kind {
         FindingKind::Growth => Text::KindGrowth,
+        FindingKind::PeakGrowth => Text::KindPeakGrowth,
+        FindingKind::Fragmentation => Text::KindFragmentation,
+        FindingKind::Unexplained => Text::KindUnexplained,
         FindingKind::Held => Text::KindHeld,
         FindingKind::UnseenFrees => Text::KindUnseenFrees,
         FindingKind::Peak => Text::KindPeak,
@@ -153,9 +212,18 @@ pub fn sentence(finding: &Finding, first: Option<&FunctionGroup>, language: Lang
     };
     let (text, values) = match finding.kind {
         FindingKind::UnseenFrees => (Text::UnseenFrees, vec![("n", number("frees"))]),
-        FindingKind::Growth => {
+        FindingKind::Fragmentation => {
+            let live = ("live", quantity::bytes(value("live_bytes")));
+            (Text::Fragmentation, vec![live, ("percent", tenths("percent"))])
+        }
+        FindingKind::Unexplained => {
+            let resident = ("resident", quantity::bytes(value("resident_bytes")));
+            (Text::Unexplained, vec![resident, ("percent", tenths("percent"))])
+        }
+        kind @ (FindingKind::Growth | FindingKind::PeakGrowth) => {
             let plus = if value("total_bytes") > 0.0 { "+" } else { "" };
-            (Text::Growth, vec![("total", format!("{plus}{}", quantity::bytes(value("total_bytes"))))])
+            let text = if kind == FindingKind::Growth { Text::Growth } else { Text::PeakGrowth };
+            (text, vec![("total", format!("{plus}{}", quantity::bytes(value("total_bytes"))))])
         }
         FindingKind::Held => (Text::Held, vec![("share", share(Text::HoldsShare))]),
         FindingKind::Peak => {

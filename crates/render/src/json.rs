@@ -18,7 +18,7 @@ use heapwise_profile::view::sizes::{SizeClass, SizeSource, Sizes};
 use heapwise_profile::view::threads::Threads;
 use heapwise_profile::view::top::Top;
 use heapwise_profile::view::traces::{Trace, Traces};
-use heapwise_profile::view::{Row, Totals};
+use heapwise_profile::view::{OwnPlace, Row, Totals};
 use heapwise_profile::{Frame, Weight, weight};
 use serde_json::{Map, Value, json};
 
@@ -35,6 +35,7 @@ pub fn top(view: &Top) -> Value {
             sum += row.flat.value;
             let mut fields = row_fields(row, &view.totals);
             fields.insert("sum_percent".into(), rounded_percent(sum, whole));
+            insert_own(&mut fields, row.own.as_ref());
             Value::Object(fields)
         })
         .collect();
@@ -99,6 +100,7 @@ pub fn leaks(view: &Leaks) -> Value {
             fields.insert("objects".into(), integer(group.weight.objects));
             fields.insert("stacks".into(), group.stacks.iter().map(stack).collect());
             fields.insert("more_stacks".into(), (group.stack_count - group.stacks.len()).into());
+            insert_own(&mut fields, group.own.as_ref());
             Value::Object(fields)
         })
         .collect();
@@ -245,6 +247,14 @@ fn frame_fields(frame: &Frame) -> Map<String, Value> {
     fields.insert("line".into(), frame.line.into());
     fields.insert("module".into(), frame.module.clone().into());
     fields
+}
+
+/// `own`: the program's own code, where the view looked for it and there is some.
+fn insert_own(fields: &mut Map<String, Value>, own: Option<&OwnPlace>) {
+    if let Some(OwnPlace { function, file, line, is_itself }) = own {
+        let own = json!({ "function": function, "file": file, "line": line, "is_itself": is_itself });
+        fields.insert("own".into(), own);
+    }
 }
 
 fn stack(trace: &Trace) -> Value {

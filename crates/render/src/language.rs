@@ -11,6 +11,15 @@ pub enum Language {
 }
 
 impl Language {
+    /// The tag in HTML.
+    #[must_use]
+    pub fn tag(self) -> &'static str {
+        match self {
+            Language::English => "en",
+            Language::Chinese => "zh-CN",
+        }
+    }
+
     /// The language of a locale: `zh_CN.UTF-8`, `C`, `en_US`.
     #[must_use]
     pub fn of_locale(locale: &str) -> Self {

@@ -8,6 +8,7 @@ pub mod ledger;
 pub mod list;
 pub mod memory_calls;
 pub mod mprof;
+mod own_code;
 pub mod sizes;
 pub mod table;
 pub mod top;
@@ -23,6 +24,7 @@ use heapwise_profile::view::Totals;
 
 use crate::amount::Amounts;
 use crate::coverage;
+use crate::{Language, Text};
 
 /// Characters of a name that are shown on the narrowest terminal.
 const LEAST_NAME: usize = 16;
@@ -48,10 +50,16 @@ pub struct TextOptions {
     pub total: bool,
     /// Say behind it what the numbers cover.
     pub coverage: bool,
+    /// Language of what the numbers cover.
+    pub language: Language,
     /// Name the columns.
     pub header: bool,
     /// Show the standard error of estimates.
     pub errors: bool,
+    /// Show the program's own code beside names.
+    pub own: bool,
+    /// Use the colors of a terminal.
+    pub color: bool,
     /// Columns of the terminal; names that do not fit are shortened in the middle.
     pub width: Option<usize>,
 }
@@ -62,8 +70,11 @@ impl Default for TextOptions {
             amounts: Amounts::default(),
             total: true,
             coverage: true,
+            language: Language::English,
             header: false,
             errors: false,
+            own: false,
+            color: false,
             width: None,
         }
     }
@@ -109,8 +120,10 @@ impl TextOptions {
         if !self.coverage {
             return String::new();
         }
-        let of = |who: &str, what: &Coverage| format!("{who}: {}\n", coverage::line(what));
-        let base = totals.base_coverage.as_deref().map(|base| of("Base covers", base));
-        of("Covers", &totals.coverage) + &base.unwrap_or_default()
+        let of = |who: Text, what: &Coverage| {
+            format!("{}: {}\n", who.text(self.language), coverage::line(what, self.language))
+        };
+        let base = totals.base_coverage.as_deref().map(|base| of(Text::BaseCovers, base));
+        of(Text::CoversTitle, &totals.coverage) + &base.unwrap_or_default()
     }
 }

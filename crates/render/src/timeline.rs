@@ -2,6 +2,7 @@
 
 mod chart;
 mod picture;
+mod rate;
 pub mod resident;
 
 pub use chart::chart;
@@ -14,13 +15,14 @@ use crate::text::TextOptions;
 use crate::text::table::Table;
 use heapwise_profile::quantity;
 
-/// One row per step: time, highest live bytes, allocations, resident bytes, and a bar.
+/// One row per step: time, highest live bytes, allocations, resident bytes, bytes allocated a
+/// second, and a bar.
 #[must_use]
 pub fn table(timeline: &Timeline) -> String {
     const BAR: u64 = 40;
     let highest = timeline.peak().map_or(1, |step| step.max_live_bytes).max(1);
     let mut rows = Table::default();
-    rows.push(["ms", "live bytes", "live", "allocs", "frees", "rss", ""].map(str::to_owned));
+    rows.push(["ms", "live bytes", "live", "allocs", "frees", "rss", "allocated/s", ""].map(str::to_owned));
     for step in &timeline.steps {
         let bar = step.max_live_bytes.saturating_mul(BAR).div_ceil(highest).min(BAR) as usize;
         rows.push([
@@ -30,6 +32,7 @@ pub fn table(timeline: &Timeline) -> String {
             step.allocs.to_string(),
             step.frees.to_string(),
             quantity::bytes(step.rss_bytes as f64),
+            quantity::bytes(step.alloc_bytes as f64 * 1000.0 / timeline.step_ms.max(1) as f64),
             "█".repeat(bar),
         ]);
     }

@@ -11,7 +11,7 @@ use heapwise_profile::{
     Began, CallTree, Cut, CutReason, CutShare, Inherited, Losses, Metric, Profile, ProgramEnd, Query,
     Sampling, Shortage, Shortages,
 };
-use heapwise_render::{Format, TextOptions, coverage, export, json, text};
+use heapwise_render::{Format, Language, TextOptions, coverage, export, json, text};
 
 const PAGE: &str = include_str!("../../../docs/RELIABILITY.md");
 
@@ -158,6 +158,16 @@ fn surfaces(profile: &Profile) -> Vec<(String, String)> {
     all
 }
 
+/// Words of a Chinese line that are neither names, units nor commands.
+fn english_words(line: &str) -> Vec<&str> {
+    const NAMES: [&str; 14] = [
+        "heapwise", "top", "start", "fork", "seccomp", "Python", "arena", "MiB", "KiB", "GiB", "ms", "je",
+        "malloc", "min",
+    ];
+    let words = line.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| word.len() > 1);
+    words.filter(|word| !NAMES.contains(word)).collect()
+}
+
 #[test]
 fn every_surface_uses_the_words_of_the_table() {
     let table = rows("### Gaps");
@@ -165,11 +175,13 @@ fn every_surface_uses_the_words_of_the_table() {
     for (kind, profile) in profiles() {
         let gaps: Vec<&str> = Coverage::of(&profile).gaps.iter().map(Gap::name).collect();
         assert_eq!(gaps, [kind]);
-        let line = coverage::line(&Coverage::of(&profile));
+        let line = coverage::line(&Coverage::of(&profile), Language::English);
         let rows: Vec<usize> =
             (0..table.len()).filter(|row| table[*row].0 == kind && contains(&line, &table[*row].1)).collect();
         assert_eq!(rows.len(), 1, "{kind}: `{line}` is not in the table");
         used[rows[0]] = true;
+        let chinese = coverage::line(&Coverage::of(&profile), Language::Chinese);
+        assert_eq!(english_words(&chinese), Vec::<&str>::new(), "{kind}: {chinese}");
         for (surface, text) in surfaces(&profile) {
             assert!(contains(&text, &table[rows[0]].1), "{surface} of {kind} lacks its words:\n{text}");
         }
@@ -191,12 +203,15 @@ fn every_surface_uses_the_words_of_the_table() {
 fn every_reason_is_in_the_table() {
     let table = rows("### Reasons");
     let words: Vec<&str> = table.iter().map(|(_, words)| words.as_str()).collect();
-    assert_eq!(words, Shortage::ALL.map(coverage::reason));
+    assert_eq!(words, Shortage::ALL.map(|shortage| coverage::reason(shortage, Language::English)));
     for shortage in Shortage::ALL {
         let mut lost = lossy(Losses { dropped_events: 1, ..Losses::default() });
         lost.meta.recorded.event_shortages = Shortages::default().with(shortage);
-        let line = coverage::line(&Coverage::of(&lost));
-        assert!(line.contains(&format!("1 event lost ({})", coverage::reason(shortage))), "{line}");
+        let line = coverage::line(&Coverage::of(&lost), Language::English);
+        assert!(
+            line.contains(&format!("1 event lost ({})", coverage::reason(shortage, Language::English))),
+            "{line}"
+        );
     }
 }
 
@@ -213,7 +228,8 @@ fn a_zero_has_its_reason() {
     never.meta.recorded.began = Began::Never;
     let mut sampled = empty.clone();
     sampled.meta.sampling = Sampling::Poisson { mean_bytes: 524_288 };
-    let lines = [never, empty, sampled, freed].map(|profile| coverage::line(&Coverage::of(&profile)));
+    let lines = [never, empty, sampled, freed]
+        .map(|profile| coverage::line(&Coverage::of(&profile), Language::English));
     assert_eq!(lines.len(), table.len());
     for (line, (_, words)) in lines.iter().zip(&table) {
         assert!(contains(line, words), "`{line}` lacks `{words}`");

@@ -44,6 +44,11 @@ fn link_of(kind: FindingKind, is_recording: bool) -> Link {
         }
         FindingKind::Peak => link("flame", at("peak"), Metric::InuseSpace),
         FindingKind::Growth => link("table", None, Metric::InuseSpace),
+        FindingKind::PeakGrowth => Link { view: "table", at: None, sample_type: column::PEAK_SPACE },
+        FindingKind::Fragmentation | FindingKind::Unexplained if !is_recording => {
+            link("allocator", None, Metric::InuseSpace)
+        }
+        FindingKind::Fragmentation | FindingKind::Unexplained => link("overview", at(""), Metric::InuseSpace),
         FindingKind::Held => link("flame", None, Metric::InuseSpace),
         FindingKind::GrowingSites => link("flame", at("50%..end"), Metric::InuseSpace),
         FindingKind::NeverFreed | FindingKind::StillHeld => link("leaks", at("end"), Metric::InuseSpace),

@@ -50,6 +50,7 @@ use sources::Sources;
 
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::input_error;
+use heapwise_profile::own_code::OwnRule;
 use heapwise_symbolize::Options as SymbolOptions;
 
 /// What a server is started with.
@@ -66,6 +67,8 @@ pub struct Settings {
     pub most_profiles: usize,
     /// Where symbols are looked for.
     pub symbols: SymbolOptions,
+    /// Which code is the program's own.
+    pub own: OwnRule,
     /// Bytes that the server may take.
     pub memory_bytes: usize,
 }
@@ -79,8 +82,13 @@ pub struct Server {
 impl Server {
     /// Binds the address and looks at the targets.
     pub fn new(settings: Settings) -> Outcome<Self> {
-        let sources =
-            Sources::new(&settings.targets, settings.root, settings.most_profiles, &settings.symbols)?;
+        let sources = Sources::new(
+            &settings.targets,
+            settings.root,
+            settings.most_profiles,
+            &settings.symbols,
+            &settings.own,
+        )?;
         let listener = Listener::bind(&settings.address).map_err(|why| {
             input_error!("cannot listen on {}: {why}; choose another with --port", settings.address)
         })?;
@@ -90,7 +98,7 @@ impl Server {
         let memory = Arc::new(MemoryBudget::new(settings.memory_bytes));
         let context = Context {
             sources,
-            profiles: ProfileCache::new(settings.symbols, Arc::clone(&memory)),
+            profiles: ProfileCache::new(settings.symbols, settings.own, Arc::clone(&memory)),
             renders: RenderCache::new(memory.render_cache(), places),
             memory,
             guard,

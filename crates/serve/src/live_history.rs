@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use heapwise_profile::finding::ResidentMemory;
 use heapwise_profile::ledger::{Ledger, LedgerHistory};
 
 use super::lru::Lru;
@@ -16,6 +17,8 @@ pub(crate) const STEP: Duration = Duration::from_secs(1);
 const MOST_POINTS: usize = 3600;
 /// Ledgers kept of a process; beyond that, every second one is dropped.
 const MOST_LEDGERS: usize = 2000;
+/// How long a reading of resident memory stands for the present.
+const MEMORY_LASTS_MS: u64 = 60_000;
 /// Marks kept of a process.
 const MOST_MARKS: usize = 256;
 /// Processes watched.
@@ -32,9 +35,29 @@ struct Track {
     /// Oldest first.
     points: VecDeque<Point>,
     marks: VecDeque<(u64, String)>,
-    peak: Option<(u64, u64)>,
+    peak: Option<Peak>,
     /// Main lines of the ledgers that were read, by wall-clock milliseconds.
     ledgers: LedgerHistory,
+    /// The last ledger, and when it was read.
+    memory: Option<(u64, ResidentMemory)>,
+}
+
+/// The peak of a process, as the probe has it: the highest reading may be lower.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Peak {
+    /// Wall-clock milliseconds of the first reading after it; `None` when it was before the curve.
+    ms: Option<u64>,
+    bytes: u64,
+}
+
+/// Counters of a process at one moment.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Reading {
+    pub live: u64,
+    /// Bytes allocated since counting began.
+    pub allocated: u64,
+    /// Highest number of live bytes since counting began.
+    pub peak: u64,
 }
 
 /// A reading of a process.
@@ -49,12 +72,15 @@ struct Point {
 
 impl LiveHistory {
     /// Adds a point to the curve of a process.
-    pub(crate) fn beat(&self, id: &str, live: u64, allocated: u64) {
+    pub(crate) fn beat(&self, id: &str, reading: Reading) {
         let mut tracks = self.lock();
         let track = track(&mut tracks, id);
+        let Reading { live, allocated, peak } = reading;
         let point = Point { ms: now_ms(), live, allocated };
-        if track.peak.is_none_or(|peak| live > peak.1) {
-            track.peak = Some((point.ms, live));
+        let is_seen = !track.points.is_empty() || live >= peak;
+        // A reset makes it smaller.
+        if track.peak.is_none_or(|known| known.bytes != peak) {
+            track.peak = Some(Peak { ms: is_seen.then_some(point.ms), bytes: peak });
         }
         track.points.push_back(point);
         if track.points.len() > MOST_POINTS {
@@ -69,11 +95,19 @@ impl LiveHistory {
     /// Adds a ledger of a process that was read now.
     pub(crate) fn ledger(&self, id: &str, ledger: &Ledger) {
         let mut tracks = self.lock();
-        let ledgers = &mut track(&mut tracks, id).ledgers;
+        let track = track(&mut tracks, id);
+        track.memory = Some((now_ms(), ResidentMemory::of(ledger)));
+        let ledgers = &mut track.ledgers;
         ledgers.push(now_ms(), ledger);
         if ledgers.moments.len() > MOST_LEDGERS {
             *ledgers = ledgers.thinned(MOST_LEDGERS / 2);
         }
+    }
+
+    /// The resident memory, if it was read lately.
+    pub(crate) fn resident_memory(&self, id: &str) -> Option<ResidentMemory> {
+        let (ms, memory) = self.lock().get(id)?.memory?;
+        (now_ms().saturating_sub(ms) <= MEMORY_LASTS_MS).then_some(memory)
     }
 
     /// The ledgers so far, from the start of the curve of live bytes.
@@ -121,7 +155,7 @@ impl LiveHistory {
             points: track.points.iter().map(|point| (since(point.ms), point.live)).collect(),
             allocated: allocated(&track.points),
             rss: Vec::new(),
-            peak: track.peak.map(|(ms, live)| (since(ms), live)),
+            peak: track.peak.map(|peak| (peak.ms.map(since), peak.bytes)),
             marks,
             any_range: false,
         }
@@ -167,15 +201,28 @@ mod tests {
     fn a_curve_is_bounded_and_keeps_its_peak() {
         let pulse = LiveHistory::default();
         for live in 0..2 * MOST_POINTS as u64 {
-            pulse.beat("1-2", if live == 5 { 1_000_000 } else { live }, 10 * live);
+            pulse.beat("1-2", Reading { live, allocated: 10 * live, peak: live });
         }
         pulse.mark("1-2", "warm");
         let timeline = pulse.timeline("1-2", &[("a.heap".into(), now_ms())]);
         assert!(timeline.points.len() <= MOST_POINTS);
-        assert_eq!(timeline.peak.map(|peak| peak.1), Some(1_000_000));
+        assert_eq!(timeline.peak.map(|peak| peak.1), Some(2 * MOST_POINTS as u64 - 1));
         let names: Vec<_> = timeline.marks.iter().map(|mark| &*mark.name).collect();
         assert_eq!(names, ["warm", "a.heap"]);
         assert!(pulse.timeline("other", &[]).points.is_empty());
+    }
+
+    #[test]
+    fn the_peak_is_the_probes_and_not_the_highest_reading() {
+        let pulse = LiveHistory::default();
+        let peak = |live, peak| {
+            pulse.beat("1-2", Reading { live, allocated: 0, peak });
+            pulse.timeline("1-2", &[]).peak.map(|(ms, bytes)| (ms.is_some(), bytes))
+        };
+        assert_eq!(peak(690, 858), Some((false, 858)), "it was before the first reading");
+        assert_eq!(peak(700, 858), Some((false, 858)));
+        assert_eq!(peak(710, 900), Some((true, 900)), "between two readings");
+        assert_eq!(peak(10, 20), Some((true, 20)), "after a reset");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use heapwise_profile::Profile;
+use heapwise_profile::own_code::OwnRule;
 
 use super::cpu_budget::CpuBudget;
 use super::error::Result;
@@ -29,6 +30,8 @@ pub(crate) struct ProfileCache {
     slots: Mutex<Lru<Slot>>,
     symbols: SymbolOptions,
     memory: Arc<MemoryBudget>,
+    /// Which code is the program's own.
+    pub own: OwnRule,
     /// How often a live process is read.
     pub budget: CpuBudget,
 }
@@ -39,8 +42,8 @@ fn stored_key(source: &dyn Source, stored: &Stored, at: Option<&str>) -> String 
 
 impl ProfileCache {
     /// An empty cache that finds symbols with `symbols`.
-    pub(crate) fn new(symbols: SymbolOptions, memory: Arc<MemoryBudget>) -> Self {
-        Self { slots: Mutex::default(), symbols, memory, budget: CpuBudget::default() }
+    pub(crate) fn new(symbols: SymbolOptions, own: OwnRule, memory: Arc<MemoryBudget>) -> Self {
+        Self { slots: Mutex::default(), symbols, memory, own, budget: CpuBudget::default() }
     }
 
     /// A stored profile; `at` is a moment or range of a recording.

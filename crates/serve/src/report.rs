@@ -110,7 +110,7 @@ fn load_with(
     let own = own.collect::<Result<_>>()?;
     let base =
         baseline.map(|base| load_stored(profiles, &*base.source, &base.stored, base.moment.as_deref()));
-    Ok(Report::new(own, base.transpose()?, &query)?)
+    Ok(Report::new(own, base.transpose()?, &query, profiles.own.clone())?)
 }
 
 fn input(

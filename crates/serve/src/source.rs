@@ -15,6 +15,7 @@ pub(crate) use recorded::RecordedSource;
 use std::time::Duration;
 
 use heapwise_profile::Profile;
+use heapwise_profile::finding::ResidentMemory;
 use heapwise_profile::ledger::{Ledger, LedgerHistory};
 use heapwise_render::Language;
 use serde_json::{Value, json};
@@ -61,6 +62,8 @@ pub(crate) struct Facts {
     pub live_bytes: Option<u64>,
     /// Allocated since counting began.
     pub allocated_bytes: u64,
+    /// Highest number of live bytes since counting began.
+    pub peak_bytes: u64,
     pub parent_pid: Option<u32>,
     /// How an ended process ended: `exited`, `killed`, `replaced` by another program.
     pub ended: Option<&'static str>,
@@ -83,6 +86,7 @@ impl Facts {
             index: None,
             live_bytes: None,
             allocated_bytes: 0,
+            peak_bytes: 0,
             parent_pid: None,
             ended: None,
             recording_since_unix_ms: None,
@@ -191,6 +195,11 @@ pub(crate) trait Source: Send + Sync {
 
     /// Where the resident memory of a running process is.
     fn ledger(&self) -> Result<Option<Ledger>> {
+        Ok(None)
+    }
+
+    /// Resident memory of a running process, for findings: read lately, or now.
+    fn resident_memory(&self) -> Result<Option<ResidentMemory>> {
         Ok(None)
     }
 

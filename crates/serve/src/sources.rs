@@ -6,12 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error::{HttpError, Result};
-use super::live_history::LiveHistory;
+use super::live_history::{LiveHistory, Reading};
 use super::profile_store::{self, Kept, ProfileStore};
 use super::source::{DirectorySource, FileSource, PastSource, ProcessSource, RecordedSource, Source};
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::recording::open;
 use heapwise_capture::segments::{self, SegmentEntry};
+use heapwise_profile::own_code::OwnRule;
 use heapwise_symbolize::Options as SymbolOptions;
 
 /// Process sources kept; processes come and go for as long as the server runs.
@@ -48,6 +49,7 @@ impl Sources {
         root: PathBuf,
         most: usize,
         symbols: &SymbolOptions,
+        own: &OwnRule,
     ) -> Outcome<Self> {
         let mut sources = Self {
             fixed: Vec::new(),
@@ -62,7 +64,12 @@ impl Sources {
             let path = Path::new(target);
             if open::is_recording(path) {
                 let id = sources.free_id(path);
-                sources.fixed.push(Arc::new(RecordedSource::new(id, path.to_owned(), symbols.clone())));
+                sources.fixed.push(Arc::new(RecordedSource::new(
+                    id,
+                    path.to_owned(),
+                    symbols.clone(),
+                    own.clone(),
+                )));
             } else if path.is_dir() {
                 let id = sources.free_id(path);
                 sources.fixed.push(Arc::new(DirectorySource::new(id, path.to_owned())));
@@ -139,7 +146,12 @@ impl Sources {
             if let Ok(facts) = source.facts()
                 && facts.is_live()
             {
-                self.pulse.beat(source.id(), facts.live_bytes.unwrap_or(0), facts.allocated_bytes);
+                let reading = Reading {
+                    live: facts.live_bytes.unwrap_or(0),
+                    allocated: facts.allocated_bytes,
+                    peak: facts.peak_bytes,
+                };
+                self.pulse.beat(source.id(), reading);
             }
         }
     }

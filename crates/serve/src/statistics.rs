@@ -12,25 +12,29 @@ pub(super) fn sections(found: &SegmentEntry) -> Result<Vec<Value>> {
     let statistics = statistics::read(found)?;
     let mut sections = Vec::new();
     let told = if statistics.answered == Answered::Never { &[] } else { statistics.told.as_slice() };
-    sections.push(section(&allocator_title(&statistics), rows(told)));
+    sections.push(allocator(&statistics, rows(told)));
     if let Some(memory) = &statistics.memory {
         let ledger = &memory.ledger;
         let row = |line: &Line| bytes_row(&line.name, line.bytes, line.kind.about());
-        sections.push(section("Where resident memory is", ledger.lines.iter().map(row).collect()));
-        sections.push(section("Kernel", kernel_rows(ledger)));
+        let lines = ledger.lines.iter().map(row).collect();
+        sections.push(section("resident", "Where resident memory is", lines));
+        sections.push(section("kernel", "Kernel", kernel_rows(ledger)));
     }
-    sections.push(section("Probe", rows(&statistics.probe)));
+    sections.push(section("probe", "Probe", rows(&statistics.probe)));
     Ok(sections)
 }
 
 /// A program that does not allocate answers later; until then its last answer is shown.
-fn allocator_title(statistics: &Statistics) -> String {
-    let when = match statistics.answered {
-        Answered::Now => "",
-        Answered::Before => ", at its last allocation",
-        Answered::Never => ", no numbers before the next allocation of the program",
+fn allocator(statistics: &Statistics, rows: Vec<Value>) -> Value {
+    let (key, when) = match statistics.answered {
+        Answered::Now => ("allocator", ""),
+        Answered::Before => ("allocator.before", ", at its last allocation"),
+        Answered::Never => ("allocator.never", ", no numbers before the next allocation of the program"),
     };
-    format!("Allocator ({}{when})", statistics.allocator.name())
+    let name = statistics.allocator.name();
+    let mut section = section(key, &format!("Allocator ({name}{when})"), rows);
+    section["allocator"] = name.into();
+    section
 }
 
 fn bytes_row(name: &str, bytes: u64, about: &str) -> Value {
@@ -47,8 +51,8 @@ fn kernel_rows(ledger: &Ledger) -> Vec<Value> {
     ]
 }
 
-fn section(title: &str, rows: Vec<Value>) -> Value {
-    json!({ "title": title, "rows": rows })
+fn section(key: &str, title: &str, rows: Vec<Value>) -> Value {
+    json!({ "key": key, "title": title, "rows": rows })
 }
 
 fn rows(numbers: &[Number]) -> Vec<Value> {

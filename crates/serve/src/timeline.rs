@@ -13,7 +13,8 @@ pub(crate) struct Timeline {
     pub allocated: Vec<u64>,
     /// Resident bytes at each point; empty where they are not known.
     pub rss: Vec<u64>,
-    pub peak: Option<(u64, u64)>,
+    /// When it was, unless that was before the first point, and its bytes.
+    pub peak: Option<(Option<u64>, u64)>,
     pub marks: Vec<Mark>,
     /// Whether any range can be selected, or only the moments of stored profiles.
     pub any_range: bool,

@@ -8,7 +8,7 @@ import { setPageKeys, type Key } from "../keys.ts";
 import { VIEWS, type State, type View } from "../state/location.ts";
 import { correct, go, href } from "../state/navigate.ts";
 import { repeatWhileShown } from "../state/repeat.ts";
-import { t } from "../strings.ts";
+import { language, t } from "../strings.ts";
 import { choices } from "../toolbar/choices.ts";
 import { controls } from "../toolbar/controls.ts";
 import { downloads } from "../toolbar/downloads.ts";
@@ -120,7 +120,7 @@ class SourceScreen {
 
   private drawChoices(input: ViewInput, current: () => boolean): void {
     const { source } = input.page;
-    Promise.all([ask<Summary>(input, "summary"), get<{ sources: Source[] }>("sources")]).then(([summary, { sources }]) => {
+    Promise.all([ask<Summary>(input, "summary", language), get<{ sources: Source[] }>("sources")]).then(([summary, { sources }]) => {
       if (!current()) return;
       this.summary = summary;
       this.otherSources = sources.filter((other) => other.id !== source.id);

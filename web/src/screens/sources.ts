@@ -54,7 +54,7 @@ function family(source: Source, all: Source[]): HTMLElement {
   const children = source.pid === null ? [] : descendants(source.pid, all);
   if (!children.length) return card(source);
   return h("div.family", null, card(source),
-    h("details", null, h("summary", null, t("home.children", { n: children.length })), children.map(card)));
+    h("details", null, h("summary", null, children.length === 1 ? t("home.child") : t("home.children", { n: children.length })), children.map(card)));
 }
 
 function descendants(pid: number, all: Source[], seen = new Set([pid])): Source[] {

@@ -108,7 +108,10 @@ export class Strip {
   }
 
   private sentence(timeline: Timeline, state: State, { mode, span }: Chosen): string {
-    if (mode === "peak" && timeline.peak) return t("say.peak", { bytes: bytes(timeline.peak[1]), time: duration(timeline.peak[0]) });
+    if (mode === "peak" && timeline.peak) {
+      const [ms, most] = timeline.peak;
+      return ms === null ? t("say.peak.earlier", { bytes: bytes(most) }) : t("say.peak", { bytes: bytes(most), time: duration(ms) });
+    }
     if (mode === "end") return t(this.page.source.kind === "live" ? "say.now" : "say.end");
     const ends = { from: duration(span?.from ?? 0), to: duration(span?.to ?? 0) };
     if (mode === "diff") return t("say.diff", timeline.any_range ? ends : { from: state.base, to: state.profile || t("strip.now") });

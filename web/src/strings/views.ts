@@ -136,7 +136,7 @@ export const VIEWS = pairs({
   "table.self": ["Self", "自身"],
   "table.cum": ["With callees", "含被调用者"],
   "table.name": ["Name", "名称"],
-  "table.where": ["Where", "位置"],
+  "table.own": ["Your code", "你的代码"],
   "table.functions": ["Functions", "函数"],
   "table.was": ["was {amount}", "原为 {amount}"],
   "table.changed": ["{change} from {from} to {to} ({share}).", "{change}，从 {from} 到 {to}（{share}）。"],

@@ -7,6 +7,7 @@ import { setViewKeys } from "../keys.ts";
 import { t } from "../strings.ts";
 import { bar } from "../widgets/bar.ts";
 import { nothing } from "../widgets/message.ts";
+import { ownPlace } from "../widgets/own_place.ts";
 import { ask, type Draw } from "./view.ts";
 
 export const drawLeaks: Draw = async (input) => {
@@ -18,7 +19,7 @@ export const drawLeaks: Draw = async (input) => {
   const groups = leaks.groups.map((group, at) =>
     h("details.leak", { open: at === 0 },
       h("summary", null, h("span.number", null, amount(group.value)), h("span.share", null, bar(group.value / whole), percent(group.value, whole)),
-        h("span.name", { title: group.name }, group.name), h("span.where", null, place(group))),
+        h("span.name", { title: group.name }, group.name), h("span.where", null, ownPlace(group))),
       group.stacks.map((stack) => drawStack(stack, amount)),
       group.more_stacks > 0 && h("p.note", null, t("held.more_stacks", { n: count(group.more_stacks) }))));
   return h("section.leaks", null, h("p.lead", null, h("b", null, amount(leaks.total)), t("held.places", { n: count(leaks.groups.length + leaks.dropped) }), t(`held.${leaks.verdict}`)),
@@ -29,13 +30,9 @@ export const drawLeaks: Draw = async (input) => {
 const FRAMES = 10;
 
 function drawStack(stack: Stack, amount: (value: number) => string): HTMLElement {
-  const item = (frame: Stack["frames"][number]) => h("li", null, h("code", null, frame.name), " ", h("span.where", null, place(frame)));
+  const item = (frame: Stack["frames"][number]) => h("li", null, h("code", null, frame.name), " ", h("span.where", null, ownPlace(frame)));
   const rest = stack.frames.slice(FRAMES);
   return h("div.stack", null, h("span.number", null, amount(stack.value)),
     h("div", null, h("ol", null, stack.frames.slice(0, FRAMES).map(item)),
       rest.length > 0 && h("details.rest", null, h("summary", null, t("held.callers", { n: rest.length })), h("ol", null, rest.map(item)))));
-}
-
-function place(frame: { file: string; line: number; module: string }): string {
-  return frame.file ? `${frame.file.split("/").pop()}${frame.line ? `:${frame.line}` : ""}` : frame.module;
 }

@@ -6,7 +6,7 @@ import { bytes, change, count, duration, moment, percent, quantity } from "../fo
 import { setViewKeys } from "../keys.ts";
 import type { View } from "../state/location.ts";
 import { href } from "../state/navigate.ts";
-import { isChinese, t } from "../strings.ts";
+import { language, t } from "../strings.ts";
 import { typeTitle } from "../toolbar/choices.ts";
 import { bar } from "../widgets/bar.ts";
 import { nothing, trouble, waiting } from "../widgets/message.ts";
@@ -17,7 +17,7 @@ const ROWS = 8;
 
 export const drawOverview: Draw = async (input) => {
   setViewKeys([]);
-  const summary = await ask<Summary>(input, "summary");
+  const summary = await ask<Summary>(input, "summary", language);
   const { source } = input.page;
   if (source.kind === "live" && source.mode === "off" && !summary.stacks) {
     return nothing(t("off"), t("off.hint"));
@@ -72,7 +72,7 @@ function findingsCard(input: ViewInput): Card {
   const link = (finding: Finding) => href({
     view: finding.view as View, focus: finding.focus, type: finding.sample_type, at: finding.at ?? input.state.at, zoom: "", search: "",
   });
-  const filled = ask<{ findings: Finding[] }>(input, "findings", isChinese ? { lang: "zh" } : {}).then(({ findings }) => {
+  const filled = ask<{ findings: Finding[] }>(input, "findings", language).then(({ findings }) => {
     show(card, h("h2", null, t("findings")), h("ul.findings", null, findings.map(item)));
     card.hidden = findings.length === 0;
   }, () => {});

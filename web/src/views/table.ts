@@ -12,6 +12,7 @@ import { bar } from "../widgets/bar.ts";
 import { frameActions } from "../widgets/frame_actions.ts";
 import { showMenu } from "../widgets/menu.ts";
 import { nothing } from "../widgets/message.ts";
+import { ownPlace } from "../widgets/own_place.ts";
 import { VirtualRows } from "../widgets/virtual_rows.ts";
 import { ask, type Draw } from "./view.ts";
 
@@ -38,8 +39,8 @@ export const drawTable: Draw = async (input) => {
   const cells = (row: Row) => h("div.vrow.table-row", { role: "row" },
     h("span.number", CELL, amount(row.flat)), h("span.share", CELL, bar(row.flat / whole), isCompared ? t("table.was", { amount: quantity(row.flat_base, top.unit) }) : percent(row.flat, whole)),
     h("span.number", CELL, amount(row.cum)), h("span.share", CELL, bar(row.cum / whole), isCompared ? t("table.was", { amount: quantity(row.cum_base, top.unit) }) : percent(row.cum, whole)),
-    h("span.name", { ...CELL, title: row.name }, row.name),
-    h("span.where", { ...CELL, title: row.file || row.module }, row.file ? `${row.file.split("/").pop()}${row.line ? `:${row.line}` : ""}` : row.module));
+    h(row.own?.is_itself ? "span.name" : "span.name.library", { ...CELL, title: row.name }, row.name),
+    h("span.where", { ...CELL, title: row.own?.file || row.file || row.module }, ownPlace(row)));
   const list = new VirtualRows((index) => cells(rows[index]), (index, event) => {
     const at = event ?? list.element.getBoundingClientRect();
     selectFunction(rows[index].name);
@@ -73,7 +74,7 @@ export const drawTable: Draw = async (input) => {
     h("div.view-tools", null, field, found, isCompared && h("span.found.changed", null, changed(top))),
     h("div.grid", { role: "grid", "aria-label": t("table.functions"), "aria-rowcount": String(rows.length + 1) },
       h("div", { role: "rowgroup" }, h("div.table-row.table-head", { role: "row" }, heading("flat", t("table.self"), state.sort, 2),
-        heading("cum", t("table.cum"), state.sort, 2), heading("name", t("table.name"), state.sort, 1), h("span.where", { role: "columnheader" }, t("table.where")))),
+        heading("cum", t("table.cum"), state.sort, 2), heading("name", t("table.name"), state.sort, 1), h("span.where", { role: "columnheader" }, t("table.own")))),
       list.element));
 };
 

@@ -206,7 +206,11 @@ export class StripChart {
     }
     const peak = this.timeline.peak;
     if (!peak) return;
-    const [x, y] = [this.x(peak[0]), this.y(peak[1], this.top)];
+    const [x, y] = [this.x(peak[0] ?? this.range.from), this.y(peak[1], this.top)];
+    if (peak[0] === null) {
+      this.label(context, t("strip.peak_earlier", { bytes: bytes(peak[1]) }), x, Math.max(0, y - 12), "--text");
+      return;
+    }
     context.fillStyle = themeColor("--accent");
     context.beginPath();
     context.arc(x, y, 3.5, 0, 7);

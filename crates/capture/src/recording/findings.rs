@@ -1,7 +1,7 @@
 //! The findings of a recording: reads the input of the analyses and runs them.
 
 use heapwise_profile::StackId;
-use heapwise_profile::finding::Finding;
+use heapwise_profile::finding::{Finding, ResidentMemory};
 use heapwise_profile::recording::analysis::{Evidence, findings};
 use heapwise_profile::recording::{Counts, Damage, PointInTime, Recording, Statistics, Tables, Timeline};
 
@@ -20,7 +20,10 @@ pub fn read(opened: &mut Opened, stacks: &[Option<StackId>]) -> Outcome<Vec<Find
     let peak = (&facts.peak, facts.peak_ms);
     let Facts { statistics, timeline, base, .. } = &facts;
     let evidence = Evidence::new(&opened.tables, statistics, timeline, base, peak, stacks);
-    Ok(findings(&evidence))
+    let mut found = findings(&evidence);
+    let history = opened.recording.read(|recording| recording.ledger_history()).unwrap_or_default();
+    found.extend(ResidentMemory::of_history(&history).iter().flat_map(ResidentMemory::findings));
+    Ok(found)
 }
 
 /// Input of the analyses.

@@ -9,6 +9,7 @@ use heapwise_profile::{Metric, Query};
 use heapwise_render::coverage;
 
 use super::leaks::KnownArgs;
+use crate::console;
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::report_input::ReportOptions;
@@ -88,7 +89,7 @@ pub(crate) fn run(args: &CheckArgs) -> Outcome {
             is_bytes: true,
         },
     ];
-    print_limits(&args.target, &limits, &coverage::line(&Coverage::of(&report.profile)))
+    print_limits(&args.target, &limits, &coverage::line(&Coverage::of(&report.profile), console::language()))
 }
 
 /// `is_part`: known stacks were taken out of the profile.

@@ -12,6 +12,7 @@ use heapwise_render::export::{self, Format, Limited, Packing};
 use super::{dump, skynet_names};
 use crate::failure::{Failure, Outcome};
 use crate::output::{self, Overwrite};
+use crate::own_code::OwnArgs;
 use crate::progress_bar::ReadArgs;
 use crate::report_input::{FilterArgs, MetricArgs, ReportOptions};
 use crate::symbols::SymbolArgs;
@@ -76,6 +77,7 @@ fn parse_format(name: &str) -> Result<Format, String> {
 /// Writes the profile in another tool's format.
 pub(crate) fn run(args: ExportArgs) -> Outcome {
     let options = ReportOptions {
+        own: OwnArgs::default(),
         metric: args.metric,
         filter: args.filter,
         symbols: args.symbols,

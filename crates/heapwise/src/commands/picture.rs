@@ -10,6 +10,7 @@ use heapwise_render::flame as flames;
 use heapwise_render::graph::{self as graphs, GraphOptions};
 use heapwise_render::{Amounts, raster};
 
+use crate::console;
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 use crate::output;
@@ -83,7 +84,7 @@ pub(crate) fn flame(args: &FlameArgs) -> Outcome {
         "html" | "htm" => {
             let shown = flame::flame(&tree, &shape, flames::PAGE_DETAIL);
             let turned = flame::flame(&tree, &Shape::BottomUp, flames::PAGE_DETAIL);
-            flames::page(&shown, &turned, &title).into_bytes()
+            flames::page(&shown, &turned, &title, console::language()).into_bytes()
         }
         form => {
             let shown = flame::flame(&tree, &shape, flames::SVG_DETAIL);

@@ -4,9 +4,9 @@ use clap::Args;
 use heapwise_capture::report_input::Report;
 use heapwise_capture::target::Target;
 use heapwise_profile::query::{Granularity, Regex};
-use heapwise_profile::view;
 use heapwise_profile::view::leaks::LeakClass;
 use heapwise_profile::view::traces::StackLimit;
+use heapwise_profile::view::{self, OwnPlaces};
 use heapwise_render::text::gs;
 use heapwise_render::{Amounts, TextOptions, json, text};
 use serde_json::Value;
@@ -79,7 +79,14 @@ impl StyleArgs {
         let amounts = if self.show_bytes { Amounts::Bytes } else { Amounts::Human };
         let width = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| usize::from(size.ws_col));
         let width = width.ok().filter(|width| *width > 0);
-        TextOptions { amounts, width, header: true, errors: self.errors, ..TextOptions::default() }
+        let (header, own, errors, language) = (true, true, self.errors, console::language());
+        TextOptions { amounts, width, header, own, errors, language, ..TextOptions::default() }
+    }
+
+    /// The same for a report that is written where `options` say: a terminal shows colors.
+    fn text_for(&self, options: &ReportOptions) -> TextOptions {
+        let color = options.output().is_none() && console::has_color();
+        TextOptions { color, ..self.text() }
     }
 }
 
@@ -127,8 +134,11 @@ pub(crate) fn show(view: View, report: Report, options: &ReportOptions, style: &
         }
         View::Leaks => {
             let limit = stack_limit(options);
-            let view = view::leaks::leaks(&tree(), LeakClass::of(&report.profile), query, limit);
-            write(options, || text::leaks::leaks(&view, &style.text()), || json::leaks(&view))
+            let (tree, code) = (tree(), report.code());
+            let places = OwnPlaces::new(&report.profile, &code, &tree, query);
+            let class = LeakClass::of(&report.profile);
+            let view = view::leaks::leaks(&tree, class, query, limit).with_own(&places);
+            write(options, || text::leaks::leaks(&view, &style.text_for(options)), || json::leaks(&view))
         }
         View::Sizes => {
             let view = view::sizes::sizes(&report.profile, &tree(), query);
@@ -170,10 +180,12 @@ fn top(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcom
         None if !options.json => Some(DEFAULT_ROWS),
         rows => rows,
     };
-    let view = view::top::top(&report.tree(), &report.query);
+    let (tree, code) = (report.tree(), report.code());
+    let places = OwnPlaces::new(&report.profile, &code, &tree, &report.query);
+    let view = view::top::top(&tree, &report.query).with_own(&places);
     let text = || match report.baseline {
-        Some(_) => text::diff::diff(&view, &style.text()),
-        None => text::top::top(&view, &style.text()),
+        Some(_) => text::diff::diff(&view, &style.text_for(options)),
+        None => text::top::top(&view, &style.text_for(options)),
     };
     write(options, text, || json::top(&view))?;
     if view.dropped > 0 && !options.json {

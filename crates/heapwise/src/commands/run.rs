@@ -12,9 +12,10 @@ use clap::Args;
 use heapwise_format::segment::{Counter, Mode, OnFull, State};
 use heapwise_hooks::family;
 use heapwise_profile::coverage::Coverage;
+use heapwise_profile::finding::most_important;
 use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::{Began, CallTree, Metric, Profile, ProgramEnd, Query, script};
-use heapwise_render::findings::Names;
+use heapwise_render::findings::{Files, Names};
 use heapwise_render::{Text, coverage};
 
 use super::dump;
@@ -24,6 +25,7 @@ use super::switch::{GsMode, ModeArgs};
 use crate::console::{closing_line, language, message};
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
+use crate::own_code::OwnArgs;
 use crate::symbols::SymbolArgs;
 use heapwise_capture::child_recorder::{Child, ChildRecorder};
 use heapwise_capture::drain::{Beginning, RecordOptions, Recorded};
@@ -65,6 +67,8 @@ pub(crate) struct RunArgs {
     /// Print no summary
     #[arg(short, long)]
     quiet: bool,
+    #[command(flatten)]
+    own: OwnArgs,
 }
 
 /// Runs the program; the exit status is the program's.
@@ -72,6 +76,7 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
     args.mode.exact_by_default();
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     args.refuse_unwritable(overwrite)?;
+    args.own.rule()?;
     stale_segments::collect();
     // There may be many, and all are read at the end.
     let _custody = args.children.then(SegmentLock::take);
@@ -297,23 +302,29 @@ fn finish(
         summary(&snapshot, &profile, ended);
         resident.into_iter().for_each(Resident::print);
         closing_line(Text::ProfileFile, &path.display().to_string());
-        print_findings(profile, &path);
+        print_findings(profile, &path, resident, &args.own)?;
     }
     Ok(())
 }
 
 /// What stands out, with the next command for each.
-fn print_findings(mut profile: Profile, path: &Path) {
+fn print_findings(mut profile: Profile, path: &Path, resident: Option<&Resident>, own: &OwnArgs) -> Outcome {
     SymbolArgs::default().symbolize(&mut profile);
-    let names = Names::new(&profile);
-    let found = names.find(None);
-    for line in names.text(&found, &path.display().to_string(), language()).lines() {
+    let own = own.rule()?;
+    let names = Names::new(&profile, &own);
+    let mut found = names.find(None);
+    found.extend(resident.into_iter().flat_map(Resident::findings));
+    let found = most_important(found);
+    let path = path.display().to_string();
+    let files = Files { file: &path, base: None, program: names.program() };
+    for line in names.text(&found, files, language()).lines() {
         say_err!("{line}");
     }
     if found.is_empty() {
-        let next = format!("heapwise top --alloc_space {}", path.display());
+        let next = format!("heapwise top --alloc_space {path}");
         say_err!("{}", message(Text::Next, &[("command", &next)]));
     }
+    Ok(())
 }
 
 /// Most resident bytes at any time, as the probe noted when the program exited.
@@ -342,7 +353,7 @@ fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ende
     if snapshot.mode() == Mode::Sampled {
         closing_line(Text::Samples, &snapshot.counter(Counter::Recorded).to_string());
     }
-    closing_line(Text::Covers, &coverage::line(&Coverage::of(profile)));
+    closing_line(Text::Covers, &coverage::line(&Coverage::of(profile), language()));
     let own = quantity::bytes(snapshot.counter(Counter::OwnBytes) as f64);
     closing_line(Text::Probe, &message(Text::ProbeMemory, &[("bytes", &own)]));
 }

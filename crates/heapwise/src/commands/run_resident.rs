@@ -1,6 +1,7 @@
 //! The closing line of `run` about resident memory.
 
 use heapwise_capture::peak_ledger::PeakLedger;
+use heapwise_profile::finding::{Finding, ResidentMemory};
 use heapwise_profile::ledger::{self, Ledger, LineKind};
 use heapwise_profile::quantity;
 use heapwise_render::{Language, Text, text};
@@ -30,7 +31,7 @@ impl Resident {
             return;
         };
         let ledger = &reading.ledger;
-        let lines = text::ledger::sentence(ledger);
+        let lines = text::ledger::sentence(ledger, language());
         closing_line(Text::Resident, &format!("{}: {lines}", self.when(ledger, language())));
         let mut stacks = reading.stacks.clone();
         if ledger.of(LineKind::Mappings) * 10 >= ledger.resident {
@@ -39,6 +40,12 @@ impl Resident {
         for hint in ledger::hints(ledger, &stacks) {
             say_err!("note: {}", text::ledger::hint(hint));
         }
+    }
+
+    /// What stands out in it.
+    pub(super) fn findings(&self) -> Vec<Finding> {
+        let reading = self.ledger.reading.iter();
+        reading.flat_map(|reading| ResidentMemory::of(&reading.ledger).findings()).collect()
     }
 
     /// The resident bytes of a ledger, and when it was read.

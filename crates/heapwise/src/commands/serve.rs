@@ -12,6 +12,7 @@ use heapwise_serve::{Address, Server, Settings};
 use super::attach::OfferArgs;
 use crate::failure::Outcome;
 use crate::input_error;
+use crate::own_code::OwnArgs;
 use crate::symbols::SymbolArgs;
 
 /// Options of `serve`.
@@ -44,6 +45,8 @@ pub(crate) struct ServeArgs {
     memory: usize,
     #[command(flatten)]
     offer: OfferArgs,
+    #[command(flatten)]
+    own: OwnArgs,
     #[command(flatten)]
     symbols: SymbolArgs,
 }
@@ -112,6 +115,7 @@ pub(crate) fn run(args: ServeArgs) -> Outcome {
         root,
         most_profiles: args.max_profiles_kept.max(1),
         symbols: args.symbols.options(),
+        own: args.own.rule()?,
         memory_bytes: args.memory,
     })?;
     announce(&server);

@@ -4,19 +4,21 @@
 use std::path::Path;
 
 use clap::Args;
+use heapwise_capture::ledger;
 use heapwise_capture::recording::{findings, moment_profile, open};
 use heapwise_capture::target::Target;
 use heapwise_profile::coverage::Coverage;
-use heapwise_profile::finding::{Finding, MOST_GROUPS, most_important};
+use heapwise_profile::finding::{Finding, MOST_GROUPS, ResidentMemory, most_important};
 use heapwise_profile::{Profile, quantity};
 use heapwise_render::coverage;
-use heapwise_render::findings::Names;
+use heapwise_render::findings::{Files, Names};
 use heapwise_render::{Language, Text};
 use serde_json::{Value, json};
 
 use crate::console;
 use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
+use crate::own_code::OwnArgs;
 use crate::progress_bar::ReadArgs;
 use crate::report_input;
 use crate::symbols::SymbolArgs;
@@ -31,9 +33,14 @@ pub(crate) struct SummaryArgs {
     /// Recording, profile or process
     #[arg(value_name = "FILE|PID")]
     target: String,
+    /// Show what grew since this profile
+    #[arg(long, value_name = "FILE|PID")]
+    base: Option<String>,
     /// Show every finding of a recording, and its statistics
-    #[arg(long)]
+    #[arg(long, conflicts_with = "base")]
     all: bool,
+    #[command(flatten)]
+    own: OwnArgs,
     #[command(flatten)]
     symbols: SymbolArgs,
     #[command(flatten)]
@@ -45,7 +52,7 @@ pub(crate) struct SummaryArgs {
 
 /// Shows the findings.
 pub(crate) fn run(args: &SummaryArgs) -> Outcome {
-    let text = match open::is_recording(Path::new(&args.target)) {
+    let text = match args.base.is_none() && open::is_recording(Path::new(&args.target)) {
         true => of_recording(args)?,
         false => of_profile(args)?,
     };
@@ -62,14 +69,23 @@ fn of_recording(args: &SummaryArgs) -> Outcome<String> {
     }
     let covered = moment_profile::coverage(&mut opened);
     args.symbols.symbolize(&mut profile);
-    Ok(render(args, &opened.contains(), &covered, &Names::of_recording(&profile, &found), &found))
+    let own = args.own.rule()?;
+    Ok(render(args, &opened.contains(), &covered, &Names::of_recording(&profile, &found, &own), &found))
 }
 
 fn of_profile(args: &SummaryArgs) -> Outcome<String> {
     let target = Target::parse(&args.target)?;
-    let profile = report_input::load_target(&target, &args.read, &args.symbols)?;
-    let names = Names::new(&profile);
-    let found = names.find(None);
+    let own = args.own.rule()?;
+    let load = |target: &Target| report_input::load_target(target, &args.read, &args.symbols);
+    let profile = load(&target)?;
+    let baseline = args.base.as_deref().map(|base| load(&Target::parse(base)?)).transpose()?;
+    let names = Names::new(&profile, &own);
+    let mut found = names.find(baseline.as_deref());
+    if let (Target::Process(process), None) = (&target, &baseline) {
+        let reading = ledger::read(process)?;
+        found.extend(reading.iter().flat_map(|reading| ResidentMemory::of(&reading.ledger).findings()));
+        found = most_important(found);
+    }
     // JSON has one language.
     let language = if args.json { Language::English } else { console::language() };
     Ok(render(args, &contains(&profile, language), &Coverage::of(&profile), &names, &found))
@@ -103,8 +119,9 @@ fn render(
     if !args.json {
         let language = console::language();
         let covers = Text::CoversTitle.text(language);
-        let head = format!("{contains}\n{covers}: {}\n", coverage::line(covered));
-        return head + &names.text(found, &args.target, language);
+        let head = format!("{contains}\n{covers}: {}\n", coverage::line(covered, language));
+        let files = Files { file: &args.target, base: args.base.as_deref(), program: names.program() };
+        return head + &names.text(found, files, language);
     }
     let data = |most: usize| -> Value {
         json!({

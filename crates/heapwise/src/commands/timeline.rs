@@ -70,7 +70,7 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
     warnings::coverage(&moment_profile::coverage(&mut opened));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
     if args.resident {
-        return show_resident(args, &mut opened, overwrite);
+        return show_resident(args, &mut opened, &timeline, overwrite);
     }
     if args.svg.is_some() || args.png.is_some() {
         let title = format!("{}: {}", name(&args.file), opened.contains());
@@ -89,14 +89,19 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
 }
 
 /// Shows the lines of the ledger over time.
-fn show_resident(args: &TimelineArgs, opened: &mut Opened, overwrite: Overwrite) -> Outcome {
+fn show_resident(
+    args: &TimelineArgs,
+    opened: &mut Opened,
+    timeline: &Timeline,
+    overwrite: Overwrite,
+) -> Outcome {
     let history = opened.recording.read(|recording| recording.ledger_history()).unwrap_or_default();
     if history.moments.is_empty() {
         return Err(Failure::file(&args.file, "has no readings of resident memory"));
     }
     if args.svg.is_some() || args.png.is_some() {
         let title = format!("{}: resident memory", name(&args.file));
-        return write_picture(args, &resident::svg(&history, &title), overwrite);
+        return write_picture(args, &resident::svg(&history, timeline, &title), overwrite);
     }
     let tables = &opened.tables;
     let calls = opened.recording.read(|recording| tables.memory_calls(recording));

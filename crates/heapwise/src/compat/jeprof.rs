@@ -17,6 +17,7 @@ use std::sync::Arc;
 use heapwise_capture::report_input::{Report, ReportInput};
 use heapwise_capture::target::Target;
 use heapwise_profile::coverage::Coverage;
+use heapwise_profile::own_code::OwnRule;
 use heapwise_profile::{Began, Profile, Query};
 
 use crate::console;
@@ -104,7 +105,8 @@ fn load(options: &Options) -> Outcome<Input> {
     let load = |target: &JeprofTarget| target.load(options, &symbols);
     let profiles = input.targets.iter().map(load).collect::<Outcome<_>>()?;
     let baseline = input.baseline.as_ref().map(load).transpose()?;
-    let Report { profile, baseline, query } = Report::new(profiles, baseline, &input.query)?;
+    let Report { profile, baseline, query, .. } =
+        Report::new(profiles, baseline, &input.query, OwnRule::default())?;
     let coverage = Coverage::of(&profile);
     // Foreign files have nothing more to say than jeprof itself does.
     if coverage.began != Began::Unknown || !coverage.gaps.is_empty() {

@@ -18,9 +18,19 @@ const LEAST_PEAK: f64 = 1.02;
 /// The most important findings in a profile that has symbols. With a baseline, they are about what
 /// grew.
 #[must_use]
-pub fn findings(profile: &Profile, code: &CodeFrames, baseline: Option<&Profile>) -> Vec<Finding> {
+pub fn findings(
+    profile: &Profile,
+    code: &CodeFrames,
+    baseline: Option<(&Profile, &CodeFrames)>,
+) -> Vec<Finding> {
     let found = match baseline {
-        Some(baseline) => vec![growth(profile, code, baseline)],
+        Some(baseline) => {
+            let (now, before) = ((profile, code), baseline);
+            vec![
+                growth(FindingKind::Growth, now, before, in_use),
+                growth(FindingKind::PeakGrowth, now, before, at_peak),
+            ]
+        }
         None => vec![peak(profile), held(profile), turnover(profile)],
     };
     most_important(found.into_iter().flatten().collect())
@@ -69,25 +79,42 @@ fn turnover(profile: &Profile) -> Option<Finding> {
     })
 }
 
+/// Stacks with their live bytes.
+fn in_use(profile: &Profile) -> Vec<(StackId, f64)> {
+    profile.samples.iter().map(|sample| (sample.stack, sample.values.inuse_bytes)).collect()
+}
+
+/// Stacks with the bytes that were live at the peak; none where that is not known.
+fn at_peak(profile: &Profile) -> Vec<(StackId, f64)> {
+    let column = profile.column(column::PEAK_SPACE);
+    let values = column.map(|column| column.values.as_slice()).unwrap_or_default();
+    profile.samples.iter().zip(values).map(|(sample, bytes)| (sample.stack, *bytes)).collect()
+}
+
 /// Functions are compared by name: the stacks of two profiles are not the same numbers.
-fn growth(profile: &Profile, code: &CodeFrames, baseline: &Profile) -> Option<Finding> {
-    let held = |profile: &Profile, code: &CodeFrames| {
-        let places = ranked(profile.samples.iter().map(|sample| (sample.stack, sample.values.inuse_bytes)));
-        groups(profile, code, &places)
-    };
-    let before = held(baseline, &CodeFrames::new(baseline));
+fn growth(
+    kind: FindingKind,
+    now: (&Profile, &CodeFrames),
+    before: (&Profile, &CodeFrames),
+    rows: fn(&Profile) -> Vec<(StackId, f64)>,
+) -> Option<Finding> {
+    let [now_rows, before_rows] = [now, before].map(|(profile, _)| rows(profile));
+    let sum = |rows: &[(StackId, f64)]| rows.iter().map(|(_, bytes)| bytes).sum::<f64>();
+    let change = sum(&now_rows) - sum(&before_rows);
+    let is_known = !now_rows.is_empty() && !before_rows.is_empty();
+    let held = |(profile, code), rows: Vec<_>| groups(profile, code, &ranked(rows.into_iter()));
+    let before = held(before, before_rows);
     let before: HashMap<&str, u64> =
         before.iter().map(|group| (group.function.as_str(), group.value)).collect();
-    let grown = held(profile, code).into_iter().filter_map(|group| {
+    let grown = held(now, now_rows).into_iter().filter_map(|group| {
         let value = group.value.checked_sub(before.get(group.function.as_str()).copied().unwrap_or(0))?;
         (value > 0).then_some(RankedStack { stack: group.largest, value, unit: RankUnit::Bytes })
     });
     let mut places: Vec<RankedStack> = grown.collect();
     places.sort_by_key(|place| std::cmp::Reverse(place.value));
     let bytes: u64 = places.iter().map(|place| place.value).sum();
-    let change = profile.total().inuse_bytes - baseline.total().inuse_bytes;
     let values = vec![("bytes", bytes as f64), ("total_bytes", change)];
-    (bytes > 0).then_some(Finding { kind: FindingKind::Growth, values, places, rows: Vec::new() })
+    (is_known && bytes > 0).then_some(Finding { kind, values, places, rows: Vec::new() })
 }
 
 /// The stacks with their sums, largest first.
@@ -108,9 +135,12 @@ fn ranked(rows: impl Iterator<Item = (StackId, f64)>) -> Vec<RankedStack> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::own_code::OwnRule;
 
     fn found(profile: &Profile, baseline: Option<&Profile>) -> Vec<Finding> {
-        findings(profile, &CodeFrames::new(profile), baseline)
+        let code = |profile: &Profile| CodeFrames::new(profile, &OwnRule::default());
+        let base = baseline.map(|base| (base, code(base)));
+        findings(profile, &code(profile), base.as_ref().map(|(base, code)| (*base, code)))
     }
 
     #[test]
@@ -119,7 +149,7 @@ mod tests {
         let found = found(&profile, None);
         assert_eq!(found.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [FindingKind::Held]);
         assert_eq!(found[0].value("bytes"), 100.0);
-        let groups = groups(&profile, &CodeFrames::new(&profile), &found[0].places);
+        let groups = groups(&profile, &CodeFrames::new(&profile, &OwnRule::default()), &found[0].places);
         let rows: Vec<_> = groups.iter().map(|group| (group.function.as_str(), group.value)).collect();
         assert_eq!(rows, [("load", 90), ("parse", 10)]);
     }
@@ -132,6 +162,22 @@ mod tests {
         assert_eq!(found[0].kind, FindingKind::Growth);
         assert_eq!(found[0].values, [("bytes", 10.0), ("total_bytes", 0.0)]);
         assert_eq!(found[0].places.len(), 1);
+    }
+
+    #[test]
+    fn a_higher_peak_is_growth_though_everything_was_freed() {
+        let with_peak = |text: &str, values: Vec<f64>| {
+            let mut profile = crate::read(text.as_bytes()).expect("stacks");
+            profile.samples.iter_mut().for_each(|sample| sample.values.inuse_bytes = 0.0);
+            let unit = crate::metric::Unit::Bytes;
+            profile.extra.push(crate::model::ExtraColumn { name: column::PEAK_SPACE.into(), unit, values });
+            profile
+        };
+        let before = with_peak("main;load 1\nmain;parse 1\n", vec![60.0, 40.0]);
+        let after = with_peak("main;load 1\nmain;parse 1\n", vec![90.0, 30.0]);
+        let found = found(&after, Some(&before));
+        assert_eq!(found.iter().map(|finding| finding.kind).collect::<Vec<_>>(), [FindingKind::PeakGrowth]);
+        assert_eq!(found[0].values, [("bytes", 30.0), ("total_bytes", 20.0)]);
     }
 
     #[test]

@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::quantity;
-
 /// A place in the input; in the decompressed input where it was compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Position {
@@ -68,25 +66,6 @@ impl Cut {
     pub fn plus(&self, other: &Self) -> Self {
         let share = self.share.zip(other.share).map(|(one, two)| one.plus(two));
         Self { share, ..self.clone() }
-    }
-
-    /// One line about it.
-    #[must_use]
-    pub fn remark(&self) -> String {
-        let Self { at, reason, share } = self;
-        let what = match reason {
-            CutReason::EndsEarly => format!("incomplete: the file ends early, at {at}"),
-            CutReason::Damaged(error) => format!("incomplete: the file is damaged at {at} ({error})"),
-            CutReason::LessThanStated => format!("incomplete: records are missing before {at}"),
-        };
-        match share {
-            Some(share) => {
-                let [read, stated] =
-                    [share.read_bytes, share.stated_bytes].map(|bytes| quantity::bytes(bytes as f64));
-                format!("{what}; {read} of {stated} were read ({:.0} %)", share.percent())
-            }
-            None => format!("{what}; everything before that was read"),
-        }
     }
 }
 

@@ -34,7 +34,7 @@ fn find(frames: &CodeFrames, profile: &Profile, stacks: &HashMap<StackId, f64>) 
     let mut blocks: HashMap<usize, f64> = HashMap::new();
     let first = |stack: StackId| frames.first_of_own_code(profile, stack);
     for (stack, weight) in stacks {
-        if let Some(frame) = frames.frames(profile, *stack).nth(first(*stack)).filter(|frame| frame.is_own) {
+        if let Some(frame) = frames.own(profile, *stack).filter(|frame| !frame.is_declared) {
             *blocks.entry(frame.function).or_default() += weight;
         }
     }
@@ -62,11 +62,11 @@ fn find(frames: &CodeFrames, profile: &Profile, stacks: &HashMap<StackId, f64>) 
 #[cfg(test)]
 mod tests {
     use crate::fixture::profile;
-    use crate::own_code::CodeFrames;
+    use crate::own_code::{CodeFrames, OwnRule};
 
     fn first(text: &str) -> String {
         let program = profile(text);
-        let code = CodeFrames::new(&program);
+        let code = CodeFrames::new(&program, &OwnRule::default());
         let mut labels: Vec<String> = program
             .samples
             .iter()

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::Totals;
 use super::top::descending;
 use super::traces::{StackLimit, Trace};
+use super::{OwnPlace, OwnPlaces, Totals};
 use crate::call_tree::{CallTree, NodeId};
 use crate::{Frame, FrameId, Profile, ProgramEnd, Query, Weight};
 
@@ -61,6 +61,17 @@ pub struct LeakGroup {
     pub stacks: Vec<Trace>,
     /// Number of its stacks, listed or not.
     pub stack_count: usize,
+    /// The program's own code that it is allocated for, where a view looks for it.
+    pub own: Option<OwnPlace>,
+}
+
+impl Leaks {
+    /// The groups, each with the program's own code.
+    #[must_use]
+    pub fn with_own(mut self, places: &OwnPlaces<'_>) -> Self {
+        self.groups.iter_mut().for_each(|group| group.own = places.of(&group.site));
+        self
+    }
 }
 
 /// Live memory according to `tree`, whose metric must be one of memory in use.
@@ -87,6 +98,7 @@ pub fn leaks(tree: &CallTree, class: LeakClass, query: &Query, mut limit: StackL
         weight,
         stack_count: stacks.len(),
         stacks: group_stacks(tree, stacks, &mut limit),
+        own: None,
     });
     Leaks { totals: Totals::of(tree), class, groups: groups.collect(), dropped }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Row, Totals};
+use super::{OwnPlaces, Row, Totals};
 use crate::call_tree::FrameTotals;
 use crate::query::Order;
 use crate::{CallTree, FrameId, Query, Weight};
@@ -16,6 +16,15 @@ pub struct Top {
     pub rows: Vec<Row>,
     /// Rows left out by the limit.
     pub dropped: usize,
+}
+
+impl Top {
+    /// The ranking, each row with the program's own code.
+    #[must_use]
+    pub fn with_own(mut self, places: &OwnPlaces<'_>) -> Self {
+        self.rows.iter_mut().for_each(|row| row.own = places.of(&row.frame));
+        self
+    }
 }
 
 /// Ranks the frames of `tree`.
@@ -66,7 +75,8 @@ pub(super) fn descending(a: f64, b: f64) -> Ordering {
 }
 
 pub(super) fn row(tree: &CallTree, totals: &FrameTotals, id: FrameId) -> Row {
-    Row { frame: tree.frames.get(id).clone(), flat: totals.flat[id.index()], cum: totals.cum[id.index()] }
+    let (flat, cum) = (totals.flat[id.index()], totals.cum[id.index()]);
+    Row { frame: tree.frames.get(id).clone(), flat, cum, own: None }
 }
 
 #[cfg(test)]

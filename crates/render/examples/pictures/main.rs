@@ -3,7 +3,7 @@
 use heapwise_profile::query::Prune;
 use heapwise_profile::view::flame::Shape;
 use heapwise_profile::{CallTree, Profile, Query, fixture, view};
-use heapwise_render::{GraphOptions, flame, graph, raster};
+use heapwise_render::{GraphOptions, Language, flame, graph, raster};
 
 mod program;
 
@@ -40,7 +40,10 @@ fn flames(profile: &Profile, directory: &str) -> Result<(), Box<dyn std::error::
         std::fs::write(format!("{directory}/{name}.png"), raster::png(&svg, 1.0)?)?;
         let [down, up] = [Shape::TopDown, Shape::BottomUp]
             .map(|shape| view::flame::flame(tree, &shape, flame::PAGE_DETAIL));
-        std::fs::write(format!("{directory}/{name}.html"), flame::page(&down, &up, title))?;
+        std::fs::write(
+            format!("{directory}/{name}.html"),
+            flame::page(&down, &up, title, Language::English),
+        )?;
     }
     Ok(())
 }

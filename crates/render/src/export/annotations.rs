@@ -11,7 +11,7 @@ use heapwise_profile::{
     Values, annotation, coverage::Coverage, metric::Unit,
 };
 
-use crate::coverage;
+use crate::{Language, coverage};
 
 use super::{
     frames::return_address,
@@ -28,7 +28,7 @@ pub(super) fn write_tail(profile: &Profile, records: &[Record], out: &mut dyn Wr
     let mut lines = Lines { out };
     lines.meta(&profile.meta)?;
     // For people: readers derive it from the facts above.
-    lines.text("coverage", &coverage::line(&Coverage::of(profile)))?;
+    lines.text("coverage", &coverage::line(&Coverage::of(profile), Language::English))?;
     lines.modules(profile)?;
     lines.threads(profile)?;
     lines.symbols(profile)?;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use heapwise_profile::{Location, LocationId, Metric, Profile, StackId, annotation, coverage::Coverage};
 
-use crate::coverage;
+use crate::{Language, coverage};
 
 /// One function in a stack.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -88,7 +88,7 @@ pub(super) const COVERAGE_COMMENT: &str = "covers: ";
 
 /// The coverage line, for formats that have comments.
 pub(super) fn coverage_comment(profile: &Profile) -> String {
-    format!("{COVERAGE_COMMENT}{}", coverage::line(&Coverage::of(profile)))
+    format!("{COVERAGE_COMMENT}{}", coverage::line(&Coverage::of(profile), Language::English))
 }
 
 /// A value as formats of integers have it.

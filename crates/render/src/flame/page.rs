@@ -1,10 +1,12 @@
 //! The flame graph as a self-contained page: data, style and script in one file, no network.
 
 use heapwise_profile::view::flame::Flame;
+use serde_json::{Map, Value};
 
 use super::{DRAWING, bundled, columns};
 use crate::amount::label;
 use crate::svg::escape;
+use crate::{Language, Text};
 
 const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
@@ -25,7 +27,7 @@ const SCRIPTS: [&str; 9] = [
 /// The page. `top_down` has callers at the root, `bottom_up` allocating frames; the user switches
 /// between them.
 #[must_use]
-pub fn page(top_down: &Flame, bottom_up: &Flame, title: &str) -> String {
+pub fn page(top_down: &Flame, bottom_up: &Flame, title: &str, language: Language) -> String {
     let totals = &top_down.totals;
     let note = format!(
         "{}: {}{}",
@@ -33,7 +35,7 @@ pub fn page(top_down: &Flame, bottom_up: &Flame, title: &str) -> String {
         label(totals.total.value, totals.unit),
         match top_down.dropped {
             0 => String::new(),
-            dropped => format!(" · {dropped} boxes too small to draw"),
+            dropped => format!(" · {}", Text::FlameTooSmall.counted(language, dropped as u64)),
         },
     );
     // In the order of the page: each marker is replaced in what follows the one before, so that
@@ -42,11 +44,22 @@ pub fn page(top_down: &Flame, bottom_up: &Flame, title: &str) -> String {
     let script: String = SCRIPTS.map(bundled).concat();
     let mut out = String::with_capacity(data.len() + PAGE.len() + STYLE.len() + script.len());
     let mut rest = PAGE;
+    let word = |text: Text| escape(text.text(language));
     for (marker, text) in [
+        ("{{language}}", language.tag().to_owned()),
         ("{{title}}", escape(title)),
         ("{{style}}", STYLE.to_owned()),
         ("{{heading}}", escape(title)),
         ("{{note}}", escape(&note)),
+        ("{{direction}}", word(Text::FlameDirection)),
+        ("{{down_about}}", word(Text::FlameDownAbout)),
+        ("{{down}}", word(Text::FlameDown)),
+        ("{{up_about}}", word(Text::FlameUpAbout)),
+        ("{{up}}", word(Text::FlameUp)),
+        ("{{search}}", word(Text::FlameSearch)),
+        ("{{zoom}}", word(Text::FlameZoom)),
+        ("{{keys}}", word(Text::FlameKeys)),
+        ("{{words}}", words(language)),
         ("{{data}}", data),
         ("{{script}}", script),
     ] {
@@ -57,6 +70,22 @@ pub fn page(top_down: &Flame, bottom_up: &Flame, title: &str) -> String {
         }
     }
     out + rest
+}
+
+/// Words of the script by their English text.
+fn words(language: Language) -> String {
+    let texts = [
+        Text::FlameAll,
+        Text::FlameEveryCall,
+        Text::FlameSystem,
+        Text::FlameShrank,
+        Text::FlameSame,
+        Text::FlameGrew,
+        Text::FlamePythonLibraries,
+        Text::FlameScripts,
+    ];
+    let pairs = texts.map(|text| (text.pair().0.to_owned(), text.text(language).into()));
+    Value::Object(Map::from_iter(pairs)).to_string()
 }
 
 #[cfg(test)]
@@ -74,9 +103,29 @@ mod tests {
         program.functions[1].name = "</script>{{script}}".to_owned();
         let tree = CallTree::new(&program, &query);
         let [down, up] = [Shape::TopDown, Shape::BottomUp].map(|shape| flame(&tree, &shape, Detail::ALL));
-        let page = page(&down, &up, "app");
-        assert_eq!(page.matches("</script>").count(), 2);
+        let page = page(&down, &up, "app", Language::English);
+        assert_eq!(page.matches("</script>").count(), 3);
         assert!(page.contains("\\u003c/script>{{script}}"));
         assert!(!page.contains("http://") && !page.contains("https://"));
+    }
+
+    #[test]
+    fn every_marker_has_a_text_in_both_languages() {
+        let tree = CallTree::new(&profile("main;f 3 1"), &Query::default());
+        let [down, up] = [Shape::TopDown, Shape::BottomUp].map(|shape| flame(&tree, &shape, Detail::ALL));
+        let markers: Vec<&str> =
+            PAGE.split("{{").skip(1).filter_map(|rest| Some(rest.split_once("}}")?.0)).collect();
+        assert!(markers.len() > 10, "{markers:?}");
+        for language in [Language::English, Language::Chinese] {
+            let page = page(&down, &up, "app", language);
+            let left = markers.iter().find(|marker| page.contains(&format!("{{{{{marker}}}}}")));
+            assert_eq!(left, None, "{language:?}");
+        }
+        let chinese = page(&down, &up, "app", Language::Chinese);
+        let (head, _) = chinese.split_once("<script").expect("the page has scripts");
+        let (_, body) = head.split_once("<body>").expect("the page has a body");
+        for english in [Text::FlameDown, Text::FlameUp, Text::FlameSearch, Text::FlameDirection] {
+            assert!(!body.contains(english.pair().0), "{english:?}");
+        }
     }
 }

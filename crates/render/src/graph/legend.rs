@@ -3,7 +3,7 @@
 use heapwise_profile::view::graph::Graph;
 
 use super::GraphOptions;
-use crate::coverage;
+use crate::{Language, coverage};
 
 pub(super) fn lines(graph: &Graph, options: &GraphOptions) -> Vec<String> {
     let totals = &graph.totals;
@@ -19,7 +19,7 @@ pub(super) fn lines(graph: &Graph, options: &GraphOptions) -> Vec<String> {
         format!("Dropped edges with <= {}", options.amounts.with_unit(graph.dropped.edge_floor, totals.unit)),
     ];
     if !totals.coverage.gaps.is_empty() {
-        lines.push(format!("Covers: {}", coverage::line(&totals.coverage)));
+        lines.push(format!("Covers: {}", coverage::line(&totals.coverage, Language::English)));
     }
     lines.extend(options.remarks.iter().cloned());
     lines

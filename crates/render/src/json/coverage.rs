@@ -4,11 +4,18 @@ use heapwise_profile::coverage::{Coverage, Gap};
 use heapwise_profile::{Began, Inherited, ProgramEnd, Sampling, Shortage, Shortages};
 use serde_json::{Map, Value, json};
 
+use crate::Language;
 use crate::coverage as words;
 
 /// `{"line", "source", "rate_bytes", "began", "end", "gaps": [{"kind", "words", …}]}`.
 #[must_use]
 pub fn coverage(coverage: &Coverage) -> Value {
+    coverage_in(coverage, Language::English)
+}
+
+/// The same with words in a language, for a person.
+#[must_use]
+pub fn coverage_in(coverage: &Coverage, language: Language) -> Value {
     let rate_bytes = match coverage.sampling {
         Sampling::Exact => None,
         Sampling::Poisson { mean_bytes } => Some(mean_bytes),
@@ -21,14 +28,14 @@ pub fn coverage(coverage: &Coverage) -> Value {
         Began::Reset { after_ns } => ("reset", Some(after_ns)),
     };
     json!({
-        "line": words::line(coverage),
+        "line": words::line(coverage, language),
         "source": coverage.source,
         "rate_bytes": rate_bytes,
         "began": { "how": began, "after_ns": after_ns },
         "duration_ns": coverage.duration_ns,
         "end": end(coverage.end),
         "named_share": coverage.named,
-        "gaps": coverage.gaps.iter().map(gap_json).collect::<Vec<_>>(),
+        "gaps": coverage.gaps.iter().map(|gap| gap_json(gap, language)).collect::<Vec<_>>(),
     })
 }
 
@@ -44,10 +51,10 @@ pub fn end(end: ProgramEnd) -> Value {
     }
 }
 
-fn gap_json(gap: &Gap) -> Value {
+fn gap_json(gap: &Gap, language: Language) -> Value {
     let mut fields = Map::new();
     fields.insert("kind".into(), gap.name().into());
-    fields.insert("words".into(), words::phrase(gap).into());
+    fields.insert("words".into(), words::phrase(gap, language).into());
     let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
     let shortages = |set: Shortages| -> Value { set.iter().map(Shortage::name).collect::<Vec<_>>().into() };
     match gap {

@@ -3,6 +3,7 @@
 use heapwise_profile::view::top::Top;
 
 use super::TextOptions;
+use super::own_code::NameColumns;
 use super::table::Table;
 use crate::amount::percent;
 
@@ -28,7 +29,7 @@ pub fn diff(view: &Top, options: &TextOptions) -> String {
         out += &options.coverage_lines(totals);
     }
     let mut table = Table::default();
-    table.push(["change", "change%", "before", "after", "cum", "name"].map(str::to_owned));
+    table.push(["change", "change%", "before", "after", "cum"].map(str::to_owned));
     for row in &view.rows {
         table.push([
             signed(row.flat.value),
@@ -36,10 +37,11 @@ pub fn diff(view: &Top, options: &TextOptions) -> String {
             amount(row.flat.base),
             amount(row.flat.base + row.flat.value),
             signed(row.cum.value),
-            row.frame.label.clone(),
         ]);
     }
-    table.write(&mut out, options);
+    let names = NameColumns::new(&view.rows, table.width(), options);
+    let ends = std::iter::once(names.head()).chain(view.rows.iter().map(|row| names.cells(row)));
+    table.write_with(&mut out, ends);
     out
 }
 

@@ -5,6 +5,7 @@ use heapwise_profile::view::leaks::{LeakClass, LeakGroup, Leaks};
 use heapwise_profile::view::{Totals, traces::Trace};
 
 use super::TextOptions;
+use super::own_code::{Ink, place};
 use crate::amount::percent;
 
 /// Stacks shown per site; the rest are counted.
@@ -36,8 +37,13 @@ pub fn leaks(view: &Leaks, options: &TextOptions) -> String {
 
 fn push_group(out: &mut String, group: &LeakGroup, totals: &Totals, options: &TextOptions) {
     let amount = |value: f64| options.amounts.with_unit(value, totals.unit);
+    let own = match &group.own {
+        Some(own) if own.is_itself && own.file.is_empty() => String::new(),
+        Some(own) => options.ink(Ink::Own, &format!(" (your code: {})", place(Some(own)))),
+        None => String::new(),
+    };
     *out += &format!(
-        "\n{} ({}) in {}, {}: {}\n",
+        "\n{} ({}) in {}, {}: {}{own}\n",
         amount(group.weight.value),
         percent(group.weight.value, totals.whole()),
         counted(group.weight.objects, "object"),

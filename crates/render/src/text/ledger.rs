@@ -6,6 +6,8 @@ use std::time::Duration;
 use heapwise_profile::ledger::{Hint, Ledger, Line, LineKind};
 use heapwise_profile::quantity;
 
+use crate::{Language, Text};
+
 /// Lines of less than this share of the resident bytes are left out of [`sentence`].
 const LEAST_SHARE: u64 = 100;
 /// Lines in [`sentence`] at most, the unexplained aside.
@@ -64,7 +66,7 @@ fn parts(line: &Line) -> String {
 
 /// The main lines in one sentence: `heap 9 MiB, Python arenas 97 MiB, libraries 14 MiB`.
 #[must_use]
-pub fn sentence(ledger: &Ledger) -> String {
+pub fn sentence(ledger: &Ledger, language: Language) -> String {
     let mut lines = ledger.main_lines(ledger.resident / LEAST_SHARE);
     let unexplained = lines.pop_if(|(name, _)| *name == LineKind::Unexplained.title());
     lines.truncate(MOST_LINES);
@@ -74,9 +76,41 @@ pub fn sentence(ledger: &Ledger) -> String {
         lines.push(("other", rest));
     }
     lines.extend(unexplained);
-    let amount = |(name, bytes): &(&str, u64)| format!("{name} {}", quantity::bytes(*bytes as f64));
-    lines.iter().map(amount).collect::<Vec<_>>().join(", ")
+    let amount = |(name, bytes): &(&str, u64)| {
+        format!("{} {}", line_name(name, language), quantity::bytes(*bytes as f64))
+    };
+    let between = match language {
+        Language::English => ", ",
+        Language::Chinese => "，",
+    };
+    lines.iter().map(amount).collect::<Vec<_>>().join(between)
 }
+
+/// The name of a line in a language. Lines of runtimes have names of their own.
+#[must_use]
+pub fn line_name(name: &str, language: Language) -> &str {
+    LINES.iter().find(|text| text.pair().0 == name).map_or(name, |text| text.text(language))
+}
+
+/// Names of lines.
+const LINES: [Text; 16] = [
+    Text::LineHeap,
+    Text::LineHeapLive,
+    Text::LineHeapSlack,
+    Text::LineHeapFragmentation,
+    Text::LineHeapFree,
+    Text::LineHeapUnrecorded,
+    Text::LineRuntime,
+    Text::LineMappings,
+    Text::LineStacks,
+    Text::LineBinaries,
+    Text::LineFiles,
+    Text::LineSharedMemory,
+    Text::LineKernel,
+    Text::LineProbe,
+    Text::LineUnexplained,
+    Text::LineOther,
+];
 
 /// One sentence with the next step.
 #[must_use]
@@ -137,9 +171,18 @@ mod tests {
     #[test]
     fn the_sentence_names_the_main_lines() {
         assert_eq!(
-            sentence(&specimen()),
+            sentence(&specimen(), Language::English),
             "heap 9.00 MiB, Python arenas 97.0 MiB, libraries 14.0 MiB, probe 7.00 MiB, unexplained 1.00 MiB"
         );
+    }
+
+    #[test]
+    fn every_kind_of_line_has_a_chinese_name() {
+        for kind in LineKind::ALL {
+            assert!(!line_name(kind.title(), Language::Chinese).is_ascii(), "{kind:?}");
+        }
+        let chinese = sentence(&specimen(), Language::Chinese);
+        assert!(chinese.starts_with("\u{5806} 9.00 MiB\u{ff0c}Python arenas 97.0 MiB"), "{chinese}");
     }
 
     #[test]

@@ -18,13 +18,35 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| printable(&cell).into_owned()).collect());
     }
 
-    pub(crate) fn write(&self, out: &mut String, options: &TextOptions) {
+    fn widths(&self) -> Vec<usize> {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
         let width = |column: usize| {
             let cells = self.rows.iter().filter_map(|row| row.get(column));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
         };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        (0..columns).map(width).collect()
+    }
+
+    /// Columns of a line that is not yet at its end.
+    pub(crate) fn width(&self) -> usize {
+        self.widths().iter().map(|width| width + 2).sum()
+    }
+
+    /// Writes the rows, all of them right-aligned, each with the end of its line.
+    pub(crate) fn write_with(&self, out: &mut String, ends: impl Iterator<Item = String>) {
+        let widths = self.widths();
+        for (row, end) in self.rows.iter().zip(ends) {
+            for (cell, width) in row.iter().zip(&widths) {
+                *out += &format!("{cell:>width$}  ");
+            }
+            *out += end.trim_end();
+            out.push('\n');
+        }
+    }
+
+    pub(crate) fn write(&self, out: &mut String, options: &TextOptions) {
+        let widths = self.widths();
+        let columns = widths.len();
         let start = widths.iter().rev().skip(1).map(|width| width + 2).sum();
         for row in &self.rows {
             for (column, cell) in row.iter().enumerate() {

@@ -1,9 +1,9 @@
 //! The ranking as jeprof prints it.
 
-use heapwise_profile::printable::printable;
 use heapwise_profile::view::top::Top;
 
 use super::TextOptions;
+use super::own_code::NameColumns;
 use crate::amount::percent;
 
 /// `flat flat% sum% cum cum% name`, one row a frame; with errors a `±` column after each amount.
@@ -12,9 +12,10 @@ pub fn top(view: &Top, options: &TextOptions) -> String {
     let totals = &view.totals;
     let whole = totals.whole();
     let mut out = options.header_lines(totals);
+    let names = NameColumns::new(&view.rows, if options.errors { 57 } else { 39 }, options);
     if options.header {
         let head = ["flat", "±", "flat%", "sum%", "cum", "±", "cum%"].map(str::to_owned);
-        push_row(&mut out, head, "name", options);
+        push_row(&mut out, head, &names.head(), options);
     }
     let mut sum = 0.0;
     for row in &view.rows {
@@ -28,15 +29,13 @@ pub fn top(view: &Top, options: &TextOptions) -> String {
             options.amount(row.cum.standard_error(), totals),
             percent(row.cum.value, whole),
         ];
-        push_row(&mut out, cells, &row.frame.label, options);
+        push_row(&mut out, cells, &names.cells(row), options);
     }
     out
 }
 
 fn push_row(out: &mut String, cells: [String; 7], name: &str, options: &TextOptions) {
     let [flat, flat_error, flat_percent, sum, cum, cum_error, cum_percent] = cells;
-    let name = printable(name);
-    let name = options.fit(&name, if options.errors { 57 } else { 39 });
     *out += &if options.errors {
         format!(
             "{flat:>8} {flat_error:>8} {flat_percent:>6} {sum:>6} {cum:>8} {cum_error:>8} {cum_percent:>6} {name}\n"
@@ -48,6 +47,8 @@ fn push_row(out: &mut String, cells: [String; 7], name: &str, options: &TextOpti
 
 #[cfg(test)]
 mod tests {
+    use heapwise_profile::own_code::{CodeFrames, OwnRule};
+    use heapwise_profile::view::OwnPlaces;
     use heapwise_profile::view::top::top as rank;
     use heapwise_profile::{CallTree, Query};
 
@@ -90,6 +91,31 @@ mod tests {
         let line = text.lines().nth(1).unwrap_or_default();
         assert_eq!(line, "     1.0 100.0% 100.0%      1.0 100.0% a_function…ame_indeed");
         assert!(line.chars().count() <= 60);
+    }
+
+    #[test]
+    fn your_code_is_beside_the_names() {
+        let program =
+            profile("main:3;load:8;std::vector::grow;malloc 2097152 1\nmain:3;parse:5;malloc 1048576 1");
+        let (query, rule) = (Query::default(), OwnRule::default());
+        let tree = CallTree::new(&program, &query);
+        let code = CodeFrames::new(&program, &rule);
+        let view = rank(&tree, &query).with_own(&OwnPlaces::new(&program, &code, &tree, &query));
+        let options = TextOptions { header: true, own: true, coverage: false, ..TextOptions::default() };
+        let text = top(&view, &options);
+        let lines: Vec<&str> = text.lines().skip(1).map(|line| &line[39..]).collect();
+        assert_eq!(
+            lines[..3],
+            ["name               your code", "std::vector::grow  load app.c:8", "parse              app.c:5"]
+        );
+        let narrow = top(&view, &TextOptions { width: Some(69), ..options });
+        assert!(narrow.lines().all(|line| line.chars().count() <= 69), "{narrow}");
+        assert!(narrow.contains("std::ve\u{2026}or::grow  load app.c:8"), "{narrow}");
+        let colored = top(&view, &TextOptions { color: true, ..options });
+        assert!(
+            colored.contains("\x1b[2mstd::vector::grow\x1b[0m  \x1b[36mload app.c:8\x1b[0m"),
+            "{colored}"
+        );
     }
 
     #[test]

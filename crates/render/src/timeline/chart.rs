@@ -2,6 +2,7 @@
 
 use heapwise_profile::recording::Timeline;
 
+use super::rate::Rates;
 use heapwise_profile::quantity;
 
 const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -33,7 +34,19 @@ pub fn chart(timeline: &Timeline, width: usize, height: usize) -> String {
         let live = quantity::bytes(peak.max_live_bytes as f64);
         out += &format!("{:scale_width$}  peak {live} after {} ms\n", "", peak.start_ms);
     }
-    out
+    out + &rate_row(timeline, columns.len(), scale_width)
+}
+
+/// The allocation rate in one row; nothing where no block was allocated.
+fn rate_row(timeline: &Timeline, width: usize, scale_width: usize) -> String {
+    let rates = Rates::new(timeline, width);
+    if rates.highest <= 0.0 {
+        return String::new();
+    }
+    let eighth = |(_, rate): &(u64, f64)| EIGHTHS[(8.0 * rate / rates.highest).ceil().min(8.0) as usize];
+    let bars: String = rates.points.iter().map(eighth).collect();
+    let name = "allocated";
+    format!("{name:>scale_width$} ┤{}  up to {}\n", bars.trim_end(), rates.label())
 }
 
 fn span(timeline: &Timeline) -> (u64, u64) {
@@ -60,12 +73,18 @@ mod tests {
 
     #[test]
     fn a_climb_fills_more_and_more() {
-        let step = |n: u64| Step { start_ms: n * 100, max_live_bytes: n * 1024, ..Step::default() };
+        let step = |n: u64| Step {
+            start_ms: n * 100,
+            max_live_bytes: n * 1024,
+            alloc_bytes: 1024 * (16 - n),
+            ..Step::default()
+        };
         let timeline = Timeline { step_ms: 100, steps: (0..=16).map(step).collect() };
         let drawn = chart(&timeline, 60, 2);
         let lines: Vec<&str> = drawn.lines().collect();
         assert_eq!(lines[0], "  16.0 KiB ┤         ▁▂▃▄▅▆▇█");
         assert_eq!(lines[1], "           ┤ ▁▂▃▄▅▆▇█████████");
         assert_eq!(lines[4].trim(), "peak 16.0 KiB after 1600 ms");
+        assert_eq!(lines[5], " allocated ┤██▇▇▆▆▅▅▄▄▃▃▂▂▁▁  up to 160 KiB/s");
     }
 }

@@ -3,6 +3,8 @@
 
 use heapwise_profile::recording::{MarkAt, Step, Timeline};
 
+use super::rate::Rates;
+
 use heapwise_profile::quantity;
 
 /// Contents of the picture besides the timeline.
@@ -33,11 +35,10 @@ pub fn svg(timeline: &Timeline, picture: &Picture<'_>) -> String {
     let plot = Plot::new(timeline);
     let mut out = opening(&picture.title);
     plot.axes.grid(&mut out);
-    plot.rates(&mut out);
     plot.area(&mut out);
     let resident = |step: &Step| (step.rss_bytes > 0).then(|| plot.axes.y(step.rss_bytes));
     plot.line(&mut out, "#888", "stroke-dasharray=\"4 3\"", resident);
-    plot.line(&mut out, "#d55e00", "stroke-opacity=\"0.7\"", |step| Some(plot.y_rate(plot.rate(step))));
+    Rates::new(timeline, MOST_POINTS).draw(&mut out, &plot.axes);
     for mark in picture.marks {
         plot.mark(&mut out, mark.ms, &mark.name, "#009e73");
     }
@@ -45,8 +46,22 @@ pub fn svg(timeline: &Timeline, picture: &Picture<'_>) -> String {
         let label = format!("peak {}", quantity::bytes(peak.max_live_bytes as f64));
         plot.mark(&mut out, peak.start_ms, &label, "#0072b2");
     }
-    legend(&mut out, &[("live bytes", "#0072b2"), ("resident", "#888"), ("allocated a second", "#d55e00")]);
+    legend(&mut out, &[("live bytes", "#0072b2"), ("resident", "#888"), RATE_LEGEND]);
     out + "</svg>\n"
+}
+
+/// Color of the allocation rate.
+pub(super) const RATE_COLOR: &str = "#d55e00";
+/// The allocation rate in a legend.
+pub(super) const RATE_LEGEND: (&str, &str) = ("allocated a second", RATE_COLOR);
+
+/// Rates on the right, up to `most`.
+pub(super) fn rate_label(out: &mut String, most: f64) {
+    for share in QUARTERS {
+        let rate = format!("{}/s", quantity::bytes(most * share));
+        let style = format!("fill=\"{RATE_COLOR}\"");
+        *out += &text(WIDTH - RIGHT + 6.0, height(share) + 4.0, "start", &style, &rate);
+    }
 }
 
 /// The head of a picture, with its title.
@@ -115,15 +130,13 @@ impl Axes {
 const QUARTERS: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
 
 /// The place of a share of the height.
-fn height(share: f64) -> f64 {
+pub(super) fn height(share: f64) -> f64 {
     HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
 }
 
 struct Plot<'a> {
     steps: Vec<&'a Step>,
-    step_ms: u64,
     axes: Axes,
-    most_rate: f64,
 }
 
 impl<'a> Plot<'a> {
@@ -136,26 +149,7 @@ impl<'a> Plot<'a> {
         let first_ms = timeline.steps.first().map_or(0, |step| step.start_ms);
         let end_ms = timeline.steps.last().map_or(1, |step| step.start_ms + timeline.step_ms);
         let axes = Axes::new(first_ms, end_ms, bytes.unwrap_or(1));
-        let mut plot = Self { steps, step_ms: timeline.step_ms.max(1), axes, most_rate: 1.0 };
-        plot.most_rate = round_bytes(plot.steps.iter().map(|step| plot.rate(step)).fold(1.0, f64::max));
-        plot
-    }
-
-    /// Bytes allocated a second.
-    fn rate(&self, step: &Step) -> f64 {
-        step.alloc_bytes as f64 * 1000.0 / self.step_ms as f64
-    }
-
-    fn y_rate(&self, rate: f64) -> f64 {
-        height(rate / self.most_rate)
-    }
-
-    /// Rates on the right.
-    fn rates(&self, out: &mut String) {
-        for share in QUARTERS {
-            let rate = format!("{}/s", quantity::bytes(self.most_rate * share));
-            *out += &text(WIDTH - RIGHT + 6.0, height(share) + 4.0, "start", "fill=\"#d55e00\"", &rate);
-        }
+        Self { steps, axes }
     }
 
     /// Points of the steps that have a height.
@@ -199,7 +193,7 @@ fn round(value: f64) -> f64 {
 }
 
 /// The end of an axis of four parts, each of them a round number of its unit.
-fn round_bytes(most: f64) -> f64 {
+pub(super) fn round_bytes(most: f64) -> f64 {
     let part = (most / 4.0).max(1.0);
     let unit = 1024f64.powf(part.log(1024.0).floor());
     4.0 * unit * round(part / unit)

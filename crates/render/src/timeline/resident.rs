@@ -2,9 +2,11 @@
 
 use heapwise_profile::ledger::{CallSite, LedgerHistory};
 use heapwise_profile::quantity;
+use heapwise_profile::recording::Timeline;
 use serde_json::{Value, json};
 
-use super::picture::{self, Axes};
+use super::picture::{self, Axes, RATE_LEGEND};
+use super::rate::Rates;
 use crate::text::TextOptions;
 use crate::text::table::Table;
 
@@ -60,9 +62,9 @@ const COLORS: [&str; 8] =
 /// Readings drawn at most.
 const MOST_MOMENTS: usize = 1000;
 
-/// Stacked areas, one per line, as SVG.
+/// Stacked areas, one per line, and the allocation rate, as SVG.
 #[must_use]
-pub fn svg(history: &LedgerHistory, title: &str) -> String {
+pub fn svg(history: &LedgerHistory, timeline: &Timeline, title: &str) -> String {
     let history = history.thinned(MOST_MOMENTS);
     let highest = history.moments.iter().map(|moment| moment.resident()).max().unwrap_or(1);
     let first_ms = history.moments.first().map_or(0, |moment| moment.ms);
@@ -86,12 +88,10 @@ pub fn svg(history: &LedgerHistory, title: &str) -> String {
             outline.join(" ")
         );
     }
-    let entries: Vec<(&str, &str)> = history
-        .names
-        .iter()
-        .enumerate()
-        .map(|(line, name)| (name.as_str(), COLORS[line % COLORS.len()]))
-        .collect();
+    Rates::new(timeline, MOST_MOMENTS).draw(&mut out, &axes);
+    let entries =
+        history.names.iter().enumerate().map(|(line, name)| (name.as_str(), COLORS[line % COLORS.len()]));
+    let entries: Vec<(&str, &str)> = entries.chain([RATE_LEGEND]).collect();
     picture::legend(&mut out, &entries);
     out + "</svg>\n"
 }
@@ -111,6 +111,7 @@ fn points<'a>(
 mod tests {
     use heapwise_profile::StackId;
     use heapwise_profile::ledger::CallKind;
+    use heapwise_profile::recording::Step;
 
     use super::*;
 
@@ -150,7 +151,10 @@ mod tests {
             [cells(1), cells(2), cells(3)],
             [["0 B", "0 B"], ["8.00 KiB", "0 B"], ["0 B", "1.00 MiB"]]
         );
-        let drawn = svg(&history, "t & u");
+        let step = |n: u64| Step { start_ms: n * 500, alloc_bytes: n << 20, ..Step::default() };
+        let timeline = Timeline { step_ms: 500, steps: (0..3).map(step).collect() };
+        let drawn = svg(&history, &timeline, "t & u");
+        assert!(drawn.contains("<polyline") && drawn.contains("4.00 MiB/s"), "{drawn}");
         assert_eq!(drawn.matches("<polygon").count(), 2);
         assert!(drawn.contains("a&lt;b") && drawn.contains("t &amp; u"));
     }

@@ -111,7 +111,8 @@ impl Source for DirectorySource {
             timeline.points.push((ms, total.inuse_bytes.max(0.0) as u64));
             timeline.marks.push(Mark { ms, name: stored.name.clone(), profile: Some(stored.name.clone()) });
         }
-        timeline.peak = timeline.points.iter().copied().max_by_key(|point| point.1);
+        timeline.peak =
+            timeline.points.iter().max_by_key(|point| point.1).map(|(ms, bytes)| (Some(*ms), *bytes));
         Ok(timeline)
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use heapwise_format::segment::{AllocatorKind, Control, Controller, Counter, Demand, IndexKind, Mode, State};
+use heapwise_profile::finding::ResidentMemory;
 use heapwise_profile::ledger::{Ledger, LedgerHistory};
 use heapwise_profile::snapshot::Snapshot;
 use heapwise_profile::{Began, Profile};
@@ -102,6 +103,7 @@ impl Source for ProcessSource {
             index: snapshot.index().map(IndexKind::name),
             live_bytes: Some(snapshot.live_bytes()),
             allocated_bytes: snapshot.counter(Counter::AllocatedBytes),
+            peak_bytes: snapshot.counter(Counter::PeakBytes),
             parent_pid: Some(snapshot.header.parent_pid).filter(|pid| *pid != 0),
             ended: (!is_alive).then(|| if snapshot.state() == State::Exited { "exited" } else { "killed" }),
             recording_since_unix_ms: recording_since_ms(&snapshot),
@@ -216,6 +218,13 @@ impl Source for ProcessSource {
             self.pulse.ledger(&self.id, ledger);
         }
         Ok(ledger)
+    }
+
+    fn resident_memory(&self) -> Result<Option<ResidentMemory>> {
+        match self.pulse.resident_memory(&self.id) {
+            Some(memory) => Ok(Some(memory)),
+            None => Ok(self.ledger()?.as_ref().map(ResidentMemory::of)),
+        }
     }
 
     fn ledger_history(&self) -> Result<LedgerHistory> {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use heapwise_profile::Profile;
 use heapwise_profile::finding::most_important;
 use heapwise_profile::ledger::LedgerHistory;
+use heapwise_profile::own_code::OwnRule;
 use heapwise_profile::recording::Timeline as Steps;
 use serde_json::Value;
 
@@ -31,12 +32,13 @@ pub(crate) struct RecordedSource {
     id: String,
     path: PathBuf,
     symbols: SymbolOptions,
+    own: OwnRule,
 }
 
 impl RecordedSource {
     /// Serves the recording at `path` under `id`.
-    pub(crate) fn new(id: String, path: PathBuf, symbols: SymbolOptions) -> Self {
-        Self { id, path, symbols }
+    pub(crate) fn new(id: String, path: PathBuf, symbols: SymbolOptions, own: OwnRule) -> Self {
+        Self { id, path, symbols, own }
     }
 
     fn name(&self) -> String {
@@ -108,7 +110,7 @@ impl Source for RecordedSource {
             points: steps.steps.iter().map(|step| (step.start_ms, step.max_live_bytes)).collect(),
             allocated: steps.steps.iter().map(|step| step.alloc_bytes).collect(),
             rss: rss(&steps),
-            peak: steps.peak().map(|step| (step.start_ms, step.max_live_bytes)),
+            peak: steps.peak().map(|step| (Some(step.start_ms), step.max_live_bytes)),
             marks: marks.map(|mark| Mark { ms: mark.ms, name: mark.name.clone(), profile: None }).collect(),
             any_range: true,
         })
@@ -124,6 +126,6 @@ impl Source for RecordedSource {
         let (mut profile, stacks) = opened.tables.stacks();
         let found = most_important(findings::read(&mut opened, &stacks)?);
         heapwise_symbolize::symbolize(&mut profile, &self.symbols);
-        Ok(Some(finding::with_links(&Names::of_recording(&profile, &found), &found, language)))
+        Ok(Some(finding::with_links(&Names::of_recording(&profile, &found, &self.own), &found, language)))
     }
 }

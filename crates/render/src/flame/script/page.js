@@ -16,6 +16,8 @@ const ARROWS = { ArrowDown: "in", ArrowUp: "out", ArrowRight: "next", ArrowLeft:
 const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 const field = /** @type {HTMLInputElement} */ (byId("search"));
 const theme = matchMedia("(prefers-color-scheme: dark)");
+/** @type {Record<string, string>} */
+const words = JSON.parse(byId("words").textContent ?? "{}");
 /** @type {FlameColumns[]} */
 const directions = JSON.parse(byId("data").textContent ?? "[]");
 let direction = 0;
@@ -93,6 +95,11 @@ function showTip(box, x, y) {
   tip.style.top = `${Math.min(y + 16, innerHeight - tip.offsetHeight - 8)}px`;
 }
 
+/** A word of the page in its language. @param {string} text @returns {string} */
+function word(text) {
+  return words[text] ?? text;
+}
+
 function crumbs() {
   const { model, canvas, pivot } = flame;
   /** @param {string} text @param {() => void} go */
@@ -105,7 +112,7 @@ function crumbs() {
   const callers = [];
   for (let at = canvas.zoomed; at >= 0; at = model.parent[at]) callers.unshift(at);
   byId("path").replaceChildren(
-    link("all", () => setDirection(direction)), pivot && `  ▸ every call of ${pivot}`,
+    link(word("all"), () => setDirection(direction)), pivot && `  ▸ ${word("every call of")} ${pivot}`,
     ...callers.flatMap((box) => ["  ▸ ", link(nameOf(box), () => zoomTo(box))]));
 }
 
@@ -113,7 +120,7 @@ function legend() {
   byId("legend").replaceChildren(...flame.canvas.colors.legend.flatMap(({ label, color }) => {
     const swatch = document.createElement("i");
     swatch.style.background = color;
-    return [swatch, label];
+    return [swatch, word(label)];
   }));
 }
 

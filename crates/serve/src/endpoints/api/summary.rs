@@ -1,6 +1,7 @@
 //! Facts about the selected profile: what it is, how much it holds, how far it can be trusted.
 
 use heapwise_profile::coverage::Coverage;
+use heapwise_profile::finding::{ResidentMemory, most_important};
 use heapwise_profile::metric::Unit;
 use heapwise_profile::{Metric, Profile, Sampling, script};
 use heapwise_render::Language;
@@ -38,7 +39,7 @@ pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
         "modules": profile.modules.len(),
         "losses": heapwise_render::json::missing::lost(&meta.losses),
         "unattributed": heapwise_render::json::missing::per_cause(profile),
-        "coverage": coverage::coverage(&Coverage::of(profile)),
+        "coverage": coverage::coverage_in(&Coverage::of(profile), language(parameters)),
         "comments": meta.comments,
         "sample_types": sample_types(report),
     })
@@ -46,16 +47,29 @@ pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
 
 /// The answer of `GET …/findings`: of a whole recording, or of the profile on screen.
 pub(super) fn findings(source: &dyn Source, report: &Report, parameters: &QueryString) -> Result {
-    let language = Language::of_locale(parameters.given("lang").unwrap_or_default());
+    let language = language(parameters);
     let of_recording = match report.baseline {
         Some(_) => None,
         None => source.findings(language)?,
     };
-    let findings = of_recording.unwrap_or_else(|| {
-        let names = Names::new(&report.profile);
-        finding::with_links(&names, &names.find(report.baseline.as_deref()), language)
-    });
+    let findings = match of_recording {
+        Some(findings) => findings,
+        None => {
+            let names = Names::new(&report.profile, &report.own);
+            let mut found = names.find(report.baseline.as_deref());
+            let is_now = report.baseline.is_none() && parameters.given("profile").is_none();
+            // A process that must not be read, or has ended, has its other findings.
+            let memory = is_now.then(|| source.resident_memory().ok().flatten()).flatten();
+            found.extend(memory.iter().flat_map(ResidentMemory::findings));
+            finding::with_links(&names, &most_important(found), language)
+        }
+    };
     Ok(Response::json(json!({ "findings": findings }).to_string()))
+}
+
+/// The language of sentences: `lang=zh`.
+fn language(parameters: &QueryString) -> Language {
+    Language::of_locale(parameters.given("lang").unwrap_or_default())
 }
 
 fn distinct_stacks(profile: &Profile) -> usize {

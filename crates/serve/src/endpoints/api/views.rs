@@ -1,7 +1,7 @@
 //! Views of the selected profile as JSON, rendered once per distinct request.
 
-use heapwise_profile::view;
 use heapwise_profile::view::leaks::LeakClass;
+use heapwise_profile::view::{self, OwnPlaces};
 use heapwise_render::json;
 use serde_json::Value;
 
@@ -47,11 +47,13 @@ fn render(context: &Context, request: &Request, source: &dyn Source, view: &str)
         "graph" => return graph(request, &report),
         "export" => return export::answer(request, &report, context.memory.response()),
         "list" => listing::listing(request, &report)?,
-        "top" => json::top(&view::top::top(&report.tree(), &bounds::rows(query))),
+        "top" => top(&report),
         "tree" => json::tree(&bounds::neighbors(view::peek::tree(&report.tree(), query))),
         "leaks" => {
             let (class, query) = (LeakClass::of(profile), bounds::sites(query));
-            json::leaks(&view::leaks::leaks(&report.tree(), class, &query, bounds::STACKS))
+            let (tree, code) = (report.tree(), report.code());
+            let places = OwnPlaces::new(profile, &code, &tree, &query);
+            json::leaks(&view::leaks::leaks(&tree, class, &query, bounds::STACKS).with_own(&places))
         }
         "sizes" => json::sizes(&view::sizes::sizes(profile, &report.tree(), query)),
         "threads" => json::threads(&view::threads::threads(profile, &bounds::rows(query))),
@@ -66,6 +68,12 @@ fn with_base(mut value: Value, report: &Report) -> Value {
     let base = report.baseline.as_ref().map_or(0.0, |base| base.total().get(metric));
     value["base_total"] = Value::from(base.round() as i64);
     value
+}
+
+fn top(report: &Report) -> Value {
+    let (tree, code) = (report.tree(), report.code());
+    let places = OwnPlaces::new(&report.profile, &code, &tree, &report.query);
+    json::top(&view::top::top(&tree, &bounds::rows(&report.query)).with_own(&places))
 }
 
 /// `format=svg` (a picture), `dot` or `json`.
