@@ -1,4 +1,4 @@
-// Every view, light and dark, by axe-core: names, roles, contrast, landmarks, the order of headings.
+// Every view, light and dark, on a wide screen and on a phone, by axe-core: names, roles, contrast, landmarks, the order of headings.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
@@ -30,9 +30,13 @@ async function findings(page) {
   return violations.flatMap(({ id, impact, nodes }) => nodes.map(({ target }) => `${impact} ${id}: ${target}`));
 }
 
-for (const colorScheme of ["light", "dark"]) {
-  test(`views, ${colorScheme}`, async () => {
-    const page = await open(browser, { colorScheme });
+const SCREENS = [{ width: 1440, height: 900 }, { width: 390, height: 844 }];
+const LOOKS = ["light", "dark"].flatMap((colorScheme) => SCREENS.map((viewport) => ({ colorScheme, viewport })));
+
+for (const look of LOOKS) {
+  const name = `${look.colorScheme}, ${look.viewport.width} x ${look.viewport.height}`;
+  test(`views, ${name}`, async () => {
+    const page = await open(browser, look);
     for (const view of VIEWS) {
       await page.goto(`${address}/s/app.hwr/${view}?profile=app.hwr${view === "table" ? "&base=app.hwr&since=100ms&at=600ms" : "&at=peak"}`);
       await drawn(page, view);
@@ -43,8 +47,8 @@ for (const colorScheme of ["light", "dark"]) {
     await page.close();
   });
 
-  test(`list of sources and the dialog of keys, ${colorScheme}`, async () => {
-    const page = await open(browser, { colorScheme });
+  test(`list of sources and the dialog of keys, ${name}`, async () => {
+    const page = await open(browser, look);
     await page.goto(address);
     await page.waitForSelector("a.source");
     assert.deepEqual(await findings(page), []);

@@ -25,7 +25,7 @@ after(async () => {
 
 /// Every entry of the tables: key, English, Chinese.
 function entries() {
-  return ["frame.ts", "views.ts"].flatMap((name) => {
+  return ["frame.ts", "views.ts", "statistics.ts"].flatMap((name) => {
     const text = readFileSync(path.join(WEB, "strings", name), "utf8");
     return [...text.matchAll(/^  "([^"]+)": \["(.*)", "(.*)"\],$/gm)].map((found) => [found[1], found[2], found[3]]);
   });

@@ -38,6 +38,28 @@ fn run_and_summary_name_the_cache_the_leak_and_the_churn() {
     assert!(found[2].2 == "answer" && found[2].3 > 95.0, "{found:?}");
 }
 
+/// A program that frees everything has grown at its peak.
+#[test]
+fn summary_of_a_difference_names_what_grew() {
+    let scratch = Scratch::new();
+    let program = victims().join("session_cache");
+    for (file, requests) in [("a.hwp", "1000"), ("b.hwp", "4000")] {
+        let run = ["run", "-q", "-o", file, "--", program.to_str().unwrap(), requests];
+        assert!(scratch.heapwise(&run).status().expect("heapwise starts").success());
+    }
+    let found = found(&scratch.json_of(&["summary", "--json", "--base", "a.hwp", "b.hwp"]));
+    let kinds: Vec<&str> = found.iter().map(|(kind, ..)| kind.as_str()).collect();
+    assert_eq!(kinds, ["peak_growth", "growth"]);
+    assert!(found[0].2.starts_with("SessionCache::get"), "{found:?}");
+    // 300 blocks of 500 bytes more were forgotten.
+    assert_eq!((found[1].1, found[1].2.as_str()), (150_000, "remember"));
+    let text = scratch.output_of(&["summary", "--base", "a.hwp", "b.hwp"]);
+    for command in ["diff --sample_index peak_space a.hwp b.hwp", "diff a.hwp b.hwp"] {
+        assert!(text.contains(&format!("  \u{2192} heapwise {command}\n")), "{text}");
+        assert!(!scratch.output_of(&command.split(' ').collect::<Vec<_>>()).is_empty());
+    }
+}
+
 /// Every next command works.
 #[test]
 fn the_next_commands_of_a_profile_work() {

@@ -47,6 +47,7 @@ impl Scratch {
         command
             .current_dir(&self.path)
             .env("HEAPWISE_DIR", self.path.join("segments"))
+            .env("XDG_CONFIG_HOME", self.path.join("no-configuration"))
             // Messages are compared: in English, whatever the language of the machine.
             .env("LC_MESSAGES", "C")
             .env_remove("LD_PRELOAD")

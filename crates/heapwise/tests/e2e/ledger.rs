@@ -116,6 +116,23 @@ fn fragmentation_is_blamed_on_the_sites_of_the_blocks() {
     assert!(text.contains("hold_sparse") && text.starts_with("Heap: "), "{text}");
 }
 
+/// The program holds one block of 256 bytes on each of its sparse pages.
+#[test]
+fn summary_finds_what_the_allocator_keeps() {
+    let scratch = Scratch::new();
+    let program = Holding::new(&scratch, "exact");
+    let pid = program.child.id().to_string();
+    let summary = scratch.json_of(&["summary", "--json", &pid]);
+    let findings = summary["findings"].as_array().expect("findings");
+    let kinds: Vec<&str> = findings.iter().filter_map(|finding| finding["kind"].as_str()).collect();
+    let found = findings.iter().find(|finding| finding["kind"] == "fragmentation");
+    let found = found.unwrap_or_else(|| panic!("{kinds:?}"));
+    let pinned = program.known["sparse_pages"] * (PAGE - 256 - 16);
+    assert!(found["values"]["bytes"].as_f64().expect("bytes") as i64 >= pinned - 16 * PAGE, "{found}");
+    let command = found["next"].as_str().expect("a command").replace("FILE", &pid);
+    assert!(scratch.output_of(&command.split(' ').skip(1).collect::<Vec<_>>()).contains("hold_sparse"));
+}
+
 #[test]
 fn resident_memory_is_ranked_over_blocks_and_mappings() {
     let scratch = Scratch::new();

@@ -35,6 +35,7 @@ mod limits;
 mod live;
 mod long_life;
 mod lua;
+mod own_code;
 mod paranoid;
 mod python;
 mod python_processes;
