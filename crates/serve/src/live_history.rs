@@ -17,7 +17,7 @@ pub(crate) const STEP: Duration = Duration::from_secs(1);
 const MOST_POINTS: usize = 3600;
 /// Ledgers kept of a process; beyond that, every second one is dropped.
 const MOST_LEDGERS: usize = 2000;
-/// How long a reading of resident memory stands for the present.
+/// Age up to which a reading of resident memory is used again.
 const MEMORY_LASTS_MS: u64 = 60_000;
 /// Marks kept of a process.
 const MOST_MARKS: usize = 256;
@@ -104,7 +104,7 @@ impl LiveHistory {
         }
     }
 
-    /// The resident memory, if it was read lately.
+    /// The resident memory, if its last reading is recent.
     pub(crate) fn resident_memory(&self, id: &str) -> Option<ResidentMemory> {
         let (ms, memory) = self.lock().get(id)?.memory?;
         (now_ms().saturating_sub(ms) <= MEMORY_LASTS_MS).then_some(memory)

@@ -198,7 +198,7 @@ pub(crate) trait Source: Send + Sync {
         Ok(None)
     }
 
-    /// Resident memory of a running process, for findings: read lately, or now.
+    /// Resident memory of a running process, for findings: a recent reading, or a new one.
     fn resident_memory(&self) -> Result<Option<ResidentMemory>> {
         Ok(None)
     }

@@ -13,7 +13,7 @@ pub fn coverage(coverage: &Coverage) -> Value {
     coverage_in(coverage, Language::English)
 }
 
-/// The same with words in a language, for a person.
+/// The coverage with its words in a language, for a person.
 #[must_use]
 pub fn coverage_in(coverage: &Coverage, language: Language) -> Value {
     let rate_bytes = match coverage.sampling {
