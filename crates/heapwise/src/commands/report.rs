@@ -83,7 +83,8 @@ impl StyleArgs {
         TextOptions { amounts, width, header, own, errors, language, ..TextOptions::default() }
     }
 
-    /// Options of the text renderer for a report that is written where `options` say: a terminal shows colors.
+    /// Options of the text renderer for a report that is written where `options` say: a terminal
+    /// shows colors.
     fn text_for(&self, options: &ReportOptions) -> TextOptions {
         let color = options.output().is_none() && console::has_color();
         TextOptions { color, ..self.text() }
