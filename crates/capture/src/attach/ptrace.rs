@@ -155,6 +155,29 @@ pub(crate) fn set_breakpoint(tid: pid_t, address: Option<u64>) -> io::Result<()>
     request(libc::PTRACE_POKEUSER, tid, register(7), usize::from(address.is_some()))
 }
 
+/// Whether a stopped thread has reached its breakpoint and the signal of that is still to be
+/// delivered: a stop by [`interrupt`] comes before it.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn is_trap_pending(tid: pid_t) -> bool {
+    const PEEKSIGINFO: c_uint = 0x4209;
+    const MOST: usize = 64;
+    /// `struct ptrace_peeksiginfo_args` of the kernel.
+    #[repr(C)]
+    struct Arguments {
+        offset: u64,
+        flags: u32,
+        count: i32,
+    }
+    let arguments = Arguments { offset: 0, flags: 0, count: MOST as i32 };
+    // SAFETY: zeroes are valid.
+    let mut signals: [libc::siginfo_t; MOST] = unsafe { std::mem::zeroed() };
+    let (from, into) = (&raw const arguments as usize, signals.as_mut_ptr() as usize);
+    let is_trap =
+        |signal: &libc::siginfo_t| signal.si_signo == libc::SIGTRAP && signal.si_code == libc::TRAP_HWBKPT;
+    // What the kernel did not write is zero, which is no signal.
+    request(PEEKSIGINFO, tid, from, into).is_ok() && signals.iter().any(is_trap)
+}
+
 /// Waits until any traced thread stops.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn try_wait_any(tids: &[pid_t]) -> Option<(pid_t, Stop)> {

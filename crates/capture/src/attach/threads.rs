@@ -164,7 +164,8 @@ pub(crate) fn find_free(pid: u32, memory: &ProcessMemory, locked: &Locked<'_>, m
     let started = Instant::now();
     while started.elapsed() < PATIENCE {
         for (is_futex, tid) in waiting(pid) {
-            let stopped = Stopped::one(tid)?;
+            // Threads end; what does not permit tracing is reported by `catch`.
+            let Ok(stopped) = Stopped::one(tid) else { continue };
             // It may have gone on since: into an allocator, whose lock it then holds.
             let is_free = ptrace::registers(tid).is_ok_and(|state| {
                 let call = state.orig_rax as i64;
@@ -225,17 +226,45 @@ fn catch(pid: u32, malloc: u64) -> Outcome<Free> {
     let mut others = Stopped { signals: BTreeMap::new() };
     let rest: Vec<libc::pid_t> = tids.into_iter().filter(|tid| Some(*tid) != caught).collect();
     others.stop(&rest)?;
-    for tid in others.signals.keys() {
-        let _ = ptrace::set_breakpoint(*tid, None);
-    }
-    // A thread that has reached the breakpoint too runs on: that signal is ours.
     for (tid, signal) in &mut others.signals {
-        if *signal == libc::SIGTRAP && ptrace::registers(*tid).is_ok_and(|state| state.rip == malloc) {
-            *signal = 0;
-        }
+        let _ = ptrace::set_breakpoint(*tid, None);
+        discard_trap(*tid, signal, malloc);
     }
     drop(others);
     let tid = caught.ok_or_else(|| Failure::new("no thread waits, and none calls malloc; try again"))?;
+    let stopped = Stopped { signals: BTreeMap::from([(tid, 0)]) };
     let _ = ptrace::set_breakpoint(tid, None);
-    Ok(Free { tid, _stopped: Stopped { signals: BTreeMap::from([(tid, 0)]) } })
+    leave_signal(tid)?;
+    Ok(Free { tid, _stopped: stopped })
+}
+
+/// A thread that has reached the breakpoint too runs on: that signal is ours. Delivered, it would
+/// end the process. It may be pending only, where the thread was interrupted at that moment.
+#[cfg(target_arch = "x86_64")]
+fn discard_trap(tid: libc::pid_t, signal: &mut i32, malloc: u64) {
+    let is_at_malloc = || ptrace::registers(tid).is_ok_and(|state| state.rip == malloc);
+    while ptrace::is_trap_pending(tid) {
+        // Synchronous signals come first, so this runs no instruction of the program.
+        let stop = ptrace::resume(tid, *signal).and_then(|()| ptrace::wait(tid));
+        *signal = match stop {
+            Ok(Stop::Signal(signal)) => signal,
+            Ok(Stop::Event(_) | Stop::SystemCall) => 0,
+            Ok(Stop::Ended) | Err(_) => return,
+        };
+    }
+    if *signal == libc::SIGTRAP && is_at_malloc() {
+        *signal = 0;
+    }
+}
+
+/// Exchanges the stop at a signal for one without: the signal would be delivered if this process
+/// were killed.
+#[cfg(target_arch = "x86_64")]
+fn leave_signal(tid: libc::pid_t) -> Outcome {
+    let left = ptrace::interrupt(tid).and_then(|()| ptrace::resume(tid, 0)).and_then(|()| ptrace::wait(tid));
+    match left {
+        Ok(Stop::Event(libc::PTRACE_EVENT_STOP)) => Ok(()),
+        Ok(_) => Err(Failure::new("the thread that was stopped for a call did not stay; try again")),
+        Err(error) => Err(Failure::new(format!("the thread that was stopped for a call: {error}"))),
+    }
 }

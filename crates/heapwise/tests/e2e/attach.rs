@@ -131,6 +131,63 @@ fn every_block_since_the_attach_is_counted() {
     told.allocate(10);
 }
 
+/// A child that is forked after the attach counts its own blocks.
+#[test]
+fn forked_children_of_an_attached_program_are_counted() {
+    let scratch = Scratch::new();
+    let mut program = Running::start(&scratch, "forks_when_told", &[]);
+    let mut told = |blocks: i32| {
+        writeln!(program.input.as_ref().expect("a pipe"), "{blocks}").expect("it reads");
+        let mut line = String::new();
+        program.output.read_line(&mut line).expect("a line");
+        let answer = line.trim().strip_prefix(&format!("allocated {} ", blocks.abs())).expect("an answer");
+        answer.to_owned()
+    };
+    let pid = told(100);
+    attach(&scratch, &pid);
+    told(1000);
+    let child = told(-300);
+    assert_eq!((blocks(&scratch, &pid), blocks(&scratch, &child)), (1000, 300));
+    let live = scratch.json_of(&["top", "--json", "--inuse_objects", "--focus", "^w_", &child]);
+    assert_eq!(live["total"], 150, "{live}");
+    told(50);
+    assert_eq!((blocks(&scratch, &pid), blocks(&scratch, &child)), (1050, 300));
+    // The child keeps its hooks: its code is not that of the parent.
+    detach(&scratch, &pid);
+    let later = told(-30);
+    assert_ne!(later, child);
+    assert_eq!(blocks(&scratch, &child), 300);
+}
+
+/// The calls that mapped memory before the attach are not known; the memory is a line of its own.
+#[test]
+fn memory_mapped_before_the_attach_is_a_line() {
+    const PAGE: i64 = 4096;
+    let scratch = Scratch::new();
+    let mut holding = Running::start(&scratch, "known_pages", &[]);
+    let mut known = |name: &str| loop {
+        let line = holding.line();
+        if let Some(pages) = line.strip_prefix(name) {
+            break pages.trim().parse::<i64>().expect("a number") * PAGE;
+        }
+    };
+    // A large block has a mapping of its own, and the call is not known either.
+    let (mappings, large) = (known("mappings "), known("large "));
+    known("untouched ");
+    let pid = holding.pid();
+    attach(&scratch, &pid);
+    let ledger = scratch.json_of(&["stats", "--json", &pid])[0]["ledger"].clone();
+    let line = |kind: &str| {
+        let lines = ledger["lines"].as_array().expect("lines").iter();
+        lines.filter(|line| line["kind"] == kind).filter_map(|line| line["bytes"].as_i64()).sum::<i64>()
+    };
+    let resident = ledger["resident"].as_i64().expect("bytes");
+    let slack = resident / 50;
+    let before = mappings..=mappings + large + slack;
+    assert!(before.contains(&line("mappings_before_attach")), "{before:?}: {ledger}");
+    assert!(line("unexplained") <= slack, "{ledger}");
+}
+
 /// Rounds of attach and detach on threads that allocate all the time.
 fn rounds(threads: &str, how: &str, count: usize) {
     let scratch = Scratch::new();
@@ -159,7 +216,6 @@ fn two_hundred_threads_are_attached() {
 
 /// No thread waits in a system call: one is caught where it calls `malloc`.
 #[test]
-#[ignore = "fails at times: ESRCH of a call in the process"]
 fn threads_that_never_wait_are_attached() {
     rounds("2", "never", 2);
 }
