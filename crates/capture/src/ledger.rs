@@ -108,14 +108,19 @@ impl<'a> Builder<'a> {
     fn build(mut self) -> Reading {
         let view = self.view;
         let blocks = Blocks::new(self.snapshot, view.pages.page_bytes);
-        let spans = self.spans(&blocks);
+        let is_attached = self.snapshot.counter(Counter::AgeAtAttach) > 0;
+        let mut spans = self.spans(&blocks);
+        if is_attached {
+            // Later calls of libc are recorded.
+            let unknown = spans.iter_mut().filter(|span| span.owner == Owner::Unknown);
+            unknown.for_each(|span| span.owner = Owner::Earlier);
+        }
         let residency = Residency::of(&spans, view);
         let told = (self.snapshot.counter(Counter::StatsAnswered) > 0)
             .then(|| self.snapshot.counter(Counter::StatsAllocated));
         let heap = blocks.account(&residency.heap_runs, told);
         let mut lines = Lines::default();
         self.add_spans(&spans, &residency, &mut lines);
-        let is_attached = self.snapshot.counter(Counter::AgeAtAttach) > 0;
         lines.add_heap(&heap, residency.heap_difference, is_attached);
         let created = self.snapshot.memfds();
         let (memfds, places) =

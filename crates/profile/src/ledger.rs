@@ -127,6 +127,8 @@ pub enum LineKind {
     Runtime,
     /// Other mappings that the program made, known by stack.
     Mappings,
+    /// Anonymous memory of an attached process that no recorded call mapped.
+    EarlierMappings,
     /// Stacks of threads, with their thread-local storage.
     Stacks,
     /// Executables and libraries, with their data.
@@ -145,7 +147,7 @@ pub enum LineKind {
 
 impl LineKind {
     /// All kinds, in the order of reports.
-    pub const ALL: [LineKind; 14] = [
+    pub const ALL: [LineKind; 15] = [
         LineKind::HeapLive,
         LineKind::HeapSlack,
         LineKind::HeapFragmentation,
@@ -153,6 +155,7 @@ impl LineKind {
         LineKind::HeapUnrecorded,
         LineKind::Runtime,
         LineKind::Mappings,
+        LineKind::EarlierMappings,
         LineKind::Stacks,
         LineKind::Binaries,
         LineKind::Files,
@@ -173,6 +176,7 @@ impl LineKind {
             LineKind::HeapUnrecorded => "heap_unrecorded",
             LineKind::Runtime => "runtime",
             LineKind::Mappings => "mappings",
+            LineKind::EarlierMappings => "mappings_before_attach",
             LineKind::Stacks => "stacks",
             LineKind::Binaries => "binaries",
             LineKind::Files => "files",
@@ -194,6 +198,7 @@ impl LineKind {
             LineKind::HeapUnrecorded => "heap: not recorded",
             LineKind::Runtime => "runtime",
             LineKind::Mappings => "mappings",
+            LineKind::EarlierMappings => "mappings: before attach",
             LineKind::Stacks => "thread stacks",
             LineKind::Binaries => "libraries",
             LineKind::Files => "files",
@@ -215,6 +220,9 @@ impl LineKind {
             LineKind::HeapUnrecorded => "blocks that the allocator handed out and the probe did not record",
             LineKind::Runtime => "heap of a language runtime, or of an allocator inside the executable",
             LineKind::Mappings => "mappings that the program made itself, by stack",
+            LineKind::EarlierMappings => {
+                "anonymous memory that was mapped before the attach, or later without libc"
+            }
             LineKind::Stacks => "stacks of threads, with thread-local storage",
             LineKind::Binaries => "executables and libraries, with their data",
             LineKind::Files => "other mapped files",

@@ -10,7 +10,7 @@ import { t } from "../strings.ts";
 
 /// A reading of the pages costs the server more than a point of the curve.
 const FOLLOW_MS = 5000;
-const UNSEEN = ["heap_unrecorded", "unexplained"];
+const UNSEEN = ["heap_unrecorded", "mappings_before_attach", "unexplained"];
 
 export class LiveLine {
   readonly element = h("p.live-line", { hidden: true });

@@ -27,6 +27,7 @@ pub(super) fn line_of(owner: &Owner) -> (LineKind, &str) {
         Owner::Heap => LineKind::HeapFree,
         Owner::Runtime(_) => LineKind::Runtime,
         Owner::Mapping => LineKind::Mappings,
+        Owner::Earlier => LineKind::EarlierMappings,
         Owner::Stack => LineKind::Stacks,
         Owner::Binary => LineKind::Binaries,
         Owner::File => LineKind::Files,

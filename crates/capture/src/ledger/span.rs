@@ -9,6 +9,8 @@ pub(super) enum Owner {
     Runtime(String),
     /// The program: a mapping with a known stack.
     Mapping,
+    /// The program, before the probe was attached.
+    Earlier,
     /// A thread.
     Stack,
     /// An executable or library.
