@@ -97,7 +97,9 @@ impl Binary {
         let mut has_full_table = file.symbols().next().is_some();
         let may_have_allocator = !texts.is_empty() || symbols.has("malloc");
         if !has_full_table && may_have_allocator {
-            has_full_table = debug_files(folder, root, &file).iter().any(|path| symbols.add_file(path));
+            let build_id = file.build_id().ok().flatten();
+            let files = debug_files(folder, root, &file);
+            has_full_table = files.iter().any(|path| symbols.add_file(path, build_id));
         }
         Some(Binary {
             symbols: symbols.candidates.into_values().flatten().collect(),
@@ -161,11 +163,16 @@ impl Symbols {
         self.candidates.values().flatten().any(|symbol| symbol.name == name)
     }
 
-    /// Adds those of a debug file; false when it has none.
-    fn add_file(&mut self, path: &Path) -> bool {
+    /// Adds those of a debug file; false when it has none, or is of another build: its addresses
+    /// are not those of the program.
+    fn add_file(&mut self, path: &Path, build_id: Option<&[u8]>) -> bool {
         let Some(file) = open(path) else { return false };
         let cache = ReadCache::new(file);
         let Ok(file) = Elf::parse(&cache) else { return false };
+        let is_other = |own: &[u8]| build_id.is_some_and(|wanted| wanted != own);
+        if file.build_id().ok().flatten().is_some_and(is_other) {
+            return false;
+        }
         self.add(file.symbols(), Table::DebugFile);
         file.symbols().next().is_some()
     }

@@ -4,6 +4,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use heapwise_hooks::binary::Binary;
+use heapwise_hooks::family::{Place, Reach, families};
+use heapwise_hooks::function::Allocator;
+
 use crate::harness::{Capture, Scratch, victims, witness};
 
 /// Dumps in jemalloc's format in a scratch directory, with their text.
@@ -171,25 +175,75 @@ fn static_allocators_are_counted_exactly() {
     }
 }
 
+/// Exceptions that operators throw pass through the code of their hooks.
+#[test]
+#[ignore = "needs libjemalloc-dev and libgoogle-perftools-dev"]
+fn operators_of_static_allocators_throw() {
+    let scratch = Scratch::new();
+    for victim in ["operators_jemalloc", "operators_tcmalloc"] {
+        for mode in [&["--exact"][..], &["--rate", "64"]] {
+            let capture = scratch.capture(mode, victim, &["200"]);
+            assert!(capture.output.status.success(), "{victim}: {}", capture.stderr());
+            assert_eq!(capture.witness["bad_allocs"], 200, "{victim}");
+        }
+        assert_exact(&scratch.capture(&["--exact"], victim, &["200"]), "^w_");
+    }
+}
+
+/// A copy of a victim without symbols, and its debug file.
+fn strip(scratch: &Scratch, victim: &str) -> (PathBuf, PathBuf) {
+    let [stripped, debug] = ["stripped", "debug"].map(|end| scratch.path(&format!("{victim}.{end}")));
+    let program = victims().join(victim);
+    run(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(&debug));
+    run(Command::new("strip").arg("-o").arg(&stripped).arg(&program));
+    (stripped, debug)
+}
+
+fn run(command: &mut Command) {
+    assert!(command.status().expect("it runs").success(), "{command:?}");
+}
+
 /// Without its symbol table an executable still exports `malloc` and the other functions of C, and
 /// its debug file has the rest.
 #[test]
 #[ignore = "needs libjemalloc-dev and libgoogle-perftools-dev"]
 fn a_stripped_program_is_counted_by_its_debug_file() {
     let scratch = Scratch::new();
-    let (victim, stripped) = (victims().join("hidden_jemalloc"), scratch.path("stripped"));
-    let debug = scratch.path("stripped.debug");
-    let run = |command: &mut Command| assert!(command.status().expect("objcopy runs").success());
-    run(Command::new("objcopy").arg("--only-keep-debug").arg(&victim).arg(&debug));
-    run(Command::new("strip").arg("-o").arg(&stripped).arg(&victim));
+    let (stripped, debug) = strip(&scratch, "hidden_jemalloc");
     run(Command::new("objcopy").arg(format!("--add-gnu-debuglink={}", debug.display())).arg(&stripped));
-    let profile = scratch.path("stripped.heap");
-    let mut command = scratch.heapwise(&["run", "--exact", "-o"]);
-    let output = command.arg(&profile).arg("--").arg(&stripped).args(["2", "1000"]).output().expect("runs");
+    let mut command = scratch.heapwise(&["run", "--exact", "-o", "stripped.heap", "--"]);
+    let output = command.arg(&stripped).args(["2", "1000"]).output().expect("runs");
     assert!(output.status.success());
     let counted = witness(&output);
     let top = scratch.json_of(&["top", "--json", "--alloc_objects", "--focus", "^w_", "stripped.heap"]);
     assert_eq!(top["total"].as_i64(), Some(counted["alloc_objects"]), "{top}");
+}
+
+/// A debug file is found by the build-id, and one of another build is not used: its addresses are
+/// not those of the program.
+#[test]
+#[ignore = "needs libjemalloc-dev and libgoogle-perftools-dev"]
+fn debug_files_are_found_by_build_id() {
+    let scratch = Scratch::new();
+    let (stripped, debug) = strip(&scratch, "hidden_jemalloc");
+    let note = scratch.path("note");
+    run(Command::new("objcopy").args(["-O", "binary", "-j", ".note.gnu.build-id"]).arg(&stripped).arg(&note));
+    let note = std::fs::read(note).expect("a note");
+    let id: String = note[note.len() - 20..].iter().map(|byte| format!("{byte:02x}")).collect();
+    let folder = scratch.path("root/usr/lib/debug/.build-id").join(&id[..2]);
+    let place = folder.join(format!("{}.debug", &id[2..]));
+    std::fs::create_dir_all(folder).expect("made");
+    let is_reached = || {
+        let binary = Binary::read(&stripped, &scratch.path("root")).expect("a program");
+        let found = families(&binary, Place::Executable);
+        found.iter().any(|family| family.allocator == Allocator::Jemalloc && family.reach == Reach::Entry)
+    };
+    assert!(!is_reached(), "without the debug file");
+    std::fs::copy(&debug, &place).expect("copied");
+    assert!(is_reached(), "with it");
+    let (_, other) = strip(&scratch, "static_jemalloc");
+    std::fs::copy(other, place).expect("copied");
+    assert!(!is_reached(), "with that of another program");
 }
 
 /// Rust programs with the allocators of crates.
@@ -197,14 +251,9 @@ fn a_stripped_program_is_counted_by_its_debug_file() {
 #[ignore = "builds tests/rust_programs with crates from the registry"]
 fn allocators_of_rust_programs_are_counted_exactly() {
     let scratch = Scratch::new();
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/rust_programs/Cargo.toml");
-    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rust_programs");
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--quiet", "--release", "--manifest-path"]).arg(sources);
-    let status = cargo.env("CARGO_TARGET_DIR", &built).status().expect("cargo runs");
-    assert!(status.success());
+    let built = build_rust_programs("rust_programs", &[]);
     for program in ["jemalloc", "mimalloc"] {
-        let path = built.join("release").join(program);
+        let path = built.join(program);
         let output = scratch.heapwise(&["run", "-f", "--exact", "-o", "all.hwp", "--"]).arg(&path).output();
         let output = output.expect("heapwise runs");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -219,6 +268,36 @@ fn allocators_of_rust_programs_are_counted_exactly() {
             assert_eq!(total("all.hwp") - total("libc.hwp"), counted[name], "{program} {metric}: {stderr}");
         }
     }
+}
+
+/// jemalloc in place of `malloc`: blocks that libc allocates are jemalloc's too, so only those are
+/// compared whose stacks have the counting allocator.
+#[test]
+#[ignore = "builds tests/rust_programs with crates from the registry"]
+fn a_rust_program_whose_malloc_is_jemalloc_is_counted_exactly() {
+    let scratch = Scratch::new();
+    let path = build_rust_programs("rust_unprefixed", &["--features", "unprefixed"]).join("jemalloc");
+    let output = scratch.heapwise(&["run", "--exact", "-o", "all.hwp", "--"]).arg(&path).output();
+    let output = output.expect("heapwise runs");
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !stderr.contains("not hooked"), "{stderr}");
+    let counted = witness(&output);
+    for (metric, name) in METRICS {
+        let top =
+            scratch.json_of(&["top", "--json", &format!("--{metric}"), "--focus", "Counted", "all.hwp"]);
+        assert_eq!(top["total"].as_i64(), Some(counted[name]), "{metric}: {stderr}");
+    }
+}
+
+/// Builds `tests/rust_programs`; the directory of its programs.
+fn build_rust_programs(folder: &str, features: &[&str]) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/rust_programs/Cargo.toml");
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["build", "--quiet", "--release", "--manifest-path"]).arg(sources).args(features);
+    let status = cargo.env("CARGO_TARGET_DIR", &built).status().expect("cargo runs");
+    assert!(status.success());
+    built.join("release")
 }
 
 /// Writes a profile of the blocks of libc: a probe that is only preloaded sees no others.
