@@ -60,9 +60,6 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         "--skip=a_thousand_rounds_on_redis",
         "--skip=two_hundred_rounds_on",
         "--skip=two_hundred_killed",
-        // Both fail at times: ESRCH in attach; blocks of a container missing in its log.
-        "--skip=threads_that_never_wait_are_attached",
-        "--skip=run_follows_children_into_containers",
         // Measures time, which depends on the load of the machine.
         "--skip=mappings_cost_at_most",
     ];

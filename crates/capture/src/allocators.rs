@@ -7,6 +7,7 @@ use heapwise_hooks::binary::Binary;
 use heapwise_hooks::family::{Family, Place, families};
 use heapwise_profile::proc_maps::Mapping;
 
+use crate::process;
 use crate::process_files::{self, MappedFile, Readable};
 
 /// An allocator and the file that it is in.
@@ -52,7 +53,7 @@ pub fn of_process(pid: u32) -> Vec<AllocatorFound> {
 
 /// Files that a process has mapped as code, without the probe and the loader.
 fn code_files(pid: u32) -> Vec<MappedFile> {
-    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let maps = process::memory_map(pid).unwrap_or_default();
     let mut files: Vec<MappedFile> = Vec::new();
     for mapping in maps.lines().filter_map(Mapping::parse).filter(Mapping::is_executable) {
         let Mapping { start, end, inode, path, .. } = mapping;

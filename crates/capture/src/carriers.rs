@@ -1,9 +1,12 @@
 //! Processes that were started under this one, whatever became of their parents, users and
 //! namespaces: they carry its configuration of the probe in their environment.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
+use heapwise_format::paths::ProcessId;
+
+use crate::process::Status;
 use crate::{launch, process};
 
 /// Running processes that were started under this one and carry its configuration of the probe, in
@@ -16,12 +19,27 @@ pub(crate) struct Carriers {
     older: BTreeSet<u32>,
     /// Those found by earlier scans: some overwrite their environment later.
     known: BTreeSet<(u32, u64)>,
+    /// Those in other pid namespaces, also when they have ended: by number in there and start time.
+    elsewhere: BTreeMap<(u32, u64), u32>,
 }
 
 impl Carriers {
     pub(crate) fn new() -> Self {
         let begin = process::starttime(std::process::id()).unwrap_or(0);
-        Self { begin, key: launch::launcher_key(), older: BTreeSet::new(), known: BTreeSet::new() }
+        Self {
+            begin,
+            key: launch::launcher_key(),
+            older: BTreeSet::new(),
+            known: BTreeSet::new(),
+            elsewhere: BTreeMap::new(),
+        }
+    }
+
+    /// A process that a segment names by its number in its own pid namespace, as this process sees
+    /// it.
+    pub(crate) fn seen_from_here(&self, named: ProcessId) -> ProcessId {
+        let pid = self.elsewhere.get(&(named.pid, named.starttime));
+        ProcessId { pid: pid.copied().unwrap_or(named.pid), ..named }
     }
 
     pub(crate) fn list(&mut self) -> Vec<u32> {
@@ -37,8 +55,12 @@ impl Carriers {
             // `exec`.
             if start < self.begin {
                 older.insert(pid);
-            } else if pid != own && (self.known.contains(&(pid, start)) || carries(pid, &self.key)) {
+            } else if pid != own && self.known.contains(&(pid, start)) {
                 known.insert((pid, start));
+            } else if pid != own && carries(pid, &self.key) {
+                known.insert((pid, start));
+                let inner = Status::of(pid).map(|status| status.inner_pid).filter(|inner| *inner != pid);
+                self.elsewhere.extend(inner.map(|inner| ((inner, start), pid)));
             }
         }
         (self.older, self.known) = (older, known);

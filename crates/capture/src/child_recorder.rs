@@ -10,7 +10,7 @@ use heapwise_format::paths::ProcessId;
 
 use super::drain::{RecordOptions, Recorded};
 use super::process_tree::ProcessTree;
-use super::recorder_thread::RecorderThread;
+use super::recorder_thread::{Offer, RecorderThread};
 use super::segments::SegmentEntry;
 use crate::failure::{Failure, Outcome};
 
@@ -71,9 +71,17 @@ fn watch(root: u32, options: &RecordOptions, stop: &AtomicBool) -> Vec<Child> {
         // Read before the scan, so that the scan sees every child that started before the end.
         let is_last = stop.load(Ordering::Relaxed);
         for found in family.descendants() {
-            if let Some((_, recorder)) = followed.iter().find(|(child, _)| child.process == found.process) {
-                recorder.offer(found);
-            } else if !known.contains(&found.process) {
+            let is_same = |(child, _): &(SegmentEntry, RecorderThread)| child.process == found.process;
+            let place = followed.iter().position(is_same);
+            if let Some(place) = place {
+                if followed[place].1.offer(&found) == Offer::Taken {
+                    followed[place].0 = found;
+                    continue;
+                }
+                // It has the recording of an earlier segment, which the new one replaces.
+                drop(followed.swap_remove(place).1.end());
+            }
+            if place.is_some() || !known.contains(&found.process) {
                 known.push(found.process);
                 let path = path_of(&options.path, found.process.pid);
                 let options = RecordOptions { path, ..options.clone() };

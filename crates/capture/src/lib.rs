@@ -32,6 +32,8 @@ pub mod program_end;
 pub mod recorder_thread;
 pub mod recording;
 pub mod report_input;
+mod segment_directories;
+mod segment_entry;
 mod segment_file;
 pub mod segment_lock;
 pub mod segments;

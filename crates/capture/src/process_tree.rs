@@ -52,7 +52,10 @@ impl ProcessTree {
         let mut family: Vec<(u64, SegmentEntry)> = Vec::new();
         self.find_foreign();
         // Oldest first, so a parent comes before its children.
-        for found in segments::list_of_children() {
+        for mut found in segments::list_of_children() {
+            if !found.is_alive() {
+                found.process = self.carriers.seen_from_here(found.process);
+            }
             let created_ns = found.created_ns();
             let is_member = |segment: SegmentFile| self.is_descendant(&segment);
             if found.process.pid == self.root || found.open().is_ok_and(is_member) {
