@@ -40,7 +40,7 @@ use super::clock::Clock;
 use super::control::{self, Change};
 use super::lease::Held;
 use super::process;
-use super::segments::{SegmentEntry, SegmentFile};
+use super::segments::{self, SegmentEntry, SegmentFile};
 use crate::failure::{Failure, Outcome};
 use crate::peak_ledger::{LedgerSample, PeakLedger, PeakWatch};
 use crate::program_end;
@@ -155,7 +155,7 @@ pub fn record(
             std::thread::sleep(PAUSE);
         }
     }
-    let is_replaced = found.is_replaced(segment) || found.is_superseded();
+    let is_replaced = found.is_replaced(segment) || segments::is_superseded(found);
     if is_replaced {
         program_end::note(segment, ProgramEnd::Replaced);
     } else {

@@ -20,6 +20,7 @@ mod forward;
 pub mod launch;
 pub mod lease;
 pub mod ledger;
+mod mapped_segment;
 pub mod mark;
 pub mod own_files;
 pub mod peak_ledger;

@@ -10,8 +10,8 @@ use rustix::fs::OFlags;
 
 use crate::foreign_segment::{self, ForeignSegment};
 use crate::own_files::is_own_folder;
-use crate::segment_entry::SegmentEntry;
-use crate::{file_writers, process, segments};
+use crate::segment_entry::{self, SegmentEntry};
+use crate::{file_writers, mapped_segment, process};
 
 /// Directories that may hold segments of this user.
 pub fn directories() -> Vec<PathBuf> {
@@ -39,16 +39,6 @@ pub fn unusable_directory() -> Option<String> {
     Some(format!("{} ({DIRECTORY_VARIABLE}) {problem}", path.display()))
 }
 
-/// Whether a path names this file, in a directory of this user's.
-pub(crate) fn is_own(path: &Path, inode: u64) -> bool {
-    let in_own_folder =
-        path.parent().is_some_and(|parent| parent.symlink_metadata().is_ok_and(|data| is_own_folder(&data)));
-    in_own_folder
-        && path
-            .symlink_metadata()
-            .is_ok_and(|data| data.is_file() && data.uid() == process::own_uid() && data.ino() == inode)
-}
-
 /// Segments of some processes. Liveness takes two files to read, so it is checked last.
 pub(crate) fn list_where(is_wanted: impl Fn(&ProcessId) -> bool) -> Vec<SegmentEntry> {
     let mut found: Vec<SegmentEntry> = directories()
@@ -64,7 +54,7 @@ pub(crate) fn list_where(is_wanted: impl Fn(&ProcessId) -> bool) -> Vec<SegmentE
         })
         .collect();
     number_from_here(&mut found);
-    segments::sort(&mut found);
+    segment_entry::sort(&mut found);
     found
 }
 
@@ -110,7 +100,7 @@ fn number_from_here(found: &mut [SegmentEntry]) {
     if unknown.is_empty() {
         return;
     }
-    for running in process::list().into_iter().filter_map(segments::of_process) {
+    for running in process::list().into_iter().filter_map(mapped_segment::of_process) {
         let is_same = |entry: &&mut &mut SegmentEntry| entry.path == running.path;
         if let Some(entry) = unknown.iter_mut().find(is_same).filter(|_| running.foreign.is_none()) {
             **entry = running;

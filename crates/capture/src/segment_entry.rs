@@ -10,9 +10,8 @@ use heapwise_format::paths::ProcessId;
 
 use crate::failure::{Failure, Outcome};
 use crate::foreign_segment::{self, ForeignSegment};
-use crate::process::Status;
+use crate::process::{self, Status};
 use crate::segment_file::SegmentFile;
-use crate::{process, segments};
 
 /// A segment file that was found.
 #[derive(Debug, Clone)]
@@ -26,7 +25,7 @@ pub struct SegmentEntry {
     pub alive: bool,
     /// The open file, where it is not in a directory of this user's.
     pub(crate) foreign: Option<Arc<ForeignSegment>>,
-    /// The kernel's link to the mapped file, where the segment was found through its process.
+    /// The kernel's link to the mapped file, where the process had it mapped when it was found.
     pub(crate) mapping: Option<PathBuf>,
 }
 
@@ -93,13 +92,9 @@ impl SegmentEntry {
         let mapped = Status::of(pid).and_then(|status| foreign_segment::mapped_by(pid, status.inner_pid));
         mapped.is_some_and(|mapped| mapped.inode == inode)
     }
+}
 
-    /// Whether a process that this one started, and that has ended, left a later segment: it had
-    /// called `exec` as another user.
-    pub(crate) fn is_superseded(&self) -> bool {
-        let created_ns = self.created_ns();
-        let is_later =
-            |other: &SegmentEntry| other.process == self.process && other.created_ns() > created_ns;
-        !self.is_alive() && segments::list_of_children().iter().any(is_later)
-    }
+/// Oldest process first.
+pub(crate) fn sort(found: &mut [SegmentEntry]) {
+    found.sort_by_key(|segment| (segment.process.starttime, segment.process.pid));
 }

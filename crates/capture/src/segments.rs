@@ -1,13 +1,14 @@
 //! Finding segments: through processes and in directories.
 
-use std::sync::Arc;
-
-use heapwise_format::paths::{DIRECTORY_VARIABLE, ProcessId};
+use heapwise_format::paths::DIRECTORY_VARIABLE;
 
 use super::process::{self, Status};
 use crate::failure::{Failure, Outcome};
-use crate::foreign_segment::{self, ForeignSegment};
-use crate::segment_directories::{is_own, left_by_other_users, list_where};
+use crate::foreign_segment;
+use crate::segment_directories::{left_by_other_users, list_where};
+use crate::segment_entry::sort;
+
+pub(crate) use crate::mapped_segment::of_process;
 
 pub use crate::segment_directories::{directories, unusable_directory};
 pub use crate::segment_entry::SegmentEntry;
@@ -26,25 +27,6 @@ pub fn list_all() -> Vec<SegmentEntry> {
     found.extend(left_by_other_users(|_| true).into_iter().filter(|entry| !entry.alive));
     sort(&mut found);
     found
-}
-
-/// Oldest process first.
-pub(crate) fn sort(found: &mut [SegmentEntry]) {
-    found.sort_by_key(|segment| (segment.process.starttime, segment.process.pid));
-}
-
-/// The segment that a running process has mapped, in whatever directory and namespace; `None` for
-/// a process that this user may not trace.
-pub(crate) fn of_process(pid: u32) -> Option<SegmentEntry> {
-    let process = ProcessId { pid, starttime: process::starttime(pid)? };
-    let status = Status::of(pid)?;
-    let mapped = foreign_segment::mapped_by(pid, status.inner_pid)?;
-    let foreign = match is_own(&mapped.path, mapped.inode?) {
-        true => None,
-        false => Some(Arc::new(ForeignSegment::mapped(&mapped, &status).ok()?)),
-    };
-    let mapping = Some(mapped.link());
-    Some(SegmentEntry { path: mapped.path, process, alive: true, foreign, mapping })
 }
 
 /// Segments of processes that this one may have started. Pids are reused: an earlier process with
@@ -119,4 +101,12 @@ pub(crate) fn of_name(name: &str) -> Vec<SegmentEntry> {
         return own;
     }
     list_all().into_iter().filter(is_wanted).collect()
+}
+
+/// Whether a process that this one started, and that has ended, left a later segment: it had called
+/// `exec` as another user.
+pub(crate) fn is_superseded(found: &SegmentEntry) -> bool {
+    let created_ns = found.created_ns();
+    let is_later = |other: &SegmentEntry| other.process == found.process && other.created_ns() > created_ns;
+    !found.is_alive() && list_of_children().iter().any(is_later)
 }

@@ -174,7 +174,7 @@ pub(crate) fn is_trap_pending(tid: pid_t) -> bool {
     let (from, into) = (&raw const arguments as usize, signals.as_mut_ptr() as usize);
     let is_trap =
         |signal: &libc::siginfo_t| signal.si_signo == libc::SIGTRAP && signal.si_code == libc::TRAP_HWBKPT;
-    // What the kernel did not write is zero, which is no signal.
+    // The kernel writes those that there are; the number of a signal is not 0.
     request(PEEKSIGINFO, tid, from, into).is_ok() && signals.iter().any(is_trap)
 }
 

@@ -259,14 +259,16 @@ fn allocators_of_rust_programs_are_counted_exactly() {
     }
 }
 
-/// jemalloc in place of `malloc`: blocks that libc and the standard library allocate by `malloc` are
-/// jemalloc's too. They are those of libc's allocator in the program whose jemalloc has a prefix.
+/// jemalloc in place of `malloc`: blocks that libc and the standard library allocate by `malloc`
+/// are jemalloc's too. They are those of libc's allocator in the program whose jemalloc has a
+/// prefix.
 #[test]
 #[ignore = "builds tests/rust_programs with crates from the registry"]
 fn a_rust_program_whose_malloc_is_jemalloc_is_counted_exactly() {
     let scratch = Scratch::new();
     let prefixed = build_rust_programs("rust_programs", &[]).join("jemalloc");
-    let unprefixed = build_rust_programs("rust_unprefixed", &["--features", "unprefixed"]).join("jemalloc");
+    let features = ["--features", "unprefixed"];
+    let unprefixed = build_rust_programs("rust_unprefixed", &features).join("jemalloc");
     // libc reads lines with the path of the program: one path for both.
     let program = scratch.path("program");
     std::fs::copy(prefixed, &program).expect("copied");

@@ -62,7 +62,8 @@ fn as_user(scratch: &Scratch, public: &Public, program: &str) -> Command {
     as_user_with(scratch, public, &[], program)
 }
 
-/// The same with variables that the program alone has: helpers leave no segments behind.
+/// A command as the other user, with variables that the program alone has: programs that start it
+/// leave no segments behind.
 fn as_user_with(scratch: &Scratch, public: &Public, variables: &[String], program: &str) -> Command {
     let mut command = scratch.command("/usr/bin/setpriv");
     command.args([format!("--reuid={}", public.user), "--regid=65534".into(), "--clear-groups".into()]);
