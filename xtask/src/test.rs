@@ -11,7 +11,7 @@ use crate::{packages, runner};
 use heapwise_testkit::failure::Failure;
 
 /// Debian packages that provide programs to profile and witnesses to compare with: (file, package).
-const PACKAGES: [(&str, &str); 22] = [
+const PACKAGES: [(&str, &str); 23] = [
     ("/usr/bin/gcc", "gcc"),
     ("/usr/bin/g++", "g++"),
     ("/usr/bin/musl-gcc", "musl-tools"),
@@ -34,6 +34,7 @@ const PACKAGES: [(&str, &str); 22] = [
     ("/usr/bin/curl", "curl"),
     ("/usr/bin/tmux", "tmux"),
     ("/usr/bin/make", "make"),
+    ("/usr/bin/promtool", "prometheus"),
 ];
 
 /// Runs everything; stops at the first failure.

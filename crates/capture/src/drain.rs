@@ -171,7 +171,7 @@ pub fn record(
 struct Drainer<'a> {
     segment: &'a SegmentFile,
     /// `None` when there is nothing to control: the program has ended.
-    lease: Option<Held<'a>>,
+    lease: Option<Held>,
     pid: u32,
     chunks: Chunks,
     tallies: Tallies,
@@ -203,7 +203,7 @@ impl<'a> Drainer<'a> {
         segment: &'a SegmentFile,
         found: &SegmentEntry,
         options: &RecordOptions,
-        lease: Option<Held<'a>>,
+        lease: Option<Held>,
     ) -> io::Result<Self> {
         let snapshot = segment.snapshot().map_err(|failure| io::Error::other(failure.to_string()))?;
         let before = match options.from {

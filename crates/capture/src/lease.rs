@@ -19,8 +19,8 @@ use crate::segments::{SegmentEntry, SegmentFile};
 
 /// A lease of this process. Dropping it gives the lease up.
 #[derive(Debug)]
-pub struct Held<'a> {
-    segment: &'a SegmentFile,
+pub struct Held {
+    segment: SegmentFile,
     clock: Clock,
     slot: usize,
     last_beat: Instant,
@@ -28,10 +28,11 @@ pub struct Held<'a> {
     launched: Option<ProcessId>,
 }
 
-impl<'a> Held<'a> {
+impl Held {
     /// Takes a lease. One log has one recorder: a second one is refused.
-    pub fn take(segment: &'a SegmentFile, controller: Controller, demand: Demand) -> Outcome<Self> {
+    pub fn take(segment: &SegmentFile, controller: Controller, demand: Demand) -> Outcome<Self> {
         let holder = own_process()?;
+        let own = segment.try_clone().map_err(|error| Failure::file(segment.path(), error))?;
         let pid = process_of(&segment.snapshot()?).pid;
         let clock = Clock::of(pid);
         let slot = control::locked(segment, || {
@@ -50,27 +51,28 @@ impl<'a> Held<'a> {
             control::write_locked(segment, &Change::new(), &[LeaseChange::Take(slot, lease)])?;
             Ok(slot)
         })?;
-        Ok(Self { segment, clock, slot, last_beat: Instant::now(), launched: None })
+        Ok(Self { segment: own, clock, slot, last_beat: Instant::now(), launched: None })
     }
 
     /// Changes the demand of the lease, together with other words of the control page.
     pub fn change(&self, demand: Demand, change: &Change) -> Outcome {
-        control::locked(self.segment, || {
+        control::locked(&self.segment, || {
             let lease = self.segment.snapshot()?.lease_slots()[self.slot];
             let lease = lease.ok_or_else(|| Failure::file(self.segment.path(), "the lease is gone"))?;
             let change_of_lease = LeaseChange::Take(self.slot, Lease { demand, ..lease });
-            control::write_locked(self.segment, change, &[change_of_lease])
+            control::write_locked(&self.segment, change, &[change_of_lease])
         })
     }
 
     /// The lease that the probe took for this process, which started the program.
-    pub fn of_launcher(segment: &'a SegmentFile) -> Option<Self> {
+    pub fn of_launcher(segment: &SegmentFile) -> Option<Self> {
         let holder = own_process().ok()?;
         let snapshot = segment.snapshot().ok()?;
         let is_own = |lease: &Lease| lease.holder == holder && lease.controller == Controller::Run;
         let slot = snapshot.lease_slots().iter().position(|lease| lease.as_ref().is_some_and(is_own))?;
         let process = process_of(&snapshot);
         let (clock, launched) = (Clock::of(process.pid), Some(process));
+        let segment = segment.try_clone().ok()?;
         Some(Self { segment, clock, slot, last_beat: Instant::now(), launched })
     }
 
@@ -79,29 +81,29 @@ impl<'a> Held<'a> {
         if self.last_beat.elapsed() >= Duration::from_nanos(Lease::HEARTBEAT_NS) {
             self.last_beat = Instant::now();
             // A process that ended took its segment along.
-            let _ = beat(self.segment, self.slot, self.clock.now_ns());
+            let _ = beat(&self.segment, self.slot, self.clock.now_ns());
         }
     }
 
     /// Waits until the probe has applied this lease.
     pub fn await_applied(&self) -> Outcome<Applied> {
-        control::await_applied(self.segment)
+        control::await_applied(&self.segment)
     }
 
     /// The segment of the process.
-    pub(crate) fn segment(&self) -> &'a SegmentFile {
-        self.segment
+    pub(crate) fn segment(&self) -> &SegmentFile {
+        &self.segment
     }
 
     /// Gives the lease up, and waits until the probe has applied that.
     pub fn release(self) -> Outcome<Applied> {
-        let segment = self.segment;
+        let segment = self.segment.try_clone().map_err(|error| Failure::file(self.segment.path(), error))?;
         drop(self);
-        control::await_applied(segment)
+        control::await_applied(&segment)
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Held {
     fn drop(&mut self) {
         // A child that a launched program forked before it ended inherits the lease with its first
         // event.
@@ -111,7 +113,7 @@ impl Drop for Held<'_> {
         }
         let release = [LeaseChange::Release(self.slot)];
         let _ =
-            control::locked(self.segment, || control::write_locked(self.segment, &Change::new(), &release));
+            control::locked(&self.segment, || control::write_locked(&self.segment, &Change::new(), &release));
     }
 }
 

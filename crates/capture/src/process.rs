@@ -54,7 +54,7 @@ pub fn has_other_root(pid: u32) -> bool {
 }
 
 /// All processes.
-pub(crate) fn list() -> Vec<u32> {
+pub fn list() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten();
     entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
 }
@@ -120,7 +120,7 @@ pub(crate) fn memory_map(pid: u32) -> Option<String> {
 }
 
 /// Whether the preload library is part of the process's memory.
-pub(crate) fn has_probe(pid: u32) -> bool {
+pub fn has_probe(pid: u32) -> bool {
     memory_map(pid).is_some_and(|maps| maps.contains("libheapwise"))
 }
 

@@ -60,7 +60,7 @@ pub fn save(segment: &SegmentFile) -> Outcome {
 }
 
 /// Gives a lease up. What was recorded stays readable where recording ends with the lease.
-pub fn release(lease: Held<'_>) -> Outcome<Applied> {
+pub fn release(lease: Held) -> Outcome<Applied> {
     let segment = lease.segment();
     if segment.snapshot()?.control().is_some_and(|own| own.own_demand().mode == Mode::Off) {
         // Without room for the file, readers see the blocks that were not freed since.

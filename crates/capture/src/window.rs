@@ -16,7 +16,7 @@ use crate::stopped;
 #[derive(Debug)]
 pub struct Window<'a> {
     segment: &'a SegmentFile,
-    lease: Held<'a>,
+    lease: Held,
     baseline: Baseline,
     started: Instant,
 }

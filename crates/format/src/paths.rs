@@ -16,7 +16,7 @@ pub const DIRECTORIES: [&str; 3] = ["/dev/shm/heapwise-%u", "/run/user/%u/heapwi
 pub const SUFFIX: &str = ".seg";
 
 /// The process a segment's file name speaks of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ProcessId {
     /// Process id.
     pub pid: u32,

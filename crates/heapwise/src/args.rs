@@ -32,7 +32,10 @@ struct Cli {
 
 /// The groups of `heapwise --help`; every command is in one of them.
 const GROUPS: [(Text, &[&str]); 5] = [
-    (Text::HelpCapture, &["run", "attach", "detach", "collect", "record", "dump", "mark", "preload"]),
+    (
+        Text::HelpCapture,
+        &["run", "attach", "detach", "collect", "record", "agent", "dump", "mark", "preload"],
+    ),
     (Text::HelpControl, &["ps", "start", "stop", "reset", "set", "stats", "doctor"]),
     (
         Text::HelpReports,
@@ -104,6 +107,12 @@ pub(crate) enum Command {
         heapwise record -o app.hwr 4711            until Ctrl-C\n  \
         heapwise record --ring 30s -o app.hwr 4711   keep the last 30 s in memory")]
     Record(commands::record::RecordArgs),
+    /// Take profiles of every process of this host for ever, and send them to a server
+    #[command(after_help = "Examples:\n  \
+        heapwise agent --listen 127.0.0.1:9464               metrics for Prometheus\n  \
+        heapwise agent --pyroscope http://localhost:4040     profiles for Pyroscope\n  \
+        heapwise agent --fleet http://fleet:8095 --attach-name 'shop*'")]
+    Agent(Box<commands::agent::AgentArgs>),
     /// Name the present moment of a process, for `at`
     #[command(after_help = "Examples:\n  heapwise mark 4711 warmed-up")]
     Mark(commands::mark::MarkArgs),
@@ -242,6 +251,7 @@ impl Command {
             Command::Export(args) => commands::export::run(args)?,
             Command::Symbolize(args) => commands::export::symbolize(&args)?,
             Command::Record(args) => commands::record::run(&args)?,
+            Command::Agent(args) => return commands::agent::run(*args),
             Command::Mark(args) => commands::mark::run(&args)?,
             Command::Timeline(args) => commands::timeline::run(&args)?,
             Command::At(args) => commands::at::run(*args)?,

@@ -1,5 +1,6 @@
 //! One file per command: its options, and what it does.
 
+pub(crate) mod agent;
 pub(crate) mod at;
 pub(crate) mod attach;
 pub(crate) mod check;

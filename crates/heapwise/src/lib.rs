@@ -7,6 +7,7 @@
 #[macro_use]
 mod console;
 
+mod allocator_settings;
 mod args;
 mod commands;
 mod compat;

@@ -69,6 +69,8 @@ pub enum Controller {
     Record = 3,
     /// A request to `heapwise serve` for a stretch of time.
     Serve = 4,
+    /// `heapwise agent`.
+    Agent = 5,
 }
 
 impl Controller {
@@ -80,6 +82,7 @@ impl Controller {
             2 => Controller::Collect,
             3 => Controller::Record,
             4 => Controller::Serve,
+            5 => Controller::Agent,
             _ => Controller::Other,
         }
     }
@@ -92,6 +95,7 @@ impl Controller {
             Controller::Collect => "collect",
             Controller::Record => "record",
             Controller::Serve => "serve",
+            Controller::Agent => "agent",
             Controller::Other => "another heapwise",
         }
     }

@@ -1,15 +1,14 @@
 //! `serve`: the web page and the HTTP addresses other tools know.
 
 use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use clap::Args;
 use heapwise_profile::quantity::parse_bytes;
 use heapwise_serve::{Address, Server, Settings};
 
 use super::attach::OfferArgs;
+use crate::allocator_settings;
 use crate::failure::Outcome;
 use crate::input_error;
 use crate::own_code::OwnArgs;
@@ -64,29 +63,9 @@ fn parse_memory(text: &str) -> Result<usize, String> {
 /// Shortest token a user may choose.
 const SHORTEST_TOKEN: usize = 8;
 
-/// Settings of glibc's allocator for a server. With one arena per connection and its growing
-/// thresholds, glibc keeps two to three times the memory in use.
-const ALLOCATOR_SETTINGS: [(&str, &str); 3] =
-    [("MALLOC_ARENA_MAX", "2"), ("MALLOC_MMAP_THRESHOLD_", "1048576"), ("MALLOC_TRIM_THRESHOLD_", "4194304")];
-
-/// Starts this program again with [`ALLOCATOR_SETTINGS`], which glibc reads only at the start of a
-/// process. Returns where they are set already, or where that fails: the server then works with
-/// more memory.
-fn restart_with_allocator_settings() {
-    if std::env::var_os(ALLOCATOR_SETTINGS[0].0).is_some() {
-        return;
-    }
-    let mut arguments = std::env::args_os();
-    let mut command = Command::new("/proc/self/exe");
-    if let Some(name) = arguments.next() {
-        command.arg0(name);
-    }
-    let _ = command.args(arguments).envs(ALLOCATOR_SETTINGS).exec();
-}
-
 /// Serves until interrupted.
 pub(crate) fn run(args: ServeArgs) -> Outcome {
-    restart_with_allocator_settings();
+    allocator_settings::restart_with_them();
     heapwise_capture::stale_segments::collect();
     let address = match &args.listen {
         None => Address::Tcp(([127, 0, 0, 1], args.port).into()),

@@ -27,7 +27,7 @@ impl Live {
     }
 
     /// With these variables in its environment.
-    fn start_with(scratch: &Scratch, variables: &[(&str, &str)]) -> Self {
+    pub fn start_with(scratch: &Scratch, variables: &[(&str, &str)]) -> Self {
         let library = scratch.output_of(&["preload"]);
         let mut child = scratch
             .command(victims().join("live_switch"))

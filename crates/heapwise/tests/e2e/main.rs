@@ -3,6 +3,7 @@
 
 #![allow(unreachable_pub, reason = "a test binary exports nothing")]
 
+mod agent;
 mod allocators;
 mod attach;
 mod client;
