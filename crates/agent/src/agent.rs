@@ -70,8 +70,8 @@ pub struct Agent {
     lock: Option<SegmentLock>,
 }
 
-/// A process's end is noticed at once where the kernel can tell, leases need a sign of life twice a
-/// second.
+/// Leases need a heartbeat twice a second. Without pidfds, ends of processes are noticed with the
+/// next round.
 const LONGEST_WAIT: Duration = Duration::from_millis(500);
 
 impl Agent {

@@ -137,7 +137,9 @@ mod tests {
         assert_eq!(pace.adapt(&cost(0.005, 1), &budget), None);
         assert_eq!((pace.interval().as_secs(), pace.is_slowed()), (60, false));
         assert_eq!(pace.adapt(&cost(0.0, 65 << 20), &budget), Some(Excess::Memory));
-        (0..40).for_each(|_| drop(pace.adapt(&cost(1.0, 1), &budget)));
+        for _ in 0..40 {
+            pace.adapt(&cost(1.0, 1), &budget);
+        }
         assert_eq!(pace.interval().as_secs(), 64 * 60);
     }
 

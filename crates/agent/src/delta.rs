@@ -68,7 +68,7 @@ impl Deltas {
     }
 }
 
-/// The stack and the thread of each sample. Sizes are no part of it: the range of a site grows.
+/// The stack and the thread of each sample. Sizes are left out: the range of a site grows.
 fn keys(profile: &Profile) -> Vec<u64> {
     let hash_of_location = |location: &Location| {
         let name = |line: &Line| (&profile.functions[line.function.index()].name, line.line);

@@ -106,7 +106,7 @@ mod tests {
         assert_eq!(ends("kill -9 $$").0, Some(End::Killed(Some(9))));
     }
 
-    /// Older kernels do not tell, and never tell anything else.
+    /// Kernels before 6.15 do not have the status any more.
     #[test]
     fn ends_of_reaped_processes_are_true_or_unknown() {
         let after = ends("exit 7").1;

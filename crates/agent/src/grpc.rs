@@ -101,7 +101,7 @@ struct Connection {
 }
 
 impl Connection {
-    /// Limits the next wait to the time that is left of the call.
+    /// Limits the next wait to the remaining time of the call.
     fn limit(&self) -> io::Result<()> {
         let left = self.deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -231,7 +231,7 @@ impl Answer {
         Ok(())
     }
 
-    /// The status: of the trailers, or of the headers where there is no body.
+    /// The status: of the trailers, or of the headers of a response without a body.
     fn status(self) -> io::Result<Status> {
         let header =
             |name: &str| self.headers.iter().find(|(known, _)| known == name).map(|(_, value)| &**value);

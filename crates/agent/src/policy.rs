@@ -12,7 +12,7 @@ use crate::cgroup::Cgroup;
 /// that matches; without any pattern no process is.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AttachPolicy {
-    /// Patterns of program names; `*` stands for any text.
+    /// Patterns of program names; `*` matches any text.
     pub names: Vec<String>,
     /// Patterns of paths of control groups.
     pub cgroups: Vec<String>,

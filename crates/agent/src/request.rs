@@ -112,7 +112,7 @@ impl Http {
     }
 }
 
-/// 4xx is for ever, but for those that ask for patience.
+/// 4xx is final, except for a timeout (408) and too many requests (429).
 fn of_http(status: u16, body: &[u8], verdict: Verdict) -> Answer {
     let text = || format!("HTTP {status}: {}", first_line(body));
     match status {

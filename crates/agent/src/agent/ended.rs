@@ -39,7 +39,7 @@ impl Ended {
         self.is_changed |= self.lives.insert(key(life));
     }
 
-    /// Forgets lives whose segments are gone.
+    /// Removes lives whose segments are gone.
     pub(super) fn keep(&mut self, present: impl Fn(ProcessId) -> bool) {
         let before = self.lives.len();
         self.lives.retain(|(pid, starttime, _)| present(ProcessId { pid: *pid, starttime: *starttime }));

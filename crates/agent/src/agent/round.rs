@@ -186,7 +186,7 @@ impl Rounds {
             heapwise_symbolize::symbolize(&mut profile, &options);
         }
         let mut encoded = Vec::new();
-        // Memory takes whatever is written to it.
+        // Writing to memory does not fail.
         let _ = export(&profile, Format::Heapwise, Metric::InuseSpace, &mut encoded);
         self.status.counts.profiles += 1;
         self.status.counts.profile_bytes += encoded.len() as u64;

@@ -68,7 +68,7 @@ fn success() -> Vec<Frame> {
     let trailers = block(&[("grpc-status", "0")]);
     let (first, second) = trailers.split_at(5);
     vec![
-        // The table's size, as a server announces it that was asked for none; `:status 200`.
+        // An update of the table's size to 0, then `:status 200`.
         Frame::new(kind::HEADERS, flag::END_HEADERS, STREAM, vec![0x20, 0x88]),
         Frame::new(kind::DATA, flag::PADDED, STREAM, vec![1, 0, 0, 0, 0, 2, b'o', b'k', 0]),
         Frame::new(kind::HEADERS, flag::END_STREAM, STREAM, first.to_vec()),

@@ -31,8 +31,7 @@ impl Encode for Pyroscope {
             let mut profile = profile_of(entry)?;
             let since_ns = self.deltas.subtract(header, &mut profile);
             profile.meta.duration_ns = Some(header.time_ns - since_ns);
-            // Processes of one service and host are told apart by sessions, whose number per
-            // series the server limits.
+            // A session per process: the server limits the number of sessions of a series.
             let process = EntryId::of(&header.labels.host, header.pid, header.start_ns, 0);
             let session = format!("{:016x}", process.0 as u64);
             let fixed = [("__name__", "memory"), ("__delta__", "false"), ("__session_id__", &session)];

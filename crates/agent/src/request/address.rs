@@ -12,7 +12,7 @@ pub struct Address {
     path: String,
 }
 
-/// Why a text is no address.
+/// Why a text is not an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AddressError {
     /// TLS is not built in.

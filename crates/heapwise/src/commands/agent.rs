@@ -86,10 +86,10 @@ struct BudgetArgs {
 #[derive(Debug, Args)]
 #[group(id = "agent_policy")]
 struct PolicyArgs {
-    /// Attach to programs of this name (* stands for any text; may be repeated)
+    /// Attach to programs of this name (* matches any text; may be repeated)
     #[arg(long, value_name = "PATTERN")]
     attach_name: Vec<String>,
-    /// Attach to processes in this control group (* stands for any text; may be repeated)
+    /// Attach to processes in this control group (* matches any text; may be repeated)
     #[arg(long, value_name = "PATTERN")]
     attach_cgroup: Vec<String>,
     /// Attach to processes of this user (may be repeated)

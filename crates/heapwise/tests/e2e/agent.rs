@@ -100,7 +100,7 @@ fn the_last_profile_of_a_killed_process_is_kept() {
     let header = &last.header;
     assert_eq!((header.pid, &*header.labels.service, &*header.labels.release), (pid, "shop", "7"));
     assert_eq!(header.labels.host, "here");
-    // Older kernels do not tell the signal to other processes than the parent.
+    // Before Linux 6.15 only the parent is sure to get the signal.
     assert!(matches!(header.end, Some(End::Killed(Some(9) | None))), "{header:?}");
     assert!(live_bytes(last) > 0.0);
     assert!(entries[..entries.len() - 1].iter().all(|entry| entry.header.end.is_none()));
