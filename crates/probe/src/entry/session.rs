@@ -10,7 +10,7 @@
 
 use core::ptr::null_mut;
 
-use heapwise_format::segment::{AllocatorKind, Counter, State};
+use heapwise_format::segment::{AllocatorKind, Counter, SectionKind, State};
 
 use super::allocator::Answers;
 use super::declared_frames::ProviderSlot;
@@ -135,7 +135,8 @@ impl Session {
         rates::describe(&self.segment);
         strings::describe(self);
         stack_tree::describe(self);
-        tallies::reserve_overflow(self)
+        let threads = self.segment.section(SectionKind::Threads).capacity;
+        self.threads.live_bytes.map(threads) && tallies::reserve_overflow(self)
     }
 
     /// Unmaps everything that the session mapped. No thread may use it afterwards. The segment goes
@@ -143,6 +144,7 @@ impl Session {
     pub(super) fn release(&self) {
         self.segment.release();
         threads::release_pool(self);
+        self.threads.live_bytes.release();
         self.recent.release();
         self.unwind.release();
         self.stack_tree.release();

@@ -98,7 +98,7 @@ impl<T: Sync> Array<T> {
             return None;
         }
         // SAFETY: mapped with at least that many zeroed elements, for which zero is a valid `T`
-        // (only links and hashes are kept so); it stays until `release`.
+        // (all of them are atomics); it stays until `release`.
         Some(unsafe { &*self.first.load(Ordering::Relaxed).add(index as usize) })
     }
 }

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 mod ending;
+mod live_bytes;
 mod registry;
 mod state;
 

@@ -8,6 +8,7 @@ use heapwise_format::bytes::set_text;
 use heapwise_format::segment::{Counter, NO_THREAD, SectionKind, Thread, ThreadState};
 
 use super::State;
+use super::live_bytes::LiveBytes;
 use crate::atomics::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::jemalloc::options::options;
 use crate::session::Session;
@@ -27,6 +28,7 @@ pub(crate) struct Registry {
     /// Threads that have a state.
     live: AtomicU32,
     pool: [Slot; KEPT],
+    pub(crate) live_bytes: LiveBytes,
 }
 
 impl Registry {
@@ -81,7 +83,7 @@ impl Slot {
 /// A state for the calling thread; `None` without memory.
 pub(crate) fn acquire(session: &Session) -> Option<*mut State> {
     let name = current_name();
-    let Registry { live, pool } = &session.threads;
+    let Registry { live, pool, .. } = &session.threads;
     live.fetch_add(1, Ordering::Relaxed);
     let same = pool.iter().find_map(|slot| if slot.name() == name { slot.take() } else { None });
     if let Some(state) = same {
@@ -100,7 +102,7 @@ pub(crate) fn acquire(session: &Session) -> Option<*mut State> {
 
 /// The thread of a state has ended.
 pub(crate) fn release(session: &Session, state: *mut State) {
-    let Registry { live, pool } = &session.threads;
+    let Registry { live, pool, .. } = &session.threads;
     live.fetch_sub(1, Ordering::Relaxed);
     let name = State::end(session, state);
     if !pool.iter().any(|slot| slot.put(state, name)) {

@@ -5,13 +5,13 @@ use core::ffi::CStr;
 
 use heapwise_format::segment::{Counter, NO_THREAD, ThreadState};
 
+use super::live_bytes::Part;
 use super::registry;
 use crate::atomics::{AtomicU64, Ordering};
 use crate::control::Activity;
 use crate::declared_frames::DeclaredFrames;
 use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
-use crate::record::peak;
 use crate::record::sizes::{self, Histogram};
 use crate::runtimes::{self, python};
 use crate::session::Session;
@@ -20,9 +20,6 @@ use crate::sites::{MapKey, TallyMap};
 use crate::unwind::{self, CachedStack, Entry, Memo, StackCache};
 use crate::{clock, control, dump, hooks, log, sys};
 
-/// Most live bytes that a thread keeps to itself, so that threads do not contend for the shared
-/// counters.
-const MOST_UNFLUSHED: u64 = 64 * 1024;
 /// Sums are flushed at the first tick after this many allocated bytes, for dumps that are due by
 /// them.
 const FLUSH_ALLOCATED: u64 = 1 << 20;
@@ -66,12 +63,10 @@ pub(crate) struct State {
     table: Table,
     histogram: *const Histogram,
     recorded: u64,
-    live: i64,
-    /// Highest `live` since the last flush.
+    /// Its part of the live bytes of the process.
+    part: *const Part,
+    /// Most bytes of the part since the last flush.
     highest: i64,
-    /// The sums are flushed when `live` is outside these bounds.
-    flush_above: i64,
-    flush_below: i64,
     // Not beside `recorded`: LLVM would combine both into one vector addition, which is slower.
     allocated: u64,
     freed: u64,
@@ -111,6 +106,7 @@ impl State {
         state.own = u32::from(state.thread()) << 16;
         state.system_name = name;
         state.histogram = sizes::of_thread(session, record);
+        state.part = session.threads.live_bytes.part(record);
         state.log.set_thread(record);
         if let Some(record) = record {
             registry::describe(session, record, ThreadState::Live);
@@ -162,6 +158,7 @@ impl State {
     pub(crate) fn set_record(&mut self, session: &Session, record: u32) {
         self.record = Some(record);
         self.histogram = sizes::of_thread(session, Some(record));
+        self.part = session.threads.live_bytes.part(Some(record));
     }
 
     /// Number of the thread in tallies.
@@ -179,6 +176,12 @@ impl State {
     pub(crate) fn histogram(&self) -> &'static Histogram {
         // SAFETY: set by `create`; a record of the segment in use, or a static.
         unsafe { &*self.histogram }
+    }
+
+    #[inline(always)]
+    fn part(&self) -> &'static Part {
+        // SAFETY: set by `create`; it is mapped as long as the session, which outlives the state.
+        unsafe { &*self.part }
     }
 
     /// The thread's name: as the program set it, else empty.
@@ -395,11 +398,11 @@ impl State {
     pub(crate) fn add_allocated(&mut self, bytes: u64) -> bool {
         self.recorded += 1;
         self.allocated = self.allocated.wrapping_add(bytes);
-        self.live = self.live.wrapping_add(bytes as i64);
-        if self.live > self.highest {
-            self.highest = self.live;
+        let live = self.part().add(bytes);
+        if live > self.highest {
+            self.highest = live;
         }
-        self.live > self.flush_above
+        self.part().is_above(live)
     }
 
     /// Counts a free, of a block of this period; true when the sums are to be flushed.
@@ -408,8 +411,7 @@ impl State {
     pub(crate) fn add_freed(&mut self, address: u64, bytes: u64) -> bool {
         self.last_freed = address;
         self.freed += 1;
-        self.live = self.live.wrapping_sub(bytes as i64);
-        self.live < self.flush_below
+        self.part().subtract(bytes)
     }
 
     /// Notes a free that is not counted.
@@ -434,14 +436,8 @@ impl State {
     /// may keep to itself.
     #[inline(never)]
     pub(crate) fn flush_live(&mut self, session: &Session) {
-        if self.period == session.peak.period() {
-            // Exact for a thread alone; other threads keep less than their bounds to themselves.
-            let live = session.segment.counter(Counter::LiveBytes);
-            let before = live.fetch_add(self.live as u64, Ordering::Relaxed) as i64;
-            peak::reached(session, before.wrapping_add(self.live), before.wrapping_add(self.highest));
-        }
-        (self.live, self.highest) = (0, 0);
-        self.set_bounds(session);
+        self.part().flush(session, self.highest);
+        self.highest = 0;
         if session.dump.is_armed() {
             self.flush_counts(session);
             dump::notice(session);
@@ -467,21 +463,9 @@ impl State {
         (self.recorded, self.freed, self.unknown, self.allocated) = (0, 0, 0, 0);
     }
 
-    /// Chooses when the sums are flushed next, so that the peak of the process is exact within 64
-    /// KiB or 2 % for any number of threads: rarely far below the peak, often near it.
-    fn set_bounds(&mut self, session: &Session) {
-        let threads = session.threads.live();
-        let live = (session.segment.counter(Counter::LiveBytes).load(Ordering::Relaxed) as i64).max(0) as u64;
-        let headroom = peak::headroom(&session.segment) / (2 * threads);
-        let tolerance = MOST_UNFLUSHED.max(live / 64) / threads;
-        // Alone, a thread can afford to be more exact.
-        let step = if threads == 1 { (live / 128).clamp(512, MOST_UNFLUSHED) } else { tolerance };
-        self.flush_above = step.max(headroom) as i64;
-        self.flush_below = -(tolerance.max(headroom) as i64);
-    }
-
     fn clear_sums(&mut self) {
-        (self.live, self.highest, self.allocated) = (0, 0, 0);
+        self.part().restart(self.period);
+        (self.highest, self.allocated) = (0, 0);
         (self.recorded, self.freed, self.unknown) = (0, 0, 0);
     }
 }
