@@ -18,9 +18,14 @@ pub fn directories() -> Vec<PathBuf> {
     if let Some(only) = std::env::var_os(DIRECTORY_VARIABLE) {
         return vec![only.into()];
     }
-    let uid = process::own_uid().to_string();
-    DIRECTORIES.iter().map(|pattern| pattern.replace("%u", &uid).into()).collect()
+    let of = |uid: u32| DIRECTORIES.iter().map(move |pattern| pattern.replace("%u", &uid.to_string()).into());
+    let uid = process::own_uid();
+    of(uid).chain([UNMAPPED].into_iter().filter(|unmapped| *unmapped != uid).flat_map(of)).collect()
 }
+
+/// The user that a process in a new user namespace is before that has a user: its directory is one
+/// of this user's then. Where it belongs to the user of this number, it is not used.
+const UNMAPPED: u32 = 65534;
 
 /// Why the directory named by the environment cannot hold segments; `None` when it can, or none is
 /// named.

@@ -166,6 +166,23 @@ fn run_follows_a_program_to_another_user() {
     assert_eq!(fs::read_dir(public.segments()).expect("there").count(), 0, "nothing is left");
 }
 
+/// In a user namespace without users a program has a number of nobody's, and files of the user who
+/// started it.
+#[test]
+#[ignore = "needs root"]
+fn run_follows_a_program_that_is_no_user() {
+    require_containers();
+    let scratch = Scratch::new();
+    for (mode, file) in [(&["--exact"][..], "out.heap"), (&["--log", "--block", "60s"], "out.hwr")] {
+        let mut run = scratch.heapwise(&["run", "-f", "-o", file]);
+        run.args(mode).args(["--", "unshare", "--user"]).arg(victims().join("plain")).arg("2000");
+        let output = run.env_remove("HEAPWISE_DIR").env_remove("XDG_CACHE_HOME").output().expect("it starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        assert_eq!(blocks(&scratch, file), witness(&output)["alloc_objects"], "{mode:?} {said}");
+    }
+}
+
 #[test]
 #[ignore = "needs root"]
 fn a_program_that_drops_its_rights_stays_visible() {
