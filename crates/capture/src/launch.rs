@@ -11,6 +11,7 @@ use super::attach::start::{self, OwnAllocators};
 use super::forward::{Forwarder, Forwarding};
 use super::{preload, process, suitability};
 use crate::failure::{Failure, Outcome};
+use crate::input_error;
 
 pub use super::attach::start::Hooked;
 
@@ -37,13 +38,13 @@ pub struct Ended {
 /// Starts `command` with the probe preloaded and the options `conf` (`key:value,…`).
 pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     let [program, arguments @ ..] = command else {
-        return Err(Failure::new("no program given; try `heapwise run -- PROGRAM ARGS…`"));
+        return Err(input_error!("no program given; try `heapwise run -- PROGRAM ARGS…`"));
     };
     let name = program.to_string_lossy();
-    let path = suitability::find_program(&name)
-        .ok_or_else(|| Failure::new(format!("{name}: no such program in PATH")))?;
+    let path =
+        suitability::find_program(&name).ok_or_else(|| input_error!("{}: no such program in PATH", name))?;
     if let Some(obstacle) = suitability::obstacle(&path) {
-        return Err(Failure::new(format!("{name} cannot be profiled: {obstacle}")));
+        return Err(input_error!("{} cannot be profiled: {}", name, obstacle));
     }
     let library = preload::path()?;
     let mut command = Command::new(&path);
@@ -63,7 +64,7 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     if allocators.is_some() {
         ptrace::trace_from_start(&mut command);
     }
-    let child = command.spawn().map_err(|error| Failure::new(format!("{name}: cannot start: {error}")))?;
+    let child = command.spawn().map_err(|error| input_error!("{}: cannot start: {}", name, error))?;
     let forwarding = forwarder.start(child.id());
     let hooked = allocators.map(|allocators| start::hook(child.id(), &allocators, &library));
     Ok(Running { child, forwarding, started: Instant::now(), hooked })

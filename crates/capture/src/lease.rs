@@ -41,11 +41,11 @@ impl Held {
             let recorder = slots.iter().flatten().find(|lease| is_recorder(lease) && held(lease));
             if let Some(recorder) = recorder.filter(|_| controller == Controller::Record) {
                 let recorder = describe(recorder);
-                return Err(input_error!("process {pid} is recorded already by {recorder}"));
+                return Err(input_error!("process {} is recorded already by {}", pid, recorder));
             }
             let is_free = |slot: &usize| !slots[*slot].as_ref().is_some_and(held);
             let slot = (0..LEASE_SLOTS).find(is_free).ok_or_else(|| {
-                input_error!("{LEASE_SLOTS} controllers hold leases already; `heapwise ps` lists them")
+                input_error!("{} controllers hold leases already; `heapwise ps` lists them", LEASE_SLOTS)
             })?;
             let lease = Lease { holder, controller, demand, heartbeat_ns: clock.now_ns() };
             control::write_locked(segment, &Change::new(), &[LeaseChange::Take(slot, lease)])?;

@@ -13,13 +13,13 @@ use heapwise_profile::recording::PointInTime;
 
 use crate::clock::Clock;
 use crate::failure::{Failure, Outcome};
-use crate::input_error;
 use crate::ledger::{self, Reading};
 use crate::program_end;
 use crate::recording::moment::{self, Moment};
 use crate::recording::read_options::ReadOptions;
 use crate::recording::{moment_profile, open};
 use crate::segments::{self, SegmentEntry, SegmentFile};
+use crate::{file_error, input_error};
 use crate::{lease, stopped};
 
 /// What a profile is read from.
@@ -95,7 +95,7 @@ impl Target {
         if is_process() {
             return process(text).map(Target::Process);
         }
-        Err(Failure::file(path, "no such file, and no process of that name carries the probe"))
+        Err(file_error!(path, "no such file, and no process of that name carries the probe"))
     }
 
     /// Reads the resident memory of a running process as a profile: heap and mappings by stack,
@@ -146,7 +146,8 @@ fn named_processes(targets: &[String]) -> Outcome<Vec<SegmentEntry>> {
             Err(_) => match segments::of_name(target) {
                 found if found.is_empty() => {
                     return Err(input_error!(
-                        "no running process named `{target}` carries the probe; `heapwise ps` lists those that do"
+                        "no running process named `{}` carries the probe; `heapwise ps` lists those that do",
+                        target
                     ));
                 }
                 found => all.extend(found),
@@ -176,7 +177,9 @@ pub fn process(target: &str) -> Outcome<SegmentEntry> {
     let mut found = processes(std::slice::from_ref(&target.to_owned()))?;
     match found.len() {
         1 => Ok(found.remove(0)),
-        count => Err(input_error!("{count} processes are named `{target}`; give a pid from `heapwise ps`")),
+        count => {
+            Err(input_error!("{} processes are named `{}`; give a pid from `heapwise ps`", count, target))
+        }
     }
 }
 
@@ -234,7 +237,7 @@ fn modified_ns(path: &Path) -> Option<u64> {
 const LARGEST_FILE_BYTES: u64 = 4 << 30;
 
 fn content(path: &Path) -> Outcome<Vec<u8>> {
-    let too_large = || Failure::file(path, "is larger than 4 GiB, the most that is read of a profile");
+    let too_large = || file_error!(path, "is larger than 4 GiB, the most that is read of a profile");
     let failed = |error| Failure::file(path, error);
     let file = File::open(path).map_err(failed)?;
     if file.metadata().map_err(failed)?.len() > LARGEST_FILE_BYTES {

@@ -56,7 +56,7 @@ pub fn main() -> ExitCode {
         },
     };
     outcome.unwrap_or_else(|failure| {
-        note!("{failure}");
+        note!("{}", failure.line(console::language()));
         ExitCode::from(failure.status())
     })
 }

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use heapwise_capture::own_files::is_special;
 
 use crate::failure::{Failure, Outcome};
+use crate::{file_error, input_error};
 
 /// Whether a file that exists may be replaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +67,7 @@ fn write_with(
 }
 
 fn cannot_write(path: &Path, error: &io::Error) -> Failure {
-    Failure::file(path, format!("cannot write: {error}; choose another place with -o"))
+    file_error!(path, "cannot write: {}; choose another place with -o", error)
 }
 
 /// Fails unless a file can be written to `path` later: before a program runs for hours.
@@ -95,10 +96,10 @@ fn write_through(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<(
 /// Fails early when `path` exists and must not be replaced.
 pub(crate) fn refuse_existing(path: &Path, overwrite: Overwrite) -> Outcome {
     if path.is_dir() {
-        return Err(Failure::file(path, "is a directory; name a file in it"));
+        return Err(file_error!(path, "is a directory; name a file in it"));
     }
     if overwrite == Overwrite::Refuse && path.symlink_metadata().is_ok() && !is_special(path) {
-        return Err(Failure::file(path, "exists already; use -f to replace it or -o for another name"));
+        return Err(file_error!(path, "exists already; use -f to replace it or -o for another name"));
     }
     Ok(())
 }
@@ -113,7 +114,7 @@ pub(crate) fn write_result(
         let mut out = BufWriter::new(io::stdout().lock());
         return match write(&mut out).and_then(|()| out.flush()) {
             Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                Err(Failure::Input(format!("cannot write to stdout: {error}")))
+                Err(input_error!("cannot write to stdout: {}", error))
             }
             _ => Ok(()),
         };

@@ -291,6 +291,6 @@ impl MetricArgs {
 
 impl From<heapwise_profile::query::QueryError> for Failure {
     fn from(error: heapwise_profile::query::QueryError) -> Self {
-        Failure::Input(format!("--{error}"))
+        Failure::input(format!("--{error}"))
     }
 }

@@ -1,5 +1,6 @@
 //! Messages for people in both languages: one table. `{name}` is replaced by a value.
 
+mod errors;
 mod help;
 mod table;
 
@@ -48,6 +49,21 @@ pub fn help(english: &str, language: Language) -> Option<&'static str> {
         Language::English => english,
         Language::Chinese => chinese,
     })
+}
+
+/// The text of an error in a language; the English one when the table does not have it.
+#[must_use]
+pub fn error(english: &'static str, language: Language) -> &'static str {
+    let known = || errors().find(|(known, _)| *known == english);
+    match language {
+        Language::English => english,
+        Language::Chinese => known().map_or(english, |(_, chinese)| chinese),
+    }
+}
+
+/// Every error of the table, in English and Chinese.
+pub fn errors() -> impl Iterator<Item = (&'static str, &'static str)> {
+    errors::ERRORS.iter().copied()
 }
 
 /// Every help text of the table, in English.

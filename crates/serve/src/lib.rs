@@ -90,10 +90,10 @@ impl Server {
             &settings.own,
         )?;
         let listener = Listener::bind(&settings.address).map_err(|why| {
-            input_error!("cannot listen on {}: {why}; choose another with --port", settings.address)
+            input_error!("cannot listen on {}: {}; choose another with --port", settings.address, why)
         })?;
         let guard = Guard::new(listener.address(), settings.token)
-            .map_err(|why| input_error!("cannot make a token: {why}; give one with --token"))?;
+            .map_err(|why| input_error!("cannot make a token: {}; give one with --token", why))?;
         let places = thread::available_parallelism().map_or(2, usize::from);
         let memory = Arc::new(MemoryBudget::new(settings.memory_bytes));
         let context = Context {

@@ -13,7 +13,7 @@ const FOLLOW_MS = 5000;
 const UNSEEN = ["heap_unrecorded", "mappings_before_attach", "unexplained"];
 
 export class LiveLine {
-  readonly element = h("p.live-line", { hidden: true });
+  readonly element = h("section.live-line", { "aria-label": t("live.label"), hidden: true });
   private memory: HTMLElement[] = [];
 
   constructor(source: Source) {

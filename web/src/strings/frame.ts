@@ -72,6 +72,7 @@ export const FRAME = pairs({
   "done.keep": ["Profile kept", "剖析已保存"],
   "done.copy": ["Copied", "已复制"],
 
+  "live.label": ["State of the recording", "记录状态"],
   "live.since": ["recording since {time}", "自 {time} 起记录"],
   "live.off": ["not recording", "未在记录"],
   "live.resident": ["resident {bytes}", "常驻内存 {bytes}"],

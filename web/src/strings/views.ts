@@ -27,7 +27,7 @@ export const VIEWS = pairs({
   "tile.allocations": ["{n} allocations", "{n} 次分配"],
   "tile.time": ["Time", "时间"],
   "tile.stacks": ["Stacks", "调用栈"],
-  "tile.functions": ["{functions} functions, {threads} threads", "{functions} 个函数，{threads} 个线程"],
+  "tile.functions": ["functions {functions}, threads {threads}", "{functions} 个函数，{threads} 个线程"],
   "tile.measured": ["Measured", "测量方式"],
   "tile.sampled": ["Sampled", "采样"],
   "tile.sampled.note": ["one block in {bytes}", "每 {bytes} 采样一个块"],
@@ -150,6 +150,7 @@ export const VIEWS = pairs({
   "graph.fit": ["Fit", "适合"],
   "graph.fit.about": ["Fit the whole picture", "显示全图"],
 
+  "held.place": [" in one place. ", "，共 1 处。"],
   "held.places": [" in {n} places. ", "，共 {n} 处。"],
   "held.live": ["Live when the profile was taken. Whether it is a leak, its growth tells: compare with an earlier profile.", "采集时仍存活。是否泄漏要看其增长：请与更早的剖析对比。"],
   "held.still_held": ["Still held: the program was running. Whether it is a leak, its growth tells: compare with an earlier profile.", "仍被持有：程序当时在运行。是否泄漏要看其增长：请与更早的剖析对比。"],

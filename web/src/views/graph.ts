@@ -52,6 +52,8 @@ class Camera {
     this.apply();
     this.listen();
     const sized = new ResizeObserver(() => {
+      // The frame has no size before it is part of the page.
+      if (!frame.clientWidth) return;
       sized.disconnect();
       this.startReadable();
     });

@@ -7,7 +7,7 @@ import { setViewKeys } from "../keys.ts";
 import { t } from "../strings.ts";
 import { bar } from "../widgets/bar.ts";
 import { nothing } from "../widgets/message.ts";
-import { ownPlace } from "../widgets/own_place.ts";
+import { ownPlace, place } from "../widgets/own_place.ts";
 import { ask, type Draw } from "./view.ts";
 
 export const drawLeaks: Draw = async (input) => {
@@ -22,15 +22,19 @@ export const drawLeaks: Draw = async (input) => {
         h("span.name", { title: group.name }, group.name), h("span.where", null, ownPlace(group))),
       group.stacks.map((stack) => drawStack(stack, amount)),
       group.more_stacks > 0 && h("p.note", null, t("held.more_stacks", { n: count(group.more_stacks) }))));
-  return h("section.leaks", null, h("p.lead", null, h("b", null, amount(leaks.total)), t("held.places", { n: count(leaks.groups.length + leaks.dropped) }), t(`held.${leaks.verdict}`)),
+  return h("section.leaks", null, h("p.lead", null, h("b", null, amount(leaks.total)), places(leaks.groups.length + leaks.dropped), t(`held.${leaks.verdict}`)),
     groups, leaks.dropped > 0 && h("p.note", null, t("held.dropped", { n: count(leaks.dropped) })));
 };
+
+function places(number: number): string {
+  return number === 1 ? t("held.place") : t("held.places", { n: count(number) });
+}
 
 /// Frames shown of a stack before it is opened.
 const FRAMES = 10;
 
 function drawStack(stack: Stack, amount: (value: number) => string): HTMLElement {
-  const item = (frame: Stack["frames"][number]) => h("li", null, h("code", null, frame.name), " ", h("span.where", null, ownPlace(frame)));
+  const item = (frame: Stack["frames"][number]) => h("li", null, h("code", null, frame.name), " ", h("span.where", null, place(frame)));
   const rest = stack.frames.slice(FRAMES);
   return h("div.stack", null, h("span.number", null, amount(stack.value)),
     h("div", null, h("ol", null, stack.frames.slice(0, FRAMES).map(item)),

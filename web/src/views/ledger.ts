@@ -29,7 +29,7 @@ export function ledgerCard(input: ViewInput): HTMLElement {
     if (!ledger && !last) return;
     const resident = ledger ? ledger.resident : sum(last ?? []);
     const when = ledger ? "" : t("resident.last");
-    show(now, h("h2", null, t("resident"), h("span.muted", null, ` ${bytes(resident)}${when}`)), ledger && stack(ledger), ledger && rows(ledger));
+    show(now, h("h2", null, t("resident"), h("span.muted", null, ` ${bytes(resident)}${when}`)), ledger && stack(ledger), ledger ? rows(ledger) : history.rows.length < 2 && rows(only(history)));
     chart.element.hidden = history.rows.length < 2;
     card.hidden = false;
     chart.replace(history);
@@ -44,6 +44,12 @@ export function ledgerCard(input: ViewInput): HTMLElement {
   return card;
 }
 
+/// The only reading of a history as a ledger.
+function only({ names, rows }: LedgerHistory): Pick<Ledger, "resident" | "lines"> {
+  const row = rows[0] ?? [];
+  return { resident: sum(row), lines: names.map((name, at) => ({ kind: name, name, bytes: row[at + 1] ?? 0, about: "", parts: [] })) };
+}
+
 /// Bytes of a row of the history.
 function sum(row: number[]): number {
   return row.slice(1).reduce((total, value) => total + value, 0);
@@ -55,7 +61,7 @@ function stack(ledger: Ledger): HTMLElement {
   return h("div.stacked", { role: "img", "aria-label": ledger.lines.map((line) => `${word("line", line.name)} ${bytes(line.bytes)}`).join(", ") }, ledger.lines.map(part));
 }
 
-function rows(ledger: Ledger): HTMLElement {
+function rows(ledger: Pick<Ledger, "resident" | "lines">): HTMLElement {
   const row = (line: Ledger["lines"][number], at: number) => h("tr", null,
     h("td", null, h("span.swatch", { style: { background: lineColor(at, line.name) } })),
     h("th.left", { scope: "row", title: line.about }, word("line", line.name)),

@@ -9,10 +9,15 @@ interface Place {
   own?: OwnPlace;
 }
 
-/// `cache.cc:12`, or `get cache.cc:12` for memory of a library; the binary where neither is known.
-export function ownPlace({ file, line, module, own }: Place): string {
-  if (own && !own.is_itself) return [own.function, source(own)].filter(Boolean).join(" ");
-  return source(own ?? { file, line }) || module;
+/// `cache.cc:12`, or `get cache.cc:12` for memory of a library; `–` where no code of the program is known.
+export function ownPlace({ module, own }: Place): string {
+  if (!own) return "–";
+  return own.is_itself ? source(own) || module : [own.function, source(own)].filter(Boolean).join(" ");
+}
+
+/// Where a frame is: its source, or its binary.
+export function place(frame: Place): string {
+  return source(frame) || frame.module;
 }
 
 function source({ file, line }: { file: string; line: number }): string {

@@ -92,7 +92,8 @@ export class StripChart {
 
   private x(ms: number): number {
     const { from, to } = this.range;
-    return PAD.left + ((ms - from) / (to - from)) * (this.width - PAD.left - PAD.right);
+    const share = Math.max(0, Math.min(1, (ms - from) / (to - from)));
+    return PAD.left + share * (this.width - PAD.left - PAD.right);
   }
 
   private y(value: number, top: number): number {
@@ -196,13 +197,17 @@ export class StripChart {
     context.font = "11px system-ui, sans-serif";
     context.textBaseline = "top";
     const bottom = this.height - PAD.bottom;
+    let free = 0;
     for (const mark of this.timeline.marks) {
       const x = Math.round(this.x(mark.ms)) + 0.5;
       context.strokeStyle = themeColor("--muted");
       context.setLineDash([2, 3]);
       line(context, x, PAD.top, x, bottom);
       context.setLineDash([]);
-      if (!mark.profile) this.label(context, mark.name, x, 2, "--muted");
+      // A name that would lie on the one before is left out.
+      if (mark.profile || x < free) continue;
+      this.label(context, mark.name, x, 2, "--muted");
+      free = x + context.measureText(mark.name).width + 8;
     }
     const peak = this.timeline.peak;
     if (!peak) return;

@@ -7,7 +7,8 @@ use heapwise_profile::recording::{Counts, Damage, PointInTime, Recording, Statis
 
 use super::moment::DEFAULT_STEP_MS;
 use super::open::{Opened, RecordingFile};
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
+use crate::file_error;
 
 /// Analyses a recording. `stacks` has the stack of each node of its stack tree.
 pub fn read(opened: &mut Opened, stacks: &[Option<StackId>]) -> Outcome<Vec<Finding>> {
@@ -15,7 +16,7 @@ pub fn read(opened: &mut Opened, stacks: &[Option<StackId>]) -> Outcome<Vec<Find
     let facts = opened
         .recording
         .read(|recording| Facts::read(recording, &opened.tables, jobs))
-        .ok_or_else(|| Failure::file(&opened.path, "holds nothing that can be read"))?;
+        .ok_or_else(|| file_error!(&opened.path, "holds nothing that can be read"))?;
     opened.recording.set_progress(None);
     let peak = (&facts.peak, facts.peak_ms);
     let Facts { statistics, timeline, base, .. } = &facts;

@@ -112,7 +112,7 @@ fn range_of(text: &str, times: Times<'_>, step_ms: u64) -> Outcome<Option<(End, 
             |from, to| Ok((end(from, Side::From, times, step_ms)?, end(to, Side::To, times, step_ms)?));
         match ends(from, to) {
             Ok((from, to)) if from.ms > to.ms => {
-                return Err(input_error!("`{text}` ends before it begins"));
+                return Err(input_error!("`{}` ends before it begins", text));
             }
             Ok(ends) => return Ok(Some(ends)),
             Err(error) => result = Err(error),
@@ -157,7 +157,9 @@ fn time(text: &str, times: Times<'_>, step_ms: u64) -> Outcome<u64> {
         return Err(unknown(text, times));
     };
     match ms > times.last_ms(step_ms) {
-        true => Err(input_error!("`{text}` is after the end: the recording covers {first} ms to {end} ms")),
+        true => {
+            Err(input_error!("`{}` is after the end: the recording covers {} ms to {} ms", text, first, end))
+        }
         false => Ok(ms),
     }
 }
@@ -165,7 +167,7 @@ fn time(text: &str, times: Times<'_>, step_ms: u64) -> Outcome<u64> {
 fn unknown(text: &str, times: Times<'_>) -> Failure {
     let marks: Vec<&str> = times.marks.iter().map(|mark| &*mark.name).collect();
     let known = if marks.is_empty() { String::new() } else { format!(", marks are {}", marks.join(", ")) };
-    input_error!("`{text}` is no moment; try 305ms, peak, end, 50%, 1s..2s, peak:1s..2s{known}")
+    input_error!("`{}` is no moment; try 305ms, peak, end, 50%, 1s..2s, peak:1s..2s{}", text, known)
 }
 
 #[cfg(test)]

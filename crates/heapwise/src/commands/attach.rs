@@ -33,7 +33,7 @@ pub(crate) struct DetachArgs {
 pub(crate) fn attach(args: &AttachArgs) -> Outcome {
     let pid = args.pid;
     if args.mode.mode() == Mode::Log {
-        return Err(input_error!("log mode needs a recorder; attach, then `heapwise record {pid}`"));
+        return Err(input_error!("log mode needs a recorder; attach, then `heapwise record {}`", pid));
     }
     bring_in(pid, &args.mode.conf(), &args.mode.change())?;
     note!("{pid}: blocks allocated earlier are not seen; next: heapwise top {pid}");

@@ -13,8 +13,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use super::attach::OfferArgs;
 use super::{dump, switch};
 use crate::console;
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
+use crate::{file_error, input_error};
 use heapwise_capture::segments::{SegmentEntry, SegmentFile};
 use heapwise_capture::stale_segments;
 use heapwise_capture::target;
@@ -133,10 +134,10 @@ impl Collection {
         let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty());
         match directory {
             Some(directory) if !directory.is_dir() => {
-                Err(Failure::file(directory, "no such directory; create it or choose another -o"))
+                Err(file_error!(directory, "no such directory; create it or choose another -o"))
             }
             directory if !is_writable(directory.unwrap_or(Path::new("."))) => {
-                Err(Failure::file(&path, "cannot be written here; choose another -o"))
+                Err(file_error!(&path, "cannot be written here; choose another -o"))
             }
             _ => Ok(path),
         }
@@ -147,7 +148,7 @@ impl Collection {
         let interrupted = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
             signal_hook::flag::register(signal, Arc::clone(&interrupted))
-                .map_err(|error| Failure::Input(format!("cannot watch for Ctrl-C: {error}")))?;
+                .map_err(|error| input_error!("cannot watch for Ctrl-C: {}", error))?;
         }
         let started = Instant::now();
         let bar = std::io::stderr().is_terminal();

@@ -5,7 +5,8 @@ use std::process::{Command, ExitCode};
 
 use clap::Args;
 
-use crate::failure::{Failure, Outcome};
+use crate::failure::Outcome;
+use crate::{file_error, input_error};
 use heapwise_capture::allocators::{self, AllocatorFound};
 use heapwise_capture::{preload, process, segments, suitability};
 use heapwise_hooks::family::{Obstacle, Reach};
@@ -36,18 +37,18 @@ pub(crate) fn run(args: &DoctorArgs) -> Outcome<ExitCode> {
 fn show_allocators(target: &str) -> Outcome<ExitCode> {
     let (found, needed) = match target.parse() {
         Ok(pid) if process::uid(pid).is_none() => {
-            return Err(Failure::Input(format!("no process {pid}")));
+            return Err(input_error!("no process {}", pid));
         }
         Ok(pid) => (allocators::of_process(pid), Vec::new()),
         Err(_) => {
             let path = suitability::find_program(target)
-                .ok_or_else(|| Failure::Input(format!("{target}: no such program in PATH")))?;
+                .ok_or_else(|| input_error!("{}: no such program in PATH", target))?;
             if let Some(obstacle) = suitability::obstacle(&path) {
                 say!("FAIL  program              {obstacle}");
                 return Ok(ExitCode::FAILURE);
             }
             let found = allocators::of_program(&path);
-            found.ok_or_else(|| Failure::Input(format!("{}: not a 64-bit ELF program", path.display())))?
+            found.ok_or_else(|| file_error!(&path, "not a 64-bit ELF program"))?
         }
     };
     for library in needed {

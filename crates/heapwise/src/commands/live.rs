@@ -62,7 +62,7 @@ pub(crate) fn run(args: LiveArgs) -> Outcome {
 }
 
 fn terminal_failure(error: &io::Error) -> Failure {
-    input_error!("the terminal: {error}")
+    input_error!("the terminal: {}", error)
 }
 
 fn follow(

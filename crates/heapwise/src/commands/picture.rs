@@ -12,9 +12,9 @@ use heapwise_render::{Amounts, raster};
 
 use crate::console;
 use crate::failure::{Failure, Outcome};
-use crate::input_error;
 use crate::output;
 use crate::report_input::ReportOptions;
+use crate::{file_error, input_error};
 use heapwise_capture::report_input::Report;
 
 /// Pixels per unit of a PNG: sharp on a dense screen.
@@ -114,7 +114,7 @@ fn picture(svg: String, form: &str, path: &Path) -> Outcome<Vec<u8>> {
         "svg" => Ok(svg.into_bytes()),
         "png" => raster::png(&svg, PNG_SCALE).map_err(failed),
         "pdf" => raster::pdf(&svg).map_err(failed),
-        _ => Err(Failure::file(path, "unknown form; use an ending like .svg, .png, .pdf, .dot or .html")),
+        _ => Err(file_error!(path, "unknown form; use an ending like .svg, .png, .pdf, .dot or .html")),
     }
 }
 

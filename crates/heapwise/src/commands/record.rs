@@ -123,7 +123,7 @@ pub(crate) fn stop_on_signal() -> Outcome<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| input_error!("cannot watch for Ctrl-C: {error}"))?;
+            .map_err(|error| input_error!("cannot watch for Ctrl-C: {}", error))?;
     }
     Ok(stop)
 }

@@ -138,7 +138,7 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
         Ok(()) => family.iter().for_each(|segment| drop(segment.remove())),
         // The exit status is the program's in any case.
         Err(failure) => {
-            note!("{failure}");
+            note!("{}", failure.line(language()));
             note!("the last state of the program can still be read: heapwise dump -o FILE {pid}");
         }
     }

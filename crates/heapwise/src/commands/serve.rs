@@ -71,14 +71,15 @@ pub(crate) fn run(args: ServeArgs) -> Outcome {
         None => Address::Tcp(([127, 0, 0, 1], args.port).into()),
         Some(text) => Address::parse(text).ok_or_else(|| {
             input_error!(
-                "--listen {text}: not an address; give ADDRESS:PORT, or a path with a `/` for a Unix socket"
+                "--listen {}: not an address; give ADDRESS:PORT, or a path with a `/` for a Unix socket",
+                text
             )
         })?,
     };
     if let Some(token) = &args.token
         && (token.len() < SHORTEST_TOKEN || !token.bytes().all(|byte| byte.is_ascii_alphanumeric()))
     {
-        return Err(input_error!("--token: use at least {SHORTEST_TOKEN} letters and digits"));
+        return Err(input_error!("--token: use at least {} letters and digits", SHORTEST_TOKEN));
     }
     let root = args.profile_dir.or_else(state_dir).ok_or_else(|| {
         input_error!("no place to keep profiles: neither XDG_STATE_HOME nor HOME is set; give --profile-dir")

@@ -255,13 +255,15 @@ pub(crate) fn open_live(found: &SegmentEntry) -> Outcome<SegmentFile> {
     }
     if found.is_alive() {
         return Err(input_error!(
-            "process {0} replaced itself by exec with a program that does not carry the probe; \
-             its state before can still be read: heapwise top {0}",
+            "process {} replaced itself by exec with a program that does not carry the probe; \
+             its state before can still be read: heapwise top {}",
+            found.process.pid,
             found.process.pid
         ));
     }
     Err(input_error!(
-        "process {0} has ended; its last state can still be read: heapwise top {0}",
+        "process {} has ended; its last state can still be read: heapwise top {}",
+        found.process.pid,
         found.process.pid
     ))
 }

@@ -10,6 +10,7 @@ use heapwise_render::timeline::{self, Picture, resident};
 use heapwise_render::{json, raster};
 
 use crate::failure::{Failure, Outcome};
+use crate::file_error;
 use crate::output::{self, Overwrite};
 use crate::progress_bar::ReadArgs;
 use crate::report_input::parse_step;
@@ -65,7 +66,7 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
     let timeline = opened
         .recording
         .read(|recording| Timeline::read(recording, args.step))
-        .ok_or_else(|| Failure::file(&args.file, "has no timeline"))?;
+        .ok_or_else(|| file_error!(&args.file, "has no timeline"))?;
     note!("{}", opened.contains());
     warnings::coverage(&moment_profile::coverage(&mut opened));
     let overwrite = if args.force { Overwrite::Allow } else { Overwrite::Refuse };
@@ -97,7 +98,7 @@ fn show_resident(
 ) -> Outcome {
     let history = opened.recording.read(|recording| recording.ledger_history()).unwrap_or_default();
     if history.moments.is_empty() {
-        return Err(Failure::file(&args.file, "has no readings of resident memory"));
+        return Err(file_error!(&args.file, "has no readings of resident memory"));
     }
     if args.svg.is_some() || args.png.is_some() {
         let title = format!("{}: resident memory", name(&args.file));

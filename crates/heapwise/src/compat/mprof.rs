@@ -44,7 +44,7 @@ impl Options {
         let mut rest = arguments.iter().skip(1).map(|argument| argument.to_string_lossy().into_owned());
         while let Some(argument) = rest.next() {
             let name = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-'));
-            let name = name.ok_or_else(|| input_error!("unexpected `{argument}`; {USAGE}"))?;
+            let name = name.ok_or_else(|| input_error!("unexpected `{}`; {}", argument, USAGE))?;
             let (name, inline) = match name.split_once('=') {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (name, None),
@@ -59,14 +59,14 @@ impl Options {
                 continue;
             }
             let value = inline.or_else(|| rest.next());
-            let value = value.ok_or_else(|| input_error!("-{name} needs a value; {USAGE}"))?;
+            let value = value.ok_or_else(|| input_error!("-{} needs a value; {}", name, USAGE))?;
             match name {
                 "i" => options.input = Some(value),
                 "top" => options.top = Some(value).filter(|order| !order.is_empty()),
                 "png" => options.png = Some(value.into()),
                 "svg" => options.svg = Some(value.into()),
                 "info" => options.info = Some(value.into()),
-                _ => return Err(input_error!("unknown option -{name}; {USAGE}")),
+                _ => return Err(input_error!("unknown option -{}; {}", name, USAGE)),
             }
         }
         Ok(options)
@@ -87,7 +87,7 @@ impl Options {
 /// Runs the tool.
 pub(super) fn run(arguments: Vec<OsString>) -> Outcome<ExitCode> {
     let options = Options::parse(&arguments)?;
-    let input = options.input.as_deref().ok_or_else(|| Failure::Input(USAGE.into()))?;
+    let input = options.input.as_deref().ok_or_else(|| Failure::input(USAGE))?;
     let target = Target::parse(input)?;
     let profile = load_target(&target, &ReadArgs::default(), &SymbolArgs::default())?;
     warnings::coverage(&Coverage::of(&profile));

@@ -35,4 +35,13 @@ fn closing_lines_findings_and_help_follow_the_locale() {
     assert!(help.contains("\u{91c7}\u{96c6}:\n  run ") && help.contains("\u{9009}\u{9879}:\n"), "{help}");
     let options = stdout(&run(&scratch, "zh_CN.UTF-8", &["top", "--help"]));
     assert!(options.contains("\u{7b5b}\u{9009}\u{9009}\u{9879}:"), "{options}");
+    assert!(options.contains("\u{7528}\u{6cd5}: heapwise top"), "{options}");
+    // An option, a line of coverage, an error.
+    assert!(options.contains("\u{6253}\u{5370} JSON"), "{options}");
+    let top = stdout(&run(&scratch, "zh_CN.UTF-8", &["top", "a.hwp"]));
+    assert!(top.contains("\u{8986}\u{76d6}\u{8303}\u{56f4}: \u{6bcf}\u{4e2a}\u{5757}"), "{top}");
+    let missing = run(&scratch, "zh_CN.UTF-8", &["top", "no-such-file"]);
+    let text = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert!(text.contains("no-such-file: \u{6ca1}\u{6709}\u{6b64}\u{6587}\u{4ef6}"), "{text}");
+    assert_eq!(missing.status.code(), Some(2));
 }

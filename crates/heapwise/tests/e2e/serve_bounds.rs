@@ -10,7 +10,7 @@ use crate::harness::Scratch;
 use crate::serve::Server;
 
 /// Every address that answers about a profile.
-const ADDRESSES: [&str; 28] = [
+const ADDRESSES: [&str; 31] = [
     "/api/v1/sources",
     "/api/v1/sources/ID",
     "/api/v1/sources/ID/summary",
@@ -31,7 +31,10 @@ const ADDRESSES: [&str; 28] = [
     "/api/v1/sources/ID/timeline",
     "/api/v1/sources/ID/list?function=.&n=1000000000",
     "/api/v1/sources/ID/flame?format=svg",
+    "/api/v1/sources/ID/flame?format=png",
     "/api/v1/sources/ID/export?format=pprof",
+    "/api/v1/sources/ID/export?format=speedscope",
+    "/api/v1/sources/ID/export?format=csv",
     "/api/v1/sources/ID/export?format=heapwise",
     "/api/v1/sources/ID/export?format=folded&focus=site1",
     "/p/ID/pprof/heap",

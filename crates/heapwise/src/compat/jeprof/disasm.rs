@@ -33,7 +33,8 @@ pub(super) fn disassemble(
     found.retain(|routine| routine.locations.iter().any(|(id, _)| view.cum[id.index()] != 0.0));
     if found.is_empty() {
         return Err(input_error!(
-            "disassembly: no function of a binary on this machine matches `{pattern}` and allocated"
+            "disassembly: no function of a binary on this machine matches `{}` and allocated",
+            pattern
         ));
     }
     let mut text = String::new();
@@ -132,7 +133,7 @@ fn objdump(routine: &Routine) -> Outcome<String> {
         .arg(format!("--stop-address={:#x}", routine.end.0))
         .arg(&routine.binary)
         .output()
-        .map_err(|error| input_error!("disassembly needs objdump (binutils): {error}"))?;
+        .map_err(|error| input_error!("disassembly needs objdump (binutils): {}", error))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
         return Err(input_error!("objdump {}: {}", routine.binary.display(), said.trim()));

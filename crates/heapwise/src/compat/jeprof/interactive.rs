@@ -41,7 +41,7 @@ pub(super) fn run(options: &Options, input: &Input) -> Outcome {
         console::text(&mut std::io::stderr(), "(jeprof) ");
         line.clear();
         let read =
-            stdin.lock().read_line(&mut line).map_err(|error| input_error!("standard input: {error}"))?;
+            stdin.lock().read_line(&mut line).map_err(|error| input_error!("standard input: {}", error))?;
         if read == 0 || line.trim_start().starts_with("quit") {
             return Ok(());
         }
@@ -100,7 +100,7 @@ impl Arguments {
         let compile = |words: Vec<&str>| -> Outcome<Option<Regex>> {
             let pattern = words.join("|");
             let regex = query::pattern("pattern", &pattern)
-                .map_err(|error| input_error!("{pattern}: {}", error.message))?;
+                .map_err(|error| input_error!("{}: {}", pattern, error.message))?;
             Ok(Some(regex).filter(|_| !pattern.is_empty()))
         };
         if !ignore.is_empty() {

@@ -201,14 +201,14 @@ impl Given {
             self.pairs.push((flag, String::new()));
         } else if let Some(option) = resolve(name, &VALUES, &flags)? {
             let value = inline.or_else(|| rest.next().cloned());
-            let value = value.ok_or_else(|| input_error!("Option {option} requires an argument"))?;
+            let value = value.ok_or_else(|| input_error!("Option {} requires an argument", option))?;
             self.pairs.push((option, value));
         } else if let Some(flag) =
             name.strip_prefix("no").map(|name| resolve(name, &flags, &[])).transpose()?.flatten()
         {
             self.pairs.retain(|(given, _)| *given != flag);
         } else {
-            return Err(input_error!("Unknown option: {name}; see jeprof --help"));
+            return Err(input_error!("Unknown option: {}; see jeprof --help", name));
         }
         Ok(())
     }
@@ -233,7 +233,8 @@ impl Given {
     }
 
     fn number<T: std::str::FromStr>(&self, name: &str, default: T) -> Outcome<T> {
-        let parse = |text: &str| text.parse().map_err(|_| input_error!("--{name}: `{text}` is not a number"));
+        let parse =
+            |text: &str| text.parse().map_err(|_| input_error!("--{}: `{}` is not a number", name, text));
         self.value(name).map_or(Ok(default), parse)
     }
 
@@ -242,7 +243,7 @@ impl Given {
         let mut chosen = table.iter().filter(|(name, _)| self.has(name));
         let first = chosen.next();
         match chosen.next() {
-            Some(_) => Err(input_error!("{complaint}; see jeprof --help")),
+            Some(_) => Err(input_error!("{}; see jeprof --help", complaint)),
             None => Ok(first.map(|(_, meaning)| meaning.clone())),
         }
     }
@@ -261,7 +262,7 @@ fn resolve(name: &str, among: &[&'static str], others: &[&'static str]) -> Outco
     let elsewhere = others.iter().any(|option| option.starts_with(name));
     match first {
         Some(_) if begun.next().is_some() || elsewhere => {
-            Err(input_error!("Option {name} is ambiguous; see jeprof --help"))
+            Err(input_error!("Option {} is ambiguous; see jeprof --help", name))
         }
         first => Ok(first),
     }

@@ -65,7 +65,8 @@ impl Location {
         let url = self.profile_url(seconds);
         let bytes = agent.get(&url)?;
         self.keep(&program, &url, &bytes)?;
-        let mut profile = heapwise_profile::read(&bytes).map_err(|error| input_error!("{url}: {error}"))?;
+        let mut profile =
+            heapwise_profile::read(&bytes).map_err(|error| input_error!("{}: {}", url, error))?;
         agent.symbolize(&format!("{}/pprof/symbol", self.base), &mut profile)?;
         profile.meta.program = program;
         Ok(profile)
@@ -84,7 +85,7 @@ impl Location {
             .or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join("jeprof")))
             .ok_or_else(|| input_error!("set JEPROF_TMPDIR to a directory for fetched profiles"))?;
         std::fs::create_dir_all(&directory)
-            .map_err(|error| input_error!("{}: {error}", directory.display()))?;
+            .map_err(|error| input_error!("{}: {}", directory.display(), error))?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let name = program.rsplit('/').next().unwrap_or_default();
         let page = self.page.split('?').next().unwrap_or_default().replace('/', ".");
@@ -107,7 +108,7 @@ impl Agent {
     }
 
     fn get(&self, url: &str) -> Outcome<Vec<u8>> {
-        let failed = |error: ureq::Error| input_error!("{url}: {error}");
+        let failed = |error: ureq::Error| input_error!("{}: {}", url, error);
         let mut response = self.0.get(url).call().map_err(failed)?;
         response.body_mut().with_config().limit(MOST_BYTES).read_to_vec().map_err(failed)
     }
@@ -120,7 +121,7 @@ impl Agent {
         addresses.sort_unstable();
         addresses.dedup();
         let body: Vec<String> = addresses.iter().map(|address| format!("{address:#018x}")).collect();
-        let failed = |error: ureq::Error| input_error!("{url}: {error}");
+        let failed = |error: ureq::Error| input_error!("{}: {}", url, error);
         let request = self.0.post(url).content_type("application/x-www-form-urlencoded");
         let mut response = request.send(body.join("+")).map_err(failed)?;
         let text = response.body_mut().with_config().limit(MOST_BYTES).read_to_string().map_err(failed)?;

@@ -144,7 +144,7 @@ pub(super) fn draw(
     form: Picture,
 ) -> Outcome<Vec<u8>> {
     let svg = picture::svg(&boxes(tree, query)?, &graph_options(options, input, query));
-    let failed = |error| input_error!("cannot draw: {error}");
+    let failed = |error: raster::RasterError| input_error!("cannot draw: {}", error);
     match form {
         Picture::Svg => Ok(svg.into_bytes()),
         Picture::Pdf => raster::pdf(&svg).map_err(failed),
@@ -164,7 +164,7 @@ pub(super) fn show(bytes: &[u8], ending: &str) -> Outcome {
 }
 
 fn write_export(profile: &Profile, format: Format, metric: Metric, out: &mut Vec<u8>) -> Outcome {
-    export::export(profile, format, metric, out).map_err(|error| input_error!("cannot write: {error}"))
+    export::export(profile, format, metric, out).map_err(|error| input_error!("cannot write: {}", error))
 }
 
 /// `--symbols`: reads maps lines, then addresses, from standard input; prints a name for each
@@ -173,7 +173,7 @@ pub(super) fn symbols(options: &Options) -> Outcome {
     let mut text = String::new();
     std::io::stdin()
         .read_to_string(&mut text)
-        .map_err(|error| input_error!("cannot read standard input: {error}"))?;
+        .map_err(|error| input_error!("cannot read standard input: {}", error))?;
     let program = options.operands.first().ok_or_else(|| input_error!("Did not specify program"))?;
     let resolved = crate::symbols::names_of_addresses(program, &text);
     output::write_result(None, Overwrite::Refuse, |out| {
