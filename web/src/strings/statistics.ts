@@ -97,6 +97,8 @@ export const STATISTICS = pairs({
   "about.heap: free": ["free memory that the allocator keeps", "分配器保留的空闲内存"],
   "about.heap: not recorded": ["blocks that the allocator handed out and the probe did not record", "分配器已给出而探针未记录的块"],
   "about.mappings": ["mappings that the program made itself, by stack", "程序自行建立的映射，按调用栈"],
+  "about.heap: before attach": ["blocks that the allocator handed out before the attach", "附加之前分配器已给出的块"],
+  "about.mappings: before attach": ["anonymous memory that was mapped before the attach, or later without libc", "附加之前映射的匿名内存，或之后未经 libc 映射的内存"],
   "about.thread stacks": ["stacks of threads, with thread-local storage", "线程栈及线程局部存储"],
   "about.libraries": ["executables and libraries, with their data", "可执行文件与程序库及其数据"],
   "about.files": ["other mapped files", "其他映射的文件"],

@@ -193,7 +193,7 @@ pub(crate) fn run(args: AgentArgs) -> Outcome<ExitCode> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
         signal_hook::flag::register(signal, Arc::clone(&stop))
-            .map_err(|error| input_error!("cannot watch for Ctrl-C: {error}"))?;
+            .map_err(|error| input_error!("cannot watch for Ctrl-C: {}", error))?;
     }
     agent.run(&stop, |status| report.round(status));
     Ok(ExitCode::SUCCESS)

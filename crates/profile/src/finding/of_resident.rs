@@ -33,7 +33,10 @@ impl ResidentMemory {
             resident: ledger.resident,
             live: ledger.of(LineKind::HeapLive) + ledger.of(LineKind::HeapSlack),
             kept: ledger.of(LineKind::HeapFragmentation) + ledger.of(LineKind::HeapFree),
-            unexplained: ledger.of(LineKind::HeapUnrecorded) + ledger.of(LineKind::Unexplained),
+            unexplained: [LineKind::HeapUnrecorded, LineKind::EarlierMappings, LineKind::Unexplained]
+                .map(|kind| ledger.of(kind))
+                .iter()
+                .sum(),
         }
     }
 

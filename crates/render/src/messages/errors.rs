@@ -25,6 +25,8 @@ pub(super) const ERRORS: &[(&str, &str)] = &[
     ("the terminal: {}", "终端：{}"),
     ("nothing to draw: no stack is left, or none holds anything", "没有可绘制的内容：没有剩余的调用栈，或都不持有内存"),
     ("cannot watch for Ctrl-C: {}", "无法监听 Ctrl-C：{}"),
+    ("--every: at least {}", "--every：至少 {}"),
+    ("no place for the spool: neither XDG_STATE_HOME nor HOME is set; give --spool", "没有存放待发剖析的位置：XDG_STATE_HOME 和 HOME 都未设置；请给出 --spool"),
     ("--listen {}: not an address; give ADDRESS:PORT, or a path with a `/` for a Unix socket", "--listen {}：不是地址；请给出 ADDRESS:PORT，或带 `/` 的路径作为 Unix 套接字"),
     ("--token: use at least {} letters and digits", "--token：至少使用 {} 个字母和数字"),
     ("no place to keep profiles: neither XDG_STATE_HOME nor HOME is set; give --profile-dir", "没有保存剖析的位置：XDG_STATE_HOME 和 HOME 都未设置；请给出 --profile-dir"),

@@ -206,6 +206,8 @@ messages! {
     LineHeapUnrecorded => ("heap: not recorded", "堆：未记录"),
     LineRuntime => ("runtime", "运行时"),
     LineMappings => ("mappings", "映射"),
+    LineHeapEarlier => ("heap: before attach", "堆：附加之前"),
+    LineMappingsEarlier => ("mappings: before attach", "映射：附加之前"),
     LineStacks => ("thread stacks", "线程栈"),
     LineBinaries => ("libraries", "程序库"),
     LineFiles => ("files", "文件"),

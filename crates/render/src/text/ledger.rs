@@ -93,7 +93,7 @@ pub fn line_name(name: &str, language: Language) -> &str {
 }
 
 /// Names of lines.
-const LINES: [Text; 16] = [
+const LINES: [Text; 18] = [
     Text::LineHeap,
     Text::LineHeapLive,
     Text::LineHeapSlack,
@@ -102,6 +102,8 @@ const LINES: [Text; 16] = [
     Text::LineHeapUnrecorded,
     Text::LineRuntime,
     Text::LineMappings,
+    Text::LineHeapEarlier,
+    Text::LineMappingsEarlier,
     Text::LineStacks,
     Text::LineBinaries,
     Text::LineFiles,
