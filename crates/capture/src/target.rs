@@ -87,10 +87,13 @@ impl Target {
         }
         // Names of marks may hold the separator too: the recording ends at the first one that
         // leaves a recording.
-        let mut splits =
-            text.match_indices(AT).map(|(at, _)| (Path::new(&text[..at]), &text[at + AT.len_utf8()..]));
-        if let Some((path, moment)) = splits.find(|(path, _)| open::is_recording(path)) {
+        let splits =
+            || text.match_indices(AT).map(|(at, _)| (Path::new(&text[..at]), &text[at + AT.len_utf8()..]));
+        if let Some((path, moment)) = splits().find(|(path, _)| open::is_recording(path)) {
             return Self::at(path, moment, step_ms);
+        }
+        if let Some((path, _)) = splits().find(|(path, _)| path.is_file()) {
+            return Err(Failure::file(path, open::NOT_A_RECORDING));
         }
         if is_process() {
             return process(text).map(Target::Process);

@@ -150,6 +150,10 @@ fn is_short(file: &Path) -> bool {
     file.metadata().is_ok_and(|data| data.len() <= PREAMBLE_BYTES as u64)
 }
 
+/// Said of a file of which a moment is wanted.
+pub(crate) const NOT_A_RECORDING: &str = "is not a recording, so it has one moment only; of a profile, \
+                                          `--sample_index peak_space` shows the peak";
+
 fn describe(error: OpenError) -> String {
     match error {
         OpenError::Preamble(PreambleError::Version(found)) => format!(
@@ -157,7 +161,7 @@ fn describe(error: OpenError) -> String {
              use the heapwise that wrote it",
             version3::VERSION
         ),
-        OpenError::Preamble(_) => "is not a heapwise recording".into(),
+        OpenError::Preamble(_) => NOT_A_RECORDING.into(),
         OpenError::Empty => "holds nothing yet: its recorder was stopped before the first flush".into(),
     }
 }

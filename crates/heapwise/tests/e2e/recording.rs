@@ -358,3 +358,17 @@ fn names_of_all_numbered_files_are_counted() {
     let all = addresses("app.hwr", &[]);
     assert!(all > alone[0].max(alone[1]) && all <= alone[0] + alone[1], "{all} of {alone:?}");
 }
+
+/// A profile has no moments; the answer names what shows its peak.
+#[test]
+fn a_moment_of_a_profile_is_refused_with_the_way_to_its_peak() {
+    let scratch = Scratch::new();
+    let capture = scratch.capture(&["--exact"], "plain", &["100", "1"]);
+    let profile = capture.profile.to_str().unwrap();
+    for arguments in [["at", profile, "peak"].as_slice(), &["top", &format!("{profile}@peak")]] {
+        let output = scratch.heapwise(arguments).output().expect("heapwise starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains("--sample_index peak_space"), "{text}");
+    }
+}
