@@ -47,7 +47,7 @@ pub use record::{
     BlockWord, LiveBlock, Mark, Module, NO_THREAD, Node, NodePlace, SIZE_CLASSES, SizeCount, SizeCounts,
     Tally, TallyDetails, TallyWeights, Thread, ThreadState, size_class, size_class_start,
 };
-pub use runtime::{Runtime, RuntimeSupport};
+pub use runtime::{Runtime, RuntimeLanguage, RuntimeSupport};
 pub use stats_text::StatsText;
 
 /// Size of each of the three leading pages, independent of the machine's page size.

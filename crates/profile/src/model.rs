@@ -12,7 +12,7 @@ mod symbol;
 mod symbol_problem;
 
 pub use cut::{Cut, CutReason, CutShare, Position};
-pub use heapwise_format::segment::{Runtime, RuntimeSupport};
+pub use heapwise_format::segment::{Runtime, RuntimeLanguage, RuntimeSupport};
 pub use losses::Losses;
 pub use module::{BuildId, Module};
 pub use program_end::ProgramEnd;

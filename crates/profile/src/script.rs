@@ -1,16 +1,16 @@
-//! Frames of a language runtime (Python functions) between native frames.
+//! Frames of a language runtime (Python or Lua functions) between native frames.
 //!
 //! Readers of a Python program want Python lines. [`fold_native`] takes the native frames out of
 //! stacks that have lines of a script; what a native library allocates for a line counts for the
 //! line.
 
-use heapwise_format::segment::RuntimeSupport;
+use heapwise_format::segment::{RuntimeLanguage, RuntimeSupport};
 
 use crate::{Location, LocationId, Profile, StackId, StackTable};
 
 /// Directories of code that is not the program's own, and the names of frozen modules.
 const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
-const STANDARD: [&str; 2] = ["/lib/python", "/lib64/python"];
+const STANDARD: [&str; 4] = ["/lib/python", "/lib64/python", "/share/lua/", "/lib/lua/"];
 const FROZEN: &str = "<frozen ";
 
 /// Whether stacks of a profile have frames of a language runtime.
@@ -19,7 +19,14 @@ pub fn is_followed(profile: &Profile) -> bool {
     profile.meta.recorded.runtime.is_some_and(|runtime| runtime.support == RuntimeSupport::Followed)
 }
 
-/// Whether a source file belongs to the standard library or an installed package of Python.
+/// The language whose frames stacks of a profile have.
+#[must_use]
+pub fn language(profile: &Profile) -> Option<RuntimeLanguage> {
+    let runtime = profile.meta.recorded.runtime.filter(|_| is_followed(profile));
+    runtime.map(|runtime| runtime.language)
+}
+
+/// Whether a source file belongs to the standard library or an installed package of Python or Lua.
 #[must_use]
 pub fn is_library(file: &str) -> bool {
     file.starts_with(FROZEN) || INSTALLED.iter().chain(&STANDARD).any(|directory| file.contains(directory))
@@ -147,6 +154,8 @@ mod tests {
             ("/home/me/venv/lib/python3.12/site-packages/numpy/linalg/linalg.py", "numpy"),
             ("<frozen importlib._bootstrap_external>", "importlib"),
             ("<frozen zipimport>", "zipimport"),
+            ("/usr/share/lua/5.4/pl/List.lua", "pl"),
+            ("/usr/local/share/lua/5.4/inspect.lua", "inspect"),
             ("/home/me/app/views/json.py", "/home/me/app/views/json.py"),
             ("<string>", "<string>"),
         ] {
@@ -179,7 +188,8 @@ mod tests {
         profile.functions.push(Function { name: "run".into(), file: "app.py".into(), ..Function::default() });
         let function = FunctionId::new(profile.functions.len() - 1);
         profile.locations[line.index()].lines = vec![Line { function, line: 3 }];
-        profile.meta.recorded.runtime = Some(Runtime { major: 3, minor: 11, support });
+        profile.meta.recorded.runtime =
+            Some(Runtime { language: RuntimeLanguage::Python, major: 3, minor: 11, support });
         profile
     }
 

@@ -7,7 +7,7 @@ use crate::amount::percent;
 use crate::{Language, Text};
 use heapwise_profile::coverage::{Coverage, Gap};
 use heapwise_profile::model::{Cut, CutReason, Position};
-use heapwise_profile::model::{Runtime, RuntimeSupport};
+use heapwise_profile::model::{Runtime, RuntimeLanguage, RuntimeSupport};
 use heapwise_profile::printable::printable;
 use heapwise_profile::quantity::{bytes, duration};
 use heapwise_profile::unattributed::Cause;
@@ -73,20 +73,24 @@ fn scope(coverage: &Coverage, language: Language) -> String {
     Text::ScopeFrom.with(language, &values)
 }
 
-/// `Python 3.11 (live when the interpreter began to shut down)`.
+/// `lines of Python 3.11 (live when the interpreter began to shut down)`.
 fn followed(runtime: Runtime, end: ProgramEnd, language: Language) -> String {
-    let when = match end {
-        ProgramEnd::Exited { .. } => Text::PythonShutdown.text(language),
-        _ => "",
+    let (text, when) = match (runtime.language, end) {
+        (RuntimeLanguage::Python, ProgramEnd::Exited { .. }) => {
+            (Text::PythonLines, Text::PythonShutdown.text(language))
+        }
+        (RuntimeLanguage::Python, _) => (Text::PythonLines, ""),
+        (RuntimeLanguage::Lua, _) => (Text::LuaLines, ""),
     };
-    Text::PythonLines.with(language, &[("version", &version(runtime)), ("when", when)])
+    text.with(language, &[("version", &version(runtime)), ("when", when)])
 }
 
 /// Why the objects of a runtime are not seen.
 fn not_followed(runtime: Runtime, language: Language) -> String {
-    let why = match runtime.support {
-        RuntimeSupport::FreeThreaded => Text::PythonFreeThreaded,
-        RuntimeSupport::UnknownVersion | RuntimeSupport::Followed => Text::PythonUnsupported,
+    let why = match (runtime.language, runtime.support) {
+        (RuntimeLanguage::Lua, _) => Text::LuaUnsupported,
+        (_, RuntimeSupport::FreeThreaded) => Text::PythonFreeThreaded,
+        (_, RuntimeSupport::UnknownVersion | RuntimeSupport::Followed) => Text::PythonUnsupported,
     };
     why.with(language, &[("version", &version(runtime))])
 }

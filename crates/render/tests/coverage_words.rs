@@ -4,7 +4,7 @@
 use heapwise_profile::coverage::{Coverage, Gap};
 use heapwise_profile::fixture::profile;
 use heapwise_profile::metric::Unit;
-use heapwise_profile::model::{ExtraColumn, Position, Runtime, RuntimeSupport};
+use heapwise_profile::model::{ExtraColumn, Position, Runtime, RuntimeLanguage, RuntimeSupport};
 use heapwise_profile::unattributed::Cause;
 use heapwise_profile::view::{leaks, modules, sizes, threads, top, traces};
 use heapwise_profile::{
@@ -84,7 +84,12 @@ fn profiles() -> Vec<(&'static str, Profile)> {
     let share = Some(CutShare { read_bytes: 10, stated_bytes: 40 });
     let cut = Cut { at: Position::Line(7), reason: CutReason::EndsEarly, share };
     let after_ns = 35_000_000_000;
-    let python = Runtime { major: 3, minor: 99, support: RuntimeSupport::UnknownVersion };
+    let python = Runtime {
+        language: RuntimeLanguage::Python,
+        major: 3,
+        minor: 99,
+        support: RuntimeSupport::UnknownVersion,
+    };
     vec![
         ("never_recorded", with(|profile| profile.meta.recorded.began = Began::Never)),
         ("cut", with(|profile| profile.meta.cut = Some(cut))),

@@ -12,9 +12,32 @@ pub enum RuntimeSupport {
     UnknownVersion = 3,
 }
 
-/// CPython of some version.
+/// The language of a runtime.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RuntimeLanguage {
+    /// CPython.
+    Python = 0,
+    /// Lua.
+    Lua = 1,
+}
+
+impl RuntimeLanguage {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            RuntimeLanguage::Python => "Python",
+            RuntimeLanguage::Lua => "Lua",
+        }
+    }
+}
+
+/// A runtime of some version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Runtime {
+    /// The language that it runs.
+    pub language: RuntimeLanguage,
     /// Major version.
     pub major: u8,
     /// Minor version.
@@ -27,19 +50,25 @@ impl Runtime {
     /// The word of the counter page; never 0.
     #[must_use]
     pub fn encode(self) -> u64 {
-        u64::from(self.support as u8) << 16 | u64::from(self.major) << 8 | u64::from(self.minor)
+        let language = u64::from(self.language as u8) << 24;
+        language | u64::from(self.support as u8) << 16 | u64::from(self.major) << 8 | u64::from(self.minor)
     }
 
     /// The meaning of the word; `None` for no runtime.
     #[must_use]
     pub fn decode(word: u64) -> Option<Self> {
-        let support = match word >> 16 {
+        let language = match word >> 24 {
+            0 => RuntimeLanguage::Python,
+            1 => RuntimeLanguage::Lua,
+            _ => return None,
+        };
+        let support = match word >> 16 & 0xff {
             1 => RuntimeSupport::Followed,
             2 => RuntimeSupport::FreeThreaded,
             3 => RuntimeSupport::UnknownVersion,
             _ => return None,
         };
-        Some(Self { major: (word >> 8) as u8, minor: word as u8, support })
+        Some(Self { language, major: (word >> 8) as u8, minor: word as u8, support })
     }
 }
 
@@ -52,10 +81,13 @@ mod tests {
         for support in
             [RuntimeSupport::Followed, RuntimeSupport::FreeThreaded, RuntimeSupport::UnknownVersion]
         {
-            let runtime = Runtime { major: 3, minor: 11, support };
-            assert_eq!(Runtime::decode(runtime.encode()), Some(runtime));
+            for language in [RuntimeLanguage::Python, RuntimeLanguage::Lua] {
+                let runtime = Runtime { language, major: 3, minor: 11, support };
+                assert_eq!(Runtime::decode(runtime.encode()), Some(runtime));
+            }
         }
         assert_eq!(Runtime::decode(0), None);
         assert_eq!(Runtime::decode(9 << 16), None);
+        assert_eq!(Runtime::decode(1 << 16 | 9 << 24), None);
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::Args;
-use heapwise_format::segment::{Counter, Mode, OnFull, State};
+use heapwise_format::segment::{Counter, Mode, OnFull, RuntimeLanguage, State};
 use heapwise_hooks::family;
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::finding::most_important;
@@ -287,7 +287,7 @@ fn finish(
     profile.meta.end = ended.into();
     let recorded = &mut profile.meta.recorded;
     // CPython contains mimalloc, and uses it in free-threaded builds only.
-    if recorded.runtime.is_none() {
+    if recorded.runtime.is_none_or(|runtime| runtime.language != RuntimeLanguage::Python) {
         let unseen = family::unseen(Path::new(&profile.meta.program), recorded.entry_hooks > 0);
         recorded.own_allocator = unseen.unwrap_or_default();
     }

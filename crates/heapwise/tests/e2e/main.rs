@@ -36,6 +36,7 @@ mod limits;
 mod live;
 mod long_life;
 mod lua;
+mod lua_lines;
 mod own_code;
 mod paranoid;
 mod python;

@@ -11,7 +11,7 @@ use crate::declared_frames::{DeclaredFrames, Provider, text};
 use crate::fixed_text::FixedText;
 use crate::inside::{Inside, enter, nested};
 use crate::session::Session;
-use crate::{clock, control, dump, log};
+use crate::{clock, control, dump, log, runtimes};
 
 /// Enters for a call of the program that returns nothing. A call from a signal handler that
 /// interrupted the probe is not made, and counted.
@@ -206,6 +206,7 @@ pub extern "C" fn heapwise_script_leave() {
 pub extern "C" fn heapwise_script_provider(provider: Option<Provider>) {
     let Some(inside) = enter_or_count() else { return };
     inside.provider.set(provider);
+    runtimes::provider_changed(&inside);
 }
 
 /// Sets the coroutine that the calling thread runs now; null for none.

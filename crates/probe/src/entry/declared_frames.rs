@@ -41,6 +41,12 @@ impl ProviderSlot {
         unsafe { core::mem::transmute(provider) }
     }
 
+    /// Whether the program declares frames by a provider.
+    #[inline(always)]
+    pub(crate) fn is_set(&self) -> bool {
+        !self.0.load(Ordering::Relaxed).is_null()
+    }
+
     /// Takes over the provider of a forked child's parent.
     pub(crate) fn inherit(&self, parent: &ProviderSlot) {
         self.set(parent.get());

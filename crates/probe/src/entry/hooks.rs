@@ -105,7 +105,7 @@ macro_rules! shape_of {
     };
     (resize $hook:ident $body:ident) => {
         arch::resize_count_stub!($hook);
-        arch::replace_2!(super::wrappers::$body);
+        arch::replace_saving_2!(super::wrappers::$body);
     };
     (replace $hook:ident $form:ident $body:ident) => {
         arch::$form!(super::$body);

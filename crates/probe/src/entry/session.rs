@@ -114,7 +114,7 @@ impl Session {
         }
         if self.describe_tables(allocator) {
             self.allocator.begin();
-            runtimes::python::describe(self);
+            runtimes::describe(self);
             control::begin(self, config);
             self.segment.set_state(State::Ready);
         } else {

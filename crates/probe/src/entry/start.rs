@@ -45,7 +45,7 @@ pub(super) fn begin_session() -> Option<&'static Session> {
 
 extern "C" fn construct() {
     ensure();
-    runtimes::python::start();
+    runtimes::start();
     threads::create_key();
     dump::watch_exit();
 }

@@ -153,14 +153,14 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
 ) -> Option<bool> {
     let Fast { session, state } = fast;
     // Arenas of a runtime have smaller chunks.
-    if (WOVEN || !MIN_CHUNK_32) && !live::is_large(size) {
+    if (!MIN_CHUNK_32 || WOVEN && runtimes::have_arenas()) && !live::is_large(size) {
         return None;
     }
     let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?;
     cell.prefetch();
     let native = state.stacks.find(entry)?;
     let tally = match WOVEN {
-        true => runtimes::cached_tally(session, &mut state.script, native.node())?.of_size(size)?,
+        true => runtimes::cached_tally(session, &mut state.script, native.node(), &entry)?.of_size(size)?,
         false => native.tally_of_size(size)?,
     };
     let amount = Amount { size, slack: session.slack.known(size)? };

@@ -92,7 +92,9 @@ impl Resizing {
         }
         self.count_old(session, state);
         if let Some((block, entry)) = new {
+            runtimes::Moving { old: self.address, new: block.address }.note(inside);
             record_inside(inside, block, entry);
+            runtimes::Moving::end(inside);
         }
     }
 

@@ -13,7 +13,7 @@ use crate::declared_frames::DeclaredFrames;
 use crate::fixed_text::FixedText;
 use crate::log::ThreadLog;
 use crate::record::sizes::{self, Histogram};
-use crate::runtimes::{self, python};
+use crate::runtimes;
 use crate::session::Session;
 use crate::sites::tallies::{self, Counts, Reserve, SiteKey, Table, TallyRef};
 use crate::sites::{MapKey, TallyMap};
@@ -90,7 +90,7 @@ pub(crate) struct State {
     /// The last stack.
     pub(crate) memo: Memo,
     /// The last stack of a language runtime.
-    pub(crate) script: python::Memo,
+    pub(crate) script: runtimes::Memo,
 }
 
 /// Room for a thread's name, and its end.

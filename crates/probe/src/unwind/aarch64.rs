@@ -14,6 +14,20 @@ pub(super) const SLOT_BITS: u32 = 15;
 
 pub(super) const SP: Register = AArch64::SP;
 pub(super) const FP: Register = AArch64::X29;
+/// Registers that a function keeps for its caller.
+pub(super) const CALLEE_SAVED: [Register; 11] = [
+    AArch64::X19,
+    AArch64::X20,
+    AArch64::X21,
+    AArch64::X22,
+    AArch64::X23,
+    AArch64::X24,
+    AArch64::X25,
+    AArch64::X26,
+    AArch64::X27,
+    AArch64::X28,
+    AArch64::X29,
+];
 /// The column that holds the return address.
 pub(super) const RA: Register = AArch64::X30;
 /// Expressions cannot name the current address.

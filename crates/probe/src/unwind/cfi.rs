@@ -1,5 +1,6 @@
 //! Runs a call frame program for the three values the unwinder needs: CFA, frame pointer, return
-//! address. gimli decodes the instructions; its own table keeps every register and would need
+//! address; and for the places of the other saved registers, from which a runtime's variables are
+//! read. gimli decodes the instructions; its own table keeps every register and would need
 //! kilobytes of the program's stack.
 
 use gimli::{
@@ -37,7 +38,14 @@ struct Row {
     cfa: Cfa,
     fp: Saved,
     ra: Saved,
+    saves: Saves,
 }
+
+/// Where a function has saved its caller's registers: words below the CFA, by position in
+/// [`machine::CALLEE_SAVED`]; 0: not there.
+pub(super) type Saves = [u16; machine::CALLEE_SAVED.len()];
+
+const NOT_SAVED: Saves = [0; machine::CALLEE_SAVED.len()];
 
 /// Remembered rows; compilers nest one or two.
 const REMEMBERED: usize = 8;
@@ -63,10 +71,32 @@ pub(super) fn rule_at(
     address: u64,
 ) -> Option<Rule> {
     let cie = fde.cie();
+    let row = row_at(section, bases, fde, address)?;
+    let reduce = Reduce { section, encoding: cie.encoding(), address };
+    reduce.rule(row, fde.is_signal_trampoline())
+}
+
+/// Where the function at `address`, which `fde` covers, has saved its caller's registers.
+pub(super) fn saves_at(
+    section: &EhFrame<Bytes<'_>>,
+    bases: &BaseAddresses,
+    fde: &FrameDescriptionEntry<Bytes<'_>>,
+    address: u64,
+) -> Option<Saves> {
+    row_at(section, bases, fde, address).map(|row| row.saves)
+}
+
+fn row_at(
+    section: &EhFrame<Bytes<'_>>,
+    bases: &BaseAddresses,
+    fde: &FrameDescriptionEntry<Bytes<'_>>,
+    address: u64,
+) -> Option<Row> {
+    let cie = fde.cie();
     if cie.return_address_register() != machine::RA {
         return None;
     }
-    let empty = Row { cfa: Cfa::Unset, fp: Saved::Same, ra: Saved::Same };
+    let empty = Row { cfa: Cfa::Unset, fp: Saved::Same, ra: Saved::Same, saves: NOT_SAVED };
     let mut machine = Machine {
         row: empty,
         initial: empty,
@@ -80,8 +110,7 @@ pub(super) fn rule_at(
     machine.run(cie.instructions(section, bases))?;
     machine.initial = machine.row;
     machine.run(fde.instructions(section, bases))?;
-    let reduce = Reduce { section, encoding: cie.encoding(), address };
-    reduce.rule(machine.row, fde.is_signal_trampoline())
+    Some(machine.row)
 }
 
 impl Machine {
@@ -142,7 +171,11 @@ impl Machine {
             }
             Instruction::Restore { register } => {
                 let initial = self.initial;
-                self.row.set(register, if register == machine::FP { initial.fp } else { initial.ra });
+                match register {
+                    machine::FP => self.row.set(register, initial.fp),
+                    machine::RA => self.row.set(register, initial.ra),
+                    _ => self.row.set(register, Saved::Same),
+                }
             }
             Instruction::RememberState => {
                 *self.remembered.get_mut(self.depth)? = self.row;
@@ -179,6 +212,13 @@ impl Row {
             machine::FP => self.fp = saved,
             machine::RA => self.ra = saved,
             _ => {}
+        }
+        let place = machine::CALLEE_SAVED.iter().position(|known| *known == register);
+        if let Some(words) = place.and_then(|place| self.saves.get_mut(place)) {
+            *words = match saved {
+                Saved::Offset(offset) => below(offset).and_then(|words| words.try_into().ok()).unwrap_or(0),
+                _ => 0,
+            };
         }
     }
 }

@@ -40,6 +40,14 @@ pub(super) fn rule_at(image: &Image, address: u64) -> Rule {
     described.or_else(trampoline).or_else(linkage).or_else(first_frame).unwrap_or(Rule::UNKNOWN)
 }
 
+/// Where the function at `address` has saved its caller's registers, and the bytes of its code.
+pub(super) fn saves_at(image: &Image, address: u64) -> Option<(cfi::Saves, u64)> {
+    let mut spare = SPARE;
+    let table = Table::of(image)?;
+    let fde = table.find(address, &mut spare)?;
+    Some((cfi::saves_at(&table.section, &table.bases, &fde, address)?, fde.len()))
+}
+
 /// Room for a common information entry, which describes nothing but the beginning of a function: 20
 /// to 40 bytes.
 const SPARE: [u8; 64] = [0; 64];

@@ -40,7 +40,7 @@ pub(crate) use memo::Memo;
 pub(crate) use rule::MODULE_LIMIT;
 pub(crate) use stack::{OwnStack, is_readable};
 pub(crate) use stack_cache::{CachedStack, StackCache};
-pub(crate) use visit::{NativeFrame, visit};
+pub(crate) use visit::{KEPT_REGISTERS, NativeFrame, find_saved, visit, visit_words};
 
 use heapwise_format::segment::Control;
 

@@ -22,7 +22,7 @@ pub(crate) use image::{Image, Segment};
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64};
 use crate::session::Session;
-use crate::symbols;
+use crate::{runtimes, symbols};
 
 /// Most modules ever; the section of the segment holds no more either.
 const LIMIT: usize = 2048;
@@ -99,6 +99,7 @@ pub(crate) fn number(session: &Session, image: &Image, address: u64) -> u32 {
                 slot.start.store(segment.start, Relaxed);
                 slot.end.store(segment.end, Relaxed);
                 publish(session, index, image, &segment);
+                runtimes::consider(session, image);
                 identity
             }
             Err(other) => other,

@@ -56,8 +56,14 @@ impl OwnStack {
         Window::new(*self, sp)
     }
 
+    /// Whether `sp` is on the stack that the calling thread was started with.
+    pub(crate) fn holds(&mut self, sp: u64) -> bool {
+        self.window(sp);
+        self.contains(sp)
+    }
+
     #[inline(always)]
-    pub(super) fn contains(&self, sp: u64) -> bool {
+    pub(crate) fn contains(&self, sp: u64) -> bool {
         sp.wrapping_sub(self.low) < self.high.wrapping_sub(self.low)
     }
 

@@ -14,6 +14,9 @@ pub(super) const SLOT_BITS: u32 = 10;
 
 pub(super) const SP: Register = X86_64::RSP;
 pub(super) const FP: Register = X86_64::RBP;
+/// Registers that a function keeps for its caller.
+pub(super) const CALLEE_SAVED: [Register; 6] =
+    [X86_64::RBX, X86_64::RBP, X86_64::R12, X86_64::R13, X86_64::R14, X86_64::R15];
 /// The column that holds the return address.
 pub(super) const RA: Register = X86_64::RA;
 /// The register that expressions may name for the current address.

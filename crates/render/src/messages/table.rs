@@ -131,6 +131,11 @@ messages! {
     Lasting => (", {time}", "，共 {time}"),
     NamedShare => ("{percent} of the bytes have a name", "{percent} 的字节有名称"),
     PythonLines => ("lines of Python {version}{when}", "Python {version} 的代码行{when}"),
+    LuaLines => ("lines of Lua {version}{when}", "Lua {version} 的代码行{when}"),
+    LuaUnsupported => (
+        "Lua {version} is not supported: its functions have no names and lines",
+        "不支持 Lua {version}：其函数没有名称和行号"
+    ),
     PythonShutdown => (" (live when the interpreter began to shut down)", "（解释器开始关闭时的存活内存）"),
     PythonFreeThreaded => ("Python {version} is a free-threaded build: its small objects count as arenas, without Python lines", "Python {version} 是自由线程版本：其小对象计入 arena，没有 Python 代码行"),
     PythonUnsupported => ("Python {version} is not supported: its small objects count as arenas, without Python lines", "不支持 Python {version}：其小对象计入 arena，没有 Python 代码行"),

@@ -8,6 +8,7 @@ use core::arch::{asm, global_asm};
 pub(crate) use island_stub::island_stub;
 
 use crate::threads::Words;
+use crate::unwind::Entry;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.
 ///
@@ -336,6 +337,20 @@ macro_rules! replace_2 {
         $crate::arch::replace_stub!($body, "x2");
     };
 }
+/// With two arguments, for functions that language runtimes allocate by. The caller's registers are
+/// not saved.
+macro_rules! replace_saving_2 {
+    ($body:path) => {
+        $crate::arch::replace_2!($body);
+    };
+}
+
+/// Where the stub that made `entry` has saved the registers that a function keeps for its caller:
+/// nowhere.
+pub(crate) fn entry_saves(_: &Entry) -> Option<[u64; 11]> {
+    None
+}
+
 macro_rules! replace_3 {
     ($body:path) => {
         $crate::arch::replace_stub!($body, "x3");
@@ -411,5 +426,6 @@ macro_rules! resize_count_stub {
 
 pub(crate) use {
     allocate_stub, entry_stub, jump_stub, release_stub, release_with, replace_1, replace_2, replace_3,
-    replace_4, replace_5, replace_6, replace_7, replace_stub, resize_count_stub, size_first, size_product,
+    replace_4, replace_5, replace_6, replace_7, replace_saving_2, replace_stub, resize_count_stub,
+    size_first, size_product,
 };

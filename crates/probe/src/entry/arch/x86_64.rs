@@ -8,6 +8,7 @@ use core::arch::{asm, global_asm};
 pub(crate) use island_stub::island_stub;
 
 use crate::threads::Words;
+use crate::unwind::Entry;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.
 ///
@@ -313,6 +314,47 @@ macro_rules! replace_stub {
         }
     };
 }
+/// Shape `replace` with two arguments, for functions that language runtimes allocate by: the stub's
+/// frame has the caller's registers, see [`entry_saves`].
+macro_rules! replace_saving_2 {
+    ($body:path) => {
+        #[unsafe(naked)]
+        pub(crate) unsafe extern "C" fn trace() {
+            core::arch::naked_asm!(
+                ".cfi_startproc",
+                "endbr64",
+                "sub rsp, 72",
+                ".cfi_def_cfa_offset 80",
+                "mov rax, qword ptr [rsp + 72]",
+                "lea r10, [rsp + 80]",
+                "mov qword ptr [rsp], rax",
+                "mov qword ptr [rsp + 8], r10",
+                "mov qword ptr [rsp + 16], rbp",
+                "mov qword ptr [rsp + 24], rbx",
+                "mov qword ptr [rsp + 32], r12",
+                "mov qword ptr [rsp + 40], r13",
+                "mov qword ptr [rsp + 48], r14",
+                "mov qword ptr [rsp + 56], r15",
+                "mov rdx, rsp",
+                "call {body}",
+                "add rsp, 72",
+                ".cfi_def_cfa_offset 8",
+                "ret",
+                ".cfi_endproc",
+                body = sym $body,
+            )
+        }
+    };
+}
+
+/// Where the stub that made `entry` has saved the registers that a function keeps for its caller,
+/// in the order of the unwinder. No other stub has its entry at that distance from the caller's
+/// stack pointer.
+pub(crate) fn entry_saves(entry: &Entry) -> Option<[u64; 6]> {
+    let at = (&raw const *entry) as u64;
+    (at.wrapping_add(80) == entry.sp).then(|| [24, 16, 32, 40, 48, 56].map(|offset| at + offset))
+}
+
 macro_rules! replace_1 {
     ($body:path) => {
         $crate::arch::replace_stub!($body, "rsi");
@@ -432,6 +474,6 @@ macro_rules! resize_count_stub {
 
 pub(crate) use {
     allocate_stub, entry_stub, jump_stub, release_stub, release_with, replace_1, replace_2, replace_3,
-    replace_4, replace_5, replace_6, replace_7, replace_stack_stub, replace_stub, resize_count_stub,
-    size_first, size_product,
+    replace_4, replace_5, replace_6, replace_7, replace_saving_2, replace_stack_stub, replace_stub,
+    resize_count_stub, size_first, size_product,
 };

@@ -15,7 +15,7 @@ use super::{Hook, memory_calls};
 use crate::control::Activity;
 use crate::inside::{Inside, enter, nested};
 use crate::live::mappings;
-use crate::runtimes::python;
+use crate::runtimes::{self, python};
 use crate::unwind::Entry;
 use crate::{hooks, record, sys};
 
@@ -61,7 +61,7 @@ fn unmapping(start: u64, bytes: u64) {
     if let Some(inside) = enter_or_lose() {
         mappings::remove(&inside, start, end_of(start, bytes));
     }
-    python::unmapping(start, bytes);
+    runtimes::unmapping(start, bytes);
 }
 
 fn map(hook: Hook, arguments: (Pointer, usize, c_int, c_int, c_int, i64), entry: &Entry) -> Pointer {

@@ -3,13 +3,13 @@
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use heapwise_format::segment::{Runtime, RuntimeSupport};
+use heapwise_format::segment::{Runtime, RuntimeLanguage, RuntimeSupport};
 
 use super::layout::{Layout, Unsupported};
-use super::memory::word;
 use super::{Interpreter, Start, domains};
-use crate::atomics::{AtomicBool, AtomicU32, AtomicU64};
+use crate::atomics::{AtomicBool, AtomicU64};
 use crate::modules::Image;
+use crate::runtimes::memory::word;
 use crate::symbols::{self, Found};
 
 /// Reads `_PyRuntime` up to here.
@@ -36,7 +36,7 @@ fn describe(set_allocator: &Found, is_late: bool) -> Option<Python> {
     let find = |name: &CStr| symbols::find_in(set_allocator.object, name);
     let runtime_address = find(c"_PyRuntime")?.address as u64;
     let (major, minor) = version(&find)?;
-    let of = |support| Runtime { major, minor, support };
+    let of = |support| Runtime { language: RuntimeLanguage::Python, major, minor, support };
     let runtime_word = |index: usize| match index < RUNTIME_WORDS {
         // SAFETY: `_PyRuntime` is larger than that in every version that describes itself.
         true => unsafe { word(runtime_address + index as u64 * 8) },
@@ -70,7 +70,6 @@ fn describe(set_allocator: &Found, is_late: bool) -> Option<Python> {
             hooked: AtomicBool::new(false),
             ending: AtomicBool::new(false),
             ending_thread: AtomicU64::new(0),
-            unmapped: AtomicU32::new(0),
         }
     };
     Some(Python { runtime: of(RuntimeSupport::Followed), interpreter: Some(interpreter) })

@@ -5,10 +5,10 @@ use heapwise_format::segment::NodePlace;
 
 use super::codes::CODES;
 use super::layout::Layout;
-use super::memory::{Pages, half_word, word};
 use super::text::{self, Keep};
 use super::{Interpreter, lines};
 use crate::declared_frames;
+use crate::runtimes::memory::{Pages, half_word, word};
 use crate::session::Session;
 
 /// Cached positions and code objects, as powers of two.

@@ -14,14 +14,12 @@ use super::Interpreter;
 use super::codes::CODES;
 use super::layout::Layout;
 use super::locations::{Locations, Position};
-use super::memory::{Pages, byte, word};
-use super::woven::Woven;
 use crate::arch::opaque_word;
+use crate::runtimes::memory::{Pages, byte, word};
+use crate::runtimes::woven::{DEPTH, Woven, mixed};
 use crate::session::Session;
 use crate::unwind::OwnStack;
 
-/// Deepest stack; of deeper ones the innermost frames.
-pub(super) const DEPTH: usize = 1024;
 /// Frames whose place in the last stack is remembered, as a power of two.
 const HINT_BITS: u32 = 10;
 /// Times that a walk expects all outer frames to be unchanged.
@@ -64,7 +62,7 @@ pub(crate) struct Memo {
     /// The frames of a walk, the innermost first.
     walked: [u64; DEPTH],
     locations: Locations,
-    pub(super) woven: Woven,
+    pub(in crate::runtimes) woven: Woven,
 }
 
 /// A walk's result.
@@ -104,7 +102,7 @@ impl Memo {
     /// can be read.
     #[inline(always)]
     pub(super) fn capture(&mut self, session: &Session, interpreter: &Interpreter) -> Option<u64> {
-        let is_stale = self.pages.validate(interpreter.unmapped()) || !interpreter.is_hooked();
+        let is_stale = self.pages.validate(crate::runtimes::unmapped()) || !interpreter.is_hooked();
         if is_stale {
             self.len = 0;
         }
@@ -268,10 +266,4 @@ unsafe fn key_of(layout: &Layout, frame: u64) -> u64 {
     // SAFETY: the caller's promise.
     let Position { code, instruction } = unsafe { Position::of(layout, frame) };
     if code == 0 { instruction } else { code >> 4 | instruction << 43 }
-}
-
-/// Hash of a stack, with one more frame.
-pub(super) fn mixed(hash: u64, place: u64) -> u64 {
-    let mixed = (hash.rotate_left(23) ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 29
 }

@@ -16,35 +16,28 @@ mod layout;
 mod lines;
 mod locations;
 mod memo;
-mod memory;
-mod spare;
+
 mod text;
 mod woven;
 
 use core::ffi::c_void;
 use core::ops::Range;
 
-use heapwise_format::segment::{Counter, Runtime};
+use heapwise_format::segment::Runtime;
 
 pub(crate) use memo::Memo;
-pub(crate) use spare::Spare;
 pub(crate) use woven::{cached_tally, weave};
 
 use crate::arch::words;
-use crate::atomics::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::inside::enter;
+use crate::runtimes::memory::{Pages, word};
 use crate::session::Session;
-use crate::{environment, hooks, record, sys};
+use crate::{environment, hooks, sys};
 use layout::Layout;
-use memory::{Pages, word};
 
 /// A function without arguments that returns a thread state.
 type Getter = unsafe extern "C" fn() -> *mut c_void;
-
-/// Python's part of a session. Zeroed memory is valid.
-pub(crate) struct Part {
-    pub(crate) spare: Spare,
-}
 
 /// What is known of the process's CPython, from when it was found.
 pub(crate) struct Interpreter {
@@ -69,8 +62,6 @@ pub(crate) struct Interpreter {
     ending: AtomicBool,
     /// The thread that noticed it, see [`this_thread`].
     ending_thread: AtomicU64,
-    /// Times that memory was unmapped.
-    unmapped: AtomicU32,
 }
 
 /// When the interpreter was found.
@@ -108,9 +99,9 @@ pub(crate) fn start() {
     }
 }
 
-/// Describes the runtime in a session.
-pub(crate) fn describe(session: &Session) {
-    session.segment.counter(Counter::Runtime).store(RUNTIME.load(Ordering::Relaxed), Ordering::Relaxed);
+/// The encoded [`Runtime`]; 0: none.
+pub(super) fn description() -> u64 {
+    RUNTIME.load(Ordering::Relaxed)
 }
 
 /// Stores what was found; the first one stays.
@@ -126,11 +117,7 @@ fn publish(found: find::Python) -> Option<&'static Interpreter> {
         INTERPRETER.store(memory, Ordering::Release);
     }
     if let Some(inside) = enter() {
-        describe(&inside);
-        inside.control.deepen();
-        record::choose_fast_path(&inside, inside.control.activity());
-        // Cached stacks have no frames of the interpreter.
-        inside.fork.change_generation();
+        super::found(&inside);
     }
     self::interpreter()
 }
@@ -169,19 +156,12 @@ fn is_first_arena(start: u64, bytes: u64, caller: u64) -> bool {
 
 /// The program unmaps memory.
 pub(crate) fn unmapping(start: u64, bytes: u64) {
-    if let Some(interpreter) = interpreter() {
-        interpreter.unmapped.fetch_add(1, Ordering::Relaxed);
+    if interpreter().is_some() {
         arenas::remove(start, bytes);
     }
 }
 
 impl Interpreter {
-    /// Times that memory was unmapped.
-    #[inline(always)]
-    fn unmapped(&self) -> u32 {
-        self.unmapped.load(Ordering::Relaxed)
-    }
-
     /// Whether the end of code objects is noticed.
     #[inline(always)]
     fn is_hooked(&self) -> bool {

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::layout::StringLayout;
-use super::memory::{Pages, half_word, word};
+use crate::runtimes::memory::{Pages, half_word, word};
 
 /// Longest string that is read, in characters.
 const LONGEST: u64 = 4096;

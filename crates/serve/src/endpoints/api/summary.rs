@@ -1,5 +1,6 @@
 //! Facts about the selected profile: what it is, how much it holds, how far it can be trusted.
 
+use heapwise_format::segment::RuntimeLanguage;
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::finding::{ResidentMemory, most_important};
 use heapwise_profile::metric::Unit;
@@ -25,7 +26,7 @@ pub(super) fn summary(report: &Report, parameters: &QueryString) -> Value {
         "args": meta.args,
         "pid": meta.pid,
         "format": meta.source,
-        "runtime": script::is_followed(profile).then_some("Python"),
+        "runtime": script::language(profile).map(RuntimeLanguage::name),
         "sampling_mean_bytes": match meta.sampling {
             Sampling::Exact => None,
             Sampling::Poisson { mean_bytes } => Some(mean_bytes),

@@ -6,7 +6,7 @@ use core::cell::UnsafeCell;
 use super::Memo;
 use crate::atomics::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Threads that use one at the same time; the stacks of others stay without Python frames.
+/// Threads that use one at the same time; the stacks of others stay without frames of a runtime.
 const PLACES: usize = 4;
 
 struct Place {

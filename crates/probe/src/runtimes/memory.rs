@@ -1,4 +1,4 @@
-//! Reading the interpreter's memory without ever faulting: a page is read after a system call has
+//! Reading a runtime's memory without ever faulting: a page is read after a system call has
 //! shown that it can be, and stays known until something is unmapped.
 #![allow(unsafe_code)]
 
@@ -17,7 +17,7 @@ const ADDRESS_BITS: u32 = 47;
 const LONGEST: u64 = 1 << 20;
 
 /// Pages that can be read. Zeroed memory is valid: none.
-pub(super) struct Pages {
+pub(in crate::runtimes) struct Pages {
     known: [[u64; WAYS]; 1 << SET_BITS],
     /// The epoch of unmapped memory that they belong to.
     epoch: u32,
@@ -26,13 +26,18 @@ pub(super) struct Pages {
 impl Pages {
     /// Drops all pages if memory was unmapped since; whether it did.
     #[inline(always)]
-    pub(super) fn validate(&mut self, epoch: u32) -> bool {
+    pub(in crate::runtimes) fn validate(&mut self, epoch: u32) -> bool {
         if self.epoch == epoch {
             return false;
         }
         self.known = [[0; WAYS]; 1 << SET_BITS];
         self.epoch = epoch;
         true
+    }
+
+    /// Drops all pages.
+    pub(in crate::runtimes) fn clear(&mut self) {
+        self.known = [[0; WAYS]; 1 << SET_BITS];
     }
 
     /// Whether the page of an address can be read.
@@ -56,7 +61,7 @@ impl Pages {
 
     /// Whether `len` bytes can be read.
     #[inline(always)]
-    pub(super) fn holds_all(&mut self, address: u64, len: u64) -> bool {
+    pub(in crate::runtimes) fn holds_all(&mut self, address: u64, len: u64) -> bool {
         if len > LONGEST || !self.holds(address) {
             return false;
         }
@@ -73,17 +78,17 @@ impl Pages {
 
     /// The word at `address`, which must be a multiple of 8.
     #[inline(always)]
-    pub(super) fn word(&mut self, address: u64) -> Option<u64> {
+    pub(in crate::runtimes) fn word(&mut self, address: u64) -> Option<u64> {
         // SAFETY: the page was checked, and an aligned word lies in one page.
         (address.is_multiple_of(8) && self.holds(address)).then(|| unsafe { word(address) })
     }
 
-    /// Bytes of the interpreter.
+    /// Bytes of the runtime.
     ///
     /// # Safety
     /// They belong to an object that the calling thread's stack keeps alive, and that is not
     /// changed.
-    pub(super) unsafe fn bytes(&mut self, address: u64, len: u64) -> Option<&'static [u8]> {
+    pub(in crate::runtimes) unsafe fn bytes(&mut self, address: u64, len: u64) -> Option<&'static [u8]> {
         // SAFETY: checked, and kept by the caller's promise.
         self.holds_all(address, len).then(|| unsafe {
             core::slice::from_raw_parts(core::ptr::with_exposed_provenance(address as usize), len as usize)
@@ -96,9 +101,9 @@ impl Pages {
 /// # Safety
 /// It can be read, and is a multiple of 8.
 #[inline(always)]
-pub(super) unsafe fn word(address: u64) -> u64 {
+pub(in crate::runtimes) unsafe fn word(address: u64) -> u64 {
     let pointer = core::ptr::with_exposed_provenance::<u64>(address as usize);
-    // SAFETY: the caller's promise. Volatile: the interpreter may write to it at the same time,
+    // SAFETY: the caller's promise. Volatile: the runtime may write to it at the same time,
     // where it is a word of the runtime.
     unsafe { pointer.read_volatile() }
 }
@@ -108,7 +113,7 @@ pub(super) unsafe fn word(address: u64) -> u64 {
 /// # Safety
 /// It can be read, and is a multiple of 4.
 #[inline(always)]
-pub(super) unsafe fn half_word(address: u64) -> u32 {
+pub(in crate::runtimes) unsafe fn half_word(address: u64) -> u32 {
     let pointer = core::ptr::with_exposed_provenance::<u32>(address as usize);
     // SAFETY: the caller's promise; see `word`.
     unsafe { pointer.read_volatile() }
@@ -119,7 +124,7 @@ pub(super) unsafe fn half_word(address: u64) -> u32 {
 /// # Safety
 /// It can be read.
 #[inline(always)]
-pub(super) unsafe fn byte(address: u64) -> u8 {
+pub(in crate::runtimes) unsafe fn byte(address: u64) -> u8 {
     let pointer = core::ptr::with_exposed_provenance::<u8>(address as usize);
     // SAFETY: the caller's promise; see `word`.
     unsafe { pointer.read_volatile() }

@@ -1,0 +1,242 @@
+//! The states that the calling thread runs, found on its C stack.
+//!
+//! **Claim.** A state whose `errorJmp` points into the live part of the calling thread's C stack is
+//! one that the thread runs; the one that points to the lowest address runs innermost.
+//!
+//! **Why.** `errorJmp` is the struct of the innermost protected call of a state. It is a local
+//! variable of `luaD_rawrunprotected`, under which every resumed coroutine runs, and every call by
+//! `lua_pcall`. The function restores `errorJmp` before it returns, so a suspended coroutine has
+//! none. It needs its state after the call, so the state's address is in its part of the stack: the
+//! words of the frames of Lua's binary are tried.
+//!
+//! Stacks with the same native frames at the same addresses have the address at the same place,
+//! which is remembered.
+#![allow(unsafe_code)]
+
+use super::Engine;
+use super::layout::common::{STATE_BYTES, THREAD, TYPE};
+use super::program_counter::{self, Found};
+use crate::runtimes::memory::{Pages, byte, word};
+use crate::runtimes::woven::mixed;
+use crate::session::Session;
+use crate::unwind::{self, Entry, NativeFrame, OwnStack, is_readable};
+
+/// Most states that run inside each other on a thread; of more the innermost ones.
+const MOST: usize = 64;
+/// Most of them in a cached stack.
+const MOST_CACHED: usize = 4;
+/// Cached stacks, as a power of two.
+const BITS: u32 = 9;
+/// Bytes of the struct of a protected call, up to the last saved register.
+const SAVED_BYTES: u64 = 104;
+
+/// A state that the thread runs.
+#[derive(Clone, Copy)]
+pub(super) struct Running {
+    pub(super) state: u64,
+    /// Its `errorJmp`: an address on the C stack.
+    pub(super) jump: u64,
+    /// The address on the C stack that has the state's address.
+    slot: u64,
+}
+
+/// States of a stack that was searched.
+#[derive(Clone, Copy)]
+struct Cached {
+    /// Of the native frames and the stack pointer; 0: none.
+    key: u64,
+    len: usize,
+    running: [Running; MOST_CACHED],
+    /// See [`program_counter`].
+    program_counter: u64,
+}
+
+/// What is known of the states that a thread runs. Zeroed memory is valid: nothing.
+pub(super) struct States {
+    len: usize,
+    running: [Running; MOST],
+    /// The address on the C stack that has the innermost state's next instruction; 0: none.
+    pub(super) program_counter: u64,
+    cached: [Cached; 1 << BITS],
+    own_stack: OwnStack,
+    /// Pages of words that were tried, in one search.
+    tried: Pages,
+    searches: u32,
+    /// Part of the key of cached stacks: a change drops them.
+    epoch: u64,
+    places: program_counter::Places,
+    sites: program_counter::Sites,
+}
+
+impl States {
+    /// Drops what is known: of another thread's stack, or of older native frames.
+    pub(super) fn reset(&mut self) {
+        self.len = 0;
+        self.own_stack = OwnStack::default();
+        self.epoch = self.epoch.wrapping_add(1);
+    }
+
+    /// The states that the thread runs, the innermost first.
+    pub(super) fn running(&self) -> &[Running] {
+        self.running.get(..self.len).unwrap_or(&[])
+    }
+
+    pub(super) fn own_stack(&mut self) -> &mut OwnStack {
+        &mut self.own_stack
+    }
+
+    /// Finds the states of the calling thread, when `native` is the node of its native frames.
+    pub(super) fn find(
+        &mut self,
+        session: &Session,
+        engine: &Engine,
+        pages: &mut Pages,
+        native: u32,
+        entry: &Entry,
+    ) {
+        if !self.find_cached(engine, native, entry) {
+            self.search(session, engine, entry);
+            self.find_program_counter(engine, pages, self.key(native, entry));
+        }
+    }
+
+    fn key(&self, native: u32, entry: &Entry) -> u64 {
+        mixed(entry.sp, u64::from(native) | self.epoch << 32).max(1)
+    }
+
+    /// Takes the states from the places where those of an equal native stack were; false when there
+    /// is none.
+    #[inline(always)]
+    pub(super) fn find_cached(&mut self, engine: &Engine, native: u32, entry: &Entry) -> bool {
+        let key = self.key(native, entry);
+        let States { cached, running, len, program_counter, .. } = self;
+        let Some(cached) = cached.get_mut(slot_of(key)).filter(|cached| cached.key == key) else {
+            return false;
+        };
+        for (known, place) in cached.running.iter_mut().take(cached.len).zip(running.iter_mut()) {
+            // SAFETY: a word of a native frame of the calling thread, which was on its own stack.
+            let state = unsafe { word(known.slot) };
+            if state != known.state && !is_thread(state) {
+                return false;
+            }
+            // SAFETY: checked now, or when it became known: the frame keeps its state alive.
+            if unsafe { word(state + u64::from(engine.layout.error_jump)) } != known.jump {
+                return false;
+            }
+            known.state = state;
+            *place = *known;
+        }
+        *len = cached.len;
+        *program_counter = cached.program_counter;
+        true
+    }
+
+    fn find_program_counter(&mut self, engine: &Engine, pages: &mut Pages, key: u64) {
+        let found = match self.running().first().copied() {
+            Some(innermost) => self.sites.find(&engine.layout, pages, innermost.state, &self.places),
+            None => Found::Saved,
+        };
+        self.program_counter = match found {
+            Found::At(place) | Found::NowAt(place) => place,
+            Found::Saved | Found::Unsure => 0,
+        };
+        if matches!(found, Found::At(_) | Found::Saved) {
+            self.cache(key);
+        }
+    }
+
+    fn cache(&mut self, key: u64) {
+        let States { cached, running, len, program_counter, .. } = self;
+        let Some(place) = cached.get_mut(slot_of(key)) else { return };
+        let found = running.get(..*len).unwrap_or(&[]);
+        // A place outside of the struct of the call may hold the word of an earlier frame.
+        let is_sure = |running: &Running| (running.jump..running.jump + SAVED_BYTES).contains(&running.slot);
+        place.key = 0;
+        if found.len() <= MOST_CACHED && found.iter().all(is_sure) {
+            place.running.iter_mut().zip(found).for_each(|(to, from)| *to = *from);
+            *place = Cached { key, len: found.len(), program_counter: *program_counter, ..*place };
+        }
+    }
+
+    /// Searches the native frames.
+    #[cold]
+    fn search(&mut self, session: &Session, engine: &Engine, entry: &Entry) {
+        self.len = 0;
+        self.places.start(entry);
+        let mut own_stack = self.own_stack;
+        if !own_stack.holds(entry.sp) {
+            return;
+        }
+        self.own_stack = own_stack;
+        self.searches = self.searches.wrapping_add(1);
+        self.tried.validate(self.searches);
+        let mut inner: Option<NativeFrame> = None;
+        unwind::visit(session, &mut own_stack, entry, session.control.depth(), &mut |frame| {
+            if let Some(inner) = inner.replace(frame) {
+                self.search_frame(engine, &inner, frame.sp, entry);
+            }
+        });
+    }
+
+    /// Tries the words of a native frame, whose part of the stack ends at `end`.
+    fn search_frame(&mut self, engine: &Engine, frame: &NativeFrame, end: u64, entry: &Entry) {
+        if engine.layout.extra_argument != 0 {
+            self.places.add(frame, end);
+        }
+        if !engine.code.contains(&frame.code) {
+            return;
+        }
+        let own_stack = self.own_stack;
+        unwind::visit_words(&own_stack, frame.sp, end, &mut |slot, state| {
+            if let Some(jump) = self.jump_of(engine, &own_stack, entry.sp, state) {
+                self.insert(Running { state, jump, slot });
+            }
+        });
+    }
+
+    /// The `errorJmp` of a state that the thread runs.
+    fn jump_of(&mut self, engine: &Engine, own: &OwnStack, sp: u64, state: u64) -> Option<u64> {
+        if !state.is_multiple_of(8) || own.contains(state) || !self.tried.holds_all(state, STATE_BYTES) {
+            return None;
+        }
+        // SAFETY: checked.
+        let (kind, jump) = unsafe { (byte(state + TYPE), word(state + u64::from(engine.layout.error_jump))) };
+        let is_on_stack = jump.is_multiple_of(8) && jump > sp && own.contains(jump);
+        (kind == THREAD && is_on_stack).then_some(jump)
+    }
+
+    /// Inserts a state by the order of the stack.
+    fn insert(&mut self, new: Running) {
+        let States { running, len, .. } = self;
+        let known = running.get_mut(..*len).unwrap_or_default();
+        if let Some(known) = known.iter_mut().find(|known| known.state == new.state) {
+            // The place in the struct of the call is written with every call.
+            if (new.jump..new.jump + SAVED_BYTES).contains(&new.slot) {
+                *known = new;
+            }
+            return;
+        }
+        let at = known.iter().position(|known| known.jump > new.jump).unwrap_or(*len);
+        if at < MOST {
+            let end = (*len).min(MOST - 1);
+            running.copy_within(at..end, at + 1);
+            if let Some(place) = running.get_mut(at) {
+                *place = new;
+            }
+            *len = end + 1;
+        }
+    }
+}
+
+fn slot_of(key: u64) -> usize {
+    (key >> (64 - BITS)) as usize
+}
+
+/// Whether a state is at an address that may be any.
+#[cold]
+fn is_thread(state: u64) -> bool {
+    let last = state.wrapping_add(STATE_BYTES - 8);
+    let can_be_read = state.is_multiple_of(8) && is_readable(state) && is_readable(last);
+    // SAFETY: the system calls have shown that it can be read.
+    can_be_read && unsafe { byte(state + TYPE) } == THREAD
+}

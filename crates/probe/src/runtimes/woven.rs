@@ -1,0 +1,124 @@
+//! Stacks of native frames and frames of a runtime: the calling thread's cache of them, and the
+//! buffer in which one is put together.
+
+use crate::session::Session;
+use crate::sites::stack_tree;
+use crate::sites::tallies::{CachedTally, TallyRef};
+
+/// Deepest stack of a runtime; of deeper ones the innermost frames.
+pub(super) const DEPTH: usize = 1024;
+/// Cached stacks, as a power of two.
+const BITS: u32 = 11;
+/// Most frames of a woven stack.
+const MOST: usize = 2 * DEPTH;
+/// In the place of the hash of the runtime's frames where there are none.
+const NO_FRAMES: u64 = 0;
+
+/// A stack of native frames and frames of the runtime.
+#[derive(Clone, Copy)]
+struct Cached {
+    /// Of both, see [`key`].
+    key: u64,
+    /// The calling thread's tally of the stack, where every block is recorded.
+    tally: CachedTally,
+    node: u32,
+}
+
+const NOTHING: Cached = Cached { key: 0, tally: CachedTally::NONE, node: 0 };
+
+/// A frame in the form that the stack tree stores.
+#[derive(Clone, Copy)]
+pub(super) struct Frame {
+    pub(super) place: u64,
+    pub(super) module: u32,
+}
+
+/// Woven stacks of a thread. Zeroed memory is valid: none.
+pub(super) struct Woven {
+    cached: [Cached; 1 << BITS],
+    /// The key of the last stack.
+    last: u64,
+    /// The session's generation that the cached stacks belong to.
+    generation: u64,
+    /// The stack that is woven, the innermost frame first.
+    frames: [Frame; MOST],
+    len: usize,
+}
+
+/// The key of a stack in the cache, when `native` is the node of its native frames and `hash` that
+/// of the runtime's. A stack without readable frames of the runtime has a key of its own.
+#[inline(always)]
+pub(super) fn key(hash: Option<u64>, native: u32) -> u64 {
+    mixed(hash.unwrap_or(NO_FRAMES), u64::from(native)).max(1)
+}
+
+/// Hash of a stack, with one more frame.
+#[inline(always)]
+pub(super) fn mixed(hash: u64, place: u64) -> u64 {
+    let mixed = (hash.rotate_left(23) ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    mixed ^ mixed >> 29
+}
+
+fn slot(key: u64) -> usize {
+    (key >> (64 - BITS)) as usize
+}
+
+impl Woven {
+    /// The calling thread's tally of a stack, if it is cached.
+    #[inline(always)]
+    pub(super) fn tally(&self, key: u64) -> Option<&CachedTally> {
+        self.cached.get(slot(key)).filter(|cached| cached.key == key).map(|cached| &cached.tally)
+    }
+
+    /// The node of a stack, if it is cached. It is the last stack from now on.
+    pub(super) fn find(&mut self, key: u64) -> Option<u32> {
+        self.last = key;
+        self.cached.get(slot(key)).filter(|cached| cached.key == key).map(|cached| cached.node)
+    }
+
+    /// Caches the node of a stack, and returns it.
+    pub(super) fn insert(&mut self, key: u64, node: u32) -> u32 {
+        if let Some(cached) = self.cached.get_mut(slot(key)) {
+            *cached = Cached { key, tally: CachedTally::NONE, node };
+        }
+        node
+    }
+
+    /// Empties the buffer.
+    pub(super) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// Puts the next frame outwards into the buffer.
+    pub(super) fn put(&mut self, frame: Frame) {
+        if let Some(place) = self.frames.get_mut(self.len) {
+            *place = frame;
+            self.len += 1;
+        }
+    }
+
+    /// The node of the stack in the buffer, which is cached.
+    pub(super) fn intern(&mut self, session: &Session, key: u64) -> u32 {
+        let child = |node, frame: &Frame| stack_tree::child(session, node, frame.place, frame.module);
+        let frames = self.frames.get(..self.len).unwrap_or(&[]);
+        let node = frames.iter().rev().try_fold(stack_tree::ROOT, child);
+        self.insert(key, node.unwrap_or(stack_tree::OUT_OF_STACKS))
+    }
+
+    /// Caches the tally of the last stack, in which a block of `size` bytes was counted.
+    pub(super) fn cache_tally(&mut self, session: &Session, tally: TallyRef, size: u64) {
+        let Woven { cached, last, .. } = self;
+        if let Some(cached) = cached.get_mut(slot(*last)).filter(|cached| cached.key == *last) {
+            cached.tally.widen(session, tally, size);
+        }
+    }
+
+    /// Drops the cached stacks of another generation: something changed that nodes or tallies
+    /// depend on. A thread that continues with the state of an ended one keeps them.
+    pub(super) fn validate(&mut self, generation: u64) {
+        if self.generation != generation {
+            self.cached.fill(NOTHING);
+            self.generation = generation;
+        }
+    }
+}
