@@ -67,7 +67,7 @@ pub(super) mod common {
     /// In a string.
     pub(in super::super) const SHORT_LENGTH: u64 = 11;
     /// Bytes that are read, whatever the version.
-    pub(in super::super) const STATE_BYTES: u64 = 104;
+    pub(in super::super) const STATE_BYTES: u64 = 128;
     pub(in super::super) const CALL_BYTES: u64 = 72;
     pub(in super::super) const PROTO_BYTES: u64 = 128;
     /// Of a value on the stack.

@@ -14,7 +14,7 @@
 #![allow(unsafe_code)]
 
 use super::Engine;
-use super::layout::common::{STATE_BYTES, THREAD, TYPE};
+use super::layout::common::{FUNCTION, PREVIOUS, STATE_BYTES, THREAD, TYPE};
 use super::program_counter::{self, Found};
 use crate::runtimes::memory::{Pages, byte, word};
 use crate::runtimes::woven::mixed;
@@ -202,7 +202,7 @@ impl States {
         // SAFETY: checked.
         let (kind, jump) = unsafe { (byte(state + TYPE), word(state + u64::from(engine.layout.error_jump))) };
         let is_on_stack = jump.is_multiple_of(8) && jump > sp && own.contains(jump);
-        (kind == THREAD && is_on_stack).then_some(jump)
+        (kind == THREAD && is_on_stack && has_base(engine, state)).then_some(jump)
     }
 
     /// Inserts a state by the order of the stack.
@@ -230,6 +230,18 @@ impl States {
 
 fn slot_of(key: u64) -> usize {
     (key >> (64 - BITS)) as usize
+}
+
+/// Whether the first call of a state is where it is in every state: the struct follows `errorJmp`,
+/// has no caller, and is at the start of the stack. It is an offset while the stack is moved. A word
+/// that is no state rarely passes the other checks, and does not pass this one.
+fn has_base(engine: &Engine, state: u64) -> bool {
+    let base = state + u64::from(engine.layout.error_jump) + 8;
+    // SAFETY: the caller has checked the bytes of a state.
+    let (function, previous, stack) = unsafe {
+        (word(base + FUNCTION), word(base + PREVIOUS), word(state + u64::from(engine.layout.stack)))
+    };
+    previous == 0 && (function == stack || function == 0)
 }
 
 /// Whether a state is at an address that may be any.
