@@ -33,7 +33,9 @@ pub fn hints(ledger: &Ledger, profile: &Profile) -> Vec<Hint> {
     let least = (ledger.resident / LEAST_SHARE).max(1);
     let runtimes = ledger.lines.iter().filter(|line| line.kind == LineKind::Runtime && line.bytes >= least);
     let mut hints: Vec<Hint> = runtimes.filter_map(|line| of_runtime(&line.name)).collect();
-    for site in ledger.mapping_sites.iter().filter(|site| site.resident >= least) {
+    // The blocks of an allocator that is hooked at its entry are seen.
+    let is_hooked = profile.meta.recorded.entry_hooks > 0;
+    for site in ledger.mapping_sites.iter().filter(|site| site.resident >= least && !is_hooked) {
         if site.line == LineKind::Mappings.title()
             && let Some(name) = allocator(profile, site.stack)
         {
@@ -88,7 +90,7 @@ mod tests {
         let mut builder = Builder::new("test");
         let frames = ["main", "_rjem_mallocx", "pages_map"].map(|name| builder.named(name));
         let stack = builder.stack(frames);
-        let profile = builder.finish();
+        let mut profile = builder.finish();
         let line = |kind, name: &str, bytes| Line { kind, name: name.into(), bytes, parts: Vec::new() };
         let ledger = Ledger {
             resident: 100,
@@ -109,5 +111,7 @@ mod tests {
             ..Ledger::default()
         };
         assert_eq!(hints(&ledger, &profile), [Hint::Zend, Hint::Allocator("jemalloc")]);
+        profile.meta.recorded.entry_hooks = 14;
+        assert_eq!(hints(&ledger, &profile), [Hint::Zend]);
     }
 }
