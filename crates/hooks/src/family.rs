@@ -114,7 +114,7 @@ pub fn families(binary: &Binary, place: Place) -> Vec<Family> {
         found.extend(family(binary, place, Allocator::Tcmalloc, TCMALLOC_PREFIX, function::of_tcmalloc));
     }
     if found.is_empty() && binary.find("malloc").is_some() {
-        found.extend(family(binary, place, unprefixed_allocator(binary), "", function::prefixed));
+        found.extend(family(binary, place, unprefixed_allocator(binary, place), "", function::prefixed));
     }
     let obstacle = if binary.has_full_table { Obstacle::Inlined } else { Obstacle::Stripped };
     for allocator in &binary.texts {
@@ -132,10 +132,12 @@ pub fn families(binary: &Binary, place: Place) -> Vec<Family> {
     found
 }
 
-/// The allocator behind functions without a prefix.
-fn unprefixed_allocator(binary: &Binary) -> Allocator {
+/// The allocator behind functions without a prefix. An executable that loads libc may define
+/// `__libc_malloc` to replace libc's, as chromium does.
+fn unprefixed_allocator(binary: &Binary, place: Place) -> Allocator {
+    let may_be_libc = place == Place::Library || !binary.is_dynamic;
     match binary.texts.first() {
-        _ if binary.find("__libc_malloc").is_some() => Allocator::Libc,
+        _ if may_be_libc && binary.find("__libc_malloc").is_some() => Allocator::Libc,
         Some(allocator) => *allocator,
         None => Allocator::Other,
     }
@@ -229,6 +231,7 @@ mod tests {
         check(&binary(&own), Place::Executable, &[(Allocator::Other, "", Reach::Entry, 2)]);
         let libc = ["malloc", "free", "__libc_malloc", "_Znwm"];
         check(&binary(&libc), Place::Library, &[(Allocator::Libc, "", Reach::Entry, 2)]);
+        check(&binary(&libc), Place::Executable, &[(Allocator::Other, "", Reach::Entry, 3)]);
     }
 
     #[test]
