@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use heapwise_capture::failure::{Failure, Outcome};
 use heapwise_capture::segment_lock::SegmentLock;
+use heapwise_capture::stale_segments;
 use heapwise_symbolize::Options as SymbolOptions;
 
 use crate::budget::{Budget, Meter, Pace};
@@ -140,8 +141,9 @@ impl Agent {
     }
 
     fn round(&mut self) -> Status {
-        self.lock = None;
         self.rounds.take();
+        self.lock = None;
+        stale_segments::collect();
         self.lock = Some(SegmentLock::take());
         let cost = self.meter.measure();
         let excess = self.pace.adapt(&cost, &self.budget);

@@ -100,11 +100,14 @@ impl Followed {
         }
     }
 
-    /// Gives the lease up; what was recorded stays readable.
+    /// Gives the lease up; what was recorded stays readable. It does not wait for the probe: a
+    /// process that does not allocate would take half a second.
     pub(crate) fn release(&mut self) {
-        if let Some(lease) = self.lease.take().filter(|_| self.entry.is_alive()) {
-            let _ = stopped::release(lease);
+        if self.lease.is_some() && self.entry.is_alive() {
+            // Without room for the file, readers see the blocks that were not freed since.
+            let _ = stopped::save(&self.segment);
         }
+        self.lease = None;
     }
 
     /// The profile at this moment.
@@ -137,11 +140,7 @@ impl Followed {
     /// The end of the process: as the kernel knows it, else what the segment implies.
     fn end(&self, noted: ProgramEnd) -> End {
         let known = self.handle.as_ref().and_then(ProcessHandle::end).unwrap_or_else(|| end_of(noted));
-        let kills = || Some(self.cgroup.oom_kills(Path::new(ROOT))? > self.oom_kills?);
-        match known {
-            End::Killed(Some(9) | None) if kills() == Some(true) => End::OutOfMemory,
-            known => known,
-        }
+        with_oom_kills(known, self.oom_kills, self.cgroup.oom_kills(Path::new(ROOT)))
     }
 
     fn finished(&self, mut profile: Profile, time_ns: u64, end: Option<End>) -> (Moment, Profile) {
@@ -193,6 +192,17 @@ fn end_of(end: ProgramEnd) -> End {
     }
 }
 
+/// The end of a process whose control group had `before` and has `now` kills for want of memory,
+/// where these are known.
+fn with_oom_kills(end: End, before: Option<u64>, now: Option<u64>) -> End {
+    let has_grown = before.zip(now).is_some_and(|(before, now)| now > before);
+    match end {
+        // The kernel's signal is SIGKILL.
+        End::Killed(Some(9) | None) if has_grown => End::OutOfMemory,
+        end => end,
+    }
+}
+
 fn program_end_of(end: End) -> ProgramEnd {
     match end {
         End::Exited(status) => ProgramEnd::Exited { status },
@@ -200,5 +210,23 @@ fn program_end_of(end: End) -> ProgramEnd {
         End::OutOfMemory => ProgramEnd::Killed { signal: Some(9) },
         End::Replaced => ProgramEnd::Replaced,
         End::Unknown => ProgramEnd::Unknown,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kill_is_oom_when_the_count_of_the_group_has_grown() {
+        let killed = End::Killed(Some(9));
+        assert_eq!(with_oom_kills(killed, Some(1), Some(2)), End::OutOfMemory);
+        assert_eq!(with_oom_kills(End::Killed(None), Some(1), Some(2)), End::OutOfMemory);
+        for (before, now) in [(Some(1), Some(1)), (None, Some(1)), (Some(1), None), (None, None)] {
+            assert_eq!(with_oom_kills(killed, before, now), killed);
+        }
+        for end in [End::Killed(Some(15)), End::Exited(Some(1)), End::Exited(None), End::Replaced] {
+            assert_eq!(with_oom_kills(end, Some(1), Some(2)), end);
+        }
     }
 }

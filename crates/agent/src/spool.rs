@@ -116,9 +116,7 @@ impl Spool {
         let stored = Stored { number: state.next_number, entries, bytes: batch.len() as u64 };
         let result = loop {
             match self.write(&stored.name(), batch) {
-                Err(error) if error.kind() == io::ErrorKind::StorageFull && !state.batches.is_empty() => {
-                    self.drop_oldest(&mut state);
-                }
+                Err(error) if is_full(&error) && !state.batches.is_empty() => self.drop_oldest(&mut state),
                 result => break result,
             }
         };
@@ -248,6 +246,11 @@ impl Spool {
         let waited = self.changed.wait_timeout_while(state, time, |state| !state.is_closed);
         waited.map_or(true, |(state, _)| state.is_closed)
     }
+}
+
+/// Whether the disk is full, or the user's share of it.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// The batches of a directory, oldest first.

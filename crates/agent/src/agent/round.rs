@@ -8,7 +8,7 @@ use heapwise_capture::attach::{attach, note_hooks};
 use heapwise_capture::control::{self, Change};
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::segments::{self, SegmentEntry};
-use heapwise_capture::{process, stale_segments, target};
+use heapwise_capture::{process, target};
 use heapwise_format::paths::DIRECTORY_VARIABLE;
 use heapwise_format::segment::Mode;
 use heapwise_profile::{Metric, Profile};
@@ -81,7 +81,6 @@ impl Rounds {
         self.flush();
         self.ended.keep(|process| found.iter().any(|entry| entry.process == process));
         self.ended.save();
-        stale_segments::collect();
         self.status.counts.rounds += 1;
     }
 

@@ -16,7 +16,7 @@ fn is_root() -> bool {
 }
 
 /// Runs a shell script with a file system of `kilobytes` at `$SMALL`, which others do not see.
-fn with_small_disk(scratch: &Scratch, kilobytes: u32, script: &str) -> Output {
+pub fn with_small_disk(scratch: &Scratch, kilobytes: u32, script: &str) -> Output {
     let small = scratch.path("small");
     fs::create_dir(&small).expect("created");
     let mount = format!("mount -t tmpfs -o mode=700,size={kilobytes}k none \"$SMALL\" && {script}");
