@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #endif
 #include <dlfcn.h>
+#include <errno.h>
 #include <lauxlib.h>
 #include <lua.h>
 #include <stdint.h>
@@ -148,7 +149,54 @@ static int mark(lua_State *L) {
     return 0;
 }
 
-/* The gs driver's functions. A call that fails returns nil, or false, and the reason. */
+/* A call that fails returns nil, or false, and the reason. */
+
+static int done(lua_State *L, const char *reason) {
+    lua_pushboolean(L, reason == NULL);
+    if (!reason) return 1;
+    lua_pushstring(L, reason);
+    return 2;
+}
+
+static const char *absence(void) { return hw_present() ? NULL : "the probe is not in this process"; }
+
+/* heapwise.start([bytes]): records every block, or one in so many bytes on average. */
+static int start(lua_State *L) {
+    lua_Integer bytes = luaL_optinteger(L, 1, 0);
+    luaL_argcheck(L, bytes >= 0, 1, "a distance is not negative");
+    hw_start((uint64_t)bytes);
+    return done(L, absence());
+}
+
+static int stop(lua_State *L) {
+    hw_stop();
+    return done(L, absence());
+}
+
+static int reset(lua_State *L) {
+    hw_reset();
+    return done(L, absence());
+}
+
+/* heapwise.dump(path): writes a heap dump that heapwise and jeprof read. */
+static int dump(lua_State *L) {
+    const char *path = luaL_checkstring(L, 1);
+    if (absence()) return done(L, absence());
+    int error = hw_dump(path);
+    /* As jemalloc, the probe returns EFAULT when the file cannot be written. */
+    const char *reason = error == EFAULT ? "the file cannot be written" : strerror(error);
+    return done(L, error ? reason : NULL);
+}
+
+/* heapwise.label(name, function, …): calls the function; what it allocates is under a frame `[name]`. */
+static int label(lua_State *L) {
+    hw_label_push(luaL_checkstring(L, 1));
+    int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
+    hw_label_pop();
+    return status == LUA_OK ? lua_gettop(L) - 1 : lua_error(L);
+}
+
+/* The gs driver's functions. */
 
 static int result(lua_State *L, bool is_done) {
     lua_pushboolean(L, is_done);
@@ -216,6 +264,12 @@ static void stay_loaded(void) {
 int luaopen_heapwise(lua_State *L) {
     static const luaL_Reg functions[] = {{"attach", attach},
                                          {"mark", mark},
+                                         {"start", start},
+                                         {"stop", stop},
+                                         {"reset", reset},
+                                         {"dump", dump},
+                                         {"label", label},
+                                         {"report", get_mem_report},
                                          {"set_enable_mem_profiler", set_enable_mem_profiler},
                                          {"get_mem_report", get_mem_report},
                                          {"get_mem_report_with_time", get_mem_report_with_time},

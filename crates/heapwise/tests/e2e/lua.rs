@@ -86,11 +86,16 @@ local heapwise = require "heapwise"
 heapwise.attach()
 local none, why = heapwise.get_all_time_size()
 assert(none == nil and why == "no recording was begun", why)
+assert(heapwise.start(65536) and heapwise.reset() and heapwise.start() and heapwise.stop())
+assert(heapwise.label("job", function(a) return a end, 7) == 7)
+assert(heapwise.dump("own.heap") and io.open("own.heap"))
+local done, why = heapwise.dump("missing/own.heap")
+assert(done == false and why == "the file cannot be written", why)
 local function report(type)
   assert(heapwise.set_enable_mem_profiler(type))
   kept = {}
   for i = 1, 1000 do kept[i] = string.rep("x", 1000 + i) end -- line
-  print(assert(heapwise.get_mem_report()))
+  print(assert(heapwise.report()))
 end
 report() -- MEM_RECORD
 report(5) -- MEM_FAST
