@@ -19,7 +19,7 @@ struct File<'a> {
     #[serde(rename = "activeProfileIndex")]
     active: usize,
     shared: Shared<'a>,
-    profiles: Vec<Sampled>,
+    profiles: Vec<Sampled<'a>>,
 }
 
 #[derive(Serialize)]
@@ -37,7 +37,7 @@ struct Frame<'a> {
 }
 
 #[derive(Serialize)]
-struct Sampled {
+struct Sampled<'a> {
     r#type: &'static str,
     name: &'static str,
     unit: &'static str,
@@ -45,8 +45,8 @@ struct Sampled {
     start: i64,
     #[serde(rename = "endValue")]
     end: i64,
-    /// Frames from root to leaf.
-    samples: Vec<Vec<usize>>,
+    /// Frames from root to leaf; the metrics share the stacks.
+    samples: Vec<&'a [u32]>,
     weights: Vec<i64>,
 }
 
@@ -60,14 +60,14 @@ const METRICS: [(Metric, &str); 4] = [
 
 pub(super) fn write(profile: &Profile, out: &mut dyn Write) -> io::Result<()> {
     let list = FrameList::new(profile);
-    let mut numbers: HashMap<&NamedFrame<'_>, usize> = HashMap::new();
+    let mut numbers: HashMap<&NamedFrame<'_>, u32> = HashMap::new();
     let mut frames: Vec<&NamedFrame<'_>> = Vec::new();
-    let mut stacks: Vec<Vec<usize>> = Vec::with_capacity(profile.samples.len());
+    let mut stacks: Vec<Vec<u32>> = Vec::with_capacity(profile.samples.len());
     for sample in &profile.samples {
         let mut number = |frame| {
             *numbers.entry(frame).or_insert_with(|| {
                 frames.push(frame);
-                frames.len() - 1
+                u32::try_from(frames.len() - 1).unwrap_or(u32::MAX)
             })
         };
         stacks.push(list.root_to_leaf(sample.stack).into_iter().map(&mut number).collect());
@@ -87,14 +87,14 @@ fn shared_frame<'a>(frame: &'a NamedFrame<'_>) -> Frame<'a> {
     Frame { name: &frame.name, file: frame.file, line: Some(frame.line).filter(|line| *line != 0) }
 }
 
-fn sampled(profile: &Profile, stacks: &[Vec<usize>], metric: Metric, unit: &'static str) -> Sampled {
+fn sampled<'a>(profile: &Profile, stacks: &'a [Vec<u32>], metric: Metric, unit: &'static str) -> Sampled<'a> {
     let mut samples = Vec::new();
     let mut weights = Vec::new();
     for (sample, stack) in profile.samples.iter().zip(stacks) {
         // speedscope has no negative weights.
         let weight = whole(sample.values.get(metric)).max(0);
         if weight > 0 {
-            samples.push(stack.clone());
+            samples.push(stack.as_slice());
             weights.push(weight);
         }
     }
