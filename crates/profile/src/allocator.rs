@@ -143,7 +143,7 @@ pub(crate) fn leaf(full_name: &str, cut: LeafCut) -> Option<Leaf> {
 
 /// Whether a function, given by its full demangled name, is part of an allocator.
 #[must_use]
-pub(crate) fn is_allocator(full_name: &str) -> bool {
+pub fn is_allocator(full_name: &str) -> bool {
     if is_jeprofs(full_name) || full_name.contains("heapwise_probe::") {
         return true;
     }
@@ -193,7 +193,7 @@ fn is_jeprofs(full_name: &str) -> bool {
 /// Whether a binary, given by the last component of its path, is an allocator and nothing else: its
 /// inner functions count as the allocator's even without symbols.
 #[must_use]
-pub(crate) fn is_allocator_module(name: &str) -> bool {
+pub fn is_allocator_module(name: &str) -> bool {
     const LIBRARIES: [&str; 4] = ["libjemalloc", "libtcmalloc", "libmimalloc", "libheapwise"];
     LIBRARIES.iter().any(|library| name.starts_with(library)) && name.contains(".so")
 }

@@ -12,10 +12,10 @@ mod negotiation;
 mod request;
 mod response;
 
-pub(crate) use body::Body;
-pub(crate) use limits::Limits;
+pub use body::Body;
+pub use limits::Limits;
 pub use listener::Address;
 pub(crate) use listener::Listener;
 pub(crate) use negotiation::Negotiation;
-pub(crate) use request::{Method, QueryString, Request};
-pub(crate) use response::{Response, Status};
+pub use request::{Method, QueryString, Request};
+pub use response::{Response, Status};

@@ -40,8 +40,8 @@ use std::sync::Arc;
 use std::thread;
 
 use context::Context;
-pub use http::Address;
-use http::{Limits, Listener, Request};
+use http::Listener;
+pub use http::{Address, Body, Limits, Method, QueryString, Request, Response, Status};
 use memory_budget::MemoryBudget;
 use profile_cache::ProfileCache;
 use render_cache::RenderCache;
@@ -123,6 +123,16 @@ impl Server {
 
     /// Serves until the process ends.
     pub fn run(self) -> ! {
+        self.run_with(Limits::default(), |_| None)
+    }
+
+    /// Serves until the process ends. Requests that are admitted go to `own` first; those that it
+    /// does not answer go to the endpoints of this crate.
+    pub fn run_with(
+        self,
+        limits: Limits,
+        own: impl Fn(&Request) -> Option<Response> + Send + Sync + 'static,
+    ) -> ! {
         let watched = Arc::clone(&self.context);
         thread::spawn(move || {
             loop {
@@ -131,7 +141,6 @@ impl Server {
             }
         });
         let context = self.context;
-        self.listener
-            .run(Limits::default(), Arc::new(move |request: &Request| route::answer(&context, request)))
+        self.listener.run(limits, Arc::new(move |request: &Request| route::answer(&context, request, &own)))
     }
 }

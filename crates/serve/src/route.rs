@@ -9,13 +9,17 @@ use super::error::{HttpError, Result};
 use super::http::{Method, Request, Response};
 use super::source::Source;
 
-/// Answers a request.
-pub(crate) fn answer(context: &Context, request: &Request) -> Response {
+/// Answers a request that is admitted, `own` before the endpoints of this crate.
+pub(crate) fn answer(
+    context: &Context,
+    request: &Request,
+    own: &dyn Fn(&Request) -> Option<Response>,
+) -> Response {
     let mut request = request.clone();
     if let Err(refusal) = context.guard.admit(&mut request) {
         return HttpError::from(refusal).into();
     }
-    route(context, &request).unwrap_or_else(Response::from)
+    own(&request).unwrap_or_else(|| route(context, &request).unwrap_or_else(Response::from))
 }
 
 fn route(context: &Context, request: &Request) -> Result {

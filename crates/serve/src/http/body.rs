@@ -17,7 +17,7 @@ const MOST_PACKED_BYTES: usize = 64 << 20;
 
 /// Shared bytes. The packed form lives as long as they do and is smaller than they are.
 #[derive(Debug, Clone)]
-pub(crate) struct Body(Arc<Shared>);
+pub struct Body(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {

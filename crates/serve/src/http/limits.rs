@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Bounds of the server. The defaults are generous for people and tools, and small for a machine.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub struct Limits {
     /// Request line and headers together, bytes.
     pub head_bytes: usize,
     /// Request body, bytes: `POST /pprof/symbol` sends 19 bytes an address, so room for 400 000.

@@ -4,9 +4,12 @@ use super::Status;
 
 /// The methods that any endpoint answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
+pub enum Method {
+    /// Reads.
     Get,
+    /// Reads the headers of what `GET` would answer.
     Head,
+    /// Changes something, or sends a query that is too long for an address.
     Post,
 }
 
@@ -24,13 +27,16 @@ impl Method {
 
 /// One request.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub struct Request {
+    /// What is to be done.
     pub method: Method,
     /// Percent-decoded path; always starts with `/`, holds no NUL.
     pub path: String,
+    /// Decoded pairs after the `?`.
     pub query: QueryString,
     /// Header names in lower case.
     pub headers: Vec<(String, String)>,
+    /// The whole body.
     pub body: Vec<u8>,
 }
 
@@ -50,7 +56,7 @@ impl Request {
     }
 
     /// The first header of this (lower-case) name.
-    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+    pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
@@ -71,7 +77,7 @@ impl Request {
 
 /// The decoded `key=value` pairs of a query string or form, in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct QueryString(Vec<(String, String)>);
+pub struct QueryString(Vec<(String, String)>);
 
 impl QueryString {
     /// Parses `a=1&b=2`.
@@ -85,12 +91,14 @@ impl QueryString {
     }
 
     /// The first value of a key, possibly empty.
-    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&str> {
         self.0.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
     }
 
     /// The first value of a key that is not empty.
-    pub(crate) fn given(&self, key: &str) -> Option<&str> {
+    #[must_use]
+    pub fn given(&self, key: &str) -> Option<&str> {
         self.get(key).filter(|value| !value.is_empty())
     }
 }

@@ -7,19 +7,32 @@ use super::{Body, Negotiation};
 
 /// The statuses this server uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Status {
+pub enum Status {
+    /// The answer follows.
     Ok,
+    /// The answer is elsewhere.
     Found,
+    /// The client has the answer.
     NotModified,
+    /// The request is not understood.
     BadRequest,
+    /// A token is needed.
     Unauthorized,
+    /// Not for this client.
     Forbidden,
+    /// Nothing is there.
     NotFound,
+    /// Another method is needed.
     MethodNotAllowed,
+    /// The request took too long to arrive.
     RequestTimeout,
+    /// The body is too large.
     PayloadTooLarge,
+    /// The headers are too large.
     HeadTooLarge,
+    /// The server failed.
     Internal,
+    /// Too busy; another try may succeed.
     Unavailable,
 }
 
@@ -46,26 +59,30 @@ impl Status {
 
 /// What goes back. The body is shared, so a kept render is sent to many without copies.
 #[derive(Debug, Clone)]
-pub(crate) struct Response {
+pub struct Response {
+    /// Status.
     pub status: Status,
+    /// Type of the body.
     pub content_type: &'static str,
+    /// The body.
     pub body: Body,
+    /// Further headers.
     pub headers: Vec<(&'static str, String)>,
 }
 
 impl Response {
     /// A response of any type.
-    pub(crate) fn new(status: Status, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
+    pub fn new(status: Status, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
         Self { status, content_type, body: body.into().into(), headers: Vec::new() }
     }
 
     /// Plain text, as tools and terminals expect it.
-    pub(crate) fn text(body: impl Into<Vec<u8>>) -> Self {
+    pub fn text(body: impl Into<Vec<u8>>) -> Self {
         Self::new(Status::Ok, "text/plain; charset=utf-8", body)
     }
 
     /// JSON.
-    pub(crate) fn json(body: impl Into<Vec<u8>>) -> Self {
+    pub fn json(body: impl Into<Vec<u8>>) -> Self {
         Self::new(Status::Ok, "application/json", body)
     }
 
@@ -80,24 +97,24 @@ impl Response {
     }
 
     /// One line of text saying what was wrong and what to do.
-    pub(crate) fn error(status: Status, message: &str) -> Self {
+    pub fn error(status: Status, message: &str) -> Self {
         Self::new(status, "text/plain; charset=utf-8", format!("{message}\n"))
     }
 
     /// Sends the client elsewhere on this server.
-    pub(crate) fn redirect(location: String) -> Self {
+    pub fn redirect(location: String) -> Self {
         Self::text("").with_status(Status::Found).with("Location", location)
     }
 
     /// This response with another status.
-    pub(crate) fn with_status(mut self, status: Status) -> Self {
+    pub fn with_status(mut self, status: Status) -> Self {
         self.status = status;
         self
     }
 
     /// This response with one more header. Values come from this program or are checked: a line
     /// break would split the response, so such a header is omitted.
-    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+    pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         let value = value.into();
         if !value.contains(['\r', '\n']) {
             self.headers.push((name, value));
