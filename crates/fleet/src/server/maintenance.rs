@@ -1,0 +1,29 @@
+//! The thread that flushes and compacts.
+
+use std::time::{Duration, Instant};
+
+use heapwise_capture::failure::Failure;
+
+use super::now_ns;
+use crate::ingest::Ingest;
+
+/// Time between compactions.
+const COMPACTION: Duration = Duration::from_secs(60);
+
+/// Flushes every `flush` and compacts every minute, until the process ends. A failure is reported
+/// and tried again: the log keeps what is not in segments.
+pub(super) fn run(ingest: &Ingest, flush: Duration, report: impl Fn(&Failure)) {
+    let mut compacted = Instant::now();
+    loop {
+        std::thread::sleep(flush);
+        if let Err(failure) = ingest.flush() {
+            report(&failure);
+        }
+        if compacted.elapsed() >= COMPACTION.min(10 * flush) {
+            compacted = Instant::now();
+            if let Err(failure) = ingest.compact(now_ns()) {
+                report(&failure);
+            }
+        }
+    }
+}
