@@ -148,7 +148,7 @@ export const VIEWS = pairs({
   "graph.hint": ["Drag to move, wheel to zoom. Download: ", "拖动移动，滚轮缩放。下载："],
   "graph.label": ["call graph", "调用图"],
   "graph.fit": ["Fit", "适合"],
-  "graph.fit.about": ["Fit the whole picture", "显示全图"],
+  "graph.fit.about": ["Fit the whole picture", "适合全图"],
 
   "held.place": [" in one place. ", "，共 1 处。"],
   "held.places": [" in {n} places. ", "，共 {n} 处。"],
