@@ -44,7 +44,7 @@ impl Succession {
     /// writes its header later.
     fn accept(&mut self, segment: &SegmentFile) -> bool {
         let Ok(snapshot) = segment.snapshot() else { return false };
-        let created_ns = snapshot.header.start_monotonic_ns;
+        let created_ns = snapshot.header.start_realtime_ns;
         if snapshot.state() == State::Starting || created_ns <= self.current_ns {
             return false;
         }

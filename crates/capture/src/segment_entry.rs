@@ -56,9 +56,10 @@ impl SegmentEntry {
         self.foreign.is_some()
     }
 
-    /// When the segment was created, in nanoseconds; 0 while it has no header.
+    /// When the segment was created, in nanoseconds; 0 while it has no header. By the wall clock: a
+    /// program may enter a time namespace, which has another monotonic clock, between two segments.
     pub(crate) fn created_ns(&self) -> u64 {
-        let header = self.open().and_then(|segment| Ok(segment.snapshot()?.header.start_monotonic_ns));
+        let header = self.open().and_then(|segment| Ok(segment.snapshot()?.header.start_realtime_ns));
         header.unwrap_or(0)
     }
 

@@ -204,7 +204,7 @@ export class StripChart {
       context.setLineDash([2, 3]);
       line(context, x, PAD.top, x, bottom);
       context.setLineDash([]);
-      // A name that would lie on the one before is left out.
+      // A name that would overlap the one before is not drawn.
       if (mark.profile || x < free) continue;
       this.label(context, mark.name, x, 2, "--muted");
       free = x + context.measureText(mark.name).width + 8;

@@ -64,8 +64,8 @@ impl Tallies {
 /// Tallies reserved at a time.
 const CHUNK: u32 = 16;
 
-/// Pairs of tallies for events that find no room, one pair a period, in turn. A block of an earlier
-/// period is so told from those of the current one. Their numbers are in the first chunk.
+/// Pairs of tallies for events that find no room, one pair a period, in turn. The tally
+/// of a block so shows its period. Their numbers are in the first chunk.
 const OVERFLOW_PAIRS: u32 = 7;
 
 /// Reserves the tallies of events that find no room; false without memory.

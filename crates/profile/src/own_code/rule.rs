@@ -53,11 +53,7 @@ impl OwnRule {
         let any = |patterns: &[Regex]| {
             patterns.iter().any(|pattern| texts.iter().any(|text| !text.is_empty() && pattern.is_match(text)))
         };
-        match () {
-            () if any(&self.own) => Some(true),
-            () if any(&self.library) => Some(false),
-            () => None,
-        }
+        if any(&self.own) { Some(true) } else { any(&self.library).then_some(false) }
     }
 }
 

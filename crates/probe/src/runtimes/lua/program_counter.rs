@@ -28,7 +28,7 @@ const LOOP_BYTES: u64 = 4096;
 const MOST_BYTES: u64 = 1024;
 /// Calls of the loop that are distinguished.
 const SITES: usize = 512;
-/// Searches after which places that always agreed are taken for the same.
+/// Searches after which places whose words were always equal are taken for the same.
 const ENOUGH: u32 = 64;
 
 /// Places on the C stack that may have the next instruction. Zeroed memory is valid: none.

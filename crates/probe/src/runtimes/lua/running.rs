@@ -233,8 +233,8 @@ fn slot_of(key: u64) -> usize {
 }
 
 /// Whether the first call of a state is where it is in every state: the struct follows `errorJmp`,
-/// has no caller, and is at the start of the stack. It is an offset while the stack is moved. Words
-/// that are no states pass the other checks at times.
+/// has no caller, and is at the start of the stack. It is an offset while the stack is moved. A
+/// word that is not a state may pass the other checks.
 fn has_base(engine: &Engine, state: u64) -> bool {
     let base = state + u64::from(engine.layout.error_jump) + 8;
     // SAFETY: the caller has checked the bytes of a state.
