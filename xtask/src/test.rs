@@ -63,8 +63,6 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         "--skip=a_thousand_rounds_on_redis",
         "--skip=two_hundred_rounds_on",
         "--skip=two_hundred_killed",
-        // Fails in about one of 30 runs: a defect of the probe, docs/LUA.md.
-        "--skip=threads_have_their_states_and_coroutines",
         // Measures time, which depends on the load of the machine.
         "--skip=mappings_cost_at_most",
     ];
