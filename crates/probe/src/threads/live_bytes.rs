@@ -1,16 +1,19 @@
 //! Live bytes of the process, of which every thread keeps a part to itself.
 //!
 //! A thread adds its part to the shared counter when the part leaves its bounds, so that threads do
-//! not contend for the counter. Far below the peak the bounds are wide. Before parts in wide bounds
-//! can hide a new peak, the thread that flushes collects the parts of all threads and narrows their
-//! bounds, so the peak is right within 2 % or 64 KiB.
+//! not contend for the counter. How far all parts together may move unseen is a *budget*: large far
+//! below the peak, small near it. A thread takes an allowance out of the budget when it flushes.
+//! When the budget is used up or no longer fits, the thread that flushes collects the parts of all
+//! threads and revokes their allowances: threads that do not run keep none. So the peak is right
+//! within 2 % or 64 KiB.
 //!
-//! *Invariant*: the counter, plus `live - collected` of every part, is the number of live bytes.
-//! Every change keeps it, in any order: what is added to the counter is subtracted from a part.
+//! *Invariants*: the counter, plus `live - collected` of every part, is the number of live bytes.
+//! `free`, plus the allowance of every part, is the budget. Every change keeps both, in any order.
 
 use heapwise_format::segment::Counter;
 
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::clock;
 use crate::record::peak;
 use crate::session::Session;
 use crate::sites::chain::Array;
@@ -18,6 +21,13 @@ use crate::threads;
 
 /// Most bytes that all threads together keep to themselves near the peak of a small process.
 const MOST_UNFLUSHED: u64 = 64 * 1024;
+/// An allowance is at most this part of the budget.
+const LEAST_SHARES: u32 = 4;
+/// The budget is used up when this part of it is left.
+const RESERVE: u64 = 16;
+/// Collections closer together than this, for each thread, make allowances smaller. Reading a part
+/// takes a few nanoseconds.
+const PACE_NS: u64 = 200;
 
 /// The part of a thread, in a cache line of its own. Zeroed memory is valid. Numbers are signed.
 #[repr(C, align(64))]
@@ -29,6 +39,8 @@ pub(crate) struct Part {
     /// The part is flushed when `live` is outside these bounds.
     above: AtomicU64,
     below: AtomicU64,
+    /// What the thread has taken out of the budget.
+    allowance: AtomicU64,
     /// The counting period of `live`.
     period: AtomicU32,
 }
@@ -38,10 +50,15 @@ pub(crate) struct LiveBytes {
     parts: Array<Part>,
     /// The part of threads without a record, which do not count here.
     unused: Part,
-    /// The largest distance to the peak that bounds were derived from since the last collection; 0
-    /// when all bounds are narrow.
-    granted: AtomicU64,
+    /// How far all parts together may move unseen.
+    budget: AtomicU64,
+    /// What no thread has taken of it; signed.
+    free: AtomicU64,
+    /// An allowance is the budget divided by this.
+    shares: AtomicU32,
     is_collecting: AtomicBool,
+    /// Time of the last collection.
+    collected_ns: AtomicU64,
 }
 
 impl LiveBytes {
@@ -59,6 +76,30 @@ impl LiveBytes {
     /// The part of the thread with this record.
     pub(super) fn part(&self, record: Option<u32>) -> &Part {
         record.and_then(|record| self.parts.get(record)).unwrap_or(&self.unused)
+    }
+
+    /// Takes an allowance in exchange for an old one.
+    fn exchange(&self, old: u64) -> u64 {
+        let share = self.budget.load(Ordering::Relaxed) / u64::from(self.shares().max(1));
+        let take = |free: u64| (free.wrapping_add(old) as i64).clamp(0, share as i64) as u64;
+        let after = |free: u64| Some(free.wrapping_add(old).wrapping_sub(take(free)));
+        self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).map_or(0, take)
+    }
+
+    fn shares(&self) -> u32 {
+        self.shares.load(Ordering::Relaxed).max(LEAST_SHARES)
+    }
+
+    /// Adapts the allowances to how often threads collect.
+    fn set_pace(&self, threads: u64) {
+        let now = clock::monotonic_ns();
+        let since = now.saturating_sub(self.collected_ns.swap(now, Ordering::Relaxed));
+        let shares = match since / (PACE_NS * threads) {
+            0 => self.shares().saturating_mul(2).min(threads as u32),
+            1..16 => return,
+            _ => self.shares() / 2,
+        };
+        self.shares.store(shares, Ordering::Relaxed);
     }
 }
 
@@ -92,8 +133,13 @@ impl Part {
 
     /// Empties the part: its live bytes, and how many of them are in the counter.
     fn take(&self) -> (i64, i64) {
-        let live = self.live.swap(0, Ordering::Relaxed) as i64;
-        (live, self.collected.swap(0, Ordering::Relaxed) as i64)
+        let live = self.live.load(Ordering::Relaxed) as i64;
+        self.live.store(0, Ordering::Relaxed);
+        let collected = self.collected.load(Ordering::Relaxed);
+        if collected != 0 {
+            self.collected.fetch_sub(collected, Ordering::Relaxed);
+        }
+        (live, collected as i64)
     }
 
     /// Adds the part to the counter. `highest`: the most it held since the last flush.
@@ -104,7 +150,7 @@ impl Part {
             let highest = highest.wrapping_sub(collected).max(change);
             let counter = session.segment.counter(Counter::LiveBytes);
             let mut before = counter.fetch_add(change as u64, Ordering::Relaxed) as i64;
-            if may_hide_a_peak(session, before.wrapping_add(highest)) {
+            if session.threads.live() > 1 && is_collection_due(session) {
                 before = before.wrapping_add(collect(session));
             }
             peak::reached(session, before.wrapping_add(change), before.wrapping_add(highest));
@@ -112,21 +158,29 @@ impl Part {
         self.set_bounds(session);
     }
 
-    /// Chooses when the part is flushed next: rarely far below the peak, often near it.
+    /// Chooses when the part is flushed next.
     fn set_bounds(&self, session: &Session) {
-        let threads = session.threads.live();
-        let live = current(session);
-        let tolerance = tolerance(live) / threads;
-        // Alone, a thread can afford to be more exact.
-        let step = if threads == 1 { (live / 128).clamp(512, MOST_UNFLUSHED) } else { tolerance };
-        let headroom = peak::headroom(&session.segment);
-        let wide = headroom / (4 * threads);
-        self.above.store(step.max(wide), Ordering::Relaxed);
-        self.below.store(tolerance.max(wide).wrapping_neg(), Ordering::Relaxed);
-        if wide > tolerance && threads > 1 {
-            session.threads.live_bytes.granted.fetch_max(headroom, Ordering::Relaxed);
-        }
+        let (above, below) = match session.threads.live() {
+            // Alone, a thread can afford to be more exact, and needs no allowance.
+            1 => alone(session),
+            _ => [self.renew_allowance(&session.threads.live_bytes); 2].into(),
+        };
+        self.above.store(above, Ordering::Relaxed);
+        self.below.store(below.wrapping_neg(), Ordering::Relaxed);
     }
+
+    fn renew_allowance(&self, all: &LiveBytes) -> u64 {
+        let allowance = all.exchange(self.allowance.swap(0, Ordering::Relaxed));
+        self.allowance.store(allowance, Ordering::Relaxed);
+        allowance
+    }
+}
+
+/// Bounds of the only thread.
+fn alone(session: &Session) -> (u64, u64) {
+    let live = current(session);
+    let wide = peak::headroom(&session.segment) / 4;
+    ((live / 128).clamp(512, MOST_UNFLUSHED).max(wide), tolerance(live).max(wide))
 }
 
 /// Live bytes by the counter.
@@ -139,28 +193,33 @@ fn tolerance(live: u64) -> u64 {
     MOST_UNFLUSHED.max(live / 100)
 }
 
-/// Whether parts in wide bounds may add up to a new peak. Bounds are a quarter of the headroom they
-/// were derived from, all threads together, or half while the number of threads grows.
-fn may_hide_a_peak(session: &Session, live: i64) -> bool {
-    let granted = session.threads.live_bytes.granted.load(Ordering::Relaxed);
-    granted != 0 && {
-        let peak = session.segment.counter(Counter::PeakBytes).load(Ordering::Relaxed);
-        peak.saturating_sub(live.max(0) as u64) < granted / 2
-    }
+/// How far all parts together may move unseen now.
+fn fitting_budget(session: &Session) -> u64 {
+    tolerance(current(session)).max(peak::headroom(&session.segment) / 4)
 }
 
-/// Adds the parts of all threads to the counter, and narrows their bounds. Returns their sum.
+/// Whether the budget is used up, or no longer fits: parts may add up to a new peak, or they could
+/// be flushed less often.
+fn is_collection_due(session: &Session) -> bool {
+    let LiveBytes { budget, free, .. } = &session.threads.live_bytes;
+    let (budget, free) = (budget.load(Ordering::Relaxed), free.load(Ordering::Relaxed) as i64);
+    let fitting = fitting_budget(session);
+    free < (budget / RESERVE) as i64 || fitting < budget / 2 || fitting / 2 > budget
+}
+
+/// Adds the parts of all threads to the counter, revokes their allowances, and makes another
+/// budget. Returns the sum of the parts.
 #[cold]
 fn collect(session: &Session) -> i64 {
-    let LiveBytes { parts, granted, is_collecting, .. } = &session.threads.live_bytes;
-    if is_collecting.swap(true, Ordering::Acquire) {
+    let all = &session.threads.live_bytes;
+    if all.is_collecting.swap(true, Ordering::Acquire) {
         return 0;
     }
-    // Bounds that a thread widens from now on count for the next collection.
-    granted.store(0, Ordering::Relaxed);
-    let narrow = tolerance(current(session)) / session.threads.live();
-    let mut sum: i64 = 0;
-    for part in (0..threads::used(session)).filter_map(|record| parts.get(record)) {
+    let (mut sum, mut revoked): (i64, u64) = (0, 0);
+    for part in (0..threads::used(session)).filter_map(|record| all.parts.get(record)) {
+        if part.allowance.load(Ordering::Relaxed) != 0 {
+            revoked = revoked.wrapping_add(part.allowance.swap(0, Ordering::Relaxed));
+        }
         if part.period.load(Ordering::Relaxed) != session.peak.period() {
             continue;
         }
@@ -170,11 +229,15 @@ fn collect(session: &Session) -> i64 {
             part.collected.fetch_add(more, Ordering::Relaxed);
             sum = sum.wrapping_add(more as i64);
         }
-        part.above.store(live.wrapping_add(narrow), Ordering::Relaxed);
-        part.below.store(live.wrapping_sub(narrow), Ordering::Relaxed);
+        part.above.store(live, Ordering::Relaxed);
+        part.below.store(live, Ordering::Relaxed);
     }
     session.segment.counter(Counter::LiveBytes).fetch_add(sum as u64, Ordering::Relaxed);
-    is_collecting.store(false, Ordering::Release);
+    let before = all.budget.swap(fitting_budget(session), Ordering::Relaxed);
+    let more = all.budget.load(Ordering::Relaxed).wrapping_sub(before);
+    all.free.fetch_add(revoked.wrapping_add(more), Ordering::Relaxed);
+    all.set_pace(session.threads.live());
+    all.is_collecting.store(false, Ordering::Release);
     sum
 }
 
@@ -214,5 +277,10 @@ mod tests {
             session.threads.live_bytes.part(Some(record)).flush(session, 0);
         }
         assert_eq!(current(session), u64::from(THREADS) * EVENTS);
+        let all = &session.threads.live_bytes;
+        let allowance = |record| all.part(Some(record)).allowance.load(Ordering::Relaxed);
+        let taken: u64 = (0..THREADS).map(allowance).sum();
+        let free = all.free.load(Ordering::Relaxed);
+        assert_eq!(free.wrapping_add(taken), all.budget.load(Ordering::Relaxed));
     }
 }
