@@ -4,8 +4,9 @@
 //! A free whose page has a zero byte is not a free of a sample: one load and a compare, no hash.
 //! Neighbouring pages share cache lines, so the lines in use are those of the heap in use. When
 //! samples are so close that most pages have one, the second byte rejects nearly all other blocks.
-//! Counts saturate and then stay: an address that once shared its count with 255 samples is always
-//! looked up, which costs time but loses no sample.
+//! Counts saturate and then stay: an address that once shared its count with that many samples is
+//! always looked up, which costs time but loses no sample. Those of pages saturate early: where
+//! most pages have samples, threads would contend for counts that reject nothing.
 
 use heapwise_format::entry_hooks::{FILTER_GRANULES, FILTER_PAGES};
 
@@ -15,6 +16,9 @@ use crate::atomics::{AtomicBool, AtomicU8, Ordering};
 pub(crate) const PAGES: usize = FILTER_PAGES;
 /// Counts by granule. Farther addresses share them.
 pub(crate) const GRANULES: usize = FILTER_GRANULES;
+
+/// Samples of a page that are counted; with more, the count saturates.
+const MOST_OF_PAGE: u8 = 2;
 
 /// Read by the stubs: the pages, then the granules.
 #[repr(C)]
@@ -39,10 +43,17 @@ fn bytes(address: u64) -> [&'static AtomicU8; 2] {
 }
 
 pub(crate) fn add(address: u64) {
-    FILTER.is_used.store(true, Ordering::Relaxed);
-    let step = |count: u8| count.checked_add(1);
-    for byte in bytes(address) {
+    set_used();
+    for (byte, most) in bytes(address).into_iter().zip([MOST_OF_PAGE, u8::MAX - 1]) {
+        let step = |count: u8| (count != u8::MAX).then(|| if count < most { count + 1 } else { u8::MAX });
         let _ = byte.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step);
+    }
+}
+
+fn set_used() {
+    // Threads share the line as long as none of them writes to it.
+    if !FILTER.is_used.load(Ordering::Relaxed) {
+        FILTER.is_used.store(true, Ordering::Relaxed);
     }
 }
 
@@ -55,7 +66,7 @@ pub(crate) fn remove(address: u64) {
 
 /// Makes every later free of this address a lookup.
 pub(crate) fn pin(address: u64) {
-    FILTER.is_used.store(true, Ordering::Relaxed);
+    set_used();
     bytes(address).into_iter().for_each(|byte| byte.store(u8::MAX, Ordering::Relaxed));
 }
 

@@ -22,28 +22,33 @@ pub(crate) fn one_minus_exp(x: f64) -> f64 {
         return 1.0;
     }
     if x < 0.35 {
-        return x * polynomial(&SERIES[1..], -x);
+        return x * polynomial(&EXP_MINUS_1, -x);
     }
     // e^-x = 2^-n e^-r, with r within ln 2 / 2 of zero.
     let n = (x * core::f64::consts::LOG2_E + 0.5) as u64;
     let r = x - n as f64 * core::f64::consts::LN_2;
-    1.0 - polynomial(&SERIES, -r) * f64::from_bits((1023 - n) << 52)
+    1.0 - polynomial(&EXP, -r) * f64::from_bits((1023 - n) << 52)
 }
 
-/// Coefficients of the exponential's series, `1/n!`.
-const SERIES: [f64; 10] = {
-    let (mut series, mut n) = ([1.0; 10], 1);
-    while n < 10 {
-        series[n] = series[n - 1] / n as f64;
+/// Coefficients of the series of `e^x`, and of `(e^x - 1) / x`.
+const EXP: [f64; 10] = inverse_factorials(0);
+const EXP_MINUS_1: [f64; 9] = inverse_factorials(1);
+
+/// `1/n!`, from `first` (0 or 1) on.
+const fn inverse_factorials<const N: usize>(first: usize) -> [f64; N] {
+    let (mut series, mut n) = ([1.0; N], 1);
+    while n < N {
+        series[n] = series[n - 1] / (n + first) as f64;
         n += 1;
     }
     series
-};
+}
 
-/// `c[0] + c[1] x + c[2] x² ...`
+/// `c[0] + c[1] x + c[2] x² ...`, in powers of `x²`: each addition waits for the one before.
 #[inline(always)]
-fn polynomial(coefficients: &[f64], x: f64) -> f64 {
-    coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
+fn polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
+    let pair = |pair: &[f64]| pair[0] + pair.get(1).map_or(0.0, |second| second * x);
+    coefficients.chunks(2).rev().fold(0.0, |sum, coefficients| sum * (x * x) + pair(coefficients))
 }
 
 #[cfg(test)]

@@ -87,7 +87,8 @@ impl Sampled {
         }
         // A block of no bytes is sampled as if it had one.
         let p = one_minus_exp(size.max(1) as f64 / rate as f64);
-        Sampled { blocks: 1.0 / p, variance: (1.0 - p) / (p * p) }
+        let blocks = 1.0 / p;
+        Sampled { blocks, variance: (1.0 - p) * blocks * blocks }
     }
 
     /// Weight in bytes.
