@@ -120,6 +120,9 @@ impl Memo {
     #[inline(always)]
     fn read_frames(&mut self, session: &Session, interpreter: &Interpreter) -> Option<usize> {
         let thread = interpreter.thread_state(&mut self.pages)?;
+        if !interpreter.is_hooked() {
+            interpreter.install_if_locked();
+        }
         let top = interpreter.top_frame(&mut self.pages, thread)?;
         let walk = self.walk(session, interpreter, top)?;
         self.rebuild(session, interpreter, &walk).then_some(walk.len)

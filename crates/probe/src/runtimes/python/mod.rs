@@ -199,7 +199,8 @@ impl Interpreter {
     }
 
     /// As [`Interpreter::notice_ending`], when an allocation is recorded: no domain is wrapped
-    /// where objects are blocks of `malloc`, and after a new initialization (3.12 on).
+    /// before the first stack where objects are blocks of `malloc`, and after a new initialization
+    /// (3.12 on).
     #[inline(always)]
     fn notice_phase(&self, session: &Session) {
         if self.is_ending() {
@@ -267,6 +268,22 @@ impl Interpreter {
             return Some(current);
         }
         Some(own)
+    }
+
+    /// Wraps the domains where no arena leads to them: objects are blocks of `malloc`
+    /// (`PYTHONMALLOC=malloc`). Only on the thread that has the interpreter's lock.
+    #[cold]
+    fn install_if_locked(&self) {
+        // SAFETY: as `thread_state`.
+        let has_lock = unsafe {
+            match self.layout.has_global_current() {
+                true => (self.this)() as u64 == word(self.runtime + u64::from(self.layout.current)),
+                false => !(self.unchecked)().is_null(),
+            }
+        };
+        if has_lock && !self.is_finalizing() {
+            self.install();
+        }
     }
 
     /// The innermost frame of a thread state.
