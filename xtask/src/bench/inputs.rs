@@ -90,3 +90,58 @@ pub(crate) fn perl(scale: u32) -> String {
          print \"$total\\n\";\n"
     )
 }
+
+/// Hashes of arrays of hashes.
+pub(crate) fn ruby(scale: u32) -> String {
+    let rounds = 6 * scale;
+    format!(
+        "total = 0\n\
+         {rounds}.times do\n\
+         \x20 index = {{}}\n\
+         \x20 60000.times do |i|\n\
+         \x20   key = \"key#{{i * 7919 % 30011}}\"\n\
+         \x20   (index[key] ||= []) << {{ name: \"#{{key}}-#{{i}}\", at: i }}\n\
+         \x20 end\n\
+         \x20 index.each {{ |key, entries| total += entries.size + key.size }}\n\
+         end\n\
+         puts total\n"
+    )
+}
+
+/// Strings that grow in an array.
+pub(crate) fn awk(scale: u32) -> String {
+    let rounds = 3 * scale;
+    format!(
+        "BEGIN {{\n\
+         \x20 for (r = 0; r < {rounds}; r++) {{\n\
+         \x20   delete table\n\
+         \x20   for (i = 1; i < 120000; i++) {{\n\
+         \x20     key = \"key\" (i * 7919 % 30011)\n\
+         \x20     table[key] = table[key] \":\" i\n\
+         \x20     total += length(substr(table[key], 1, 9))\n\
+         \x20   }}\n\
+         \x20 }}\n\
+         \x20 print total\n}}\n"
+    )
+}
+
+/// A list of objects for jq.
+pub(crate) fn json(scale: u32) -> String {
+    let object = |i: u32| {
+        format!(
+            "{{\"id\": {i}, \"name\": \"name-{}\", \"tags\": [\"t{}\", \"t{}\"], \"at\": [{i}, \"{i}\"]}}",
+            i * 7919 % 30011,
+            i % 3,
+            i % 7
+        )
+    };
+    format!("[{}]\n", (0..30_000 * scale).map(object).collect::<Vec<_>>().join(",\n"))
+}
+
+/// Rows for xmllint.
+pub(crate) fn xml(scale: u32) -> String {
+    let row = |i: u32| {
+        format!("<row id=\"{i}\"><name>n{}</name><text kind=\"{}\">text {i}</text></row>\n", i * 7, i % 11)
+    };
+    format!("<rows>{}</rows>\n", (0..60_000 * scale).map(row).collect::<String>())
+}

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A Debian package and a file that it installs.
-const PACKAGES: [(&str, &str); 12] = [
+const PACKAGES: [(&str, &str); 17] = [
     ("heaptrack", "/usr/bin/heaptrack"),
     ("libjemalloc2", "/usr/lib/*/libjemalloc.so.2"),
     ("libjemalloc-dev", "/usr/bin/jeprof"),
@@ -18,6 +18,11 @@ const PACKAGES: [(&str, &str); 12] = [
     ("clang", "/usr/bin/clang++"),
     ("lua5.4", "/usr/bin/lua5.4"),
     ("perl", "/usr/bin/perl"),
+    ("ruby", "/usr/bin/ruby"),
+    ("gawk", "/usr/bin/gawk"),
+    ("g++", "/usr/bin/g++"),
+    ("jq", "/usr/bin/jq"),
+    ("libxml2-utils", "/usr/bin/xmllint"),
 ];
 
 /// Whether `pattern`, with `*` for one folder, names an existing file.

@@ -69,6 +69,10 @@ pub(crate) fn real(folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure>
     let cpp = file("input.cpp", inputs::cpp())?;
     let lua = file("input.lua", inputs::lua(scale))?;
     let perl = file("input.pl", inputs::perl(scale))?;
+    let ruby = file("input.rb", inputs::ruby(scale))?;
+    let awk = file("input.awk", inputs::awk(scale))?;
+    let objects = file("input.json", inputs::json(scale))?;
+    let rows = file("input.xml", inputs::xml(scale))?;
 
     let sqlite = Workload { stdin: Some(sql.into()), ..Workload::new("sqlite", "sqlite3", &[":memory:"]) };
     // The interpreter itself: `python3` may be a script that starts one, which some systems do not
@@ -86,6 +90,11 @@ pub(crate) fn real(folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure>
         clang,
         Workload::new("lua", "lua5.4", &[&lua]),
         Workload::new("perl", "perl", &[&perl]),
+        Workload::new("ruby", "ruby", &[&ruby]),
+        Workload::new("gawk", "gawk", &["-f", &awk]),
+        Workload::new("gcc", "g++", &["-O1", "-c", &cpp, "-o", "/dev/null"]),
+        Workload::new("jq", "jq", &["[.[] | {id, tags: (.tags | join(\",\"))}] | length", &objects]),
+        Workload::new("xmllint", "xmllint", &["--xpath", "count(//row[text/@kind=3])", &rows]),
     ];
     Ok(all.into_iter().filter(|w| tools::has(&w.program.to_string_lossy())).collect())
 }
