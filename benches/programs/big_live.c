@@ -1,5 +1,5 @@
-// A heap of 400 000 live blocks, linked, sorted by nobody, replaced at random: what an index of live
-// blocks costs when it does not fit the caches. Argument: scale.
+// A heap of 400 000 live blocks, linked, sorted by nobody, replaced at random: what an index of
+// live blocks costs when it does not fit the caches. Argument: scale.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

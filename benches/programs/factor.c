@@ -1,5 +1,6 @@
-// Factors products of two primes by the continued fraction method, every intermediate number a block of
-// its own: tens of millions of tiny, short-lived blocks from shallow stacks. Argument: how many products.
+// Factors products of two primes by the continued fraction method, every intermediate number a
+// block of its own: tens of millions of tiny, short-lived blocks from shallow stacks. Argument: how
+// many products.
 #include "bigint.h"
 #include <stdio.h>
 
@@ -105,7 +106,8 @@ static void collect(const big *n) {
     free(g), free(p), free(q), free(step), free(a), free(a_before);
 }
 
-// A set of relations whose product is a square on both sides: x² ≡ y², and gcd(x - y, N) may divide N.
+// A set of relations whose product is a square on both sides: x² ≡ y², and gcd(x - y, N) may divide
+// N.
 static big *try_square(const uint64_t *history, const big *n) {
     big *x = big_from(1), *y = big_from(1);
     int total[PRIMES] = {0};

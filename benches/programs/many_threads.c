@@ -1,5 +1,5 @@
-// THREADS threads exist at once, hold one block of 20 KB each, and replace small blocks in turn. Arguments:
-// thousands of replacements for each thread, threads.
+// THREADS threads exist at once, hold one block of 20 KB each, and replace small blocks in turn.
+// Arguments: thousands of replacements for each thread, threads.
 // build: -pthread
 #include <pthread.h>
 #include <stdint.h>

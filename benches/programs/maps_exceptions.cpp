@@ -1,5 +1,5 @@
-// A little record store in the C++ style: maps of strings and vectors, parse errors as exceptions that
-// cross several frames. Argument: scale.
+// A little record store in the C++ style: maps of strings and vectors, parse errors as exceptions
+// that cross several frames. Argument: scale.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,6 @@
-// What one malloc/free pair costs a thread: `pair KIND THREADS NS` a line, best of five. tight: the block just
-// freed is reused; set: 1000 blocks of mixed sizes alive, oldest replaced. Arguments: most threads, pairs.
+// What one malloc/free pair costs a thread: `pair KIND THREADS NS` a line, best of five. tight: the
+// block just freed is reused; set: 1000 blocks of mixed sizes alive, oldest replaced. Arguments:
+// most threads, pairs.
 // build: -pthread
 #include <pthread.h>
 #include <stdint.h>
@@ -38,7 +39,8 @@ static __attribute__((noinline)) void working_set(void) {
     for (int i = 0; i < SET; i++) free(blocks[i]);
 }
 
-// Each thread notes its own times: on a busy machine the starter may wake up after the work is done.
+// Each thread notes its own times: on a busy machine the starter may wake up after the work is
+// done.
 struct worker {
     void (*work)(void);
     double began, ended;

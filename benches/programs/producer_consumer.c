@@ -1,5 +1,5 @@
-// Producers allocate messages, consumers free them: every block dies in another thread than it was born
-// in. Batches of 256 keep the queue's lock out of the picture. Arguments: scale, threads.
+// Producers allocate messages, consumers free them: every block dies in another thread than it was
+// born in. Batches of 256 keep the queue's lock out of the picture. Arguments: scale, threads.
 // build: -pthread
 #include <pthread.h>
 #include <stdint.h>

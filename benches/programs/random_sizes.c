@@ -1,5 +1,6 @@
-// Replaces random blocks of random size, allocated from STACKS stacks of their own: sizes that vary, as in
-// every server with strings or network buffers. Arguments: thousands of blocks, largest size, stacks.
+// Replaces random blocks of random size, allocated from STACKS stacks of their own: sizes that
+// vary, as in every server with strings or network buffers. Arguments: thousands of blocks, largest
+// size, stacks.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

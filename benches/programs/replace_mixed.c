@@ -1,5 +1,5 @@
-// Threads replace random blocks of mixed sizes in tables of their own, and hand every 16th block to the
-// next thread's table: the classic load of a multi-threaded server. Arguments: scale, threads.
+// Threads replace random blocks of mixed sizes in tables of their own, and hand every 16th block to
+// the next thread's table: the classic load of a multi-threaded server. Arguments: scale, threads.
 // build: -pthread
 #include <pthread.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-// 100 000 live blocks of 64 bytes and nothing else: what a live block costs in memory. Argument: blocks.
+// 100 000 live blocks of 64 bytes and nothing else: what a live block costs in memory. Argument:
+// blocks.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,7 @@
-// Not a workload: runs one and accounts for it. `stopwatch FILE SECONDS [NAME=VALUE…] -- PROG ARGS…` writes
-// `wall_seconds cpu_seconds peak_rss_bytes wait_status` to FILE. The settings are for the program alone: a
-// preloaded profiler must not see its stopwatch. After SECONDS the program's whole process group is killed.
+// Not a workload: runs one and accounts for it. `stopwatch FILE SECONDS [NAME=VALUE…] -- PROG
+// ARGS…` writes `wall_seconds cpu_seconds peak_rss_bytes wait_status` to FILE. The settings are for
+// the program alone: a preloaded profiler must not see its stopwatch. After SECONDS the program's
+// whole process group is killed.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

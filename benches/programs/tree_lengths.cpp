@@ -1,5 +1,6 @@
-// Builds and drops binary trees by recursion, a std::string of 8 to 67 bytes in every node, and reads them
-// once: 65 000 stacks, and a size per block that its stack does not tell. Argument: scale.
+// Builds and drops binary trees by recursion, a std::string of 8 to 67 bytes in every node, and
+// reads them once: 65 000 stacks, and a size per block that its stack does not tell. Argument:
+// scale.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Builds and drops lopsided trees of named nodes by recursion some 70 frames deep, a path string copied
-// at every level: deep stacks that change at both ends. Argument: scale.
+// Builds and drops lopsided trees of named nodes by recursion some 70 frames deep, a path string
+// copied at every level: deep stacks that change at both ends. Argument: scale.
 #include <cstdio>
 #include <cstdlib>
 #include <memory>

@@ -1,5 +1,6 @@
-// Every block comes through one wrapper function, from 62 stacks of depth 5 to 10: what `xmalloc`, `zmalloc`
-// or `operator new` do to a profiler that looks at the innermost caller first. Argument: millions of blocks.
+// Every block comes through one wrapper function, from 62 stacks of depth 5 to 10: what `xmalloc`,
+// `zmalloc` or `operator new` do to a profiler that looks at the innermost caller first. Argument:
+// millions of blocks.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -27,7 +27,8 @@ extern "C" long throwing(chain *c, long depth) {
     }
 }
 
-// A capture in each frame on the way down, up to two calls from each: the depth keeps changing by one.
+// A capture in each frame on the way down, up to two calls from each: the depth keeps changing by
+// one.
 extern "C" [[gnu::noinline]] long recursing(chain *c, long depth) {
     volatile long pad[4] = {depth};
     long sum = 0;

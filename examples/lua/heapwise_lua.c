@@ -1,14 +1,16 @@
-/* heapwise for Lua 5.4 and 5.5: what a program allocates while it runs Lua is attributed to Lua functions and
- * lines, which stand on top of the native stack.
+/* heapwise for Lua 5.4 and 5.5: what a program allocates while it runs Lua is attributed to Lua
+ * functions and lines, which stand on top of the native stack.
  *
- * As a module:   gcc -O2 -shared -fPIC -I/usr/include/lua5.4 -IINCLUDE heapwise_lua.c -o heapwise.so
- *                heapwise run --exact -- lua5.4 -e 'require "heapwise".attach()' script.lua
- * In an engine:  compile it in, call luaopen_heapwise once a state, and surround each call into Lua:
- *                lua_State *before = heapwise_lua_run(L);  lua_pcall(L, …);  heapwise_lua_run(before);
+ * As a module:
+ *     gcc -O2 -shared -fPIC -I/usr/include/lua5.4 -IINCLUDE heapwise_lua.c -o heapwise.so
+ *     heapwise run --exact -- lua5.4 -e 'require "heapwise".attach()' script.lua
+ * In an engine: compile it in, call luaopen_heapwise once per state, and surround each call of Lua:
+ *     lua_State *before = heapwise_lua_run(L);  lua_pcall(L, …);  heapwise_lua_run(before);
  *
- * The probe calls `frames_of` only for allocations that it records, from inside the allocator. Lua's debug interface
- * neither allocates nor raises errors in the calls made here; but it reads the state's stack, which must not be
- * read while that is the block being resized. So Lua's allocator is wrapped, too. */
+ * The probe calls `frames_of` only for allocations that it records, from inside the allocator.
+ * Lua's debug interface neither allocates nor raises errors in the calls made here; but it reads
+ * the state's stack, which must not be read while that is the block being resized. So Lua's
+ * allocator is wrapped, too. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -23,7 +25,8 @@
 #define HEAPWISE_GS_PREFIXED
 #include "heapwise_gs.h"
 
-/* Functions without a name that get one each; few, because a loaded module's room for initial-exec is small. */
+/* Functions without a name that get one each; few, because a loaded module's room for
+ * initial-exec is small. */
 enum { UNNAMED_FRAMES = 16 };
 
 /* initial-exec: any other model may call malloc on a thread's first access, from inside malloc. */
@@ -39,15 +42,17 @@ HEAPWISE_LUA_THREAD struct {
     size_t size;
 } resized;
 
-/* Whether the stack that `call` lies in is being resized. A CallInfo begins with its function's place in the stack; Lua
- * from 5.4.5 on makes that an offset meanwhile, and no stack is larger than 16 MB. */
+/* Whether the stack that `call` lies in is being resized. A CallInfo begins with its function's
+ * place in the stack; Lua from 5.4.5 on makes that an offset meanwhile, and no stack is larger
+ * than 16 MB. */
 static int is_stack_moving(const lua_Debug *call) {
     uintptr_t place;
     memcpy(&place, call->i_ci, sizeof place);
     return place <= 16 << 20 || place - (uintptr_t)resized.block < resized.size;
 }
 
-/* The Lua functions of a state, innermost first. C functions are left out: the native frames show them. */
+/* The Lua functions of a state, innermost first. C functions are left out: the native frames show
+ * them. */
 static int frames_of(void *state, struct heapwise_frame *frames, int max) {
     lua_State *L = (lua_State *)state;
     lua_Debug call;
@@ -78,7 +83,8 @@ lua_State *heapwise_lua_run(lua_State *L) {
     return before;
 }
 
-/* The allocator that the program gives to its states; its data stays what it was, engines find themselves by it. */
+/* The allocator that the program gives to its states; its data stays what it was, engines find
+ * themselves by it. */
 static lua_Alloc allocate;
 
 static void *watched_alloc(void *data, void *block, size_t old_size, size_t size) {
@@ -136,8 +142,8 @@ static int wrap(lua_State *L) {
     return 1;
 }
 
-/* heapwise.attach(): the calling thread runs this state, and no other, to its end. For interpreters, not for
- * engines that move states between threads. */
+/* heapwise.attach(): the calling thread runs this state, and no other, to its end. For
+ * interpreters, not for engines that move states between threads. */
 static int attach(lua_State *L) {
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     heapwise_lua_run(lua_tothread(L, -1));
@@ -188,7 +194,8 @@ static int dump(lua_State *L) {
     return done(L, error ? reason : NULL);
 }
 
-/* heapwise.label(name, function, …): calls the function; what it allocates is under a frame `[name]`. */
+/* heapwise.label(name, function, …): calls the function; what it allocates is under a frame
+ * `[name]`. */
 static int label(lua_State *L) {
     hw_label_push(luaL_checkstring(L, 1));
     int status = lua_pcall(L, lua_gettop(L) - 2, LUA_MULTRET, 0);
@@ -254,7 +261,8 @@ static int set_mem_profiler_log_size(lua_State *L) {
     return result(L, heapwise_gs_set_mem_profiler_log_size(luaL_checkstring(L, 1)));
 }
 
-/* A state closes its modules before it frees its last blocks, and the probe keeps the provider: this code stays. */
+/* A state closes its modules before it frees its last blocks, and the probe keeps the provider:
+ * this code stays. */
 static void stay_loaded(void) {
     Dl_info own;
     if (dladdr((void *)stay_loaded, &own)) dlopen(own.dli_fname, RTLD_NOW | RTLD_NODELETE);

@@ -1,4 +1,5 @@
-// Every view, light and dark, on a wide screen and on a phone, by axe-core: names, roles, contrast, landmarks, the order of headings.
+// Every view, light and dark, on a wide screen and on a phone, by axe-core: names, roles, contrast,
+// landmarks, the order of headings.
 
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";

@@ -1,4 +1,5 @@
-// The rules that every flame graph shares; `flame/label.rs` and `flame/palette.rs` have them for pictures.
+// The rules that every flame graph shares; `flame/label.rs` and `flame/palette.rs` have them for
+// pictures.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";

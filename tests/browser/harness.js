@@ -40,7 +40,8 @@ export class Scratch {
     return execFileSync(HEAPWISE, args, { env: this.env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
   }
 
-  /// Starts a program that carries the probe and has no controller, so that its segment outlives it.
+  /// Starts a program that carries the probe and has no controller, so that its segment outlives
+  /// it.
   startWithProbe(program, ...args) {
     const library = this.heapwise("preload").trim();
     const env = { ...this.env, LD_PRELOAD: library, HEAPWISE_CONF: "mode:sampled,rate:4096" };
@@ -93,7 +94,8 @@ export async function drawn(page, view) {
   if (text) throw new Error(`${page.url()} says: ${text}`);
 }
 
-/// The URL of the page at this moment: `page.url()` learns of the page's own changes a little later.
+/// The URL of the page at this moment: `page.url()` learns of the page's own changes a little
+/// later.
 export function urlOf(page) {
   return page.evaluate(() => location.href);
 }

@@ -1,5 +1,5 @@
-// Processes on the list: children behind their parent, the peak of the strip; and a Python program's
-// native frames.
+// Processes on the list: children behind their parent, the peak of the strip; and a Python
+// program's native frames.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";

@@ -1,4 +1,5 @@
-// Hazard: every other way to allocate memory: aligned, page-wise, arrays, and the usable size of the result.
+// Hazard: every other way to allocate memory: aligned, page-wise, arrays, and the usable size of
+// the result.
 // Counts: all of it, requested sizes (pvalloc's before rounding up). Argument: rounds.
 #include "witness.h"
 

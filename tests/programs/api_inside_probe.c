@@ -1,5 +1,5 @@
-// Hazard: calls of the probe's API while the thread is inside the probe, as from a signal handler that
-// interrupted it. The provider of script frames is such a place that needs no signal.
+// Hazard: calls of the probe's API while the thread is inside the probe, as from a signal handler
+// that interrupted it. The provider of script frames is such a place that needs no signal.
 #include "witness.h"
 #include <errno.h>
 

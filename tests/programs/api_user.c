@@ -1,4 +1,5 @@
-// A program that uses heapwise.h: with the probe it records a part of itself, without it runs the same way.
+// A program that uses heapwise.h: with the probe it records a part of itself, without it runs the
+// same way.
 // Usage: api_user [labels]
 // build: -fno-optimize-sibling-calls
 #include "witness.h"

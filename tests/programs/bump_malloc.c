@@ -1,5 +1,6 @@
 // An allocator that is safe in signal handlers: one atomic addition, nothing is ever reused. Linked
-// under `signal_alloc`, so that any failure when a handler interrupts an allocation is the profiler's.
+// under `signal_alloc`, so that any failure when a handler interrupts an allocation is the
+// profiler's.
 // build: -shared -fPIC
 #include <errno.h>
 #include <malloc.h>
@@ -21,8 +22,8 @@ static uintptr_t arena_start(void) {
     return start;
 }
 
-// The size sits in the 16 bytes before the block. Static, as inside real allocators: a call through an exported
-// name would call the interposing library.
+// The size sits in the 16 bytes before the block. Static, as inside real allocators: a call through
+// an exported name would call the interposing library.
 static void *take(size_t alignment, size_t size) {
     uintptr_t start = arena_start();
     if (alignment < 16) alignment = 16;

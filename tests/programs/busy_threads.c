@@ -1,5 +1,5 @@
-// Hazard: many threads that allocate all the time, to be attached to. Arguments: threads, and `never` when they never
-// wait in a system call. Prints `ready` when all run; ends with its input.
+// Hazard: many threads that allocate all the time, to be attached to. Arguments: threads, and
+// `never` when they never wait in a system call. Prints `ready` when all run; ends with its input.
 // build: -pthread
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 // Hazard: clone(CLONE_VM): another process id in the same memory, on the same thread-local storage.
-// Counts: all of it, in both, in one account. The parent waits: they never allocate at once. Argument: rounds.
+// Counts: all of it, in both, in one account. The parent waits: they never allocate at once.
+// Argument: rounds.
 #include "witness.h"
 #include <sched.h>
 #include <sys/mman.h>

@@ -1,4 +1,5 @@
-// Hazard: a daemon closes every descriptor it did not open and reuses the numbers for its own files.
+// Hazard: a daemon closes every descriptor it did not open and reuses the numbers for its own
+// files.
 // Counts: all of it, plus `file_bytes`: its file holds exactly what it wrote.
 #include "witness.h"
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 // Hazard: exceptions thrown across modules, destructors that free on the way, maps and strings.
-// Counts: blocks that containers allocate through `w_allocate`; the exceptions' own memory is libstdc++'s.
-// Argument: throws.
+// Counts: blocks that containers allocate through `w_allocate`; the exceptions' own memory is
+// libstdc++'s. Argument: throws.
 // build: -pthread {out}/exceptions_plugin.so -Wl,-rpath,$ORIGIN
 #include "witness.h"
 #include <map>

@@ -1,5 +1,5 @@
-// Hazard: every form of new and delete: plain, array, nothrow, aligned, sized. None may count twice,
-// though libstdc++'s forms call each other and then malloc.
+// Hazard: every form of new and delete: plain, array, nothrow, aligned, sized. None may count
+// twice, though libstdc++'s forms call each other and then malloc.
 // Counts: all of it, plus `bad_allocs` thrown. Argument: rounds.
 #include "witness.h"
 #include <new>

@@ -1,6 +1,8 @@
-// Hazard: a program that becomes a daemon: its first process ends at once, a child goes on without a parent.
-// Counts: the daemon since the fork, as lines in FILE.account. The daemon writes FILE.ready after half of its blocks and
-// goes on when there is FILE.stop. Arguments: FILE, and `scrub` to overwrite the environment.
+// Hazard: a program that becomes a daemon: its first process ends at once, a child goes on without
+// a parent.
+// Counts: the daemon since the fork, as lines in FILE.account. The daemon writes FILE.ready after
+// half of its blocks and goes on when there is FILE.stop. Arguments: FILE, and `scrub` to overwrite
+// the environment.
 #include "witness.h"
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +28,8 @@ static void allocate(void) {
     }
 }
 
-// Overwrites the environment where the kernel shows it, after copying it, as programs do that set their title.
+// Overwrites the environment where the kernel shows it, after copying it, as programs do that set
+// their title.
 static void scrub_environment(void) {
     for (char **entry = environ; *entry; entry++) {
         char *old = *entry;

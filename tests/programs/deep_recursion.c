@@ -1,5 +1,6 @@
 // Hazard: stacks deeper than any limit; the frames of interest are at both ends.
-// Counts: all of it; one block a level on the way down, every other freed on the way up. Arguments: depth, rounds.
+// Counts: all of it; one block a level on the way down, every other freed on the way up. Arguments:
+// depth, rounds.
 #include "witness.h"
 
 static W_SITE void w_level(uint64_t depth) {

@@ -1,5 +1,6 @@
-// Hazard: errno, which belongs to the program: every hooked function that succeeds leaves it alone, also on the first call of a
-// thread or of a forked child, and every one that fails sets it as it would alone. Prints how many `calls` were checked.
+// Hazard: errno, which belongs to the program: every hooked function that succeeds leaves it alone,
+// also on the first call of a thread or of a forked child, and every one that fails sets it as it
+// would alone. Prints how many `calls` were checked.
 // build: -pthread
 #include "witness.h"
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
 // Hazard: exit() runs destructors while other threads are still inside malloc and free.
-// Counts: `before_exit.alloc_objects`, a lower bound: the threads never stop. Arguments: threads, exit
-// status.
+// Counts: `before_exit.alloc_objects`, a lower bound: the threads never stop. Arguments: threads,
+// exit status.
 // build: -pthread
 #include "witness.h"
 #include <pthread.h>

@@ -1,6 +1,8 @@
-// Hazard: a forked child that starts threads at once, before it allocated anything itself: all of them find the parent's
-// state at the same time. The parent has had as many threads, so that their stacks are cached and starting one allocates nothing.
-// Counts: parent as "", the last child as `child.` from zero; all children do the same. Arguments: children, threads, blocks each.
+// Hazard: a forked child that starts threads at once, before it allocated anything itself: all of
+// them find the parent's state at the same time. The parent has had as many threads, so that their
+// stacks are cached and starting one allocates nothing.
+// Counts: parent as "", the last child as `child.` from zero; all children do the same. Arguments:
+// children, threads, blocks each.
 // build: -pthread
 #include "witness.h"
 #include <pthread.h>

@@ -1,5 +1,6 @@
-// Hazard: a forked child whose first allocations are made by a thread that libc starts by itself, for a timer, while the thread that
-// forked still has its parent's state. Prints how many children ended well. Argument: children.
+// Hazard: a forked child whose first allocations are made by a thread that libc starts by itself,
+// for a timer, while the thread that forked still has its parent's state. Prints how many children
+// ended well. Argument: children.
 // build: -pthread
 #include "witness.h"
 #include <sched.h>

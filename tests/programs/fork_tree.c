@@ -1,6 +1,6 @@
 // Hazard: a bounded fork bomb; every process forks BREADTH children down to DEPTH, all at once.
-// Counts: each process its own blocks since its birth, as `node.`; the root also as "", and the number
-// of processes as `processes`. Arguments: depth, breadth.
+// Counts: each process its own blocks since its birth, as `node.`; the root also as "", and the
+// number of processes as `processes`. Arguments: depth, breadth.
 #include "witness.h"
 #include <sys/wait.h>
 

@@ -1,6 +1,7 @@
-// Hazard: a process forks while a controller has it recorded; the controller does not know of the child.
-// Counts: nothing. On SIGUSR1 it forks a child that allocates as it does. Both run until they are killed; they
-// end by themselves after some minutes in any case.
+// Hazard: a process forks while a controller has it recorded; the controller does not know of the
+// child.
+// Counts: nothing. On SIGUSR1 it forks a child that allocates as it does. Both run until they are
+// killed; they end by themselves after some minutes in any case.
 #include <signal.h>
 
 #include "witness.h"

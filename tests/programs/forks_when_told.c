@@ -1,5 +1,6 @@
-// Hazard: a program that forks after the probe was attached to it. Reads numbers from stdin, a line each: N allocates N
-// blocks of 1000 bytes; -N forks a child that does so, frees every other one, and lives on. Both print `allocated N PID`.
+// Hazard: a program that forks after the probe was attached to it. Reads numbers from stdin, a line
+// each: N allocates N blocks of 1000 bytes; -N forks a child that does so, frees every other one,
+// and lives on. Both print `allocated N PID`.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-// Hazard: the disk fills up while the program has itself recorded (heapwise_gs.h): a report of the recording would be stale.
-// Counts: live bytes, compared with every report that there is, to the byte; `reports` and `refused` of them.
-// The working directory is on a small disk.
+// Hazard: the disk fills up while the program has itself recorded (heapwise_gs.h): a report of the
+// recording would be stale.
+// Counts: live bytes, compared with every report that there is, to the byte; `reports` and
+// `refused` of them. The working directory is on a small disk.
 #include "witness.h"
 #include "../../crates/probe/include/heapwise_gs.h"
 

@@ -1,5 +1,7 @@
-// Hazard: the program has itself recorded, in two log modes one after the other, and reads the recordings (heapwise_gs.h).
-// Counts: live bytes of a plateau of 300 ms and of what stays, each compared with the recording, to the byte.
+// Hazard: the program has itself recorded, in two log modes one after the other, and reads the
+// recordings (heapwise_gs.h).
+// Counts: live bytes of a plateau of 300 ms and of what stays, each compared with the recording, to
+// the byte.
 #include "witness.h"
 #include "../../crates/probe/include/heapwise_gs.h"
 

@@ -1,6 +1,6 @@
 // Hazard: the program switches the profiler itself, and reads its own report (heapwise_gs.h).
-// Counts: bytes held by its two sites and in all, each compared with the report, to the byte, in every mode.
-// Argument: `absent` when it runs without the probe.
+// Counts: bytes held by its two sites and in all, each compared with the report, to the byte, in
+// every mode. Argument: `absent` when it runs without the probe.
 #include "witness.h"
 #include "../../crates/probe/include/heapwise_gs.h"
 

@@ -1,5 +1,5 @@
-// Holds 48 MiB that it has written to, on two threads, and 16 MiB that it has not; then allocates a little at a time, so
-// that it answers questions, until its input ends.
+// Holds 48 MiB that it has written to, on two threads, and 16 MiB that it has not; then allocates a
+// little at a time, so that it answers questions, until its input ends.
 // build: -pthread
 #include "witness.h"
 

@@ -1,4 +1,5 @@
-// Virtual calls, templates, inlining, recursion and a second thread: names that a profile's reader must shorten.
+// Virtual calls, templates, inlining, recursion and a second thread: names that a profile's reader
+// must shorten.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>

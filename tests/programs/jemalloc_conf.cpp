@@ -1,5 +1,5 @@
-// A C++ program that carries its options: the string jemalloc reads from `malloc_conf`. It leaks a block when it has
-// an argument.
+// A C++ program that carries its options: the string jemalloc reads from `malloc_conf`. It leaks a
+// block when it has an argument.
 // build: -rdynamic
 #include <cstdio>
 #include <cstdlib>

@@ -1,5 +1,6 @@
-// The programs of jemalloc's guide in one: what its users do by option and by mallctl, over any allocator.
-// Usage: jemalloc_guide leak|grow|switched|timed|two_rates|dump|reset|strict|foreign|blocks|fork|threads|exits|race_handler|race_destructor
+// The programs of jemalloc's guide in one: what its users do by option and by mallctl, over any
+// allocator.
+// Usage: jemalloc_guide PART, a name of the table in `main`.
 // build: -fno-optimize-sibling-calls -pthread
 #include "witness.h"
 
@@ -221,7 +222,8 @@ static void exits(void) {
     pause();
 }
 
-// `main` returns while another thread is in `exit`: in a handler of the program, or in its destructor.
+// `main` returns while another thread is in `exit`: in a handler of the program, or in its
+// destructor.
 static enum { NOT_RACING, IN_HANDLER, IN_DESTRUCTOR } racing;
 static pthread_barrier_t exiting;
 
@@ -259,8 +261,13 @@ int main(int argc, char **argv) {
     const struct {
         const char *name;
         void (*run)(void);
-    } chapters[] = {{"timed", timed}, {"two_rates", two_rates}, {"leak", leak},     {"grow", grow},   {"switched", switched}, {"dump", manual}, {"reset", reset},
-                    {"strict", strict}, {"foreign", foreign}, {"blocks", blocks}, {"fork", forked}, {"threads", threads}, {"exits", exits}, {"race_handler", race_handler}, {"race_destructor", race_destructor}};
+    } chapters[] = {
+        {"timed", timed},     {"two_rates", two_rates},       {"leak", leak},
+        {"grow", grow},       {"switched", switched},         {"dump", manual},
+        {"reset", reset},     {"strict", strict},             {"foreign", foreign},
+        {"blocks", blocks},   {"fork", forked},               {"threads", threads},
+        {"exits", exits},     {"race_handler", race_handler}, {"race_destructor", race_destructor},
+    };
     for (size_t i = 0; i < sizeof chapters / sizeof *chapters; i++)
         if (argc > 1 && strcmp(argv[1], chapters[i].name) == 0) chapters[i].run();
     w_say("", "pid", getpid());

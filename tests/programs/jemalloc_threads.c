@@ -1,5 +1,5 @@
-// What jemalloc's profiler keeps of single threads and single blocks: names and counts of threads, the last blocks, the
-// log of freed ones, sums of size classes, and the print of everything.
+// What jemalloc's profiler keeps of single threads and single blocks: names and counts of threads,
+// the last blocks, the log of freed ones, sums of size classes, and the print of everything.
 // Usage: jemalloc_threads threads|recent|log|sizes|print [LETTERS]
 // build: -fno-optimize-sibling-calls -pthread
 #include "witness.h"
@@ -89,7 +89,8 @@ static void tell_class(const char *name, const char *what) {
     w_say(what, "_blocks", sums.blocks);
 }
 
-// 100 and 110 are of the class of 112 bytes (number 7), 20000 of that of 20 KiB (the second large one).
+// 100 and 110 are of the class of 112 bytes (number 7), 20000 of that of 20 KiB (the second large
+// one).
 static void sizes(void) {
     struct w_block freed = w_malloc(100);
     w_malloc(110);

@@ -1,5 +1,5 @@
-// Holds little for half a second, then touches 48 MiB, prints the most bytes that it had in memory and
-// ends at once: by exit, or by _exit when its argument says so.
+// Holds little for half a second, then touches 48 MiB, prints the most bytes that it had in memory
+// and ends at once: by exit, or by _exit when its argument says so.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 // Hazard: two kinds of leak; blocks that are unreachable, and blocks still held at exit.
-// Counts: all of it, plus `lost_*` (w_lose, unreachable) and `held_*` (w_hold, reachable). Argument: blocks.
+// Counts: all of it, plus `lost_*` (w_lose, unreachable) and `held_*` (w_hold, reachable).
+// Argument: blocks.
 #include "witness.h"
 
 struct held {
@@ -28,7 +29,8 @@ int main(int argc, char **argv) {
         w_hold();
         w_free(w_malloc(400));
     }
-    // The last pointer to a lost block must not survive in a dead stack slot or the allocator's cache.
+    // The last pointer to a lost block must not survive in a dead stack slot or the allocator's
+    // cache.
     char wipe[16384];
     explicit_bzero(wipe, sizeof wipe);
     w_report("");

@@ -1,7 +1,8 @@
-// Hazard: a limit on addresses makes the profiler give up those it does not need; the program maps its own memory there,
-// limits itself again, and forks. Neither the second limit nor a child that drops what it inherited of the profiler may take the
-// program's memory with it.
-// Counts: all of it, the parent's only; each child checks every mapping and says so by its status. Argument: children.
+// Hazard: a limit on addresses makes the profiler give up those it does not need; the program maps
+// its own memory there, limits itself again, and forks. Neither the second limit nor a child that
+// drops what it inherited of the profiler may take the program's memory with it.
+// Counts: all of it, the parent's only; each child checks every mapping and says so by its status.
+// Argument: children.
 #include "witness.h"
 #include <sys/mman.h>
 #include <sys/resource.h>

@@ -1,6 +1,6 @@
 // Hazard: the profiler is switched while the program allocates, and read at quiet moments.
 // Counts: per phase and in total. Reads commands from stdin, one a line:
-//   pause  finish the current step, print `phaseN.…` (since the last pause) and "" totals, then wait
+//   pause  finish the current step, print `phaseN.…` (since the last pause) and "" totals, wait
 //   go     the next phase
 //   stop   (or end of input) print the totals and end
 // Argument: blocks per step (a step is followed by 1 ms of rest).

@@ -1,6 +1,7 @@
-// Hazard: a recursion that goes on at either of two places, and comes to the same stacks in the same order again: each is
-// recognised by its last frames, and by what came before it.
-// Counts: all of it; two blocks a node, one freed on the way up. The last rounds go other ways. Arguments: nodes, rounds.
+// Hazard: a recursion that goes on at either of two places, and comes to the same stacks in the
+// same order again: each is recognised by its last frames, and by what came before it.
+// Counts: all of it; two blocks a node, one freed on the way up. The last rounds go other ways.
+// Arguments: nodes, rounds.
 #include "witness.h"
 
 static W_SITE void w_node(uint64_t nodes, uint64_t round) {

@@ -1,4 +1,5 @@
-// Hazard: a script engine. Two threads each run a Lua state with coroutines and declare them (examples/lua).
+// Hazard: a script engine. Two threads each run a Lua state with coroutines and declare them
+// (examples/lua).
 // Counts: all of it: Lua allocates through us. Arguments: the script, threads.
 // native: links Lua, which Debian has for one architecture at a time only
 // needs: /usr/include/lua5.4/lua.h

@@ -28,8 +28,8 @@ int main(int argc, char **argv) {
     uint64_t threads = w_argument(argc, argv, 2, 2);
     pthread_t ids[MAX_THREADS];
     W_REQUIRE(threads <= MAX_THREADS);
-    // The probe finds Lua in the first stack that passes through it; threads that run Lua meanwhile have no
-    // lines yet.
+    // The probe finds Lua in the first stack that passes through it; threads that run Lua meanwhile
+    // have no lines yet.
     lua_close(luaL_newstate());
     for (uint64_t t = 0; t < threads; t++) W_REQUIRE(pthread_create(&ids[t], NULL, run, NULL) == 0);
     for (uint64_t t = 0; t < threads; t++) pthread_join(ids[t], NULL);

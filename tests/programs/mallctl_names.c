@@ -1,5 +1,6 @@
-// Every kind of access to every profiling or statistics name of jemalloc's tree: result, size and (where it must
-// be the same everywhere) value of each, one line per result. The output over jemalloc and over the probe must be equal.
+// Every kind of access to every profiling or statistics name of jemalloc's tree: result, size and
+// (where it must be the same everywhere) value of each, one line per result. The output over
+// jemalloc and over the probe must be equal.
 #include "witness.h"
 
 #include <stdbool.h>
@@ -108,7 +109,8 @@ static void read_with(const char *name, const char *way, size_t size, bool same)
     if (same && result == 0) tell(name, text, (long)buffer[0]);
 }
 
-// `write` has the right size only where nothing can happen: the value is null, which each name takes or refuses by its rules.
+// `write` has the right size only where nothing can happen: the value is null, which each name
+// takes or refuses by its rules.
 static void ask(const char *name, size_t size, bool same) {
     read_with(name, "read", size, same);
     read_with(name, "read_short", size - 1, false);

@@ -1,4 +1,5 @@
-// Hazard: 2^26 possible stacks: 26 levels of functions with two call sites each, far more than any table holds.
+// Hazard: 2^26 possible stacks: 26 levels of functions with two call sites each, far more than any
+// table holds.
 // Counts: all of it. No function but `w_malloc` allocates. Arguments: blocks.
 #include "witness.h"
 

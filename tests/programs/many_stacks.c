@@ -1,5 +1,6 @@
-// Hazard: more stacks than small tables hold. Counts: all blocks; argument: stacks (rounded down to a power
-// of two for their call paths). A second argument installs a seccomp filter first, which allows everything.
+// Hazard: more stacks than small tables hold. Counts: all blocks; argument: stacks (rounded down to
+// a power of two for their call paths). A second argument installs a seccomp filter first, which
+// allows everything.
 #include "witness.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -1,5 +1,5 @@
-// Only maps, touches and unmaps memory, 64 mappings at a time, and prints the processor time of that in
-// microseconds. Arguments: bytes of a mapping, number of mappings.
+// Only maps, touches and unmaps memory, 64 mappings at a time, and prints the processor time of
+// that in microseconds. Arguments: bytes of a mapping, number of mappings.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

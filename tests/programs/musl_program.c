@@ -1,4 +1,5 @@
-// Hazard: another C library: its loader honours LD_PRELOAD but cannot load an object made for glibc.
+// Hazard: another C library: its loader honours LD_PRELOAD but cannot load an object made for
+// glibc.
 // Counts: all of it, for itself; a profiler must give a clear message, or correct numbers.
 // native: musl-gcc compiles for this machine only
 // compiler: musl-gcc

@@ -1,4 +1,5 @@
-// Hazard: names of marks and of the thread that look like moments, ranges, paths or terminal control sequences.
+// Hazard: names of marks and of the thread that look like moments, ranges, paths or terminal
+// control sequences.
 // Counts: all of it; the bytes live at the mark of each argument, numbered from 1.
 // Arguments: names of marks; the first is the name of the thread, too.
 #include "witness.h"

@@ -1,5 +1,5 @@
-// Hazard: after a peak, 8 threads free (argument "free") or allocate ("allocate") a part each and then wait,
-// while the first thread allocates to a new peak. Counts: the most bytes that were held.
+// Hazard: after a peak, 8 threads free (argument "free") or allocate ("allocate") a part each and
+// then wait, while the first thread allocates to a new peak. Counts: the most bytes that were held.
 // build: -pthread
 #include "witness.h"
 

@@ -1,5 +1,6 @@
 // Hazard: none; blocks of mixed sizes from three call sites, replaced in random order.
-// Counts: all of it, and per site `site.w_fresh|w_zeroed|w_resized.alloc_*`. Arguments: events, seed.
+// Counts: all of it, and per site `site.w_fresh|w_zeroed|w_resized.alloc_*`. Arguments: events,
+// seed.
 #include "witness.h"
 
 enum { SLOTS = 4096 };

@@ -1,5 +1,6 @@
-// Hazard: fibers as libraries make them: the return address of a fiber's first function was put there by
-// hand, and the code that it names has no unwind information. Every stack is whole nevertheless.
+// Hazard: fibers as libraries make them: the return address of a fiber's first function was put
+// there by hand, and the code that it names has no unwind information. Every stack is whole
+// nevertheless.
 // Counts: all of it. Argument: rounds.
 #include "witness.h"
 #include <sys/mman.h>

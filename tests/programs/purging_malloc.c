@@ -1,5 +1,6 @@
-// An allocator that returns the pages of each large block when it is freed, as jemalloc and mimalloc
-// do: one `madvise(MADV_DONTNEED)` per free of a block of 64 KiB or more. Addresses are never reused.
+// An allocator that returns the pages of each large block when it is freed, as jemalloc and
+// mimalloc do: one `madvise(MADV_DONTNEED)` per free of a block of 64 KiB or more. Addresses are
+// never reused.
 // build: -shared -fPIC
 #include <errno.h>
 #include <malloc.h>

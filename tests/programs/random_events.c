@@ -1,6 +1,8 @@
-// Hazard: events of every kind in random order, from many stacks and threads: malloc, calloc, realloc, aligned
-// blocks, frees of other threads' blocks, a fork, switches of the mode, a reset. The same events in every run.
-// Counts: blocks and bytes allocated since the reset and still live of those. Arguments: threads, rounds.
+// Hazard: events of every kind in random order, from many stacks and threads: malloc, calloc,
+// realloc, aligned blocks, frees of other threads' blocks, a fork, switches of the mode, a reset.
+// The same events in every run.
+// Counts: blocks and bytes allocated since the reset and still live of those. Arguments: threads,
+// rounds.
 // build: -pthread -I{here}/../../crates/probe/include
 #include "heapwise.h"
 #include "witness.h"

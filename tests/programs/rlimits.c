@@ -1,4 +1,5 @@
-// Hazard: resource limits at their smallest, set in the running process and then met by a fresh image.
+// Hazard: resource limits at their smallest, set in the running process and then met by a fresh
+// image.
 // Counts: `before.` the exec, and the limited image as "". Arguments: as|fsize|nofile, limit.
 // stdout must be a pipe: under fsize 0 no file can take the account.
 #include "witness.h"
@@ -17,8 +18,8 @@ static void limit(const char *name, rlim_t value) {
     W_REQUIRE(setrlimit(resource, &both) == 0);
 }
 
-// The least an untouched program of this size starts with: 16 MiB of address space, no file growth, and
-// the descriptors the dynamic loader needs (0, 1, 2 and one library at a time).
+// The least an untouched program of this size starts with: 16 MiB of address space, no file growth,
+// and the descriptors the dynamic loader needs (0, 1, 2 and one library at a time).
 static rlim_t smallest(const char *name) {
     return strcmp(name, "as") == 0 ? 16 << 20 : strcmp(name, "fsize") == 0 ? 0 : 4;
 }

@@ -1,6 +1,7 @@
-// Hazard: the program's own seccomp filter, which kills for any system call but read, write, sigreturn and exit.
-// Counts: all of it. The heap is grown beforehand, so the allocator itself needs no call. Argument: `prctl` or `syscall`, how
-// the filter is installed.
+// Hazard: the program's own seccomp filter, which kills for any system call but read, write,
+// sigreturn and exit.
+// Counts: all of it. The heap is grown beforehand, so the allocator itself needs no call. Argument:
+// `prctl` or `syscall`, how the filter is installed.
 #include "witness.h"
 #include <linux/filter.h>
 #include <linux/seccomp.h>

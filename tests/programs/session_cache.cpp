@@ -1,5 +1,5 @@
-// Hazard: a cache that is never emptied, a leak and churn behind inlined containers; all but the leak is freed at exit.
-// Counts: nothing. Arguments: requests.
+// Hazard: a cache that is never emptied, a leak and churn behind inlined containers; all but the
+// leak is freed at exit. Counts: nothing. Arguments: requests.
 #include <cstdlib>
 #include <map>
 #include <string>

@@ -1,7 +1,8 @@
-// Hazard: signal handlers allocate, at any instruction of the profiler's own code too. Over an allocator that allows it
-// (bump_malloc.so); glibc's would deadlock by itself.
+// Hazard: signal handlers allocate, at any instruction of the profiler's own code too. Over an
+// allocator that allows it (bump_malloc.so); glibc's would deadlock by itself.
 // Counts: all of it, plus `signals` handled. Arguments: mode, signals.
-//   timer: a 50 µs interval timer; storm: another thread sends as fast as it can; self: raise() before every malloc.
+//   timer: a 50 µs interval timer; storm: another thread sends as fast as it can;
+//   self: raise() before every malloc.
 // build: -pthread {out}/bump_malloc.so -Wl,-rpath,$ORIGIN
 #include "witness.h"
 #include <pthread.h>

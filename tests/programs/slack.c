@@ -1,6 +1,8 @@
-// Hazard: blocks are larger than requested, grow by realloc, and peak at different moments at different sites.
-// Counts: all of it; `slack.bytes` usable beyond requested of what is live, `grown.bytes` what reallocs added, and per site
-// `w_wave0|1|2.peak_bytes` what it held at the peak of all; `peak_bytes` of all. Argument: rounds.
+// Hazard: blocks are larger than requested, grow by realloc, and peak at different moments at
+// different sites.
+// Counts: all of it; `slack.bytes` usable beyond requested of what is live, `grown.bytes` what
+// reallocs added, and per site `w_wave0|1|2.peak_bytes` what it held at the peak of all;
+// `peak_bytes` of all. Argument: rounds.
 #include "witness.h"
 
 enum { SITES = 3, BLOCKS = 600 };

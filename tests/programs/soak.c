@@ -1,6 +1,8 @@
-// Hazard: a long life: threads come and go, free each other's blocks, realloc, recurse, fork; in bursts, as a server does.
-// Counts: all of it; the forked children allocate too, but these blocks are not counted. The sets of stacks and sizes are finite, so unbounded
-// growth is the profiler's. Arguments: seconds, operations in a burst of 10 ms, seed.
+// Hazard: a long life: threads come and go, free each other's blocks, realloc, recurse, fork; in
+// bursts, as a server does.
+// Counts: all of it; the forked children allocate too, but these blocks are not counted. The sets
+// of stacks and sizes are finite, so unbounded growth is the profiler's. Arguments: seconds,
+// operations in a burst of 10 ms, seed.
 // build: -pthread
 #include "witness.h"
 #include <pthread.h>

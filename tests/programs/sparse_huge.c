@@ -1,5 +1,5 @@
-// Hazard: 64 GiB of address space in blocks that are hardly touched; a profiler that shadows what is
-// allocated, instead of what is used, runs out of memory.
+// Hazard: 64 GiB of address space in blocks that are hardly touched; a profiler that shadows what
+// is allocated, instead of what is used, runs out of memory.
 // Counts: all of it, plus `touched_bytes`. Argument: GiB. Pieces of 4 GiB: the kernel's default
 // overcommit refuses a single request beyond the machine's memory.
 #include "witness.h"

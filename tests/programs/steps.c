@@ -1,6 +1,6 @@
 // Hazard: none; bursts of work with quiet between them, whose middles the program marks.
-// Counts: all of it; per step the bytes live at its mark and the most that were live since the mark before, at any
-// moment. Arguments: steps.
+// Counts: all of it; per step the bytes live at its mark and the most that were live since the mark
+// before, at any moment. Arguments: steps.
 #include "witness.h"
 #include <time.h>
 

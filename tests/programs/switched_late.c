@@ -1,6 +1,7 @@
 // Hazard: recording begins when blocks are there already, which are then freed.
-// Counts: `early.free_objects` freed of what was there before; of what came later all of it, through `w_late`. Waits for a line on stdin
-// before the second part (`ready`) and before its end. Argument: blocks.
+// Counts: `early.free_objects` freed of what was there before; of what came later all of it,
+// through `w_late`. Waits for a line on stdin before the second part (`ready`) and before its end.
+// Argument: blocks.
 #include "witness.h"
 
 enum { MOST = 1 << 18 };

@@ -1,7 +1,7 @@
-// Hazard: none; threads that allocate and free until all of them meet, without a pause before or behind the
-// mark that is set there.
-// Counts: all of it; the bytes live at each mark, and those of them allocated since the mark before.
-// Arguments: marks.
+// Hazard: none; threads that allocate and free until all of them meet, without a pause before or
+// behind the mark that is set there.
+// Counts: all of it; the bytes live at each mark, and those of them allocated since the mark
+// before. Arguments: marks.
 // build: -pthread
 #include "witness.h"
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// Hazard: THREADS threads hold less than any step of the probe's each, and together a lot. Counts: the most
-// bytes that all of them held. Argument: threads.
+// Hazard: THREADS threads hold less than any step of the probe's each, and together a lot. Counts:
+// the most bytes that all of them held. Argument: threads.
 // build: -pthread
 #include "witness.h"
 

@@ -1,7 +1,8 @@
 // Hazard: none; a heap whose size over time is known.
-// Counts: all of it; and writes to FILE a line `from to highest live` per burst of work: when it began and ended, in milliseconds since
-// the mark `beginN` that it names, the most bytes that were live within it at any moment, and the bytes live after it. Between bursts nothing
-// happens. Arguments: FILE, ms.
+// Counts: all of it; and writes to FILE a line `from to highest live` per burst of work: when it
+// began and ended, in milliseconds since the mark `beginN` that it names, the most bytes that were
+// live within it at any moment, and the bytes live after it. Between bursts nothing happens.
+// Arguments: FILE, ms.
 #include "witness.h"
 #include <fcntl.h>
 #include <time.h>
@@ -26,7 +27,8 @@ static void log_burst(int file, const uint64_t *numbers) {
     w_write(file, line, (size_t)(to - line));
 }
 
-// Without ticks of the recorder, the probe reads the clock once per 64 events: these events have size 0.
+// Without ticks of the recorder, the probe reads the clock once per 64 events: these events have
+// size 0.
 static void let_the_clock_be_read(void) {
     for (int i = 0; i < 100; i++) w_free(w_malloc(0));
 }
@@ -44,7 +46,8 @@ static uint64_t burst(uint64_t number, uint64_t until_ns) {
     return highest;
 }
 
-// The moment of the mark `beginN`, which may be anywhere within the call: one that took no time names the moment best.
+// The moment of the mark `beginN`, which may be anywhere within the call: one that took no time
+// names the moment best.
 static uint64_t mark_begin(void) {
     for (uint64_t tries = 0;; tries++) {
         char name[32], *end = name + 31;

@@ -1,6 +1,7 @@
 // Hazard: it is killed at any moment, or its recorder is.
-// Counts: per thread the allocations begun and done, in FILE (mapped, so that it outlives a kill): the pid, then one pair
-// of u64 per thread. What was recorded lies between the sums. Arguments: FILE, ms, threads.
+// Counts: per thread the allocations begun and done, in FILE (mapped, so that it outlives a kill):
+// the pid, then one pair of u64 per thread. What was recorded lies between the sums. Arguments:
+// FILE, ms, threads.
 #include "witness.h"
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,7 +1,7 @@
-// Hazard: the whole heap is replaced over and over, so that what was live a moment ago is freed now. Counts:
-// `inuse_bytes`, the bytes that are live at any moment, within one block. Arguments: the number of blocks
-// (4096); a number of blocks after which it sleeps for a millisecond (never). Runs until it is killed; ends
-// by itself after an hour in any case.
+// Hazard: the whole heap is replaced over and over, so that what was live a moment ago is freed
+// now. Counts: `inuse_bytes`, the bytes that are live at any moment, within one block. Arguments:
+// the number of blocks (4096); a number of blocks after which it sleeps for a millisecond (never).
+// Runs until it is killed; ends by itself after an hour in any case.
 #include <stdlib.h>
 #include <unistd.h>
 

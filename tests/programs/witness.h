@@ -1,4 +1,5 @@
-// The witness: a victim's own account of the blocks it allocates, kept without the allocator's help.
+// The witness: a victim's own account of the blocks it allocates, kept without the allocator's
+// help.
 //
 // What counts: requested bytes of the calls made through the `w_…` functions, and nothing else. A
 // realloc counts as one free of the old block and one allocation of the new one, in place or not;
@@ -69,7 +70,8 @@ static W_SITE void w_free(struct w_block block) {
     __asm__ volatile("" ::: "memory");
 }
 
-// Leaves *block as it was when the allocator refuses; empties it for size 0 (glibc frees and returns NULL).
+// Leaves *block as it was when the allocator refuses; empties it for size 0 (glibc frees and
+// returns NULL).
 static W_SITE void w_realloc(struct w_block *block, size_t size) {
     int had = block->p != NULL;
     size_t old = block->size;

@@ -155,7 +155,8 @@ export interface Sizes extends Whole {
   classes: SizeClass[];
   /// Finer classes, where the source has them.
   fine: SizeClass[];
-  /// The size of every block is known; blocks of the process were counted by size; or mixed sizes count as their mean.
+  /// The size of every block is known; blocks of the process were counted by size; or mixed sizes
+  /// count as their mean.
   source: "blocks" | "process" | "means";
   largest: { name: string; file: string; line: number; min_bytes: number | null; mean_bytes: number; max_bytes: number | null; objects: number; bytes: number }[];
 }

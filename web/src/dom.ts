@@ -46,7 +46,8 @@ export function show(parent: Element, ...children: (Child | Child[])[]): void {
 
 const probe = h("span", { hidden: true });
 
-/// A color of the page's theme, as a canvas takes it: `light-dark()` is resolved only where an element uses it.
+/// A color of the page's theme, as a canvas takes it: `light-dark()` is resolved only where an
+/// element uses it.
 export function themeColor(name: string): string {
   if (!probe.isConnected) document.body.append(probe);
   probe.style.color = `var(${name})`;

@@ -10,6 +10,10 @@ use heapwise_testkit::failure::Failure;
 const MOST_COLUMNS: usize = 100;
 /// Ends of the names of files that a document may name.
 const SOURCES: [&str; 9] = [".rs", ".md", ".ts", ".js", ".c", ".cpp", ".h", ".toml", ".lua"];
+/// Ends of the names of other files whose comments are checked.
+const COMMENTED: [&str; 5] = [".c", ".cpp", ".h", ".ts", ".js"];
+/// Lines that a command reads, which cannot be wrapped (`crates/testkit/src/programs.rs`).
+const DIRECTIVE: &str = "// build: ";
 /// Written by a command (`cargo xtask bench`), which does not wrap.
 const GENERATED: [&str; 1] = ["docs/BENCHMARKS.md"];
 /// Directories that are not part of the tree.
@@ -19,10 +23,16 @@ const FOREIGN: [&str; 4] = ["target", "node_modules", ".git", "dist"];
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, Failure> {
     let files = files(root);
     let mut findings = Vec::new();
-    for name in files.iter().filter(|name| name.ends_with(".md")) {
+    let read = |name: &str| {
         let path = root.join(name);
-        let text = fs::read_to_string(&path).map_err(|error| Failure::at(&path, error))?;
-        findings.extend(check_document(name, &text, &files));
+        fs::read_to_string(&path).map_err(|error| Failure::at(&path, error))
+    };
+    for name in files.iter().filter(|name| name.ends_with(".md")) {
+        findings.extend(check_document(name, &read(name)?, &files));
+    }
+    // Sources in Rust: `tidy.rs`.
+    for name in files.iter().filter(|name| COMMENTED.iter().any(|end| name.ends_with(end))) {
+        findings.extend(long_comments(name, &read(name)?));
     }
     Ok(findings)
 }
@@ -47,7 +57,11 @@ fn check_document(name: &str, text: &str, files: &[String]) -> Vec<String> {
 /// Comments of a source that are too long.
 pub(crate) fn long_comments(name: &str, text: &str) -> Vec<String> {
     let is_long = |line: &str| {
-        line.trim_start().starts_with("//") && line.chars().count() > MOST_COLUMNS && is_wrappable(line)
+        let is_comment = line.trim_start().starts_with("//") || line.starts_with("/*") || line.starts_with(" * ");
+        is_comment
+            && !line.starts_with(DIRECTIVE)
+            && line.chars().count() > MOST_COLUMNS
+            && is_wrappable(line)
     };
     let lines = (1..).zip(text.lines()).filter(|(_, line)| is_long(line));
     lines.map(|(number, _)| format!("{name}:{number}: wrap at {MOST_COLUMNS} columns")).collect()

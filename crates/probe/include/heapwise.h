@@ -1,9 +1,10 @@
 /* heapwise.h: a program speaks to the probe that runs inside it.
  *
  * Every function is weak: the program links and runs without the probe, and the inline wrappers
- * below then do nothing. Include it, call hw_…, and start the program under `heapwise run` or with the probe
- * preloaded. Nothing here allocates from the program's heap. A call from a signal handler that interrupted the
- * probe itself changes nothing: heapwise_dump returns EAGAIN, the others are counted (`heapwise stats`). */
+ * below then do nothing. Include it, call hw_…, and start the program under `heapwise run` or
+ * with the probe preloaded. Nothing here allocates from the program's heap. A call from a signal
+ * handler that interrupted the probe itself changes nothing: heapwise_dump returns EAGAIN, the
+ * others are counted (`heapwise stats`). */
 #ifndef HEAPWISE_H
 #define HEAPWISE_H
 
@@ -13,7 +14,8 @@
 extern "C" {
 #endif
 
-/* Weak symbols of a program that is not position-independent are 0 for good: the probe would never be found. */
+/* Weak symbols of a program that is not position-independent are 0 for good: the probe would
+ * never be found. */
 #if !defined(__PIC__) && !defined(__PIE__)
 #warning "heapwise.h: compile with -fPIE or -fPIC, or the probe is not found"
 #endif
@@ -22,20 +24,23 @@ enum heapwise_mode { HEAPWISE_OFF = 0, HEAPWISE_SAMPLED = 1, HEAPWISE_EXACT = 2,
 /* How exact mode finds a block: compact, or direct-mapped by address and fastest. */
 enum heapwise_index { HEAPWISE_INDEX_AUTO = 0, HEAPWISE_INDEX_HASH = 1, HEAPWISE_INDEX_SHADOW = 2 };
 
-/* One frame of a script, innermost first in an array. Strings need to live until the call returns. */
+/* One frame of a script, innermost first in an array. Strings need to live until the call
+ * returns. */
 struct heapwise_frame {
     const char *function;
     const char *file;
     int line;
 };
 
-/* Writes at most `max` frames of the script that `coroutine` runs, innermost first; returns how many. Called
- * while the thread allocates, so it must not wait for a lock that is held around allocations. */
+/* Writes at most `max` frames of the script that `coroutine` runs, innermost first; returns how
+ * many. Called while the thread allocates, so it must not wait for a lock that is held around
+ * allocations. */
 typedef int (*heapwise_provider)(void *coroutine, struct heapwise_frame *frames, int max);
 
 #define HEAPWISE_WEAK __attribute__((weak))
 
-/* Switches for the whole process. `sample_bytes` matters to HEAPWISE_SAMPLED; 0 keeps the rate in force. */
+/* Switches for the whole process. `sample_bytes` matters to HEAPWISE_SAMPLED; 0 keeps the rate in
+ * force. */
 HEAPWISE_WEAK void heapwise_set_mode(enum heapwise_mode mode, uint64_t sample_bytes);
 /* The mode in force, after taking up whatever another process has ordered meanwhile. */
 HEAPWISE_WEAK int heapwise_mode(void);
@@ -43,7 +48,8 @@ HEAPWISE_WEAK int heapwise_mode(void);
 HEAPWISE_WEAK void heapwise_set_index(enum heapwise_index index);
 /* The index in force; HEAPWISE_INDEX_AUTO where not every block is recorded. */
 HEAPWISE_WEAK int heapwise_index(void);
-/* CLOCK_MONOTONIC nanoseconds up to which the recording of this program is in its file; 0 before there is one. */
+/* CLOCK_MONOTONIC nanoseconds up to which the recording of this program is in its file; 0 before
+ * there is one. */
 HEAPWISE_WEAK uint64_t heapwise_recorded_ns(void);
 /* Forgets what was counted so far. */
 HEAPWISE_WEAK void heapwise_reset(void);
@@ -64,19 +70,20 @@ struct heapwise_snapshot {
 };
 HEAPWISE_WEAK void heapwise_take_snapshot(struct heapwise_snapshot *snapshot);
 
-/* What the calling thread works for: until it is popped, blocks it allocates are attributed to a frame `[name]` on top
- * of their native frames. Labels nest. */
+/* What the calling thread works for: until it is popped, blocks it allocates are attributed to a
+ * frame `[name]` on top of their native frames. Labels nest. */
 HEAPWISE_WEAK void heapwise_label_push(const char *name);
 HEAPWISE_WEAK void heapwise_label_pop(void);
 
-/* Declared frames of the calling thread: what it allocates is attributed to them, on top of its native
- * frames. Leave what was entered, on the same thread. */
+/* Declared frames of the calling thread: what it allocates is attributed to them, on top of its
+ * native frames. Leave what was entered, on the same thread. */
 HEAPWISE_WEAK void heapwise_script_enter(const char *file, const char *function, int line);
 HEAPWISE_WEAK void heapwise_script_line(int line);
 HEAPWISE_WEAK void heapwise_script_leave(void);
 
-/* Instead of declaring each frame: a function that knows the current ones, and which coroutine (for Lua the
- * lua_State) the calling thread runs now; null when it runs none. Only recorded allocations call it. */
+/* Instead of declaring each frame: a function that knows the current ones, and which coroutine
+ * (for Lua the lua_State) the calling thread runs now; null when it runs none. Only recorded
+ * allocations call it. */
 HEAPWISE_WEAK void heapwise_script_provider(heapwise_provider provider);
 HEAPWISE_WEAK void heapwise_script_switch(void *coroutine);
 

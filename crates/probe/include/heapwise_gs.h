@@ -1,13 +1,15 @@
 /* heapwise_gs.h: the gs driver's memory statistics, by their names, for any C or C++ program.
  *
- * Header only. Switching modes goes to the probe inside the program; reports, which need debug information, and
- * recordings, which need a process of their own, come from the `heapwise` executable: the one that runs the
- * program, else the one named by HEAPWISE_EXE, else the one in PATH. Without the probe every function does nothing
- * and returns false, 0 or NULL. Strings returned are the caller's to free(); nothing else comes from the program's
- * heap. Call these from one thread at a time.
+ * Header only. Switching modes goes to the probe inside the program; reports, which need debug
+ * information, and recordings, which need a process of their own, come from the `heapwise`
+ * executable: the one that runs the program, else the one named by HEAPWISE_EXE, else the one in
+ * PATH. Without the probe every function does nothing and returns false, 0 or NULL. Strings
+ * returned are the caller's to free(); nothing else comes from the program's heap. Call these
+ * from one thread at a time.
  *
- * The driver's own names are static functions, so no symbol of the program is taken; a program that has such functions
- * itself defines HEAPWISE_GS_PREFIXED before including this and uses the names with the prefix heapwise_gs_. */
+ * The driver's own names are static functions, so no symbol of the program is taken; a program
+ * that has such functions itself defines HEAPWISE_GS_PREFIXED before including this and uses the
+ * names with the prefix heapwise_gs_. */
 #ifndef HEAPWISE_GS_H
 #define HEAPWISE_GS_H
 
@@ -226,8 +228,8 @@ HEAPWISE_GS_FUNCTION bool heapwise_gs_await_log(void) {
     return heapwise_gs_fail("the recorder does not keep up: the report would be of an earlier state");
 }
 
-/* Switches what is recorded; LOG types write files memlog<date>_<hex>_<pid>_<n>-<number>.hwr in the working
- * directory. */
+/* Switches what is recorded; LOG types write files memlog<date>_<hex>_<pid>_<n>-<number>.hwr in
+ * the working directory. */
 HEAPWISE_GS_FUNCTION bool heapwise_gs_set_enable_mem_profiler(int type) {
     if (!heapwise_gs_may()) return false;
     if (type < HEAPWISE_GS_CLOSED || type > HEAPWISE_GS_MEM_FAST) return heapwise_gs_fail("types are 1 to 5");
@@ -267,7 +269,8 @@ HEAPWISE_GS_FUNCTION void heapwise_gs_set_mem_profiler_log_number(int number) {
     close(file);
 }
 
-/* Size at which another file begins (`90M`), for recordings that begin after the call; what is in force. */
+/* Size at which another file begins (`90M`), for recordings that begin after the call; what is in
+ * force. */
 HEAPWISE_GS_FUNCTION const char *heapwise_gs_get_mem_profiler_log_size(void) {
     return heapwise_gs_log.size[0] ? heapwise_gs_log.size : HEAPWISE_GS_LOG_SIZE;
 }
@@ -287,7 +290,8 @@ HEAPWISE_GS_FUNCTION bool heapwise_gs_has_log(void) {
     return heapwise_gs_await_log();
 }
 
-/* Reads the files of the recording with `jobs` threads (0: one per core) and says on stderr what they contain. */
+/* Reads the files of the recording with `jobs` threads (0: one per core) and says on stderr what
+ * they contain. */
 HEAPWISE_GS_FUNCTION bool heapwise_gs_start_mem_log_profiler(int jobs) {
     char number[16];
     snprintf(number, sizeof number, "%d", jobs);

@@ -1,7 +1,7 @@
 // Stacks that change in every way a memo might miss: the same registers over different callers,
-// jumps, coroutines, signals on the same and on another stack, functions interrupted before they have a frame, realigned
-// frames, variable frames.
-// Each of them ends in a call of `hook`. Deterministic for a seed.
+// jumps, coroutines, signals on the same and on another stack, functions interrupted before they
+// have a frame, realigned frames, variable frames. Each of them ends in a call of `hook`.
+// Deterministic for a seed.
 #define _GNU_SOURCE
 #include <alloca.h>
 #include <setjmp.h>
@@ -137,7 +137,8 @@ NOINLINE static long leaf_interrupted(long n) {
     return n + 1;
 }
 
-// Every stage of a frame's life: the return address in the register, signed there, signed in memory, memory alone.
+// Every stage of a frame's life: the return address in the register, signed there, signed in
+// memory, memory alone.
 #ifdef __aarch64__
 long stages_interrupted(long n);
 __asm__(".text\n.p2align 2\n.hidden stages_interrupted\n.type stages_interrupted, %function\n"

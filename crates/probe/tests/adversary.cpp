@@ -1,4 +1,5 @@
-// C++ exceptions: stacks unwound by throwing, destructors and handlers that call the hook meanwhile.
+// C++ exceptions: stacks unwound by throwing, destructors and handlers that call the hook
+// meanwhile.
 #include <cstdint>
 #include <string>
 

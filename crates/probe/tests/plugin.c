@@ -1,4 +1,5 @@
-// Built twice with different FRAMEs: at the same addresses, other code and other unwind information.
+// Built twice with different FRAMEs: at the same addresses, other code and other unwind
+// information.
 typedef long (*hook_t)(void *context, void *body);
 
 __attribute__((noinline)) static long inner(hook_t hook, void *context, void *body) {

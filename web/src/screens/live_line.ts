@@ -1,5 +1,5 @@
-// The line above a live process: since when it is recorded, its resident memory, and the part that no
-// view shows.
+// The line above a live process: since when it is recorded, its resident memory, and the part that
+// no view shows.
 
 import { get } from "../api.ts";
 import type { Ledger, Source } from "../api_types.ts";

@@ -1,5 +1,5 @@
-// One process or file: header, tabs, choices, the strip, and the view the URL names. The frame stays
-// while the state changes; only what differs is drawn again.
+// One process or file: header, tabs, choices, the strip, and the view the URL names. The frame
+// stays while the state changes; only what differs is drawn again.
 
 import { get, post } from "../api.ts";
 import type { Source, SourcePage, StoredProfile, Summary } from "../api_types.ts";
@@ -39,7 +39,8 @@ const DRAW: Record<View, Draw> = {
 
 /// A live process is looked at this often.
 const FOLLOW_MS = 3000;
-/// Views that show the present state of a live process again and again; others lose what was opened in them.
+/// Views that show the present state of a live process again and again; others lose what was opened
+/// in them.
 const REFRESHED: View[] = ["overview", "flame", "table", "leaks"];
 /// Views with the panel of functions and source beside them, where the screen is wide.
 const WITH_SIDE: View[] = ["flame", "tree", "graph"];
@@ -152,8 +153,8 @@ class SourceScreen {
     }
   }
 
-  /// Draws the page again when the process has ended or records in another way, and the present state
-  /// when nobody is choosing something.
+  /// Draws the page again when the process has ended or records in another way, and the present
+  /// state when nobody is choosing something.
   private async follow(): Promise<void> {
     const before = this.page.source;
     const { source } = await get<SourcePage>(`sources/${encodeURIComponent(before.id)}`);

@@ -14,7 +14,8 @@ import { StripChart } from "../widgets/strip_chart.ts";
 
 /// A live curve is fetched again this often.
 const FOLLOW_MS = 2000;
-/// Resident memory beyond so many times the peak of the heap is hidden at first: it would flatten the heap.
+/// Resident memory beyond so many times the peak of the heap is hidden at first: it would flatten
+/// the heap.
 const MOST_RESIDENT = 6;
 
 export class Strip {

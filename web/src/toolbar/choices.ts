@@ -39,7 +39,8 @@ export function typeTitle(name: string): string {
   return title === name ? name.replaceAll("_", " ") : title;
 }
 
-/// What is compared with: another profile of this source, or any other source; of a recording, at a moment.
+/// What is compared with: another profile of this source, or any other source; of a recording, at a
+/// moment.
 function base({ state, page, otherSources }: ChoicesInput, names: string[][]): (HTMLElement | null)[] {
   const own = page.source.kind === "recording" ? [] : names.filter(([name]) => name !== state.profile);
   // Of other sources, the value is the source with a slash before: no name of a profile has one.

@@ -1,4 +1,5 @@
-// Where the resident memory of a process is, and was: a stacked bar, its lines, and a chart over time.
+// Where the resident memory of a process is, and was: a stacked bar, its lines, and a chart over
+// time.
 
 import { get } from "../api.ts";
 import type { Ledger, LedgerHistory } from "../api_types.ts";

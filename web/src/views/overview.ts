@@ -24,7 +24,8 @@ export const drawOverview: Draw = async (input) => {
   }
   const types = summary.sample_types.filter((type) => type.total !== 0 || type.base !== 0);
   const cards = [findingsCard(input), ...types.map((type) => topCard(input, type))];
-  // The present state is drawn again and again: its cards are filled before they replace the old ones.
+  // The present state is drawn again and again: its cards are filled before they replace the old
+  // ones.
   if (!input.state.profile) await Promise.all(cards.map((card) => card.filled));
   const [findings, ...tops] = cards.map((card) => card.element);
   return h("section.overview", null,

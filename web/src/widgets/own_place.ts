@@ -1,4 +1,5 @@
-// The program's own code beside a row: where it allocates, or which of its functions calls a library.
+// The program's own code beside a row: where it allocates, or which of its functions calls a
+// library.
 
 import type { OwnPlace } from "../api_types.ts";
 
@@ -9,7 +10,8 @@ interface Place {
   own?: OwnPlace;
 }
 
-/// `cache.cc:12`, or `get cache.cc:12` for memory of a library; `–` where no code of the program is known.
+/// `cache.cc:12`, or `get cache.cc:12` for memory of a library; `–` where no code of the program is
+/// known.
 export function ownPlace({ module, own }: Place): string {
   if (!own) return "–";
   return own.is_itself ? source(own) || module : [own.function, source(own)].filter(Boolean).join(" ");

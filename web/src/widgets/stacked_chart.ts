@@ -1,4 +1,5 @@
-// Stacked areas over time: one per line of the ledger, with a legend and the numbers under the pointer.
+// Stacked areas over time: one per line of the ledger, with a legend and the numbers under the
+// pointer.
 
 import type { LedgerHistory } from "../api_types.ts";
 import { h, show } from "../dom.ts";

@@ -1,5 +1,5 @@
-// Memory over time on a canvas: live bytes, lines of the resident memory, allocation rate, marks, and
-// cursors that can be dragged.
+// Memory over time on a canvas: live bytes, lines of the resident memory, allocation rate, marks,
+// and cursors that can be dragged.
 
 import type { Timeline } from "../api_types.ts";
 import { h, themeColor } from "../dom.ts";

@@ -25,8 +25,8 @@ export function fitLabel(name, amount, room, widthOf) {
   return low < 3 ? "" : `${letters.slice(0, low).join("")}…`;
 }
 
-/// The color of each box: of its frame, or in a comparison of its change as a share of the larger of
-/// its two sides.
+/// The color of each box: of its frame, or in a comparison of its change as a share of the larger
+/// of its two sides.
 /** @param {FlameColumns} columns @param {boolean} dark @returns {(box: number) => string} */
 export function boxColors(columns, dark) {
   const { frames, boxes } = columns;
