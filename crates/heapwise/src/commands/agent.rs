@@ -29,19 +29,19 @@ use crate::symbols::SymbolArgs;
 #[derive(Debug, Args)]
 pub(crate) struct AgentArgs {
     /// Take a profile of each process every TIME
-    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = parse_duration, help_heading = "Capture options")]
     every: Duration,
     /// Sample one block per RATE bytes in processes that do not record yet
-    #[arg(short = 'c', long = "rate", value_name = "RATE", default_value = "512K", value_parser = parse_rate)]
+    #[arg(short = 'c', long = "rate", value_name = "RATE", default_value = "512K", value_parser = parse_rate, help_heading = "Capture options")]
     rate: u64,
     /// Take a profile of each process once, wait until it is sent, and exit
-    #[arg(long)]
+    #[arg(long, help_heading = "Capture options")]
     once: bool,
     /// Leave names of functions to the receivers
-    #[arg(long)]
+    #[arg(long, help_heading = "Output options")]
     no_symbols: bool,
     /// Serve Prometheus' /metrics, and /status
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", help_heading = "Server options")]
     listen: Option<SocketAddr>,
     #[command(flatten)]
     names: NameArgs,
@@ -58,6 +58,7 @@ pub(crate) struct AgentArgs {
 /// Names of the processes.
 #[derive(Debug, Args)]
 #[group(id = "agent_names")]
+#[command(next_help_heading = "Output options")]
 struct NameArgs {
     /// Name the service of every process [default: its environment, its unit, its program]
     #[arg(long, value_name = "NAME")]
@@ -73,6 +74,7 @@ struct NameArgs {
 /// What the agent may take.
 #[derive(Debug, Args)]
 #[group(id = "agent_budget")]
+#[command(next_help_heading = "Capture options")]
 struct BudgetArgs {
     /// Take at most PERCENT of one core; the interval grows when it is more
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = parse_percent)]
@@ -85,6 +87,7 @@ struct BudgetArgs {
 /// Which processes get the probe.
 #[derive(Debug, Args)]
 #[group(id = "agent_policy")]
+#[command(next_help_heading = "Capture options")]
 struct PolicyArgs {
     /// Attach to programs of this name (* matches any text; may be repeated)
     #[arg(long, value_name = "PATTERN")]
@@ -100,6 +103,7 @@ struct PolicyArgs {
 /// Where profiles go.
 #[derive(Debug, Args)]
 #[group(id = "agent_receivers")]
+#[command(next_help_heading = "Output options")]
 struct ReceiverArgs {
     /// Send batches to heapwise-fleet
     #[arg(long, value_name = "URL")]
@@ -124,6 +128,7 @@ struct ReceiverArgs {
 /// What waits for receivers.
 #[derive(Debug, Args)]
 #[group(id = "agent_spool")]
+#[command(next_help_heading = "Output options")]
 struct SpoolArgs {
     /// Keep profiles that are not sent yet in DIR
     #[arg(long, value_name = "DIR")]

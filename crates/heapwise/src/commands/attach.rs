@@ -44,7 +44,7 @@ pub(crate) fn attach(args: &AttachArgs) -> Outcome {
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct OfferArgs {
     /// Bring the probe into named pids that do not carry it
-    #[arg(long)]
+    #[arg(long, help_heading = "Capture options")]
     attach: bool,
 }
 

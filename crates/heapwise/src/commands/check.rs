@@ -37,7 +37,7 @@ pub(crate) struct CheckArgs {
     #[arg(long = "max-growth", value_name = "BYTES", value_parser = parse_bytes, requires = "base")]
     max_growth: Option<u64>,
     /// Drop stacks with a matching frame (known leaks)
-    #[arg(long = "allow", value_name = "RE")]
+    #[arg(long = "allow", value_name = "RE", help_heading = "Filter options")]
     allow: Option<Regex>,
     #[command(flatten)]
     known: KnownArgs,

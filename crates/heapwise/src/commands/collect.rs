@@ -26,16 +26,22 @@ use heapwise_profile::quantity::{self, parse_duration, parse_rate};
 #[derive(Debug, Args)]
 pub(crate) struct CollectArgs {
     /// Collect for SECONDS
-    #[arg(short = 's', long, value_name = "SECONDS", value_parser = parse_duration)]
+    #[arg(short = 's', long, value_name = "SECONDS", value_parser = parse_duration, help_heading = "Capture options")]
     seconds: Duration,
     /// Sample one block per RATE bytes on average
-    #[arg(short = 'c', long = "rate", value_name = "RATE", default_value = "1024", value_parser = parse_rate)]
+    #[arg(short = 'c', long = "rate", value_name = "RATE", default_value = "1024", value_parser = parse_rate, help_heading = "Capture options")]
     rate: u64,
     /// Start file names with PREFIX
-    #[arg(short, long, value_name = "PREFIX", default_value = "./heapwise.")]
+    #[arg(
+        short,
+        long,
+        value_name = "PREFIX",
+        default_value = "./heapwise.",
+        help_heading = "Output options"
+    )]
     output: String,
     /// Replace existing files
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output options")]
     force: bool,
     #[command(flatten)]
     offer: OfferArgs,

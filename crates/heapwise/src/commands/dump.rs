@@ -20,10 +20,10 @@ pub(crate) struct DumpArgs {
     #[arg(value_name = "PID|NAME")]
     target: String,
     /// Write to FILE, in the format of its ending: .hwp, .heap, .pro, .pb.gz, .folded, .json, …
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output options")]
     output: Option<PathBuf>,
     /// Replace an existing file
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output options")]
     force: bool,
 }
 

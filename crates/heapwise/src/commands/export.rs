@@ -33,7 +33,7 @@ pub(crate) struct ExportArgs {
     targets: Vec<String>,
     /// Write this format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox,
     /// dhat, heaptrack, pro, json, csv
-    #[arg(short = 'f', long = "format", value_name = "FORMAT", value_parser = parse_format)]
+    #[arg(short = 'f', long = "format", value_name = "FORMAT", value_parser = parse_format, help_heading = "Output options")]
     format: Format,
     #[command(flatten)]
     metric: MetricArgs,
@@ -44,13 +44,13 @@ pub(crate) struct ExportArgs {
     #[command(flatten)]
     read: ReadArgs,
     /// Subtract this profile
-    #[arg(long, value_name = "FILE|PID")]
+    #[arg(long, value_name = "FILE|PID", help_heading = "Filter options")]
     base: Option<String>,
     /// Write the result to FILE, compressed if its name ends in .gz or .zst
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output options")]
     output: Option<PathBuf>,
     /// Replace an existing file
-    #[arg(long)]
+    #[arg(long, help_heading = "Output options")]
     force: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct SymbolizeArgs {
     #[command(flatten)]
     symbols: SymbolArgs,
     /// Write to FILE [default: the profile itself]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output options")]
     output: Option<PathBuf>,
 }
 

@@ -22,10 +22,10 @@ pub(crate) struct FragmentationArgs {
     #[command(flatten)]
     symbols: SymbolArgs,
     /// Show at most N rows (0 = all)
-    #[arg(short = 'n', long = "rows", value_name = "N", default_value_t = DEFAULT_ROWS)]
+    #[arg(short = 'n', long = "rows", value_name = "N", default_value_t = DEFAULT_ROWS, help_heading = "Output options")]
     rows: usize,
     /// Print JSON
-    #[arg(long)]
+    #[arg(long, help_heading = "Output options")]
     json: bool,
 }
 

@@ -32,7 +32,7 @@ pub(crate) struct LiveArgs {
     #[arg(value_name = "PID|FILE")]
     target: String,
     /// Read the process this often
-    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Output options")]
     interval: Duration,
     #[command(flatten)]
     symbols: SymbolArgs,

@@ -35,13 +35,13 @@ pub(crate) struct RecordArgs {
     #[arg(value_name = "PID|NAME")]
     target: String,
     /// Record for SECONDS [default: until Ctrl-C or the end of the process]
-    #[arg(short = 's', long, value_name = "SECONDS", value_parser = parse_duration)]
+    #[arg(short = 's', long, value_name = "SECONDS", value_parser = parse_duration, help_heading = "Capture options")]
     seconds: Option<Duration>,
     /// Write the recording to FILE [default: heapwise.PROGRAM.PID.hwr]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output options")]
     output: Option<PathBuf>,
     /// Replace an existing file
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output options")]
     force: bool,
     #[command(flatten)]
     offer: OfferArgs,

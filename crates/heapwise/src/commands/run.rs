@@ -55,17 +55,17 @@ pub(crate) struct RunArgs {
     keeping: RetentionArgs,
     /// Write the profile to FILE, as jemalloc's text when named .heap [default:
     /// heapwise.PROGRAM.PID.hwp]
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output options")]
     output: Option<PathBuf>,
     /// Replace an existing file
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output options")]
     force: bool,
     /// Write a profile (FILE.PID), or with --log a recording (NAME.PID.hwr), for each child process
     /// too; wait for the ones that the program leaves behind
-    #[arg(long)]
+    #[arg(long, help_heading = "Capture options")]
     children: bool,
     /// Print no summary
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output options")]
     quiet: bool,
     #[command(flatten)]
     own: OwnArgs,

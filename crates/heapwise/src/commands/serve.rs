@@ -22,25 +22,37 @@ pub(crate) struct ServeArgs {
     #[arg(value_name = "FILE|DIR|PID|NAME")]
     targets: Vec<String>,
     /// Listen on this port of 127.0.0.1 (0 = any free one)
-    #[arg(long, value_name = "PORT", default_value_t = 8090, conflicts_with = "listen")]
+    #[arg(
+        long,
+        value_name = "PORT",
+        default_value_t = 8090,
+        conflicts_with = "listen",
+        help_heading = "Server options"
+    )]
     port: u16,
     /// Listen on ADDRESS:PORT (readers then need the token), or on a Unix socket
-    #[arg(long, value_name = "ADDRESS:PORT|PATH")]
+    #[arg(long, value_name = "ADDRESS:PORT|PATH", help_heading = "Server options")]
     listen: Option<String>,
     /// Require this token for changes, and for reading too [default: a new one, for changes]
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", help_heading = "Server options")]
     token: Option<String>,
     /// Keep at most N profiles of each process
-    #[arg(long = "max_profiles_kept", alias = "max-profiles-kept", value_name = "N", default_value_t = 32)]
+    #[arg(
+        long = "max_profiles_kept",
+        alias = "max-profiles-kept",
+        value_name = "N",
+        default_value_t = 32,
+        help_heading = "Server options"
+    )]
     max_profiles_kept: usize,
     /// Keep profiles in DIR
-    #[arg(long = "profile-dir", value_name = "DIR")]
+    #[arg(long = "profile-dir", value_name = "DIR", help_heading = "Server options")]
     profile_dir: Option<PathBuf>,
     /// Set the niceness of the server (0–19)
-    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(i32).range(0..=19))]
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(i32).range(0..=19), help_heading = "Server options")]
     nice: i32,
     /// Take at most this much memory (K, M, G)
-    #[arg(long, value_name = "BYTES", default_value = "512M", value_parser = parse_memory)]
+    #[arg(long, value_name = "BYTES", default_value = "512M", value_parser = parse_memory, help_heading = "Server options")]
     memory: usize,
     #[command(flatten)]
     offer: OfferArgs,

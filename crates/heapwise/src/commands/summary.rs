@@ -34,10 +34,10 @@ pub(crate) struct SummaryArgs {
     #[arg(value_name = "FILE|PID")]
     target: String,
     /// Show what grew since this profile
-    #[arg(long, value_name = "FILE|PID")]
+    #[arg(long, value_name = "FILE|PID", help_heading = "Filter options")]
     base: Option<String>,
     /// Show every finding of a recording, and its statistics
-    #[arg(long, conflicts_with = "base")]
+    #[arg(long, conflicts_with = "base", help_heading = "Output options")]
     all: bool,
     #[command(flatten)]
     own: OwnArgs,
@@ -46,7 +46,7 @@ pub(crate) struct SummaryArgs {
     #[command(flatten)]
     read: ReadArgs,
     /// Print JSON, of at most 4 KiB without --all
-    #[arg(long)]
+    #[arg(long, help_heading = "Output options")]
     json: bool,
 }
 

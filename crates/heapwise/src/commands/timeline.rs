@@ -26,28 +26,28 @@ pub(crate) struct TimelineArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Set the step length, a multiple of 10 ms
-    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_step)]
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = parse_step, help_heading = "Filter options")]
     step: u64,
     /// Print JSON: `[[ms, bytes], …]`
-    #[arg(long)]
+    #[arg(long, help_heading = "Output options")]
     json: bool,
     /// Show where the resident memory was, line by line, instead of live bytes
-    #[arg(long)]
+    #[arg(long, help_heading = "Output options")]
     resident: bool,
     /// Print a row per step even in a terminal
-    #[arg(long)]
+    #[arg(long, help_heading = "Output options")]
     table: bool,
     /// Draw live bytes, resident bytes, allocation rate and marks as SVG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output options")]
     svg: Option<PathBuf>,
     /// Draw the same picture as PNG
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = "Output options")]
     png: Option<PathBuf>,
     /// Write the result to FILE
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", help_heading = "Output options")]
     output: Option<PathBuf>,
     /// Replace an existing file
-    #[arg(short, long)]
+    #[arg(short, long, help_heading = "Output options")]
     force: bool,
     #[command(flatten)]
     read: ReadArgs,

@@ -109,6 +109,7 @@ messages! {
     HelpOutputOptions => ("Output options", "输出选项"),
     HelpSymbolOptions => ("Symbol options", "符号选项"),
     HelpCaptureOptions => ("Capture options", "采集选项"),
+    HelpServerOptions => ("Server options", "服务器选项"),
     KindPeakGrowth => ("higher peak", "峰值增长"),
     KindFragmentation => ("fragmentation", "碎片"),
     KindUnexplained => ("unexplained", "来源不明"),
