@@ -4,8 +4,12 @@
 #include "witness.h"
 #include <sys/wait.h>
 
-int main(void) {
+static __attribute__((noinline)) void load(void) {
     for (int i = 0; i < 100; i++) w_malloc(1 << 20);
+}
+
+int main(void) {
+    load();
     w_say("", "parent", getpid());
     pid_t pid = fork();
     W_REQUIRE(pid >= 0);

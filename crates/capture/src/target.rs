@@ -7,6 +7,7 @@ use std::time::UNIX_EPOCH;
 
 use heapwise_format::segment::{Counter, SegmentSource as _};
 use heapwise_profile::Profile;
+use heapwise_profile::inherited::with_inherited;
 use heapwise_profile::ledger::resident_profile;
 use heapwise_profile::read::Limit;
 use heapwise_profile::recording::PointInTime;
@@ -117,7 +118,7 @@ impl Target {
     pub fn load(&self, options: &ReadOptions) -> Outcome<Loaded> {
         let quiet = |profile| Loaded { profile, warnings: Vec::new() };
         match self {
-            Target::Process(found) => of_segment(found).map(quiet),
+            Target::Process(found) => of_process(found).map(quiet),
             Target::File(path) => read_file(path, options.limit).map(quiet),
             Target::Recording { path, moment } => {
                 let mut opened = open::open(path, options)?;
@@ -184,6 +185,28 @@ pub fn process(target: &str) -> Outcome<SegmentEntry> {
             Err(input_error!("{} processes are named `{}`; give a pid from `heapwise ps`", count, target))
         }
     }
+}
+
+/// Ancestors whose stacks are shown: a tree of forks that is deeper is not usual.
+const MOST_ANCESTORS: usize = 8;
+
+/// The profile of a process now. What it inherited by `fork` is shown by the stacks of its parent,
+/// where that one's segment can be read.
+pub fn of_process(found: &SegmentEntry) -> Outcome<Profile> {
+    with_ancestors(found, MOST_ANCESTORS)
+}
+
+fn with_ancestors(found: &SegmentEntry, ancestors: usize) -> Outcome<Profile> {
+    let child = of_segment(found)?;
+    let Some(inherited) = child.meta.recorded.inherited.filter(|_| ancestors > 0) else { return Ok(child) };
+    // The number may be another process's by now, or of another namespace.
+    let is_parent = |parent: &SegmentEntry| parent.process.starttime <= found.process.starttime;
+    let parent = segments::of_pid(inherited.parent).ok().filter(is_parent);
+    let parent = parent.and_then(|parent| with_ancestors(&parent, ancestors - 1).ok());
+    Ok(match parent.filter(|parent| parent.meta.program == child.meta.program) {
+        Some(parent) => with_inherited(child, inherited, parent),
+        None => child,
+    })
 }
 
 /// The profile a segment holds now.

@@ -107,7 +107,8 @@ impl Bounds {
             self.high = f64::INFINITY;
         }
         if metric.is_held(profile) {
-            self.high += profile.meta.recorded.inherited.map_or(0.0, |inherited| match metric {
+            let missing = profile.meta.recorded.inherited.filter(|inherited| inherited.bytes > 0);
+            self.high += missing.map_or(0.0, |inherited| match metric {
                 Metric::InuseObjects => f64::INFINITY,
                 _ => inherited.bytes as f64,
             });

@@ -274,7 +274,7 @@ fn add_life(gaps: &mut Vec<Gap>, recorded: &Recorded, frees: u64) {
     if recorded.pauses > 0 {
         gaps.push(Gap::Paused { times: recorded.pauses });
     }
-    gaps.extend(recorded.inherited.map(Gap::Inherited));
+    gaps.extend(recorded.inherited.filter(|inherited| inherited.bytes > 0).map(Gap::Inherited));
 }
 
 /// Data that was lost while recording was on.

@@ -21,6 +21,7 @@ pub mod finding;
 pub mod fixture;
 pub mod frame_table;
 pub mod id;
+pub mod inherited;
 pub mod ledger;
 pub mod merge;
 pub mod metric;

@@ -148,7 +148,8 @@ fn forked_children_of_an_attached_program_are_counted() {
     told(1000);
     let child = told(-300);
     assert_eq!((blocks(&scratch, &pid), blocks(&scratch, &child)), (1000, 300));
-    let live = scratch.json_of(&["top", "--json", "--inuse_objects", "--focus", "^w_", &child]);
+    let own = ["top", "--json", "--inuse_objects", "--focus", "^w_", "--ignore", r"^\[inherited", &child];
+    let live = scratch.json_of(&own);
     assert_eq!(live["total"], 150, "{live}");
     told(50);
     assert_eq!((blocks(&scratch, &pid), blocks(&scratch, &child)), (1050, 300));

@@ -153,31 +153,47 @@ fn a_childs_first_event_may_be_interrupted() {
     }
 }
 
-/// A report on a forked child names what it has of its parent's heap.
+/// A report on a forked child shows what it has of its parent's heap by the parent's stacks, as
+/// long as the parent's segment is there; then it names the amount.
 #[test]
 fn a_child_shows_what_it_inherited() {
+    const HEAP: f64 = (100 << 20) as f64;
     let scratch = Scratch::new();
     let library = scratch.output_of(&["preload"]);
     for mode in ["mode:exact", "mode:sampled,rate:4K"] {
         let mut program = scratch.command(victims().join("fork_inherits"));
         program.env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", mode);
-        let mut child = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
-        let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        let mut victim = program.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("starts");
+        // The child ends with its standard input.
+        let input = victim.stdin.take();
+        let mut lines = BufReader::new(victim.stdout.take().expect("piped")).lines();
         let mut number = |name: &str| {
             let line = lines.next().expect("a line").expect("UTF-8");
             line.strip_prefix(&format!("witness {name} ")).expect("in order").to_owned()
         };
         let (parent, pid) = (number("parent"), number("child.pid"));
-        let top = scratch.heapwise(&["top", &pid]).output().expect("heapwise starts");
-        let said = String::from_utf8_lossy(&top.stdout);
-        assert!(said.contains(&format!("inherited from {parent} by fork")), "{mode}: {said}");
+        let root = format!("inherited from {parent} by fork");
+        let check_stacks = || {
+            let said = scratch.output_of(&["top", &pid]);
+            assert!(said.contains(&root) && !said.contains("not shown"), "{mode}: {said}");
+            let rows = scratch.json_of(&["top", "--json", "--cum", "--focus", &root, &pid]);
+            let load = rows["rows"].as_array().expect("rows").iter().find(|row| row["name"] == "load");
+            let of_heap = load.expect("the parent's function")["cum"].as_f64().expect("bytes") / HEAP;
+            // Samples of 4 KiB take each block of a MiB.
+            assert!((0.99..1.01).contains(&of_heap), "{mode}: {of_heap} {rows}");
+        };
+        check_stacks();
         let inherited = scratch.json_of(&["stats", "--json", &pid])[0]["probe"]["inherited_bytes"].as_u64();
-        let of_heap = inherited.expect("a number") as f64 / f64::from(100 << 20);
-        // Samples of 4 KiB take each block of a MiB; the C library's own blocks come on top.
+        let of_heap = inherited.expect("a number") as f64 / HEAP;
+        // The C library's own blocks come on top.
         assert!((0.999..1.01).contains(&of_heap), "{mode}: {of_heap}");
-        let of_parent = scratch.heapwise(&["top", &parent]).output().expect("heapwise starts");
-        assert!(!String::from_utf8_lossy(&of_parent.stdout).contains("inherited"), "{mode}");
-        drop(child.stdin.take());
-        assert!(child.wait().expect("waited").success());
+        assert!(!scratch.output_of(&["top", &parent]).contains("inherited"), "{mode}");
+        victim.kill().expect("killed");
+        victim.wait().expect("waited");
+        check_stacks();
+        scratch.output_of(&["ps", "--clean"]);
+        let said = scratch.output_of(&["top", &pid]);
+        assert!(said.contains("not shown: 100 MiB") && said.contains(&root), "{mode}: {said}");
+        drop(input);
     }
 }

@@ -51,9 +51,9 @@ pub enum Began {
 }
 
 /// Memory that a process inherited by `fork`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Inherited {
-    /// Live bytes of the parent at the fork.
+    /// Live bytes of the parent at the fork that no sample shows.
     pub bytes: u64,
     /// The parent's pid.
     pub parent: u32,
@@ -70,7 +70,7 @@ impl Recorded {
             Began::Late { after_ns } => (3, after_ns),
             Began::Reset { after_ns } => (4, after_ns),
         };
-        let Inherited { bytes, parent } = self.inherited.unwrap_or(Inherited { bytes: 0, parent: 0 });
+        let Inherited { bytes, parent } = self.inherited.unwrap_or_default();
         let stopped = self.stopped_ns.is_some().into();
         [
             began,
@@ -106,7 +106,8 @@ impl Recorded {
             began: first.began,
             stopped_ns: self.stopped_ns.max(other.stopped_ns),
             pauses: self.pauses.saturating_add(other.pauses),
-            inherited: Some(Inherited { bytes, parent }).filter(|inherited| inherited.bytes > 0),
+            inherited: Some(Inherited { bytes, parent })
+                .filter(|inherited| *inherited != Inherited::default()),
             shortages: Shortages(self.shortages.0 | other.shortages.0),
             event_shortages: Shortages(self.event_shortages.0 | other.event_shortages.0),
             own_allocator: match self.own_allocator.is_empty() {
@@ -134,7 +135,7 @@ impl Recorded {
             },
             stopped_ns: (at(2) != 0).then_some(at(3)),
             pauses: at(4),
-            inherited: Some(inherited).filter(|inherited| inherited.bytes > 0),
+            inherited: Some(inherited).filter(|inherited| *inherited != Inherited::default()),
             shortages: Shortages(at(7)),
             event_shortages: Shortages(at(8)),
             own_allocator,

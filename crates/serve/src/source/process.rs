@@ -138,7 +138,7 @@ impl Source for ProcessSource {
 
     fn current(&self) -> Result<Profile> {
         let now = self.found.at_present();
-        Ok(heapwise_capture::target::of_segment(&now)?)
+        Ok(heapwise_capture::target::of_process(&now)?)
     }
 
     fn record_for(&self, time: Duration, rate: Option<u64>) -> Result<Stretch> {
