@@ -57,7 +57,8 @@ fn check_document(name: &str, text: &str, files: &[String]) -> Vec<String> {
 /// Comments of a source that are too long.
 pub(crate) fn long_comments(name: &str, text: &str) -> Vec<String> {
     let is_long = |line: &str| {
-        let is_comment = line.trim_start().starts_with("//") || line.starts_with("/*") || line.starts_with(" * ");
+        let is_comment =
+            line.trim_start().starts_with("//") || line.starts_with("/*") || line.starts_with(" * ");
         is_comment
             && !line.starts_with(DIRECTIVE)
             && line.chars().count() > MOST_COLUMNS

@@ -6,6 +6,7 @@ mod arguments;
 mod audit;
 mod bench;
 mod crowd;
+mod dependencies;
 mod documents;
 mod loom;
 mod miri;
@@ -16,6 +17,7 @@ mod runner;
 mod suites;
 mod test;
 mod tidy;
+mod translation;
 mod victims;
 
 use std::path::{Path, PathBuf};

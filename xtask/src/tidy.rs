@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::{architecture, documents, module_cycles};
+use crate::{architecture, dependencies, documents, module_cycles, translation};
 use heapwise_testkit::failure::Failure;
 
 /// Files longer than this hold more than one concept.
@@ -56,6 +56,8 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         check_source(&name, &text, &mut findings);
     }
     findings.extend(documents::check(root)?);
+    findings.extend(dependencies::check(root)?);
+    findings.extend(translation::check(root)?);
     let page = root.join("ARCHITECTURE.md");
     let page = fs::read_to_string(&page).map_err(|error| Failure::at(&page, error))?;
     findings.extend(architecture::missing(root, &page, &all_sources));
