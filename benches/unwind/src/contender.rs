@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::OnceLock;
 
-use heapwise_probe::workbench::{self, Entry, Memo, OwnStack, Workbench};
+use heapwise_probe::test_api::{self, Entry, Memo, OwnStack, TestProbe};
 
 use crate::hopper;
 use crate::scenario::{Chain, Leaf};
@@ -14,7 +14,7 @@ const DEPTH: usize = 512;
 pub struct Contender {
     pub name: &'static str,
     pub leaf: Leaf,
-    pub body: Option<workbench::Body>,
+    pub body: Option<test_api::Body>,
     /// Captures per batch, fewer for the slow ones.
     pub captures: usize,
 }
@@ -22,8 +22,8 @@ pub struct Contender {
 /// The first one does nothing: what it takes is subtracted from the others.
 pub fn all() -> Vec<Contender> {
     // SAFETY: the stub takes a chain as its context.
-    let stub: Leaf = unsafe { std::mem::transmute(workbench::hook as *const ()) };
-    let ours = |name, body: workbench::Body| Contender { name, leaf: stub, body: Some(body), captures: 3000 };
+    let stub: Leaf = unsafe { std::mem::transmute(test_api::hook as *const ()) };
+    let ours = |name, body: test_api::Body| Contender { name, leaf: stub, body: Some(body), captures: 3000 };
     let theirs = |name, leaf, captures| Contender { name, leaf, body: None, captures };
     let mut all = vec![
         ours("(nothing)", nothing),
@@ -41,9 +41,9 @@ pub fn all() -> Vec<Contender> {
 }
 
 /// The session of the comparison.
-fn bench() -> Workbench {
-    static BENCH: OnceLock<Workbench> = OnceLock::new();
-    *BENCH.get_or_init(|| Workbench::start().expect("memory for a segment"))
+fn bench() -> TestProbe {
+    static BENCH: OnceLock<TestProbe> = OnceLock::new();
+    *BENCH.get_or_init(|| TestProbe::start().expect("memory for a segment"))
 }
 
 unsafe extern "C" fn nothing(_: *mut c_void, _: &Entry) -> i64 {

@@ -12,7 +12,7 @@ mod scenario;
 use std::time::Instant;
 
 use contender::Contender;
-use heapwise_probe::workbench::Memo;
+use heapwise_probe::test_api::Memo;
 use scenario::{Chain, Scenario};
 
 const DEPTHS: [usize; 3] = [10, 30, 60];

@@ -29,7 +29,7 @@ pub use jemalloc::mallctl;
 pub(crate) use jemalloc::{dump, json, prof, recent};
 pub(crate) use os::{atomics, clock, environment, fixed_text, process, symbols, sys};
 pub(crate) use shared::{config, control, leases, segment};
-pub use testing::workbench;
+pub use testing::test_api;
 pub(crate) use unwind::modules;
 
 /// Nothing in the probe panics; if something does, the program's own crash handling sees the abort.

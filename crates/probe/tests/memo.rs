@@ -9,13 +9,13 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use heapwise_format::segment::{Counter, NodePlace};
-use heapwise_probe::workbench::{self, Body, Captured, Entry, Memo, OwnStack, Workbench};
+use heapwise_probe::test_api::{self, Body, Captured, Entry, Memo, OwnStack, TestProbe};
 
 /// Every so many stacks are compared with `backtrace` too, which takes a thousand times longer.
 const WITNESS_STRIDE: u64 = 61;
 
 struct Trial {
-    bench: Workbench,
+    bench: TestProbe,
     memo: Box<Memo>,
     max_depth: u32,
     stacks: u64,
@@ -26,7 +26,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn new(bench: Workbench, max_depth: u32) -> Self {
+    fn new(bench: TestProbe, max_depth: u32) -> Self {
         // SAFETY: zeroed memory is a valid memo.
         let memo = unsafe { Box::<Memo>::new_zeroed().assume_init() };
         let (stacks, witnessed, interrupted, truncated) = (0, 0, 0, 0);
@@ -127,10 +127,10 @@ unsafe fn function<F: Copy>(library: *mut c_void, name: &std::ffi::CStr) -> F {
 type Hook = unsafe extern "C" fn(*mut c_void, Body) -> i64;
 type Acts = unsafe extern "C" fn(Hook, *mut c_void, Body, u64, i64);
 
-fn run(bench: Workbench, acts: Acts, seed: u64, count: i64, max_depth: u32) -> Trial {
+fn run(bench: TestProbe, acts: Acts, seed: u64, count: i64, max_depth: u32) -> Trial {
     let mut trial = Trial::new(bench, max_depth);
     // SAFETY: `judge` gets the trial it expects.
-    unsafe { acts(workbench::hook, (&raw mut trial).cast(), judge, seed, count) };
+    unsafe { acts(test_api::hook, (&raw mut trial).cast(), judge, seed, count) };
     trial
 }
 
@@ -192,7 +192,7 @@ fn unloaded_code_is_forgotten() {
         unsafe {
             let plugin: unsafe extern "C" fn(Hook, *mut c_void, Body) -> i64 =
                 function(library, c"plugin_run");
-            plugin(workbench::hook, (&raw mut trial).cast(), judge);
+            plugin(test_api::hook, (&raw mut trial).cast(), judge);
             let node = *trial.nodes.last().unwrap();
             witness_here(trial.bench, node, turn % 2 == 0, &mut places_seen);
             libc::dlclose(library);
@@ -205,7 +205,7 @@ fn unloaded_code_is_forgotten() {
 
 /// The node's module must be the plugin that is loaded now.
 fn witness_here(
-    bench: Workbench,
+    bench: TestProbe,
     node: u32,
     small: bool,
     seen: &mut std::collections::HashMap<u64, Vec<u32>>,

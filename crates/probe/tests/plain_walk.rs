@@ -7,10 +7,10 @@ use std::ffi::c_void;
 use std::hint::black_box;
 
 use heapwise_format::segment::{Counter, NodePlace};
-use heapwise_probe::workbench::{self, Captured, Entry, OwnStack, Workbench};
+use heapwise_probe::test_api::{self, Captured, Entry, OwnStack, TestProbe};
 
 struct Comparison {
-    bench: Workbench,
+    bench: TestProbe,
     captured: Captured,
     expected: Vec<u64>,
     depth: u32,
@@ -29,11 +29,11 @@ unsafe extern "C" fn compare(context: *mut c_void, entry: &Entry) -> i64 {
 }
 
 #[inline(never)]
-fn compare_here(bench: Workbench, depth: u32) -> Comparison {
+fn compare_here(bench: TestProbe, depth: u32) -> Comparison {
     let captured = Captured { node: 0, truncated: false, broken: false };
     let mut comparison = Comparison { bench, captured, expected: Vec::new(), depth };
     // SAFETY: `compare` gets back what it expects.
-    unsafe { workbench::hook((&raw mut comparison).cast(), compare) };
+    unsafe { test_api::hook((&raw mut comparison).cast(), compare) };
     comparison
 }
 
@@ -54,7 +54,7 @@ fn check(comparison: &Comparison) {
 }
 
 #[inline(never)]
-fn recurse(bench: Workbench, levels: u32) -> Comparison {
+fn recurse(bench: TestProbe, levels: u32) -> Comparison {
     let pad = [levels; 37];
     black_box(&pad);
     let comparison = if levels == 0 { compare_here(bench, 512) } else { recurse(bench, levels - 1) };

@@ -204,7 +204,7 @@ fn replay(file: InMemory) {
 
 /// `HEAPWISE_CONF`, `MALLOC_CONF`, and the amounts of the command line.
 pub fn options(bytes: &[u8]) {
-    heapwise_probe::workbench::read_options(bytes);
+    heapwise_probe::test_api::read_options(bytes);
     let text = String::from_utf8_lossy(bytes);
     let _ = quantity::parse_bytes(&text);
     let _ = quantity::parse_rate(&text);

@@ -161,8 +161,7 @@ fn replace(words: &Words, parent: &'static Session) -> Option<&'static Session> 
     }
     filter::clear();
     arena::pin_blocks();
-    child.begin(&config, hooks::allocator_kind());
-    child.segment.counter(Counter::InheritedBytes).store(inherited, Ordering::Relaxed);
+    child.begin(&config, hooks::allocator_kind(), inherited);
     session::publish(child);
     // SAFETY: the child's only thread is here, on its way from the parent's session to its own.
     unsafe { parent.unmap() };

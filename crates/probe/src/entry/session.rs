@@ -108,13 +108,17 @@ impl Session {
     }
 
     /// Gives a new session its segment, with empty tables, and puts a configuration in force.
-    pub(super) fn begin(&self, config: &Config, allocator: AllocatorKind) {
+    /// Readers and controllers that find the segment ready find all of that.
+    ///
+    /// `inherited`: live bytes of the parent of a forked child.
+    pub(super) fn begin(&self, config: &Config, allocator: AllocatorKind, inherited: u64) {
         if !self.segment.create(allocator, config.tables) {
             return control::stand_aside(self);
         }
         if self.describe_tables(allocator) {
             self.allocator.begin();
             runtimes::describe(self);
+            self.segment.counter(Counter::InheritedBytes).store(inherited, Ordering::Relaxed);
             control::begin(self, config);
             self.segment.set_state(State::Ready);
         } else {
@@ -164,11 +168,11 @@ impl Session {
     }
 }
 
-/// A session for the workbench, which is never released; `None` without memory.
+/// A session for tests and benchmarks, which is never released; `None` without memory.
 impl Session {
-    pub(crate) fn for_workbench() -> Option<&'static Session> {
+    pub(crate) fn for_tests() -> Option<&'static Session> {
         let (session, _) = Session::create()?;
-        session.begin(&Config::new(), AllocatorKind::Other);
+        session.begin(&Config::new(), AllocatorKind::Other, 0);
         Some(session)
     }
 }
@@ -180,7 +184,7 @@ pub(crate) struct TestSession(&'static Session);
 #[cfg(test)]
 impl TestSession {
     pub(crate) fn new() -> TestSession {
-        let session = Session::for_workbench().expect("memory for a session");
+        let session = Session::for_tests().expect("memory for a session");
         session.segment.remove_name();
         TestSession(session)
     }

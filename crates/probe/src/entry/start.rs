@@ -38,7 +38,7 @@ pub(super) fn begin_session() -> Option<&'static Session> {
         fork::register_handler();
     }
     session.take_options();
-    session.begin(&config, allocator);
+    session.begin(&config, allocator, 0);
     session::publish(session);
     Some(session)
 }

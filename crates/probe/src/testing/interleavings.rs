@@ -110,7 +110,7 @@ fn a_tally_is_described_before_another_thread_has_its_number() {
 /// A controller's write is applied completely or not at all: depth and period come from the same
 /// write.
 #[test]
-fn orders_are_applied_whole() {
+fn changes_are_applied_whole() {
     let session = &*TestSession::new();
     let over = AtomicBool::new(false);
     let word = |word: ControlWord| session.segment.control(word);

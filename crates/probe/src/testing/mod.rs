@@ -5,4 +5,4 @@
 mod interleavings;
 #[cfg(all(test, loom))]
 pub(crate) mod models;
-pub mod workbench;
+pub mod test_api;

@@ -1,11 +1,11 @@
-//! A workbench for each test.
+//! A probe for each test.
 
 use std::sync::Once;
 
-use heapwise_probe::workbench::Workbench;
+use heapwise_probe::test_api::TestProbe;
 
-/// Makes a workbench, with a segment in memory of this process only.
-pub(crate) fn start() -> Workbench {
+/// Makes a probe, with a segment in memory of this process only.
+pub(crate) fn start() -> TestProbe {
     static VARIABLE: Once = Once::new();
     VARIABLE.call_once(|| {
         // SAFETY: nobody else reads or writes the environment before the tests begin to.
@@ -14,5 +14,5 @@ pub(crate) fn start() -> Workbench {
             std::env::set_var("HEAPWISE_DIR", "/dev/null/none");
         }
     });
-    Workbench::start().expect("memory for a segment")
+    TestProbe::start().expect("memory for a segment")
 }

@@ -14,7 +14,7 @@ use crate::session::Session;
 use crate::sites::rates;
 use crate::threads::State;
 
-fn order(session: &'static Session, mode: Mode, bytes: u64, depth: u64) -> u64 {
+fn request(session: &'static Session, mode: Mode, bytes: u64, depth: u64) -> u64 {
     let words = [
         (ControlWord::Mode, Update::Set(mode as u64)),
         (ControlWord::SampleBytes, Update::Set(bytes)),
@@ -24,8 +24,8 @@ fn order(session: &'static Session, mode: Mode, bytes: u64, depth: u64) -> u64 {
 }
 
 /// Applies a control write before the model begins.
-fn obeyed(session: &'static Session, mode: Mode, bytes: u64, depth: u64) {
-    order(session, mode, bytes, depth);
+fn apply(session: &'static Session, mode: Mode, bytes: u64, depth: u64) {
+    request(session, mode, bytes, depth);
     control::poll(session);
     assert_eq!(session.control.depth(), depth as u32);
 }
@@ -38,15 +38,15 @@ fn rate_of(session: &Session) -> u64 {
 ///
 /// For the fence of `Outside::write_at` (release) and the one in `control::apply` (acquire).
 #[test]
-fn an_order_is_applied_whole() {
+fn a_change_is_applied_whole() {
     // One control write is pending, so that a thread starts to apply it; the next one comes in
     // between.
     let prepare = |session| {
-        obeyed(session, Mode::Sampled, 1000, 100);
-        order(session, Mode::Sampled, 2000, 200);
+        apply(session, Mode::Sampled, 1000, 100);
+        request(session, Mode::Sampled, 2000, 200);
     };
     check(prepare, |session| {
-        together(move || order(session, Mode::Sampled, 3000, 300), move || control::poll(session));
+        together(move || request(session, Mode::Sampled, 3000, 300), move || control::poll(session));
         let in_force = (session.control.sampling_distance(), session.control.depth());
         assert!([(1000, 100), (2000, 200), (3000, 300)].contains(&in_force), "{in_force:?}");
         control::poll(session);
@@ -54,22 +54,22 @@ fn an_order_is_applied_whole() {
     });
 }
 
-/// One thread at a time applies orders: the table of rates is written without other
+/// One thread at a time applies changes: the table of rates is written without other
 /// synchronization.
 ///
 /// For `fork::take_turn` (acquire) and the end of a turn (release).
 #[test]
-fn threads_apply_orders_in_turn() {
+fn threads_apply_changes_in_turn() {
     let prepare = |session| {
-        obeyed(session, Mode::Sampled, 1000, 100);
-        order(session, Mode::Sampled, 4000, 100);
+        apply(session, Mode::Sampled, 1000, 100);
+        request(session, Mode::Sampled, 4000, 100);
     };
     check(prepare, |session| {
-        let apply_and_order = move || {
+        let apply_and_request = move || {
             control::poll(session);
-            order(session, Mode::Sampled, 5000, 100);
+            request(session, Mode::Sampled, 5000, 100);
         };
-        together(apply_and_order, move || control::poll(session));
+        together(apply_and_request, move || control::poll(session));
         control::poll(session);
         assert_eq!((session.control.sampling_distance(), rate_of(session)), (5000, 5000));
     });
@@ -81,10 +81,10 @@ fn threads_apply_orders_in_turn() {
 #[test]
 fn no_distance_is_drawn_from_a_rate_that_was() {
     check(
-        |session| obeyed(session, Mode::Sampled, 1000, 100),
+        |session| apply(session, Mode::Sampled, 1000, 100),
         |session| {
             let before = session.control.epoch();
-            order(session, Mode::Sampled, 2000, 100);
+            request(session, Mode::Sampled, 2000, 100);
             together(
                 move || control::poll(session),
                 move || {
@@ -106,10 +106,10 @@ fn a_block_counted_is_a_block_found() {
     let address = 0x7300_0000_0010;
     let block = Live { tally: 7, size: 24 };
     let prepare = move |session| {
-        obeyed(session, Mode::Off, 1000, 100);
+        apply(session, Mode::Off, 1000, 100);
         assert_eq!(shadow::insert(session, address, block), shadow::Insertion::Done);
         assert_eq!(shadow::remove(session, address), Some(block));
-        order(session, Mode::Exact, 1000, 100);
+        request(session, Mode::Exact, 1000, 100);
     };
     check(prepare, move |session| {
         let allocates = loom::thread::spawn(move || {
@@ -147,11 +147,11 @@ fn newcomer(session: &Session) -> Box<State> {
 #[test]
 fn no_fast_path_under_an_old_generation() {
     let prepare = |session| {
-        obeyed(session, Mode::Exact, 1000, 100);
+        apply(session, Mode::Exact, 1000, 100);
         let mut state = newcomer(session);
         state.begin_event(session);
         assert!(state.is_fast(session), "the fast path is open");
-        order(session, Mode::Off, 1000, 100);
+        request(session, Mode::Off, 1000, 100);
     };
     check(prepare, |session| {
         let ((), state) = together(

@@ -89,7 +89,8 @@ fn a_reader_knows_which_nodes_are_whole() {
     });
 }
 
-/// Threads that share a site get a tally that is described.
+/// Threads that share a site get one tally, which is described: a thread that finds its number
+/// before its description takes it for another site's, and makes a second one.
 ///
 /// For `chain::append` (release) and `chain::search` (acquire).
 #[test]
@@ -97,11 +98,13 @@ fn a_shared_tally_is_described_before_another_thread_has_its_number() {
     let meet = |session: &Session| {
         let tally = tallies::shared(session, 9, 0).expect("room");
         assert_eq!(tally.counts.site(), SiteKey::new(9, 0, NO_THREAD));
+        tally.number
     };
     check(
         |_| (),
         move |session| {
-            together(move || meet(session), move || meet(session));
+            let (one, other) = together(move || meet(session), move || meet(session));
+            assert_eq!(one, other);
         },
     );
 }

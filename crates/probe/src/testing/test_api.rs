@@ -41,7 +41,7 @@ pub fn read_options(text: &[u8]) {
 
 /// A session of its own, with a segment in memory; it is never released.
 #[derive(Clone, Copy)]
-pub struct Workbench(&'static Session);
+pub struct TestProbe(&'static Session);
 
 /// The function that [`hook`] calls.
 pub type Body = unsafe extern "C" fn(context: *mut c_void, entry: &Entry) -> i64;
@@ -102,12 +102,12 @@ pub unsafe extern "C" fn hook(context: *mut c_void, body: Body) -> i64 {
     )
 }
 
-impl Workbench {
+impl TestProbe {
     /// `None` without memory.
     #[must_use]
-    pub fn start() -> Option<Workbench> {
+    pub fn start() -> Option<TestProbe> {
         modules::find_loader();
-        Session::for_workbench().map(Workbench)
+        Session::for_tests().map(TestProbe)
     }
 
     /// Captures by a full walk.
