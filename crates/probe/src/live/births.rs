@@ -197,7 +197,10 @@ pub(crate) fn forget(session: &Session) {
 
 #[cfg(test)]
 mod tests {
+    use heapwise_format::segment::IndexKind;
+
     use super::*;
+    use crate::live::{self, Inserted, Live};
 
     #[test]
     fn a_birth_tells_age_and_call() {
@@ -211,16 +214,22 @@ mod tests {
         assert_ne!(Birth::new(0, false), Birth::UNKNOWN);
     }
 
+    /// In both indexes; the smallest segments, as Miri has them, have the hash index only.
     #[test]
     fn births_are_taken_once() {
-        let session = &crate::session::TestSession::new();
-        let take_shadowed = |address| session.live.births.take_shadowed(address);
-        for (ms, address) in (10..).zip([0x7100_0000_0010, 0x7100_0000_0020, 0x7100_4000_0000]) {
-            shadow::insert(session, address, super::super::Live { tally: 3, size: 100 });
-            set(session, address, Birth::new(ms, false));
-            assert_eq!(take_shadowed(address), Birth::new(ms, false));
-            assert_eq!(take_shadowed(address), Birth::UNKNOWN);
-            shadow::remove(session, address);
+        let session = &*crate::session::TestSession::new();
+        let insert =
+            |address| matches!(live::insert(session, address, Live { tally: 3, size: 100 }), Inserted::Yes);
+        let remove = |address| live::remove(session, address, |_| false).map(|removed| removed.birth);
+        for index in [IndexKind::Shadow, IndexKind::Hash] {
+            live::choose(session, index);
+            for (ms, address) in (10..).zip([0x7100_0000_0010, 0x7100_0000_0020, 0x7100_4000_0000]) {
+                assert!(insert(address));
+                set(session, address, Birth::new(ms, false));
+                assert_eq!(remove(address), Some(Birth::new(ms, false)));
+                assert!(insert(address), "again, without a birth");
+                assert_eq!(remove(address), Some(Birth::UNKNOWN));
+            }
         }
     }
 }
