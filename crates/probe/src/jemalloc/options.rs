@@ -12,10 +12,10 @@ use crate::config::{Verdict, boolean, parse_number, put};
 use crate::dump::MOST_KEPT;
 use crate::fixed_text::FixedText;
 
-struct Place(UnsafeCell<Options>);
+struct OptionsCell(UnsafeCell<Options>);
 // SAFETY: written once, by the thread that starts the probe, before `READY`.
-unsafe impl Sync for Place {}
-static OPTIONS: Place = Place(UnsafeCell::new(Options::new()));
+unsafe impl Sync for OptionsCell {}
+static OPTIONS: OptionsCell = OptionsCell(UnsafeCell::new(Options::new()));
 static DEFAULTS: Options = Options::new();
 static READY: AtomicBool = AtomicBool::new(false);
 
@@ -24,13 +24,13 @@ pub(crate) fn options() -> &'static Options {
     if !READY.load(Ordering::Acquire) {
         return &DEFAULTS;
     }
-    // SAFETY: see `Place`.
+    // SAFETY: see `OptionsCell`.
     unsafe { &*OPTIONS.0.get() }
 }
 
 /// Lets `read` set the options. To be called once, by the thread that starts the probe.
 pub(crate) fn initialize<T>(read: impl FnOnce(&mut Options) -> T) -> T {
-    // SAFETY: see `Place`: no thread reads it before `READY`.
+    // SAFETY: see `OptionsCell`: no thread reads it before `READY`.
     let result = read(unsafe { &mut *OPTIONS.0.get() });
     READY.store(true, Ordering::Release);
     result

@@ -9,5 +9,6 @@ pub(crate) mod clock;
 pub(crate) mod environment;
 pub(crate) mod fixed_text;
 pub(crate) mod process;
+pub(crate) mod slots;
 pub(crate) mod symbols;
 pub(crate) mod sys;

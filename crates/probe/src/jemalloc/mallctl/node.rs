@@ -108,16 +108,16 @@ pub(super) fn answer(inside: &mut Inside, node: Node, number: usize, request: &m
         }
         Node::Arenas => {
             request.only_read()?;
-            let told = inside.outside(allocator::statistics).filter(|told| told.arenas != 0);
-            request.give(told.ok_or(Refusal::Unknown)?.arenas as u32)
+            let stats = inside.outside(allocator::statistics).filter(|stats| stats.arenas != 0);
+            request.give(stats.ok_or(Refusal::Unknown)?.arenas as u32)
         }
         Node::Classes { .. } if !has_classes() => Err(Refusal::Unknown),
         Node::Classes { large } => tell(request, size_class::count(large) as u32),
         Node::ClassSize { large } => tell(request, size_class::largest(large, number)),
         Node::Statistic(read) => {
             request.only_read()?;
-            let told = inside.outside(allocator::statistics).ok_or(Refusal::Unknown)?;
-            request.give(read(&told))
+            let stats = inside.outside(allocator::statistics).ok_or(Refusal::Unknown)?;
+            request.give(read(&stats))
         }
         Node::Active => {
             // Switching off what is off is allowed; a wrong size is not.

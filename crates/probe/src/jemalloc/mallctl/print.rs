@@ -39,11 +39,11 @@ pub(super) fn print(sink: &mut Sink<'_>, without: &[u8]) {
         print_general(sink, parts.json);
     }
     // The part that jemalloc prints for all option letters.
-    let told = sink.outside(allocator::statistics).unwrap_or_default();
+    let stats = sink.outside(allocator::statistics).unwrap_or_default();
     if parts.json {
-        statistics_json(sink, &told)
+        statistics_json(sink, &stats)
     } else {
-        statistics_text(sink, &told, parts.merged)
+        statistics_text(sink, &stats, parts.merged)
     }
     if parts.json {
         sink.close(b"}").close(b"}");
@@ -125,16 +125,16 @@ fn print_text(sink: &mut Sink<'_>, name: &[u8], value: &Value<'_>) {
     sink.plain(b"\n");
 }
 
-fn statistics_json(sink: &mut Sink<'_>, told: &Statistics) {
+fn statistics_json(sink: &mut Sink<'_>, stats: &Statistics) {
     sink.key(b"stats").open(b"{");
     let numbers: [(&[u8], u64); 8] = [
-        (b"allocated", told.allocated),
-        (b"active", told.active),
-        (b"metadata", told.metadata),
+        (b"allocated", stats.allocated),
+        (b"active", stats.active),
+        (b"metadata", stats.metadata),
         (b"metadata_thp", 0),
-        (b"resident", told.resident),
-        (b"mapped", told.mapped),
-        (b"retained", told.retained),
+        (b"resident", stats.resident),
+        (b"mapped", stats.mapped),
+        (b"retained", stats.retained),
         (b"zero_reallocs", 0),
     ];
     for (key, number) in numbers {
@@ -143,16 +143,20 @@ fn statistics_json(sink: &mut Sink<'_>, told: &Statistics) {
     sink.close(b"}");
 }
 
-fn statistics_text(sink: &mut Sink<'_>, told: &Statistics, merged: bool) {
-    sink.plain(b"Allocated: ").decimal(told.allocated).plain(b", active: ").decimal(told.active);
+fn statistics_text(sink: &mut Sink<'_>, stats: &Statistics, merged: bool) {
+    sink.plain(b"Allocated: ").decimal(stats.allocated).plain(b", active: ").decimal(stats.active);
     sink.plain(b", metadata: ")
-        .decimal(told.metadata)
+        .decimal(stats.metadata)
         .plain(b" (n_thp 0), resident: ")
-        .decimal(told.resident);
-    sink.plain(b", mapped: ").decimal(told.mapped).plain(b", retained: ").decimal(told.retained).plain(b"\n");
+        .decimal(stats.resident);
+    sink.plain(b", mapped: ")
+        .decimal(stats.mapped)
+        .plain(b", retained: ")
+        .decimal(stats.retained)
+        .plain(b"\n");
     if merged {
         sink.plain(b"Allocator: ").plain(hooks::allocator_kind().name().as_bytes());
-        sink.plain(b", arenas: ").decimal(told.arenas).plain(b", free: ").decimal(told.free);
-        sink.plain(b", mapped one by one: ").decimal(told.large).plain(b"\n");
+        sink.plain(b", arenas: ").decimal(stats.arenas).plain(b", free: ").decimal(stats.free);
+        sink.plain(b", mapped one by one: ").decimal(stats.large).plain(b"\n");
     }
 }
