@@ -102,7 +102,7 @@ fn dynamic_strings(elf: &[u8], file: &File) -> Option<Vec<u8>> {
         u64_at(&dynamic, entry + 8)
     };
     let (address, bytes) = (value(STRTAB)?, value(STRSZ)?);
-    let is_there = |segment: &Segment| {
+    let is_there = |segment: &ElfSegment| {
         segment.kind == PT_LOAD
             && (segment.address..segment.address.saturating_add(segment.bytes)).contains(&address)
     };
@@ -115,7 +115,7 @@ const PT_DYNAMIC: u32 = 2;
 const PT_INTERP: u32 = 3;
 
 /// A row of the program header table.
-struct Segment {
+struct ElfSegment {
     kind: u32,
     offset: u64,
     address: u64,
@@ -123,13 +123,13 @@ struct Segment {
 }
 
 /// The program headers in the first bytes of an ELF file.
-fn segments(elf: &[u8]) -> impl Iterator<Item = Segment> {
+fn segments(elf: &[u8]) -> impl Iterator<Item = ElfSegment> {
     let table = u64_at(elf, 32).and_then(|table| usize::try_from(table).ok()).unwrap_or(usize::MAX);
     let (size, count) = (u16_at(elf, 54).unwrap_or(0), u16_at(elf, 56).unwrap_or(0));
     (0..usize::from(count)).map_while(move |row| {
         let entry = row.checked_mul(size.into())?.checked_add(table)?;
         let long = |at: usize| u64_at(elf, entry.checked_add(at)?);
-        Some(Segment { kind: u32_at(elf, entry)?, offset: long(8)?, address: long(16)?, bytes: long(32)? })
+        Some(ElfSegment { kind: u32_at(elf, entry)?, offset: long(8)?, address: long(16)?, bytes: long(32)? })
     })
 }
 

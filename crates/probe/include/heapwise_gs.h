@@ -242,8 +242,8 @@ HEAPWISE_GS_FUNCTION bool heapwise_gs_set_enable_mem_profiler(int type) {
     return true;
 }
 
-/* JSON {"total_size": BYTES, "mem_report": ["file     line:N    size:BYTES", …]} in padded columns, largest first,
- * sites that hold nothing any more included. */
+/* JSON {"total_size": BYTES, "mem_report": ["file     line:N    size:BYTES", …]} in padded columns,
+ * largest first, sites that hold nothing any more included. */
 HEAPWISE_GS_FUNCTION char *heapwise_gs_get_mem_report(void) {
     if (!heapwise_gs_may() || !heapwise_gs_await_log()) return NULL;
     char pid[16];

@@ -80,13 +80,13 @@ impl Segment {
     ///
     /// `room` is that little in bytes. With `give_back` the rest of its addresses goes back to the
     /// system.
-    pub(crate) fn settle(&self, room: u64, give_back: bool, by: FrozenBy) {
+    pub(crate) fn freeze(&self, room: u64, give_back: bool, by: FrozenBy) {
         self.counter(Counter::FrozenBy).store(by as u64, Ordering::Relaxed);
         for kind in SectionKind::ALL {
             let section = self.section(kind);
             self.extend(section.offset, section.bytes(), room);
         }
-        self.pages.settle();
+        self.pages.freeze();
         if give_back {
             self.pages.unmap_rest(self.base(), self.bytes.load(Ordering::Relaxed));
         }

@@ -17,7 +17,7 @@ use core::ffi::{c_int, c_void};
 
 use heapwise_format::segment::{Counter, SectionKind};
 
-pub(crate) use image::{Image, Segment};
+pub(crate) use image::{ElfSegment, Image};
 
 use crate::atomics::Ordering::{Acquire, Relaxed, Release};
 use crate::atomics::{AtomicBool, AtomicU32, AtomicU64};
@@ -115,13 +115,13 @@ pub(crate) fn number(session: &Session, image: &Image, address: u64) -> u32 {
     0
 }
 
-fn identity(image: &Image, segment: &Segment) -> u64 {
+fn identity(image: &Image, segment: &ElfSegment) -> u64 {
     (image.fingerprint() ^ segment.start).wrapping_mul(0x9e37_79b9_7f4a_7c15).max(1)
 }
 
 /// Any other module in this range is unloaded, without a hooked call (the C library unloads its own
 /// plugins without `dlclose`): data derived from it is invalid.
-fn retire_others(session: &Session, index: usize, segment: &Segment) {
+fn retire_others(session: &Session, index: usize, segment: &ElfSegment) {
     let mut any = false;
     let slots = session.unwind.modules.slots.iter().enumerate();
     for (other, slot) in slots.take_while(|(_, slot)| slot.identity.load(Relaxed) != 0) {
@@ -133,7 +133,7 @@ fn retire_others(session: &Session, index: usize, segment: &Segment) {
     }
 }
 
-fn publish(session: &Session, index: usize, image: &Image, segment: &Segment) {
+fn publish(session: &Session, index: usize, image: &Image, segment: &ElfSegment) {
     let record = record::describe(image, segment, session.unwind.modules.generation());
     if session.segment.append(SectionKind::Modules, index as u64, record) {
         session.segment.counter(Counter::Modules).fetch_max(index as u64 + 1, Release);

@@ -40,7 +40,7 @@ fn freeze(room: u64, give_back: bool, by: FrozenBy) {
     if inside.control.activity() != Activity::Idle {
         let _ = inside.with_state();
     }
-    inside.segment.settle(room, give_back, by);
+    inside.segment.freeze(room, give_back, by);
     if inside.control.activity() == Activity::Log {
         // As much of the heap as the shadow index has room for: a word of four bytes per 32.
         log::reserve(&inside, 8 * room);

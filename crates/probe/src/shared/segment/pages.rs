@@ -42,7 +42,7 @@ impl Pages {
     }
 
     /// Stops the growth of the segment: from now on only populated pages are accessed.
-    pub(super) fn settle(&self) {
+    pub(super) fn freeze(&self) {
         self.settled.store(true, Ordering::Relaxed);
     }
 
@@ -56,7 +56,7 @@ impl Pages {
         self.refused.load(Ordering::Relaxed)
     }
 
-    /// Unmaps everything in `bytes` bytes that is not populated; after [`Pages::settle`].
+    /// Unmaps everything in `bytes` bytes that is not populated; after [`Pages::freeze`].
     pub(super) fn unmap_rest(&self, memory: *mut u8, bytes: u64) {
         if !self.given_back.swap(true, Ordering::Relaxed) {
             self.unmap_where(memory, bytes, false);
@@ -81,7 +81,7 @@ impl Pages {
         while at <= bytes {
             if at == bytes || self.is_populated(at) != populated {
                 if at > start {
-                    // SAFETY: not populated: never accessed, and after `settle` never will be;
+                    // SAFETY: not populated: never accessed, and after `freeze` never will be;
                     // populated: as `unmap_segment`.
                     unsafe { sys::unmap(memory.wrapping_add(start as usize), (at - start) as usize) };
                 }

@@ -43,7 +43,7 @@ pub(super) fn set_find_object(function: *mut c_void) {
 
 /// One part of a binary in memory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Segment {
+pub(crate) struct ElfSegment {
     pub(crate) start: u64,
     /// One past the last byte that comes from the file.
     pub(crate) end: u64,
@@ -128,7 +128,7 @@ impl Image {
     }
 
     /// The executable part that holds `address`.
-    pub(crate) fn code_segment(&self, address: u64) -> Option<Segment> {
+    pub(crate) fn code_segment(&self, address: u64) -> Option<ElfSegment> {
         self.segment(address, |header| header.p_flags & libc::PF_X != 0)
     }
 
@@ -140,13 +140,13 @@ impl Image {
         Some(unsafe { core::slice::from_raw_parts(address as usize as *const u8, len) })
     }
 
-    fn segment(&self, address: u64, wanted: impl Fn(&ProgramHeader) -> bool) -> Option<Segment> {
+    fn segment(&self, address: u64, wanted: impl Fn(&ProgramHeader) -> bool) -> Option<ElfSegment> {
         let loads = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD && wanted(header));
         loads
             .map(|header| {
                 let start = self.bias.wrapping_add(header.p_vaddr);
                 let end = start.wrapping_add(header.p_filesz);
-                Segment { start, end, file_offset: header.p_offset }
+                ElfSegment { start, end, file_offset: header.p_offset }
             })
             .find(|segment| (segment.start..segment.end).contains(&address))
     }

@@ -3,7 +3,7 @@
 
 use heapwise_format::segment::Module;
 
-use super::{Image, Segment};
+use super::{ElfSegment, Image};
 use crate::arch::syscall;
 use crate::injected;
 use crate::sys;
@@ -12,7 +12,7 @@ use crate::sys;
 const VDSO: &[u8] = b"[vdso]";
 
 /// The record of the module that `image` has in `segment`.
-pub(super) fn describe(image: &Image, segment: &Segment, generation: u32) -> Module {
+pub(super) fn describe(image: &Image, segment: &ElfSegment, generation: u32) -> Module {
     let mut record = Module {
         start: segment.start,
         end: segment.end,
