@@ -6,8 +6,8 @@ use std::fs;
 
 use heapwise_format::paths::ProcessId;
 
+use crate::process;
 use crate::process::Status;
-use crate::{launch, process};
 
 /// Running processes that were started under this one and carry its configuration of the probe, in
 /// repeated scans: processes that are older than this one are examined once.
@@ -28,7 +28,7 @@ impl Carriers {
         let begin = process::starttime(std::process::id()).unwrap_or(0);
         Self {
             begin,
-            key: launch::launcher_key(),
+            key: launcher_key(),
             older: BTreeSet::new(),
             known: BTreeSet::new(),
             elsewhere: BTreeMap::new(),
@@ -68,8 +68,14 @@ impl Carriers {
     }
 }
 
+/// The pair of `HEAPWISE_CONF` that names this process as the launcher.
+pub(crate) fn launcher_key() -> String {
+    let own = std::process::id();
+    format!("launcher:{own}-{}", process::starttime(own).unwrap_or(0))
+}
+
 /// Whether the environment of a process has this key of `HEAPWISE_CONF`.
-fn carries(pid: u32, key: &str) -> bool {
+pub(crate) fn carries(pid: u32, key: &str) -> bool {
     let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
     let conf = environment.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(b"HEAPWISE_CONF="));
     conf.is_some_and(|conf| conf.split(|byte| *byte == b',').any(|pair| pair == key.as_bytes()))

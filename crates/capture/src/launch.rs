@@ -6,14 +6,15 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
-use super::attach::ptrace;
-use super::attach::start::{self, OwnAllocators};
+use super::attach::hook_requests::HookRequests;
+use super::attach::own_allocators::OwnAllocators;
+use super::attach::{ptrace, start};
 use super::forward::{Forwarder, Forwarding};
-use super::{preload, process, suitability};
+use super::{carriers, preload, suitability};
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 
-pub use super::attach::start::Hooked;
+pub use super::attach::own_allocators::Hooked;
 
 /// A running program.
 #[derive(Debug)]
@@ -21,7 +22,6 @@ pub struct Running {
     child: Child,
     forwarding: Forwarding,
     started: Instant,
-    hooked: Option<Outcome<Hooked>>,
 }
 
 /// How a program ended.
@@ -35,8 +35,24 @@ pub struct Ended {
     pub ran: Duration,
 }
 
-/// Starts `command` with the probe preloaded and the options `conf` (`key:value,…`).
-pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
+/// Which programs get entry hooks for the allocators inside them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HookedPrograms {
+    /// The program that is started, and those that take its place by `exec`.
+    Started,
+    /// Those of all its descendants, too.
+    All,
+}
+
+/// Starts `command` with the probe preloaded and the options `conf` (`key:value,…`). `tell` is
+/// called, perhaps from another thread, with the pid and the result for every program that has an
+/// allocator inside.
+pub fn start(
+    command: &[OsString],
+    conf: &str,
+    programs: HookedPrograms,
+    tell: impl Fn(u32, Outcome<Hooked>) + Clone + Send + 'static,
+) -> Outcome<Running> {
     let [program, arguments @ ..] = command else {
         return Err(input_error!("no program given; try `heapwise run -- PROGRAM ARGS…`"));
     };
@@ -49,7 +65,11 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     let library = preload::path()?;
     let mut command = Command::new(&path);
     // The segment is read when the program has ended, and then removed.
-    let conf = format!("{conf},keep_segment:true,{}", launcher_key());
+    let mut conf = format!("{conf},keep_segment:true,{}", carriers::launcher_key());
+    if let Some(requests) = HookRequests::listen() {
+        conf.push_str(if programs == HookedPrograms::All { ",hooks:tree" } else { ",hooks:child" });
+        requests.answer(library.clone(), tell.clone());
+    }
     command.args(arguments).env("LD_PRELOAD", preload_list(&library)).env("HEAPWISE_CONF", conf);
     // heapwise_gs.h runs this executable, of the same version as the probe, for reports.
     if let Ok(own) = std::env::current_exe() {
@@ -66,14 +86,10 @@ pub fn start(command: &[OsString], conf: &str) -> Outcome<Running> {
     }
     let child = command.spawn().map_err(|error| input_error!("{}: cannot start: {}", name, error))?;
     let forwarding = forwarder.start(child.id());
-    let hooked = allocators.map(|allocators| start::hook(child.id(), &allocators, &library));
-    Ok(Running { child, forwarding, started: Instant::now(), hooked })
-}
-
-/// The pair of `HEAPWISE_CONF` that names this process as the launcher.
-pub(crate) fn launcher_key() -> String {
-    let own = std::process::id();
-    format!("launcher:{own}-{}", process::starttime(own).unwrap_or(0))
+    if let Some(allocators) = allocators {
+        tell(child.id(), start::hook(child.id(), &allocators, &library));
+    }
+    Ok(Running { child, forwarding, started: Instant::now() })
 }
 
 /// Puts the probe first, so that its hooks are found before an allocator that the user preloads.
@@ -87,11 +103,6 @@ fn preload_list(library: &Path) -> OsString {
 }
 
 impl Running {
-    /// Result of hooking allocators inside the program; `None` when it has none.
-    pub fn hooked(&self) -> Option<&Outcome<Hooked>> {
-        self.hooked.as_ref()
-    }
-
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -195,6 +195,19 @@ impl Patch {
     }
 }
 
+/// Abstract name of the socket by which programs request hooks from the process that started them:
+/// this text, the pid of that process, a hyphen, its start time.
+///
+/// A connection is the request. The launcher sends the memory to map ([`MAP_REQUEST_WORDS`]), the
+/// program answers with the address that it got (a word, 0 for none), and the end of the connection
+/// is the end of the request. Meanwhile the program does nothing else.
+pub const REQUEST_SOCKET: &str = "heapwise-hooks-";
+/// Words of a message to map memory: address, length, bytes at its beginning that are data. The
+/// rest is code.
+pub const MAP_REQUEST_WORDS: usize = 3;
+/// Time after which a program that requested hooks goes on without them.
+pub const REQUEST_TIMEOUT_MS: u32 = 5000;
+
 /// Name of the settings of an injected probe, which the controller writes into the library's bytes
 /// before the process loads it.
 pub const INJECTED_SYMBOL: &str = "heapwise_injected";

@@ -118,25 +118,29 @@ fn examine(file: &File, binary: &Binary, function: &Function, bias: u64) -> Resu
     Ok(Hook { name: function.name.clone(), shape: function.shape, way, site, original })
 }
 
-/// The code of an allocator: everything between its first and its last function, if no function of
-/// another part of the program is in between; else its functions alone.
+/// The code of an allocator: everything between its first and its last function, without the parts
+/// around functions of the rest of the program.
 fn ranges(binary: &Binary, family: &Family, bias: u64) -> Vec<(u64, u64)> {
     // libc's `reallocarray` is in a file of its own, beside code that allocates for itself.
-    let is_apart = |function: &&Function| {
+    let is_apart = |function: &Function| {
         family.allocator == Allocator::Libc && matches!(&*function.name, "reallocarray" | "cfree")
     };
-    let (apart, together): (Vec<&Function>, Vec<&Function>) = family.functions.iter().partition(is_apart);
-    let alone = |functions: &[&Function]| -> Vec<(u64, u64)> {
-        functions.iter().map(|function| (bias.wrapping_add(function.address), function.size)).collect()
-    };
-    let start = together.iter().map(|function| function.address).min().unwrap_or(0);
-    let end = together.iter().map(|function| function.address + function.size).max().unwrap_or(0);
-    let is_pure = !binary.others.iter().any(|other| (start..end).contains(other));
-    let mut found = alone(&apart);
-    if is_pure && end - start <= MOST_HULL {
-        found.push((bias.wrapping_add(start), end - start));
-    } else {
-        found.extend(alone(&together));
+    let mut functions: Vec<&Function> = family.functions.iter().collect();
+    functions.sort_unstable_by_key(|function| (is_apart(function), function.address));
+    let mut found: Vec<(u64, u64)> = Vec::new();
+    let mut last_is_apart = true;
+    for function in functions {
+        let end = function.address + function.size;
+        let joins = |(start, _): &&mut (u64, u64)| {
+            let between = *start..function.address;
+            !binary.others.iter().any(|other| between.contains(other)) && end - *start <= MOST_HULL
+        };
+        let is_apart = is_apart(function);
+        match found.last_mut().filter(|_| !is_apart && !last_is_apart).filter(joins) {
+            Some(group) => group.1 = group.1.max(end),
+            None => found.push((function.address, end)),
+        }
+        last_is_apart = is_apart;
     }
-    found
+    found.into_iter().map(|(start, end)| (bias.wrapping_add(start), end - start)).collect()
 }

@@ -78,7 +78,6 @@ impl Process {
             )),
             _ => Failure::new(format!("process {pid}: {error}")),
         })?;
-        refuse_filtered(pid)?;
         Ok(Self { pid, memory, maps: read_maps(pid)? })
     }
 
@@ -134,17 +133,20 @@ impl Process {
     }
 }
 
-/// A seccomp filter may forbid the probe's system calls at any later time.
-fn refuse_filtered(pid: u32) -> Outcome {
+/// A seccomp filter may forbid system calls of the dynamic linker, so it is suspended while the
+/// probe is loaded. The probe makes none afterwards.
+fn refuse_unsuspended_filter(pid: u32) -> Outcome {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
-    match mode.map(str::trim) {
-        None | Some("0") => Ok(()),
-        Some(_) => Err(Failure::new(format!(
-            "process {pid} is behind a seccomp filter, which may end it for the probe's system calls; \
-             start it with `heapwise run`, which adapts to the filter"
-        ))),
+    if mode.is_none_or(|mode| mode.trim() == "0") {
+        return Ok(());
     }
+    Stopped::one_unfiltered(pid as libc::pid_t).map(drop).map_err(|failure| {
+        Failure::new(format!(
+            "process {pid} is behind a seccomp filter, which only root can suspend while the probe is loaded \
+             ({failure}); or start it with `heapwise run`"
+        ))
+    })
 }
 
 /// The probe's file in a memory map: loaded by an attach, or preloaded.
@@ -240,6 +242,7 @@ impl Loading<'_> {
         if let Some(loaded) = self.find_islands(plans)? {
             return Ok((loaded, None));
         }
+        refuse_unsuspended_filter(*pid)?;
         let free = threads::find_free(*pid, memory, locked, self.libc.malloc)?;
         let started = Instant::now();
         let mut thread = Borrowed::new(free.tid, memory, self.libc.sigreturn)?;

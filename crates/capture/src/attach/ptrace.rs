@@ -40,10 +40,15 @@ pub(crate) fn trace_from_start(command: &mut Command) {
 /// Traces a running thread. A thread behind a seccomp filter is taken with the filter suspended,
 /// where the caller may do that: the dynamic linker's system calls could end the process.
 pub(crate) fn seize(tid: pid_t) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACESYSGOOD as usize;
+    seize_unfiltered(tid).or_else(|_| request(libc::PTRACE_SEIZE, tid, 0, options))
+}
+
+/// Traces a running thread, with its seccomp filter suspended.
+pub(crate) fn seize_unfiltered(tid: pid_t) -> io::Result<()> {
     const SUSPEND_SECCOMP: usize = 1 << 21;
     let options = libc::PTRACE_O_TRACESYSGOOD as usize;
     request(libc::PTRACE_SEIZE, tid, 0, options | SUSPEND_SECCOMP)
-        .or_else(|_| request(libc::PTRACE_SEIZE, tid, 0, options))
 }
 
 /// Requests that a traced thread stops.

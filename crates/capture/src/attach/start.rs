@@ -3,49 +3,19 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use heapwise_format::entry_hooks::StateWord;
-use heapwise_hooks::binary::{self, Binary};
-use heapwise_hooks::family::{Family, Place, Reach, families};
+use heapwise_hooks::binary;
 use heapwise_hooks::island;
 use heapwise_hooks::maps::Maps;
-use heapwise_hooks::plan::Plan;
 
-use super::install::{Installer, Prepared};
+use super::install::Installer;
 use super::memory::ProcessMemory;
+use super::own_allocators::{Hooked, OwnAllocators};
 use super::probe_image::{ProbeFile, ProbeImage};
 use super::ptrace::{self, Stop};
 use super::registers::{self, BEHIND_BREAKPOINT, BREAKPOINT, SYSTEM_CALL};
 use crate::failure::{Failure, Outcome};
-
-/// The allocators inside an executable that only entry hooks reach.
-#[derive(Debug)]
-pub(crate) struct OwnAllocators {
-    executable: PathBuf,
-    binary: Binary,
-    families: Vec<Family>,
-}
-
-impl OwnAllocators {
-    /// Those of a program; `None` when it has none.
-    pub(crate) fn of(executable: &Path) -> Option<Self> {
-        let binary = Binary::read(executable, Path::new("/"))?;
-        let mut families = families(&binary, Place::Executable);
-        families.retain(|family| family.reach == Reach::Entry);
-        let executable = executable.canonicalize().ok()?;
-        (!families.is_empty()).then_some(Self { executable, binary, families })
-    }
-}
-
-/// The hooks of a program that was started.
-#[derive(Debug)]
-pub struct Hooked {
-    /// Number of hooked functions.
-    pub functions: usize,
-    /// Names of functions that could not be hooked, and why.
-    pub refused: Vec<(String, String)>,
-}
 
 /// Hooks a program that has just been started by [`ptrace::trace_from_start`] and lets it run. It
 /// runs in any case; without hooks when this fails.
@@ -69,8 +39,9 @@ fn hook_stopped(pid: u32, tid: libc::pid_t, allocators: &OwnAllocators, probe: &
         if let Some(image) =
             is_loaded.then(|| ProbeImage::find(&memory, &maps, probe, &file)).transpose()?.flatten()
         {
-            let target = Target { tid, memory: &memory, image: &image, maps: &maps };
-            return target.install(allocators);
+            let target = Target { tid, memory: &memory, maps: &maps };
+            let installer = Installer { memory: &memory, image: &image };
+            return allocators.install(&installer, &maps, |place, len| target.map_island(place, len));
         }
         Loader::step_over(tid)?;
     }
@@ -148,47 +119,24 @@ impl Loader {
     }
 }
 
-/// A stopped program with the probe, relocated.
+/// A stopped program.
 struct Target<'a> {
     tid: libc::pid_t,
     memory: &'a ProcessMemory,
-    image: &'a ProbeImage<'a>,
     maps: &'a Maps,
 }
 
 impl Target<'_> {
-    fn install(&self, allocators: &OwnAllocators) -> Outcome<Hooked> {
-        let OwnAllocators { executable, binary, families } = allocators;
-        let bias = self.maps.bias(executable, binary).ok_or_else(|| Failure::new("it is not mapped"))?;
-        let plan = Plan::new(executable, binary, &families.iter().collect::<Vec<_>>(), bias);
-        let span = self.maps.span(executable).unwrap_or_default();
-        let mut all = Prepared { refused: plan.refused.clone(), ..Prepared::default() };
-        if !plan.hooks.is_empty() {
-            let installer = Installer { memory: self.memory, image: self.image };
-            let island = self.map_island(span, island::bytes(plan.hooks.len()))?;
-            all.refused.clear();
-            installer.prepare(plan, island, true, &mut all)?;
-            self.image.set_state(StateWord::ForeignBlocks, 1)?;
-            installer.announce(&all)?;
-            installer.apply(&all.patches)?;
-        }
-        let refused = all.refused.into_iter().map(|(name, why)| (name, why.to_string())).collect();
-        Ok(Hooked { functions: all.patches.len(), refused })
-    }
-
-    /// Maps memory near `span`: a page of data, the rest code.
-    fn map_island(&self, span: (u64, u64), len: u64) -> Outcome<u64> {
+    /// Maps memory at `place`: a page of data, the rest code; false when something is there.
+    fn map_island(&self, place: u64, len: u64) -> Outcome<bool> {
         let code = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as u64;
-        for place in self.maps.room_near(span, len) {
-            let got = self.system_call(libc::SYS_mmap, [place, len, code, flags, u64::MAX, 0])?;
-            if got == place {
-                let data = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-                self.system_call(libc::SYS_mprotect, [place, island::DATA, data, 0, 0, 0])?;
-                return Ok(place);
-            }
+        if self.system_call(libc::SYS_mmap, [place, len, code, flags, u64::MAX, 0])? != place {
+            return Ok(false);
         }
-        Err(Failure::new("no free memory near the program's code"))
+        let data = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        self.system_call(libc::SYS_mprotect, [place, island::DATA, data, 0, 0, 0])?;
+        Ok(true)
     }
 
     /// Has the stopped thread make a system call; its result.

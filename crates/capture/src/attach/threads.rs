@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::time::{Duration, Instant};
 
 use heapwise_hooks::maps::Maps;
@@ -24,8 +25,17 @@ pub(crate) struct Stopped {
 impl Stopped {
     /// Stops a thread.
     pub(crate) fn one(tid: libc::pid_t) -> Outcome<Self> {
+        Self::seized(tid, ptrace::seize(tid))
+    }
+
+    /// Stops a thread with its seccomp filter suspended.
+    pub(crate) fn one_unfiltered(tid: libc::pid_t) -> Outcome<Self> {
+        Self::seized(tid, ptrace::seize_unfiltered(tid))
+    }
+
+    fn seized(tid: libc::pid_t, result: io::Result<()>) -> Outcome<Self> {
         let mut stopped = Self { signals: BTreeMap::new() };
-        ptrace::seize(tid).map_err(|error| Failure::new(format!("cannot trace the process: {error}")))?;
+        result.map_err(|error| Failure::new(format!("cannot trace the process: {error}")))?;
         stopped.stop(&[tid])?;
         Ok(stopped)
     }

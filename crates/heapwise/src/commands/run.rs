@@ -30,7 +30,7 @@ use crate::symbols::SymbolArgs;
 use heapwise_capture::child_recorder::{Child, ChildRecorder};
 use heapwise_capture::drain::{Beginning, RecordOptions, Recorded};
 use heapwise_capture::failure::Outcome as CaptureOutcome;
-use heapwise_capture::launch::{self, Ended};
+use heapwise_capture::launch::{self, Ended, Hooked, HookedPrograms};
 use heapwise_capture::peak_ledger::PeakWatch;
 use heapwise_capture::process_tree::{EndedChildren, NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
 use heapwise_capture::recorder_thread::RecorderThread;
@@ -80,17 +80,9 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
     stale_segments::collect();
     // There may be many, and all are read at the end.
     let _custody = args.children.then(SegmentLock::take);
-    let running = launch::start(&args.command, &args.mode.conf())?;
+    let programs = if args.children { HookedPrograms::All } else { HookedPrograms::Started };
+    let running = launch::start(&args.command, &args.mode.conf(), programs, print_unhooked)?;
     let pid = running.pid();
-    match running.hooked() {
-        None => {}
-        Some(Err(failure)) => note!("allocators inside the program are not hooked: {failure}"),
-        Some(Ok(hooked)) => {
-            for (function, why) in &hooked.refused {
-                note!("{function} is not hooked: {why}");
-            }
-        }
-    }
     let is_logged = args.mode.mode() == Mode::Log;
     let log = is_logged.then(|| args.log_options(pid));
     let following = log.clone().map(|options| RecorderThread::start_own(pid, options));
@@ -257,6 +249,19 @@ impl RunArgs {
 fn names_of(pids: &[u32]) -> String {
     let name = |pid: &u32| format!("{} (pid {pid})", process::usual_name(*pid));
     pids.iter().map(name).collect::<Vec<_>>().join(", ")
+}
+
+/// Names what is not hooked of the allocators inside a program.
+fn print_unhooked(pid: u32, hooked: CaptureOutcome<Hooked>) {
+    let name = || process::usual_name(pid);
+    match hooked {
+        Err(failure) => note!("allocators inside {} (pid {pid}) are not hooked: {failure}", name()),
+        Ok(hooked) => {
+            for (function, why) in &hooked.refused {
+                note!("{function} of {} (pid {pid}) is not hooked: {why}", name());
+            }
+        }
+    }
 }
 
 fn print_not_recorded(children: NotRecorded) {

@@ -161,6 +161,45 @@ fn a_function_of_the_executable_is_hooked_at_its_entry() {
     assert!(!top.contains("not seen"), "{top}");
 }
 
+/// A program that takes the place of the started one by `exec` requests its hooks, and with
+/// `--children` so does every other.
+#[test]
+fn programs_that_are_started_by_exec_are_hooked() {
+    let scratch = Scratch::new();
+    let blocks = |file: &str| {
+        let top = scratch.json_of(&["top", "--json", "--alloc_objects", "--focus", "^main$", file]);
+        top["total"].as_i64().expect("a total")
+    };
+    let run = |options: &[&str], script: &str| {
+        let mut run = scratch.heapwise(&["run", "-f", "--exact", "-o", "out.hwp"]);
+        run.args(options).args(["--", "sh", "-c", script]).arg(victims().join("own_allocator"));
+        let output = run.output().expect("heapwise starts");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{said}");
+        said
+    };
+    let said = run(&[], r#"exec env X=1 sh -c 'exec "$0"' "$0""#);
+    assert_eq!(blocks("out.hwp"), 2, "{said}");
+    let said = run(&["--children"], r#""$0"; true"#);
+    let children = std::fs::read_dir(scratch.path("")).expect("files").flatten();
+    let children = children.filter_map(|file| file.file_name().into_string().ok());
+    let counts: Vec<i64> =
+        children.filter(|name| name.starts_with("out.hwp.")).map(|name| blocks(&name)).collect();
+    assert_eq!(counts, [2], "{said}");
+}
+
+/// A launcher that ends does not hold up a program that requests hooks.
+#[test]
+fn a_request_for_hooks_does_not_outlive_the_launcher() {
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    let mut program = scratch.command(victims().join("own_allocator"));
+    program.env("LD_PRELOAD", library.trim());
+    program.env("HEAPWISE_CONF", "mode:exact,launcher:1-1,hooks:tree");
+    let output = program.output().expect("it starts");
+    assert_eq!(output.stdout, b"1\n");
+}
+
 /// Every event of random ones, in several threads, over a fork, a reset and changes of the mode.
 #[test]
 #[ignore = "needs libjemalloc-dev and libgoogle-perftools-dev"]

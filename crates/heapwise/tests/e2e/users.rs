@@ -401,6 +401,21 @@ fn names_that_other_users_plant_are_not_followed() {
     assert_eq!(fs::read(public.path("precious")).expect("there"), [0; 70_000]);
 }
 
+/// Only root can suspend a filter while the probe is loaded.
+#[test]
+#[ignore = "needs root"]
+fn an_unprivileged_user_does_not_attach_behind_a_filter() {
+    let own = Path::new(env!("CARGO_BIN_EXE_heapwise"));
+    let public = Public::new(&[own, &victims().join("filtered_told")]);
+    let scratch = Scratch::new();
+    let mut filtered = Running::of(&mut as_user(&scratch, &public, "filtered_told"));
+    filtered.allocate(1);
+    let output = as_user(&scratch, &public, "heapwise").args(["attach", &filtered.pid()]).output();
+    let said = refuses(&output.expect("it starts"));
+    assert!(said.contains("behind a seccomp filter, which only root can suspend"), "{said}");
+    filtered.allocate(1);
+}
+
 #[test]
 #[ignore = "needs root"]
 fn an_unprivileged_user_reaches_nobody_else() {

@@ -166,6 +166,7 @@ macro_rules! hooks {
 use Fallback::{Function, Hook as Like};
 use mappings::*;
 use memory_calls::*;
+pub(crate) use sandbox::obey_filter;
 use sandbox::*;
 use wrappers::*;
 

@@ -8,7 +8,9 @@
 //!   works;
 //! * `api` and `declared_frames`: what `heapwise.h` declares, labels and script frames among it;
 //! * `inside` and `session`: the entrance, and the state of the process behind it;
-//! * `start` and `fork`: the first hooked call of a process, and of a forked child.
+//! * `start` and `fork`: the first hooked call of a process, and of a forked child;
+//! * `injected` and `hook_request`: a probe that a controller brought into a running process, and
+//!   one that requests entry hooks from its launcher.
 //!
 //! Allowed dependencies: `record` for events, `shared` for control, `os`; `session` has the parts
 //! of all rooms.
@@ -23,6 +25,7 @@ pub(crate) mod arch;
 pub(crate) mod arena;
 pub(crate) mod declared_frames;
 pub(crate) mod fork;
+pub(crate) mod hook_request;
 pub(crate) mod hooks;
 pub(crate) mod injected;
 pub(crate) mod inside;

@@ -2,12 +2,12 @@
 //! destructor.
 #![allow(unsafe_code)]
 
-use heapwise_format::segment::{Counter, State};
+use heapwise_format::segment::{Counter, IndexKind, State};
 
 use super::session::{self, Session};
-use super::{fork, inside};
+use super::{fork, hook_request, injected, inside};
 use crate::atomics::{AtomicBool, Ordering};
-use crate::{clock, config, dump, hooks, modules, process, recent, runtimes, threads};
+use crate::{clock, config, dump, hooks, modules, process, recent, runtimes, sys, threads};
 
 static BEGUN: AtomicBool = AtomicBool::new(false);
 
@@ -29,7 +29,12 @@ pub(super) fn begin_session() -> Option<&'static Session> {
     hooks::resolve_all();
     modules::find_loader();
     let allocator = hooks::allocator_kind();
-    let config = config::read(allocator);
+    let mut config = config::read(allocator);
+    if must_obey_filter() {
+        // The shadow index maps memory as the heap grows.
+        config.index = IndexKind::Hash;
+    }
+    hook_request::make(&config);
     if config.foreign_blocks {
         hooks::entry_points::expect_foreign_blocks();
     }
@@ -48,6 +53,14 @@ extern "C" fn construct() {
     runtimes::start();
     threads::create_key();
     dump::watch_exit();
+    if must_obey_filter() {
+        hooks::obey_filter();
+    }
+}
+
+/// Whether the probe was brought into a process behind a seccomp filter.
+fn must_obey_filter() -> bool {
+    injected::is_injected() && sys::is_filtered()
 }
 
 /// The program ends by `exit`. Destructors that run later are still recorded.

@@ -23,6 +23,7 @@ use heapwise_format::segment::{AllocatorKind, IndexKind};
 use crate::atomics::{AtomicBool, Ordering};
 use crate::runtimes::python::arenas;
 use crate::session::Session;
+use crate::sys;
 use births::{Birth, Births};
 use hash::Hash;
 use mappings::Mappings;
@@ -94,7 +95,9 @@ pub(crate) fn describe(session: &Session, allocator: AllocatorKind) {
 /// Chooses the index of blocks from now on.
 pub(crate) fn choose(session: &Session, wanted: IndexKind) -> IndexKind {
     let live = &session.live;
-    let shadow = wanted != IndexKind::Hash && shadow::exists(session);
+    // The shadow index maps memory as the heap grows.
+    let may_grow = live.shadow_used.load(Ordering::Relaxed) || !sys::are_syscalls_disabled();
+    let shadow = wanted != IndexKind::Hash && shadow::exists(session) && may_grow;
     live.is_shadow.store(shadow, Ordering::Relaxed);
     if shadow { &live.shadow_used } else { &live.hash_exact }.store(true, Ordering::Relaxed);
     if shadow { IndexKind::Shadow } else { IndexKind::Hash }

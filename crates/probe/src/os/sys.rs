@@ -248,6 +248,70 @@ impl File {
     }
 }
 
+/// A connection to another process.
+pub(crate) struct Socket(File);
+
+impl Socket {
+    /// Connects to a socket by its abstract name.
+    pub(crate) fn connect(name: &[u8]) -> Result<Self> {
+        let kind = (libc::SOCK_STREAM | libc::SOCK_CLOEXEC) as usize;
+        // SAFETY: no pointers.
+        let socket = unsafe { syscall(libc::SYS_socket, [libc::AF_UNIX as usize, kind, 0, 0, 0, 0]) };
+        let socket = File(checked(socket)?);
+        let mut address = libc::sockaddr_un { sun_family: libc::AF_UNIX as u16, sun_path: [0; 108] };
+        // Behind a zero byte, which makes the name an abstract one.
+        address.sun_path.iter_mut().skip(1).zip(name).for_each(|(to, from)| *to = *from as _);
+        let len = core::mem::offset_of!(libc::sockaddr_un, sun_path) + 1 + name.len();
+        // SAFETY: the kernel reads `len` bytes of `address`, or refuses a longer name.
+        checked(unsafe {
+            syscall(libc::SYS_connect, [socket.0, &raw const address as usize, len, 0, 0, 0])
+        })?;
+        Ok(Self(socket))
+    }
+
+    /// Waits for a message; false when none comes in this time, or the other side has ended.
+    pub(crate) fn receive(&self, into: &mut [u8], milliseconds: u32) -> bool {
+        let mut waited = libc::pollfd { fd: self.0.0 as i32, events: libc::POLLIN, revents: 0 };
+        let (seconds, rest) = (milliseconds / 1000, milliseconds % 1000);
+        let mut time = libc::timespec { tv_sec: seconds.into(), tv_nsec: i64::from(rest) * 1_000_000 };
+        loop {
+            let arguments = [&raw mut waited as usize, 1, &raw mut time as usize, 0, 0, 0];
+            // SAFETY: the kernel writes the events, and what is left of the time.
+            match checked(unsafe { syscall(libc::SYS_ppoll, arguments) }) {
+                Ok(0) => return false,
+                Ok(_) => return self.0.read(into) == Ok(into.len()),
+                Err(Errno(libc::EINTR)) => {}
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Sends a short message; whether it was sent.
+    pub(crate) fn send(&self, message: &[u8]) -> bool {
+        let flags = libc::MSG_NOSIGNAL as usize;
+        let arguments = [self.0.0, message.as_ptr() as usize, message.len(), flags, 0, 0];
+        // SAFETY: the kernel reads `message.len()` bytes there.
+        checked(unsafe { syscall(libc::SYS_sendto, arguments) }) == Ok(message.len())
+    }
+}
+
+/// Whether the process is behind a seccomp filter.
+pub(crate) fn is_filtered() -> bool {
+    // SAFETY: no pointers.
+    unsafe { syscall(libc::SYS_prctl, [libc::PR_GET_SECCOMP as usize, 0, 0, 0, 0, 0]) != 0 }
+}
+
+/// Maps memory at an address where nothing is: `data` bytes, then code; its address.
+pub(crate) fn map_island(address: usize, bytes: usize, data: usize) -> Result<usize> {
+    let code = (libc::PROT_READ | libc::PROT_EXEC) as usize;
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE) as usize;
+    // SAFETY: nothing is replaced.
+    let mapped = unsafe { syscall(libc::SYS_mmap, [address, bytes, code, flags, usize::MAX, 0]) };
+    let mapped = checked(mapped)?;
+    protect(mapped, data.min(bytes), libc::PROT_READ | libc::PROT_WRITE)?;
+    Ok(mapped)
+}
+
 fn write_all(file: usize, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         let arguments = [file, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0];

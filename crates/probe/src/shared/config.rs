@@ -42,6 +42,17 @@ pub(crate) struct Config {
     pub(crate) launcher: Option<Lease>,
     /// Blocks of other allocators than the one underneath will be recorded.
     pub(crate) foreign_blocks: bool,
+    pub(crate) hook_requests: HookRequests,
+}
+
+/// Which programs request entry hooks from their launcher when they start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HookRequests {
+    None,
+    /// Those that the launcher's own child becomes by `exec`.
+    Child,
+    /// All that inherit the configuration.
+    Tree,
 }
 
 /// Result of a key-value pair.
@@ -83,6 +94,7 @@ impl Config {
             fast_path: true,
             launcher: None,
             foreign_blocks: false,
+            hook_requests: HookRequests::None,
         }
     }
 
@@ -111,6 +123,7 @@ impl Config {
             b"tables" => put(&mut self.tables, tables(value)),
             b"fast_path" => put(&mut self.fast_path, boolean(value)),
             b"foreign_blocks" => put(&mut self.foreign_blocks, boolean(value)),
+            b"hooks" => put(&mut self.hook_requests, hook_requests(value)),
             b"launcher" => put(&mut self.launcher, launcher(value).map(Some)),
             _ => Verdict::Unknown,
         }
@@ -119,6 +132,14 @@ impl Config {
 
 fn mode(name: &[u8]) -> Option<Mode> {
     [Mode::Off, Mode::Sampled, Mode::Exact, Mode::Log].into_iter().find(|mode| mode.name().as_bytes() == name)
+}
+
+fn hook_requests(value: &[u8]) -> Option<HookRequests> {
+    match value {
+        b"child" => Some(HookRequests::Child),
+        b"tree" => Some(HookRequests::Tree),
+        _ => None,
+    }
 }
 
 /// `PID-STARTTIME`; what the process wants to be recorded is known when all pairs are read.
@@ -276,7 +297,8 @@ mod tests {
 
     #[test]
     fn understands_pairs_and_passes_over_the_rest() {
-        let config = parse(b"mode:sampled,rate:4K,depth:64,index:hash,paranoid:true,tables:tiny,x:1,,y");
+        let config =
+            parse(b"mode:sampled,rate:4K,depth:64,index:hash,paranoid:true,tables:tiny,hooks:child,x:1,,y");
         let expected = Config {
             mode: Mode::Sampled,
             sample_bytes: 4096,
@@ -288,6 +310,7 @@ mod tests {
             fast_path: true,
             launcher: None,
             foreign_blocks: false,
+            hook_requests: HookRequests::Child,
         };
         assert_eq!(config, expected);
         assert_eq!(parse(b"mode:what,rate:0,rate:99999999999999G,depth:-1"), Config::new());

@@ -83,13 +83,18 @@ impl Segment {
     pub(crate) fn freeze(&self, room: u64, give_back: bool, by: FrozenBy) {
         self.counter(Counter::FrozenBy).store(by as u64, Ordering::Relaxed);
         for kind in SectionKind::ALL {
-            let section = self.section(kind);
-            self.extend(section.offset, section.bytes(), room);
+            self.reserve(kind, room);
         }
         self.pages.freeze();
         if give_back {
             self.pages.unmap_rest(self.base(), self.bytes.load(Ordering::Relaxed));
         }
+    }
+
+    /// Populates the next `room` bytes of a section.
+    pub(crate) fn reserve(&self, kind: SectionKind, room: u64) {
+        let section = self.section(kind);
+        self.extend(section.offset, section.bytes(), room);
     }
 
     /// Sections that are not in `new` are empty.

@@ -87,6 +87,27 @@ pub(crate) fn find_loader() {
     image::set_find_object(find_object.map_or(core::ptr::null_mut(), |found| found.address.cast()));
 }
 
+/// Describes every module that is loaded now, where that is not possible later.
+pub(crate) fn describe_all(session: &Session) {
+    let data = (&raw const *session).cast_mut().cast();
+    // SAFETY: `describe` takes a session.
+    unsafe { libc::dl_iterate_phdr(Some(describe), data) };
+}
+
+unsafe extern "C" fn describe(info: *mut libc::dl_phdr_info, _: usize, session: *mut c_void) -> c_int {
+    // SAFETY: the caller's own; the loader's description and its table are valid during the call.
+    let (session, info) = unsafe { (&*session.cast::<Session>(), &*info) };
+    // SAFETY: as above.
+    let headers = unsafe { core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into()) };
+    let mut code = headers.iter().filter(|row| row.p_type == libc::PT_LOAD && row.p_flags & libc::PF_X != 0);
+    if let Some(address) = code.next().map(|row| info.dlpi_addr.wrapping_add(row.p_vaddr))
+        && let Some(image) = Image::find(address)
+    {
+        number(session, &image, address);
+    }
+    0
+}
+
 /// The number (record plus 1) of the module that `image` has around `address`; 0 when the table is
 /// full. Lock-free: two threads that find a new module at once get the same slot.
 pub(crate) fn number(session: &Session, image: &Image, address: u64) -> u32 {

@@ -4,14 +4,14 @@
 
 use core::ffi::{c_int, c_ulong};
 
-use heapwise_format::segment::FrozenBy;
+use heapwise_format::segment::{FrozenBy, SectionKind};
 
 use super::Hook;
 use super::resolve::real;
 use crate::control::Activity;
 use crate::inside::enter;
 use crate::unwind::Entry;
-use crate::{log, sys};
+use crate::{log, modules, sys};
 
 /// Bytes by which a section may still grow under a limit on addresses.
 const ROOM_UNDER_LIMIT: u64 = 64 * 1024;
@@ -45,6 +45,19 @@ fn freeze(room: u64, give_back: bool, by: FrozenBy) {
         // As much of the heap as the shadow index has room for: a word of four bytes per 32.
         log::reserve(&inside, 8 * room);
     }
+}
+
+/// The program has had a seccomp filter since before the probe was brought in. The controller has
+/// suspended the filter until the caller returns.
+pub(crate) fn obey_filter() {
+    /// Half a million live blocks.
+    const LIVE_ROOM: u64 = 16 << 20;
+    if let Some(inside) = enter() {
+        modules::describe_all(&inside);
+        inside.segment.reserve(SectionKind::Live, LIVE_ROOM);
+    }
+    freeze(ROOM, false, FrozenBy::Seccomp);
+    sys::disable_syscalls();
 }
 
 pub(super) unsafe extern "C" fn setrlimit(resource: c_int, limit: *const Limit, _: &Entry) -> c_int {
