@@ -14,6 +14,9 @@ export interface Source {
   /// Index of live blocks in force, where every block is recorded.
   index: "hash" | "shadow" | null;
   live_bytes: number | null;
+  /// Of a file or recording: its size, and when it was written.
+  file_bytes: number | null;
+  modified_unix_ms: number | null;
   started_unix_ms: number | null;
   parent_pid: number | null;
   ended: "exited" | "killed" | null;
@@ -197,6 +200,8 @@ export interface Ledger {
   pss: number;
   swap: number;
   untouched: number;
+  /// Sums of `madvise` and `memfd_create`: by the program, by the allocator.
+  calls: { call: string; calls: number; bytes: number; allocator_calls: number; allocator_bytes: number }[];
   lines: { kind: string; name: string; bytes: number; about: string; parts: { name: string; bytes: number }[] }[];
 }
 

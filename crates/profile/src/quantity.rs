@@ -61,7 +61,7 @@ pub fn bytes(value: f64) -> String {
     format!("{scaled:.decimals$} {}", UNITS[unit])
 }
 
-/// `12.3 s`, `45 ms`, `2 m 03 s`.
+/// `12.3 s`, `45 ms`, `2 min 03 s`.
 pub fn duration(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     if seconds < 1.0 {
@@ -69,9 +69,9 @@ pub fn duration(time: Duration) -> String {
     } else if seconds < 120.0 {
         format!("{seconds:.1} s")
     } else if seconds < 7200.0 {
-        format!("{} m {:02} s", time.as_secs() / 60, time.as_secs() % 60)
+        format!("{} min {:02} s", time.as_secs() / 60, time.as_secs() % 60)
     } else {
-        format!("{} h {:02} m", time.as_secs() / 3600, time.as_secs() / 60 % 60)
+        format!("{} h {:02} min", time.as_secs() / 3600, time.as_secs() / 60 % 60)
     }
 }
 
@@ -105,6 +105,6 @@ mod tests {
         assert_eq!(parse_duration("305ms"), Ok(Duration::from_millis(305)));
         assert_eq!(parse_duration("5m"), Ok(Duration::from_secs(300)));
         assert!(parse_duration("-1").is_err());
-        assert_eq!(duration(Duration::from_secs(123)), "2 m 03 s");
+        assert_eq!(duration(Duration::from_secs(123)), "2 min 03 s");
     }
 }

@@ -54,7 +54,7 @@ fn link_of(kind: FindingKind, is_recording: bool) -> Link {
         FindingKind::NeverFreed | FindingKind::StillHeld => link("leaks", at("end"), Metric::InuseSpace),
         FindingKind::Temporaries => link("flame", at(""), Metric::AllocObjects),
         FindingKind::Turnover | FindingKind::ReallocChains => link("flame", at(""), Metric::AllocSpace),
-        FindingKind::Sizes => link("sizes", at(""), Metric::AllocObjects),
+        FindingKind::Sizes => link("breakdown", at(""), Metric::AllocObjects),
         FindingKind::Threads => link("flame", at(""), Metric::AllocObjects),
         FindingKind::Lifetimes | FindingKind::UnseenFrees => link("overview", at(""), Metric::InuseSpace),
     }

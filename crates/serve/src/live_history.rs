@@ -1,4 +1,4 @@
-//! Live and allocated bytes of the served processes, read once a second while the server runs.
+//! Live, allocated and resident bytes of the served processes, read once a second while the server runs.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ const MOST_POINTS: usize = 3600;
 /// Ledgers kept of a process; beyond that, every second one is dropped.
 const MOST_LEDGERS: usize = 2000;
 /// Age up to which a reading of resident memory is used again.
-const MEMORY_LASTS_MS: u64 = 60_000;
+const MEMORY_LASTS_MS: u64 = 6_000;
 /// Marks kept of a process.
 const MOST_MARKS: usize = 256;
 /// Processes watched.
@@ -58,6 +58,8 @@ pub(crate) struct Reading {
     pub allocated: u64,
     /// Highest number of live bytes since counting began.
     pub peak: u64,
+    /// Resident bytes; 0 when they could not be read.
+    pub rss: u64,
 }
 
 /// A reading of a process.
@@ -68,6 +70,7 @@ struct Point {
     live: u64,
     /// Bytes allocated since counting began.
     allocated: u64,
+    rss: u64,
 }
 
 impl LiveHistory {
@@ -75,8 +78,8 @@ impl LiveHistory {
     pub(crate) fn beat(&self, id: &str, reading: Reading) {
         let mut tracks = self.lock();
         let track = track(&mut tracks, id);
-        let Reading { live, allocated, peak } = reading;
-        let point = Point { ms: now_ms(), live, allocated };
+        let Reading { live, allocated, peak, rss } = reading;
+        let point = Point { ms: now_ms(), live, allocated, rss };
         let is_seen = !track.points.is_empty() || live >= peak;
         // A reset makes it smaller.
         if track.peak.is_none_or(|known| known.bytes != peak) {
@@ -154,7 +157,7 @@ impl LiveHistory {
             step_ms: STEP.as_millis() as u64,
             points: track.points.iter().map(|point| (since(point.ms), point.live)).collect(),
             allocated: allocated(&track.points),
-            rss: Vec::new(),
+            rss: track.points.iter().map(|point| point.rss).collect(),
             peak: track.peak.map(|peak| (peak.ms.map(since), peak.bytes)),
             marks,
             any_range: false,
@@ -201,12 +204,13 @@ mod tests {
     fn a_curve_is_bounded_and_keeps_its_peak() {
         let pulse = LiveHistory::default();
         for live in 0..2 * MOST_POINTS as u64 {
-            pulse.beat("1-2", Reading { live, allocated: 10 * live, peak: live });
+            pulse.beat("1-2", Reading { live, allocated: 10 * live, peak: live, rss: 2 * live });
         }
         pulse.mark("1-2", "warm");
         let timeline = pulse.timeline("1-2", &[("a.heap".into(), now_ms())]);
         assert!(timeline.points.len() <= MOST_POINTS);
         assert_eq!(timeline.peak.map(|peak| peak.1), Some(2 * MOST_POINTS as u64 - 1));
+        assert_eq!(timeline.rss.last(), Some(&(4 * MOST_POINTS as u64 - 2)));
         let names: Vec<_> = timeline.marks.iter().map(|mark| &*mark.name).collect();
         assert_eq!(names, ["warm", "a.heap"]);
         assert!(pulse.timeline("other", &[]).points.is_empty());
@@ -216,7 +220,7 @@ mod tests {
     fn the_peak_is_the_probes_and_not_the_highest_reading() {
         let pulse = LiveHistory::default();
         let peak = |live, peak| {
-            pulse.beat("1-2", Reading { live, allocated: 0, peak });
+            pulse.beat("1-2", Reading { live, allocated: 0, peak, rss: 0 });
             pulse.timeline("1-2", &[]).peak.map(|(ms, bytes)| (ms.is_some(), bytes))
         };
         assert_eq!(peak(690, 858), Some((false, 858)), "it was before the first reading");
@@ -227,7 +231,7 @@ mod tests {
 
     #[test]
     fn allocated_bytes_are_differences_and_survive_a_reset() {
-        let point = |allocated| Point { ms: 0, live: 0, allocated };
+        let point = |allocated| Point { ms: 0, live: 0, allocated, rss: 0 };
         assert_eq!(allocated(&[100, 130, 130, 20].map(point).into()), [0, 30, 0, 20]);
     }
 }

@@ -12,7 +12,9 @@ pub(crate) use past::PastSource;
 pub(crate) use process::ProcessSource;
 pub(crate) use recorded::RecordedSource;
 
-use std::time::Duration;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
 
 use heapwise_profile::Profile;
 use heapwise_profile::finding::ResidentMemory;
@@ -60,6 +62,10 @@ pub(crate) struct Facts {
     /// The live-block index in force.
     pub index: Option<&'static str>,
     pub live_bytes: Option<u64>,
+    /// Size of a file or recording.
+    pub file_bytes: Option<u64>,
+    /// When a file or recording was written.
+    pub modified_unix_ms: Option<u64>,
     /// Allocated since counting began.
     pub allocated_bytes: u64,
     /// Highest number of live bytes since counting began.
@@ -85,6 +91,8 @@ impl Facts {
             rate_bytes: None,
             index: None,
             live_bytes: None,
+            file_bytes: None,
+            modified_unix_ms: None,
             allocated_bytes: 0,
             peak_bytes: 0,
             parent_pid: None,
@@ -92,6 +100,19 @@ impl Facts {
             recording_since_unix_ms: None,
             started_unix_ms: None,
             has_timeline,
+        }
+    }
+
+    /// Facts about a file at `path`; numbered files have no size under the name of all.
+    fn of_file(kind: Kind, path: &Path, has_timeline: bool) -> Self {
+        let title = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let facts = Self::new(kind, title, path.display().to_string(), has_timeline);
+        let Ok(data) = fs::metadata(path) else { return facts };
+        let modified = data.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        Self {
+            file_bytes: Some(data.len()),
+            modified_unix_ms: modified.map(|time| time.as_millis() as u64),
+            ..facts
         }
     }
 
@@ -105,6 +126,7 @@ impl Facts {
         json!({
             "id": id, "kind": self.kind.name(), "title": self.title, "detail": self.detail, "pid": self.pid,
             "mode": self.mode, "rate_bytes": self.rate_bytes, "index": self.index, "live_bytes": self.live_bytes,
+            "file_bytes": self.file_bytes, "modified_unix_ms": self.modified_unix_ms,
             "parent_pid": self.parent_pid, "ended": self.ended,
             "recording_since_unix_ms": self.recording_since_unix_ms,
             "started_unix_ms": self.started_unix_ms, "has_timeline": self.has_timeline,

@@ -10,6 +10,7 @@ use super::live_history::{LiveHistory, Reading};
 use super::profile_store::{self, Kept, ProfileStore};
 use super::source::{DirectorySource, FileSource, PastSource, ProcessSource, RecordedSource, Source};
 use heapwise_capture::failure::Outcome;
+use heapwise_capture::process;
 use heapwise_capture::recording::open;
 use heapwise_capture::segments::{self, SegmentEntry};
 use heapwise_profile::own_code::OwnRule;
@@ -150,6 +151,7 @@ impl Sources {
                     live: facts.live_bytes.unwrap_or(0),
                     allocated: facts.allocated_bytes,
                     peak: facts.peak_bytes,
+                    rss: facts.pid.and_then(process::resident_bytes).unwrap_or(0),
                 };
                 self.pulse.beat(source.id(), reading);
             }

@@ -35,7 +35,7 @@ export class LiveLine {
 function state(source: Source): HTMLElement {
   const since = source.recording_since_unix_ms;
   const isOff = source.mode === null || source.mode === "off" || since === null;
-  return h("span", null, isOff ? t("live.off") : t("live.since", { time: `${moment(since).slice(11)} (${duration(Date.now() - since)})` }));
+  return h(isOff ? "span" : "span.on", null, isOff ? t("live.off") : t("live.since", { time: `${moment(since).slice(11)} (${duration(Date.now() - since)})` }));
 }
 
 function memory(ledger: Ledger): HTMLElement[] {

@@ -23,10 +23,10 @@ import { drawSide } from "../views/side.ts";
 import { drawSourceText } from "../views/source.ts";
 import { drawTable } from "../views/table.ts";
 import { drawTree } from "../views/tree.ts";
-import { ask, type Draw, type ViewInput } from "../views/view.ts";
+import { ask, isUnrecorded, type Draw, type ViewInput } from "../views/view.ts";
 import { hideTooltip } from "../widgets/tooltip.ts";
 import { closeMenu } from "../widgets/menu.ts";
-import { trouble, waiting } from "../widgets/message.ts";
+import { notRecording, trouble, waiting } from "../widgets/message.ts";
 import { toast } from "../widgets/toast.ts";
 import { header, showHelp, switchTheme } from "./header.ts";
 import { LiveLine } from "./live_line.ts";
@@ -44,6 +44,8 @@ const FOLLOW_MS = 3000;
 const REFRESHED: View[] = ["overview", "flame", "table", "leaks"];
 /// Views with the panel of functions and source beside them, where the screen is wide.
 const WITH_SIDE: View[] = ["flame", "tree", "graph"];
+/// Views that have something to show of a process that was never recorded.
+const WITHOUT_RECORDING: View[] = ["overview", "allocator"];
 
 /// Counts draws, so that an answer that comes late does not overwrite a newer view.
 let drawn = 0;
@@ -103,7 +105,7 @@ class SourceScreen {
     const refresh = () => go({});
     const input = { state, page };
     show(this.top, header(page.source.title, page.source.kind, controls(page.source, refresh, takeNew), downloads(input)));
-    show(this.tabs, VIEWS.map((view) => h("a", { href: href({ view }), "data-go": true, "aria-current": state.view === view ? "page" : null }, t(`view.${view}`))));
+    show(this.tabs, viewsOf(page.source).map((view) => h("a", { href: href({ view }), "data-go": true, "aria-current": state.view === view ? "page" : null }, t(`view.${view}`))));
     // On a narrow screen not all of them are visible at once.
     this.tabs.querySelector("[aria-current]")?.scrollIntoView({ inline: "center", block: "nearest" });
     this.showTools(input);
@@ -139,9 +141,10 @@ class SourceScreen {
     if (main.dataset["view"] !== view) show(main, waiting());
     main.dataset["view"] = view;
     this.strip.isBusy = true;
-    this.side.hidden = !WITH_SIDE.includes(view);
+    this.side.hidden = !WITH_SIDE.includes(view) || isUnrecorded(input);
     try {
-      const [drawing, side] = await Promise.all([DRAW[view](input), this.side.hidden ? null : drawSide(input)]);
+      const draw = isUnrecorded(input) && !WITHOUT_RECORDING.includes(view) ? async () => notRecording() : DRAW[view];
+      const [drawing, side] = await Promise.all([draw(input), this.side.hidden ? null : drawSide(input)]);
       if (!current()) return;
       keepScroll(main, drawing);
       if (side) show(this.side, side);
@@ -166,7 +169,7 @@ class SourceScreen {
   }
 
   private keys(takeNew: () => void): Key[] {
-    const views: Key[] = VIEWS.map((view, at) => ({ key: String(at + 1), about: t(`view.${view}`), run: () => go({ view }) }));
+    const views: Key[] = viewsOf(this.page.source).map((view, at) => ({ key: String(at + 1), about: t(`view.${view}`), run: () => go({ view }) }));
     return [
       ...views, ...this.strip.keys(),
       ...(this.page.source.can_snapshot ? [{ key: "n", about: t("keep.about"), run: takeNew }] : []),
@@ -176,6 +179,11 @@ class SourceScreen {
       { key: "?", about: t("keys.help"), run: showHelp },
     ];
   }
+}
+
+/// Only a running process can be asked for its allocator's numbers.
+function viewsOf(source: Source): readonly View[] {
+  return source.kind === "live" ? VIEWS : VIEWS.filter((view) => view !== "allocator");
 }
 
 /// Replaces the view by one of the same kind at the same place.

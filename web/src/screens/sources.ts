@@ -4,7 +4,7 @@
 import { get } from "../api.ts";
 import type { Kind, Source } from "../api_types.ts";
 import { h, show } from "../dom.ts";
-import { bytes, duration } from "../format.ts";
+import { bytes, duration, moment } from "../format.ts";
 import { setPageKeys, setViewKeys } from "../keys.ts";
 import { repeatWhileShown } from "../state/repeat.ts";
 import { t, word } from "../strings.ts";
@@ -41,7 +41,8 @@ export async function drawSources(root: HTMLElement): Promise<void> {
 
 function group(kind: Kind, all: Source[]): HTMLElement | null {
   const sources = all.filter((source) => source.kind === kind);
-  const sorted = kind === "live" || kind === "dead" ? sources.sort((a, b) => (b.live_bytes ?? 0) - (a.live_bytes ?? 0)) : sources;
+  const size = (source: Source) => source.live_bytes ?? source.file_bytes ?? 0;
+  const sorted = sources.sort((a, b) => size(b) - size(a));
   if (!sorted.length) return null;
   const pids = new Set(sorted.map((source) => source.pid));
   const isChild = (source: Source) => source.parent_pid !== null && source.parent_pid !== source.pid && pids.has(source.parent_pid);
@@ -68,9 +69,11 @@ function card(source: Source): HTMLElement {
     source.pid !== null && `pid ${source.pid}`,
     source.ended && word("ended", source.ended),
     source.mode && (source.mode === "sampled" && source.rate_bytes ? `${t("mode.sampled")}, ${t("rate", { bytes: bytes(source.rate_bytes) })}` : word("mode", source.mode)),
+    source.file_bytes !== null && t("home.file", { bytes: bytes(source.file_bytes) }),
+    source.modified_unix_ms && moment(source.modified_unix_ms),
     source.started_unix_ms && source.kind === "live" && t("home.for", { time: duration(Date.now() - source.started_unix_ms) }),
   ].filter(Boolean).join(" · ");
   return h("a.source", { href: `/s/${encodeURIComponent(source.id)}/overview`, "data-go": true },
-    h("b", null, source.title), h("span.muted.detail", { title: source.detail }, source.detail), h("span.muted", null, facts),
+    h("b", null, source.title), source.detail !== source.title && h("span.muted.detail", { title: source.detail }, source.detail), h("span.muted", null, facts),
     source.live_bytes !== null && h("span.amount", null, bytes(source.live_bytes), h("span.muted", null, t("home.live"))));
 }

@@ -9,8 +9,9 @@ import { choice, chosen, type Chosen, type Mode, type Span } from "../state/mome
 import type { State } from "../state/location.ts";
 import { correct, go, state as now } from "../state/navigate.ts";
 import { repeatWhileShown } from "../state/repeat.ts";
-import { t } from "../strings.ts";
-import { StripChart } from "../widgets/strip_chart.ts";
+import { t, word } from "../strings.ts";
+import { lineColor } from "../widgets/line_color.ts";
+import { drawnLines, isRecorded, StripChart } from "../widgets/strip_chart.ts";
 
 /// A live curve is fetched again this often.
 const FOLLOW_MS = 2000;
@@ -46,7 +47,7 @@ export class Strip {
     const selected = chosen(state, timeline);
     if (!this.chart) {
       this.chart = new StripChart(timeline, selected, (mode, span, isFinal) => this.pick(mode, span, isFinal));
-      this.chart.showsResident = residentFits(timeline);
+      this.chart.showsResident = !isRecorded(timeline) || residentFits(timeline);
       show(this.element, this.tools, h("div.strip-box", null, this.chart.element));
       this.element.hidden = false;
     }
@@ -99,7 +100,7 @@ export class Strip {
       h("button", { title: about, "aria-pressed": String(selected.mode === mode), onclick: () => this.choose(mode) }, label);
     const hasTwo = timeline.any_range || timeline.marks.filter((mark) => mark.profile).length > 1;
     show(this.tools,
-      h("div.segments", { role: "group", "aria-label": t("strip") },
+      isRecorded(timeline) && h("div.segments", { role: "group", "aria-label": t("strip") },
         button("peak", t("strip.peak"), t("strip.peak.about")),
         button("end", isLive ? t("strip.now") : t("strip.end"), t("strip.end.about")),
         timeline.any_range && button("range", t("strip.range"), t("strip.range.about")),
@@ -109,6 +110,7 @@ export class Strip {
   }
 
   private sentence(timeline: Timeline, state: State, { mode, span }: Chosen): string {
+    if (!isRecorded(timeline)) return t("say.unrecorded");
     if (mode === "peak" && timeline.peak) {
       const [ms, most] = timeline.peak;
       return ms === null ? t("say.peak.earlier", { bytes: bytes(most) }) : t("say.peak", { bytes: bytes(most), time: duration(ms) });
@@ -121,15 +123,19 @@ export class Strip {
   }
 
   private legend(timeline: Timeline): HTMLElement {
-    const swatch = (color: string, label: string) => [h("i", { style: { background: `var(${color})` } }), h("span", null, label)];
+    const swatch = (color: string, label: string) => h("span.pair", null, h("i", { style: { background: color } }), label);
     const toggle = () => {
       if (!this.chart) return;
       this.chart.showsResident = !this.chart.showsResident;
       this.chart.draw();
       this.drawTools(timeline, now(), chosen(now(), timeline));
     };
-    return h("span.legend", null, swatch("--accent", t("strip.live")), timeline.allocated.length > 0 && swatch("--less", t("strip.rate")),
-      (timeline.rss.length > 0 || timeline.resident.rows.length > 1) && h("button.link", { title: t("strip.resident.about"), "aria-pressed": String(this.chart?.showsResident), onclick: toggle }, t("strip.resident")));
+    const hasResident = timeline.rss.length > 0 || timeline.resident.rows.length > 1;
+    return h("span.legend", null,
+      isRecorded(timeline) && swatch("var(--accent)", t("strip.live")),
+      isRecorded(timeline) && timeline.allocated.length > 0 && swatch("var(--less)", t("strip.rate")),
+      hasResident && h("button.link", { title: t("strip.resident.about"), "aria-pressed": String(this.chart?.showsResident), onclick: toggle }, t("strip.resident")),
+      hasResident && this.chart?.showsResident && drawnLines(timeline.resident).map(({ name, at }) => swatch(lineColor(at, name), word("line", name))));
   }
 }
 

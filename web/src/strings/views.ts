@@ -46,6 +46,10 @@ export const VIEWS = pairs({
 
   "resident": ["Resident memory", "常驻内存"],
   "resident.last": [" when last read", "（最后一次读取）"],
+  "calls": ["Calls that return or create memory", "归还或创建内存的调用"],
+  "calls.count": ["{n} calls", "{n} 次调用"],
+  "calls.program": ["the program", "程序"],
+  "calls.allocator": ["the allocator", "分配器"],
   "resident.chart": ["resident memory over time", "常驻内存随时间变化"],
   "resident.span": ["{from} to {to}, highest {bytes}", "{from} 至 {to}，最高 {bytes}"],
   "line.heap": ["heap", "堆"],

@@ -9,12 +9,13 @@ import { toast } from "../widgets/toast.ts";
 
 const RATES = [1, 1024, 4096, 16384, 65536, 524288, 4194304];
 
+/// The rate in force, or that "Start" will use: mean bytes between samples, 1 for every block.
+let chosenRate = 1;
+
 export function controls(source: Source, refresh: () => void, takeNew: () => void): HTMLElement | null {
   if (!source.can_snapshot && !source.can_control) return null;
   const tell = async (action: string, value: string, done: string) => {
     try {
-      // The rate on screen is the one in force after the start.
-      if (action === "start") await post(`sources/${encodeURIComponent(source.id)}/control`, { action: "rate", value: rate.value });
       await post(`sources/${encodeURIComponent(source.id)}/control`, { action, value });
       toast(done);
       refresh();
@@ -24,13 +25,19 @@ export function controls(source: Source, refresh: () => void, takeNew: () => voi
   };
   const button = (label: string, about: string, run: () => void) => h("button", { title: about, onclick: run }, label);
   const running = source.mode !== null && source.mode !== "off";
-  const rate = h("select", { "aria-label": t("rate.label"), onchange: () => void tell("rate", rate.value, t("done.rate", { bytes: bytes(Number(rate.value)) })) },
-    rates(source).map((value) => h("option", { value: String(value), selected: value === source.rate_bytes }, value === 1 ? t("rate.every") : t("rate", { bytes: bytes(value) }))));
+  if (running) chosenRate = source.rate_bytes ?? 1;
+  // While nothing is recorded, a choice is what "Start" will use.
+  const choose = () => {
+    chosenRate = Number(rate.value);
+    if (running) void tell("rate", rate.value, t("done.rate", { bytes: bytes(chosenRate) }));
+  };
+  const rate = h("select", { "aria-label": t("rate.label"), onchange: choose },
+    rates(chosenRate).map((value) => h("option", { value: String(value), selected: value === chosenRate }, value === 1 ? t("rate.every") : t("rate", { bytes: bytes(value) }))));
   const mark = () => {
     const name = prompt(t("mark.name"));
     if (name) void tell("mark", name, t("done.mark", { name }));
   };
-  const start = h("button.primary", { title: t("start.about"), onclick: () => void tell("start", "", t("done.start")) }, t("start"));
+  const start = h("button.primary", { title: t("start.about"), onclick: () => void tell("rate", rate.value, t("done.start")) }, t("start"));
   return h("div.controls", null,
     source.can_control && h(running ? "span.pill.on" : "span.pill", null, word("mode", source.mode ?? "off")),
     source.can_control && (running ? button(t("stop"), t("stop.about"), () => void tell("stop", "", t("done.stop"))) : start),
@@ -40,7 +47,6 @@ export function controls(source: Source, refresh: () => void, takeNew: () => voi
     source.can_snapshot && h(running ? "button.primary" : "button", { title: `${t("keep.about")}  n`, onclick: takeNew }, t("keep")));
 }
 
-function rates(source: Source): number[] {
-  const own = source.rate_bytes;
-  return own === null || RATES.includes(own) ? RATES : [...RATES, own].sort((a, b) => a - b);
+function rates(own: number): number[] {
+  return RATES.includes(own) ? RATES : [...RATES, own].sort((a, b) => a - b);
 }

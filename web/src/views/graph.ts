@@ -31,7 +31,7 @@ export const drawGraph: Draw = async (input) => {
 };
 
 /// Pixels per unit of the picture at which its smallest text can be read.
-const READABLE = 0.85;
+const READABLE = 1.3;
 
 /// Moves the `viewBox` of a picture: sharp at any scale, and no layout.
 class Camera {

@@ -4,7 +4,7 @@
 import { get } from "../api.ts";
 import type { Ledger, LedgerHistory } from "../api_types.ts";
 import { h, show } from "../dom.ts";
-import { bytes, percent } from "../format.ts";
+import { bytes, count, percent } from "../format.ts";
 import { repeatWhileShown } from "../state/repeat.ts";
 import { t, word } from "../strings.ts";
 import { lineColor } from "../widgets/line_color.ts";
@@ -30,7 +30,7 @@ export function ledgerCard(input: ViewInput): HTMLElement {
     if (!ledger && !last) return;
     const resident = ledger ? ledger.resident : sum(last ?? []);
     const when = ledger ? "" : t("resident.last");
-    show(now, h("h2", null, t("resident"), h("span.muted", null, ` ${bytes(resident)}${when}`)), ledger && stack(ledger), ledger ? rows(ledger) : history.rows.length < 2 && rows(only(history)));
+    show(now, h("h2", null, t("resident"), h("span.muted", null, ` ${bytes(resident)}${when}`)), ledger && stack(ledger), ledger ? [rows(ledger), calls(ledger)] : history.rows.length < 2 && rows(only(history)));
     chart.element.hidden = history.rows.length < 2;
     card.hidden = false;
     chart.replace(history);
@@ -68,4 +68,13 @@ function rows(ledger: Pick<Ledger, "resident" | "lines">): HTMLElement {
     h("th.left", { scope: "row", title: line.about }, word("line", line.name)),
     h("td.number", null, bytes(line.bytes)), h("td.number.muted", null, percent(line.bytes, ledger.resident)));
   return h("table.plain", null, h("tbody", null, ledger.lines.map(row)));
+}
+
+/// What `madvise` gave back and `memfd_create` made, by the program and by the allocator.
+function calls(ledger: Ledger): HTMLElement | null {
+  if (!ledger.calls.length) return null;
+  const row = (name: string, by: "calls.program" | "calls.allocator", size: number, calls: number) => calls > 0 && h("tr", null,
+    h("th.left", { scope: "row" }, name), h("td", null, t(by)), h("td.number", null, bytes(size)), h("td.number.muted", null, t("calls.count", { n: count(calls) })));
+  return h("table.plain.calls", null, h("caption", null, t("calls")), h("tbody", null, ledger.calls.flatMap((call) => [
+    row(call.call, "calls.program", call.bytes, call.calls), row(call.call, "calls.allocator", call.allocator_bytes, call.allocator_calls)])));
 }

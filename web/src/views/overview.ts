@@ -9,19 +9,17 @@ import { href } from "../state/navigate.ts";
 import { language, t } from "../strings.ts";
 import { typeTitle } from "../toolbar/choices.ts";
 import { bar } from "../widgets/bar.ts";
-import { nothing, trouble, waiting } from "../widgets/message.ts";
+import { notRecording, trouble, waiting } from "../widgets/message.ts";
+import { ownPlace } from "../widgets/own_place.ts";
 import { ledgerCard } from "./ledger.ts";
-import { ask, type Draw, type ViewInput } from "./view.ts";
+import { ask, isUnrecorded, type Draw, type ViewInput } from "./view.ts";
 
 const ROWS = 8;
 
 export const drawOverview: Draw = async (input) => {
   setViewKeys([]);
+  if (isUnrecorded(input)) return h("section.overview", null, notRecording(), ledgerCard(input));
   const summary = await ask<Summary>(input, "summary", language);
-  const { source } = input.page;
-  if (source.kind === "live" && source.mode === "off" && !summary.stacks) {
-    return nothing(t("off"), t("off.hint"));
-  }
   const types = summary.sample_types.filter((type) => type.total !== 0 || type.base !== 0);
   const cards = [findingsCard(input), ...types.map((type) => topCard(input, type))];
   // The present state is drawn again and again: its cards are filled before they replace the old
@@ -63,7 +61,7 @@ function tiles(summary: Summary): HTMLElement[] {
 
 /// Filled when the server has looked; nothing to say leaves no card.
 function findingsCard(input: ViewInput): Card {
-  const card = h("div.card", { hidden: true });
+  const card = h("div.card.findings-card", null, h("h2", null, t("findings")), waiting());
   const item = (finding: Finding) => {
     const place = finding.source ? `${finding.stack ?? ""} (${finding.source})` : finding.stack ?? "";
     return h("li", null,
@@ -76,7 +74,7 @@ function findingsCard(input: ViewInput): Card {
   const filled = ask<{ findings: Finding[] }>(input, "findings", language).then(({ findings }) => {
     show(card, h("h2", null, t("findings")), h("ul.findings", null, findings.map(item)));
     card.hidden = findings.length === 0;
-  }, () => {});
+  }, () => void (card.hidden = true));
   return { element: card, filled };
 }
 
@@ -95,9 +93,10 @@ function topRows(top: Top, type: SampleType): HTMLElement {
   const whole = top.base_total || top.total;
   const most = Math.max(...top.rows.map((row) => Math.abs(row.flat))) || 1;
   const link = (name: string) => h("a", { href: href({ view: "flame", type: type.name, shape: "sandwich", pivot: name }), "data-go": true, title: name }, name);
-  return h("table.plain.top-list", null, h("tbody", null, top.rows.map((row) => h("tr", null,
+  const own = (row: Top["rows"][number]) => row.own && !row.own.is_itself && h("small.muted", { title: t("table.own") }, ` ${ownPlace(row)}`);
+  return h("table.plain.top-list", null, h("tbody", null, top.rows.filter((row) => row.flat !== 0).map((row) => h("tr", null,
     h("td.number", null, top.base_total ? change(row.flat, top.unit) : quantity(row.flat, top.unit)),
-    h("td.wide", null, bar(row.flat / most)), h("td.number.muted", null, percent(row.flat, whole)), h("td.name", null, link(row.name))))));
+    h("td.wide", null, bar(row.flat / most)), h("td.number.muted", null, percent(row.flat, whole)), h("td.name", null, link(row.name), own(row))))));
 }
 
 function facts(summary: Summary): HTMLElement {

@@ -8,6 +8,7 @@ import { onFunction, selectFunction } from "../state/selected_function.ts";
 import { t } from "../strings.ts";
 import { bar } from "../widgets/bar.ts";
 import { trouble } from "../widgets/message.ts";
+import { ownPlace } from "../widgets/own_place.ts";
 import { listing } from "./source.ts";
 import type { ViewInput } from "./view.ts";
 import { ask } from "./view.ts";
@@ -21,7 +22,8 @@ export async function drawSide(input: ViewInput): Promise<HTMLElement> {
   const amount = (value: number) => (top.base_total ? change(value, top.unit) : quantity(value, top.unit));
   const rows = shown.map((row) => h("tr", { "data-name": row.name },
     h("td.number", null, amount(row.flat)), h("td.wide", null, bar(row.flat / most)),
-    h("td.name", null, h("button.link", { title: row.name, onclick: () => selectFunction(row.name) }, row.name))));
+    h("td.name", null, h("button.link", { title: row.name, onclick: () => selectFunction(row.name) }, row.name),
+      row.own && !row.own.is_itself && h("small.muted", { title: t("table.own") }, ownPlace(row)))));
   const text = h("div.side-source");
   const panel = h("div.side-panels", null,
     h("div.card", null, h("h2", null, t("table.functions")), h("table.plain", null, h("tbody", null, rows))), text);

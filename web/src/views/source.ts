@@ -16,7 +16,9 @@ const OFFERED = 100;
 export const drawSourceText: Draw = async (input) => {
   const top = await ask<Top>(input, "top", { n: String(OFFERED), granularity: "functions" });
   const names = top.rows.map((row) => row.name);
-  const name = input.state.function || (top.rows.find((row) => row.file)?.name ?? names[0] ?? "");
+  // Code of the program comes before that of libraries.
+  const ofProgram = top.rows.find((row) => row.own?.file)?.own?.function;
+  const name = input.state.function || (ofProgram ?? top.rows.find((row) => row.file)?.name ?? names[0] ?? "");
   const field = h("select", { "aria-label": t("source.function"), onchange: () => go({ function: field.value }) },
     (names.includes(name) || !name ? names : [name, ...names]).map((option) => h("option", { value: option, selected: option === name }, option)));
   setViewKeys([{ key: "/", about: t("source.function"), run: () => field.focus() }]);

@@ -19,6 +19,11 @@ export function apiPath(input: ViewInput, what: string, more: Record<string, str
   return `sources/${encodeURIComponent(input.state.source)}/${what}?${query}`;
 }
 
+/// Whether nothing was ever recorded of what is selected.
+export function isUnrecorded({ state, page: { source } }: ViewInput): boolean {
+  return source.kind === "live" && !state.profile && source.mode === "off" && source.recording_since_unix_ms === null;
+}
+
 export function ask<T>(input: ViewInput, what: string, more: Record<string, string> = {}): Promise<T> {
   const path = apiPath(input, what, more);
   // The present state of a live process changes; a stored profile never does.

@@ -12,6 +12,11 @@ export function nothing(title: string, hint: string): HTMLElement {
   return h("div.message", null, h("b", null, title), h("p", null, hint));
 }
 
+/// Stands for every view of a process of which nothing was recorded: no number is known, not even 0.
+export function notRecording(): HTMLElement {
+  return nothing(t("off"), t("off.hint"));
+}
+
 export function trouble(why: unknown): HTMLElement {
   const text = why instanceof ApiError ? why.message : t("trouble.page", { why: String(why) });
   return h("div.message.trouble", { role: "alert" }, h("b", null, t("trouble")), h("p", null, text));

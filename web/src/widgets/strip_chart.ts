@@ -1,7 +1,7 @@
 // Memory over time on a canvas: live bytes, lines of the resident memory, allocation rate, marks,
 // and cursors that can be dragged.
 
-import type { Timeline } from "../api_types.ts";
+import type { LedgerHistory, Timeline } from "../api_types.ts";
 import { h, themeColor } from "../dom.ts";
 import { bytes, duration } from "../format.ts";
 import type { Chosen, Mode, Span } from "../state/moment.ts";
@@ -62,8 +62,10 @@ export class StripChart {
     this.canvas.setAttribute("aria-label", [t("strip.chart"), ...this.timeline.marks.map((mark) => `${mark.name} ${duration(mark.ms)}`)].join("; "));
     this.drawGrid(context);
     if (this.showsResident) this.drawResident(context);
-    this.drawRate(context);
-    this.drawLive(context);
+    if (isRecorded(this.timeline)) {
+      this.drawRate(context);
+      this.drawLive(context);
+    }
     this.drawMarks(context);
     this.drawSelection(context);
   }
@@ -131,7 +133,8 @@ export class StripChart {
     context.textAlign = "center";
     const { from, to } = this.range;
     for (const ms of timeTicks(from, to, Math.max(2, Math.floor(this.width / 110)))) {
-      context.fillText(duration(ms), Math.min(this.x(ms), this.width - 26), this.height - 9);
+      const text = duration(ms);
+      context.fillText(text, Math.min(this.x(ms), this.width - context.measureText(text).width / 2), this.height - 9);
     }
   }
 
@@ -141,8 +144,10 @@ export class StripChart {
     const top = this.top;
     const sums = rows.map(() => 0);
     context.lineWidth = 1;
+    const drawn = drawnLines(this.timeline.resident);
     names.forEach((name, at) => {
       rows.forEach((row, n) => (sums[n] += row[at + 1]));
+      if (!drawn.some((line) => line.at === at)) return;
       context.beginPath();
       rows.forEach((row, n) => context.lineTo(this.x(row[0]), this.y(sums[n], top)));
       context.strokeStyle = name === "unexplained" ? themeColor("--muted") : lineColor(at, name);
@@ -177,7 +182,7 @@ export class StripChart {
   }
 
   private drawLive(context: CanvasRenderingContext2D): void {
-    const { points } = this.timeline;
+    const points = this.curve;
     if (!points.length) return;
     const top = this.top;
     context.beginPath();
@@ -191,6 +196,15 @@ export class StripChart {
     context.strokeStyle = themeColor("--accent");
     context.lineWidth = 1.5;
     context.stroke();
+  }
+
+  /// The points of the curve, with the peak where it lies between two of them.
+  private get curve(): [number, number][] {
+    const { points, peak } = this.timeline;
+    const at = peak ? points.findIndex(([ms]) => peak[0] !== null && ms >= peak[0]) : -1;
+    if (!peak || peak[0] === null || at < 0 || points[at][1] >= peak[1]) return points;
+    const ms = peak[0];
+    return [...points.slice(0, at), [ms, peak[1]], ...points.slice(at)];
   }
 
   private drawMarks(context: CanvasRenderingContext2D): void {
@@ -210,7 +224,7 @@ export class StripChart {
       free = x + context.measureText(mark.name).width + 8;
     }
     const peak = this.timeline.peak;
-    if (!peak) return;
+    if (!peak?.[1]) return;
     const [x, y] = [this.x(peak[0] ?? this.range.from), this.y(peak[1], this.top)];
     if (peak[0] === null) {
       this.label(context, t("strip.peak_earlier", { bytes: bytes(peak[1]) }), x, Math.max(0, y - 12), "--text");
@@ -285,7 +299,8 @@ export class StripChart {
     const { points, allocated, rss, resident } = this.timeline;
     const at = Math.max(0, points.findLastIndex((point) => point[0] <= ms));
     if (!points[at]) return;
-    const lines = [h("b", null, t("strip.at", { bytes: bytes(points[at][1]), time: duration(points[at][0]) }))];
+    const time = duration(points[at][0]);
+    const lines = [h("b", null, isRecorded(this.timeline) ? t("strip.at", { bytes: bytes(points[at][1]), time }) : time)];
     const step = points[at][0] - (points[at - 1]?.[0] ?? points[at][0]);
     if (allocated[at] && step) lines.push(h("div", null, t("strip.per_second", { bytes: bytes((allocated[at] * 1000) / step) })));
     const row = resident.rows.findLast((candidate) => candidate[0] <= ms);
@@ -300,4 +315,15 @@ export class StripChart {
 /// Bytes of a row of the ledger's history.
 function total(row: number[]): number {
   return row.slice(1).reduce((sum, value) => sum + value, 0);
+}
+
+/// Whether anything was recorded: before that, live bytes are not known.
+export function isRecorded({ points, peak }: Timeline): boolean {
+  return Boolean(peak?.[1]) || points.some(([, live]) => live > 0);
+}
+
+/// Lines of the ledger that are wide enough to be seen: a hundredth of the highest sum.
+export function drawnLines({ names, rows }: LedgerHistory): { name: string; at: number }[] {
+  const most = rows.reduce((top, row) => Math.max(top, total(row)), 0);
+  return names.map((name, at) => ({ name, at })).filter(({ at }) => rows.some((row) => row[at + 1] > most / 100));
 }

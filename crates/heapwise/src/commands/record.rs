@@ -158,6 +158,7 @@ pub(crate) fn run(args: &RecordArgs) -> Outcome {
     let recorded = recorder_thread::join(recorder)?;
     args.retention.finish(&recorded)?;
     report(&recorded);
+    suggest_summary(&recorded.path);
     Ok(())
 }
 
@@ -167,7 +168,7 @@ pub(crate) fn default_name(program: &str, pid: u32) -> PathBuf {
     format!("heapwise.{program}.{pid}.hwr").into()
 }
 
-/// Says what was recorded and how to go on.
+/// Says what was recorded.
 pub(crate) fn report(recorded: &Recorded) {
     let events = |text: Text, count: u64| message(text, &[("n", &count.to_string())]);
     let totals = recorded.totals;
@@ -187,7 +188,11 @@ pub(crate) fn report(recorded: &Recorded) {
     if recorded.lost_marks > 0 {
         closing_line(Text::Marks, &events(Text::MarksMissing, recorded.lost_marks));
     }
-    let path = recorded.path.display();
-    closing_line(Text::RecordingFile, &path.to_string());
-    say_err!("{}", message(Text::Next, &[("command", &format!("heapwise summary {path}"))]));
+    closing_line(Text::RecordingFile, &recorded.path.display().to_string());
+}
+
+/// Says how to go on.
+pub(crate) fn suggest_summary(path: &Path) {
+    let command = format!("heapwise summary {}", path.display());
+    say_err!("{}", message(Text::Next, &[("command", &command)]));
 }

@@ -21,6 +21,7 @@ use heapwise_render::{Text, coverage};
 use super::dump;
 use super::record::{self, RetentionArgs};
 use super::run_resident::Resident;
+use super::summary;
 use super::switch::{GsMode, ModeArgs};
 use crate::console::{closing_line, language, message};
 use crate::failure::Outcome;
@@ -42,6 +43,9 @@ use heapwise_profile::quantity;
 
 /// Time between two looks at processes that the program left behind.
 const SURVIVORS_PAUSE: Duration = Duration::from_millis(100);
+
+/// Findings of a recording with more allocations take seconds to read, and are left to `summary`.
+const MOST_READ: u64 = 30_000_000;
 
 /// Options of `run`.
 #[derive(Debug, Args)]
@@ -191,6 +195,12 @@ impl RunArgs {
         if !self.quiet {
             record::report(&recorded);
             Resident { ledger: recorded.peak_ledger, peak: noted_peak }.print();
+            match recorded.totals.allocs {
+                0..=MOST_READ => summary::recording_findings(&recorded.path, &self.own)?
+                    .lines()
+                    .for_each(|line| say_err!("{line}")),
+                _ => record::suggest_summary(&recorded.path),
+            }
         }
         let mut children = children.transpose()?.unwrap_or_default();
         children.sort_by_key(|child| Reverse(child.peak_bytes()));
@@ -304,7 +314,7 @@ fn finish(
     dump::write_profile(&profile, &path, overwrite)?;
     if !args.quiet {
         script::fold_native(&mut profile);
-        summary(&snapshot, &profile, ended);
+        print_totals(&snapshot, &profile, ended);
         resident.into_iter().for_each(Resident::print);
         closing_line(Text::ProfileFile, &path.display().to_string());
         print_findings(profile, &path, resident, &args.own)?;
@@ -339,7 +349,7 @@ fn noted_peak(found: &SegmentEntry) -> Option<u64> {
     (peak > 0).then_some(peak)
 }
 
-fn summary(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {
+fn print_totals(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: &Ended) {
     let total = profile.total();
     let error = |metric: Metric| {
         let total = CallTree::new(profile, &Query { metric, ..Query::default() }).total();

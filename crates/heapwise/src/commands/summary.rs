@@ -5,6 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 use heapwise_capture::ledger;
+use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::recording::{findings, moment_profile, open};
 use heapwise_capture::target::Target;
 use heapwise_profile::coverage::Coverage;
@@ -57,6 +58,19 @@ pub(crate) fn run(args: &SummaryArgs) -> Outcome {
         false => of_profile(args)?,
     };
     output::write_result(None, Overwrite::Refuse, |out| out.write_all(text.as_bytes()))
+}
+
+/// The findings of a recording that was just written, as text.
+pub(crate) fn recording_findings(path: &Path, own: &OwnArgs) -> Outcome<String> {
+    let mut opened = open::open(path, &ReadOptions::default())?;
+    let (mut profile, stacks) = opened.tables.stacks();
+    let found = most_important(findings::read(&mut opened, &stacks)?);
+    SymbolArgs::default().symbolize(&mut profile);
+    let own = own.rule()?;
+    let names = Names::of_recording(&profile, &found, &own);
+    let file = path.display().to_string();
+    let files = Files { file: &file, base: None, program: names.program() };
+    Ok(names.text(&found, files, console::language()))
 }
 
 fn of_recording(args: &SummaryArgs) -> Outcome<String> {

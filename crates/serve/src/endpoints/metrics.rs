@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use heapwise_profile::ledger::Ledger;
+use heapwise_profile::ledger::memory_calls::sums;
 
 use crate::context::Context;
 use crate::http::Response;
@@ -24,6 +25,16 @@ pub(crate) fn answer(context: &Context) -> Response {
             samples(&mut out, name, facts, ledger);
         }
     }
+    for (name, about) in [
+        ("bytes", "Bytes of madvise (DONTNEED, FREE, REMOVE) and memfd_create"),
+        ("calls", "Calls of madvise (DONTNEED, FREE, REMOVE) and memfd_create"),
+    ] {
+        let _ = writeln!(out, "# HELP heapwise_memory_call_{name}_total {about}");
+        let _ = writeln!(out, "# TYPE heapwise_memory_call_{name}_total counter");
+        for (facts, ledger) in &ledgers {
+            memory_calls(&mut out, name, facts, ledger);
+        }
+    }
     Response::text(out)
 }
 
@@ -35,8 +46,28 @@ fn ledgers(context: &Context) -> Vec<(Facts, Ledger)> {
     context.sources.list().iter().filter_map(live).collect()
 }
 
+/// Sums of each call, those of the allocator apart from those of the program.
+fn memory_calls(out: &mut String, name: &str, facts: &Facts, ledger: &Ledger) {
+    let process = process_labels(facts);
+    for (kind, sum) in sums(&ledger.calls) {
+        let (program, allocator) = match name {
+            "bytes" => (sum.bytes, sum.allocator_bytes),
+            _ => (sum.count, sum.allocator_count),
+        };
+        let call = kind.name();
+        for (by, value) in [("program", program), ("allocator", allocator)] {
+            let labels = format!("{process},call=\"{call}\",by=\"{by}\"");
+            let _ = writeln!(out, "heapwise_memory_call_{name}_total{{{labels}}} {value}");
+        }
+    }
+}
+
+fn process_labels(facts: &Facts) -> String {
+    format!("pid=\"{}\",program=\"{}\"", facts.pid.unwrap_or(0), escaped(&facts.title))
+}
+
 fn samples(out: &mut String, name: &str, facts: &Facts, ledger: &Ledger) {
-    let process = format!("pid=\"{}\",program=\"{}\"", facts.pid.unwrap_or(0), escaped(&facts.title));
+    let process = process_labels(facts);
     let mut sample = |labels: &str, value: u64| {
         let _ = writeln!(out, "heapwise_{name}_bytes{{{process}{labels}}} {value}");
     };

@@ -38,7 +38,7 @@ impl Source for FileSource {
     }
 
     fn facts(&self) -> Result<Facts> {
-        Ok(Facts::new(Kind::File, self.name(), self.path.display().to_string(), false))
+        Ok(Facts::of_file(Kind::File, &self.path, false))
     }
 
     fn stored(&self) -> Result<Vec<Stored>> {

@@ -102,6 +102,8 @@ impl Source for ProcessSource {
             rate_bytes: (mode == Mode::Sampled).then_some(rate_bytes),
             index: snapshot.index().map(IndexKind::name),
             live_bytes: Some(snapshot.live_bytes()),
+            file_bytes: None,
+            modified_unix_ms: None,
             allocated_bytes: snapshot.counter(Counter::AllocatedBytes),
             peak_bytes: snapshot.counter(Counter::PeakBytes),
             parent_pid: Some(snapshot.header.parent_pid).filter(|pid| *pid != 0),

@@ -69,7 +69,7 @@ impl Source for RecordedSource {
     }
 
     fn facts(&self) -> Result<Facts> {
-        Ok(Facts::new(Kind::Recording, self.name(), self.path.display().to_string(), true))
+        Ok(Facts::of_file(Kind::Recording, &self.path, true))
     }
 
     fn has_moments(&self) -> bool {
