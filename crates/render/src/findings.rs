@@ -1,5 +1,7 @@
 //! Findings in words and as JSON, with the functions that they are about.
 
+use std::borrow::Cow;
+
 use heapwise_profile::finding::{
     self, Finding, FindingClass, FindingKind, FindingRow, FunctionGroup, MOST_GROUPS, RankUnit,
 };
@@ -67,7 +69,7 @@ impl<'a> Names<'a> {
             for row in &finding.rows {
                 out += &format!("  {}\n", printable(&line(row)));
             }
-            out += &format!("  → {}\n", printable(&files.fill(next_command(finding, self.kind()))));
+            out += &format!("  → {}\n", printable(&files.fill(&next_command(finding, self.kind()))));
         }
         out
     }
@@ -148,9 +150,10 @@ pub fn values(finding: &Finding) -> Map<String, Value> {
 }
 
 /// The `heapwise` command that goes deeper; `FILE` is the recording, profile or process.
-fn next_command(finding: &Finding, kind: SourceKind) -> &'static str {
+fn next_command(finding: &Finding, kind: SourceKind) -> Cow<'static, str> {
     let is_recording = kind == SourceKind::Recording;
-    match finding.kind {
+    let command = match finding.kind {
+        FindingKind::GrowingSites => return format!("heapwise at FILE {}", growth_range(finding)).into(),
         FindingKind::Fragmentation if kind == SourceKind::Process => "heapwise fragmentation FILE",
         FindingKind::Unexplained if kind == SourceKind::Process => "heapwise top --resident FILE",
         FindingKind::Fragmentation | FindingKind::Unexplained if is_recording => {
@@ -162,7 +165,6 @@ fn next_command(finding: &Finding, kind: SourceKind) -> &'static str {
         FindingKind::PeakGrowth => "heapwise diff --sample_index peak_space BASE FILE",
         FindingKind::Peak if is_recording => "heapwise at FILE peak",
         FindingKind::Peak => "heapwise top FILE --sample_index peak_space",
-        FindingKind::GrowingSites => "heapwise at FILE 50%..end",
         FindingKind::Held => "heapwise top FILE",
         FindingKind::NeverFreed | FindingKind::StillHeld if is_recording => "heapwise at FILE end leaks",
         FindingKind::NeverFreed | FindingKind::StillHeld => "heapwise leaks FILE",
@@ -172,7 +174,14 @@ fn next_command(finding: &Finding, kind: SourceKind) -> &'static str {
         FindingKind::Lifetimes => "heapwise timeline FILE",
         FindingKind::Sizes => "heapwise sizes FILE",
         FindingKind::Threads => "heapwise threads --alloc_space FILE",
-    }
+    };
+    command.into()
+}
+
+/// The time in which places grew, as `at` takes it.
+#[must_use]
+pub fn growth_range(finding: &Finding) -> String {
+    format!("{}ms..{}ms", finding.value("from_ms"), finding.value("until_ms"))
 }
 
 fn title(kind: FindingKind) -> Text {

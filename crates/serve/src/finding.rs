@@ -1,5 +1,7 @@
 //! Findings for the page, each with the view that goes deeper into it.
 
+use std::borrow::Cow;
+
 use heapwise_profile::finding::{Finding, FindingKind};
 use heapwise_profile::metric::column;
 use heapwise_profile::{Metric, query};
@@ -12,7 +14,7 @@ pub(crate) fn with_links(names: &Names<'_>, findings: &[Finding], language: Lang
     let one = |finding: &Finding| {
         let first = names.groups(finding).into_iter().next();
         let function = first.as_ref().map(|group| group.function.as_str());
-        let link = link_of(finding.kind, names.is_recording());
+        let link = link_of(finding, names.is_recording());
         let focus = function.filter(|_| link.view == "flame").map(query::exactly);
         let mut values = render::values(finding);
         values.insert("percent".into(), first.as_ref().map(|group| group.percent).into());
@@ -31,14 +33,14 @@ pub(crate) fn with_links(names: &Names<'_>, findings: &[Finding], language: Lang
 /// A view: at which moment, of which numbers. `None`: at the moment on screen.
 struct Link {
     view: &'static str,
-    at: Option<&'static str>,
+    at: Option<Cow<'static, str>>,
     sample_type: &'static str,
 }
 
-fn link_of(kind: FindingKind, is_recording: bool) -> Link {
-    let at = |moment| Some(moment).filter(|_| is_recording);
+fn link_of(finding: &Finding, is_recording: bool) -> Link {
+    let at = |moment: &'static str| is_recording.then(|| Cow::from(moment));
     let link = |view, at, metric: Metric| Link { view, at, sample_type: metric.name() };
-    match kind {
+    match finding.kind {
         FindingKind::Peak if !is_recording => {
             Link { view: "flame", at: None, sample_type: column::PEAK_SPACE }
         }
@@ -50,7 +52,9 @@ fn link_of(kind: FindingKind, is_recording: bool) -> Link {
         }
         FindingKind::Fragmentation | FindingKind::Unexplained => link("overview", at(""), Metric::InuseSpace),
         FindingKind::Held => link("flame", None, Metric::InuseSpace),
-        FindingKind::GrowingSites => link("flame", at("50%..end"), Metric::InuseSpace),
+        FindingKind::GrowingSites => {
+            link("flame", Some(render::growth_range(finding).into()), Metric::InuseSpace)
+        }
         FindingKind::NeverFreed | FindingKind::StillHeld => link("leaks", at("end"), Metric::InuseSpace),
         FindingKind::Temporaries => link("flame", at(""), Metric::AllocObjects),
         FindingKind::Turnover | FindingKind::ReallocChains => link("flame", at(""), Metric::AllocSpace),

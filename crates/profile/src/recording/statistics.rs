@@ -62,6 +62,8 @@ pub struct Statistics {
     pub unknown_frees: u64,
     /// Frees that were missed and noticed when the address was reused.
     pub missed_frees: u64,
+    /// First millisecond, and the one after the last: [`POINTS`] equal parts divide this time.
+    pub span_ms: (u64, u64),
 }
 
 /// Threads beyond this number are summed up in the last row: a bound against hostile files.
@@ -81,6 +83,7 @@ impl Statistics {
         let mut parts = read_shares(shares, |share| Self::of(recording, tables, share))?.into_iter();
         let mut sums = parts.next().unwrap_or_default();
         parts.for_each(|part| sums.merge(&part));
+        sums.span_ms = recording.span_ms();
         Ok(sums)
     }
 

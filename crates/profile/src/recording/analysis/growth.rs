@@ -16,14 +16,13 @@ const LEAST_POINTS: usize = 4;
 pub(super) fn check(evidence: &Evidence<'_>) -> Option<Finding> {
     let peak = evidence.timeline.peak().map_or(0, |step| step.max_live_bytes);
     let least = (peak as f64 / 100.0).max(1.0);
-    let steps = &evidence.timeline.steps;
-    let span = (steps.first()?.start_ms, steps.last()?.start_ms);
-    let (points, until_ms) = points_to_peak(span, evidence.peak_ms);
+    let (points, until_ms) = points_to_peak(evidence.statistics.span_ms, evidence.peak_ms);
     let gain = |site: &Site| gained(&site.live_bytes[..points], least);
     let places = evidence.largest(RankUnit::Bytes, gain);
     let values = vec![
         ("sites", places.len() as f64),
         ("bytes", evidence.sum(gain) as f64),
+        ("from_ms", start_of_half(evidence.statistics.span_ms, points) as f64),
         ("until_ms", until_ms as f64),
     ];
     (!places.is_empty()).then_some(Finding {
@@ -47,9 +46,19 @@ fn points_to_peak((first, last): (u64, u64), peak_ms: u64) -> (usize, u64) {
     }
 }
 
+/// The first point of the second half of so many.
+fn half_of(points: usize) -> usize {
+    points / 2 - 1
+}
+
+/// The time of the first point of the second half.
+fn start_of_half((first, last): (u64, u64), points: usize) -> u64 {
+    first + (last - first) * (half_of(points) as u64 + 1) / POINTS as u64
+}
+
 /// The rise of the line through the second half, if it is one.
 fn gained(live: &[u64], least: f64) -> u64 {
-    let half = &live[live.len() / 2 - 1..];
+    let half = &live[half_of(live.len())..];
     if half.len() < LEAST_POINTS {
         return 0;
     }
@@ -87,6 +96,7 @@ mod tests {
         assert_eq!(points_to_peak((100, 1700), 1700), (POINTS, 1700));
         assert_eq!(points_to_peak((100, 1700), 300), (POINTS, 1700), "the peak of a start");
         assert_eq!(points_to_peak((0, 0), 0), (POINTS, 0));
+        assert_eq!(start_of_half((100, 1700), 14), 800);
         let mut live: Vec<u64> = (0..14).map(|n| n * 1000).collect();
         assert_eq!(gained(&live, 100.0), 7000);
         live.extend([0, 0]);
