@@ -43,8 +43,13 @@ export class Scratch {
   /// Starts a program that carries the probe and has no controller, so that its segment outlives
   /// it.
   startWithProbe(program, ...args) {
+    this.startConfigured("mode:sampled,rate:4096", program, ...args);
+  }
+
+  /// As `startWithProbe`, with a configuration of the probe.
+  startConfigured(configuration, program, ...args) {
     const library = this.heapwise("preload").trim();
-    const env = { ...this.env, LD_PRELOAD: library, HEAPWISE_CONF: "mode:sampled,rate:4096" };
+    const env = { ...this.env, LD_PRELOAD: library, HEAPWISE_CONF: configuration };
     this.children.push(spawn(program, args, { env, stdio: ["pipe", "ignore", "inherit"] }));
   }
 

@@ -118,13 +118,28 @@ test("the present state is drawn again and again", async () => {
 });
 
 test("stop, start and rate reach the process", async () => {
-  await page.click("button:has-text('Stop')");
-  await page.waitForSelector("button:has-text('Start')");
+  const rate = "select[aria-label='Sampling rate']";
+  const stop = async () => {
+    await page.click("button:has-text('Stop')");
+    await page.waitForSelector("button:has-text('Start')");
+    assert.equal((await source()).mode, "off");
+  };
+  const start = async () => {
+    await page.click("button:has-text('Start')");
+    await page.waitForSelector("button:has-text('Stop')");
+  };
+  await stop();
+  await start();
+  assert.equal((await source()).mode, "sampled", "as before the stop");
+  // The choice takes effect with the start, and the start takes the choice.
+  await stop();
+  await page.selectOption(rate, "1");
+  await sleep(300);
   assert.equal((await source()).mode, "off");
-  await page.click("button:has-text('Start')");
-  await page.waitForSelector("button:has-text('Stop')");
-  assert.equal((await source()).mode, "sampled");
-  await page.selectOption("select[aria-label='Sampling rate']", "65536");
+  await start();
+  assert.equal((await source()).mode, "exact");
+  assert.equal(await page.inputValue(rate), "1");
+  await page.selectOption(rate, "65536");
   await page.waitForSelector(".toast:has-text('64.0 KiB')");
   assert.equal((await source()).rate_bytes, 65536);
 });

@@ -73,3 +73,27 @@ test("native frames of a Python program are shown on request", async () => {
   assert.equal(await page.locator("label.switch:has-text('native frames') input").isChecked(), true);
   assert.deepEqual(page.errors, []);
 });
+
+test("a process that was never recorded shows no number of its heap", async () => {
+  const other = new Scratch();
+  try {
+    other.startConfigured("mode:off", "/bin/cat");
+    const { address: own } = await other.serve();
+    const list = async () => (await (await fetch(`${own}/api/v1/sources`)).json()).sources;
+    for (let i = 0; i < 300 && !(await list()).length; i += 1) await sleep(100);
+    const [{ id }] = await list();
+    for (const view of ["flame", "table", "leaks", "overview"]) {
+      await page.goto(`${own}/s/${id}/${view}`);
+      await drawn(page, view);
+      assert.match(await page.textContent("main"), /Not recording/, view);
+    }
+    await page.waitForSelector(".ledger .stacked i");
+    await page.waitForSelector(".strip:has-text('nothing is recorded yet')", { timeout: 30_000 });
+    assert.equal(await page.locator(".strip button:has-text('Peak')").count(), 0);
+    const timeline = await (await fetch(`${own}/api/v1/sources/${id}/timeline`)).json();
+    assert.ok(timeline.rss.every((bytes) => bytes > 0) && timeline.rss.length > 1, "resident memory at every point");
+    assert.deepEqual(page.errors, []);
+  } finally {
+    other.close();
+  }
+});

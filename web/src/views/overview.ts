@@ -93,10 +93,10 @@ function topRows(top: Top, type: SampleType): HTMLElement {
   const whole = top.base_total || top.total;
   const most = Math.max(...top.rows.map((row) => Math.abs(row.flat))) || 1;
   const link = (name: string) => h("a", { href: href({ view: "flame", type: type.name, shape: "sandwich", pivot: name }), "data-go": true, title: name }, name);
-  const own = (row: Top["rows"][number]) => row.own && !row.own.is_itself && h("small.muted", { title: t("table.own") }, ` ${ownPlace(row)}`);
+  const own = (row: Top["rows"][number]) => (row.own && !row.own.is_itself ? ownPlace(row) : "");
   return h("table.plain.top-list", null, h("tbody", null, top.rows.filter((row) => row.flat !== 0).map((row) => h("tr", null,
     h("td.number", null, top.base_total ? change(row.flat, top.unit) : quantity(row.flat, top.unit)),
-    h("td.wide", null, bar(row.flat / most)), h("td.number.muted", null, percent(row.flat, whole)), h("td.name", null, link(row.name), own(row))))));
+    h("td.wide", null, bar(row.flat / most)), h("td.number.muted", null, percent(row.flat, whole)), h("td.name", null, link(row.name)), h("td.where.aside", { title: t("table.own") }, own(row))))));
 }
 
 function facts(summary: Summary): HTMLElement {
