@@ -76,3 +76,23 @@ fn the_next_commands_of_a_profile_work() {
         assert!(!scratch.output_of(&words).is_empty(), "{command}");
     }
 }
+
+/// `run --log` ends with the findings of its recording, and every next command works.
+#[test]
+fn a_recorded_run_ends_with_its_findings() {
+    let scratch = Scratch::new();
+    let program = victims().join("session_cache");
+    let run = ["run", "--log", "-o", "app.hwr", "--", program.to_str().unwrap(), "10000"];
+    let output = scratch.heapwise(&run).output().expect("heapwise starts");
+    let text = String::from_utf8_lossy(&output.stderr);
+    for line in ["peak: ", "SessionCache::get", "never freed: ", "(session_cache.cpp:11)"] {
+        assert!(text.contains(line), "no {line}: {text}");
+    }
+    let commands: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("  \u{2192} heapwise ")).collect();
+    assert!(commands.len() >= 3, "{text}");
+    for command in commands {
+        let words: Vec<&str> = command.split(' ').collect();
+        assert!(!scratch.output_of(&words).is_empty(), "{command}");
+    }
+}

@@ -402,6 +402,13 @@ fn calls_of_the_allocator_are_kept_apart() {
     let sums = &stats["ledger"]["calls"][0];
     assert_eq!((&sums["calls"], &sums["allocator_calls"]), (&15.into(), &4.into()), "{sums}");
     assert_eq!(sums["allocator_bytes"], 256 * PAGE, "{sums}");
+    let metrics = Server::start(&scratch, &[]).get("/metrics");
+    let of = |unit: &str, by: &str| {
+        let name = format!("heapwise_memory_call_{unit}_total{{pid=\"{}\",", program.pid);
+        metric(&metrics, &name, &format!("call=\"MADV_DONTNEED\",by=\"{by}\""))
+    };
+    assert_eq!([of("calls", "program"), of("calls", "allocator")], [Some(15), Some(4)], "{metrics}");
+    assert_eq!(of("bytes", "allocator"), Some(256 * PAGE), "{metrics}");
 }
 
 /// The recorder writes what is new twice a second and at the end.
