@@ -1,4 +1,4 @@
-//! Live, allocated and resident bytes of the served processes, read once a second while the server runs.
+//! Live, allocated and resident bytes of the served processes, read once a second.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
