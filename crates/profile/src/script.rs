@@ -1,22 +1,24 @@
-//! Frames of a language runtime (Python or Lua functions) between native frames.
+//! Frames of a language runtime (Python, Lua or Ruby functions) between native frames.
 //!
 //! Readers of a Python program want Python lines. [`fold_native`] takes the native frames out of
 //! stacks that have lines of a script; what a native library allocates for a line counts for the
 //! line.
 
-use heapwise_format::segment::{RuntimeLanguage, RuntimeSupport};
+use heapwise_format::segment::{Runtime, RuntimeLanguage};
 
 use crate::{Location, LocationId, Profile, StackId, StackTable};
 
 /// Directories of code that is not the program's own, and the names of frozen modules.
 const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
-const STANDARD: [&str; 4] = ["/lib/python", "/lib64/python", "/share/lua/", "/lib/lua/"];
+const STANDARD: [&str; 5] = ["/lib/python", "/lib64/python", "/share/lua/", "/lib/lua/", "/lib/ruby/"];
 const FROZEN: &str = "<frozen ";
+/// Ruby's own methods that are written in Ruby.
+const INTERNAL: &str = "<internal:";
 
 /// Whether stacks of a profile have frames of a language runtime.
 #[must_use]
 pub fn is_followed(profile: &Profile) -> bool {
-    profile.meta.recorded.runtime.is_some_and(|runtime| runtime.support == RuntimeSupport::Followed)
+    profile.meta.recorded.runtime.is_some_and(Runtime::has_lines)
 }
 
 /// The language whose frames stacks of a profile have.
@@ -26,10 +28,13 @@ pub fn language(profile: &Profile) -> Option<RuntimeLanguage> {
     runtime.map(|runtime| runtime.language)
 }
 
-/// Whether a source file belongs to the standard library or an installed package of Python or Lua.
+/// Whether a source file belongs to the standard library or an installed package of Python, Lua or
+/// Ruby.
 #[must_use]
 pub fn is_library(file: &str) -> bool {
-    file.starts_with(FROZEN) || INSTALLED.iter().chain(&STANDARD).any(|directory| file.contains(directory))
+    file.starts_with(FROZEN)
+        || file.starts_with(INTERNAL)
+        || INSTALLED.iter().chain(&STANDARD).any(|directory| file.contains(directory))
 }
 
 /// The package or module of a source file: below the directory of a library, the first directory or

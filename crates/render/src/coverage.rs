@@ -75,24 +75,24 @@ fn scope(coverage: &Coverage, language: Language) -> String {
 
 /// `lines of Python 3.11 (live when the interpreter began to shut down)`.
 fn followed(runtime: Runtime, end: ProgramEnd, language: Language) -> String {
-    let (text, when) = match (runtime.language, end) {
-        (RuntimeLanguage::Python, ProgramEnd::Exited { .. }) => {
-            (Text::PythonLines, Text::PythonShutdown.text(language))
-        }
-        (RuntimeLanguage::Python, _) => (Text::PythonLines, ""),
-        (RuntimeLanguage::Lua, _) => (Text::LuaLines, ""),
+    let when = match (runtime.language, end) {
+        (RuntimeLanguage::Python, ProgramEnd::Exited { .. }) => Text::PythonShutdown.text(language),
+        _ => "",
     };
-    text.with(language, &[("version", &version(runtime)), ("when", when)])
+    let name = runtime.language.name();
+    let values = [("runtime", name), ("version", &*version(runtime)), ("when", when)];
+    Text::RuntimeLines.with(language, &values)
 }
 
 /// Why the objects of a runtime are not seen.
 fn not_followed(runtime: Runtime, language: Language) -> String {
     let why = match (runtime.language, runtime.support) {
-        (RuntimeLanguage::Lua, _) => Text::LuaUnsupported,
-        (_, RuntimeSupport::FreeThreaded) => Text::PythonFreeThreaded,
-        (_, RuntimeSupport::UnknownVersion | RuntimeSupport::Followed) => Text::PythonUnsupported,
+        (_, RuntimeSupport::LinesOnly) => Text::RuntimePages,
+        (RuntimeLanguage::Python, RuntimeSupport::FreeThreaded) => Text::PythonFreeThreaded,
+        (RuntimeLanguage::Python, _) => Text::PythonUnsupported,
+        _ => Text::RuntimeUnsupported,
     };
-    why.with(language, &[("version", &version(runtime))])
+    why.with(language, &[("runtime", runtime.language.name()), ("version", &version(runtime))])
 }
 
 fn version(Runtime { major, minor, .. }: Runtime) -> String {

@@ -10,6 +10,9 @@ pub enum RuntimeSupport {
     FreeThreaded = 2,
     /// The probe does not know the version: its arenas are recorded as mappings.
     UnknownVersion = 3,
+    /// Its stacks are read. Its objects are in memory that it divides itself: blocks and mappings
+    /// of that memory are recorded, not the objects.
+    LinesOnly = 4,
 }
 
 /// The language of a runtime.
@@ -20,6 +23,10 @@ pub enum RuntimeLanguage {
     Python = 0,
     /// Lua.
     Lua = 1,
+    /// LuaJIT.
+    LuaJit = 2,
+    /// Ruby.
+    Ruby = 3,
 }
 
 impl RuntimeLanguage {
@@ -29,6 +36,8 @@ impl RuntimeLanguage {
         match self {
             RuntimeLanguage::Python => "Python",
             RuntimeLanguage::Lua => "Lua",
+            RuntimeLanguage::LuaJit => "LuaJIT",
+            RuntimeLanguage::Ruby => "Ruby",
         }
     }
 }
@@ -47,6 +56,12 @@ pub struct Runtime {
 }
 
 impl Runtime {
+    /// Whether stacks have its frames.
+    #[must_use]
+    pub fn has_lines(self) -> bool {
+        matches!(self.support, RuntimeSupport::Followed | RuntimeSupport::LinesOnly)
+    }
+
     /// The word of the counter page; never 0.
     #[must_use]
     pub fn encode(self) -> u64 {
@@ -60,12 +75,15 @@ impl Runtime {
         let language = match word >> 24 {
             0 => RuntimeLanguage::Python,
             1 => RuntimeLanguage::Lua,
+            2 => RuntimeLanguage::LuaJit,
+            3 => RuntimeLanguage::Ruby,
             _ => return None,
         };
         let support = match word >> 16 & 0xff {
             1 => RuntimeSupport::Followed,
             2 => RuntimeSupport::FreeThreaded,
             3 => RuntimeSupport::UnknownVersion,
+            4 => RuntimeSupport::LinesOnly,
             _ => return None,
         };
         Some(Self { language, major: (word >> 8) as u8, minor: word as u8, support })
@@ -78,10 +96,18 @@ mod tests {
 
     #[test]
     fn words_mean_what_they_did() {
-        for support in
-            [RuntimeSupport::Followed, RuntimeSupport::FreeThreaded, RuntimeSupport::UnknownVersion]
-        {
-            for language in [RuntimeLanguage::Python, RuntimeLanguage::Lua] {
+        for support in [
+            RuntimeSupport::Followed,
+            RuntimeSupport::FreeThreaded,
+            RuntimeSupport::UnknownVersion,
+            RuntimeSupport::LinesOnly,
+        ] {
+            for language in [
+                RuntimeLanguage::Python,
+                RuntimeLanguage::Lua,
+                RuntimeLanguage::LuaJit,
+                RuntimeLanguage::Ruby,
+            ] {
                 let runtime = Runtime { language, major: 3, minor: 11, support };
                 assert_eq!(Runtime::decode(runtime.encode()), Some(runtime));
             }

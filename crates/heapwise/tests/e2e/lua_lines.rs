@@ -1,7 +1,9 @@
 //! A real Lua without glue: its lines are in every stack, with the right bytes.
 
 use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
 
 use crate::harness::{LOG, Scratch};
 use crate::python::folded;
@@ -135,29 +137,127 @@ fn samples_estimate_lines() {
     assert!((13e6..15.5e6).contains(&lines[&3]), "{lines:?}");
 }
 
+/// Compares the lines and the largest stack of what `times` states have run of `threads.lua`.
+fn compare_threads(scratch: &Scratch, profile: &Path, script: &str, times: f64, what: &str) {
+    let lines = bytes_by_line(scratch, profile, script, "--inuse_space");
+    let held = |line: u64| lines.get(&line).copied().unwrap_or(0.0);
+    // The strings, their heads, and the buffers that they were made in.
+    assert!((times * 500_000.0..times * 1_010_000.0).contains(&held(12)), "{what}: {lines:?}");
+    assert!((times * 100_000.0..times * 240_000.0).contains(&held(7)), "{what}: {lines:?}");
+    let recorded = scratch.output_of(&["export", "-f", "folded", profile.to_str().expect("UTF-8")]);
+    let largest = folded(&recorded).max_by(|one, two| one.1.total_cmp(&two.1)).expect("stacks").0;
+    // The coroutine, the one that resumed it, and the chunk.
+    let frames = [
+        format!("(main chunk) ({script}:25)"),
+        format!("function:17 ({script}:20)"),
+        format!("function:10 ({script}:12)"),
+    ];
+    assert!(largest.ends_with(&frames.join(";")), "{what}: {largest}");
+}
+
 /// A program that links Lua: states of several threads, coroutines inside each other.
 #[test]
 #[ignore = "needs lua5.4"]
 fn threads_have_their_states_and_coroutines() {
-    const THREADS: f64 = 3.0;
+    let scratch = Scratch::new();
+    let script = script("threads.lua");
+    for victim in ["lua_threads", "lua_hidden"] {
+        for mode in [&["--exact"][..], LOG] {
+            let capture = scratch.capture(mode, victim, &[&script, "3"]);
+            assert!(capture.output.status.success(), "{mode:?}: {}", capture.stderr());
+            compare_threads(&scratch, &capture.profile, &script, 3.0, &format!("{victim} {mode:?}"));
+        }
+    }
+}
+
+/// `lua_call` outside of every protected call.
+#[test]
+#[ignore = "needs lua5.4"]
+fn unprotected_calls_have_lines() {
+    let scratch = Scratch::new();
+    let script = script("threads.lua");
+    for mode in [&["--exact"][..], LOG, &["-c", "1"]] {
+        let capture = scratch.capture(mode, "lua_threads", &[&script, "2", "1"]);
+        assert!(capture.output.status.success(), "{mode:?}: {}", capture.stderr());
+        compare_threads(&scratch, &capture.profile, &script, 2.0, &format!("{mode:?}"));
+    }
+}
+
+/// Two versions of Lua in one process.
+#[test]
+#[ignore = "needs lua5.4, liblua5.3"]
+fn each_lua_of_a_process_has_its_lines() {
     let scratch = Scratch::new();
     let script = script("threads.lua");
     for mode in [&["--exact"][..], LOG] {
-        let capture = scratch.capture(mode, "lua_threads", &[&script, &THREADS.to_string()]);
+        let capture = scratch.capture(mode, "lua_two", &[&script]);
         assert!(capture.output.status.success(), "{mode:?}: {}", capture.stderr());
-        let lines = bytes_by_line(&scratch, &capture.profile, &script, "--inuse_space");
-        // The strings, their heads, and the buffers that they were made in.
-        assert!((THREADS * 500_000.0..THREADS * 1_010_000.0).contains(&lines[&12]), "{mode:?}: {lines:?}");
-        assert!((THREADS * 100_000.0..THREADS * 240_000.0).contains(&lines[&7]), "{mode:?}: {lines:?}");
-        let profile = capture.profile.to_str().expect("UTF-8");
-        let recorded = scratch.output_of(&["export", "-f", "folded", profile]);
-        let largest = folded(&recorded).max_by(|one, two| one.1.total_cmp(&two.1)).expect("stacks").0;
-        // The coroutine, the one that resumed it, and the chunk.
-        let frames = [
-            format!("(main chunk) ({script}:25)"),
-            format!("function:17 ({script}:20)"),
-            format!("function:10 ({script}:12)"),
-        ];
-        assert_eq!(largest, frames.join(";"), "{mode:?}");
+        compare_threads(&scratch, &capture.profile, &script, 2.0, &format!("{mode:?}"));
+    }
+}
+
+/// Lua inside of Python: lines of both are in the stacks of Lua's blocks.
+#[test]
+#[ignore = "needs lua5.4, python3"]
+fn lua_and_python_are_in_one_stack() {
+    let scratch = Scratch::new();
+    let lua = script("threads.lua");
+    let python = script("../python/calls_lua.py");
+    let source = std::fs::read_to_string(&python).expect("the script");
+    let line = line_of(&source, "# the call");
+    for mode in [&["--exact"][..], LOG] {
+        let profile = scratch.path(if mode == LOG { "both.hwr" } else { "both.hwp" });
+        let mut run = scratch.heapwise(&["run", "-f", "-o"]);
+        run.arg(&profile).args(mode).args(["--", "/usr/bin/python3", &python, &lua]);
+        let output = run.output().expect("heapwise starts");
+        assert!(output.status.success(), "{mode:?}: {}", String::from_utf8_lossy(&output.stderr));
+        let profile = match mode == LOG {
+            true => format!("{}@end", profile.display()),
+            false => profile.display().to_string(),
+        };
+        let recorded = scratch.output_of(&["export", "-f", "folded", &profile]);
+        let from_python = format!("run ({python}:{line});(main chunk) ({lua}:25);function:17 ({lua}:20);");
+        let held: f64 =
+            folded(&recorded).filter(|(stack, _)| stack.contains(&from_python)).map(|(_, bytes)| bytes).sum();
+        assert!((500_000.0..1_010_000.0).contains(&held), "{mode:?}: {held} of {recorded}");
+    }
+}
+
+/// LuaJIT maps its arenas itself: the pages have the lines that mapped them.
+#[test]
+#[ignore = "needs luajit"]
+fn arenas_of_luajit_have_lines() {
+    let scratch = Scratch::new();
+    let script = script("luajit.lua");
+    let source = std::fs::read_to_string(&script).expect("the script");
+    for mode in [&["--exact"][..], &["-c", "64K"]] {
+        let mut run = scratch.heapwise(&["run", "-q", "-f", "-o", "luajit.hwp"]);
+        run.args(mode).args(["--", "/usr/bin/luajit", "-joff", &script]).stdin(Stdio::piped());
+        let mut program = run.stdout(Stdio::piped()).spawn().expect("heapwise starts");
+        let mut said = String::new();
+        let output = program.stdout.as_mut().expect("piped");
+        BufReader::new(output).read_line(&mut said).expect("a line");
+        let pid = said.trim().strip_prefix("ready ").expect("the script is ready");
+        let top = scratch.json_of(&["top", "--resident", "--lines", "--json", "-n", "0", pid]);
+        let held = |comment: &str| -> f64 {
+            let line = line_of(&source, comment) as u64;
+            let rows = top["rows"].as_array().expect("rows").iter();
+            rows.filter(|row| row["file"] == *script && row["line"] == line)
+                .map(|row| row["flat"].as_f64().expect("bytes"))
+                .sum()
+        };
+        // 20 strings of 1 to 1.5 million bytes each, and the buffer that they were made in.
+        for comment in ["-- the line of the coroutine", "-- the line of the chunk"] {
+            assert!((25e6..29e6).contains(&held(comment)), "{mode:?}: {comment}: {}: {top}", held(comment));
+        }
+        let stacks = scratch.output_of(&["traces", "--resident", "--focus", "luajit.lua", pid]);
+        drop(program.stdin.take());
+        assert!(program.wait().expect("it ends").success());
+        // The coroutine's stack continues that of the chunk.
+        let frames = [("function:9", 11), ("function:4", 6), ("(main chunk)", 9)]
+            .map(|(function, line)| format!("{function} {script}:{line}"));
+        let lines: Vec<&str> = stacks.lines().collect();
+        let is_it = |lines: &[&str]| lines.iter().zip(&frames).all(|(line, frame)| line.ends_with(frame));
+        assert!(lines.windows(3).any(is_it), "{mode:?}: {stacks}");
     }
 }

@@ -44,6 +44,7 @@ mod python_processes;
 mod real_programs;
 mod recording;
 mod remains;
+mod ruby;
 mod security;
 mod serve;
 mod serve_bounds;

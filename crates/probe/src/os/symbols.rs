@@ -50,9 +50,13 @@ static LAST: AtomicPtr<LinkMap> = AtomicPtr::new(core::ptr::null_mut());
 const DT_HASH: usize = 4;
 const DT_STRTAB: usize = 5;
 const DT_SYMTAB: usize = 6;
+const DT_RELA: usize = 7;
+const DT_RELASZ: usize = 8;
 const DT_DEBUG: usize = 21;
 const DT_GNU_HASH: usize = 0x6fff_fef5;
 const DT_VERSYM: usize = 0x6fff_fff0;
+const STT_TLS: u8 = 6;
+const R_X86_64_DTPMOD64: u64 = 16;
 /// Version index bit of a symbol that is kept for old binaries only.
 const VERSION_HIDDEN: u16 = 0x8000;
 
@@ -97,6 +101,44 @@ pub(crate) fn find_in(object: *const LinkMap, name: &CStr) -> Option<Found> {
     // SAFETY: the loader's record of an object whose code is running, so it stays loaded.
     let tables = Tables::of(unsafe { object.as_ref() }?)?;
     tables.find(name).map(|(address, len)| Found { address, len, object })
+}
+
+/// Whether an object uses a function of another object.
+pub(crate) fn imports(object: *const LinkMap, name: &CStr) -> bool {
+    // SAFETY: the loader's record of an object whose code is running, so it stays loaded.
+    let tables = unsafe { object.as_ref() }.and_then(Tables::of);
+    tables.is_some_and(|tables| tables.imports(name))
+}
+
+/// A thread-local variable of an object: the object's number among those that have such variables,
+/// and the offset in its part of a thread's variables. `None` where the object does not use the
+/// variable by its number.
+pub(crate) fn thread_local(object: *const LinkMap, name: &CStr) -> Option<(u64, u64)> {
+    // SAFETY: the loader's record of an object whose code is running, so it stays loaded.
+    let map = unsafe { object.as_ref() }?;
+    let tables = Tables::of(map)?;
+    let index = tables.index_of(name, Versions::Default)?;
+    // SAFETY: `index` came from the object's own tables.
+    let symbol = unsafe { &*tables.symbols.add(index) };
+    if symbol.st_info & 0xf != STT_TLS {
+        return None;
+    }
+    // The executable is always the first.
+    let number = if object == first_object() { Some(1) } else { thread_local_number(map, index) };
+    Some((number?, symbol.st_value))
+}
+
+/// The number of an object that a relocation of its symbol `index` has stored.
+fn thread_local_number(map: &LinkMap, index: usize) -> Option<u64> {
+    let [start, bytes] = [DT_RELA, DT_RELASZ].map(|tag| value_of(map.dynamic, tag));
+    let start = if start < map.bias { start + map.bias } else { start } as *const libc::Elf64_Rela;
+    // SAFETY: the loader has applied these relocations.
+    let relocations = unsafe { core::slice::from_raw_parts(start, bytes / size_of::<libc::Elf64_Rela>()) };
+    let wanted = (index as u64) << 32 | R_X86_64_DTPMOD64;
+    let found = relocations.iter().find(|relocation| relocation.r_info == wanted)?;
+    let place = map.bias.wrapping_add(found.r_offset as usize) as *const u64;
+    // SAFETY: the loader has stored the number there.
+    Some(unsafe { place.read() })
 }
 
 /// The objects that the process started with.
@@ -200,6 +242,16 @@ pub(crate) unsafe fn function<F: Copy>(name: &CStr) -> Option<F> {
     const { assert!(size_of::<F>() == size_of::<*mut ()>()) };
     // SAFETY: a pointer to a function, by the caller's promise.
     find_next(name).map(|found| unsafe { core::mem::transmute_copy(&found.address) })
+}
+
+/// As [`find_in`], as a pointer to a function.
+///
+/// # Safety
+/// `F` is the function's signature.
+pub(crate) unsafe fn function_in<F: Copy>(object: *const LinkMap, name: &CStr) -> Option<F> {
+    const { assert!(size_of::<F>() == size_of::<*mut ()>()) };
+    // SAFETY: a pointer to a function, by the caller's promise.
+    find_in(object, name).map(|found| unsafe { core::mem::transmute_copy(&found.address) })
 }
 
 /// The executable's entry of the loader's list, through `DT_DEBUG`.
@@ -330,6 +382,24 @@ impl Tables {
                 index += 1;
             }
         }
+    }
+
+    /// Whether `name` is among the symbols without a definition. Objects without `DT_GNU_HASH` have
+    /// no order of symbols; nothing is found there.
+    fn imports(&self, name: &CStr) -> bool {
+        if self.gnu_hash.is_null() {
+            return false;
+        }
+        // SAFETY: word 1 of DT_GNU_HASH is the first symbol with a definition.
+        let first = unsafe { *self.gnu_hash.add(1) } as usize;
+        (1..first).any(|index| {
+            // SAFETY: below that number; the loader itself relies on these tables.
+            let (symbol, text) = unsafe {
+                let symbol = &*self.symbols.add(index);
+                (symbol, CStr::from_ptr(self.strings.add(symbol.st_name as usize)))
+            };
+            symbol.st_shndx == 0 && text == name
+        })
     }
 
     /// Whether symbol `index` is a definition of `name`.

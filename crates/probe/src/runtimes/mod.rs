@@ -1,19 +1,23 @@
 //! Language runtimes inside the program: their stacks continue the native ones, and blocks of
 //! their own allocators are recorded.
 //!
-//! A runtime is found by the symbols that it exports: CPython at the start of the process or when
-//! it maps its first arena, Lua when a stack first passes through its binary. Facts about it
-//! (offsets, functions) are true in every forked child and stay outside of the session. A process
-//! without a runtime pays for two loads where a stack is captured and where memory is mapped.
-//! Where both are present, the frames of CPython are read and those of Lua are not.
+//! A runtime is found by its symbols or texts: CPython at the start of the process or when it maps
+//! its first arena, Lua when a stack first passes through its binary. Facts about it (offsets,
+//! functions) are true in every forked child and stay outside of the session. A process without a
+//! runtime pays for two loads where a stack is captured and where memory is mapped. Where several
+//! are present, the frames of CPython are put into the native stack, then those of Lua.
 //!
 //! *Invariant*: memory of a runtime is read only at addresses that were checked, and only on the
 //! thread whose stack it is. Nothing there is written; no function is called that locks or
 //! allocates.
 
-pub(crate) mod lua;
+mod by_address;
+mod lua;
+mod luajit;
 mod memory;
+mod names;
 pub(crate) mod python;
+mod ruby;
 mod spare;
 mod woven;
 
@@ -36,10 +40,43 @@ pub(crate) struct Runtimes {
 pub(crate) struct Memo {
     python: python::Memo,
     lua: lua::Memo,
+    luajit: luajit::Memo,
+    ruby: ruby::Memo,
+    /// Stacks with frames of a runtime other than CPython.
+    woven: woven::Woven,
 }
 
 /// Times that memory was unmapped while there was a runtime.
 static UNMAPPED: AtomicU32 = AtomicU32::new(0);
+
+/// Runtimes other than CPython that were found, as bits of [`Other`].
+static OTHERS: AtomicU32 = AtomicU32::new(0);
+
+/// A runtime other than CPython.
+#[derive(Clone, Copy)]
+enum Other {
+    Lua = 1,
+    LuaJit = 2,
+    Ruby = 4,
+}
+
+impl Other {
+    #[inline(always)]
+    fn is_present(self) -> bool {
+        OTHERS.load(Ordering::Relaxed) & self as u32 != 0
+    }
+
+    /// Whether it is the only one, CPython aside.
+    #[inline(always)]
+    fn is_only_one(self) -> bool {
+        OTHERS.load(Ordering::Relaxed) == self as u32
+    }
+
+    /// It was found: frames of it are put into stacks from now on.
+    fn add(self) {
+        OTHERS.fetch_or(self as u32, Ordering::Release);
+    }
+}
 
 fn unmapped() -> u32 {
     UNMAPPED.load(Ordering::Relaxed)
@@ -52,17 +89,16 @@ pub(crate) fn start() {
 
 /// A stack passes through a binary that was not seen before.
 pub(crate) fn consider(session: &Session, image: &Image) {
-    if python::interpreter().is_none() {
-        lua::consider(session, image);
-    }
+    lua::consider(session, image);
+    luajit::consider(session, image);
+    ruby::consider(session, image);
 }
 
 /// Describes the runtime in a session.
 pub(crate) fn describe(session: &Session) {
-    let word = match python::description() {
-        0 => lua::description(session),
-        word => word,
-    };
+    let words =
+        [python::description(), lua::description(session), luajit::description(), ruby::description()];
+    let word = words.into_iter().find(|word| *word != 0).unwrap_or(0);
     session.segment.counter(Counter::Runtime).store(word, Ordering::Relaxed);
 }
 
@@ -83,7 +119,13 @@ pub(crate) fn provider_changed(session: &Session) {
 /// Whether stacks may have frames of a runtime.
 #[inline(always)]
 pub(crate) fn are_present() -> bool {
-    python::interpreter().is_some() || lua::engine().is_some()
+    python::interpreter().is_some() || are_others_present()
+}
+
+/// Whether there is a runtime other than CPython.
+#[inline(always)]
+fn are_others_present() -> bool {
+    OTHERS.load(Ordering::Relaxed) != 0
 }
 
 /// Whether a runtime has an allocator of its own, whose blocks are recorded.
@@ -115,17 +157,31 @@ pub(crate) fn unmapping(start: u64, bytes: u64) {
 /// The node of the whole stack, when `native` is the node of its native frames.
 #[inline(always)]
 pub(crate) fn weave(session: &Session, memo: &mut Memo, native: u32, entry: &Entry) -> u32 {
-    if let Some(interpreter) = python::interpreter() {
-        return python::weave(session, interpreter, &mut memo.python, native, entry);
-    }
-    match lua::engine() {
-        Some(engine) => lua::weave(session, engine, &mut memo.lua, native, entry),
+    let base = match python::interpreter() {
+        Some(interpreter) => python::weave(session, interpreter, &mut memo.python, native, entry),
         None => native,
+    };
+    if are_others_present() { weave_others(session, memo, native, base, entry) } else { base }
+}
+
+/// Puts frames of runtimes other than CPython into the stack of `base`.
+fn weave_others(session: &Session, memo: &mut Memo, native: u32, mut base: u32, entry: &Entry) -> u32 {
+    let Memo { lua, luajit, ruby, woven, .. } = memo;
+    if Other::Lua.is_present() {
+        base = lua::weave(session, lua, woven, native, base, entry);
     }
+    if Other::LuaJit.is_present() {
+        base = luajit::weave(session, luajit, woven, base, entry);
+    }
+    if Other::Ruby.is_present() {
+        base = ruby::weave(session, ruby, woven, base, entry);
+    }
+    base
 }
 
 /// The calling thread's tally of a stack whose native frames are those of `native`, if it is
-/// cached.
+/// cached. Nothing is cached where two runtimes are present, or one whose stacks are
+/// read anew each time.
 #[inline(always)]
 pub(crate) fn cached_tally<'m>(
     session: &Session,
@@ -133,10 +189,14 @@ pub(crate) fn cached_tally<'m>(
     native: u32,
     entry: &Entry,
 ) -> Option<&'m CachedTally> {
-    if let Some(interpreter) = python::interpreter() {
-        return python::cached_tally(session, interpreter, &mut memo.python, native);
+    let Memo { python, lua, woven, .. } = memo;
+    match python::interpreter() {
+        None if Other::Lua.is_only_one() => lua::cached_tally(session, lua, woven, native, entry),
+        Some(interpreter) if !are_others_present() => {
+            python::cached_tally(session, interpreter, python, native)
+        }
+        _ => None,
     }
-    lua::cached_tally(session, lua::engine()?, &mut memo.lua, native, entry)
 }
 
 /// As [`weave`], on a thread without a state.
@@ -154,24 +214,31 @@ impl Memo {
     /// Drops the last stack: it was that of another thread.
     pub(crate) fn reset(&mut self) {
         self.python.reset();
-        if lua::engine().is_some() {
+        if are_others_present() {
             self.lua.reset();
+            self.luajit.reset();
+            self.ruby.reset();
         }
     }
 
     /// Caches the tally of the last stack, in which a block of `size` bytes was counted.
     pub(crate) fn cache_tally(&mut self, session: &Session, tally: TallyRef, size: u64) {
-        match python::interpreter() {
-            Some(_) => self.python.woven.cache_tally(session, tally, size),
-            None => self.lua.woven.cache_tally(session, tally, size),
+        match are_others_present() {
+            true => self.woven.cache_tally(session, tally, size),
+            false => self.python.woven.cache_tally(session, tally, size),
         }
     }
 
     /// Drops the cached stacks of another generation.
     pub(crate) fn validate_cached(&mut self, generation: u64) {
-        match python::interpreter() {
-            Some(_) => self.python.woven.validate(generation),
-            None => self.lua.validate(generation),
+        if python::interpreter().is_some() {
+            self.python.woven.validate(generation);
+        }
+        if are_others_present() {
+            self.lua.validate(generation);
+            self.luajit.validate(generation);
+            self.ruby.validate(generation);
+            self.woven.validate(generation);
         }
     }
 }
@@ -197,7 +264,7 @@ impl Moving {
     }
 
     fn set(inside: &mut Inside, moving: Option<Moving>) {
-        if lua::engine().is_some()
+        if Other::Lua.is_present()
             && let (_, Some(state)) = inside.with_existing_state()
         {
             state.script.lua.set_moving(moving);

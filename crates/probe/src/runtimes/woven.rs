@@ -27,7 +27,7 @@ struct Cached {
 const NOTHING: Cached = Cached { key: 0, tally: CachedTally::NONE, node: 0 };
 
 /// A frame in the form that the stack tree stores.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) place: u64,
     pub(super) module: u32,

@@ -101,7 +101,7 @@ pub(super) fn strip(pc: u64) -> u64 {
 }
 
 /// The thread's control block, which libc puts at the top of the stack it allocates.
-pub(super) fn thread_pointer() -> u64 {
+pub(crate) fn thread_pointer() -> u64 {
     let pointer;
     // SAFETY: reading the register has no effect.
     unsafe { asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags)) };

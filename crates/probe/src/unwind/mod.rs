@@ -36,6 +36,7 @@ mod machine;
 #[path = "x86_64.rs"]
 mod machine;
 
+pub(crate) use machine::thread_pointer;
 pub(crate) use memo::Memo;
 pub(crate) use rule::MODULE_LIMIT;
 pub(crate) use stack::{OwnStack, is_readable};

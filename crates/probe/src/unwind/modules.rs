@@ -37,6 +37,8 @@ struct Slot {
     end: AtomicU64,
     /// Was it loaded when its range was last looked at?
     loaded: AtomicBool,
+    /// Was it searched for a language runtime?
+    considered: AtomicBool,
 }
 
 /// The modules of a session. Zeroed memory is valid: none.
@@ -120,12 +122,16 @@ pub(crate) fn number(session: &Session, image: &Image, address: u64) -> u32 {
                 slot.start.store(segment.start, Relaxed);
                 slot.end.store(segment.end, Relaxed);
                 publish(session, index, image, &segment);
-                runtimes::consider(session, image);
                 identity
             }
             Err(other) => other,
         };
         if known == identity {
+            // Also where another thread does so now: a stack must not be captured before.
+            if !slot.considered.load(Relaxed) {
+                runtimes::consider(session, image);
+                slot.considered.store(true, Relaxed);
+            }
             if !slot.loaded.swap(true, Relaxed) {
                 retire_others(session, index, &segment);
             }

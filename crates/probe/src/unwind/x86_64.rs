@@ -72,7 +72,7 @@ pub(super) fn strip(pc: u64) -> u64 {
 }
 
 /// The thread's control block, which glibc and musl put at the top of the stack they allocate.
-pub(super) fn thread_pointer() -> u64 {
+pub(crate) fn thread_pointer() -> u64 {
     let pointer;
     // SAFETY: the ABI keeps the block's own address at fs:0.
     unsafe { asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags)) };

@@ -131,11 +131,14 @@ messages! {
     ScopeFrom => ("{which} from {from}{to}{lasting}", "{which}，从{from}{to}{lasting}"),
     Lasting => (", {time}", "，共 {time}"),
     NamedShare => ("{percent} of the bytes have a name", "{percent} 的字节有名称"),
-    PythonLines => ("lines of Python {version}{when}", "Python {version} 的代码行{when}"),
-    LuaLines => ("lines of Lua {version}{when}", "Lua {version} 的代码行{when}"),
-    LuaUnsupported => (
-        "Lua {version} is not supported: its functions have no names and lines",
-        "不支持 Lua {version}：其函数没有名称和行号"
+    RuntimeLines => ("lines of {runtime} {version}{when}", "{runtime} {version} 的代码行{when}"),
+    RuntimePages => (
+        "objects of {runtime} count as the memory that {runtime} divides itself, not one by one",
+        "{runtime} 的对象计入其自行划分的内存，而非逐个计算"
+    ),
+    RuntimeUnsupported => (
+        "{runtime} {version} is not supported: its functions have no names and lines",
+        "不支持 {runtime} {version}：其函数没有名称和行号"
     ),
     PythonShutdown => (" (live when the interpreter began to shut down)", "（解释器开始关闭时的存活内存）"),
     PythonFreeThreaded => ("Python {version} is a free-threaded build: its small objects count as arenas, without Python lines", "Python {version} 是自由线程版本：其小对象计入 arena，没有 Python 代码行"),

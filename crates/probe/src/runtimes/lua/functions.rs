@@ -13,31 +13,17 @@ use super::layout::common::{
 };
 use crate::declared_frames;
 use crate::runtimes::memory::{Pages, byte, half_word, word};
-use crate::runtimes::woven::mixed;
+use crate::runtimes::names::{self, Names};
 use crate::session::Session;
 
-/// Cached names, as a power of two.
-const NAME_BITS: u32 = 8;
 /// Longest text of a source that is read, and longest name of a file.
-const SOURCE_BYTES: u64 = 4096;
+pub(in crate::runtimes) const SOURCE_BYTES: u64 = 4096;
 const FILE_BYTES: usize = 400;
 /// Characters of a chunk's text in its name, as in Lua's messages.
 const CHUNK_BYTES: usize = 45;
 
-#[derive(Clone, Copy)]
-struct Named {
-    /// Of the file's name and the function's line; 0: none.
-    hash: u64,
-    /// Of function and file, in the segment.
-    string: u32,
-}
-
 /// Names that a thread has interned. Zeroed memory is valid: none.
-pub(super) struct Functions {
-    names: [Named; 1 << NAME_BITS],
-    /// The segment's generation that they belong to.
-    generation: u64,
-}
+pub(super) struct Functions(Names);
 
 impl Functions {
     /// The function and line of a call whose function is at `function` and whose next instruction
@@ -71,40 +57,23 @@ impl Functions {
         };
         let line = lines.line(pages, index - 1)?;
         let source = text(layout, pages, field(layout.proto.source)).unwrap_or(b"=?");
-        let string = self.string(session, source, lines.defined);
+        let string = string(&mut self.0, session, source, lines.defined);
         Some(NodePlace::Declared { string, line }.encode())
     }
 
-    /// Drops all names: they are those of another segment.
+    /// Drops all names of another segment.
     pub(super) fn validate(&mut self, generation: u64) {
-        if self.generation != generation {
-            self.names.fill(Named { hash: 0, string: 0 });
-            self.generation = generation;
-        }
+        self.0.validate(generation);
     }
+}
 
-    /// The name of a function that begins in line `defined` of a source, in the segment.
-    fn string(&mut self, session: &Session, source: &[u8], defined: u32) -> u32 {
-        let words = source
-            .chunks(8)
-            .map(|bytes| bytes.iter().rev().fold(0, |word: u64, byte| word << 8 | u64::from(*byte)));
-        let start = mixed(u64::from(defined), source.len() as u64);
-        let hash = words.fold(start, mixed).max(1);
-        let place = self.names.get_mut((hash >> (64 - NAME_BITS)) as usize);
-        if let Some(known) = place.as_ref().filter(|known| known.hash == hash) {
-            return known.string;
-        }
+/// The name of a function that begins in line `defined` of a source, in the segment.
+pub(in crate::runtimes) fn string(names: &mut Names, session: &Session, source: &[u8], defined: u32) -> u32 {
+    names.find_or_intern(names::hash(u64::from(defined), source), || {
         let (mut file, mut name) = ([0; FILE_BYTES], [0; 24]);
-        let string = declared_frames::intern_bytes(
-            session,
-            function_name(defined, &mut name),
-            file_name(source, &mut file),
-        );
-        if let Some(place) = place {
-            *place = Named { hash, string };
-        }
-        string
-    }
+        let function = function_name(defined, &mut name);
+        declared_frames::intern_bytes(session, function, file_name(source, &mut file))
+    })
 }
 
 /// The lines of a prototype.

@@ -14,6 +14,8 @@ pub(super) struct Layout {
     /// In `lua_State`: the C stack's innermost protected call; the value stack.
     pub(super) error_jump: u32,
     pub(super) stack: u32,
+    /// Its status: a suspended coroutine has another than one that runs.
+    pub(super) thread_status: u32,
     /// In `CallInfo`: the next instruction, and the bits of its state.
     pub(super) saved_pc: u32,
     pub(super) status: u32,
@@ -98,10 +100,16 @@ impl Layout {
             4 => (32, 62, 1, false),
             _ => (32, 60, 15, false),
         };
+        let thread_status = match minor {
+            3 => 12,
+            4 => 10,
+            _ => 11,
+        };
         let in_string = if is_skynet && minor >= 4 { 8 } else { 0 };
         Some(Layout {
             error_jump,
             stack,
+            thread_status,
             saved_pc,
             status,
             status_bit,

@@ -10,13 +10,15 @@
 
 use heapwise_format::segment::Counter;
 
-use super::Engine;
 use super::calls::Call;
+use super::engine;
 use super::functions::Functions;
+use super::layout::Layout;
 use super::layout::common::CALL;
 use super::running::{Running, States};
 use crate::control::Activity;
 use crate::runtimes::Moving;
+use crate::runtimes::by_address::{self, Marked};
 use crate::runtimes::memory::{Pages, word};
 use crate::runtimes::woven::{DEPTH, Woven, mixed};
 use crate::session::Session;
@@ -38,24 +40,25 @@ struct Seen {
     /// See [`Running`]: the call is one of that state.
     jump: u64,
     state: u64,
+    engine: usize,
 }
 
 /// A frame of the last stack.
 #[derive(Clone, Copy)]
-pub(super) struct Known {
+struct Known {
     /// An encoded `NodePlace`.
-    pub(super) place: u64,
+    place: u64,
     /// Of the places from the outermost frame to this one.
     hash: u64,
     /// The C stack's address of the state that it belongs to.
-    pub(super) jump: u64,
+    jump: u64,
 }
 
 /// What is known of a thread's Lua stack. Zeroed memory is valid: nothing.
 pub(crate) struct Memo {
     len: usize,
     pages: Pages,
-    pub(super) states: States,
+    states: States,
     /// The last stack, the outermost frame first.
     seen: [Seen; DEPTH],
     known: [Known; DEPTH],
@@ -64,7 +67,6 @@ pub(crate) struct Memo {
     functions: Functions,
     /// A block that is moved.
     moving: Option<Moving>,
-    pub(in crate::runtimes) woven: Woven,
 }
 
 impl Memo {
@@ -79,7 +81,6 @@ impl Memo {
     pub(in crate::runtimes) fn validate(&mut self, generation: u64) {
         self.states.reset();
         self.functions.validate(generation);
-        self.woven.validate(generation);
     }
 
     pub(in crate::runtimes) fn set_moving(&mut self, moving: Option<Moving>) {
@@ -87,23 +88,17 @@ impl Memo {
     }
 
     /// The stack that was captured last, the outermost frame first.
-    pub(super) fn frames(&self) -> &[Known] {
+    fn frames(&self) -> &[Known] {
         self.known.get(..self.len).unwrap_or(&[])
     }
 
     /// Reads the Lua stack of the calling thread; its hash, or `None` when it has none, or none
     /// that can be read. `entry` is that of the hook's stub.
-    pub(super) fn capture(
-        &mut self,
-        session: &Session,
-        engine: &Engine,
-        native: u32,
-        entry: &Entry,
-    ) -> Option<u64> {
+    pub(super) fn capture(&mut self, session: &Session, native: u32, entry: &Entry) -> Option<u64> {
         self.validate_pages(session);
         let Memo { states, pages, .. } = self;
-        states.find(session, engine, pages, native, entry);
-        self.read(session, engine)
+        states.find(session, pages, native, entry);
+        self.read(session)
     }
 
     /// As [`Memo::capture`], of a native stack that is known; else `None`.
@@ -111,12 +106,19 @@ impl Memo {
     pub(super) fn capture_known(
         &mut self,
         session: &Session,
-        engine: &Engine,
         native: u32,
         entry: &Entry,
     ) -> Option<Option<u64>> {
         self.validate_pages(session);
-        self.states.find_cached(engine, native, entry).then(|| self.read(session, engine))
+        self.states.find_cached(native, entry).then(|| self.read(session))
+    }
+
+    /// Writes the stack that was captured last to the buffer of `woven`, between the frames of
+    /// `base`.
+    pub(super) fn collect(&mut self, session: &Session, woven: &mut Woven, base: u32, entry: &Entry) {
+        let own_stack = *self.states.own_stack();
+        let frames = self.frames().iter().map(|known| Marked { place: known.place, mark: known.jump });
+        by_address::collect(session, woven, own_stack, entry, base, frames);
     }
 
     /// Drops the last stack when its pages may be gone, or when not every block is recorded.
@@ -130,20 +132,20 @@ impl Memo {
 
     /// Reads the calls of the states that were found.
     #[inline(always)]
-    fn read(&mut self, session: &Session, engine: &Engine) -> Option<u64> {
-        let len = self.walk(session, engine);
-        self.len = len.filter(|len| self.rebuild(session, engine, *len)).unwrap_or(0);
+    fn read(&mut self, session: &Session) -> Option<u64> {
+        let len = self.walk(session);
+        self.len = len.filter(|len| self.rebuild(session, *len)).unwrap_or(0);
         self.frames().last().map(|frame| frame.hash)
     }
 
     /// Collects the calls of Lua functions, the innermost first; how many there are.
     #[inline(always)]
-    fn walk(&mut self, session: &Session, engine: &Engine) -> Option<usize> {
-        let layout = &engine.layout;
+    fn walk(&mut self, session: &Session) -> Option<usize> {
         let Memo { states, pages, walked, .. } = self;
         let mut program_counter = states.program_counter;
         let mut len = 0;
-        for Running { state, jump, .. } in states.running().iter().copied() {
+        for Running { state, jump, engine: number, .. } in states.running().iter().copied() {
+            let layout = &engine(number)?.layout;
             // SAFETY: `states` has checked it.
             let mut next = unsafe { word(state + CALL) };
             let base = state + u64::from(layout.error_jump) + 8;
@@ -159,7 +161,7 @@ impl Memo {
                         // SAFETY: a word of a native frame of the calling thread.
                         place => unsafe { word(place) },
                     };
-                    *place = Seen { call: next, next: instruction, jump, state };
+                    *place = Seen { call: next, next: instruction, jump, state, engine: number };
                     len += 1;
                 }
                 // Only of the innermost call.
@@ -172,19 +174,19 @@ impl Memo {
 
     /// Names the calls that changed; false when one cannot be read.
     #[inline(always)]
-    fn rebuild(&mut self, session: &Session, engine: &Engine, len: usize) -> bool {
+    fn rebuild(&mut self, session: &Session, len: usize) -> bool {
         let walked = self.walked.get(..len).unwrap_or(&[]);
         let seen = self.seen.get(..self.len).unwrap_or(&[]);
         let equal = walked.iter().rev().zip(seen).take_while(|(walked, seen)| walked == seen).count();
-        (equal..len).all(|index| self.name(session, engine, index, len - 1 - index))
+        (equal..len).all(|index| self.name(session, index, len - 1 - index))
     }
 
     /// Names the call at `inner` of a walk, which becomes the frame at `index`.
-    fn name(&mut self, session: &Session, engine: &Engine, index: usize, inner: usize) -> bool {
+    fn name(&mut self, session: &Session, index: usize, inner: usize) -> bool {
         let outer = index.checked_sub(1).and_then(|index| self.known.get(index));
         let outer = outer.map_or((0, 0), |known| (known.hash, known.jump));
         let Some(call) = self.walked.get(inner).copied() else { return false };
-        let Some(place) = self.place(session, engine, call) else { return false };
+        let Some(place) = self.place(session, call) else { return false };
         let starts_state = outer.1 != call.jump;
         let hash = mixed(outer.0, place ^ u64::from(starts_state));
         if let (Some(seen), Some(known)) = (self.seen.get_mut(index), self.known.get_mut(index)) {
@@ -194,10 +196,10 @@ impl Memo {
         true
     }
 
-    fn place(&mut self, session: &Session, engine: &Engine, seen: Seen) -> Option<u64> {
-        let layout = &engine.layout;
+    fn place(&mut self, session: &Session, seen: Seen) -> Option<u64> {
+        let layout = &engine(seen.engine)?.layout;
         let call = Call::at(&mut self.pages, seen.call)?;
-        let function = self.function(engine, call, seen.state)?;
+        let function = self.function(layout, call, seen.state)?;
         let Memo { functions, pages, .. } = self;
         let at = |functions: &mut Functions, pages: &mut Pages, next| {
             functions.place(session, layout, pages, function, next)
@@ -206,10 +208,10 @@ impl Memo {
     }
 
     /// The place of a call's function on the stack of its state, also while that is moved.
-    fn function(&mut self, engine: &Engine, call: Call, state: u64) -> Option<u64> {
+    fn function(&mut self, layout: &Layout, call: Call, state: u64) -> Option<u64> {
         let function = call.function();
         if let Some(Moving { old, new }) = self.moving {
-            let stack = self.pages.word(state + u64::from(engine.layout.stack))?;
+            let stack = self.pages.word(state + u64::from(layout.stack))?;
             if stack.wrapping_sub(old) <= HEAD_BYTES {
                 // An offset from the stack, or an address in it.
                 let offset = if function < STACK_BYTES { function } else { function.wrapping_sub(stack) };

@@ -9,13 +9,17 @@
 //! none. It needs its state after the call, so the state's address is in its part of the stack: the
 //! words of the frames of Lua's binary are tried.
 //!
+//! A state that runs by `lua_call` outside of every protected call has no `errorJmp`. It runs a
+//! call, is not suspended, and its address is in a frame of Lua's binary: it is taken for the
+//! outermost one, at the outermost frame that has its address.
+//!
 //! Stacks with the same native frames at the same addresses have the address at the same place,
 //! which is remembered.
 #![allow(unsafe_code)]
 
-use super::Engine;
-use super::layout::common::{FUNCTION, PREVIOUS, STATE_BYTES, THREAD, TYPE};
+use super::layout::common::{CALL, FUNCTION, PREVIOUS, STATE_BYTES, THREAD, TYPE};
 use super::program_counter::{self, Found};
+use super::{Engine, engine, engine_at};
 use crate::runtimes::memory::{Pages, byte, word};
 use crate::runtimes::woven::mixed;
 use crate::session::Session;
@@ -25,6 +29,8 @@ use crate::unwind::{self, Entry, NativeFrame, OwnStack, is_readable};
 const MOST: usize = 64;
 /// Most of them in a cached stack.
 const MOST_CACHED: usize = 4;
+/// Most calls that are followed of a state outside of every protected call.
+const MOST_CALLS: u32 = 10_000;
 /// Cached stacks, as a power of two.
 const BITS: u32 = 9;
 /// Bytes of the struct of a protected call, up to the last saved register.
@@ -38,6 +44,8 @@ pub(super) struct Running {
     pub(super) jump: u64,
     /// The address on the C stack that has the state's address.
     slot: u64,
+    /// The number of its engine.
+    pub(super) engine: usize,
 }
 
 /// States of a stack that was searched.
@@ -55,6 +63,8 @@ struct Cached {
 pub(super) struct States {
     len: usize,
     running: [Running; MOST],
+    /// A state outside of every protected call.
+    unprotected: Option<Running>,
     /// The address on the C stack that has the innermost state's next instruction; 0: none.
     pub(super) program_counter: u64,
     cached: [Cached; 1 << BITS],
@@ -86,17 +96,10 @@ impl States {
     }
 
     /// Finds the states of the calling thread, when `native` is the node of its native frames.
-    pub(super) fn find(
-        &mut self,
-        session: &Session,
-        engine: &Engine,
-        pages: &mut Pages,
-        native: u32,
-        entry: &Entry,
-    ) {
-        if !self.find_cached(engine, native, entry) {
-            self.search(session, engine, entry);
-            self.find_program_counter(engine, pages, self.key(native, entry));
+    pub(super) fn find(&mut self, session: &Session, pages: &mut Pages, native: u32, entry: &Entry) {
+        if !self.find_cached(native, entry) {
+            self.search(session, entry);
+            self.find_program_counter(pages, self.key(native, entry));
         }
     }
 
@@ -107,7 +110,7 @@ impl States {
     /// Takes the states from the places where those of an equal native stack were; false when there
     /// is none.
     #[inline(always)]
-    pub(super) fn find_cached(&mut self, engine: &Engine, native: u32, entry: &Entry) -> bool {
+    pub(super) fn find_cached(&mut self, native: u32, entry: &Entry) -> bool {
         let key = self.key(native, entry);
         let States { cached, running, len, program_counter, .. } = self;
         let Some(cached) = cached.get_mut(slot_of(key)).filter(|cached| cached.key == key) else {
@@ -119,6 +122,7 @@ impl States {
             if state != known.state && !is_thread(state) {
                 return false;
             }
+            let Some(engine) = engine(known.engine) else { return false };
             // SAFETY: checked now, or when it became known: the frame keeps its state alive.
             if unsafe { word(state + u64::from(engine.layout.error_jump)) } != known.jump {
                 return false;
@@ -131,9 +135,12 @@ impl States {
         true
     }
 
-    fn find_program_counter(&mut self, engine: &Engine, pages: &mut Pages, key: u64) {
-        let found = match self.running().first().copied() {
-            Some(innermost) => self.sites.find(&engine.layout, pages, innermost.state, &self.places),
+    fn find_program_counter(&mut self, pages: &mut Pages, key: u64) {
+        let innermost = self.running().first().copied();
+        let found = match innermost.and_then(|innermost| Some((innermost, engine(innermost.engine)?))) {
+            Some((innermost, engine)) => {
+                self.sites.find(&engine.layout, pages, innermost.state, &self.places)
+            }
             None => Found::Saved,
         };
         self.program_counter = match found {
@@ -146,13 +153,13 @@ impl States {
     }
 
     fn cache(&mut self, key: u64) {
-        let States { cached, running, len, program_counter, .. } = self;
+        let States { cached, running, len, program_counter, unprotected, .. } = self;
         let Some(place) = cached.get_mut(slot_of(key)) else { return };
         let found = running.get(..*len).unwrap_or(&[]);
         // A place outside of the struct of the call may hold the word of an earlier frame.
         let is_sure = |running: &Running| (running.jump..running.jump + SAVED_BYTES).contains(&running.slot);
         place.key = 0;
-        if found.len() <= MOST_CACHED && found.iter().all(is_sure) {
+        if unprotected.is_none() && found.len() <= MOST_CACHED && found.iter().all(is_sure) {
             place.running.iter_mut().zip(found).for_each(|(to, from)| *to = *from);
             *place = Cached { key, len: found.len(), program_counter: *program_counter, ..*place };
         }
@@ -160,8 +167,9 @@ impl States {
 
     /// Searches the native frames.
     #[cold]
-    fn search(&mut self, session: &Session, engine: &Engine, entry: &Entry) {
+    fn search(&mut self, session: &Session, entry: &Entry) {
         self.len = 0;
+        self.unprotected = None;
         self.places.start(entry);
         let mut own_stack = self.own_stack;
         if !own_stack.holds(entry.sp) {
@@ -173,36 +181,61 @@ impl States {
         let mut inner: Option<NativeFrame> = None;
         unwind::visit(session, &mut own_stack, entry, session.control.depth(), &mut |frame| {
             if let Some(inner) = inner.replace(frame) {
-                self.search_frame(engine, &inner, frame.sp, entry);
+                self.search_frame(&inner, frame.sp, entry);
             }
         });
+        if let Some(unprotected) = self.unprotected {
+            self.insert(unprotected);
+        }
     }
 
     /// Tries the words of a native frame, whose part of the stack ends at `end`.
-    fn search_frame(&mut self, engine: &Engine, frame: &NativeFrame, end: u64, entry: &Entry) {
-        if engine.layout.extra_argument != 0 {
-            self.places.add(frame, end);
-        }
-        if !engine.code.contains(&frame.code) {
-            return;
-        }
+    fn search_frame(&mut self, frame: &NativeFrame, end: u64, entry: &Entry) {
+        self.places.add(frame, end);
+        let Some((number, engine)) = engine_at(frame.code) else { return };
         let own_stack = self.own_stack;
         unwind::visit_words(&own_stack, frame.sp, end, &mut |slot, state| {
-            if let Some(jump) = self.jump_of(engine, &own_stack, entry.sp, state) {
-                self.insert(Running { state, jump, slot });
+            if own_stack.contains(state) || !self.is_state(engine, state) {
+                return;
+            }
+            // SAFETY: `is_state` has checked it.
+            let jump = unsafe { word(state + u64::from(engine.layout.error_jump)) };
+            let running = Running { state, jump, slot, engine: number };
+            if jump.is_multiple_of(8) && jump > entry.sp && own_stack.contains(jump) {
+                self.insert(running);
+            } else if jump == 0 && self.runs_unprotected(engine, state) {
+                self.unprotected = Some(Running { jump: slot, ..running });
             }
         });
     }
 
-    /// The `errorJmp` of a state that the thread runs.
-    fn jump_of(&mut self, engine: &Engine, own: &OwnStack, sp: u64, state: u64) -> Option<u64> {
-        if !state.is_multiple_of(8) || own.contains(state) || !self.tried.holds_all(state, STATE_BYTES) {
-            return None;
+    /// Whether a state is at an address that may be any.
+    fn is_state(&mut self, engine: &Engine, state: u64) -> bool {
+        if !state.is_multiple_of(8) || !self.tried.holds_all(state, STATE_BYTES) {
+            return false;
         }
         // SAFETY: checked.
-        let (kind, jump) = unsafe { (byte(state + TYPE), word(state + u64::from(engine.layout.error_jump))) };
-        let is_on_stack = jump.is_multiple_of(8) && jump > sp && own.contains(jump);
-        (kind == THREAD && is_on_stack && has_base(engine, state)).then_some(jump)
+        (unsafe { byte(state + TYPE) }) == THREAD && has_base(engine, state)
+    }
+
+    /// Whether a state without a protected call runs a call: it is neither suspended nor ended. Its
+    /// calls are followed to the first one, because memory of zeros passes the other checks.
+    fn runs_unprotected(&mut self, engine: &Engine, state: u64) -> bool {
+        let base = state + u64::from(engine.layout.error_jump) + 8;
+        // SAFETY: `is_state` has checked it.
+        let (status, mut call) =
+            unsafe { (byte(state + u64::from(engine.layout.thread_status)), word(state + CALL)) };
+        if status != 0 || call == base {
+            return false;
+        }
+        for _ in 0..MOST_CALLS {
+            match self.tried.word(call.wrapping_add(PREVIOUS)) {
+                Some(previous) if previous == base => return true,
+                Some(previous) => call = previous,
+                None => return false,
+            }
+        }
+        false
     }
 
     /// Inserts a state by the order of the stack.
@@ -244,7 +277,7 @@ fn has_base(engine: &Engine, state: u64) -> bool {
     previous == 0 && (function == stack || function == 0)
 }
 
-/// Whether a state is at an address that may be any.
+/// Whether a thread is at an address that may be any.
 #[cold]
 fn is_thread(state: u64) -> bool {
     let last = state.wrapping_add(STATE_BYTES - 8);

@@ -132,6 +132,21 @@ impl Image {
         self.segment(address, |header| header.p_flags & libc::PF_X != 0)
     }
 
+    /// The first executable part.
+    pub(crate) fn code(&self) -> Option<ElfSegment> {
+        self.segments(|header| header.p_flags & libc::PF_X != 0).next()
+    }
+
+    /// The parts that can only be read, or executed too.
+    pub(crate) fn read_only(&self) -> impl Iterator<Item = &'static [u8]> {
+        let segments = self.segments(|header| header.p_flags & (libc::PF_R | libc::PF_W) == libc::PF_R);
+        segments.map(|segment| {
+            let len = segment.end.saturating_sub(segment.start) as usize;
+            // SAFETY: the loader mapped these bytes readable, and they stay (see [`Image`]).
+            unsafe { core::slice::from_raw_parts(segment.start as usize as *const u8, len) }
+        })
+    }
+
     /// The bytes from `address` to the end of its part of the file.
     pub(crate) fn bytes_from(&self, address: u64) -> Option<&'static [u8]> {
         let segment = self.segment(address, |header| header.p_flags & libc::PF_R != 0)?;
@@ -140,15 +155,19 @@ impl Image {
         Some(unsafe { core::slice::from_raw_parts(address as usize as *const u8, len) })
     }
 
-    fn segment(&self, address: u64, wanted: impl Fn(&ProgramHeader) -> bool) -> Option<ElfSegment> {
-        let loads = self.headers.iter().filter(|header| header.p_type == libc::PT_LOAD && wanted(header));
-        loads
-            .map(|header| {
-                let start = self.bias.wrapping_add(header.p_vaddr);
-                let end = start.wrapping_add(header.p_filesz);
-                ElfSegment { start, end, file_offset: header.p_offset }
-            })
-            .find(|segment| (segment.start..segment.end).contains(&address))
+    fn segment(&self, address: u64, wanted: fn(&ProgramHeader) -> bool) -> Option<ElfSegment> {
+        self.segments(wanted).find(|segment| (segment.start..segment.end).contains(&address))
+    }
+
+    fn segments(&self, wanted: fn(&ProgramHeader) -> bool) -> impl Iterator<Item = ElfSegment> + use<> {
+        let bias = self.bias;
+        let loads =
+            self.headers.iter().filter(move |header| header.p_type == libc::PT_LOAD && wanted(header));
+        loads.map(move |header| {
+            let start = bias.wrapping_add(header.p_vaddr);
+            let end = start.wrapping_add(header.p_filesz);
+            ElfSegment { start, end, file_offset: header.p_offset }
+        })
     }
 
     /// Address of `.eh_frame_hdr`; 0 when there is none.

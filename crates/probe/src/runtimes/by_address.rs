@@ -1,0 +1,84 @@
+//! Puts frames of a runtime between the native frames that run them, by addresses on the C stack.
+
+use heapwise_format::segment::{Node, NodePlace};
+
+use super::woven::{Frame, Woven};
+use crate::hooks;
+use crate::session::Session;
+use crate::sites::stack_tree;
+use crate::unwind::{self, Entry, NativeFrame, OwnStack};
+
+/// A frame of a runtime.
+#[derive(Clone, Copy)]
+pub(super) struct Marked {
+    /// An encoded [`NodePlace`].
+    pub(super) place: u64,
+    /// The frame is put inside of the native frame that has this address.
+    pub(super) mark: u64,
+}
+
+/// Writes the stack of `entry` to the buffer of `woven`, with the frames of a runtime, the
+/// outermost first. `base` is the node of the native frames, with those of other runtimes between
+/// them.
+pub(super) fn collect(
+    session: &Session,
+    woven: &mut Woven,
+    mut own_stack: OwnStack,
+    entry: &Entry,
+    base: u32,
+    frames: impl DoubleEndedIterator<Item = Marked>,
+) {
+    woven.clear();
+    let mut weaver = Weaver { session, woven, frames: frames.rev().peekable(), base };
+    let mut pending: Option<NativeFrame> = None;
+    unwind::visit(session, &mut own_stack, entry, session.control.depth(), &mut |frame| {
+        if let Some(inner) = pending.replace(frame) {
+            weaver.put(inner, frame.sp);
+        }
+    });
+    if let Some(outermost) = pending {
+        weaver.put(outermost, u64::MAX);
+    }
+    weaver.put_declared();
+}
+
+/// Frames that are not put yet: the outermost ones.
+struct Weaver<'a, Frames: Iterator<Item = Marked>> {
+    session: &'a Session,
+    woven: &'a mut Woven,
+    frames: core::iter::Peekable<Frames>,
+    /// The stack that may have frames of another runtime.
+    base: u32,
+}
+
+impl<Frames: Iterator<Item = Marked>> Weaver<'_, Frames> {
+    /// Puts a native frame, whose part of the stack ends at `end`, after the frames inside of it.
+    fn put(&mut self, native: NativeFrame, end: u64) {
+        while let Some(frame) = self.frames.next_if(|frame| frame.mark < end) {
+            self.woven.put(Frame { place: frame.place, module: 0 });
+        }
+        self.put_declared();
+        let frame = Frame { place: native.place, module: native.module };
+        self.next_if(|base| base == frame);
+        if !hooks::is_own_code(native.code) {
+            self.woven.put(frame);
+        }
+    }
+
+    /// Puts the next frames of other runtimes.
+    fn put_declared(&mut self) {
+        let is_declared = |frame: Frame| matches!(NodePlace::decode(frame.place), NodePlace::Declared { .. });
+        while let Some(frame) = self.next_if(is_declared) {
+            self.woven.put(frame);
+        }
+    }
+
+    /// Takes the next frame of the other stack if it is wanted.
+    fn next_if(&mut self, is_wanted: impl Fn(Frame) -> bool) -> Option<Frame> {
+        let Node { place, module, parent } = stack_tree::node(self.session, self.base)?;
+        let frame = Some(Frame { place, module }).filter(|frame| is_wanted(*frame))?;
+        // A parent precedes its children, unless another process has overwritten it.
+        self.base = if parent < self.base { parent } else { stack_tree::ROOT };
+        Some(frame)
+    }
+}
