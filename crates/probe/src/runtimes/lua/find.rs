@@ -60,9 +60,9 @@ fn version_in(bytes: &[u8]) -> Option<Version> {
     while let Some(byte) = bytes.get(at) {
         if IDENT.contains(byte) {
             let start = at.saturating_sub(IDENT.len() - 1);
-            let near = bytes.get(start..(at + IDENT.len() + 16).min(bytes.len()))?;
+            let near = bytes.get(start..(at + IDENT.len()).min(bytes.len()))?;
             if let Some(offset) = near.windows(IDENT.len()).position(|window| window == IDENT) {
-                return Version::parse(near.get(offset..)?);
+                return Version::parse(bytes.get(start + offset..)?);
             }
         }
         at += IDENT.len();

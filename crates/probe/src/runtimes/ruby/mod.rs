@@ -8,8 +8,8 @@
 //! The frames are those of `rb_profile_frames`, which exists for profilers: it takes no lock and
 //! allocates nothing. It is called where the calling thread has a Ruby stack and Ruby's lock, and
 //! no garbage collection runs. It names the method around a block or evaluated code, so the code
-//! itself is read from the control frames. Ruby's objects are in pages that it divides itself; those pages, and
-//! the blocks that objects have beside their slots, are recorded.
+//! itself is read from the control frames. Ruby's objects are in pages that it divides itself;
+//! those pages, and the blocks that objects have beside their slots, are recorded.
 #![allow(unsafe_code)]
 
 mod find;
