@@ -1,6 +1,6 @@
 // Hazard: a script engine without glue. Each thread runs a Lua state of its own, with coroutines.
-// Counts: nothing; the script knows what it keeps. Arguments: the script, threads, 1 to call the script outside of
-// every protected call.
+// Counts: nothing; the script knows what it keeps. Arguments: the script, threads, 1 to call the
+// script outside of every protected call.
 // native: links Lua, which Debian has for one architecture at a time only
 // needs: /usr/include/lua5.4/lua.h
 // build: -I/usr/include/lua5.4 -pthread -llua5.4

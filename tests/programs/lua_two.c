@@ -1,5 +1,5 @@
-// Hazard: two versions of a script engine in one process. Counts: nothing; the script knows what it keeps.
-// Argument: the script, which each of them runs once.
+// Hazard: two versions of a script engine in one process. Counts: nothing; the script knows what it
+// keeps. Argument: the script, which each of them runs once.
 #include "witness.h"
 #include <dlfcn.h>
 

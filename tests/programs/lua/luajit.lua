@@ -1,4 +1,4 @@
--- What a test runs with LuaJIT. It knows the functions, the marked lines and their sizes: change them together.
+-- What a test runs with LuaJIT. It knows functions, marked lines and sizes: change them together.
 collectgarbage("stop")
 local kept = {}
 local function run(coroutine_function) -- line 4

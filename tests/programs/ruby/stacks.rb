@@ -1,5 +1,6 @@
-# Allocates from methods, blocks, procs, fibers, threads, rescues, evaluated code and callbacks from C, and writes the
-# stack that Ruby reports for each allocation. The test knows the marked line. Arguments: rounds, the file to write.
+# Allocates from methods, blocks, procs, fibers, threads, rescues, evaluated code and callbacks from
+# C, and writes the stack that Ruby reports for each allocation. The test knows the marked line.
+# Arguments: rounds, the file to write.
 $rounds = Integer(ARGV[0])
 $stacks = Hash.new(0)
 $kept = []
