@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use heapwise_format::entry_hooks::{INJECTED_MAGIC, INJECTED_TEXT};
 use heapwise_hooks::binary::{self, Binary};
@@ -39,7 +39,11 @@ impl Libc {
         };
         let Some(path) = files.iter().find(|file| is_named(file, "libc.so.6") || is_named(file, "libc-2."))
         else {
-            let is_musl = files.iter().any(|file| is_named(file, "ld-musl") || is_named(file, "libc.musl"));
+            // glibc's has a number behind that name.
+            let is_musl = |file: &PathBuf| {
+                is_named(file, "ld-musl") || is_named(file, "libc.musl") || file.ends_with("libc.so")
+            };
+            let is_musl = files.iter().any(is_musl);
             return Err(Failure::new(match is_musl {
                 true => "it uses musl; heapwise's probe needs glibc",
                 false => "it is statically linked: there is no dynamic linker to load the probe with",

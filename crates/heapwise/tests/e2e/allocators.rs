@@ -229,13 +229,20 @@ fn operators_of_static_allocators_throw() {
     }
 }
 
-/// A copy of a victim without symbols, and its debug file.
-fn strip(scratch: &Scratch, victim: &str) -> (PathBuf, PathBuf) {
-    let [stripped, debug] = ["stripped", "debug"].map(|end| scratch.path(&format!("{victim}.{end}")));
-    let program = victims().join(victim);
-    run(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(&debug));
-    run(Command::new("strip").arg("-o").arg(&stripped).arg(&program));
+/// A copy of a program without symbols, and its debug file.
+fn strip(scratch: &Scratch, program: &Path) -> (PathBuf, PathBuf) {
+    let name = program.file_name().expect("a name").to_string_lossy();
+    let [stripped, debug] = ["stripped", "debug"].map(|end| scratch.path(&format!("{name}.{end}")));
+    run(Command::new("objcopy").arg("--only-keep-debug").arg(program).arg(&debug));
+    run(Command::new("strip").arg("-o").arg(&stripped).arg(program));
     (stripped, debug)
+}
+
+/// A copy of a program without symbols that names its debug file.
+fn strip_with_link(scratch: &Scratch, program: &Path) -> PathBuf {
+    let (stripped, debug) = strip(scratch, program);
+    run(Command::new("objcopy").arg(format!("--add-gnu-debuglink={}", debug.display())).arg(&stripped));
+    stripped
 }
 
 fn run(command: &mut Command) {
@@ -248,14 +255,73 @@ fn run(command: &mut Command) {
 #[ignore = "needs libjemalloc-dev and libgoogle-perftools-dev"]
 fn a_stripped_program_is_counted_by_its_debug_file() {
     let scratch = Scratch::new();
-    let (stripped, debug) = strip(&scratch, "hidden_jemalloc");
-    run(Command::new("objcopy").arg(format!("--add-gnu-debuglink={}", debug.display())).arg(&stripped));
-    let mut command = scratch.heapwise(&["run", "--exact", "-o", "stripped.heap", "--"]);
-    let output = command.arg(&stripped).args(["2", "1000"]).output().expect("runs");
-    assert!(output.status.success());
+    for victim in ["hidden_jemalloc", "static_jemalloc", "static_tcmalloc"] {
+        assert_counted(&scratch, &strip_with_link(&scratch, &victims().join(victim)), &["2", "1000"]);
+    }
+}
+
+/// What a program counted in its own functions is what was recorded, and every block that it freed
+/// was known.
+fn assert_counted(scratch: &Scratch, program: &Path, arguments: &[&str]) {
+    let mut command = scratch.heapwise(&["run", "-f", "--exact", "-o", "out.hwp", "--"]);
+    let output = command.arg(program).args(arguments).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !said.contains("no hooked function allocated"), "{said}");
     let counted = witness(&output);
-    let top = scratch.json_of(&["top", "--json", "--alloc_objects", "--focus", "^w_", "stripped.heap"]);
-    assert_eq!(top["total"].as_i64(), Some(counted["alloc_objects"]), "{top}");
+    for (metric, name) in METRICS {
+        let top = scratch.json_of(&["top", "--json", &format!("--{metric}"), "--focus", "^w_", "out.hwp"]);
+        assert_eq!(top["total"].as_i64(), Some(counted[name]), "{metric}: {said}");
+    }
+}
+
+/// Compiles `plain.c` over the sources of mimalloc that a crate has.
+fn compile_with_mimalloc(scratch: &Scratch, name: &str, flags: &[&str]) -> PathBuf {
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests");
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--format-version", "1", "--manifest-path"]);
+    let metadata = cargo.arg(tests.join("rust_programs/Cargo.toml")).output().expect("cargo runs");
+    let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).expect("JSON");
+    let mut packages = metadata["packages"].as_array().expect("packages").iter();
+    let package = packages.find(|package| package["name"] == "libmimalloc-sys").expect("a dependency");
+    let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
+    let sources = manifest.parent().expect("a folder").join("c_src/mimalloc/v2");
+    let program = scratch.path(name);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-g", "-pthread", "-w"]).args(flags).arg("-I").arg(sources.join("include"));
+    compiler.arg(tests.join("programs/plain.c")).arg(sources.join("src/static.c"));
+    run(compiler.arg("-o").arg(&program));
+    program
+}
+
+/// Calls of `malloc` and its relatives are calls of mimalloc's own functions.
+const RENAMED: [&str; 4] =
+    ["-Dmalloc=mi_malloc", "-Dcalloc=mi_calloc", "-Drealloc=mi_realloc", "-Dfree=mi_free"];
+
+/// mimalloc in a program in C: called by its own names, and in place of `malloc`.
+#[test]
+#[ignore = "compiles mimalloc of a crate from the registry"]
+fn mimalloc_of_c_programs_is_counted_exactly() {
+    let scratch = Scratch::new();
+    let renamed = [&["-O2"][..], &RENAMED].concat();
+    for (name, flags) in [("renamed", &*renamed), ("replaced", &["-O2", "-DMI_MALLOC_OVERRIDE"])] {
+        let program = compile_with_mimalloc(&scratch, name, flags);
+        assert_counted(&scratch, &program, &["20000"]);
+        assert_counted(&scratch, &strip_with_link(&scratch, &program), &["20000"]);
+    }
+}
+
+/// Functions that link-time optimization inlined cannot be hooked. The report names the allocator.
+#[test]
+#[ignore = "compiles mimalloc of a crate from the registry"]
+fn an_inlined_allocator_is_named() {
+    let scratch = Scratch::new();
+    let flags = [&["-O3", "-flto", "-fvisibility=hidden"][..], &RENAMED].concat();
+    let program = compile_with_mimalloc(&scratch, "inlined", &flags);
+    let mut run = scratch.heapwise(&["run", "-f", "--exact", "-o", "out.hwp", "--"]);
+    let output = run.arg(&program).arg("20000").output().expect("runs");
+    assert!(output.status.success());
+    let top = scratch.output_of(&["top", "out.hwp"]);
+    assert!(top.contains("not seen") && top.contains("mimalloc"), "{top}");
 }
 
 /// A debug file is found by the build-id, and one of another build is not used: its addresses are
@@ -264,7 +330,7 @@ fn a_stripped_program_is_counted_by_its_debug_file() {
 #[ignore = "needs libjemalloc-dev and libgoogle-perftools-dev"]
 fn debug_files_are_found_by_build_id() {
     let scratch = Scratch::new();
-    let (stripped, debug) = strip(&scratch, "hidden_jemalloc");
+    let (stripped, debug) = strip(&scratch, &victims().join("hidden_jemalloc"));
     let note = scratch.path("note");
     run(Command::new("objcopy").args(["-O", "binary", "-j", ".note.gnu.build-id"]).arg(&stripped).arg(&note));
     let note = std::fs::read(note).expect("a note");
@@ -280,7 +346,7 @@ fn debug_files_are_found_by_build_id() {
     assert!(!is_reached(), "without the debug file");
     std::fs::copy(&debug, &place).expect("copied");
     assert!(is_reached(), "with it");
-    let (_, other) = strip(&scratch, "static_jemalloc");
+    let (_, other) = strip(&scratch, &victims().join("static_jemalloc"));
     std::fs::copy(other, place).expect("copied");
     assert!(!is_reached(), "with that of another program");
 }
@@ -295,6 +361,10 @@ fn allocators_of_rust_programs_are_counted_exactly() {
         let path = built.join(program);
         record_libc(&scratch, &path, "libc.hwp");
         assert_counted_beside_libc(&scratch, &path);
+        // libc reads lines with the path of the program, so the path is that of the stripped copy.
+        let stripped = strip_with_link(&scratch, &path);
+        record_libc(&scratch, &stripped, "libc.hwp");
+        assert_counted_beside_libc(&scratch, &stripped);
     }
 }
 

@@ -6,6 +6,7 @@
 mod agent;
 mod allocators;
 mod attach;
+mod attach_rounds;
 mod client;
 mod compat;
 mod control;
