@@ -15,6 +15,8 @@ pub mod top;
 pub mod traces;
 pub mod tree;
 
+pub use own_code::place as own_place;
+
 use std::borrow::Cow;
 
 use heapwise_profile::coverage::Coverage;

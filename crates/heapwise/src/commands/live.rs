@@ -22,6 +22,7 @@ use self::model::{Command, Model};
 use super::switch;
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
+use crate::own_code::OwnArgs;
 use crate::progress_bar::ReadArgs;
 use crate::symbols::SymbolArgs;
 
@@ -34,6 +35,8 @@ pub(crate) struct LiveArgs {
     /// Read the process this often
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = parse_duration, help_heading = "Output options")]
     interval: Duration,
+    #[command(flatten)]
+    own: OwnArgs,
     #[command(flatten)]
     symbols: SymbolArgs,
     #[command(flatten)]
@@ -54,7 +57,7 @@ pub(crate) fn run(args: LiveArgs) -> Outcome {
         _ => None,
     };
     let feed = Feed::start(target, args.interval, args.symbols, args.read.options());
-    let mut model = Model::new(args.target, process.is_some());
+    let mut model = Model::new(args.target, process.is_some(), args.own.rule()?);
     let mut terminal = ratatui::try_init().map_err(|error| terminal_failure(&error))?;
     let outcome = follow(&mut terminal, &mut model, &feed, process.as_ref());
     ratatui::restore();

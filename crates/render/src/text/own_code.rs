@@ -82,7 +82,8 @@ impl<'a> NameColumns<'a> {
 }
 
 /// `cache.cc:12` in the function itself, `get cache.cc:12` in a caller.
-pub(super) fn place(own: Option<&OwnPlace>) -> String {
+#[must_use]
+pub fn place(own: Option<&OwnPlace>) -> String {
     let Some(own) = own else { return "-".to_owned() };
     let file = own.file.rsplit('/').next().unwrap_or_default();
     let source = match (file, own.line) {

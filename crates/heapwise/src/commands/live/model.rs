@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 
 use heapwise_format::segment::{Control, Demand, Mode};
+use heapwise_profile::own_code::{CodeFrames, OwnRule};
 use heapwise_profile::query::{Order, QuerySpec, exactly, pattern};
+use heapwise_profile::view::OwnPlaces;
 use heapwise_profile::view::peek::{Neighbour, peek};
 use heapwise_profile::view::top::{Top, top};
 use heapwise_profile::{CallTree, Metric, Profile};
@@ -54,6 +56,8 @@ pub(super) struct Model {
     pub(super) expanded: Option<(String, Vec<Neighbour>)>,
     /// What happened last.
     pub(super) message: String,
+    /// Which code is the program's own.
+    own: OwnRule,
 }
 
 /// Metrics in the order of the `m` key.
@@ -62,8 +66,8 @@ const METRICS: [Metric; 4] =
 
 impl Model {
     /// An empty view of a target.
-    pub(super) fn new(name: String, is_process: bool) -> Self {
-        Self { name, is_process, ..Self::default() }
+    pub(super) fn new(name: String, is_process: bool, own: OwnRule) -> Self {
+        Self { name, is_process, own, ..Self::default() }
     }
 
     /// Shows a reading.
@@ -202,7 +206,9 @@ impl Model {
             Err(error) => self.message = error.to_string(),
             Ok(query) => {
                 let tree = CallTree::new(profile, &query);
-                self.top = Some(top(&tree, &query));
+                let code = CodeFrames::new(profile, &self.own);
+                let places = OwnPlaces::new(profile, &code, &tree, &query);
+                self.top = Some(top(&tree, &query).with_own(&places));
                 if let Some((label, callers)) = &mut self.expanded
                     && let Ok(pattern) = pattern("row", &exactly(label))
                 {
@@ -221,7 +227,7 @@ mod tests {
     use super::*;
 
     fn model() -> Model {
-        let mut model = Model::new("app".into(), true);
+        let mut model = Model::new("app".into(), true, OwnRule::default());
         let profile = heapwise_profile::read(b"main;load;parse 60\nmain;serve 30\nmain;load;read 10\n");
         let demand = Demand { mode: Mode::Sampled, sample_bytes: 4096 };
         model.update(Reading::Profile(Box::new(profile.expect("stacks")), Some(demand)));

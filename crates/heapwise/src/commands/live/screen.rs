@@ -4,8 +4,8 @@ use heapwise_format::segment::Mode;
 use heapwise_profile::printable::printable;
 use heapwise_profile::quantity;
 use heapwise_profile::view::top::Top;
-use heapwise_render::Amounts;
 use heapwise_render::amount::percent;
+use heapwise_render::{Amounts, text};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
 use ratatui::style::{Style, Stylize};
@@ -72,11 +72,12 @@ fn rows_of(model: &Model) -> Table<'static> {
     let mut rows: Vec<Row<'static>> = Vec::new();
     for (row, top) in model.top.iter().flat_map(|top| top.rows.iter().map(move |row| (row, top))) {
         let label = printable(&row.frame.label).into_owned();
-        rows.push(line(row.flat.value, row.cum.value, label, top));
+        let own = text::own_place(row.own.as_ref());
+        rows.push(line(row.flat.value, row.cum.value, label, own, top));
         if let Some((_, callers)) = model.expanded.as_ref().filter(|(open, _)| *open == row.frame.label) {
             rows.extend(callers.iter().map(|caller| {
                 let label = format!("    ← {}", printable(&caller.label));
-                line(0.0, caller.weight.value, label, top).dim()
+                line(0.0, caller.weight.value, label, String::new(), top).dim()
             }));
         }
     }
@@ -85,17 +86,19 @@ fn rows_of(model: &Model) -> Table<'static> {
         Constraint::Length(6),
         Constraint::Length(9),
         Constraint::Length(6),
-        Constraint::Min(16),
+        Constraint::Fill(3),
+        Constraint::Fill(2),
     ];
-    let head = Row::new(["flat", "flat%", "cum", "cum%", "function"]).style(Style::new().underlined());
+    let head = Row::new(["     flat", " flat%", "      cum", "  cum%", "function", "your code"]);
+    let head = head.style(Style::new().underlined());
     Table::new(rows, widths).header(head).row_highlight_style(Style::new().reversed())
 }
 
-fn line(flat: f64, cum: f64, label: String, top: &Top) -> Row<'static> {
+fn line(flat: f64, cum: f64, label: String, own: String, top: &Top) -> Row<'static> {
     let (unit, whole) = (top.totals.unit, top.totals.whole());
     let amount = |value: f64| format!("{:>9}", Amounts::Human.format(value, unit));
     let share = |value: f64| format!("{:>6}", percent(value, whole));
-    Row::new([amount(flat), share(flat), amount(cum), share(cum), label])
+    Row::new([amount(flat), share(flat), amount(cum), share(cum), label, own])
 }
 
 fn status(model: &Model) -> Line<'static> {
@@ -114,6 +117,8 @@ mod tests {
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::KeyCode;
 
+    use heapwise_profile::own_code::OwnRule;
+
     use super::super::feed::Reading;
     use super::*;
 
@@ -127,13 +132,13 @@ mod tests {
 
     #[test]
     fn totals_rows_and_callers_are_on_the_screen() {
-        let mut model = Model::new("4711".into(), false);
+        let mut model = Model::new("4711".into(), false, OwnRule::default());
         assert!(text(&model, 80, 20).contains("reading …"));
         let profile = heapwise_profile::read(b"main;load;parse 6144\nmain;ser\x1bve 2048\n").expect("stacks");
         model.update(Reading::Profile(Box::new(profile), None));
         model.press(KeyCode::Enter);
         let screen = text(&model, 100, 20);
-        for part in ["live 8.00 KiB", "6.00 KiB  75.0%  6.00 KiB  75.0% parse", "← load", "ser\\u{1b}ve"] {
+        for part in ["your code", "live 8.00 KiB", "6.00 KiB  75.0%  6.00 KiB  75.0% parse", "← load", "ser\\u{1b}ve"] {
             assert!(screen.contains(part), "no {part}:\n{screen}");
         }
         assert!(!text(&model, 20, 6).is_empty(), "a small terminal");
