@@ -53,6 +53,20 @@ pub(crate) struct TimelineArgs {
     read: ReadArgs,
 }
 
+impl TimelineArgs {
+    /// The file of a picture: of its own option, or `--output` with the ending of a picture.
+    fn picture<'a>(&'a self, own: Option<&'a Path>, ending: &str) -> Option<&'a Path> {
+        let named = self.output.as_deref().filter(|path| path.extension().is_some_and(|end| end == ending));
+        own.or(named)
+    }
+
+    fn is_picture(&self) -> bool {
+        [(&self.svg, "svg"), (&self.png, "png")]
+            .iter()
+            .any(|(own, ending)| self.picture(own.as_deref(), ending).is_some())
+    }
+}
+
 /// Width of a chart where the terminal's is unknown.
 const DEFAULT_WIDTH: usize = 100;
 const CHART_HEIGHT: usize = 12;
@@ -73,7 +87,7 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
     if args.resident {
         return show_resident(args, &mut opened, &timeline, overwrite);
     }
-    if args.svg.is_some() || args.png.is_some() {
+    if args.is_picture() {
         let title = format!("{}: {}", name(&args.file), opened.contains());
         let picture = timeline::svg(&timeline, &Picture { title, marks: &opened.tables.marks });
         return write_picture(args, &picture, overwrite);
@@ -100,7 +114,7 @@ fn show_resident(
     if history.moments.is_empty() {
         return Err(file_error!(&args.file, "has no readings of resident memory"));
     }
-    if args.svg.is_some() || args.png.is_some() {
+    if args.is_picture() {
         let title = format!("{}: resident memory", name(&args.file));
         return write_picture(args, &resident::svg(&history, timeline, &title), overwrite);
     }
@@ -121,10 +135,10 @@ fn show_resident(
 }
 
 fn write_picture(args: &TimelineArgs, picture: &str, overwrite: Overwrite) -> Outcome {
-    if let Some(path) = &args.svg {
+    if let Some(path) = args.picture(args.svg.as_deref(), "svg") {
         output::write_file(path, overwrite, |out| out.write_all(picture.as_bytes()))?;
     }
-    if let Some(path) = &args.png {
+    if let Some(path) = args.picture(args.png.as_deref(), "png") {
         let pixels = raster::png(picture, PNG_SCALE).map_err(|error| Failure::file(path, error))?;
         output::write_file(path, overwrite, |out| out.write_all(&pixels))?;
     }
