@@ -178,6 +178,17 @@ test("two files can be compared, one of them at its peak", async () => {
   assert.match(await page.textContent(".flame .legend"), /shrank.*same.*grew/);
 });
 
+test("the total of a further column is known of both sides", async () => {
+  const ask = async (view, query) => (await fetch(`${address}/api/v1/sources/after.hwp/${view}?profile=after.hwp&${query}`)).json();
+  const peak = async (query) => (await ask("summary", query)).sample_types.find((type) => type.name === "peak_space");
+  const base = "base=after.hwp&base_source=after.hwp";
+  const { total } = await peak("");
+  assert.ok(total > 0);
+  const compared = await peak(base);
+  assert.deepEqual([compared.total, compared.base], [0, total]);
+  assert.equal((await ask("top", `sample_type=peak_space&${base}`)).base_total, total);
+});
+
 test("every key is in the list of keys", async () => {
   await page.goto(`${address}/s/app.hwr/flame?profile=app.hwr`);
   await shown("flame");

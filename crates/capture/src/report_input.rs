@@ -35,6 +35,13 @@ pub struct Report {
 }
 
 impl Report {
+    /// Sum of a further column of the base, 0 without one.
+    #[must_use]
+    pub fn base_sum(&self, column: &str) -> f64 {
+        let columns = self.baseline.iter().flat_map(|base| &base.extra);
+        columns.filter(|known| known.name == column).flat_map(|known| &known.values).sum()
+    }
+
     /// The report of loaded profiles, which add up. Checks the query against them.
     pub fn new(
         profiles: Vec<Arc<Profile>>,

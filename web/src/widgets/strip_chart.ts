@@ -324,6 +324,7 @@ export function isRecorded({ points, peak }: Timeline): boolean {
 
 /// Lines of the ledger that are wide enough to be seen: a hundredth of the highest sum.
 export function drawnLines({ names, rows }: LedgerHistory): { name: string; at: number }[] {
+  if (rows.length < 2) return [];
   const most = rows.reduce((top, row) => Math.max(top, total(row)), 0);
   return names.map((name, at) => ({ name, at })).filter(({ at }) => rows.some((row) => row[at + 1] > most / 100));
 }

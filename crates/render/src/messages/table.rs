@@ -84,7 +84,7 @@ messages! {
     UnseenFrees => ("{n} blocks were freed by a call that is not hooked; each was noticed when its address was used again", "{n} 个块被未挂钩的调用释放；在其地址再次被使用时才发现"),
     PeakHeld => ("{bytes} were live at the peak{when}{share}", "峰值时存活 {bytes}{when}{share}"),
     PeakWhen => (", {ms} ms after the start", "，启动后 {ms} ms"),
-    GrowingSites => ("places that grew steadily until {ms} ms after the start: {sites}, by {bytes}", "{sites} 处在启动后 {ms} ms 内持续增长，共 {bytes}"),
+    GrowingSites => ("memory grew steadily by {bytes} until {ms} ms after the start (stacks: {sites})", "启动后 {ms} ms 内有 {sites} 个调用栈持续增长，共 {bytes}"),
     NeverFreed => ("{bytes} in {blocks} blocks were never freed", "{blocks} 个块共 {bytes} 从未释放"),
     StillHeld => ("{bytes} in {blocks} blocks were still held at the end", "{blocks} 个块共 {bytes} 在结束时仍被持有"),
     Temporaries => ("{n} of {all} blocks ({percent} %) were temporary: freed by the next call of the thread that had allocated them", "{all} 个块中有 {n} 个（{percent} %）是临时的：被分配它的线程的下一次调用释放"),

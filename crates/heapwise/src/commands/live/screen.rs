@@ -138,7 +138,9 @@ mod tests {
         model.update(Reading::Profile(Box::new(profile), None));
         model.press(KeyCode::Enter);
         let screen = text(&model, 100, 20);
-        for part in ["your code", "live 8.00 KiB", "6.00 KiB  75.0%  6.00 KiB  75.0% parse", "← load", "ser\\u{1b}ve"] {
+        for part in
+            ["your code", "live 8.00 KiB", "6.00 KiB  75.0%  6.00 KiB  75.0% parse", "← load", "ser\\u{1b}ve"]
+        {
             assert!(screen.contains(part), "no {part}:\n{screen}");
         }
         assert!(!text(&model, 20, 6).is_empty(), "a small terminal");

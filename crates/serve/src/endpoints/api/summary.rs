@@ -100,8 +100,11 @@ fn sample_types(report: &Report) -> Vec<Value> {
         })
         .collect();
     types.extend(report.profile.extra.iter().map(|column| {
-        let sum: f64 = column.values.iter().sum();
-        json!({ "name": column.name, "unit": unit_name(column.unit), "total": sum.round() as i64, "base": 0 })
+        let (now, before) = (column.values.iter().sum::<f64>(), report.base_sum(&column.name));
+        json!({
+            "name": column.name, "unit": unit_name(column.unit),
+            "total": (now - before).round() as i64, "base": before.round() as i64,
+        })
     }));
     types
 }

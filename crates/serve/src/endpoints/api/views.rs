@@ -1,5 +1,6 @@
 //! Views of the selected profile as JSON, rendered once per distinct request.
 
+use heapwise_profile::Metric;
 use heapwise_profile::view::leaks::LeakClass;
 use heapwise_profile::view::{self, OwnPlaces};
 use heapwise_render::json;
@@ -64,8 +65,13 @@ fn render(context: &Context, request: &Request, source: &dyn Source, view: &str)
 
 /// The total of the base, which a difference is a share of.
 fn with_base(mut value: Value, report: &Report) -> Value {
-    let metric = report.query.metric;
-    let base = report.baseline.as_ref().map_or(0.0, |base| base.total().get(metric));
+    let base = match report.query.metric {
+        Metric::Extra(number) => {
+            let column = report.profile.extra.get(usize::from(number));
+            column.map_or(0.0, |column| report.base_sum(&column.name))
+        }
+        metric => report.baseline.as_ref().map_or(0.0, |base| base.total().get(metric)),
+    };
     value["base_total"] = Value::from(base.round() as i64);
     value
 }
