@@ -11,7 +11,7 @@ use crate::{packages, runner};
 use heapwise_testkit::failure::Failure;
 
 /// Debian packages that provide programs to profile and witnesses to compare with: (file, package).
-const PACKAGES: [(&str, &str); 26] = [
+const PACKAGES: [(&str, &str); 27] = [
     ("/usr/bin/gcc", "gcc"),
     ("/usr/bin/g++", "g++"),
     ("/usr/bin/musl-gcc", "musl-tools"),
@@ -30,6 +30,7 @@ const PACKAGES: [(&str, &str); 26] = [
     ("/usr/lib/x86_64-linux-gnu/liblua5.3.so.0", "liblua5.3-0"),
     ("/usr/bin/luajit", "luajit"),
     ("/usr/bin/ruby", "ruby"),
+    ("/usr/bin/node", "nodejs"),
     ("/usr/bin/perl", "perl"),
     ("/usr/bin/python3", "python3-venv"),
     ("/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0", "libpython3.11"),

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::HashMap};
 use heapwise_profile::{Function, FunctionId, Line, Profile};
 
 use crate::{
-    FileOffset, Options, Report, Resolver, Svma,
+    FileOffset, Options, Report, Resolver, Svma, compiled,
     module_request::{module_requests, unresolved},
     module_result::ModuleResult,
     own_allocator, parallel,
@@ -17,6 +17,7 @@ const CHUNK_ADDRESSES: usize = 2048;
 /// Fills in the functions and lines of every location that has none. What cannot be resolved stays
 /// without lines; the profile keeps the reasons.
 pub fn symbolize(profile: &mut Profile, options: &Options) -> Report {
+    compiled::name_compiled_when_recorded(profile);
     let module_requests = module_requests(profile, options);
     let threads = options.threads();
     let mut results =

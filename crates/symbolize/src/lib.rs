@@ -8,6 +8,7 @@
 
 mod address;
 mod cache;
+mod compiled;
 mod debug_file;
 mod debuginfod;
 mod demangle;
@@ -37,6 +38,7 @@ mod unwind_extent;
 mod vdso;
 
 pub use address::{FileOffset, Svma};
+pub use compiled::name_compiled_until_now;
 pub use demangle::demangle;
 pub use heapwise_profile::model::SymbolProblem as Problem;
 pub use join::symbolize;

@@ -50,6 +50,8 @@ pub(crate) fn default_name(profile: &Profile) -> PathBuf {
 pub(crate) fn write_profile(profile: &Profile, path: &Path, overwrite: Overwrite) -> Outcome {
     let format = Format::of_file_name(&path.to_string_lossy()).unwrap_or(Format::Heapwise);
     let mut profile = Cow::Borrowed(profile);
+    // Later the names are gone.
+    heapwise_symbolize::name_compiled_until_now(&mut profile);
     if !format.keeps_addresses() {
         let symbols = SymbolArgs::default();
         symbols.symbolize(profile.to_mut());

@@ -9,6 +9,7 @@ mod attach;
 mod attach_rounds;
 mod client;
 mod compat;
+mod compiled;
 mod control;
 mod coverage;
 mod drain;

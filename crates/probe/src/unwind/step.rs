@@ -4,7 +4,6 @@
 use super::machine::{self, strip};
 use super::rule::{Kind, Rule};
 use super::stack::{Window, read_anywhere};
-use crate::modules::Image;
 
 /// The registers of a frame, as far as they are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,8 +145,8 @@ fn leaf(state: &State, rule: Rule, stack: &mut Window) -> Option<State> {
 }
 
 /// Code without unwind information (a just-in-time compiler, assembly) that keeps frame pointers.
-/// It is followed only into code of a known module, right behind a call instruction, and the stack
-/// still counts as broken, since frames that keep none may have been passed over.
+/// It is followed only into code right behind a call instruction, and the stack still counts as
+/// broken, since frames that keep none may have been passed over.
 fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
     if !state.fp.is_multiple_of(8) || state.fp < state.sp {
         return None;
@@ -158,9 +157,8 @@ fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
     plausible.then_some(State { pc, sp: state.fp.wrapping_add(16), fp, context: 0 })
 }
 
-/// The address is a guess: its object may be unloaded at this moment, and code need not be
-/// readable. So the loader looks up the address alone, and a system call checks that the bytes can
-/// be read.
+/// The address is a guess, and code need not be readable: a system call checks that the bytes can be
+/// read.
 fn follows_call(pc: u64) -> bool {
     call_precedes(pc) == Some(true)
 }
@@ -168,6 +166,5 @@ fn follows_call(pc: u64) -> bool {
 /// Whether a call instruction precedes `pc`; `None` when the code cannot be read.
 fn call_precedes(pc: u64) -> Option<bool> {
     let start = pc.wrapping_sub(machine::CALL_BYTES);
-    let word = if Image::is_loaded(start) { read_anywhere(start) } else { None };
-    word?.to_le_bytes().first_chunk().copied().map(machine::follows_call)
+    read_anywhere(start)?.to_le_bytes().first_chunk().copied().map(machine::follows_call)
 }

@@ -101,20 +101,6 @@ impl Image {
         }
     }
 
-    /// Whether some loaded binary has `address`, which may be any: nothing of the binary is read.
-    pub(crate) fn is_loaded(address: u64) -> bool {
-        let function = FIND_OBJECT.load(Relaxed);
-        if function.is_null() {
-            return Image::iterate(address).is_some();
-        }
-        // SAFETY: only a `FindObject` is ever stored.
-        let function: FindObject = unsafe { core::mem::transmute(function) };
-        // SAFETY: zero is a valid value of each field.
-        let mut found: Found = unsafe { core::mem::zeroed() };
-        // SAFETY: the loader fills `found`; any address is a valid argument.
-        unsafe { function(address as usize as *mut c_void, &raw mut found) == 0 }
-    }
-
     /// The loader's record of the binary, for its symbols.
     pub(crate) fn link_map(&self) -> Option<*const symbols::LinkMap> {
         (!self.map.is_null()).then(|| self.map.cast())
