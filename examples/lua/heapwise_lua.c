@@ -1,10 +1,13 @@
-/* heapwise for Lua 5.4 and 5.5: what a program allocates while it runs Lua is attributed to Lua
- * functions and lines, which stand on top of the native stack.
+/* heapwise for Lua 5.4 and 5.5: a script controls its recording and puts labels around calls.
  *
  * As a module:
  *     gcc -O2 -shared -fPIC -I/usr/include/lua5.4 -IINCLUDE heapwise_lua.c -o heapwise.so
- *     heapwise run --exact -- lua5.4 -e 'require "heapwise".attach()' script.lua
- * In an engine: compile it in, call luaopen_heapwise once per state, and surround each call of Lua:
+ *     heapwise run --exact -- lua5.4 -e 'require "heapwise".start()' script.lua
+ *
+ * Lines of Lua need none of this: the probe finds them (docs/LUA.md). Where it does not know the
+ * Lua, the program declares its frames: `require "heapwise".attach()` in a script, or in an engine
+ * compile this in, call luaopen_heapwise and heapwise_lua_declare once per state, and surround each
+ * call of Lua:
  *     lua_State *before = heapwise_lua_run(L);  lua_pcall(L, …);  heapwise_lua_run(before);
  *
  * The probe calls `frames_of` only for allocations that it records, from inside the allocator.
@@ -142,9 +145,34 @@ static int wrap(lua_State *L) {
     return 1;
 }
 
-/* heapwise.attach(): the calling thread runs this state, and no other, to its end. For
- * interpreters, not for engines that move states between threads. */
+/* A state closes its modules before it frees its last blocks, and the probe keeps the provider:
+ * this code stays. */
+static void stay_loaded(void) {
+    Dl_info own;
+    if (dladdr((void *)stay_loaded, &own)) dlopen(own.dli_fname, RTLD_NOW | RTLD_NODELETE);
+}
+
+/* The frames and coroutines of this state are declared from now on. A resumed coroutine then takes
+ * two of the C calls that Lua allows inside each other. */
+void heapwise_lua_declare(lua_State *L) {
+    stay_loaded();
+    watch_allocator(L);
+    hw_script_provider(frames_of);
+    if (lua_getglobal(L, "coroutine") == LUA_TTABLE) {
+        lua_getfield(L, -1, "resume");
+        lua_pushvalue(L, -1);
+        lua_pushcclosure(L, resume, 1);
+        lua_setfield(L, -3, "resume");
+        lua_pushcclosure(L, wrap, 1);
+        lua_setfield(L, -2, "wrap");
+    }
+    lua_pop(L, 1);
+}
+
+/* heapwise.attach(): declares the frames of this state, which the calling thread runs, and no
+ * other, to its end. For interpreters, not for engines that move states between threads. */
 static int attach(lua_State *L) {
+    heapwise_lua_declare(L);
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);
     heapwise_lua_run(lua_tothread(L, -1));
     return 0;
@@ -261,14 +289,6 @@ static int set_mem_profiler_log_size(lua_State *L) {
     return result(L, heapwise_gs_set_mem_profiler_log_size(luaL_checkstring(L, 1)));
 }
 
-/* A state closes its modules before it frees its last blocks, and the probe keeps the provider:
- * this code stays. */
-static void stay_loaded(void) {
-    Dl_info own;
-    if (dladdr((void *)stay_loaded, &own)) dlopen(own.dli_fname, RTLD_NOW | RTLD_NODELETE);
-}
-
-/* require "heapwise": coroutines of this state are declared from now on. */
 int luaopen_heapwise(lua_State *L) {
     static const luaL_Reg functions[] = {{"attach", attach},
                                          {"mark", mark},
@@ -288,17 +308,6 @@ int luaopen_heapwise(lua_State *L) {
                                          {"get_mem_profiler_log_size", get_mem_profiler_log_size},
                                          {"set_mem_profiler_log_size", set_mem_profiler_log_size},
                                          {NULL, NULL}};
-    stay_loaded();
-    watch_allocator(L);
-    hw_script_provider(frames_of);
-    if (lua_getglobal(L, "coroutine") == LUA_TTABLE) {
-        lua_getfield(L, -1, "resume");
-        lua_pushvalue(L, -1);
-        lua_pushcclosure(L, resume, 1);
-        lua_setfield(L, -3, "resume");
-        lua_pushcclosure(L, wrap, 1);
-        lua_setfield(L, -2, "wrap");
-    }
     luaL_newlib(L, functions);
     return 1;
 }

@@ -35,6 +35,7 @@ static void *run(void *unused) {
     luaL_openlibs(L);
     luaL_requiref(L, "heapwise", luaopen_heapwise, 0);
     lua_pop(L, 1);
+    heapwise_lua_declare(L);
     lua_register(L, "hold", hold);
     W_REQUIRE(luaL_loadfile(L, script) == LUA_OK);
     lua_State *before = heapwise_lua_run(L);

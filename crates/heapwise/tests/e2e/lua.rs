@@ -115,15 +115,67 @@ local done, why = heapwise.set_enable_mem_profiler(9)
 assert(done == false and why == "types are 1 to 5", why)
 "#;
 
-#[test]
-#[ignore = "needs lua5.4"]
-fn a_script_reads_its_own_reports() {
-    let scratch = Scratch::new();
+/// Compiles the glue to `heapwise.so`.
+fn build_glue(scratch: &Scratch) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut gcc = scratch.command("gcc");
     gcc.args(["-O2", "-shared", "-fPIC", "-I/usr/include/lua5.4", "-o", "heapwise.so"]);
     gcc.arg("-I").arg(root.join("crates/probe/include")).arg(root.join("examples/lua/heapwise_lua.c"));
     assert!(gcc.status().expect("gcc starts").success());
+}
+
+/// A script with labels, and coroutines as deep inside each other as Lua allows.
+const NESTED: &str = r#"
+local function deepest()
+  local depth = 0
+  local function nest(level)
+    depth = level
+    coroutine.resume(coroutine.create(nest), level + 1)
+  end
+  nest(1)
+  return depth
+end
+local before = deepest()
+local heapwise = require "heapwise"
+local present, why = heapwise.start()
+if not present then return print(why) end
+assert(before > 100 and deepest() == before)
+heapwise.mark("labels")
+local worker = coroutine.wrap(function(bytes)
+  kept = string.rep("x", bytes) -- line
+end)
+heapwise.label("job", worker, 1000000)
+os.exit(0)
+"#;
+
+#[test]
+#[ignore = "needs lua5.4"]
+fn the_glue_keeps_lines_and_coroutines() {
+    let scratch = Scratch::new();
+    build_glue(&scratch);
+    std::fs::write(scratch.path("nested.lua"), NESTED).expect("written");
+    // Without the probe, the reason is there.
+    let alone = scratch.command("lua5.4").arg("nested.lua").env("LUA_CPATH", "./?.so").output();
+    let said = String::from_utf8(alone.expect("lua starts").stdout).expect("UTF-8");
+    assert_eq!(said, "the probe is not in this process\n");
+    let mut run =
+        scratch.heapwise(&["run", "-q", "--exact", "-o", "nested.hwp", "--", "lua5.4", "nested.lua"]);
+    let output = run.env("LUA_CPATH", "./?.so").output().expect("heapwise starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let line = 1 + NESTED.lines().position(|line| line.ends_with("-- line")).expect("there");
+    let recorded = scratch.output_of(&["export", "-f", "folded", "nested.hwp"]);
+    let largest =
+        recorded.lines().max_by_key(|row| row.rsplit_once(' ').map(|(_, value)| value.parse::<u64>().ok()));
+    let largest = largest.expect("a stack");
+    assert!(largest.contains("[job]") && largest.contains(&format!("nested.lua:{line})")), "{largest}");
+    assert!(largest.contains("(main chunk) (nested.lua:"), "{largest}");
+}
+
+#[test]
+#[ignore = "needs lua5.4"]
+fn a_script_reads_its_own_reports() {
+    let scratch = Scratch::new();
+    build_glue(&scratch);
     std::fs::write(scratch.path("app.lua"), REPORTS).expect("written");
     let mut run = scratch.heapwise(&["run", "-q", "--off", "--", "lua5.4", "app.lua"]);
     let output = run.env("LUA_CPATH", "./?.so").output().expect("heapwise starts");
