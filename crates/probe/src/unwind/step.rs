@@ -157,8 +157,8 @@ fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
     plausible.then_some(State { pc, sp: state.fp.wrapping_add(16), fp, context: 0 })
 }
 
-/// The address is a guess, and code need not be readable: a system call checks that the bytes can be
-/// read.
+/// The address is a guess, and code need not be readable: a system call checks that the bytes can
+/// be read.
 fn follows_call(pc: u64) -> bool {
     call_precedes(pc) == Some(true)
 }
