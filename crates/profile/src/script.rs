@@ -147,7 +147,7 @@ impl<'a> Folder<'a> {
 
 #[cfg(test)]
 mod tests {
-    use heapwise_format::segment::Runtime;
+    use heapwise_format::segment::RuntimeSupport;
 
     #[test]
     fn packages_of_files() {

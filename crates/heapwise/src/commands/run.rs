@@ -68,6 +68,9 @@ pub(crate) struct RunArgs {
     /// too; wait for the ones that the program leaves behind
     #[arg(long, help_heading = "Capture options")]
     children: bool,
+    /// Record arenas of Python's own allocator and not the objects in them
+    #[arg(long, help_heading = "Capture options")]
+    no_objects: bool,
     /// Print no summary
     #[arg(short, long, help_heading = "Output options")]
     quiet: bool,
@@ -85,7 +88,9 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
     // There may be many, and all are read at the end.
     let _custody = args.children.then(SegmentLock::take);
     let programs = if args.children { HookedPrograms::All } else { HookedPrograms::Started };
-    let running = launch::start(&args.command, &args.mode.conf(), programs, print_unhooked)?;
+    let objects = if args.no_objects { ",objects:false" } else { "" };
+    let conf = format!("{}{objects}", args.mode.conf());
+    let running = launch::start(&args.command, &conf, programs, print_unhooked)?;
     let pid = running.pid();
     let is_logged = args.mode.mode() == Mode::Log;
     let log = is_logged.then(|| args.log_options(pid));

@@ -212,3 +212,28 @@ fn other_allocators_of_the_interpreter() {
         assert!((6_600_000.0..12_000_000.0).contains(&held), "{variable}={value}: {held}");
     }
 }
+
+/// Without objects, an arena is a block of the line that needed it. The arenas and the blocks of
+/// `malloc` are those that memray counts by default.
+#[test]
+fn arenas_are_blocks_without_objects() {
+    let source = "def hold():\n  return [bytes(100) for _ in range(100000)]\nkept = hold()\n\
+                  large = bytearray(5 << 20)\n";
+    let scratch = Scratch::new();
+    for mode in [&["--exact", "--no-objects"][..], &["--log", "--no-objects"]] {
+        let profile = scratch.path(if mode[0] == "--log" { "objects.hwr" } else { "objects.hwp" });
+        let mut run = scratch.heapwise(&["run", "-f", "-q", "-o"]);
+        run.arg(&profile).args(mode).arg("--").arg(python()).args(["-c", source]);
+        assert!(run.output().expect("heapwise starts").status.success(), "{mode:?}");
+        let profile = profile.to_str().expect("UTF-8");
+        let held = |metric: &str, line: &str| -> f64 {
+            let text = scratch.output_of(&["export", metric, "-f", "folded", profile]);
+            folded(&text).filter(|(stack, _)| stack.contains(line)).map(|(_, value)| value).sum()
+        };
+        // 133 bytes each in arenas of 1 MiB, and the list.
+        let arenas = held("--inuse_space", "hold (<string>:2)");
+        assert!((13_500_000.0..17_000_000.0).contains(&arenas), "{mode:?}: {arenas}");
+        assert!(held("--inuse_objects", "hold (<string>:2)") < 100.0, "{mode:?}");
+        assert_eq!(held("--inuse_space", "<module> (<string>:4)") as u64 >> 20, 5, "{mode:?}");
+    }
+}

@@ -38,6 +38,9 @@ pub(super) fn begin_session() -> Option<&'static Session> {
     if config.foreign_blocks {
         hooks::entry_points::expect_foreign_blocks();
     }
+    if !config.objects {
+        runtimes::leave_objects();
+    }
     let (session, is_wiped_by_kernel) = Session::create()?;
     if !is_wiped_by_kernel {
         fork::register_handler();

@@ -23,7 +23,7 @@ mod woven;
 
 use heapwise_format::segment::Counter;
 
-use crate::atomics::{AtomicU32, Ordering};
+use crate::atomics::{AtomicBool, AtomicU32, Ordering};
 use crate::inside::Inside;
 use crate::modules::Image;
 use crate::record;
@@ -44,6 +44,19 @@ pub(crate) struct Memo {
     ruby: ruby::Memo,
     /// Stacks with frames of a runtime other than CPython.
     woven: woven::Woven,
+}
+
+/// Whether objects in arenas of a runtime are recorded; else the arenas are, as blocks.
+static OBJECTS: AtomicBool = AtomicBool::new(true);
+
+/// Whether objects in arenas of a runtime are recorded.
+pub(crate) fn records_objects() -> bool {
+    OBJECTS.load(Ordering::Relaxed)
+}
+
+/// Records arenas and not the objects in them. Before a runtime was looked for.
+pub(crate) fn leave_objects() {
+    OBJECTS.store(false, Ordering::Relaxed);
 }
 
 /// Times that memory was unmapped while there was a runtime.

@@ -7,8 +7,8 @@ use crate::sites::tallies::{CachedTally, TallyRef};
 
 /// Deepest stack of a runtime; of deeper ones the innermost frames.
 pub(super) const DEPTH: usize = 1024;
-/// Cached stacks, as a power of two.
-const BITS: u32 = 11;
+/// Cached stacks, as a power of two. A request of a Flask server has about 1 500 stacks.
+const BITS: u32 = 13;
 /// Most frames of a woven stack.
 const MOST: usize = 2 * DEPTH;
 /// In the place of the hash of the runtime's frames where there are none.
@@ -36,6 +36,7 @@ pub(super) struct Frame {
 /// Woven stacks of a thread. Zeroed memory is valid: none.
 pub(super) struct Woven {
     cached: [Cached; 1 << BITS],
+    is_used: bool,
     /// The key of the last stack.
     last: u64,
     /// The session's generation that the cached stacks belong to.
@@ -59,27 +60,38 @@ pub(super) fn mixed(hash: u64, place: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
-fn slot(key: u64) -> usize {
-    (key >> (64 - BITS)) as usize
+/// The two places where a stack may be.
+#[inline(always)]
+fn slots(key: u64) -> [usize; 2] {
+    let first = (key >> (64 - BITS)) as usize;
+    [first, first ^ 1]
 }
 
 impl Woven {
+    #[inline(always)]
+    fn slot_of(&self, key: u64) -> Option<usize> {
+        let is_it = |slot: &usize| self.cached.get(*slot).is_some_and(|cached| cached.key == key);
+        slots(key).into_iter().find(is_it)
+    }
+
     /// The calling thread's tally of a stack, if it is cached.
     #[inline(always)]
     pub(super) fn tally(&self, key: u64) -> Option<&CachedTally> {
-        self.cached.get(slot(key)).filter(|cached| cached.key == key).map(|cached| &cached.tally)
+        self.cached.get(self.slot_of(key)?).map(|cached| &cached.tally)
     }
 
     /// The node of a stack, if it is cached. It is the last stack from now on.
     pub(super) fn find(&mut self, key: u64) -> Option<u32> {
         self.last = key;
-        self.cached.get(slot(key)).filter(|cached| cached.key == key).map(|cached| cached.node)
+        self.cached.get(self.slot_of(key)?).map(|cached| cached.node)
     }
 
-    /// Caches the node of a stack, and returns it.
+    /// Caches the node of a stack, and returns it. The stack that was in its place moves to the
+    /// other one.
     pub(super) fn insert(&mut self, key: u64, node: u32) -> u32 {
-        if let Some(cached) = self.cached.get_mut(slot(key)) {
-            *cached = Cached { key, tally: CachedTally::NONE, node };
+        if let Ok([first, second]) = self.cached.get_disjoint_mut(slots(key)) {
+            *second = core::mem::replace(first, Cached { key, tally: CachedTally::NONE, node });
+            self.is_used = true;
         }
         node
     }
@@ -107,8 +119,7 @@ impl Woven {
 
     /// Caches the tally of the last stack, in which a block of `size` bytes was counted.
     pub(super) fn cache_tally(&mut self, session: &Session, tally: TallyRef, size: u64) {
-        let Woven { cached, last, .. } = self;
-        if let Some(cached) = cached.get_mut(slot(*last)).filter(|cached| cached.key == *last) {
+        if let Some(cached) = self.slot_of(self.last).and_then(|slot| self.cached.get_mut(slot)) {
             cached.tally.widen(session, tally, size);
         }
     }
@@ -117,8 +128,10 @@ impl Woven {
     /// depend on. A thread that continues with the state of an ended one keeps them.
     pub(super) fn validate(&mut self, generation: u64) {
         if self.generation != generation {
-            self.cached.fill(NOTHING);
-            self.generation = generation;
+            if self.is_used {
+                self.cached.fill(NOTHING);
+            }
+            (self.is_used, self.generation) = (false, generation);
         }
     }
 }

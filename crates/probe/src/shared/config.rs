@@ -43,6 +43,8 @@ pub(crate) struct Config {
     /// Blocks of other allocators than the one underneath will be recorded.
     pub(crate) foreign_blocks: bool,
     pub(crate) hook_requests: HookRequests,
+    /// Objects in arenas of a language runtime are recorded; else its arenas are.
+    pub(crate) objects: bool,
 }
 
 /// Which programs request entry hooks from their launcher when they start.
@@ -95,6 +97,7 @@ impl Config {
             launcher: None,
             foreign_blocks: false,
             hook_requests: HookRequests::None,
+            objects: true,
         }
     }
 
@@ -124,6 +127,7 @@ impl Config {
             b"fast_path" => put(&mut self.fast_path, boolean(value)),
             b"foreign_blocks" => put(&mut self.foreign_blocks, boolean(value)),
             b"hooks" => put(&mut self.hook_requests, hook_requests(value)),
+            b"objects" => put(&mut self.objects, boolean(value)),
             b"launcher" => put(&mut self.launcher, launcher(value).map(Some)),
             _ => Verdict::Unknown,
         }
@@ -298,7 +302,7 @@ mod tests {
     #[test]
     fn understands_pairs_and_passes_over_the_rest() {
         let config =
-            parse(b"mode:sampled,rate:4K,depth:64,index:hash,paranoid:true,tables:tiny,hooks:child,x:1,,y");
+            parse(b"mode:sampled,rate:4K,depth:64,index:hash,paranoid:true,tables:tiny,hooks:child,objects:false,x:1,,y");
         let expected = Config {
             mode: Mode::Sampled,
             sample_bytes: 4096,
@@ -311,6 +315,7 @@ mod tests {
             launcher: None,
             foreign_blocks: false,
             hook_requests: HookRequests::Child,
+            objects: false,
         };
         assert_eq!(config, expected);
         assert_eq!(parse(b"mode:what,rate:0,rate:99999999999999G,depth:-1"), Config::new());

@@ -212,6 +212,7 @@ pub(crate) fn in_force(session: &Session) -> config::Config {
         launcher: leases::launcher(session),
         foreign_blocks: hooks::entry_points::has_foreign_blocks(),
         hook_requests: config::HookRequests::None,
+        objects: runtimes::records_objects(),
     }
 }
 

@@ -121,6 +121,7 @@ impl State {
         if let Some(record) = state.record.filter(|_| state.system_name == name) {
             state.generation = 0;
             state.fast_generation = 0;
+            state.memo.change_thread();
             state.script.reset();
             registry::describe(session, record, ThreadState::Live);
             return true;
@@ -244,7 +245,7 @@ impl State {
         // Read before the settings of that generation: a change that is missed now leads to another
         // generation.
         self.generation = session.fork.generation();
-        self.stacks.clear();
+        self.stacks.validate(self.generation);
         if runtimes::are_present() {
             self.script.validate_cached(self.generation);
         }

@@ -175,6 +175,12 @@ impl Memo {
         self.result(session)
     }
 
+    /// Another thread continues with the memo: drops the last stack and its bounds.
+    pub(crate) fn change_thread(&mut self) {
+        self.own = OwnStack::default();
+        (self.len, self.cut_len) = (0, 0);
+    }
+
     /// Cached bounds of the thread's own stack, for a full walk.
     pub(super) fn own(&mut self) -> &mut OwnStack {
         &mut self.own

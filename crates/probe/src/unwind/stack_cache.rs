@@ -16,6 +16,7 @@
 #![allow(unsafe_code)]
 
 use super::checks::Check;
+use super::machine::thread_pointer;
 use super::stack::load;
 use super::{Entry, State};
 use crate::arch::opaque;
@@ -112,6 +113,8 @@ pub(crate) struct StackCache {
     /// Units in use.
     used: usize,
     turn: usize,
+    /// What the entries are valid for.
+    filled_for: FilledFor,
     /// Of the memo that it was filled from.
     pub(super) version: u32,
     /// Searches that are worth trying; below zero, one in [`RETRY`] is.
@@ -124,6 +127,13 @@ pub(crate) struct StackCache {
     seen: [u32; 1 << SEEN_BITS],
     units: [Unit; UNITS],
     second: [[u16; SECOND_WAYS]; 1 << SECOND_BITS],
+}
+
+/// A generation of the configuration, and the end of the stack that the entries are on.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FilledFor {
+    generation: u64,
+    stack_end: u64,
 }
 
 /// A captured stack of the thread's own, whose innermost frame was not interrupted.
@@ -302,6 +312,17 @@ impl StackCache {
         // SAFETY: as `stack`; the borrow of the cache is exclusive.
         let stack: &mut CachedStack = unsafe { &mut *(&raw mut *place).cast() };
         stack.tally.widen(session, tally, size);
+    }
+
+    /// Drops the entries of another generation. A thread that continues with the state of an ended
+    /// one keeps them, if its stack ends at the same address: then every word of an entry lies
+    /// between its stack pointer and that end.
+    pub(crate) fn validate(&mut self, generation: u64) {
+        let valid = FilledFor { generation, stack_end: thread_pointer() };
+        if self.filled_for != valid {
+            self.clear();
+            self.filled_for = valid;
+        }
     }
 
     /// Drops all entries: something changed that stacks or tallies depend on.

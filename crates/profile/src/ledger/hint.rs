@@ -1,6 +1,7 @@
 //! Memory that the probe does not see inside, and what to do about it.
 
 use super::{Ledger, LineKind};
+use crate::model::RuntimeSupport;
 use crate::{Profile, StackId};
 
 /// Memory below this share of the resident bytes gets no hint, as a divisor.
@@ -33,6 +34,11 @@ pub fn hints(ledger: &Ledger, profile: &Profile) -> Vec<Hint> {
     let least = (ledger.resident / LEAST_SHARE).max(1);
     let runtimes = ledger.lines.iter().filter(|line| line.kind == LineKind::Runtime && line.bytes >= least);
     let mut hints: Vec<Hint> = runtimes.filter_map(|line| of_runtime(&line.name)).collect();
+    // A free-threaded build has no other allocator.
+    let runtime = profile.meta.recorded.runtime;
+    if runtime.is_some_and(|runtime| runtime.support == RuntimeSupport::FreeThreaded) {
+        hints.retain(|hint| *hint != Hint::Python);
+    }
     // The blocks of an allocator that is hooked at its entry are seen.
     let is_hooked = profile.meta.recorded.entry_hooks > 0;
     for site in ledger.mapping_sites.iter().filter(|site| site.resident >= least && !is_hooked) {

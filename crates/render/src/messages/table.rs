@@ -141,7 +141,7 @@ messages! {
         "不支持 {runtime} {version}：其函数没有名称和行号"
     ),
     PythonShutdown => (" (live when the interpreter began to shut down)", "（解释器开始关闭时的存活内存）"),
-    PythonFreeThreaded => ("Python {version} is a free-threaded build: its small objects count as arenas, without Python lines", "Python {version} 是自由线程版本：其小对象计入 arena，没有 Python 代码行"),
+    PythonFreeThreaded => ("Python {version} is a free-threaded build: its objects and buffers count as arenas, without Python lines", "Python {version} 是自由线程版本：其对象和缓冲区计入 arena，没有 Python 代码行"),
     PythonUnsupported => ("Python {version} is not supported: its small objects count as arenas, without Python lines", "不支持 Python {version}：其小对象计入 arena，没有 Python 代码行"),
     NoAllocation => ("no allocation was recorded in that time", "该时段没有记录到分配"),
     NoSample => ("no block was sampled in that time", "该时段没有采样到块"),

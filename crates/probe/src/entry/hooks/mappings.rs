@@ -77,6 +77,9 @@ fn map(hook: Hook, arguments: (Pointer, usize, c_int, c_int, c_int, i64), entry:
             purpose => purpose,
         };
         mapped(result as u64, bytes as u64, purpose, entry);
+        if purpose == Purpose::Allocator && !runtimes::records_objects() {
+            record::allocated_in_arena(result, bytes, entry);
+        }
     }
     result
 }
@@ -111,7 +114,10 @@ pub(super) unsafe extern "C" fn mmap64(
     map(Hook::Mmap64, (address, bytes, protection, flags, file, offset), entry)
 }
 
-pub(super) unsafe extern "C" fn munmap(address: Pointer, bytes: usize, _: &Entry) -> c_int {
+pub(super) unsafe extern "C" fn munmap(address: Pointer, bytes: usize, entry: &Entry) -> c_int {
+    if !runtimes::records_objects() && python::arenas::hold(address as u64) {
+        record::releasing_in_arena(address, entry.pc);
+    }
     unmapping(address as u64, bytes as u64);
     // SAFETY: the signature of munmap.
     unsafe { real::<unsafe extern "C" fn(_, _) -> c_int>(Hook::Munmap)(address, bytes) }

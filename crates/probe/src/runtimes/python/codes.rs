@@ -14,6 +14,8 @@ const PROBES: usize = 32;
 const ENDED: u64 = 1;
 /// Bits of the filter, as a power of two.
 const FILTER_BITS: u32 = 16;
+/// Generations, as a power of two: objects with equal hashes share one.
+const GENERATION_BITS: u32 = 12;
 
 /// Named code objects. Zeroed memory is valid: none.
 pub(super) struct Codes {
@@ -22,11 +24,18 @@ pub(super) struct Codes {
     filter: [AtomicU64; 1 << (FILTER_BITS - 6)],
     /// Incremented when one ends.
     epoch: AtomicU32,
+    /// As the epoch, by hash of the object.
+    generations: [AtomicU32; 1 << GENERATION_BITS],
+}
+
+/// A hash of `bits` bits.
+#[inline(always)]
+fn hash(code: u64, bits: u32) -> usize {
+    ((code >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - bits)) as usize
 }
 
 fn places(code: u64) -> impl Iterator<Item = usize> {
-    let hash = (code >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BITS);
-    (0..PROBES).map(move |step| (hash as usize + step) & ((1 << BITS) - 1))
+    (0..PROBES).map(move |step| (hash(code, BITS) + step) & ((1 << BITS) - 1))
 }
 
 /// Not part of the session: the objects of a forked child are those of its parent.
@@ -34,6 +43,7 @@ pub(super) static CODES: Codes = Codes {
     places: [const { AtomicU64::new(0) }; 1 << BITS],
     filter: [const { AtomicU64::new(0) }; 1 << (FILTER_BITS - 6)],
     epoch: AtomicU32::new(0),
+    generations: [const { AtomicU32::new(0) }; 1 << GENERATION_BITS],
 };
 
 impl Codes {
@@ -41,6 +51,12 @@ impl Codes {
     #[inline(always)]
     pub(super) fn epoch(&self) -> u32 {
         self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Changes when the code object at this address ends.
+    #[inline(always)]
+    pub(super) fn generation(&self, code: u64) -> u32 {
+        self.generations.get(hash(code, GENERATION_BITS)).map_or(0, |word| word.load(Ordering::Acquire))
     }
 
     fn filter(&self, code: u64) -> (Option<&AtomicU64>, u64) {
@@ -83,6 +99,9 @@ impl Codes {
                 0 => return,
                 found if found == object => {
                     place.store(ENDED, Ordering::Relaxed);
+                    if let Some(generation) = self.generations.get(hash(object, GENERATION_BITS)) {
+                        generation.fetch_add(1, Ordering::Release);
+                    }
                     self.epoch.fetch_add(1, Ordering::Release);
                 }
                 _ => {}
@@ -111,10 +130,11 @@ mod tests {
         assert_eq!(codes.epoch(), 0);
         assert!(codes.insert(0x5000) && codes.insert(0x5000) && codes.insert(0x10_5000));
         codes.ends(0x20_5000);
-        assert_eq!(codes.epoch(), 0);
+        assert_eq!((codes.epoch(), codes.generation(0x5000)), (0, 0));
         codes.ends(0x5000);
         codes.ends(0x5000);
-        assert_eq!(codes.epoch(), 1);
+        assert_eq!((codes.epoch(), codes.generation(0x5000)), (1, 1));
+        assert_eq!(codes.generation(0x10_5000), 0);
         codes.ends(0x10_5000);
         assert_eq!(codes.epoch(), 2);
         assert!(codes.insert(0x5000));

@@ -13,6 +13,7 @@ use super::{Interpreter, arenas, interpreter};
 use crate::arch::words;
 use crate::atomics::Ordering;
 use crate::record::{self, Resizing};
+use crate::runtimes;
 use crate::unwind::Entry;
 
 type Pointer = *mut c_void;
@@ -51,8 +52,11 @@ impl Interpreter {
     /// Wraps both domains. The calling thread has the interpreter's lock, or the interpreter does
     /// not run yet.
     pub(super) fn install(&self) {
-        let stubs = [malloc_stub::trace, calloc_stub::trace, realloc_stub::trace, free_stub::trace]
-            .map(|stub: unsafe extern "C" fn()| stub as *mut ());
+        let stubs = match runtimes::records_objects() {
+            true => [malloc_stub::trace, calloc_stub::trace, realloc_stub::trace, free_stub::trace]
+                .map(|stub: unsafe extern "C" fn()| stub as *mut ()),
+            false => passing::functions(),
+        };
         for (domain, original) in DOMAINS.into_iter().zip(&self.originals.0) {
             // SAFETY: zeroed, and filled by the call before it is used.
             let mut present = core::mem::MaybeUninit::<Allocator>::zeroed();
@@ -95,6 +99,40 @@ mod realloc_stub {
 }
 mod free_stub {
     crate::arch::replace_2!(super::free);
+}
+
+/// Functions that call the interpreter's own allocator and record nothing: the end of code objects
+/// and of the interpreter is noticed.
+mod passing {
+    use super::{Pointer, note_free, original};
+
+    pub(super) fn functions() -> [*mut (); 4] {
+        [malloc as *mut (), calloc as *mut (), realloc as *mut (), free as *mut ()]
+    }
+
+    unsafe extern "C" fn malloc(context: Pointer, size: usize) -> Pointer {
+        // SAFETY: the arguments of the interpreter's call.
+        let block = original(context, |own| unsafe { (own.malloc)(own.context, size) });
+        block.unwrap_or(core::ptr::null_mut())
+    }
+
+    unsafe extern "C" fn calloc(context: Pointer, count: usize, size: usize) -> Pointer {
+        // SAFETY: the arguments of the interpreter's call.
+        let block = original(context, |own| unsafe { (own.calloc)(own.context, count, size) });
+        block.unwrap_or(core::ptr::null_mut())
+    }
+
+    unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize) -> Pointer {
+        // SAFETY: the arguments of the interpreter's call.
+        let block = original(context, |own| unsafe { (own.realloc)(own.context, old, size) });
+        block.unwrap_or(core::ptr::null_mut())
+    }
+
+    unsafe extern "C" fn free(context: Pointer, block: Pointer) {
+        note_free(block);
+        // SAFETY: the arguments of the interpreter's call.
+        original(context, |own| unsafe { (own.free)(own.context, block) });
+    }
 }
 
 /// Calls a function of the interpreter's own allocator. A mapping that it makes is an arena.
@@ -150,11 +188,17 @@ unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize, entry:
     new
 }
 
-unsafe extern "C" fn free(context: Pointer, block: Pointer, entry: &Entry) {
+/// Before an object is freed.
+#[inline(always)]
+fn note_free(block: Pointer) {
     if let Some(interpreter) = interpreter() {
         interpreter.notice_ending();
         CODES.ends(block as u64);
     }
+}
+
+unsafe extern "C" fn free(context: Pointer, block: Pointer, entry: &Entry) {
+    note_free(block);
     if arenas::hold(block as u64) {
         record::releasing_in_arena(block, entry.pc);
     }

@@ -9,6 +9,7 @@ use super::layout::{Layout, Unsupported};
 use super::{Interpreter, Start, domains};
 use crate::atomics::{AtomicBool, AtomicU64};
 use crate::modules::Image;
+use crate::runtimes;
 use crate::runtimes::memory::word;
 use crate::symbols::{self, Found};
 
@@ -72,7 +73,11 @@ fn describe(set_allocator: &Found, is_late: bool) -> Option<Python> {
             ending_thread: AtomicU64::new(0),
         }
     };
-    Some(Python { runtime: of(RuntimeSupport::Followed), interpreter: Some(interpreter) })
+    let support = match runtimes::records_objects() {
+        true => RuntimeSupport::Followed,
+        false => RuntimeSupport::LinesOnly,
+    };
+    Some(Python { runtime: of(support), interpreter: Some(interpreter) })
 }
 
 /// Whether the interpreter runs already: the probe was loaded into a running process.

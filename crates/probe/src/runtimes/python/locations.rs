@@ -12,8 +12,8 @@ use crate::runtimes::memory::{Pages, half_word, word};
 use crate::session::Session;
 
 /// Cached positions and code objects, as powers of two.
-const POSITION_BITS: u32 = 10;
-const CODE_BITS: u32 = 8;
+const POSITION_BITS: u32 = 13;
+const CODE_BITS: u32 = 11;
 /// Longest names of files and functions.
 const FILE_BYTES: usize = 400;
 const NAME_BYTES: usize = 200;
@@ -56,9 +56,12 @@ impl Position {
 
 #[derive(Clone, Copy)]
 struct Located {
-    position: Position,
+    code: u64,
+    instruction: u64,
     /// An encoded [`NodePlace`]; 0: none.
     place: u64,
+    /// Of the code object, see [`super::codes::Codes::generation`].
+    generation: u32,
 }
 
 #[derive(Clone, Copy)]
@@ -66,6 +69,8 @@ struct Named {
     code: u64,
     /// Of function and file, in the segment, plus 1; 0: none.
     string: u32,
+    /// As in [`Located`].
+    generation: u32,
 }
 
 /// Cached answers of a thread. Zeroed memory is valid: none.
@@ -75,12 +80,6 @@ pub(super) struct Locations {
 }
 
 impl Locations {
-    /// Drops all answers: a code object ended.
-    pub(super) fn clear(&mut self) {
-        self.positions.fill(Located { position: Position { code: 0, instruction: 0 }, place: 0 });
-        self.codes.fill(Named { code: 0, string: 0 });
-    }
-
     /// The function and line of a frame, an encoded [`NodePlace`]; `None` when it cannot be read.
     ///
     /// # Safety
@@ -94,21 +93,23 @@ impl Locations {
         frame: u64,
         position: Position,
     ) -> Option<u64> {
+        let layout = &interpreter.layout;
+        // SAFETY: the caller's promise. Lowest bits of it are tags (3.14).
+        let code = unsafe { word(frame + u64::from(layout.code)) } & !7;
+        let generation = CODES.generation(code);
         let slot = (position.hash() >> (64 - POSITION_BITS)) as usize;
         if let Some(known) = self.positions.get(slot)
-            && known.position == position
+            && (known.code, known.instruction) == (code, position.instruction)
+            && known.generation == generation
             && known.place != 0
         {
             return Some(known.place);
         }
-        let layout = &interpreter.layout;
-        // SAFETY: the caller's promise. Lowest bits of it are tags (3.14).
-        let code = unsafe { word(frame + u64::from(layout.code)) } & !7;
         let (string, is_kept) = self.string(session, interpreter, pages, code)?;
         let line = line(layout, pages, code, position)?;
         let place = NodePlace::Declared { string, line }.encode();
         if let Some(known) = self.positions.get_mut(slot).filter(|_| is_kept) {
-            *known = Located { position, place };
+            *known = Located { code, instruction: position.instruction, place, generation };
         }
         Some(place)
     }
@@ -122,7 +123,10 @@ impl Locations {
         code: u64,
     ) -> Option<(u32, bool)> {
         let slot = ((code >> 4).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - CODE_BITS)) as usize;
-        if let Some(known) = self.codes.get(slot).filter(|known| known.code == code && known.string != 0) {
+        let generation = CODES.generation(code);
+        let is_it =
+            |known: &&Named| (known.code, known.generation) == (code, generation) && known.string != 0;
+        if let Some(known) = self.codes.get(slot).filter(is_it) {
             return Some((known.string - 1, true));
         }
         let layout = &interpreter.layout;
@@ -138,7 +142,7 @@ impl Locations {
         // The end of the object is noticed in a wrapped domain only.
         let is_kept = interpreter.is_hooked() && CODES.insert(code);
         if let Some(known) = self.codes.get_mut(slot).filter(|_| is_kept) {
-            *known = Named { code, string: string + 1 };
+            *known = Named { code, string: string + 1, generation };
         }
         Some((string, is_kept))
     }

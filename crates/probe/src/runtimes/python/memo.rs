@@ -110,7 +110,6 @@ impl Memo {
         if self.code_epoch != epoch {
             self.code_epoch = epoch;
             self.len = 0;
-            self.locations.clear();
         }
         self.len = self.read_frames(session, interpreter).unwrap_or(0);
         self.frames().last().map(|frame| frame.hash)
