@@ -3,12 +3,13 @@
 use clap::Args;
 use heapwise_capture::report_input::Report;
 use heapwise_capture::target::Target;
+use heapwise_profile::Query;
 use heapwise_profile::query::{Granularity, Regex};
 use heapwise_profile::view::leaks::LeakClass;
 use heapwise_profile::view::traces::StackLimit;
 use heapwise_profile::view::{self, OwnPlaces};
 use heapwise_render::text::gs;
-use heapwise_render::{Amounts, TextOptions, json, text};
+use heapwise_render::{Amounts, Text, TextOptions, json, text};
 use serde_json::Value;
 
 use crate::failure::Outcome;
@@ -139,7 +140,9 @@ pub(crate) fn show(view: View, report: Report, options: &ReportOptions, style: &
             let places = OwnPlaces::new(&report.profile, &code, &tree, query);
             let class = LeakClass::of(&report.profile);
             let view = view::leaks::leaks(&tree, class, query, limit).with_own(&places);
-            write(options, || text::leaks::leaks(&view, &style.text_for(options)), || json::leaks(&view))
+            write(options, || text::leaks::leaks(&view, &style.text_for(options)), || json::leaks(&view))?;
+            say_if_empty(view.groups.is_empty(), query, options);
+            Ok(())
         }
         View::Sizes => {
             let view = view::sizes::sizes(&report.profile, &tree(), query);
@@ -192,7 +195,17 @@ fn top(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcom
     if view.dropped > 0 && !options.json {
         note!("{} more rows; -n 0 shows all", view.dropped);
     }
+    say_if_empty(view.rows.is_empty(), &report.query, options);
     Ok(())
+}
+
+/// Says why a table has no rows.
+fn say_if_empty(is_empty: bool, query: &Query, options: &ReportOptions) {
+    let is_filtered = query.filter.matches_frames() || query.filter.selects();
+    let text = if is_filtered { Text::NoMatch } else { Text::NoRows };
+    if is_empty && !options.json {
+        note!("{}", console::message(text, &[]));
+    }
 }
 
 fn gs_report(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcome {
@@ -205,7 +218,18 @@ fn gs_report(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> 
 pub(crate) fn peek(args: &PatternArgs) -> Outcome {
     let report = args.options.load(&args.targets)?;
     let view = view::peek::peek(&report.tree(), &args.pattern, &report.query);
-    write(&args.options, || text::tree::tree(&view, &args.style.text()), || json::tree(&view))
+    write(&args.options, || text::tree::tree(&view, &args.style.text()), || json::tree(&view))?;
+    args.say_if_unknown(view.entries.is_empty());
+    Ok(())
+}
+
+impl PatternArgs {
+    /// Says that the pattern matches nothing.
+    fn say_if_unknown(&self, is_empty: bool) {
+        if is_empty && !self.options.json {
+            note!("{}", console::message(Text::NoFunction, &[("pattern", self.pattern.as_str())]));
+        }
+    }
 }
 
 /// Shows the source of matching functions with the bytes of each line.
@@ -216,7 +240,9 @@ pub(crate) fn list(args: &PatternArgs) -> Outcome {
         &args.options,
         || text::list::list(&view, &source_text::read, &args.style.text()),
         || json::list(&view),
-    )
+    )?;
+    args.say_if_unknown(view.functions.is_empty());
+    Ok(())
 }
 
 /// Writes a view where the options say, in the requested form; the other form is not computed.

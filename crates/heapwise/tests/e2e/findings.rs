@@ -96,3 +96,21 @@ fn a_recorded_run_ends_with_its_findings() {
         assert!(!scratch.output_of(&words).is_empty(), "{command}");
     }
 }
+
+/// A report without rows says why.
+#[test]
+fn empty_results_say_so() {
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("a.folded"), "main;load;parse 6144\n").expect("written");
+    for (arguments, reason) in [
+        (&["top", "a.folded", "--focus", "nosuch"][..], "no stack passes the filters"),
+        (&["leaks", "a.folded", "--focus", "nosuch"], "no stack passes the filters"),
+        (&["diff", "a.folded", "a.folded"], "the total is zero"),
+        (&["list", "nosuch", "a.folded"], "no function that allocated matches `nosuch`"),
+        (&["peek", "nosuch", "a.folded"], "no function that allocated matches `nosuch`"),
+    ] {
+        let output = scratch.heapwise(arguments).output().expect("heapwise starts");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && text.contains(reason), "{arguments:?}: {text}");
+    }
+}
