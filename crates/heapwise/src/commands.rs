@@ -19,6 +19,7 @@ pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
 mod run_resident;
+mod run_watchers;
 pub(crate) mod serve;
 mod skynet_names;
 pub(crate) mod stats;

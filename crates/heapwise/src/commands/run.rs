@@ -5,8 +5,6 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use clap::Args;
 use heapwise_format::segment::{Counter, Mode, OnFull, RuntimeLanguage, State};
@@ -14,13 +12,14 @@ use heapwise_hooks::family;
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::finding::most_important;
 use heapwise_profile::snapshot::Snapshot;
-use heapwise_profile::{Began, CallTree, Metric, Profile, ProgramEnd, Query, script};
+use heapwise_profile::{Began, CallTree, Metric, Profile, Query, script};
 use heapwise_render::findings::{Files, Names};
 use heapwise_render::{Text, coverage};
 
 use super::dump;
 use super::record::{self, RetentionArgs};
 use super::run_resident::Resident;
+use super::run_watchers::{WatchOptions, Watched, Watchers};
 use super::summary;
 use super::switch::{GsMode, ModeArgs};
 use crate::console::{closing_line, language, message};
@@ -28,21 +27,15 @@ use crate::failure::Outcome;
 use crate::output::{self, Overwrite};
 use crate::own_code::OwnArgs;
 use crate::symbols::SymbolArgs;
-use heapwise_capture::child_recorder::{Child, ChildRecorder};
+use heapwise_capture::child_recorder::Child;
 use heapwise_capture::drain::{Beginning, RecordOptions, Recorded};
 use heapwise_capture::failure::Outcome as CaptureOutcome;
 use heapwise_capture::launch::{self, Ended, Hooked, HookedPrograms};
-use heapwise_capture::peak_ledger::PeakWatch;
-use heapwise_capture::process_tree::{EndedChildren, NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
-use heapwise_capture::recorder_thread::RecorderThread;
 use heapwise_capture::recording::rotation;
 use heapwise_capture::segment_lock::SegmentLock;
 use heapwise_capture::segments::{self, SegmentEntry, SegmentFile};
-use heapwise_capture::{process, stale_segments, survivors};
+use heapwise_capture::{process, stale_segments};
 use heapwise_profile::quantity;
-
-/// Time between two looks at processes that the program left behind.
-const SURVIVORS_PAUSE: Duration = Duration::from_millis(100);
 
 /// Findings of a recording with more allocations take seconds to read, and are left to `summary`.
 const MOST_READ: u64 = 30_000_000;
@@ -86,57 +79,26 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
     args.own.rule()?;
     stale_segments::collect();
     // There may be many, and all are read at the end.
-    let _custody = args.children.then(SegmentLock::take);
+    let _lock = args.children.then(SegmentLock::take);
     let programs = if args.children { HookedPrograms::All } else { HookedPrograms::Started };
     let objects = if args.no_objects { ",objects:false" } else { "" };
     let conf = format!("{}{objects}", args.mode.conf());
     let running = launch::start(&args.command, &conf, programs, print_unhooked)?;
     let pid = running.pid();
-    let is_logged = args.mode.mode() == Mode::Log;
-    let log = is_logged.then(|| args.log_options(pid));
-    let following = log.clone().map(|options| RecorderThread::start_own(pid, options));
-    let offspring = log.filter(|_| args.children).map(|options| ChildRecorder::watch(pid, options));
-    // Without `--children` no command reads the segments of children.
-    let tell: Option<fn(NotRecorded)> = if args.quiet { None } else { Some(print_not_recorded) };
-    let unwanted = if is_logged { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
-    let sweeping = match args.children {
-        // Their recorders keep what they read.
-        true if is_logged => None,
-        true => Some((Unwanted::LeftAlone, EndedChildren::Kept)),
-        false => Some((unwanted, EndedChildren::Removed)),
-    };
-    let sweeping =
-        sweeping.map(|(unwanted, ended)| SegmentCleaner::start(ProcessTree::of(pid), unwanted, ended));
-    let peak_watch = (!args.quiet && !is_logged).then(|| PeakWatch::start(pid));
+    let log = (args.mode.mode() == Mode::Log).then(|| args.log_options(pid));
+    let watchers = Watchers::start(WatchOptions { pid, log, children: args.children, quiet: args.quiet });
     let ended = running.wait()?;
-    let peak_ledger = peak_watch.map(PeakWatch::end);
-    let end = ProgramEnd::from(&ended);
-    let recorded = following.map(|recorder| recorder.end_with(end));
-    if args.children {
-        args.await_survivors(pid)?
-    } else {
-        args.name_survivors(pid)
-    }
-    let children = offspring.map(ChildRecorder::end);
-    let mut tree = sweeping.map_or_else(|| ProcessTree::of(pid), |sweeping| sweeping.end(pid));
-    let family = tree.segments();
-    let Some(found) = family.iter().find(|found| found.process.pid == pid) else {
+    let mut watched = watchers.end(&ended)?;
+    let segments = watched.tree.segments();
+    let Some(found) = segments.iter().find(|found| found.process.pid == pid) else {
         let why = segments::unusable_directory().unwrap_or_else(|| {
             "it ended before its first allocation, or did not load the probe; see heapwise doctor".into()
         });
         note!("the program left no profile: {why}");
         return Ok(ExitCode::from(ended.code));
     };
-    let resident = peak_ledger.map(|ledger| Resident { ledger, peak: noted_peak(found) });
-    let finished = match (recorded, args.mode.mode()) {
-        (Some(recorded), _) => args.finish_log(recorded, children, noted_peak(found)),
-        (None, Mode::Off) => Ok(()),
-        (None, _) => finish(&args, found, &ended, overwrite, resident.as_ref()).and_then(|()| {
-            if args.children { write_children(&args, &tree.descendants(), overwrite) } else { Ok(()) }
-        }),
-    };
-    match finished {
-        Ok(()) => family.iter().for_each(|segment| drop(segment.remove())),
+    match finish_all(&args, found, &ended, overwrite, watched) {
+        Ok(()) => segments.iter().for_each(|segment| drop(segment.remove())),
         // The exit status is the program's in any case.
         Err(failure) => {
             note!("{}", failure.line(language()));
@@ -144,6 +106,26 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
         }
     }
     Ok(ExitCode::from(ended.code))
+}
+
+/// Writes and reports what was recorded of the program and its children.
+fn finish_all(
+    args: &RunArgs,
+    found: &SegmentEntry,
+    ended: &Ended,
+    overwrite: Overwrite,
+    watched: Watched,
+) -> Outcome {
+    let Watched { recorded, children, mut tree, peak_ledger } = watched;
+    if let Some(recorded) = recorded {
+        return args.finish_log(recorded, children, noted_peak(found));
+    }
+    if args.mode.mode() == Mode::Off {
+        return Ok(());
+    }
+    let resident = peak_ledger.map(|ledger| Resident { ledger, peak: noted_peak(found) });
+    finish(args, found, ended, overwrite, resident.as_ref())?;
+    if args.children { write_children(args, &tree.descendants(), overwrite) } else { Ok(()) }
 }
 
 impl RunArgs {
@@ -155,37 +137,6 @@ impl RunArgs {
             // The name has the pid in it; only the directory is known.
             None => output::refuse_unwritable(&dump::default_name(&Profile::default()), Overwrite::Allow),
         }
-    }
-
-    /// Waits for the processes that the program left behind, or for Ctrl-C.
-    fn await_survivors(&self, pid: u32) -> Outcome {
-        let left = survivors::list(pid);
-        if left.is_empty() {
-            return Ok(());
-        }
-        let stop = record::stop_on_signal()?;
-        if !self.quiet {
-            note!(
-                "the program has ended; recording goes on until {} ends (or until Ctrl-C)",
-                names_of(&left)
-            );
-        }
-        while !stop.load(Ordering::Relaxed) && !survivors::list(pid).is_empty() {
-            std::thread::sleep(SURVIVORS_PAUSE);
-        }
-        Ok(())
-    }
-
-    /// Names the processes that the program left behind, which this command does not follow.
-    fn name_survivors(&self, pid: u32) {
-        let left = survivors::list(pid);
-        let (false, Some(first)) = (self.quiet, left.first()) else { return };
-        let names = names_of(&left);
-        let advice = match self.mode.mode() {
-            Mode::Log => format!("record it with `heapwise record {first} -o FILE`"),
-            _ => format!("look at it with `heapwise top {first}`"),
-        };
-        note!("the recording ends with the program; {names} runs on: {advice}, or use --children");
     }
 
     /// What is done at the end of a recorded program, and said about it.
@@ -260,12 +211,6 @@ impl RunArgs {
     }
 }
 
-/// `app (pid 12), worker (pid 13)`.
-fn names_of(pids: &[u32]) -> String {
-    let name = |pid: &u32| format!("{} (pid {pid})", process::usual_name(*pid));
-    pids.iter().map(name).collect::<Vec<_>>().join(", ")
-}
-
 /// Names what is not hooked of the allocators inside a program.
 fn print_unhooked(pid: u32, hooked: CaptureOutcome<Hooked>) {
     let name = || process::usual_name(pid);
@@ -275,17 +220,6 @@ fn print_unhooked(pid: u32, hooked: CaptureOutcome<Hooked>) {
             for (function, why) in &hooked.refused {
                 note!("{function} of {} (pid {pid}) is not hooked: {why}", name());
             }
-        }
-    }
-}
-
-fn print_not_recorded(children: NotRecorded) {
-    match children {
-        NotRecorded::Child { pid, name } => {
-            note!("child {pid} ({name}) is not recorded; --children records each process");
-        }
-        NotRecorded::Several(children) => {
-            note!("children not recorded: {children}; --children records each process");
         }
     }
 }
