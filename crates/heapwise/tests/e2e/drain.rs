@@ -145,6 +145,15 @@ const REPORTS: [&[&str]; 9] = [
     &["mprof", "-top=flat", "-i"],
 ];
 
+/// Waits until more events were dropped than a step of the program has.
+fn await_lost_events(scratch: &Scratch) {
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while scratch.json_of(&["stats", "--json"])[0]["probe"]["lost_events"].as_u64() < Some(50_000) {
+        assert!(Instant::now() < deadline, "the log never became full");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 /// A recorder that stands still, and a log of 8 MiB: the smallest that a limit on addresses leads
 /// to.
 fn with_a_stopped_recorder(on_full: &str) {
@@ -156,7 +165,7 @@ fn with_a_stopped_recorder(on_full: &str) {
     recorded.signal("STOP");
     recorded.say("go");
     // The program is not held up for longer than a recorder may be silent: it goes on without it.
-    std::thread::sleep(Duration::from_secs(4));
+    await_lost_events(&scratch);
     recorded.say("pause");
     let own = recorded.read_until("alloc_objects");
     recorded.signal("CONT");

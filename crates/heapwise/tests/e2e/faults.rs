@@ -208,6 +208,7 @@ fn nowhere_to_put_the_segment() {
 }
 
 #[test]
+#[ignore = "needs jemalloc, tcmalloc and mimalloc"]
 fn another_allocator_underneath() {
     for library in ["libjemalloc.so.2", "libtcmalloc.so.4", "libmimalloc.so.2"] {
         for (victim, arguments) in
@@ -234,6 +235,7 @@ fn another_allocator_underneath() {
 
 /// An allocator whose exported functions call each other must not make a sampled block count twice.
 #[test]
+#[ignore = "needs jemalloc, tcmalloc and mimalloc"]
 fn sampled_over_another_allocator() {
     for library in ["libjemalloc.so.2", "libtcmalloc.so.4", "libmimalloc.so.2"] {
         for (victim, arguments) in [("plain", ["100000"]), ("cpp_operators", ["2000"])] {

@@ -125,10 +125,12 @@ pub(super) fn note_write(place: *mut u8, bytes: usize) {
     }
 }
 
-/// Every record written that begins in these bytes is read.
+/// The record at this address is read, and every one written that begins in these bytes: a later
+/// write of another thread must be ordered behind.
 #[track_caller]
 pub(super) fn note_read(address: usize, bytes: usize) {
     let records = modelled(|execution| {
+        execution.records.of(address);
         let range = execution.records.by_address.range(address..address + bytes);
         range.map(|(_, record)| Rc::clone(record)).collect::<Vec<_>>()
     });
