@@ -10,7 +10,7 @@
 use heapwise_format::segment::{Counter, LIVE_FIRST_LEVEL, Layout, LiveBlock, SectionKind};
 
 use super::{Live, Removed, births};
-use crate::atomics::{AtomicU32, Ordering};
+use crate::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::segment::{self, Segment};
 use crate::session::Session;
 
@@ -80,19 +80,44 @@ pub(crate) fn insert(session: &Session, address: u64, block: Live) -> bool {
     true
 }
 
+/// The parts of a slot, each accessed in one width only: accesses of other widths that race with
+/// them would be undefined behavior.
+struct Parts<'a> {
+    key: &'a AtomicU64,
+    tally: &'a AtomicU32,
+    birth: &'a AtomicU32,
+    size: &'a AtomicU64,
+}
+
+/// # Safety
+/// A slot of the table.
+#[inline(always)]
+unsafe fn parts<'a>(slot: *mut u8) -> Parts<'a> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        Parts {
+            key: segment::word64(slot, 0),
+            tally: segment::word32(slot, 8),
+            birth: segment::word32(slot, 12),
+            size: segment::word64(slot, 16),
+        }
+    }
+}
+
 #[inline(always)]
 fn insert_in(segment: &Segment, level: u32, address: u64, block: Live) -> bool {
     let Some(group) = segment.record(SectionKind::Live, group(level, address)) else { return false };
     (0..GROUP).any(|index| {
         let slot = slot(group, index);
-        // SAFETY: a slot of the group: address, tally and birth, size.
-        let [key, tally, size] = unsafe { [0, 8, 16].map(|byte| segment::word64(slot, byte)) };
+        // SAFETY: a slot of the group.
+        let Parts { key, tally, birth, size } = unsafe { parts(slot) };
         if key.load(Ordering::Relaxed) != 0
             || key.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
             return false;
         }
-        tally.store(block.tally.into(), Ordering::Relaxed);
+        tally.store(block.tally, Ordering::Relaxed);
+        birth.store(0, Ordering::Relaxed);
         size.store(block.size, Ordering::Relaxed);
         key.store(address, Ordering::Release);
         true
@@ -120,17 +145,17 @@ fn find(session: &Session, address: u64) -> Option<*mut u8> {
 pub(crate) fn remove(session: &Session, address: u64) -> Option<Removed> {
     let slot = find(session, address)?;
     // SAFETY: as in `insert_in`.
-    let [key, tally, size] = unsafe { [0, 8, 16].map(|byte| segment::word64(slot, byte)) };
-    let word = tally.load(Ordering::Relaxed);
-    let block = Live { tally: word as u32, size: size.load(Ordering::Relaxed) };
+    let Parts { key, tally, birth, size } = unsafe { parts(slot) };
+    let block = Live { tally: tally.load(Ordering::Relaxed), size: size.load(Ordering::Relaxed) };
+    let birth = births::from_word(birth.load(Ordering::Relaxed));
     key.store(0, Ordering::Release);
-    Some(Removed { block, birth: births::from_word((word >> 32) as u32) })
+    Some(Removed { block, birth })
 }
 
 /// Where the birth of a block is kept in its slot, if the block is there.
 pub(super) fn birth(session: &Session, address: u64) -> Option<&AtomicU32> {
-    // SAFETY: as in `insert_in`; the birth is the upper half of the second word.
-    find(session, address).map(|slot| unsafe { segment::word32(slot, 12) })
+    // SAFETY: as in `insert_in`.
+    find(session, address).map(|slot| unsafe { parts(slot) }.birth)
 }
 
 /// Clears the births of all blocks.
@@ -139,7 +164,7 @@ pub(super) fn forget_births(session: &Session) {
     for index in 0..end {
         if let Some(slot) = session.segment.existing(SectionKind::Live, index) {
             // SAFETY: as in `insert_in`.
-            unsafe { segment::word32(slot, 12) }.store(0, Ordering::Relaxed);
+            unsafe { parts(slot) }.birth.store(0, Ordering::Relaxed);
         }
     }
 }
