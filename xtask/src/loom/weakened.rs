@@ -55,8 +55,8 @@ const fn weakening(
     Weakening { file, line, weakened, model }
 }
 
-/// Two acquires have no row, because a fence that the code has behind them acquires too: that of
-/// `take_turn` (the fence of `apply` or `change`) and that of `claim` (the fence of `log::time_at`).
+/// Two acquires have no row, because a fence behind them acquires too: that of `take_turn` (the
+/// fence of `apply` or `change`) and that of `claim` (the fence of `log::time_at`).
 #[rustfmt::skip]
 const WEAKENINGS: [Weakening; 28] = [
     weakening("models::tables::a_node_is_whole", "sites/chain.rs", "end.compare_exchange(0, number, Ordering::AcqRel, Ordering::Acquire)", "end.compare_exchange(0, number, Ordering::Relaxed, Ordering::Relaxed)"),
