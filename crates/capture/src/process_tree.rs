@@ -48,6 +48,11 @@ impl ProcessTree {
         all
     }
 
+    /// Number of descendants with a segment that were seen so far.
+    pub fn children(&self) -> usize {
+        self.members.len() - 1
+    }
+
     fn all(&mut self) -> Vec<SegmentEntry> {
         let mut family: Vec<(u64, SegmentEntry)> = Vec::new();
         self.find_foreign();
@@ -167,7 +172,7 @@ impl UndrainedLogGuard {
 
     /// Reports, at the end, the children that came and went between two scans.
     fn conclude(&self, family: &ProcessTree) {
-        let children = family.members.len() - 1;
+        let children = family.children();
         if let Some(tell) = self.tell.filter(|_| children > 0) {
             tell(NotRecorded::Several(children));
         }

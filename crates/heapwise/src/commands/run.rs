@@ -19,7 +19,7 @@ use heapwise_render::{Text, coverage};
 use super::dump;
 use super::record::{self, RetentionArgs};
 use super::run_resident::Resident;
-use super::run_watchers::{WatchOptions, Watched, Watchers};
+use super::run_watchers::{WatchOptions, Watched, Watchers, print_not_recorded};
 use super::summary;
 use super::switch::{GsMode, ModeArgs};
 use crate::console::{closing_line, language, message};
@@ -31,6 +31,7 @@ use heapwise_capture::child_recorder::Child;
 use heapwise_capture::drain::{Beginning, RecordOptions, Recorded};
 use heapwise_capture::failure::Outcome as CaptureOutcome;
 use heapwise_capture::launch::{self, Ended, Hooked, HookedPrograms};
+use heapwise_capture::process_tree::NotRecorded;
 use heapwise_capture::recording::rotation;
 use heapwise_capture::segment_lock::SegmentLock;
 use heapwise_capture::segments::{self, SegmentEntry, SegmentFile};
@@ -97,6 +98,10 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
         note!("the program left no profile: {why}");
         return Ok(ExitCode::from(ended.code));
     };
+    // In log mode the first child is named while the program runs.
+    if !args.children && !args.quiet && args.mode.mode() != Mode::Log && watched.tree.children() > 0 {
+        print_not_recorded(NotRecorded::Several(watched.tree.children()));
+    }
     match finish_all(&args, found, &ended, overwrite, watched) {
         Ok(()) => segments.iter().for_each(|segment| drop(segment.remove())),
         // The exit status is the program's in any case.

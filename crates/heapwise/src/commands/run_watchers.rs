@@ -131,7 +131,7 @@ fn names_of(pids: &[u32]) -> String {
     pids.iter().map(name).collect::<Vec<_>>().join(", ")
 }
 
-fn print_not_recorded(children: NotRecorded) {
+pub(super) fn print_not_recorded(children: NotRecorded) {
     match children {
         NotRecorded::Child { pid, name } => {
             note!("child {pid} ({name}) is not recorded; --children records each process");

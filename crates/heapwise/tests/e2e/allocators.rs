@@ -180,6 +180,8 @@ fn programs_that_are_started_by_exec_are_hooked() {
     };
     let said = run(&[], r#"exec env X=1 sh -c 'exec "$0"' "$0""#);
     assert_eq!(blocks("out.hwp"), 2, "{said}");
+    let said = run(&[], r#""$0"; true"#);
+    assert!(said.contains("children not recorded: 1; --children records each process"), "{said}");
     let said = run(&["--children"], r#""$0"; true"#);
     let children = std::fs::read_dir(scratch.path("")).expect("files").flatten();
     let children = children.filter_map(|file| file.file_name().into_string().ok());

@@ -273,6 +273,8 @@ fn what_cannot_be_attached_is_declined() {
     let mut preloaded = Running::of(preloaded.env("LD_PRELOAD", library.trim()));
     preloaded.allocate(1);
     declined(&preloaded, "was started with the probe");
+    let (done, text) = heapwise(&scratch, &["start", "--log", &preloaded.pid()]);
+    assert!(!done && text.contains("log mode needs a recorder"), "{text}");
     let mut plain = Running::start(&scratch, "allocates_when_told", &[]);
     plain.allocate(1);
     let (done, text) = heapwise(&scratch, &["detach", &plain.pid()]);
