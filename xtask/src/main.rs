@@ -14,6 +14,7 @@ mod module_cycles;
 mod package;
 mod packages;
 mod runner;
+mod simulation;
 mod suites;
 mod test;
 mod tidy;
@@ -34,6 +35,7 @@ checks    test                                install what tests need and run ev
           aarch64 [--short]                   run everything for aarch64 under qemu
           suites [--short] [NAME…]            run test suites of other projects with the probe
           crowd [--seconds N] [--clients N]   serve a live redis to many clients
+          fleet-simulation [--seconds N]      run a fleet of network namespaces, and kill its parts
 build     package                             build a Debian package and print its path
           victims [OUT]                       compile tests/programs and print the folder
 measure   ";
@@ -52,6 +54,7 @@ fn run(args: &[String]) -> Result<(), Failure> {
         Some("victims") => victims::command(&root(), args.get(1).map(String::as_str)),
         Some("package") => package::command(&root()),
         Some("crowd") => crowd::command(&root(), &args[1..]),
+        Some("fleet-simulation") => simulation::command(&root(), &args[1..]),
         Some("suites") => suites::command(&root(), &args[1..]),
         Some("loom") => loom::command(&root(), &args[1..]),
         Some("miri") => miri::command(&root(), &args[1..]),

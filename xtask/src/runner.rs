@@ -51,9 +51,18 @@ pub(crate) enum Build {
 
 /// Builds heapwise from this repository; the path of the executable.
 pub(crate) fn build_heapwise(root: &Path, build: Build) -> Result<PathBuf, Failure> {
+    build_package(root, "heapwise", build)
+}
+
+/// Builds heapwise-fleet as tests build it; the path of the executable.
+pub(crate) fn build_fleet(root: &Path) -> Result<PathBuf, Failure> {
+    build_package(root, "heapwise-fleet", Build::Debug)
+}
+
+fn build_package(root: &Path, package: &str, build: Build) -> Result<PathBuf, Failure> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--package", "heapwise"]).current_dir(root);
+    command.args(["build", "--quiet", "--package", package]).current_dir(root);
     let folder = match build {
         Build::Debug => "debug",
         Build::Release => {
@@ -63,7 +72,7 @@ pub(crate) fn build_heapwise(root: &Path, build: Build) -> Result<PathBuf, Failu
     };
     run(&mut command)?;
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    Ok(target.join(folder).join("heapwise"))
+    Ok(target.join(folder).join(package))
 }
 
 fn program(command: &Command) -> PathBuf {

@@ -45,7 +45,8 @@ const PACKAGES: [(&str, &str); 27] = [
 pub(crate) fn command(root: &Path) -> Result<(), Failure> {
     packages::install(&PACKAGES)?;
     install_go(root)?;
-    install_duckdb(root)?;
+    install_python_package(root, "duckdb", "duckdb")?;
+    install_python_package(root, "moto", "moto[server]")?;
     install_firefox_profiler(root)?;
     let path = format!(
         "{}:{}",
@@ -123,21 +124,19 @@ fn install_go(root: &Path) -> Result<(), Failure> {
     if made { Ok(()) } else { Err(hint()) }
 }
 
-/// DuckDB, the witness for the Parquet files of the fleet, comes from PyPI into the same place.
-fn install_duckdb(root: &Path) -> Result<(), Failure> {
+/// A module of a package of PyPI, into the same place: DuckDB, the witness for the Parquet files of
+/// the fleet, and moto, its S3 server.
+fn install_python_package(root: &Path, module: &str, package: &str) -> Result<(), Failure> {
     let bin = root.join("target/witness/bin");
     let done = |command: &mut Command| command.status().is_ok_and(|status| status.success());
-    let has_duckdb = || {
-        let mut python = Command::new(bin.join("python3"));
-        done(python.args(["-c", "import duckdb"]).stderr(Stdio::null()))
-    };
-    if has_duckdb() {
+    let mut python = Command::new(bin.join("python3"));
+    if done(python.args(["-c", &format!("import {module}")]).stderr(Stdio::null())) {
         return Ok(());
     }
-    println!("== install: duckdb (PyPI)");
-    match done(Command::new(bin.join("pip")).args(["install", "-q", "duckdb"])) {
+    println!("== install: {package} (PyPI)");
+    match done(Command::new(bin.join("pip")).args(["install", "-q", package])) {
         true => Ok(()),
-        false => Err(Failure::new("cannot install PyPI's duckdb into target/witness: needs pip")),
+        false => Err(Failure::new(format!("cannot install PyPI's {package} into target/witness: needs pip"))),
     }
 }
 

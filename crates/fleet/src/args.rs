@@ -1,5 +1,7 @@
 //! The command line.
 
+#[cfg(feature = "ballista")]
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -15,9 +17,12 @@ pub(crate) struct Args {
     /// Directory of the log, of opened profiles, and of the segments unless --store is given
     #[arg(long, global = true, value_name = "DIR", default_value = "fleet-data")]
     pub(crate) data: PathBuf,
-    /// Keep segments in this directory
-    #[arg(long, global = true, value_name = "DIR")]
+    /// Keep segments in this directory, or in a bucket
+    #[arg(long, global = true, value_name = "DIR|s3://BUCKET/PREFIX")]
     pub(crate) store: Option<String>,
+    /// Address of the server of the bucket [default: AWS_ENDPOINT_URL, or Amazon's]
+    #[arg(long, global = true, value_name = "URL")]
+    pub(crate) endpoint: Option<String>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -55,6 +60,14 @@ pub(crate) enum Command {
     Oom(AskArgs),
     /// Write the profile of a process at a moment to a file
     Profile(ProfileArgs),
+    /// Write the sum of the last profiles of all processes that run to a file
+    Merged {
+        #[command(flatten)]
+        ask: AskArgs,
+        /// Write the profile to FILE
+        #[arg(short, long, value_name = "FILE")]
+        output: PathBuf,
+    },
     /// Print the Parquet files of a table
     Files {
         /// functions, stacks, frames, profiles, samples, samples_hour or samples_day; all tables
@@ -63,6 +76,12 @@ pub(crate) enum Command {
     },
     /// Print statements that load the tables into ClickHouse
     Clickhouse,
+    /// Plan queries for a Ballista cluster
+    #[cfg(feature = "ballista")]
+    Scheduler(SchedulerArgs),
+    /// Run parts of queries for a Ballista cluster
+    #[cfg(feature = "ballista")]
+    Executor(ExecutorArgs),
     /// Fill an empty store with varied copies of a profile and a leak in one release
     Generate(GenerateArgs),
 }
@@ -88,6 +107,8 @@ pub(crate) struct ServeArgs {
     /// Keep roll-ups of days for this time
     #[arg(long, value_name = "TIME", default_value = "17520h", value_parser = parse_duration)]
     pub(crate) keep_days: Duration,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
 }
 
 /// Options of `query`.
@@ -99,12 +120,46 @@ pub(crate) struct QueryArgs {
     pub(crate) output: OutputArgs,
 }
 
-/// How rows are printed.
+/// Where a query runs, and how its rows are printed.
 #[derive(Debug, Arguments)]
 pub(crate) struct OutputArgs {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// Where queries run.
+#[derive(Debug, Arguments)]
+pub(crate) struct EngineArgs {
+    /// Run queries on the Ballista cluster of this scheduler
+    #[arg(long, value_name = "HOST:PORT")]
+    pub(crate) ballista: Option<String>,
+}
+
+/// Options of `scheduler`.
+#[cfg(feature = "ballista")]
+#[derive(Debug, Arguments)]
+pub(crate) struct SchedulerArgs {
+    /// Listen on ADDRESS:PORT for executors and queries; there is no token
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50050")]
+    pub(crate) listen: SocketAddr,
+}
+
+/// Options of `executor`.
+#[cfg(feature = "ballista")]
+#[derive(Debug, Arguments)]
+pub(crate) struct ExecutorArgs {
+    /// Address of the scheduler
+    #[arg(long, value_name = "HOST:PORT", default_value = "127.0.0.1:50050")]
+    pub(crate) scheduler: String,
+    /// Address at which other executors and clients fetch results; there is no token
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:50051")]
+    pub(crate) listen: SocketAddr,
+    /// Run N tasks at the same time [default: the number of cores]
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub(crate) cores: usize,
 }
 
 /// Options of questions.

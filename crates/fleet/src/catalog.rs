@@ -19,7 +19,7 @@ use crate::schema::Table;
 use crate::store::Store;
 
 /// Memory that a query may take before it writes parts of its state to a disk.
-const QUERY_MEMORY_BYTES: usize = 4 << 30;
+pub const QUERY_MEMORY_BYTES: usize = 4 << 30;
 
 /// Tables that can be queried.
 pub struct Catalog {
@@ -36,8 +36,24 @@ impl std::fmt::Debug for Catalog {
 impl Catalog {
     /// All segments of a manifest, queried in this process.
     pub fn new(store: &Store, manifest: &Manifest) -> Outcome<Self> {
-        let tables = Table::ALL.map(|table| (table, manifest.of(table).cloned().collect()));
-        Self::of_segments(store, &tables)
+        Self::of_segments(store, &all_segments(manifest))
+    }
+
+    /// All segments of a manifest, queried on the cluster of a scheduler (HOST:PORT), or in this
+    /// process without one.
+    pub fn on_cluster(store: &Store, manifest: &Manifest, scheduler: Option<&str>) -> Outcome<Self> {
+        match scheduler {
+            None => Self::new(store, manifest),
+            #[cfg(feature = "ballista")]
+            Some(scheduler) => {
+                let context = crate::cluster::context(store, scheduler)?;
+                Self::with_context(store, context, &all_segments(manifest))
+            }
+            #[cfg(not(feature = "ballista"))]
+            Some(_) => {
+                Err(Failure::new("this heapwise-fleet has no Ballista; build it with --features ballista"))
+            }
+        }
     }
 
     /// Some segments, queried in this process.
@@ -78,6 +94,10 @@ impl Catalog {
             SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
         self.context.sql_with_options(sql, only_reads).await
     }
+}
+
+fn all_segments(manifest: &Manifest) -> [(Table, Vec<Segment>); Table::ALL.len()] {
+    Table::ALL.map(|table| (table, manifest.of(table).cloned().collect()))
 }
 
 fn provider(store: &Store, table: Table, segments: &[Segment]) -> Outcome<Arc<dyn TableProvider>> {

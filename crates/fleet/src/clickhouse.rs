@@ -27,8 +27,13 @@ pub fn statements(store: &Store, manifest: &Manifest) -> String {
             table.order().join(", ")
         );
         for segment in manifest.of(table) {
-            let place = store.place(&segment.name).replace('\\', "\\\\").replace('\'', "\\'");
-            let _ = writeln!(text, "INSERT INTO {} SELECT * FROM file('{place}', 'Parquet');", table.name());
+            let (function, place) = match store.web_address(&segment.name) {
+                Some(address) => ("s3", address),
+                None => ("file", store.place(&segment.name)),
+            };
+            let place = place.replace('\\', "\\\\").replace('\'', "\\'");
+            let name = table.name();
+            let _ = writeln!(text, "INSERT INTO {name} SELECT * FROM {function}('{place}', 'Parquet');");
         }
     }
     text

@@ -1,6 +1,8 @@
 //! The commands.
 
 mod ask;
+#[cfg(feature = "ballista")]
+mod cluster;
 mod serve;
 
 use std::io::Write;
@@ -22,7 +24,7 @@ use crate::args::{Args, Command, GenerateArgs, ProfileArgs};
 /// Runs a command.
 pub(crate) fn run(args: Args) -> Outcome {
     let place = args.store.unwrap_or_else(|| args.data.join("store").display().to_string());
-    let store = Store::open(&place)?;
+    let store = Store::open(&place, args.endpoint.as_deref())?;
     match args.command {
         Command::Serve(options) => serve::run(args.data, store, options),
         Command::Query(options) => ask::query(&store, &options),
@@ -33,8 +35,13 @@ pub(crate) fn run(args: Args) -> Outcome {
         Command::Diff { old, new, ask } => ask::question(&store, &Question::Diff { old, new }, &ask),
         Command::History { site, ask } => ask::question(&store, &Question::History { site }, &ask),
         Command::Profile(options) => profile(&store, options),
+        Command::Merged { ask, output } => write(&output, &compact::encode(&ask::merged(&store, &ask)?)),
         Command::Files { table } => files(&store, table.as_deref()),
         Command::Clickhouse => print(clickhouse::statements(&store, &Manifest::load(&store)?).as_bytes()),
+        #[cfg(feature = "ballista")]
+        Command::Scheduler(options) => cluster::scheduler(&store, &options),
+        #[cfg(feature = "ballista")]
+        Command::Executor(options) => cluster::executor(&store, &args.data, options),
         Command::Generate(options) => generate(&store, &options),
     }
 }

@@ -36,7 +36,7 @@ pub struct Work {
 
 /// Does what is due at `now_ns`.
 pub fn run(store: &Store, manifest: &mut Manifest, retention: &Retention, now_ns: i64) -> Outcome<Work> {
-    let mut next = Draft { store, retention, now_ns, label: manifest.generation + 1, next: manifest.clone() };
+    let mut next = Draft { store, retention, now_ns, label: manifest.label(), next: manifest.clone() };
     let work = Work {
         expired: next.expire(),
         rolled_up: next.roll_up_hours()? + next.roll_up_days()?,
@@ -53,8 +53,9 @@ pub fn run(store: &Store, manifest: &mut Manifest, retention: &Retention, now_ns
         .filter(|segment| !kept.contains(segment.name.as_str()))
         .map(|segment| segment.name.clone())
         .collect();
-    *manifest = Manifest { generation: manifest.generation, ..changed };
-    manifest.save(store)?;
+    let mut changed = changed;
+    changed.save(store)?;
+    *manifest = changed;
     replaced.iter().try_for_each(|name| store.delete(name))?;
     Ok(work)
 }
@@ -65,7 +66,7 @@ struct Draft<'a> {
     retention: &'a Retention,
     now_ns: i64,
     /// Makes the names of new segments unique.
-    label: u64,
+    label: String,
     next: Manifest,
 }
 
@@ -121,7 +122,7 @@ impl Draft<'_> {
         }
         let span = Span { start_ns, end_ns: start_ns + step_ns };
         let sql = roll_up_sql(from, span, to);
-        let label = format!("{:02}-{:012}", start_ns.rem_euclid(DAY_NS) / HOUR_NS, self.label);
+        let label = format!("{:02}-{}", start_ns.rem_euclid(DAY_NS) / HOUR_NS, self.label);
         let made = write(self.store, &[(from, segments)], &sql, to, span, &label)?;
         let is_same = |segment: &Segment| {
             segment.table == to && segment.start_ns == span.start_ns && segment.end_ns == span.end_ns
@@ -143,7 +144,7 @@ impl Draft<'_> {
                 continue;
             }
             let sql = format!("SELECT * FROM {} ORDER BY {}", table.name(), table.order().join(", "));
-            let label = format!("merged-{:012}", self.label);
+            let label = format!("merged-{}", self.label);
             let tables = [(table, segments)];
             let made = write(self.store, &tables, &sql, table, Span { start_ns, end_ns }, &label)?;
             let [(_, segments)] = tables;

@@ -1,4 +1,4 @@
-//! One process at one moment as a normal profile.
+//! One process at one moment, or all processes now, as a normal profile.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use heapwise_profile::{
 };
 
 use crate::catalog::Catalog;
-use crate::questions::quoted;
+use crate::questions::{Scope, quoted, top};
 
 /// The process and moment that are wanted.
 #[derive(Debug, Clone)]
@@ -42,7 +42,23 @@ pub fn profile(catalog: &Catalog, wanted: &Wanted) -> Outcome<Profile> {
     let mut builder = Builder::new("heapwise fleet");
     describe(&mut builder, row);
     let chosen = format!("SELECT * FROM samples WHERE profile_id = {id} AND time_ns = {time_ns}");
-    let stacks = Stacks::load(catalog, &chosen, &mut builder)?;
+    add_samples(&mut builder, catalog, &chosen)?;
+    Ok(builder.finish())
+}
+
+/// The last profiles of all processes of a scope that run, added up.
+pub fn merged(catalog: &Catalog, scope: &Scope) -> Outcome<Profile> {
+    let mut builder = Builder::new("heapwise fleet");
+    let meta = builder.meta();
+    meta.time_unix_ns = u64::try_from(scope.until_ns).ok();
+    meta.program = scope.service.clone().unwrap_or_else(|| "fleet".to_owned());
+    add_samples(&mut builder, catalog, &top::samples_sql(scope))?;
+    Ok(builder.finish())
+}
+
+/// Adds the samples that a query selects.
+fn add_samples(builder: &mut Builder, catalog: &Catalog, chosen: &str) -> Outcome {
+    let stacks = Stacks::load(catalog, chosen, builder)?;
     let samples = catalog.rows(&format!(
         "SELECT stack_id, alloc_objects, alloc_bytes, inuse_objects, inuse_bytes, inuse_variance \
          FROM ({chosen}) ORDER BY stack_id"
@@ -62,7 +78,7 @@ pub fn profile(catalog: &Catalog, wanted: &Wanted) -> Outcome<Profile> {
             builder.add(stack, None, None, values, Values { inuse_bytes, ..Values::default() });
         }
     }
-    Ok(builder.finish())
+    Ok(())
 }
 
 fn describe(builder: &mut Builder, row: &RecordBatch) {

@@ -4,6 +4,7 @@ mod known;
 mod receipt;
 
 use std::fs::File;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -54,12 +55,17 @@ impl Ingest {
     /// Opens the store and replays the log in `directory`.
     pub fn open(store: Store, directory: &Path, retention: Retention) -> Outcome<Self> {
         let lock = lock(directory)?;
-        let manifest = Manifest::load(&store)?;
+        let mut manifest = Manifest::load(&store)?;
+        manifest.writer = writer(directory)?;
+        // From here on, the saves of another server of this store fail. So no manifest that it
+        // writes can have a segment that is deleted here.
+        manifest.save(&store)?;
         manifest.delete_strays(&store)?;
+        let flushed = manifest.flushed_logs.get(&manifest.writer).copied().unwrap_or(0);
         let mut known = Known::load(&store, &manifest)?;
         let mut pending = Rows::default();
         let log_directory = directory.join("log");
-        let log = Log::open(&log_directory, manifest.flushed_log, |record| {
+        let log = Log::open(&log_directory, flushed, |record| {
             for entry in batch::read(record).map_while(Result::ok) {
                 // What was refused when it arrived is not in the log.
                 if let Ok(rows) = rows(&entry, &|id| known.has_stack(id)) {
@@ -145,8 +151,8 @@ impl Ingest {
     /// Puts segments, then the manifest that has them.
     fn commit(&self, manifest: &mut Manifest, rows: &Rows, through: u64) -> Outcome {
         let mut next = manifest.clone();
-        next.segments.extend(segment_writer::write(&self.store, rows, &format!("{through:012}"))?);
-        next.flushed_log = through;
+        next.segments.extend(segment_writer::write(&self.store, rows, &next.label())?);
+        next.flushed_logs.insert(next.writer.clone(), through);
         let hours = rows.profiles.iter().map(|row| day::floor(row.origin.time_ns, HOUR_NS));
         next.stale_hours.extend(hours);
         next.save(&self.store)?;
@@ -165,6 +171,14 @@ impl Ingest {
             known.remove_expired(stored, pending);
         }
         Ok(work)
+    }
+
+    /// Whether another server has taken the store over. This one cannot write segments any more;
+    /// its log keeps what is not in segments.
+    #[must_use]
+    pub fn is_replaced(&self) -> bool {
+        let own = self.manifest().generation;
+        Manifest::load(&self.store).is_ok_and(|stored| stored.generation != own)
     }
 
     /// Sums over all batches since the start.
@@ -196,6 +210,19 @@ fn lock(directory: &Path) -> Outcome<File> {
         Ok(()) => Ok(file),
         Err(_) => Err(Failure::file(&path, "another heapwise-fleet writes to this directory")),
     }
+}
+
+/// The name of a data directory, which is made once. Its log files have numbers of their own.
+fn writer(directory: &Path) -> Outcome<String> {
+    let path = directory.join("writer");
+    if let Ok(name) = std::fs::read_to_string(&path)
+        && !name.is_empty()
+    {
+        return Ok(name);
+    }
+    let name = format!("{:016x}", RandomState::new().build_hasher().finish());
+    std::fs::write(&path, &name).map_err(|why| Failure::file(&path, why))?;
+    Ok(name)
 }
 
 /// The rows of an entry; an error when its profile cannot be read.

@@ -5,7 +5,7 @@
 //!                    ↓ flush
 //!          star → rows → columns → Parquet segments → manifest ← compaction, retention
 //!                                       ↓
-//!                      catalog (DataFusion) → questions, SQL, drill-down → text, JSON, profile
+//!             catalog (DataFusion, Ballista) → questions, SQL, drill-down → text, JSON, profile
 //! ```
 //!
 //! Reading order: [`schema`], [`star`], [`ingest`], [`manifest`], [`compaction`], [`catalog`],
@@ -16,6 +16,8 @@ pub mod answer;
 pub mod asked;
 pub mod catalog;
 pub mod clickhouse;
+#[cfg(feature = "ballista")]
+pub mod cluster;
 pub mod columns;
 pub mod compaction;
 pub mod content_hash;

@@ -1,13 +1,13 @@
 //! The manifest: the segments that exist. It is one object, replaced as a whole, so that flushes
 //! and compactions take effect at once or not at all.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use heapwise_capture::failure::{Failure, Outcome};
 use serde::{Deserialize, Serialize};
 
 use crate::schema::Table;
-use crate::store::Store;
+use crate::store::{Replacement, Store, Version};
 
 /// Name of the manifest in the store.
 pub const NAME: &str = "manifest.json";
@@ -17,8 +17,12 @@ pub const NAME: &str = "manifest.json";
 pub struct Manifest {
     /// Incremented with every change.
     pub generation: u64,
-    /// Log files up to this number are in segments.
-    pub flushed_log: u64,
+    /// The data directory whose server wrote it.
+    #[serde(default)]
+    pub writer: String,
+    /// Log files up to this number are in segments, by data directory.
+    #[serde(default)]
+    pub flushed_logs: BTreeMap<String, u64>,
     /// The segments of all tables.
     pub segments: Vec<Segment>,
     /// Hours whose roll-up lacks samples: nanoseconds since the epoch.
@@ -27,6 +31,9 @@ pub struct Manifest {
     /// Days whose roll-up lacks samples.
     #[serde(default)]
     pub stale_days: BTreeSet<i64>,
+    /// The version of the object that it was read from or saved as.
+    #[serde(skip)]
+    version: Version,
 }
 
 /// A Parquet file of a table.
@@ -49,16 +56,34 @@ pub struct Segment {
 impl Manifest {
     /// The manifest of a store; empty for a new store.
     pub fn load(store: &Store) -> Outcome<Self> {
-        let Some(bytes) = store.get(NAME)? else { return Ok(Self::default()) };
-        serde_json::from_slice(&bytes)
-            .map_err(|why| Failure::new(format!("{}: not a manifest: {why}", store.place(NAME))))
+        let Some((bytes, version)) = store.get(NAME)? else { return Ok(Self::default()) };
+        let read: Result<Self, _> = serde_json::from_slice(&bytes);
+        let read =
+            read.map_err(|why| Failure::new(format!("{}: not a manifest: {why}", store.place(NAME))))?;
+        Ok(Self { version, ..read })
     }
 
-    /// Replaces the manifest of a store.
+    /// Replaces the manifest of a store. It fails when another server replaced the one that this
+    /// was made from.
     pub fn save(&mut self, store: &Store) -> Outcome {
         self.generation += 1;
         let bytes = serde_json::to_vec_pretty(self).map_err(|why| Failure::new(why.to_string()))?;
-        store.put(NAME, bytes)
+        match store.replace(NAME, bytes, &self.version)? {
+            Replacement::Done(version) => {
+                self.version = version;
+                Ok(())
+            }
+            Replacement::Refused => Err(Failure::new(format!(
+                "{}: another heapwise-fleet writes to this store",
+                store.place(NAME)
+            ))),
+        }
+    }
+
+    /// Makes the names of segments unique: no other writer uses it, and no earlier change.
+    #[must_use]
+    pub fn label(&self) -> String {
+        format!("{:012}-{}", self.generation + 1, self.writer)
     }
 
     /// The segments of a table.

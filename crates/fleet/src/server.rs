@@ -13,6 +13,7 @@ use heapwise_capture::failure::{Failure, Outcome};
 use heapwise_profile::own_code::OwnRule;
 use heapwise_serve::{Address, Limits, Method, Request, Response, Server, Settings, Status};
 
+use crate::catalog::Catalog;
 use crate::ingest::{Ingest, Refusal};
 use crate::retention::Retention;
 use crate::store::Store;
@@ -35,6 +36,8 @@ pub struct FleetSettings {
     pub token: Option<String>,
     /// Time between flushes.
     pub flush: Duration,
+    /// Scheduler of the cluster that questions run on; in this process without.
+    pub scheduler: Option<String>,
     /// How long samples are kept.
     pub retention: Retention,
 }
@@ -53,12 +56,20 @@ struct State {
     store: Store,
     /// Profiles that were opened; a source of the page.
     opened: PathBuf,
+    scheduler: Option<String>,
+}
+
+impl State {
+    /// The tables as of now.
+    fn catalog(&self) -> Outcome<Catalog> {
+        Catalog::on_cluster(&self.store, &self.ingest.current(), self.scheduler.as_deref())
+    }
 }
 
 impl FleetServer {
     /// Replays the log and binds the address.
     pub fn new(settings: FleetSettings) -> Outcome<Self> {
-        let FleetSettings { data, store, address, token, flush, retention } = settings;
+        let FleetSettings { data, store, address, token, flush, scheduler, retention } = settings;
         let opened = data.join("opened");
         std::fs::create_dir_all(&opened).map_err(|why| Failure::file(&opened, why))?;
         let ingest = Ingest::open(store.clone(), &data, retention)?;
@@ -72,7 +83,7 @@ impl FleetServer {
             memory_bytes: PAGE_MEMORY_BYTES,
             own: OwnRule::default(),
         })?;
-        Ok(Self { pages, state: Arc::new(State { ingest, store, opened }), flush })
+        Ok(Self { pages, state: Arc::new(State { ingest, store, opened, scheduler }), flush })
     }
 
     /// Where it listens.
@@ -87,10 +98,15 @@ impl FleetServer {
         self.pages.token_for_reading().then(|| self.pages.token())
     }
 
-    /// Serves until the process ends. `report` gets failures of the maintenance.
-    pub fn run(self, report: impl Fn(&Failure) + Send + 'static) -> ! {
+    /// Serves until the process ends. `report` gets failures of the maintenance, which is tried
+    /// again; `end` gets the failure after which it cannot, and ends the process.
+    pub fn run(
+        self,
+        report: impl Fn(&Failure) + Send + 'static,
+        end: impl FnOnce(&Failure) + Send + 'static,
+    ) -> ! {
         let state = Arc::clone(&self.state);
-        std::thread::spawn(move || maintenance::run(&state.ingest, self.flush, report));
+        std::thread::spawn(move || end(&maintenance::run(&state.ingest, self.flush, report)));
         let state = self.state;
         let limits = Limits { body_bytes: MOST_BATCH_BYTES, ..Limits::default() };
         self.pages.run_with(limits, move |request| answer(&state, request))
@@ -112,6 +128,7 @@ fn answer(state: &State, request: &Request) -> Option<Response> {
         (Method::Post, ["v1", "query"]) => answers::query(state, request),
         (_, ["v1", "ask", question]) => answers::question(state, request, question),
         (_, ["v1", "profile"]) => answers::open(state, request),
+        (_, ["v1", "merged"]) => answers::open_merged(state, request),
         (_, []) => return answers::page(""),
         (_, ["v1", name]) => return answers::page(name),
         _ => return None,

@@ -1,4 +1,6 @@
-//! The object store that holds segments: a directory.
+//! The object store that holds segments: a directory, or a bucket.
+
+mod bucket;
 
 use std::fmt;
 use std::fs::{self, File};
@@ -11,8 +13,11 @@ use futures::TryStreamExt;
 use heapwise_capture::failure::{Failure, Outcome};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path;
-use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
+use object_store::{Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload, UpdateVersion};
 use tokio::runtime::Runtime;
+
+/// Stack of the threads that plan and run queries.
+const STACK_BYTES: usize = 32 << 20;
 
 /// Objects by name under one prefix.
 #[derive(Clone)]
@@ -22,7 +27,29 @@ pub struct Store {
     /// What DataFusion knows the store by.
     scheme: ObjectStoreUrl,
     prefix: Path,
-    directory: PathBuf,
+    place: Place,
+}
+
+/// Where the objects are.
+#[derive(Debug, Clone)]
+enum Place {
+    /// Below a directory of this machine.
+    Directory(PathBuf),
+    /// In a bucket, whose objects have addresses that begin with `base`.
+    Bucket { base: String },
+}
+
+/// The version of an object that a reader saw; nothing for an object of a directory, where the
+/// lock of the data directory keeps other writers away.
+pub type Version = Option<UpdateVersion>;
+
+/// What became of a conditional replacement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replacement {
+    /// The object has the new contents, with this version.
+    Done(Version),
+    /// Another writer replaced the object before.
+    Refused,
 }
 
 impl fmt::Debug for Store {
@@ -32,22 +59,32 @@ impl fmt::Debug for Store {
 }
 
 impl Store {
-    /// Opens a directory, which is made when missing.
-    pub fn open(place: &str) -> Outcome<Self> {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        let runtime = runtime.map_err(|why| Failure::new(format!("cannot start threads: {why}")))?;
+    /// Opens a directory, which is made when missing, or a bucket (`s3://BUCKET/PREFIX`), which
+    /// must exist. `endpoint` is the address of a server other than Amazon's.
+    pub fn open(place: &str, endpoint: Option<&str>) -> Outcome<Self> {
+        if let Some(opened) = bucket::open(place, endpoint) {
+            return opened;
+        }
         let directory = PathBuf::from(place);
         let fail = |why: std::io::Error| Failure::file(&directory, why);
         fs::create_dir_all(&directory).map_err(fail)?;
         let directory = path::absolute(&directory).and_then(fs::canonicalize).map_err(fail)?;
         let prefix = Path::from_absolute_path(&directory).map_err(|why| Failure::file(&directory, why))?;
-        Ok(Self {
-            runtime: Arc::new(runtime),
-            objects: Arc::new(LocalFileSystem::new()),
-            scheme: ObjectStoreUrl::local_filesystem(),
-            prefix,
-            directory,
-        })
+        let objects = Arc::new(LocalFileSystem::new());
+        Self::new(objects, ObjectStoreUrl::local_filesystem(), prefix, Place::Directory(directory))
+    }
+
+    fn new(
+        objects: Arc<dyn ObjectStore>,
+        scheme: ObjectStoreUrl,
+        prefix: Path,
+        place: Place,
+    ) -> Outcome<Self> {
+        // Plans of long queries are deep.
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().thread_stack_size(STACK_BYTES).enable_all().build();
+        let runtime = runtime.map_err(|why| Failure::new(format!("cannot start threads: {why}")))?;
+        Ok(Self { runtime: Arc::new(runtime), objects, scheme, prefix, place })
     }
 
     /// Runs a future to its end.
@@ -61,37 +98,71 @@ impl Store {
         (&self.scheme, Arc::clone(&self.objects))
     }
 
-    /// The address of an object.
+    /// The address of an object for DataFusion.
     #[must_use]
     pub fn address(&self, name: &str) -> String {
         format!("{}{}", self.scheme.as_str(), self.path(name))
     }
 
-    /// The path of an object.
+    /// The path of an object, or its address in a bucket.
     #[must_use]
     pub fn place(&self, name: &str) -> String {
-        self.directory.join(name).display().to_string()
+        match &self.place {
+            Place::Directory(directory) => directory.join(name).display().to_string(),
+            Place::Bucket { .. } => self.address(name),
+        }
+    }
+
+    /// The address of an object for programs that speak HTTP; `None` for a directory.
+    #[must_use]
+    pub fn web_address(&self, name: &str) -> Option<String> {
+        match &self.place {
+            Place::Directory(_) => None,
+            Place::Bucket { base } => Some(format!("{base}/{}", self.path(name))),
+        }
     }
 
     /// Writes an object, all of it or nothing, and waits until the disk has it.
     pub fn put(&self, name: &str, bytes: Vec<u8>) -> Outcome {
         let put = self.wait(self.objects.put(&self.path(name), PutPayload::from(bytes)));
         put.map_err(|why| self.failure(name, why))?;
-        let path = self.directory.join(name);
-        let parent = path.parent().unwrap_or(&self.directory);
-        let synced = [path.as_path(), parent, &self.directory]
-            .into_iter()
-            .try_for_each(|path| File::open(path).and_then(|file| file.sync_all()));
-        synced.map_err(|why| Failure::file(&path, why))
+        self.sync(name)
+    }
+
+    /// Writes an object if its version is still `seen` (none: it does not exist). A directory has
+    /// one writer and no versions.
+    pub fn replace(&self, name: &str, bytes: Vec<u8>, seen: &Version) -> Outcome<Replacement> {
+        if let Place::Directory(_) = self.place {
+            return self.put(name, bytes).map(|()| Replacement::Done(None));
+        }
+        let mode = seen.clone().map_or(PutMode::Create, PutMode::Update);
+        let contents = PutPayload::from(bytes.clone());
+        match self.wait(self.objects.put_opts(&self.path(name), contents, mode.into())) {
+            Ok(put) => Ok(Replacement::Done(Some(put.into()))),
+            // A request may be repeated after its answer was lost.
+            Err(Error::Precondition { .. } | Error::AlreadyExists { .. }) => match self.get(name)? {
+                Some((found, version)) if found == bytes => Ok(Replacement::Done(version)),
+                _ => Ok(Replacement::Refused),
+            },
+            Err(why) => Err(self.failure(name, why)),
+        }
     }
 
     /// Reads an object; `None` when there is none.
-    pub fn get(&self, name: &str) -> Outcome<Option<Vec<u8>>> {
+    pub fn get(&self, name: &str) -> Outcome<Option<(Vec<u8>, Version)>> {
         let path = self.path(name);
-        let read = self.wait(async { self.objects.get(&path).await?.bytes().await });
+        let read = self.wait(async {
+            let found = self.objects.get(&path).await?;
+            let version =
+                UpdateVersion { e_tag: found.meta.e_tag.clone(), version: found.meta.version.clone() };
+            Ok((found.bytes().await?, version))
+        });
         match read {
-            Ok(bytes) => Ok(Some(bytes.to_vec())),
-            Err(object_store::Error::NotFound { .. }) => Ok(None),
+            Ok((bytes, version)) => {
+                let is_bucket = matches!(self.place, Place::Bucket { .. });
+                Ok(Some((bytes.to_vec(), is_bucket.then_some(version))))
+            }
+            Err(Error::NotFound { .. }) => Ok(None),
             Err(why) => Err(self.failure(name, why)),
         }
     }
@@ -99,7 +170,7 @@ impl Store {
     /// Deletes an object, which may be missing.
     pub fn delete(&self, name: &str) -> Outcome {
         match self.wait(self.objects.delete(&self.path(name))) {
-            Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
             Err(why) => Err(self.failure(name, why)),
         }
     }
@@ -120,7 +191,18 @@ impl Store {
         name.split('/').fold(self.prefix.clone(), |path, part| path.join(part))
     }
 
-    fn failure(&self, name: &str, why: object_store::Error) -> Failure {
+    /// Waits until the disk has a file of a directory and its name.
+    fn sync(&self, name: &str) -> Outcome {
+        let Place::Directory(directory) = &self.place else { return Ok(()) };
+        let path = directory.join(name);
+        let parent = path.parent().unwrap_or(directory);
+        let synced = [path.as_path(), parent, directory]
+            .into_iter()
+            .try_for_each(|path| File::open(path).and_then(|file| file.sync_all()));
+        synced.map_err(|why| Failure::file(&path, why))
+    }
+
+    fn failure(&self, name: &str, why: Error) -> Failure {
         Failure::new(format!("{}: {why}", self.place(name)))
     }
 }

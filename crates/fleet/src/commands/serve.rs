@@ -23,11 +23,17 @@ pub(super) fn run(data: PathBuf, store: Store, args: ServeArgs) -> Outcome {
         address,
         token: args.token,
         flush: args.flush,
+        scheduler: args.engine.ballista,
         retention,
     })?;
     let token = server.token().map_or_else(String::new, |token| format!("?token={token}"));
     let _ = writeln!(std::io::stderr(), "heapwise-fleet: serving at {}{token}", server.address());
-    server.run(|failure| {
-        let _ = writeln!(std::io::stderr(), "heapwise-fleet: {failure}; trying again");
-    })
+    let tell = |line: String| {
+        let _ = writeln!(std::io::stderr(), "heapwise-fleet: {line}");
+    };
+    let end = move |failure: &Failure| {
+        tell(failure.to_string());
+        std::process::exit(2);
+    };
+    server.run(move |failure| tell(format!("{failure}; trying again")), end)
 }

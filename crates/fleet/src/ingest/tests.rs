@@ -30,7 +30,7 @@ fn batch_of(entries: &[Entry]) -> Vec<u8> {
 }
 
 fn open(scratch: &Scratch) -> Ingest {
-    let store = Store::open(&scratch.path().join("store").display().to_string()).unwrap();
+    let store = Store::open(&scratch.path().join("store").display().to_string(), None).unwrap();
     Ingest::open(store, &scratch.path().join("data"), Retention::default()).unwrap()
 }
 
@@ -100,7 +100,7 @@ fn damaged_and_old_entries_are_told_apart() {
 fn a_directory_has_one_writer() {
     let scratch = Scratch::new("writer");
     let _first = open(&scratch);
-    let store = Store::open(&scratch.path().join("store").display().to_string()).unwrap();
+    let store = Store::open(&scratch.path().join("store").display().to_string(), None).unwrap();
     let second = Ingest::open(store, &scratch.path().join("data"), Retention::default());
     assert!(second.unwrap_err().to_string().contains("another heapwise-fleet"));
 }
@@ -177,7 +177,7 @@ fn strays_of_an_interrupted_flush_are_deleted() {
     ingest.flush().unwrap();
     let name = ingest.current().segments[0].name.clone();
     let stray = name.replace(".parquet", "-stray.parquet");
-    ingest.store.put(&stray, ingest.store.get(&name).unwrap().unwrap()).unwrap();
+    ingest.store.put(&stray, ingest.store.get(&name).unwrap().unwrap().0).unwrap();
     drop(ingest);
     let ingest = open(&scratch);
     assert!(!ingest.store.list().unwrap().contains(&stray));

@@ -14,34 +14,59 @@ const DEVIATION: f64 = 1.4826;
 /// The SQL. The distance is (value − median) / (1.4826 × median absolute deviation): one extreme
 /// host changes mean and standard deviation, but not the median. Hosts without a site count as
 /// zero.
+///
+/// Medians are sums of the middle values of a sorted window, so that the samples are read once: an
+/// engine that expands every use of a common table expression would read them for each. The hosts
+/// without a site have no rows. They come first in the order of bytes, with zero. In the order of
+/// deviations they stand together, with the median as their deviation.
 #[must_use]
 pub fn sql(scope: &Scope) -> String {
     let averages = scope.host_averages("");
     let limit = scope.limit;
+    let group = "OVER (PARTITION BY release, site_id)";
+    let (of_bytes, of_deviation) = (
+        middle_weight("absent + place"),
+        middle_weight("place + (CASE WHEN deviation > middle THEN absent ELSE 0 END)"),
+    );
     format!(
         "WITH {averages},\n\
-         pairs AS (SELECT DISTINCT release, site_id FROM averages),\n\
-         on_hosts AS (SELECT hosts_seen.release, hosts_seen.host, pairs.site_id, \
-         coalesce(averages.bytes, 0) AS bytes FROM hosts_seen \
-         JOIN pairs ON hosts_seen.release = pairs.release \
-         LEFT JOIN averages ON averages.release = hosts_seen.release AND averages.host = hosts_seen.host \
-         AND averages.site_id = pairs.site_id),\n\
-         medians AS (SELECT release, site_id, median(bytes) AS middle, count(*) AS hosts \
-         FROM on_hosts GROUP BY release, site_id),\n\
-         spreads AS (SELECT on_hosts.release, on_hosts.site_id, \
-         median(abs(on_hosts.bytes - medians.middle)) AS spread FROM on_hosts \
-         JOIN medians ON on_hosts.release = medians.release AND on_hosts.site_id = medians.site_id \
-         GROUP BY on_hosts.release, on_hosts.site_id),\n\
-         distances AS (SELECT on_hosts.release, on_hosts.host, on_hosts.site_id, on_hosts.bytes, \
-         medians.middle, medians.hosts, (on_hosts.bytes - medians.middle) / \
-         (CASE WHEN {DEVIATION} * spreads.spread > {LEAST_SPREAD}.0 THEN {DEVIATION} * spreads.spread \
-         ELSE {LEAST_SPREAD}.0 END) AS distance FROM on_hosts \
-         JOIN medians ON on_hosts.release = medians.release AND on_hosts.site_id = medians.site_id \
-         JOIN spreads ON on_hosts.release = spreads.release AND on_hosts.site_id = spreads.site_id)\n\
+         host_counts AS (SELECT release, count(*) AS hosts FROM hosts_seen GROUP BY release),\n\
+         present AS (SELECT averages.release, averages.host, averages.site_id, averages.bytes, \
+         host_counts.hosts FROM averages JOIN host_counts ON averages.release = host_counts.release \
+         WHERE host_counts.hosts >= {LEAST_HOSTS}),\n\
+         ranked AS (SELECT release, host, site_id, bytes, hosts, hosts - count(*) {group} AS absent, \
+         {} AS place FROM present),\n\
+         middles AS (SELECT release, host, site_id, bytes, hosts, absent, \
+         sum(bytes * {of_bytes}) {group} AS middle FROM ranked),\n\
+         deviations AS (SELECT release, host, site_id, bytes, hosts, absent, middle, \
+         abs(bytes - middle) AS deviation, {} AS place FROM middles),\n\
+         weights AS (SELECT release, host, site_id, bytes, hosts, middle, deviation, \
+         {of_deviation} AS weight FROM deviations),\n\
+         spreads AS (SELECT release, host, site_id, bytes, hosts, middle, {DEVIATION} * \
+         (sum(weight * deviation) {group} + (1 - sum(weight) {group}) * middle) AS spread FROM weights),\n\
+         distances AS (SELECT release, host, site_id, bytes, hosts, middle, (bytes - middle) / \
+         (CASE WHEN spread > {LEAST_SPREAD}.0 THEN spread ELSE {LEAST_SPREAD}.0 END) AS distance \
+         FROM spreads)\n\
          SELECT distances.host, sites.site, distances.distance, distances.bytes AS live_bytes, \
          distances.middle AS median_bytes, distances.hosts, distances.release FROM distances \
          JOIN sites ON distances.site_id = sites.site_id \
-         WHERE distances.distance >= {LEAST_DISTANCE} AND distances.hosts >= {LEAST_HOSTS} \
-         ORDER BY distances.bytes - distances.middle DESC, distances.host, sites.site LIMIT {limit}"
+         WHERE distances.distance >= {LEAST_DISTANCE} \
+         ORDER BY distances.bytes - distances.middle DESC, distances.host, sites.site LIMIT {limit}",
+        place_by("bytes"),
+        place_by("abs(bytes - middle)"),
+    )
+}
+
+/// The place of a host among those with the site, from 1.
+fn place_by(value: &str) -> String {
+    format!("CAST(row_number() OVER (PARTITION BY release, site_id ORDER BY {value}) AS BIGINT)")
+}
+
+/// The part of the value at a place in the median of `hosts` values: 1 in the middle, and a half
+/// for each of the two values there when their number is even.
+fn middle_weight(place: &str) -> String {
+    format!(
+        "(CASE WHEN 2 * ({place}) = hosts + 1 THEN 1.0 \
+         WHEN 2 * ({place}) = hosts OR 2 * ({place}) = hosts + 2 THEN 0.5 ELSE 0.0 END)"
     )
 }

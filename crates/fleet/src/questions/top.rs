@@ -3,16 +3,42 @@
 
 use super::Scope;
 
+/// Common table expressions: `last` has the time of the last samples of every process that runs.
+fn last_samples(scope: &Scope) -> String {
+    format!(
+        "seen AS (SELECT process_id, max(time_ns) AS time_ns, max(\"end\") AS ended FROM profiles \
+         WHERE {} GROUP BY process_id),\n\
+         last AS (SELECT s.process_id, max(s.time_ns) AS time_ns FROM {} s \
+         JOIN seen ON s.process_id = seen.process_id WHERE {} AND seen.ended = '' GROUP BY s.process_id)",
+        scope.condition(""),
+        scope.samples(),
+        scope.condition("s."),
+    )
+}
+
+/// The SQL of the same samples by stack, with the columns of `samples`.
+#[must_use]
+pub fn samples_sql(scope: &Scope) -> String {
+    let sum = |name: &str| format!("CAST(sum(s.{name}) AS BIGINT) AS {name}");
+    format!(
+        "WITH {}\nSELECT s.stack_id, {}, {}, {}, {}, sum(s.inuse_variance) AS inuse_variance FROM samples s \
+         JOIN last ON s.process_id = last.process_id AND s.time_ns = last.time_ns \
+         WHERE {} GROUP BY s.stack_id",
+        last_samples(scope),
+        sum("alloc_objects"),
+        sum("alloc_bytes"),
+        sum("inuse_objects"),
+        sum("inuse_bytes"),
+        scope.condition("s."),
+    )
+}
+
 /// The SQL.
 #[must_use]
 pub fn sql(scope: &Scope) -> String {
-    let condition = scope.condition("");
     let (samples, limit) = (scope.samples(), scope.limit);
     format!(
-        "WITH seen AS (SELECT process_id, max(time_ns) AS time_ns, max(\"end\") AS ended FROM profiles \
-         WHERE {condition} GROUP BY process_id),\n\
-         last AS (SELECT s.process_id, max(s.time_ns) AS time_ns FROM {samples} s \
-         JOIN seen ON s.process_id = seen.process_id WHERE {} AND seen.ended = '' GROUP BY s.process_id),\n\
+        "WITH {},\n\
          held AS (SELECT s.stack_id, s.host, CAST(sum(s.inuse_bytes) AS DOUBLE) AS bytes, \
          CAST(sum(s.inuse_objects) AS DOUBLE) AS objects FROM {samples} s \
          JOIN last ON s.process_id = last.process_id AND s.time_ns = last.time_ns \
@@ -27,7 +53,7 @@ pub fn sql(scope: &Scope) -> String {
          coalesce(own.objects, 0) AS self_objects, with_callees.bytes AS total_bytes, with_callees.hosts \
          FROM with_callees LEFT JOIN own ON with_callees.name = own.name \
          ORDER BY self_bytes DESC, total_bytes DESC, function LIMIT {limit}",
-        scope.condition("s."),
+        last_samples(scope),
         scope.condition("s."),
     )
 }

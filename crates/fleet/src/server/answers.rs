@@ -1,18 +1,22 @@
 //! Answers of the server: status, SQL, questions, profiles.
 
+use std::path::Path;
+
 use heapwise_capture::failure::{Failure, Outcome};
-use heapwise_profile::{compact, quantity};
+use heapwise_profile::{Profile, compact, quantity};
 use heapwise_serve::{Request, Response, Status};
 use serde_json::json;
 
 use super::State;
 use crate::answer;
 use crate::asked::{Asked, Question};
-use crate::catalog::Catalog;
 use crate::day;
 use crate::drill_down::{self, Wanted};
 use crate::questions::Resolution;
 use crate::schema::Table;
+
+/// Opened profiles that are kept.
+const MOST_OPENED: usize = 100;
 
 /// Counters of the server, rows and bytes of the tables.
 pub(super) fn status(state: &State) -> Outcome<Response> {
@@ -35,7 +39,7 @@ pub(super) fn status(state: &State) -> Outcome<Response> {
 /// The rows of a query in the body.
 pub(super) fn query(state: &State, request: &Request) -> Outcome<Response> {
     let sql = std::str::from_utf8(&request.body).map_err(|_| Failure::new("the query is not UTF-8"))?;
-    let catalog = Catalog::new(&state.store, &state.ingest.current())?;
+    let catalog = state.catalog()?;
     answer::json(&catalog.rows(sql)?).map(Response::json)
 }
 
@@ -52,6 +56,14 @@ pub(super) fn question(state: &State, request: &Request, name: &str) -> Outcome<
         "history" => Question::History { site: needed("site")? },
         _ => return Err(Failure::new("there are top, growth, outliers, oom, diff and history")),
     };
+    let catalog = state.catalog()?;
+    let sql = question.sql(&asked(request)?.scope(&catalog, &question)?);
+    answer::json(&catalog.rows(&sql)?).map(Response::json)
+}
+
+/// The options of a question.
+fn asked(request: &Request) -> Outcome<Asked> {
+    let given = |key: &str| request.query.given(key).map(str::to_owned);
     let resolution = match request.query.given("resolution") {
         None | Some("minute") => Resolution::Minute,
         Some("hour") => Resolution::Hour,
@@ -60,16 +72,13 @@ pub(super) fn question(state: &State, request: &Request, name: &str) -> Outcome<
     };
     let since =
         given("since").map(|text| quantity::parse_duration(&text)).transpose().map_err(Failure::new)?;
-    let asked = Asked {
+    Ok(Asked {
         service: given("service"),
         since,
         until_ns: given("until").and_then(|text| day::parse_timestamp(&text)),
         resolution,
         limit: given("limit").and_then(|text| text.parse().ok()).unwrap_or(50),
-    };
-    let catalog = Catalog::new(&state.store, &state.ingest.current())?;
-    let sql = question.sql(&asked.scope(&catalog, &question)?);
-    answer::json(&catalog.rows(&sql)?).map(Response::json)
+    })
 }
 
 /// Opens the profile of a process and moment on the page of `heapwise serve`.
@@ -83,15 +92,43 @@ pub(super) fn open(state: &State, request: &Request) -> Outcome<Response> {
     let pid = needed("pid")?.parse().map_err(|_| Failure::new("pid=… is a number"))?;
     let until_ns = request.query.given("at").and_then(day::parse_timestamp);
     let wanted = Wanted { host: needed("host")?.to_owned(), pid, until_ns };
-    let catalog = Catalog::new(&state.store, &state.ingest.current())?;
+    let catalog = state.catalog()?;
     let profile = drill_down::profile(&catalog, &wanted)?;
+    show(state, &profile, &format!("{}-{pid}", wanted.host))
+}
+
+/// Opens the sum of the profiles of all processes that run.
+pub(super) fn open_merged(state: &State, request: &Request) -> Outcome<Response> {
+    let catalog = state.catalog()?;
+    let scope = asked(request)?.scope(&catalog, &Question::Top)?;
+    let profile = drill_down::merged(&catalog, &scope)?;
+    show(state, &profile, &format!("{}-merged", profile.meta.program))
+}
+
+/// Shows a profile on the page of `heapwise serve`.
+fn show(state: &State, profile: &Profile, label: &str) -> Outcome<Response> {
     let time = profile.meta.time_unix_ns.unwrap_or(0);
-    let host: String =
-        wanted.host.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '-' }).collect();
-    let path = state.opened.join(format!("{host}-{pid}-{time}.hwp"));
-    let bytes = compact::encode(&profile);
-    std::fs::write(&path, bytes).map_err(|why| Failure::file(&path, why))?;
-    Ok(Response::redirect("/s/opened/overview".to_owned()))
+    let label: String =
+        label.chars().map(|char| if char.is_ascii_alphanumeric() { char } else { '-' }).collect();
+    let name = format!("{label}-{time}.hwp");
+    let path = state.opened.join(&name);
+    delete_oldest(&state.opened);
+    std::fs::write(&path, compact::encode(profile)).map_err(|why| Failure::file(&path, why))?;
+    Ok(Response::redirect(format!("/s/opened/overview?profile={name}")))
+}
+
+/// Makes room for another opened profile.
+fn delete_oldest(directory: &Path) {
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    let mut files: Vec<_> = entries
+        .flatten()
+        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
+        .collect();
+    files.sort();
+    for (_, path) in files.iter().rev().skip(MOST_OPENED - 1) {
+        // It may be gone; it can be opened again.
+        let _ = std::fs::remove_file(path);
+    }
 }
 
 /// A file of the page.

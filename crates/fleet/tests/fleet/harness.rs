@@ -13,7 +13,7 @@ use serde_json::Value;
 pub(crate) const NOON_NS: u64 = 1_794_830_400_000_000_000;
 pub(crate) const MINUTE_NS: u64 = 60_000_000_000;
 /// Wait for conditions; no test takes this long on an idle machine.
-const LONG: Duration = Duration::from_secs(300);
+pub(crate) const LONG: Duration = Duration::from_secs(300);
 
 /// A directory that is removed with the value.
 pub(crate) struct Scratch(PathBuf);
@@ -96,6 +96,14 @@ pub(crate) fn rows(data: &Path, arguments: &[&str]) -> Vec<Value> {
     serde_json::from_str(&text).unwrap_or_else(|why| panic!("{arguments:?}: {why}: {text}"))
 }
 
+/// Whether two values are equal, but for the order of a sum.
+pub(crate) fn is_equal(one: &Value, two: &Value) -> bool {
+    match (one.as_f64(), two.as_f64()) {
+        (Some(one), Some(two)) => (one - two).abs() <= 1e-9 * one.abs().max(two.abs()).max(1.0),
+        _ => one == two,
+    }
+}
+
 /// A running server.
 pub(crate) struct Server {
     child: Child,
@@ -105,7 +113,11 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server that keeps samples forever: the simulated fleet has fixed times.
     pub(crate) fn start(data: &Path) -> Self {
-        let mut command = fleet(data);
+        Self::start_command(fleet(data))
+    }
+
+    /// Starts a server with a store of the caller's.
+    pub(crate) fn start_command(mut command: Command) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0", "--flush", "100ms", "--keep-minutes", "0s"]);
         command.args(["--keep-hours", "0s", "--keep-days", "0s"]);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -132,6 +144,14 @@ impl Server {
         answer.body_mut().read_to_string().unwrap()
     }
 
+    /// Where an answer sends the browser.
+    pub(crate) fn redirect_of(&self, path: &str) -> String {
+        let config = ureq::Agent::config_builder().max_redirects(0).build();
+        let answer = config.new_agent().get(format!("{}{path}", self.url)).call().unwrap();
+        let location = answer.headers().get("location").expect("a redirection");
+        location.to_str().unwrap().to_owned()
+    }
+
     /// Waits until segments have this many profiles.
     pub(crate) fn wait_for_profiles(&self, count: u64) {
         let started = Instant::now();
@@ -143,6 +163,18 @@ impl Server {
             assert!(started.elapsed() < LONG, "{status}");
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// Waits until the server ends by itself; its exit status.
+    pub(crate) fn wait_for_end(mut self) -> Option<i32> {
+        let started = Instant::now();
+        while started.elapsed() < LONG {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status.code();
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("the server goes on");
     }
 
     /// Kills the server as `kill -9` does.

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::harness::{Scratch, fleet, output, rows, simulated, store};
+use crate::harness::{Scratch, fleet, is_equal, output, rows, simulated, store};
 
 /// Reads `{"files": {TABLE: [PATH]}, "queries": [SQL]}`; prints the rows of each query.
 const SCRIPT: &str = r#"
@@ -34,13 +34,6 @@ fn duckdb(asked: &Value) -> Vec<Vec<Value>> {
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "DuckDB failed");
     serde_json::from_slice(&output.stdout).unwrap()
-}
-
-fn is_equal(one: &Value, two: &Value) -> bool {
-    match (one.as_f64(), two.as_f64()) {
-        (Some(one), Some(two)) => (one - two).abs() <= 1e-9 * one.abs().max(two.abs()).max(1.0),
-        _ => one == two,
-    }
 }
 
 #[test]
