@@ -39,23 +39,6 @@ impl Catalog {
         Self::of_segments(store, &all_segments(manifest))
     }
 
-    /// All segments of a manifest, queried on the cluster of a scheduler (HOST:PORT), or in this
-    /// process without one.
-    pub fn on_cluster(store: &Store, manifest: &Manifest, scheduler: Option<&str>) -> Outcome<Self> {
-        match scheduler {
-            None => Self::new(store, manifest),
-            #[cfg(feature = "ballista")]
-            Some(scheduler) => {
-                let context = crate::cluster::context(store, scheduler)?;
-                Self::with_context(store, context, &all_segments(manifest))
-            }
-            #[cfg(not(feature = "ballista"))]
-            Some(_) => {
-                Err(Failure::new("this heapwise-fleet has no Ballista; build it with --features ballista"))
-            }
-        }
-    }
-
     /// Some segments, queried in this process.
     pub fn of_segments(store: &Store, tables: &[(Table, Vec<Segment>)]) -> Outcome<Self> {
         let runtime = RuntimeEnvBuilder::new().with_memory_limit(QUERY_MEMORY_BYTES, 1.0).build_arc();
@@ -96,7 +79,8 @@ impl Catalog {
     }
 }
 
-fn all_segments(manifest: &Manifest) -> [(Table, Vec<Segment>); Table::ALL.len()] {
+/// The segments of all tables.
+pub(crate) fn all_segments(manifest: &Manifest) -> [(Table, Vec<Segment>); Table::ALL.len()] {
     Table::ALL.map(|table| (table, manifest.of(table).cloned().collect()))
 }
 

@@ -23,6 +23,7 @@ pub mod compaction;
 pub mod content_hash;
 pub mod day;
 pub mod drill_down;
+pub mod engine;
 pub mod generate;
 pub mod ingest;
 pub mod log_file;

@@ -14,6 +14,7 @@ use heapwise_profile::own_code::OwnRule;
 use heapwise_serve::{Address, Limits, Method, Request, Response, Server, Settings, Status};
 
 use crate::catalog::Catalog;
+use crate::engine;
 use crate::ingest::{Ingest, Refusal};
 use crate::retention::Retention;
 use crate::store::Store;
@@ -62,7 +63,7 @@ struct State {
 impl State {
     /// The tables as of now.
     fn catalog(&self) -> Outcome<Catalog> {
-        Catalog::on_cluster(&self.store, &self.ingest.current(), self.scheduler.as_deref())
+        engine::catalog(&self.store, &self.ingest.current(), self.scheduler.as_deref())
     }
 }
 

@@ -5,9 +5,9 @@ use heapwise_capture::failure::Outcome;
 use heapwise_fleet::answer::{self, Numbers};
 use heapwise_fleet::asked::{Asked, Question};
 use heapwise_fleet::catalog::Catalog;
-use heapwise_fleet::drill_down;
 use heapwise_fleet::manifest::Manifest;
 use heapwise_fleet::store::Store;
+use heapwise_fleet::{drill_down, engine};
 use heapwise_profile::Profile;
 
 use super::print;
@@ -58,7 +58,7 @@ fn with_catalog<T>(store: &Store, engine: &EngineArgs, query: impl Fn(&Catalog) 
     loop {
         tries += 1;
         let manifest = Manifest::load(store)?;
-        match query(&Catalog::on_cluster(store, &manifest, engine.ballista.as_deref())?) {
+        match query(&engine::catalog(store, &manifest, engine.ballista.as_deref())?) {
             Err(failure)
                 if tries == MOST_TRIES || Manifest::load(store)?.generation == manifest.generation =>
             {
