@@ -81,8 +81,19 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         "-D",
         "warnings",
     ];
-    let fleet_lints =
-        ["cargo", "clippy", "--package=heapwise-fleet", "--all-targets", "--", "-D", "warnings"];
+    // One form of DataFusion is built: the one that Ballista needs.
+    let fleet_lints = [
+        "cargo",
+        "clippy",
+        "--package=heapwise-fleet",
+        "--features=ballista",
+        "--all-targets",
+        "--",
+        "-D",
+        "warnings",
+    ];
+    let fleet_tests =
+        ["cargo", "test", "--package=heapwise-fleet", "--features=ballista", "--", "--include-ignored"];
     let steps: [(&str, &[&str]); 11] = [
         ("format", &["cargo", "fmt", "--all", "--check"]),
         ("tidy", &["cargo", "xtask", "tidy"]),
@@ -90,7 +101,7 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         ("lints", &lints),
         ("tests", &tests),
         ("fleet lints", &fleet_lints),
-        ("fleet tests", &["cargo", "test", "--package=heapwise-fleet", "--", "--include-ignored"]),
+        ("fleet tests", &fleet_tests),
         ("loom", &["cargo", "xtask", "loom"]),
         ("suites", &["cargo", "xtask", "suites", "--short"]),
         ("aarch64", &["cargo", "xtask", "aarch64", "--short"]),

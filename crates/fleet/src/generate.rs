@@ -78,6 +78,9 @@ struct Base {
 impl Base {
     fn new(mut profile: Profile, stacks: usize) -> Outcome<Self> {
         let none = |_: u64| false;
+        profile.extra.clear();
+        profile.samples.sort_by(|one, two| two.values.inuse_bytes.total_cmp(&one.values.inuse_bytes));
+        profile.samples.truncate(stacks);
         let mut caller = None;
         for name in ["main", "handle_request", LEAK] {
             caller = Some(profile.named_stack_above(caller, name));
@@ -85,15 +88,11 @@ impl Base {
         let Some(stack) = caller else { return Err(Failure::new("the profile is empty")) };
         let (values, variance) = (Values::default(), Values::default());
         profile.samples.push(Sample { stack, thread: None, sizes: None, values, variance });
-        for column in &mut profile.extra {
-            column.values.push(0.0);
-        }
         let mut tables = star::rows(Arc::default(), &profile, &none);
         let leak = tables.samples.pop().map(|row| row.stack_id);
         let leak = leak.ok_or_else(|| Failure::new("the profile has no samples"))?;
         let mut samples: Vec<_> = tables.samples.iter().map(|row| (row.stack_id, row.values)).collect();
         samples.sort_by_key(|(stack_id, values)| (std::cmp::Reverse(values.inuse_bytes), *stack_id));
-        samples.truncate(stacks);
         tables.samples.clear();
         tables.profiles.clear();
         Ok(Self { tables, samples, leak })

@@ -179,6 +179,13 @@ impl<'a> Host<'a> {
         serde_json::from_str(&text).unwrap_or_default()
     }
 
+    /// The batches that wait in the spool.
+    pub(crate) fn batches(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.spool()).into_iter().flatten().flatten();
+        let files = entries.map(|entry| entry.path());
+        files.filter(|path| path.extension().is_some_and(|ending| ending == "batch")).collect()
+    }
+
     fn spool(&self) -> PathBuf {
         self.directory.join("spool")
     }
