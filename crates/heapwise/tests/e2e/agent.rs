@@ -3,8 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use heapwise_agent::batch::{self, End, Entry};
@@ -109,58 +108,6 @@ fn the_last_profile_of_a_killed_process_is_kept() {
     // A second agent does not store it again.
     scratch.output_of(&["agent", "--once", "--spool", "spool"]);
     assert_eq!(stored(&scratch).len(), entries.len());
-}
-
-/// A control group with a limit of memory; removed with the value.
-struct MemoryGroup(PathBuf);
-
-impl MemoryGroup {
-    fn new(limit: &str) -> Self {
-        let version_1 = Path::new("/sys/fs/cgroup/memory");
-        let (root, file) = match version_1.exists() {
-            true => (version_1, "memory.limit_in_bytes"),
-            false => (Path::new("/sys/fs/cgroup"), "memory.max"),
-        };
-        let group = root.join(format!("heapwise-agent-{}", std::process::id()));
-        fs::create_dir(&group).expect("root may make control groups");
-        fs::write(group.join(file), limit).expect("a limit");
-        Self(group)
-    }
-}
-
-impl Drop for MemoryGroup {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
-/// The kernel kills a Python program at the limit of its control group. Its last profile says so,
-/// and what the program held.
-#[test]
-#[ignore = "needs root for a control group"]
-fn the_last_profile_of_a_process_killed_for_memory_is_kept() {
-    let scratch = Scratch::new();
-    let group = MemoryGroup::new("80M");
-    let agent = Agent::start(&scratch, &["--every", "200ms"]);
-    agent.until("a first round", |status| status["rounds"].as_u64() > Some(0));
-    let library = scratch.output_of(&["preload"]);
-    let script = format!(
-        "echo $$ > {}/cgroup.procs; LD_PRELOAD={} exec /usr/bin/python3 -c \"$HOARD\"",
-        group.0.display(),
-        library.trim()
-    );
-    let hoard =
-        "import time\nkept = []\nwhile True:\n    kept.append(bytearray(1 << 20))\n    time.sleep(0.02)";
-    let mut command = scratch.command("/bin/sh");
-    command.args(["-c", &script]).env("HOARD", hoard).env("HEAPWISE_CONF", "mode:sampled");
-    let mut child = command.spawn().expect("sh runs");
-    let pid = child.id();
-    assert_eq!(child.wait().expect("waited").signal(), Some(9));
-    agent.until("its end", |status| status["ended"].as_u64() > Some(0) && status["processes"][0].is_null());
-    let entries = agent.stop();
-    let last = entries.iter().rfind(|entry| entry.header.pid == pid).expect("a profile");
-    assert_eq!(last.header.end, Some(End::OutOfMemory), "{:?}", last.header);
-    assert!(live_bytes(last) > 32e6 && live_bytes(last) < 80e6, "{}", live_bytes(last));
 }
 
 /// A process that ended while no agent ran is found by the next one.
