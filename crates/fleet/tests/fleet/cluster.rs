@@ -65,22 +65,40 @@ fn assert_equal(data: &Path, scheduler: &str) {
     }
 }
 
-/// One executor, two, and two of which one is killed, give the rows of DataFusion in one process.
+fn start_scheduler(data: &Path, number: u8) -> (Member, String) {
+    let scheduler = address(number);
+    (Member::start(data, &["scheduler"], &scheduler), scheduler)
+}
+
+fn start_executor(data: &Path, scheduler: &str, number: u8) -> Member {
+    let arguments = ["executor", "--scheduler", scheduler, "--cores", "2"];
+    Member::start(data, &arguments, &address(number))
+}
+
+/// One executor and two give the rows of DataFusion in one process.
 #[test]
 fn a_cluster_gives_the_same_rows() {
     let scratch = Scratch::new("cluster");
     let data = scratch.path();
     store(data, &simulated());
-    let scheduler = address(1);
-    let _scheduler = Member::start(data, &["scheduler"], &scheduler);
-    let executor = |number: u8| {
-        let arguments = ["executor", "--scheduler", &scheduler, "--cores", "2"];
-        Member::start(data, &arguments, &address(number))
-    };
-    let first = executor(2);
+    let (_running, scheduler) = start_scheduler(data, 1);
+    let _first = start_executor(data, &scheduler, 2);
     assert_equal(data, &scheduler);
-    let _second = executor(3);
+    let _second = start_executor(data, &scheduler, 3);
     assert_equal(data, &scheduler);
+}
+
+/// So does one of two, after the other was killed.
+#[test]
+fn a_killed_executor_changes_no_answer() {
+    let scratch = Scratch::new("killed-executor");
+    let data = scratch.path();
+    store(data, &simulated());
+    let (_running, scheduler) = start_scheduler(data, 4);
+    let first = start_executor(data, &scheduler, 5);
+    let _second = start_executor(data, &scheduler, 6);
+    let question = ["growth", "--ballista", &scheduler];
+    assert!(!rows(data, &question).is_empty());
     drop(first);
     assert_equal(data, &scheduler);
 }
