@@ -133,7 +133,8 @@ fn a_live_block_is_found_by_whoever_frees_it() {
         }
     };
     check(
-        |_| (),
+        // The page filter is in use, and the group exists.
+        move |session| bystander(session),
         move |session| {
             let giver = loom::thread::spawn(move || {
                 insert(session, handed, 5);
