@@ -35,10 +35,12 @@ pub(crate) struct Forwarder {
 }
 
 impl Forwarder {
-    /// Catches the signals from now on.
+    /// Catches the signals from now on. Those that this process ignores (`nohup`) stay ignored,
+    /// for the program too: a caught signal would have its default action there.
     pub(crate) fn new() -> io::Result<Self> {
         let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
-        Ok(Self { signals: Signals::new(FORWARDED.into_iter().chain(real_time))? })
+        let all = FORWARDED.into_iter().chain(real_time);
+        Ok(Self { signals: Signals::new(all.filter(|signal| !is_ignored(*signal)))? })
     }
 
     /// Passes on what was caught, and what comes, to the process `pid`.
@@ -68,6 +70,14 @@ impl Forwarding {
     pub(crate) fn end(&self) {
         self.handle.close();
     }
+}
+
+fn is_ignored(signal: c_int) -> bool {
+    // SAFETY: plain data, for which zeroes are valid.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action, it writes the present one to `action`.
+    let result = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut action) };
+    result == 0 && action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Whether this process belongs to the foreground group of its terminal.

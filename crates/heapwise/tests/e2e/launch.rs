@@ -67,8 +67,12 @@ fn signals_reach_the_program() {
     let scratch = Scratch::new();
     let script = "for s in USR1 USR2 ALRM HUP TERM VTALRM; do trap \"echo $s\" $s; done; \
         echo ready; while [ ! -e enough ]; do sleep 0.05; done; exit 5";
+    // A shell cannot trap what was ignored when it was started, as under `nohup`.
     let mut run = scratch
-        .heapwise(&["run", "-q", "--exact", "-o", "out", "--", "sh", "-c", script])
+        .command("env")
+        .arg("--default-signal")
+        .arg(scratch.heapwise(&[]).get_program())
+        .args(["run", "-q", "--exact", "-o", "out", "--", "sh", "-c", script])
         .stdout(Stdio::piped())
         .spawn()
         .expect("heapwise starts");
@@ -82,6 +86,22 @@ fn signals_reach_the_program() {
     fs::write(scratch.path("enough"), "").expect("written");
     assert_eq!(run.wait().expect("waited").code(), Some(5));
     assert!(scratch.path("out").exists());
+}
+
+/// What is ignored where `run` is called (`nohup`, a background job) is ignored by the program.
+#[test]
+fn ignored_signals_stay_ignored() {
+    let scratch = Scratch::new();
+    let ignored = |words: &[&str]| {
+        let mut command = scratch.command("env");
+        command.args(["--default-signal", "--ignore-signal=HUP,INT,USR1"]).args(words);
+        let output = command.args(["grep", "SigIgn", "/proc/self/status"]).output().expect("env starts");
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    let heapwise = scratch.heapwise(&[]).get_program().to_string_lossy().into_owned();
+    let alone = ignored(&[]);
+    assert!(alone.contains("203"), "signals 1, 2 and 10: {alone}");
+    assert_eq!(ignored(&[&heapwise, "run", "-q", "--off", "--"]), alone);
 }
 
 /// A program that is found on PATH is called by the name that the user typed.
