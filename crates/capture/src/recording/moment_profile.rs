@@ -1,8 +1,8 @@
 //! The profile of a moment or window of a recording, with a comment that names it.
 
-use heapwise_profile::Profile;
 use heapwise_profile::coverage::Coverage;
 use heapwise_profile::recording::{Damage, Point, PointInTime, Recording, RecordingSource, Tables, Timeline};
+use heapwise_profile::{Profile, ProgramEnd};
 
 use super::moment::{DEFAULT_STEP_MS, Moment};
 use super::open::Opened;
@@ -62,6 +62,10 @@ fn read<S: RecordingSource + Sync>(
             (profile, from_ms, to_ms, comment)
         }
     };
+    if to_ms < end_ms {
+        // The program went on.
+        profile.meta.end = ProgramEnd::Unknown;
+    }
     profile.meta.comments.push(comment);
     profile.meta.duration_ns = Some(to_ms.saturating_sub(from_ms).saturating_mul(1_000_000));
     profile.meta.time_unix_ns = Some(tables.start_unix_ns.saturating_add(to_ms.saturating_mul(1_000_000)));

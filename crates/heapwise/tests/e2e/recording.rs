@@ -359,6 +359,19 @@ fn names_of_all_numbered_files_are_counted() {
     assert!(all > alone[0].max(alone[1]) && all <= alone[0] + alone[1], "{all} of {alone:?}");
 }
 
+/// What a report of an earlier moment covers does not reach to the end of the program.
+#[test]
+fn only_the_last_moment_covers_the_end() {
+    let scratch = Scratch::new();
+    let (account, recording) = (scratch.path("account"), scratch.path("timeline.hwr"));
+    scratch.record("timeline", &[account.to_str().unwrap(), "300"], &recording);
+    for (moment, is_last) in [("10ms", false), ("end", true)] {
+        let report = scratch.output_of(&["top", &format!("{}@{moment}", recording.display())]);
+        assert!(report.contains("from the start of the program"), "{report}");
+        assert_eq!(report.contains("to its end"), is_last, "{moment}: {report}");
+    }
+}
+
 /// A profile has no moments; the answer names what shows its peak.
 #[test]
 fn a_moment_of_a_profile_is_refused_with_the_way_to_its_peak() {

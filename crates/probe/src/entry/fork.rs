@@ -16,7 +16,7 @@ use super::session::{self, Session};
 use crate::atomics::{AtomicBool, AtomicU64, Ordering};
 use crate::declared_frames::Inherited;
 use crate::live::filter;
-use crate::threads::{State, Words};
+use crate::threads::{State, ThreadWords};
 use crate::{arena, control, hooks, symbols, sys};
 
 const PAGE: usize = 4096;
@@ -136,14 +136,14 @@ pub(super) fn register_handler() {
 ///
 /// Signals are blocked meanwhile. A handler of a fault that comes in spite of that finds the
 /// parent's session, whose page is wiped, and does not use it.
-pub(super) fn reinit_in_child(words: &Words, parent: &'static Session) -> Option<&'static Session> {
+pub(super) fn reinit_in_child(words: &ThreadWords, parent: &'static Session) -> Option<&'static Session> {
     let blocked = sys::block_signals();
     let child = replace(words, parent);
     sys::restore_signals(blocked);
     child
 }
 
-fn replace(words: &Words, parent: &'static Session) -> Option<&'static Session> {
+fn replace(words: &ThreadWords, parent: &'static Session) -> Option<&'static Session> {
     let (child, _) = Session::create()?;
     let state = words.take_state();
     // SAFETY: this thread's own state, detached and not yet unmapped.

@@ -18,12 +18,12 @@ use super::session::{self, Session};
 use super::{fork, start};
 use crate::arch::words;
 use crate::control;
-use crate::threads::{State, Words};
+use crate::threads::{State, ThreadWords};
 use crate::unwind::OwnStack;
 
 /// While it exists, the thread is inside the probe.
 pub(crate) struct Inside {
-    words: &'static Words,
+    words: &'static ThreadWords,
     session: &'static Session,
 }
 
@@ -65,7 +65,7 @@ impl Inside {
     }
 
     /// The thread's words.
-    pub(crate) fn words(&self) -> &Words {
+    pub(crate) fn words(&self) -> &ThreadWords {
         self.words
     }
 
@@ -139,7 +139,7 @@ pub(crate) struct Fast<'a> {
 /// already, or must validate a generation first.
 #[inline(always)]
 pub(crate) fn fast<T>(act: impl FnOnce(Fast<'_>) -> Option<T>) -> Option<T> {
-    words().with_resting_state(|state| {
+    words().with_state_outside(|state| {
         // Not by way of the state: the load does not wait for those of the thread's words.
         let session = session::current()?;
         if state.is_fast(session) { act(Fast { session, state }) } else { None }

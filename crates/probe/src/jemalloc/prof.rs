@@ -10,7 +10,7 @@ use crate::inside::Inside;
 use crate::jemalloc::options::options;
 use crate::session::Session;
 use crate::sys;
-use crate::threads::Words;
+use crate::threads::ThreadWords;
 
 const OFF: u8 = 1;
 const ON: u8 = 2;
@@ -80,12 +80,12 @@ impl Switches {
 
     /// Whether a thread's allocations are skipped: one load unless the program used the switch.
     #[inline(always)]
-    pub(crate) fn is_silent(&self, words: &Words) -> bool {
+    pub(crate) fn is_silent(&self, words: &ThreadWords) -> bool {
         self.are_some_off() && self.is_switched_off(words)
     }
 
     #[cold]
-    fn is_switched_off(&self, words: &Words) -> bool {
+    fn is_switched_off(&self, words: &ThreadWords) -> bool {
         if words.active.load(Ordering::Relaxed) == 0 {
             // jemalloc's word is about threads that begin later; a thread decides when it is first
             // looked at.

@@ -9,7 +9,7 @@ use super::exponential::{ln, one_minus_exp};
 use crate::atomics::Ordering;
 use crate::control::Settings;
 use crate::sys;
-use crate::threads::Words;
+use crate::threads::ThreadWords;
 
 /// Most bytes between two polls of the control page.
 const STEP: u64 = 32 * 1024;
@@ -17,7 +17,7 @@ const STEP: u64 = 32 * 1024;
 const NEVER: u64 = u64::MAX / 2;
 
 /// Counts `size` bytes; whether they are a sample.
-pub(crate) fn take(settings: &Settings, words: &Words, size: u64) -> bool {
+pub(crate) fn take(settings: &Settings, words: &ThreadWords, size: u64) -> bool {
     let epoch = settings.epoch();
     if words.epoch.load(Ordering::Relaxed) != epoch {
         words.epoch.store(epoch, Ordering::Relaxed);
@@ -37,13 +37,13 @@ pub(crate) fn take(settings: &Settings, words: &Words, size: u64) -> bool {
     }
 }
 
-fn set_distance(words: &Words, distance: u64) {
+fn set_distance(words: &ThreadWords, distance: u64) {
     let countdown = distance.min(STEP);
     words.countdown.store(countdown, Ordering::Relaxed);
     words.gap.store(distance - countdown, Ordering::Relaxed);
 }
 
-fn draw(settings: &Settings, words: &Words) -> u64 {
+fn draw(settings: &Settings, words: &ThreadWords) -> u64 {
     match settings.sampling_distance() {
         0 => NEVER,
         // `-ln u` is exponential with mean 1; rounding down keeps P(distance < size) exact for
@@ -53,7 +53,7 @@ fn draw(settings: &Settings, words: &Words) -> u64 {
 }
 
 /// A number in `(0, 1]`.
-fn uniform(settings: &Settings, words: &Words) -> f64 {
+fn uniform(settings: &Settings, words: &ThreadWords) -> f64 {
     let mut seed = words.random.load(Ordering::Relaxed);
     if seed == 0 {
         seed = settings.seed().unwrap_or_else(sys::random) | 1;

@@ -26,7 +26,7 @@ use crate::unwind::OwnStack;
 /// The words in thread-local storage. All zero on a new thread, so that its first allocation takes
 /// the slow path. Atomic because signal handlers of the same thread use them too.
 #[repr(C)]
-pub(crate) struct Words {
+pub(crate) struct ThreadWords {
     /// Bytes to allocate until the next slow path. First: the stubs subtract from it.
     pub(crate) countdown: AtomicU64,
     /// Bytes of the sampling gap that follow the countdown.
@@ -36,7 +36,7 @@ pub(crate) struct Words {
     /// Mapped state, null until the thread records everything.
     state: AtomicPtr<State>,
     /// The thread's state while the thread is outside the probe, [`inside`] while it is inside.
-    at_rest: AtomicPtr<State>,
+    reentry: AtomicPtr<State>,
     /// Where this thread's stack is, for stacks captured without a state.
     own_stack: UnsafeCell<OwnStack>,
     /// Sampling epoch that the gap was drawn in.
@@ -49,17 +49,17 @@ pub(crate) struct Words {
     pub(crate) in_domain: AtomicU8,
 }
 
-const _: () = assert!(size_of::<Words>() <= 128, "the room in thread-local storage (arch)");
-const _: () = assert!(core::mem::offset_of!(Words, countdown) == 0);
+const _: () = assert!(size_of::<ThreadWords>() <= 128, "the room in thread-local storage (arch)");
+const _: () = assert!(core::mem::offset_of!(ThreadWords, countdown) == 0);
 
-impl Words {
+impl ThreadWords {
     /// Marks the thread as inside the probe; false when it is so already (a signal handler).
     #[inline(always)]
     pub(crate) fn mark_inside(&self) -> bool {
-        if self.at_rest.load(Ordering::Relaxed) == inside() {
+        if self.reentry.load(Ordering::Relaxed) == inside() {
             return false;
         }
-        self.at_rest.store(inside(), Ordering::Relaxed);
+        self.reentry.store(inside(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         true
     }
@@ -74,27 +74,27 @@ impl Words {
         rest.is_some()
     }
 
-    /// Ends what [`Words::mark_inside`] began.
+    /// Ends what [`ThreadWords::mark_inside`] began.
     #[inline(always)]
     pub(crate) fn unmark(&self) {
         compiler_fence(Ordering::SeqCst);
-        self.at_rest.store(self.state.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.reentry.store(self.state.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
     /// Marks the thread as inside the probe, where it has a state, and lends the state to `act`;
     /// `None` when it has none, or is inside already. In as few instructions as possible.
     #[inline(always)]
-    pub(crate) fn with_resting_state<T>(&self, act: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
-        let state = self.at_rest.load(Ordering::Relaxed);
+    pub(crate) fn with_state_outside<T>(&self, act: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
+        let state = self.reentry.load(Ordering::Relaxed);
         if state <= inside() {
             return None;
         }
-        self.at_rest.store(inside(), Ordering::Relaxed);
+        self.reentry.store(inside(), Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         // SAFETY: this thread's own; a nested call that finds `inside` set does not access it.
         let result = act(unsafe { &mut *state });
         compiler_fence(Ordering::SeqCst);
-        self.at_rest.store(state, Ordering::Relaxed);
+        self.reentry.store(state, Ordering::Relaxed);
         result
     }
 

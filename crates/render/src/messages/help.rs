@@ -51,6 +51,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("Fail if live bytes exceed the baseline by more than this", "存活字节比基准多出超过此值则失败"),
     ("Drop stacks with a matching frame (known leaks)", "去掉含匹配栈帧的调用栈（已知泄漏）"),
     ("Collect for SECONDS", "采集 SECONDS 秒"),
+    ("Record arenas of Python's own allocator and not the objects in them", "记录 Python 自己的分配器的 arena，而不是其中的对象"),
     ("Sample one block per RATE bytes on average", "平均每 RATE 字节采样一个块"),
     ("Start file names with PREFIX", "文件名以 PREFIX 开头"),
     ("Replace existing files", "替换已有文件"),

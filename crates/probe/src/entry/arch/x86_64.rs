@@ -7,7 +7,7 @@ use core::arch::{asm, global_asm};
 
 pub(crate) use island_stub::island_stub;
 
-use crate::threads::Words;
+use crate::threads::ThreadWords;
 use crate::unwind::Entry;
 
 /// A raw system call; a negative result is a negated errno. libc's `errno` stays untouched.
@@ -52,8 +52,8 @@ global_asm!(
 
 /// The calling thread's words.
 #[inline(always)]
-pub(crate) fn words() -> &'static Words {
-    let address: *const Words;
+pub(crate) fn words() -> &'static ThreadWords {
+    let address: *const ThreadWords;
     // SAFETY: reads the thread pointer and a link-time offset; the block lives as long as the
     // thread.
     unsafe {
