@@ -11,7 +11,7 @@ use crate::{packages, runner};
 use heapwise_testkit::failure::Failure;
 
 /// Debian packages that provide programs to profile and witnesses to compare with: (file, package).
-const PACKAGES: [(&str, &str); 27] = [
+const PACKAGES: [(&str, &str); 28] = [
     ("/usr/bin/gcc", "gcc"),
     ("/usr/bin/g++", "g++"),
     ("/usr/bin/musl-gcc", "musl-tools"),
@@ -36,6 +36,7 @@ const PACKAGES: [(&str, &str); 27] = [
     ("/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0", "libpython3.11"),
     ("/usr/bin/chromium", "chromium"),
     ("/usr/bin/curl", "curl"),
+    ("/usr/bin/gs", "ghostscript"),
     ("/usr/bin/tmux", "tmux"),
     ("/usr/bin/make", "make"),
     ("/usr/bin/promtool", "prometheus"),
