@@ -137,7 +137,7 @@ messages! {
     RuntimeLines => ("lines of {runtime} {version}{when}", "{runtime} {version} 的代码行{when}"),
     RuntimePages => (
         "objects of {runtime} count as the memory that {runtime} divides itself, not one by one",
-        "{runtime} 的对象计入其自行划分的内存，而非逐个计算"
+        "{runtime} 的对象计入 {runtime} 自行划分的内存，而非逐个计算"
     ),
     RuntimeUnsupported => (
         "{runtime} {version} is not supported: its functions have no names and lines",
