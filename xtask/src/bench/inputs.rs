@@ -143,5 +143,5 @@ pub(crate) fn xml(scale: u32) -> String {
     let row = |i: u32| {
         format!("<row id=\"{i}\"><name>n{}</name><text kind=\"{}\">text {i}</text></row>\n", i * 7, i % 11)
     };
-    format!("<rows>{}</rows>\n", (0..60_000 * scale).map(row).collect::<String>())
+    format!("<rows>{}</rows>\n", (0..120_000 * scale).map(row).collect::<String>())
 }

@@ -12,7 +12,7 @@ use heapwise_testkit::failure::Failure;
 enum Entry {
     /// Not at all.
     Plain,
-    /// `heapwise run OPTIONS -o FILE -- PROG`.
+    /// `heapwise run -q OPTIONS -o FILE -- PROG`.
     Heapwise(&'static [&'static str]),
     /// An allocator with a profiler inside, preloaded; `{out}` in a value is the output folder.
     Preload(&'static str, &'static [(&'static str, &'static str)]),
@@ -128,6 +128,8 @@ impl System {
             Entry::Heapwise(options) | Entry::HeapwiseOver(_, options) => {
                 words.push(heapwise.to_path_buf());
                 words.push("run".into());
+                // Findings are a report, which is measured apart.
+                words.push("-q".into());
                 words.extend(options.iter().map(PathBuf::from));
                 words.extend(["-o".into(), out.join("heapwise.profile"), "--".into()]);
             }

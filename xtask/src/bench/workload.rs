@@ -22,7 +22,7 @@ pub(crate) struct Workload {
 /// Our programs: name, program, arguments for a full run (1 to 3 s alone), arguments for a quick
 /// one.
 const OWN: [(&str, &str, &[&str], &[&str]); 14] = [
-    ("factor", "factor", &["20"], &["4"]),
+    ("factor", "factor", &["20"], &["8"]),
     ("producer_consumer", "producer_consumer", &["30"], &["8"]),
     ("replace_mixed", "replace_mixed", &["40"], &["10"]),
     ("tree_strings", "tree_strings", &["60"], &["15"]),
@@ -34,8 +34,8 @@ const OWN: [(&str, &str, &[&str], &[&str]); 14] = [
     ("sizes_200k", "random_sizes", &["3000", "200000", "64"], &["1000", "200000", "64"]),
     ("sizes_60", "random_sizes", &["20000", "60", "1024"], &["4000", "60", "1024"]),
     ("wrapper", "wrapper", &["40"], &["10"]),
-    ("threads_200", "many_threads", &["200", "200"], &["40", "200"]),
-    ("threads_1000", "many_threads", &["40", "1000"], &["8", "1000"]),
+    ("threads_200", "many_threads", &["200", "200"], &["120", "200"]),
+    ("threads_1000", "many_threads", &["40", "1000"], &["24", "1000"]),
 ];
 
 impl Workload {
