@@ -7,8 +7,8 @@ use crate::{Inherited, Profile, SizeHistogram, Values, merge, quantity};
 /// The profile of a forked child, and in it what it inherited: the parent's stacks, below a frame
 /// `[inherited from PID by fork]`.
 ///
-/// The parent's live memory of now stands for that of the fork. Its amounts are scaled to the bytes
-/// that were inherited, so that they are exact for a parent that did not change since.
+/// The parent's present live memory is used for that at the fork. Its amounts are scaled to the
+/// bytes that were inherited, so that they are exact for a parent that did not change since.
 #[must_use]
 pub fn with_inherited(child: Profile, inherited: Inherited, mut parent: Profile) -> Profile {
     let held = parent.total().inuse_bytes;

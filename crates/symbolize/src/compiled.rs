@@ -1,6 +1,6 @@
 //! Names of code that a runtime compiles while the program runs: it belongs to no binary.
 //!
-//! Runtimes write such names to `/tmp/perf-PID.map` when they are told to (node
+//! Runtimes write such names to `/tmp/perf-PID.map` when configured to (node
 //! `--perf-basic-prof`, Java `-XX:+DumpPerfMapAtExit` or `jcmd PID Compiler.perfmap`): a line for
 //! each piece of code with its address and size, in the order in which it was made. A later piece
 //! replaces an earlier one at the same addresses. Addresses without an entry get the name of the

@@ -156,7 +156,7 @@ impl RunArgs {
         if !self.quiet {
             record::report(&recorded);
             Resident { ledger: recorded.peak_ledger, peak: noted_peak }.print();
-            // A recording that cannot be read is no failure of the program that ran.
+            // The run succeeds even if its recording cannot be read.
             let text = (recorded.totals.allocs <= MOST_READ)
                 .then(|| summary::recording_findings(&recorded.path, &self.own).ok())
                 .flatten();

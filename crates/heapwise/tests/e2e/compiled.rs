@@ -42,7 +42,7 @@ fn buffers_are_held_by_functions_of_javascript() {
     }
 }
 
-/// Without a map, stacks pass through the compiled code all the same.
+/// Without a map, stacks still pass through the compiled code.
 #[test]
 #[ignore = "needs node"]
 fn stacks_pass_through_compiled_code_without_names() {

@@ -276,7 +276,7 @@ impl Socket {
         let mut time = libc::timespec { tv_sec: seconds.into(), tv_nsec: i64::from(rest) * 1_000_000 };
         loop {
             let arguments = [&raw mut waited as usize, 1, &raw mut time as usize, 0, 0, 0];
-            // SAFETY: the kernel writes the events, and what is left of the time.
+            // SAFETY: the kernel writes the events and the remaining time.
             match checked(unsafe { syscall(libc::SYS_ppoll, arguments) }) {
                 Ok(0) => return false,
                 Ok(_) => return self.0.read(into) == Ok(into.len()),

@@ -194,7 +194,7 @@ fn weave_others(session: &Session, memo: &mut Memo, native: u32, mut base: u32, 
 
 /// The calling thread's tally of a stack whose native frames are those of `native`, if it is
 /// cached. Nothing is cached where two runtimes are present, or one whose stacks are
-/// read anew each time.
+/// never cached.
 #[inline(always)]
 pub(crate) fn cached_tally<'m>(
     session: &Session,

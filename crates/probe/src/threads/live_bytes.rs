@@ -23,7 +23,7 @@ use crate::threads;
 const MOST_UNFLUSHED: u64 = 64 * 1024;
 /// An allowance is at most this part of the budget.
 const LEAST_SHARES: u32 = 4;
-/// The budget is used up when this part of it is left.
+/// Collect when less than one part in so many of the budget is free.
 const RESERVE: u64 = 16;
 /// Collections closer together than this, for each thread, make allowances smaller. Reading a part
 /// takes a few nanoseconds.
@@ -80,7 +80,7 @@ impl LiveBytes {
 
     /// Takes an allowance in exchange for an old one.
     fn exchange(&self, old: u64) -> u64 {
-        let share = self.budget.load(Ordering::Relaxed) / u64::from(self.shares().max(1));
+        let share = self.budget.load(Ordering::Relaxed) / u64::from(self.shares());
         let take = |free: u64| (free.wrapping_add(old) as i64).clamp(0, share as i64) as u64;
         let after = |free: u64| Some(free.wrapping_add(old).wrapping_sub(take(free)));
         self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).map_or(0, take)
@@ -233,9 +233,9 @@ fn collect(session: &Session) -> i64 {
         part.below.store(live, Ordering::Relaxed);
     }
     session.segment.counter(Counter::LiveBytes).fetch_add(sum as u64, Ordering::Relaxed);
-    let before = all.budget.swap(fitting_budget(session), Ordering::Relaxed);
-    let more = all.budget.load(Ordering::Relaxed).wrapping_sub(before);
-    all.free.fetch_add(revoked.wrapping_add(more), Ordering::Relaxed);
+    let budget = fitting_budget(session);
+    let before = all.budget.swap(budget, Ordering::Relaxed);
+    all.free.fetch_add(revoked.wrapping_add(budget).wrapping_sub(before), Ordering::Relaxed);
     all.set_pace(session.threads.live());
     all.is_collecting.store(false, Ordering::Release);
     sum

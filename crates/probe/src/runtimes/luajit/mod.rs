@@ -8,7 +8,7 @@
 //! LuaJIT allocates its objects in arenas of its own, which it maps: they are recorded as mappings,
 //! with the lines that run when they are mapped. Native libraries that a script calls allocate
 //! blocks. While compiled code runs, the state's frames are not written: such a stack ends with the
-//! address in the compiled code. Its stacks are read anew each time, because these events are rare.
+//! address in the compiled code. Its stacks are not cached, because these events are rare.
 
 mod frames;
 mod states;
