@@ -5,8 +5,8 @@
 //! segment.
 //!
 //! Rooms, in the order of an event: `entry` → `record` → `unwind` → `sites` → `live` → `log`;
-//! beside them `runtimes`, `threads`, `shared` (the segment), `jemalloc`, `os`, `testing`. Each
-//! room's `mod.rs` says what lives there, what it may use and its invariant.
+//! beside them `runtimes`, `shared` (the segment), `jemalloc`, `os`, `testing`. Each room's
+//! `mod.rs` says what lives there, what it may use and its invariant.
 #![cfg_attr(not(test), no_std)]
 
 pub mod entry;
@@ -19,12 +19,13 @@ mod runtimes;
 mod shared;
 mod sites;
 pub mod testing;
-mod threads;
 mod unwind;
 
 // Modules are addressed by their own names; the rooms group their files.
 pub use entry::api;
-pub(crate) use entry::{allocator, arch, arena, declared_frames, hooks, injected, inside, session, start};
+pub(crate) use entry::{
+    allocator, arch, arena, declared_frames, hooks, injected, inside, session, start, threads,
+};
 pub use jemalloc::mallctl;
 pub(crate) use jemalloc::{dump, json, prof, recent};
 pub(crate) use os::{atomics, clock, environment, fixed_text, process, symbols, sys};

@@ -84,8 +84,8 @@ const WEAKENINGS: [Weakening; 28] = [
     weakening("models::control::no_distance_is_drawn", "shared/control.rs", "epoch.store(settings.epoch().wrapping_add(1).max(1), Ordering::Release)", "epoch.store(settings.epoch().wrapping_add(1).max(1), Ordering::Relaxed)"),
     weakening("models::control::a_block_counted", "shared/control.rs", "activity.store(activity as u32, Ordering::Release)", "activity.store(activity as u32, Ordering::Relaxed)"),
     weakening("models::control::no_fast_path", "entry/fork.rs", "generation.fetch_add(CHANGE, Ordering::Release)", "generation.fetch_add(CHANGE, Ordering::Relaxed)"),
-    weakening("models::threads::nothing_is_lost", "threads/registry.rs", "self.state.compare_exchange(empty, state, Ordering::Release, Ordering::Relaxed)", "self.state.compare_exchange(empty, state, Ordering::Relaxed, Ordering::Relaxed)"),
-    weakening("models::threads::nothing_is_lost", "threads/registry.rs", "self.state.swap(core::ptr::null_mut(), Ordering::Acquire)", "self.state.swap(core::ptr::null_mut(), Ordering::Relaxed)"),
+    weakening("models::threads::nothing_is_lost", "entry/threads/registry.rs", "self.state.compare_exchange(empty, state, Ordering::Release, Ordering::Relaxed)", "self.state.compare_exchange(empty, state, Ordering::Relaxed, Ordering::Relaxed)"),
+    weakening("models::threads::nothing_is_lost", "entry/threads/registry.rs", "self.state.swap(core::ptr::null_mut(), Ordering::Acquire)", "self.state.swap(core::ptr::null_mut(), Ordering::Relaxed)"),
     weakening("models::a_rule_goes", "unwind/rule_cache.rs", "self.rule.store(rule.bits(), Release)", "self.rule.store(rule.bits(), Relaxed)"),
 ];
 

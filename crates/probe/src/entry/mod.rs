@@ -7,7 +7,8 @@
 //! * `allocator` and `arena`: what is known of the allocator underneath, and blocks from before it
 //!   works;
 //! * `api` and `declared_frames`: what `heapwise.h` declares, labels and script frames among it;
-//! * `inside` and `session`: the entrance, and the state of the process behind it;
+//! * `inside`, `session` and `threads`: the entrance, and the state of the process and of each
+//!   thread behind it;
 //! * `start` and `fork`: the first hooked call of a process, and of a forked child;
 //! * `injected` and `hook_request`: a probe that a controller brought into a running process, and
 //!   one that requests entry hooks from its launcher.
@@ -31,3 +32,4 @@ pub(crate) mod injected;
 pub(crate) mod inside;
 pub(crate) mod session;
 pub(crate) mod start;
+pub(crate) mod threads;
