@@ -4,6 +4,7 @@
 pub mod amount;
 mod color;
 pub mod coverage;
+mod drawing;
 pub mod export;
 pub mod findings;
 pub mod flame;

@@ -1,28 +1,27 @@
-//! A PDF of one page from a parsed SVG: shapes in solid colors, and text that can be selected; or
+//! A PDF of one page from a drawing: shapes in solid colors, and text that can be selected; or
 //! the same page in PostScript, whose prologue defines the operators of PDF.
 //!
-//! Only what our own pictures use is drawn: no gradients, images, clips or masks. Glyphs are
-//! embedded as Type 3 fonts, whose procedures are plain outlines, so that a file holds the glyphs
-//! it shows and nothing else of the font.
+//! Glyphs are embedded as Type 3 fonts, whose procedures are plain outlines, so that a file holds
+//! the glyphs it shows and nothing else of the font.
 
 mod document;
 mod glyphs;
 
 use std::fmt::Write as _;
 
-use resvg::tiny_skia::{PathSegment, Transform};
-use resvg::usvg::{Color, Fill, FillRule, Group, LineCap, LineJoin, Node, Paint, Path, Stroke, Text, Tree};
+use tiny_skia::{Path, PathSegment};
 
 use document::Document;
 use glyphs::Glyphs;
 
+use crate::drawing::{Content, Drawing, Ink, Item, Line, Stroke};
+
 /// The PDF of a picture.
-pub(crate) fn write(tree: &Tree) -> Vec<u8> {
-    let size = tree.size();
-    let page = Page::of(tree, Language::Pdf);
+pub(crate) fn write(drawing: &Drawing) -> Vec<u8> {
+    let page = Page::of(drawing, Language::Pdf);
     let mut document = Document::default();
     let fonts = page.glyphs.write(&mut document);
-    document.finish([size.width(), size.height()], &page.content, &fonts, &page.opacities)
+    document.finish([drawing.width, drawing.height], &page.content, &fonts, &page.opacities)
 }
 
 /// PDF's operators in PostScript.
@@ -33,9 +32,9 @@ const PROLOGUE: &str = "/m{moveto}bind def /l{lineto}bind def /c{curveto}bind de
     /rg{setrgbcolor}bind def /RG{setrgbcolor}bind def\n";
 
 /// The PostScript of a picture: text as outlines, opacity as a lighter color.
-pub(crate) fn postscript(tree: &Tree) -> Vec<u8> {
-    let page = Page::of(tree, Language::PostScript);
-    let (width, height) = (tree.size().width().ceil(), tree.size().height().ceil());
+pub(crate) fn postscript(drawing: &Drawing) -> Vec<u8> {
+    let page = Page::of(drawing, Language::PostScript);
+    let (width, height) = (drawing.width.ceil(), drawing.height.ceil());
     let mut out = format!(
         "%!PS-Adobe-3.0\n%%Creator: heapwise\n%%Pages: 1\n%%BoundingBox: 0 0 {width} {height}\n\
          %%EndComments\n<</PageSize[{width} {height}]>>setpagedevice\n{PROLOGUE}%%Page: 1 1\n"
@@ -62,94 +61,86 @@ struct Page {
 }
 
 impl Page {
-    fn of(tree: &Tree, language: Language) -> Self {
+    fn of(drawing: &Drawing, language: Language) -> Self {
         let mut page =
             Self { language, content: String::new(), glyphs: Glyphs::default(), opacities: Vec::new() };
         // Both languages count upwards from the lower edge.
-        page.concatenate(Transform::from_row(1.0, 0.0, 0.0, -1.0, 0.0, tree.size().height()));
-        page.group(tree.root(), 1.0);
+        let _ = writeln!(page.content, "1 0 0 -1 0 {} cm", drawing.height);
+        for item in &drawing.items {
+            page.item(item);
+        }
         page
     }
 
-    fn group(&mut self, group: &Group, opacity: f32) {
-        let opacity = opacity * group.opacity().get();
-        for node in group.children() {
-            match node {
-                Node::Group(group) => self.group(group, opacity),
-                Node::Path(path) if path.is_visible() => self.path(path, opacity, true),
-                Node::Text(text) => self.text(text, opacity),
-                Node::Path(_) | Node::Image(_) => {}
+    fn item(&mut self, item: &Item) {
+        match &item.content {
+            Content::Shape(path) => {
+                self.fill(path, item.fill);
+                self.stroke(path, item.stroke.as_ref());
             }
+            Content::Text(line) => self.text(line, item),
         }
     }
 
-    fn path(&mut self, path: &Path, opacity: f32, filled: bool) {
-        let fill = path.fill().filter(|_| filled);
-        let parts = [fill.map(Part::Fill), path.stroke().map(Part::Stroke)];
-        for part in parts.into_iter().flatten() {
-            let Paint::Color(color) = part.paint() else { continue };
-            self.content.push_str("q\n");
-            self.concatenate(path.abs_transform());
-            let opacity = opacity * part.opacity();
-            let color = match self.language {
-                Language::Pdf => *color,
-                Language::PostScript => on_white(*color, opacity),
-            };
-            self.opacity(opacity);
-            part.prepare(color, &mut self.content);
-            outline(path.data().segments(), &mut self.content);
-            self.content.push_str(part.operator());
-            self.content.push_str("Q\n");
+    /// Glyphs are text in a PDF; strokes around them (halos) are shapes below it.
+    fn text(&mut self, line: &Line, item: &Item) {
+        let is_pdf = self.language == Language::Pdf;
+        if (item.stroke.is_some() || !is_pdf)
+            && let Some(path) = line.outline()
+        {
+            self.stroke(&path, item.stroke.as_ref());
+            self.fill(&path, item.fill.filter(|_| !is_pdf));
         }
+        let Some(ink) = item.fill.filter(|_| is_pdf) else { return };
+        self.content.push_str("q\n");
+        self.color(ink, "rg");
+        self.content.push_str("BT\n");
+        for (c, number, _, x) in line.glyphs() {
+            let (font, code) = self.glyphs.code(number, c);
+            let (size, y) = (line.size, line.y);
+            // The vertical axis of a glyph points upwards, that of the picture downwards.
+            let _ = writeln!(self.content, "/F{font} {size} Tf 1 0 0 -1 {x} {y} Tm <{code:02x}> Tj");
+        }
+        self.content.push_str("ET\nQ\n");
     }
 
-    /// Glyphs are text; strokes around them (halos) are shapes below it.
-    fn text(&mut self, text: &Text, opacity: f32) {
-        if self.language == Language::PostScript {
-            return self.group(text.flattened(), opacity);
-        }
-        self.halos(text.flattened(), opacity);
-        for span in text.layouted().iter().filter(|span| span.visible) {
-            let Some(Paint::Color(color)) = span.fill.as_ref().map(Fill::paint) else { continue };
-            self.content.push_str("q\n");
-            self.concatenate(text.abs_transform());
-            self.opacity(opacity * span.fill.as_ref().map_or(1.0, |fill| fill.opacity().get()));
-            set_color(*color, "rg", &mut self.content);
-            self.content.push_str("BT\n");
-            for glyph in &span.positioned_glyphs {
-                let (font, code) = self.glyphs.code(glyph.id.0, &glyph.text);
-                let transform = glyph.outline_transform();
-                let units = self.glyphs.units_per_em();
-                let _ = write!(self.content, "/F{font} {units} Tf ");
-                matrix(transform, &mut self.content);
-                let _ = writeln!(self.content, "Tm <{code:02x}> Tj");
+    fn fill(&mut self, path: &Path, ink: Option<Ink>) {
+        let Some(ink) = ink else { return };
+        self.content.push_str("q\n");
+        self.color(ink, "rg");
+        outline(path.segments(), &mut self.content);
+        self.content.push_str("f\nQ\n");
+    }
+
+    fn stroke(&mut self, path: &Path, stroke: Option<&Stroke>) {
+        let Some(stroke) = stroke else { return };
+        self.content.push_str("q\n");
+        self.color(stroke.ink, "RG");
+        let dashes: Vec<String> = stroke.dashes.iter().map(f32::to_string).collect();
+        // Ends are cut off, corners are sharp up to SVG's limit.
+        let _ = writeln!(self.content, "{} w 0 J 0 j 4 M [{}] 0 d", stroke.width, dashes.join(" "));
+        outline(path.segments(), &mut self.content);
+        self.content.push_str("S\nQ\n");
+    }
+
+    /// Sets the color of what follows, and its opacity.
+    fn color(&mut self, ink: Ink, operator: &str) {
+        let color = match self.language {
+            Language::Pdf => {
+                self.opacity(ink.opacity);
+                ink.color
             }
-            self.content.push_str("ET\nQ\n");
-        }
-    }
-
-    fn halos(&mut self, group: &Group, opacity: f32) {
-        for node in group.children() {
-            match node {
-                Node::Group(group) => self.halos(group, opacity * group.opacity().get()),
-                Node::Path(path) if path.is_visible() => self.path(path, opacity, false),
-                _ => {}
-            }
-        }
-    }
-
-    fn concatenate(&mut self, transform: Transform) {
-        if !transform.is_identity() {
-            matrix(transform, &mut self.content);
-            self.content.push_str("cm\n");
-        }
+            Language::PostScript => on_white(ink),
+        };
+        let [red, green, blue] = color.map(|part| f32::from(part) / 255.0);
+        let _ = writeln!(self.content, "{red:.4} {green:.4} {blue:.4} {operator}");
     }
 
     fn opacity(&mut self, opacity: f32) {
-        let thousandths = (opacity.clamp(0.0, 1.0) * 1000.0).round() as u16;
-        if thousandths < 1000 && self.language == Language::Pdf {
-            let known = self.opacities.iter().position(|known| *known == thousandths);
-            let number = known.unwrap_or_else(|| {
+        let thousandths = (opacity * 1000.0).round() as u16;
+        if thousandths < 1000 {
+            let used = self.opacities.iter().position(|used| *used == thousandths);
+            let number = used.unwrap_or_else(|| {
                 self.opacities.push(thousandths);
                 self.opacities.len() - 1
             });
@@ -158,69 +149,9 @@ impl Page {
     }
 }
 
-/// One way in which a path is painted.
-enum Part<'a> {
-    Fill(&'a Fill),
-    Stroke(&'a Stroke),
-}
-
-impl Part<'_> {
-    fn paint(&self) -> &Paint {
-        match self {
-            Part::Fill(fill) => fill.paint(),
-            Part::Stroke(stroke) => stroke.paint(),
-        }
-    }
-
-    fn opacity(&self) -> f32 {
-        match self {
-            Part::Fill(fill) => fill.opacity().get(),
-            Part::Stroke(stroke) => stroke.opacity().get(),
-        }
-    }
-
-    fn prepare(&self, color: Color, out: &mut String) {
-        let Part::Stroke(stroke) = self else { return set_color(color, "rg", out) };
-        set_color(color, "RG", out);
-        let cap = match stroke.linecap() {
-            LineCap::Butt => 0,
-            LineCap::Round => 1,
-            LineCap::Square => 2,
-        };
-        let join = match stroke.linejoin() {
-            LineJoin::Miter | LineJoin::MiterClip => 0,
-            LineJoin::Round => 1,
-            LineJoin::Bevel => 2,
-        };
-        let dashes: Vec<String> = stroke.dasharray().unwrap_or_default().iter().map(f32::to_string).collect();
-        let (width, limit) = (stroke.width().get(), stroke.miterlimit().get());
-        let (dashes, offset) = (dashes.join(" "), stroke.dashoffset());
-        let _ = writeln!(out, "{width} w {cap} J {join} j {limit} M [{dashes}] {offset} d");
-    }
-
-    fn operator(&self) -> &'static str {
-        match self {
-            Part::Fill(fill) if fill.rule() == FillRule::EvenOdd => "f*\n",
-            Part::Fill(_) => "f\n",
-            Part::Stroke(_) => "S\n",
-        }
-    }
-}
-
 /// The color that results on white paper.
-fn on_white(color: Color, opacity: f32) -> Color {
-    let mix = |part: u8| (255.0 - (255.0 - f32::from(part)) * opacity.clamp(0.0, 1.0)) as u8;
-    Color { red: mix(color.red), green: mix(color.green), blue: mix(color.blue) }
-}
-
-fn set_color(color: Color, operator: &str, out: &mut String) {
-    let [red, green, blue] = [color.red, color.green, color.blue].map(|part| f32::from(part) / 255.0);
-    let _ = writeln!(out, "{red:.4} {green:.4} {blue:.4} {operator}");
-}
-
-fn matrix(transform: Transform, out: &mut String) {
-    let Transform { sx, ky, kx, sy, tx, ty } = transform;
-    let _ = write!(out, "{sx} {ky} {kx} {sy} {tx} {ty} ");
+fn on_white(ink: Ink) -> [u8; 3] {
+    ink.color.map(|part| (255.0 - (255.0 - f32::from(part)) * ink.opacity) as u8)
 }
 
 /// Writes a path; PDF has no quadratic curves, which are cubic ones with both handles at two

@@ -1,12 +1,12 @@
 //! PNG, PDF and PostScript from our own SVG, with our own font.
 
+mod png;
+
 use std::fmt;
-use std::sync::Arc;
 
-use resvg::tiny_skia::{Pixmap, Transform};
-use resvg::usvg::{Options, Tree, fontdb};
+use tiny_skia::{Color, FillRule, Paint, Path, Pixmap, Shader, Stroke, StrokeDash, Transform};
 
-use crate::font;
+use crate::drawing::{self, Content, Drawing, Ink, Item};
 
 /// Why a picture could not be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +41,8 @@ impl std::error::Error for RasterError {}
 /// Pixels of a picture: 16 000 × 16 000, one gigabyte while it is drawn.
 const MAX_PIXELS: u64 = 256_000_000;
 
-fn parse(svg: &str) -> Result<Tree, RasterError> {
-    let mut fonts = fontdb::Database::new();
-    fonts.load_font_data(font::data().to_vec());
-    // Every family we might write ends up as the one face we measured with.
-    fonts.set_sans_serif_family("DejaVu Sans");
-    fonts.set_monospace_family("DejaVu Sans");
-    let options = Options { fontdb: Arc::new(fonts), ..Options::default() };
-    Tree::from_str(svg, &options).map_err(|error| RasterError::Svg(error.to_string()))
+fn read(svg: &str) -> Result<Drawing, RasterError> {
+    drawing::read(svg).map_err(RasterError::Svg)
 }
 
 /// A PNG with `scale` pixels per unit of the SVG.
@@ -56,16 +50,63 @@ fn parse(svg: &str) -> Result<Tree, RasterError> {
 /// # Errors
 /// When the SVG is not ours, or the picture too large.
 pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, RasterError> {
-    let tree = parse(svg)?;
-    let size = tree.size();
-    let (width, height) = ((size.width() * scale).ceil() as u32, (size.height() * scale).ceil() as u32);
+    let drawing = read(svg)?;
+    let (width, height) = ((drawing.width * scale).ceil() as u32, (drawing.height * scale).ceil() as u32);
     let too_large = RasterError::TooLarge { width, height };
     if u64::from(width) * u64::from(height) > MAX_PIXELS {
         return Err(too_large);
     }
-    let mut pixels = Pixmap::new(width, height).ok_or(too_large)?;
-    resvg::render(&tree, Transform::from_scale(scale, scale), &mut pixels.as_mut());
-    pixels.encode_png().map_err(|error| RasterError::Encode(error.to_string()))
+    let mut canvas = Canvas {
+        pixels: Pixmap::new(width, height).ok_or(too_large)?,
+        to_pixels: Transform::from_scale(scale, scale),
+    };
+    for item in &drawing.items {
+        canvas.draw(item);
+    }
+    png::encode(&canvas.pixels).map_err(|error| RasterError::Encode(error.to_string()))
+}
+
+/// Pixels, and what maps a drawing to them.
+struct Canvas {
+    pixels: Pixmap,
+    to_pixels: Transform,
+}
+
+impl Canvas {
+    fn draw(&mut self, item: &Item) {
+        match &item.content {
+            Content::Shape(path) => {
+                self.fill(path, item);
+                self.stroke(path, item);
+            }
+            Content::Text(line) => {
+                if let Some(path) = line.outline() {
+                    self.stroke(&path, item);
+                    self.fill(&path, item);
+                }
+            }
+        }
+    }
+
+    fn fill(&mut self, path: &Path, item: &Item) {
+        if let Some(ink) = item.fill {
+            self.pixels.fill_path(path, &paint(ink), FillRule::Winding, self.to_pixels, None);
+        }
+    }
+
+    fn stroke(&mut self, path: &Path, item: &Item) {
+        if let Some(stroke) = &item.stroke {
+            let dash = StrokeDash::new(stroke.dashes.clone(), 0.0);
+            let pen = Stroke { width: stroke.width, dash, ..Stroke::default() };
+            self.pixels.stroke_path(path, &paint(stroke.ink), &pen, self.to_pixels, None);
+        }
+    }
+}
+
+fn paint(ink: Ink) -> Paint<'static> {
+    let [red, green, blue] = ink.color;
+    let color = Color::from_rgba8(red, green, blue, (ink.opacity * 255.0).round() as u8);
+    Paint { shader: Shader::SolidColor(color), anti_alias: true, ..Paint::default() }
 }
 
 /// A PDF of one page, with text that can be selected.
@@ -73,7 +114,7 @@ pub fn png(svg: &str, scale: f32) -> Result<Vec<u8>, RasterError> {
 /// # Errors
 /// When the SVG is not ours.
 pub fn pdf(svg: &str) -> Result<Vec<u8>, RasterError> {
-    Ok(crate::pdf::write(&parse(svg)?))
+    Ok(crate::pdf::write(&read(svg)?))
 }
 
 /// The same page in PostScript.
@@ -81,7 +122,7 @@ pub fn pdf(svg: &str) -> Result<Vec<u8>, RasterError> {
 /// # Errors
 /// When the SVG is not ours.
 pub fn postscript(svg: &str) -> Result<Vec<u8>, RasterError> {
-    Ok(crate::pdf::postscript(&parse(svg)?))
+    Ok(crate::pdf::postscript(&read(svg)?))
 }
 
 #[cfg(test)]
