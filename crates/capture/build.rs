@@ -4,8 +4,10 @@
 //! Stable cargo cannot embed a cdylib dependency in an executable, and `cargo install` copies
 //! executables only; a nested build makes both `cargo build` and `cargo install` yield one file.
 
+use std::collections::hash_map::DefaultHasher;
 use std::env;
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,14 +28,24 @@ fn main() {
         }
         None => build(&crates.join("probe/Cargo.toml")),
     };
+    let bytes = fs::read(&library).unwrap_or_else(|error| panic!("{}: {error}", library.display()));
+    // The file name of the unpacked library: no start has to decompress it to know its name.
+    println!("cargo::rustc-env=HEAPWISE_PROBE_FINGERPRINT={}", fingerprint(&bytes));
     let compressed = PathBuf::from(variable("OUT_DIR")).join("probe.zlib");
-    compress(&library, &compressed).unwrap_or_else(|error| panic!("{}: {error}", library.display()));
+    compress(&bytes, &compressed).unwrap_or_else(|error| panic!("{}: {error}", compressed.display()));
 }
 
-fn compress(library: &Path, to: &Path) -> std::io::Result<()> {
+fn compress(library: &[u8], to: &Path) -> std::io::Result<()> {
     let mut encoder = ZlibEncoder::new(fs::File::create(to)?, Compression::best());
-    encoder.write_all(&fs::read(library)?)?;
+    encoder.write_all(library)?;
     encoder.finish().map(drop)
+}
+
+/// As `fingerprint` of `src/preload.rs`, which the same compiler builds.
+fn fingerprint(library: &[u8]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    library.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn build(manifest: &Path) -> PathBuf {

@@ -10,12 +10,12 @@ use crate::process;
 use crate::process::Status;
 
 /// Running processes that were started under this one and carry its configuration of the probe, in
-/// repeated scans: processes that are older than this one are examined once.
-#[derive(Debug)]
+/// repeated scans.
+#[derive(Debug, Clone)]
 pub(crate) struct Carriers {
-    begin: u64,
     key: String,
-    /// Older processes of the last scan. A number is not used again before all others were.
+    /// Processes from before the program started that still run. They are not examined. A number is
+    /// not used again before all others were.
     older: BTreeSet<u32>,
     /// Those found by earlier scans: some overwrite their environment later.
     known: BTreeSet<(u32, u64)>,
@@ -24,12 +24,11 @@ pub(crate) struct Carriers {
 }
 
 impl Carriers {
-    pub(crate) fn new() -> Self {
-        let begin = process::starttime(std::process::id()).unwrap_or(0);
+    /// Of a program that is about to be started.
+    pub(crate) fn before_start() -> Self {
         Self {
-            begin,
             key: launcher_key(),
-            older: BTreeSet::new(),
+            older: process::list().into_iter().collect(),
             known: BTreeSet::new(),
             elsewhere: BTreeMap::new(),
         }
@@ -43,7 +42,6 @@ impl Carriers {
     }
 
     pub(crate) fn list(&mut self) -> Vec<u32> {
-        let own = std::process::id();
         let (mut older, mut known) = (BTreeSet::new(), BTreeSet::new());
         for pid in process::list() {
             if self.older.contains(&pid) {
@@ -51,13 +49,11 @@ impl Carriers {
                 continue;
             }
             let Some(start) = process::starttime(pid) else { continue };
-            // Not once only: the environment of a process is empty for a moment while it calls
-            // `exec`.
-            if start < self.begin {
-                older.insert(pid);
-            } else if pid != own && self.known.contains(&(pid, start)) {
+            if self.known.contains(&(pid, start)) {
                 known.insert((pid, start));
-            } else if pid != own && carries(pid, &self.key) {
+            // Again in every scan: the environment of a process is empty for a moment while it
+            // calls `exec`.
+            } else if carries(pid, &self.key) {
                 known.insert((pid, start));
                 let inner = Status::of(pid).map(|status| status.inner_pid).filter(|inner| *inner != pid);
                 self.elsewhere.extend(inner.map(|inner| ((inner, start), pid)));

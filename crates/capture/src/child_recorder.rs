@@ -45,12 +45,11 @@ impl Child {
 }
 
 impl ChildRecorder {
-    /// Records each descendant of `root` with `options`, into a file named by its
-    /// pid.
-    pub fn watch(root: u32, options: RecordOptions) -> Self {
+    /// Records each descendant of a program with `options`, into a file named by its pid.
+    pub fn watch(family: ProcessTree, options: RecordOptions) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
-        let watcher = std::thread::spawn(move || watch(root, &options, &stopped));
+        let watcher = std::thread::spawn(move || watch(family, &options, &stopped));
         Self { stop, watcher }
     }
 
@@ -62,8 +61,7 @@ impl ChildRecorder {
     }
 }
 
-fn watch(root: u32, options: &RecordOptions, stop: &AtomicBool) -> Vec<Child> {
-    let mut family = ProcessTree::of(root);
+fn watch(mut family: ProcessTree, options: &RecordOptions, stop: &AtomicBool) -> Vec<Child> {
     let mut known: Vec<ProcessId> = Vec::new();
     let (mut followed, mut ended): (Vec<(SegmentEntry, RecorderThread)>, Vec<Child>) =
         (Vec::new(), Vec::new());

@@ -10,7 +10,9 @@ use super::attach::hook_requests::HookRequests;
 use super::attach::own_allocators::OwnAllocators;
 use super::attach::{ptrace, start};
 use super::forward::{Forwarder, Forwarding};
-use super::{carriers, preload, suitability};
+use super::carriers::{self, Carriers};
+use super::process_tree::ProcessTree;
+use super::{preload, suitability};
 use crate::failure::{Failure, Outcome};
 use crate::input_error;
 
@@ -22,6 +24,7 @@ pub struct Running {
     child: Child,
     forwarding: Forwarding,
     started: Instant,
+    carriers: Carriers,
 }
 
 /// How a program ended.
@@ -80,6 +83,7 @@ pub fn start(
     // Before the program starts: a signal in between would end this process and not the program.
     let forwarder =
         Forwarder::new().map_err(|error| Failure::new(format!("cannot catch signals: {error}")))?;
+    let carriers = Carriers::before_start();
     let allocators = OwnAllocators::of(&path);
     if allocators.is_some() {
         ptrace::trace_from_start(&mut command);
@@ -89,7 +93,7 @@ pub fn start(
     if let Some(allocators) = allocators {
         tell(child.id(), start::hook(child.id(), &allocators, &library));
     }
-    Ok(Running { child, forwarding, started: Instant::now() })
+    Ok(Running { child, forwarding, started: Instant::now(), carriers })
 }
 
 /// Puts the probe first, so that its hooks are found before an allocator that the user preloads.
@@ -106,6 +110,11 @@ impl Running {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// It and its descendants.
+    pub fn tree(&self) -> ProcessTree {
+        ProcessTree::of(self.pid(), self.carriers.clone())
     }
 
     /// Waits for its end. Signals reach the program, not its profile (see [`Forwarder`]).

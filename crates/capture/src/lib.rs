@@ -42,6 +42,5 @@ pub mod stale_segments;
 pub mod statistics;
 pub mod stopped;
 pub mod suitability;
-pub mod survivors;
 pub mod target;
 pub mod window;

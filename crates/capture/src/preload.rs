@@ -14,6 +14,8 @@ use crate::own_files;
 
 /// libheapwise.so as built together with this executable, compressed: 0.2 instead of 0.5 MB.
 static COMPRESSED: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/probe.zlib"));
+/// [`fingerprint`] of the library, in decimal digits.
+const FINGERPRINT: &str = env!("HEAPWISE_PROBE_FINGERPRINT");
 
 /// Environment variable that names a library to use instead of the embedded one.
 pub(crate) const OVERRIDE: &str = "HEAPWISE_PROBE";
@@ -25,10 +27,9 @@ pub fn path() -> Outcome<PathBuf> {
             .canonicalize()
             .map_err(|error| Failure::file(&path, format!("named by {OVERRIDE}: {error}")));
     }
-    let library = decompressed();
     let mut problems = Vec::new();
     for directory in directories() {
-        match unpack(&library, &directory) {
+        match unpack(&directory) {
             Ok(path) => return Ok(path),
             Err(problem) => problems.push(format!("{}: {problem}", directory.display())),
         }
@@ -61,7 +62,7 @@ fn directories() -> Vec<PathBuf> {
     list
 }
 
-fn unpack(library: &[u8], directory: &Path) -> Result<PathBuf, String> {
+fn unpack(directory: &Path) -> Result<PathBuf, String> {
     let text = |error: std::io::Error| error.to_string();
     let name = directory.to_str().ok_or("its name is not UTF-8")?;
     if !directory.is_absolute() || name.contains([' ', ':', '$']) {
@@ -74,16 +75,21 @@ fn unpack(library: &[u8], directory: &Path) -> Result<PathBuf, String> {
     if !own_files::is_own_folder(&data) {
         return Err("others may write there".into());
     }
-    let path = directory.join(format!("libheapwise-{:016x}.so", fingerprint(library)));
-    let whole = || is_ours(&path) && fs::read(&path).is_ok_and(|found| found == library);
-    if !whole() {
+    let path = directory.join(format!("libheapwise-{FINGERPRINT}.so"));
+    if !is_whole(&path) {
         let temporary = directory.join(format!(".libheapwise-{}.tmp", std::process::id()));
         let mut file = own_files::create_temporary(&temporary).map_err(text)?;
-        file.write_all(library).map_err(text)?;
+        file.write_all(&decompressed()).map_err(text)?;
         file.set_permissions(fs::Permissions::from_mode(0o500 | others)).map_err(text)?;
         fs::rename(&temporary, &path).map_err(text)?;
     }
     if is_noexec(directory) { Err("it is mounted noexec".into()) } else { Ok(path) }
+}
+
+/// Whether a file is ours and holds the library: a crash may have left part of it.
+fn is_whole(path: &Path) -> bool {
+    let is_library = |bytes: Vec<u8>| fingerprint(&bytes).to_string() == FINGERPRINT;
+    is_ours(path) && fs::read(path).is_ok_and(is_library)
 }
 
 fn is_ours(path: &Path) -> bool {
@@ -96,7 +102,7 @@ fn is_noexec(directory: &Path) -> bool {
         .is_ok_and(|info| info.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC))
 }
 
-/// Distinguishes versions in the file name; the content itself is compared before use.
+/// Distinguishes versions of the library. The build script has the same function.
 fn fingerprint(library: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     library.hash(&mut hasher);

@@ -19,7 +19,7 @@ use super::process;
 use super::segments::{self, SegmentEntry, SegmentFile};
 
 /// All known descendants of one process.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ProcessTree {
     root: u32,
     members: BTreeSet<u32>,
@@ -29,9 +29,19 @@ pub struct ProcessTree {
 }
 
 impl ProcessTree {
-    /// The tree of `root`, which is running or has just ended.
-    pub fn of(root: u32) -> Self {
-        Self { root, members: BTreeSet::from([root]), carriers: Carriers::new(), foreign: BTreeMap::new() }
+    /// The tree of `root`, which has just been started.
+    pub(crate) fn of(root: u32, carriers: Carriers) -> Self {
+        Self { root, members: BTreeSet::from([root]), carriers, foreign: BTreeMap::new() }
+    }
+
+    /// Running descendants, when the root has ended: those that carry its configuration of the
+    /// probe, and those that overwrote their environment (redis does, for its title) and have a
+    /// segment.
+    pub fn survivors(&mut self) -> Vec<u32> {
+        let mut all: BTreeSet<u32> = self.carriers.list().into_iter().collect();
+        let segments = self.descendants();
+        all.extend(segments.iter().filter(|found| found.is_alive()).map(|found| found.process.pid));
+        all.into_iter().collect()
     }
 
     /// Segments of the root and of ended descendants.
@@ -205,6 +215,8 @@ pub enum EndedChildren {
 pub struct SegmentCleaner {
     stop: Arc<AtomicBool>,
     sweeper: JoinHandle<ProcessTree>,
+    /// The tree as it was at the start, should the thread fail.
+    at_start: ProcessTree,
 }
 
 /// Time between two scans. A child's segment is about a megabyte, so this bounds their memory at
@@ -214,6 +226,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 impl SegmentCleaner {
     /// Begins.
     pub fn start(mut family: ProcessTree, unwanted: Unwanted, ended: EndedChildren) -> Self {
+        let at_start = family.clone();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let sweeper = std::thread::spawn(move || {
@@ -236,13 +249,13 @@ impl SegmentCleaner {
             }
             family
         });
-        Self { stop, sweeper }
+        Self { stop, sweeper, at_start }
     }
 
     /// Ends the cleaner; the process tree as far as it is known.
-    pub fn end(self, root: u32) -> ProcessTree {
+    pub fn end(self) -> ProcessTree {
         self.stop.store(true, Ordering::Relaxed);
         self.sweeper.thread().unpark();
-        self.sweeper.join().unwrap_or_else(|_| ProcessTree::of(root))
+        self.sweeper.join().unwrap_or(self.at_start)
     }
 }

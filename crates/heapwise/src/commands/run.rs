@@ -87,7 +87,8 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
     let running = launch::start(&args.command, &conf, programs, print_unhooked)?;
     let pid = running.pid();
     let log = (args.mode.mode() == Mode::Log).then(|| args.log_options(pid));
-    let watchers = Watchers::start(WatchOptions { pid, log, children: args.children, quiet: args.quiet });
+    let (tree, children, quiet) = (running.tree(), args.children, args.quiet);
+    let watchers = Watchers::start(WatchOptions { pid, tree, log, children, quiet });
     let ended = running.wait()?;
     let mut watched = watchers.end(&ended)?;
     let segments = watched.tree.segments();

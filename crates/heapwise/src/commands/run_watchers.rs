@@ -11,7 +11,7 @@ use heapwise_capture::launch::Ended;
 use heapwise_capture::peak_ledger::{PeakLedger, PeakWatch};
 use heapwise_capture::process_tree::{EndedChildren, NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
 use heapwise_capture::recorder_thread::RecorderThread;
-use heapwise_capture::{process, survivors};
+use heapwise_capture::process;
 use heapwise_profile::ProgramEnd;
 
 use super::record;
@@ -24,6 +24,8 @@ const SURVIVORS_PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct WatchOptions {
     /// The program.
     pub(super) pid: u32,
+    /// It and its descendants.
+    pub(super) tree: ProcessTree,
     /// How it is recorded, in log mode.
     pub(super) log: Option<RecordOptions>,
     /// Its children are followed too.
@@ -56,7 +58,7 @@ pub(super) struct Watched {
 
 impl Watchers {
     pub(super) fn start(options: WatchOptions) -> Self {
-        let WatchOptions { pid, ref log, children, quiet } = options;
+        let WatchOptions { pid, ref tree, ref log, children, quiet } = options;
         // Without `--children` no command reads the segments of children.
         let tell: Option<fn(NotRecorded)> = if quiet { None } else { Some(print_not_recorded) };
         let unwanted = if log.is_some() { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
@@ -68,9 +70,12 @@ impl Watchers {
         };
         Self {
             recorder: log.clone().map(|options| RecorderThread::start_own(pid, options)),
-            children: log.clone().filter(|_| children).map(|options| ChildRecorder::watch(pid, options)),
+            children: log
+                .clone()
+                .filter(|_| children)
+                .map(|options| ChildRecorder::watch(tree.clone(), options)),
             cleaner: cleaning
-                .map(|(unwanted, ended)| SegmentCleaner::start(ProcessTree::of(pid), unwanted, ended)),
+                .map(|(unwanted, ended)| SegmentCleaner::start(tree.clone(), unwanted, ended)),
             peak: (!quiet && log.is_none()).then(|| PeakWatch::start(pid)),
             options,
         }
@@ -78,24 +83,28 @@ impl Watchers {
 
     /// Ends them: the recorder with the program, the others with the last process that is followed.
     pub(super) fn end(self, ended: &Ended) -> Outcome<Watched> {
-        let pid = self.options.pid;
+        let mut options = self.options;
         let peak_ledger = self.peak.map(PeakWatch::end);
         let recorded = self.recorder.map(|recorder| recorder.end_with(ProgramEnd::from(ended)));
-        if self.options.children {
-            self.options.await_survivors()?;
-        } else {
-            self.options.name_survivors();
+        if options.children {
+            options.await_survivors()?;
         }
         let children = self.children.map(ChildRecorder::end);
-        let tree = self.cleaner.map_or_else(|| ProcessTree::of(pid), |cleaner| cleaner.end(pid));
+        if let Some(cleaner) = self.cleaner {
+            options.tree = cleaner.end();
+        }
+        if !options.children && !options.quiet {
+            options.name_survivors();
+        }
+        let tree = options.tree;
         Ok(Watched { recorded, children, tree, peak_ledger })
     }
 }
 
 impl WatchOptions {
     /// Waits for the processes that the program left behind, or for Ctrl-C.
-    fn await_survivors(&self) -> Outcome {
-        let left = survivors::list(self.pid);
+    fn await_survivors(&mut self) -> Outcome {
+        let left = self.tree.survivors();
         if left.is_empty() {
             return Ok(());
         }
@@ -106,16 +115,16 @@ impl WatchOptions {
                 names_of(&left)
             );
         }
-        while !stop.load(Ordering::Relaxed) && !survivors::list(self.pid).is_empty() {
+        while !stop.load(Ordering::Relaxed) && !self.tree.survivors().is_empty() {
             std::thread::sleep(SURVIVORS_PAUSE);
         }
         Ok(())
     }
 
     /// Names the processes that the program left behind, which this command does not follow.
-    fn name_survivors(&self) {
-        let left = survivors::list(self.pid);
-        let (false, Some(first)) = (self.quiet, left.first()) else { return };
+    fn name_survivors(&mut self) {
+        let left = self.tree.survivors();
+        let Some(first) = left.first() else { return };
         let names = names_of(&left);
         let advice = match self.log {
             Some(_) => format!("record it with `heapwise record {first} -o FILE`"),
