@@ -85,8 +85,12 @@ pub const ISLAND_RELEASES: usize = 1;
 
 /// Bytes of the page filter by page of an address; those by granule follow.
 pub const FILTER_PAGES: usize = 1 << 20;
-/// Bytes of the page filter by 16 bytes of an address.
+/// Bytes of the page filter by 16 bytes of an address, which is first added to itself, shifted
+/// right by [`FILTER_FOLD`]: the arenas of threads start at multiples of 64 MiB, and the blocks of
+/// two threads would share bytes.
 pub const FILTER_GRANULES: usize = 1 << 20;
+/// See [`FILTER_GRANULES`].
+pub const FILTER_FOLD: u8 = 6;
 
 /// Where a call has the size of its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -9,9 +9,9 @@ use heapwise_capture::drain::{RecordOptions, Recorded};
 use heapwise_capture::failure::Outcome as CaptureOutcome;
 use heapwise_capture::launch::Ended;
 use heapwise_capture::peak_ledger::{PeakLedger, PeakWatch};
+use heapwise_capture::process;
 use heapwise_capture::process_tree::{EndedChildren, NotRecorded, ProcessTree, SegmentCleaner, Unwanted};
 use heapwise_capture::recorder_thread::RecorderThread;
-use heapwise_capture::process;
 use heapwise_profile::ProgramEnd;
 
 use super::record;
@@ -74,8 +74,7 @@ impl Watchers {
                 .clone()
                 .filter(|_| children)
                 .map(|options| ChildRecorder::watch(tree.clone(), options)),
-            cleaner: cleaning
-                .map(|(unwanted, ended)| SegmentCleaner::start(tree.clone(), unwanted, ended)),
+            cleaner: cleaning.map(|(unwanted, ended)| SegmentCleaner::start(tree.clone(), unwanted, ended)),
             peak: (!quiet && log.is_none()).then(|| PeakWatch::start(pid)),
             options,
         }

@@ -1,6 +1,6 @@
 //! AArch64. The hot path changes nothing but x16, x17 and flags, which may change in any call.
 
-use heapwise_format::entry_hooks::{ISLAND_ALLOCATES, ISLAND_RELEASES, Shape, Size};
+use heapwise_format::entry_hooks::{FILTER_FOLD, ISLAND_ALLOCATES, ISLAND_RELEASES, Shape, Size};
 
 use super::{DATA, FILTER, Island, PAD, Piece, STUB, Way, target};
 use crate::site::aarch64::Site;
@@ -19,6 +19,14 @@ struct Writer {
 
 /// A branch whose target is written later.
 struct Pending(usize);
+
+/// `ldrb w17, [x16, x17]`.
+const LOAD: u32 = 0x3871_6a11;
+
+/// `ubfx x17, xN, #shift, #20`: the index of an address in the page filter.
+fn bits_of(register: u32, shift: u32) -> u32 {
+    0xd340_0000 | shift << 16 | (shift + 19) << 10 | register << 5 | 17
+}
 
 impl Writer {
     fn here(&self) -> u64 {
@@ -48,10 +56,14 @@ impl Writer {
         self.words[pending.0] |= distance << 5;
     }
 
-    /// `ldrb w17, [x16, page or granule of x0]`: x16 is the filter.
-    fn look_up(&mut self, shift: u32) {
-        let extract = 0xd340_0000 | shift << 16 | (shift + 19) << 10 | 17; // ubfx x17, x0, #shift, #20
-        self.put(&[extract, 0x3871_6a11]);
+    /// `ldrb w17, [x16, page of x0]`: x16 is the filter.
+    fn look_up_page(&mut self) {
+        self.put(&[bits_of(0, 12), LOAD]);
+    }
+
+    /// `add x17, x0, x0, lsr fold; ldrb w17, [x16, granule of x17]`.
+    fn look_up_granule(&mut self) {
+        self.put(&[0x8b40_0011 | u32::from(FILTER_FOLD) << 10, bits_of(17, 4), LOAD]);
     }
 
     /// Subtracts a size from the thread's countdown, and jumps when it does not hold.
@@ -98,11 +110,11 @@ pub fn piece(island: Island, index: usize, way: Way, site: &Site) -> Option<Piec
     if looks_up {
         writer.address(16, FILTER);
         writer.put(&[0xf940_0210]); // ldr x16, [x16]
-        writer.look_up(12);
+        writer.look_up_page();
         let none = Pending(writer.words.len());
         // cbz w17; add x16, x16, #FILTER_PAGES
         writer.put(&[0x3400_0011, 0x9144_0210]);
-        writer.look_up(4);
+        writer.look_up_granule();
         to_probe.push(Pending(writer.words.len()));
         writer.put(&[0x3500_0011]); // cbnz w17
         writer.land(&none);

@@ -1,7 +1,7 @@
 //! x86-64. The hot path changes nothing but flags; functions do not rely on them.
 
 use heapwise_format::entry_hooks::{
-    FILTER_GRANULES, FILTER_PAGES, ISLAND_ALLOCATES, ISLAND_RELEASES, Shape, Size,
+    FILTER_FOLD, FILTER_GRANULES, FILTER_PAGES, ISLAND_ALLOCATES, ISLAND_RELEASES, Shape, Size,
 };
 
 use super::{DATA, FILTER, Island, PAD, Piece, STUB, Way, target};
@@ -61,9 +61,22 @@ impl Writer {
         self.jump_if(NOT_EQUAL)
     }
 
-    /// Compares a byte of the page filter for rdi with 0.
+    /// Compares the page filter's byte of rdi's page with 0.
+    fn look_up_page(&mut self) {
+        self.put(&[0x50, 0x48, 0x89, 0xf8]); // push rax; mov rax, rdi
+        self.look_up(12, FILTER_PAGES, 0);
+    }
+
+    /// Compares the page filter's byte of rdi's granule with 0.
+    fn look_up_granule(&mut self) {
+        self.put(&[0x50, 0x48, 0x89, 0xf8]); // push rax; mov rax, rdi
+        self.put(&[0x48, 0xc1, 0xe8, FILTER_FOLD, 0x48, 0x01, 0xf8]); // shr rax, fold; add rax, rdi
+        self.look_up(4, FILTER_GRANULES, FILTER_PAGES);
+    }
+
+    /// Compares a byte of the page filter, by rax, with 0.
     fn look_up(&mut self, shift: u8, bytes: usize, offset: usize) {
-        self.put(&[0x50, 0x48, 0x89, 0xf8, 0x48, 0xc1, 0xe8, shift, 0x25]); // push rax; mov rax, rdi; shr; and eax
+        self.put(&[0x48, 0xc1, 0xe8, shift, 0x25]); // shr rax, shift; and eax, bytes - 1
         self.put(&(bytes as u32 - 1).to_le_bytes());
         self.relative(&[0x48, 0x03, 0x05], FILTER, &[]); // add rax, [filter]
         self.put(&[0x80, 0xb8]); // cmp byte ptr [rax + offset], 0
@@ -116,7 +129,7 @@ pub fn piece(island: Island, index: usize, way: Way, site: &Site) -> Option<Piec
     let mut to_probe = vec![writer.jump_if_traced(mode)];
     let mut maybe = None;
     if looks_up {
-        writer.look_up(12, FILTER_PAGES, 0);
+        writer.look_up_page();
         maybe = Some(writer.jump_if(NOT_EQUAL));
     }
     let after_lookup = writer.here();
@@ -128,7 +141,7 @@ pub fn piece(island: Island, index: usize, way: Way, site: &Site) -> Option<Piec
     let (real, addresses) = put_moved(&mut writer, site)?;
     if let Some(maybe) = maybe {
         writer.land(&maybe);
-        writer.look_up(4, FILTER_GRANULES, FILTER_PAGES);
+        writer.look_up_granule();
         writer.jump_back_if(EQUAL, after_lookup);
     }
     if let Some(exhausted) = exhausted {

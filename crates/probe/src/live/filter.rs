@@ -8,7 +8,7 @@
 //! always looked up, which costs time but loses no sample. Those of pages saturate early: where
 //! most pages have samples, threads would contend for counts that reject nothing.
 
-use heapwise_format::entry_hooks::{FILTER_GRANULES, FILTER_PAGES};
+use heapwise_format::entry_hooks::{FILTER_FOLD, FILTER_GRANULES, FILTER_PAGES};
 
 use crate::atomics::{AtomicBool, AtomicU8, Ordering};
 
@@ -16,6 +16,8 @@ use crate::atomics::{AtomicBool, AtomicU8, Ordering};
 pub(crate) const PAGES: usize = FILTER_PAGES;
 /// Counts by granule. Farther addresses share them.
 pub(crate) const GRANULES: usize = FILTER_GRANULES;
+/// The distance by which an address is shifted and added to itself, for its granule.
+pub(crate) const FOLD: u8 = FILTER_FOLD;
 
 /// Samples of a page that are counted; with more, the count saturates.
 const MOST_OF_PAGE: u8 = 2;
@@ -38,7 +40,7 @@ pub(crate) static FILTER: Filter = Filter {
 
 fn bytes(address: u64) -> [&'static AtomicU8; 2] {
     let page = (address >> 12) as usize % PAGES;
-    let granule = (address >> 4) as usize % GRANULES;
+    let granule = (address.wrapping_add(address >> FOLD) >> 4) as usize % GRANULES;
     [&FILTER.pages[page], &FILTER.granules[granule]]
 }
 
@@ -89,6 +91,14 @@ pub(crate) fn clear() {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn arenas_of_threads_do_not_share_counts() {
+        // The first blocks of two arenas of glibc.
+        let [first, second] = [0x7f12_0400_0010, 0x7f12_0800_0010].map(|address| bytes(address)[1]);
+        let distance = (&raw const *first).addr().abs_diff((&raw const *second).addr());
+        assert!(distance >= 1 << 16, "{distance} bytes apart");
+    }
 
     #[test]
     fn counts_down_unless_saturated() {

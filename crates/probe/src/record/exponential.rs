@@ -16,29 +16,35 @@ pub(crate) fn ln(x: f64) -> f64 {
     exponent as f64 * core::f64::consts::LN_2 + 2.0 * s * polynomial(&odd, s * s)
 }
 
-/// `1 - e^-x` for `x >= 0`, to about 1e-9 relative.
-pub(crate) fn one_minus_exp(x: f64) -> f64 {
-    if x > 40.0 {
+/// `1 / (1 - e^-x)` for `x = size / rate`, to about 1e-9 relative.
+pub(crate) fn inverse_probability(size: f64, rate: f64) -> f64 {
+    let x = size / rate;
+    if x < 1.0 {
+        // 1/x + 1/2 + x/12 - x³/720 + …; `rate / size` does not wait for x.
+        return rate / size + 0.5 + x * polynomial(&ODD, x * x);
+    }
+    if x > 21.0 {
         return 1.0;
     }
-    if x < 0.35 {
-        return x * polynomial(&EXP_MINUS_1, -x);
-    }
-    // e^-x = 2^-n e^-r, with r within ln 2 / 2 of zero.
-    let n = (x * core::f64::consts::LOG2_E + 0.5) as u64;
-    let r = x - n as f64 * core::f64::consts::LN_2;
-    1.0 - polynomial(&EXP, -r) * f64::from_bits((1023 - n) << 52)
+    // e^-x = 2^-n e^-r, with r within ln 2 / 2 of zero. Adding ROUND leaves n in the lowest bits.
+    let shifted = x * core::f64::consts::LOG2_E + ROUND;
+    let r = x - (shifted - ROUND) * core::f64::consts::LN_2;
+    let power = f64::from_bits(1023_u64.wrapping_sub(shifted.to_bits() & 0xff) << 52);
+    1.0 / (1.0 - polynomial(&EXP, -r) * power)
 }
 
-/// Coefficients of the series of `e^x`, and of `(e^x - 1) / x`.
-const EXP: [f64; 10] = inverse_factorials(0);
-const EXP_MINUS_1: [f64; 9] = inverse_factorials(1);
+/// Coefficients of the odd powers of `1 / (1 - e^-x)`.
+const ODD: [f64; 5] = [1.0 / 12.0, -1.0 / 720.0, 1.0 / 30240.0, -1.0 / 1_209_600.0, 1.0 / 47_900_160.0];
+/// Coefficients of the series of `e^x`.
+const EXP: [f64; 9] = inverse_factorials();
+/// A number whose neighbours are 1 apart.
+const ROUND: f64 = (3_u64 << 51) as f64;
 
-/// `1/n!`, from `first` (0 or 1) on.
-const fn inverse_factorials<const N: usize>(first: usize) -> [f64; N] {
+/// `1/n!`.
+const fn inverse_factorials<const N: usize>() -> [f64; N] {
     let (mut series, mut n) = ([1.0; N], 1);
     while n < N {
-        series[n] = series[n - 1] / (n + first) as f64;
+        series[n] = series[n - 1] / n as f64;
         n += 1;
     }
     series
@@ -48,7 +54,8 @@ const fn inverse_factorials<const N: usize>(first: usize) -> [f64; N] {
 #[inline(always)]
 fn polynomial<const N: usize>(coefficients: &[f64; N], x: f64) -> f64 {
     let pair = |pair: &[f64]| pair[0] + pair.get(1).map_or(0.0, |second| second * x);
-    coefficients.chunks(2).rev().fold(0.0, |sum, coefficients| sum * (x * x) + pair(coefficients))
+    let pairs = coefficients.chunks(2).rev().map(pair);
+    pairs.reduce(|sum, pair| sum * (x * x) + pair).unwrap_or(0.0)
 }
 
 #[cfg(test)]
@@ -60,11 +67,9 @@ mod tests {
         for x in [1e-16, 1e-9, 0.001, 0.1, 0.3, 0.5, 0.707, 0.708, 0.75, 0.999_999, 1.0_f64] {
             assert!((ln(x) - x.ln()).abs() < 1e-8 * (1.0 + x.ln().abs()), "ln {x}");
         }
-        for x in
-            [0.0, 1e-9, 1e-4, 0.01, 0.3, 0.349, 0.351, 0.5, 0.693, 0.694, 1.0, 5.0, 30.0, 40.0, 100.0_f64]
-        {
-            let expected = -(-x).exp_m1();
-            assert!((one_minus_exp(x) - expected).abs() <= 1e-8 * expected, "1-e^-{x}");
+        for x in [1e-9, 1e-4, 0.01, 0.3, 0.5, 0.999, 1.0, 1.03, 1.04, 5.0, 20.9, 21.1, 40.0, 1e6_f64] {
+            let expected = -1.0 / (-x).exp_m1();
+            assert!((inverse_probability(x * 512.0, 512.0) - expected).abs() <= 1e-8 * expected, "{x}");
         }
     }
 }

@@ -5,7 +5,7 @@
 //! redrawn at any time (a changed rate) without bias. The stubs count it down in steps, so that a
 //! thread polls the control page regularly.
 
-use super::exponential::{ln, one_minus_exp};
+use super::exponential::{inverse_probability, ln};
 use crate::atomics::Ordering;
 use crate::control::Settings;
 use crate::sys;
@@ -86,9 +86,8 @@ impl Sampled {
             return Sampled::EXACT;
         }
         // A block of no bytes is sampled as if it had one.
-        let p = one_minus_exp(size.max(1) as f64 / rate as f64);
-        let blocks = 1.0 / p;
-        Sampled { blocks, variance: (1.0 - p) * blocks * blocks }
+        let blocks = inverse_probability(size.max(1) as i64 as f64, rate as i64 as f64);
+        Sampled { blocks, variance: blocks * (blocks - 1.0) }
     }
 
     /// Weight in bytes.
