@@ -81,7 +81,7 @@ const WEAKENINGS: [Weakening; 28] = [
     weakening("models::control::a_change_is_applied_whole", "testing/models/outside.rs", "fence(Ordering::SeqCst);", "();"),
     weakening("models::control::a_change_is_applied_whole", "shared/control.rs", "        fence(Ordering::Acquire);\n", ""),
     weakening("models::control::threads_apply_changes", "entry/fork.rs", "applying.store(false, Ordering::Release)", "applying.store(false, Ordering::Relaxed)"),
-    weakening("models::control::no_distance_is_drawn", "shared/control.rs", "epoch.store(settings.epoch().wrapping_add(1).max(1), Ordering::Release)", "epoch.store(settings.epoch().wrapping_add(1).max(1), Ordering::Relaxed)"),
+    weakening("models::control::no_distance_is_drawn", "shared/control.rs", "settings.rate.store(rate.word(), Ordering::Release)", "settings.rate.store(rate.word(), Ordering::Relaxed)"),
     weakening("models::control::a_block_counted", "shared/control.rs", "activity.store(activity as u32, Ordering::Release)", "activity.store(activity as u32, Ordering::Relaxed)"),
     weakening("models::control::no_fast_path", "entry/fork.rs", "generation.fetch_add(CHANGE, Ordering::Release)", "generation.fetch_add(CHANGE, Ordering::Relaxed)"),
     weakening("models::threads::nothing_is_lost", "entry/threads/registry.rs", "self.state.compare_exchange(empty, state, Ordering::Release, Ordering::Relaxed)", "self.state.compare_exchange(empty, state, Ordering::Relaxed, Ordering::Relaxed)"),

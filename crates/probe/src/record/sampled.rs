@@ -19,25 +19,24 @@ pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
     }
     control::check_leases(inside);
     let settings = &inside.control;
-    if !sampler::take(settings, inside.words(), block.size) {
+    let Some(rate) = sampler::take(settings, inside.words(), block.size) else {
         inside.segment.counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
         return;
-    }
+    };
     if block.address == 0 || inside.prof.is_silent(inside.words()) {
         return;
     }
-    let rate = settings.rate();
-    if (settings.sampling_distance() < FINE_BYTES || inside.prof.keeps_threads())
+    if (rate.distance() < FINE_BYTES || inside.prof.keeps_threads())
         && let (session, Some(state)) = inside.with_state()
     {
         state.begin_event(session);
-        if let Some(tally) = slow_path::site(session, state, entry, rate) {
+        if let Some(tally) = slow_path::site(session, state, entry, rate.number()) {
             slow_path::count_alloc(session, Some(state), tally, block);
         }
         return;
     }
     let node = capture_shared(inside, entry);
-    if let Some(tally) = slow_path::shared_tally(inside, node, rate) {
+    if let Some(tally) = slow_path::shared_tally(inside, node, rate.number()) {
         slow_path::count_alloc(inside, None, tally, block);
     }
 }

@@ -8,6 +8,7 @@
 use super::exponential::{inverse_probability, ln};
 use crate::atomics::Ordering;
 use crate::control::Settings;
+use crate::sites::rates::Rate;
 use crate::sys;
 use crate::threads::ThreadWords;
 
@@ -16,23 +17,24 @@ const STEP: u64 = 32 * 1024;
 /// The distance when nothing is sampled.
 const NEVER: u64 = u64::MAX / 2;
 
-/// Counts `size` bytes; whether they are a sample.
-pub(crate) fn take(settings: &Settings, words: &ThreadWords, size: u64) -> bool {
-    let epoch = settings.epoch();
-    if words.epoch.load(Ordering::Relaxed) != epoch {
-        words.epoch.store(epoch, Ordering::Relaxed);
-        set_distance(words, draw(settings, words));
+/// Counts `size` bytes; the rate that they are a sample of, if they are one.
+pub(crate) fn take(settings: &Settings, words: &ThreadWords, size: u64) -> Option<Rate> {
+    let rate = settings.rate();
+    if words.rate.load(Ordering::Relaxed) != rate.word() {
+        words.rate.store(rate.word(), Ordering::Relaxed);
+        set_distance(words, draw(rate, settings, words));
     }
     let distance = words.countdown.load(Ordering::Relaxed).saturating_add(words.gap.load(Ordering::Relaxed));
     match distance.checked_sub(size) {
         Some(rest) => {
             set_distance(words, rest);
-            false
+            None
         }
         None => {
-            // With the probe off, only requests that no allocator can satisfy get here.
-            set_distance(words, draw(settings, words));
-            settings.sampling_distance() != 0
+            // With the probe off: the first call of a thread, and requests that no allocator can
+            // satisfy.
+            set_distance(words, draw(rate, settings, words));
+            (rate != Rate::NONE).then_some(rate)
         }
     }
 }
@@ -43,8 +45,8 @@ fn set_distance(words: &ThreadWords, distance: u64) {
     words.gap.store(distance - countdown, Ordering::Relaxed);
 }
 
-fn draw(settings: &Settings, words: &ThreadWords) -> u64 {
-    match settings.sampling_distance() {
+fn draw(rate: Rate, settings: &Settings, words: &ThreadWords) -> u64 {
+    match rate.distance() {
         0 => NEVER,
         // `-ln u` is exponential with mean 1; rounding down keeps P(distance < size) exact for
         // whole sizes.

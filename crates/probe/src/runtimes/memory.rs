@@ -19,19 +19,19 @@ const LONGEST: u64 = 1 << 20;
 /// Pages that can be read. Zeroed memory is valid: none.
 pub(in crate::runtimes) struct Pages {
     known: [[u64; WAYS]; 1 << SET_BITS],
-    /// The epoch of unmapped memory that they belong to.
-    epoch: u32,
+    /// The runtime generation that they belong to.
+    generation: u32,
 }
 
 impl Pages {
-    /// Drops all pages if memory was unmapped since; whether it did.
+    /// Drops all pages of another runtime generation; whether it did.
     #[inline(always)]
-    pub(in crate::runtimes) fn validate(&mut self, epoch: u32) -> bool {
-        if self.epoch == epoch {
+    pub(in crate::runtimes) fn validate(&mut self, generation: u32) -> bool {
+        if self.generation == generation {
             return false;
         }
         self.known = [[0; WAYS]; 1 << SET_BITS];
-        self.epoch = epoch;
+        self.generation = generation;
         true
     }
 

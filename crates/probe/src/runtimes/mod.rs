@@ -19,6 +19,7 @@ mod names;
 pub(crate) mod python;
 mod ruby;
 mod spare;
+mod stack_reader;
 mod woven;
 
 use heapwise_format::segment::Counter;
@@ -59,8 +60,9 @@ pub(crate) fn leave_objects() {
     OBJECTS.store(false, Ordering::Relaxed);
 }
 
-/// Times that memory was unmapped while there was a runtime.
-static UNMAPPED: AtomicU32 = AtomicU32::new(0);
+/// The runtime generation: changes when memory is unmapped while there is a runtime, and when a
+/// code object ended whose address a thread may have cached.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// Runtimes other than CPython that were found, as bits of [`Other`].
 static OTHERS: AtomicU32 = AtomicU32::new(0);
@@ -91,8 +93,14 @@ impl Other {
     }
 }
 
-fn unmapped() -> u32 {
-    UNMAPPED.load(Ordering::Relaxed)
+#[inline(always)]
+fn generation() -> u32 {
+    GENERATION.load(Ordering::Acquire)
+}
+
+/// Invalidates the pages and stacks of runtimes that threads cache; to be called after the change.
+fn change_generation() {
+    GENERATION.fetch_add(1, Ordering::Release);
 }
 
 /// Looks for runtimes among the objects of the start.
@@ -162,7 +170,7 @@ pub(crate) fn is_thread_ending() -> bool {
 /// The program unmaps memory.
 pub(crate) fn unmapping(start: u64, bytes: u64) {
     if are_present() {
-        UNMAPPED.fetch_add(1, Ordering::Relaxed);
+        change_generation();
         python::unmapping(start, bytes);
     }
 }
@@ -229,8 +237,8 @@ impl Memo {
         self.python.reset();
         if are_others_present() {
             self.lua.reset();
-            self.luajit.reset();
-            self.ruby.reset();
+            self.luajit.reader.reset();
+            self.ruby.reader.reset();
         }
     }
 
@@ -249,8 +257,8 @@ impl Memo {
         }
         if are_others_present() {
             self.lua.validate(generation);
-            self.luajit.validate(generation);
-            self.ruby.validate(generation);
+            self.luajit.reader.validate(generation);
+            self.ruby.reader.validate(generation);
             self.woven.validate(generation);
         }
     }

@@ -109,6 +109,26 @@ impl Woven {
         }
     }
 
+    /// The node of the stack of `base` with the frames of a runtime, whose hash is `hash`; `base`
+    /// when there are none. Where it is not cached, `collect` writes it to the buffer.
+    pub(super) fn node(
+        &mut self,
+        session: &Session,
+        hash: Option<u64>,
+        base: u32,
+        collect: impl FnOnce(&mut Woven),
+    ) -> u32 {
+        let key = key(hash, base);
+        if let Some(node) = self.find(key) {
+            return node;
+        }
+        if hash.is_none() {
+            return self.insert(key, base);
+        }
+        collect(self);
+        self.intern(session, key)
+    }
+
     /// The node of the stack in the buffer, which is cached.
     pub(super) fn intern(&mut self, session: &Session, key: u64) -> u32 {
         let child = |node, frame: &Frame| stack_tree::child(session, node, frame.place, frame.module);

@@ -9,7 +9,8 @@ use crate::hooks::{self, HookMode};
 use crate::record::{self, peak, sizes};
 use crate::segment::Segment;
 use crate::session::Session;
-use crate::sites::{rates, tallies};
+use crate::sites::rates::{self, Rate};
+use crate::sites::tallies;
 use crate::{allocator, clock, config, leases, live, log, runtimes, sys, threads};
 
 /// Action of the hooks on an event.
@@ -29,9 +30,8 @@ pub(crate) enum Activity {
 /// The settings in force. Zeroed memory is valid: nothing is recorded.
 pub(crate) struct Settings {
     activity: AtomicU32,
-    epoch: AtomicU32,
-    distance: AtomicU64,
-    rate: AtomicU32,
+    /// A [`Rate`].
+    rate: AtomicU64,
     depth: AtomicU32,
     tables: AtomicU32,
     has_fast_path: AtomicBool,
@@ -61,20 +61,15 @@ impl Settings {
         }
     }
 
-    /// Changes whenever the distance to the next sample must be drawn again; never 0. A thread that
-    /// reads a new epoch also reads the new distance and rate.
-    pub(crate) fn epoch(&self) -> u32 {
-        self.epoch.load(Ordering::Acquire)
+    /// The sampling distance in force, and its number.
+    pub(crate) fn rate(&self) -> Rate {
+        // Pairs with `enforce`: the number is in the table of the segment.
+        Rate::from_word(self.rate.load(Ordering::Acquire))
     }
 
     /// Mean distance of samples in bytes; 0 when nothing is sampled.
     pub(crate) fn sampling_distance(&self) -> u64 {
-        self.distance.load(Ordering::Relaxed)
-    }
-
-    /// Number of the sampling distance in force.
-    pub(crate) fn rate(&self) -> u16 {
-        self.rate.load(Ordering::Relaxed) as u16
+        self.rate().distance()
     }
 
     /// Deepest stack recorded.
@@ -310,12 +305,8 @@ fn enforce(session: &Session, wanted: &Control) {
         Mode::Sampled => Activity::Sampling,
     };
     let distance = if activity == Activity::Sampling { sample_bytes } else { 0 };
-    let number = if distance == 0 { Some(0) } else { rates::number(&session.segment, distance) };
-    if let Some(number) = number {
-        settings.rate.store(u32::from(number), Ordering::Relaxed);
-        if settings.distance.swap(distance, Ordering::Relaxed) != distance || settings.epoch() == 0 {
-            settings.epoch.store(settings.epoch().wrapping_add(1).max(1), Ordering::Release);
-        }
+    if let Some(rate) = rates::find_or_insert(&session.segment, distance) {
+        settings.rate.store(rate.word(), Ordering::Release);
     }
     let is_every = matches!(activity, Activity::Exact | Activity::Log);
     if is_every {

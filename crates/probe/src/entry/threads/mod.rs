@@ -18,7 +18,7 @@ pub(crate) use registry::{Registry, name_in_dumps, read as thread_record, releas
 pub(crate) use registry::{acquire as acquire_state, release as release_state};
 pub(crate) use state::State;
 
-use crate::atomics::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering, compiler_fence};
+use crate::atomics::{AtomicPtr, AtomicU8, AtomicU64, Ordering, compiler_fence};
 use crate::declared_frames::Inherited;
 use crate::session::Session;
 use crate::unwind::OwnStack;
@@ -39,8 +39,8 @@ pub(crate) struct ThreadWords {
     reentry: AtomicPtr<State>,
     /// Where this thread's stack is, for stacks captured without a state.
     own_stack: UnsafeCell<OwnStack>,
-    /// Sampling epoch that the gap was drawn in.
-    pub(crate) epoch: AtomicU32,
+    /// The [`Rate`](crate::sites::rates::Rate) that the gap was drawn from; 0 before the first.
+    pub(crate) rate: AtomicU64,
     /// The thread's destructors have run: what comes now is shared accounting.
     ended: AtomicU8,
     /// Whether what the thread allocates is recorded (`prof`); 0: not decided.
@@ -146,7 +146,7 @@ impl ThreadWords {
 
     /// Draws another distance to the next sample: the process is a forked child.
     pub(crate) fn forget_samples(&self) {
-        self.epoch.store(0, Ordering::Relaxed);
+        self.rate.store(0, Ordering::Relaxed);
         self.random.store(0, Ordering::Relaxed);
     }
 

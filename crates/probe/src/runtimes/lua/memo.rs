@@ -125,7 +125,7 @@ impl Memo {
     #[inline(always)]
     fn validate_pages(&mut self, session: &Session) {
         let is_every = matches!(session.control.activity(), Activity::Exact | Activity::Log);
-        if self.pages.validate(crate::runtimes::unmapped()) || !is_every {
+        if self.pages.validate(crate::runtimes::generation()) || !is_every {
             self.len = 0;
         }
     }

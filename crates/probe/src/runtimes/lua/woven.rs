@@ -39,13 +39,5 @@ pub(in crate::runtimes) fn weave(
         true => None,
         false => memo.capture(session, native, entry),
     };
-    let key = woven::key(hash, base);
-    if let Some(node) = woven.find(key) {
-        return node;
-    }
-    if hash.is_none() {
-        return woven.insert(key, base);
-    }
-    memo.collect(session, woven, base, entry);
-    woven.intern(session, key)
+    woven.node(session, hash, base, |woven| memo.collect(session, woven, base, entry))
 }

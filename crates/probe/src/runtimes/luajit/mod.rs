@@ -19,14 +19,13 @@ use heapwise_format::segment::{Runtime, RuntimeLanguage, RuntimeSupport};
 
 use super::Other;
 use super::by_address::{self, Marked};
-use super::memory::Pages;
-use super::names::Names;
+use super::stack_reader::StackReader;
 use super::woven::{self, DEPTH, Woven};
 use crate::atomics::{AtomicU64, Ordering};
 use crate::modules::Image;
 use crate::session::Session;
 use crate::symbols;
-use crate::unwind::{Entry, OwnStack};
+use crate::unwind::Entry;
 use states::States;
 
 /// Code of the binary that has it: start and end. Both 0 until it was found.
@@ -78,9 +77,7 @@ fn code() -> Range<u64> {
 
 /// What is known of a thread's LuaJIT stack. Zeroed memory is valid: nothing.
 pub(super) struct Memo {
-    own_stack: OwnStack,
-    pages: Pages,
-    names: Names,
+    pub(super) reader: StackReader,
     states: States,
     /// The last stack, the innermost frame first.
     frames: [Marked; DEPTH],
@@ -88,26 +85,15 @@ pub(super) struct Memo {
 }
 
 impl Memo {
-    /// Drops what is known of another thread's stack.
-    pub(super) fn reset(&mut self) {
-        self.own_stack = OwnStack::default();
-        self.pages.clear();
-    }
-
-    /// Drops names of another segment.
-    pub(super) fn validate(&mut self, generation: u64) {
-        self.names.validate(generation);
-    }
-
     /// Reads the stack of the calling thread; its hash, or `None` when it has none.
     fn capture(&mut self, session: &Session, entry: &Entry) -> Option<u64> {
         self.len = 0;
+        let Memo { reader: StackReader { own_stack, pages, names }, states, frames, len } = self;
         // Arenas may be gone, unnoticed where they are unmapped by a system call.
-        self.pages.clear();
-        if session.provider.is_set() || !self.own_stack.holds(entry.sp) {
+        pages.clear();
+        if session.provider.is_set() || !own_stack.holds(entry.sp) {
             return None;
         }
-        let Memo { own_stack, pages, names, states, frames, len } = self;
         states.find(session, pages, *own_stack, entry, &code());
         if states.is_compiled_code_running(pages) {
             return None;
@@ -129,14 +115,8 @@ impl Memo {
 /// The node of the stack of `base` with LuaJIT's frames.
 pub(super) fn weave(session: &Session, memo: &mut Memo, woven: &mut Woven, base: u32, entry: &Entry) -> u32 {
     let hash = memo.capture(session, entry);
-    let key = woven::key(hash, base);
-    if let Some(node) = woven.find(key) {
-        return node;
-    }
-    if hash.is_none() {
-        return woven.insert(key, base);
-    }
-    let frames = memo.frames.get(..memo.len).unwrap_or(&[]).iter().rev().copied();
-    by_address::collect(session, woven, memo.own_stack, entry, base, frames);
-    woven.intern(session, key)
+    woven.node(session, hash, base, |woven| {
+        let frames = memo.frames.get(..memo.len).unwrap_or(&[]).iter().rev().copied();
+        by_address::collect(session, woven, memo.reader.own_stack, entry, base, frames);
+    })
 }

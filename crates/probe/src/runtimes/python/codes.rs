@@ -22,9 +22,7 @@ pub(super) struct Codes {
     places: [AtomicU64; 1 << BITS],
     /// Most frees are of other objects: one load rejects them.
     filter: [AtomicU64; 1 << (FILTER_BITS - 6)],
-    /// Incremented when one ends.
-    epoch: AtomicU32,
-    /// As the epoch, by hash of the object.
+    /// Incremented when one ends, by hash of the object.
     generations: [AtomicU32; 1 << GENERATION_BITS],
 }
 
@@ -42,17 +40,10 @@ fn places(code: u64) -> impl Iterator<Item = usize> {
 pub(super) static CODES: Codes = Codes {
     places: [const { AtomicU64::new(0) }; 1 << BITS],
     filter: [const { AtomicU64::new(0) }; 1 << (FILTER_BITS - 6)],
-    epoch: AtomicU32::new(0),
     generations: [const { AtomicU32::new(0) }; 1 << GENERATION_BITS],
 };
 
 impl Codes {
-    /// Changes when a named code object ends.
-    #[inline(always)]
-    pub(super) fn epoch(&self) -> u32 {
-        self.epoch.load(Ordering::Acquire)
-    }
-
     /// Changes when the code object at this address ends.
     #[inline(always)]
     pub(super) fn generation(&self, code: u64) -> u32 {
@@ -83,30 +74,30 @@ impl Codes {
         false
     }
 
-    /// An object of the interpreter ends.
+    /// An object of the interpreter ends; whether it is a code object that was named.
     #[inline(always)]
-    pub(super) fn ends(&self, object: u64) {
-        let (Some(filter), bit) = self.filter(object) else { return };
-        if filter.load(Ordering::Relaxed) & bit != 0 {
-            self.remove(object);
-        }
+    pub(super) fn ends(&self, object: u64) -> bool {
+        let (Some(filter), bit) = self.filter(object) else { return false };
+        filter.load(Ordering::Relaxed) & bit != 0 && self.remove(object)
     }
 
     #[cold]
-    fn remove(&self, object: u64) {
+    fn remove(&self, object: u64) -> bool {
+        let mut is_named = false;
         for place in places(object).filter_map(|place| self.places.get(place)) {
             match place.load(Ordering::Relaxed) {
-                0 => return,
+                0 => break,
                 found if found == object => {
                     place.store(ENDED, Ordering::Relaxed);
                     if let Some(generation) = self.generations.get(hash(object, GENERATION_BITS)) {
                         generation.fetch_add(1, Ordering::Release);
                     }
-                    self.epoch.fetch_add(1, Ordering::Release);
+                    is_named = true;
                 }
                 _ => {}
             }
         }
+        is_named
     }
 }
 
@@ -126,20 +117,14 @@ mod tests {
     #[test]
     fn an_end_is_noticed_once() {
         let codes = codes();
-        codes.ends(0x5000);
-        assert_eq!(codes.epoch(), 0);
+        assert!(!codes.ends(0x5000));
         assert!(codes.insert(0x5000) && codes.insert(0x5000) && codes.insert(0x10_5000));
-        codes.ends(0x20_5000);
-        assert_eq!((codes.epoch(), codes.generation(0x5000)), (0, 0));
-        codes.ends(0x5000);
-        codes.ends(0x5000);
-        assert_eq!((codes.epoch(), codes.generation(0x5000)), (1, 1));
-        assert_eq!(codes.generation(0x10_5000), 0);
-        codes.ends(0x10_5000);
-        assert_eq!(codes.epoch(), 2);
-        assert!(codes.insert(0x5000));
-        codes.ends(0x5000);
-        assert_eq!(codes.epoch(), 3);
+        assert!(!codes.ends(0x20_5000));
+        assert_eq!(codes.generation(0x5000), 0);
+        assert!(codes.ends(0x5000) && !codes.ends(0x5000));
+        assert_eq!((codes.generation(0x5000), codes.generation(0x10_5000)), (1, 0));
+        assert!(codes.ends(0x10_5000) && codes.insert(0x5000) && codes.ends(0x5000));
+        assert_eq!(codes.generation(0x5000), 2);
     }
 
     #[test]

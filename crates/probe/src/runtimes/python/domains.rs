@@ -193,7 +193,9 @@ unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize, entry:
 fn note_free(block: Pointer) {
     if let Some(interpreter) = interpreter() {
         interpreter.notice_ending();
-        CODES.ends(block as u64);
+        if CODES.ends(block as u64) {
+            crate::runtimes::change_generation();
+        }
     }
 }
 

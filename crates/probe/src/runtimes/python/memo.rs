@@ -11,7 +11,6 @@
 use heapwise_format::segment::Counter;
 
 use super::Interpreter;
-use super::codes::CODES;
 use super::layout::Layout;
 use super::locations::{Locations, Position};
 use crate::arch::opaque_word;
@@ -52,7 +51,6 @@ struct Seen {
 /// What is known of a thread's interpreter stack. Zeroed memory is valid: nothing.
 pub(crate) struct Memo {
     len: usize,
-    code_epoch: u32,
     pub(super) own_stack: OwnStack,
     pages: Pages,
     hints: [u16; 1 << HINT_BITS],
@@ -102,13 +100,8 @@ impl Memo {
     /// can be read.
     #[inline(always)]
     pub(super) fn capture(&mut self, session: &Session, interpreter: &Interpreter) -> Option<u64> {
-        let is_stale = self.pages.validate(crate::runtimes::unmapped()) || !interpreter.is_hooked();
+        let is_stale = self.pages.validate(crate::runtimes::generation()) || !interpreter.is_hooked();
         if is_stale {
-            self.len = 0;
-        }
-        let epoch = CODES.epoch();
-        if self.code_epoch != epoch {
-            self.code_epoch = epoch;
             self.len = 0;
         }
         self.len = self.read_frames(session, interpreter).unwrap_or(0);

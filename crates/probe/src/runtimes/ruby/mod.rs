@@ -23,6 +23,7 @@ use super::Other;
 use super::by_address::{self, Marked};
 use super::memory::Pages;
 use super::names::{self, Names};
+use super::stack_reader::StackReader;
 use super::woven::{self, DEPTH, Woven};
 use crate::atomics::{AtomicPtr, AtomicU64, Ordering};
 use crate::declared_frames;
@@ -75,9 +76,7 @@ pub(super) fn consider(session: &Session, image: &Image) {
 
 /// What is known of a thread's Ruby stack. Zeroed memory is valid: nothing.
 pub(super) struct Memo {
-    own_stack: OwnStack,
-    pages: Pages,
-    names: Names,
+    pub(super) reader: StackReader,
     values: [Value; DEPTH],
     lines: [c_int; DEPTH],
     /// Encoded [`NodePlace`]s of the last stack, the innermost frame first.
@@ -86,23 +85,12 @@ pub(super) struct Memo {
 }
 
 impl Memo {
-    /// Drops what is known of another thread's stack.
-    pub(super) fn reset(&mut self) {
-        self.own_stack = OwnStack::default();
-        self.pages.clear();
-    }
-
-    /// Drops names of another segment.
-    pub(super) fn validate(&mut self, generation: u64) {
-        self.names.validate(generation);
-    }
-
     /// Reads the stack of the calling thread; its hash, or `None` when it has none.
     fn capture(&mut self, session: &Session, ruby: &Interface) -> Option<u64> {
         self.len = 0;
-        self.pages.validate(super::unmapped());
-        let mut control_frames = ruby.control_frames(&mut self.pages)?;
-        let Memo { pages, names, values, lines, places, len, .. } = self;
+        let Memo { reader: StackReader { pages, names, .. }, values, lines, places, len } = self;
+        pages.validate(super::generation());
+        let mut control_frames = ruby.control_frames(pages)?;
         let count = ruby.frames(values, lines);
         let mut hash = 0;
         for (value, line) in values.iter().zip(lines).take(count) {
@@ -142,18 +130,13 @@ fn string(
 pub(super) fn weave(session: &Session, memo: &mut Memo, woven: &mut Woven, base: u32, entry: &Entry) -> u32 {
     let Some(ruby) = interface() else { return base };
     let hash = memo.capture(session, ruby);
-    let key = woven::key(hash, base);
-    if let Some(node) = woven.find(key) {
-        return node;
-    }
-    if hash.is_none() {
-        return woven.insert(key, base);
-    }
-    let mark = innermost_loop(session, ruby, memo.own_stack, entry);
-    let places = memo.places.get(..memo.len).unwrap_or(&[]).iter().rev();
-    let frames = places.map(|place| Marked { place: *place, mark });
-    by_address::collect(session, woven, memo.own_stack, entry, base, frames);
-    woven.intern(session, key)
+    let own_stack = memo.reader.own_stack;
+    woven.node(session, hash, base, |woven| {
+        let mark = innermost_loop(session, ruby, own_stack, entry);
+        let places = memo.places.get(..memo.len).unwrap_or(&[]).iter().rev();
+        let frames = places.map(|place| Marked { place: *place, mark });
+        by_address::collect(session, woven, own_stack, entry, base, frames);
+    })
 }
 
 /// The address on the C stack of the innermost loop of the interpreter, in which all frames are

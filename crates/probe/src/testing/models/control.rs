@@ -31,7 +31,7 @@ fn apply(session: &'static Session, mode: Mode, bytes: u64, depth: u64) {
 }
 
 fn rate_of(session: &Session) -> u64 {
-    rates::of(&session.segment, session.control.rate())
+    rates::of(&session.segment, session.control.rate().number())
 }
 
 /// A controller's write is applied completely or not at all.
@@ -75,21 +75,23 @@ fn threads_apply_changes_in_turn() {
     });
 }
 
-/// A thread that sees a new epoch draws distances from that epoch's rate.
+/// A thread that sees a new rate finds its distance in the table.
 ///
-/// For `EPOCH` (release in `enforce`, acquire in `epoch`).
+/// For `Settings::rate` (release in `enforce`, acquire in `rate`).
 #[test]
 fn no_distance_is_drawn_from_a_rate_that_was() {
     check(
         |session| apply(session, Mode::Sampled, 1000, 100),
         |session| {
-            let before = session.control.epoch();
+            let before = session.control.rate();
             request(session, Mode::Sampled, 2000, 100);
             together(
                 move || control::poll(session),
                 move || {
-                    if session.control.epoch() != before {
-                        assert_eq!((session.control.sampling_distance(), rate_of(session)), (2000, 2000));
+                    let rate = session.control.rate();
+                    if rate != before {
+                        let in_table = rates::of(&session.segment, rate.number());
+                        assert_eq!((rate.distance(), in_table), (2000, 2000));
                     }
                 },
             );
