@@ -48,6 +48,7 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
     install_go(root)?;
     install_python_package(root, "duckdb", "duckdb")?;
     install_python_package(root, "moto", "moto[server]")?;
+    install_python_package(root, "memray", "memray==1.20.0")?;
     install_firefox_profiler(root)?;
     let path = format!(
         "{}:{}",
@@ -145,7 +146,7 @@ fn install_go(root: &Path) -> Result<(), Failure> {
 }
 
 /// A module of a package of PyPI, into the same place: DuckDB, the witness for the Parquet files of
-/// the fleet, and moto, its S3 server.
+/// the fleet, moto, its S3 server, and memray, the witness for its capture file.
 fn install_python_package(root: &Path, module: &str, package: &str) -> Result<(), Failure> {
     let bin = root.join("target/witness/bin");
     let done = |command: &mut Command| command.status().is_ok_and(|status| status.success());

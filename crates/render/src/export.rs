@@ -3,6 +3,7 @@
 //! One file a format; each takes the unmodified [`Profile`] and writes bytes. Data that a format
 //! cannot hold is omitted, never invented; docs/FORMATS.md lists the omissions.
 
+mod accounts;
 mod annotations;
 mod callgrind;
 mod compact;
@@ -16,6 +17,7 @@ mod heap_records;
 mod heap_v2;
 mod heaptrack;
 mod json;
+mod memray;
 mod packing;
 mod pprof;
 mod skynet;
@@ -53,6 +55,8 @@ pub enum Format {
     Dhat,
     /// heaptrack's interpreted text: heaptrack_gui, heaptrack_print.
     Heaptrack,
+    /// memray's capture file: memray flamegraph, table, tree, summary, stats.
+    Memray,
     /// skynet-mprof's dump.
     Skynet,
     /// heapwise's documented JSON.
@@ -63,7 +67,7 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Format; 14] = [
+    pub const ALL: [Format; 15] = [
         Format::Pprof,
         Format::Heapwise,
         Format::HeapV2,
@@ -75,6 +79,7 @@ impl Format {
         Format::Firefox,
         Format::Dhat,
         Format::Heaptrack,
+        Format::Memray,
         Format::Skynet,
         Format::Json,
         Format::Csv,
@@ -95,6 +100,7 @@ impl Format {
             Format::Firefox => "firefox",
             Format::Dhat => "dhat",
             Format::Heaptrack => "heaptrack",
+            Format::Memray => "memray",
             Format::Skynet => "skynet",
             Format::Json => "json",
             Format::Csv => "csv",
@@ -151,6 +157,7 @@ impl Format {
             Format::Firefox => "profile.json",
             Format::Dhat => "dhat.json",
             Format::Heaptrack => "heaptrack",
+            Format::Memray => "memray.bin",
             Format::Skynet => "pro",
             Format::Json => "json",
             Format::Csv => "csv",
@@ -177,6 +184,7 @@ pub fn export(profile: &Profile, format: Format, metric: Metric, out: &mut impl 
         Format::Firefox => firefox::write(profile, metric, &mut out)?,
         Format::Dhat => dhat::write(profile, &mut out)?,
         Format::Heaptrack => heaptrack::write(profile, &mut out)?,
+        Format::Memray => memray::write(profile, &mut out)?,
         Format::Skynet => skynet::write(profile, &mut out)?,
         Format::Json => json::write(profile, &mut out)?,
         Format::Csv => csv::write(profile, &mut out)?,

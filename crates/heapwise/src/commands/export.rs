@@ -32,7 +32,7 @@ pub(crate) struct ExportArgs {
     #[arg(required = true, value_name = "FILE|PID")]
     targets: Vec<String>,
     /// Write this format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox,
-    /// dhat, heaptrack, pro, json, csv
+    /// dhat, heaptrack, memray, pro, json, csv
     #[arg(short = 'f', long = "format", value_name = "FORMAT", value_parser = parse_format, help_heading = "Output options")]
     format: Format,
     #[command(flatten)]

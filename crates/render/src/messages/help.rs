@@ -63,7 +63,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("Write to FILE, in the format of its ending: .hwp, .heap, .pro, .pb.gz, .folded, .json, …", "写入 FILE，格式由其后缀决定：.hwp、.heap、.pro、.pb.gz、.folded、.json 等"),
     ("Replace an existing file", "替换已有的文件"),
     ("Files, pids or program names; several add up", "文件、pid 或程序名；多个相加"),
-    ("Write this format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox, dhat, heaptrack, pro, json, csv", "写出此格式：pprof、heap_v2、gperftools、raw、folded、callgrind、speedscope、firefox、dhat、heaptrack、pro、json、csv"),
+    ("Write this format: pprof, heap_v2, gperftools, raw, folded, callgrind, speedscope, firefox, dhat, heaptrack, memray, pro, json, csv", "写出此格式：pprof、heap_v2、gperftools、raw、folded、callgrind、speedscope、firefox、dhat、heaptrack、memray、pro、json、csv"),
     ("Subtract this profile", "减去此剖析"),
     ("Write the result to FILE, compressed if its name ends in .gz or .zst", "将结果写入 FILE；名称以 .gz 或 .zst 结尾时压缩"),
     ("Profile", "剖析文件"),

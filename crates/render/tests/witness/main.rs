@@ -10,4 +10,5 @@ mod firefox;
 mod go_pprof;
 mod heaptrack;
 mod jeprof;
+mod memray;
 mod tool;
