@@ -44,6 +44,16 @@ pub(super) struct Woven {
     /// The stack that is woven, the innermost frame first.
     frames: [Frame; MOST],
     len: usize,
+    /// The stack that was woven last, the outermost frame first.
+    interned: [Interned; MOST],
+    interned_len: usize,
+}
+
+/// A frame of the stack that was woven last, and its node.
+#[derive(Clone, Copy)]
+struct Interned {
+    frame: Frame,
+    node: u32,
 }
 
 /// The key of a stack in the cache, when `native` is the node of its native frames and `hash` that
@@ -129,12 +139,26 @@ impl Woven {
         self.intern(session, key)
     }
 
-    /// The node of the stack in the buffer, which is cached.
+    /// The node of the stack in the buffer, which is cached. Outer frames that the stack woven last
+    /// has too have the same nodes.
     pub(super) fn intern(&mut self, session: &Session, key: u64) -> u32 {
-        let child = |node, frame: &Frame| stack_tree::child(session, node, frame.place, frame.module);
         let frames = self.frames.get(..self.len).unwrap_or(&[]);
-        let node = frames.iter().rev().try_fold(stack_tree::ROOT, child);
-        self.insert(key, node.unwrap_or(stack_tree::OUT_OF_STACKS))
+        let mut common = core::mem::take(&mut self.interned_len);
+        let mut node = stack_tree::ROOT;
+        for (index, (frame, interned)) in frames.iter().rev().zip(&mut self.interned).enumerate() {
+            if index < common && interned.frame == *frame {
+                node = interned.node;
+                continue;
+            }
+            common = 0;
+            let Some(child) = stack_tree::child(session, node, frame.place, frame.module) else {
+                return self.insert(key, stack_tree::OUT_OF_STACKS);
+            };
+            node = child;
+            *interned = Interned { frame: *frame, node };
+        }
+        self.interned_len = self.len;
+        self.insert(key, node)
     }
 
     /// Caches the tally of the last stack, in which a block of `size` bytes was counted.
@@ -152,6 +176,7 @@ impl Woven {
                 self.cached.fill(NOTHING);
             }
             (self.is_used, self.generation) = (false, generation);
+            self.interned_len = 0;
         }
     }
 }
