@@ -1,5 +1,5 @@
-//! memray's capture file, header version 13 (memray 1.20), for `memray flamegraph`, `table`, `tree`,
-//! `summary` and `stats`.
+//! memray's capture file, header version 13 (memray 1.20), for `memray flamegraph`, `table`,
+//! `tree`, `summary` and `stats`.
 //!
 //! The format is a stream of single events, which are made up from the sums as for heaptrack: freed
 //! blocks come and go first, then the blocks that are live at the peak, then those at the end.
