@@ -1,6 +1,6 @@
 //! The agent: rounds of profiles of every process with the probe, and deliveries beside them.
 
-mod ended;
+mod lives;
 mod round;
 
 use std::net::SocketAddr;

@@ -132,7 +132,7 @@ impl Followed {
         let noted = program_end::of_segment(&self.entry.at_present(), &snapshot);
         let end = if is_replaced { End::Replaced } else { self.end(noted) };
         profile.meta.end = program_end_of(end);
-        // The probe's last sign of life: every reader of the segment gets the same time and id.
+        // The probe's last sign of life: every reader of the segment gets the same time.
         let time_ns = profile.meta.time_unix_ns.unwrap_or_else(now_ns);
         Ok(self.finished(profile, time_ns, Some(end)))
     }

@@ -16,7 +16,7 @@ use heapwise_render::export::{Format, export};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::Settings;
-use super::ended::Ended;
+use super::lives::Lives;
 use crate::batch::{Entry, Moment};
 use crate::followed::{Followed, Life, left_behind, resident_bytes};
 use crate::identity::release_of;
@@ -33,7 +33,7 @@ pub(super) struct Rounds {
     settings: Settings,
     spool: Arc<Spool>,
     followed: BTreeMap<Life, Followed>,
-    ended: Ended,
+    lives: Lives,
     candidates: Candidates,
     pub(super) status: Status,
     batch: Vec<u8>,
@@ -44,7 +44,7 @@ impl Rounds {
     pub(super) fn new(settings: Settings, spool: Arc<Spool>) -> Self {
         Self {
             followed: BTreeMap::new(),
-            ended: Ended::load(&settings.spool),
+            lives: Lives::load(&settings.spool),
             candidates: Candidates::new(settings.policy.clone()),
             status: Status::default(),
             batch: Vec::new(),
@@ -69,18 +69,20 @@ impl Rounds {
         }
         self.finish_ended(|life| found.iter().any(|entry| entry.alive && is_of(entry, life)));
         for (life, entry) in left {
-            if !self.ended.has(life) && !self.followed.contains_key(&life) {
+            if !self.lives.has_ended(life) && !self.followed.contains_key(&life) {
                 match left_behind(entry, &self.settings.names) {
                     // It never recorded.
-                    Ok((_, profile)) if profile.samples.is_empty() => self.ended.add(life),
+                    Ok((moment, profile)) if profile.samples.is_empty() => {
+                        self.lives.note(life, moment.time_ns, true);
+                    }
                     last => self.add_last(life, last),
                 }
             }
         }
         self.take_running();
         self.flush();
-        self.ended.keep(|process| found.iter().any(|entry| entry.process == process));
-        self.ended.save();
+        self.lives.keep(|process| found.iter().any(|entry| entry.process == process));
+        self.lives.save();
         self.status.counts.rounds += 1;
     }
 
@@ -96,7 +98,7 @@ impl Rounds {
         if ready > 0 {
             self.finish_ended(|_| true);
             self.flush();
-            self.ended.save();
+            self.lives.save();
             let followed = &self.followed;
             let is_followed = |row: &ProcessStatus| followed.values().any(|one| one.pid() == row.pid);
             self.status.processes.retain(is_followed);
@@ -144,13 +146,17 @@ impl Rounds {
     }
 
     fn add_last(&mut self, life: Life, last: Outcome<(Moment, Profile)>) {
-        self.ended.add(life);
         match last {
-            Ok((moment, profile)) => {
+            Ok((mut moment, profile)) => {
                 self.status.counts.ended += 1;
+                moment.time_ns = self.lives.last_time_ns(life, moment.time_ns);
+                self.lives.note(life, moment.time_ns, true);
                 self.add(moment, profile);
             }
-            Err(failure) => self.fail(life.process.pid, &failure),
+            Err(failure) => {
+                self.lives.note(life, 0, true);
+                self.fail(life.process.pid, &failure);
+            }
         }
     }
 
@@ -161,6 +167,7 @@ impl Rounds {
             let pid = followed.pid();
             match followed.profile() {
                 Ok((moment, profile)) => {
+                    self.lives.note(life, moment.time_ns, false);
                     let row = status_of(&moment, &profile);
                     let labels = self.add(moment, profile);
                     processes.push(ProcessStatus { labels, ..row });

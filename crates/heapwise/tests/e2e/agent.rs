@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use heapwise_agent::batch::{self, End, Entry};
@@ -108,6 +108,98 @@ fn the_last_profile_of_a_killed_process_is_kept() {
     // A second agent does not store it again.
     scratch.output_of(&["agent", "--once", "--spool", "spool"]);
     assert_eq!(stored(&scratch).len(), entries.len());
+}
+
+/// Starts `allocates_when_told` with the probe. `before` is a shell command that runs first.
+fn start_told(scratch: &Scratch, before: &str) -> Running {
+    let library = scratch.output_of(&["preload"]);
+    let script = format!("{before} export LD_PRELOAD=\"$PROBE\"; exec \"$VICTIM\"");
+    let mut command = scratch.command("/bin/sh");
+    command.args(["-c", &script]).env("PROBE", library.trim());
+    Running::of(command.env("VICTIM", victims().join("allocates_when_told")))
+}
+
+fn assert_in_order(entries: &[Entry]) {
+    let times: Vec<u64> = entries.iter().map(|entry| entry.header.time_ns).collect();
+    assert!(times.windows(2).all(|pair| pair[0] < pair[1]), "{times:?}");
+}
+
+/// The probe's last sign of life is older than profiles that were taken while the process waited.
+/// The last profile is newer than they are.
+#[test]
+fn the_last_profile_of_an_idle_process_is_the_newest() {
+    let scratch = Scratch::new();
+    let mut told = start_told(&scratch, "");
+    let agent = Agent::start(&scratch, &["--every", "100ms", "--rate", "1", "--no-symbols"]);
+    agent.until("a lease", |status| status["profiles"].as_u64() > Some(0));
+    told.allocate(2000);
+    agent.until("its blocks", |status| status["processes"][0]["live_bytes"].as_u64() > Some(1_000_000));
+    let seen = agent.status()["profiles"].as_u64();
+    agent.until("further profiles", |status| status["profiles"].as_u64() > seen.map(|seen| seen + 2));
+    drop(told);
+    agent.until("its end", |status| status["ended"] == 1);
+    let entries = agent.stop();
+    assert!(entries.last().is_some_and(|last| last.header.end.is_some() && live_bytes(last) > 1e6));
+    assert_in_order(&entries);
+}
+
+/// A process that exceeds the memory limit of its control group is killed by the kernel. Its last
+/// profile has what it held, and the end `oom`.
+#[test]
+fn a_process_killed_for_memory_is_known_as_such() {
+    const LIMIT_BYTES: u64 = 32 << 20;
+    let Some(group) = MemoryGroup::new(LIMIT_BYTES) else {
+        eprintln!("no control group with a memory limit can be made here");
+        return;
+    };
+    let scratch = Scratch::new();
+    let enter = format!("echo $$ >'{}' || exit 1;", group.0.join("cgroup.procs").display());
+    let mut told = start_told(&scratch, &enter);
+    let agent = Agent::start(&scratch, &["--every", "200ms", "--rate", "1K", "--no-symbols"]);
+    agent.until("a lease", |status| status["profiles"].as_u64() > Some(0));
+    told.allocate(2000);
+    agent.until("its blocks", |status| status["processes"][0]["live_bytes"].as_u64() > Some(1_000_000));
+    told.tell(100_000);
+    agent.until("its end", |status| status["ended"] == 1);
+    let entries = agent.stop();
+    let last = entries.last().expect("profiles");
+    assert_eq!(last.header.end, Some(End::OutOfMemory), "{:?}", last.header);
+    let held = live_bytes(last) / LIMIT_BYTES as f64;
+    assert!((0.5..1.1).contains(&held), "{held} of the limit");
+    assert_in_order(&entries);
+}
+
+/// A control group with a memory limit; removed with the value, when its processes are gone.
+struct MemoryGroup(PathBuf);
+
+impl MemoryGroup {
+    /// `None` without the rights, or without a memory controller.
+    fn new(limit_bytes: u64) -> Option<Self> {
+        let name = format!("heapwise-test-{}", std::process::id());
+        for (root, limit, swap) in [
+            ("/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"),
+            ("/sys/fs/cgroup", "memory.max", "memory.swap.max"),
+        ] {
+            let group = Self(Path::new(root).join(&name));
+            if !Path::new(root).join("cgroup.procs").exists() || fs::create_dir(&group.0).is_err() {
+                continue;
+            }
+            let swap_bytes = if limit == "memory.max" { 0 } else { limit_bytes };
+            // A machine without swap may have no such file.
+            let limited = fs::write(group.0.join(limit), limit_bytes.to_string());
+            let _ = fs::write(group.0.join(swap), swap_bytes.to_string());
+            if limited.is_ok() {
+                return Some(group);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for MemoryGroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
+    }
 }
 
 /// A process that ended while no agent ran is found by the next one.

@@ -37,9 +37,14 @@ impl Running {
         line
     }
 
+    /// Has `allocates_when_told` allocate.
+    pub fn tell(&mut self, blocks: u32) {
+        writeln!(self.input.as_ref().expect("a pipe"), "{blocks}").expect("it reads");
+    }
+
     /// Has `allocates_when_told` allocate; returns when it has.
     pub fn allocate(&mut self, blocks: u32) {
-        writeln!(self.input.as_ref().expect("a pipe"), "{blocks}").expect("it reads");
+        self.tell(blocks);
         assert_eq!(self.line(), format!("allocated {blocks}\n"));
     }
 
