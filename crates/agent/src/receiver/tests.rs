@@ -1,5 +1,6 @@
 //! What each receiver gets, read with a strict decoder that knows the published definitions.
 
+mod recorded;
 mod schemas;
 
 use heapwise_profile::Metric;
