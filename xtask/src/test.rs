@@ -42,6 +42,54 @@ const PACKAGES: [(&str, &str); 28] = [
     ("/usr/bin/promtool", "prometheus"),
 ];
 
+/// All tests but those of the fleet.
+const TESTS: [&str; 14] = [
+    "cargo",
+    "test",
+    "--workspace",
+    "--exclude=heapwise-testkit", // long runs only
+    "--exclude=heapwise-fleet",   // a step of its own: DataFusion is built once
+    "--",
+    "--include-ignored",
+    "--skip=four_gigabytes", // a release build's
+    // Up to an hour; shorter forms of both are part of the run.
+    "--skip=a_hundred_pairs",
+    "--skip=a_thousand_killed",
+    "--skip=a_thousand_rounds_on_redis",
+    "--skip=two_hundred_rounds_on",
+    "--skip=two_hundred_killed",
+    // Measures time, which depends on the load of the machine.
+    "--skip=mappings_cost_at_most",
+];
+
+/// Lints of all but the fleet.
+const LINTS: [&str; 8] =
+    ["cargo", "clippy", "--workspace", "--exclude=heapwise-fleet", "--all-targets", "--", "-D", "warnings"];
+
+/// Lints of the fleet. One form of DataFusion is built: the one that Ballista needs.
+const FLEET_LINTS: [&str; 8] = [
+    "cargo",
+    "clippy",
+    "--package=heapwise-fleet",
+    "--features=ballista",
+    "--all-targets",
+    "--",
+    "-D",
+    "warnings",
+];
+
+/// Tests of the fleet.
+const FLEET_TESTS: [&str; 7] = [
+    "cargo",
+    "test",
+    "--package=heapwise-fleet",
+    "--features=ballista",
+    "--",
+    "--include-ignored",
+    // A minute of waiting for the executor that is gone.
+    "--skip=a_killed_executor",
+];
+
 /// Runs everything; stops at the first failure.
 pub(crate) fn command(root: &Path) -> Result<(), Failure> {
     packages::install(&PACKAGES)?;
@@ -55,63 +103,14 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
         root.join("target/witness/bin").display(),
         std::env::var("PATH").unwrap_or_default()
     );
-    let tests = [
-        "cargo",
-        "test",
-        "--workspace",
-        "--exclude=heapwise-testkit", // long runs only
-        "--exclude=heapwise-fleet",   // a step of its own: DataFusion is built once
-        "--",
-        "--include-ignored",
-        "--skip=four_gigabytes", // a release build's
-        // Up to an hour; shorter forms of both are part of the run.
-        "--skip=a_hundred_pairs",
-        "--skip=a_thousand_killed",
-        "--skip=a_thousand_rounds_on_redis",
-        "--skip=two_hundred_rounds_on",
-        "--skip=two_hundred_killed",
-        // Measures time, which depends on the load of the machine.
-        "--skip=mappings_cost_at_most",
-    ];
-    let lints = [
-        "cargo",
-        "clippy",
-        "--workspace",
-        "--exclude=heapwise-fleet",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    // One form of DataFusion is built: the one that Ballista needs.
-    let fleet_lints = [
-        "cargo",
-        "clippy",
-        "--package=heapwise-fleet",
-        "--features=ballista",
-        "--all-targets",
-        "--",
-        "-D",
-        "warnings",
-    ];
-    let fleet_tests = [
-        "cargo",
-        "test",
-        "--package=heapwise-fleet",
-        "--features=ballista",
-        "--",
-        "--include-ignored",
-        // A minute of waiting for the executor that is gone.
-        "--skip=a_killed_executor",
-    ];
     let steps: [(&str, &[&str]); 11] = [
         ("format", &["cargo", "fmt", "--all", "--check"]),
         ("tidy", &["cargo", "xtask", "tidy"]),
         ("audit", &["cargo", "xtask", "audit", "--if-reachable"]),
-        ("lints", &lints),
-        ("tests", &tests),
-        ("fleet lints", &fleet_lints),
-        ("fleet tests", &fleet_tests),
+        ("lints", &LINTS),
+        ("tests", &TESTS),
+        ("fleet lints", &FLEET_LINTS),
+        ("fleet tests", &FLEET_TESTS),
         ("loom", &["cargo", "xtask", "loom"]),
         ("suites", &["cargo", "xtask", "suites", "--short"]),
         ("aarch64", &["cargo", "xtask", "aarch64", "--short"]),

@@ -82,21 +82,24 @@ pub struct Status {
     pub scrapes: u64,
 }
 
+impl ProcessStatus {
+    fn json(&self) -> Value {
+        json!({
+            "pid": self.pid,
+            "program": self.program,
+            "service": self.labels.service,
+            "release": self.labels.release,
+            "container": self.labels.container,
+            "live_bytes": self.live_bytes,
+            "resident_bytes": self.resident_bytes,
+        })
+    }
+}
+
 impl Status {
     /// The status file.
     #[must_use]
     pub fn json(&self) -> Value {
-        let processes = self.processes.iter().map(|process| {
-            json!({
-                "pid": process.pid,
-                "program": process.program,
-                "service": process.labels.service,
-                "release": process.labels.release,
-                "container": process.labels.container,
-                "live_bytes": process.live_bytes,
-                "resident_bytes": process.resident_bytes,
-            })
-        });
         let receivers = self.receivers.iter().map(|(name, counts)| {
             json!({
                 "name": name,
@@ -131,7 +134,7 @@ impl Status {
                 "dropped": self.spool.dropped,
             },
             "receivers": receivers.collect::<Vec<_>>(),
-            "processes": processes.collect::<Vec<_>>(),
+            "processes": self.processes.iter().map(ProcessStatus::json).collect::<Vec<_>>(),
             "problem": self.problem,
             "scrapes": self.scrapes,
         })

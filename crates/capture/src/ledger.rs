@@ -30,7 +30,7 @@ use crate::failure::Outcome;
 use crate::process;
 use crate::segments::{SegmentEntry, SegmentFile};
 use classify::Facts;
-use heap::Blocks;
+use heap::{Blocks, HeapUse};
 use lines::Lines;
 use process_view::ProcessView;
 use span::{Claim, Owner, Span};
@@ -128,19 +128,7 @@ impl<'a> Builder<'a> {
         let mapping_sites = self.mapping_sites(&spans, &residency, &memfds, &places);
         let calls = memory_calls::sites(&self.snapshot.memory_calls(), |node| self.caller(node));
         let sum = |field: fn(&smaps::Area) -> u64| view.areas.iter().map(field).sum();
-        let mut heap_sites: Vec<HeapSite> = Vec::with_capacity(heap.sites.len());
-        for (node, site) in &heap.sites {
-            heap_sites.push(HeapSite {
-                stack: self.stack(*node),
-                blocks: site.blocks,
-                live: site.live,
-                resident: site.resident,
-                sole: site.sole,
-                pinned: site.pinned as u64,
-            });
-        }
-        heap_sites
-            .sort_by(|one, other| other.resident.total_cmp(&one.resident).then(one.stack.cmp(&other.stack)));
+        let heap_sites = self.heap_sites(&heap);
         let ledger = Ledger {
             resident: sum(|area| area.resident),
             proportional: sum(|area| area.proportional),
@@ -157,6 +145,23 @@ impl<'a> Builder<'a> {
             heap_ranges: heap_ranges(&spans, &residency, &view.areas),
         };
         Reading { ledger, stacks: self.stacks }
+    }
+
+    /// The sites of live blocks, the one with most resident bytes first.
+    fn heap_sites(&mut self, heap: &HeapUse) -> Vec<HeapSite> {
+        let mut sites: Vec<HeapSite> = Vec::with_capacity(heap.sites.len());
+        for (node, site) in &heap.sites {
+            sites.push(HeapSite {
+                stack: self.stack(*node),
+                blocks: site.blocks,
+                live: site.live,
+                resident: site.resident,
+                sole: site.sole,
+                pinned: site.pinned as u64,
+            });
+        }
+        sites.sort_by(|one, other| other.resident.total_cmp(&one.resident).then(one.stack.cmp(&other.stack)));
+        sites
     }
 
     /// Divides the areas.

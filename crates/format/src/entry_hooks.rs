@@ -212,10 +212,8 @@ pub const MAP_REQUEST_WORDS: usize = 3;
 /// Time after which a program that requested hooks goes on without them.
 pub const REQUEST_TIMEOUT_MS: u32 = 5000;
 
-/// Name of the settings of an injected probe, which the controller writes into the library's bytes
-/// before the process loads it.
-pub const INJECTED_SYMBOL: &str = "heapwise_injected";
-/// First bytes of the settings.
+/// First bytes of the settings of an injected probe, which the controller writes into the library's
+/// bytes before the process loads it.
 pub const INJECTED_MAGIC: [u8; 16] = *b"heapwise-inject\0";
 /// Bytes of each text in the settings: the options, the directory of segments, the path of the
 /// library, each ended by a zero byte. The library as built has empty texts; an injected one has

@@ -165,25 +165,32 @@ pub fn phrase(gap: &Gap, language: Language) -> String {
             ],
         ),
         Gap::Unattributed { cause, values, shortages } => unattributed(*cause, values, *shortages, language),
-        Gap::InsideProbe { samples } => {
-            with(Text::GapInsideProbe, &[("samples", &counted(Text::CountSamples, *samples))])
-        }
-        Gap::UnhookedBlocks { frees } => {
-            with(Text::GapUnhooked, &[("blocks", &counted(Text::CountBlocks, *frees))])
-        }
-        Gap::CutStacks { stacks } => {
-            with(Text::GapCutStacks, &[("stacks", &counted(Text::CountStacks, *stacks))])
-        }
-        Gap::BrokenStacks { stacks } => {
-            with(Text::GapBrokenStacks, &[("stacks", &counted(Text::CountStacks, *stacks))])
-        }
-        Gap::Threads(count) => with(Text::GapNoRecord, &[("things", &counted(Text::CountThreads, *count))]),
-        Gap::Modules(count) => with(Text::GapNoRecord, &[("things", &counted(Text::CountBinaries, *count))]),
-        Gap::Marks(count) => with(Text::GapNoRoom, &[("things", &counted(Text::CountMarks, *count))]),
         Gap::BelowPeak { counted, peak } => {
             with(Text::GapBelowPeak, &[("counted", &amount(*counted)), ("peak", &amount(*peak))])
         }
+        Gap::InsideProbe { .. }
+        | Gap::UnhookedBlocks { .. }
+        | Gap::CutStacks { .. }
+        | Gap::BrokenStacks { .. }
+        | Gap::Threads(_)
+        | Gap::Modules(_)
+        | Gap::Marks(_) => counted_gap(gap, language),
     }
+}
+
+/// A gap that is a number of things.
+fn counted_gap(gap: &Gap, language: Language) -> String {
+    let (text, name, things, number) = match *gap {
+        Gap::InsideProbe { samples } => (Text::GapInsideProbe, "samples", Text::CountSamples, samples),
+        Gap::UnhookedBlocks { frees } => (Text::GapUnhooked, "blocks", Text::CountBlocks, frees),
+        Gap::CutStacks { stacks } => (Text::GapCutStacks, "stacks", Text::CountStacks, stacks),
+        Gap::BrokenStacks { stacks } => (Text::GapBrokenStacks, "stacks", Text::CountStacks, stacks),
+        Gap::Threads(count) => (Text::GapNoRecord, "things", Text::CountThreads, count),
+        Gap::Modules(count) => (Text::GapNoRecord, "things", Text::CountBinaries, count),
+        Gap::Marks(count) => (Text::GapNoRoom, "things", Text::CountMarks, count),
+        _ => return String::new(),
+    };
+    text.with(language, &[(name, &things.counted(language, number))])
 }
 
 /// Why a file was not read to its end, and how much of it was.

@@ -208,31 +208,42 @@ fn title(kind: FindingKind) -> Text {
 /// A finding in words; `first` is the largest of its functions.
 #[must_use]
 pub fn sentence(finding: &Finding, first: Option<&FunctionGroup>, language: Language) -> String {
+    let (text, values) = wording(finding, first, language);
+    let bytes = quantity::bytes(finding.value("bytes"));
+    let blocks = finding.value("blocks").to_string();
+    let mut all = vec![("bytes", bytes.as_str()), ("blocks", blocks.as_str())];
+    all.extend(values.iter().map(|(name, value)| (*name, value.as_str())));
+    text.with(language, &all)
+}
+
+/// The share of the largest function.
+fn share(text: Text, group: &FunctionGroup, language: Language) -> String {
+    let percent = format!("{:.1}", group.percent);
+    text.with(language, &[("function", &group.function), ("percent", &percent)])
+}
+
+/// What a sentence states, by the names in it.
+type Values = Vec<(&'static str, String)>;
+
+/// The sentence of a finding, and what it states besides bytes and blocks.
+fn wording(finding: &Finding, first: Option<&FunctionGroup>, language: Language) -> (Text, Values) {
     let value = |name: &str| finding.value(name);
     let number = |name: &str| value(name).to_string();
     let tenths = |name: &str| format!("{:.1}", value(name));
-    let bytes = quantity::bytes(value("bytes"));
-    let share = |text: Text| match first {
-        Some(group) => {
-            let percent = format!("{:.1}", group.percent);
-            text.with(language, &[("function", &group.function), ("percent", &percent)])
-        }
-        None => String::new(),
-    };
-    let (text, values) = match finding.kind {
+    let bytes = |name: &str| quantity::bytes(value(name));
+    let share = |text: Text| first.map_or_else(String::new, |group| share(text, group, language));
+    match finding.kind {
         FindingKind::UnseenFrees => (Text::UnseenFrees, vec![("n", number("frees"))]),
         FindingKind::Fragmentation => {
-            let live = ("live", quantity::bytes(value("live_bytes")));
-            (Text::Fragmentation, vec![live, ("percent", tenths("percent"))])
+            (Text::Fragmentation, vec![("live", bytes("live_bytes")), ("percent", tenths("percent"))])
         }
         FindingKind::Unexplained => {
-            let resident = ("resident", quantity::bytes(value("resident_bytes")));
-            (Text::Unexplained, vec![resident, ("percent", tenths("percent"))])
+            (Text::Unexplained, vec![("resident", bytes("resident_bytes")), ("percent", tenths("percent"))])
         }
         kind @ (FindingKind::Growth | FindingKind::PeakGrowth) => {
             let plus = if value("total_bytes") > 0.0 { "+" } else { "" };
             let text = if kind == FindingKind::Growth { Text::Growth } else { Text::PeakGrowth };
-            (text, vec![("total", format!("{plus}{}", quantity::bytes(value("total_bytes"))))])
+            (text, vec![("total", plus.to_owned() + &bytes("total_bytes"))])
         }
         FindingKind::Held => (Text::Held, vec![("share", share(Text::HoldsShare))]),
         FindingKind::Peak => {
@@ -246,8 +257,8 @@ pub fn sentence(finding: &Finding, first: Option<&FunctionGroup>, language: Lang
         FindingKind::NeverFreed => (Text::NeverFreed, Vec::new()),
         FindingKind::StillHeld => (Text::StillHeld, Vec::new()),
         FindingKind::Temporaries => {
-            let values = vec![("n", number("blocks")), ("all", number("allocations"))];
-            (Text::Temporaries, [values, vec![("percent", tenths("percent"))]].concat())
+            let [n, all] = [number("blocks"), number("allocations")];
+            (Text::Temporaries, vec![("n", n), ("all", all), ("percent", tenths("percent"))])
         }
         FindingKind::Turnover => (Text::Turnover, vec![("times", number("turnover"))]),
         FindingKind::ReallocChains => {
@@ -257,15 +268,11 @@ pub fn sentence(finding: &Finding, first: Option<&FunctionGroup>, language: Lang
             (Text::Lifetimes, vec![("ms", tenths("mean_ms")), ("percent", tenths("percent"))])
         }
         FindingKind::Sizes => {
-            let ends = vec![("min", number("min")), ("max", number("max"))];
-            (Text::Sizes, [ends, vec![("percent", tenths("percent"))]].concat())
+            let [min, max] = [number("min"), number("max")];
+            (Text::Sizes, vec![("min", min), ("max", max), ("percent", tenths("percent"))])
         }
         FindingKind::Threads => (Text::Threads, vec![("threads", number("threads"))]),
-    };
-    let blocks = number("blocks");
-    let mut all = vec![("bytes", bytes.as_str()), ("blocks", blocks.as_str())];
-    all.extend(values.iter().map(|(name, value)| (*name, value.as_str())));
-    text.with(language, &all)
+    }
 }
 
 fn line(row: &FindingRow) -> String {

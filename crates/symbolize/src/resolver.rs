@@ -14,9 +14,9 @@ use crate::{
     dwarf::{DebugInfo, RawFrame},
     elf::{self, Elf},
     image::Image,
+    load_segments::LoadSegments,
     metered::Meter,
     mini_debug, search,
-    segments::Segments,
     split_unit::{self, SplitUnits},
     symbol_table::{Symbol, SymbolTable},
     symbols::SymbolsBuilder,
@@ -29,7 +29,7 @@ use crate::{
 pub struct Resolver {
     binary: Arc<Image>,
     build_id: BuildId,
-    segments: Segments,
+    segments: LoadSegments,
     /// File with the DWARF: the binary itself or a separate one.
     debug: Option<UnitFile>,
     /// What dwz moved out of several debug files into one.
@@ -71,7 +71,7 @@ impl Resolver {
         let wants_shared = debug.as_ref().is_some_and(|debug| elf::has_alt_link(&debug.image));
         Ok(Self {
             build_id: elf.build_id(),
-            segments: Segments::new(&elf),
+            segments: LoadSegments::new(&elf),
             package: debug.as_ref().and_then(|_| split_unit::open_package(&binary.path)),
             tables: symbol_tables(&binary, debug.as_ref().map(|debug| &debug.image)),
             lacks_shared: wants_shared && shared.is_none(),

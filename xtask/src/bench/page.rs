@@ -221,28 +221,11 @@ that of the largest process of the run. A system whose runs of a workload took t
 /// The whole page.
 pub(crate) fn write(results: &Results) -> String {
     let mut page = format!("# Benchmarks\n\n{}\n{}\n", results.machine, METHOD);
-    let mut section = |title: &str, note: &str, body: String| {
-        // Writing to a String cannot fail.
-        let _ = write!(page, "## {title}\n\n{note}{}{body}\n", if note.is_empty() { "" } else { "\n\n" });
-    };
     let rows = &results.rows;
     if !rows.is_empty() {
-        section(
-            "Wall time",
-            "Ratio to the same program unprofiled.",
-            grid(rows, true, |r, c| r.ratio(c, |u| u.wall), 2),
-        );
-        section(
-            "Processor time",
-            "Ratio, all processes of the run.",
-            grid(rows, true, |r, c| r.ratio(c, |u| u.cpu), 2),
-        );
-        let rss = |_: &Row, c: &Cell| c.least(|u| u.peak_rss as f64 / 1e6);
-        section("Peak memory", "MB of the largest process.", grid(rows, false, rss, 1));
-        let written = |_: &Row, c: &Cell| (!c.runs.is_empty()).then_some(c.written as f64 / 1e6);
-        section("Written", "MB on disk after the run.", grid(rows, false, written, 2));
-        section("First report", "From the file to the first table of text.", reports(rows));
+        write_workloads(&mut page, rows);
     }
+    let mut section = |title: &str, note: &str, body: String| write_section(&mut page, title, note, &body);
     if !results.pairs.is_empty() {
         section(
             "One malloc/free pair",
@@ -271,4 +254,23 @@ pub(crate) fn write(results: &Results) -> String {
         section("All figures", "", details(rows));
     }
     page
+}
+
+fn write_section(page: &mut String, title: &str, note: &str, body: &str) {
+    // Writing to a String cannot fail.
+    let _ = write!(page, "## {title}\n\n{note}{}{body}\n", if note.is_empty() { "" } else { "\n\n" });
+}
+
+/// The sections with a row per workload and a column per system.
+fn write_workloads(page: &mut String, rows: &[Row]) {
+    let mut section = |title: &str, note: &str, body: String| write_section(page, title, note, &body);
+    let wall = grid(rows, true, |r, c| r.ratio(c, |u| u.wall), 2);
+    section("Wall time", "Ratio to the same program unprofiled.", wall);
+    let cpu = grid(rows, true, |r, c| r.ratio(c, |u| u.cpu), 2);
+    section("Processor time", "Ratio, all processes of the run.", cpu);
+    let rss = |_: &Row, c: &Cell| c.least(|u| u.peak_rss as f64 / 1e6);
+    section("Peak memory", "MB of the largest process.", grid(rows, false, rss, 1));
+    let written = |_: &Row, c: &Cell| (!c.runs.is_empty()).then_some(c.written as f64 / 1e6);
+    section("Written", "MB on disk after the run.", grid(rows, false, written, 2));
+    section("First report", "From the file to the first table of text.", reports(rows));
 }

@@ -8,7 +8,7 @@ use heapwise_hooks::binary::Binary;
 use heapwise_hooks::family::{Place, Reach, families};
 use heapwise_hooks::function::Allocator;
 
-use crate::harness::{Capture, Scratch, victims, witness};
+use crate::harness::{Capture, Scratch, copy_program, victims, witness};
 
 /// Dumps in jemalloc's format in a scratch directory, with their text.
 fn dumps(scratch: &Scratch) -> Vec<(PathBuf, String)> {
@@ -382,10 +382,10 @@ fn a_rust_program_whose_malloc_is_jemalloc_is_counted_exactly() {
     let unprefixed = build_rust_programs("rust_unprefixed", &features).join("jemalloc");
     // libc reads lines with the path of the program: one path for both.
     let program = scratch.path("program");
-    std::fs::copy(prefixed, &program).expect("copied");
+    copy_program(prefixed, &program);
     record_libc(&scratch, &program, "libc.hwp");
     std::fs::remove_file(&program).expect("removed");
-    std::fs::copy(unprefixed, &program).expect("copied");
+    copy_program(unprefixed, &program);
     assert_counted_beside_libc(&scratch, &program);
 }
 

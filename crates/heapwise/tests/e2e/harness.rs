@@ -1,7 +1,7 @@
 //! Running heapwise and victims in a scratch directory of their own.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -18,6 +18,26 @@ pub fn victims() -> &'static Path {
         heapwise_testkit::programs::build(&sources, &out).expect("victims compile");
         out
     })
+}
+
+/// Copies a program so that it can be executed at once. A process of its own writes the copy: a
+/// file of this process that is open for writing would be inherited by programs that other tests
+/// start meanwhile, and the kernel executes no file that is open for writing (`ETXTBSY`).
+pub fn copy_program(from: impl AsRef<Path>, to: impl AsRef<Path>) {
+    let copied = Command::new("cp").arg(from.as_ref()).arg(to.as_ref()).status().expect("cp starts");
+    assert!(copied.success(), "{} was not copied", from.as_ref().display());
+}
+
+/// Writes a script so that it can be executed at once; see [`copy_program`].
+pub fn write_script(path: &Path, text: &str) {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "printf %s \"$1\" > \"$0\" && chmod 755 \"$0\""]).arg(path).arg(text);
+    assert!(shell.status().expect("sh starts").success(), "{} was not written", path.display());
+}
+
+/// Whether tests may start programs as other users.
+pub fn is_root() -> bool {
+    std::fs::metadata("/proc/self").is_ok_and(|data| data.uid() == 0)
 }
 
 /// A directory for one test: segments, profiles and caches stay inside and end with it.

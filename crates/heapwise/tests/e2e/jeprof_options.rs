@@ -1,10 +1,9 @@
 //! Options and modes of jeprof that depend on more than the text of a table.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::harness::{Scratch, victims};
+use crate::harness::{Scratch, copy_program, victims, write_script};
 
 /// A profile of `plain`, which allocates by functions `w_…`, and the program.
 fn profiled(scratch: &Scratch) -> (String, String) {
@@ -270,7 +269,7 @@ fn a_wrong_program_is_said_once_with_both_build_ids() {
 fn a_rebuilt_program_is_said_with_both_build_ids_and_the_share_without_names() {
     let scratch = Scratch::new();
     let (program, _) = profiled(&scratch);
-    std::fs::copy(&program, scratch.path("app")).expect("copied");
+    copy_program(&program, scratch.path("app"));
     let run = scratch.heapwise(&["run", "-q", "--exact", "-o", "app.heap", "--", "./app", "5000"]).status();
     assert!(run.expect("heapwise starts").success());
     std::fs::copy(victims().join("leaky"), scratch.path("app")).expect("replaced");
@@ -302,8 +301,7 @@ fn the_package_that_would_name_bytes_is_named() {
     };
     let install = |tool: &str, text: &str| {
         let path = tools.join(tool);
-        std::fs::write(&path, text).expect("written");
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).expect("made executable");
+        write_script(&path, text);
     };
     let expect = |line: String, remedy: &str| {
         assert!(line.contains(&app) && line.contains(&format!(" % ({remedy})")), "{line}");

@@ -7,13 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::harness::{Scratch, victims, witness};
+use crate::harness::{Scratch, copy_program, is_root, victims, witness};
 
 const NOBODY: u32 = 65534;
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|data| data.uid() == 0)
-}
 
 /// The leading pages of a segment; the whole is sparse and of many gigabytes.
 fn head_of(segment: &Path) -> Vec<u8> {
@@ -36,7 +32,7 @@ impl Carrier {
         command.env("LD_PRELOAD", library.trim()).env("HEAPWISE_CONF", "mode:exact");
         let child = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("victim starts");
         let carrier = Self(child);
-        let deadline = Instant::now() + Duration::from_secs(10);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while !scratch.heapwise(&["stats", &carrier.pid()]).output().is_ok_and(|out| out.status.success()) {
             assert!(Instant::now() < deadline, "no segment appeared");
             std::thread::sleep(Duration::from_millis(10));
@@ -198,13 +194,11 @@ fn a_dump_goes_through_no_link() {
 
 /// heapwise as nobody, from a place where nobody can run it.
 fn as_nobody(scratch: &Scratch, arguments: &[&str]) -> Output {
-    let place = PathBuf::from(format!("/tmp/heapwise-test-{}", std::process::id()));
+    let place = std::env::temp_dir().join(format!("heapwise-test-{}", std::process::id()));
     let executable = place.join("heapwise");
-    if !executable.exists() {
-        fs::create_dir_all(&place).expect("made");
-        fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("opened");
-        fs::copy(env!("CARGO_BIN_EXE_heapwise"), &executable).expect("copied");
-    }
+    fs::create_dir_all(&place).expect("made");
+    fs::set_permissions(&place, fs::Permissions::from_mode(0o755)).expect("opened");
+    copy_program(env!("CARGO_BIN_EXE_heapwise"), &executable);
     let output = Command::new("setpriv")
         .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
         .arg(&executable)

@@ -3,17 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use crate::harness::{Scratch, victims, witness};
+use crate::harness::{Scratch, copy_program, is_root, victims, witness};
 
 const HEAPWISE: &str = env!("CARGO_BIN_EXE_heapwise");
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|data| data.uid() == 0)
-}
 
 /// Runs a shell script with a file system of `kilobytes` at `$SMALL`, which others do not see.
 pub fn with_small_disk(scratch: &Scratch, kilobytes: u32, script: &str) -> Output {
@@ -232,7 +228,7 @@ fn a_privileged_program_is_told_so() {
     let scratch = Scratch::new();
     let program = scratch.path("privileged");
     if is_root() {
-        fs::copy(victims().join("plain"), &program).expect("copied");
+        copy_program(victims().join("plain"), &program);
         std::os::unix::fs::chown(&program, Some(65534), None).expect("given away");
         fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).expect("set-user-ID");
     } else {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::attach::Running;
-use crate::harness::{Scratch, victims, witness};
+use crate::harness::{Scratch, copy_program, is_root, victims, witness};
 
 /// A user of one test alone, and files that every user can reach.
 struct Public {
@@ -30,7 +30,7 @@ impl Public {
         fs::set_permissions(&public.path, fs::Permissions::from_mode(0o755)).expect("opened");
         for program in programs {
             let copy = public.path(program.file_name().expect("a name").to_str().expect("UTF-8"));
-            fs::copy(program, &copy).expect("copied");
+            copy_program(program, &copy);
             fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).expect("opened");
         }
         public
@@ -51,10 +51,6 @@ impl Drop for Public {
         let _ = fs::remove_dir_all(&self.path);
         let _ = fs::remove_dir_all(self.segments());
     }
-}
-
-fn is_root() -> bool {
-    fs::metadata("/proc/self").is_ok_and(|data| data.uid() == 0)
 }
 
 /// A command as the other user.

@@ -15,7 +15,7 @@ mod value;
 
 use core::ffi::{CStr, c_char, c_int, c_void};
 
-use self::lookup::Found;
+use self::lookup::NameMatch;
 use self::names::{NAMES, Name};
 pub(crate) use self::node::VERSION;
 use self::value::Request;
@@ -38,7 +38,7 @@ type Print = unsafe extern "C" fn(Option<Callback>, *mut c_void, *const c_char);
 
 /// A name that the probe answers itself, by its first `most` components. `is_alone`: the allocator
 /// underneath is not jemalloc.
-fn own(name: &CStr, most: usize, is_alone: bool) -> Option<Found> {
+fn own(name: &CStr, most: usize, is_alone: bool) -> Option<NameMatch> {
     let found = lookup::find(name.to_bytes(), most)?;
     let about_profiling = found.row.and_then(|row| NAMES.get(row)).is_some_and(Name::is_about_profiling);
     (is_alone || options().prof && about_profiling).then_some(found)
@@ -67,7 +67,7 @@ pub unsafe extern "C" fn mallctl(
             return real.map_or(libc::EAGAIN, |real| real(name, old, old_len, new, new_len));
         };
         match (own(CStr::from_ptr(name), MOST_DEPTH, real.is_none()), real) {
-            (Some(Found { row: Some(row), depth, number }), _) => {
+            (Some(NameMatch { row: Some(row), depth, number }), _) => {
                 answer(&mut inside, (row, depth, number), old, old_len, new, new_len)
             }
             (Some(_), None) => libc::ENOENT,
@@ -90,7 +90,7 @@ pub unsafe extern "C" fn mallctlnametomib(name: *const c_char, mib: *mut usize, 
             return real.map_or(libc::EAGAIN, |real| real(name, mib, len));
         };
         let found = match (own(CStr::from_ptr(name), *len, real.is_none()), real) {
-            (Some(found), None) | (Some(found @ Found { row: Some(_), .. }), _) => found,
+            (Some(found), None) | (Some(found @ NameMatch { row: Some(_), .. }), _) => found,
             (_, Some(real)) => return inside.outside(|| real(name, mib, len)),
             (None, None) => return libc::ENOENT,
         };

@@ -62,7 +62,7 @@ const VERSION_HIDDEN: u16 = 0x8000;
 
 /// A function and the object that defines it.
 #[derive(Clone, Copy)]
-pub(crate) struct Found {
+pub(crate) struct Symbol {
     pub(crate) address: *mut (),
     /// Bytes of the function.
     pub(crate) len: u64,
@@ -71,7 +71,7 @@ pub(crate) struct Found {
 
 /// The definition the program would use if the probe were not there: the first after the probe's
 /// own object, else (the probe was loaded late) the first of all others.
-pub(crate) fn find_next(name: &CStr) -> Option<Found> {
+pub(crate) fn find_next(name: &CStr) -> Option<Symbol> {
     let own = &raw const _DYNAMIC;
     let mut before = None;
     let mut passed = false;
@@ -80,7 +80,7 @@ pub(crate) fn find_next(name: &CStr) -> Option<Found> {
             passed = true;
         } else if passed || before.is_none() {
             let found = Tables::of(map).and_then(|tables| tables.find(name));
-            let found = found.map(|(address, len)| Found { address, len, object: map });
+            let found = found.map(|(address, len)| Symbol { address, len, object: map });
             if passed && found.is_some() {
                 return found;
             }
@@ -97,10 +97,10 @@ pub(crate) fn is_in_executable(name: &CStr) -> bool {
 }
 
 /// The definition in one object.
-pub(crate) fn find_in(object: *const LinkMap, name: &CStr) -> Option<Found> {
+pub(crate) fn find_in(object: *const LinkMap, name: &CStr) -> Option<Symbol> {
     // SAFETY: the loader's record of an object whose code is running, so it stays loaded.
     let tables = Tables::of(unsafe { object.as_ref() }?)?;
-    tables.find(name).map(|(address, len)| Found { address, len, object })
+    tables.find(name).map(|(address, len)| Symbol { address, len, object })
 }
 
 /// Whether an object uses a function of another object.

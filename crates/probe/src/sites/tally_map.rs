@@ -36,7 +36,7 @@ impl Key {
 }
 
 #[derive(Clone, Copy)]
-struct Entry {
+struct Slot {
     key: u64,
     tally: u32,
 }
@@ -48,8 +48,8 @@ pub(crate) struct TallyMap {
     len: u32,
     /// Entries of the mapped table, as a power of two; 0 while the inline ones are enough.
     bits: u32,
-    mapped: *mut Entry,
-    inline: [Entry; 1 << INLINE_BITS],
+    mapped: *mut Slot,
+    inline: [Slot; 1 << INLINE_BITS],
 }
 
 impl TallyMap {
@@ -84,7 +84,7 @@ impl TallyMap {
     /// Removes all keys.
     pub(crate) fn clear(&mut self) {
         self.len = 0;
-        self.entries_mut().fill(Entry { key: 0, tally: 0 });
+        self.entries_mut().fill(Slot { key: 0, tally: 0 });
     }
 
     /// Unmaps the table.
@@ -102,7 +102,7 @@ impl TallyMap {
         let Ok(memory) = sys::map_private(bytes(bits)) else { return false };
         segment.counter(Counter::OwnBytes).fetch_add(bytes(bits) as u64, Ordering::Relaxed);
         // SAFETY: fresh zeroed memory of that many entries.
-        let larger = unsafe { core::slice::from_raw_parts_mut(memory.cast::<Entry>(), 1 << bits) };
+        let larger = unsafe { core::slice::from_raw_parts_mut(memory.cast::<Slot>(), 1 << bits) };
         let (entries, _) = self.entries();
         for entry in entries.iter().filter(|entry| entry.key != 0) {
             put(larger, Key(entry.key), entry.tally);
@@ -114,7 +114,7 @@ impl TallyMap {
     }
 
     #[inline(always)]
-    fn entries(&self) -> (&[Entry], u32) {
+    fn entries(&self) -> (&[Slot], u32) {
         if self.bits == 0 {
             return (&self.inline, INLINE_BITS);
         }
@@ -122,7 +122,7 @@ impl TallyMap {
         (unsafe { core::slice::from_raw_parts(self.mapped, 1 << self.bits) }, self.bits)
     }
 
-    fn entries_mut(&mut self) -> &mut [Entry] {
+    fn entries_mut(&mut self) -> &mut [Slot] {
         if self.bits == 0 {
             return &mut self.inline;
         }
@@ -132,15 +132,15 @@ impl TallyMap {
 }
 
 fn bytes(bits: u32) -> usize {
-    size_of::<Entry>() << bits
+    size_of::<Slot>() << bits
 }
 
 /// Puts a key into a table that has a free entry.
-fn put(entries: &mut [Entry], key: Key, tally: u32) {
+fn put(entries: &mut [Slot], key: Key, tally: u32) {
     let mut place = key.home(entries.len().ilog2());
     while let Some(entry) = entries.get_mut(place) {
         if entry.key == 0 {
-            *entry = Entry { key: key.0, tally };
+            *entry = Slot { key: key.0, tally };
             return;
         }
         place = (place + 1) & (entries.len() - 1);

@@ -135,6 +135,7 @@ impl Machine {
         Some(())
     }
 
+    /// Changes the rule of the frame's address, or that of a register.
     fn change(&mut self, instruction: Instruction<usize>) -> Option<()> {
         let factor = self.data_factor;
         match instruction {
@@ -152,6 +153,14 @@ impl Machine {
                 self.row.set_cfa_offset(factored_offset.wrapping_mul(factor))?;
             }
             Instruction::DefCfaExpression { expression } => self.row.cfa = Cfa::Expression(expression),
+            other => return self.change_register(other),
+        }
+        Some(())
+    }
+
+    fn change_register(&mut self, instruction: Instruction<usize>) -> Option<()> {
+        let factor = self.data_factor;
+        match instruction {
             Instruction::Undefined { register } => self.row.set(register, Saved::Undefined),
             Instruction::SameValue { register } => self.row.set(register, Saved::Same),
             Instruction::Offset { register, factored_offset } => {

@@ -19,7 +19,7 @@ use crate::modules::{self, Image};
 use crate::session::Session;
 use crate::sys;
 
-struct Entry {
+struct CachedRule {
     key: AtomicU64,
     rule: AtomicU64,
 }
@@ -43,21 +43,21 @@ pub(super) struct RuleCache {
     growth: AtomicU32,
     /// The tables after the first. Older ones stay mapped, since another thread may be reading
     /// them; together they are a third of the newest.
-    grown: [AtomicPtr<Entry>; GROWTHS],
-    first: [Entry; 1 << FIRST_BITS],
+    grown: [AtomicPtr<CachedRule>; GROWTHS],
+    first: [CachedRule; 1 << FIRST_BITS],
 }
 
 impl RuleCache {
     /// The newest table, and 64 minus the logarithm of the number of its slots.
     #[inline(always)]
-    fn newest(&self) -> (&[Entry], u32) {
+    fn newest(&self) -> (&[CachedRule], u32) {
         match self.growth.load(Acquire) {
             0 => (&self.first, 64 - FIRST_BITS),
             growth => self.table(growth),
         }
     }
 
-    fn table(&self, growth: u32) -> (&[Entry], u32) {
+    fn table(&self, growth: u32) -> (&[CachedRule], u32) {
         let bits = FIRST_BITS + GROWTH_BITS * growth;
         let slots = self.grown.get(growth as usize - 1).map_or(ptr::null_mut(), |slots| slots.load(Acquire));
         if slots.is_null() {
@@ -84,7 +84,7 @@ impl RuleCache {
             if !slots.is_null() {
                 let bits = FIRST_BITS + GROWTH_BITS * growth;
                 // SAFETY: mapped by `grow` with this size.
-                unsafe { sys::unmap(slots.cast(), size_of::<Entry>() << bits) };
+                unsafe { sys::unmap(slots.cast(), size_of::<CachedRule>() << bits) };
             }
         }
     }
@@ -94,7 +94,7 @@ impl RuleCache {
 #[derive(Clone, Copy)]
 pub(super) struct Rules<'a> {
     session: &'a Session,
-    slots: &'a [Entry],
+    slots: &'a [CachedRule],
     /// 64 minus the logarithm of the number of slots.
     shift: u32,
     /// The generation's part of a key.
@@ -141,13 +141,13 @@ impl<'a> Rules<'a> {
     }
 
     #[inline(always)]
-    fn way(self, home: usize, way: usize) -> &'a Entry {
+    fn way(self, home: usize, way: usize) -> &'a CachedRule {
         // SAFETY: the mask keeps the index inside; the number of slots is a power of two.
         unsafe { self.slots.get_unchecked((home + way) & (self.slots.len() - 1)) }
     }
 
     /// The slots `address` may be in. A table ends in a run that wraps to its start.
-    fn ways(self, address: u64) -> impl Iterator<Item = &'a Entry> {
+    fn ways(self, address: u64) -> impl Iterator<Item = &'a CachedRule> {
         let home = self.home(address);
         (0..WAYS).map(move |way| self.way(home, way))
     }
@@ -166,7 +166,7 @@ fn address_of(key: u64) -> u64 {
     key & ((1 << ADDRESS_BITS) - 1)
 }
 
-impl Entry {
+impl CachedRule {
     #[inline(always)]
     fn get(&self, key: u64) -> Option<Rule> {
         if self.key.load(Acquire) != key {
@@ -222,9 +222,9 @@ fn grow(old: Rules<'_>) {
     let bits = 64 - old.shift + GROWTH_BITS;
     let growth = (bits - FIRST_BITS) / GROWTH_BITS;
     let Some(place) = grown.get(growth as usize - 1) else { return };
-    let bytes = size_of::<Entry>() << bits;
+    let bytes = size_of::<CachedRule>() << bits;
     let Ok(memory) = sys::map_private(bytes) else { return };
-    let slots = memory.cast::<Entry>();
+    let slots = memory.cast::<CachedRule>();
     // SAFETY: freshly mapped, zero-initialised, of that size.
     let room = unsafe { core::slice::from_raw_parts(slots, 1 << bits) };
     let new = Rules { slots: room, shift: 64 - bits, ..old };
@@ -250,14 +250,14 @@ mod models {
     use super::*;
     use crate::testing::models::{check, together};
 
-    static ENTRY: Entry = Entry { key: AtomicU64::new(0), rule: AtomicU64::new(0) };
+    static ENTRY: CachedRule = CachedRule { key: AtomicU64::new(0), rule: AtomicU64::new(0) };
     const OLD: (u64, Rule) = (0x10, Rule::UNKNOWN);
     const NEW: (u64, Rule) = (0x20, Rule::END);
 
     /// When another address takes over a slot, a lookup never returns the rule of the wrong
     /// address.
     ///
-    /// For the rule in `Entry::replace` (release) and in `get` (acquire).
+    /// For the rule in `CachedRule::replace` (release) and in `get` (acquire).
     #[test]
     fn a_rule_goes_with_its_key() {
         let prepare = |_| assert!(ENTRY.replace(0, OLD.0, OLD.1));

@@ -4,7 +4,8 @@ use heapwise_format::varint::{put, zigzag};
 
 use super::{AS_PREDICTED, BITS, MAGIC, Section, WHOLE, WHOLE_LIMIT};
 use crate::{
-    Cut, CutReason, CutShare, Line, Location, Meta, Profile, Sample, Sampling, SizeRange, StackTable, Values,
+    Cut, CutReason, CutShare, Line, Location, Meta, Profile, Sample, Sampling, SizeBin, SizeRange,
+    StackTable, Values,
     metric::Unit,
     model::{ExtraColumn, Position},
 };
@@ -49,15 +50,7 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
         section(Section::Extra, &|body| body.extra(column));
     }
     if !profile.sizes.is_empty() {
-        section(Section::Sizes, &|body| {
-            body.rows(&profile.sizes.bins, |body, bin| {
-                body.range(bin.range);
-                let Values { alloc_objects, alloc_bytes, inuse_objects, inuse_bytes } = bin.values;
-                for value in [alloc_objects, alloc_bytes, inuse_objects, inuse_bytes] {
-                    body.value(value, 0.0);
-                }
-            });
-        });
+        section(Section::Sizes, &|body| body.rows(&profile.sizes.bins, Body::size_bin));
     }
     section(Section::End, &|_| {});
     file
@@ -68,6 +61,14 @@ pub fn encode(profile: &Profile) -> Vec<u8> {
 struct Body(Vec<u8>);
 
 impl Body {
+    fn size_bin(&mut self, bin: &SizeBin) {
+        self.range(bin.range);
+        let Values { alloc_objects, alloc_bytes, inuse_objects, inuse_bytes } = bin.values;
+        for value in [alloc_objects, alloc_bytes, inuse_objects, inuse_bytes] {
+            self.value(value, 0.0);
+        }
+    }
+
     fn number(&mut self, number: u64) {
         put(&mut self.0, number);
     }

@@ -116,6 +116,8 @@ impl EventAccounting {
         describe: &mut impl FnMut(u32) -> Option<Tally>,
     ) -> bool {
         match *event {
+            Event::Mark(marks) => self.mark(tick_ms, marks),
+            Event::Tick(_) => {}
             Event::Alloc(Block { tally, size, by_realloc }) => {
                 self.turn_to(thread, tick_ms);
                 match self.sites.number(tally, describe) {
@@ -125,8 +127,7 @@ impl EventAccounting {
             }
             Event::Free { block: Block { tally, size, by_realloc }, age_ms, how } => {
                 // The allocations of blocks that are older than the recording are not in it.
-                let is_known = age_ms <= tick_ms;
-                let site = if is_known { self.sites.number(tally, describe) } else { None };
+                let site = if age_ms <= tick_ms { self.sites.number(tally, describe) } else { None };
                 let Some(site) = site else {
                     self.turn_to(thread, tick_ms);
                     self.unknown_free();
@@ -140,11 +141,9 @@ impl EventAccounting {
                     return false;
                 }
                 self.turn_to(thread, tick_ms);
-                if is_counted {
-                    self.sums.free(size);
-                    self.free(block, age_ms, how, by_realloc);
-                } else {
-                    self.add_pending(block, age_ms, how, by_realloc);
+                match is_counted {
+                    true => self.free(block, age_ms, how, by_realloc),
+                    false => self.add_pending(block, age_ms, how, by_realloc),
                 }
             }
             Event::Unknown => {
@@ -155,8 +154,6 @@ impl EventAccounting {
                 self.turn_to(thread, tick_ms);
                 self.gap(events);
             }
-            Event::Mark(marks) => self.mark(tick_ms, marks),
-            Event::Tick(_) => {}
         }
         true
     }
@@ -289,6 +286,7 @@ impl EventAccounting {
 
     #[inline]
     fn free(&mut self, block: SiteBlock, age_ms: u64, how: Freeing, by_realloc: bool) {
+        self.sums.free(block.size);
         if how == Freeing::AtOnce
             && let Some(newest) = self.newest.take_if(|newest| newest.block == block)
         {

@@ -239,27 +239,7 @@ impl<S: RecordingSource> Recording<S> {
                 return ControlFlow::Break(());
             }
             now_ms = at.ms;
-            match at.entry {
-                Entry::Alloc { block, .. } => {
-                    counts.of(block).alloc(block.size);
-                    live_bytes = live_bytes.wrapping_add(block.size);
-                    if wanted == Some(live_bytes) {
-                        return ControlFlow::Break(());
-                    }
-                }
-                // Live bytes may be highest at the allocation; its block is then still there.
-                Entry::Temporary { block, .. } if wanted == Some(live_bytes.wrapping_add(block.size)) => {
-                    counts.of(block).alloc(block.size);
-                    return ControlFlow::Break(());
-                }
-                Entry::Temporary { block, .. } => counts.of(block).alloc_and_free(block.size),
-                Entry::Free { block, .. } | Entry::MissedFree { block, .. } => {
-                    counts.of(block).free(block.size);
-                    live_bytes = live_bytes.wrapping_sub(block.size);
-                }
-                _ => {}
-            }
-            ControlFlow::Continue(())
+            count(&mut counts, &mut live_bytes, &at.entry, wanted)
         })?;
         Ok((counts, now_ms))
     }
@@ -272,23 +252,40 @@ impl<S: RecordingSource> Recording<S> {
         mut counts: C,
     ) -> Result<(C, u64), Damage> {
         let mut change = 0u64;
-        self.visit(frames, tables, |at| {
-            match at.entry {
-                Entry::Alloc { block, .. } => {
-                    counts.of(block).alloc(block.size);
-                    change = change.wrapping_add(block.size);
-                }
-                Entry::Temporary { block, .. } => counts.of(block).alloc_and_free(block.size),
-                Entry::Free { block, .. } | Entry::MissedFree { block, .. } => {
-                    counts.of(block).free(block.size);
-                    change = change.wrapping_sub(block.size);
-                }
-                _ => {}
-            }
-            ControlFlow::Continue(())
-        })?;
+        self.visit(frames, tables, |at| count(&mut counts, &mut change, &at.entry, None))?;
         Ok((counts, change))
     }
+}
+
+/// Counts one event; breaks where live bytes reach `wanted`.
+#[inline(always)]
+fn count<C: BlockCounts>(
+    counts: &mut C,
+    live_bytes: &mut u64,
+    entry: &Entry,
+    wanted: Option<u64>,
+) -> ControlFlow<()> {
+    match *entry {
+        Entry::Alloc { block, .. } => {
+            counts.of(block).alloc(block.size);
+            *live_bytes = live_bytes.wrapping_add(block.size);
+            if wanted == Some(*live_bytes) {
+                return ControlFlow::Break(());
+            }
+        }
+        // Live bytes may be highest at the allocation; its block is then still there.
+        Entry::Temporary { block, .. } if wanted == Some(live_bytes.wrapping_add(block.size)) => {
+            counts.of(block).alloc(block.size);
+            return ControlFlow::Break(());
+        }
+        Entry::Temporary { block, .. } => counts.of(block).alloc_and_free(block.size),
+        Entry::Free { block, .. } | Entry::MissedFree { block, .. } => {
+            counts.of(block).free(block.size);
+            *live_bytes = live_bytes.wrapping_sub(block.size);
+        }
+        _ => {}
+    }
+    ControlFlow::Continue(())
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The graph as SVG that works alone in a browser: boxes by flat, arrows by weight, tooltips.
 
-use heapwise_profile::view::Totals;
 use heapwise_profile::view::graph::{Call, Graph};
+use heapwise_profile::view::{Row, Totals};
 
 use super::boxes::{NodeBox, node_box};
 use super::{GraphOptions, legend};
@@ -121,20 +121,7 @@ fn push_node(
     let row = &graph.nodes[at];
     let totals = &graph.totals;
     let (left, top) = (centre.x - node.size.width / 2.0, centre.y - node.size.height / 2.0);
-    let place = match (row.frame.file.as_str(), row.frame.line) {
-        ("", _) => String::new(),
-        (file, 0) => format!("\n{file}"),
-        (file, line) => format!("\n{file}:{line}"),
-    };
-    let tooltip = format!(
-        "{}\nflat {} ({})\ncum {} ({}){place}\n{}",
-        row.frame.label,
-        options.label(row.flat.value, totals.unit),
-        percent(row.flat.value, totals.whole()),
-        options.label(row.cum.value, totals.unit),
-        percent(row.cum.value, totals.whole()),
-        row.frame.module,
-    );
+    let tooltip = tooltip(row, totals, options);
     let cum = share(row.cum.value, totals);
     let border = match row.flat.value {
         flat if options.marks_holders && flat != 0.0 => 4.0,
@@ -161,6 +148,23 @@ fn push_node(
         );
     }
     *out += "</g>\n";
+}
+
+fn tooltip(row: &Row, totals: &Totals, options: &GraphOptions) -> String {
+    let place = match (row.frame.file.as_str(), row.frame.line) {
+        ("", _) => String::new(),
+        (file, 0) => format!("\n{file}"),
+        (file, line) => format!("\n{file}:{line}"),
+    };
+    format!(
+        "{}\nflat {} ({})\ncum {} ({}){place}\n{}",
+        row.frame.label,
+        options.label(row.flat.value, totals.unit),
+        percent(row.flat.value, totals.whole()),
+        options.label(row.cum.value, totals.unit),
+        percent(row.cum.value, totals.whole()),
+        row.frame.module,
+    )
 }
 
 fn push_edge(out: &mut String, graph: &Graph, options: &GraphOptions, call: &Call, curve: &Curve) {

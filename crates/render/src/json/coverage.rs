@@ -55,55 +55,49 @@ fn gap_json(gap: &Gap, language: Language) -> Value {
     let mut fields = Map::new();
     fields.insert("kind".into(), gap.name().into());
     fields.insert("words".into(), words::phrase(gap, language).into());
-    let mut put = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    fields.extend(gap_values(gap).into_iter().map(|(name, value)| (name.to_owned(), value)));
+    Value::Object(fields)
+}
+
+/// The values of a gap, by name.
+fn gap_values(gap: &Gap) -> Vec<(&'static str, Value)> {
     let shortages = |set: Shortages| -> Value { set.iter().map(Shortage::name).collect::<Vec<_>>().into() };
     match gap {
-        Gap::NeverRecorded => {}
-        Gap::Cut(cut) => {
-            put("at", cut.at.to_string().into());
-            put("read_bytes", cut.share.map(|share| share.read_bytes).into());
-            put("stated_bytes", cut.share.map(|share| share.stated_bytes).into());
-        }
-        Gap::Runtime(runtime) => {
-            put("version", format!("{}.{}", runtime.major, runtime.minor).into());
-        }
-        Gap::OwnAllocator(function) => drop(put("function", function.as_str().into())),
+        Gap::NeverRecorded => Vec::new(),
+        Gap::Cut(cut) => vec![
+            ("at", cut.at.to_string().into()),
+            ("read_bytes", cut.share.map(|share| share.read_bytes).into()),
+            ("stated_bytes", cut.share.map(|share| share.stated_bytes).into()),
+        ],
+        Gap::Runtime(runtime) => vec![("version", format!("{}.{}", runtime.major, runtime.minor).into())],
+        Gap::OwnAllocator(function) => vec![("function", function.as_str().into())],
         Gap::Earlier { after_ns, frees } => {
-            put("after_ns", (*after_ns).into());
-            put("frees", (*frees).into());
+            vec![("after_ns", (*after_ns).into()), ("frees", (*frees).into())]
         }
-        Gap::BeforeReset { after_ns } => drop(put("after_ns", (*after_ns).into())),
-        Gap::Stopped { ns } => drop(put("ns", (*ns).into())),
-        Gap::Paused { times } => drop(put("times", (*times).into())),
+        Gap::BeforeReset { after_ns } => vec![("after_ns", (*after_ns).into())],
+        Gap::Stopped { ns } => vec![("ns", (*ns).into())],
+        Gap::Paused { times } => vec![("times", (*times).into())],
         Gap::Inherited(Inherited { bytes, parent }) => {
-            put("bytes", (*bytes).into());
-            put("parent", (*parent).into());
+            vec![("bytes", (*bytes).into()), ("parent", (*parent).into())]
         }
         Gap::LostEvents { events, shortages: why } => {
-            put("events", (*events).into());
-            put("reasons", shortages(*why));
+            vec![("events", (*events).into()), ("reasons", shortages(*why))]
         }
         Gap::Untracked { blocks, bytes, shortages: why } => {
-            put("blocks", (*blocks).into());
-            put("bytes", (*bytes).into());
-            put("reasons", shortages(*why));
+            vec![("blocks", (*blocks).into()), ("bytes", (*bytes).into()), ("reasons", shortages(*why))]
         }
-        Gap::Unattributed { cause, values, shortages: why } => {
-            put("lacking", cause.name().into());
-            put("values", super::missing::four(values).into());
-            put("reasons", shortages(*why));
-        }
-        Gap::BelowPeak { counted, peak } => {
-            put("counted", (*counted).into());
-            put("peak", (*peak).into());
-        }
+        Gap::Unattributed { cause, values, shortages: why } => vec![
+            ("lacking", cause.name().into()),
+            ("values", super::missing::four(values).into()),
+            ("reasons", shortages(*why)),
+        ],
+        Gap::BelowPeak { counted, peak } => vec![("counted", (*counted).into()), ("peak", (*peak).into())],
         Gap::InsideProbe { samples: count }
         | Gap::UnhookedBlocks { frees: count }
         | Gap::CutStacks { stacks: count }
         | Gap::BrokenStacks { stacks: count }
         | Gap::Threads(count)
         | Gap::Modules(count)
-        | Gap::Marks(count) => drop(put("count", (*count).into())),
+        | Gap::Marks(count) => vec![("count", (*count).into())],
     }
-    Value::Object(fields)
 }

@@ -258,24 +258,15 @@ unsafe extern "C" fn direct(
             }
             after
         }
-        libc::SYS_madvise => {
-            let result = call();
-            if result == 0 {
-                memory_calls::advised(b, c as c_int, entry);
-            }
-            result
-        }
-        libc::SYS_memfd_create => {
-            let result = call();
-            if result >= 0 {
-                memory_calls::created(result as c_int, entry);
-            }
-            result
-        }
         _ => {
             let result = call();
-            if result != -1 {
-                mapped(result as u64, b as u64, purpose_of(d as c_int), entry);
+            match number {
+                libc::SYS_madvise if result == 0 => memory_calls::advised(b, c as c_int, entry),
+                libc::SYS_memfd_create if result >= 0 => memory_calls::created(result as c_int, entry),
+                libc::SYS_mmap if result != -1 => {
+                    mapped(result as u64, b as u64, purpose_of(d as c_int), entry);
+                }
+                _ => {}
             }
             result
         }

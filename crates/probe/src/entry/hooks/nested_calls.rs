@@ -8,7 +8,7 @@ use super::entry_points;
 use crate::arch::words;
 use crate::atomics::{AtomicU64, AtomicUsize, Ordering};
 use crate::modules::Image;
-use crate::symbols::{Found, find_next};
+use crate::symbols::{Symbol, find_next};
 
 /// First address and length of a piece of code.
 #[repr(C)]
@@ -64,7 +64,7 @@ static REGISTERED: AtomicUsize = AtomicUsize::new(0);
 static FUNCTIONS_OF_LIBRARIES: [Code; MOST_FUNCTIONS] = [const { Code::none() }; MOST_FUNCTIONS];
 
 /// Registers the code of the probe and of the allocator.
-pub(super) fn register(malloc: &Found) {
+pub(super) fn register(malloc: &Symbol) {
     let own: extern "C" fn(usize) -> *mut () = super::resolve;
     register_module(&MODULES.own, own as usize as u64);
     if find_next(c"strdup").is_none_or(|found| found.object != malloc.object) {
@@ -79,7 +79,7 @@ fn register_module(code: &Code, address: u64) {
 }
 
 /// Registers a function that may be built from other hooked ones.
-pub(super) fn register_function(function: &Found, of_runtime: bool) {
+pub(super) fn register_function(function: &Symbol, of_runtime: bool) {
     let (start, len) = (function.address as u64, function.len);
     if let Some(code) = FUNCTIONS_OF_LIBRARIES.get(REGISTERED.fetch_add(1, Ordering::Relaxed)) {
         code.set(start, len);

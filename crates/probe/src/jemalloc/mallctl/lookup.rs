@@ -8,7 +8,7 @@ const NUMBER: &[u8] = b"#";
 
 /// Where a name ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct NameMatch {
     /// Row of a whole name; `None`: it is the beginning of one.
     pub(super) row: Option<usize>,
     /// Components that matched.
@@ -29,16 +29,16 @@ pub(super) fn shape(row: usize) -> (usize, Option<usize>) {
 
 /// Looks for a name by its first `most` components, as jemalloc does: components behind them are
 /// ignored.
-pub(super) fn find(name: &[u8], most: usize) -> Option<Found> {
+pub(super) fn find(name: &[u8], most: usize) -> Option<NameMatch> {
     let rows = || (0..NAMES.len()).filter_map(|row| compare(name, most, row));
     rows().find(|found| found.row.is_some()).or_else(|| rows().next())
 }
 
-fn compare(name: &[u8], most: usize, row: usize) -> Option<Found> {
+fn compare(name: &[u8], most: usize, row: usize) -> Option<NameMatch> {
     let node = NAMES.get(row)?.node;
     let mut known = components(row);
     let mut given = name.split(|byte| *byte == b'.');
-    let mut found = Found { row: None, depth: 0, number: 0 };
+    let mut found = NameMatch { row: None, depth: 0, number: 0 };
     while found.depth < most {
         let Some(component) = given.next() else { break };
         match known.next()? {
@@ -77,7 +77,7 @@ mod tests {
     fn whole_names_and_beginnings() {
         assert!(whole("prof.active") && whole("epoch"));
         assert!(!whole("prof") && !whole("prof.active.more") && !whole("") && !whole("prof..active"));
-        assert_eq!(find(b"prof", 8), Some(Found { row: None, depth: 1, number: 0 }));
+        assert_eq!(find(b"prof", 8), Some(NameMatch { row: None, depth: 1, number: 0 }));
         assert_eq!(find(b"prof.active.more", 8), None);
         assert_eq!(find(b"prof.active.more", 1).map(|found| found.depth), Some(1));
         assert_eq!(find(b"nonsense", 1), None);

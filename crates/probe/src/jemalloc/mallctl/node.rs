@@ -108,38 +108,35 @@ pub(super) fn answer(inside: &mut Inside, node: Node, number: usize, request: &m
         }
         Node::Arenas => {
             request.only_read()?;
-            let stats = inside.outside(allocator::statistics).filter(|stats| stats.arenas != 0);
-            request.give(stats.ok_or(Refusal::Unknown)?.arenas as u32)
+            request.give(arenas(inside)?)
         }
         Node::Classes { .. } if !has_classes() => Err(Refusal::Unknown),
         Node::Classes { large } => tell(request, size_class::count(large) as u32),
         Node::ClassSize { large } => tell(request, size_class::largest(large, number)),
         Node::Statistic(read) => {
             request.only_read()?;
-            let stats = inside.outside(allocator::statistics).ok_or(Refusal::Unknown)?;
-            request.give(read(&stats))
+            request.give(read(&statistics(inside)?))
         }
-        Node::Active => {
-            // Switching off what is off is allowed; a wrong size is not.
-            let idle = !options().prof && request.take_bool()? == Some(false);
-            if idle {
-                request.give(false)
-            } else {
-                switch(inside, request, prof::is_active, prof::set_active)
-            }
-        }
+        // Switching off what is off is allowed; a wrong size is not.
+        Node::Active if !options().prof && request.take_bool()? == Some(false) => request.give(false),
+        Node::Active => switch(inside, request, prof::is_active, prof::set_active),
         Node::ThreadActiveInit => {
             switch(inside, request, prof::are_new_threads_active, prof::set_new_threads_active)
         }
         Node::ThreadActive => switch(inside, request, prof::is_thread_active, prof::set_thread_active),
-        Node::AtHighs => switch(
-            inside,
-            request,
-            |inside| inside.dump.is_at_highs(),
-            |inside, on| inside.dump.set_at_highs(on),
-        ),
+        Node::AtHighs => {
+            let set = |inside: &Inside, on| inside.dump.set_at_highs(on);
+            switch(inside, request, |inside| inside.dump.is_at_highs(), set)
+        }
         Node::Dump | Node::Prefix | Node::Reset | Node::LogStart => act(inside, node, request),
         _ if !options().prof => Err(Refusal::Unknown),
+        _ => answer_profiling(inside, node, request),
+    }
+}
+
+/// Names that exist only where profiling is enabled.
+fn answer_profiling(inside: &mut Inside, node: Node, request: &mut Request) -> Outcome {
+    match node {
         Node::LogStop => done(recent::stop_log(inside)),
         Node::ThreadName => thread_name(inside, request),
         Node::RecentMax => {
@@ -155,7 +152,17 @@ pub(super) fn answer(inside: &mut Inside, node: Node, number: usize, request: &m
             recent::write_recent(&mut Sink::new(inside, write, opaque));
             Ok(())
         }
+        _ => Err(Refusal::Unknown),
     }
+}
+
+fn arenas(inside: &mut Inside) -> Result<u32, Refusal> {
+    let arenas = statistics(inside)?.arenas as u32;
+    if arenas == 0 { Err(Refusal::Unknown) } else { Ok(arenas) }
+}
+
+fn statistics(inside: &mut Inside) -> Result<Statistics, Refusal> {
+    inside.outside(allocator::statistics).ok_or(Refusal::Unknown)
 }
 
 /// Of a thread that has a record; a shared one would count other threads, too.

@@ -81,7 +81,7 @@ impl Places {
 
 /// Where the next instruction is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum CounterPlace {
     /// Where Lua saves it.
     Saved,
     /// At this place on the C stack; equal stacks have it there too.
@@ -112,44 +112,50 @@ pub(super) struct Sites([Site; SITES]);
 
 impl Sites {
     /// Finds the next instruction of the function that `state` runs innermost.
-    pub(super) fn find(&mut self, layout: &Layout, pages: &mut Pages, state: u64, places: &Places) -> Found {
+    pub(super) fn find(
+        &mut self,
+        layout: &Layout,
+        pages: &mut Pages,
+        state: u64,
+        places: &Places,
+    ) -> CounterPlace {
         if layout.extra_argument == 0 || places.start == 0 {
-            return Found::Saved;
+            return CounterPlace::Saved;
         }
         let slot = (places.code.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 48) as usize % SITES;
-        let Some(site) = self.0.get_mut(slot) else { return Found::Saved };
+        let Some(site) = self.0.get_mut(slot) else { return CounterPlace::Saved };
         if site.code != places.code {
             let all = u128::MAX;
             *site =
                 Site { code: places.code, places: all, searches: 0, is_constructor: false, is_other: false };
         }
         if site.is_other {
-            return Found::Saved;
+            return CounterPlace::Saved;
         }
         match Constructor::of(layout, pages, state) {
             Some(constructor) => {
                 let found = constructor.search(layout, pages, places);
                 site.learn(found, constructor.is_certain, places)
             }
-            None => Found::Saved,
+            None => CounterPlace::Saved,
         }
     }
 }
 
 impl Site {
-    fn learn(&mut self, found: u128, is_certain: bool, places: &Places) -> Found {
+    fn learn(&mut self, found: u128, is_certain: bool, places: &Places) -> CounterPlace {
         self.places &= found;
         self.is_constructor |= is_certain;
         self.searches = self.searches.saturating_add(1);
         if self.places == 0 {
             self.is_other = true;
-            return Found::Saved;
+            return CounterPlace::Saved;
         }
         let place = places.place(self.places.trailing_zeros());
         match (self.is_constructor, self.places.is_power_of_two() || self.searches > ENOUGH) {
-            (true, true) => Found::At(place),
-            (true, false) => Found::NowAt(place),
-            (false, _) => Found::Unsure,
+            (true, true) => CounterPlace::At(place),
+            (true, false) => CounterPlace::NowAt(place),
+            (false, _) => CounterPlace::Unsure,
         }
     }
 }

@@ -18,7 +18,7 @@
 #![allow(unsafe_code)]
 
 use super::layout::common::{CALL, FUNCTION, PREVIOUS, STATE_BYTES, THREAD, TYPE};
-use super::program_counter::{self, Found};
+use super::program_counter::{self, CounterPlace};
 use super::{Engine, engine, engine_at};
 use crate::runtimes::memory::{Pages, byte, word};
 use crate::runtimes::woven::mixed;
@@ -141,13 +141,13 @@ impl States {
             Some((innermost, engine)) => {
                 self.sites.find(&engine.layout, pages, innermost.state, &self.places)
             }
-            None => Found::Saved,
+            None => CounterPlace::Saved,
         };
         self.program_counter = match found {
-            Found::At(place) | Found::NowAt(place) => place,
-            Found::Saved | Found::Unsure => 0,
+            CounterPlace::At(place) | CounterPlace::NowAt(place) => place,
+            CounterPlace::Saved | CounterPlace::Unsure => 0,
         };
-        if matches!(found, Found::At(_) | Found::Saved) {
+        if matches!(found, CounterPlace::At(_) | CounterPlace::Saved) {
             self.cache(key);
         }
     }

@@ -11,7 +11,7 @@ use crate::atomics::{AtomicBool, AtomicU64};
 use crate::modules::Image;
 use crate::runtimes;
 use crate::runtimes::memory::word;
-use crate::symbols::{self, Found};
+use crate::symbols::{self, Symbol};
 
 /// Reads `_PyRuntime` up to here.
 const RUNTIME_WORDS: usize = 128;
@@ -33,7 +33,7 @@ pub(super) fn at(address: u64) -> Option<Python> {
     describe(&symbols::find_in(object, c"PyMem_SetAllocator")?, true)
 }
 
-fn describe(set_allocator: &Found, is_late: bool) -> Option<Python> {
+fn describe(set_allocator: &Symbol, is_late: bool) -> Option<Python> {
     let find = |name: &CStr| symbols::find_in(set_allocator.object, name);
     let runtime_address = find(c"_PyRuntime")?.address as u64;
     let (major, minor) = version(&find)?;
@@ -81,7 +81,7 @@ fn describe(set_allocator: &Found, is_late: bool) -> Option<Python> {
 }
 
 /// Whether the interpreter runs already: the probe was loaded into a running process.
-fn is_initialized(find: &impl Fn(&CStr) -> Option<Found>) -> bool {
+fn is_initialized(find: &impl Fn(&CStr) -> Option<Symbol>) -> bool {
     find(c"Py_IsInitialized").is_none_or(|found| {
         // SAFETY: its signature; it reads a word of the runtime.
         let function: unsafe extern "C" fn() -> c_int = unsafe { core::mem::transmute(found.address) };
@@ -91,7 +91,7 @@ fn is_initialized(find: &impl Fn(&CStr) -> Option<Found>) -> bool {
 }
 
 /// Major and minor version.
-fn version(find: &impl Fn(&CStr) -> Option<Found>) -> Option<(u8, u8)> {
+fn version(find: &impl Fn(&CStr) -> Option<Symbol>) -> Option<(u8, u8)> {
     if let Some(number) = find(c"Py_Version") {
         // SAFETY: a constant of 32 bits.
         let number = unsafe { *number.address.cast::<u32>() };

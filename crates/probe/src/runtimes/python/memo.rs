@@ -134,17 +134,12 @@ impl Memo {
                 break;
             };
             *place = frame;
-            let is_expected = |index: &usize| self.seen.get(*index).is_some_and(|seen| seen.frame == frame);
-            let met = match expected.filter(is_expected) {
+            let met = match expected.filter(|index| self.was_at(*index, frame)) {
                 Some(index) => Some(index),
                 None => {
-                    if !frame.is_multiple_of(8) || !self.pages.holds_all(frame, FRAME_BYTES) {
-                        return None;
-                    }
                     // Not where it was: the frames inside of it have other callers.
                     walk.changed = walk.len;
-                    let hint = self.hints.get(hint_slot(frame)).map(|hint| usize::from(*hint));
-                    hint.filter(|index| *index < self.len).filter(is_expected)
+                    self.find_elsewhere(frame)?
                 }
             };
             walk.len += 1;
@@ -174,6 +169,22 @@ impl Memo {
             frame = previous;
         }
         (walk.len != 0).then_some(walk)
+    }
+
+    /// Whether a frame has this index in the last stack.
+    #[inline(always)]
+    fn was_at(&self, index: usize, frame: u64) -> bool {
+        self.seen.get(index).is_some_and(|seen| seen.frame == frame)
+    }
+
+    /// The index of a frame in the last stack, if it was there; `None` when it cannot be read.
+    #[inline(always)]
+    fn find_elsewhere(&mut self, frame: u64) -> Option<Option<usize>> {
+        if !frame.is_multiple_of(8) || !self.pages.holds_all(frame, FRAME_BYTES) {
+            return None;
+        }
+        let hint = self.hints.get(hint_slot(frame)).map(|hint| usize::from(*hint));
+        Some(hint.filter(|index| *index < self.len && self.was_at(*index, frame)))
     }
 
     /// Whether the outermost `count` frames of the last stack are the callers from `frame` on, and

@@ -14,7 +14,7 @@ use crate::{symbols, sys};
 
 /// glibc's `struct dl_find_object`.
 #[repr(C)]
-struct Found {
+struct DlFindObject {
     flags: u64,
     map_start: *const c_void,
     map_end: *const c_void,
@@ -31,7 +31,7 @@ struct LinkMap {
 }
 
 /// `_dl_find_object`.
-type FindObject = unsafe extern "C" fn(*mut c_void, *mut Found) -> c_int;
+type FindObject = unsafe extern "C" fn(*mut c_void, *mut DlFindObject) -> c_int;
 
 /// `_dl_find_object` if the C library has it.
 static FIND_OBJECT: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
@@ -73,7 +73,7 @@ impl Image {
         // SAFETY: only a `FindObject` is ever stored.
         let function: FindObject = unsafe { core::mem::transmute(function) };
         // SAFETY: zero is a valid value of each field.
-        let mut found: Found = unsafe { core::mem::zeroed() };
+        let mut found: DlFindObject = unsafe { core::mem::zeroed() };
         // SAFETY: the loader fills `found`; any address is a valid argument.
         if unsafe { function(address as usize as *mut c_void, &raw mut found) } != 0 {
             return None;

@@ -11,10 +11,10 @@ const PAGE: u64 = 4096;
 /// The loaded segments of a binary, executable ones first: the last page of one segment and the
 /// first of the next often share file bytes, and lookups are about code.
 #[derive(Debug)]
-pub(crate) struct Segments(Vec<Segment>);
+pub(crate) struct LoadSegments(Vec<LoadSegment>);
 
 #[derive(Debug)]
-struct Segment {
+struct LoadSegment {
     is_code: bool,
     /// Position and size in the file.
     offset: u64,
@@ -24,14 +24,14 @@ struct Segment {
     memory_bytes: u64,
 }
 
-impl Segments {
+impl LoadSegments {
     pub(crate) fn new(elf: &Elf<'_>) -> Self {
         let mut segments: Vec<_> = elf
             .file
             .segments()
             .map(|segment| {
                 let (offset, file_bytes) = segment.file_range();
-                Segment {
+                LoadSegment {
                     is_code: segment.permissions().executable(),
                     offset,
                     file_bytes,
