@@ -99,10 +99,11 @@ impl CodeFrames {
         self.frames(profile, stack).nth(first).filter(|frame| frame.is_own)
     }
 
-    /// Names of the functions that are the program's own code.
-    pub(crate) fn own_functions(&self) -> HashSet<&str> {
-        let frames = self.by_location.iter().flatten();
-        frames.filter(|frame| frame.is_own).map(|frame| frame.label.as_str()).collect()
+    /// Names of the functions that are the program's own code, and the files of those of scripts:
+    /// every module of Python has a function `<module>`.
+    pub(crate) fn own_functions(&self) -> HashSet<(&str, &str)> {
+        let frames = self.by_location.iter().flatten().filter(|frame| frame.is_own);
+        frames.map(|frame| (frame.label.as_str(), if frame.is_script { &*frame.file } else { "" })).collect()
     }
 
     fn frames<'a, 'b>(
@@ -150,14 +151,20 @@ fn of_location(
     let module_name = module.map_or("", |module| module.name());
     let path = module.map_or("", |module| &module.path);
     let in_system = SYSTEM_MODULES.iter().any(|prefix| module_name.starts_with(prefix));
-    let is_program_module = !in_system && !is_allocator_module(module_name);
+    let language = script::language(profile);
+    let is_program = |function: &str| {
+        let is_interpreter = language
+            .zip(module)
+            .is_some_and(|(language, module)| script::is_native_library(language, module, function));
+        !in_system && !is_allocator_module(module_name) && !is_interpreter
+    };
     if location.lines.is_empty() {
         let label = match module {
             Some(module) => format!("{module_name}+0x{:x}", module.file_offset_of(location.address)),
             None => format!("0x{:x}", location.address),
         };
         let decided = rule.decide(&[&label, path]);
-        return vec![CodeFrame::new(label, is_program_module).decided(decided)];
+        return vec![CodeFrame::new(label, is_program("")).decided(decided)];
     }
     let frame = |line: &crate::Line| {
         let function = profile.functions.get(line.function.index())?;
@@ -169,7 +176,7 @@ fn of_location(
         let is_own = match is_script {
             true => !script::is_library(&function.file),
             false => {
-                is_program_module && !is_allocator && !is_wrapper && !is_standard(&function.name, &label)
+                is_program(&label) && !is_allocator && !is_wrapper && !is_standard(&function.name, &label)
             }
         };
         let (file, line) = (function.file.clone(), line.line);

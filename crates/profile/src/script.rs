@@ -6,7 +6,7 @@
 
 use heapwise_format::segment::{Runtime, RuntimeLanguage};
 
-use crate::{Location, LocationId, Profile, StackId, StackTable};
+use crate::{Location, LocationId, Module, Profile, StackId, StackTable};
 
 /// Directories of code that is not the program's own, and the names of frozen modules.
 const INSTALLED: [&str; 2] = ["/site-packages/", "/dist-packages/"];
@@ -35,6 +35,22 @@ pub fn is_library(file: &str) -> bool {
     file.starts_with(FROZEN)
         || file.starts_with(INTERNAL)
         || INSTALLED.iter().chain(&STANDARD).any(|directory| file.contains(directory))
+}
+
+/// Starts of the names of interpreters' binaries.
+const INTERPRETERS: [&str; 6] = ["libpython", "python", "liblua", "lua", "libruby", "ruby"];
+
+/// Whether a native function belongs to an interpreter, or to a library that the interpreter loads,
+/// in a profile with frames of `language`.
+pub(crate) fn is_native_library(language: RuntimeLanguage, module: &Module, function: &str) -> bool {
+    // Lua is part of many executables; its functions have names such as `luaL_newstate`.
+    let is_lua_function = || {
+        let name = function.strip_prefix("lua").unwrap_or("");
+        name.trim_start_matches(|c: char| c.is_ascii_uppercase()).starts_with('_')
+    };
+    INTERPRETERS.iter().any(|start| module.name().starts_with(start))
+        || is_library(&module.path)
+        || language == RuntimeLanguage::Lua && is_lua_function()
 }
 
 /// The package or module of a source file: below the directory of a library, the first directory or
@@ -225,6 +241,23 @@ mod tests {
         assert_eq!(own(&profile(RuntimeSupport::Followed)), ("run".to_owned(), 3));
         let (label, _) = own(&profile(RuntimeSupport::UnknownVersion));
         assert!(label.starts_with("python+0x"), "{label}");
+    }
+
+    /// The second stack has native frames of the interpreter only.
+    #[test]
+    fn the_interpreter_is_not_the_programs_own_code() {
+        let python = profile(RuntimeSupport::Followed);
+        let code = crate::own_code::CodeFrames::new(&python, &crate::own_code::OwnRule::default());
+        assert!(code.own(&python, python.samples[0].stack).is_some());
+        assert!(code.own(&python, python.samples[1].stack).is_none());
+        let module = |path: &str| Module { path: path.into(), ..Module::default() };
+        let is_library = |path, function| {
+            let module = module(path);
+            is_native_library(RuntimeLanguage::Lua, &module, function)
+        };
+        assert!(is_library("/usr/bin/server", "luaL_newstate") && is_library("/usr/bin/lua5.4", "f"));
+        assert!(!is_library("/usr/bin/server", "luau") && !is_library("/usr/bin/server", "serve"));
+        assert!(is_library("/v/lib/python3.11/site-packages/numpy/core.so", "f"));
     }
 
     #[test]

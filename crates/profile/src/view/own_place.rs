@@ -27,8 +27,8 @@ pub struct OwnPlaces<'a> {
     tree: &'a CallTree,
     /// By frame: the place with the largest part of what the frame allocates itself.
     largest: FxHashMap<FrameId, &'a CodeFrame>,
-    /// Functions of the program's own code.
-    functions: HashSet<&'a str>,
+    /// Functions of the program's own code, see [`CodeFrames::own_functions`].
+    functions: HashSet<(&'a str, &'a str)>,
 }
 
 impl<'a> OwnPlaces<'a> {
@@ -72,9 +72,10 @@ impl<'a> OwnPlaces<'a> {
             return Some(OwnPlace { function: label.clone(), file: file.clone(), line: *line, is_itself });
         }
         // A caller, which allocates nothing itself.
-        let function = [&*frame.function, &*name::short(&frame.function)]
+        let short = name::short(&frame.function);
+        let (function, _) = [(&*frame.function, &*frame.file), (&*frame.function, ""), (&*short, "")]
             .into_iter()
-            .find_map(|name| self.functions.get(name))?;
+            .find_map(|key| self.functions.get(&key))?;
         let (file, line) = (frame.file.clone(), frame.line);
         Some(OwnPlace { function: (*function).to_owned(), file, line, is_itself: true })
     }
