@@ -18,6 +18,7 @@ use heapwise_format::chunk::{AT_PUBLISHED, EVENT_BYTES, HEADER_BYTES, published}
 use heapwise_format::event::{self, Block, Freeing, MAX_EVENT_BYTES, Room};
 use heapwise_format::segment::ControlWord;
 
+use crate::arch::prefetch_write;
 use crate::atomics::{AtomicU64, Ordering, fence};
 use crate::live::Live;
 use crate::live::births::{self, Birth};
@@ -31,6 +32,9 @@ const CLOCK_EVENTS: u32 = 64;
 const STALE_TICK_NS: u64 = 8_000_000;
 /// Not a number of milliseconds that a process lives.
 const NO_TICK: u64 = u64::MAX;
+/// Distance of the cache line that is prefetched while an event is written: the drainer has read it
+/// on another core.
+const PREFETCH_BYTES: usize = 256;
 /// An event may be preceded by a gap, a tick and a mark.
 const ROOM: usize = 4 * MAX_EVENT_BYTES;
 
@@ -214,6 +218,7 @@ impl ThreadLog {
     #[inline(always)]
     fn next_event(&mut self) -> &mut Room {
         let out = self.chunk.wrapping_add(HEADER_BYTES + self.len);
+        prefetch_write(out.wrapping_add(PREFETCH_BYTES));
         atomics::about_to_write(out, MAX_EVENT_BYTES);
         // SAFETY: `begin` left room for `ROOM` bytes in the chunk, which `room` gave to this thread
         // alone; the drainer reads through the file only.
