@@ -68,9 +68,17 @@ impl Fresh {
     }
 }
 
+/// Where frame `index` of a walk is, counted from the innermost.
+#[inline(always)]
+fn place_of_fresh(index: usize) -> usize {
+    (DEPTH - 1).wrapping_sub(index)
+}
+
 /// A thread's last stack. Zeroed memory is valid: no stack yet.
 #[repr(C)]
 pub(crate) struct Memo {
+    /// The innermost frame last: few frames are on the page of the fields that follow.
+    fresh: [Fresh; DEPTH],
     own: OwnStack,
     /// Module generation this was learnt in.
     generation: u32,
@@ -86,7 +94,6 @@ pub(crate) struct Memo {
     cut_node: u32,
     known: [Known; DEPTH],
     checks: Checks<{ 3 * DEPTH }>,
-    fresh: [Fresh; DEPTH],
 }
 
 /// Where a walk reached the memo.
@@ -232,7 +239,7 @@ impl Memo {
                 }
                 rule
             };
-            *self.fresh.get_mut(fresh)? = Fresh { state, rule };
+            *self.fresh.get_mut(place_of_fresh(fresh))? = Fresh { state, rule };
             fresh += 1;
             match step(&state, rule, stack) {
                 Step::Caller(caller) if caller.pc != 0 => state = caller,
@@ -278,7 +285,9 @@ impl Memo {
         self.cut_len = 0;
         let mut len = top;
         for index in (0..fresh).rev() {
-            let Some(Fresh { state, rule }) = self.fresh.get(index).map(Fresh::read) else { return false };
+            let Some(Fresh { state, rule }) = self.fresh.get(place_of_fresh(index)).map(Fresh::read) else {
+                return false;
+            };
             if let Some(older) = older {
                 checks = self.checks.add_step(checks, &state, rule, &older, live);
             }
