@@ -6,7 +6,7 @@ use std::fmt;
 use heapwise_format::suppression::{Line, is_found, line};
 
 use crate::allocator::is_allocator;
-use crate::{LocationId, Profile, Sample, SizeHistogram, Values};
+use crate::{LocationId, Profile, Sample, SizeHistogram, StackTable, Values};
 
 /// The patterns of a file. A pattern is looked for in names of functions, source files and
 /// binaries.
@@ -98,25 +98,51 @@ fn names(profile: &Profile, location: LocationId) -> impl Iterator<Item = &str> 
 /// lives: the buffers of streams, and libstdc++'s reserve for `bad_alloc`. What they allocate for
 /// their caller (`strdup`, `fopen`) stays.
 pub fn take_out_runtime(profile: &mut Profile) -> Values {
-    let leaving: Vec<bool> = profile.samples.iter().map(|sample| is_of_runtime(profile, sample)).collect();
+    let runtime = RuntimeBlocks::of(profile);
+    let leaving: Vec<bool> =
+        profile.samples.iter().map(|sample| runtime.contains(&profile.stacks, sample)).collect();
     take_out(profile, &leaving)
 }
 
-/// Whether a runtime allocated the blocks of a sample for itself.
-pub(crate) fn is_of_runtime(profile: &Profile, sample: &Sample) -> bool {
-    let module = |location: LocationId| {
-        let module = profile.locations[location.index()].module;
-        module.map_or("", |module| profile.modules[module.index()].name())
-    };
-    let locations: Vec<LocationId> =
-        profile.stacks.leaf_to_root(sample.stack).map(|node| profile.stacks.location(node)).collect();
-    let in_allocator = |location: &&LocationId| names(profile, **location).any(is_allocator);
-    let (Some(leaf), Some(root)) = (locations.iter().find(|at| !in_allocator(at)), locations.last()) else {
-        return false;
-    };
-    let buffer = |name: &str| name.trim_start_matches("__GI_") == "_IO_file_doallocate";
-    names(profile, *leaf).any(buffer)
-        || module(*leaf).starts_with("libstdc++.so") && module(*root).starts_with("ld-")
+/// Which samples are blocks that a runtime allocated for itself, by facts about each location.
+#[derive(Debug)]
+pub(crate) struct RuntimeBlocks {
+    locations: Vec<LocationFacts>,
+}
+
+#[derive(Debug)]
+struct LocationFacts {
+    in_allocator: bool,
+    /// It allocates the buffer of a stream.
+    makes_buffer: bool,
+    in_libstdcxx: bool,
+    in_loader: bool,
+}
+
+impl RuntimeBlocks {
+    pub(crate) fn of(profile: &Profile) -> Self {
+        let makes_buffer = |name: &str| name.trim_start_matches("__GI_") == "_IO_file_doallocate";
+        let facts = |index: usize| {
+            let module = profile.locations[index].module;
+            let module = module.map_or("", |module| profile.modules[module.index()].name());
+            let has = |test: &dyn Fn(&str) -> bool| names(profile, LocationId::new(index)).any(test);
+            LocationFacts {
+                in_allocator: has(&is_allocator),
+                makes_buffer: has(&makes_buffer),
+                in_libstdcxx: module.starts_with("libstdc++.so"),
+                in_loader: module.starts_with("ld-"),
+            }
+        };
+        Self { locations: (0..profile.locations.len()).map(facts).collect() }
+    }
+
+    /// Whether a runtime allocated the blocks of a sample for itself.
+    pub(crate) fn contains(&self, stacks: &StackTable, sample: &Sample) -> bool {
+        let locations =
+            || stacks.leaf_to_root(sample.stack).map(|node| &self.locations[stacks.location(node).index()]);
+        let Some(leaf) = locations().find(|location| !location.in_allocator) else { return false };
+        leaf.makes_buffer || leaf.in_libstdcxx && locations().last().is_some_and(|root| root.in_loader)
+    }
 }
 
 #[cfg(test)]

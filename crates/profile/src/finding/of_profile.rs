@@ -6,7 +6,7 @@ use super::{Finding, FindingKind, RankUnit, RankedStack, groups, most_important}
 use crate::metric::column;
 use crate::own_code::CodeFrames;
 use crate::script;
-use crate::suppression::is_of_runtime;
+use crate::suppression::RuntimeBlocks;
 use crate::view::leaks::LeakClass;
 use crate::{Profile, Sample, StackId};
 
@@ -55,7 +55,9 @@ fn held(profile: &Profile) -> Option<Finding> {
         _ => FindingKind::Held,
     };
     // What the runtimes keep as long as the process lives is not a leak.
-    let counts = |sample: &&Sample| kind != FindingKind::NeverFreed || !is_of_runtime(profile, sample);
+    let runtime = (kind == FindingKind::NeverFreed).then(|| RuntimeBlocks::of(profile));
+    let counts =
+        |sample: &&Sample| runtime.as_ref().is_none_or(|runtime| !runtime.contains(&profile.stacks, sample));
     let counted: Vec<&Sample> = profile.samples.iter().filter(counts).collect();
     let bytes: f64 = counted.iter().map(|sample| sample.values.inuse_bytes).sum();
     let blocks: f64 = counted.iter().map(|sample| sample.values.inuse_objects).sum();
