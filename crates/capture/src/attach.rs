@@ -1,7 +1,7 @@
 //! Entry hooks in a process, and the probe in a running one: the code of a process is changed by
 //! ptrace and `/proc/PID/mem`, by a plan of the crate `hooks`. docs/ATTACH.md is for users.
 //!
-//! Reading order: `ptrace` (the system call), `memory`, `probe_image` (the probe in the process),
+//! Reading order: `ptrace` (the system call), `machine` (instruction sets), `memory`, `probe_image` (the probe in the process),
 //! `install` (islands, cells, patches), `own_allocators`, `start` (hooks before a program's first
 //! constructor), `hook_requests` (hooks for programs that were started by `exec`), `threads` and
 //! `remote_call` (calls in a running process), `inject` (loading the probe), `process` (attach and
@@ -10,20 +10,16 @@
 #[cfg(all(test, target_arch = "x86_64"))]
 mod fast_path_registers;
 pub(crate) mod hook_requests;
-#[cfg(target_arch = "x86_64")]
 mod inject;
 mod install;
+mod machine;
 mod memory;
 pub(crate) mod own_allocators;
 mod probe_image;
-#[cfg_attr(not(target_arch = "x86_64"), path = "attach/other_machine.rs")]
 mod process;
 pub(crate) mod ptrace;
-mod registers;
-#[cfg(target_arch = "x86_64")]
 mod remote_call;
 pub(crate) mod start;
-#[cfg(target_arch = "x86_64")]
 mod threads;
 
 use std::time::Duration;

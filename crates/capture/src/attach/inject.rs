@@ -12,6 +12,7 @@ use heapwise_hooks::binary::{self, Binary};
 use heapwise_hooks::maps::Maps;
 use rustix::process::{PidfdFlags, PidfdGetfdFlags};
 
+use super::machine;
 use super::memory::ProcessMemory;
 use super::remote_call::Borrowed;
 use crate::failure::{Failure, Outcome};
@@ -80,14 +81,13 @@ pub(crate) fn open(pid: u32, maps: &Maps, path: &Path) -> Option<Readable> {
     Readable::of(&MappedFile { pid, start, end, path: path.to_owned(), inode: None }).ok()
 }
 
-/// `mov rax, 15; syscall`, which every libc has for its signal handlers.
-fn sigreturn(path: &Path, maps: &Maps, memory: &ProcessMemory) -> Outcome<u64> {
-    const FORMS: [&[u8]; 2] =
-        [&[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05], &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05]];
-    for mapping in maps.0.iter().filter(|mapping| mapping.is_code && Path::new(&mapping.path) == path) {
+/// Code that calls `rt_sigreturn`: in libc, or in the kernel's vDSO.
+fn sigreturn(libc: &Path, maps: &Maps, memory: &ProcessMemory) -> Outcome<u64> {
+    let is_one = |path: &str| Path::new(path) == libc || path == "[vdso]";
+    for mapping in maps.0.iter().filter(|mapping| mapping.is_code && is_one(&mapping.path)) {
         let code = memory.read(mapping.start, (mapping.end - mapping.start) as usize);
         let code = code.map_err(|error| Failure::new(format!("its libc: {error}")))?;
-        let found = FORMS.iter().find_map(|form| memchr::memmem::find(&code, form));
+        let found = machine::SIGRETURN.iter().find_map(|form| memchr::memmem::find(&code, form));
         if let Some(at) = found {
             return Ok(mapping.start + at as u64);
         }

@@ -29,6 +29,11 @@ impl ProcessMemory {
         Ok(u64::from_le_bytes(bytes))
     }
 
+    /// The first four bytes of an instruction.
+    pub(crate) fn read_instruction(&self, address: u64) -> Option<u32> {
+        Some(u32::from_le_bytes(self.read(address, 4).ok()?.try_into().ok()?))
+    }
+
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, address)
     }

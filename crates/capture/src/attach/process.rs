@@ -245,7 +245,7 @@ impl Loading<'_> {
         refuse_unsuspended_filter(*pid)?;
         let free = threads::find_free(*pid, memory, locked, self.libc.malloc)?;
         let started = Instant::now();
-        let mut thread = Borrowed::new(free.tid, memory, self.libc.sigreturn)?;
+        let mut thread = Borrowed::new(&free, memory, self.libc.sigreturn)?;
         let loaded = match &self.bytes {
             Some(bytes) => inject::load(*pid, &mut thread, &self.libc, bytes),
             None => Ok(()),

@@ -116,26 +116,24 @@ pub(crate) fn set_registers(tid: pid_t, registers: &Registers) -> io::Result<()>
     request(libc::PTRACE_SETREGSET, tid, libc::NT_PRSTATUS as usize, &raw const buffer as usize)
 }
 
-/// Reads the vector registers of a stopped thread, as `xsave` stores them.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn vector_state(tid: pid_t) -> io::Result<Vec<u8>> {
-    const MOST_BYTES: usize = 16384;
-    let mut state = vec![0_u8; MOST_BYTES];
-    let mut buffer = iovec { iov_base: state.as_mut_ptr().cast(), iov_len: state.len() };
-    request(libc::PTRACE_GETREGSET, tid, NT_X86_XSTATE, &raw mut buffer as usize)?;
-    state.truncate(buffer.iov_len);
-    Ok(state)
+/// Reads one of the kernel's sets of registers of a stopped thread; its length.
+pub(crate) fn register_set(tid: pid_t, kind: u32, into: &mut [u8]) -> io::Result<usize> {
+    let mut buffer = iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    request(libc::PTRACE_GETREGSET, tid, kind as usize, &raw mut buffer as usize)?;
+    Ok(buffer.iov_len)
 }
 
-/// Changes the vector registers of a stopped thread.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn set_vector_state(tid: pid_t, state: &[u8]) -> io::Result<()> {
+/// Changes one of the kernel's sets of registers of a stopped thread.
+pub(crate) fn set_register_set(tid: pid_t, kind: u32, state: &[u8]) -> io::Result<()> {
     let buffer = iovec { iov_base: state.as_ptr().cast_mut().cast(), iov_len: state.len() };
-    request(libc::PTRACE_SETREGSET, tid, NT_X86_XSTATE, &raw const buffer as usize)
+    request(libc::PTRACE_SETREGSET, tid, kind as usize, &raw const buffer as usize)
 }
 
+/// Changes a word of the kernel's description of a stopped thread.
 #[cfg(target_arch = "x86_64")]
-const NT_X86_XSTATE: usize = 0x202;
+pub(crate) fn poke_user(tid: pid_t, offset: usize, word: u64) -> io::Result<()> {
+    request(libc::PTRACE_POKEUSER, tid, offset, word as usize)
+}
 
 /// Signals that a stopped thread blocks.
 pub(crate) fn signal_mask(tid: pid_t) -> io::Result<u64> {
@@ -150,19 +148,8 @@ pub(crate) fn set_signal_mask(tid: pid_t, mask: u64) -> io::Result<()> {
     request(SETSIGMASK, tid, size_of::<u64>(), &raw const mask as usize)
 }
 
-/// Sets or clears a breakpoint of a stopped thread's processor at an address.
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn set_breakpoint(tid: pid_t, address: Option<u64>) -> io::Result<()> {
-    let register = |number: usize| std::mem::offset_of!(libc::user, u_debugreg) + 8 * number;
-    if let Some(address) = address {
-        request(libc::PTRACE_POKEUSER, tid, register(0), address as usize)?;
-    }
-    request(libc::PTRACE_POKEUSER, tid, register(7), usize::from(address.is_some()))
-}
-
 /// Whether a stopped thread has reached its breakpoint and the signal of that is still to be
 /// delivered: a stop by [`interrupt`] comes before it.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn is_trap_pending(tid: pid_t) -> bool {
     const PEEKSIGINFO: c_uint = 0x4209;
     const MOST: usize = 64;
@@ -184,7 +171,6 @@ pub(crate) fn is_trap_pending(tid: pid_t) -> bool {
 }
 
 /// Waits until any traced thread stops.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn try_wait_any(tids: &[pid_t]) -> Option<(pid_t, Stop)> {
     tids.iter().find_map(|tid| {
         let mut status = 0;

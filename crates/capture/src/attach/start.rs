@@ -10,11 +10,11 @@ use heapwise_hooks::island;
 use heapwise_hooks::maps::Maps;
 
 use super::install::Installer;
+use super::machine::{self, BEHIND_BREAKPOINT, BREAKPOINT, SYSTEM_CALL};
 use super::memory::ProcessMemory;
 use super::own_allocators::{Hooked, OwnAllocators};
 use super::probe_image::{ProbeFile, ProbeImage};
 use super::ptrace::{self, Stop};
-use super::registers::{self, BEHIND_BREAKPOINT, BREAKPOINT, SYSTEM_CALL};
 use crate::failure::{Failure, Outcome};
 
 /// Hooks a program that has just been started by [`ptrace::trace_from_start`] and lets it run. It
@@ -105,10 +105,10 @@ impl Loader {
         expect_stop(tid, |stop| stop == Stop::Signal(libc::SIGTRAP))?;
         memory.write(self.notifier, &self.original).map_err(|error| failure("write", &error))?;
         let mut registers = ptrace::registers(tid).map_err(|error| failure("registers", &error))?;
-        if registers::pc(&registers) != self.notifier + BEHIND_BREAKPOINT {
+        if machine::pc(&registers) != self.notifier + BEHIND_BREAKPOINT {
             return Err(Failure::new("it stopped at an unexpected place"));
         }
-        registers::set_pc(&mut registers, self.notifier);
+        machine::set_pc(&mut registers, self.notifier);
         ptrace::set_registers(tid, &registers).map_err(|error| failure("registers", &error))
     }
 
@@ -144,19 +144,19 @@ impl Target<'_> {
         let trouble = |error: io::Error| failure("a system call in the program", &error);
         let before = ptrace::registers(self.tid).map_err(trouble)?;
         let mut registers = before;
-        registers::set_system_call(&mut registers, number as u64, arguments);
-        registers::set_pc(&mut registers, self.find_system_call()?);
+        machine::set_system_call(&mut registers, number as u64, arguments);
+        machine::set_pc(&mut registers, self.find_system_call()?);
         ptrace::set_registers(self.tid, &registers).map_err(trouble)?;
         Loader::step_over(self.tid)?;
         let after = ptrace::registers(self.tid).map_err(trouble)?;
         ptrace::set_registers(self.tid, &before).map_err(trouble)?;
-        Ok(registers::result(&after))
+        Ok(machine::result(&after))
     }
 
     /// An instruction that makes a system call, in the code that the thread is in.
     fn find_system_call(&self) -> Outcome<u64> {
         let registers = ptrace::registers(self.tid).map_err(|error| failure("registers", &error))?;
-        let pc = registers::pc(&registers);
+        let pc = machine::pc(&registers);
         let here = self.maps.0.iter().find(|mapping| (mapping.start..mapping.end).contains(&pc));
         let here = here.ok_or_else(|| Failure::new("the dynamic linker is not mapped"))?;
         let code = self.memory.read(here.start, (here.end - here.start) as usize);

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 
 use heapwise_hooks::maps::Maps;
 
+use super::machine::{self, Interrupted, WAITING};
 use super::memory::ProcessMemory;
 use super::ptrace::{self, Stop};
-use super::registers;
 use crate::failure::{Failure, Outcome};
 
 fn threads(pid: u32) -> Vec<libc::pid_t> {
@@ -86,8 +86,8 @@ impl Stopped {
         let mut moved = 0;
         for tid in self.signals.keys() {
             let Ok(mut state) = ptrace::registers(*tid) else { continue };
-            if let Some(to) = moves.get(&registers::pc(&state)) {
-                registers::set_pc(&mut state, *to);
+            if let Some(to) = moves.get(&machine::pc(&state)) {
+                machine::set_pc(&mut state, *to);
                 ptrace::set_registers(*tid, &state)
                     .map_err(|error| Failure::new(format!("registers of thread {tid}: {error}")))?;
                 moved += 1;
@@ -108,31 +108,11 @@ impl Drop for Stopped {
 /// A stopped thread that holds no lock of the allocator or of the dynamic linker.
 pub(crate) struct Free {
     pub(crate) tid: libc::pid_t,
+    /// The system call that it waits in.
+    pub(crate) interrupted: Interrupted,
     /// Lets it run on when dropped.
     _stopped: Stopped,
 }
-
-/// System calls in which a thread waits for the outside world.
-#[cfg(target_arch = "x86_64")]
-const WAITING: [i64; 17] = [
-    libc::SYS_read,
-    libc::SYS_poll,
-    libc::SYS_select,
-    libc::SYS_pause,
-    libc::SYS_nanosleep,
-    libc::SYS_accept,
-    libc::SYS_recvfrom,
-    libc::SYS_recvmsg,
-    libc::SYS_wait4,
-    libc::SYS_rt_sigtimedwait,
-    libc::SYS_restart_syscall,
-    libc::SYS_clock_nanosleep,
-    libc::SYS_epoll_wait,
-    libc::SYS_pselect6,
-    libc::SYS_ppoll,
-    libc::SYS_epoll_pwait,
-    libc::SYS_accept4,
-];
 
 /// How long a waiting thread is looked for before one is caught.
 const PATIENCE: Duration = Duration::from_millis(200);
@@ -169,21 +149,24 @@ impl Locked<'_> {
 
 /// Finds a thread for a call: one that waits for the outside world, else the first that calls
 /// `malloc`.
-#[cfg(target_arch = "x86_64")]
 pub(crate) fn find_free(pid: u32, memory: &ProcessMemory, locked: &Locked<'_>, malloc: u64) -> Outcome<Free> {
     let started = Instant::now();
     while started.elapsed() < PATIENCE {
         for (is_futex, tid) in waiting(pid) {
             // Threads end; what does not permit tracing is reported by `catch`.
-            let Ok(stopped) = Stopped::one(tid) else { continue };
+            let Ok(mut stopped) = Stopped::one(tid) else { continue };
             // It may have gone on since: into an allocator, whose lock it then holds.
             let is_free = ptrace::registers(tid).is_ok_and(|state| {
-                let call = state.orig_rax as i64;
+                let call = machine::waits_in(&state, |at| memory.read_instruction(at));
                 let is_waiting = if is_futex { call == libc::SYS_futex } else { WAITING.contains(&call) };
-                is_waiting && !locked.is_on_stack(memory, state.rsp, is_futex)
+                is_waiting && !locked.is_on_stack(memory, machine::stack_pointer(&state), is_futex)
             });
-            if is_free && stopped.len() == 1 {
-                return Ok(Free { tid, _stopped: stopped });
+            if !is_free || stopped.len() != 1 {
+                continue;
+            }
+            match machine::interrupted(tid) {
+                Ok(interrupted) => return Ok(Free { tid, interrupted, _stopped: stopped }),
+                Err(signal) => drop(stopped.signals.insert(tid, signal)),
             }
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -192,7 +175,6 @@ pub(crate) fn find_free(pid: u32, memory: &ProcessMemory, locked: &Locked<'_>, m
 }
 
 /// Threads that wait, those in futexes last.
-#[cfg(target_arch = "x86_64")]
 fn waiting(pid: u32) -> Vec<(bool, libc::pid_t)> {
     let mut found: Vec<(bool, libc::pid_t)> = threads(pid)
         .into_iter()
@@ -208,12 +190,11 @@ fn waiting(pid: u32) -> Vec<(bool, libc::pid_t)> {
 }
 
 /// Stops the first thread that calls `malloc`, at its first instruction.
-#[cfg(target_arch = "x86_64")]
 fn catch(pid: u32, malloc: u64) -> Outcome<Free> {
     let all = Stopped::all(pid)?;
     let tids: Vec<libc::pid_t> = all.signals.keys().copied().collect();
     for (tid, signal) in &all.signals {
-        let _ = ptrace::set_breakpoint(*tid, Some(malloc));
+        let _ = machine::set_breakpoint(*tid, Some(malloc));
         let _ = ptrace::resume(*tid, *signal);
     }
     // From here on threads run, and are stopped again below.
@@ -225,7 +206,7 @@ fn catch(pid: u32, malloc: u64) -> Outcome<Free> {
             std::thread::sleep(Duration::from_micros(200));
             continue;
         };
-        let is_there = ptrace::registers(tid).is_ok_and(|state| state.rip == malloc);
+        let is_there = ptrace::registers(tid).is_ok_and(|state| machine::pc(&state) == malloc);
         match stop {
             Stop::Signal(libc::SIGTRAP) if is_there => caught = Some(tid),
             Stop::Signal(signal) => drop(ptrace::resume(tid, signal)),
@@ -237,22 +218,21 @@ fn catch(pid: u32, malloc: u64) -> Outcome<Free> {
     let rest: Vec<libc::pid_t> = tids.into_iter().filter(|tid| Some(*tid) != caught).collect();
     others.stop(&rest)?;
     for (tid, signal) in &mut others.signals {
-        let _ = ptrace::set_breakpoint(*tid, None);
+        let _ = machine::set_breakpoint(*tid, None);
         discard_trap(*tid, signal, malloc);
     }
     drop(others);
     let tid = caught.ok_or_else(|| Failure::new("no thread waits, and none calls malloc; try again"))?;
     let stopped = Stopped { signals: BTreeMap::from([(tid, 0)]) };
-    let _ = ptrace::set_breakpoint(tid, None);
+    let _ = machine::set_breakpoint(tid, None);
     leave_signal(tid)?;
-    Ok(Free { tid, _stopped: stopped })
+    Ok(Free { tid, interrupted: Interrupted::default(), _stopped: stopped })
 }
 
 /// A thread that has reached the breakpoint too runs on: that signal is ours. Delivered, it would
 /// end the process. It may be pending only, where the thread was interrupted at that moment.
-#[cfg(target_arch = "x86_64")]
 fn discard_trap(tid: libc::pid_t, signal: &mut i32, malloc: u64) {
-    let is_at_malloc = || ptrace::registers(tid).is_ok_and(|state| state.rip == malloc);
+    let is_at_malloc = || ptrace::registers(tid).is_ok_and(|state| machine::pc(&state) == malloc);
     while ptrace::is_trap_pending(tid) {
         // Synchronous signals come first, so this runs no instruction of the program.
         let stop = ptrace::resume(tid, *signal).and_then(|()| ptrace::wait(tid));
@@ -269,7 +249,6 @@ fn discard_trap(tid: libc::pid_t, signal: &mut i32, malloc: u64) {
 
 /// Exchanges the stop at a signal for one without: the signal would be delivered if this process
 /// were killed.
-#[cfg(target_arch = "x86_64")]
 fn leave_signal(tid: libc::pid_t) -> Outcome {
     let left = ptrace::interrupt(tid).and_then(|()| ptrace::resume(tid, 0)).and_then(|()| ptrace::wait(tid));
     match left {

@@ -39,9 +39,10 @@ pub(crate) fn prefetch_write<T>(word: *const T) {
 }
 
 // Initial-exec: dynamic thread-local storage would call the allocator on a thread's first touch.
+// Aligned to 16 bytes: glibc refuses more in libraries that are loaded later.
 global_asm!(
     ".section .tbss,\"awT\",@nobits",
-    ".p2align 6",
+    ".p2align 4",
     ".type heapwise_thread,@object",
     ".size heapwise_thread,128",
     ".hidden heapwise_thread",
