@@ -10,6 +10,7 @@
 mod classify;
 mod heap;
 mod heap_pages;
+mod java_heap;
 mod lines;
 mod memory_calls;
 mod page_map;
@@ -111,6 +112,10 @@ impl<'a> Builder<'a> {
         let is_attached = self.snapshot.counter(Counter::AgeAtAttach) > 0;
         let mut spans = self.spans(&blocks);
         if is_attached {
+            let java: Vec<Claim> = java_heap::find(view.pid, &view.areas).into_iter().collect();
+            // The end of an area may look like an arena of glibc.
+            let is_open = |owner: &Owner| owner.is_guess() || *owner == Owner::Heap;
+            spans = span::overlay(spans, &java, |span, claim| is_open(&span.owner).then(|| claim.clone()));
             // Later calls of libc are recorded.
             let unknown = spans.iter_mut().filter(|span| span.owner == Owner::Unknown);
             unknown.for_each(|span| span.owner = Owner::Earlier);

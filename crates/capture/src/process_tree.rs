@@ -58,6 +58,12 @@ impl ProcessTree {
         all
     }
 
+    /// The segment of the only descendant that was seen so far.
+    pub fn only_child(&mut self) -> Option<SegmentEntry> {
+        let child = self.descendants().pop();
+        child.filter(|_| self.children() == 1)
+    }
+
     /// Number of descendants with a segment that were seen so far.
     pub fn children(&self) -> usize {
         self.members.len() - 1
@@ -206,6 +212,8 @@ pub enum Unwanted {
 pub enum EndedChildren {
     /// They are removed: a program that forks all day would fill the memory they live in.
     Removed,
+    /// The only one is read later; when there are several, they are removed.
+    OnlyKept,
     /// They are read later. Those in containers are kept open, because they end with the container.
     Kept,
 }
@@ -240,7 +248,8 @@ impl SegmentCleaner {
                     silencer.look(&mut family);
                 }
                 match ended {
-                    EndedChildren::Removed => family.remove_ended_children(),
+                    EndedChildren::OnlyKept if family.only_child().is_some() => {}
+                    EndedChildren::Removed | EndedChildren::OnlyKept => family.remove_ended_children(),
                     EndedChildren::Kept => family.find_foreign(),
                 }
             }

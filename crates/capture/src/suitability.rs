@@ -141,6 +141,23 @@ fn interpreter(elf: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(bytes).into_owned())
 }
 
+/// Whether a command is a shell or a script for one: the program that a user means is what it
+/// starts.
+pub fn is_shell(command: &str) -> bool {
+    const SHELLS: [&str; 6] = ["sh", "dash", "bash", "ash", "ksh", "zsh"];
+    let Some(path) = find_program(command) else { return false };
+    let mut head = [0; 128];
+    let len = File::open(&path).and_then(|mut file| file.read(&mut head)).unwrap_or(0);
+    let line = head[..len].split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    // `#!/bin/sh -e`, `#!/usr/bin/env bash`
+    let mut words: Vec<&str> = line.strip_prefix("#!").unwrap_or_default().split_whitespace().collect();
+    words.truncate(2);
+    let name = path.to_string_lossy();
+    let mut names = words.into_iter().chain([&*name]).filter_map(|word| word.rsplit('/').next());
+    names.any(|name| SHELLS.contains(&name))
+}
+
 /// Finds a command the way `execvp` would.
 pub fn find_program(command: &str) -> Option<PathBuf> {
     if command.contains('/') {

@@ -257,6 +257,9 @@ pub fn definitions(path: &Path, names: &[&str]) -> Vec<(String, u64, u64)> {
         if names.contains(&name) && !found.iter().any(|(known, ..)| known == name) {
             found.push((name.to_owned(), symbol.address(), symbol.size()));
         }
+        if found.len() == names.len() {
+            break;
+        }
     }
     found
 }

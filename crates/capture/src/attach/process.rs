@@ -342,9 +342,12 @@ fn restore(process: &Process, mapped: &Path, file: &ProbeFile) -> Outcome<(Vec<P
 /// Restores every byte of a process's code. The probe stays loaded, and idle.
 pub fn detach(pid: u32) -> Outcome<Attached> {
     let process = Process::open(pid)?;
-    let Some((mapped, true)) = probe(&process.maps) else {
-        return Err(Failure::new(format!("process {pid} is not attached")));
-    };
+    let not_attached = || Failure::new(format!("process {pid} is not attached"));
+    let (mapped, _) =
+        probe(&process.maps).filter(|(_, is_injected)| *is_injected).ok_or_else(not_attached)?;
     let (patches, threads, stopped) = restore(&process, &mapped, &ProbeFile::read(&preload::path()?, &[])?)?;
+    if patches.is_empty() {
+        return Err(not_attached());
+    }
     Ok(Attached { functions: patches.len(), threads, stopped, loading: None, refused: Vec::new() })
 }

@@ -19,7 +19,7 @@ pub(super) struct Thread {
 /// What `/proc` shows of a process.
 #[derive(Debug)]
 pub(super) struct ProcessView {
-    pid: u32,
+    pub(super) pid: u32,
     pub(super) areas: Vec<Area>,
     pub(super) threads: Vec<Thread>,
     pub(super) pages: PageMap,

@@ -92,5 +92,6 @@ pub(crate) fn detach(args: &DetachArgs) -> Outcome {
 fn stop_of(attached: &Attached) -> String {
     let Attached { functions, threads, stopped, .. } = attached;
     let time = stopped.as_secs_f64() * 1e3;
-    format!("{functions} functions, {threads} threads stopped for {time:.2} ms")
+    let noun = if *threads == 1 { "thread" } else { "threads" };
+    format!("{functions} functions, {threads} {noun} stopped for {time:.2} ms")
 }

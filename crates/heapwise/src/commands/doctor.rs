@@ -8,6 +8,7 @@ use clap::Args;
 use crate::failure::Outcome;
 use crate::{file_error, input_error};
 use heapwise_capture::allocators::{self, AllocatorFound};
+use heapwise_capture::attach;
 use heapwise_capture::{preload, process, segments, suitability};
 use heapwise_hooks::family::{Obstacle, Reach};
 
@@ -62,7 +63,7 @@ fn show_allocators(target: &str) -> Outcome<ExitCode> {
         let (verdict, text) = match family.reach {
             Reach::Linker => ("ok   ", format!("{file}: seen: calls go through the dynamic linker")),
             Reach::Entry => {
-                ("ok   ", format!("{file}: {functions}; `heapwise run` hooks them at their entry"))
+                ("ok   ", format!("{file}: {functions}; `run` and `attach` hook them at their entry"))
             }
             Reach::None(Obstacle::Stripped) => {
                 ("FAIL ", format!("{file}: not seen: its symbols were stripped; install its debug file"))
@@ -76,6 +77,9 @@ fn show_allocators(target: &str) -> Outcome<ExitCode> {
     }
     if found.is_empty() {
         say!("ok    libc                 seen: calls go through the dynamic linker");
+    }
+    if let Some(pid) = target.parse().ok().filter(|pid| !attach::is_hooked(*pid)) {
+        say!("-     probe                not in the process; `heapwise attach {pid}` brings it in");
     }
     Ok(if healthy { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -35,7 +35,7 @@ use heapwise_capture::process_tree::NotRecorded;
 use heapwise_capture::recording::rotation;
 use heapwise_capture::segment_lock::SegmentLock;
 use heapwise_capture::segments::{self, SegmentEntry, SegmentFile};
-use heapwise_capture::{process, stale_segments};
+use heapwise_capture::{process, stale_segments, suitability};
 use heapwise_profile::quantity;
 
 /// Findings of a recording with more allocations take seconds to read, and are left to `summary`.
@@ -81,14 +81,16 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
     stale_segments::collect();
     // There may be many, and all are read at the end.
     let _lock = args.children.then(SegmentLock::take);
-    let programs = if args.children { HookedPrograms::All } else { HookedPrograms::Started };
+    let name = args.command.first().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let is_shell = !args.children && args.mode.mode() != Mode::Log && suitability::is_shell(&name);
+    let programs = if args.children || is_shell { HookedPrograms::All } else { HookedPrograms::Started };
     let objects = if args.no_objects { ",objects:false" } else { "" };
     let conf = format!("{}{objects}", args.mode.conf());
     let running = launch::start(&args.command, &conf, programs, print_unhooked)?;
     let pid = running.pid();
     let log = (args.mode.mode() == Mode::Log).then(|| args.log_options(pid));
     let (tree, children, quiet) = (running.tree(), args.children, args.quiet);
-    let watchers = Watchers::start(WatchOptions { pid, tree, log, children, quiet });
+    let watchers = Watchers::start(WatchOptions { pid, tree, log, children, is_shell, quiet });
     let ended = running.wait()?;
     let mut watched = watchers.end(&ended)?;
     let segments = watched.tree.segments();
@@ -99,8 +101,22 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
         note!("the program left no profile: {why}");
         return Ok(ExitCode::from(ended.code));
     };
+    let only = if is_shell { watched.tree.only_child() } else { None };
+    let found = match only.as_ref().filter(|only| !only.is_alive() && allocated(only) > allocated(found)) {
+        Some(child) => {
+            watched.peak_ledger = None;
+            args.name_only_child(&name, child);
+            child
+        }
+        None => found,
+    };
     // In log mode the first child is named while the program runs.
-    if !args.children && !args.quiet && args.mode.mode() != Mode::Log && watched.tree.children() > 0 {
+    if !args.children
+        && !args.quiet
+        && args.mode.mode() != Mode::Log
+        && found.process.pid == pid
+        && watched.tree.children() > 0
+    {
         print_not_recorded(NotRecorded::Several(watched.tree.children()));
     }
     match finish_all(&args, found, &ended, overwrite, watched) {
@@ -112,6 +128,12 @@ pub(crate) fn run(mut args: RunArgs) -> Outcome<ExitCode> {
         }
     }
     Ok(ExitCode::from(ended.code))
+}
+
+/// Bytes that a process allocated.
+fn allocated(found: &SegmentEntry) -> u64 {
+    let read = |segment: SegmentFile| Ok(segment.snapshot()?.counter(Counter::AllocatedBytes));
+    found.open().and_then(read).unwrap_or(0)
 }
 
 /// Writes and reports what was recorded of the program and its children.
@@ -142,6 +164,14 @@ impl RunArgs {
             None if self.mode.mode() == Mode::Off => Ok(()),
             // The name has the pid in it; only the directory is known.
             None => output::refuse_unwritable(&dump::default_name(&Profile::default()), Overwrite::Allow),
+        }
+    }
+
+    /// Says that the profile is that of the process which a shell started.
+    fn name_only_child(&self, shell: &str, child: &SegmentEntry) {
+        if !self.quiet {
+            let pid = child.process.pid;
+            note!("this is the profile of process {pid}, the only one that {shell} started");
         }
     }
 
@@ -221,12 +251,14 @@ impl RunArgs {
 
 /// Names what is not hooked of the allocators inside a program.
 fn print_unhooked(pid: u32, hooked: CaptureOutcome<Hooked>) {
-    let name = || process::usual_name(pid);
+    let name = process::usual_name(pid);
+    // It may have ended.
+    let program = if name.is_empty() { format!("process {pid}") } else { format!("{name} (pid {pid})") };
     match hooked {
-        Err(failure) => note!("allocators inside {} (pid {pid}) are not hooked: {failure}", name()),
+        Err(failure) => note!("allocators inside {program} are not hooked: {failure}"),
         Ok(hooked) => {
             for (function, why) in &hooked.refused {
-                note!("{function} of {} (pid {pid}) is not hooked: {why}", name());
+                note!("{function} of {program} is not hooked: {why}");
             }
         }
     }

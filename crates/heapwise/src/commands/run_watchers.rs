@@ -30,6 +30,8 @@ pub(super) struct WatchOptions {
     pub(super) log: Option<RecordOptions>,
     /// Its children are followed too.
     pub(super) children: bool,
+    /// Its only child may be what the user means.
+    pub(super) is_shell: bool,
     /// Nothing is printed.
     pub(super) quiet: bool,
 }
@@ -58,7 +60,7 @@ pub(super) struct Watched {
 
 impl Watchers {
     pub(super) fn start(options: WatchOptions) -> Self {
-        let WatchOptions { pid, ref tree, ref log, children, quiet } = options;
+        let WatchOptions { pid, ref tree, ref log, children, is_shell, quiet } = options;
         // Without `--children` no command reads the segments of children.
         let tell: Option<fn(NotRecorded)> = if quiet { None } else { Some(print_not_recorded) };
         let unwanted = if log.is_some() { Unwanted::Silenced { tell } } else { Unwanted::LeftAlone };
@@ -66,6 +68,7 @@ impl Watchers {
             // Their recorders keep what they read.
             true if log.is_some() => None,
             true => Some((Unwanted::LeftAlone, EndedChildren::Kept)),
+            false if is_shell => Some((unwanted, EndedChildren::OnlyKept)),
             false => Some((unwanted, EndedChildren::Removed)),
         };
         Self {

@@ -133,6 +133,8 @@ fn every_block_since_the_attach_is_counted() {
     assert_eq!(blocks(&scratch, &pid), 1500);
     detach(&scratch, &pid);
     assert!(told.code() == before, "every byte is restored again");
+    let (done, text) = heapwise(&scratch, &["detach", &pid]);
+    assert!(!done && text.contains("not attached"), "{text}");
     told.allocate(10);
 }
 
