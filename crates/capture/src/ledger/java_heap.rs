@@ -1,5 +1,5 @@
 //! The heap of a Java virtual machine that was there before an attach: the machine reserves it at
-//! its start, and tells debuggers where in a table of its fields.
+//! its start, and has a table of its fields for debuggers.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,6 +1,6 @@
 //! AArch64. A stop inside a system call shows the call as if it had not been made: the program
 //! counter is at it, and the kernel has forgotten its result. A call in the thread must not lose
-//! that result, because a wait would begin anew: see [`interrupted`].
+//! that result, because a wait would start from its beginning: see [`interrupted`].
 
 use std::io;
 
