@@ -306,14 +306,14 @@ fn map_island(thread: &mut Borrowed<'_>, libc: &Libc, places: &[u64], len: u64) 
 /// Stops every thread, moves those that are inside replaced instructions, and writes the jumps.
 fn replace(pid: u32, installer: &Installer<'_>, all: &Prepared) -> Outcome<(usize, Duration)> {
     let urgent = Urgent::new();
-    let started = Instant::now();
     let stopped = Stopped::all(pid)?;
+    let since = stopped.since;
     // First the threads: without this process they would go on in either code.
     stopped.relocate(&all.moves)?;
     installer.apply(&all.patches)?;
     let threads = stopped.len();
     drop(stopped);
-    let time = started.elapsed();
+    let time = since.elapsed();
     drop(urgent);
     Ok((threads, time))
 }
@@ -326,12 +326,12 @@ fn restore(process: &Process, mapped: &Path, file: &ProbeFile) -> Outcome<(Vec<P
     let (mut threads, mut time) = (0, Duration::ZERO);
     if !patches.is_empty() {
         let urgent = Urgent::new();
-        let started = Instant::now();
         let stopped = Stopped::all(process.pid)?;
+        let since = stopped.since;
         installer.restore(&patches)?;
         threads = stopped.len();
         drop(stopped);
-        time = started.elapsed();
+        time = since.elapsed();
         drop(urgent);
     }
     image.set_state(StateWord::Hooked, 0)?;

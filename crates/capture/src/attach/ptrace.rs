@@ -170,14 +170,15 @@ pub(crate) fn is_trap_pending(tid: pid_t) -> bool {
     request(PEEKSIGINFO, tid, from, into).is_ok() && signals.iter().any(is_trap)
 }
 
-/// Waits until any traced thread stops.
-pub(crate) fn try_wait_any(tids: &[pid_t]) -> Option<(pid_t, Stop)> {
-    tids.iter().find_map(|tid| {
-        let mut status = 0;
-        // SAFETY: `status` is ours.
-        let found = unsafe { libc::waitpid(*tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
-        (found == *tid).then(|| (*tid, stop_of(status)))
-    })
+/// The stop of a traced thread, if it has stopped.
+pub(crate) fn try_wait(tid: pid_t) -> io::Result<Option<Stop>> {
+    let mut status = 0;
+    // SAFETY: `status` is ours.
+    match unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) } {
+        -1 => Err(Error::last_os_error()),
+        0 => Ok(None),
+        _ => Ok(Some(stop_of(status))),
+    }
 }
 
 /// While it exists, the calling thread is scheduled before ordinary threads, where that is allowed:

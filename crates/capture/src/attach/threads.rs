@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use heapwise_hooks::maps::Maps;
 
-use super::machine::{self, Interrupted, WAITING};
+use super::machine::{self, Interrupted, NOT_INTERRUPTED, WAITING};
 use super::memory::ProcessMemory;
 use super::ptrace::{self, Stop};
 use crate::failure::{Failure, Outcome};
@@ -20,9 +20,15 @@ fn threads(pid: u32) -> Vec<libc::pid_t> {
 /// Stopped threads, which run on when this is dropped. A signal that stopped one is delivered then.
 pub(crate) struct Stopped {
     signals: BTreeMap<libc::pid_t, i32>,
+    /// Before the first of them stopped.
+    pub(crate) since: Instant,
 }
 
 impl Stopped {
+    fn none() -> Self {
+        Self { signals: BTreeMap::new(), since: Instant::now() }
+    }
+
     /// Stops a thread.
     pub(crate) fn one(tid: libc::pid_t) -> Outcome<Self> {
         Self::seized(tid, ptrace::seize(tid))
@@ -34,15 +40,28 @@ impl Stopped {
     }
 
     fn seized(tid: libc::pid_t, result: io::Result<()>) -> Outcome<Self> {
-        let mut stopped = Self { signals: BTreeMap::new() };
+        let mut stopped = Self::none();
         result.map_err(|error| Failure::new(format!("cannot trace the process: {error}")))?;
         stopped.stop(&[tid])?;
         Ok(stopped)
     }
 
-    /// Stops every thread of a process: until no new one appears.
+    /// Stops every thread of a process. Tried again when one does not stop in time.
     pub(crate) fn all(pid: u32) -> Outcome<Self> {
-        let mut stopped = Self { signals: BTreeMap::new() };
+        const TRIES: usize = 5;
+        const PAUSE: Duration = Duration::from_millis(200);
+        for _ in 1..TRIES {
+            if let Ok(stopped) = Self::all_at_once(pid) {
+                return Ok(stopped);
+            }
+            std::thread::sleep(PAUSE);
+        }
+        Self::all_at_once(pid)
+    }
+
+    /// Until no new thread appears.
+    fn all_at_once(pid: u32) -> Outcome<Self> {
+        let mut stopped = Self::none();
         loop {
             let new: Vec<libc::pid_t> =
                 threads(pid).into_iter().filter(|tid| !stopped.signals.contains_key(tid)).collect();
@@ -61,19 +80,51 @@ impl Stopped {
         }
     }
 
-    /// Interrupts all threads before it waits for one: they stop at the same time.
+    /// Interrupts all threads before it waits for one: they stop at the same time. One that does
+    /// not stop soon (it waits for a disk, or for a processor) does not hold up the others: they run
+    /// on, and this fails.
     fn stop(&mut self, tids: &[libc::pid_t]) -> Outcome {
         for tid in tids {
             let _ = ptrace::interrupt(*tid);
         }
-        for tid in tids {
-            match ptrace::wait(*tid) {
-                Ok(Stop::Signal(signal)) => drop(self.signals.insert(*tid, signal)),
-                Ok(Stop::Event(_) | Stop::SystemCall) => drop(self.signals.insert(*tid, 0)),
-                Ok(Stop::Ended) | Err(_) => {}
+        let started = Instant::now();
+        let mut left = tids.to_vec();
+        while started.elapsed() < LONGEST_STOP {
+            left.retain(|tid| match ptrace::try_wait(*tid) {
+                Ok(None) => true,
+                stop => {
+                    self.note(*tid, stop.map(|stop| stop.unwrap_or(Stop::Ended)));
+                    false
+                }
+            });
+            if left.is_empty() {
+                return Ok(());
             }
+            std::thread::sleep(POLL);
         }
-        Ok(())
+        self.release();
+        self.wait_for(&left);
+        Err(Failure::new(format!("{} threads did not stop within {LONGEST_STOP:?}; try again", left.len())))
+    }
+
+    /// Waits until threads stop, for any time.
+    fn wait_for(&mut self, tids: &[libc::pid_t]) {
+        tids.iter().for_each(|tid| self.note(*tid, ptrace::wait(*tid)));
+    }
+
+    fn note(&mut self, tid: libc::pid_t, stop: io::Result<Stop>) {
+        match stop {
+            Ok(Stop::Signal(signal)) => drop(self.signals.insert(tid, signal)),
+            Ok(Stop::Event(_) | Stop::SystemCall) => drop(self.signals.insert(tid, 0)),
+            Ok(Stop::Ended) | Err(_) => {}
+        }
+    }
+
+    /// Lets all run on.
+    fn release(&mut self) {
+        for (tid, signal) in std::mem::take(&mut self.signals) {
+            let _ = ptrace::detach(tid, signal);
+        }
     }
 
     /// Their number.
@@ -99,9 +150,7 @@ impl Stopped {
 
 impl Drop for Stopped {
     fn drop(&mut self) {
-        for (tid, signal) in &self.signals {
-            let _ = ptrace::detach(*tid, *signal);
-        }
+        self.release();
     }
 }
 
@@ -114,6 +163,10 @@ pub(crate) struct Free {
     _stopped: Stopped,
 }
 
+/// How long a process is stopped at most while its threads stop.
+const LONGEST_STOP: Duration = Duration::from_secs(1);
+/// Time between two looks at threads that are to stop.
+const POLL: Duration = Duration::from_micros(20);
 /// How long a waiting thread is looked for before one is caught.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How long a thread is given to call `malloc`.
@@ -202,7 +255,8 @@ fn catch(pid: u32, malloc: u64) -> Outcome<Free> {
     let started = Instant::now();
     let mut caught = None;
     while caught.is_none() && started.elapsed() < CATCH {
-        let Some((tid, stop)) = ptrace::try_wait_any(&tids) else {
+        let stopped = |tid: &libc::pid_t| Some((*tid, ptrace::try_wait(*tid).ok()??));
+        let Some((tid, stop)) = tids.iter().find_map(stopped) else {
             std::thread::sleep(Duration::from_micros(200));
             continue;
         };
@@ -214,19 +268,21 @@ fn catch(pid: u32, malloc: u64) -> Outcome<Free> {
             Stop::Ended => {}
         }
     }
-    let mut others = Stopped { signals: BTreeMap::new() };
+    let mut others = Stopped::none();
     let rest: Vec<libc::pid_t> = tids.into_iter().filter(|tid| Some(*tid) != caught).collect();
-    others.stop(&rest)?;
+    // Their breakpoints must be cleared, so each is waited for.
+    rest.iter().for_each(|tid| drop(ptrace::interrupt(*tid)));
+    others.wait_for(&rest);
     for (tid, signal) in &mut others.signals {
         let _ = machine::set_breakpoint(*tid, None);
         discard_trap(*tid, signal, malloc);
     }
     drop(others);
     let tid = caught.ok_or_else(|| Failure::new("no thread waits, and none calls malloc; try again"))?;
-    let stopped = Stopped { signals: BTreeMap::from([(tid, 0)]) };
+    let stopped = Stopped { signals: BTreeMap::from([(tid, 0)]), ..Stopped::none() };
     let _ = machine::set_breakpoint(tid, None);
     leave_signal(tid)?;
-    Ok(Free { tid, interrupted: Interrupted::default(), _stopped: stopped })
+    Ok(Free { tid, interrupted: NOT_INTERRUPTED, _stopped: stopped })
 }
 
 /// A thread that has reached the breakpoint too runs on: that signal is ours. Delivered, it would

@@ -92,12 +92,8 @@ pub(crate) struct Interrupted {
     result: i64,
 }
 
-impl Default for Interrupted {
-    /// None.
-    fn default() -> Self {
-        Self { number: -1, result: 0 }
-    }
-}
+/// Of a thread that makes no system call.
+pub(crate) const NOT_INTERRUPTED: Interrupted = Interrupted { number: -1, result: 0 };
 
 /// Finds out how a thread that waits was interrupted: it makes its system call again, and is
 /// interrupted again, this time with a stop at its end.
@@ -120,7 +116,7 @@ pub(crate) fn interrupted(tid: libc::pid_t) -> Result<Interrupted, i32> {
     // In a stop at a system call the kernel shows another value for x7.
     ptrace::interrupt(tid).and_then(|()| ptrace::resume(tid, 0)).map_err(|_| 0)?;
     next(Stop::Event(libc::PTRACE_EVENT_STOP))?;
-    Ok(if RESTARTED.contains(&result) { Interrupted { number, result } } else { Interrupted::default() })
+    Ok(if RESTARTED.contains(&result) { Interrupted { number, result } } else { NOT_INTERRUPTED })
 }
 
 /// The signal frame of a call below `top`: its address and bytes (`struct rt_sigframe` of the

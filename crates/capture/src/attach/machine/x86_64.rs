@@ -75,8 +75,11 @@ pub(crate) fn waits_in(registers: &Registers, _code: impl Fn(u64) -> Option<u32>
 }
 
 /// Nothing: the registers say everything.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(crate) struct Interrupted;
+
+/// Of a thread that makes no system call.
+pub(crate) const NOT_INTERRUPTED: Interrupted = Interrupted;
 
 /// Finds out how a thread that waits was interrupted.
 pub(crate) fn interrupted(_tid: libc::pid_t) -> Result<Interrupted, i32> {
