@@ -89,6 +89,7 @@ fn row(found: &SegmentEntry) -> Outcome<Row> {
     let snapshot = segment.snapshot()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mode = snapshot.mode();
+    let was_attached = snapshot.counter(Counter::AgeAtAttach) > 0;
     // As `top` shows it: of a process that does not record, when it was stopped.
     let live = stopped::load(&segment).map_or_else(|| snapshot.totals(), |profile| profile.total());
     Ok(Row {
@@ -104,6 +105,8 @@ fn row(found: &SegmentEntry) -> Outcome<Row> {
         age: now.saturating_sub(Duration::from_nanos(snapshot.header.start_realtime_ns)),
         state: match (found.alive, snapshot.state()) {
             (_, State::StoodAside) => "standing aside",
+            // Nothing of it is hooked, so the mode in the segment stays what it was.
+            (true, _) if was_attached && snapshot.counter(Counter::EntryHooks) == 0 => "detached",
             (true, _) => "running",
             (false, _) if found.is_alive() => "replaced",
             (false, State::Exited) => "exited",

@@ -135,6 +135,8 @@ fn every_block_since_the_attach_is_counted() {
     assert!(told.code() == before, "every byte is restored again");
     let (done, text) = heapwise(&scratch, &["detach", &pid]);
     assert!(!done && text.contains("not attached"), "{text}");
+    let listed = scratch.output_of(&["ps"]);
+    assert!(listed.lines().any(|row| row.contains(&pid) && row.contains("detached")), "{listed}");
     told.allocate(10);
 }
 

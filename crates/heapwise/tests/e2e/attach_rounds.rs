@@ -83,6 +83,26 @@ fn two_hundred_rounds_on_java() {
     rounds_on("java", java.args(["-Xmx64m", "Told.java"]), &scratch, 200);
 }
 
+/// A Java virtual machine that has touched all of its heap: the heap is a line of its own, although
+/// it was mapped before the attach.
+#[test]
+#[ignore = "needs java"]
+fn the_heap_of_java_is_a_line() {
+    const HEAP_BYTES: i64 = 64 << 20;
+    let scratch = Scratch::new();
+    std::fs::write(scratch.path("Told.java"), JAVA).expect("written");
+    let mut java = scratch.command("/usr/bin/java");
+    let mut java = Running::of(java.args(["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "Told.java"]));
+    java.allocate(10);
+    let pid = java.pid();
+    attach(&scratch, &pid);
+    let ledger = scratch.json_of(&["stats", "--json", &pid])[0]["ledger"].clone();
+    let mut lines = ledger["lines"].as_array().expect("lines").iter();
+    let heap = lines.find(|line| line["name"] == "JVM heap").expect("a line");
+    assert_eq!(heap["bytes"].as_i64(), Some(HEAP_BYTES), "{ledger}");
+    java.end();
+}
+
 #[test]
 #[ignore = "200 rounds"]
 fn two_hundred_rounds_on_nginx() {
