@@ -92,7 +92,9 @@ fn the_heap_of_java_is_a_line() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("Told.java"), JAVA).expect("written");
     let mut java = scratch.command("/usr/bin/java");
-    let mut java = Running::of(java.args(["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "Told.java"]));
+    // A shared archive would be a mapped file inside the heap.
+    let options = ["-Xms64m", "-Xmx64m", "-XX:+AlwaysPreTouch", "-Xshare:off", "Told.java"];
+    let mut java = Running::of(java.args(options));
     java.allocate(10);
     let pid = java.pid();
     attach(&scratch, &pid);
