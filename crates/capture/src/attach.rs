@@ -1,11 +1,11 @@
 //! Entry hooks in a process, and the probe in a running one: the code of a process is changed by
 //! ptrace and `/proc/PID/mem`, by a plan of the crate `hooks`. docs/ATTACH.md is for users.
 //!
-//! Reading order: `ptrace` (the system call), `machine` (instruction sets), `memory`, `probe_image` (the probe in the process),
-//! `install` (islands, cells, patches), `own_allocators`, `start` (hooks before a program's first
-//! constructor), `hook_requests` (hooks for programs that were started by `exec`), `threads` and
-//! `remote_call` (calls in a running process), `inject` (loading the probe), `process` (attach and
-//! detach).
+//! Reading order: `ptrace` (the system call), `machine` (instruction sets), `memory`, `probe_image`
+//! (the probe in the process), `install` (islands, cells, patches), `own_allocators`, `start`
+//! (hooks before a program's first constructor), `hook_requests` (hooks for programs that were
+//! started by `exec`), `threads` and `remote_call` (calls in a running process), `inject` (loading
+//! the probe), `process` (attach and detach).
 
 #[cfg(all(test, target_arch = "x86_64"))]
 mod fast_path_registers;

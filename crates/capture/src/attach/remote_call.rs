@@ -1,8 +1,9 @@
 //! Calling a function in a stopped thread so that the thread survives the end of this process.
 //!
-//! The call returns into code that makes the system call `rt_sigreturn`, with a complete signal frame on the stack: without
-//! this process the thread restores itself. With it, the system call is caught and the registers
-//! are restored by ptrace, which also restarts an interrupted system call correctly.
+//! The call returns into code that makes the system call `rt_sigreturn`, with a complete signal
+//! frame on the stack: without this process the thread restores itself. With it, the system call is
+//! caught and the registers are restored by ptrace, which also restarts an interrupted system call
+//! correctly.
 
 use std::io;
 

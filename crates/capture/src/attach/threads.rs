@@ -81,8 +81,8 @@ impl Stopped {
     }
 
     /// Interrupts all threads before it waits for one: they stop at the same time. One that does
-    /// not stop soon (it waits for a disk, or for a processor) does not hold up the others: they run
-    /// on, and this fails.
+    /// not stop soon (it waits for a disk, or for a processor) does not hold up the others: they
+    /// run on, and this fails.
     fn stop(&mut self, tids: &[libc::pid_t]) -> Outcome {
         for tid in tids {
             let _ = ptrace::interrupt(*tid);
