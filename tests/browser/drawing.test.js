@@ -13,6 +13,7 @@ test("labels are cut to their box", () => {
   assert.equal(fit("main", 3), "");
   assert.equal(fit("std::vector::push_back", 12), "push_back");
   assert.equal(fit("a_rather_long_function_name", 12), "a_rather_lo…");
+  assert.equal(fit("load /home/me/job.py:4", 40), "load job.py:4 · 6.61 MiB");
 });
 
 test("boxes have the color of their frame, or of their change", () => {

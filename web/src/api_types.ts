@@ -44,15 +44,25 @@ export interface SampleType {
   base: number;
 }
 
+export interface FindingPlace {
+  value: number;
+  unit: string;
+  percent: number;
+  function: string;
+  /// File and line, or empty.
+  source: string;
+  /// The function and its callers, `parse ← read ← main`.
+  stack: string;
+}
+
 export interface Finding {
   kind: string;
   /// Numbers by name; the kind says which there are.
   values: Record<string, number>;
   sentence: string;
   function: string | null;
-  /// The largest place of it, from the program's own code on, and its file and line.
-  stack?: string;
-  source?: string;
+  /// Its functions in the program's own code, largest first.
+  places: FindingPlace[];
   view: string;
   focus: string;
   sample_type: string;

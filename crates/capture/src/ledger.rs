@@ -59,7 +59,9 @@ pub fn read(found: &SegmentEntry) -> Outcome<Option<Reading>> {
     for _ in 0..ATTEMPTS {
         let Some(reading) = read_once(found)? else { break };
         let resident = reading.ledger.resident;
-        let now = process::resident_bytes(found.process.pid).unwrap_or(0);
+        // A process that ended meanwhile has no pages: the reading is torn.
+        let now = process::resident_bytes(found.process.pid).filter(|resident| *resident > 0);
+        let Some(now) = now else { break };
         let is_quiet = resident.abs_diff(now) <= resident / MOST_CHANGE;
         if is_quiet || best.as_ref().is_none_or(|best| unexplained(&reading) < unexplained(best)) {
             best = Some(reading);

@@ -158,6 +158,15 @@ impl FilterArgs {
 }
 
 impl ReportOptions {
+    /// Rows of a view whose text has `default` rows unless the user asks for others.
+    pub(crate) fn row_limit(&self, default: usize) -> Option<usize> {
+        match self.rows {
+            Some(0) => None,
+            None if !self.json => Some(default),
+            rows => rows,
+        }
+    }
+
     /// Loads and symbolizes the targets, as the user names them.
     pub(crate) fn load(&self, targets: &[String]) -> Outcome<Report> {
         self.load_targets(self.parse_targets(targets)?)
@@ -219,7 +228,7 @@ impl ReportOptions {
             show: filter.show.clone(),
             thread: filter.thread.clone(),
             order: if self.cum { Order::Cum } else { Order::FlatThenCum },
-            limit: self.rows,
+            limit: self.rows.filter(|rows| *rows > 0),
             prune: Prune {
                 nodecount: filter.nodecount,
                 nodefraction: filter.nodefraction,

@@ -14,7 +14,7 @@ use crate::symbols::SymbolArgs;
 use crate::warnings;
 
 /// Share of the bytes below which missing names are not worth a line.
-const LEAST_SHARE: f64 = 0.01;
+const LEAST_SHARE: f64 = 0.05;
 /// Binaries that the line about missing names lists.
 const MOST_BINARIES: usize = 3;
 

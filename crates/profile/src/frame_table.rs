@@ -241,16 +241,19 @@ impl Namer<'_> {
                 NameStyle::Full => function.name.clone(),
                 NameStyle::Jeprof | NameStyle::Collapsed => name::jeprof_short(&function.name),
             };
-            let mut flags = judge(query, &[&name, &function.file]);
+            // Many functions of a script have the same name, as `<module>` or `__init__`.
+            let has_file = is_script && query.granularity == Granularity::Functions;
+            let label = match (query.names, ambiguous.get(&id)) {
+                (NameStyle::Collapsed, _) => function.name.clone(),
+                (NameStyle::Short, _) if has_file => format!("{name} {}", function.file),
+                (_, Some(address)) => format!("{name}@{address}"),
+                (_, None) => name.clone(),
+            };
+            let mut flags = judge(query, &[&name, &label, &function.file]);
             let leaf = allocator::leaf(&function.name, query.leaf_cut);
             flags.allocator = leaf == Some(Leaf::Allocator);
             let is_library = query.leaf_cut == LeafCut::Runtime && script::is_library(&function.file);
             flags.runtime = leaf == Some(Leaf::Runtime) || is_library;
-            let label = match (query.names, ambiguous.get(&id)) {
-                (NameStyle::Collapsed, _) => function.name.clone(),
-                (_, Some(address)) => format!("{name}@{address}"),
-                (_, None) => name.clone(),
-            };
             Known { name, label, flags }
         })
     }
@@ -272,12 +275,14 @@ impl Namer<'_> {
         let mut flags = *self.places.entry((line.function, line.line)).or_insert_with(|| {
             let file = &functions[line.function.index()].file;
             let place = if file.is_empty() { String::new() } else { format!("{file}:{}", line.line) };
-            let name = names[line.function.index()].as_ref().map_or("", |known| &known.name);
+            let known = names[line.function.index()].as_ref();
+            let name = known.map_or("", |known| &known.name);
+            let label = known.map_or("", |known| &known.label);
             if query.names.is_jeprofs() {
                 let hidden = judge(query, &[name]).hidden;
                 return FrameFlags { hidden, ..judge(query, &[name, &place]) };
             }
-            judge(query, &[name, file, &place])
+            judge(query, &[name, label, file, &place])
         });
         let of_address = judge(query, &[&address]);
         flags.focus |= of_address.focus;
@@ -296,7 +301,10 @@ impl Namer<'_> {
         let file = function.file.clone();
         match self.query.granularity {
             Granularity::Functions => {
-                Frame { label: name.clone(), function: name, file, line: start_line, module }
+                // Own code is found by the name.
+                let is_script = self.script_functions[id.index()];
+                let function = if is_script { self.known(id).name.clone() } else { name.clone() };
+                Frame { label: name, function, file, line: start_line, module }
             }
             Granularity::Lines => {
                 Frame { label: self.with_line(&name, &file, line), function: name, file, line, module }

@@ -160,6 +160,18 @@ pub struct Meta {
     pub comments: Vec<String>,
 }
 
+impl Meta {
+    /// The name that the program was started by, or that of its file: `redis-server`, whose file
+    /// is `redis-check-rdb`.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        let last = |path: &'_ str| path.rsplit('/').next().unwrap_or_default().len();
+        let started = self.args.first().and_then(|name| name.split(' ').next()).unwrap_or_default();
+        let name = if last(started) > 0 { started } else { &self.program };
+        &name[name.len() - last(name)..]
+    }
+}
+
 impl Profile {
     /// Sum of all samples.
     #[must_use]

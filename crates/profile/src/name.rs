@@ -19,7 +19,8 @@ pub fn short(name: &str) -> String {
     if head.is_empty() && tail.is_empty() {
         return name.to_owned();
     }
-    head + tail
+    // `alloc::slice::<impl [T]>::to_vec` has nothing between its separators now.
+    (head + tail).replace("::::", "::")
 }
 
 /// Splits Rust's `<Type as Trait>::rest` into `Type` and `::rest`.

@@ -13,10 +13,16 @@ pub use rule::OwnRule;
 use std::collections::{HashMap, HashSet};
 
 use crate::allocator::{is_allocator, is_allocator_module};
-use crate::{Location, Profile, StackId, name, script};
+use crate::{Function, Location, Profile, StackId, name, script};
 
 /// Namespaces of standard libraries.
 const STANDARD: [&str; 6] = ["std::", "core::", "alloc::", "__gnu_cxx::", "hashbrown::", "<alloc::"];
+/// Traits and types of Rust's standard library, in names of their generic code.
+const GENERIC: [&str; 4] = ["<T as ", "<[T] as ", "<core::", "<std::"];
+/// Folders of the sources of standard libraries.
+const STANDARD_FILES: [&str; 4] = ["/rustc/", "/rustlib/src/rust/library/", "/include/c++/", "/rust/deps/"];
+/// Functions of the executable that come before `main`.
+const STARTUP: &str = "_start";
 /// Libraries of the system.
 const SYSTEM_MODULES: [&str; 6] = ["libc.", "libc-", "libstdc++", "libc++", "ld-linux", "libgcc_s"];
 /// Ends of the names of wrappers, without case, digits and underscores.
@@ -175,9 +181,7 @@ fn of_location(
         let is_wrapper = !is_script && is_wrapper_name(&label);
         let is_own = match is_script {
             true => !script::is_library(&function.file),
-            false => {
-                is_program(&label) && !is_allocator && !is_wrapper && !is_standard(&function.name, &label)
-            }
+            false => is_program(&label) && !is_allocator && !is_wrapper && !is_standard(function, &label),
         };
         let (file, line) = (function.file.clone(), line.line);
         let frame = CodeFrame::new(label, is_own);
@@ -203,8 +207,12 @@ impl CodeFrame {
     }
 }
 
-fn is_standard(full: &str, short: &str) -> bool {
+fn is_standard(function: &Function, short: &str) -> bool {
+    let full = &function.name;
     STANDARD.iter().any(|prefix| full.starts_with(prefix) || short.starts_with(prefix))
+        || GENERIC.iter().any(|prefix| full.starts_with(prefix))
+        || STANDARD_FILES.iter().any(|folder| function.file.contains(folder))
+        || short == STARTUP
 }
 
 fn is_wrapper_name(short: &str) -> bool {

@@ -1,7 +1,20 @@
 //! Numbers as people read them.
 
-use heapwise_profile::metric::Unit;
+use heapwise_profile::metric::{Unit, column};
 use heapwise_profile::quantity;
+
+/// What a metric counts, in words; the name of one that only a file has.
+#[must_use]
+pub fn metric_words(name: &str) -> &str {
+    match name {
+        "inuse_space" => "live bytes",
+        "inuse_objects" => "live blocks",
+        "alloc_space" => "allocated bytes",
+        "alloc_objects" => "allocated blocks",
+        column::PEAK_SPACE => "live bytes at the peak",
+        name => name,
+    }
+}
 
 /// How amounts of memory are written. Counts of blocks are plain integers in every form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

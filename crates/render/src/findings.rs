@@ -81,12 +81,18 @@ impl<'a> Names<'a> {
             json!({
                 "kind": finding.kind.name(),
                 "values": values(finding),
-                "places": self.groups(finding).iter().take(most).map(group_json).collect::<Vec<_>>(),
+                "places": self.groups(finding).iter().take(most).map(group_json).collect::<Value>(),
                 "rows": finding.rows.iter().map(row_json).collect::<Vec<_>>(),
                 "next": next_command(finding, self.kind()),
             })
         };
         findings.iter().map(one).collect()
+    }
+
+    /// The functions of a finding as JSON.
+    #[must_use]
+    pub fn places(&self, finding: &Finding) -> Value {
+        self.groups(finding).iter().map(group_json).collect()
     }
 
     /// Whether the profile is that of a recording, which has moments.

@@ -25,19 +25,24 @@ impl Text {
     /// The message in a language, with values by name.
     #[must_use]
     pub fn with(self, language: Language, values: &[(&str, &str)]) -> String {
-        fill(self.text(language), values)
+        let counts = values.iter().find(|(name, _)| ["n", "blocks"].contains(name));
+        fill(self.one_or_more(language, counts.is_some_and(|(_, count)| *count == "1")), values)
     }
 
     /// A number of things: `1 event`, `2 events`.
     #[must_use]
     pub fn counted(self, language: Language, number: u64) -> String {
+        fill(self.one_or_more(language, number == 1), &[("n", &number.to_string())])
+    }
+
+    /// The text for one thing or for several.
+    fn one_or_more(self, language: Language, is_one: bool) -> &'static str {
         let text = self.text(language);
-        let text = match text.split_once(ONE_OR_MORE) {
-            Some((one, _)) if number == 1 => one,
+        match text.split_once(ONE_OR_MORE) {
+            Some((one, _)) if is_one => one,
             Some((_, more)) => more,
             None => text,
-        };
-        fill(text, &[("n", &number.to_string())])
+        }
     }
 }
 
@@ -92,6 +97,7 @@ mod tests {
         let mut names: Vec<&str> =
             text.split('{').skip(1).filter_map(|part| Some(part.split_once('}')?.0)).collect();
         names.sort_unstable();
+        names.dedup();
         names
     }
 

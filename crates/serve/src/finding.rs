@@ -21,8 +21,7 @@ pub(crate) fn with_links(names: &Names<'_>, findings: &[Finding], language: Lang
         json!({
             "kind": finding.kind.name(), "values": values, "function": function,
             "sentence": render::sentence(finding, first.as_ref(), language),
-            "source": first.as_ref().map(|group| &*group.source).unwrap_or_default(),
-            "stack": first.as_ref().map(|group| &*group.stack).unwrap_or_default(),
+            "places": names.places(finding),
             "view": link.view, "focus": focus.unwrap_or_default(),
             "at": link.at, "sample_type": link.sample_type,
         })

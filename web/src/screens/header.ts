@@ -11,7 +11,7 @@ export function header(title: string, kind: string | null, ...right: (HTMLElemen
     title ? h("h1", { title }, title) : null, kind ? h(`span.pill.${kind}` as "span", null, word("kind", kind)) : null,
     h("span.space"), ...right,
     h("button.icon", { "aria-label": t("theme"), title: t("theme"), onclick: switchTheme }, "◐"),
-    h("button.icon", { "aria-label": t("keys"), title: `${t("keys")}  ?`, onclick: showHelp }, "?"));
+    h("button.icon.help", { "aria-label": t("keys"), title: `${t("keys")}  ?`, onclick: showHelp }, "?"));
 }
 
 export function switchTheme(): void {

@@ -156,8 +156,8 @@ export const VIEWS = pairs({
 
   "held.place": [" in one place. ", "，共 1 处。"],
   "held.places": [" in {n} places. ", "，共 {n} 处。"],
-  "held.live": ["Live when the profile was taken. Whether it is a leak, its growth tells: compare with an earlier profile.", "采集时仍存活。是否泄漏要看其增长：请与更早的剖析对比。"],
-  "held.still_held": ["Still held: the program was running. Whether it is a leak, its growth tells: compare with an earlier profile.", "仍被持有：程序当时在运行。是否泄漏要看其增长：请与更早的剖析对比。"],
+  "held.live": ["Live at this moment, and not necessarily leaked: compare with an earlier moment to see what grows.", "此刻仍存活，未必是泄漏：与更早的时刻对比可看出增长。"],
+  "held.still_held": ["Still held while the program runs, and not necessarily leaked: compare with an earlier moment to see what grows.", "程序运行中仍被持有，未必是泄漏：与更早的时刻对比可看出增长。"],
   "held.never_freed": ["Never freed: the program ended with these blocks allocated.", "从未释放：程序结束时这些块仍未释放。"],
   "held.more_stacks": ["and {n} smaller stacks", "以及 {n} 个更小的调用栈"],
   "held.dropped": ["{n} smaller places are not listed; focus to see them.", "未列出 {n} 个更小的位置；可用聚焦查看。"],

@@ -53,7 +53,9 @@ function threadsCard(threads: Threads): HTMLElement {
 
 function modulesCard(modules: Modules): HTMLElement {
   const most = Math.max(...modules.rows.map((row) => Math.abs(row.cum))) || 1;
-  return h("div.card.modules", null, h("h2", null, t("modules")), h("table.plain", null, h("tbody", null, modules.rows.map((row) => h("tr", null,
+  return h("div.card.modules", null, h("h2", null, t("modules")), h("table.plain", null,
+    h("thead", null, h("tr", null, h("th", null, t("table.self")), h("td"), h("th", null, t("table.cum")), h("th.left", null, t("table.name")))),
+    h("tbody", null, modules.rows.map((row) => h("tr", null,
     h("td.number", null, quantity(row.flat, modules.unit)), h("td.wide", null, bar(row.cum / most)),
     h("td.number.muted", null, quantity(row.cum, modules.unit)), h("td.name", { title: `${row.path} ${row.build_id}` }, row.name))))));
 }

@@ -13,6 +13,7 @@ export const drawGraph: Draw = async (input) => {
   const svg = new DOMParser().parseFromString(text, "image/svg+xml").documentElement as unknown as SVGSVGElement;
   if (svg.nodeName !== "svg") return nothing(t("nothing.draw"), t("nothing.graph"));
   for (const script of svg.querySelectorAll("script")) script.remove();
+  takeLegend(svg);
   const frame = h(isDark() ? "div.graph-frame.dark" : "div.graph-frame", { tabindex: "0", "aria-label": t("graph.label") });
   frame.append(document.importNode(svg, true));
   addEventListener("themechange", () => frame.classList.toggle("dark", isDark()));
@@ -29,6 +30,18 @@ export const drawGraph: Draw = async (input) => {
       h("span.found", null, t("graph.hint")), file("svg"), file("dot")),
     frame);
 };
+
+/// Takes the legend out of the picture, and the room above the boxes that it needs: its numbers are
+/// on the page.
+function takeLegend(svg: SVGSVGElement): void {
+  const legend = svg.querySelector(":scope > g:not([transform])");
+  const [x, y, width, height] = (svg.getAttribute("viewBox") ?? "").split(" ").map(Number);
+  const box = legend?.querySelector("rect");
+  if (!legend || !box || !height) return;
+  const bottom = Number(box.getAttribute("y")) + Number(box.getAttribute("height"));
+  svg.setAttribute("viewBox", `${x} ${bottom} ${width} ${y + height - bottom}`);
+  legend.remove();
+}
 
 /// Pixels per unit of the picture at which its smallest text can be read.
 const READABLE = 1.3;

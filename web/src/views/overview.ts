@@ -1,6 +1,6 @@
 // The first look: facts, findings, who holds most by each measure, and what stands out.
 
-import type { Finding, SampleType, Summary, Top } from "../api_types.ts";
+import type { Finding, FindingPlace, SampleType, Summary, Top } from "../api_types.ts";
 import { h, show } from "../dom.ts";
 import { bytes, change, count, duration, moment, percent, quantity } from "../format.ts";
 import { setViewKeys } from "../keys.ts";
@@ -27,8 +27,8 @@ export const drawOverview: Draw = async (input) => {
   if (!input.state.profile) await Promise.all(cards.map((card) => card.filled));
   const [findings, ...tops] = cards.map((card) => card.element);
   return h("section.overview", null,
-    h("div.tiles", null, tiles(summary)),
     findings,
+    h("div.tiles", null, tiles(summary)),
     ["live", "recording"].includes(input.page.source.kind) && ledgerCard(input),
     h("div.columns", null, tops),
     facts(summary));
@@ -62,11 +62,9 @@ function tiles(summary: Summary): HTMLElement[] {
 /// Filled when the server has looked; nothing to say leaves no card.
 function findingsCard(input: ViewInput): Card {
   const card = h("div.card.findings-card", null, h("h2", null, t("findings")), waiting());
-  const item = (finding: Finding) => {
-    const place = finding.source ? `${finding.stack ?? ""} (${finding.source})` : finding.stack ?? "";
-    return h("li", null,
-      h("a", { href: link(finding), "data-go": true }, finding.sentence), h("span.muted", null, ` ${place}`));
-  };
+  const item = (finding: Finding) => h("li", null,
+    h("a", { href: link(finding), "data-go": true }, finding.sentence),
+    finding.places.length > 0 && h("table.plain.places", null, h("tbody", null, finding.places.map(placeRow))));
   // A finding of a recording has its own moment; one of a profile is about the moment on screen.
   const link = (finding: Finding) => href({
     view: finding.view as View, focus: finding.focus, type: finding.sample_type, at: finding.at ?? input.state.at, zoom: "", search: "",
@@ -76,6 +74,14 @@ function findingsCard(input: ViewInput): Card {
     card.hidden = findings.length === 0;
   }, () => void (card.hidden = true));
   return { element: card, filled };
+}
+
+/// A function of a finding: `31.9 MiB  92.9 %  get (server.cc:9) ← handle ← main`.
+function placeRow(place: FindingPlace): HTMLElement {
+  const amount = place.unit === "bytes" ? bytes(place.value) : t("tile.blocks", { n: count(place.value) });
+  const callers = place.stack.slice(place.function.length);
+  return h("tr", null, h("td.number", null, amount), h("td.number.muted", null, `${place.percent.toFixed(1)} %`),
+    h("td", { title: place.stack }, h("b", null, place.function), " ", place.source && h("code", null, place.source), h("span.muted", null, callers)));
 }
 
 function topCard(input: ViewInput, type: SampleType): Card {

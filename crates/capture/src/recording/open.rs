@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use heapwise_format::recording::{
     Codec, MAGIC, PREAMBLE_BYTES, PreambleError, TIMELINE_ROW_MS, VERSION, version3,
@@ -16,6 +17,7 @@ use super::rotation::numbered;
 use crate::failure::{Failure, Outcome};
 use crate::positioned_read;
 use heapwise_profile::calendar::Utc;
+use heapwise_profile::quantity;
 
 /// A recording file.
 #[derive(Debug)]
@@ -76,11 +78,23 @@ impl Opened {
         (first, self.tables.marks.iter().map(|mark| mark.ms).fold(end, u64::max))
     }
 
+    /// Its length and start: `7.34 s from 2026-11-18 05:14:03 UTC`.
+    pub fn time_span(&self) -> String {
+        let (first, end) = self.span_ms();
+        let length = quantity::duration(Duration::from_millis(end - first));
+        format!("{length} from {}", self.start(first))
+    }
+
+    /// The time of day at a millisecond.
+    fn start(&self, first_ms: u64) -> Utc {
+        let start_ns = self.tables.start_unix_ns.saturating_add(first_ms.saturating_mul(1_000_000));
+        Utc::from_unix(start_ns / 1_000_000_000)
+    }
+
     /// What it covers, in the gs driver's wording.
     pub fn contains(&self) -> String {
         let (first, end) = self.span_ms();
-        let start_ns = self.tables.start_unix_ns.saturating_add(first.saturating_mul(1_000_000));
-        let start = Utc::from_unix(start_ns / 1_000_000_000);
+        let start = self.start(first);
         format!("profiler contains record for {} ms, start from {first} ms ({start})", end - first)
     }
 }

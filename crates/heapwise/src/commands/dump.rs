@@ -40,7 +40,7 @@ pub(crate) fn run(args: &DumpArgs) -> Outcome {
 
 /// `heapwise.<program>.<pid>.hwp`.
 pub(crate) fn default_name(profile: &Profile) -> PathBuf {
-    let program = profile.meta.program.rsplit('/').next().unwrap_or_default();
+    let program = profile.meta.title();
     format!("heapwise.{program}.{}.hwp", profile.meta.pid.unwrap_or(0)).into()
 }
 

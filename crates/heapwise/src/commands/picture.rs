@@ -58,7 +58,7 @@ pub(crate) fn graph(args: &GraphArgs) -> Outcome {
     }
     let options = GraphOptions {
         amounts: Amounts::Human,
-        ..GraphOptions::new(&report.profile.meta.program, &report.query)
+        ..GraphOptions::new(&title(&report, &args.targets), &report.query)
     };
     let path = output_path(&args.options, &args.targets, "graph.svg");
     let bytes = match ending(&path) {
@@ -73,7 +73,7 @@ pub(crate) fn flame(args: &FlameArgs) -> Outcome {
     let report = args.options.load(&args.targets)?;
     let tree = report.tree();
     let path = output_path(&args.options, &args.targets, "flame.html");
-    let title = title(&report);
+    let title = title(&report, &args.targets);
     let shape = match (args.inverted, &args.callees, &args.callers) {
         (true, ..) => Shape::BottomUp,
         (_, Some(pattern), _) => Shape::Callees(pattern.clone()),
@@ -94,13 +94,18 @@ pub(crate) fn flame(args: &FlameArgs) -> Outcome {
     write(&args.options, &path, &bytes)
 }
 
-fn title(report: &Report) -> String {
-    let program = report.profile.meta.program.rsplit('/').next().unwrap_or_default();
-    if program.is_empty() { "heapwise".into() } else { program.into() }
+/// `redis-server (app.hwr@peak)`.
+fn title(report: &Report, targets: &[String]) -> String {
+    let program = Some(report.profile.meta.title()).filter(|name| !name.is_empty()).unwrap_or("heapwise");
+    format!("{program} ({})", targets.iter().map(|target| last_part(target)).collect::<Vec<_>>().join(" + "))
+}
+
+fn last_part(target: &str) -> &str {
+    target.rsplit('/').next().unwrap_or(target)
 }
 
 fn output_path(options: &ReportOptions, targets: &[String], ending: &str) -> PathBuf {
-    let name = targets.first().map_or("heapwise", |target| target.rsplit('/').next().unwrap_or(target));
+    let name = targets.first().map_or("heapwise", |target| last_part(target));
     options.output.clone().unwrap_or_else(|| format!("{name}.{ending}").into())
 }
 

@@ -3,11 +3,11 @@
 use clap::Args;
 use heapwise_capture::report_input::Report;
 use heapwise_capture::target::Target;
-use heapwise_profile::Query;
 use heapwise_profile::query::{Granularity, Regex};
 use heapwise_profile::view::leaks::LeakClass;
 use heapwise_profile::view::traces::StackLimit;
 use heapwise_profile::view::{self, OwnPlaces};
+use heapwise_profile::{Metric, Query};
 use heapwise_render::text::gs;
 use heapwise_render::{Amounts, Text, TextOptions, json, text};
 use serde_json::Value;
@@ -19,6 +19,8 @@ use heapwise_symbolize::source_text;
 
 /// Rows of `top` unless `-n` says otherwise.
 const DEFAULT_ROWS: usize = 40;
+/// Sites of `leaks` unless `-n` says otherwise.
+const DEFAULT_SITES: usize = 10;
 /// Memory for a list of stacks without `--limit`.
 const DEFAULT_LIMIT: u64 = 2 << 30;
 
@@ -139,6 +141,7 @@ pub(crate) fn show(view: View, report: Report, options: &ReportOptions, style: &
             let (tree, code) = (tree(), report.code());
             let places = OwnPlaces::new(&report.profile, &code, &tree, query);
             let class = LeakClass::of(&report.profile);
+            let query = &Query { limit: options.row_limit(DEFAULT_SITES), ..query.clone() };
             let view = view::leaks::leaks(&tree, class, query, limit).with_own(&places);
             write(options, || text::leaks::leaks(&view, &style.text_for(options)), || json::leaks(&view))?;
             say_if_empty(view.groups.is_empty(), query, options);
@@ -179,14 +182,16 @@ fn top(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcom
     if style.gs || style.zero {
         return gs_report(report, options, style);
     }
-    report.query.limit = match options.rows {
-        Some(0) => None,
-        None if !options.json => Some(DEFAULT_ROWS),
-        rows => rows,
-    };
+    let limit = options.row_limit(DEFAULT_ROWS);
+    let is_default = options.rows.is_none() && limit.is_some();
+    report.query.limit = limit.filter(|_| !is_default);
     let (tree, code) = (report.tree(), report.code());
     let places = OwnPlaces::new(&report.profile, &code, &tree, &report.query);
-    let view = view::top::top(&tree, &report.query).with_own(&places);
+    let mut view = view::top::top(&tree, &report.query);
+    if is_default {
+        view.keep_notable(DEFAULT_ROWS);
+    }
+    let view = view.with_own(&places);
     let text = || match report.baseline {
         Some(_) => text::diff::diff(&view, &style.text_for(options)),
         None => text::top::top(&view, &style.text_for(options)),
@@ -195,7 +200,13 @@ fn top(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcom
     if view.dropped > 0 && !options.json {
         note!("{} more rows; -n 0 shows all", view.dropped);
     }
-    say_if_empty(view.rows.is_empty(), &report.query, options);
+    let is_diff = report.baseline.is_some() && report.query.metric == Metric::InuseSpace;
+    let is_unfiltered = !report.query.filter.matches_frames() && !report.query.filter.selects();
+    if view.rows.is_empty() && is_diff && is_unfiltered && !options.json {
+        note!("{}", console::message(Text::NoChange, &[]));
+    } else {
+        say_if_empty(view.rows.is_empty(), &report.query, options);
+    }
     Ok(())
 }
 

@@ -337,7 +337,7 @@ fn print_totals(snapshot: &Snapshot<'_, SegmentFile>, profile: &Profile, ended: 
     };
     let how = coverage::end(profile.meta.end, language());
     let time = quantity::duration(ended.ran);
-    let ran = [("program", &*profile.meta.program), ("time", &*time), ("end", &*how)];
+    let ran = [("program", profile.meta.title()), ("time", &*time), ("end", &*how)];
     note!("{}", message(Text::Ran, &ran));
     let line = |name: Text, bytes: f64, rest: String| closing_line(name, &(quantity::bytes(bytes) + &rest));
     let blocks = |count: f64| message(Text::InBlocks, &[("n", &format!("{count:.0}"))]);

@@ -38,7 +38,7 @@ impl Resident {
             SymbolArgs::default().symbolize(&mut stacks);
         }
         for hint in ledger::hints(ledger, &stacks) {
-            say_err!("note: {}", text::ledger::hint(hint));
+            closing_line(Text::Note, &text::ledger::hint(hint));
         }
     }
 

@@ -111,9 +111,8 @@ fn contains(profile: &Profile, language: Language) -> String {
     let bytes = quantity::bytes;
     let peak = profile.meta.peak_bytes.map(|peak| bytes(peak as f64));
     let peak = peak.map(|peak| Text::ContainsPeak.with(language, &[("bytes", &peak)]));
-    let program = profile.meta.program.rsplit('/').next().filter(|name| !name.is_empty());
     let values = [
-        ("program", program.unwrap_or("profile")),
+        ("program", Some(profile.meta.title()).filter(|name| !name.is_empty()).unwrap_or("profile")),
         ("held", &bytes(total.inuse_bytes)),
         ("blocks", &format!("{:.0}", total.inuse_objects)),
         ("peak", &peak.unwrap_or_default()),

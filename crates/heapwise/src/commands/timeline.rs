@@ -88,7 +88,7 @@ pub(crate) fn run(args: &TimelineArgs) -> Outcome {
         return show_resident(args, &mut opened, &timeline, overwrite);
     }
     if args.is_picture() {
-        let title = format!("{}: {}", name(&args.file), opened.contains());
+        let title = format!("{}: {}", name(&args.file), opened.time_span());
         let picture = timeline::svg(&timeline, &Picture { title, marks: &opened.tables.marks });
         return write_picture(args, &picture, overwrite);
     }

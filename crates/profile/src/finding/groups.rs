@@ -9,8 +9,22 @@ use crate::{Profile, StackId};
 
 /// Functions that are shown with a finding.
 pub const MOST_GROUPS: usize = 3;
+/// Functions with less are not shown: `0.0 %`.
+const LEAST_PERCENT: f64 = 0.05;
 /// Frames of a group's stack, innermost first.
 const FRAMES: usize = 4;
+/// Frames that are looked at for them.
+const MOST_FRAMES: usize = 24;
+/// Functions that start `main` or a thread.
+const STARTUP: [&str; 5] = [
+    "_start",
+    "__libc_start",
+    "core::ops::function::FnOnce::call_once",
+    "std::sys::backtrace::__rust_begin",
+    "std::rt::lang_start",
+];
+/// In place of callers without a name.
+const UNNAMED: &str = "…";
 
 /// The places of a finding in one function of the program's own code.
 #[derive(Debug, Clone, PartialEq)]
@@ -48,6 +62,7 @@ pub fn groups(profile: &Profile, code: &CodeFrames, places: &[RankedStack]) -> V
     }
     groups.sort_by(|a, b| Reverse(a.value).cmp(&Reverse(b.value)).then_with(|| a.function.cmp(&b.function)));
     groups.iter_mut().for_each(|group| group.percent = 100.0 * group.value as f64 / total);
+    groups.retain(|group| group.percent >= LEAST_PERCENT);
     groups
 }
 
@@ -57,14 +72,12 @@ fn first_function<'a>(profile: &Profile, code: &'a CodeFrames, stack: Option<Sta
 }
 
 fn group(profile: &Profile, code: &CodeFrames, place: &RankedStack) -> FunctionGroup {
-    let frames = place.stack.map(|stack| code.from_own_code(profile, stack, FRAMES)).unwrap_or_default();
+    let frames = place.stack.map(|stack| code.from_own_code(profile, stack, MOST_FRAMES)).unwrap_or_default();
     let source = frames.first().filter(|frame| !frame.file.is_empty()).map(|frame| {
         let file = frame.file.rsplit('/').next().unwrap_or(&frame.file);
         if frame.line == 0 { file.to_owned() } else { format!("{file}:{}", frame.line) }
     });
-    // What starts `main` says nothing.
-    let main = frames.iter().position(|frame| frame.label == "main").unwrap_or(FRAMES);
-    let labels: Vec<&str> = frames.iter().take(main + 1).map(|frame| frame.label.as_str()).collect();
+    let labels = chain(frames.iter().map(|frame| frame.label.as_str()));
     FunctionGroup {
         function: first_function(profile, code, place.stack).to_owned(),
         source: source.unwrap_or_default(),
@@ -73,5 +86,45 @@ fn group(profile: &Profile, code: &CodeFrames, place: &RankedStack) -> FunctionG
         unit: place.unit,
         percent: 0.0,
         largest: place.stack,
+    }
+}
+
+/// The first function and its callers up to `main`: what starts `main` says nothing. Callers
+/// without a name are left out.
+fn chain<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut shown: Vec<&str> = Vec::new();
+    let mut named = 0;
+    for label in labels {
+        if !shown.is_empty() && STARTUP.iter().any(|start| label.starts_with(start)) {
+            break;
+        }
+        let is_named = shown.is_empty() || !label.contains("+0x");
+        if is_named {
+            named += 1;
+            shown.push(label);
+        } else if shown.last() != Some(&UNNAMED) {
+            shown.push(UNNAMED);
+        }
+        if named == FRAMES || label == "main" {
+            return shown;
+        }
+    }
+    if shown.last() == Some(&UNNAMED) {
+        shown.pop();
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callers_without_a_name_are_left_out() {
+        let chain = |text: &str| chain(text.split(' ')).join(" ");
+        assert_eq!(chain("parse read main _start"), "parse read main");
+        assert_eq!(chain("a.so+0x1 a.so+0x2 a.so+0x3 step a.so+0x4 run b c"), "a.so+0x1 … step … run b");
+        assert_eq!(chain("grow a.so+0x2 a.so+0x3"), "grow");
+        assert_eq!(chain("grow a.so+0x2 __libc_start_call_main _start"), "grow");
     }
 }

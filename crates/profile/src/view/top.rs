@@ -25,7 +25,18 @@ impl Top {
         self.rows.iter_mut().for_each(|row| row.own = places.of(&row.frame));
         self
     }
+
+    /// Leaves out rows that read `0.0%` in both columns, then all but the first `most`.
+    pub fn keep_notable(&mut self, most: usize) {
+        let (all, least) = (self.rows.len(), self.totals.whole().abs() * LEAST_SHARE);
+        self.rows.retain(|row| row.flat.value.abs().max(row.cum.value.abs()) >= least);
+        self.rows.truncate(most);
+        self.dropped += all - self.rows.len();
+    }
 }
+
+/// Share of the whole below which a row reads `0.0%`.
+const LEAST_SHARE: f64 = 0.0005;
 
 /// Ranks the frames of `tree`.
 #[must_use]
@@ -133,7 +144,12 @@ mod tests {
         let text = "main;vm;je_malloc;arena;!quest:12;!malloc:3 10 1";
         expect(
             rows(text, &Query::default()),
-            &[("malloc", 10.0, 10.0), ("main", 0.0, 10.0), ("quest", 0.0, 10.0), ("vm", 0.0, 10.0)],
+            &[
+                ("malloc app.c", 10.0, 10.0),
+                ("main", 0.0, 10.0),
+                ("quest app.c", 0.0, 10.0),
+                ("vm", 0.0, 10.0),
+            ],
         );
     }
 

@@ -4,7 +4,7 @@ use heapwise_profile::view::flame::Flame;
 use serde_json::{Map, Value};
 
 use super::{DRAWING, bundled, columns};
-use crate::amount::label;
+use crate::amount::{label, metric_words};
 use crate::svg::escape;
 use crate::{Language, Text};
 
@@ -31,7 +31,7 @@ pub fn page(top_down: &Flame, bottom_up: &Flame, title: &str, language: Language
     let totals = &top_down.totals;
     let note = format!(
         "{}: {}{}",
-        totals.metric,
+        metric_words(&totals.metric),
         label(totals.total.value, totals.unit),
         match top_down.dropped {
             0 => String::new(),

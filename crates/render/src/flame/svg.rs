@@ -40,7 +40,7 @@ pub fn svg(flame: &Flame, title: &str) -> String {
         flame.width().round(),
         escape(title),
         Short(WIDTH / 2.0),
-        escape(&flame.totals.metric),
+        escape(amount::metric_words(&flame.totals.metric)),
         Short(WIDTH - SIDE),
     );
     let palette = Palette::new(flame);

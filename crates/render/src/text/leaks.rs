@@ -30,7 +30,7 @@ pub fn leaks(view: &Leaks, options: &TextOptions) -> String {
         push_group(&mut out, group, totals, options);
     }
     if view.dropped > 0 {
-        out += &format!("\n… and {} more\n", counted(view.dropped as f64, "site"));
+        out += &format!("\n… and {}; -n 0 shows all\n", counted(view.dropped as f64, "more site"));
     }
     out
 }

@@ -3,7 +3,7 @@
 use heapwise_profile::printable::printable;
 use heapwise_profile::view::{OwnPlace, Row};
 
-use super::{LEAST_NAME, TextOptions, shorten};
+use super::{TextOptions, shorten};
 
 /// Columns that names are padded to at most, where the terminal's width is not known.
 const MOST_PADDED: usize = 48;
@@ -50,8 +50,9 @@ impl<'a> NameColumns<'a> {
         let width = match options.width {
             None => names.min(MOST_PADDED),
             Some(width) => {
-                let room = width.saturating_sub(start + 2 + places.max(HEAD.len()));
-                names.min(room.max(LEAST_NAME))
+                let room = width.saturating_sub(start + 2);
+                let least = places.max(HEAD.len()).min(room * 2 / 5);
+                names.min(room.saturating_sub(places.max(HEAD.len())).max(room.saturating_sub(least)))
             }
         };
         Self { options, start, width: width.max("name".len()) }
@@ -76,8 +77,9 @@ impl<'a> NameColumns<'a> {
         let is_own = row.own.as_ref().is_some_and(|own| own.is_itself);
         let padded = if is_own { padded } else { options.ink(Ink::Library, &padded) };
         let place = place(row.own.as_ref());
-        let place = options.fit(&place, self.start + self.width + 2);
-        format!("{padded}  {}", options.ink(Ink::Own, &place))
+        let used = self.start + self.width + 2;
+        let room = options.width.map_or(usize::MAX, |width| width.saturating_sub(used).max(1));
+        format!("{padded}  {}", options.ink(Ink::Own, &shorten(&place, room)))
     }
 }
 

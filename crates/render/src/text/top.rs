@@ -6,13 +6,21 @@ use super::TextOptions;
 use super::own_code::NameColumns;
 use crate::amount::percent;
 
+/// Columns of a terminal that has room for `sum%`.
+const LEAST_WIDTH: usize = 80;
+
 /// `flat flat% sum% cum cum% name`, one row a frame; with errors a `±` column after each amount.
 #[must_use]
 pub fn top(view: &Top, options: &TextOptions) -> String {
     let totals = &view.totals;
     let whole = totals.whole();
     let mut out = options.header_lines(totals);
-    let names = NameColumns::new(&view.rows, if options.errors { 57 } else { 39 }, options);
+    let taken = match (options.errors, is_narrow(options)) {
+        (true, _) => 57,
+        (false, true) => 32,
+        (false, false) => 39,
+    };
+    let names = NameColumns::new(&view.rows, taken, options);
     if options.header {
         let head = ["flat", "±", "flat%", "sum%", "cum", "±", "cum%"].map(str::to_owned);
         push_row(&mut out, head, &names.head(), options);
@@ -40,9 +48,16 @@ fn push_row(out: &mut String, cells: [String; 7], name: &str, options: &TextOpti
         format!(
             "{flat:>8} {flat_error:>8} {flat_percent:>6} {sum:>6} {cum:>8} {cum_error:>8} {cum_percent:>6} {name}\n"
         )
+    } else if is_narrow(options) {
+        format!("{flat:>8} {flat_percent:>6} {cum:>8} {cum_percent:>6} {name}\n")
     } else {
         format!("{flat:>8} {flat_percent:>6} {sum:>6} {cum:>8} {cum_percent:>6} {name}\n")
     };
+}
+
+/// Whether the terminal has no room for every column. jeprof's layout has them in any case.
+fn is_narrow(options: &TextOptions) -> bool {
+    options.header && options.width.is_some_and(|width| width < LEAST_WIDTH)
 }
 
 #[cfg(test)]
@@ -108,9 +123,11 @@ mod tests {
             lines[..3],
             ["name               your code", "std::vector::grow  load app.c:8", "parse              app.c:5"]
         );
-        let narrow = top(&view, &TextOptions { width: Some(69), ..options });
-        assert!(narrow.lines().all(|line| line.chars().count() <= 69), "{narrow}");
-        assert!(narrow.contains("std::ve\u{2026}or::grow  load app.c:8"), "{narrow}");
+        let narrow = top(&view, &TextOptions { width: Some(60), ..options });
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+        assert!(narrow.contains("name              your code\n"), "{narrow}");
+        assert!(narrow.contains("66.7% std::ve\u{2026}or::grow  load\u{2026}p.c:8\n"), "{narrow}");
+        assert!(!narrow.contains("sum%"), "{narrow}");
         let colored = top(&view, &TextOptions { color: true, ..options });
         assert!(
             colored.contains("\x1b[2mstd::vector::grow\x1b[0m  \x1b[36mload app.c:8\x1b[0m"),

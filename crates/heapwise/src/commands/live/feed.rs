@@ -1,22 +1,30 @@
 //! Reads the target again and again in a thread of its own, so that keys are answered meanwhile.
 
+use std::path::Path;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
 use heapwise_capture::failure::Outcome;
 use heapwise_capture::lease;
+use heapwise_capture::recording::open;
 use heapwise_capture::recording::read_options::ReadOptions;
 use heapwise_capture::target::Target;
 use heapwise_format::segment::Demand;
 use heapwise_profile::Profile;
+use heapwise_profile::recording::Timeline;
 
 use crate::symbols::SymbolArgs;
+
+/// Time of one point of a recording's curve.
+const CURVE_STEP_MS: u64 = 10;
 
 /// One reading of the target.
 pub(super) enum Reading {
     /// Its profile, and what a process records.
     Profile(Box<Profile>, Option<Demand>),
+    /// Live bytes over the time of a recording.
+    Curve(Vec<u64>),
     /// It cannot be read any more; the reason.
     End(String),
 }
@@ -38,6 +46,11 @@ impl Feed {
         let (sender, readings) = mpsc::channel();
         let (end, ended) = mpsc::channel::<()>();
         thread::spawn(move || {
+            if let Target::Recording { path, .. } = &target
+                && let Some(points) = curve(path, &options)
+            {
+                let _ = sender.send(Reading::Curve(points));
+            }
             loop {
                 let reading = match read(&target, &symbols, &options) {
                     Ok((profile, demand)) => Reading::Profile(Box::new(profile), demand),
@@ -53,10 +66,17 @@ impl Feed {
         Self { readings, _end: end }
     }
 
-    /// The reading that came last since the last call.
-    pub(super) fn newest(&self) -> Option<Reading> {
-        self.readings.try_iter().last()
+    /// The readings since the last call; of several of a process the last one counts.
+    pub(super) fn newest(&self) -> Vec<Reading> {
+        self.readings.try_iter().collect()
     }
+}
+
+/// The curve of a recording; `None` where it cannot be read.
+fn curve(path: &Path, options: &ReadOptions) -> Option<Vec<u64>> {
+    let mut opened = open::open(path, options).ok()?;
+    let timeline = opened.recording.read(|recording| Timeline::read(recording, CURVE_STEP_MS))?;
+    Some(timeline.steps.iter().map(|step| step.max_live_bytes).collect())
 }
 
 fn read(target: &Target, symbols: &SymbolArgs, options: &ReadOptions) -> Outcome<(Profile, Option<Demand>)> {

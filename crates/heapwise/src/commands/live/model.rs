@@ -34,11 +34,12 @@ pub(super) enum Command {
 pub(super) struct Model {
     /// The target as the user named it.
     pub(super) name: String,
-    is_process: bool,
+    /// A running process; otherwise a file.
+    pub(super) is_process: bool,
     profile: Option<Box<Profile>>,
     /// What the process records.
     pub(super) demand: Option<Demand>,
-    /// The selected metric at each reading.
+    /// The selected metric at each reading; of a recording, live bytes over its time.
     pub(super) history: VecDeque<u64>,
     metric: usize,
     is_by_cum: bool,
@@ -74,13 +75,16 @@ impl Model {
     pub(super) fn update(&mut self, reading: Reading) {
         match reading {
             Reading::End(reason) => self.message = reason,
+            Reading::Curve(points) => self.history = points.into(),
             Reading::Profile(..) if self.is_paused => {}
             Reading::Profile(profile, demand) => {
                 self.demand = demand;
-                let total = profile.total().get(self.metric());
-                self.history.push_back(total.max(0.0) as u64);
-                let excess = self.history.len().saturating_sub(POINTS);
-                self.history.drain(..excess);
+                if self.is_process {
+                    let total = profile.total().get(self.metric());
+                    self.history.push_back(total.max(0.0) as u64);
+                    let excess = self.history.len().saturating_sub(POINTS);
+                    self.history.drain(..excess);
+                }
                 self.profile = Some(profile);
                 self.rank();
             }
@@ -100,6 +104,20 @@ impl Model {
     /// The profile on the screen.
     pub(super) fn profile(&self) -> Option<&Profile> {
         self.profile.as_deref()
+    }
+
+    /// At most `width` points of the curve: the newest readings of a process, the whole time of a
+    /// recording.
+    pub(super) fn curve(&self, width: usize) -> Vec<u64> {
+        let points = self.history.len();
+        if self.is_process || points <= width {
+            return self.history.iter().skip(points.saturating_sub(width)).copied().collect();
+        }
+        let most = |column: usize| {
+            let part = self.history.range(column * points / width..(column + 1) * points / width);
+            part.copied().max().unwrap_or(0)
+        };
+        (0..width).map(most).collect()
     }
 
     /// What the rows are sorted by.
@@ -129,11 +147,13 @@ impl Model {
             }
             KeyCode::Char('m') => {
                 self.metric = (self.metric + 1) % METRICS.len();
-                self.history.clear();
+                if self.is_process {
+                    self.history.clear();
+                }
                 self.rank();
             }
             KeyCode::Char('/') => self.is_typing = true,
-            KeyCode::Char('p' | ' ') => self.is_paused = !self.is_paused,
+            KeyCode::Char('p' | ' ') if self.is_process => self.is_paused = !self.is_paused,
             key if self.is_process => return self.record(key),
             _ => {}
         }
@@ -259,6 +279,16 @@ mod tests {
         assert_eq!(model.press(KeyCode::Esc), None, "clears the filter");
         assert_eq!(labels(&model).len(), 5);
         assert_eq!(model.press(KeyCode::Esc), Some(Command::Quit));
+    }
+
+    #[test]
+    fn the_curve_of_a_recording_is_its_whole_time() {
+        let mut model = Model::new("app.hwr".into(), false, OwnRule::default());
+        model.update(Reading::Curve(vec![1, 5, 2, 2, 9, 3]));
+        assert_eq!(model.curve(3), [5, 2, 9]);
+        assert_eq!(model.curve(80), [1, 5, 2, 2, 9, 3]);
+        model.press(KeyCode::Char('p'));
+        assert!(!model.is_paused, "a file does not change");
     }
 
     #[test]

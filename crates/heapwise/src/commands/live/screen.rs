@@ -4,7 +4,7 @@ use heapwise_format::segment::Mode;
 use heapwise_profile::printable::printable;
 use heapwise_profile::quantity;
 use heapwise_profile::view::top::Top;
-use heapwise_render::amount::percent;
+use heapwise_render::amount::{metric_words, percent};
 use heapwise_render::{Amounts, text};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
@@ -14,21 +14,23 @@ use ratatui::widgets::{Paragraph, Row, Sparkline, Table, TableState};
 
 use super::model::Model;
 
-const KEYS: &str =
-    "q quit  ↑↓ select  ⏎ callers  s sort  m metric  / filter  p pause  r record  e exact  +/- rate";
+const KEYS: &str = "q quit  ↑↓ select  ⏎ callers  s sort  m metric  / filter";
+/// Keys that do something for a running process only.
+const PROCESS_KEYS: &str = "  p pause  r record  e exact  +/- rate";
 
 /// Draws the view.
 pub(super) fn draw(frame: &mut Frame<'_>, model: &Model) {
-    let rows = [Constraint::Length(2), Constraint::Length(3), Constraint::Min(3), Constraint::Length(2)];
+    // A profile is one moment.
+    let height = if model.is_process || model.history.len() > 1 { 3 } else { 0 };
+    let rows = [Constraint::Length(2), Constraint::Length(height), Constraint::Min(3), Constraint::Length(2)];
     let [head, curve, table, foot] = Layout::vertical(rows).areas(frame.area());
     frame.render_widget(Paragraph::new(vec![title(model), totals(model)]), head);
-    let width = usize::from(curve.width);
-    let newest: Vec<u64> =
-        model.history.iter().skip(model.history.len().saturating_sub(width)).copied().collect();
-    frame.render_widget(Sparkline::default().data(&newest).cyan(), curve);
+    let points = model.curve(usize::from(curve.width));
+    frame.render_widget(Sparkline::default().data(&points).cyan(), curve);
     let mut state = TableState::default().with_selected(Some(selected_line(model)));
     frame.render_stateful_widget(rows_of(model), table, &mut state);
-    frame.render_widget(Paragraph::new(vec![status(model), Line::from(KEYS).dim()]), foot);
+    let keys = format!("{KEYS}{}", if model.is_process { PROCESS_KEYS } else { "" });
+    frame.render_widget(Paragraph::new(vec![status(model), Line::from(keys).dim()]), foot);
 }
 
 fn title(model: &Model) -> Line<'static> {
@@ -38,7 +40,7 @@ fn title(model: &Model) -> Line<'static> {
         Some((Mode::Sampled, rate)) => format!("  sampled, one block per {}", quantity::bytes(rate as f64)),
         Some((mode, _)) => format!("  {}", mode.name()),
     };
-    let program = model.profile().map(|profile| profile.meta.program.clone()).unwrap_or_default();
+    let program = model.profile().map(|profile| profile.meta.title().to_owned()).unwrap_or_default();
     let pause = if model.is_paused { "  PAUSED" } else { "" };
     Line::from(format!("{} {}{recorded}{pause}", printable(&model.name), printable(&program))).bold()
 }
@@ -107,7 +109,7 @@ fn status(model: &Model) -> Line<'static> {
         (false, false) => format!("filter: {}  ", printable(&model.filter)),
         (false, true) => String::new(),
     };
-    let shown = format!("{} by {}  ", model.metric().name(), model.order());
+    let shown = format!("{} by {}  ", metric_words(model.metric().name()), model.order());
     Line::from(format!("{filter}{shown}{}", printable(&model.message)))
 }
 

@@ -10,6 +10,8 @@
  * @param {(text: string) => number} widthOf
  */
 export function fitLabel(name, amount, room, widthOf) {
+  // `load job.py:4` of `load /home/me/job.py:4`: the folder is in the tooltip.
+  name = name.replace(/ \/(?:[^ ]*\/)?(?=[^ /]+$)/, " ");
   const last = name.slice(name.lastIndexOf("::") < 0 ? 0 : name.lastIndexOf("::") + 2);
   const whole = `${name} · ${amount}`;
   const fits = [whole, name, last].find((text) => widthOf(text) <= room);

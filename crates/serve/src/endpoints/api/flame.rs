@@ -25,7 +25,7 @@ pub(super) fn answer(request: &Request, report: &Report) -> Result {
             )));
         }
     };
-    let program = &report.profile.meta.program;
+    let program = report.profile.meta.title();
     match request.query.given("format").unwrap_or("json") {
         "json" => {}
         "svg" => return Ok(Response::picture(encode::flame_svg(&report.tree(), &shape, program))),

@@ -85,7 +85,7 @@ fn top(report: &Report) -> Value {
 /// `format=svg` (a picture), `dot` or `json`.
 fn graph(request: &Request, report: &Report) -> Result {
     let graph = view::graph::graph(&report.tree(), &report.query);
-    let program = &report.profile.meta.program;
+    let program = report.profile.meta.title();
     Ok(match request.query.given("format").unwrap_or("svg") {
         "json" => Response::json(with_base(json::graph(&graph), report).to_string()),
         "dot" => Response::text(encode::graph_dot(&graph, program, &report.query)),
