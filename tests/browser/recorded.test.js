@@ -55,7 +55,7 @@ test("Peak shows what was live at the peak", async () => {
   assert.equal(await shown("flame"), "What was live at the end.");
   await page.click(".strip button:has-text('Peak')");
   await page.waitForURL(/at=peak/);
-  assert.match(await shown("flame"), /live at the peak, [\d.]+ \w+ after/);
+  assert.match(await shown("flame"), /live at the peak, [\d.]+ \w+\./);
   // The victim counts between steps, of which each ends with one block of 64 bytes.
   assert.ok(Math.abs((await live()) - witness) <= 64, `${await live()} and ${witness}`);
   await page.click(".strip button:has-text('End')");

@@ -1,6 +1,7 @@
 // Numbers as people read them.
 
 export { bytes, change, count, percent, quantity } from "../../crates/render/src/flame/script/amounts.js";
+export { withoutFolder } from "../../crates/render/src/flame/script/drawing.js";
 
 /// `305 ms`, `12.4 s`, `3 min 20 s`, `2 h 05 min`.
 export function duration(ms: number): string {
@@ -16,4 +17,9 @@ export function duration(ms: number): string {
 export function moment(unixMs: number): string {
   const at = new Date(unixMs - new Date(unixMs).getTimezoneOffset() * 60_000);
   return at.toISOString().slice(0, 19).replace("T", " ");
+}
+
+/// The function in the name of a frame: `load` of `load /home/me/job.py:4`.
+export function functionOf(name: string): string {
+  return name.replace(/ (?:<[^>]*>|[^ ]*[./][^ ]*)(?::\d+)?$/, "");
 }

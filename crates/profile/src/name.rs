@@ -176,6 +176,7 @@ mod tests {
             ("f::operator()(int) const", "f::operator()"),
             ("parse(char*) [clone .isra.0]", "parse"),
             ("<alloc::vec::Vec<T,A> as core::clone::Clone>::clone", "alloc::vec::Vec::clone"),
+            ("alloc::slice::<impl [T]>::to_vec", "alloc::slice::to_vec"),
             ("core::ptr::drop_in_place<alloc::string::String>", "core::ptr::drop_in_place"),
             ("alloc::alloc::exchange_malloc::h0123456789abcdef", "alloc::alloc::exchange_malloc"),
             ("app+0x1234", "app+0x1234"),

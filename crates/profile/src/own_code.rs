@@ -239,6 +239,7 @@ mod tests {
         assert_eq!(own("main;load;std::vector::push_back;malloc 1 1"), "load main");
         assert_eq!(own("main;dictAdd;zmalloc;je_malloc 1 1"), "dictAdd main");
         assert_eq!(own("main;dictAdd;ztrymalloc_usable_internal;malloc 1 1"), "dictAdd main");
+        assert_eq!(own("main;load;<T as alloc::slice::hack::ConvertVec>::to_vec;malloc 1 1"), "load main");
         assert_eq!(own("main;serve/Cache::get;std::map::insert;malloc 1 1"), "Cache::get serve main");
     }
 
@@ -267,6 +268,7 @@ mod tests {
     #[test]
     fn without_own_code_the_rest_stays() {
         assert_eq!(own("std::thread::start;std::vec::grow;malloc 1 1"), "std::vec::grow std::thread::start");
+        assert_eq!(own("_start;std::vec::grow;malloc 1 1"), "std::vec::grow _start");
         assert_eq!(own("malloc 1 1"), "malloc");
     }
 }

@@ -113,7 +113,7 @@ export class Strip {
     if (!isRecorded(timeline)) return t("say.unrecorded");
     if (mode === "peak" && timeline.peak) {
       const [ms, most] = timeline.peak;
-      return ms === null ? t("say.peak.earlier", { bytes: bytes(most) }) : t("say.peak", { bytes: bytes(most), time: duration(ms) });
+      return ms === null ? t("say.peak.earlier", { bytes: bytes(most) }) : t("say.peak", { bytes: bytes(most) });
     }
     if (mode === "end") return t(this.page.source.kind === "live" ? "say.now" : "say.end");
     const ends = { from: duration(span?.from ?? 0), to: duration(span?.to ?? 0) };

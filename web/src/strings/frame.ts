@@ -139,7 +139,7 @@ export const FRAME = pairs({
   "say.unrecorded": ["Resident memory; nothing is recorded yet.", "常驻内存；尚未记录任何内容。"],
   "say.now": ["What is live now.", "当前存活的内存。"],
   "say.profile": ["What was live when this profile was taken.", "该剖析采集时存活的内存。"],
-  "say.peak": ["What was live at the peak, {bytes} after {time}.", "峰值时存活的内存：{time} 后的 {bytes}。"],
+  "say.peak": ["What was live at the peak, {bytes}.", "峰值时存活的内存：{bytes}。"],
   "say.moment": ["What was live {time} after the start.", "启动 {time} 后存活的内存。"],
   "say.range": ["Allocated between {from} and {to}, and live at the end of that.", "在 {from} 与 {to} 之间分配且区间末仍存活的内存。"],
   "say.diff": ["What changed from {from} to {to}.", "从 {from} 到 {to} 的变化。"],

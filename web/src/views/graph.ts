@@ -13,7 +13,8 @@ export const drawGraph: Draw = async (input) => {
   const svg = new DOMParser().parseFromString(text, "image/svg+xml").documentElement as unknown as SVGSVGElement;
   if (svg.nodeName !== "svg") return nothing(t("nothing.draw"), t("nothing.graph"));
   for (const script of svg.querySelectorAll("script")) script.remove();
-  takeLegend(svg);
+  // Its numbers are on the page.
+  svg.querySelector(":scope > g:not([transform])")?.remove();
   const frame = h(isDark() ? "div.graph-frame.dark" : "div.graph-frame", { tabindex: "0", "aria-label": t("graph.label") });
   frame.append(document.importNode(svg, true));
   addEventListener("themechange", () => frame.classList.toggle("dark", isDark()));
@@ -31,20 +32,10 @@ export const drawGraph: Draw = async (input) => {
     frame);
 };
 
-/// Takes the legend out of the picture, and the room above the boxes that it needs: its numbers are
-/// on the page.
-function takeLegend(svg: SVGSVGElement): void {
-  const legend = svg.querySelector(":scope > g:not([transform])");
-  const [x, y, width, height] = (svg.getAttribute("viewBox") ?? "").split(" ").map(Number);
-  const box = legend?.querySelector("rect");
-  if (!legend || !box || !height) return;
-  const bottom = Number(box.getAttribute("y")) + Number(box.getAttribute("height"));
-  svg.setAttribute("viewBox", `${x} ${bottom} ${width} ${y + height - bottom}`);
-  legend.remove();
-}
-
 /// Pixels per unit of the picture at which its smallest text can be read.
 const READABLE = 1.3;
+/// Units above the first box.
+const MARGIN = 14;
 
 /// Moves the `viewBox` of a picture: sharp at any scale, and no layout.
 class Camera {
@@ -79,17 +70,17 @@ class Camera {
     const fit = Math.min(clientWidth / this.whole.width, clientHeight / this.whole.height);
     if (fit >= READABLE) return;
     const width = clientWidth / READABLE;
-    const middle = this.firstNode() ?? this.whole.x + this.whole.width / 2;
-    this.box = new DOMRect(middle - width / 2, this.whole.y, width, clientHeight / READABLE);
+    const { x, y } = this.firstNode() ?? { x: this.whole.x + this.whole.width / 2, y: this.whole.y + MARGIN };
+    this.box = new DOMRect(x - width / 2, y - MARGIN, width, clientHeight / READABLE);
     this.apply();
   }
 
-  /// The middle of the topmost box, across, in units of the picture.
-  private firstNode(): number | null {
+  /// The middle of the upper side of the topmost box, in units of the picture.
+  private firstNode(): DOMPoint | null {
     const matrix = this.svg.getScreenCTM()?.inverse();
     const places = [...this.svg.querySelectorAll(".node")].map((node) => node.getBoundingClientRect());
     const first = places.reduce<DOMRect | null>((best, place) => (best && best.y <= place.y ? best : place), null);
-    return matrix && first ? new DOMPoint(first.x + first.width / 2, first.y).matrixTransform(matrix).x : null;
+    return matrix && first ? new DOMPoint(first.x + first.width / 2, first.y).matrixTransform(matrix) : null;
   }
 
   reset(): void {

@@ -2,7 +2,7 @@
 
 import type { Finding, FindingPlace, SampleType, Summary, Top } from "../api_types.ts";
 import { h, show } from "../dom.ts";
-import { bytes, change, count, duration, moment, percent, quantity } from "../format.ts";
+import { bytes, change, count, duration, moment, percent, quantity, withoutFolder } from "../format.ts";
 import { setViewKeys } from "../keys.ts";
 import type { View } from "../state/location.ts";
 import { href } from "../state/navigate.ts";
@@ -98,7 +98,7 @@ function topCard(input: ViewInput, type: SampleType): Card {
 function topRows(top: Top, type: SampleType): HTMLElement {
   const whole = top.base_total || top.total;
   const most = Math.max(...top.rows.map((row) => Math.abs(row.flat))) || 1;
-  const link = (name: string) => h("a", { href: href({ view: "flame", type: type.name, shape: "sandwich", pivot: name }), "data-go": true, title: name }, name);
+  const link = (name: string) => h("a", { href: href({ view: "flame", type: type.name, shape: "sandwich", pivot: name }), "data-go": true, title: name }, withoutFolder(name));
   const own = (row: Top["rows"][number]) => (row.own && !row.own.is_itself ? ownPlace(row) : "");
   return h("table.plain.top-list", null, h("tbody", null, top.rows.filter((row) => row.flat !== 0).map((row) => h("tr", null,
     h("td.number", null, top.base_total ? change(row.flat, top.unit) : quantity(row.flat, top.unit)),

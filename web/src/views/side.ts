@@ -3,7 +3,7 @@
 
 import type { Top } from "../api_types.ts";
 import { h, show } from "../dom.ts";
-import { change, quantity } from "../format.ts";
+import { change, quantity, withoutFolder } from "../format.ts";
 import { onFunction, selectFunction } from "../state/selected_function.ts";
 import { t } from "../strings.ts";
 import { bar } from "../widgets/bar.ts";
@@ -17,12 +17,12 @@ const ROWS = 14;
 
 export async function drawSide(input: ViewInput): Promise<HTMLElement> {
   const top = await ask<Top>(input, "top", { n: String(ROWS), granularity: "functions" });
-  const shown = top.rows.filter((row) => row.flat !== 0);
-  const most = Math.max(...shown.map((row) => Math.abs(row.flat))) || 1;
+  const held = top.rows.filter((row) => row.flat !== 0);
+  const most = Math.max(...held.map((row) => Math.abs(row.flat))) || 1;
   const amount = (value: number) => (top.base_total ? change(value, top.unit) : quantity(value, top.unit));
-  const rows = shown.map((row) => h("tr", { "data-name": row.name },
+  const rows = held.map((row) => h("tr", { "data-name": row.name },
     h("td.number", null, amount(row.flat)), h("td.wide", null, bar(row.flat / most)),
-    h("td.name", null, h("button.link", { title: row.name, onclick: () => selectFunction(row.name) }, row.name),
+    h("td.name", null, h("button.link", { title: row.name, onclick: () => selectFunction(row.name) }, withoutFolder(row.name)),
       row.own && !row.own.is_itself && h("small.muted", { title: t("table.own") }, ownPlace(row)))));
   const text = h("div.side-source");
   const panel = h("div.side-panels", null,

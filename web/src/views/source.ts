@@ -2,7 +2,7 @@
 
 import type { Listing, Top } from "../api_types.ts";
 import { h } from "../dom.ts";
-import { change, quantity } from "../format.ts";
+import { change, functionOf, quantity } from "../format.ts";
 import { escapePattern } from "../../../crates/render/src/flame/script/search.js";
 import { setViewKeys } from "../keys.ts";
 import { go } from "../state/navigate.ts";
@@ -29,7 +29,7 @@ export const drawSourceText: Draw = async (input) => {
 
 /// The lines of every function of that name.
 export async function listing(input: ViewInput, name: string): Promise<HTMLElement> {
-  const answer = await ask<Listing>(input, "list", { function: `^${escapePattern(name)}$`, n: "5" });
+  const answer = await ask<Listing>(input, "list", { function: `^${escapePattern(functionOf(name))}$`, n: "5" });
   const functions = answer.functions.filter((part) => part.file);
   if (!functions.length) return nothing(t("nothing.lines", { name }), t("nothing.lines.why"));
   const amount = (value: number) => (value === 0 ? "" : answer.base_total ? change(value, answer.unit) : quantity(value, answer.unit));

@@ -2,7 +2,7 @@
 
 import type { Row, Top } from "../api_types.ts";
 import { h } from "../dom.ts";
-import { change, count, percent, quantity } from "../format.ts";
+import { change, count, percent, quantity, withoutFolder } from "../format.ts";
 import { compile } from "../../../crates/render/src/flame/script/search.js";
 import { setViewKeys } from "../keys.ts";
 import { selectFunction } from "../state/selected_function.ts";
@@ -39,7 +39,7 @@ export const drawTable: Draw = async (input) => {
   const cells = (row: Row) => h("div.vrow.table-row", { role: "row" },
     h("span.number", CELL, amount(row.flat)), h("span.share", CELL, bar(row.flat / whole), isCompared ? t("table.was", { amount: quantity(row.flat_base, top.unit) }) : percent(row.flat, whole)),
     h("span.number", CELL, amount(row.cum)), h("span.share", CELL, bar(row.cum / whole), isCompared ? t("table.was", { amount: quantity(row.cum_base, top.unit) }) : percent(row.cum, whole)),
-    h(row.own?.is_itself ? "span.name" : "span.name.library", { ...CELL, title: row.name }, row.name),
+    h(row.own?.is_itself ? "span.name" : "span.name.library", { ...CELL, title: row.name }, withoutFolder(row.name)),
     h("span.where", { ...CELL, title: row.own?.file || row.file || row.module }, ownPlace(row)));
   const list = new VirtualRows((index) => cells(rows[index]), (index, event) => {
     const at = event ?? list.element.getBoundingClientRect();

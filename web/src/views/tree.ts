@@ -2,7 +2,7 @@
 
 import type { FlameColumns } from "../api_types.ts";
 import { h } from "../dom.ts";
-import { change, percent, quantity } from "../format.ts";
+import { change, percent, quantity, withoutFolder } from "../format.ts";
 import { buildModel } from "../../../crates/render/src/flame/script/model.js";
 import type { FlameModel } from "../../../crates/render/src/flame/script/types.d.ts";
 import { setViewKeys } from "../keys.ts";
@@ -114,7 +114,7 @@ class TreeRows {
       h("span.share", CELL, bar(model.sum[box] / model.width), percent(model.sum[box], model.width)),
       h("span.number", CELL, model.own[box] ? amount(model.own[box]) : ""),
       h("span.name", { ...CELL, title: this.name(box), style: { paddingLeft: `${this.indent[box] * 14}px` } },
-        h("span.arrow", null, arrow), this.name(box), h("button.more", { "aria-label": t("actions"), tabindex: "-1" }, "⋯")));
+        h("span.arrow", null, arrow), withoutFolder(this.name(box)), h("button.more", { "aria-label": t("actions"), tabindex: "-1" }, "⋯")));
   }
 }
 

@@ -3,6 +3,7 @@
 use clap::Args;
 use heapwise_capture::report_input::Report;
 use heapwise_capture::target::Target;
+use heapwise_profile::metric::column;
 use heapwise_profile::query::{Granularity, Regex};
 use heapwise_profile::view::leaks::LeakClass;
 use heapwise_profile::view::traces::StackLimit;
@@ -144,7 +145,7 @@ pub(crate) fn show(view: View, report: Report, options: &ReportOptions, style: &
             let query = &Query { limit: options.row_limit(DEFAULT_SITES), ..query.clone() };
             let view = view::leaks::leaks(&tree, class, query, limit).with_own(&places);
             write(options, || text::leaks::leaks(&view, &style.text_for(options)), || json::leaks(&view))?;
-            say_if_empty(view.groups.is_empty(), query, options);
+            say_if_empty(view.groups.is_empty(), query, options, Text::NoRows);
             Ok(())
         }
         View::Sizes => {
@@ -200,20 +201,17 @@ fn top(mut report: Report, options: &ReportOptions, style: &StyleArgs) -> Outcom
     if view.dropped > 0 && !options.json {
         note!("{} more rows; -n 0 shows all", view.dropped);
     }
-    let is_diff = report.baseline.is_some() && report.query.metric == Metric::InuseSpace;
-    let is_unfiltered = !report.query.filter.matches_frames() && !report.query.filter.selects();
-    if view.rows.is_empty() && is_diff && is_unfiltered && !options.json {
-        note!("{}", console::message(Text::NoChange, &[]));
-    } else {
-        say_if_empty(view.rows.is_empty(), &report.query, options);
-    }
+    let has_peak = report.profile.extra.iter().any(|extra| extra.name == column::PEAK_SPACE);
+    let has_other = report.baseline.is_some() && has_peak && report.query.metric == Metric::InuseSpace;
+    let no_rows = if has_other { Text::NoChange } else { Text::NoRows };
+    say_if_empty(view.rows.is_empty(), &report.query, options, no_rows);
     Ok(())
 }
 
 /// Says why a table has no rows.
-fn say_if_empty(is_empty: bool, query: &Query, options: &ReportOptions) {
+fn say_if_empty(is_empty: bool, query: &Query, options: &ReportOptions, no_rows: Text) {
     let is_filtered = query.filter.matches_frames() || query.filter.selects();
-    let text = if is_filtered { Text::NoMatch } else { Text::NoRows };
+    let text = if is_filtered { Text::NoMatch } else { no_rows };
     if is_empty && !options.json {
         note!("{}", console::message(text, &[]));
     }

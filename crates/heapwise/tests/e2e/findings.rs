@@ -102,10 +102,13 @@ fn a_recorded_run_ends_with_its_findings() {
 fn empty_results_say_so() {
     let scratch = Scratch::new();
     std::fs::write(scratch.path("a.folded"), "main;load;parse 6144\n").expect("written");
+    let victim = victims().join("plain").display().to_string();
+    scratch.output_of(&["run", "-q", "-o", "a.hwp", "--", &victim, "10"]);
     for (arguments, reason) in [
         (&["top", "a.folded", "--focus", "nosuch"][..], "no stack passes the filters"),
         (&["leaks", "a.folded", "--focus", "nosuch"], "no stack passes the filters"),
         (&["diff", "a.folded", "a.folded"], "the total is zero"),
+        (&["diff", "a.hwp", "a.hwp"], "peak_space compares the peaks"),
         (&["list", "nosuch", "a.folded"], "no function that allocated matches `nosuch`"),
         (&["peek", "nosuch", "a.folded"], "no function that allocated matches `nosuch`"),
     ] {

@@ -140,6 +140,17 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_no_note_are_left_out() {
+        let query = Query::default();
+        let mut view = top(&CallTree::new(&profile("main;a 9996 1\nmain;b 3 1\nmain;c 2 1"), &query), &query);
+        view.keep_notable(5);
+        let labels: Vec<&str> = view.rows.iter().map(|row| row.frame.label.as_str()).collect();
+        assert_eq!((labels, view.dropped), (vec!["a", "main"], 2));
+        view.keep_notable(1);
+        assert_eq!((view.rows.len(), view.dropped), (1, 3));
+    }
+
+    #[test]
     fn script_frames_stand_above_the_allocator_whatever_their_names() {
         let text = "main;vm;je_malloc;arena;!quest:12;!malloc:3 10 1";
         expect(

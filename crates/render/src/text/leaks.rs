@@ -23,7 +23,7 @@ pub fn leaks(view: &Leaks, options: &TextOptions) -> String {
     let mut out = format!(
         "{what}: {}, {}\n",
         options.amounts.with_unit(totals.total.value, totals.unit),
-        counted(totals.total.objects, "object"),
+        counted(totals.total.objects, "block"),
     );
     out += &options.coverage_lines(totals);
     for group in &view.groups {
@@ -46,12 +46,12 @@ fn push_group(out: &mut String, group: &LeakGroup, totals: &Totals, options: &Te
         "\n{} ({}) in {}, {}: {}{own}\n",
         amount(group.weight.value),
         percent(group.weight.value, totals.whole()),
-        counted(group.weight.objects, "object"),
+        counted(group.weight.objects, "block"),
         counted(group.stack_count as f64, "stack"),
         printable(&group.site.label),
     );
     for Trace { frames, weight } in group.stacks.iter().take(STACKS_SHOWN) {
-        *out += &format!("    {} in {}\n", amount(weight.value), counted(weight.objects, "object"));
+        *out += &format!("    {} in {}\n", amount(weight.value), counted(weight.objects, "block"));
         for frame in frames {
             *out += &format!("        {}\n", printable(&frame.label));
         }
@@ -80,10 +80,10 @@ mod tests {
         let view = view::leaks::leaks(&tree, LeakClass::NeverFreed, &query, view::traces::StackLimit::NONE);
         assert_eq!(
             leaks(&view, &TextOptions { coverage: false, ..TextOptions::default() }),
-            "Never freed (the program has ended): 4.0 MB, 3 objects\n\n\
-             4.0 MB (100.0%) in 3 objects, 2 stacks: f\n\
-             \x20   3.0 MB in 2 objects\n        f\n        g\n        main\n\
-             \x20   1.0 MB in 1 object\n        f\n        main\n"
+            "Never freed (the program has ended): 4.0 MB, 3 blocks\n\n\
+             4.0 MB (100.0%) in 3 blocks, 2 stacks: f\n\
+             \x20   3.0 MB in 2 blocks\n        f\n        g\n        main\n\
+             \x20   1.0 MB in 1 block\n        f\n        main\n"
         );
     }
 }

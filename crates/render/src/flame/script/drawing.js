@@ -2,6 +2,12 @@
 
 /** @import { FlameColumns, Palette } from "./types.d.ts" */
 
+/// A name as it is shown: `load job.py:4` of `load /home/me/job.py:4`. The folder is in the tooltip.
+/** @param {string} name */
+export function withoutFolder(name) {
+  return name.replace(/ \/(?:[^ ]*\/)?(?=[^ /]+$)/, " ");
+}
+
 /// The text of a box: all of the name with the amount, all of the name, the part after the last
 /// `::`, the beginning of that; nothing where fewer than three letters would be left.
 /// `widthOf(text)` measures.
@@ -10,8 +16,7 @@
  * @param {(text: string) => number} widthOf
  */
 export function fitLabel(name, amount, room, widthOf) {
-  // `load job.py:4` of `load /home/me/job.py:4`: the folder is in the tooltip.
-  name = name.replace(/ \/(?:[^ ]*\/)?(?=[^ /]+$)/, " ");
+  name = withoutFolder(name);
   const last = name.slice(name.lastIndexOf("::") < 0 ? 0 : name.lastIndexOf("::") + 2);
   const whole = `${name} · ${amount}`;
   const fits = [whole, name, last].find((text) => widthOf(text) <= room);
