@@ -239,8 +239,20 @@ mod tests {
         assert_eq!(own("main;load;std::vector::push_back;malloc 1 1"), "load main");
         assert_eq!(own("main;dictAdd;zmalloc;je_malloc 1 1"), "dictAdd main");
         assert_eq!(own("main;dictAdd;ztrymalloc_usable_internal;malloc 1 1"), "dictAdd main");
-        assert_eq!(own("main;load;<T as alloc::slice::hack::ConvertVec>::to_vec;malloc 1 1"), "load main");
         assert_eq!(own("main;serve/Cache::get;std::map::insert;malloc 1 1"), "Cache::get serve main");
+    }
+
+    #[test]
+    fn generic_code_of_standard_libraries_is_not_the_programs() {
+        let is_standard = |name: &str, file: &str| {
+            let (short, file) = (name::short(name), file.to_owned());
+            is_standard(&Function { name: name.to_owned(), file, ..Function::default() }, &short)
+        };
+        assert!(is_standard("<T as alloc::slice::hack::ConvertVec>::to_vec", ""));
+        assert!(is_standard("grow", "/rustc/5980/library/alloc/src/raw_vec.rs"));
+        assert!(is_standard("__gnu::allocate", "/usr/include/c++/12/bits/new_allocator.h"));
+        assert!(!is_standard("<app::Row as core::fmt::Display>::fmt", "src/row.rs"));
+        assert!(!is_standard("main", "/home/me/rust/main.rs"));
     }
 
     #[test]
