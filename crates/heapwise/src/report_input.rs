@@ -158,7 +158,7 @@ impl FilterArgs {
 }
 
 impl ReportOptions {
-    /// Rows of a view whose text has `default` rows unless the user asks for others.
+    /// Row limit of a view: that of `-n`, and for text `default` otherwise.
     pub(crate) fn row_limit(&self, default: usize) -> Option<usize> {
         match self.rows {
             Some(0) => None,
