@@ -2,7 +2,7 @@
 
 /** @import { FlameColumns, Palette } from "./types.d.ts" */
 
-/// A name as it is shown: `load job.py:4` of `load /home/me/job.py:4`. The folder is in the tooltip.
+/// A name as it is shown: `load job.py:4` of `load /home/me/job.py:4`; the tooltip has the folder.
 /** @param {string} name */
 export function withoutFolder(name) {
   return name.replace(/ \/(?:[^ ]*\/)?(?=[^ /]+$)/, " ");
