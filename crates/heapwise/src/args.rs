@@ -68,7 +68,7 @@ pub(crate) enum Command {
     /// Print the probe's counters and the allocator's statistics
     #[command(after_help = "Examples:\n  heapwise stats 4711\n  heapwise stats --json")]
     Stats(commands::stats::StatsArgs),
-    /// Reset, start, wait, stop and write the profile
+    /// Record a running process for a time and write what it allocated
     #[command(after_help = "Examples:\n  heapwise collect -s 60 4711      what a minute of work allocates")]
     Collect(commands::collect::CollectArgs),
     /// Record every event of a running process with its time

@@ -13,7 +13,7 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("Change the rate or mode of a running process", "更改运行中进程的采样率或模式"),
     ("Write the profile of a process to a file", "把进程的剖析写入文件"),
     ("Print the probe's counters and the allocator's statistics", "打印探针的计数和分配器的统计"),
-    ("Reset, start, wait, stop and write the profile", "清零、开始、等待、停止并写出剖析文件"),
+    ("Record a running process for a time and write what it allocated", "记录运行中的进程一段时间，写出它的分配"),
     ("Record every event of a running process with its time", "记录运行中进程的每个事件及其时间"),
     ("Name the present moment of a process, for `at`", "为进程的当前时刻命名，供 `at` 使用"),
     ("Show live bytes of a recording over time", "显示录制中存活字节随时间的变化"),
