@@ -10,11 +10,11 @@
 //! others            ticks, gaps and marks have a value of 60 bits instead
 //! ```
 //!
-//! **No addresses.** The probe keeps tally, size and birth of each live block: the allocating
-//! thread stores them before the program gets the block, and the freeing thread removes them before
-//! the allocator can reuse the address. So a free describes its block completely, and no event
-//! needs another one to be understood. Events of different threads are ordered by millisecond and
-//! by mark only.
+//! **No addresses.** The probe keeps tally, size and allocation time of each live block: the
+//! allocating thread stores them before the program gets the block, and the freeing thread removes
+//! them before the allocator can reuse the address. So a free describes its block completely, and
+//! no event needs another one to be understood. Events of different threads are ordered by
+//! millisecond and by mark only.
 
 /// Longest encoding of one event: what must be free before one is written.
 pub const MAX_EVENT_BYTES: usize = 3 * WORD;

@@ -70,7 +70,7 @@ const WEAKENINGS: [Weakening; 28] = [
     weakening("models::tables::a_live_block", "live/hash.rs", "key.store(0, Ordering::Release);", "key.store(0, Ordering::Relaxed);"),
     weakening("models::tables::a_live_block", "live/hash.rs", "key.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_err()", "{ key.store(CLAIMED, Ordering::Relaxed); false }"),
     weakening("models::tables::a_shadowed_block", "live/shadow.rs", "slot.compare_exchange(0, index as u32 + 1, Ordering::AcqRel, Ordering::Acquire)", "slot.compare_exchange(0, index as u32 + 1, Ordering::Relaxed, Ordering::Relaxed)"),
-    weakening("models::tables::a_birth_is_found", "live/address_map.rs", ".compare_exchange(null_mut(), leaf, Ordering::AcqRel, Ordering::Relaxed)\n            .is_ok()", ".swap(leaf, Ordering::AcqRel)\n            .is_null()"),
+    weakening("models::tables::an_alloc_time_is_found", "live/address_map.rs", ".compare_exchange(null_mut(), leaf, Ordering::AcqRel, Ordering::Relaxed)\n            .is_ok()", ".swap(leaf, Ordering::AcqRel)\n            .is_null()"),
     weakening("models::log::every_event", "log/mod.rs", "word.store(published(self.sequence, self.len), Ordering::Release);", "word.store(published(self.sequence, self.len), Ordering::Relaxed);"),
     weakening("models::log::every_event", "log/chunk_alloc.rs", "store(ChunkState::Full as u32, Ordering::Release)", "store(ChunkState::Full as u32, Ordering::Relaxed)"),
     weakening("models::log::every_event", "testing/models/outside.rs", "fence(Ordering::Acquire);", "();"),

@@ -3,10 +3,10 @@
 use super::TIMELINE_ROW_MS;
 
 /// Lifetime of a block: freed within the millisecond of its allocation, else the number of timeline
-/// rows of [`TIMELINE_ROW_MS`] in between. So the row of every birth is known, and "allocated since
-/// A" is exact for every A that is a multiple of ten milliseconds. Milliseconds would be most of a
-/// file: they are the one part of a recording that does not repeat. They are kept for births in
-/// rows with a mark, so that "allocated since mark A" is exact, too.
+/// rows of [`TIMELINE_ROW_MS`] in between. So the row of every allocation is known, and "allocated
+/// since A" is exact for every A that is a multiple of ten milliseconds. Milliseconds would be most
+/// of a file: they are the one part of a recording that does not repeat. They are kept for
+/// allocations in rows with a mark, so that "allocated since mark A" is exact, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Age(u64);
 
@@ -53,7 +53,8 @@ impl Age {
         }
     }
 
-    /// The millisecond of the birth of a block that was freed at `now_ms`, or the start of its row.
+    /// The millisecond in which a block was allocated that was freed at `now_ms`, or the start of
+    /// its row.
     #[inline]
     #[must_use]
     pub fn born_ms(self, now_ms: u64) -> u64 {
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_row_of_birth_is_exact() {
+    fn the_row_of_an_allocation_is_exact() {
         for born in 0..50 {
             for now in born..born + 50 {
                 let age = Age::between(born, now);

@@ -441,7 +441,7 @@ pub struct LiveBlock {
     /// Its tally.
     pub tally: u32,
     /// In log mode, when it was allocated, as the probe keeps it.
-    pub birth: u32,
+    pub alloc_time: u32,
     /// Requested bytes.
     pub size: u64,
     /// 0; rounds the record up, so that a group of them is in one page.
@@ -455,7 +455,7 @@ impl LiveBlock {
         Some(Self {
             address: u64_at(bytes, 0)?,
             tally: u32_at(bytes, 8)?,
-            birth: u32_at(bytes, 12)?,
+            alloc_time: u32_at(bytes, 12)?,
             size: u64_at(bytes, 16)?,
             unused: u64_at(bytes, 24)?,
         })

@@ -148,7 +148,7 @@ fn replace(words: &ThreadWords, parent: &'static Session) -> Option<&'static Ses
     let state = words.take_state();
     // SAFETY: this thread's own state, detached and not yet unmapped.
     let frames = state.and_then(|state| Inherited::of(parent, unsafe { &(*state).declared }));
-    words.forget_samples();
+    words.drop_samples();
     parent.segment.count(Counter::Forks);
     let config = control::in_force(parent);
     let live = |counter| (parent.segment.counter(counter).load(Ordering::Relaxed) as i64).max(0) as u64;

@@ -9,7 +9,7 @@
 
 use heapwise_format::segment::{Counter, LIVE_FIRST_LEVEL, Layout, LiveBlock, SectionKind};
 
-use super::{Live, Removed, births};
+use super::{Live, Removed, alloc_times};
 use crate::atomics::{AtomicU32, AtomicU64, Ordering};
 use crate::segment::{self, Segment};
 use crate::session::Session;
@@ -85,7 +85,7 @@ pub(crate) fn insert(session: &Session, address: u64, block: Live) -> bool {
 struct Parts<'a> {
     key: &'a AtomicU64,
     tally: &'a AtomicU32,
-    birth: &'a AtomicU32,
+    alloc_time: &'a AtomicU32,
     size: &'a AtomicU64,
 }
 
@@ -98,7 +98,7 @@ unsafe fn parts<'a>(slot: *mut u8) -> Parts<'a> {
         Parts {
             key: segment::word64(slot, 0),
             tally: segment::word32(slot, 8),
-            birth: segment::word32(slot, 12),
+            alloc_time: segment::word32(slot, 12),
             size: segment::word64(slot, 16),
         }
     }
@@ -110,14 +110,14 @@ fn insert_in(segment: &Segment, level: u32, address: u64, block: Live) -> bool {
     (0..GROUP).any(|index| {
         let slot = slot(group, index);
         // SAFETY: a slot of the group.
-        let Parts { key, tally, birth, size } = unsafe { parts(slot) };
+        let Parts { key, tally, alloc_time, size } = unsafe { parts(slot) };
         if key.load(Ordering::Relaxed) != 0
             || key.compare_exchange(0, CLAIMED, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
             return false;
         }
         tally.store(block.tally, Ordering::Relaxed);
-        birth.store(0, Ordering::Relaxed);
+        alloc_time.store(0, Ordering::Relaxed);
         size.store(block.size, Ordering::Relaxed);
         key.store(address, Ordering::Release);
         true
@@ -145,26 +145,26 @@ fn find(session: &Session, address: u64) -> Option<*mut u8> {
 pub(crate) fn remove(session: &Session, address: u64) -> Option<Removed> {
     let slot = find(session, address)?;
     // SAFETY: as in `insert_in`.
-    let Parts { key, tally, birth, size } = unsafe { parts(slot) };
+    let Parts { key, tally, alloc_time, size } = unsafe { parts(slot) };
     let block = Live { tally: tally.load(Ordering::Relaxed), size: size.load(Ordering::Relaxed) };
-    let birth = births::from_word(birth.load(Ordering::Relaxed));
+    let alloc_time = alloc_times::from_word(alloc_time.load(Ordering::Relaxed));
     key.store(0, Ordering::Release);
-    Some(Removed { block, birth })
+    Some(Removed { block, alloc_time })
 }
 
-/// Where the birth of a block is kept in its slot, if the block is there.
-pub(super) fn birth(session: &Session, address: u64) -> Option<&AtomicU32> {
+/// Where the allocation time of a block is kept in its slot, if the block is there.
+pub(super) fn alloc_time(session: &Session, address: u64) -> Option<&AtomicU32> {
     // SAFETY: as in `insert_in`.
-    find(session, address).map(|slot| unsafe { parts(slot) }.birth)
+    find(session, address).map(|slot| unsafe { parts(slot) }.alloc_time)
 }
 
-/// Clears the births of all blocks.
-pub(super) fn forget_births(session: &Session) {
+/// Clears the allocation times of all blocks.
+pub(super) fn clear_alloc_times(session: &Session) {
     let (end, _) = Layout::live_level(session.live.hash.levels());
     for index in 0..end {
         if let Some(slot) = session.segment.existing(SectionKind::Live, index) {
             // SAFETY: as in `insert_in`.
-            unsafe { parts(slot) }.birth.store(0, Ordering::Relaxed);
+            unsafe { parts(slot) }.alloc_time.store(0, Ordering::Relaxed);
         }
     }
 }

@@ -10,7 +10,7 @@
 //! entry, so relaxed accesses suffice.
 
 mod address_map;
-pub(crate) mod births;
+pub(crate) mod alloc_times;
 pub(crate) mod filter;
 mod hash;
 pub(crate) mod mappings;
@@ -24,7 +24,7 @@ use crate::atomics::{AtomicBool, Ordering};
 use crate::runtimes::python::arenas;
 use crate::session::Session;
 use crate::sys;
-use births::{Birth, Births};
+use alloc_times::{AllocTime, AllocTimes};
 use hash::Hash;
 use mappings::Mappings;
 use shadow::{Insertion, Shadow};
@@ -43,7 +43,7 @@ pub(crate) struct Live {
 pub(crate) struct Removed {
     pub(crate) block: Live,
     /// When it was allocated, in log mode.
-    pub(crate) birth: Birth,
+    pub(crate) alloc_time: AllocTime,
 }
 
 /// The live-block index of a session. Zeroed memory is valid: empty.
@@ -56,7 +56,7 @@ pub(crate) struct LiveIndex {
     hash_exact: AtomicBool,
     hash: Hash,
     pub(crate) shadow: Shadow,
-    pub(crate) births: Births,
+    pub(crate) alloc_times: AllocTimes,
     pub(crate) mappings: Mappings,
 }
 
@@ -64,7 +64,7 @@ impl LiveIndex {
     /// Unmaps what is not part of the segment. No thread may use the index afterwards.
     pub(crate) fn release(&self) {
         self.shadow.release();
-        self.births.release();
+        self.alloc_times.release();
     }
 
     /// Whether the shadow index can hold a block. The others, which are of allocators with classes
@@ -128,7 +128,10 @@ pub(crate) fn insert(session: &Session, address: u64, block: Live) -> Inserted {
         match shadow::insert(session, address, block) {
             Insertion::Done => return Inserted::Yes,
             Insertion::Replaced(block) => {
-                return Inserted::Replacing(Removed { block, birth: live.births.take_shadowed(address) });
+                return Inserted::Replacing(Removed {
+                    block,
+                    alloc_time: live.alloc_times.take_shadowed(address),
+                });
             }
             Insertion::NoRoom => return Inserted::No,
             Insertion::Taken => {}
@@ -156,7 +159,7 @@ pub(crate) fn remove(session: &Session, address: u64, is_sample: impl Fn(u32) ->
     if live.shadow_used.load(Ordering::Relaxed)
         && let Some(block) = shadow::remove(session, address)
     {
-        return Some(Removed { block, birth: live.births.take_shadowed(address) });
+        return Some(Removed { block, alloc_time: live.alloc_times.take_shadowed(address) });
     }
     if !live.hash_exact.load(Ordering::Relaxed) && !filter::may_hold(address) {
         return None;
@@ -175,5 +178,5 @@ pub(crate) fn put_back(session: &Session, address: u64, removed: &Removed, is_sa
     } else {
         insert(session, address, removed.block);
     }
-    births::set(session, address, removed.birth);
+    alloc_times::set(session, address, removed.alloc_time);
 }

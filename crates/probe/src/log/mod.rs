@@ -21,7 +21,7 @@ use heapwise_format::segment::ControlWord;
 use crate::arch::prefetch_write;
 use crate::atomics::{AtomicU64, Ordering, fence};
 use crate::live::Live;
-use crate::live::births::{self, Birth};
+use crate::live::alloc_times::{self, AllocTime};
 use crate::session::Session;
 use crate::{atomics, clock, segment};
 
@@ -75,44 +75,44 @@ pub(crate) struct ThreadLog {
 }
 
 /// A block was allocated: called after the real call, before the program gets the block. Returns
-/// the time, or [`Birth::UNKNOWN`] when the event was dropped.
+/// the time, or [`AllocTime::UNKNOWN`] when the event was dropped.
 #[inline(always)]
-pub(crate) fn alloc(session: &Session, log: &mut ThreadLog, address: u64, block: Block) -> Birth {
+pub(crate) fn alloc(session: &Session, log: &mut ThreadLog, address: u64, block: Block) -> AllocTime {
     if !log.begin(session) {
-        return Birth::UNKNOWN;
+        return AllocTime::UNKNOWN;
     }
     alloc_ready(log, address, block)
 }
 
 /// As [`alloc`], when the log [is ready](ThreadLog::is_ready).
 #[inline(always)]
-pub(crate) fn alloc_ready(log: &mut ThreadLog, address: u64, block: Block) -> Birth {
+pub(crate) fn alloc_ready(log: &mut ThreadLog, address: u64, block: Block) -> AllocTime {
     log.newest = address;
     let len = event::encode_alloc(log.next_event(), block);
     log.publish_event(len);
-    Birth::new(log.noted, block.by_realloc)
+    AllocTime::new(log.noted, block.by_realloc)
 }
 
 /// A block is about to be freed: called before the real call.
 #[inline(always)]
-pub(crate) fn free(session: &Session, log: &mut ThreadLog, address: u64, block: Live, birth: Birth) {
+pub(crate) fn free(session: &Session, log: &mut ThreadLog, address: u64, block: Live, alloc_time: AllocTime) {
     if log.begin(session) {
-        free_ready(log, address, block, birth);
+        free_ready(log, address, block, alloc_time);
     }
 }
 
 /// As [`free`], when the log [is ready](ThreadLog::is_ready).
 #[inline(always)]
-pub(crate) fn free_ready(log: &mut ThreadLog, address: u64, block: Live, birth: Birth) {
+pub(crate) fn free_ready(log: &mut ThreadLog, address: u64, block: Live, alloc_time: AllocTime) {
     let how = if log.newest == address { Freeing::AtOnce } else { Freeing::Plain };
     log.newest = 0;
-    log.put_free(block, birth, how);
+    log.put_free(block, alloc_time, how);
 }
 
 /// The free of a block was not seen: the allocator has returned its address again.
-pub(crate) fn missed_free(session: &Session, log: &mut ThreadLog, block: Live, birth: Birth) {
+pub(crate) fn missed_free(session: &Session, log: &mut ThreadLog, block: Live, alloc_time: AllocTime) {
     if log.begin(session) {
-        log.put_free(block, birth, Freeing::Missed);
+        log.put_free(block, alloc_time, Freeing::Missed);
     }
 }
 
@@ -135,12 +135,12 @@ pub(crate) fn end(log: &mut ThreadLog) {
 
 /// Maps memory for some more of the heap: the program is about to give up system calls.
 pub(crate) fn reserve(session: &Session, room: u64) {
-    session.live.births.reserve(room as usize);
+    session.live.alloc_times.reserve(room as usize);
 }
 
 /// Writing begins, or another recording: what is known of blocks belongs to the one before.
 pub(crate) fn begin_recording(session: &Session) {
-    births::forget(session);
+    alloc_times::clear(session);
 }
 
 /// The drainer's tick.
@@ -226,9 +226,9 @@ impl ThreadLog {
     }
 
     #[inline(always)]
-    fn put_free(&mut self, block: Live, birth: Birth, how: Freeing) {
-        let age_ms = birth.age_ms(self.noted);
-        let block = Block { tally: block.tally, size: block.size, by_realloc: birth.by_realloc() };
+    fn put_free(&mut self, block: Live, alloc_time: AllocTime, how: Freeing) {
+        let age_ms = alloc_time.age_ms(self.noted);
+        let block = Block { tally: block.tally, size: block.size, by_realloc: alloc_time.by_realloc() };
         let len = event::encode_free(self.next_event(), block, age_ms, how);
         self.publish_event(len);
     }

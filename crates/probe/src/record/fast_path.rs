@@ -15,7 +15,7 @@ use super::{Pointer, releasing};
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
 use crate::inside::{Fast, enter, fast};
-use crate::live::{self, births};
+use crate::live::{self, alloc_times};
 use crate::session::Session;
 use crate::sites::tallies::Amount;
 use crate::unwind::Entry;
@@ -167,13 +167,13 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     if !tally.counts.is_current(session.peak.now()) || !cell.is_empty() || !cell.is_simple(size) {
         return None;
     }
-    let birth_slot = if LOG { Some(session.live.births.known(address)?) } else { None };
+    let time_slot = if LOG { Some(session.live.alloc_times.known(address)?) } else { None };
     if LOG && !state.log.is_ready(session) || !state.fast_budget() {
         return None;
     }
     tally.counts.add_own_alloc(amount);
     cell.put_simple(tally.number, size);
-    if let Some(slot) = birth_slot {
+    if let Some(slot) = time_slot {
         let block = Block { tally: tally.number, size, by_realloc: false };
         slot.set(log::alloc_ready(&mut state.log, address, block));
     }
@@ -208,15 +208,15 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     if !counts.is_current(session.peak.now()) {
         return None;
     }
-    let birth_slot = if LOG { Some(session.live.births.known(address)?) } else { None };
+    let time_slot = if LOG { Some(session.live.alloc_times.known(address)?) } else { None };
     if LOG && !state.log.is_ready(session) || !state.fast_budget() {
         return None;
     }
     cell.clear_simple(live.size);
     counts.add_own_free(amount);
-    if let Some(slot) = birth_slot {
+    if let Some(slot) = time_slot {
         log::free_ready(&mut state.log, address, live, slot.get());
-        slot.set(births::Birth::UNKNOWN);
+        slot.set(alloc_times::AllocTime::UNKNOWN);
     }
     state.histogram().add_own_free(live.size);
     Some(state.add_freed(address, live.size))

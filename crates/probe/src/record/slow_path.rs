@@ -11,7 +11,7 @@ use super::{Block, note, peak, sizes};
 use crate::atomics::Ordering;
 use crate::control::Activity;
 use crate::inside::{Inside, enter, nested};
-use crate::live::{self, Inserted, Live, Removed, births};
+use crate::live::{self, Inserted, Live, Removed, alloc_times};
 use crate::log::ThreadLog;
 use crate::session::Session;
 use crate::sites::tallies::{self, Amount, TallyRef, Writer};
@@ -151,8 +151,8 @@ pub(super) fn count_alloc(session: &Session, mut state: Option<&mut State>, tall
     if session.control.activity() == Activity::Log {
         let block = event::Block { tally: tally.number, size, by_realloc: grown.is_some() };
         with_log(session, state.as_deref_mut(), |log| {
-            let birth = log::alloc(session, log, address, block);
-            births::set(session, address, birth);
+            let alloc_time = log::alloc(session, log, address, block);
+            alloc_times::set(session, address, alloc_time);
         });
     }
     add_allocated(session, state, writer, address, size, sampled);
@@ -280,11 +280,11 @@ pub(super) fn count_free(
     how: event::Freeing,
     slack: u64,
 ) {
-    let Removed { block, birth } = *removed;
+    let Removed { block, alloc_time } = *removed;
     if session.control.activity() == Activity::Log {
         with_log(session, state.as_deref_mut(), |log| match how {
-            event::Freeing::Missed => log::missed_free(session, log, block, birth),
-            _ => log::free(session, log, address, block, birth),
+            event::Freeing::Missed => log::missed_free(session, log, block, alloc_time),
+            _ => log::free(session, log, address, block, alloc_time),
         });
     }
     recent::freed(session, address, thread_number(state.as_deref()));

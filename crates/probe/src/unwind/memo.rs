@@ -163,7 +163,7 @@ impl Memo {
         let modules = &session.unwind.modules;
         let generation = modules.generation();
         if !self.is_of(generation, max_depth) {
-            self.forget(generation, max_depth);
+            self.clear(generation, max_depth);
         }
         let mut stack = self.own.window(state.sp);
         let met = self.walk(session, state, &mut stack);
@@ -194,7 +194,7 @@ impl Memo {
     }
 
     #[cold]
-    fn forget(&mut self, generation: u32, max_depth: usize) {
+    fn clear(&mut self, generation: u32, max_depth: usize) {
         (self.generation, self.max_depth) = (generation, max_depth);
         (self.len, self.cut_len) = (0, 0);
         self.version = self.version.wrapping_add(1);

@@ -62,7 +62,7 @@ impl Modules {
 pub(crate) fn next_generation(session: &Session) {
     let modules = &session.unwind.modules;
     modules.changes.fetch_add(1, Release);
-    session.unwind.rules.forget_on_wrap(modules.generation());
+    session.unwind.rules.clear_on_wrap(modules.generation());
     session.fork.change_generation();
 }
 

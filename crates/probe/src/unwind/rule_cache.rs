@@ -68,7 +68,7 @@ impl RuleCache {
     }
 
     /// Empties the table when the generation's part of a key starts over.
-    pub(super) fn forget_on_wrap(&self, generation: u32) {
+    pub(super) fn clear_on_wrap(&self, generation: u32) {
         if generation as u16 == 0 {
             for entry in self.newest().0 {
                 entry.key.store(0, Release);

@@ -145,7 +145,7 @@ impl ThreadWords {
     }
 
     /// Draws another distance to the next sample: the process is a forked child.
-    pub(crate) fn forget_samples(&self) {
+    pub(crate) fn drop_samples(&self) {
         self.rate.store(0, Ordering::Relaxed);
         self.random.store(0, Ordering::Relaxed);
     }

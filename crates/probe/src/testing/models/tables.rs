@@ -8,7 +8,7 @@ use heapwise_format::segment::{Counter, IndexKind, NO_THREAD, Node, SectionKind,
 use super::outside::Outside;
 use super::{check, together};
 use crate::atomics::{AtomicU64, Ordering};
-use crate::live::births::{self, Birth};
+use crate::live::alloc_times::{self, AllocTime};
 use crate::live::shadow::{self, Insertion};
 use crate::live::{self, Inserted, Live};
 use crate::session::Session;
@@ -183,19 +183,20 @@ fn a_shadowed_block_is_found_by_whoever_frees_it() {
     );
 }
 
-/// The birth of a block is found by the thread that frees the block, while another thread creates
+/// The allocation time of a block is found by the thread that frees the block, while another thread creates
 /// the same leaf.
 ///
 /// For the exchange in `AddressMap::publish`: with a store, one thread's leaf is lost with what the
 /// other wrote there.
 #[test]
-fn a_birth_is_found_by_the_thread_that_frees_the_block() {
+fn an_alloc_time_is_found_by_the_thread_that_frees_the_block() {
     static HAND: AtomicU64 = AtomicU64::new(0);
     let (handed, other) = (0x7300_0000_0010, 0x7300_0000_0050);
     let insert =
         |session: &Session, address| assert_eq!(shadow::insert(session, address, block(5)), Insertion::Done);
-    let taken =
-        |session: &Session, address| live::remove(session, address, |_| false).map(|removed| removed.birth);
+    let taken = |session: &Session, address| {
+        live::remove(session, address, |_| false).map(|removed| removed.alloc_time)
+    };
     check(
         move |session| {
             live::choose(session, IndexKind::Shadow);
@@ -204,15 +205,15 @@ fn a_birth_is_found_by_the_thread_that_frees_the_block() {
         move |session| {
             together(
                 move || {
-                    births::set(session, handed, Birth::new(5, false));
+                    alloc_times::set(session, handed, AllocTime::new(5, false));
                     HAND.store(1, Ordering::Release);
                 },
                 move || {
-                    births::set(session, other, Birth::new(6, false));
+                    alloc_times::set(session, other, AllocTime::new(6, false));
                     if HAND.load(Ordering::Acquire) == 1 {
-                        assert_eq!(taken(session, handed), Some(Birth::new(5, false)));
+                        assert_eq!(taken(session, handed), Some(AllocTime::new(5, false)));
                     }
-                    assert_eq!(taken(session, other), Some(Birth::new(6, false)));
+                    assert_eq!(taken(session, other), Some(AllocTime::new(6, false)));
                 },
             );
         },

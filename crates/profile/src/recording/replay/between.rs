@@ -9,7 +9,7 @@ use crate::recording::parallel_read::read_shares;
 use crate::recording::size_counts::BlockCounts;
 use crate::recording::{Counts, Damage, Recording, RecordingSource, SizeCounts, Tables};
 
-/// Two points of the event stream, and the birth of the first block after the first of them.
+/// Two points of the event stream, and the time of the first block after the first of them.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     from: Point,
@@ -19,7 +19,7 @@ struct Span {
 }
 
 impl Point {
-    /// The start of the row of the timeline that a time lies in: births are known to the row.
+    /// The start of the row of the timeline that a time lies in: allocation times are known to the row.
     #[must_use]
     pub fn to_row(self) -> Self {
         match self {

@@ -14,7 +14,7 @@ type What = (u32, u32);
 pub(super) struct Heap {
     /// Number of the first tally.
     first: u32,
-    /// Block and birth.
+    /// Block and allocation time.
     live: HashMap<u64, (Block, u64)>,
     tallies: Vec<What>,
     /// Each thread's last event, if it was an allocation: its address.

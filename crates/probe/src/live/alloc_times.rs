@@ -16,18 +16,18 @@ use crate::sys;
 /// Milliseconds of the recording when a block was allocated, and whether `realloc` returned it.
 /// 0: not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Birth(u32);
+pub(crate) struct AllocTime(u32);
 
 /// Times are kept modulo this plus 1: twelve days.
 const TIME_MASK: u64 = (1 << 30) - 1;
 
-impl Birth {
+impl AllocTime {
     /// Not known.
-    pub(crate) const UNKNOWN: Birth = Birth(0);
+    pub(crate) const UNKNOWN: AllocTime = AllocTime(0);
 
     #[inline(always)]
-    pub(crate) fn new(now_ms: u64, by_realloc: bool) -> Birth {
-        Birth((((now_ms & TIME_MASK) as u32) + 1) << 1 | u32::from(by_realloc))
+    pub(crate) fn new(now_ms: u64, by_realloc: bool) -> AllocTime {
+        AllocTime((((now_ms & TIME_MASK) as u32) + 1) << 1 | u32::from(by_realloc))
     }
 
     #[inline(always)]
@@ -38,7 +38,7 @@ impl Birth {
     /// Milliseconds at `now_ms`, modulo twelve days; [`UNKNOWN_AGE`] when it is not known.
     #[inline(always)]
     pub(crate) fn age_ms(self, now_ms: u64) -> u64 {
-        if self == Birth::UNKNOWN {
+        if self == AllocTime::UNKNOWN {
             return UNKNOWN_AGE;
         }
         let born = u64::from(self.0 >> 1) - 1;
@@ -59,8 +59,8 @@ fn clamp_age(age: u64) -> u64 {
 /// A leaf for each 128 KiB of heap.
 type Map = AddressMap<AtomicU32, { 1 << 13 }>;
 
-/// The births of a session. Zeroed memory is valid: none.
-pub(crate) struct Births {
+/// The allocation times of a session. Zeroed memory is valid: none.
+pub(crate) struct AllocTimes {
     is_used: AtomicBool,
     /// Memory for leaves that was mapped in advance: the next, and the end.
     reserve: AtomicUsize,
@@ -70,40 +70,40 @@ pub(crate) struct Births {
 
 const LEAF_BYTES: usize = size_of::<Leaf<AtomicU32>>();
 
-/// Where the birth of a block at a multiple of 16 is kept, if its leaf is there.
+/// Where the allocation time of a block at a multiple of 16 is kept, if its leaf is there.
 #[derive(Clone, Copy)]
-pub(crate) struct BirthSlot<'a>(&'a AtomicU32);
+pub(crate) struct TimeSlot<'a>(&'a AtomicU32);
 
-impl BirthSlot<'_> {
+impl TimeSlot<'_> {
     #[inline(always)]
-    pub(crate) fn get(self) -> Birth {
-        Birth(self.0.load(Ordering::Relaxed))
+    pub(crate) fn get(self) -> AllocTime {
+        AllocTime(self.0.load(Ordering::Relaxed))
     }
 
     #[inline(always)]
-    pub(crate) fn set(self, birth: Birth) {
-        self.0.store(birth.0, Ordering::Relaxed);
+    pub(crate) fn set(self, alloc_time: AllocTime) {
+        self.0.store(alloc_time.0, Ordering::Relaxed);
     }
 }
 
-impl Births {
+impl AllocTimes {
     /// The slot of a block of the shadow index, if its leaf is there.
     #[inline(always)]
-    pub(crate) fn known(&self, address: u64) -> Option<BirthSlot<'_>> {
-        self.map.known(address).and_then(|(leaf, place)| leaf.get(place)).map(BirthSlot)
+    pub(crate) fn known(&self, address: u64) -> Option<TimeSlot<'_>> {
+        self.map.known(address).and_then(|(leaf, place)| leaf.get(place)).map(TimeSlot)
     }
 
-    /// The birth of a block of the shadow index; [`Birth::UNKNOWN`] afterwards.
-    pub(super) fn take_shadowed(&self, address: u64) -> Birth {
-        let Some(slot) = self.known(address) else { return Birth::UNKNOWN };
-        let birth = slot.get();
-        if birth != Birth::UNKNOWN {
-            slot.set(Birth::UNKNOWN);
+    /// The allocation time of a block of the shadow index; [`AllocTime::UNKNOWN`] afterwards.
+    pub(super) fn take_shadowed(&self, address: u64) -> AllocTime {
+        let Some(slot) = self.known(address) else { return AllocTime::UNKNOWN };
+        let alloc_time = slot.get();
+        if alloc_time != AllocTime::UNKNOWN {
+            slot.set(AllocTime::UNKNOWN);
         }
-        birth
+        alloc_time
     }
 
-    /// Maps memory for the births of `heap` bytes more, while system calls are allowed. Once is
+    /// Maps memory for the allocation times of `heap` bytes more, while system calls are allowed. Once is
     /// enough.
     pub(crate) fn reserve(&self, heap: usize) {
         let bytes = (heap / 8).next_multiple_of(LEAF_BYTES);
@@ -141,49 +141,49 @@ impl Births {
     }
 }
 
-/// Stores the birth of a block that is in an index. Without memory its age is not known.
-pub(crate) fn set(session: &Session, address: u64, birth: Birth) {
+/// Stores the allocation time of a block that is in an index. Without memory its age is not known.
+pub(crate) fn set(session: &Session, address: u64, alloc_time: AllocTime) {
     let slot = if shadow::get(session, address).is_some() {
-        session.live.births.known(address).or_else(|| make(session, address))
+        session.live.alloc_times.known(address).or_else(|| make(session, address))
     } else {
-        hash::birth(session, address).map(BirthSlot)
+        hash::alloc_time(session, address).map(TimeSlot)
     };
     if let Some(slot) = slot {
-        slot.set(birth);
+        slot.set(alloc_time);
     }
 }
 
-/// The birth in a slot of the hash index.
-pub(super) fn from_word(word: u32) -> Birth {
-    Birth(word)
+/// The allocation time in a slot of the hash index.
+pub(super) fn from_word(word: u32) -> AllocTime {
+    AllocTime(word)
 }
 
 #[cold]
 #[inline(never)]
-fn make(session: &Session, address: u64) -> Option<BirthSlot<'_>> {
-    let births = &session.live.births;
+fn make(session: &Session, address: u64) -> Option<TimeSlot<'_>> {
+    let alloc_times = &session.live.alloc_times;
     if !Map::may_be_block(address) {
         return None;
     }
-    births.is_used.store(true, Ordering::Relaxed);
-    let leaf = births.take_reserved().or_else(|| sys::map_private(LEAF_BYTES).ok())?;
+    alloc_times.is_used.store(true, Ordering::Relaxed);
+    let leaf = alloc_times.take_reserved().or_else(|| sys::map_private(LEAF_BYTES).ok())?;
     // SAFETY: zeroed memory of that size, which is unmapped by `release` only.
-    if unsafe { births.map.publish(address, leaf.cast()) } {
+    if unsafe { alloc_times.map.publish(address, leaf.cast()) } {
         session.segment.counter(Counter::OwnBytes).fetch_add(LEAF_BYTES as u64, Ordering::Relaxed);
     } else {
         // SAFETY: not published.
         unsafe { sys::unmap(leaf, LEAF_BYTES) };
     }
-    births.known(address)
+    alloc_times.known(address)
 }
 
-/// Clears the births of all blocks: they belong to an earlier recording. Other threads may write
+/// Clears the allocation times of all blocks: they belong to an earlier recording. Other threads may write
 /// meanwhile.
-pub(crate) fn forget(session: &Session) {
-    let births = &session.live.births;
-    hash::forget_births(session);
-    if births.is_used.load(Ordering::Relaxed) {
-        for leaf in births.map.leaves() {
+pub(crate) fn clear(session: &Session) {
+    let alloc_times = &session.live.alloc_times;
+    hash::clear_alloc_times(session);
+    if alloc_times.is_used.load(Ordering::Relaxed) {
+        for leaf in alloc_times.map.leaves() {
             // SAFETY: a leaf, which stays mapped; all its words are atomics.
             let words = unsafe { &*leaf };
             // Only words that are set are stored to: pages that were never written stay
@@ -203,32 +203,32 @@ mod tests {
     use crate::live::{self, Inserted, Live};
 
     #[test]
-    fn a_birth_tells_age_and_call() {
-        let birth = Birth::new(1 << 40 | 5, true);
-        assert!(birth.by_realloc() && !Birth::new(0, false).by_realloc());
-        assert_eq!(birth.age_ms(1 << 40 | 9), 4);
-        assert_eq!(birth.age_ms(1 << 40 | 3), 0, "the clock stepped back");
+    fn a_word_has_age_and_call() {
+        let alloc_time = AllocTime::new(1 << 40 | 5, true);
+        assert!(alloc_time.by_realloc() && !AllocTime::new(0, false).by_realloc());
+        assert_eq!(alloc_time.age_ms(1 << 40 | 9), 4);
+        assert_eq!(alloc_time.age_ms(1 << 40 | 3), 0, "the clock stepped back");
         let old = TIME_MASK / 2 + 1;
-        assert_eq!(birth.age_ms((1 << 40 | 5) + old), old, "six days");
-        assert_eq!(Birth::UNKNOWN.age_ms(7), UNKNOWN_AGE);
-        assert_ne!(Birth::new(0, false), Birth::UNKNOWN);
+        assert_eq!(alloc_time.age_ms((1 << 40 | 5) + old), old, "six days");
+        assert_eq!(AllocTime::UNKNOWN.age_ms(7), UNKNOWN_AGE);
+        assert_ne!(AllocTime::new(0, false), AllocTime::UNKNOWN);
     }
 
     /// In both indexes; the smallest segments, as Miri has them, have the hash index only.
     #[test]
-    fn births_are_taken_once() {
+    fn alloc_times_are_taken_once() {
         let session = &*crate::session::TestSession::new();
         let insert =
             |address| matches!(live::insert(session, address, Live { tally: 3, size: 100 }), Inserted::Yes);
-        let remove = |address| live::remove(session, address, |_| false).map(|removed| removed.birth);
+        let remove = |address| live::remove(session, address, |_| false).map(|removed| removed.alloc_time);
         for index in [IndexKind::Shadow, IndexKind::Hash] {
             live::choose(session, index);
             for (ms, address) in (10..).zip([0x7100_0000_0010, 0x7100_0000_0020, 0x7100_4000_0000]) {
                 assert!(insert(address));
-                set(session, address, Birth::new(ms, false));
-                assert_eq!(remove(address), Some(Birth::new(ms, false)));
-                assert!(insert(address), "again, without a birth");
-                assert_eq!(remove(address), Some(Birth::UNKNOWN));
+                set(session, address, AllocTime::new(ms, false));
+                assert_eq!(remove(address), Some(AllocTime::new(ms, false)));
+                assert!(insert(address), "again, without a alloc_time");
+                assert_eq!(remove(address), Some(AllocTime::UNKNOWN));
             }
         }
     }
