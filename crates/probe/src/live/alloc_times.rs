@@ -103,8 +103,8 @@ impl AllocTimes {
         alloc_time
     }
 
-    /// Maps memory for the allocation times of `heap` bytes more, while system calls are allowed. Once is
-    /// enough.
+    /// Maps memory for the allocation times of `heap` bytes more, while system calls are allowed.
+    /// Once is enough.
     pub(crate) fn reserve(&self, heap: usize) {
         let bytes = (heap / 8).next_multiple_of(LEAF_BYTES);
         if self.reserve.load(Ordering::Relaxed) != 0 {
@@ -177,8 +177,8 @@ fn make(session: &Session, address: u64) -> Option<TimeSlot<'_>> {
     alloc_times.known(address)
 }
 
-/// Clears the allocation times of all blocks: they belong to an earlier recording. Other threads may write
-/// meanwhile.
+/// Clears the allocation times of all blocks: they belong to an earlier recording. Other threads
+/// may write meanwhile.
 pub(crate) fn clear(session: &Session) {
     let alloc_times = &session.live.alloc_times;
     hash::clear_alloc_times(session);

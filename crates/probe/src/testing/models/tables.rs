@@ -183,8 +183,8 @@ fn a_shadowed_block_is_found_by_whoever_frees_it() {
     );
 }
 
-/// The allocation time of a block is found by the thread that frees the block, while another thread creates
-/// the same leaf.
+/// The allocation time of a block is found by the thread that frees the block, while another thread
+/// creates the same leaf.
 ///
 /// For the exchange in `AddressMap::publish`: with a store, one thread's leaf is lost with what the
 /// other wrote there.

@@ -19,7 +19,8 @@ struct Span {
 }
 
 impl Point {
-    /// The start of the row of the timeline that a time lies in: allocation times are known to the row.
+    /// The start of the row of the timeline that a time lies in: allocation times are known to the
+    /// row.
     #[must_use]
     pub fn to_row(self) -> Self {
         match self {
