@@ -51,18 +51,18 @@ pub(crate) enum Build {
 
 /// Builds heapwise from this repository; the path of the executable.
 pub(crate) fn build_heapwise(root: &Path, build: Build) -> Result<PathBuf, Failure> {
-    build_package(root, "heapwise", build)
+    build_package(root, "heapwise", &[], build)
 }
 
-/// Builds heapwise-fleet as tests build it; the path of the executable.
+/// Builds heapwise-fleet with its cluster; the path of the executable.
 pub(crate) fn build_fleet(root: &Path) -> Result<PathBuf, Failure> {
-    build_package(root, "heapwise-fleet", Build::Debug)
+    build_package(root, "heapwise-fleet", &["--features", "ballista"], Build::Release)
 }
 
-fn build_package(root: &Path, package: &str, build: Build) -> Result<PathBuf, Failure> {
+fn build_package(root: &Path, package: &str, options: &[&str], build: Build) -> Result<PathBuf, Failure> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--quiet", "--package", package]).current_dir(root);
+    command.args(["build", "--quiet", "--package", package]).args(options).current_dir(root);
     let folder = match build {
         Build::Debug => "debug",
         Build::Release => {

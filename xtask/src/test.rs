@@ -95,6 +95,7 @@ pub(crate) fn command(root: &Path) -> Result<(), Failure> {
     packages::install(&PACKAGES)?;
     install_go(root)?;
     install_python_package(root, "duckdb", "duckdb")?;
+    install_python_package(root, "chdb", "chdb-core")?;
     install_python_package(root, "moto", "moto[server]")?;
     install_python_package(root, "memray", "memray==1.20.0")?;
     install_firefox_profiler(root)?;

@@ -172,7 +172,7 @@ pub(crate) struct AskArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) since: Option<Duration>,
     /// Cover the time before this moment (2026-11-16T22:15:00Z)
-    #[arg(long, value_name = "MOMENT", value_parser = parse_moment)]
+    #[arg(long, value_name = "MOMENT", value_parser = day::parse_moment)]
     pub(crate) until: Option<i64>,
     /// Read samples of this resolution
     #[arg(long, value_enum, default_value = "minute")]
@@ -195,7 +195,7 @@ pub(crate) struct ProfileArgs {
     /// Number of the process
     pub(crate) pid: u32,
     /// Newest profile up to this moment (2026-11-16T22:15:00Z) [default: the newest]
-    #[arg(long, value_name = "MOMENT", value_parser = parse_moment)]
+    #[arg(long, value_name = "MOMENT", value_parser = day::parse_moment)]
     pub(crate) at: Option<i64>,
     /// Write the profile to FILE
     #[arg(short, long, value_name = "FILE")]
@@ -217,10 +217,6 @@ pub(crate) struct GenerateArgs {
     #[arg(long, value_name = "N", default_value_t = 30)]
     pub(crate) points: usize,
     /// Time of the first profile
-    #[arg(long, value_name = "MOMENT", default_value = "2026-11-01T00:00:00Z", value_parser = parse_moment)]
+    #[arg(long, value_name = "MOMENT", default_value = "2026-11-01T00:00:00Z", value_parser = day::parse_moment)]
     pub(crate) start: i64,
-}
-
-fn parse_moment(text: &str) -> Result<i64, String> {
-    day::parse_timestamp(text).ok_or_else(|| "give a moment as 2026-11-16T22:15:00Z".to_owned())
 }

@@ -32,8 +32,14 @@ pub fn timestamp(time_ns: i64) -> String {
 }
 
 /// Parses what [`timestamp`] writes, or nanoseconds since the epoch.
-#[must_use]
-pub fn parse_timestamp(text: &str) -> Option<i64> {
+///
+/// # Errors
+/// For any other text; in words.
+pub fn parse_moment(text: &str) -> Result<i64, String> {
+    parse_timestamp(text).ok_or_else(|| "give a moment as 2026-11-16T22:15:00Z".to_owned())
+}
+
+fn parse_timestamp(text: &str) -> Option<i64> {
     if let Ok(time_ns) = text.parse() {
         return Some(time_ns);
     }

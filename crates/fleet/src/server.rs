@@ -58,6 +58,8 @@ struct State {
     /// Profiles that were opened; a source of the page.
     opened: PathBuf,
     scheduler: Option<String>,
+    /// The token, where reading needs it.
+    token: Option<String>,
 }
 
 impl State {
@@ -84,7 +86,8 @@ impl FleetServer {
             memory_bytes: PAGE_MEMORY_BYTES,
             own: OwnRule::default(),
         })?;
-        Ok(Self { pages, state: Arc::new(State { ingest, store, opened, scheduler }), flush })
+        let token = pages.token_for_reading().then(|| pages.token().to_owned());
+        Ok(Self { pages, state: Arc::new(State { ingest, store, opened, scheduler, token }), flush })
     }
 
     /// Where it listens.
@@ -96,7 +99,7 @@ impl FleetServer {
     /// The token, where requests need it.
     #[must_use]
     pub fn token(&self) -> Option<&str> {
-        self.pages.token_for_reading().then(|| self.pages.token())
+        self.state.token.as_deref()
     }
 
     /// Serves until the process ends. `report` gets failures of the maintenance, which is tried
@@ -128,10 +131,11 @@ fn answer(state: &State, request: &Request) -> Option<Response> {
         (_, ["v1", "status"]) => answers::status(state),
         (Method::Post, ["v1", "query"]) => answers::query(state, request),
         (_, ["v1", "ask", question]) => answers::question(state, request, question),
+        (_, ["v1", "sql", question]) => answers::sql(state, request, question),
         (_, ["v1", "profile"]) => answers::open(state, request),
         (_, ["v1", "merged"]) => answers::open_merged(state, request),
-        (_, []) => return answers::page(""),
-        (_, ["v1", name]) => return answers::page(name),
+        (_, []) => return Some(answers::page(state)),
+        (_, ["v1", name]) => return answers::page_file(name),
         _ => return None,
     };
     Some(answered.unwrap_or_else(|why| Response::error(Status::BadRequest, &why.to_string())))

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use super::host::Host;
-use super::server::Server;
+use super::reader::Reader;
 use heapwise_testkit::failure::Failure;
 
 /// Host, process and time of a profile.
@@ -31,8 +31,13 @@ impl Account {
         (self.missing, self.repeated, self.unknown) == (0, 0, 0)
     }
 
-    /// Compares the files of all hosts with the rows of `profiles`.
-    pub(crate) fn of(hosts: &[Host<'_>], server: &Server<'_>) -> Result<Self, Failure> {
+    /// Compares the files of all hosts with the rows of `profiles`, read in one process or on the
+    /// cluster of a scheduler.
+    pub(crate) fn of(
+        hosts: &[Host<'_>],
+        reader: &Reader<'_>,
+        scheduler: Option<&str>,
+    ) -> Result<Self, Failure> {
         let mut taken: BTreeMap<Key, u64> = BTreeMap::new();
         for host in hosts {
             let directory = host.files();
@@ -44,7 +49,7 @@ impl Account {
             }
         }
         let mut stored: BTreeMap<Key, usize> = BTreeMap::new();
-        for row in server.rows("SELECT host, pid, time_ns FROM profiles")? {
+        for row in reader.rows(&["query", "SELECT host, pid, time_ns FROM profiles"], scheduler)? {
             let number = |name: &str| row[name].as_u64().unwrap_or(0);
             let host = row["host"].as_str().unwrap_or_default().to_owned();
             *stored.entry((host, number("pid"), number("time_ns"))).or_default() += 1;

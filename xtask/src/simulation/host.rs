@@ -28,7 +28,7 @@ pub(crate) struct Host<'a> {
     agent: Option<Child>,
     /// Programs that were started.
     pub(crate) started: usize,
-    /// CPU seconds and rounds of agents that were killed.
+    /// CPU seconds and rounds of agents that have ended.
     pub(crate) spent: Spent,
 }
 
@@ -146,19 +146,21 @@ impl<'a> Host<'a> {
 
     /// Kills the agent as `kill -9` does.
     pub(crate) fn kill_agent(&mut self) {
-        let Some(mut agent) = self.agent.take() else { return };
-        self.spent = self.total();
-        // The next agent has a status of its own.
-        let _ = fs::remove_file(self.spool().join("status.json"));
-        let _ = agent.kill();
-        let _ = agent.wait();
+        self.end_agent("-KILL");
     }
 
     /// Ends the agent as a service manager does.
     pub(crate) fn stop_agent(&mut self) {
+        self.end_agent("-TERM");
+    }
+
+    fn end_agent(&mut self, signal: &str) {
         let Some(mut agent) = self.agent.take() else { return };
-        let _ = Command::new("kill").args(["-TERM", &agent.id().to_string()]).status();
+        let _ = Command::new("kill").args([signal, &agent.id().to_string()]).status();
         let _ = agent.wait();
+        self.spent = self.total();
+        // The next agent has a status of its own.
+        let _ = fs::remove_file(self.spool().join("status.json"));
     }
 
     /// What its agents did, with the one that runs.

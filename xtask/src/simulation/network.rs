@@ -8,6 +8,11 @@ use heapwise_testkit::failure::Failure;
 /// Address of the server, on the bridge.
 pub(crate) const SERVER: &str = "10.77.0.1";
 
+/// Address of a host, on the bridge.
+pub(crate) fn address(host: usize) -> String {
+    format!("10.77.0.{}", 10 + host)
+}
+
 /// Namespaces that are removed with the value. The bridge is in the namespace of the server.
 pub(crate) struct Network {
     hub: String,
@@ -39,7 +44,7 @@ impl Network {
         ip(&["-n", host, "link", "set", "lo", "up"])?;
         ip(&["-n", hub, "link", "add", &port, "type", "veth", "peer", "name", "eth0", "netns", host])?;
         ip(&["-n", hub, "link", "set", &port, "master", "bridge", "up"])?;
-        ip(&["-n", host, "addr", "add", &format!("10.77.0.{}/24", 10 + number), "dev", "eth0"])?;
+        ip(&["-n", host, "addr", "add", &format!("{}/24", address(number)), "dev", "eth0"])?;
         ip(&["-n", host, "link", "set", "eth0", "up"])
     }
 

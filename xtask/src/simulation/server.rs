@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
+use super::FLUSH;
 use super::network::{Network, SERVER};
 use crate::runner;
 use heapwise_testkit::failure::Failure;
@@ -40,8 +41,12 @@ impl<'a> Server<'a> {
             return Ok(());
         }
         let mut command = self.network.on_server(&self.fleet.display().to_string());
-        command.arg("--data").arg(&self.data).args(["serve", "--flush", "5s", "--token", TOKEN, "--listen"]);
-        command.arg(format!("{SERVER}:8095")).stdin(Stdio::null()).stderr(Stdio::null());
+        command.arg("--data").arg(&self.data).args(["serve", "--token", TOKEN, "--flush"]);
+        command
+            .arg(format!("{}s", FLUSH.as_secs()))
+            .args(["--listen", &format!("{SERVER}:8095")])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
         self.child = Some(command.spawn().map_err(|why| Failure::at(&self.fleet, why))?);
         Ok(())
     }
@@ -74,11 +79,14 @@ impl<'a> Server<'a> {
         serde_json::from_slice(&output.stdout).map_err(|why| Failure::new(format!("{path}: {why}")))
     }
 
-    /// The rows of a query, by another process than the server.
-    pub(crate) fn rows(&self, sql: &str) -> Result<Vec<Value>, Failure> {
-        let mut command = self.network.on_server(&self.fleet.display().to_string());
-        let output = runner::output(command.arg("--data").arg(&self.data).args(["query", "--json", sql]))?;
-        serde_json::from_slice(&output.stdout).map_err(|why| Failure::new(format!("{sql}: {why}")))
+    /// CPU time of the process that runs.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        let stat = self.child.as_ref().map(|child| format!("/proc/{}/stat", child.id()));
+        let text = stat.and_then(|path| std::fs::read_to_string(path).ok()).unwrap_or_default();
+        // The name before the last parenthesis may have spaces. Times are in hundredths of seconds.
+        let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let times = fields.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+        times.sum::<u64>() as f64 / 100.0
     }
 }
 

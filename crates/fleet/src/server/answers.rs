@@ -10,6 +10,7 @@ use serde_json::json;
 use super::State;
 use crate::answer;
 use crate::asked::{Asked, Question};
+use crate::catalog::Catalog;
 use crate::day;
 use crate::drill_down::{self, Wanted};
 use crate::questions::Resolution;
@@ -17,6 +18,11 @@ use crate::schema::Table;
 
 /// Opened profiles that are kept.
 const MOST_OPENED: usize = 100;
+/// Rows of an answer, unless the request has a limit.
+const USUAL_ROWS: usize = 50;
+
+/// Type of the scripts of the page.
+const SCRIPT: &str = "text/javascript; charset=utf-8";
 
 /// Counters of the server, rows and bytes of the tables.
 pub(super) fn status(state: &State) -> Outcome<Response> {
@@ -45,6 +51,17 @@ pub(super) fn query(state: &State, request: &Request) -> Outcome<Response> {
 
 /// The answer to a question that is built in.
 pub(super) fn question(state: &State, request: &Request, name: &str) -> Outcome<Response> {
+    let catalog = state.catalog()?;
+    let sql = sql_of(&catalog, request, name)?;
+    answer::json(&catalog.rows(&sql)?).map(Response::json)
+}
+
+/// The SQL of a question that is built in.
+pub(super) fn sql(state: &State, request: &Request, name: &str) -> Outcome<Response> {
+    sql_of(&state.catalog()?, request, name).map(Response::text)
+}
+
+fn sql_of(catalog: &Catalog, request: &Request, name: &str) -> Outcome<String> {
     let given = |key: &str| request.query.given(key).map(str::to_owned);
     let needed = |key: &str| given(key).ok_or_else(|| Failure::new(format!("{name} needs {key}=…")));
     let question = match name {
@@ -56,29 +73,32 @@ pub(super) fn question(state: &State, request: &Request, name: &str) -> Outcome<
         "history" => Question::History { site: needed("site")? },
         _ => return Err(Failure::new("there are top, growth, outliers, oom, diff and history")),
     };
-    let catalog = state.catalog()?;
-    let sql = question.sql(&asked(request)?.scope(&catalog, &question)?);
-    answer::json(&catalog.rows(&sql)?).map(Response::json)
+    Ok(question.sql(&asked(request)?.scope(catalog, &question)?))
 }
 
 /// The options of a question.
 fn asked(request: &Request) -> Outcome<Asked> {
-    let given = |key: &str| request.query.given(key).map(str::to_owned);
     let resolution = match request.query.given("resolution") {
         None | Some("minute") => Resolution::Minute,
         Some("hour") => Resolution::Hour,
         Some("day") => Resolution::Day,
         Some(_) => return Err(Failure::new("resolution is minute, hour or day")),
     };
-    let since =
-        given("since").map(|text| quantity::parse_duration(&text)).transpose().map_err(Failure::new)?;
+    let since = request.query.given("since").map(quantity::parse_duration).transpose();
+    let limit = request.query.given("limit").map_or(Ok(USUAL_ROWS), str::parse);
     Ok(Asked {
-        service: given("service"),
-        since,
-        until_ns: given("until").and_then(|text| day::parse_timestamp(&text)),
+        service: request.query.given("service").map(str::to_owned),
+        since: since.map_err(|why| Failure::new(format!("since: {why}")))?,
+        until_ns: moment(request, "until")?,
         resolution,
-        limit: given("limit").and_then(|text| text.parse().ok()).unwrap_or(50),
+        limit: limit.map_err(|_| Failure::new("limit is a number of rows"))?,
     })
+}
+
+/// A moment of a request, where one is given.
+fn moment(request: &Request, key: &str) -> Outcome<Option<i64>> {
+    let given = request.query.given(key).map(day::parse_moment).transpose();
+    given.map_err(|why| Failure::new(format!("{key}: {why}")))
 }
 
 /// Opens the profile of a process and moment on the page of `heapwise serve`.
@@ -90,8 +110,7 @@ pub(super) fn open(state: &State, request: &Request) -> Outcome<Response> {
             .ok_or_else(|| Failure::new(format!("a profile needs host=… and pid=…: {key}")))
     };
     let pid = needed("pid")?.parse().map_err(|_| Failure::new("pid=… is a number"))?;
-    let until_ns = request.query.given("at").and_then(day::parse_timestamp);
-    let wanted = Wanted { host: needed("host")?.to_owned(), pid, until_ns };
+    let wanted = Wanted { host: needed("host")?.to_owned(), pid, until_ns: moment(request, "at")? };
     let catalog = state.catalog()?;
     let profile = drill_down::profile(&catalog, &wanted)?;
     show(state, &profile, &format!("{}-{pid}", wanted.host))
@@ -131,12 +150,25 @@ fn delete_oldest(directory: &Path) {
     }
 }
 
+/// The page. A browser that was given the token keeps it for later requests.
+pub(super) fn page(state: &State) -> Response {
+    let page = Response::new(Status::Ok, "text/html; charset=utf-8", include_str!("page/index.html"));
+    match &state.token {
+        Some(token) => {
+            page.with("Set-Cookie", format!("heapwise_token={token}; Path=/; HttpOnly; SameSite=Strict"))
+        }
+        None => page,
+    }
+}
+
 /// A file of the page.
-pub(super) fn page(name: &str) -> Option<Response> {
+pub(super) fn page_file(name: &str) -> Option<Response> {
     let (kind, text) = match name {
-        "" => ("text/html; charset=utf-8", include_str!("page.html")),
-        "page.css" => ("text/css; charset=utf-8", include_str!("page.css")),
-        "page.js" => ("text/javascript; charset=utf-8", include_str!("page.js")),
+        "page.css" => ("text/css; charset=utf-8", include_str!("page/page.css")),
+        "page.js" => (SCRIPT, include_str!("page/page.js")),
+        "strings.js" => (SCRIPT, include_str!("page/strings.js")),
+        "format.js" => (SCRIPT, include_str!("page/format.js")),
+        "chart.js" => (SCRIPT, include_str!("page/chart.js")),
         _ => return None,
     };
     Some(Response::new(Status::Ok, kind, text))

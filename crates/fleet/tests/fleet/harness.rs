@@ -113,13 +113,13 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server that keeps samples forever: the simulated fleet has fixed times.
     pub(crate) fn start(data: &Path) -> Self {
-        Self::start_command(fleet(data))
+        Self::start_command(fleet(data), &[])
     }
 
-    /// Starts a server with a store of the caller's.
-    pub(crate) fn start_command(mut command: Command) -> Self {
+    /// Starts a server with a store and options of the caller's.
+    pub(crate) fn start_command(mut command: Command, options: &[&str]) -> Self {
         command.args(["serve", "--listen", "127.0.0.1:0", "--flush", "100ms", "--keep-minutes", "0s"]);
-        command.args(["--keep-hours", "0s", "--keep-days", "0s"]);
+        command.args(["--keep-hours", "0s", "--keep-days", "0s"]).args(options);
         let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
         let url = loop {

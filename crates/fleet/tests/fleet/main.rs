@@ -4,6 +4,7 @@
 mod cluster;
 mod crash;
 mod harness;
+mod page;
 mod questions;
 mod s3;
 mod server;

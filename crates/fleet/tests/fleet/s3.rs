@@ -59,7 +59,7 @@ impl Bucket {
     }
 
     fn serve(&self, data: &Path) -> Server {
-        Server::start_command(self.fleet(data))
+        Server::start_command(self.fleet(data), &[])
     }
 
     fn one(&self, data: &Path, sql: &str) -> u64 {
