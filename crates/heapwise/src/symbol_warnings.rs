@@ -75,44 +75,47 @@ fn unnamed(profile: &Profile) -> Option<String> {
         return None;
     }
     let percent = |bytes: f64| 100.0 * bytes / total;
-    let binaries: Vec<String> = naming
-        .unnamed
+    let binaries: Vec<_> =
+        naming.unnamed.iter().filter(|binary| !binary.path.is_empty()).take(MOST_BINARIES).collect();
+    let paths: Vec<&str> = binaries.iter().map(|binary| binary.path.as_str()).collect();
+    let binaries: Vec<String> = binaries
         .iter()
-        .filter(|binary| !binary.path.is_empty())
-        .take(MOST_BINARIES)
-        .map(|binary| {
-            format!("{} {:.1} % ({})", binary.path, percent(bytes(&binary.values)), remedy(&binary.path))
-        })
+        .zip(remedies(&paths))
+        .map(|(binary, remedy)| format!("{} {:.1} % ({remedy})", binary.path, percent(bytes(&binary.values))))
         .collect();
     let line = format!("{:.1} % of the bytes are in functions without a name", percent(missing));
     Some(if binaries.is_empty() { line } else { format!("{line}: {}", binaries.join(", ")) })
 }
 
-/// The package, or else the file, that would name the functions of a binary.
-fn remedy(path: &str) -> String {
-    match package(path) {
+/// For each binary, the package, or else the file, that would name its functions.
+fn remedies(paths: &[&str]) -> Vec<String> {
+    // One call for all: it reads the file lists of every package, which takes 40 ms.
+    let owners = output("dpkg-query", &["-S"], paths).unwrap_or_default();
+    let remedy = |path: &&str| match debian_package(&owners, path).or_else(|| rpm_package(path)) {
         Some(package) => package,
         None if Path::new(path).is_file() => "give its debug file with --debug-path".to_owned(),
         None => "the file is not here; give it with --program or --sysroot".to_owned(),
-    }
+    };
+    paths.iter().map(remedy).collect()
 }
 
-fn package(path: &str) -> Option<String> {
-    let asked = |program: &str, arguments: &[&str]| {
-        let command = Command::new(program).args(arguments).arg(path).stderr(Stdio::null()).output();
-        let output = command.ok().filter(|output| output.status.success())?;
-        String::from_utf8(output.stdout).ok()
-    };
-    // `libfoo1:amd64: PATH`, or `libfoo1, libbar1: PATH`.
-    if let Some(line) = asked("dpkg-query", &["-S"]) {
-        let name = line.split([':', ',']).next()?;
-        // The C library has its debug files in a package of its own.
-        return Some(if name == "libc6" {
-            "install libc6-dbg".into()
-        } else {
-            format!("install {name}-dbgsym")
-        });
-    }
-    let name = asked("rpm", &["-qf", "--qf", "%{NAME}"])?;
-    Some(format!("debuginfo-install {name}"))
+/// The package that has the symbols of `path`, by lines like `libfoo1:amd64: PATH` or
+/// `libfoo1, libbar1: PATH`.
+fn debian_package(owners: &str, path: &str) -> Option<String> {
+    let is_of_path = |line: &&str| line.rsplit_once(": ").is_some_and(|(_, file)| file == path);
+    let name = owners.lines().find(is_of_path)?.split([':', ',']).next()?;
+    // The C library has its debug files in a package of its own.
+    Some(if name == "libc6" { "install libc6-dbg".into() } else { format!("install {name}-dbgsym") })
+}
+
+fn rpm_package(path: &str) -> Option<String> {
+    let name = output("rpm", &["-qf", "--qf", "%{NAME}"], &[path]);
+    name.filter(|name| !name.is_empty() && !name.contains(' '))
+        .map(|name| format!("debuginfo-install {name}"))
+}
+
+/// What a command prints about files. It fails when one of them has no package.
+fn output(program: &str, arguments: &[&str], files: &[&str]) -> Option<String> {
+    let command = Command::new(program).args(arguments).args(files).stderr(Stdio::null()).output();
+    String::from_utf8(command.ok()?.stdout).ok()
 }
