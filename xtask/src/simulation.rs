@@ -114,7 +114,7 @@ fn simulate(
     report(&hosts, &server, &reader, lasted)
 }
 
-/// Kills parts of the fleet at random for some time, while the cluster is asked for counts.
+/// Kills parts of the fleet at random for some time, while the cluster counts rows.
 fn disturb(
     mut fleet: Fleet<'_, '_>,
     reader: &Reader<'_>,
