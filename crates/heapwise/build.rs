@@ -1,5 +1,5 @@
-//! Requests packed relative relocations from the linker where the C library can load them: glibc 2.36
-//! and later. The executable is 0.9 MB smaller.
+//! Requests packed relative relocations from the linker where the C library can load them, which is
+//! glibc 2.36 and later. The executable is 0.9 MB smaller.
 
 use std::env;
 use std::process::Command;
