@@ -229,3 +229,25 @@ pub(crate) fn simulated() -> Vec<Entry> {
     ));
     entries
 }
+
+/// Two hosts, each with a release of its own, for twelve minutes. `insert` grows by 64 KiB a minute
+/// in release 1.0 and by 128 KiB in 1.1, in one stack in even minutes and in another in odd ones.
+/// `append` grows by 192 and 256 KiB, in a stack of each release. `cache` is large and does not
+/// change.
+pub(crate) fn several_stacks() -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for minute in 0..12_u64 {
+        let inserter = if minute.is_multiple_of(2) { "even" } else { "odd" };
+        for (number, release, appender) in [(0, "1.0", "old"), (1, "1.1", "new")] {
+            let (inserted, appended) =
+                (((minute + 1) << 16) * (number + 1), ((minute + 1) << 16) * (number + 3));
+            let folded = format!(
+                "main;{inserter};insert;malloc {inserted} 1\nmain;{appender};append;malloc {appended} 1\n\
+                 main;cache;malloc 1000000000001 1\n"
+            );
+            let host = format!("h{number}");
+            entries.push(Process { host: &host, release, pid: 10 }.at(minute, None, &folded));
+        }
+    }
+    entries
+}

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::{Scratch, fleet, output, rows, simulated, store};
+use crate::harness::{Scratch, fleet, output, rows, several_stacks, simulated, store};
 
 fn text<'a>(row: &'a Value, column: &str) -> &'a str {
     row[column].as_str().unwrap_or_else(|| panic!("{column} of {row}"))
@@ -67,4 +67,22 @@ fn questions_have_the_answers_computed_by_hand() {
     assert!(printed.contains("2026-11-16T12:03:00Z") && printed.contains("read_all"), "{printed}");
     let refused = fleet(data).args(["query", "CREATE TABLE x (a INT)"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
+}
+
+/// The growth of a site is that of the sum of its stacks. It does not depend on how long the scope
+/// began before the first profile.
+#[test]
+fn growth_is_that_of_all_stacks_of_a_site() {
+    let scratch = Scratch::new("several-stacks");
+    let data = scratch.path();
+    store(data, &several_stacks());
+    for since in ["24h", "500000h"] {
+        let growth = rows(data, &["growth", "--since", since]);
+        let found: Vec<_> = growth.iter().map(|row| (text(row, "site"), text(row, "release"))).collect();
+        assert_eq!(found, [("append", "1.1"), ("append", "1.0"), ("insert", "1.1"), ("insert", "1.0")]);
+        for (row, slope) in growth.iter().zip([15.0, 11.25, 7.5, 3.75]) {
+            assert!((number(row, "bytes_per_hour") - slope * MIB).abs() < 1.0, "{row}");
+            assert!((number(row, "correlation") - 1.0).abs() < 1e-9, "{row}");
+        }
+    }
 }

@@ -4,9 +4,10 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use heapwise_agent::batch::Entry;
 use serde_json::{Value, json};
 
-use crate::harness::{Scratch, fleet, is_equal, output, rows, simulated, store};
+use crate::harness::{Scratch, fleet, is_equal, output, rows, several_stacks, simulated, store};
 
 /// DuckDB: reads `{"files": {TABLE: [PATH]}, "queries": [SQL]}`; prints the rows of each query.
 const DUCKDB: &str = r#"
@@ -68,17 +69,22 @@ fn assert_equal(what: &str, ours: &[Value], theirs: &[Value]) {
 #[test]
 #[ignore = "needs DuckDB, which `cargo xtask test` installs"]
 fn duckdb_gives_the_same_rows() {
-    let scratch = Scratch::new("witness");
+    assert_same_in_duckdb("witness", &simulated(), &QUESTIONS);
+    assert_same_in_duckdb("witness-stacks", &several_stacks(), &[&["growth"]]);
+}
+
+fn assert_same_in_duckdb(name: &str, entries: &[Entry], questions: &[&[&str]]) {
+    let scratch = Scratch::new(name);
     let data = scratch.path();
-    store(data, &simulated());
+    store(data, entries);
     let files = |table: &str| -> Vec<String> {
         output(fleet(data).args(["files", table])).lines().map(str::to_owned).collect()
     };
     let files: Value = TABLES.iter().map(|table| ((*table).to_owned(), json!(files(table)))).collect();
     let queries: Vec<String> =
-        QUESTIONS.iter().map(|question| output(fleet(data).args(*question).arg("--sql"))).collect();
+        questions.iter().map(|question| output(fleet(data).args(*question).arg("--sql"))).collect();
     let witnessed = python(DUCKDB, &json!({ "files": files, "queries": queries }));
-    for (question, theirs) in QUESTIONS.iter().zip(witnessed) {
+    for (question, theirs) in questions.iter().zip(witnessed) {
         assert_equal(&question.join(" "), &rows(data, question), &theirs);
     }
 }
