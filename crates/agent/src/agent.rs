@@ -145,7 +145,7 @@ impl Agent {
         self.lock = None;
         stale_segments::collect();
         self.lock = Some(SegmentLock::take());
-        let cost = self.meter.measure();
+        let cost = self.meter.measure(self.pace.interval());
         let excess = self.pace.adapt(&cost, &self.budget);
         self.rounds.status.cost = cost;
         self.rounds.status.excess = excess;

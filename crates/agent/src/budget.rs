@@ -44,10 +44,11 @@ impl Meter {
         Self { measured: Instant::now(), cpu_time: cpu_time() }
     }
 
-    /// The cost since the previous measurement.
-    pub(crate) fn measure(&mut self) -> Cost {
+    /// The cost since the previous measurement. The first round, which follows the start at once,
+    /// is measured against the interval as all others are.
+    pub(crate) fn measure(&mut self, interval: Duration) -> Cost {
         let (now, cpu_time) = (Instant::now(), cpu_time());
-        let elapsed = now.duration_since(self.measured).as_secs_f64();
+        let elapsed = now.duration_since(self.measured).max(interval).as_secs_f64();
         let used = cpu_time.saturating_sub(self.cpu_time).as_secs_f64();
         (self.measured, self.cpu_time) = (now, cpu_time);
         let cpu = if elapsed > 0.0 { used / elapsed } else { 0.0 };
@@ -148,8 +149,17 @@ mod tests {
         let mut meter = Meter::new();
         let started = cpu_time();
         while cpu_time() - started < Duration::from_millis(20) {}
-        let cost = meter.measure();
+        let cost = meter.measure(Duration::from_millis(1));
         assert!(cost.cpu > 0.0 && cost.cpu_time >= Duration::from_millis(20), "{cost:?}");
         assert!(cost.resident_bytes > 100_000, "{cost:?}");
+    }
+
+    #[test]
+    fn a_first_round_costs_its_share_of_an_interval() {
+        let mut meter = Meter::new();
+        let started = cpu_time();
+        while cpu_time() - started < Duration::from_millis(20) {}
+        let cost = meter.measure(Duration::from_secs(3600));
+        assert!(cost.cpu > 0.0 && cost.cpu < Budget::default().cpu, "{cost:?}");
     }
 }
