@@ -92,7 +92,7 @@ impl<'a> Host<'a> {
         let release = if program == LEAKS { "1.1" } else { "1.0" };
         let (network, number, probe) = (self.network, self.number, &self.probe);
         let segments = self.directory.join("segments");
-        program.start(|name| {
+        program.start(self.started, |name| {
             let mut command = network.on_host(number, "env");
             let preload = format!("LD_PRELOAD={probe}");
             command.arg(preload).arg(name).current_dir("/").env("HEAPWISE_DIR", segments);
@@ -101,14 +101,15 @@ impl<'a> Host<'a> {
         })
     }
 
-    /// Starts short programs again that have ended.
+    /// Starts short programs again that have ended. Long ones do not end.
     pub(crate) fn restart_ended(&mut self) -> Result<(), Failure> {
         for at in 0..self.places.len() {
             let (program, child) = &mut self.places[at];
-            let program = *program;
-            if program.is_short && child.try_wait().is_ok_and(|status| status.is_some()) {
-                self.places[at].1 = self.start(program)?;
+            let (program, Ok(Some(status))) = (*program, child.try_wait()) else { continue };
+            if !program.is_short {
+                return Err(Failure::new(format!("{} of {}: {status}", program.name, self.name())));
             }
+            self.places[at].1 = self.start(program)?;
         }
         Ok(())
     }

@@ -10,7 +10,8 @@ use heapwise_testkit::failure::Failure;
 pub(crate) struct Program {
     /// Name of its service.
     pub(crate) service: &'static str,
-    name: &'static str,
+    /// Name of its executable.
+    pub(crate) name: &'static str,
     arguments: &'static [&'static str],
     /// What it reads first. Its input stays open.
     input: &'static str,
@@ -18,12 +19,17 @@ pub(crate) struct Program {
     pub(crate) is_short: bool,
 }
 
+/// Placeholder for a port that no other program of the host has.
+const PORT: &str = "PORT";
+/// First of these ports.
+const FIRST_PORT: usize = 10_000;
+
 /// Two thirds of the programs of a host run until they are killed.
 const LONG: [Program; 5] = [
     Program {
         service: "cache",
         name: "redis-server",
-        arguments: &["--port", "0", "--save", "", "--appendonly", "no"],
+        arguments: &["--bind", "127.0.0.1", "--port", PORT, "--save", "", "--appendonly", "no"],
         input: "",
         is_short: false,
     },
@@ -90,10 +96,16 @@ impl Program {
         self.arguments == ["-c", STEADY]
     }
 
-    /// Starts it by a command that runs a program of this name.
-    pub(crate) fn start(&self, command: impl FnOnce(&str) -> Command) -> Result<Child, Failure> {
+    /// Starts it by a command that runs a program of this name. It is the `number`th of its host.
+    pub(crate) fn start(
+        &self,
+        number: usize,
+        command: impl FnOnce(&str) -> Command,
+    ) -> Result<Child, Failure> {
         let mut command = command(self.name);
-        command.args(self.arguments).env("HEAPWISE_SERVICE", self.service);
+        let port = (FIRST_PORT + number).to_string();
+        command.args(self.arguments.iter().map(|argument| if *argument == PORT { &port } else { *argument }));
+        command.env("HEAPWISE_SERVICE", self.service);
         if self.is_short {
             command.env("HEAPWISE_CONF", "mode:sampled,rate:64K");
         }
