@@ -35,8 +35,16 @@ struct Suite {
     run: fn(&Stage, &Under<'_>) -> Result<Option<String>, Failure>,
 }
 
-const SUITES: [Suite; 7] =
-    [sqlite::SUITE, clang::SUITE, lua::SUITE, stress::SUITE, redis::SUITE, redis_tests::SUITE, python::SUITE];
+const SUITES: [Suite; 8] = [
+    sqlite::SUITE,
+    clang::SUITE,
+    lua::SUITE,
+    stress::SUITE,
+    redis::SUITE,
+    redis_tests::SUITE,
+    python::SUITE,
+    python::MALLOC_SUITE,
+];
 
 /// Options of `heapwise run` that a suite is run with.
 const MODES: [(&str, &[&str]); 3] =
@@ -59,17 +67,16 @@ struct Under<'a> {
 }
 
 impl Under<'_> {
-    /// `program`, perhaps with the probe inside, in a scratch directory.
+    /// `program`, perhaps with the probe inside, in a scratch directory. A shell starts commands in
+    /// the background with `SIGINT` ignored, which a program without the probe would inherit.
     fn command(&self, program: &str) -> Command {
-        let mut command = match self.mode {
-            None => Command::new(program),
-            Some((_, options)) => {
-                let mut command = Command::new(&self.stage.heapwise);
-                command.args(["run", "-q", "-f", "-o"]).arg(self.stage.scratch.join("profile"));
-                command.args(options).arg("--").arg(program);
-                command
-            }
-        };
+        let mut command = Command::new("/usr/bin/env");
+        command.arg("--default-signal=INT,QUIT");
+        if let Some((_, options)) = self.mode {
+            command.arg(&self.stage.heapwise).args(["run", "-q", "-f", "-o"]);
+            command.arg(self.stage.scratch.join("profile")).args(options).arg("--");
+        }
+        command.arg(program);
         command.current_dir(&self.stage.scratch).env("HEAPWISE_DIR", self.stage.segments());
         command.stdin(Stdio::null());
         command

@@ -38,13 +38,23 @@ pub struct Ended {
     pub ran: Duration,
 }
 
-/// Which programs get entry hooks for the allocators inside them.
+/// Which programs are recorded, and get entry hooks for the allocators inside them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HookedPrograms {
+pub enum Scope {
     /// The program that is started, and those that take its place by `exec`.
-    Started,
+    Child,
     /// Those of all its descendants, too.
-    All,
+    Tree,
+}
+
+impl Scope {
+    /// Its name in `HEAPWISE_CONF`.
+    fn name(self) -> &'static str {
+        match self {
+            Scope::Child => "child",
+            Scope::Tree => "tree",
+        }
+    }
 }
 
 /// Starts `command` with the probe preloaded and the options `conf` (`key:value,…`). `tell` is
@@ -53,7 +63,7 @@ pub enum HookedPrograms {
 pub fn start(
     command: &[OsString],
     conf: &str,
-    programs: HookedPrograms,
+    scope: Scope,
     tell: impl Fn(u32, Outcome<Hooked>) + Clone + Send + 'static,
 ) -> Outcome<Running> {
     let [program, arguments @ ..] = command else {
@@ -68,9 +78,9 @@ pub fn start(
     let library = preload::path()?;
     let mut command = Command::new(&path);
     // The segment is read when the program has ended, and then removed.
-    let mut conf = format!("{conf},keep_segment:true,{}", carriers::launcher_key());
+    let mut conf = format!("{conf},keep_segment:true,{},scope:{}", carriers::launcher_key(), scope.name());
     if let Some(requests) = HookRequests::listen() {
-        conf.push_str(if programs == HookedPrograms::All { ",hooks:tree" } else { ",hooks:child" });
+        conf.push_str(",hooks:true");
         requests.answer(library.clone(), tell.clone());
     }
     command.args(arguments).env("LD_PRELOAD", preload_list(&library)).env("HEAPWISE_CONF", conf);

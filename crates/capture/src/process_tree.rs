@@ -134,23 +134,27 @@ impl ProcessTree {
         }
     }
 
-    /// Running descendants whose log is not drained.
-    fn unread_logs(&mut self) -> Vec<SegmentEntry> {
-        let mut unread = self.descendants();
-        unread.retain(|found| {
+    /// Running descendants that are off, or whose log is not drained.
+    fn not_recorded(&mut self) -> Vec<SegmentEntry> {
+        let mut all = self.descendants();
+        all.retain(|found| {
             let is_unread = |segment: SegmentFile| {
-                Ok(segment.snapshot()?.mode() == Mode::Log && !control::is_drained(&segment))
+                Ok(match segment.snapshot()?.mode() {
+                    Mode::Off => true,
+                    Mode::Log => !control::is_drained(&segment),
+                    Mode::Sampled | Mode::Exact => false,
+                })
             };
             found.is_alive() && found.open().and_then(is_unread).unwrap_or(false)
         });
-        unread
+        all
     }
 }
 
 /// Turns off logs that no recorder drains: each would fill 128 MiB for nothing.
 #[derive(Debug)]
 struct UndrainedLogGuard {
-    /// PIDs undrained in the previous scan. A log is turned off after two scans: a new child may
+    /// PIDs not recorded in the previous scan. A log is turned off after two scans: a new child may
     /// have no drainer yet.
     seen: BTreeSet<u32>,
     /// Called for the first child; `None` afterwards, or when there is nothing to call.
@@ -173,8 +177,8 @@ pub enum NotRecorded {
 
 impl UndrainedLogGuard {
     fn look(&mut self, family: &mut ProcessTree) {
-        let unread = family.unread_logs();
-        for found in unread.iter().filter(|found| self.seen.contains(&found.process.pid)) {
+        let not_recorded = family.not_recorded();
+        for found in not_recorded.iter().filter(|found| self.seen.contains(&found.process.pid)) {
             if let Ok(segment) = found.open() {
                 drop(Held::of_launcher(&segment));
             }
@@ -183,7 +187,7 @@ impl UndrainedLogGuard {
                 tell(NotRecorded::Child { pid, name });
             }
         }
-        self.seen = unread.iter().map(|found| found.process.pid).collect();
+        self.seen = not_recorded.iter().map(|found| found.process.pid).collect();
     }
 
     /// Reports, at the end, the children that came and went between two scans.

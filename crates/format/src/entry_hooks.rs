@@ -9,7 +9,7 @@
 /// Name of the header.
 pub const TABLE_SYMBOL: &str = "heapwise_entry_hooks";
 /// First word of the header.
-pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"hwhooks1");
+pub const TABLE_MAGIC: u64 = u64::from_le_bytes(*b"hwhooks2");
 
 /// Words of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,6 +37,8 @@ pub enum TableWord {
     SlotCount,
     /// Address of the [`State`] words.
     State,
+    /// Address of [`MOST_FAMILIES`] families.
+    Families,
     /// Number of words.
     Count,
 }
@@ -56,18 +58,32 @@ pub enum StateWord {
 }
 
 /// Most hooked functions.
-pub const MOST_CELLS: usize = 192;
+pub const MOST_CELLS: usize = 256;
 /// Most binaries with hooked functions.
 pub const MOST_ISLANDS: usize = 16;
 /// Most ranges of allocators' code.
 pub const MOST_RANGES: usize = 64;
 /// Most replaced pieces of code.
-pub const MOST_PATCHES: usize = 256;
+pub const MOST_PATCHES: usize = 320;
 
-/// Bytes of a cell: the address of the function's moved beginning, its [`Shape`], two unused words.
+/// Bytes of a cell: the address of the function's moved beginning, its [`Shape`], the number of its
+/// family, its [`Alignment`].
 pub const CELL_BYTES: usize = 32;
 /// Offset of the shape in a cell.
 pub const CELL_SHAPE: usize = 8;
+/// Offset of the number of the family in a cell.
+pub const CELL_FAMILY: usize = 16;
+/// Offset of the alignment in a cell.
+pub const CELL_ALIGNMENT: usize = 24;
+/// Most allocators, with [`LINKED_FAMILY`] and [`UNKNOWN_FAMILY`].
+pub const MOST_FAMILIES: usize = 8;
+/// The allocator that the dynamic linker leads to; its row is not used.
+pub const LINKED_FAMILY: usize = 0;
+/// An allocator whose sizes are not known, and every one that has no row of its own. Its row is
+/// zero.
+pub const UNKNOWN_FAMILY: usize = MOST_FAMILIES - 1;
+/// Bytes of a family, in the order of [`FamilyWord`].
+pub const FAMILY_BYTES: usize = 8 * FamilyWord::Count as usize;
 /// Bytes of a row of islands: its address and its length.
 pub const ISLAND_BYTES: usize = 16;
 /// Bytes of a range: first address and length.
@@ -92,6 +108,22 @@ pub const FILTER_GRANULES: usize = 1 << 20;
 /// See [`FILTER_GRANULES`].
 pub const FILTER_FOLD: u8 = 6;
 
+/// Words of a family.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(usize)]
+pub enum FamilyWord {
+    /// Address of the function that returns the usable size of a block; 0 when there is none.
+    UsableSize,
+    /// Address of the size classes, ascending words; 0 when there are none.
+    Classes,
+    /// Number of the size classes.
+    ClassCount,
+    /// Largest alignment that does not change the size class of a block which is not smaller.
+    NaturalAlignment,
+    /// Number of words.
+    Count,
+}
+
 /// Where a call has the size of its block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Size {
@@ -110,6 +142,8 @@ pub enum Shape {
     AllocateTo(Size),
     /// Replaces argument 0 by a block of another size, which it returns.
     Resize(Size),
+    /// As [`Shape::Resize`], of argument 1: argument 0 is a heap.
+    ResizeInHeap(Size),
     /// Changes the size of argument 0 in place and returns the usable size (`xallocx`).
     ResizeInPlace,
     /// Frees argument 0.
@@ -135,6 +169,7 @@ impl Shape {
             Shape::ResizeInPlace => (BEFORE | AFTER, 3, Size::Argument(1)),
             Shape::Release => (BEFORE, 4, Size::Argument(0)),
             Shape::UsableSize => (0, 5, Size::Argument(0)),
+            Shape::ResizeInHeap(size) => (BEFORE | AFTER, 6, size),
         };
         let (product, number) = match size {
             Size::Argument(number) => (0, number),
@@ -154,7 +189,58 @@ impl Shape {
             2 => Shape::Resize(size),
             3 => Shape::ResizeInPlace,
             4 => Shape::Release,
+            6 => Shape::ResizeInHeap(size),
             _ => Shape::UsableSize,
+        }
+    }
+
+    /// The size of the block that the call makes, if it makes one of a size that it is given.
+    #[must_use]
+    pub const fn size(self) -> Option<Size> {
+        match self {
+            Shape::Allocate(size)
+            | Shape::AllocateTo(size)
+            | Shape::Resize(size)
+            | Shape::ResizeInHeap(size) => Some(size),
+            Shape::ResizeInPlace | Shape::Release | Shape::UsableSize => None,
+        }
+    }
+}
+
+/// Where a call has the alignment of its block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Alignment {
+    /// It has none.
+    None,
+    /// Argument of this number, from 0.
+    Argument(u8),
+    /// The low bits of this argument are the binary logarithm (`mallocx`).
+    Flags(u8),
+    /// A page, or one with an offset.
+    Other,
+}
+
+impl Alignment {
+    /// As a cell has it: the kind, then the number of the argument in a byte each.
+    #[must_use]
+    pub const fn word(self) -> u64 {
+        match self {
+            Alignment::None => 0,
+            Alignment::Argument(number) => 1 | (number as u64) << 8,
+            Alignment::Flags(number) => 2 | (number as u64) << 8,
+            Alignment::Other => 3,
+        }
+    }
+
+    /// The inverse of [`Alignment::word`]; anything unknown is [`Alignment::Other`].
+    #[must_use]
+    pub const fn from_word(word: u64) -> Alignment {
+        let number = (word >> 8) as u8;
+        match word & 0xff {
+            0 => Alignment::None,
+            1 => Alignment::Argument(number),
+            2 => Alignment::Flags(number),
+            _ => Alignment::Other,
         }
     }
 }
@@ -229,10 +315,25 @@ mod tests {
     #[test]
     fn shapes_come_back() {
         let sizes = [Size::Argument(0), Size::Argument(2), Size::Product(0), Size::Product(1)];
-        let of_size = sizes.map(|size| [Shape::Allocate(size), Shape::AllocateTo(size), Shape::Resize(size)]);
+        let of_size = sizes.map(|size| {
+            [Shape::Allocate(size), Shape::AllocateTo(size), Shape::Resize(size), Shape::ResizeInHeap(size)]
+        });
         let others = [Shape::ResizeInPlace, Shape::Release, Shape::UsableSize];
         for shape in of_size.into_iter().flatten().chain(others) {
             assert_eq!(Shape::from_word(shape.word()), shape);
+        }
+    }
+
+    #[test]
+    fn alignments_come_back() {
+        for alignment in [
+            Alignment::None,
+            Alignment::Argument(0),
+            Alignment::Argument(3),
+            Alignment::Flags(1),
+            Alignment::Other,
+        ] {
+            assert_eq!(Alignment::from_word(alignment.word()), alignment);
         }
     }
 

@@ -51,6 +51,8 @@ pub struct Code {
 pub struct Binary {
     /// Functions that may be an allocator's, by address.
     pub symbols: Vec<Symbol>,
+    /// Arrays of size classes.
+    pub classes: Vec<Symbol>,
     /// Whether `.symtab` or a debug file was there.
     pub has_full_table: bool,
     /// Addresses of functions that are certainly not an allocator's.
@@ -103,6 +105,7 @@ impl Binary {
         }
         Some(Binary {
             symbols: symbols.candidates.into_values().flatten().collect(),
+            classes: symbols.classes,
             others: symbols.others,
             has_full_table,
             code: code(&file),
@@ -123,6 +126,7 @@ impl Binary {
 #[derive(Default)]
 struct Symbols {
     candidates: BTreeMap<u64, Vec<Symbol>>,
+    classes: Vec<Symbol>,
     others: Vec<u64>,
 }
 
@@ -138,14 +142,17 @@ fn is_other(name: &str, is_global: bool) -> bool {
 
 impl Symbols {
     fn add<'data>(&mut self, symbols: impl Iterator<Item = impl ObjectSymbol<'data>>, table: Table) {
-        for symbol in symbols {
-            if symbol.kind() != SymbolKind::Text || !symbol.is_definition() {
-                continue;
-            }
+        for symbol in symbols.filter(|symbol| symbol.is_definition()) {
             let Ok(name) = symbol.name() else { continue };
             let name = name.split('@').next().unwrap_or(name);
-            if function::is_candidate(name) {
-                self.put(Symbol { name: name.into(), address: symbol.address(), size: symbol.size(), table });
+            let found =
+                || Symbol { name: name.into(), address: symbol.address(), size: symbol.size(), table };
+            if symbol.kind() != SymbolKind::Text {
+                if name.ends_with(function::CLASSES) {
+                    self.classes.push(found());
+                }
+            } else if function::is_candidate(name) {
+                self.put(found());
             } else if is_other(name, symbol.is_global()) {
                 self.others.push(symbol.address());
             }

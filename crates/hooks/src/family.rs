@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::binary::{Binary, Symbol, Table};
 use crate::function::{self, Allocator, MIMALLOC_PREFIX, TCMALLOC_PREFIX};
-use heapwise_format::entry_hooks::Shape;
+use heapwise_format::entry_hooks::{Alignment, Shape};
 
 /// Where a family is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Function {
     pub name: String,
     /// What it does.
     pub shape: Shape,
+    /// Where it has the alignment of its block.
+    pub alignment: Alignment,
     /// Address in the file's own address space.
     pub address: u64,
     /// Bytes of code; 0 when the file does not say.
@@ -62,9 +64,31 @@ pub struct Family {
     pub reach: Reach,
     /// Its functions, one per address.
     pub functions: Vec<Function>,
+    /// Address and number of its size classes, where the binary has them as an array of words.
+    pub classes: Option<(u64, u64)>,
 }
 
 impl Family {
+    /// Address of the function that returns the usable size of a block.
+    #[must_use]
+    pub fn usable_size(&self) -> Option<u64> {
+        let function = self.functions.iter().find(|function| function.shape == Shape::UsableSize);
+        function.map(|function| function.address)
+    }
+
+    /// Largest alignment that does not change the size class of a block which is not smaller. A
+    /// class of jemalloc may be a multiple of 8 only. mimalloc 3 may use a larger class for every
+    /// block that a function for aligned blocks returns.
+    #[must_use]
+    pub fn natural_alignment(&self) -> u64 {
+        let is_version_3 = || self.functions.iter().any(|function| function.name.starts_with("mi_theap_"));
+        match self.allocator {
+            Allocator::Mimalloc if is_version_3() => 0,
+            Allocator::Libc | Allocator::Tcmalloc | Allocator::Mimalloc => 16,
+            Allocator::Jemalloc | Allocator::Other => 8,
+        }
+    }
+
     /// The function by which messages name the family.
     #[must_use]
     pub fn representative(&self) -> String {
@@ -126,6 +150,7 @@ pub fn families(binary: &Binary, place: Place) -> Vec<Family> {
                 place,
                 reach: Reach::None(obstacle),
                 functions,
+                classes: None,
             });
         }
     }
@@ -178,7 +203,8 @@ fn family(
         let Symbol { name, address, size, .. } = symbol;
         let is_alias = functions.last().is_some_and(|last| last.address == *address);
         if let Some(shape) = shape_of(name).filter(|_| !is_alias) {
-            functions.push(Function { name: name.clone(), shape, address: *address, size: *size });
+            let alignment = function::alignment(name, shape);
+            functions.push(Function { name: name.clone(), shape, alignment, address: *address, size: *size });
         }
     }
     let is_exported = malloc.is_some_and(|malloc| malloc.table == Table::Dynamic);
@@ -186,7 +212,20 @@ fn family(
         Place::Library if replaces_malloc && is_exported => Reach::Linker,
         _ => Reach::Entry,
     };
-    (!functions.is_empty()).then(|| Family { allocator, prefix: prefix.to_owned(), place, reach, functions })
+    let classes = classes(binary, prefix).filter(|_| allocator == Allocator::Jemalloc);
+    let prefix = prefix.to_owned();
+    (!functions.is_empty()).then_some(Family { allocator, prefix, place, reach, functions, classes })
+}
+
+/// The size classes of the jemalloc with a prefix: its internal names have a second prefix, or the
+/// default one.
+fn classes(binary: &Binary, prefix: &str) -> Option<(u64, u64)> {
+    let names = [format!("{prefix}je_"), prefix.to_owned(), "je_".to_owned()];
+    let mut found = names.iter().filter_map(|prefix| {
+        let name = format!("{prefix}{}", function::CLASSES);
+        binary.classes.iter().find(|symbol| symbol.name == name)
+    });
+    found.next().map(|symbol| (symbol.address, symbol.size / 8))
 }
 
 #[cfg(test)]

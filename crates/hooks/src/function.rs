@@ -1,6 +1,6 @@
 //! Allocation functions: their names in each allocator, and what their arguments mean.
 
-use heapwise_format::entry_hooks::{Shape, Size};
+use heapwise_format::entry_hooks::{Alignment, Shape, Size};
 
 /// An allocator by its code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,11 +31,11 @@ impl Allocator {
     }
 }
 
-use Shape::{Allocate, AllocateTo, Release, Resize, ResizeInPlace, UsableSize};
+use Shape::{Allocate, AllocateTo, Release, Resize, ResizeInHeap, ResizeInPlace, UsableSize};
 use Size::{Argument, Product};
 
 /// Functions of C and jemalloc, which have the allocator's prefix.
-const PREFIXED: [(&str, Shape); 19] = [
+const PREFIXED: [(&str, Shape); 20] = [
     ("malloc", Allocate(Argument(0))),
     ("calloc", Allocate(Product(0))),
     ("realloc", Resize(Argument(1))),
@@ -50,6 +50,7 @@ const PREFIXED: [(&str, Shape); 19] = [
     ("valloc", Allocate(Argument(0))),
     ("pvalloc", Allocate(Argument(0))),
     ("malloc_usable_size", UsableSize),
+    ("sallocx", UsableSize),
     ("mallocx", Allocate(Argument(0))),
     ("rallocx", Resize(Argument(1))),
     ("xallocx", ResizeInPlace),
@@ -57,9 +58,9 @@ const PREFIXED: [(&str, Shape); 19] = [
     ("sdallocx", Release),
 ];
 
-/// Functions of mimalloc, after `mi_`. Functions of a heap of its own (`mi_heap_malloc`) are not
-/// among them: the others are built from those.
-const OF_MIMALLOC: [(&str, Shape); 40] = [
+/// Functions of mimalloc, after `mi_`. Those that allocate also exist with a heap as their first
+/// argument ([`OF_HEAP`]).
+const OF_MIMALLOC: [(&str, Shape); 54] = [
     ("malloc", Allocate(Argument(0))),
     ("zalloc", Allocate(Argument(0))),
     ("malloc_small", Allocate(Argument(0))),
@@ -81,8 +82,22 @@ const OF_MIMALLOC: [(&str, Shape); 40] = [
     ("realloc_aligned", Resize(Argument(1))),
     ("realloc_aligned_at", Resize(Argument(1))),
     ("rezalloc_aligned", Resize(Argument(1))),
+    ("rezalloc_aligned_at", Resize(Argument(1))),
     ("recalloc_aligned", Resize(Product(1))),
+    ("recalloc_aligned_at", Resize(Product(1))),
+    ("umalloc", Allocate(Argument(0))),
+    ("uzalloc", Allocate(Argument(0))),
+    ("umalloc_small", Allocate(Argument(0))),
+    ("uzalloc_small", Allocate(Argument(0))),
+    ("ucalloc", Allocate(Product(0))),
+    ("umalloc_aligned", Allocate(Argument(0))),
+    ("uzalloc_aligned", Allocate(Argument(0))),
+    ("urealloc", Resize(Argument(1))),
+    ("alloc_new", Allocate(Argument(0))),
+    ("alloc_new_n", Allocate(Product(0))),
     ("free", Release),
+    ("free_small", Release),
+    ("ufree", Release),
     ("free_size", Release),
     ("free_aligned", Release),
     ("free_size_aligned", Release),
@@ -140,6 +155,9 @@ const OF_TCMALLOC: [(&str, Shape); 32] = [
 
 /// Prefix of mimalloc's functions.
 pub const MIMALLOC_PREFIX: &str = "mi_";
+/// Prefixes of mimalloc's functions with a heap as first argument, after `mi_`: a heap, and the
+/// part of a heap that belongs to one thread (version 3).
+const OF_HEAP: [&str; 2] = ["heap_", "theap_"];
 /// Prefix of tcmalloc's functions.
 pub const TCMALLOC_PREFIX: &str = "tc_";
 
@@ -152,7 +170,50 @@ pub fn prefixed(name: &str) -> Option<Shape> {
 /// The shape of a function of mimalloc.
 #[must_use]
 pub fn of_mimalloc(name: &str) -> Option<Shape> {
-    find(&OF_MIMALLOC, name.strip_prefix(MIMALLOC_PREFIX)?)
+    let name = name.strip_prefix(MIMALLOC_PREFIX)?;
+    match OF_HEAP.iter().find_map(|prefix| name.strip_prefix(prefix)) {
+        // `mi_heap_new` makes a heap; `mi_heap_alloc_new` is C++'s operator.
+        Some(name) if name.starts_with("new") => None,
+        Some(name) => of_heap(find(&OF_MIMALLOC, name)?),
+        None => find(&OF_MIMALLOC, name),
+    }
+}
+
+/// A shape whose arguments follow a heap. No function frees a block of a given heap.
+fn of_heap(shape: Shape) -> Option<Shape> {
+    let next = |size| match size {
+        Argument(number) => Argument(number + 1),
+        Product(number) => Product(number + 1),
+    };
+    match shape {
+        Allocate(size) => Some(Allocate(next(size))),
+        Resize(size) => Some(ResizeInHeap(next(size))),
+        AllocateTo(_) | ResizeInHeap(_) | ResizeInPlace | Release | UsableSize => None,
+    }
+}
+
+/// Where a function with this name and shape has the alignment of its block.
+#[must_use]
+pub fn alignment(name: &str, shape: Shape) -> Alignment {
+    let Some(size) = shape.size() else { return Alignment::None };
+    if name.ends_with("valloc") || name.ends_with("_aligned_at") {
+        return Alignment::Other;
+    }
+    if name.ends_with("mallocx") || name.ends_with("rallocx") {
+        return Alignment::Flags(if name.ends_with("mallocx") { 1 } else { 2 });
+    }
+    if name.ends_with("memalign") || name.ends_with("aligned_alloc") {
+        return match shape {
+            AllocateTo(_) => Alignment::Argument(1),
+            _ => Alignment::Argument(0),
+        };
+    }
+    let behind_size = match size {
+        Argument(number) => number + 1,
+        Product(number) => number + 2,
+    };
+    let is_aligned = name.contains("_aligned") || name.contains("St11align_val_t");
+    if is_aligned { Alignment::Argument(behind_size) } else { Alignment::None }
 }
 
 /// The shape of a function of tcmalloc.
@@ -185,6 +246,9 @@ pub fn is_candidate(name: &str) -> bool {
         || PREFIXED.iter().any(|(known, _)| name.ends_with(known))
 }
 
+/// jemalloc's array of size classes, behind its prefix or that of its internal functions.
+pub const CLASSES: &str = "sz_index2size_tab";
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,11 +257,35 @@ mod tests {
     fn names_have_shapes() {
         assert_eq!(prefixed("calloc"), Some(Allocate(Product(0))));
         assert_eq!(of_mimalloc("mi_reallocn"), Some(Resize(Product(1))));
+        assert_eq!(of_mimalloc("mi_heap_malloc"), Some(Allocate(Argument(1))));
+        assert_eq!(of_mimalloc("mi_heap_calloc_aligned_at"), Some(Allocate(Product(1))));
+        assert_eq!(of_mimalloc("mi_theap_realloc"), Some(ResizeInHeap(Argument(2))));
+        assert_eq!(of_mimalloc("mi_heap_recalloc"), Some(ResizeInHeap(Product(2))));
+        assert_eq!(of_mimalloc("mi_heap_alloc_new_n"), Some(Allocate(Product(1))));
+        for other in ["mi_heap_new", "mi_heap_new_in_arena", "mi_heap_free", "mi_heap_delete"] {
+            assert_eq!(of_mimalloc(other), None, "{other}");
+        }
         assert_eq!(of_tcmalloc("tc_posix_memalign"), Some(AllocateTo(Argument(2))));
         assert_eq!(of_operator("_ZnwmSt11align_val_t"), Some(Allocate(Argument(0))));
         assert_eq!(of_operator("_ZdlPvm"), Some(Release));
         assert_eq!(of_operator("_ZN3foo6mallocEv"), None);
         assert_eq!(prefixed("mallctl"), None);
         assert!(is_candidate("_rjem_sdallocx") && !is_candidate("main"));
+    }
+
+    #[test]
+    fn aligned_functions_have_an_alignment() {
+        let of = |name: &str| alignment(name, of_mimalloc(name).expect("a function of mimalloc"));
+        assert_eq!(of("mi_malloc"), Alignment::None);
+        assert_eq!(of("mi_malloc_aligned"), Alignment::Argument(1));
+        assert_eq!(of("mi_heap_calloc_aligned"), Alignment::Argument(3));
+        assert_eq!(of("mi_new_aligned_nothrow"), Alignment::Argument(1));
+        assert_eq!(of("mi_aligned_alloc"), Alignment::Argument(0));
+        assert_eq!((of("mi_pvalloc"), of("mi_zalloc_aligned_at")), (Alignment::Other, Alignment::Other));
+        let of = |name: &str| alignment(name, prefixed(name).expect("a function of C"));
+        assert_eq!((of("posix_memalign"), of("memalign")), (Alignment::Argument(1), Alignment::Argument(0)));
+        assert_eq!((of("mallocx"), of("free_aligned_sized")), (Alignment::Flags(1), Alignment::None));
+        let operator = "_ZnwmSt11align_val_t";
+        assert_eq!(alignment(operator, of_operator(operator).expect("new")), Alignment::Argument(1));
     }
 }

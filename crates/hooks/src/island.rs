@@ -19,7 +19,7 @@ pub const DATA: u64 = 4096;
 /// Bytes of code per function.
 pub const PAD: u64 = 256;
 /// Most functions of an island: their addresses fit into the data page.
-pub const MOST: usize = 128;
+pub const MOST: usize = 192;
 /// Offset of the stub's address in the data page.
 pub const STUB: u64 = 8;
 /// Offset of the page filter's address in the data page.

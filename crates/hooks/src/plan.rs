@@ -5,10 +5,10 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use heapwise_format::entry_hooks::Shape;
+use heapwise_format::entry_hooks::{Alignment, Shape};
 
 use crate::binary::{Binary, definitions};
-use crate::family::{Family, Function};
+use crate::family::{Family, Function, Reach};
 use crate::function::Allocator;
 use crate::island::{self, Way};
 use crate::site::Refusal;
@@ -21,6 +21,10 @@ pub struct Hook {
     pub name: String,
     /// What it does; the shape in its cell.
     pub shape: Shape,
+    /// Where it has the alignment of its block.
+    pub alignment: Alignment,
+    /// Index of its family in [`Plan::families`].
+    pub family: usize,
     /// How it continues.
     pub way: Way,
     /// Its beginning, at the addresses of the process.
@@ -29,11 +33,37 @@ pub struct Hook {
     pub original: Vec<u8>,
 }
 
+/// How the sizes of a family's blocks are found, at the addresses of the process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sizes {
+    /// The dynamic linker leads to the family: the probe knows its functions.
+    pub is_linked: bool,
+    /// The function that returns the usable size of a block.
+    pub usable_size: Option<u64>,
+    /// Address and number of the size classes.
+    pub classes: Option<(u64, u64)>,
+    /// See [`Family::natural_alignment`].
+    pub natural_alignment: u64,
+}
+
+impl Sizes {
+    fn new(family: &Family, bias: u64) -> Sizes {
+        Sizes {
+            is_linked: family.reach == Reach::Linker,
+            usable_size: family.usable_size().map(|address| bias.wrapping_add(address)),
+            classes: family.classes.map(|(address, count)| (bias.wrapping_add(address), count)),
+            natural_alignment: family.natural_alignment(),
+        }
+    }
+}
+
 /// What is to be done with a binary.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     /// Functions to hook.
     pub hooks: Vec<Hook>,
+    /// The families of those functions.
+    pub families: Vec<Sizes>,
     /// Functions that cannot be hooked.
     pub refused: Vec<(String, Refusal)>,
     /// Code of the allocators, as first address and length: calls from there are part of a call
@@ -55,14 +85,15 @@ impl Plan {
     pub fn new(path: &Path, binary: &Binary, families: &[&Family], bias: u64) -> Plan {
         let mut plan = Plan::default();
         let Ok(file) = File::open(path) else { return plan };
-        for family in families {
+        for (index, family) in families.iter().enumerate() {
             for function in family.functions.iter().filter(|function| function.shape != Shape::UsableSize) {
                 match examine(&file, binary, function, bias) {
-                    Ok(hook) => plan.hooks.push(hook),
+                    Ok(hook) => plan.hooks.push(Hook { family: index, ..hook }),
                     Err(refusal) => plan.refused.push((function.name.clone(), refusal)),
                 }
             }
             plan.ranges.extend(ranges(binary, family, bias));
+            plan.families.push(Sizes::new(family, bias));
         }
         plan.skip_forwarders();
         plan.hooks.truncate(island::MOST);
@@ -74,7 +105,8 @@ impl Plan {
     pub fn add_jumps(&mut self, path: &Path, binary: &Binary, names: &[&str], bias: u64) {
         let Ok(file) = File::open(path) else { return };
         for (name, address, size) in definitions(path, names) {
-            let function = Function { name, shape: Shape::UsableSize, address, size };
+            let (shape, alignment) = (Shape::UsableSize, Alignment::None);
+            let function = Function { name, shape, alignment, address, size };
             if let Ok(hook) = examine(&file, binary, &function, bias) {
                 let is_known = self.hooks.iter().any(|known| known.site.at == hook.site.at);
                 if !is_known && self.hooks.len() < island::MOST {
@@ -84,13 +116,16 @@ impl Plan {
         }
     }
 
-    /// Drops functions that only jump to another hooked one, and sends functions whose tail jumps
-    /// to one always to the probe.
+    /// Drops functions that end in jumps to other hooked ones only, and sends functions of which
+    /// some path ends so always to the probe.
     fn skip_forwarders(&mut self) {
         let entries: BTreeSet<u64> = self.hooks.iter().map(|hook| hook.site.at).collect();
         // A site is behind a landing pad of 4 bytes, if there is one.
         let is_hooked = |target: u64| entries.contains(&target) || entries.contains(&(target + 4));
-        self.hooks.retain(|hook| !hook.site.forwards_to().is_some_and(is_hooked));
+        self.hooks.retain(|hook| {
+            let forwards = hook.site.forwards_to();
+            forwards.is_empty() || !forwards.iter().all(|target| is_hooked(*target))
+        });
         for hook in &mut self.hooks {
             if hook.site.exits.iter().any(|exit| is_hooked(*exit)) {
                 hook.way = Way::CellAlways;
@@ -115,7 +150,8 @@ fn examine(file: &File, binary: &Binary, function: &Function, bias: u64) -> Resu
     let from = (site.at - entry) as usize;
     let original = code.get(from..from + site.len).ok_or(Refusal::TooShort)?.to_vec();
     let way = Way::Cell(function.shape);
-    Ok(Hook { name: function.name.clone(), shape: function.shape, way, site, original })
+    let Function { name, shape, alignment, .. } = function.clone();
+    Ok(Hook { name, shape, alignment, family: 0, way, site, original })
 }
 
 /// The code of an allocator: everything between its first and its last function, without the parts

@@ -52,7 +52,7 @@ fn strip_rust_hash(name: &str) -> &str {
 }
 
 /// Drops every balanced `<…>` and `(…)` except those that are part of the name itself
-/// (`operator<`, `operator()`, `(anonymous namespace)`), and a trailing `const`.
+/// (`operator<`, `operator()`, `(anonymous namespace)`, Java's `.<init>`), and a trailing `const`.
 fn strip_brackets(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     let (mut depth, mut at) = (0_u32, 0);
@@ -84,19 +84,20 @@ fn strip_brackets(name: &str) -> String {
 /// Length of a piece that looks like brackets but belongs to the name.
 fn literal_prefix(rest: &str, before: &str) -> usize {
     const ANONYMOUS: &str = "(anonymous namespace)";
+    const JAVA_INITIALIZERS: [&str; 2] = ["<init>", "<clinit>"];
     const OPERATORS: [&str; 9] = ["()", "<<=", "<<", "<=>", "<=", "<", ">>=", "->*", "->"];
     if rest.starts_with(ANONYMOUS) {
         return ANONYMOUS.len();
+    }
+    let length = |known: &&str| rest.starts_with(*known).then_some(known.len());
+    if before.ends_with('.') {
+        return JAVA_INITIALIZERS.iter().find_map(length).unwrap_or(0);
     }
     if !before.ends_with("operator") {
         return 0;
     }
     let more = [">>", ">=", ">"];
-    OPERATORS
-        .iter()
-        .chain(&more)
-        .find(|operator| rest.starts_with(**operator))
-        .map_or(0, |operator| operator.len())
+    OPERATORS.iter().chain(&more).find_map(length).unwrap_or(0)
 }
 
 /// `void ns::f` becomes `ns::f`; `operator new` and `(anonymous namespace)` keep their spaces.
@@ -179,6 +180,8 @@ mod tests {
             ("alloc::slice::<impl [T]>::to_vec", "alloc::slice::to_vec"),
             ("core::ptr::drop_in_place<alloc::string::String>", "core::ptr::drop_in_place"),
             ("alloc::alloc::exchange_malloc::h0123456789abcdef", "alloc::alloc::exchange_malloc"),
+            ("void java.util.zip.Deflater.<init>(int, boolean)", "java.util.zip.Deflater.<init>"),
+            ("void java.util.Arrays.<clinit>()", "java.util.Arrays.<clinit>"),
             ("app+0x1234", "app+0x1234"),
             ("[basket of 3 (new)]", "[basket of 3 (new)]"),
         ] {

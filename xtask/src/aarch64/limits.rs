@@ -20,10 +20,6 @@ const LIMITS: &[(&str, &str)] = &[
     ),
     ("drain::a_program_waits_for_its_recorder_only_so_long", NO_SMALL_LOG),
     ("drain::what_a_full_log_drops_is_in_every_report", NO_SMALL_LOG),
-    (
-        "drain::children_nobody_asked_for_stop_logging",
-        "wants to see a mode that lasts a moment; `heapwise ps` takes a second to start under qemu",
-    ),
     ("faults::another_c_library_is_told_so", OTHER_PROGRAMS),
     (
         "faults::no_file_may_grow",

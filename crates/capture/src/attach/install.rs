@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use heapwise_format::entry_hooks::{ISLAND_ALLOCATES, ISLAND_RELEASES, Patch, StateWord, TableWord};
+use heapwise_format::entry_hooks::{
+    ISLAND_ALLOCATES, ISLAND_RELEASES, Patch, StateWord, TableWord, UNKNOWN_FAMILY,
+};
 use heapwise_hooks::island::{self, Island, Piece, Way, native::piece};
 use heapwise_hooks::plan::{Hook, Plan};
 use heapwise_hooks::site::Refusal;
@@ -77,6 +79,8 @@ impl Installer<'_> {
         write(start + island::STUB, &self.image.word(TableWord::Stub).to_le_bytes())?;
         write(start + island::FILTER, &self.image.word(TableWord::Filter).to_le_bytes())?;
         let pieces = self.pieces(&plan, start);
+        let families = plan.families.iter().map(|sizes| self.image.family(sizes));
+        let families: Vec<usize> = families.collect::<Outcome<_>>()?;
         for (index, (hook, piece, jump)) in pieces.iter().enumerate() {
             if is_new {
                 write(piece.start, &piece.code)?;
@@ -84,7 +88,8 @@ impl Installer<'_> {
             let target = match hook.way {
                 Way::Jump => self.image.redirect(&hook.name, piece.real)?,
                 Way::Cell(_) | Way::CellAlways => {
-                    self.image.set_cell(all.cells, piece.real, hook.shape)?;
+                    let family = families.get(hook.family).copied().unwrap_or(UNKNOWN_FAMILY);
+                    self.image.set_cell(all.cells, piece.real, hook, family)?;
                     all.cells += 1;
                     self.image.cell(all.cells - 1)
                 }

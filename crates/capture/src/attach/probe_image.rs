@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use heapwise_format::entry_hooks::{
-    CELL_BYTES, CELL_SHAPE, ISLAND_BYTES, MOST_CELLS, MOST_ISLANDS, MOST_PATCHES, MOST_RANGES, Patch,
-    RANGE_BYTES, SLOT_BYTES, SLOT_REAL, Shape, StateWord, TABLE_MAGIC, TABLE_SYMBOL, TableWord,
+    CELL_ALIGNMENT, CELL_BYTES, CELL_FAMILY, CELL_SHAPE, FAMILY_BYTES, FamilyWord, ISLAND_BYTES,
+    LINKED_FAMILY, MOST_CELLS, MOST_ISLANDS, MOST_PATCHES, MOST_RANGES, Patch, RANGE_BYTES, SLOT_BYTES,
+    SLOT_REAL, StateWord, TABLE_MAGIC, TABLE_SYMBOL, TableWord, UNKNOWN_FAMILY,
 };
 use heapwise_hooks::binary::{self, Binary};
 use heapwise_hooks::maps::Maps;
+use heapwise_hooks::plan::{Hook, Sizes};
 
 use super::memory::ProcessMemory;
 use crate::failure::{Failure, Outcome};
@@ -95,13 +97,45 @@ impl<'a> ProbeImage<'a> {
         self.word(TableWord::Cells) + (CELL_BYTES * index) as u64
     }
 
-    pub(crate) fn set_cell(&self, index: usize, real: u64, shape: Shape) -> Outcome {
+    /// Writes the cell of a function whose moved beginning is at `real`.
+    pub(crate) fn set_cell(&self, index: usize, real: u64, hook: &Hook, family: usize) -> Outcome {
         if index >= MOST_CELLS {
             return Err(Failure::new("too many functions to hook"));
         }
-        let cell = self.cell(index);
-        self.memory.write_word(cell, real).map_err(changed)?;
-        self.memory.write_word(cell + CELL_SHAPE as u64, shape.word()).map_err(changed)
+        let write = |offset: usize, word: u64| {
+            self.memory.write_word(self.cell(index) + offset as u64, word).map_err(changed)
+        };
+        write(0, real)?;
+        write(CELL_SHAPE, hook.shape.word())?;
+        write(CELL_FAMILY, family as u64)?;
+        write(CELL_ALIGNMENT, hook.alignment.word())
+    }
+
+    /// The number of a family, whose row is written unless an earlier attach has: the probe may
+    /// know sizes of its blocks.
+    pub(crate) fn family(&self, sizes: &Sizes) -> Outcome<usize> {
+        if sizes.is_linked {
+            return Ok(LINKED_FAMILY);
+        }
+        let (classes, count) = sizes.classes.unwrap_or_default();
+        // In the order of `FamilyWord`.
+        let wanted = [sizes.usable_size.unwrap_or(0), classes, count, sizes.natural_alignment];
+        if wanted[..2] == [0, 0] {
+            return Ok(UNKNOWN_FAMILY);
+        }
+        for number in LINKED_FAMILY + 1..UNKNOWN_FAMILY {
+            let row = self.word(TableWord::Families) + (FAMILY_BYTES * number) as u64;
+            let word = |index: usize| self.memory.read_word(row + 8 * index as u64).map_err(changed);
+            let known = [word(0)?, word(1)?, word(2)?, word(3)?];
+            if known == wanted {
+                return Ok(number);
+            }
+            if known == [0; FamilyWord::Count as usize] {
+                let bytes: Vec<u8> = wanted.iter().flat_map(|word| word.to_le_bytes()).collect();
+                return self.memory.write(row, &bytes).map_err(changed).map(|()| number);
+            }
+        }
+        Ok(UNKNOWN_FAMILY)
     }
 
     /// Adds an island to those that the probe switches.

@@ -202,7 +202,7 @@ fn a_request_for_hooks_does_not_outlive_the_launcher() {
     let library = scratch.output_of(&["preload"]);
     let mut program = scratch.command(victims().join("own_allocator"));
     program.env("LD_PRELOAD", library.trim());
-    program.env("HEAPWISE_CONF", "mode:exact,launcher:1-1,hooks:tree");
+    program.env("HEAPWISE_CONF", "mode:exact,launcher:1-1,hooks:true");
     let output = program.output().expect("it starts");
     assert_eq!(output.stdout, b"1\n");
 }
@@ -281,8 +281,8 @@ fn assert_counted(scratch: &Scratch, program: &Path, arguments: &[&str]) {
     }
 }
 
-/// Compiles `plain.c` over the sources of mimalloc that a crate has.
-fn compile_with_mimalloc(scratch: &Scratch, name: &str, flags: &[&str]) -> PathBuf {
+/// Compiles a program over the sources of mimalloc that a crate has.
+fn compile_with_mimalloc(scratch: &Scratch, source: &str, version: &str, flags: &[&str]) -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["metadata", "--format-version", "1", "--manifest-path"]);
@@ -291,18 +291,24 @@ fn compile_with_mimalloc(scratch: &Scratch, name: &str, flags: &[&str]) -> PathB
     let mut packages = metadata["packages"].as_array().expect("packages").iter();
     let package = packages.find(|package| package["name"] == "libmimalloc-sys").expect("a dependency");
     let manifest = Path::new(package["manifest_path"].as_str().expect("a path"));
-    let sources = manifest.parent().expect("a folder").join("c_src/mimalloc/v2");
-    let program = scratch.path(name);
+    let sources = manifest.parent().expect("a folder").join("c_src/mimalloc").join(version);
+    let program = scratch.path("over_mimalloc");
     let mut compiler = Command::new("cc");
     compiler.args(["-g", "-pthread", "-w"]).args(flags).arg("-I").arg(sources.join("include"));
-    compiler.arg(tests.join("programs/plain.c")).arg(sources.join("src/static.c"));
+    compiler.arg(tests.join("programs").join(source)).arg(sources.join("src/static.c"));
     run(compiler.arg("-o").arg(&program));
     program
 }
 
 /// Calls of `malloc` and its relatives are calls of mimalloc's own functions.
-const RENAMED: [&str; 4] =
-    ["-Dmalloc=mi_malloc", "-Dcalloc=mi_calloc", "-Drealloc=mi_realloc", "-Dfree=mi_free"];
+const RENAMED: [&str; 6] = [
+    "-Dmalloc=mi_malloc",
+    "-Dcalloc=mi_calloc",
+    "-Drealloc=mi_realloc",
+    "-Dfree=mi_free",
+    "-Dposix_memalign=mi_posix_memalign",
+    "-Dmalloc_usable_size=mi_usable_size",
+];
 
 /// mimalloc in a program in C: called by its own names, and in place of `malloc`.
 #[test]
@@ -310,10 +316,70 @@ const RENAMED: [&str; 4] =
 fn mimalloc_of_c_programs_is_counted_exactly() {
     let scratch = Scratch::new();
     let renamed = [&["-O2"][..], &RENAMED].concat();
-    for (name, flags) in [("renamed", &*renamed), ("replaced", &["-O2", "-DMI_MALLOC_OVERRIDE"])] {
-        let program = compile_with_mimalloc(&scratch, name, flags);
+    for flags in [&*renamed, &["-O2", "-DMI_MALLOC_OVERRIDE"]] {
+        let program = compile_with_mimalloc(&scratch, "plain.c", "v2", flags);
         assert_counted(&scratch, &program, &["20000"]);
         assert_counted(&scratch, &strip_with_link(&scratch, &program), &["20000"]);
+    }
+}
+
+/// What a program says of the usable sizes of its blocks is what was recorded, to the byte.
+fn assert_usable(scratch: &Scratch, program: &Path, mode: &[&str]) {
+    let mut command = scratch.heapwise(&["run", "-f", "-o", "out.hwp"]);
+    let output = command.args(mode).arg("--").arg(program).output().expect("runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let counted = witness(&output);
+    for (metric, name) in METRICS {
+        let total = |more: &[&str]| {
+            let arguments = ["top", "--json", &format!("--{metric}"), "--focus", "^w_", "out.hwp"];
+            scratch.json_of(&[&arguments[..], more].concat())["total"].as_i64()
+        };
+        assert_eq!(total(&[]), Some(counted[name]), "{mode:?} {metric}: {said}");
+        if let Some(usable) = counted.get(&format!("usable.{name}")) {
+            assert!(*usable > counted[name] + counted[name] / 100, "{counted:?}");
+            assert_eq!(total(&["--usable"]), Some(*usable), "{mode:?} {metric} usable: {said}");
+        }
+    }
+}
+
+const EXACT: [&[&str]; 2] = [&["--exact"], &["--exact", "--index", "hash"]];
+
+/// Aligned blocks and blocks that were resized in place have more room than their size says.
+#[test]
+#[ignore = "needs libjemalloc-dev and libgoogle-perftools-dev"]
+fn usable_sizes_over_static_allocators_are_the_allocators() {
+    let scratch = Scratch::new();
+    for victim in ["usable_jemalloc", "usable_tcmalloc"] {
+        for mode in EXACT {
+            assert_usable(&scratch, &victims().join(victim), mode);
+        }
+    }
+}
+
+#[test]
+#[ignore = "compiles mimalloc of a crate from the registry"]
+fn usable_sizes_over_mimalloc_are_mimallocs() {
+    let scratch = Scratch::new();
+    let renamed = [&["-O2"][..], &RENAMED].concat();
+    for version in ["v2", "v3"] {
+        for flags in [&*renamed, &["-O2", "-DMI_MALLOC_OVERRIDE"]] {
+            let program = compile_with_mimalloc(&scratch, "usable_sizes.c", version, flags);
+            EXACT.iter().for_each(|mode| assert_usable(&scratch, &program, mode));
+        }
+    }
+}
+
+/// Private heaps of mimalloc: functions whose first argument is the heap.
+#[test]
+#[ignore = "compiles mimalloc of a crate from the registry"]
+fn blocks_of_private_heaps_are_counted_exactly() {
+    let scratch = Scratch::new();
+    for version in ["v2", "v3"] {
+        for level in ["-O1", "-O2", "-O3"] {
+            let program = compile_with_mimalloc(&scratch, "over_mimalloc/heaps.c", version, &[level]);
+            EXACT.iter().for_each(|mode| assert_usable(&scratch, &program, mode));
+        }
     }
 }
 
@@ -323,7 +389,7 @@ fn mimalloc_of_c_programs_is_counted_exactly() {
 fn an_inlined_allocator_is_named() {
     let scratch = Scratch::new();
     let flags = [&["-O3", "-flto", "-fvisibility=hidden"][..], &RENAMED].concat();
-    let program = compile_with_mimalloc(&scratch, "inlined", &flags);
+    let program = compile_with_mimalloc(&scratch, "plain.c", "v2", &flags);
     let mut run = scratch.heapwise(&["run", "-f", "--exact", "-o", "out.hwp", "--"]);
     let output = run.arg(&program).arg("20000").output().expect("runs");
     assert!(output.status.success());

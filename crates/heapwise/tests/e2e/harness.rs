@@ -146,14 +146,20 @@ pub struct Capture<'a> {
 }
 
 impl Capture<'_> {
-    /// Sum over the victim's own frames.
+    /// Sum over the victim's own frames. A stack that ends in code of the probe, which a signal
+    /// handler interrupted, has them inside of that code: the compiler's unwind information is
+    /// wrong for some instructions behind a shared end of a function.
     pub fn total(&self, metric: &str) -> i64 {
-        self.total_of(metric, "^w_")
+        self.sum(metric, &["--keep-allocator", "--focus", "^w_"])
     }
 
     pub fn total_of(&self, metric: &str, focus: &str) -> i64 {
-        let profile = self.profile.to_str().expect("UTF-8");
-        let top = self.scratch.json_of(&["top", "--json", &format!("--{metric}"), "--focus", focus, profile]);
+        self.sum(metric, &["--focus", focus])
+    }
+
+    fn sum(&self, metric: &str, options: &[&str]) -> i64 {
+        let (metric, profile) = (format!("--{metric}"), self.profile.to_str().expect("UTF-8"));
+        let top = self.scratch.json_of(&[&["top", "--json", &metric, profile], options].concat());
         top["total"].as_i64().expect("a total")
     }
 

@@ -366,3 +366,24 @@ fn a_daemon_that_is_not_recorded_is_named() {
         assert!(said.contains("the recording ends with the program; daemonizes (pid "), "{said}");
     }
 }
+
+/// A program that another one starts is recorded with `--children` only.
+#[test]
+fn programs_that_the_program_starts_are_off() {
+    for (option, mode) in [("--quiet", "off"), ("--children", "exact")] {
+        let scratch = Scratch::new();
+        let mut run = scratch.heapwise(&["run", "--exact", "-o", "out.hwp", option, "--", "timeout", "600"]);
+        run.arg(victims().join("live_switch")).stdin(Stdio::piped()).stdout(Stdio::null());
+        let mut run = run.spawn().expect("heapwise starts");
+        let mode_of = |program: &str| {
+            let list = scratch.json_of(&["ps", "--json"]);
+            let row = list.as_array()?.iter().find(|row| row["program"] == program)?;
+            row["mode"].as_str().map(str::to_owned)
+        };
+        until("the started program", || mode_of("live_switch").is_some());
+        assert_eq!(mode_of("live_switch").as_deref(), Some(mode), "{option}");
+        assert_eq!(mode_of("timeout").as_deref(), Some("exact"), "{option}");
+        drop(run.stdin.take());
+        assert!(run.wait().expect("waited").success());
+    }
+}

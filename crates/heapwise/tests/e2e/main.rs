@@ -18,6 +18,7 @@ mod faults;
 mod findings;
 mod forks;
 mod from_documents;
+mod go_stacks;
 mod gs;
 mod harness;
 mod hostile_requests;

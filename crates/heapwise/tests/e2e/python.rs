@@ -1,9 +1,11 @@
 //! A real CPython: its lines are in every stack, with the right bytes.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Child, Output, Stdio};
 
+use crate::control::until;
 use crate::harness::{LOG, Scratch};
 
 /// The interpreter: Debian's, or the one named by `HEAPWISE_TEST_PYTHON`.
@@ -235,5 +237,36 @@ fn arenas_are_blocks_without_objects() {
         assert!((13_500_000.0..17_000_000.0).contains(&arenas), "{mode:?}: {arenas}");
         assert!(held("--inuse_objects", "hold (<string>:2)") < 100.0, "{mode:?}");
         assert_eq!(held("--inuse_space", "<module> (<string>:4)") as u64 >> 20, 5, "{mode:?}");
+    }
+}
+
+/// While nothing is recorded, the interpreter's allocators are not wrapped. A program that
+/// allocates nothing but objects still applies control changes.
+#[test]
+fn recording_starts_while_only_objects_are_allocated() {
+    let scratch = Scratch::new();
+    let mut program = scratch.command(python());
+    program.env("LD_PRELOAD", scratch.output_of(&["preload"]).trim()).stdout(Stdio::piped());
+    program.args(["-uc", "i = 0\nprint()\nwhile True:\n i += 1"]);
+    let mut child = Endless(program.spawn().expect("python starts"));
+    let mut first = [0];
+    child.0.stdout.take().expect("piped").read_exact(&mut first).expect("its loop begins");
+    let pid = child.0.id().to_string();
+    let profile = || scratch.json_of(&["top", "--json", "--alloc_objects", "-n", "0", &pid]);
+    assert_eq!(profile()["total"], 0);
+    scratch.output_of(&["start", "--exact", &pid]);
+    until("objects of the loop", || {
+        let rows = profile()["rows"].as_array().cloned().unwrap_or_default();
+        rows.iter().any(|row| row["name"] == "<module> <string>:4" && row["flat"].as_u64() > Some(10_000))
+    });
+}
+
+/// A program that has to be killed, also when its test fails.
+struct Endless(Child);
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }

@@ -70,6 +70,13 @@ fn peak_kib(pid: u32) -> u64 {
     line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number")
 }
 
+/// The answer at an address, after as many attempts as a busy machine needs.
+fn answer_of(server: &Server, address: &str) -> String {
+    let mut answers = (0..10).map(|_| server.get(address));
+    let is_done = |answer: &String| !answer.contains("busy with other renders, try again");
+    answers.find(is_done).unwrap_or_default()
+}
+
 #[test]
 #[ignore = "long"]
 fn every_answer_about_a_large_profile_is_bounded() {
@@ -81,7 +88,7 @@ fn every_answer_about_a_large_profile_is_bounded() {
         for address in ADDRESSES {
             let server = &server;
             scope.spawn(move || {
-                let answer = server.get(&address.replace("ID", "large.hwp"));
+                let answer = answer_of(server, &address.replace("ID", "large.hwp"));
                 let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
                 assert!(head.starts_with("HTTP/1.1 200"), "{address}: {head} {body:.200}");
                 assert!(body.len() <= MOST_ANSWER_BYTES, "{address}: {} bytes", body.len());

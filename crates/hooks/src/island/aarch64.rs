@@ -56,14 +56,15 @@ impl Writer {
         self.words[pending.0] |= distance << 5;
     }
 
-    /// `ldrb w17, [x16, page of x0]`: x16 is the filter.
-    fn look_up_page(&mut self) {
-        self.put(&[bits_of(0, 12), LOAD]);
+    /// `ldrb w17, [x16, page of xN]`: x16 is the filter.
+    fn look_up_page(&mut self, block: u32) {
+        self.put(&[bits_of(block, 12), LOAD]);
     }
 
-    /// `add x17, x0, x0, lsr fold; ldrb w17, [x16, granule of x17]`.
-    fn look_up_granule(&mut self) {
-        self.put(&[0x8b40_0011 | u32::from(FILTER_FOLD) << 10, bits_of(17, 4), LOAD]);
+    /// `add x17, xN, xN, lsr fold; ldrb w17, [x16, granule of x17]`.
+    fn look_up_granule(&mut self, block: u32) {
+        let add = 0x8b40_0011 | u32::from(FILTER_FOLD) << 10 | block << 16 | block << 5;
+        self.put(&[add, bits_of(17, 4), LOAD]);
     }
 
     /// Subtracts a size from the thread's countdown, and jumps when it does not hold.
@@ -96,10 +97,12 @@ impl Writer {
 pub fn piece(island: Island, index: usize, way: Way, site: &Site) -> Option<Piece> {
     let start = island.start + DATA + PAD * index as u64;
     let mut writer = Writer { start, words: Vec::new(), data: island.start };
-    let (size, mode, looks_up) = match way {
-        Way::Cell(Shape::Allocate(size) | Shape::AllocateTo(size)) => (Some(size), ISLAND_ALLOCATES, false),
-        Way::Cell(Shape::Resize(size)) => (Some(size), ISLAND_RELEASES, true),
-        Way::Cell(Shape::Release) => (None, ISLAND_RELEASES, true),
+    // The block to free or to resize is the argument of a number.
+    let (size, mode, block) = match way {
+        Way::Cell(Shape::Allocate(size) | Shape::AllocateTo(size)) => (Some(size), ISLAND_ALLOCATES, None),
+        Way::Cell(Shape::Resize(size)) => (Some(size), ISLAND_RELEASES, Some(0)),
+        Way::Cell(Shape::ResizeInHeap(size)) => (Some(size), ISLAND_RELEASES, Some(1)),
+        Way::Cell(Shape::Release) => (None, ISLAND_RELEASES, Some(0)),
         Way::Cell(Shape::ResizeInPlace | Shape::UsableSize) | Way::CellAlways | Way::Jump => {
             put_way_to_probe(&mut writer, index, way, site);
             let (real, addresses) = put_real(&mut writer, site)?;
@@ -107,14 +110,14 @@ pub fn piece(island: Island, index: usize, way: Way, site: &Site) -> Option<Piec
         }
     };
     let mut to_probe = vec![writer.jump_if_traced(mode)];
-    if looks_up {
+    if let Some(block) = block {
         writer.address(16, FILTER);
         writer.put(&[0xf940_0210]); // ldr x16, [x16]
-        writer.look_up_page();
+        writer.look_up_page(block);
         let none = Pending(writer.words.len());
         // cbz w17; add x16, x16, #FILTER_PAGES
         writer.put(&[0x3400_0011, 0x9144_0210]);
-        writer.look_up_granule();
+        writer.look_up_granule(block);
         to_probe.push(Pending(writer.words.len()));
         writer.put(&[0x3500_0011]); // cbnz w17
         writer.land(&none);
@@ -202,5 +205,23 @@ mod tests {
             "the probe's call signs its own address"
         );
         assert_eq!(words[32], AUTHENTICATE, "the way to the probe");
+    }
+
+    /// Words as `aarch64-linux-gnu-objdump` reads them.
+    #[test]
+    fn the_block_of_a_function_of_a_heap_is_its_second_argument() {
+        let code: Vec<u8> =
+            [0xd503_201f_u32, 0xd65f_03c0].iter().flat_map(|word| word.to_le_bytes()).collect();
+        let site = Site::examine(&code, 0x4fff_0000, 8).expect("nop; ret");
+        let island = Island { start: 0x5000_0000, thread_words: 0x1_2340 };
+        let way = Way::Cell(Shape::ResizeInHeap(Size::Product(2)));
+        let words = words_of(&piece(island, 0, way, &site).expect("fits").code);
+        for word in [
+            0xd34c_7c31, // ubfx x17, x1, #12, #20
+            0x8b41_1831, // add x17, x1, x1, lsr #6
+            0x9b03_c451, // msub x17, x2, x3, x17
+        ] {
+            assert!(words.contains(&word), "{word:x}: {words:x?}");
+        }
     }
 }

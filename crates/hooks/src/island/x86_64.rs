@@ -17,6 +17,25 @@ struct Writer {
 /// A distance that is written later.
 struct Pending(usize);
 
+/// The argument that is the block to free or to resize.
+#[derive(Clone, Copy)]
+enum BlockArgument {
+    /// rdi.
+    First,
+    /// rsi.
+    Second,
+}
+
+impl BlockArgument {
+    /// Last byte of an instruction that moves or adds the argument to rax.
+    fn to_rax(self) -> u8 {
+        match self {
+            BlockArgument::First => 0xf8,
+            BlockArgument::Second => 0xf0,
+        }
+    }
+}
+
 impl Writer {
     fn here(&self) -> u64 {
         self.start + self.code.len() as u64
@@ -61,16 +80,17 @@ impl Writer {
         self.jump_if(NOT_EQUAL)
     }
 
-    /// Compares the page filter's byte of rdi's page with 0.
-    fn look_up_page(&mut self) {
-        self.put(&[0x50, 0x48, 0x89, 0xf8]); // push rax; mov rax, rdi
+    /// Compares the page filter's byte of the block's page with 0.
+    fn look_up_page(&mut self, block: BlockArgument) {
+        self.put(&[0x50, 0x48, 0x89, block.to_rax()]); // push rax; mov rax, block
         self.look_up(12, FILTER_PAGES, 0);
     }
 
-    /// Compares the page filter's byte of rdi's granule with 0.
-    fn look_up_granule(&mut self) {
-        self.put(&[0x50, 0x48, 0x89, 0xf8]); // push rax; mov rax, rdi
-        self.put(&[0x48, 0xc1, 0xe8, FILTER_FOLD, 0x48, 0x01, 0xf8]); // shr rax, fold; add rax, rdi
+    /// Compares the page filter's byte of the block's granule with 0.
+    fn look_up_granule(&mut self, block: BlockArgument) {
+        self.put(&[0x50, 0x48, 0x89, block.to_rax()]); // push rax; mov rax, block
+        // shr rax, fold; add rax, block
+        self.put(&[0x48, 0xc1, 0xe8, FILTER_FOLD, 0x48, 0x01, block.to_rax()]);
         self.look_up(4, FILTER_GRANULES, FILTER_PAGES);
     }
 
@@ -92,6 +112,7 @@ impl Writer {
             // push; imul with the next argument; …; pop
             Size::Product(0) => (0, Some(([0x57, 0x48, 0x0f, 0xaf, 0xfe], 0x5f))),
             Size::Product(1) => (1, Some(([0x56, 0x48, 0x0f, 0xaf, 0xf2], 0x5e))),
+            Size::Product(2) => (2, Some(([0x52, 0x48, 0x0f, 0xaf, 0xd1], 0x5a))),
             Size::Product(_) => return None,
         };
         if let Some((multiply, _)) = product {
@@ -118,19 +139,20 @@ pub fn piece(island: Island, index: usize, way: Way, site: &Site) -> Option<Piec
     let start = island.start + DATA + PAD * index as u64;
     let mut writer = Writer { start, code: Vec::new(), data: island.start };
     let thread_words = i32::try_from(island.thread_words).ok()?;
-    let (size, mode, looks_up) = match way {
-        Way::Cell(Shape::Allocate(size) | Shape::AllocateTo(size)) => (Some(size), ISLAND_ALLOCATES, false),
-        Way::Cell(Shape::Resize(size)) => (Some(size), ISLAND_RELEASES, true),
-        Way::Cell(Shape::Release) => (None, ISLAND_RELEASES, true),
+    let (size, mode, block) = match way {
+        Way::Cell(Shape::Allocate(size) | Shape::AllocateTo(size)) => (Some(size), ISLAND_ALLOCATES, None),
+        Way::Cell(Shape::Resize(size)) => (Some(size), ISLAND_RELEASES, Some(BlockArgument::First)),
+        Way::Cell(Shape::ResizeInHeap(size)) => (Some(size), ISLAND_RELEASES, Some(BlockArgument::Second)),
+        Way::Cell(Shape::Release) => (None, ISLAND_RELEASES, Some(BlockArgument::First)),
         Way::Cell(Shape::ResizeInPlace | Shape::UsableSize) | Way::CellAlways | Way::Jump => {
             return unconditional(writer, index, way, site);
         }
     };
     let mut to_probe = vec![writer.jump_if_traced(mode)];
     let mut maybe = None;
-    if looks_up {
-        writer.look_up_page();
-        maybe = Some(writer.jump_if(NOT_EQUAL));
+    if let Some(block) = block {
+        writer.look_up_page(block);
+        maybe = Some((block, writer.jump_if(NOT_EQUAL)));
     }
     let after_lookup = writer.here();
     let mut exhausted = None;
@@ -139,13 +161,13 @@ pub fn piece(island: Island, index: usize, way: Way, site: &Site) -> Option<Piec
         exhausted = Some(writer.jump_if(BELOW));
     }
     let (real, addresses) = put_moved(&mut writer, site)?;
-    if let Some(maybe) = maybe {
+    if let Some((block, maybe)) = maybe {
         writer.land(&maybe);
-        writer.look_up_granule();
+        writer.look_up_granule(block);
         writer.jump_back_if(EQUAL, after_lookup);
     }
     if let Some(exhausted) = exhausted {
-        if looks_up {
+        if block.is_some() {
             // A sample goes to the probe; it was not counted.
             writer.put(&[0xe9, 0, 0, 0, 0]);
             to_probe.push(Pending(writer.code.len() - 4));
@@ -189,7 +211,7 @@ fn finish(writer: Writer, real: u64, addresses: Vec<(u64, u64)>) -> Option<Piece
 #[cfg(test)]
 mod tests {
     use super::*;
-    use iced_x86::{Decoder, DecoderOptions, Instruction};
+    use iced_x86::{Code, Decoder, DecoderOptions, Instruction, Register};
 
     const ISLAND: Island = Island { start: 0x5000_0000, thread_words: -0x80 };
 
@@ -208,12 +230,14 @@ mod tests {
     /// every address is one of the data page.
     #[test]
     fn code_is_whole() {
-        let sizes =
-            [Size::Argument(0), Size::Argument(1), Size::Argument(2), Size::Product(0), Size::Product(1)];
-        let of_size = sizes
-            .map(|size| [Shape::Allocate(size), Shape::AllocateTo(size), Shape::Resize(size)].map(Way::Cell));
+        let arguments = [Size::Argument(0), Size::Argument(1), Size::Argument(2)];
+        let products = [Size::Product(0), Size::Product(1), Size::Product(2)];
+        let of_size = arguments.into_iter().chain(products).map(|size| {
+            let [allocate, resize] = [Shape::Allocate(size), Shape::Resize(size)];
+            [allocate, Shape::AllocateTo(size), resize, Shape::ResizeInHeap(size)].map(Way::Cell)
+        });
         let others = [Way::Cell(Shape::Release), Way::Cell(Shape::ResizeInPlace), Way::CellAlways, Way::Jump];
-        for way in of_size.into_iter().flatten().chain(others) {
+        for way in of_size.flatten().chain(others) {
             let (piece, instructions) = decoded(way);
             let starts: Vec<u64> = instructions.iter().map(Instruction::ip).collect();
             assert!(starts.contains(&piece.real), "{way:?}");
@@ -230,6 +254,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// The block of a function with a heap is its second argument, and its size follows.
+    #[test]
+    fn functions_of_heaps_have_their_own_registers() {
+        let used = |shape: Shape| {
+            let (_, instructions) = decoded(Way::Cell(shape));
+            let moves = instructions.into_iter().filter(|one| one.code() == Code::Mov_rm64_r64);
+            moves.map(|one| one.op1_register()).collect::<Vec<_>>()
+        };
+        assert_eq!(used(Shape::Resize(Size::Argument(1))), [Register::RDI; 2]);
+        assert_eq!(used(Shape::ResizeInHeap(Size::Product(2))), [Register::RSI; 2]);
     }
 
     #[test]

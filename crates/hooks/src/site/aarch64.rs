@@ -21,6 +21,8 @@ pub struct Site {
     pub len: usize,
     /// Targets of jumps that leave the function.
     pub exits: Vec<u64>,
+    /// Some path returns, or jumps to an address that is not known here.
+    returns: bool,
     /// The return address is signed here.
     pub is_signed: bool,
     covered: u32,
@@ -47,9 +49,16 @@ impl Site {
         if covered >> 26 == 0b10_0101 || covered & 0xffff_fc1f == 0xd63f_0000 {
             return Err(Refusal::Call);
         }
-        let mut exits = Vec::new();
+        let (mut exits, mut returns) = (Vec::new(), false);
+        if size == 0 {
+            // All that is known is the beginning.
+            exits.extend(branch_target(covered, at).filter(|_| covered >> 26 == 0b00_0101));
+            returns = exits.is_empty();
+        }
         for row in 0..size / 4 {
             let here = entry + 4 * row as u64;
+            // ret, br, and the latter with authentication: all branches to a register but calls.
+            returns |= word(row).is_some_and(|word| matches!(word >> 21, 0x6b0 | 0x6b2 | 0x6b8));
             let Some(target) = word(row).and_then(|instruction| branch_target(instruction, here)) else {
                 continue;
             };
@@ -61,14 +70,14 @@ impl Site {
             }
         }
         // Only known to be safe: what is not relative to the program counter, or rebuilt below.
-        let site = Site { at, len: 4, exits, is_signed, covered };
+        let site = Site { at, len: 4, exits, returns, is_signed, covered };
         site.rebuilt().map(|_| site)
     }
 
-    /// The function that this one does nothing but jump to.
+    /// The functions that this one ends in a jump to, if every path does.
     #[must_use]
-    pub fn forwards_to(&self) -> Option<u64> {
-        (self.covered >> 26 == 0b00_0101).then(|| branch_target(self.covered, self.at)).flatten()
+    pub fn forwards_to(&self) -> &[u64] {
+        if self.returns { &[] } else { &self.exits }
     }
 
     /// The covered instruction at address `to`, followed by a jump to the rest.
@@ -212,8 +221,9 @@ mod tests {
         let load = examine(&[0x5800_0082, RET, 0, 0, 0, 0]).expect("ldr");
         assert_eq!(moved(&load)[..5], [0x5800_0051, 0x1400_0003, 0x1_0010, 0, 0xf940_0222]);
         let forward = examine(&[0x1400_0002]).expect("b");
-        assert_eq!(forward.forwards_to(), Some(0x1_0008));
-        assert_eq!(forward.exits, [0x1_0008]);
+        assert_eq!(forward.forwards_to(), [0x1_0008]);
+        let returning = examine(&[0xb400_0200, RET]).expect("cbz");
+        assert_eq!((returning.forwards_to(), &*returning.exits), (&[][..], &[0x1_0040][..]));
     }
 
     #[test]

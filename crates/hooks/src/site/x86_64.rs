@@ -21,6 +21,8 @@ pub struct Site {
     pub len: usize,
     /// Targets of jumps that leave the function.
     pub exits: Vec<u64>,
+    /// Some path returns, or jumps to an address that is not known here.
+    returns: bool,
     covered: Vec<Instruction>,
 }
 
@@ -36,8 +38,16 @@ impl Site {
         let (covered, len) = cover(code.get(skipped..).unwrap_or_default(), at)?;
         let body = code.get(..size.min(code.len())).unwrap_or_default();
         let (function, replaced) = (entry..entry + size as u64, at + 1..at + len as u64);
-        let mut exits = Vec::new();
+        let (mut exits, mut returns) = (Vec::new(), false);
+        if size == 0 {
+            // All that is known is the beginning.
+            let is_jump = |first: &&Instruction| first.flow_control() == FlowControl::UnconditionalBranch;
+            exits.extend(covered.first().filter(is_jump).map(Instruction::near_branch_target));
+            returns = exits.is_empty();
+        }
         for instruction in Decoder::with_ip(64, body, entry, DecoderOptions::NONE).iter() {
+            returns |=
+                matches!(instruction.flow_control(), FlowControl::Return | FlowControl::IndirectBranch);
             if instruction.op0_kind() != OpKind::NearBranch64 {
                 continue;
             }
@@ -50,15 +60,13 @@ impl Site {
                 exits.push(target);
             }
         }
-        Ok(Site { at, len, exits, covered })
+        Ok(Site { at, len, exits, returns, covered })
     }
 
-    /// The function that this one does nothing but jump to.
+    /// The functions that this one ends in a jump to, if every path does.
     #[must_use]
-    pub fn forwards_to(&self) -> Option<u64> {
-        let first =
-            self.covered.first().filter(|first| first.flow_control() == FlowControl::UnconditionalBranch)?;
-        Some(first.near_branch_target())
+    pub fn forwards_to(&self) -> &[u64] {
+        if self.returns { &[] } else { &self.exits }
     }
 
     /// The covered instructions at address `to`, followed by a jump to the rest.
@@ -168,8 +176,13 @@ mod tests {
         assert_eq!(first.ip_rel_memory_address(), 0x1017);
         assert_eq!(moved.addresses[0], (0x1000, 0x4000_0000));
         let forward = examine(&[0xe9, 0x10, 0, 0, 0]).expect("a jump");
-        assert_eq!(forward.forwards_to(), Some(0x1015));
-        assert_eq!(forward.exits, [0x1015]);
+        assert_eq!(forward.forwards_to(), [0x1015]);
+        // mov rdx, rsi; je +0x10; jmp +0x10
+        let two = examine(&[0x48, 0x89, 0xf2, 0x74, 0x10, 0xe9, 0x10, 0, 0, 0]).expect("jumps");
+        assert_eq!(two.forwards_to(), [0x1015, 0x101a]);
+        // test rdi, rdi; je +1; ret; jmp +0x10
+        let one = examine(&[0x48, 0x85, 0xff, 0x74, 0x01, 0xc3, 0xe9, 0x10, 0, 0, 0]).expect("a jump");
+        assert_eq!((one.forwards_to(), &*one.exits), (&[][..], &[0x101b][..]));
         assert_eq!(forward.moved(0x2000).expect("in reach").code.len(), 5);
         assert_eq!(site.jump(0x2000).expect("in reach"), [0xe9, 0xfb, 0x0f, 0, 0, 0xcc, 0xcc]);
         assert_eq!(site.jump(1 << 40), None);

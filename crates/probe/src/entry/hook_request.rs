@@ -10,20 +10,15 @@ use heapwise_format::bytes::u64_at;
 use heapwise_format::entry_hooks::{MAP_REQUEST_WORDS, REQUEST_SOCKET, REQUEST_TIMEOUT_MS};
 
 use super::hooks::entry_points;
-use crate::config::{Config, HookRequests};
+use crate::config::Config;
 use crate::fixed_text::FixedText;
 use crate::sys::{self, Socket};
 
 /// Requests hooks, and waits until the launcher has installed them or has declined.
 pub(super) fn make(config: &Config) {
     let Some(launcher) = config.launcher else { return };
-    let is_wanted = match config.hook_requests {
-        HookRequests::None => false,
-        HookRequests::Child => sys::parent_pid() == launcher.holder.pid,
-        HookRequests::Tree => true,
-    };
     // A filter that the program inherited may end it for a call that connects.
-    if !is_wanted || entry_points::hooked() != 0 || sys::is_filtered() {
+    if !config.hook_requests || entry_points::hooked() != 0 || sys::is_filtered() {
         return;
     }
     let mut name = FixedText::<64>::new();

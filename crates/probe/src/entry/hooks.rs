@@ -8,6 +8,7 @@
 
 pub(crate) mod entry_points;
 mod fallback;
+pub(crate) mod families;
 mod mappings;
 mod memory_calls;
 mod nested_calls;

@@ -129,13 +129,13 @@ impl Session {
 
     /// Writes what readers expect of empty tables; false without memory.
     fn describe_tables(&self, allocator: AllocatorKind) -> bool {
-        let allocator = if entry_points::has_foreign_blocks() { AllocatorKind::Other } else { allocator };
         if injected::is_injected() {
             self.segment.counter(Counter::AgeAtAttach).store(process::age_ns(), Ordering::Relaxed);
         }
         self.segment.counter(Counter::EntryHooks).store(entry_points::hooked(), Ordering::Relaxed);
         self.slack.begin(allocator);
-        live::describe(self, allocator);
+        let has_one = !entry_points::has_foreign_blocks();
+        live::describe(self, if has_one { allocator } else { AllocatorKind::Other });
         rates::describe(&self.segment);
         strings::describe(self);
         stack_tree::describe(self);

@@ -12,9 +12,10 @@ use crate::atomics::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use crate::inside::{Inside, enter};
 use crate::jemalloc::options::options;
 use crate::json::Sink;
+use crate::record::{Block, usable};
 use crate::session::Session;
 use crate::sys::File;
-use crate::{clock, dump, hooks};
+use crate::{clock, dump};
 use ring::{Record, Ring};
 
 /// The recent blocks of a session. Zeroed memory is valid: nothing is kept.
@@ -91,15 +92,16 @@ pub(crate) fn set_most(session: &Session, most: i64) -> bool {
 
 /// A block was recorded: one load when nothing is kept.
 #[inline(always)]
-pub(crate) fn allocated(session: &Session, address: u64, size: u64, node: u32, thread: u32) {
+pub(crate) fn allocated(session: &Session, block: &Block, node: u32, thread: u32) {
     if session.recent.is_keeping() {
-        note(session, address, size, node, thread);
+        note(session, block, node, thread);
     }
 }
 
 #[cold]
-fn note(session: &Session, address: u64, size: u64, node: u32, thread: u32) {
-    let usable = hooks::usable_size(address as *mut _) as u64;
+fn note(session: &Session, block: &Block, node: u32, thread: u32) {
+    let Block { address, size, source, .. } = *block;
+    let usable = usable::measured(address, size, source.family).unwrap_or(size);
     let record = Record { address, size, usable, born_ns: now(), node, thread, ..Record::default() };
     session.recent.ring.add(&session.segment, record);
 }

@@ -218,8 +218,9 @@ mod tests {
     #[test]
     fn alloc_times_are_taken_once() {
         let session = &*crate::session::TestSession::new();
-        let insert =
-            |address| matches!(live::insert(session, address, Live { tally: 3, size: 100 }), Inserted::Yes);
+        let insert = |address| {
+            matches!(live::insert(session, address, Live { tally: 3, size: 100 }, true), Inserted::Yes)
+        };
         let remove = |address| live::remove(session, address, |_| false).map(|removed| removed.alloc_time);
         for index in [IndexKind::Shadow, IndexKind::Hash] {
             live::choose(session, index);

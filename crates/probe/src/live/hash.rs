@@ -149,7 +149,7 @@ pub(crate) fn remove(session: &Session, address: u64) -> Option<Removed> {
     let block = Live { tally: tally.load(Ordering::Relaxed), size: size.load(Ordering::Relaxed) };
     let alloc_time = alloc_times::from_word(alloc_time.load(Ordering::Relaxed));
     key.store(0, Ordering::Release);
-    Some(Removed { block, alloc_time })
+    Some(Removed { block, alloc_time, is_hashed: true })
 }
 
 /// Where the allocation time of a block is kept in its slot, if the block is there.

@@ -21,6 +21,8 @@ pub(crate) mod shadow;
 use heapwise_format::segment::{AllocatorKind, IndexKind};
 
 use crate::atomics::{AtomicBool, Ordering};
+#[cfg(doc)]
+use crate::record::usable;
 use crate::runtimes::python::arenas;
 use crate::session::Session;
 use crate::sys;
@@ -44,6 +46,8 @@ pub(crate) struct Removed {
     pub(crate) block: Live,
     /// When it was allocated, in log mode.
     pub(crate) alloc_time: AllocTime,
+    /// It was in the hash index.
+    pub(crate) is_hashed: bool,
 }
 
 /// The live-block index of a session. Zeroed memory is valid: empty.
@@ -121,26 +125,37 @@ pub(crate) fn insert_sample(session: &Session, address: u64, block: Live) -> Ins
     Inserted::Yes
 }
 
-/// Inserts a block when every block is recorded.
-pub(crate) fn insert(session: &Session, address: u64, block: Live) -> Inserted {
+/// Inserts a block when every block is recorded. One that is not regular ([`usable`]) goes to the
+/// hash index.
+pub(crate) fn insert(session: &Session, address: u64, block: Live, is_regular: bool) -> Inserted {
     let live = &session.live;
+    let mut replaced = None;
     if live.is_shadow() && live.is_shadowed(address, block.size) {
-        match shadow::insert(session, address, block) {
-            Insertion::Done => return Inserted::Yes,
-            Insertion::Replaced(block) => {
-                return Inserted::Replacing(Removed {
-                    block,
-                    alloc_time: live.alloc_times.take_shadowed(address),
-                });
+        if is_regular {
+            match shadow::insert(session, address, block) {
+                Insertion::Done => return Inserted::Yes,
+                Insertion::Replaced(block) => return Inserted::Replacing(shadowed(session, address, block)),
+                Insertion::NoRoom => return Inserted::No,
+                Insertion::Taken => {}
             }
-            Insertion::NoRoom => return Inserted::No,
-            Insertion::Taken => {}
+        } else {
+            replaced = shadow::remove(session, address).map(|block| shadowed(session, address, block));
         }
     }
     if !live.hash_exact.load(Ordering::Relaxed) {
         live.hash_exact.store(true, Ordering::Relaxed);
     }
-    if hash::insert(session, address, block) { Inserted::Yes } else { Inserted::No }
+    match replaced {
+        _ if !hash::insert(session, address, block) => Inserted::No,
+        Some(replaced) => Inserted::Replacing(replaced),
+        None => Inserted::Yes,
+    }
+}
+
+/// A block that was removed from the shadow index.
+fn shadowed(session: &Session, address: u64, block: Live) -> Removed {
+    let alloc_time = session.live.alloc_times.take_shadowed(address);
+    Removed { block, alloc_time, is_hashed: false }
 }
 
 /// Result of an insertion.
@@ -159,7 +174,7 @@ pub(crate) fn remove(session: &Session, address: u64, is_sample: impl Fn(u32) ->
     if live.shadow_used.load(Ordering::Relaxed)
         && let Some(block) = shadow::remove(session, address)
     {
-        return Some(Removed { block, alloc_time: live.alloc_times.take_shadowed(address) });
+        return Some(shadowed(session, address, block));
     }
     if !live.hash_exact.load(Ordering::Relaxed) && !filter::may_hold(address) {
         return None;
@@ -176,7 +191,7 @@ pub(crate) fn put_back(session: &Session, address: u64, removed: &Removed, is_sa
     if is_sample {
         insert_sample(session, address, removed.block);
     } else {
-        insert(session, address, removed.block);
+        insert(session, address, removed.block, !removed.is_hashed);
     }
     alloc_times::set(session, address, removed.alloc_time);
 }

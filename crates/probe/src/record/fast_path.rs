@@ -11,9 +11,12 @@ use core::ptr::null_mut;
 
 use heapwise_format::event::Block;
 
+use super::usable::{Family, Source, measured};
 use super::{Pointer, releasing};
 use crate::atomics::{AtomicPtr, Ordering};
 use crate::control::Activity;
+#[cfg(target_arch = "x86_64")]
+use crate::hooks::entry_points::Call;
 use crate::inside::{Fast, enter, fast};
 use crate::live::{self, alloc_times};
 use crate::session::Session;
@@ -69,6 +72,48 @@ pub(super) fn release(block: Pointer, caller: u64) {
     freed(block, caller);
 }
 
+/// Whether an event of the fast path is one of glibc's allocator, which is the only one.
+pub(super) fn is_over_glibc() -> bool {
+    fast(|fast| Some(fast.session.live.shadow.has_min_chunk_32())).unwrap_or(false)
+}
+
+/// As [`allocate`], of a family other than the linked one.
+pub(super) fn allocate_from(source: Source, block: Pointer, size: usize, entry: &Entry) -> bool {
+    let (address, size, entry) = (block as u64, size as u64, *entry);
+    let Source { family, is_measured } = source;
+    let usable = if is_measured && address != 0 { measured(address, size, family) } else { None };
+    let done = fast(|fast| match (fast.session.control.activity(), runtimes::are_present()) {
+        // Not regular.
+        _ if usable.is_some_and(|usable| fast.session.slack.known(size, family) != Some(usable - size)) => {
+            None
+        }
+        (Activity::Exact, true) => count_alloc::<false, false, true>(fast, address, size, entry, source),
+        (Activity::Exact, false) => count_alloc::<false, false, false>(fast, address, size, entry, source),
+        (Activity::Log, true) => count_alloc::<true, false, true>(fast, address, size, entry, source),
+        (Activity::Log, false) => count_alloc::<true, false, false>(fast, address, size, entry, source),
+        (Activity::Idle | Activity::Sampling, _) => None,
+    });
+    match done {
+        Some(false) => true,
+        Some(true) => flush_after_alloc(),
+        None => false,
+    }
+}
+
+/// Counts a free before it happens, of a family other than the linked one; false: the event is for
+/// the slow path.
+pub(super) fn release_from(family: Family, block: Pointer, caller: u64) -> bool {
+    let done = fast(|fast| match fast.session.control.activity() {
+        Activity::Exact => count_free::<false, false>(fast, block as u64, caller, family),
+        Activity::Log => count_free::<true, false>(fast, block as u64, caller, family),
+        Activity::Idle | Activity::Sampling => None,
+    });
+    if done == Some(true) {
+        flush(block);
+    }
+    done.is_some()
+}
+
 /// What became of an event of exact mode, for stubs that save registers only for what follows.
 #[cfg(target_arch = "x86_64")]
 #[repr(u32)]
@@ -93,29 +138,39 @@ impl Counted {
     }
 }
 
-/// Counts an allocation in exact mode, and does nothing else.
+/// Counts an allocation in exact mode, and does nothing else; `call` is that of the function.
 #[cfg(target_arch = "x86_64")]
-pub(crate) extern "C" fn allocate_exact(block: Pointer, size: usize, pc: u64, sp: u64, fp: u64) -> Counted {
-    let (address, size, entry) = (block as u64, size as u64, Entry { pc, sp, fp });
+pub(crate) extern "C" fn allocate_exact(
+    block: Pointer,
+    size: usize,
+    pc: u64,
+    sp: u64,
+    fp: u64,
+    call: &Call,
+) -> Counted {
+    let (address, entry) = (block as u64, Entry { pc, sp, fp });
+    let source = call.source(size);
+    let size = size as u64;
     Counted::of(fast(|fast| match fast.session.control.activity() {
         // Frames of the runtime belong to the stack.
-        _ if runtimes::are_present() => None,
+        _ if source.is_measured || runtimes::are_present() => None,
         Activity::Exact if fast.session.live.shadow.has_min_chunk_32() => {
-            count_alloc::<false, true, false>(fast, address, size, entry)
+            count_alloc::<false, true, false>(fast, address, size, entry, source)
         }
-        Activity::Exact => count_alloc::<false, false, false>(fast, address, size, entry),
+        Activity::Exact => count_alloc::<false, false, false>(fast, address, size, entry, source),
         Activity::Idle | Activity::Sampling | Activity::Log => None,
     }))
 }
 
-/// Counts a free in exact mode, and does nothing else.
+/// Counts a free in exact mode, and does nothing else; `call` is that of the function.
 #[cfg(target_arch = "x86_64")]
-pub(crate) extern "C" fn release_exact(block: Pointer, caller: u64) -> Counted {
+pub(crate) extern "C" fn release_exact(block: Pointer, caller: u64, call: &Call) -> Counted {
+    let family = call.family();
     Counted::of(fast(|fast| match fast.session.control.activity() {
         Activity::Exact if fast.session.live.shadow.has_min_chunk_32() => {
-            count_free::<false, true>(fast, block as u64, caller)
+            count_free::<false, true>(fast, block as u64, caller, family)
         }
-        Activity::Exact => count_free::<false, false>(fast, block as u64, caller),
+        Activity::Exact => count_free::<false, false>(fast, block as u64, caller, family),
         Activity::Idle | Activity::Sampling | Activity::Log => None,
     }))
 }
@@ -134,7 +189,8 @@ extern "C" fn allocated<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: 
     fp: u64,
 ) -> bool {
     let entry = Entry { pc, sp, fp };
-    let done = fast(|fast| count_alloc::<LOG, MIN_CHUNK_32, WOVEN>(fast, block as u64, size as u64, entry));
+    let (address, size, source) = (block as u64, size as u64, Source::LINKED);
+    let done = fast(|fast| count_alloc::<LOG, MIN_CHUNK_32, WOVEN>(fast, address, size, entry, source));
     match done {
         Some(false) => true,
         Some(true) => flush_after_alloc(),
@@ -150,6 +206,7 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     address: u64,
     size: u64,
     entry: Entry,
+    source: Source,
 ) -> Option<bool> {
     let Fast { session, state } = fast;
     // Arenas of a runtime have smaller chunks.
@@ -160,10 +217,10 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
     cell.prefetch();
     let native = state.stacks.find(entry)?;
     let tally = match WOVEN {
-        true => runtimes::cached_tally(session, &mut state.script, native.node(), &entry)?.of_size(size)?,
+        true => runtimes::cached_tally(session, &mut state.script, native.id(), &entry)?.of_size(size)?,
         false => native.tally_of_size(size)?,
     };
-    let amount = Amount { size, slack: session.slack.known(size)? };
+    let amount = Amount { size, slack: session.slack.known_of_new(size, source)? };
     if !tally.counts.is_current(session.peak.now()) || !cell.is_empty() || !cell.is_simple(size) {
         return None;
     }
@@ -182,7 +239,7 @@ fn count_alloc<const LOG: bool, const MIN_CHUNK_32: bool, const WOVEN: bool>(
 }
 
 extern "C" fn freed<const LOG: bool, const MIN_CHUNK_32: bool>(block: Pointer, caller: u64) -> Pointer {
-    let done = fast(|fast| count_free::<LOG, MIN_CHUNK_32>(fast, block as u64, caller));
+    let done = fast(|fast| count_free::<LOG, MIN_CHUNK_32>(fast, block as u64, caller, Family::LINKED));
     match done {
         Some(false) => block,
         Some(true) => flush(block),
@@ -196,6 +253,7 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     fast: Fast<'_>,
     address: u64,
     caller: u64,
+    family: Family,
 ) -> Option<bool> {
     let Fast { session, state } = fast;
     if !state.is_known_outside(caller) {
@@ -204,7 +262,7 @@ fn count_free<const LOG: bool, const MIN_CHUNK_32: bool>(
     let cell = session.live.shadow.known_where::<MIN_CHUNK_32>(address)?;
     let live = cell.get_simple()?;
     let counts = state.tally_of_free(live.tally)?;
-    let amount = Amount { size: live.size, slack: session.slack.known(live.size)? };
+    let amount = Amount { size: live.size, slack: session.slack.known(live.size, family)? };
     if !counts.is_current(session.peak.now()) {
         return None;
     }

@@ -31,6 +31,7 @@ use crate::segment::Segment;
 use crate::sites::stack_tree;
 use crate::unwind::{self, Captured, Entry};
 use crate::{arena, hooks, runtimes};
+use usable::{Family, Source};
 
 type Pointer = *mut c_void;
 
@@ -41,12 +42,19 @@ pub(crate) struct Block {
     pub(crate) size: u64,
     /// Allocated by `realloc`: the bytes that it added to the old block.
     grown: Option<u64>,
+    pub(crate) source: Source,
+}
+
+impl Block {
+    fn new(block: Pointer, size: usize, source: Source) -> Block {
+        Block { address: block as u64, size: size as u64, grown: None, source }
+    }
 }
 
 /// After an allocation that the fast path declined: called by the stubs with the real function's
 /// result, which it returns.
 pub(crate) extern "C" fn recorded(block: Pointer, size: usize, pc: u64, sp: u64, fp: u64) -> Pointer {
-    record(&Block { address: block as u64, size: size as u64, grown: None }, &Entry { pc, sp, fp });
+    record(&Block::new(block, size, Source::LINKED), &Entry { pc, sp, fp });
     block
 }
 
@@ -56,6 +64,16 @@ pub(crate) fn allocated_in_arena(block: Pointer, size: usize, entry: &Entry) {
     if !(HookMode::counts_allocations() && words().count_down(size as u64)) {
         allocated(block, size, entry);
     }
+}
+
+/// Applies control changes, after `size` bytes for which the countdown of the thread ran out;
+/// whether blocks are recorded now.
+pub(crate) fn poll(size: u64) -> bool {
+    let Some(inside) = enter() else { return false };
+    if inside.control.activity() == Activity::Idle {
+        sampled::poll(&inside, size);
+    }
+    inside.control.activity() != Activity::Idle
 }
 
 /// Before a block in such an arena is freed.
@@ -69,9 +87,31 @@ pub(crate) fn releasing_in_arena(block: Pointer, caller: u64) {
 /// After an allocation by one of the wrappers; returns the block.
 pub(crate) fn allocated(block: Pointer, size: usize, entry: &Entry) -> Pointer {
     if !fast_path::allocate(block, size, entry) {
-        record(&Block { address: block as u64, size: size as u64, grown: None }, entry);
+        record(&Block::new(block, size, Source::LINKED), entry);
     }
     block
+}
+
+/// As [`allocated`], for a block with an alignment.
+pub(crate) fn allocated_aligned(block: Pointer, size: usize, entry: &Entry) -> Pointer {
+    // glibc's usable size is computed.
+    if !fast_path::is_over_glibc() {
+        record(&Block::new(block, size, Source { family: Family::LINKED, is_measured: true }), entry);
+        return block;
+    }
+    allocated(block, size, entry)
+}
+
+/// After an allocation by a function that is hooked at its entry.
+pub(crate) fn allocated_from(source: Source, block: Pointer, size: usize, entry: &Entry) {
+    if source.family == Family::LINKED {
+        match source.is_measured {
+            true => allocated_aligned(block, size, entry),
+            false => allocated(block, size, entry),
+        };
+    } else if !fast_path::allocate_from(source, block, size, entry) {
+        record(&Block::new(block, size, source), entry);
+    }
 }
 
 #[inline(never)]
@@ -116,13 +156,17 @@ pub(crate) extern "C" fn releasing(block: Pointer, caller: u64) -> Pointer {
     if block.is_null() || arena::holds(block) {
         return core::ptr::null_mut();
     }
-    slow_path::freed(block as u64, caller);
+    slow_path::freed(block as u64, caller, Family::LINKED);
     block
 }
 
 /// Before a block is freed by a function that is hooked at its entry.
-pub(crate) fn freeing(block: Pointer, caller: u64) {
-    fast_path::release(block, caller);
+pub(crate) fn freeing(family: Family, block: Pointer, caller: u64) {
+    if family == Family::LINKED {
+        fast_path::release(block, caller);
+    } else if !block.is_null() && !fast_path::release_from(family, block, caller) {
+        slow_path::freed(block as u64, caller, family);
+    }
 }
 
 /// The stack of a call that is not an allocation, on any thread.
@@ -130,21 +174,27 @@ pub(crate) fn capture_shared(inside: &mut Inside, entry: &Entry) -> u32 {
     let (session, own_stack) = inside.with_own_stack();
     let captured = unwind::capture_plain(session, own_stack, entry, session.control.depth());
     note(&session.segment, &captured);
-    let node = runtimes::weave_shared(inside, captured.node, entry);
+    let node = runtimes::weave_shared(inside, captured.name, entry);
+    note_node(&inside.segment, node);
     let (session, state) = inside.with_existing_state();
     state.map_or(node, |state| state.declared.above(session, node))
 }
 
 /// Counts how a stack ended.
 #[inline(always)]
-fn note(segment: &Segment, captured: &Captured) {
+fn note<Name>(segment: &Segment, captured: &Captured<Name>) {
     if captured.truncated {
         segment.count(Counter::Truncated);
     }
     if captured.broken {
         segment.count(Counter::Broken);
     }
-    if captured.node == stack_tree::OUT_OF_STACKS {
+}
+
+/// Counts a stack that found no room in the tree.
+#[inline(always)]
+fn note_node(segment: &Segment, node: u32) {
+    if node == stack_tree::OUT_OF_STACKS {
         segment.count_loss(Counter::LostNodes);
     }
 }

@@ -5,6 +5,7 @@
 use heapwise_format::event::Freeing;
 use heapwise_format::segment::Counter;
 
+use super::usable::{Family, Source};
 use super::{Block, Pointer, record_inside, record_nested, slow_path};
 use crate::inside::{Inside, enter, nested};
 use crate::live::{self, Removed};
@@ -17,6 +18,7 @@ use crate::{hooks, runtimes};
 #[must_use]
 pub(crate) struct Resizing {
     address: u64,
+    family: Family,
     state: Taken,
 }
 
@@ -30,9 +32,9 @@ enum Taken {
 }
 
 impl Taken {
-    fn take(session: &Session, address: u64) -> Taken {
+    fn take(session: &Session, address: u64, family: Family) -> Taken {
         match live::remove(session, address, |tally| slow_path::is_sample(session, tally)) {
-            Some(removed) => Taken::Removed(removed, session.slack.of(address, removed.block.size)),
+            Some(removed) => Taken::Removed(removed, session.slack.of_removed(address, &removed, family)),
             None => Taken::Unknown,
         }
     }
@@ -48,13 +50,13 @@ fn with_session<T>(act: impl FnOnce(&Session) -> T) -> Option<T> {
 
 impl Resizing {
     /// Removes a block from its index before the real call.
-    pub(crate) fn start(block: Pointer, caller: u64) -> Resizing {
+    pub(crate) fn start(block: Pointer, caller: u64, family: Family) -> Resizing {
         let address = block as u64;
         if block.is_null() || hooks::is_nested_call(caller) || runtimes::is_thread_ending() {
-            return Resizing { address, state: Taken::Nothing };
+            return Resizing { address, family, state: Taken::Nothing };
         }
-        let state = with_session(|session| Taken::take(session, address)).unwrap_or(Taken::Nothing);
-        Resizing { address, state }
+        let state = with_session(|session| Taken::take(session, address, family)).unwrap_or(Taken::Nothing);
+        Resizing { address, family, state }
     }
 
     /// The real call failed: the block is still there.
@@ -127,6 +129,8 @@ impl Resizing {
 pub(crate) fn resized(resizing: Resizing, new: Pointer, size: usize, entry: &Entry) {
     let size = size as u64;
     let grown = if resizing.address == 0 { 0 } else { size.saturating_sub(resizing.size()) };
-    let block = Block { address: new as u64, size, grown: Some(grown) };
+    // The block may be the old one, with the room that it had.
+    let source = Source { family: resizing.family, is_measured: true };
+    let block = Block { address: new as u64, size, grown: Some(grown), source };
     resizing.finish(Some((&block, entry)));
 }

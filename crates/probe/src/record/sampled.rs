@@ -5,11 +5,27 @@ use heapwise_format::segment::Counter;
 use super::{Block, capture_shared, sampler, slow_path};
 use crate::atomics::Ordering;
 use crate::inside::Inside;
+use crate::sites::rates::Rate;
 use crate::unwind::Entry;
 use crate::{clock, control, hooks};
 
 /// At smaller distances a thread gets a state: its memoized stack, its own tallies.
 const FINE_BYTES: u64 = 64 * 1024;
+
+/// The countdown of a thread ran out while nothing is recorded.
+pub(super) fn poll(inside: &Inside, size: u64) {
+    control::check_leases(inside);
+    take(inside, size);
+}
+
+/// Counts `size` bytes; the rate that they are a sample of, if they are one.
+fn take(inside: &Inside, size: u64) -> Option<Rate> {
+    let rate = sampler::take(&inside.control, inside.words(), size);
+    if rate.is_none() {
+        inside.segment.counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
+    }
+    rate
+}
 
 /// The countdown of a thread ran out: the block may be a sample, or it is time to poll the control
 /// words.
@@ -18,11 +34,7 @@ pub(super) fn allocated(inside: &mut Inside, block: &Block, entry: &Entry) {
         return;
     }
     control::check_leases(inside);
-    let settings = &inside.control;
-    let Some(rate) = sampler::take(settings, inside.words(), block.size) else {
-        inside.segment.counter(Counter::LastSeen).store(clock::coarse_ns(), Ordering::Relaxed);
-        return;
-    };
+    let Some(rate) = take(inside, block.size) else { return };
     if block.address == 0 || inside.prof.is_silent(inside.words()) {
         return;
     }

@@ -7,7 +7,8 @@ use heapwise_format::event;
 use heapwise_format::segment::{Counter, NO_THREAD};
 
 use super::sampler::Sampled;
-use super::{Block, note, peak, sizes};
+use super::usable::Family;
+use super::{Block, note, note_node, peak, sizes};
 use crate::atomics::Ordering;
 use crate::control::Activity;
 use crate::inside::{Inside, enter, nested};
@@ -16,7 +17,7 @@ use crate::log::ThreadLog;
 use crate::session::Session;
 use crate::sites::tallies::{self, Amount, TallyRef, Writer};
 use crate::threads::State;
-use crate::unwind::{self, Entry, OwnStack};
+use crate::unwind::{self, Entry, NativeStack, OwnStack};
 use crate::{dump, hooks, log, recent, runtimes};
 
 /// The rate of blocks that are all recorded.
@@ -61,7 +62,8 @@ pub(super) fn count_alone(session: &Session, block: &Block, entry: &Entry) {
     }
     let captured = unwind::capture_plain(session, &mut OwnStack::default(), entry, session.control.depth());
     note(&session.segment, &captured);
-    if let Some(tally) = shared_tally(session, captured.node, EVERY) {
+    note_node(&session.segment, captured.name);
+    if let Some(tally) = shared_tally(session, captured.name, EVERY) {
         count_alloc(session, None, tally, block);
     }
 }
@@ -69,23 +71,26 @@ pub(super) fn count_alone(session: &Session, block: &Block, entry: &Entry) {
 /// The thread's tally for an event; `None` when the call is part of another one.
 pub(super) fn site(session: &Session, state: &mut State, entry: &Entry, rate: u16) -> Option<TallyRef> {
     let declares = state.declared.declares();
-    let cached = state.cached_stack(session, *entry).map(|stack| (stack.node(), stack.tally()));
+    let cached = state.cached_stack(session, *entry).map(|stack| (stack.id(), stack.tally()));
     if let Some((_, Some(tally))) = cached
         && !declares
     {
         return Some(tally);
     }
     let native = match cached {
-        Some((node, _)) => node,
+        Some((id, _)) => id,
         // Cached stacks are never nested calls, so only a cache miss is checked.
         None if hooks::is_nested_call(entry.pc) => return None,
         None => {
             let captured = unwind::capture(session, &mut state.memo, entry, session.control.depth());
             note(&session.segment, &captured);
-            captured.node
+            captured.name
         }
     };
-    let woven = runtimes::weave(session, &mut state.script, native, entry);
+    let mut stack =
+        NativeStack { entry, id: native, memo: Some(&mut state.memo), is_captured: cached.is_none() };
+    let woven = runtimes::weave(session, &mut state.script, &mut stack);
+    note_node(&session.segment, woven);
     let tally = state.tally(session, state.declared.above(session, woven), rate);
     if runtimes::are_present() {
         // The native stack alone does not lead to the tally.
@@ -114,22 +119,23 @@ fn overflow(session: &Session, rate: u16) -> Option<TallyRef> {
 
 /// Counts a block of a known site and inserts it into the live-block index.
 pub(super) fn count_alloc(session: &Session, mut state: Option<&mut State>, tally: TallyRef, block: &Block) {
-    let Block { address, size, grown } = *block;
+    let Block { address, size, grown, source } = *block;
     let site = tally.counts.site();
     let writer = if site.thread() == NO_THREAD { Writer::Shared } else { Writer::Own };
-    let amount = Amount { size, slack: session.slack.of(address, size) };
+    let slack = session.slack.of_new(address, size, source);
+    let amount = Amount { size, slack: slack.bytes };
     let live = Live { tally: tally.number, size };
     let sampled = tally.sampled(session, size);
     tally.count_alloc(session, writer, amount, grown.unwrap_or(0), sampled);
     let inserted = if site.rate() == EVERY {
-        live::insert(session, address, live)
+        live::insert(session, address, live, slack.is_regular)
     } else {
         live::insert_sample(session, address, live)
     };
     match inserted {
         Inserted::Yes => {}
         Inserted::Replacing(old) => {
-            let slack = session.slack.known(old.block.size).unwrap_or(0);
+            let slack = session.slack.known(old.block.size, source.family).unwrap_or(0);
             count_free(session, state.as_deref_mut(), address, &old, event::Freeing::Missed, slack);
         }
         Inserted::No => {
@@ -147,7 +153,7 @@ pub(super) fn count_alloc(session: &Session, mut state: Option<&mut State>, tall
             return with_log(session, state, ThreadLog::drop_event);
         }
     }
-    recent::allocated(session, address, size, site.node(), thread_number(state.as_deref()));
+    recent::allocated(session, block, site.node(), thread_number(state.as_deref()));
     if session.control.activity() == Activity::Log {
         let block = event::Block { tally: tally.number, size, by_realloc: grown.is_some() };
         with_log(session, state.as_deref_mut(), |log| {
@@ -198,11 +204,11 @@ fn with_log(session: &Session, state: Option<&mut State>, write: impl FnOnce(&mu
 }
 
 /// Before a block is freed.
-pub(super) fn freed(address: u64, caller: u64) {
+pub(super) fn freed(address: u64, caller: u64, family: Family) {
     if runtimes::is_thread_ending() {
         return;
     }
-    let Some(mut inside) = enter() else { return freed_nested(address, caller) };
+    let Some(mut inside) = enter() else { return freed_nested(address, caller, family) };
     let (session, mut state) = with_state_of_event(&mut inside);
     let is_outside = match &mut state {
         Some(state) => state.is_outside(caller),
@@ -212,7 +218,7 @@ pub(super) fn freed(address: u64, caller: u64) {
         if let Some(state) = &mut state {
             state.begin_event(session);
         }
-        release(session, state, address);
+        release(session, state, address, family);
     }
 }
 
@@ -226,11 +232,11 @@ pub(super) fn with_state_of_event(inside: &mut Inside) -> (&Session, Option<&mut
 
 /// A free in a signal handler that interrupted the probe.
 #[cold]
-fn freed_nested(address: u64, caller: u64) {
+fn freed_nested(address: u64, caller: u64, family: Family) {
     if let Some(session) = nested()
         && !hooks::is_nested_call(caller)
     {
-        let is_counted = release(&session, None, address);
+        let is_counted = release(&session, None, address, family);
         if is_counted {
             session.segment.count(Counter::Reentrant);
         }
@@ -238,12 +244,12 @@ fn freed_nested(address: u64, caller: u64) {
 }
 
 /// Counts the free of a block; whether it was in an index.
-fn release(session: &Session, state: Option<&mut State>, address: u64) -> bool {
+fn release(session: &Session, state: Option<&mut State>, address: u64, family: Family) -> bool {
     let Some(removed) = live::remove(session, address, |tally| is_sample(session, tally)) else {
         unknown_free(session, state, address);
         return false;
     };
-    let slack = session.slack.of(address, removed.block.size);
+    let slack = session.slack.of_removed(address, &removed, family);
     count_free(session, state, address, &removed, event::Freeing::Plain, slack);
     true
 }
@@ -280,7 +286,7 @@ pub(super) fn count_free(
     how: event::Freeing,
     slack: u64,
 ) {
-    let Removed { block, alloc_time } = *removed;
+    let Removed { block, alloc_time, .. } = *removed;
     if session.control.activity() == Activity::Log {
         with_log(session, state.as_deref_mut(), |log| match how {
             event::Freeing::Missed => log::missed_free(session, log, block, alloc_time),

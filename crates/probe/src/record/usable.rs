@@ -1,77 +1,254 @@
 //! Slack: bytes that the allocator gave to a block beyond those requested.
 //!
-//! Allocators round sizes up to classes, so slack is a function of the size. For glibc it is
-//! computed. For other allocators `malloc_usable_size` is called once per 8 bytes of sizes, and a
-//! table caches the result. Above [`LIMIT`] it is called for every block. Where blocks of several
-//! allocators are recorded, slack is not known and counts as 0.
+//! Allocators round sizes up to classes, so slack is mostly a function of the size: blocks whose
+//! slack is that function are *regular*. For glibc it is computed. For other allocators the usable
+//! size of one block of each size, or per 8 bytes of sizes, is measured, and a table caches the
+//! result. Above [`LIMIT`] it is measured for every block.
+//!
+//! Two kinds of blocks may not be regular: those with a large alignment, and those that `realloc`
+//! left in place although a smaller class would hold them (tcmalloc, mimalloc). They are measured
+//! when they are allocated and when they are freed. The live-block index keeps a block that is not
+//! regular in its hash, so the fast path, which knows the table only, does not find it.
+//!
+//! Each allocator has a table of its own ([`Family`]).
+#![allow(unsafe_code)]
 
 use core::ffi::c_void;
 
+use heapwise_format::entry_hooks::{LINKED_FAMILY, MOST_FAMILIES};
 use heapwise_format::segment::AllocatorKind;
 
 use crate::atomics::{AtomicBool, AtomicU32, Ordering};
-use crate::hooks;
+use crate::hooks::{self, families};
+use crate::live::Removed;
 use crate::runtimes::python::arenas;
 
 /// Sizes from here on are not in the table.
 pub(crate) const LIMIT: u64 = 32 * 1024;
 const GRANULE: u64 = 8;
 
+/// The number of an allocator, below [`MOST_FAMILIES`].
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Family(usize);
+
+impl Family {
+    /// The allocator that the dynamic linker leads to.
+    pub(crate) const LINKED: Family = Family(LINKED_FAMILY);
+
+    /// The family of a number that a controller wrote.
+    #[inline(always)]
+    pub(crate) fn new(number: u64) -> Family {
+        Family(number as usize % MOST_FAMILIES)
+    }
+
+    pub(crate) fn number(self) -> usize {
+        self.0
+    }
+}
+
+/// Where a block comes from, as far as its slack depends on it.
+#[derive(Clone, Copy)]
+pub(crate) struct Source {
+    pub(crate) family: Family,
+    /// It may not be regular.
+    pub(crate) is_measured: bool,
+}
+
+impl Source {
+    /// A block of a plain function of the allocator that the dynamic linker leads to.
+    pub(crate) const LINKED: Source = Source { family: Family::LINKED, is_measured: false };
+}
+
+/// Slack of a new block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct NewSlack {
+    pub(crate) bytes: u64,
+    pub(crate) is_regular: bool,
+}
+
 /// What is known of slack. Zeroed memory is valid: nothing.
 pub(crate) struct Slack {
-    /// The allocator is glibc's.
+    /// The allocator that the dynamic linker leads to is glibc's.
     is_glibc: AtomicBool,
-    /// Slack of a block of the largest size in each granule, plus 1; 0: not known yet.
-    by_granule: [AtomicU32; (LIMIT / GRANULE) as usize + 1],
+    linked: ByGranule,
+    others: [BySize; MOST_FAMILIES - 1],
+}
+
+/// Slack by 8 bytes of sizes, for an allocator whose classes are multiples of 8: plus 1, of a block
+/// of the largest size; 0: not known yet.
+struct ByGranule([AtomicU32; (LIMIT / GRANULE) as usize + 1]);
+
+impl ByGranule {
+    #[inline(always)]
+    fn known(&self, size: u64) -> Option<u64> {
+        let granule = size.div_ceil(GRANULE);
+        let slack = u64::from(self.0.get(granule as usize)?.load(Ordering::Relaxed));
+        (slack != 0).then(|| slack - 1 + granule * GRANULE - size)
+    }
+
+    fn learn(&self, size: u64, usable: u64) {
+        let granule = size.div_ceil(GRANULE);
+        if let Some(entry) = self.0.get(granule as usize) {
+            let beyond = usable.saturating_sub(granule * GRANULE);
+            entry.store(beyond as u32 + 1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Slack by size, plus 1; 0: not known yet. Classes may be any: built with its debug checks,
+/// mimalloc has no slack at all.
+struct BySize([AtomicU32; LIMIT as usize]);
+
+/// In an entry: learned from a block that was measured. Others of its size are measured, too.
+const OF_MEASURED: u32 = 1 << 31;
+
+impl BySize {
+    #[inline(always)]
+    fn entry(&self, size: u64) -> Option<u32> {
+        self.0.get(size as usize).map(|entry| entry.load(Ordering::Relaxed))
+    }
+
+    /// Slack of a block that is regular.
+    #[inline(always)]
+    fn known(&self, size: u64) -> Option<u64> {
+        u64::from(self.entry(size)? & !OF_MEASURED).checked_sub(1)
+    }
+
+    /// Slack of every block of a plain function.
+    #[inline(always)]
+    fn of_plain(&self, size: u64) -> Option<u64> {
+        self.known(size).filter(|_| !self.needs_measuring(size))
+    }
+
+    fn needs_measuring(&self, size: u64) -> bool {
+        self.entry(size).is_some_and(|entry| entry & OF_MEASURED != 0)
+    }
+
+    /// Notes the first block of a size; an entry does not change, because blocks that were counted
+    /// by it are freed by it.
+    fn learn(&self, size: u64, usable: u64, flag: u32) {
+        if let Some(entry) = self.0.get(size as usize) {
+            let slack = usable.saturating_sub(size) as u32 & !OF_MEASURED;
+            let new = slack.saturating_add(1) | flag;
+            let _ = entry.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Slack {
-    /// Sets which allocator is underneath.
+    /// Sets which allocator the dynamic linker leads to.
     pub(crate) fn begin(&self, allocator: AllocatorKind) {
         self.is_glibc.store(allocator == AllocatorKind::Glibc, Ordering::Relaxed);
     }
 
-    /// Slack of a block of `size` bytes, if that is known without asking.
+    /// The table of a family other than the linked one.
     #[inline(always)]
-    pub(crate) fn known(&self, size: u64) -> Option<u64> {
-        let granule = size.div_ceil(GRANULE);
-        let slack = u64::from(self.by_granule.get(granule as usize)?.load(Ordering::Relaxed));
-        (slack != 0).then(|| slack - 1 + granule * GRANULE - size)
+    fn other(&self, family: Family) -> Option<&BySize> {
+        self.others.get(family.0.checked_sub(1)?)
+    }
+
+    /// Slack of a regular block, if that is known without asking.
+    #[inline(always)]
+    pub(crate) fn known(&self, size: u64, family: Family) -> Option<u64> {
+        match family {
+            Family::LINKED => self.linked.known(size),
+            _ => self.other(family)?.known(size),
+        }
+    }
+
+    /// Slack of a new block, if that is known without asking. One that was measured is regular.
+    #[inline(always)]
+    pub(crate) fn known_of_new(&self, size: u64, source: Source) -> Option<u64> {
+        match source.family {
+            Family::LINKED => self.linked.known(size),
+            family if source.is_measured => self.other(family)?.known(size),
+            family => self.other(family)?.of_plain(size),
+        }
     }
 
     /// Slack that a block of `size` bytes would have, if that is known without one.
     pub(crate) fn before_allocation(&self, size: u64) -> Option<u64> {
-        let is_computed = self.is_glibc.load(Ordering::Relaxed) && size < LIMIT;
-        self.known(size).or_else(|| is_computed.then(|| glibc_usable(size) - size))
+        let known = self.known(size, Family::LINKED);
+        known.or_else(|| self.computed(Family::LINKED, size).map(|usable| usable - size))
     }
 
-    /// Slack of a live block.
-    pub(crate) fn of(&self, address: u64, size: u64) -> u64 {
-        self.known(size).unwrap_or_else(|| self.learn(address, size))
+    /// Usable bytes of a regular block, if they follow from the size alone.
+    fn computed(&self, family: Family, size: u64) -> Option<u64> {
+        let is_glibc = family == Family::LINKED && self.is_glibc.load(Ordering::Relaxed);
+        (is_glibc && size < LIMIT).then(|| glibc_usable(size))
+    }
+
+    /// Slack of a block that was just allocated.
+    pub(crate) fn of_new(&self, address: u64, size: u64, source: Source) -> NewSlack {
+        let Source { family, is_measured } = source;
+        let other = self.other(family);
+        let is_measured = is_measured || other.is_some_and(|table| table.needs_measuring(size));
+        let usable = match self.computed(family, size) {
+            None if is_measured => measured(address, size, family),
+            _ => None,
+        };
+        let Some(usable) = usable else {
+            return NewSlack { bytes: self.of_regular(address, size, family), is_regular: true };
+        };
+        if let Some(table) = other {
+            table.learn(size, usable, OF_MEASURED);
+        }
+        let bytes = usable.saturating_sub(size);
+        let is_regular = size >= LIMIT || self.known(size, family) == Some(bytes);
+        NewSlack { bytes, is_regular }
+    }
+
+    /// Slack of a live block that was removed from its index.
+    pub(crate) fn of_removed(&self, address: u64, removed: &Removed, family: Family) -> u64 {
+        let size = removed.block.size;
+        if removed.is_hashed
+            && self.computed(family, size).is_none()
+            && let Some(usable) = measured(address, size, family)
+        {
+            return usable.saturating_sub(size);
+        }
+        self.of_regular(address, size, family)
+    }
+
+    /// Slack of a live block that is regular.
+    fn of_regular(&self, address: u64, size: u64, family: Family) -> u64 {
+        self.known(size, family).unwrap_or_else(|| self.learn(address, size, family))
     }
 
     #[cold]
-    fn learn(&self, address: u64, size: u64) -> u64 {
-        let usable = |size| {
-            if hooks::entry_points::has_foreign_blocks() {
-                size
-            } else if self.is_glibc.load(Ordering::Relaxed) && size < LIMIT {
-                glibc_usable(size)
-            } else if arenas::hold(address) {
-                // Arenas have blocks of multiples of 16 bytes.
-                size.next_multiple_of(16)
-            } else {
-                hooks::usable_size(address as *mut c_void) as u64
+    fn learn(&self, address: u64, size: u64, family: Family) -> u64 {
+        let usable = match self.other(family) {
+            None => {
+                let computed = self.computed(family, size.next_multiple_of(GRANULE));
+                let usable = computed.or_else(|| measured(address, size, family)).unwrap_or(size);
+                self.linked.learn(size, usable);
+                usable
+            }
+            Some(table) => {
+                let by_classes = || families::usable_by_classes(family, size);
+                let usable = measured(address, size, family).or_else(by_classes);
+                if usable.is_none() && families::has_usable_size(family) {
+                    return 0;
+                }
+                let usable = usable.unwrap_or(size);
+                table.learn(size, usable, 0);
+                usable
             }
         };
-        let granule = size.div_ceil(GRANULE);
-        if let Some(entry) = self.by_granule.get(granule as usize) {
-            let beyond = usable(granule * GRANULE).saturating_sub(granule * GRANULE);
-            entry.store(beyond as u32 + 1, Ordering::Relaxed);
-            return self.known(size).unwrap_or(0);
-        }
-        usable(size).saturating_sub(size)
+        usable.saturating_sub(size)
     }
+}
+
+/// Usable bytes of a live block; `None` when its allocator has no function for that.
+pub(crate) fn measured(address: u64, size: u64, family: Family) -> Option<u64> {
+    if family != Family::LINKED {
+        return families::usable_size(family, address, size);
+    }
+    if arenas::hold(address) {
+        // Arenas have blocks of multiples of 16 bytes.
+        return Some(size.next_multiple_of(16));
+    }
+    Some(hooks::usable_size(address as *mut c_void) as u64)
 }
 
 /// glibc keeps 8 bytes beside a block, rounds to 16, and has no chunk below 32 bytes.
@@ -90,5 +267,22 @@ mod tests {
         {
             assert_eq!(glibc_usable(size), usable, "{size}");
         }
+    }
+
+    /// The linked table answers for all sizes of a granule, the other one for one size.
+    #[test]
+    fn tables_answer_for_what_they_learned() {
+        let linked = ByGranule([const { AtomicU32::new(0) }; (LIMIT / GRANULE) as usize + 1]);
+        linked.learn(33, 48);
+        let known: Vec<_> = (32..=41).map(|size| linked.known(size)).collect();
+        let of_granule = (33..=40).map(|size| Some(48 - size));
+        assert!(known[1..9].iter().copied().eq(of_granule), "{known:?}");
+        assert_eq!((known[0], known[9], linked.known(LIMIT + 1)), (None, None, None));
+        let other = BySize([const { AtomicU32::new(0) }; LIMIT as usize]);
+        other.learn(33, 48, 0);
+        other.learn(34, 34, OF_MEASURED);
+        other.learn(34, 48, 0);
+        assert_eq!([32, 33, 34, LIMIT].map(|size| other.known(size)), [None, Some(15), Some(0), None]);
+        assert_eq!([33, 34].map(|size| other.of_plain(size)), [Some(15), None]);
     }
 }

@@ -6,7 +6,7 @@ use super::woven::{Frame, Woven};
 use crate::hooks;
 use crate::session::Session;
 use crate::sites::stack_tree;
-use crate::unwind::{self, Entry, NativeFrame, OwnStack};
+use crate::unwind::{NativeFrame, NativeStack};
 
 /// A frame of a runtime.
 #[derive(Clone, Copy)]
@@ -17,21 +17,20 @@ pub(super) struct Marked {
     pub(super) mark: u64,
 }
 
-/// Writes the stack of `entry` to the buffer of `woven`, with the frames of a runtime, the
+/// Writes a stack to the buffer of `woven`, with the frames of a runtime, the
 /// outermost first. `base` is the node of the native frames, with those of other runtimes between
 /// them.
 pub(super) fn collect(
     session: &Session,
     woven: &mut Woven,
-    mut own_stack: OwnStack,
-    entry: &Entry,
+    stack: &mut NativeStack<'_>,
     base: u32,
     frames: impl DoubleEndedIterator<Item = Marked>,
 ) {
     woven.clear();
     let mut weaver = Weaver { session, woven, frames: frames.rev().peekable(), base };
     let mut pending: Option<NativeFrame> = None;
-    unwind::visit(session, &mut own_stack, entry, session.control.depth(), &mut |frame| {
+    stack.visit(session, &mut |frame| {
         if let Some(inner) = pending.replace(frame) {
             weaver.put(inner, frame.sp);
         }

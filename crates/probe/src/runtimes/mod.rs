@@ -30,7 +30,7 @@ use crate::modules::Image;
 use crate::record;
 use crate::session::Session;
 use crate::sites::tallies::{CachedTally, TallyRef};
-use crate::unwind::Entry;
+use crate::unwind::{Entry, NativeId, NativeStack};
 
 /// The runtimes' part of a session. Zeroed memory is valid: nothing is known.
 pub(crate) struct Runtimes {
@@ -121,6 +121,9 @@ pub(crate) fn describe(session: &Session) {
         [python::description(), lua::description(session), luajit::description(), ruby::description()];
     let word = words.into_iter().find(|word| *word != 0).unwrap_or(0);
     session.segment.counter(Counter::Runtime).store(word, Ordering::Relaxed);
+    if python::interpreter().is_some() {
+        session.unwind.name_by_hash();
+    }
 }
 
 /// A runtime was found: stacks are deeper, and cached ones lack its frames.
@@ -175,39 +178,38 @@ pub(crate) fn unmapping(start: u64, bytes: u64) {
     }
 }
 
-/// The node of the whole stack, when `native` is the node of its native frames.
+/// The node of the whole stack.
 #[inline(always)]
-pub(crate) fn weave(session: &Session, memo: &mut Memo, native: u32, entry: &Entry) -> u32 {
+pub(crate) fn weave(session: &Session, memo: &mut Memo, stack: &mut NativeStack<'_>) -> u32 {
     let base = match python::interpreter() {
-        Some(interpreter) => python::weave(session, interpreter, &mut memo.python, native, entry),
-        None => native,
+        Some(interpreter) => python::weave(session, interpreter, &mut memo.python, stack),
+        None => stack.node(session),
     };
-    if are_others_present() { weave_others(session, memo, native, base, entry) } else { base }
+    if are_others_present() { weave_others(session, memo, base, stack) } else { base }
 }
 
 /// Puts frames of runtimes other than CPython into the stack of `base`.
-fn weave_others(session: &Session, memo: &mut Memo, native: u32, mut base: u32, entry: &Entry) -> u32 {
+fn weave_others(session: &Session, memo: &mut Memo, mut base: u32, stack: &mut NativeStack<'_>) -> u32 {
     let Memo { lua, luajit, ruby, woven, .. } = memo;
     if Other::Lua.is_present() {
-        base = lua::weave(session, lua, woven, native, base, entry);
+        base = lua::weave(session, lua, woven, base, stack);
     }
     if Other::LuaJit.is_present() {
-        base = luajit::weave(session, luajit, woven, base, entry);
+        base = luajit::weave(session, luajit, woven, base, stack);
     }
     if Other::Ruby.is_present() {
-        base = ruby::weave(session, ruby, woven, base, entry);
+        base = ruby::weave(session, ruby, woven, base, stack);
     }
     base
 }
 
-/// The calling thread's tally of a stack whose native frames are those of `native`, if it is
-/// cached. Nothing is cached where two runtimes are present, or one whose stacks are
-/// never cached.
+/// The calling thread's tally of a stack with these native frames, if it is cached. Nothing is
+/// cached where two runtimes are present, or one whose stacks are never cached.
 #[inline(always)]
 pub(crate) fn cached_tally<'m>(
     session: &Session,
     memo: &'m mut Memo,
-    native: u32,
+    native: NativeId,
     entry: &Entry,
 ) -> Option<&'m CachedTally> {
     let Memo { python, lua, woven, .. } = memo;
@@ -224,7 +226,9 @@ pub(crate) fn cached_tally<'m>(
 pub(crate) fn weave_shared(session: &Session, native: u32, entry: &Entry) -> u32 {
     match are_present() {
         true => {
-            let woven = session.runtimes.spare.with_memo(|memo| weave(session, memo, native, entry));
+            let id = NativeId::of_node(native);
+            let mut stack = NativeStack { entry, id, memo: None, is_captured: false };
+            let woven = session.runtimes.spare.with_memo(|memo| weave(session, memo, &mut stack));
             woven.unwrap_or(native)
         }
         false => native,

@@ -4,6 +4,8 @@
 use crate::session::Session;
 use crate::sites::stack_tree;
 use crate::sites::tallies::{CachedTally, TallyRef};
+use crate::unwind::NativeId;
+pub(super) use crate::unwind::mixed;
 
 /// Deepest stack of a runtime; of deeper ones the innermost frames.
 pub(super) const DEPTH: usize = 1024;
@@ -44,9 +46,13 @@ pub(super) struct Woven {
     /// The stack that is woven, the innermost frame first.
     frames: [Frame; MOST],
     len: usize,
-    /// The stack that was woven last, the outermost frame first.
+    pub(super) path: Path,
+}
+
+/// The stack that was woven last, the outermost frame first. Zeroed memory is valid: none.
+pub(super) struct Path {
     interned: [Interned; MOST],
-    interned_len: usize,
+    len: usize,
 }
 
 /// A frame of the stack that was woven last, and its node.
@@ -56,18 +62,11 @@ struct Interned {
     node: u32,
 }
 
-/// The key of a stack in the cache, when `native` is the node of its native frames and `hash` that
-/// of the runtime's. A stack without readable frames of the runtime has a key of its own.
+/// The key of a stack in the cache, of its native frames and the hash of the runtime's. A stack
+/// without readable frames of the runtime has a key of its own.
 #[inline(always)]
-pub(super) fn key(hash: Option<u64>, native: u32) -> u64 {
-    mixed(hash.unwrap_or(NO_FRAMES), u64::from(native)).max(1)
-}
-
-/// Hash of a stack, with one more frame.
-#[inline(always)]
-pub(super) fn mixed(hash: u64, place: u64) -> u64 {
-    let mixed = (hash.rotate_left(23) ^ place).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    mixed ^ mixed >> 29
+pub(super) fn key(hash: Option<u64>, native: NativeId) -> u64 {
+    mixed(hash.unwrap_or(NO_FRAMES), native.word()).max(1)
 }
 
 /// The two places where a stack may be.
@@ -128,7 +127,7 @@ impl Woven {
         base: u32,
         collect: impl FnOnce(&mut Woven),
     ) -> u32 {
-        let key = key(hash, base);
+        let key = key(hash, NativeId::of_node(base));
         if let Some(node) = self.find(key) {
             return node;
         }
@@ -139,25 +138,12 @@ impl Woven {
         self.intern(session, key)
     }
 
-    /// The node of the stack in the buffer, which is cached. Outer frames that the stack woven last
-    /// has too have the same nodes.
-    pub(super) fn intern(&mut self, session: &Session, key: u64) -> u32 {
+    /// The node of the stack in the buffer, which is cached.
+    fn intern(&mut self, session: &Session, key: u64) -> u32 {
+        let mut path = self.path.start(0);
         let frames = self.frames.get(..self.len).unwrap_or(&[]);
-        let mut common = core::mem::take(&mut self.interned_len);
-        let mut node = stack_tree::ROOT;
-        for (index, (frame, interned)) in frames.iter().rev().zip(&mut self.interned).enumerate() {
-            if index < common && interned.frame == *frame {
-                node = interned.node;
-                continue;
-            }
-            common = 0;
-            let Some(child) = stack_tree::child(session, node, frame.place, frame.module) else {
-                return self.insert(key, stack_tree::OUT_OF_STACKS);
-            };
-            node = child;
-            *interned = Interned { frame: *frame, node };
-        }
-        self.interned_len = self.len;
+        frames.iter().rev().for_each(|frame| path.push(session, *frame));
+        let node = path.end();
         self.insert(key, node)
     }
 
@@ -176,7 +162,62 @@ impl Woven {
                 self.cached.fill(NOTHING);
             }
             (self.is_used, self.generation) = (false, generation);
-            self.interned_len = 0;
+            self.path.len = 0;
+        }
+    }
+}
+
+impl Path {
+    /// Frames of the stack that was woven last.
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Starts another stack, whose outermost `kept` frames are those of the last one.
+    pub(super) fn start(&mut self, kept: usize) -> Growing<'_> {
+        let last = kept.checked_sub(1).and_then(|last| self.interned.get(last));
+        let node = Some(last.map_or(stack_tree::ROOT, |interned| interned.node));
+        let common = core::mem::take(&mut self.len);
+        Growing { path: self, node, len: kept, common }
+    }
+}
+
+/// A path whose next frames are pushed.
+pub(super) struct Growing<'a> {
+    path: &'a mut Path,
+    /// The innermost frame; `None` when there is no room for it.
+    node: Option<u32>,
+    len: usize,
+    /// Frames that are not known to differ from the last stack.
+    common: usize,
+}
+
+impl Growing<'_> {
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Adds the next frame inwards. Frames that the last stack has too have the same nodes.
+    pub(super) fn push(&mut self, session: &Session, frame: Frame) {
+        let (Some(node), Some(interned)) = (self.node, self.path.interned.get_mut(self.len)) else { return };
+        if self.len >= self.common || interned.frame != frame {
+            self.common = 0;
+            self.node = stack_tree::child(session, node, frame.place, frame.module);
+            *interned = Interned { frame, node: self.node.unwrap_or(stack_tree::OUT_OF_STACKS) };
+        } else {
+            self.node = Some(interned.node);
+        }
+        self.len += 1;
+    }
+
+    /// The node of the whole stack.
+    pub(super) fn end(self) -> u32 {
+        match self.node {
+            Some(node) => {
+                self.path.len = self.len;
+                node
+            }
+            None => stack_tree::OUT_OF_STACKS,
         }
     }
 }

@@ -40,20 +40,21 @@ pub(crate) struct Config {
     pub(crate) fast_path: bool,
     /// Lease of the process that started this one, also in its forked children.
     pub(crate) launcher: Option<Lease>,
+    pub(crate) scope: Scope,
     /// Blocks of other allocators than the one underneath will be recorded.
     pub(crate) foreign_blocks: bool,
-    pub(crate) hook_requests: HookRequests,
+    /// Whether entry hooks are requested from the launcher.
+    pub(crate) hook_requests: bool,
     /// Objects in arenas of a language runtime are recorded; else its arenas are.
     pub(crate) objects: bool,
 }
 
-/// Which programs request entry hooks from their launcher when they start.
+/// Which of the programs that inherit the configuration are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HookRequests {
-    None,
+pub(crate) enum Scope {
     /// Those that the launcher's own child becomes by `exec`.
     Child,
-    /// All that inherit the configuration.
+    /// All.
     Tree,
 }
 
@@ -95,8 +96,9 @@ impl Config {
             tables: Tier::Full,
             fast_path: true,
             launcher: None,
+            scope: Scope::Tree,
             foreign_blocks: false,
-            hook_requests: HookRequests::None,
+            hook_requests: false,
             objects: true,
         }
     }
@@ -126,7 +128,8 @@ impl Config {
             b"tables" => put(&mut self.tables, tables(value)),
             b"fast_path" => put(&mut self.fast_path, boolean(value)),
             b"foreign_blocks" => put(&mut self.foreign_blocks, boolean(value)),
-            b"hooks" => put(&mut self.hook_requests, hook_requests(value)),
+            b"hooks" => put(&mut self.hook_requests, boolean(value)),
+            b"scope" => put(&mut self.scope, scope(value)),
             b"objects" => put(&mut self.objects, boolean(value)),
             b"launcher" => put(&mut self.launcher, launcher(value).map(Some)),
             _ => Verdict::Unknown,
@@ -138,10 +141,10 @@ fn mode(name: &[u8]) -> Option<Mode> {
     [Mode::Off, Mode::Sampled, Mode::Exact, Mode::Log].into_iter().find(|mode| mode.name().as_bytes() == name)
 }
 
-fn hook_requests(value: &[u8]) -> Option<HookRequests> {
+fn scope(value: &[u8]) -> Option<Scope> {
     match value {
-        b"child" => Some(HookRequests::Child),
-        b"tree" => Some(HookRequests::Tree),
+        b"child" => Some(Scope::Child),
+        b"tree" => Some(Scope::Tree),
         _ => None,
     }
 }
@@ -274,6 +277,10 @@ impl Reader<'_> {
             config.sample_bytes = 1 << options.lg_sample;
             config.max_depth = options.bt_max;
         }
+        let is_child = |launcher: &Lease| sys::parent_pid() == launcher.holder.pid;
+        if config.scope == Scope::Child && !config.launcher.as_ref().is_none_or(is_child) {
+            (config.mode, config.launcher) = (Mode::Off, None);
+        }
         if let Some(lease) = &mut config.launcher {
             lease.demand = Demand { mode: config.mode, sample_bytes: config.sample_bytes };
             // A log is of no use without the process that reads it.
@@ -302,7 +309,7 @@ mod tests {
     #[test]
     fn understands_pairs_and_passes_over_the_rest() {
         let config =
-            parse(b"mode:sampled,rate:4K,depth:64,index:hash,paranoid:true,tables:tiny,hooks:child,objects:false,x:1,,y");
+            parse(b"mode:sampled,rate:4K,depth:64,index:hash,paranoid:true,tables:tiny,hooks:true,scope:child,objects:false,x:1,,y");
         let expected = Config {
             mode: Mode::Sampled,
             sample_bytes: 4096,
@@ -313,8 +320,9 @@ mod tests {
             tables: Tier::Tiny,
             fast_path: true,
             launcher: None,
+            scope: Scope::Child,
             foreign_blocks: false,
-            hook_requests: HookRequests::Child,
+            hook_requests: true,
             objects: false,
         };
         assert_eq!(config, expected);
@@ -332,6 +340,9 @@ mod tests {
             (config.mode, config.launcher.map(|lease| lease.demand.mode)),
             (Mode::Exact, Some(Mode::Exact))
         );
+        // The launcher is not the parent of this process.
+        let config = parse(b"launcher:4194305-345,mode:exact,scope:child");
+        assert_eq!((config.mode, config.launcher), (Mode::Off, None));
         for wrong in [&b"launcher:0-1"[..], b"launcher:x-1", b"launcher:1", b"launcher:1-"] {
             assert_eq!(parse(wrong).launcher, None);
         }

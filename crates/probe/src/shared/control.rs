@@ -206,7 +206,8 @@ pub(crate) fn in_force(session: &Session) -> config::Config {
         fast_path: session.control.has_fast_path(),
         launcher: leases::launcher(session),
         foreign_blocks: hooks::entry_points::has_foreign_blocks(),
-        hook_requests: config::HookRequests::None,
+        scope: config::Scope::Tree,
+        hook_requests: false,
         objects: runtimes::records_objects(),
     }
 }

@@ -11,6 +11,7 @@ use heapwise_format::segment::{Counter, Module, NodePlace, SectionKind};
 use crate::atomics::Ordering::Relaxed;
 use crate::session::Session;
 use crate::sites::stack_tree;
+use crate::unwind::NativeId;
 use crate::{config, modules, unwind};
 
 /// The caller's registers at the entry of [`hook`].
@@ -30,7 +31,15 @@ pub struct Captured {
 
 impl From<unwind::Captured> for Captured {
     fn from(captured: unwind::Captured) -> Self {
-        Self { node: captured.node, truncated: captured.truncated, broken: captured.broken }
+        Self { node: captured.name, truncated: captured.truncated, broken: captured.broken }
+    }
+}
+
+/// Without a runtime, a memoised stack is named by its node.
+impl From<unwind::Captured<NativeId>> for Captured {
+    fn from(captured: unwind::Captured<NativeId>) -> Self {
+        let node = captured.name.node().unwrap_or(u32::MAX);
+        Self { node, truncated: captured.truncated, broken: captured.broken }
     }
 }
 
@@ -126,12 +135,12 @@ impl TestProbe {
             memo.cache.clear();
         }
         let cached = unwind::find_cached(self.0, &mut memo.cache, &mut memo.stack, entry.0, max_depth);
-        if let Some(node) = cached.map(unwind::CachedStack::node) {
-            return Captured { node, truncated: false, broken: false };
+        if let Some(name) = cached.map(unwind::CachedStack::id) {
+            return unwind::Captured { name, truncated: false, broken: false }.into();
         }
         let captured = unwind::capture(self.0, &mut memo.stack, &entry.0, max_depth);
         if !captured.truncated {
-            unwind::cache_last(self.0, &mut memo.cache, &mut memo.stack, captured.node, None);
+            unwind::cache_last(self.0, &mut memo.cache, &mut memo.stack, captured.name, None);
         }
         captured.into()
     }

@@ -36,6 +36,8 @@ pub(super) const PC: Option<Register> = None;
 pub(super) const HAS_LINK_REGISTER: bool = true;
 /// The signal trampoline is the kernel's, but emulators have no vDSO and put it anywhere.
 pub(super) const HAS_STRAY_TRAMPOLINES: bool = true;
+/// The frame records of Go are below the frames here: the caller's stack pointer is not known.
+pub(super) const GO_KEEPS_FRAMES: bool = false;
 /// Vendor of the vendor-specific call frame instructions.
 pub(super) const VENDOR: gimli::Vendor = gimli::Vendor::AArch64;
 
@@ -83,6 +85,9 @@ pub(super) fn linkage_rule(code: &[u8]) -> Option<Rule> {
 
 /// Bytes of code before a return address that [`follows_call`] reads.
 pub(super) const CALL_BYTES: u64 = 4;
+
+/// Bytes of a call whose destination is part of the instruction.
+pub(super) const DIRECT_CALL_BYTES: u64 = 4;
 
 /// Do these bytes, the last ones before a return address, end in a call instruction?
 pub(super) fn follows_call(before: [u8; CALL_BYTES as usize]) -> bool {

@@ -90,6 +90,12 @@ impl<const N: usize> Checks<N> {
                 state.sp.wrapping_add(rule.fp_bytes()),
             ),
             Kind::Leaf => return self.add(count, state.context.wrapping_add(SIGNAL_LINK_WORD * 8), older.pc),
+            Kind::Go => {
+                let frame = older.sp.wrapping_sub(16);
+                let count = self.add(count, frame.wrapping_add(8), older.pc);
+                let count = if live { self.add(count, frame, older.fp) } else { count };
+                return if frame == state.fp { count } else { self.add(count, state.fp, frame) };
+            }
             // Plain rules have their own way; the others have no older frame in a memo.
             Kind::Sp | Kind::Fp | Kind::End | Kind::Unknown => return count,
         };

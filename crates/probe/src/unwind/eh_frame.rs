@@ -37,7 +37,10 @@ pub(super) fn rule_at(image: &Image, address: u64) -> Rule {
             covering.is_none() && table.as_ref()?.find(next, &mut other_spare).is_some_and(starts_here);
         made_by_hand.then_some(Rule::END)
     };
-    described.or_else(trampoline).or_else(linkage).or_else(first_frame).unwrap_or(Rule::UNKNOWN)
+    // Go's linker describes no function here.
+    let go = || (covering.is_none() && machine::GO_KEEPS_FRAMES && image.is_go()).then_some(Rule::GO);
+    let rule = described.or_else(trampoline).or_else(linkage).or_else(first_frame).or_else(go);
+    rule.unwrap_or(Rule::UNKNOWN)
 }
 
 /// Where the function at `address` has saved its caller's registers, and the bytes of its code.

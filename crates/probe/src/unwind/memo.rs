@@ -19,13 +19,14 @@
 #![allow(unsafe_code)]
 
 use super::checks::Checks;
+use super::native_id::mixed;
 use super::rule::Rule;
 use super::rule_cache::Rules;
 use super::stack::{OwnStack, Window};
 use super::stack_cache::{StackCache, Whole};
 use super::step::{State, Step, step};
-use super::walk::{Frame, breaks};
-use super::{Captured, MAX_DEPTH};
+use super::walk::{Frame, breaks, place_of};
+use super::{Captured, MAX_DEPTH, NativeId};
 use crate::session::Session;
 use crate::sites::stack_tree;
 use crate::sites::tallies::TallyRef;
@@ -41,8 +42,10 @@ const PAUSE: u32 = 15;
 pub(super) struct Known {
     pub(super) state: State,
     pub(super) rule: Rule,
+    /// Of its place and of those of all older frames.
+    hash: u64,
     /// Its node; 0 beyond the depth limit, and before the first lookup (see [`node_at`]).
-    pub(super) node: u32,
+    node: u32,
     /// Its caller's node.
     parent: u32,
     /// Checks of this frame's step and of all older ones.
@@ -89,6 +92,8 @@ pub(crate) struct Memo {
     pause: u32,
     /// Frames known, the outermost first.
     len: usize,
+    /// See [`Memo::take_kept`].
+    kept: usize,
     /// The cut stack of `cut_len` known frames, if there is one.
     cut_len: usize,
     cut_node: u32,
@@ -114,15 +119,16 @@ impl Memo {
 
     /// The last captured stack, if it can be cached: all of it is on the thread's own stack, its
     /// innermost frame was not interrupted, and it was not cut.
-    fn whole(&self, node: u32) -> Option<Whole<'_>> {
+    fn whole(&self, id: NativeId) -> Option<Whole<'_>> {
         let known = self.known.get(self.len.wrapping_sub(1))?;
         let innermost = known.state.read();
         let is_own = innermost.context == 0 && self.own.contains(innermost.sp) && self.checks.are_own();
         let checks = self.checks.between(0, known.checks as usize);
-        (is_own && self.len <= self.max_depth && known.node == node).then_some(Whole {
+        let is_last = id == NativeId::of_node(known.node) || id == NativeId::of_hash(known.hash);
+        (is_own && self.len <= self.max_depth && is_last).then_some(Whole {
             innermost,
             live: known.live,
-            node,
+            id,
             checks,
         })
     }
@@ -132,10 +138,10 @@ impl Memo {
         &mut self,
         session: &Session,
         cache: &mut StackCache,
-        node: u32,
+        id: NativeId,
         tally: Option<TallyRef>,
     ) {
-        if let Some(whole) = self.whole(node) {
+        if let Some(whole) = self.whole(id) {
             cache.admit(session, &whole, tally);
         }
     }
@@ -150,12 +156,17 @@ impl Memo {
 
     /// Words that the steps of the last captured stack read.
     pub(super) fn words(&self) -> usize {
-        self.known(self.len).map_or(0, |known| known.checks as usize)
+        self.frame(self.len).map_or(0, |known| known.checks as usize)
     }
 
     /// Captures the stack of `state`; `None` when it cannot be memoised.
     #[inline(always)]
-    pub(super) fn capture(&mut self, session: &Session, state: State, max_depth: usize) -> Option<Captured> {
+    pub(super) fn capture(
+        &mut self,
+        session: &Session,
+        state: State,
+        max_depth: usize,
+    ) -> Option<Captured<NativeId>> {
         if self.pause != 0 {
             self.pause -= 1;
             return None;
@@ -170,22 +181,34 @@ impl Memo {
         let known = match met {
             Some(Met::At { top, fresh: 0 }) => {
                 self.len = top;
+                self.kept = self.kept.min(top);
                 true
             }
             Some(met) => self.learn(session, met, &stack) && modules.generation() == generation,
             None => false,
         };
         if !known {
-            (self.len, self.pause) = (0, PAUSE);
+            (self.len, self.kept, self.pause) = (0, 0, PAUSE);
             return None;
         }
         self.result(session)
     }
 
+    /// The frames of the stack that was captured last, the outermost first; empty when it could not
+    /// be memoised.
+    pub(super) fn known(&self) -> &[Known] {
+        self.known.get(..self.len).unwrap_or(&[])
+    }
+
+    /// Outermost frames that all stacks since the last call had.
+    pub(super) fn take_kept(&mut self) -> usize {
+        core::mem::replace(&mut self.kept, self.len)
+    }
+
     /// Another thread continues with the memo: drops the last stack and its bounds.
     pub(crate) fn change_thread(&mut self) {
         self.own = OwnStack::default();
-        (self.len, self.cut_len) = (0, 0);
+        (self.len, self.kept, self.cut_len) = (0, 0, 0);
     }
 
     /// Cached bounds of the thread's own stack, for a full walk.
@@ -196,7 +219,7 @@ impl Memo {
     #[cold]
     fn clear(&mut self, generation: u32, max_depth: usize) {
         (self.generation, self.max_depth) = (generation, max_depth);
-        (self.len, self.cut_len) = (0, 0);
+        (self.len, self.kept, self.cut_len) = (0, 0, 0);
         self.version = self.version.wrapping_add(1);
     }
 
@@ -214,12 +237,12 @@ impl Memo {
                 top -= 1;
                 self.known.get(top)?.rule
             } else {
-                while let Some(known) = self.known(top)
+                while let Some(known) = self.frame(top)
                     && known.state.sp < state.sp
                 {
                     top -= 1;
                 }
-                if let Some(known) = self.known(top)
+                if let Some(known) = self.frame(top)
                     && known.state.sp == state.sp
                 {
                     if known.is_met_by(&state) {
@@ -252,7 +275,7 @@ impl Memo {
 
     /// The youngest of the first `top` known frames.
     #[inline(always)]
-    fn known(&self, top: usize) -> Option<&Known> {
+    fn frame(&self, top: usize) -> Option<&Known> {
         self.known.get(top.wrapping_sub(1))
     }
 
@@ -271,17 +294,20 @@ impl Memo {
             Met::At { top, fresh } => (top, fresh, None),
             Met::Never { fresh, end } => (0, fresh, end),
         };
-        let (mut older, mut live, mut checks) = match self.known(top) {
+        let (mut older, mut live, mut checks) = match self.frame(top) {
             Some(known) => (Some(known.state), known.live, known.checks as usize),
             None => (end, false, 0),
         };
-        let upon = if top <= self.max_depth {
+        let mut hash = self.frame(top).map_or(0, |known| known.hash);
+        let has_nodes = !session.unwind.names_by_hash();
+        let upon = if has_nodes && top <= self.max_depth {
             node_at(session, &mut self.known, top.wrapping_sub(1))
         } else {
             Some(0)
         };
         let Some(mut node) = upon else { return false };
         self.checks.found_in(stack, top == 0);
+        self.kept = self.kept.min(top);
         self.cut_len = 0;
         let mut len = top;
         for index in (0..fresh).rev() {
@@ -292,8 +318,9 @@ impl Memo {
                 checks = self.checks.add_step(checks, &state, rule, &older, live);
             }
             live = rule.uses_fp() || rule.keeps_fp() && live;
+            hash = mixed(hash, place_of(&state) ^ u64::from(rule.module()) << 48);
             let parent = node;
-            if len < self.max_depth {
+            if has_nodes && len < self.max_depth {
                 let before = self.known.get(len);
                 let Some(child) = before.and_then(|before| child(session, before, parent, &state, rule))
                 else {
@@ -306,7 +333,7 @@ impl Memo {
             let Some(known) = self.known.get_mut(len) else { return false };
             known.state.write(&state);
             (known.rule, known.checks, known.live) = (rule, checks as u32, live);
-            (known.node, known.parent) = (node, parent);
+            (known.hash, known.node, known.parent) = (hash, node, parent);
             len += 1;
             older = Some(state);
         }
@@ -315,12 +342,21 @@ impl Memo {
     }
 
     #[inline(always)]
-    fn result(&mut self, session: &Session) -> Option<Captured> {
-        if self.len > self.max_depth {
-            return Some(Captured { node: self.cut(session)?, truncated: true, broken: false });
+    fn result(&mut self, session: &Session) -> Option<Captured<NativeId>> {
+        let name = match session.unwind.names_by_hash() {
+            true => NativeId::of_hash(self.frame(self.len)?.hash),
+            false => NativeId::of_node(self.node(session)?),
+        };
+        Some(Captured { name, truncated: self.len > self.max_depth, broken: false })
+    }
+
+    /// The node of the stack that was captured last; `None` when there is no room for it.
+    #[inline(always)]
+    pub(super) fn node(&mut self, session: &Session) -> Option<u32> {
+        match self.len > self.max_depth {
+            true => self.cut(session),
+            false => node_at(session, &mut self.known, self.len.wrapping_sub(1)),
         }
-        let node = node_at(session, &mut self.known, self.len - 1)?;
-        Some(Captured { node, truncated: false, broken: false })
     }
 
     /// The node of the youngest `max_depth` frames.

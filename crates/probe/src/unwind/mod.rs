@@ -19,6 +19,7 @@ mod eh_frame;
 mod expression;
 mod memo;
 pub(crate) mod modules;
+mod native_id;
 mod paranoia;
 mod rule;
 mod rule_cache;
@@ -38,10 +39,11 @@ mod machine;
 
 pub(crate) use machine::thread_pointer;
 pub(crate) use memo::Memo;
+pub(crate) use native_id::{NativeId, mixed};
 pub(crate) use rule::MODULE_LIMIT;
 pub(crate) use stack::{OwnStack, is_readable};
 pub(crate) use stack_cache::{CachedStack, StackCache};
-pub(crate) use visit::{KEPT_REGISTERS, NativeFrame, find_saved, visit, visit_words};
+pub(crate) use visit::{KEPT_REGISTERS, NativeFrame, NativeFrames, NativeStack, find_saved, visit_words};
 
 use heapwise_format::segment::Control;
 
@@ -55,7 +57,7 @@ use scratch::ScratchFrames;
 use step::State;
 
 /// Deepest stack that is recorded.
-const MAX_DEPTH: usize = Control::MAX_DEPTH as usize;
+pub(crate) const MAX_DEPTH: usize = Control::MAX_DEPTH as usize;
 
 /// Walks tried when the module generation changes in the middle: one that came across a replaced
 /// module may have used rules of the old one.
@@ -90,11 +92,11 @@ impl From<&Entry> for State {
     }
 }
 
-/// A captured stack.
+/// A captured stack: `Name` is a node, or a [`NativeId`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Captured {
-    /// Its node; 0 for the empty stack.
-    pub(crate) node: u32,
+pub(crate) struct Captured<Name = u32> {
+    /// Its name; node 0 for the empty stack.
+    pub(crate) name: Name,
     /// The depth limit cut it: only the youngest frames are there.
     pub(crate) truncated: bool,
     /// The stack ends in code without usable unwind information, or passes through such code.
@@ -104,7 +106,12 @@ pub(crate) struct Captured {
 impl Captured {
     /// A stack for which the tree has no room.
     fn out_of_space() -> Captured {
-        Captured { node: stack_tree::OUT_OF_STACKS, truncated: false, broken: false }
+        Captured { name: stack_tree::OUT_OF_STACKS, truncated: false, broken: false }
+    }
+
+    fn with_id(self) -> Captured<NativeId> {
+        let Captured { name, truncated, broken } = self;
+        Captured { name: NativeId::of_node(name), truncated, broken }
     }
 }
 
@@ -131,17 +138,30 @@ pub(crate) fn capture_plain(
         }
         walk.intern(session, frames)
     });
-    captured.unwrap_or(Captured { node: stack_tree::ROOT, truncated: false, broken: true })
+    captured.unwrap_or(Captured { name: stack_tree::ROOT, truncated: false, broken: true })
 }
 
 /// Captures, unwinding only what changed since the last call with this memo.
 #[inline(never)]
-pub(crate) fn capture(session: &Session, memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
+pub(crate) fn capture(
+    session: &Session,
+    memo: &mut Memo,
+    entry: &Entry,
+    max_depth: u32,
+) -> Captured<NativeId> {
     let captured = memo_capture(session, memo, entry, max_depth);
     if session.unwind.is_paranoid() {
-        paranoia::compare(session, captured, capture_plain(session, memo.own(), entry, max_depth));
+        compare(session, captured, capture_plain(session, memo.own(), entry, max_depth));
     }
     captured
+}
+
+/// Compares a memoised stack, which has a node in paranoid mode, with a full walk.
+#[cold]
+fn compare(session: &Session, Captured { name, truncated, broken }: Captured<NativeId>, walked: Captured) {
+    if let Some(name) = name.node() {
+        paranoia::compare(session, Captured { name, truncated, broken }, walked);
+    }
 }
 
 /// The cached stack at `entry`. In paranoid mode nothing is found, but what would have been is
@@ -168,9 +188,9 @@ fn compare_cached(session: &Session, cache: &mut StackCache, memo: &mut Memo, en
     if !memo.is_of(session.unwind.modules.generation(), (max_depth as usize).clamp(1, MAX_DEPTH)) {
         return;
     }
-    if let Some(node) = cache.find_paranoid(entry).map(CachedStack::node) {
-        let cached = Captured { node, truncated: false, broken: false };
-        paranoia::compare(session, cached, capture_plain(session, memo.own(), &entry, max_depth));
+    if let Some(name) = cache.find_paranoid(entry).map(CachedStack::id) {
+        let cached = Captured { name, truncated: false, broken: false };
+        compare(session, cached, capture_plain(session, memo.own(), &entry, max_depth));
     }
 }
 
@@ -181,21 +201,21 @@ pub(crate) fn cache_last(
     session: &Session,
     cache: &mut StackCache,
     memo: &mut Memo,
-    node: u32,
+    id: NativeId,
     tally: Option<TallyRef>,
 ) {
     memo.validate(cache);
-    if cache.should_admit(node, memo.words()) {
-        memo.admit_to(session, cache, node, tally);
+    if cache.should_admit(id, memo.words()) {
+        memo.admit_to(session, cache, id, tally);
     }
 }
 
 #[inline(always)]
-fn memo_capture(session: &Session, memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured {
+fn memo_capture(session: &Session, memo: &mut Memo, entry: &Entry, max_depth: u32) -> Captured<NativeId> {
     let depth = (max_depth as usize).clamp(1, MAX_DEPTH);
     match memo.capture(session, entry.into(), depth) {
         Some(captured) => captured,
-        None => capture_plain(session, memo.own(), entry, max_depth),
+        None => capture_plain(session, memo.own(), entry, max_depth).with_id(),
     }
 }
 
@@ -203,6 +223,8 @@ fn memo_capture(session: &Session, memo: &mut Memo, entry: &Entry, max_depth: u3
 pub(crate) struct Unwind {
     /// Whether every memoised stack is compared with a full walk.
     is_paranoid: AtomicBool,
+    /// Whether memoised stacks are named by their hashes.
+    names_by_hash: AtomicBool,
     pub(crate) modules: Modules,
     rules: RuleCache,
     scratch: ScratchFrames,
@@ -218,6 +240,17 @@ impl Unwind {
     #[inline(always)]
     fn is_paranoid(&self) -> bool {
         self.is_paranoid.load(Relaxed)
+    }
+
+    /// Names memoised stacks by their hashes from now on: frames of a runtime are put between
+    /// theirs.
+    pub(crate) fn name_by_hash(&self) {
+        self.names_by_hash.store(true, Relaxed);
+    }
+
+    #[inline(always)]
+    fn names_by_hash(&self) -> bool {
+        self.names_by_hash.load(Relaxed) && !self.is_paranoid()
     }
 
     /// Unmaps the rules. No thread may use them afterwards.

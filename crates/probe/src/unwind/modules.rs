@@ -117,15 +117,18 @@ pub(crate) fn number(session: &Session, image: &Image, address: u64) -> u32 {
     let identity = identity(image, &segment);
     let capacity = LIMIT.min(session.segment.section(SectionKind::Modules).capacity as usize);
     for (index, slot) in session.unwind.modules.slots.iter().enumerate().take(capacity) {
-        let known = match slot.identity.compare_exchange(0, identity, Acquire, Acquire) {
-            Ok(_) => {
-                slot.start.store(segment.start, Relaxed);
-                slot.end.store(segment.end, Relaxed);
-                publish(session, index, image, &segment);
-                identity
-            }
-            Err(other) => other,
-        };
+        let mut known = slot.identity.load(Acquire);
+        if known == 0 {
+            known = match slot.identity.compare_exchange(0, identity, Acquire, Acquire) {
+                Ok(_) => {
+                    slot.start.store(segment.start, Relaxed);
+                    slot.end.store(segment.end, Relaxed);
+                    publish(session, index, image, &segment);
+                    identity
+                }
+                Err(other) => other,
+            };
+        }
         if known == identity {
             // Also where another thread does so now: a stack must not be captured before.
             if !slot.considered.load(Relaxed) {

@@ -12,12 +12,12 @@ use crate::sys;
 #[cold]
 pub(super) fn compare(session: &Session, memoised: Captured, walked: Captured) {
     let same_flags = (memoised.truncated, memoised.broken) == (walked.truncated, walked.broken);
-    if same_flags && same_stack(session, memoised.node, walked.node) {
+    if same_flags && same_stack(session, memoised.name, walked.name) {
         return;
     }
     say(FixedText::new().push(b"heapwise: memoised stack differs from full walk\n"));
-    describe(session, "memo:", memoised.node);
-    describe(session, "walk:", walked.node);
+    describe(session, "memo:", memoised.name);
+    describe(session, "walk:", walked.name);
     sys::abort()
 }
 

@@ -31,6 +31,9 @@ pub(super) enum Kind {
     /// CFA = sp + offset, the return address still is in the link register (aarch64; only true of
     /// an interrupted frame, whose registers the signal frame saved).
     Leaf = 6,
+    /// A function of Go: the caller's fp and the return address are at \[fp\], perhaps on another
+    /// stack.
+    Go = 7,
 }
 
 /// Where the caller's frame pointer is.
@@ -65,6 +68,7 @@ const _: () = assert!(RA_SHIFT + SLOT_BITS <= 64);
 impl Rule {
     pub(super) const UNKNOWN: Rule = Rule(Kind::Unknown as u64);
     pub(super) const END: Rule = Rule(Kind::End as u64);
+    pub(super) const GO: Rule = Rule(Kind::Go as u64);
 
     /// Packs a rule; `None` when a number does not fit.
     pub(super) fn new(kind: Kind, cfa_words: i64, fp: FpSlot, ra_words: u64) -> Option<Rule> {
@@ -104,6 +108,7 @@ impl Rule {
             4 => Kind::Realigned,
             5 => Kind::Signal,
             6 => Kind::Leaf,
+            7 => Kind::Go,
             _ => Kind::Unknown,
         }
     }
@@ -141,7 +146,10 @@ impl Rule {
     /// Does the step depend on the frame pointer?
     #[inline(always)]
     pub(super) fn uses_fp(self) -> bool {
-        const KINDS: u64 = 1 << Kind::Fp as u64 | 1 << Kind::Realigned as u64 | 1 << Kind::Unknown as u64;
+        const KINDS: u64 = 1 << Kind::Fp as u64
+            | 1 << Kind::Realigned as u64
+            | 1 << Kind::Unknown as u64
+            | 1 << Kind::Go as u64;
         KINDS >> (self.0 & 0b1111) & 1 != 0
     }
 

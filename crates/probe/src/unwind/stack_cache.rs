@@ -18,7 +18,7 @@
 use super::checks::Check;
 use super::machine::thread_pointer;
 use super::stack::load;
-use super::{Entry, State};
+use super::{Entry, NativeId, State};
 use crate::arch::opaque;
 use crate::session::Session;
 use crate::sites::tallies::{CachedTally, TallyRef};
@@ -29,7 +29,7 @@ const FIRST_WAYS: usize = 4;
 /// Sets of the second level, as a power of two, and stacks in each.
 const SECOND_BITS: u32 = 12;
 const SECOND_WAYS: usize = 2;
-/// Recently captured nodes, as a power of two.
+/// Recently captured stacks, as a power of two.
 const SEEN_BITS: u32 = 9;
 /// Room for entries, in units of a cache line: 1 MiB a thread, if it ever has so many stacks.
 const UNITS: usize = 16384;
@@ -65,12 +65,13 @@ pub(crate) struct CachedStack {
     sp: u64,
     pc: u64,
     fp: u64,
-    /// The bits of the frame pointer that matter: all when it is live, else none.
-    live: u64,
     /// The calling thread's tally of the site; none where the native stack alone does not lead to
     /// one.
     tally: CachedTally,
-    node: u32,
+    id: NativeId,
+    /// The bits of the frame pointer that matter, with their sign extended: all when it is live,
+    /// else none.
+    live: i32,
     /// Bytes of the pairs.
     bytes: u32,
 }
@@ -78,10 +79,10 @@ pub(crate) struct CachedStack {
 const _: () = assert!(size_of::<CachedStack>() == size_of::<Unit>());
 
 impl CachedStack {
-    /// The node of its stack.
+    /// The name of its stack.
     #[inline(always)]
-    pub(crate) fn node(&self) -> u32 {
-        self.node
+    pub(crate) fn id(&self) -> NativeId {
+        self.id
     }
 
     /// Its tally, if this size is within the tally's range of sizes.
@@ -123,7 +124,7 @@ pub(crate) struct StackCache {
     has_similar: bool,
     /// Whether the second level has entries.
     has_second: bool,
-    /// Nodes captured recently.
+    /// Names of stacks captured recently, shortened.
     seen: [u32; 1 << SEEN_BITS],
     units: [Unit; UNITS],
     second: [[u16; SECOND_WAYS]; 1 << SECOND_BITS],
@@ -141,7 +142,7 @@ pub(super) struct Whole<'a> {
     pub(super) innermost: State,
     /// Whether its frame pointer is live.
     pub(super) live: bool,
-    pub(super) node: u32,
+    pub(super) id: NativeId,
     pub(super) checks: &'a [Check],
 }
 
@@ -272,13 +273,14 @@ impl StackCache {
 
     /// A stack was captured, whose steps read so many words: whether to admit it.
     #[inline(always)]
-    pub(super) fn should_admit(&mut self, node: u32, words: usize) -> bool {
+    pub(super) fn should_admit(&mut self, id: NativeId, words: usize) -> bool {
         if words.wrapping_sub(1) >= MOST_WORDS {
             return false;
         }
-        let slot = (node.wrapping_mul(0x9e37_79b9) >> (32 - SEEN_BITS)) as usize;
+        let short = (id.word() ^ id.word() >> 32) as u32;
+        let slot = (short.wrapping_mul(0x9e37_79b9) >> (32 - SEEN_BITS)) as usize;
         let Some(seen) = self.seen.get_mut(slot) else { return false };
-        core::mem::replace(seen, node) == node
+        core::mem::replace(seen, short) == short
     }
 
     /// Admits a stack, with the thread's tally of it.
@@ -356,9 +358,9 @@ fn write(session: &Session, place: &mut [Unit], whole: &Whole, tally: Option<Tal
         sp: sp ^ mark,
         pc,
         fp,
-        live: if whole.live { u64::MAX } else { 0 },
         tally: tally.map_or(CachedTally::NONE, |tally| CachedTally::new(session, tally)),
-        node: whole.node,
+        id: whole.id,
+        live: if whole.live { -1 } else { 0 },
         bytes: (whole.checks.len().div_ceil(2) * size_of::<Pair>()) as u32,
     };
     // SAFETY: a unit has the size and alignment of an entry.
@@ -369,7 +371,8 @@ fn write(session: &Session, place: &mut [Unit], whole: &Whole, tally: Option<Tal
 impl CachedStack {
     #[inline(always)]
     fn is_at(&self, entry: Entry, sp: u64) -> bool {
-        let same = self.sp == sp && self.pc == entry.pc && (self.fp ^ entry.fp) & self.live == 0;
+        let same =
+            self.sp == sp && self.pc == entry.pc && (self.fp ^ entry.fp) & i64::from(self.live) as u64 == 0;
         same && self.holds_at(entry.sp)
     }
 

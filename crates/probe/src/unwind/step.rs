@@ -112,6 +112,8 @@ fn unusual_step(state: State, rule: Rule, mut stack: Window) -> (Step, Window) {
         Kind::Realigned => realigned(&state, rule, &mut stack),
         Kind::Signal => signal(&state, rule, &mut stack),
         Kind::Leaf => leaf(&state, rule, &mut stack),
+        Kind::Go if state.fp == 0 => return (Step::End, stack),
+        Kind::Go => go(&state, &mut stack),
         Kind::Unknown if state.marks_end(rule) => return (Step::End, stack),
         Kind::Unknown | Kind::Sp | Kind::Fp => by_frame_pointer(&state, &mut stack),
     };
@@ -157,6 +159,26 @@ fn by_frame_pointer(state: &State, stack: &mut Window) -> Option<State> {
     plausible.then_some(State { pc, sp: state.fp.wrapping_add(16), fp, context: 0 })
 }
 
+/// Bytes that two stacks of Go are apart at least: goroutines are in Go's heap, threads are not.
+const GO_STACKS_APART: u64 = 1 << 32;
+
+/// A function of Go. `runtime.asmcgocall` leaves the frame pointer of its caller, which is on the
+/// goroutine's stack, in the register; `runtime.cgocallback` that of its own frame, on the thread's
+/// stack. `crosscall2` has two frame records, one right above the other. The outermost return
+/// address of a goroutine is that of `runtime.goexit` plus one instruction, and its frame pointer
+/// is 0.
+fn go(state: &State, stack: &mut Window) -> Option<State> {
+    let mut frame = state.fp;
+    let mut fp = stack.read(frame)?;
+    if fp == frame.wrapping_add(8) {
+        (frame, fp) = (fp, stack.read(fp)?);
+    }
+    let pc = stack.read(frame.wrapping_add(8))?;
+    let is_caller = fp > frame || frame.wrapping_sub(fp) > GO_STACKS_APART;
+    let plausible = if fp == 0 { follows_call(pc) || is_at_call(pc) } else { is_caller && follows_call(pc) };
+    plausible.then_some(State { pc, sp: frame.wrapping_add(16), fp, context: 0 })
+}
+
 /// The address is a guess, and code need not be readable: a system call checks that the bytes can
 /// be read.
 fn follows_call(pc: u64) -> bool {
@@ -167,4 +189,10 @@ fn follows_call(pc: u64) -> bool {
 fn call_precedes(pc: u64) -> Option<bool> {
     let start = pc.wrapping_sub(machine::CALL_BYTES);
     read_anywhere(start)?.to_le_bytes().first_chunk().copied().map(machine::follows_call)
+}
+
+/// Whether the instruction at `pc` calls a function, as the second one of `runtime.goexit` does.
+fn is_at_call(pc: u64) -> bool {
+    let next = pc.wrapping_add(machine::DIRECT_CALL_BYTES);
+    follows_call(next)
 }

@@ -1,16 +1,19 @@
 //! The native frames of a stack one by one, with their places on it.
 #![allow(unsafe_code)]
 
+use super::memo::Known;
+use super::rule::Rule;
 use super::rule_cache::Rules;
 use super::stack::load;
 use super::step::{State, Step, step};
 use super::walk::place_of;
-use super::{Entry, MAX_DEPTH, OwnStack, eh_frame, machine};
+use super::{Entry, MAX_DEPTH, Memo, NativeId, OwnStack, eh_frame, machine};
 use crate::modules::Image;
 use crate::session::Session;
+use crate::sites::stack_tree;
 
 /// A native frame.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct NativeFrame {
     /// An encoded `NodePlace`.
     pub(crate) place: u64,
@@ -22,20 +25,131 @@ pub(crate) struct NativeFrame {
     pub(crate) sp: u64,
 }
 
-/// Calls `act` with each frame, the innermost first, at most `max_depth`.
-pub(crate) fn visit(
+impl NativeFrame {
+    #[inline(always)]
+    fn new(state: &State, rule: Rule) -> NativeFrame {
+        NativeFrame { place: place_of(state), module: rule.module(), code: state.code(), sp: state.sp }
+    }
+
+    fn of(known: &Known) -> NativeFrame {
+        NativeFrame::new(&known.state, known.rule)
+    }
+}
+
+/// The native stack of a hook's caller.
+pub(crate) struct NativeStack<'a> {
+    pub(crate) entry: &'a Entry,
+    pub(crate) id: NativeId,
+    /// The last stack of the calling thread; `None` on a thread without a state.
+    pub(crate) memo: Option<&'a mut Memo>,
+    /// Whether the memo has captured this stack already.
+    pub(crate) is_captured: bool,
+}
+
+/// The frames of a stack, the outermost first. Zeroed memory is valid: none.
+pub(crate) struct NativeFrames {
+    frames: [NativeFrame; MAX_DEPTH],
+    len: usize,
+    /// Outermost frames of the stack that are not recorded.
+    cut: usize,
+}
+
+impl NativeFrames {
+    pub(crate) fn get(&self) -> &[NativeFrame] {
+        self.frames.get(..self.len).unwrap_or(&[])
+    }
+
+    /// The end of a frame's part of the stack; the largest address where it is not known: of the
+    /// outermost frame, and where the stack was switched.
+    pub(crate) fn end_of(&self, index: usize) -> u64 {
+        let sp = |index: usize| self.get().get(index).map(|frame| frame.sp);
+        let outer = index.checked_sub(1).and_then(sp);
+        outer.filter(|outer| Some(*outer) > sp(index)).unwrap_or(u64::MAX)
+    }
+}
+
+impl NativeStack<'_> {
+    /// Calls `act` with each frame that is recorded, the innermost first. With a memo, only what
+    /// changed since the last stack is unwound.
+    pub(crate) fn visit(&mut self, session: &Session, act: &mut dyn FnMut(NativeFrame)) {
+        let max_depth = max_depth(session);
+        match self.capture(session, max_depth) {
+            Some(memo) => memo.known().iter().rev().take(max_depth).map(NativeFrame::of).for_each(act),
+            None => self.walk(session, max_depth, act),
+        }
+    }
+
+    /// The node of the stack; that of stacks without room where there is none for it.
+    pub(crate) fn node(&mut self, session: &Session) -> u32 {
+        let of_memo = |stack: &mut Self| stack.capture(session, max_depth(session))?.node(session);
+        self.id.node().or_else(|| of_memo(self)).unwrap_or(stack_tree::OUT_OF_STACKS)
+    }
+
+    /// Writes the frames of the stack to `frames`; so many outermost ones are as before.
+    pub(crate) fn update(&mut self, session: &Session, frames: &mut NativeFrames) -> usize {
+        let max_depth = max_depth(session);
+        let NativeFrames { frames: places, len, cut } = frames;
+        let Some(memo) = self.capture(session, max_depth) else {
+            (*len, *cut) = (0, 0);
+            self.walk(session, max_depth, &mut |frame| {
+                if let Some(place) = places.get_mut(*len) {
+                    *place = frame;
+                    *len += 1;
+                }
+            });
+            places.get_mut(..*len).unwrap_or_default().reverse();
+            return 0;
+        };
+        let known = memo.known().len();
+        let cut_now = known.saturating_sub(max_depth);
+        let kept = memo.take_kept();
+        let kept = if *cut == cut_now { kept.saturating_sub(cut_now).min(*len) } else { 0 };
+        (*len, *cut) = (known - cut_now, cut_now);
+        let changed = memo.known().get(cut_now + kept..).unwrap_or(&[]);
+        for (place, known) in places.iter_mut().skip(kept).zip(changed) {
+            *place = NativeFrame::of(known);
+        }
+        kept
+    }
+
+    /// The memo, with this stack; `None` when the stack cannot be memoised.
+    fn capture(&mut self, session: &Session, max_depth: usize) -> Option<&mut Memo> {
+        let memo = self.memo.as_deref_mut()?;
+        if !self.is_captured {
+            self.is_captured = true;
+            memo.capture(session, self.entry.into(), max_depth);
+        }
+        (!memo.known().is_empty()).then_some(memo)
+    }
+
+    /// Calls `act` with each frame of a full walk, the innermost first.
+    fn walk(&mut self, session: &Session, max_depth: usize, act: &mut dyn FnMut(NativeFrame)) {
+        match self.memo.as_deref_mut() {
+            Some(memo) => walk_frames(session, memo.own(), self.entry, max_depth, act),
+            None => walk_frames(session, &mut OwnStack::default(), self.entry, max_depth, act),
+        }
+    }
+}
+
+/// Most frames of a stack that are recorded.
+fn max_depth(session: &Session) -> usize {
+    (session.control.depth() as usize).clamp(1, MAX_DEPTH)
+}
+
+/// Calls `act` with each frame of a full walk, the innermost first.
+fn walk_frames(
     session: &Session,
     own: &mut OwnStack,
     entry: &Entry,
-    max_depth: u32,
+    max_depth: usize,
     act: &mut dyn FnMut(NativeFrame),
 ) {
     let rules = Rules::of(session, session.unwind.modules.generation());
     let mut stack = own.window(entry.sp);
     let mut state: State = entry.into();
-    for _ in 0..(max_depth as usize).clamp(1, MAX_DEPTH) {
+    for _ in 0..max_depth {
         let rule = rules.rule(state.code());
-        act(NativeFrame { place: place_of(&state), module: rule.module(), code: state.code(), sp: state.sp });
+        act(NativeFrame::new(&state, rule));
         match step(&state, rule, &mut stack) {
             Step::Caller(caller) if caller.pc != 0 => state = caller,
             Step::Caller(_) | Step::End | Step::Broken => return,

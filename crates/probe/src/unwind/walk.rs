@@ -89,6 +89,6 @@ impl Walk {
                 None => return Captured::out_of_space(),
             }
         }
-        Captured { node, truncated: self.truncated, broken: self.broken }
+        Captured { name: node, truncated: self.truncated, broken: self.broken }
     }
 }

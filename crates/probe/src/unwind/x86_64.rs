@@ -25,6 +25,8 @@ pub(super) const PC: Option<Register> = Some(X86_64::RA);
 pub(super) const HAS_LINK_REGISTER: bool = false;
 /// The signal trampoline is always part of libc.
 pub(super) const HAS_STRAY_TRAMPOLINES: bool = false;
+/// Whether functions of Go keep the frame pointer such that the caller's stack pointer follows it.
+pub(super) const GO_KEEPS_FRAMES: bool = true;
 /// Vendor of the vendor-specific call frame instructions.
 pub(super) const VENDOR: gimli::Vendor = gimli::Vendor::Default;
 
@@ -52,6 +54,9 @@ pub(super) fn linkage_rule(_code: &[u8]) -> Option<Rule> {
 
 /// Bytes of code before a return address that [`follows_call`] reads.
 pub(super) const CALL_BYTES: u64 = 7;
+
+/// Bytes of a call whose destination is part of the instruction.
+pub(super) const DIRECT_CALL_BYTES: u64 = 5;
 
 /// Do these bytes, the last ones before a return address, end in a call instruction?
 pub(super) fn follows_call(before: [u8; CALL_BYTES as usize]) -> bool {

@@ -12,15 +12,18 @@ use core::ffi::c_char;
 use core::mem::{MaybeUninit, offset_of};
 
 use heapwise_format::entry_hooks::{
-    AFTER, CELL_BYTES, CELL_SHAPE, ISLAND_ALLOCATES, ISLAND_BYTES, ISLAND_RELEASES, MOST_CELLS, MOST_ISLANDS,
-    MOST_PATCHES, MOST_RANGES, Patch, Shape, Size, StateWord, TABLE_MAGIC, TableWord,
+    AFTER, Alignment, CELL_ALIGNMENT, CELL_BYTES, CELL_FAMILY, CELL_SHAPE, ISLAND_ALLOCATES, ISLAND_BYTES,
+    ISLAND_RELEASES, MOST_CELLS, MOST_FAMILIES, MOST_ISLANDS, MOST_PATCHES, MOST_RANGES, Patch, Shape, Size,
+    StateWord, TABLE_MAGIC, TableWord,
 };
 
+use super::families;
 use super::nested_calls::Code;
 use super::{COUNT, HookMode, SLOTS, Slot};
 use crate::arch;
 use crate::atomics::{AtomicU8, AtomicU64, Ordering};
 use crate::live::filter::{FILTER, Filter};
+use crate::record::usable::{Family, Source};
 use crate::record::{self, Resizing};
 use crate::unwind::Entry;
 
@@ -31,10 +34,15 @@ pub(crate) struct Cell {
     real: AtomicU64,
     /// What the function does ([`Shape::word`]).
     shape: AtomicU64,
-    unused: [AtomicU64; 2],
+    /// Number of its family.
+    family: AtomicU64,
+    /// Where it has the alignment of its block ([`Alignment::word`]).
+    alignment: AtomicU64,
 }
 
 const _: () = assert!(size_of::<Cell>() == CELL_BYTES && offset_of!(Cell, shape) == CELL_SHAPE);
+const _: () = assert!(offset_of!(Cell, family) == CELL_FAMILY);
+const _: () = assert!(offset_of!(Cell, alignment) == CELL_ALIGNMENT);
 const _: () = assert!(AFTER < 256, "the stub tests one byte");
 
 /// An island: its address and length.
@@ -47,7 +55,12 @@ struct Island {
 const _: () = assert!(size_of::<Island>() == ISLAND_BYTES);
 
 static CELLS: [Cell; MOST_CELLS] = [const {
-    Cell { real: AtomicU64::new(0), shape: AtomicU64::new(0), unused: [const { AtomicU64::new(0) }; 2] }
+    Cell {
+        real: AtomicU64::new(0),
+        shape: AtomicU64::new(0),
+        family: AtomicU64::new(0),
+        alignment: AtomicU64::new(0),
+    }
 }; MOST_CELLS];
 static ISLANDS: [Island; MOST_ISLANDS] =
     [const { Island { address: AtomicU64::new(0), len: AtomicU64::new(0) } }; MOST_ISLANDS];
@@ -73,10 +86,11 @@ struct Table {
     slot_names: &'static [SlotName; COUNT],
     slot_count: usize,
     state: &'static [AtomicU64; StateWord::Count as usize],
+    families: &'static [families::Row; MOST_FAMILIES],
 }
 
 const _: () = assert!(size_of::<Table>() == TableWord::Count as usize * 8);
-const _: () = assert!(offset_of!(Table, state) == TableWord::State as usize * 8);
+const _: () = assert!(offset_of!(Table, families) == TableWord::Families as usize * 8);
 
 /// The name of a hook that the dynamic linker leads to.
 #[repr(transparent)]
@@ -99,6 +113,7 @@ static heapwise_entry_hooks: Table = Table {
     slot_names: &super::SLOT_NAMES,
     slot_count: COUNT,
     state: &STATE,
+    families: &families::ROWS,
 };
 
 fn state(word: StateWord) -> u64 {
@@ -182,9 +197,37 @@ impl Call {
         Shape::from_word(self.cell.shape.load(Ordering::Relaxed))
     }
 
-    fn first(&self) -> *mut core::ffi::c_void {
-        let [first, ..] = self.arguments;
-        first as *mut _
+    #[inline(always)]
+    pub(crate) fn family(&self) -> Family {
+        Family::new(self.cell.family.load(Ordering::Relaxed))
+    }
+
+    /// The alignment of the block that the call requests; 0 for none.
+    #[inline(always)]
+    fn alignment(&self) -> usize {
+        let argument = |number: u8| self.arguments.get(usize::from(number)).copied().unwrap_or(0);
+        match Alignment::from_word(self.cell.alignment.load(Ordering::Relaxed)) {
+            Alignment::None => 0,
+            Alignment::Argument(number) => argument(number),
+            Alignment::Flags(number) => 1 << (argument(number) & 63),
+            Alignment::Other => usize::MAX,
+        }
+    }
+
+    /// Where a block of `size` bytes that the call allocates comes from.
+    #[inline(always)]
+    pub(crate) fn source(&self, size: usize) -> Source {
+        let (family, alignment) = (self.family(), self.alignment());
+        let is_measured =
+            alignment != 0 && (alignment > size || alignment > families::natural_alignment(family));
+        Source { family, is_measured }
+    }
+
+    /// The block that is freed or resized.
+    fn block(&self) -> *mut core::ffi::c_void {
+        let [first, second, ..] = self.arguments;
+        let is_second = matches!(self.shape(), Shape::ResizeInHeap(_));
+        (if is_second { second } else { first }) as *mut _
     }
 
     /// What [`before_call`] kept.
@@ -197,9 +240,9 @@ impl Call {
 /// Before the real function: what is freed leaves the index before the allocator gets it back.
 pub(crate) unsafe extern "C" fn before_call(call: &mut Call) {
     match call.shape() {
-        Shape::Release => record::freeing(call.first(), call.entry.pc),
-        Shape::Resize(_) | Shape::ResizeInPlace => {
-            call.resizing.write(Resizing::start(call.first(), call.entry.pc));
+        Shape::Release => record::freeing(call.family(), call.block(), call.entry.pc),
+        Shape::Resize(_) | Shape::ResizeInHeap(_) | Shape::ResizeInPlace => {
+            call.resizing.write(Resizing::start(call.block(), call.entry.pc, call.family()));
         }
         Shape::Allocate(_) | Shape::AllocateTo(_) | Shape::UsableSize => {}
     }
@@ -210,19 +253,21 @@ pub(crate) unsafe extern "C" fn after_call(call: &mut Call) {
     let result = call.result as *mut core::ffi::c_void;
     match call.shape() {
         Shape::Allocate(size) => {
-            record::allocated(result, call.size(size), &call.entry);
+            let size = call.size(size);
+            record::allocated_from(call.source(size), result, size, &call.entry);
         }
         Shape::AllocateTo(size) => {
             if call.result as i32 == 0 {
                 // SAFETY: on success the allocator stored the block there.
-                let block = unsafe { *call.first().cast::<*mut core::ffi::c_void>() };
-                record::allocated(block, call.size(size), &call.entry);
+                let block = unsafe { *call.block().cast::<*mut core::ffi::c_void>() };
+                let size = call.size(size);
+                record::allocated_from(call.source(size), block, size, &call.entry);
             }
         }
-        Shape::Resize(size) => {
+        Shape::Resize(size) | Shape::ResizeInHeap(size) => {
             let (size, resizing) = (call.size(size), call.take_resizing());
-            if call.first().is_null() {
-                record::allocated(result, size, &call.entry);
+            if call.block().is_null() {
+                record::allocated_from(call.source(size), result, size, &call.entry);
             } else if !result.is_null() {
                 record::resized(resizing, result, size, &call.entry);
             } else if size == 0 {
@@ -238,7 +283,7 @@ pub(crate) unsafe extern "C" fn after_call(call: &mut Call) {
                 resizing.undo();
             } else {
                 let asked = call.result.min(size.saturating_add(extra));
-                record::resized(resizing, call.first(), asked, &call.entry);
+                record::resized(resizing, call.block(), asked, &call.entry);
             }
         }
         Shape::Release | Shape::UsableSize => {}

@@ -7,6 +7,7 @@ use core::ffi::{c_int, c_void};
 use super::Hook;
 use super::resolve::real;
 use crate::inside::enter;
+use crate::record::usable::Family;
 use crate::record::{self, Resizing};
 use crate::unwind::Entry;
 use crate::{arena, dump, modules};
@@ -26,7 +27,7 @@ fn resized(old: Pointer, size: usize, entry: &Entry, call: impl FnOnce() -> Poin
     if old.is_null() {
         return record::allocated(call(), size, entry);
     }
-    let resizing = Resizing::start(old, entry.pc);
+    let resizing = Resizing::start(old, entry.pc, Family::LINKED);
     let new = call();
     if !new.is_null() {
         record::resized(resizing, new, size, entry);
@@ -75,7 +76,7 @@ pub(super) unsafe extern "C" fn posix_memalign(
         unsafe { real::<unsafe extern "C" fn(_, _, _) -> c_int>(Hook::PosixMemalign)(out, alignment, size) };
     if result == 0 {
         // SAFETY: on success the allocator stored the block there.
-        record::allocated(unsafe { *out }, size, entry);
+        record::allocated_aligned(unsafe { *out }, size, entry);
     }
     result
 }
@@ -83,7 +84,7 @@ pub(super) unsafe extern "C" fn posix_memalign(
 fn aligned(hook: Hook, alignment: usize, size: usize, entry: &Entry) -> Pointer {
     // SAFETY: the signature of memalign and aligned_alloc.
     let block = unsafe { real::<unsafe extern "C" fn(_, _) -> Pointer>(hook)(alignment, size) };
-    record::allocated(block, size, entry)
+    record::allocated_aligned(block, size, entry)
 }
 
 pub(super) unsafe extern "C" fn aligned_alloc(alignment: usize, size: usize, entry: &Entry) -> Pointer {
@@ -97,7 +98,7 @@ pub(super) unsafe extern "C" fn memalign(alignment: usize, size: usize, entry: &
 fn paged(hook: Hook, size: usize, entry: &Entry) -> Pointer {
     // SAFETY: the signature of valloc and pvalloc.
     let block = unsafe { real::<unsafe extern "C" fn(_) -> Pointer>(hook)(size) };
-    record::allocated(block, size, entry)
+    record::allocated_aligned(block, size, entry)
 }
 
 pub(super) unsafe extern "C" fn valloc(size: usize, entry: &Entry) -> Pointer {
@@ -119,7 +120,7 @@ pub(super) unsafe extern "C" fn malloc_usable_size(block: Pointer, _entry: &Entr
 pub(super) unsafe extern "C" fn mallocx(size: usize, flags: c_int, entry: &Entry) -> Pointer {
     // SAFETY: the signature of mallocx.
     let block = unsafe { real::<unsafe extern "C" fn(_, _) -> Pointer>(Hook::Mallocx)(size, flags) };
-    record::allocated(block, size, entry)
+    record::allocated_aligned(block, size, entry)
 }
 
 pub(super) unsafe extern "C" fn rallocx(old: Pointer, size: usize, flags: c_int, entry: &Entry) -> Pointer {
@@ -137,7 +138,7 @@ pub(super) unsafe extern "C" fn xallocx(
     flags: c_int,
     entry: &Entry,
 ) -> usize {
-    let resizing = Resizing::start(block, entry.pc);
+    let resizing = Resizing::start(block, entry.pc, Family::LINKED);
     // SAFETY: the signature of xallocx.
     let usable = unsafe {
         real::<unsafe extern "C" fn(_, _, _, _) -> usize>(Hook::Xallocx)(block, size, extra, flags)

@@ -47,6 +47,8 @@ pub(crate) struct ThreadWords {
     pub(crate) active: AtomicU8,
     /// The thread is in an allocator of a language runtime.
     pub(crate) in_domain: AtomicU8,
+    /// The probe has called an allocator's function for usable sizes.
+    pub(crate) measuring: AtomicU8,
 }
 
 const _: () = assert!(size_of::<ThreadWords>() <= 128, "the room in thread-local storage (arch)");

@@ -22,7 +22,7 @@ use crate::runtimes::by_address::{self, Marked};
 use crate::runtimes::memory::{Pages, word};
 use crate::runtimes::woven::{DEPTH, Woven, mixed};
 use crate::session::Session;
-use crate::unwind::Entry;
+use crate::unwind::{Entry, NativeId, NativeStack};
 
 /// Addresses below are none: offsets, while Lua moves a stack.
 const LOWEST: u64 = 1 << 16;
@@ -93,11 +93,11 @@ impl Memo {
     }
 
     /// Reads the Lua stack of the calling thread; its hash, or `None` when it has none, or none
-    /// that can be read. `entry` is that of the hook's stub.
-    pub(super) fn capture(&mut self, session: &Session, native: u32, entry: &Entry) -> Option<u64> {
+    /// that can be read.
+    pub(super) fn capture(&mut self, session: &Session, stack: &mut NativeStack<'_>) -> Option<u64> {
         self.validate_pages(session);
         let Memo { states, pages, .. } = self;
-        states.find(session, pages, native, entry);
+        states.find(session, pages, stack);
         self.read(session)
     }
 
@@ -106,7 +106,7 @@ impl Memo {
     pub(super) fn capture_known(
         &mut self,
         session: &Session,
-        native: u32,
+        native: NativeId,
         entry: &Entry,
     ) -> Option<Option<u64>> {
         self.validate_pages(session);
@@ -115,10 +115,15 @@ impl Memo {
 
     /// Writes the stack that was captured last to the buffer of `woven`, between the frames of
     /// `base`.
-    pub(super) fn collect(&mut self, session: &Session, woven: &mut Woven, base: u32, entry: &Entry) {
-        let own_stack = *self.states.own_stack();
+    pub(super) fn collect(
+        &self,
+        session: &Session,
+        woven: &mut Woven,
+        base: u32,
+        stack: &mut NativeStack<'_>,
+    ) {
         let frames = self.frames().iter().map(|known| Marked { place: known.place, mark: known.jump });
-        by_address::collect(session, woven, own_stack, entry, base, frames);
+        by_address::collect(session, woven, stack, base, frames);
     }
 
     /// Drops the last stack when its pages may be gone, or when not every block is recorded.

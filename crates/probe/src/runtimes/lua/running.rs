@@ -23,7 +23,7 @@ use super::{Engine, engine, engine_at};
 use crate::runtimes::memory::{Pages, byte, word};
 use crate::runtimes::woven::mixed;
 use crate::session::Session;
-use crate::unwind::{self, Entry, NativeFrame, OwnStack, is_readable};
+use crate::unwind::{self, Entry, NativeFrame, NativeId, NativeStack, OwnStack, is_readable};
 
 /// Most states that run inside each other on a thread; of more the innermost ones.
 const MOST: usize = 64;
@@ -91,26 +91,22 @@ impl States {
         self.running.get(..self.len).unwrap_or(&[])
     }
 
-    pub(super) fn own_stack(&mut self) -> &mut OwnStack {
-        &mut self.own_stack
-    }
-
-    /// Finds the states of the calling thread, when `native` is the node of its native frames.
-    pub(super) fn find(&mut self, session: &Session, pages: &mut Pages, native: u32, entry: &Entry) {
-        if !self.find_cached(native, entry) {
-            self.search(session, entry);
-            self.find_program_counter(pages, self.key(native, entry));
+    /// Finds the states of the calling thread.
+    pub(super) fn find(&mut self, session: &Session, pages: &mut Pages, stack: &mut NativeStack<'_>) {
+        if !self.find_cached(stack.id, stack.entry) {
+            self.search(session, stack);
+            self.find_program_counter(pages, self.key(stack.id, stack.entry));
         }
     }
 
-    fn key(&self, native: u32, entry: &Entry) -> u64 {
-        mixed(entry.sp, u64::from(native) | self.epoch << 32).max(1)
+    fn key(&self, native: NativeId, entry: &Entry) -> u64 {
+        mixed(mixed(entry.sp, self.epoch), native.word()).max(1)
     }
 
     /// Takes the states from the places where those of an equal native stack were; false when there
     /// is none.
     #[inline(always)]
-    pub(super) fn find_cached(&mut self, native: u32, entry: &Entry) -> bool {
+    pub(super) fn find_cached(&mut self, native: NativeId, entry: &Entry) -> bool {
         let key = self.key(native, entry);
         let States { cached, running, len, program_counter, .. } = self;
         let Some(cached) = cached.get_mut(slot_of(key)).filter(|cached| cached.key == key) else {
@@ -167,19 +163,18 @@ impl States {
 
     /// Searches the native frames.
     #[cold]
-    fn search(&mut self, session: &Session, entry: &Entry) {
+    fn search(&mut self, session: &Session, stack: &mut NativeStack<'_>) {
+        let entry = stack.entry;
         self.len = 0;
         self.unprotected = None;
         self.places.start(entry);
-        let mut own_stack = self.own_stack;
-        if !own_stack.holds(entry.sp) {
+        if !self.own_stack.holds(entry.sp) {
             return;
         }
-        self.own_stack = own_stack;
         self.searches = self.searches.wrapping_add(1);
         self.tried.validate(self.searches);
         let mut inner: Option<NativeFrame> = None;
-        unwind::visit(session, &mut own_stack, entry, session.control.depth(), &mut |frame| {
+        stack.visit(session, &mut |frame| {
             if let Some(inner) = inner.replace(frame) {
                 self.search_frame(&inner, frame.sp, entry);
             }

@@ -7,7 +7,7 @@ use super::memo::Memo;
 use crate::runtimes::woven::{self, Woven};
 use crate::session::Session;
 use crate::sites::tallies::CachedTally;
-use crate::unwind::Entry;
+use crate::unwind::{Entry, NativeId, NativeStack};
 
 /// The calling thread's tally of a stack, if it is cached.
 #[inline(always)]
@@ -15,7 +15,7 @@ pub(in crate::runtimes) fn cached_tally<'m>(
     session: &Session,
     memo: &mut Memo,
     woven: &'m mut Woven,
-    native: u32,
+    native: NativeId,
     entry: &Entry,
 ) -> Option<&'m CachedTally> {
     let hash = match session.provider.is_set() {
@@ -25,19 +25,18 @@ pub(in crate::runtimes) fn cached_tally<'m>(
     woven.tally(woven::key(hash, native))
 }
 
-/// The node of the whole stack, when `native` is the node of its native frames, and `base` that of
-/// the same frames with those of another runtime between them.
+/// The node of the whole stack, when `base` is that of its native frames, with those of another
+/// runtime between them.
 pub(in crate::runtimes) fn weave(
     session: &Session,
     memo: &mut Memo,
     woven: &mut Woven,
-    native: u32,
     base: u32,
-    entry: &Entry,
+    stack: &mut NativeStack<'_>,
 ) -> u32 {
     let hash = match session.provider.is_set() {
         true => None,
-        false => memo.capture(session, native, entry),
+        false => memo.capture(session, stack),
     };
-    woven.node(session, hash, base, |woven| memo.collect(session, woven, base, entry))
+    woven.node(session, hash, base, |woven| memo.collect(session, woven, base, stack))
 }

@@ -25,7 +25,7 @@ use crate::atomics::{AtomicU64, Ordering};
 use crate::modules::Image;
 use crate::session::Session;
 use crate::symbols;
-use crate::unwind::Entry;
+use crate::unwind::NativeStack;
 use states::States;
 
 /// Code of the binary that has it: start and end. Both 0 until it was found.
@@ -86,15 +86,15 @@ pub(super) struct Memo {
 
 impl Memo {
     /// Reads the stack of the calling thread; its hash, or `None` when it has none.
-    fn capture(&mut self, session: &Session, entry: &Entry) -> Option<u64> {
+    fn capture(&mut self, session: &Session, stack: &mut NativeStack<'_>) -> Option<u64> {
         self.len = 0;
         let Memo { reader: StackReader { own_stack, pages, names }, states, frames, len } = self;
         // Arenas may be gone, unnoticed where they are unmapped by a system call.
         pages.clear();
-        if session.provider.is_set() || !own_stack.holds(entry.sp) {
+        if session.provider.is_set() || !own_stack.holds(stack.entry.sp) {
             return None;
         }
-        states.find(session, pages, *own_stack, entry, &code());
+        states.find(session, pages, *own_stack, stack, &code());
         if states.is_compiled_code_running(pages) {
             return None;
         }
@@ -113,10 +113,16 @@ impl Memo {
 }
 
 /// The node of the stack of `base` with LuaJIT's frames.
-pub(super) fn weave(session: &Session, memo: &mut Memo, woven: &mut Woven, base: u32, entry: &Entry) -> u32 {
-    let hash = memo.capture(session, entry);
+pub(super) fn weave(
+    session: &Session,
+    memo: &mut Memo,
+    woven: &mut Woven,
+    base: u32,
+    stack: &mut NativeStack<'_>,
+) -> u32 {
+    let hash = memo.capture(session, stack);
     woven.node(session, hash, base, |woven| {
         let frames = memo.frames.get(..memo.len).unwrap_or(&[]).iter().rev().copied();
-        by_address::collect(session, woven, memo.reader.own_stack, entry, base, frames);
+        by_address::collect(session, woven, stack, base, frames);
     })
 }

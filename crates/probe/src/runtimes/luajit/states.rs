@@ -9,7 +9,7 @@ use core::ops::Range;
 
 use crate::runtimes::memory::{Pages, byte, half_word, word};
 use crate::session::Session;
-use crate::unwind::{self, Entry, NativeFrame, OwnStack};
+use crate::unwind::{self, NativeFrame, NativeStack, OwnStack};
 
 /// Most states that run inside each other on a thread; of more the innermost ones.
 const MOST: usize = 32;
@@ -53,17 +53,17 @@ impl States {
         &mut self,
         session: &Session,
         pages: &mut Pages,
-        mut own: OwnStack,
-        entry: &Entry,
+        own: OwnStack,
+        stack: &mut NativeStack<'_>,
         code: &Range<u64>,
     ) {
         self.len = 0;
-        let words_of = own;
+        let sp = stack.entry.sp;
         let mut inner: Option<NativeFrame> = None;
-        unwind::visit(session, &mut own, entry, session.control.depth(), &mut |frame| {
+        stack.visit(session, &mut |frame| {
             if let Some(inner) = inner.replace(frame).filter(|inner| code.contains(&inner.code)) {
-                unwind::visit_words(&words_of, inner.sp, frame.sp, &mut |_, state| {
-                    if let Some(c_frame) = c_frame_of(pages, &words_of, entry.sp, state) {
+                unwind::visit_words(&own, inner.sp, frame.sp, &mut |_, state| {
+                    if let Some(c_frame) = c_frame_of(pages, &own, sp, state) {
                         self.insert(Running { state, c_frame });
                     }
                 });

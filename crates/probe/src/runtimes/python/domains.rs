@@ -11,7 +11,8 @@ use core::ffi::{c_int, c_void};
 use super::codes::CODES;
 use super::{Interpreter, arenas, interpreter};
 use crate::arch::words;
-use crate::atomics::Ordering;
+use crate::atomics::{AtomicPtr, Ordering};
+use crate::record::usable::Family;
 use crate::record::{self, Resizing};
 use crate::runtimes;
 use crate::unwind::Entry;
@@ -35,8 +36,16 @@ pub(super) type Access = unsafe extern "C" fn(c_int, *mut Allocator);
 /// `PYMEM_DOMAIN_MEM` and `PYMEM_DOMAIN_OBJ`.
 const DOMAINS: [c_int; 2] = [1, 2];
 
+/// `PYMEM_DOMAIN_OBJ`, which most blocks come from.
+const OBJECTS: c_int = 2;
+
 /// The interpreter's own allocators.
 pub(super) struct Originals([UnsafeCell<Option<Allocator>>; DOMAINS.len()]);
+
+type Malloc = unsafe extern "C" fn(Pointer, usize) -> Pointer;
+
+/// The function that [`polling`] replaces, a [`Malloc`].
+static POLLED: AtomicPtr<()> = AtomicPtr::new(core::ptr::null_mut());
 
 // SAFETY: written by `install` under the interpreter's lock or before it runs, read by the domains'
 // functions, which are called under that lock.
@@ -49,6 +58,38 @@ impl Originals {
 }
 
 impl Interpreter {
+    /// Wraps the domains if blocks are recorded; else has the control words polled. The calling
+    /// thread has the interpreter's lock, or the interpreter does not run yet.
+    pub(super) fn follow(&self) {
+        match record::poll(0) {
+            true => self.install(),
+            false => self.poll(),
+        }
+    }
+
+    /// While nothing is recorded: polls the control words as objects are allocated, because a
+    /// program may allocate nothing else. Frees cost nothing.
+    fn poll(&self) {
+        let mut objects = self.allocator(OBJECTS);
+        let malloc = objects.malloc as *mut ();
+        if self.is_hooked() || malloc == polling as Malloc as *mut () {
+            return;
+        }
+        POLLED.store(malloc, Ordering::Release);
+        objects.malloc = polling;
+        // SAFETY: the signature of PyMem_SetAllocator, which copies the struct.
+        unsafe { (self.set_allocator)(OBJECTS, &raw mut objects) };
+    }
+
+    /// The allocator of a domain.
+    fn allocator(&self, domain: c_int) -> Allocator {
+        let mut present = core::mem::MaybeUninit::<Allocator>::zeroed();
+        // SAFETY: the signature of PyMem_GetAllocator, which fills the struct.
+        unsafe { (self.get_allocator)(domain, present.as_mut_ptr()) };
+        // SAFETY: filled with four functions.
+        unsafe { present.assume_init() }
+    }
+
     /// Wraps both domains. The calling thread has the interpreter's lock, or the interpreter does
     /// not run yet.
     pub(super) fn install(&self) {
@@ -58,15 +99,13 @@ impl Interpreter {
             false => passing::functions(),
         };
         for (domain, original) in DOMAINS.into_iter().zip(&self.originals.0) {
-            // SAFETY: zeroed, and filled by the call before it is used.
-            let mut present = core::mem::MaybeUninit::<Allocator>::zeroed();
-            // SAFETY: the signature of PyMem_GetAllocator, which fills the struct.
-            unsafe { (self.get_allocator)(domain, present.as_mut_ptr()) };
-            // SAFETY: filled with four functions.
-            let present = unsafe { present.assume_init() };
+            let mut present = self.allocator(domain);
             let [malloc, calloc, realloc, free] = stubs;
             if present.malloc as *mut () == malloc {
                 continue;
+            }
+            if present.malloc as *mut () == polling as Malloc as *mut () {
+                present.malloc = polled();
             }
             // SAFETY: no thread is in a function of the domain, see above.
             unsafe { *original.get() = Some(present) };
@@ -86,6 +125,24 @@ impl Interpreter {
         }
         self.hooked.store(true, Ordering::Release);
     }
+}
+
+fn polled() -> Malloc {
+    // SAFETY: `poll` stores such a function before `polling` is called.
+    unsafe { core::mem::transmute(POLLED.load(Ordering::Acquire)) }
+}
+
+/// Allocates an object while nothing is recorded.
+unsafe extern "C" fn polling(context: Pointer, size: usize) -> Pointer {
+    if !words().count_down(size as u64)
+        && record::poll(size as u64)
+        && let Some(interpreter) = interpreter()
+    {
+        // The calling thread has the interpreter's lock.
+        interpreter.install();
+    }
+    // SAFETY: the arguments of the interpreter's call.
+    unsafe { polled()(context, size) }
 }
 
 mod malloc_stub {
@@ -175,7 +232,7 @@ unsafe extern "C" fn realloc(context: Pointer, old: Pointer, size: usize, entry:
     if !arenas::hold(old as u64) {
         return allocated(call().unwrap_or(core::ptr::null_mut()), size, entry);
     }
-    let resizing = Resizing::start(old, entry.pc);
+    let resizing = Resizing::start(old, entry.pc, Family::LINKED);
     let new = call().unwrap_or(core::ptr::null_mut());
     if new.is_null() {
         resizing.undo();

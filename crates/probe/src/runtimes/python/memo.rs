@@ -13,11 +13,11 @@ use heapwise_format::segment::Counter;
 use super::Interpreter;
 use super::layout::Layout;
 use super::locations::{Locations, Position};
+use super::woven::Last;
 use crate::arch::opaque_word;
 use crate::runtimes::memory::{Pages, byte, word};
 use crate::runtimes::woven::{DEPTH, Woven, mixed};
 use crate::session::Session;
-use crate::unwind::OwnStack;
 
 /// Frames whose place in the last stack is remembered, as a power of two.
 const HINT_BITS: u32 = 10;
@@ -50,16 +50,18 @@ struct Seen {
 
 /// What is known of a thread's interpreter stack. Zeroed memory is valid: nothing.
 pub(crate) struct Memo {
-    len: usize,
-    pub(super) own_stack: OwnStack,
+    pub(super) len: usize,
+    /// See [`Memo::take_kept`].
+    kept: usize,
     pages: Pages,
     hints: [u16; 1 << HINT_BITS],
     /// The last stack, the outermost frame first, and what is compared of it.
-    known: [Known; DEPTH],
+    pub(super) known: [Known; DEPTH],
     seen: [Seen; DEPTH],
     /// The frames of a walk, the innermost first.
     walked: [u64; DEPTH],
     locations: Locations,
+    pub(super) last: Last,
     pub(in crate::runtimes) woven: Woven,
 }
 
@@ -78,12 +80,16 @@ impl Memo {
     /// Drops the last stack: it was that of another thread.
     pub(crate) fn reset(&mut self) {
         self.len = 0;
-        self.own_stack = OwnStack::default();
     }
 
     /// The stack that was captured last, the outermost frame first.
     pub(super) fn frames(&self) -> &[Known] {
         self.known.get(..self.len).unwrap_or(&[])
+    }
+
+    /// Outermost frames that all stacks since the last call had.
+    pub(super) fn take_kept(&mut self) -> usize {
+        core::mem::replace(&mut self.kept, self.len)
     }
 
     /// The thread state whose frames the calling thread runs.
@@ -105,6 +111,7 @@ impl Memo {
             self.len = 0;
         }
         self.len = self.read_frames(session, interpreter).unwrap_or(0);
+        self.kept = self.kept.min(self.len);
         self.frames().last().map(|frame| frame.hash)
     }
 
@@ -208,6 +215,7 @@ impl Memo {
     fn rebuild(&mut self, session: &Session, interpreter: &Interpreter, walk: &Walk) -> bool {
         let layout = &interpreter.layout;
         let unchanged = walk.len - walk.changed;
+        self.kept = self.kept.min(unchanged);
         let outer = unchanged.checked_sub(1).and_then(|index| self.known.get(index));
         let mut hash = outer.map_or(0, |known| known.hash);
         for inner in (0..walk.changed).rev() {

@@ -95,7 +95,7 @@ pub(crate) fn start() {
         && !interpreter.start.is_running
         && !environment::has(b"PYTHONMALLOC")
     {
-        interpreter.install();
+        interpreter.follow();
     }
 }
 
@@ -136,7 +136,7 @@ pub(crate) fn is_arena(start: u64, bytes: u64, caller: u64) -> bool {
             return false;
         }
         // The domains were replaced, or not wrapped yet. The thread has the interpreter's lock.
-        interpreter.install();
+        interpreter.follow();
     }
     arenas::add(start, bytes);
     true
@@ -149,7 +149,7 @@ fn is_first_arena(start: u64, bytes: u64, caller: u64) -> bool {
         return false;
     }
     let Some(interpreter) = find::at(caller).and_then(publish) else { return false };
-    interpreter.install();
+    interpreter.follow();
     arenas::add(start, bytes);
     true
 }

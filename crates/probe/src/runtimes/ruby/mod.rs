@@ -30,7 +30,7 @@ use crate::declared_frames;
 use crate::modules::Image;
 use crate::session::Session;
 use crate::sys;
-use crate::unwind::{self, Entry, KEPT_REGISTERS, NativeFrame, OwnStack};
+use crate::unwind::{self, KEPT_REGISTERS, NativeFrame, NativeStack};
 use find::{Interface, Value};
 
 /// Least bytes of the code of the interpreter's loop. It has 40 KiB; few other functions of Ruby
@@ -82,13 +82,40 @@ pub(super) struct Memo {
     /// Encoded [`NodePlace`]s of the last stack, the innermost frame first.
     places: [u64; DEPTH],
     len: usize,
+    loops: Loops,
+}
+
+/// Code addresses whose functions were measured, as a power of two.
+const LOOPS_BITS: u32 = 8;
+
+/// Which addresses are in a loop of the interpreter, where that was found out. Zeroed memory is
+/// valid: not known of any.
+struct Loops([MeasuredCode; 1 << LOOPS_BITS]);
+
+#[derive(Clone, Copy)]
+struct MeasuredCode {
+    code: u64,
+    is_loop: bool,
+}
+
+impl Loops {
+    /// Whether a frame, whose part of the stack ends at `end`, runs a loop of the interpreter.
+    fn has(&mut self, frame: &NativeFrame, end: u64) -> bool {
+        let measure = || unwind::find_saved(frame, end, &mut [0; KEPT_REGISTERS]) >= LOOP_BYTES;
+        let slot = (frame.code as u32).wrapping_mul(0x9e37_79b1) >> (32 - LOOPS_BITS);
+        let Some(known) = self.0.get_mut(slot as usize) else { return measure() };
+        if known.code != frame.code {
+            *known = MeasuredCode { code: frame.code, is_loop: measure() };
+        }
+        known.is_loop
+    }
 }
 
 impl Memo {
     /// Reads the stack of the calling thread; its hash, or `None` when it has none.
     fn capture(&mut self, session: &Session, ruby: &Interface) -> Option<u64> {
         self.len = 0;
-        let Memo { reader: StackReader { pages, names, .. }, values, lines, places, len } = self;
+        let Memo { reader: StackReader { pages, names, .. }, values, lines, places, len, .. } = self;
         pages.validate(super::generation());
         let mut control_frames = ruby.control_frames(pages)?;
         let count = ruby.frames(values, lines);
@@ -127,28 +154,38 @@ fn string(
 }
 
 /// The node of the stack of `base` with Ruby's frames.
-pub(super) fn weave(session: &Session, memo: &mut Memo, woven: &mut Woven, base: u32, entry: &Entry) -> u32 {
+pub(super) fn weave(
+    session: &Session,
+    memo: &mut Memo,
+    woven: &mut Woven,
+    base: u32,
+    stack: &mut NativeStack<'_>,
+) -> u32 {
     let Some(ruby) = interface() else { return base };
     let hash = memo.capture(session, ruby);
-    let own_stack = memo.reader.own_stack;
     woven.node(session, hash, base, |woven| {
-        let mark = innermost_loop(session, ruby, own_stack, entry);
+        let mark = innermost_loop(session, ruby, &mut memo.loops, stack);
         let places = memo.places.get(..memo.len).unwrap_or(&[]).iter().rev();
         let frames = places.map(|place| Marked { place: *place, mark });
-        by_address::collect(session, woven, own_stack, entry, base, frames);
+        by_address::collect(session, woven, stack, base, frames);
     })
 }
 
 /// The address on the C stack of the innermost loop of the interpreter, in which all frames are
 /// put; 0 when none is found.
-fn innermost_loop(session: &Session, ruby: &Interface, mut own_stack: OwnStack, entry: &Entry) -> u64 {
+fn innermost_loop(
+    session: &Session,
+    ruby: &Interface,
+    loops: &mut Loops,
+    stack: &mut NativeStack<'_>,
+) -> u64 {
     let mut found = 0;
     let mut inner: Option<NativeFrame> = None;
-    unwind::visit(session, &mut own_stack, entry, session.control.depth(), &mut |frame| {
+    stack.visit(session, &mut |frame| {
         if let Some(inner) = inner.replace(frame)
             && found == 0
             && ruby.code.contains(&inner.code)
-            && unwind::find_saved(&inner, frame.sp, &mut [0; KEPT_REGISTERS]) >= LOOP_BYTES
+            && loops.has(&inner, frame.sp)
         {
             found = inner.sp;
         }

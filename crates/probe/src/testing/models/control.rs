@@ -116,7 +116,7 @@ fn a_block_counted_is_a_block_found() {
     check(prepare, move |session| {
         let allocates = loom::thread::spawn(move || {
             if session.control.activity() == Activity::Exact {
-                assert!(matches!(live::insert(session, address, block), Inserted::Yes));
+                assert!(matches!(live::insert(session, address, block, true), Inserted::Yes));
                 HAND.store(1, Ordering::Release);
             }
         });

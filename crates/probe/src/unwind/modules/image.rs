@@ -172,14 +172,25 @@ impl Image {
 
     /// The GNU build-id; empty when there is none.
     pub(crate) fn build_id(&self) -> &'static [u8] {
+        const BUILD_ID: u32 = 3;
+        self.note(BUILD_ID, *b"GNU\0").unwrap_or(&[])
+    }
+
+    /// Whether Go's linker made it.
+    pub(crate) fn is_go(&self) -> bool {
+        const GO_BUILD_ID: u32 = 4;
+        self.note(GO_BUILD_ID, *b"Go\0\0").is_some()
+    }
+
+    fn note(&self, kind: u32, name: [u8; 4]) -> Option<&'static [u8]> {
         let notes = self.headers.iter().filter(|header| header.p_type == libc::PT_NOTE);
         notes
             .filter_map(|header| {
                 let bytes = self.bytes_from(self.bias.wrapping_add(header.p_vaddr))?;
-                find_build_id(bytes.get(..header.p_filesz as usize)?, header.p_align.clamp(4, 8) as usize)
+                let align = header.p_align.clamp(4, 8) as usize;
+                find_note(bytes.get(..header.p_filesz as usize)?, align, kind, name)
             })
             .next()
-            .unwrap_or(&[])
     }
 
     /// A number that differs between binaries loaded one after the other at the same address, also
@@ -249,15 +260,14 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, search: *mut
     1
 }
 
-/// Finds the build-id in a note segment.
-fn find_build_id(mut notes: &[u8], align: usize) -> Option<&[u8]> {
-    const BUILD_ID: u32 = 3;
+/// Finds the contents of a note in a note segment.
+fn find_note(mut notes: &[u8], align: usize, kind: u32, name: [u8; 4]) -> Option<&[u8]> {
     loop {
         let word = |at: usize| notes.get(at..at + 4)?.first_chunk().map(|bytes| u32::from_ne_bytes(*bytes));
-        let (name_len, len, kind) = (word(0)? as usize, word(4)? as usize, word(8)?);
+        let (name_len, len) = (word(0)? as usize, word(4)? as usize);
         let start = 12_usize.checked_add(name_len)?.checked_next_multiple_of(align)?;
         let end = start.checked_add(len)?;
-        if kind == BUILD_ID && notes.get(12..16)? == b"GNU\0" {
+        if word(8)? == kind && notes.get(12..16)? == name {
             return notes.get(start..end);
         }
         notes = notes.get(end.checked_next_multiple_of(align)?..)?;
@@ -269,23 +279,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn build_id_is_found_behind_other_notes() {
+    fn a_note_is_found_behind_others() {
         let mut notes = std::vec::Vec::new();
-        for (kind, name, value) in [(5_u32, b"GNU\0", [9_u8; 16]), (3, b"GNU\0", [7; 16])] {
+        for (kind, name, value) in
+            [(5_u32, b"GNU\0", [9_u8; 16]), (3, b"GNU\0", [7; 16]), (4, b"Go\0\0", [8; 16])]
+        {
             notes.extend_from_slice(&4_u32.to_ne_bytes());
             notes.extend_from_slice(&16_u32.to_ne_bytes());
             notes.extend_from_slice(&kind.to_ne_bytes());
             notes.extend_from_slice(name);
             notes.extend_from_slice(&value);
         }
-        assert_eq!(find_build_id(&notes, 4), Some(&[7_u8; 16][..]));
-        assert_eq!(find_build_id(&notes[..40], 4), None);
-        assert_eq!(find_build_id(&[0xff; 64], 4), None);
+        assert_eq!(find_note(&notes, 4, 3, *b"GNU\0"), Some(&[7_u8; 16][..]));
+        assert_eq!(find_note(&notes, 4, 4, *b"Go\0\0"), Some(&[8_u8; 16][..]));
+        assert_eq!(find_note(&notes, 4, 3, *b"Go\0\0"), None);
+        assert_eq!(find_note(&notes[..40], 4, 3, *b"GNU\0"), None);
+        assert_eq!(find_note(&[0xff; 64], 4, 3, *b"GNU\0"), None);
     }
 
     #[test]
     fn both_ways_of_asking_agree() {
-        let address = find_build_id as *const () as u64;
+        let address = find_note as *const () as u64;
         let slow = Image::iterate(address).unwrap();
         // SAFETY: the name is NUL-terminated.
         let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
