@@ -153,6 +153,26 @@ fn a_childs_first_event_may_be_interrupted() {
     }
 }
 
+/// A handler that makes the child's segment interrupts each of the first instructions of a child.
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn a_childs_first_instructions_may_be_interrupted() {
+    const INSTRUCTIONS: i64 = 150;
+    let scratch = Scratch::new();
+    let library = scratch.output_of(&["preload"]);
+    for event in ["malloc", "free", "realloc"] {
+        let output = scratch
+            .command(victims().join("fork_step"))
+            .args([event, &INSTRUCTIONS.to_string()])
+            .env("LD_PRELOAD", library.trim())
+            .env("HEAPWISE_CONF", "mode:exact")
+            .output()
+            .expect("the victim starts");
+        assert!(output.status.success(), "{event}: {output:?}");
+        assert_eq!(witness(&output)["ended"], INSTRUCTIONS, "{event}");
+    }
+}
+
 /// A report on a forked child shows what it has of its parent's heap by the parent's stacks, as
 /// long as the parent's segment is there; then it names the amount.
 #[test]

@@ -35,12 +35,12 @@ pub(crate) struct ThreadWords {
     pub(crate) random: AtomicU64,
     /// Mapped state, null until the thread records everything.
     state: AtomicPtr<State>,
-    /// The thread's state while the thread is outside the probe, [`inside`] while it is inside.
-    reentry: AtomicPtr<State>,
     /// Where this thread's stack is, for stacks captured without a state.
     own_stack: UnsafeCell<OwnStack>,
     /// The [`Rate`](crate::sites::rates::Rate) that the gap was drawn from; 0 before the first.
     pub(crate) rate: AtomicU64,
+    /// 1 while the thread is inside the probe.
+    reentry: AtomicU8,
     /// The thread's destructors have run: what comes now is shared accounting.
     ended: AtomicU8,
     /// Whether what the thread allocates is recorded (`prof`); 0: not decided.
@@ -58,10 +58,10 @@ impl ThreadWords {
     /// Marks the thread as inside the probe; false when it is so already (a signal handler).
     #[inline(always)]
     pub(crate) fn mark_inside(&self) -> bool {
-        if self.reentry.load(Ordering::Relaxed) == inside() {
+        if self.reentry.load(Ordering::Relaxed) != 0 {
             return false;
         }
-        self.reentry.store(inside(), Ordering::Relaxed);
+        self.reentry.store(1, Ordering::Relaxed);
         compiler_fence(Ordering::SeqCst);
         true
     }
@@ -80,23 +80,20 @@ impl ThreadWords {
     #[inline(always)]
     pub(crate) fn unmark(&self) {
         compiler_fence(Ordering::SeqCst);
-        self.reentry.store(self.state.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.reentry.store(0, Ordering::Relaxed);
     }
 
-    /// Marks the thread as inside the probe, where it has a state, and lends the state to `act`;
-    /// `None` when it has none, or is inside already. In as few instructions as possible.
+    /// Marks the thread as inside the probe and lends its state to `act`; `None` when it has none,
+    /// or is inside already.
     #[inline(always)]
     pub(crate) fn with_state_outside<T>(&self, act: impl FnOnce(&mut State) -> Option<T>) -> Option<T> {
-        let state = self.reentry.load(Ordering::Relaxed);
-        if state <= inside() {
+        if !self.mark_inside() {
             return None;
         }
-        self.reentry.store(inside(), Ordering::Relaxed);
-        compiler_fence(Ordering::SeqCst);
-        // SAFETY: this thread's own; a nested call that finds `inside` set does not access it.
-        let result = act(unsafe { &mut *state });
-        compiler_fence(Ordering::SeqCst);
-        self.reentry.store(state, Ordering::Relaxed);
+        // After the mark: a signal handler of a forked child replaces the state only before it.
+        // SAFETY: this thread's own; a nested call that finds the mark does not access it.
+        let result = self.existing_state().and_then(|state| act(unsafe { &mut *state }));
+        self.unmark();
         result
     }
 
@@ -155,10 +152,4 @@ impl ThreadWords {
     pub(crate) fn set_ended(&self) {
         self.ended.store(1, Ordering::Relaxed);
     }
-}
-
-/// Not the address of a state, and below them all.
-#[inline(always)]
-fn inside() -> *mut State {
-    core::ptr::without_provenance_mut(1)
 }
