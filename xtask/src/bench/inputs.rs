@@ -108,6 +108,21 @@ pub(crate) fn ruby(scale: u32) -> String {
     )
 }
 
+/// Buffers and strings for node, whose stacks pass through code without unwind information.
+pub(crate) fn node(scale: u32) -> String {
+    let rounds = 150_000 * scale;
+    format!(
+        "const kept = [];\n\
+         let total = 0;\n\
+         for (let i = 0; i < {rounds}; i++) {{\n\
+         \x20 const text = Buffer.alloc(100 + i % 100).toString('hex');\n\
+         \x20 kept[i % 20000] = text;\n\
+         \x20 total += text.length;\n\
+         }}\n\
+         console.log(total);\n"
+    )
+}
+
 /// Strings that grow in an array.
 pub(crate) fn awk(scale: u32) -> String {
     let rounds = 3 * scale;

@@ -71,6 +71,7 @@ pub(crate) fn real(folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure>
     let perl = file("input.pl", inputs::perl(scale))?;
     let ruby = file("input.rb", inputs::ruby(scale))?;
     let awk = file("input.awk", inputs::awk(scale))?;
+    let js = file("input.js", inputs::node(scale))?;
     let objects = file("input.json", inputs::json(scale))?;
     let rows = file("input.xml", inputs::xml(scale))?;
 
@@ -91,6 +92,7 @@ pub(crate) fn real(folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure>
         Workload::new("lua", "lua5.4", &[&lua]),
         Workload::new("perl", "perl", &[&perl]),
         Workload::new("ruby", "ruby", &[&ruby]),
+        Workload::new("node", "/usr/bin/node", &[&js]),
         Workload::new("gawk", "gawk", &["-f", &awk]),
         Workload::new("gcc", "g++", &["-O1", "-c", &cpp, "-o", "/dev/null"]),
         Workload::new("jq", "jq", &["[.[] | {id, tags: (.tags | join(\",\"))}] | length", &objects]),

@@ -96,8 +96,13 @@ impl<const N: usize> Checks<N> {
                 let count = if live { self.add(count, frame, older.fp) } else { count };
                 return if frame == state.fp { count } else { self.add(count, state.fp, frame) };
             }
-            // Plain rules have their own way; the others have no older frame in a memo.
-            Kind::Sp | Kind::Fp | Kind::End | Kind::Unknown => return count,
+            // Whether the frame pointer is plausible depends on the one that was saved.
+            Kind::Unknown => {
+                let count = self.add(count, state.fp.wrapping_add(8), older.pc);
+                return self.add(count, state.fp, older.fp);
+            }
+            // Plain rules have their own way; an outermost frame has no older one.
+            Kind::Sp | Kind::Fp | Kind::End => return count,
         };
         let count = self.add(count, ra, older.pc);
         let count = self.add(count, cfa, older.sp);

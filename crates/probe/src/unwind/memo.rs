@@ -14,8 +14,12 @@
 //! **The frame pointer** is usually an ordinary register. It is compared only where it is *live*:
 //! where an older frame's rule uses it before another rule restores it.
 //!
-//! **What is not memoised:** broken stacks (their end depends on more than the words read), stacks
-//! deeper than [`DEPTH`], and anything of another module generation.
+//! **Code without unwind information** that keeps frame pointers (a just-in-time compiler) is
+//! followed into code behind a call instruction. The memo does not read the code again: while a
+//! return address is on the stack, the code that it belongs to stays.
+//!
+//! **What is not memoised:** stacks that end in such code (their end depends on more than the words
+//! read), stacks deeper than [`DEPTH`], and anything of another module generation.
 #![allow(unsafe_code)]
 
 use super::checks::Checks;
@@ -25,7 +29,7 @@ use super::rule_cache::Rules;
 use super::stack::{OwnStack, Window};
 use super::stack_cache::{StackCache, Whole};
 use super::step::{State, Step, step};
-use super::walk::{Frame, breaks, place_of};
+use super::walk::{Frame, place_of};
 use super::{Captured, MAX_DEPTH, NativeId};
 use crate::session::Session;
 use crate::sites::stack_tree;
@@ -52,6 +56,8 @@ pub(super) struct Known {
     pub(super) checks: u32,
     /// Is its frame pointer live?
     pub(super) live: bool,
+    /// Has it, or an older frame, no unwind information?
+    broken: bool,
 }
 
 /// A frame of this walk that is not (or no longer) known.
@@ -118,19 +124,16 @@ impl Memo {
     }
 
     /// The last captured stack, if it can be cached: all of it is on the thread's own stack, its
-    /// innermost frame was not interrupted, and it was not cut.
+    /// innermost frame was not interrupted, it was not cut, and all of it has unwind information.
     fn whole(&self, id: NativeId) -> Option<Whole<'_>> {
         let known = self.known.get(self.len.wrapping_sub(1))?;
         let innermost = known.state.read();
         let is_own = innermost.context == 0 && self.own.contains(innermost.sp) && self.checks.are_own();
         let checks = self.checks.between(0, known.checks as usize);
         let is_last = id == NativeId::of_node(known.node) || id == NativeId::of_hash(known.hash);
-        (is_own && self.len <= self.max_depth && is_last).then_some(Whole {
-            innermost,
-            live: known.live,
-            id,
-            checks,
-        })
+        // Stacks without unwind information are counted at each capture.
+        let is_whole = self.len <= self.max_depth && !known.broken;
+        (is_own && is_whole && is_last).then_some(Whole { innermost, live: known.live, id, checks })
     }
 
     /// Admits the last captured stack to a cache, if it can be.
@@ -223,8 +226,8 @@ impl Memo {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// Walks until it reaches a frame of the memo or the end of the stack; `None` when the stack is
-    /// broken or too deep.
+    /// Walks until it reaches a frame of the memo or the end of the stack; `None` when its end cannot
+    /// be found, or is too deep.
     #[inline(always)]
     fn walk(&mut self, session: &Session, mut state: State, stack: &mut Window) -> Option<Met> {
         let mut top = self.len;
@@ -256,11 +259,7 @@ impl Memo {
                     }
                     top -= 1;
                 }
-                let rule = rules.rule(state.code());
-                if breaks(&state, rule) {
-                    return None;
-                }
-                rule
+                rules.rule(state.code())
             };
             *self.fresh.get_mut(place_of_fresh(fresh))? = Fresh { state, rule };
             fresh += 1;
@@ -294,9 +293,9 @@ impl Memo {
             Met::At { top, fresh } => (top, fresh, None),
             Met::Never { fresh, end } => (0, fresh, end),
         };
-        let (mut older, mut live, mut checks) = match self.frame(top) {
-            Some(known) => (Some(known.state), known.live, known.checks as usize),
-            None => (end, false, 0),
+        let (mut older, mut live, mut broken, mut checks) = match self.frame(top) {
+            Some(known) => (Some(known.state), known.live, known.broken, known.checks as usize),
+            None => (end, false, false, 0),
         };
         let mut hash = self.frame(top).map_or(0, |known| known.hash);
         let has_nodes = !session.unwind.names_by_hash();
@@ -316,6 +315,8 @@ impl Memo {
             };
             if let Some(older) = older {
                 checks = self.checks.add_step(checks, &state, rule, &older, live);
+                // An outermost frame needs no unwind information.
+                broken |= rule.is_unknown();
             }
             live = rule.uses_fp() || rule.keeps_fp() && live;
             hash = mixed(hash, place_of(&state) ^ u64::from(rule.module()) << 48);
@@ -332,7 +333,7 @@ impl Memo {
             }
             let Some(known) = self.known.get_mut(len) else { return false };
             known.state.write(&state);
-            (known.rule, known.checks, known.live) = (rule, checks as u32, live);
+            (known.rule, known.checks, known.live, known.broken) = (rule, checks as u32, live, broken);
             (known.hash, known.node, known.parent) = (hash, node, parent);
             len += 1;
             older = Some(state);
@@ -347,7 +348,20 @@ impl Memo {
             true => NativeId::of_hash(self.frame(self.len)?.hash),
             false => NativeId::of_node(self.node(session)?),
         };
-        Some(Captured { name, truncated: self.len > self.max_depth, broken: false })
+        Some(Captured { name, truncated: self.len > self.max_depth, broken: self.is_broken() })
+    }
+
+    /// Whether the stack that was captured last passes through code without unwind information,
+    /// within the depth limit.
+    #[inline(always)]
+    fn is_broken(&self) -> bool {
+        let is_broken = self.frame(self.len).is_some_and(|known| known.broken);
+        is_broken && (self.len <= self.max_depth || self.is_broken_within_limit())
+    }
+
+    #[cold]
+    fn is_broken_within_limit(&self) -> bool {
+        self.known().iter().rev().take(self.max_depth).any(|known| known.rule.is_unknown())
     }
 
     /// The node of the stack that was captured last; `None` when there is no room for it.

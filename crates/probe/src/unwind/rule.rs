@@ -119,6 +119,12 @@ impl Rule {
         self.0 & 0b1110 == Kind::Sp as u64
     }
 
+    /// [`Kind::Unknown`]: the code has no unwind information.
+    #[inline(always)]
+    pub(super) fn is_unknown(self) -> bool {
+        self.0 & ((1 << KIND_BITS) - 1) == Kind::Unknown as u64
+    }
+
     /// Of a plain rule: is the CFA counted from fp?
     #[inline(always)]
     pub(super) fn is_fp_based(self) -> bool {

@@ -3,7 +3,7 @@
 use heapwise_format::segment::NodePlace;
 
 use super::machine::strip;
-use super::rule::{Kind, Rule};
+use super::rule::Rule;
 use super::rule_cache::Rules;
 use super::stack::Window;
 use super::step::{State, Step, step};
@@ -52,8 +52,8 @@ pub(super) fn place_of(state: &State) -> u64 {
 
 /// Does a frame with this rule make the whole stack count as broken?
 #[inline(always)]
-pub(super) fn breaks(state: &State, rule: Rule) -> bool {
-    !rule.is_plain() && rule.kind() == Kind::Unknown && !state.marks_end(rule)
+fn breaks(state: &State, rule: Rule) -> bool {
+    rule.is_unknown() && !state.marks_end(rule)
 }
 
 /// Walks from `state`, at most `max_depth` frames.
