@@ -77,7 +77,9 @@ fn read_once(found: &SegmentEntry) -> Outcome<Option<Reading>> {
     let segment = found.open()?;
     let snapshot = segment.snapshot()?;
     let file_name = found.path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(ProcessView::read(found.process.pid).map(|view| Builder::new(&snapshot, &view, &file_name).build()))
+    let earlier = snapshot.mappings();
+    let view = ProcessView::read(found.process.pid);
+    Ok(view.map(|view| Builder::new(&snapshot, &view, &file_name, earlier).build()))
 }
 
 /// Resident bytes and the largest number of them so far, from `/proc/PID/status`: cheap to read.
@@ -97,15 +99,22 @@ struct Builder<'a> {
     view: &'a ProcessView,
     segment: &'a str,
     recorded: Vec<RecordedMapping>,
+    /// The recorded mappings before the view was read: some of them may have been unmapped since.
+    earlier: Vec<RecordedMapping>,
     stacks: Profile,
     nodes: Vec<Option<StackId>>,
 }
 
 impl<'a> Builder<'a> {
-    fn new(snapshot: &'a Snapshot<'a, SegmentFile>, view: &'a ProcessView, segment: &'a str) -> Self {
+    fn new(
+        snapshot: &'a Snapshot<'a, SegmentFile>,
+        view: &'a ProcessView,
+        segment: &'a str,
+        earlier: Vec<RecordedMapping>,
+    ) -> Self {
         let recorded = snapshot.mappings();
         let (stacks, nodes) = snapshot.stacks();
-        Self { snapshot, view, segment, recorded, stacks, nodes }
+        Self { snapshot, view, segment, recorded, earlier, stacks, nodes }
     }
 
     fn build(mut self) -> Reading {
@@ -178,8 +187,10 @@ impl<'a> Builder<'a> {
         let is_glibc = self.snapshot.header.allocator == AllocatorKind::Glibc;
         let facts = Facts { segment: self.segment, stack_pointers: &stack_pointers, is_glibc };
         let spans = classify::classify(&self.view.areas, &facts);
-        let recorded: Vec<Claim> = self.recorded.iter().map(|mapping| self.claim(mapping)).collect();
-        let spans = span::overlay(spans, &recorded, |span, claim| {
+        let claims = |mappings: &[RecordedMapping]| -> Vec<Claim> {
+            mappings.iter().map(|mapping| self.claim(mapping)).collect()
+        };
+        let spans = span::overlay(spans, &claims(&self.recorded), |span, claim| {
             let is_anonymous = matches!(
                 span.owner,
                 Owner::Heap | Owner::Unknown | Owner::Stack | Owner::Runtime(_) | Owner::Mapping
@@ -188,6 +199,8 @@ impl<'a> Builder<'a> {
             let owner = if keeps_owner { None } else { claim.owner.clone() };
             Some(Claim { owner, ..claim.clone() })
         });
+        let is_unknown = |span: &Span, claim: &Claim| (span.owner == Owner::Unknown).then(|| claim.clone());
+        let spans = span::overlay(spans, &claims(&self.earlier), is_unknown);
         let claims = blocks.claims(&spans);
         let is_open = |span: &Span, claim: &Claim| span.owner.is_guess().then(|| claim.clone());
         let spans = span::overlay(spans, &claims, is_open);
