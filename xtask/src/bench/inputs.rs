@@ -36,6 +36,21 @@ pub(crate) fn python(scale: u32) -> String {
     )
 }
 
+/// Objects of Python that are replaced in turn: a program that does little but allocate them.
+pub(crate) fn python_objects(scale: u32) -> String {
+    let rounds = 1_000_000 * scale;
+    format!(
+        "class Entry:\n\
+         \x20   def __init__(self, number):\n\
+         \x20       self.numbers = [number]\n\
+         \x20       self.name = str(number)\n\
+         kept = [None] * 5000\n\
+         for i in range({rounds}):\n\
+         \x20   kept[i % 5000] = Entry(i)\n\
+         print(kept[-1].name)\n"
+    )
+}
+
 /// A translation unit that instantiates maps and regular expressions.
 pub(crate) fn cpp() -> String {
     let mut text = String::from(

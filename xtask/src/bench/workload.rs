@@ -66,13 +66,14 @@ pub(crate) fn real(folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure>
     };
     let sql = file("input.sql", inputs::sql(scale))?;
     let json = file("input.py", inputs::python(scale))?;
+    let objects = file("objects.py", inputs::python_objects(scale))?;
     let cpp = file("input.cpp", inputs::cpp())?;
     let lua = file("input.lua", inputs::lua(scale))?;
     let perl = file("input.pl", inputs::perl(scale))?;
     let ruby = file("input.rb", inputs::ruby(scale))?;
     let awk = file("input.awk", inputs::awk(scale))?;
     let js = file("input.js", inputs::node(scale))?;
-    let objects = file("input.json", inputs::json(scale))?;
+    let rows_of_json = file("input.json", inputs::json(scale))?;
     let rows = file("input.xml", inputs::xml(scale))?;
 
     let sqlite = Workload { stdin: Some(sql.into()), ..Workload::new("sqlite", "sqlite3", &[":memory:"]) };
@@ -88,6 +89,7 @@ pub(crate) fn real(folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure>
         sqlite,
         python,
         python_malloc,
+        Workload::new("python-objects", &interpreter, &[&objects]),
         clang,
         Workload::new("lua", "lua5.4", &[&lua]),
         Workload::new("perl", "perl", &[&perl]),
@@ -95,7 +97,7 @@ pub(crate) fn real(folder: &Path, quick: bool) -> Result<Vec<Workload>, Failure>
         Workload::new("node", "/usr/bin/node", &[&js]),
         Workload::new("gawk", "gawk", &["-f", &awk]),
         Workload::new("gcc", "g++", &["-O1", "-c", &cpp, "-o", "/dev/null"]),
-        Workload::new("jq", "jq", &["[.[] | {id, tags: (.tags | join(\",\"))}] | length", &objects]),
+        Workload::new("jq", "jq", &["[.[] | {id, tags: (.tags | join(\",\"))}] | length", &rows_of_json]),
         Workload::new("xmllint", "xmllint", &["--xpath", "count(//row[text/@kind=3])", &rows]),
     ];
     Ok(all.into_iter().filter(|w| tools::has(&w.program.to_string_lossy())).collect())
