@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-use heapwise_format::segment::{Counter, NodePlace};
+use heapwise_format::segment::{Control, Counter, NodePlace};
 use heapwise_probe::test_api::{self, Body, Captured, Entry, Memo, OwnStack, TestProbe};
 
 /// Every so many stacks are compared with `backtrace` too, which takes a thousand times longer.
@@ -17,6 +17,8 @@ const WITNESS_STRIDE: u64 = 61;
 struct Trial {
     bench: TestProbe,
     memo: Box<Memo>,
+    /// Native frames are checked too, and the memo pauses at times.
+    is_named_by_hash: bool,
     max_depth: u32,
     stacks: u64,
     witnessed: u64,
@@ -30,7 +32,13 @@ impl Trial {
         // SAFETY: zeroed memory is a valid memo.
         let memo = unsafe { Box::<Memo>::new_zeroed().assume_init() };
         let (stacks, witnessed, interrupted, truncated) = (0, 0, 0, 0);
-        Self { bench, memo, max_depth, stacks, witnessed, interrupted, truncated, nodes: Vec::new() }
+        let (is_named_by_hash, nodes) = (false, Vec::new());
+        Self { bench, memo, is_named_by_hash, max_depth, stacks, witnessed, interrupted, truncated, nodes }
+    }
+
+    fn act(&mut self, acts: Acts, seed: u64, count: i64) {
+        // SAFETY: `judge` gets the trial it expects.
+        unsafe { acts(test_api::hook, (&raw mut *self).cast(), judge, seed, count) };
     }
 }
 
@@ -41,7 +49,8 @@ unsafe extern "C" fn judge(context: *mut c_void, entry: &Entry) -> i64 {
     let walked = trial.bench.capture_plain(&mut OwnStack::default(), entry, trial.max_depth);
     // Other threads may give the same stack another node while a table grows.
     let same = memoised == walked || places(trial, memoised) == places(trial, walked);
-    if !same || memoised.broken {
+    let has_frames = !trial.is_named_by_hash || trial.memo.places().eq(trial.bench.places(memoised.node));
+    if !same || !has_frames || memoised.broken {
         eprintln!("stack {}: {memoised:?} {walked:?}", trial.stacks);
         std::process::abort();
     }
@@ -50,6 +59,9 @@ unsafe extern "C" fn judge(context: *mut c_void, entry: &Entry) -> i64 {
     trial.nodes.push(memoised.node);
     if trial.stacks % WITNESS_STRIDE == 0 {
         witness(trial, memoised);
+    }
+    if trial.is_named_by_hash && trial.stacks % 100 == 0 {
+        trial.memo.pause();
     }
     1
 }
@@ -129,8 +141,7 @@ type Acts = unsafe extern "C" fn(Hook, *mut c_void, Body, u64, i64);
 
 fn run(bench: TestProbe, acts: Acts, seed: u64, count: i64, max_depth: u32) -> Trial {
     let mut trial = Trial::new(bench, max_depth);
-    // SAFETY: `judge` gets the trial it expects.
-    unsafe { acts(test_api::hook, (&raw mut trial).cast(), judge, seed, count) };
+    trial.act(acts, seed, count);
     trial
 }
 
@@ -158,6 +169,17 @@ fn calls_jumps_coroutines_and_signals() {
     }
     assert!(threads[0].interrupted > 0, "some of the stacks pass through a signal handler");
     assert!(threads[0].truncated == 0 && threads[2].truncated > 100);
+}
+
+/// Stacks beside CPython are named by their hashes, and get their nodes when the nodes are needed.
+/// That includes a cached stack, right after a stack that cannot be memoised.
+#[test]
+fn stacks_without_nodes() {
+    let bench = support::start();
+    bench.name_by_hash();
+    let mut trial = Trial { is_named_by_hash: true, ..Trial::new(bench, Control::DEFAULT_DEPTH) };
+    trial.act(adversary(), 11, 3000);
+    assert!(trial.stacks > 3000 && trial.witnessed > 50, "{} {}", trial.stacks, trial.witnessed);
 }
 
 /// The tables behind the tree grow several times meanwhile.

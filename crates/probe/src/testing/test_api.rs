@@ -11,7 +11,7 @@ use heapwise_format::segment::{Counter, Module, NodePlace, SectionKind};
 use crate::atomics::Ordering::Relaxed;
 use crate::session::Session;
 use crate::sites::stack_tree;
-use crate::unwind::NativeId;
+use crate::unwind::{CachedStack, NativeFrames, NativeStack};
 use crate::{config, modules, unwind};
 
 /// The caller's registers at the entry of [`hook`].
@@ -29,16 +29,8 @@ pub struct Captured {
     pub broken: bool,
 }
 
-impl From<unwind::Captured> for Captured {
-    fn from(captured: unwind::Captured) -> Self {
-        Self { node: captured.name, truncated: captured.truncated, broken: captured.broken }
-    }
-}
-
-/// Without a runtime, a memoised stack is named by its node.
-impl From<unwind::Captured<NativeId>> for Captured {
-    fn from(captured: unwind::Captured<NativeId>) -> Self {
-        let node = captured.name.node().unwrap_or(u32::MAX);
+impl Captured {
+    fn new<Name>(captured: unwind::Captured<Name>, node: u32) -> Self {
         Self { node, truncated: captured.truncated, broken: captured.broken }
     }
 }
@@ -122,7 +114,8 @@ impl TestProbe {
     /// Captures by a full walk.
     #[must_use]
     pub fn capture_plain(self, own: &mut OwnStack, entry: &Entry, max_depth: u32) -> Captured {
-        unwind::capture_plain(self.0, &mut own.0, &entry.0, max_depth).into()
+        let captured = unwind::capture_plain(self.0, &mut own.0, &entry.0, max_depth);
+        Captured::new(captured, captured.name)
     }
 
     /// Captures through a memo.
@@ -135,14 +128,27 @@ impl TestProbe {
             memo.cache.clear();
         }
         let cached = unwind::find_cached(self.0, &mut memo.cache, &mut memo.stack, entry.0, max_depth);
-        if let Some(name) = cached.map(unwind::CachedStack::id) {
-            return unwind::Captured { name, truncated: false, broken: false }.into();
-        }
-        let captured = unwind::capture(self.0, &mut memo.stack, &entry.0, max_depth);
-        if !captured.truncated {
+        let cached = cached.map(CachedStack::id);
+        let captured = match cached {
+            Some(name) => unwind::Captured { name, truncated: false, broken: false },
+            None => unwind::capture(self.0, &mut memo.stack, &entry.0, max_depth),
+        };
+        if cached.is_none() && !captured.truncated {
             unwind::cache_last(self.0, &mut memo.cache, &mut memo.stack, captured.name, None);
         }
-        captured.into()
+        let id = captured.name;
+        let is_captured = cached.is_none();
+        let mut stack = NativeStack { entry: &entry.0, id, memo: Some(&mut memo.stack), is_captured };
+        let node = stack.node(self.0);
+        if self.0.unwind.names_by_hash() {
+            stack.update(self.0, &mut memo.frames);
+        }
+        Captured::new(captured, node)
+    }
+
+    /// Names stacks by their hashes from now on, as beside CPython.
+    pub fn name_by_hash(self) {
+        self.0.unwind.name_by_hash();
     }
 
     /// Compares every memoised stack with a full walk; aborts on a difference.
@@ -181,8 +187,22 @@ impl TestProbe {
 pub struct Memo {
     stack: unwind::Memo,
     cache: unwind::StackCache,
+    /// The native frames of the last stack, where stacks are named by their hashes.
+    frames: NativeFrames,
     /// Under which they were filled.
     generation: u64,
+}
+
+impl Memo {
+    /// As after a stack that cannot be memoised.
+    pub fn pause(&mut self) {
+        self.stack.pause();
+    }
+
+    /// The places of the last stack from the youngest on, where stacks are named by their hashes.
+    pub fn places(&self) -> impl Iterator<Item = NodePlace> {
+        self.frames.get().iter().rev().map(|frame| NodePlace::decode(frame.place))
+    }
 }
 
 /// Cached bounds of a thread's own stack.

@@ -191,10 +191,15 @@ impl Memo {
             None => false,
         };
         if !known {
-            (self.len, self.kept, self.pause) = (0, 0, PAUSE);
+            self.pause();
             return None;
         }
         self.result(session)
+    }
+
+    /// The stack cannot be memoised: leaves it and the next ones to the full walk.
+    pub(crate) fn pause(&mut self) {
+        (self.len, self.kept, self.pause) = (0, 0, PAUSE);
     }
 
     /// The frames of the stack that was captured last, the outermost first; empty when it could not

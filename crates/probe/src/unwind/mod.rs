@@ -249,7 +249,7 @@ impl Unwind {
     }
 
     #[inline(always)]
-    fn names_by_hash(&self) -> bool {
+    pub(crate) fn names_by_hash(&self) -> bool {
         self.names_by_hash.load(Relaxed) && !self.is_paranoid()
     }
 

@@ -7,7 +7,7 @@ use super::rule_cache::Rules;
 use super::stack::load;
 use super::step::{State, Step, step};
 use super::walk::place_of;
-use super::{Entry, MAX_DEPTH, Memo, NativeId, OwnStack, eh_frame, machine};
+use super::{Entry, MAX_DEPTH, Memo, NativeId, OwnStack, capture_plain, eh_frame, machine};
 use crate::modules::Image;
 use crate::session::Session;
 use crate::sites::stack_tree;
@@ -81,8 +81,16 @@ impl NativeStack<'_> {
 
     /// The node of the stack; that of stacks without room where there is none for it.
     pub(crate) fn node(&mut self, session: &Session) -> u32 {
-        let of_memo = |stack: &mut Self| stack.capture(session, max_depth(session))?.node(session);
-        self.id.node().or_else(|| of_memo(self)).unwrap_or(stack_tree::OUT_OF_STACKS)
+        if let Some(node) = self.id.node() {
+            return node;
+        }
+        match self.capture(session, max_depth(session)) {
+            Some(memo) => memo.node(session).unwrap_or(stack_tree::OUT_OF_STACKS),
+            // A cached stack, right after one that cannot be memoised.
+            None => {
+                self.with_own(|own, entry| capture_plain(session, own, entry, session.control.depth()).name)
+            }
+        }
     }
 
     /// Writes the frames of the stack to `frames`; so many outermost ones are as before.
@@ -124,9 +132,14 @@ impl NativeStack<'_> {
 
     /// Calls `act` with each frame of a full walk, the innermost first.
     fn walk(&mut self, session: &Session, max_depth: usize, act: &mut dyn FnMut(NativeFrame)) {
+        self.with_own(|own, entry| walk_frames(session, own, entry, max_depth, act));
+    }
+
+    /// Calls `act` with the bounds of the thread's own stack.
+    fn with_own<T>(&mut self, act: impl FnOnce(&mut OwnStack, &Entry) -> T) -> T {
         match self.memo.as_deref_mut() {
-            Some(memo) => walk_frames(session, memo.own(), self.entry, max_depth, act),
-            None => walk_frames(session, &mut OwnStack::default(), self.entry, max_depth, act),
+            Some(memo) => act(memo.own(), self.entry),
+            None => act(&mut OwnStack::default(), self.entry),
         }
     }
 }
