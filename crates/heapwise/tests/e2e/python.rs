@@ -128,6 +128,14 @@ fn samples_estimate_lines() {
     assert!((98e6..112e6).contains(&held), "{rows:?}");
 }
 
+/// The stack with most bytes in a profile.
+fn largest_stack(scratch: &Scratch, profile: &Path, options: &[&str]) -> String {
+    let profile = profile.to_str().expect("UTF-8");
+    let text = scratch.output_of(&[&["export", "-f", "folded", profile], options].concat());
+    let largest = folded(&text).max_by(|one, two| one.1.total_cmp(&two.1)).expect("stacks");
+    largest.0.to_owned()
+}
+
 #[test]
 fn native_frames_are_shown_on_request() {
     let source = "def hold():\n  return bytearray(5 << 20)\nkept = hold()";
@@ -135,19 +143,27 @@ fn native_frames_are_shown_on_request() {
     let (output, profile) = run(&scratch, &["--exact"], &["-c", source]);
     let summary = String::from_utf8_lossy(&output.stderr);
     assert!(summary.contains("; hold holds ") && summary.contains("hold (<string>:2)"), "{summary}");
-    let profile = profile.to_str().expect("UTF-8");
-    let stack_of = |options: &[&str]| {
-        let mut command = vec!["export", "-f", "folded", profile];
-        command.extend(options);
-        let text = scratch.output_of(&command);
-        let largest = folded(&text).max_by(|one, two| one.1.total_cmp(&two.1)).expect("stacks");
-        largest.0.to_owned()
-    };
+    let stack_of = |options: &[&str]| largest_stack(&scratch, &profile, options);
     assert_eq!(stack_of(&[]), "<module> (<string>:3);hold (<string>:2)");
     let native = stack_of(&["--native"]);
     let (outside, inside) = native.split_once("<module> (<string>:3);hold (<string>:2);").expect("woven");
     assert!(outside.contains("main;") && !inside.is_empty(), "{native}");
     assert!(!native.contains("heapwise_probe"), "{native}");
+}
+
+/// From 3.12 on, the eval loop that called `run` has no function any more when the function's
+/// variables are dropped.
+#[test]
+fn a_destructor_is_between_the_native_frames_that_run_it() {
+    let source = "class Held:\n  def __del__(self):\n    global kept\n    kept = bytearray(5 << 20)\n\
+                  def run(_):\n  held = Held()\n\
+                  all(map(run, [0]))\n";
+    let scratch = Scratch::new();
+    let (_, profile) = run(&scratch, &["--exact"], &["-c", source]);
+    let native = largest_stack(&scratch, &profile, &["--native"]);
+    let (outside, inside) = native.split_once("__del__ (<string>:4);").expect("native frames inside");
+    let (_, between) = outside.split_once("<module> (<string>:7);").expect("its caller");
+    assert!(!between.is_empty() && !inside.is_empty(), "{native}");
 }
 
 #[test]

@@ -173,9 +173,8 @@ impl Memo {
         let has_c_frames = interpreter.layout.c_frame != 0;
         let mut c_frame = if has_c_frames { interpreter.c_frame(self) } else { None };
         let mut loops = self.last.natives.get().len();
-        let mut is_end = true;
         for index in (start..self.len).rev() {
-            let Some(Known { frame, place, is_entry, .. }) = self.known.get(index).copied() else { return };
+            let Some(Known { frame, is_entry, .. }) = self.known.get(index).copied() else { return };
             let mark = if !is_entry {
                 None
             } else if let Some(code) = &interpreter.eval_loop {
@@ -185,14 +184,20 @@ impl Memo {
                 let outer = c_frame.and_then(|c_frame| self.read(c_frame + previous));
                 core::mem::replace(&mut c_frame, outer.filter(|outer| *outer != 0))
             } else {
-                // The outermost entry frame may be elsewhere, and has no function (3.15).
-                Some(frame).filter(|_| !(is_end && place == 0))
+                Some(frame).filter(|_| index != 0 || !self.has_base_frame())
             };
-            is_end = is_entry;
             if let Some(to) = self.last.marks.get_mut(index) {
                 *to = mark.unwrap_or(u64::MAX);
             }
         }
+    }
+
+    /// Whether the outermost frame runs no function: a frame outside of the C stack that every
+    /// thread state has (3.15), or an entry frame whose function has returned.
+    fn has_base_frame(&self) -> bool {
+        let mut frames = self.frames().iter();
+        frames.next().is_some_and(|outermost| outermost.place == 0)
+            && frames.next().is_none_or(|next| next.is_entry)
     }
 }
 
