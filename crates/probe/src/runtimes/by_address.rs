@@ -2,11 +2,11 @@
 
 use heapwise_format::segment::{Node, NodePlace};
 
-use super::woven::{Frame, Woven};
+use super::woven::{self, Frame, Woven};
 use crate::hooks;
 use crate::session::Session;
 use crate::sites::stack_tree;
-use crate::unwind::{NativeFrame, NativeStack};
+use crate::unwind::{NativeFrame, NativeId, NativeStack};
 
 /// A frame of a runtime.
 #[derive(Clone, Copy)]
@@ -17,28 +17,51 @@ pub(super) struct Marked {
     pub(super) mark: u64,
 }
 
-/// Writes a stack to the buffer of `woven`, with the frames of a runtime, the
-/// outermost first. `base` is the node of the native frames, with those of other runtimes between
-/// them.
-pub(super) fn collect(
-    session: &Session,
-    woven: &mut Woven,
-    stack: &mut NativeStack<'_>,
-    base: u32,
-    frames: impl DoubleEndedIterator<Item = Marked>,
-) {
-    woven.clear();
-    let mut weaver = Weaver { session, woven, frames: frames.rev().peekable(), base };
-    let mut pending: Option<NativeFrame> = None;
-    stack.visit(session, &mut |frame| {
-        if let Some(inner) = pending.replace(frame) {
-            weaver.put(inner, frame.sp);
+/// A stack into which the frames of runtimes are put, one runtime after the other.
+pub(super) struct Weaving<'a, 's> {
+    pub(super) session: &'a Session,
+    pub(super) stack: &'a mut NativeStack<'s>,
+    pub(super) woven: &'a mut Woven,
+    /// The node of the stack, with the frames that were put into it already.
+    pub(super) node: u32,
+}
+
+impl Weaving<'_, '_> {
+    /// Puts the frames of a runtime into the stack. `hash` is that of the frames, `None` when there
+    /// are none; `frames` returns them, the outermost first, where the result is not cached.
+    pub(super) fn put<Frames>(&mut self, hash: Option<u64>, frames: impl FnOnce(&mut Self) -> Frames)
+    where
+        Frames: DoubleEndedIterator<Item = Marked>,
+    {
+        let key = woven::key(hash, NativeId::of_node(self.node));
+        if let Some(node) = self.woven.find(key) {
+            self.node = node;
+            return;
         }
-    });
-    if let Some(outermost) = pending {
-        weaver.put(outermost, u64::MAX);
+        if hash.is_some() {
+            let frames = frames(self);
+            self.node = self.collect(frames);
+        }
+        self.woven.insert(key, self.node);
     }
-    weaver.put_declared();
+
+    /// The node of the stack with the frames of a runtime.
+    fn collect(&mut self, frames: impl DoubleEndedIterator<Item = Marked>) -> u32 {
+        let Weaving { session, stack, woven, node } = self;
+        woven.clear();
+        let mut weaver = Weaver { session, woven, frames: frames.rev().peekable(), base: *node };
+        let mut pending: Option<NativeFrame> = None;
+        stack.visit(session, &mut |frame| {
+            if let Some(inner) = pending.replace(frame) {
+                weaver.put(inner, frame.sp);
+            }
+        });
+        if let Some(outermost) = pending {
+            weaver.put(outermost, u64::MAX);
+        }
+        weaver.put_declared();
+        woven.intern(session)
+    }
 }
 
 /// Frames that are not put yet: the outermost ones.

@@ -31,6 +31,7 @@ use crate::record;
 use crate::session::Session;
 use crate::sites::tallies::{CachedTally, TallyRef};
 use crate::unwind::{Entry, NativeId, NativeStack};
+use by_address::Weaving;
 
 /// The runtimes' part of a session. Zeroed memory is valid: nothing is known.
 pub(crate) struct Runtimes {
@@ -188,19 +189,20 @@ pub(crate) fn weave(session: &Session, memo: &mut Memo, stack: &mut NativeStack<
     if are_others_present() { weave_others(session, memo, base, stack) } else { base }
 }
 
-/// Puts frames of runtimes other than CPython into the stack of `base`.
-fn weave_others(session: &Session, memo: &mut Memo, mut base: u32, stack: &mut NativeStack<'_>) -> u32 {
+/// The node of a stack with the frames of runtimes other than CPython; `node` is that of the rest.
+fn weave_others(session: &Session, memo: &mut Memo, node: u32, stack: &mut NativeStack<'_>) -> u32 {
     let Memo { lua, luajit, ruby, woven, .. } = memo;
+    let mut weaving = Weaving { session, stack, woven, node };
     if Other::Lua.is_present() {
-        base = lua::weave(session, lua, woven, base, stack);
+        lua::weave(lua, &mut weaving);
     }
     if Other::LuaJit.is_present() {
-        base = luajit::weave(session, luajit, woven, base, stack);
+        luajit::weave(luajit, &mut weaving);
     }
     if Other::Ruby.is_present() {
-        base = ruby::weave(session, ruby, woven, base, stack);
+        ruby::weave(ruby, &mut weaving);
     }
-    base
+    weaving.node
 }
 
 /// The calling thread's tally of a stack with these native frames, if it is cached. Nothing is

@@ -118,33 +118,12 @@ impl Woven {
         }
     }
 
-    /// The node of the stack of `base` with the frames of a runtime, whose hash is `hash`; `base`
-    /// when there are none. Where it is not cached, `collect` writes it to the buffer.
-    pub(super) fn node(
-        &mut self,
-        session: &Session,
-        hash: Option<u64>,
-        base: u32,
-        collect: impl FnOnce(&mut Woven),
-    ) -> u32 {
-        let key = key(hash, NativeId::of_node(base));
-        if let Some(node) = self.find(key) {
-            return node;
-        }
-        if hash.is_none() {
-            return self.insert(key, base);
-        }
-        collect(self);
-        self.intern(session, key)
-    }
-
-    /// The node of the stack in the buffer, which is cached.
-    fn intern(&mut self, session: &Session, key: u64) -> u32 {
+    /// The node of the stack in the buffer.
+    pub(super) fn intern(&mut self, session: &Session) -> u32 {
         let mut path = self.path.start(0);
         let frames = self.frames.get(..self.len).unwrap_or(&[]);
         frames.iter().rev().for_each(|frame| path.push(session, *frame));
-        let node = path.end();
-        self.insert(key, node)
+        path.end()
     }
 
     /// Caches the tally of the last stack, in which a block of `size` bytes was counted.

@@ -18,9 +18,9 @@ use super::layout::common::CALL;
 use super::running::{Running, States};
 use crate::control::Activity;
 use crate::runtimes::Moving;
-use crate::runtimes::by_address::{self, Marked};
+use crate::runtimes::by_address::Marked;
 use crate::runtimes::memory::{Pages, word};
-use crate::runtimes::woven::{DEPTH, Woven, mixed};
+use crate::runtimes::woven::{DEPTH, mixed};
 use crate::session::Session;
 use crate::unwind::{Entry, NativeId, NativeStack};
 
@@ -113,17 +113,9 @@ impl Memo {
         self.states.find_cached(native, entry).then(|| self.read(session))
     }
 
-    /// Writes the stack that was captured last to the buffer of `woven`, between the frames of
-    /// `base`.
-    pub(super) fn collect(
-        &self,
-        session: &Session,
-        woven: &mut Woven,
-        base: u32,
-        stack: &mut NativeStack<'_>,
-    ) {
-        let frames = self.frames().iter().map(|known| Marked { place: known.place, mark: known.jump });
-        by_address::collect(session, woven, stack, base, frames);
+    /// The stack that was captured last, with the addresses by which it is put into the native one.
+    pub(super) fn marked(&self) -> impl DoubleEndedIterator<Item = Marked> {
+        self.frames().iter().map(|known| Marked { place: known.place, mark: known.jump })
     }
 
     /// Drops the last stack when its pages may be gone, or when not every block is recorded.

@@ -4,10 +4,11 @@
 //! put inside of the native frame that has it.
 
 use super::memo::Memo;
+use crate::runtimes::by_address::Weaving;
 use crate::runtimes::woven::{self, Woven};
 use crate::session::Session;
 use crate::sites::tallies::CachedTally;
-use crate::unwind::{Entry, NativeId, NativeStack};
+use crate::unwind::{Entry, NativeId};
 
 /// The calling thread's tally of a stack, if it is cached.
 #[inline(always)]
@@ -25,18 +26,11 @@ pub(in crate::runtimes) fn cached_tally<'m>(
     woven.tally(woven::key(hash, native))
 }
 
-/// The node of the whole stack, when `base` is that of its native frames, with those of another
-/// runtime between them.
-pub(in crate::runtimes) fn weave(
-    session: &Session,
-    memo: &mut Memo,
-    woven: &mut Woven,
-    base: u32,
-    stack: &mut NativeStack<'_>,
-) -> u32 {
-    let hash = match session.provider.is_set() {
+/// Puts Lua's frames into a stack.
+pub(in crate::runtimes) fn weave(memo: &mut Memo, weaving: &mut Weaving<'_, '_>) {
+    let hash = match weaving.session.provider.is_set() {
         true => None,
-        false => memo.capture(session, stack),
+        false => memo.capture(weaving.session, weaving.stack),
     };
-    woven.node(session, hash, base, |woven| memo.collect(session, woven, base, stack))
+    weaving.put(hash, |_| memo.marked());
 }

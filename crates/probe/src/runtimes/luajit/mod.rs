@@ -18,9 +18,9 @@ use core::ops::Range;
 use heapwise_format::segment::{Runtime, RuntimeLanguage, RuntimeSupport};
 
 use super::Other;
-use super::by_address::{self, Marked};
+use super::by_address::{Marked, Weaving};
 use super::stack_reader::StackReader;
-use super::woven::{self, DEPTH, Woven};
+use super::woven::{self, DEPTH};
 use crate::atomics::{AtomicU64, Ordering};
 use crate::modules::Image;
 use crate::session::Session;
@@ -112,17 +112,8 @@ impl Memo {
     }
 }
 
-/// The node of the stack of `base` with LuaJIT's frames.
-pub(super) fn weave(
-    session: &Session,
-    memo: &mut Memo,
-    woven: &mut Woven,
-    base: u32,
-    stack: &mut NativeStack<'_>,
-) -> u32 {
-    let hash = memo.capture(session, stack);
-    woven.node(session, hash, base, |woven| {
-        let frames = memo.frames.get(..memo.len).unwrap_or(&[]).iter().rev().copied();
-        by_address::collect(session, woven, stack, base, frames);
-    })
+/// Puts LuaJIT's frames into a stack.
+pub(super) fn weave(memo: &mut Memo, weaving: &mut Weaving<'_, '_>) {
+    let hash = memo.capture(weaving.session, weaving.stack);
+    weaving.put(hash, |_| memo.frames.get(..memo.len).unwrap_or(&[]).iter().rev().copied());
 }

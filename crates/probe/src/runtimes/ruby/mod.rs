@@ -20,11 +20,11 @@ use core::ffi::c_int;
 use heapwise_format::segment::{NodePlace, Runtime, RuntimeSupport};
 
 use super::Other;
-use super::by_address::{self, Marked};
+use super::by_address::{Marked, Weaving};
 use super::memory::Pages;
 use super::names::{self, Names};
 use super::stack_reader::StackReader;
-use super::woven::{self, DEPTH, Woven};
+use super::woven::{self, DEPTH};
 use crate::atomics::{AtomicPtr, AtomicU64, Ordering};
 use crate::declared_frames;
 use crate::modules::Image;
@@ -153,22 +153,16 @@ fn string(
     Some(names.find_or_intern(hash, || declared_frames::intern_bytes(session, label, path)))
 }
 
-/// The node of the stack of `base` with Ruby's frames.
-pub(super) fn weave(
-    session: &Session,
-    memo: &mut Memo,
-    woven: &mut Woven,
-    base: u32,
-    stack: &mut NativeStack<'_>,
-) -> u32 {
-    let Some(ruby) = interface() else { return base };
-    let hash = memo.capture(session, ruby);
-    woven.node(session, hash, base, |woven| {
-        let mark = innermost_loop(session, ruby, &mut memo.loops, stack);
-        let places = memo.places.get(..memo.len).unwrap_or(&[]).iter().rev();
-        let frames = places.map(|place| Marked { place: *place, mark });
-        by_address::collect(session, woven, stack, base, frames);
-    })
+/// Puts Ruby's frames into a stack.
+pub(super) fn weave(memo: &mut Memo, weaving: &mut Weaving<'_, '_>) {
+    let Some(ruby) = interface() else { return };
+    let hash = memo.capture(weaving.session, ruby);
+    let Memo { places, len, loops, .. } = memo;
+    weaving.put(hash, |weaving| {
+        let mark = innermost_loop(weaving.session, ruby, loops, weaving.stack);
+        let places = places.get(..*len).unwrap_or(&[]).iter().rev();
+        places.map(move |place| Marked { place: *place, mark })
+    });
 }
 
 /// The address on the C stack of the innermost loop of the interpreter, in which all frames are
