@@ -129,27 +129,24 @@ pub(crate) fn insert_sample(session: &Session, address: u64, block: Live) -> Ins
 /// hash index.
 pub(crate) fn insert(session: &Session, address: u64, block: Live, is_regular: bool) -> Inserted {
     let live = &session.live;
-    let mut replaced = None;
-    if live.is_shadow() && live.is_shadowed(address, block.size) {
-        if is_regular {
-            match shadow::insert(session, address, block) {
-                Insertion::Done => return Inserted::Yes,
-                Insertion::Replaced(block) => return Inserted::Replacing(shadowed(session, address, block)),
-                Insertion::NoRoom => return Inserted::No,
-                Insertion::Taken => {}
-            }
-        } else {
-            replaced = shadow::remove(session, address).map(|block| shadowed(session, address, block));
+    let is_shadowed = live.is_shadow() && live.is_shadowed(address, block.size);
+    if is_shadowed && is_regular {
+        match shadow::insert(session, address, block) {
+            Insertion::Done => return Inserted::Yes,
+            Insertion::Replaced(block) => return Inserted::Replacing(shadowed(session, address, block)),
+            Insertion::NoRoom => return Inserted::No,
+            Insertion::Taken => {}
         }
     }
     if !live.hash_exact.load(Ordering::Relaxed) {
         live.hash_exact.store(true, Ordering::Relaxed);
     }
-    match replaced {
-        _ if !hash::insert(session, address, block) => Inserted::No,
-        Some(replaced) => Inserted::Replacing(replaced),
-        None => Inserted::Yes,
+    if !hash::insert(session, address, block) {
+        return Inserted::No;
     }
+    // A block whose end the probe did not see; one that is regular would have replaced it.
+    let old = if is_shadowed && !is_regular { shadow::remove(session, address) } else { None };
+    old.map_or(Inserted::Yes, |block| Inserted::Replacing(shadowed(session, address, block)))
 }
 
 /// A block that was removed from the shadow index.
