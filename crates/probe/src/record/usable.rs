@@ -26,6 +26,8 @@ use crate::runtimes::python::arenas;
 /// Sizes from here on are not in the table.
 pub(crate) const LIMIT: u64 = 32 * 1024;
 const GRANULE: u64 = 8;
+/// Blocks in the arenas of a runtime have multiples of so many bytes.
+const OF_ARENAS: u64 = 16;
 
 /// The number of an allocator, below [`MOST_FAMILIES`].
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -99,7 +101,8 @@ impl ByGranule {
 /// mimalloc has no slack at all.
 struct BySize([AtomicU32; LIMIT as usize]);
 
-/// In an entry: learned from a block that was measured. Others of its size are measured, too.
+/// In an entry: learned from a block that may not be regular. Others of its size are measured, too,
+/// until one of a plain function has the same slack.
 const OF_MEASURED: u32 = 1 << 31;
 
 impl BySize {
@@ -131,6 +134,13 @@ impl BySize {
             let slack = usable.saturating_sub(size) as u32 & !OF_MEASURED;
             let new = slack.saturating_add(1) | flag;
             let _ = entry.compare_exchange(0, new, Ordering::Relaxed, Ordering::Relaxed);
+        }
+    }
+
+    /// A block of a plain function has the slack of the entry.
+    fn confirm(&self, size: u64) {
+        if let Some(entry) = self.0.get(size as usize) {
+            entry.fetch_and(!OF_MEASURED, Ordering::Relaxed);
         }
     }
 }
@@ -195,6 +205,9 @@ impl Slack {
         }
         let bytes = usable.saturating_sub(size);
         let is_regular = size >= LIMIT || self.known(size, family) == Some(bytes);
+        if let Some(table) = other.filter(|_| is_regular && !source.is_measured) {
+            table.confirm(size);
+        }
         NewSlack { bytes, is_regular }
     }
 
@@ -215,12 +228,15 @@ impl Slack {
         self.known(size, family).unwrap_or_else(|| self.learn(address, size, family))
     }
 
+    /// Slack of the first regular block of a size, or of one of [`LIMIT`] bytes and more. An entry
+    /// of another thread counts, which was there first: the block is freed by it.
     #[cold]
     fn learn(&self, address: u64, size: u64, family: Family) -> u64 {
         let usable = match self.other(family) {
             None => {
                 let computed = self.computed(family, size.next_multiple_of(GRANULE));
-                let usable = computed.or_else(|| measured(address, size, family)).unwrap_or(size);
+                let usable = computed.or_else(|| measured(address, size, family));
+                let usable = usable.unwrap_or(size.next_multiple_of(OF_ARENAS));
                 self.linked.learn(size, usable);
                 usable
             }
@@ -235,20 +251,17 @@ impl Slack {
                 usable
             }
         };
-        usable.saturating_sub(size)
+        self.known(size, family).unwrap_or(usable.saturating_sub(size))
     }
 }
 
-/// Usable bytes of a live block; `None` when its allocator has no function for that.
+/// Usable bytes of a live block; `None` when its allocator has no function for that: the arenas of
+/// a runtime have none.
 pub(crate) fn measured(address: u64, size: u64, family: Family) -> Option<u64> {
-    if family != Family::LINKED {
-        return families::usable_size(family, address, size);
+    match family {
+        Family::LINKED => (!arenas::hold(address)).then(|| hooks::usable_size(address as *mut c_void) as u64),
+        _ => families::usable_size(family, address, size),
     }
-    if arenas::hold(address) {
-        // Arenas have blocks of multiples of 16 bytes.
-        return Some(size.next_multiple_of(16));
-    }
-    Some(hooks::usable_size(address as *mut c_void) as u64)
 }
 
 /// glibc keeps 8 bytes beside a block, rounds to 16, and has no chunk below 32 bytes.
@@ -258,7 +271,10 @@ fn glibc_usable(size: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use heapwise_format::segment::IndexKind;
+
     use super::*;
+    use crate::live::{self, Live};
 
     #[test]
     fn glibc_rounds_like_its_source() {
@@ -284,5 +300,31 @@ mod tests {
         other.learn(34, 48, 0);
         assert_eq!([32, 33, 34, LIMIT].map(|size| other.known(size)), [None, Some(15), Some(0), None]);
         assert_eq!([33, 34].map(|size| other.of_plain(size)), [Some(15), None]);
+        other.confirm(34);
+        assert_eq!(other.of_plain(34), Some(0));
+    }
+
+    /// The slack that is added for a block in an arena is subtracted when the block is freed, from
+    /// either index, whatever another allocator does with blocks of that size.
+    #[test]
+    fn blocks_in_arenas_are_regular() {
+        const ARENA: u64 = 0x6_0000_0000;
+        let session = &*crate::session::TestSession::new();
+        let slack = &session.slack;
+        arenas::add(ARENA, 1 << 20);
+        slack.linked.learn(130, 160);
+        for (size, bytes) in [(100, 12), (130, 30)] {
+            for is_measured in [false, true] {
+                let new = slack.of_new(ARENA, size, Source { is_measured, ..Source::LINKED });
+                assert_eq!(new, NewSlack { bytes, is_regular: true }, "{size}");
+            }
+            for index in [IndexKind::Shadow, IndexKind::Hash] {
+                live::choose(session, index);
+                live::insert(session, ARENA, Live { tally: 1, size }, true);
+                let removed = live::remove(session, ARENA, |_| false).expect("a live block");
+                assert_eq!(slack.of_removed(ARENA, &removed, Family::LINKED), bytes, "{size}");
+            }
+        }
+        arenas::remove(ARENA, 1 << 20);
     }
 }

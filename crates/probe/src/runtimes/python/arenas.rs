@@ -35,7 +35,7 @@ pub(crate) fn hold(address: u64) -> bool {
 }
 
 /// Adds the pages of an arena.
-pub(super) fn add(start: u64, bytes: u64) {
+pub(crate) fn add(start: u64, bytes: u64) {
     for address in (start..start.saturating_add(bytes)).step_by(1 << PAGE_BITS) {
         if let Some((word, bit)) = place(address).or_else(|| make(address)) {
             word.fetch_or(bit, Ordering::Relaxed);
@@ -44,7 +44,7 @@ pub(super) fn add(start: u64, bytes: u64) {
 }
 
 /// Removes pages that are unmapped.
-pub(super) fn remove(start: u64, bytes: u64) {
+pub(crate) fn remove(start: u64, bytes: u64) {
     for address in (start..start.saturating_add(bytes)).step_by(1 << PAGE_BITS) {
         match place(address) {
             Some((word, bit)) => drop(word.fetch_and(!bit, Ordering::Relaxed)),
