@@ -125,8 +125,8 @@ pub(crate) fn hooked() -> u64 {
     state(StateWord::Hooked)
 }
 
-/// Whether blocks of other allocators than the one underneath are recorded: its functions must not
-/// be called with them, and nothing is known of their sizes and addresses.
+/// Whether blocks of other allocators than the one that the dynamic linker leads to are recorded:
+/// nothing is known of their addresses.
 pub(crate) fn has_foreign_blocks() -> bool {
     state(StateWord::ForeignBlocks) != 0
 }
@@ -209,7 +209,7 @@ impl Call {
         match Alignment::from_word(self.cell.alignment.load(Ordering::Relaxed)) {
             Alignment::None => 0,
             Alignment::Argument(number) => argument(number),
-            Alignment::Flags(number) => 1 << (argument(number) & 63),
+            Alignment::Flags(number) => alignment_of_flags(argument(number)),
             Alignment::Other => usize::MAX,
         }
     }
@@ -234,6 +234,15 @@ impl Call {
     fn take_resizing(&mut self) -> Resizing {
         // SAFETY: `before_call` wrote it for this shape, and it is taken once.
         unsafe { self.resizing.assume_init_read() }
+    }
+}
+
+/// The alignment that flags of `mallocx` request; 0 for none. Their low bits are its logarithm.
+#[inline(always)]
+pub(super) fn alignment_of_flags(flags: usize) -> usize {
+    match flags & 63 {
+        0 => 0,
+        logarithm => 1 << logarithm,
     }
 }
 

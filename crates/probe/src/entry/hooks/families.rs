@@ -38,9 +38,10 @@ pub(crate) fn has_usable_size(family: Family) -> bool {
 pub(crate) fn usable_size(family: Family, address: u64, size: u64) -> Option<u64> {
     let function = word(family, FamilyWord::UsableSize);
     let measuring = &words().measuring;
-    if function == 0 || measuring.swap(1, Ordering::Relaxed) != 0 {
+    if function == 0 || measuring.load(Ordering::Relaxed) != 0 {
         return None;
     }
+    measuring.store(1, Ordering::Relaxed);
     // SAFETY: the controller wrote the address of such a function of this family. jemalloc's
     // `sallocx` takes flags besides, of which none is set.
     let function: unsafe extern "C" fn(u64, u64) -> usize = unsafe { core::mem::transmute(function) };

@@ -5,6 +5,7 @@
 use core::ffi::{c_int, c_void};
 
 use super::Hook;
+use super::entry_points::alignment_of_flags;
 use super::resolve::real;
 use crate::inside::enter;
 use crate::record::usable::Family;
@@ -120,7 +121,10 @@ pub(super) unsafe extern "C" fn malloc_usable_size(block: Pointer, _entry: &Entr
 pub(super) unsafe extern "C" fn mallocx(size: usize, flags: c_int, entry: &Entry) -> Pointer {
     // SAFETY: the signature of mallocx.
     let block = unsafe { real::<unsafe extern "C" fn(_, _) -> Pointer>(Hook::Mallocx)(size, flags) };
-    record::allocated_aligned(block, size, entry)
+    match alignment_of_flags(flags as usize) {
+        0 => record::allocated(block, size, entry),
+        _ => record::allocated_aligned(block, size, entry),
+    }
 }
 
 pub(super) unsafe extern "C" fn rallocx(old: Pointer, size: usize, flags: c_int, entry: &Entry) -> Pointer {
