@@ -1,7 +1,7 @@
 //! `run` as a user of a shell expects it: outputs, signals, names, exit statuses.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Output, Stdio};
@@ -373,17 +373,21 @@ fn programs_that_the_program_starts_are_off() {
     for (option, mode) in [("--quiet", "off"), ("--children", "exact")] {
         let scratch = Scratch::new();
         let mut run = scratch.heapwise(&["run", "--exact", "-o", "out.hwp", option, "--", "timeout", "600"]);
-        run.arg(victims().join("live_switch")).stdin(Stdio::piped()).stdout(Stdio::null());
+        run.arg(victims().join("live_switch")).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut run = run.spawn().expect("heapwise starts");
+        // An answer: its probe has started, and the mode is that of the configuration.
+        writeln!(run.stdin.as_mut().expect("piped"), "pause").expect("it reads");
+        let mut lines = BufReader::new(run.stdout.take().expect("piped")).lines();
+        lines.next().expect("an answer").expect("text");
+        let list = scratch.json_of(&["ps", "--json"]);
         let mode_of = |program: &str| {
-            let list = scratch.json_of(&["ps", "--json"]);
             let row = list.as_array()?.iter().find(|row| row["program"] == program)?;
-            row["mode"].as_str().map(str::to_owned)
+            row["mode"].as_str()
         };
-        until("the started program", || mode_of("live_switch").is_some());
-        assert_eq!(mode_of("live_switch").as_deref(), Some(mode), "{option}");
-        assert_eq!(mode_of("timeout").as_deref(), Some("exact"), "{option}");
+        assert_eq!(mode_of("live_switch"), Some(mode), "{option}");
+        assert_eq!(mode_of("timeout"), Some("exact"), "{option}");
         drop(run.stdin.take());
+        lines.for_each(|line| drop(line.expect("text")));
         assert!(run.wait().expect("waited").success());
     }
 }
