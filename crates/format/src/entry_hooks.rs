@@ -131,6 +131,8 @@ pub enum Size {
     Argument(u8),
     /// Product of the argument of this number and the next one.
     Product(u8),
+    /// The length of the text that the call returns, with its final zero.
+    Text,
 }
 
 /// What a call does with blocks.
@@ -171,18 +173,23 @@ impl Shape {
             Shape::UsableSize => (0, 5, Size::Argument(0)),
             Shape::ResizeInHeap(size) => (BEFORE | AFTER, 6, size),
         };
-        let (product, number) = match size {
+        let (of, number) = match size {
             Size::Argument(number) => (0, number),
             Size::Product(number) => (1, number),
+            Size::Text => (2, 0),
         };
-        phases | kind << 8 | product << 16 | (number as u64) << 24
+        phases | kind << 8 | of << 16 | (number as u64) << 24
     }
 
     /// The inverse of [`Shape::word`]; anything unknown does nothing.
     #[must_use]
     pub fn from_word(word: u64) -> Shape {
         let number = (word >> 24) as u8;
-        let size = if word >> 16 & 1 == 0 { Size::Argument(number) } else { Size::Product(number) };
+        let size = match word >> 16 & 0xff {
+            0 => Size::Argument(number),
+            1 => Size::Product(number),
+            _ => Size::Text,
+        };
         match word >> 8 & 0xff {
             0 => Shape::Allocate(size),
             1 => Shape::AllocateTo(size),
@@ -194,7 +201,7 @@ impl Shape {
         }
     }
 
-    /// The size of the block that the call makes, if it makes one of a size that it is given.
+    /// The size of the block that the call makes, if it makes one.
     #[must_use]
     pub const fn size(self) -> Option<Size> {
         match self {
@@ -314,7 +321,7 @@ mod tests {
 
     #[test]
     fn shapes_come_back() {
-        let sizes = [Size::Argument(0), Size::Argument(2), Size::Product(0), Size::Product(1)];
+        let sizes = [Size::Argument(0), Size::Argument(2), Size::Product(0), Size::Product(1), Size::Text];
         let of_size = sizes.map(|size| {
             [Shape::Allocate(size), Shape::AllocateTo(size), Shape::Resize(size), Shape::ResizeInHeap(size)]
         });

@@ -47,7 +47,7 @@ pub struct Function {
     pub alignment: Alignment,
     /// Address in the file's own address space.
     pub address: u64,
-    /// Bytes of code; 0 when the file does not say.
+    /// Bytes of code; 0 when the symbol has no size.
     pub size: u64,
 }
 

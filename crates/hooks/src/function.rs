@@ -32,7 +32,7 @@ impl Allocator {
 }
 
 use Shape::{Allocate, AllocateTo, Release, Resize, ResizeInHeap, ResizeInPlace, UsableSize};
-use Size::{Argument, Product};
+use Size::{Argument, Product, Text};
 
 /// Functions of C and jemalloc, which have the allocator's prefix.
 const PREFIXED: [(&str, Shape); 20] = [
@@ -60,7 +60,7 @@ const PREFIXED: [(&str, Shape); 20] = [
 
 /// Functions of mimalloc, after `mi_`. Those that allocate also exist with a heap as their first
 /// argument ([`OF_HEAP`]).
-const OF_MIMALLOC: [(&str, Shape); 54] = [
+const OF_MIMALLOC: [(&str, Shape); 57] = [
     ("malloc", Allocate(Argument(0))),
     ("zalloc", Allocate(Argument(0))),
     ("malloc_small", Allocate(Argument(0))),
@@ -114,6 +114,9 @@ const OF_MIMALLOC: [(&str, Shape); 54] = [
     ("new_n", Allocate(Product(0))),
     ("new_realloc", Resize(Argument(1))),
     ("new_reallocn", Resize(Product(1))),
+    ("strdup", Allocate(Text)),
+    ("strndup", Allocate(Text)),
+    ("mbsdup", Allocate(Text)),
     ("usable_size", UsableSize),
 ];
 
@@ -184,6 +187,7 @@ fn of_heap(shape: Shape) -> Option<Shape> {
     let next = |size| match size {
         Argument(number) => Argument(number + 1),
         Product(number) => Product(number + 1),
+        Text => Text,
     };
     match shape {
         Allocate(size) => Some(Allocate(next(size))),
@@ -211,6 +215,7 @@ pub fn alignment(name: &str, shape: Shape) -> Alignment {
     let behind_size = match size {
         Argument(number) => number + 1,
         Product(number) => number + 2,
+        Text => return Alignment::None,
     };
     let is_aligned = name.contains("_aligned") || name.contains("St11align_val_t");
     if is_aligned { Alignment::Argument(behind_size) } else { Alignment::None }
@@ -262,6 +267,7 @@ mod tests {
         assert_eq!(of_mimalloc("mi_theap_realloc"), Some(ResizeInHeap(Argument(2))));
         assert_eq!(of_mimalloc("mi_heap_recalloc"), Some(ResizeInHeap(Product(2))));
         assert_eq!(of_mimalloc("mi_heap_alloc_new_n"), Some(Allocate(Product(1))));
+        assert_eq!(of_mimalloc("mi_heap_strdup"), Some(Allocate(Text)));
         for other in ["mi_heap_new", "mi_heap_new_in_arena", "mi_heap_free", "mi_heap_delete"] {
             assert_eq!(of_mimalloc(other), None, "{other}");
         }
@@ -276,7 +282,7 @@ mod tests {
     #[test]
     fn aligned_functions_have_an_alignment() {
         let of = |name: &str| alignment(name, of_mimalloc(name).expect("a function of mimalloc"));
-        assert_eq!(of("mi_malloc"), Alignment::None);
+        assert_eq!((of("mi_malloc"), of("mi_strdup")), (Alignment::None, Alignment::None));
         assert_eq!(of("mi_malloc_aligned"), Alignment::Argument(1));
         assert_eq!(of("mi_heap_calloc_aligned"), Alignment::Argument(3));
         assert_eq!(of("mi_new_aligned_nothrow"), Alignment::Argument(1));

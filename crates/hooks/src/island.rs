@@ -44,7 +44,7 @@ pub enum Way {
     /// By the hot path of its shape, else through the probe's stub with its cell.
     Cell(Shape),
     /// Always through the probe's stub: it jumps to another hooked function, whose hot path would
-    /// count it again.
+    /// count it again, or the size of its block is not among its arguments.
     CellAlways,
     /// By a jump to a function of the probe.
     Jump,

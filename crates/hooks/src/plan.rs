@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use heapwise_format::entry_hooks::{Alignment, Shape};
+use heapwise_format::entry_hooks::{Alignment, Shape, Size};
 
 use crate::binary::{Binary, definitions};
 use crate::family::{Family, Function, Reach};
@@ -149,7 +149,10 @@ fn examine(file: &File, binary: &Binary, function: &Function, bias: u64) -> Resu
     let site = Site::examine(&code, entry, function.size.min(MOST_BYTES) as usize)?;
     let from = (site.at - entry) as usize;
     let original = code.get(from..from + site.len).ok_or(Refusal::TooShort)?.to_vec();
-    let way = Way::Cell(function.shape);
+    let way = match function.shape.size() {
+        Some(Size::Text) => Way::CellAlways,
+        _ => Way::Cell(function.shape),
+    };
     let Function { name, shape, alignment, .. } = function.clone();
     Ok(Hook { name, shape, alignment, family: 0, way, site, original })
 }

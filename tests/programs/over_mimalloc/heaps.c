@@ -1,4 +1,5 @@
-// Hazard: blocks of private heaps of mimalloc, and one heap that is deleted: its blocks stay.
+// Hazard: blocks of private heaps of mimalloc, copies of texts, and one heap that is deleted: its
+// blocks stay.
 // Counts: all of it, and `usable.alloc_bytes`, `usable.inuse_bytes` as mimalloc says. Argument:
 // events. Compiled by a test, with the sources of mimalloc.
 #include <mimalloc.h>
@@ -12,11 +13,13 @@ struct slot {
 };
 static struct slot slots[SLOTS];
 static uint64_t allocated, live;
+static const char w_text[] = "a text that mimalloc copies into a block of its own, whole or its first bytes";
 
 // Every function of a heap that returns a new block.
 static W_SITE struct w_block w_new(mi_heap_t *heap, uint64_t random, size_t count, size_t size) {
     size_t alignment = (size_t)8 << random / 16 % 8, all = count * size;
-    switch (random % 12) {
+    size_t length = strlen(w_text), part = size % (length + 8);
+    switch (random % 16) {
     case 0: return w_counted(mi_heap_malloc(heap, all), all);
     case 1: return w_counted(mi_heap_zalloc(heap, all), all);
     case 2: return w_counted(mi_heap_calloc(heap, count, size), all);
@@ -28,6 +31,10 @@ static W_SITE struct w_block w_new(mi_heap_t *heap, uint64_t random, size_t coun
     case 8: return w_counted(mi_heap_malloc_aligned_at(heap, all, alignment, 8), all);
     case 9: return w_counted(mi_heap_calloc_aligned(heap, count, size, alignment), all);
     case 10: return w_counted(mi_heap_calloc_aligned_at(heap, count, size, alignment, 8), all);
+    case 11: return w_counted(mi_strdup(w_text), length + 1);
+    case 12: return w_counted(mi_heap_strdup(heap, w_text), length + 1);
+    case 13: return w_counted(mi_strndup(w_text, part), (part < length ? part : length) + 1);
+    case 14: return w_counted(mi_heap_strndup(heap, w_text, part), (part < length ? part : length) + 1);
     default: return w_counted(mi_malloc(all), all);
     }
 }

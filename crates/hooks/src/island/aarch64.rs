@@ -86,6 +86,7 @@ impl Writer {
                 self.put(&[0x9b00_c411 | second << 16 | first << 5, 0xb7f8_0011]);
                 Pending(self.words.len() - 1)
             }
+            Size::Text => return None,
         };
         self.put(&[0xf900_0211]); // str x17, [x16]
         Some(pending)

@@ -113,7 +113,7 @@ impl Writer {
             Size::Product(0) => (0, Some(([0x57, 0x48, 0x0f, 0xaf, 0xfe], 0x5f))),
             Size::Product(1) => (1, Some(([0x56, 0x48, 0x0f, 0xaf, 0xf2], 0x5e))),
             Size::Product(2) => (2, Some(([0x52, 0x48, 0x0f, 0xaf, 0xd1], 0x5a))),
-            Size::Product(_) => return None,
+            Size::Product(_) | Size::Text => return None,
         };
         if let Some((multiply, _)) = product {
             self.put(&multiply);

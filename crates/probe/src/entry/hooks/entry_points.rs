@@ -8,7 +8,7 @@
 //! islands while none of them is in use.
 #![allow(unsafe_code)]
 
-use core::ffi::c_char;
+use core::ffi::{CStr, c_char};
 use core::mem::{MaybeUninit, offset_of};
 
 use heapwise_format::entry_hooks::{
@@ -190,6 +190,9 @@ impl Call {
             Size::Argument(number) => argument(number),
             // An overflow fails in the real function.
             Size::Product(number) => argument(number).saturating_mul(argument(number.saturating_add(1))),
+            Size::Text if self.result == 0 => 0,
+            // SAFETY: the call returned a text of the program.
+            Size::Text => unsafe { CStr::from_ptr(self.result as *const c_char) }.count_bytes() + 1,
         }
     }
 
