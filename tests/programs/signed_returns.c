@@ -1,7 +1,7 @@
 // Hazard: return addresses in memory carry an authentication code (aarch64,
 // -mbranch-protection=standard).
 // Counts: all of it, at the end of main, outer, middle, inner; `signed` is 1 when a saved return
-// address of its own is no address as it stands. Argument: rounds.
+// address of its own is not a valid address. Argument: rounds.
 // build: -fno-optimize-sibling-calls -fno-omit-frame-pointer
 #include "witness.h"
 

@@ -181,7 +181,7 @@ class SourceScreen {
   }
 }
 
-/// Only a running process can be asked for its allocator's numbers.
+/// Only a running process has the numbers of its allocator.
 function viewsOf(source: Source): readonly View[] {
   return source.kind === "live" ? VIEWS : VIEWS.filter((view) => view !== "allocator");
 }

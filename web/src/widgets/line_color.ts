@@ -2,7 +2,7 @@
 
 const HUES: Record<string, number> = { libraries: 200, probe: 250, files: 48, "thread stacks": 150, kernel: 320 };
 
-/// Lines of the heap are shades of one color; `at` tells them apart.
+/// Lines of the heap are shades of one color, by their number `at`.
 export function lineColor(at: number, name: string): string {
   if (name === "unexplained") return "var(--muted)";
   if (name.startsWith("heap")) return `hsl(24 55% ${45 + at * 9}%)`;

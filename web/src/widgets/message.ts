@@ -12,7 +12,7 @@ export function nothing(title: string, hint: string): HTMLElement {
   return h("div.message", null, h("b", null, title), h("p", null, hint));
 }
 
-/// Stands for every view of a process of which nothing was recorded: no number is known.
+/// Shown in place of every view of a process of which nothing was recorded: no number is known.
 export function notRecording(): HTMLElement {
   return nothing(t("off"), t("off.hint"));
 }

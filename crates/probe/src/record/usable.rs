@@ -76,8 +76,8 @@ pub(crate) struct Slack {
     others: [BySize; MOST_FAMILIES - 1],
 }
 
-/// Slack by 8 bytes of sizes, for an allocator whose classes are multiples of 8: plus 1, of a block
-/// of the largest size; 0: not known yet.
+/// Slack by 8 bytes of sizes, for an allocator whose classes are multiples of 8. An entry is the
+/// slack of the largest of the 8 sizes, plus 1; 0: not known yet.
 struct ByGranule([AtomicU32; (LIMIT / GRANULE) as usize + 1]);
 
 impl ByGranule {
@@ -157,7 +157,7 @@ impl Slack {
         self.others.get(family.0.checked_sub(1)?)
     }
 
-    /// Slack of a regular block, if that is known without asking.
+    /// Slack of a regular block, if a table has it.
     #[inline(always)]
     pub(crate) fn known(&self, size: u64, family: Family) -> Option<u64> {
         match family {
@@ -166,7 +166,7 @@ impl Slack {
         }
     }
 
-    /// Slack of a new block, if that is known without asking. One that was measured is regular.
+    /// Slack of a new block, if a table has it. One that was measured is regular.
     #[inline(always)]
     pub(crate) fn known_of_new(&self, size: u64, source: Source) -> Option<u64> {
         match source.family {

@@ -32,9 +32,9 @@ pub(crate) fn has_usable_size(family: Family) -> bool {
     word(family, FamilyWord::UsableSize) != 0
 }
 
-/// Usable bytes of a live block; `None` when its family has no function for that. tcmalloc's says 0
-/// until its constructor has run, and allocates in its first call a block whose size is not known
-/// here.
+/// Usable bytes of a live block; `None` when they are not known. The function of tcmalloc returns 0
+/// until tcmalloc's constructor has run. Its first call allocates, and the size of that block is not
+/// known here.
 pub(crate) fn usable_size(family: Family, address: u64, size: u64) -> Option<u64> {
     let function = word(family, FamilyWord::UsableSize);
     let measuring = &words().measuring;
