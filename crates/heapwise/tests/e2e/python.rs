@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 
 use crate::control::until;
 use crate::harness::{LOG, Scratch};
@@ -256,14 +256,26 @@ fn arenas_are_blocks_without_objects() {
     }
 }
 
+/// Python with the probe, which records nothing.
+fn idle(scratch: &Scratch, source: &str) -> Command {
+    let mut program = scratch.command(python());
+    program.env("LD_PRELOAD", scratch.output_of(&["preload"]).trim()).args(["-uc", source]);
+    program
+}
+
 /// While nothing is recorded, the interpreter's allocators are not wrapped. A program that
 /// allocates nothing but objects still applies control changes.
 #[test]
 fn recording_starts_while_only_objects_are_allocated() {
+    for variable in [None, Some("PYTHONTRACEMALLOC"), Some("PYTHONDEVMODE")] {
+        start_while_objects_are_allocated(variable);
+    }
+}
+
+fn start_while_objects_are_allocated(variable: Option<&str>) {
     let scratch = Scratch::new();
-    let mut program = scratch.command(python());
-    program.env("LD_PRELOAD", scratch.output_of(&["preload"]).trim()).stdout(Stdio::piped());
-    program.args(["-uc", "i = 0\nprint()\nwhile True:\n i += 1"]);
+    let mut program = idle(&scratch, "i = 0\nprint()\nwhile True:\n i += 1");
+    program.envs(variable.map(|name| (name, "1"))).stdout(Stdio::piped());
     let mut child = Endless(program.spawn().expect("python starts"));
     let mut first = [0];
     child.0.stdout.take().expect("piped").read_exact(&mut first).expect("its loop begins");
@@ -271,10 +283,22 @@ fn recording_starts_while_only_objects_are_allocated() {
     let profile = || scratch.json_of(&["top", "--json", "--alloc_objects", "-n", "0", &pid]);
     assert_eq!(profile()["total"], 0);
     scratch.output_of(&["start", "--exact", &pid]);
-    until("objects of the loop", || {
+    until(&format!("objects of the loop, {variable:?}"), || {
         let rows = profile()["rows"].as_array().cloned().unwrap_or_default();
         rows.iter().any(|row| row["name"] == "<module> <string>:4" && row["flat"].as_u64() > Some(10_000))
     });
+}
+
+/// While nothing is recorded, a tool wraps the allocator of objects, which the probe polls in, and
+/// puts it back; new arenas are mapped meanwhile.
+#[test]
+fn tools_wrap_the_allocators_while_nothing_is_recorded() {
+    let source = "import tracemalloc\n\
+                  for _ in range(3):\n  tracemalloc.start()\n  more = [[n] for n in range(100000)]\n\
+                  \x20 tracemalloc.stop()\n  more = [[n] for n in range(300000)]\n";
+    let scratch = Scratch::new();
+    let status = idle(&scratch, source).status().expect("python starts");
+    assert!(status.success(), "{status}");
 }
 
 /// A program that has to be killed, also when its test fails.

@@ -68,14 +68,20 @@ impl Interpreter {
     }
 
     /// While nothing is recorded: polls the control words as objects are allocated, because a
-    /// program may allocate nothing else. Frees cost nothing.
+    /// program may allocate nothing else. Frees cost nothing. The function is replaced once: where
+    /// another one is there later, it may call [`polling`] (tracemalloc).
     fn poll(&self) {
-        let mut objects = self.allocator(OBJECTS);
-        let malloc = objects.malloc as *mut ();
-        if self.is_hooked() || malloc == polling as Malloc as *mut () {
+        if self.is_hooked() || !POLLED.load(Ordering::Relaxed).is_null() {
             return;
         }
-        POLLED.store(malloc, Ordering::Release);
+        let mut objects = self.allocator(OBJECTS);
+        let malloc = objects.malloc as *mut ();
+        if POLLED
+            .compare_exchange(core::ptr::null_mut(), malloc, Ordering::Release, Ordering::Relaxed)
+            .is_err()
+        {
+            return;
+        }
         objects.malloc = polling;
         // SAFETY: the signature of PyMem_SetAllocator, which copies the struct.
         unsafe { (self.set_allocator)(OBJECTS, &raw mut objects) };
@@ -132,11 +138,12 @@ fn polled() -> Malloc {
     unsafe { core::mem::transmute(POLLED.load(Ordering::Acquire)) }
 }
 
-/// Allocates an object while nothing is recorded.
+/// Allocates an object while nothing is recorded. Where a wrapped domain calls it, the domain has
+/// counted the block.
 unsafe extern "C" fn polling(context: Pointer, size: usize) -> Pointer {
-    if !words().count_down(size as u64)
+    if let Some(interpreter) = interpreter().filter(|interpreter| !interpreter.is_hooked())
+        && !words().count_down(size as u64)
         && record::poll(size as u64)
-        && let Some(interpreter) = interpreter()
     {
         // The calling thread has the interpreter's lock.
         interpreter.install();

@@ -33,7 +33,7 @@ use crate::atomics::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use crate::inside::enter;
 use crate::runtimes::memory::{Pages, word};
 use crate::session::Session;
-use crate::{environment, hooks, sys};
+use crate::{environment, hooks, record, sys};
 use layout::Layout;
 
 /// A function without arguments that returns a thread state.
@@ -89,13 +89,15 @@ pub(crate) fn interpreter() -> Option<&'static Interpreter> {
 }
 
 /// Looks for CPython among the objects of the start. It does not run yet, so its allocators can be
-/// wrapped, unless it will choose others itself.
+/// wrapped, unless it will choose others itself. While nothing is recorded, the first arena leads
+/// to them.
 pub(crate) fn start() {
     if let Some(interpreter) = find::at_start().and_then(publish)
         && !interpreter.start.is_running
         && !environment::has(b"PYTHONMALLOC")
+        && record::poll(0)
     {
-        interpreter.follow();
+        interpreter.install();
     }
 }
 
