@@ -8,6 +8,11 @@ package main
 
 extern void goCallback(int bytes);
 static void callBack(int bytes) { goCallback(bytes); }
+
+// The frame pointer is an ordinary register in C. In the function that calls goPlace it is the
+// argument, here an address below the stack.
+extern void goPlace(void *place);
+static void callBackWithPlace(void) { goPlace((char *)__builtin_frame_address(0) - 65536); }
 */
 import "C"
 
@@ -71,6 +76,12 @@ func goCallback(size C.int) {
 	recurse(2, int(size))
 }
 
+//export goPlace
+func goPlace(place unsafe.Pointer) {
+	allocate(6500)
+	runtime.KeepAlive(place)
+}
+
 // The stack of a goroutine is copied to another address when it grows.
 //
 //go:noinline
@@ -95,6 +106,7 @@ func main() {
 		func() { allocate(4000) }()
 		grow(round)
 		C.callBack(6000)
+		C.callBackWithPlace()
 	}
 	var group sync.WaitGroup
 	for worker := 0; worker < 8; worker++ {

@@ -169,13 +169,17 @@ const GO_STACKS_APART: u64 = 1 << 32;
 /// is 0.
 fn go(state: &State, stack: &mut Window) -> Option<State> {
     let mut frame = state.fp;
+    // A frame record is above the stack pointer, or on another stack.
+    if frame < state.sp && state.sp.wrapping_sub(frame) <= GO_STACKS_APART {
+        return None;
+    }
     let mut fp = stack.read(frame)?;
     if fp == frame.wrapping_add(8) {
         (frame, fp) = (fp, stack.read(fp)?);
     }
     let pc = stack.read(frame.wrapping_add(8))?;
-    let is_caller = fp > frame || frame.wrapping_sub(fp) > GO_STACKS_APART;
-    let plausible = if fp == 0 { follows_call(pc) || is_at_call(pc) } else { is_caller && follows_call(pc) };
+    // The frame pointer of a caller in C may be any number.
+    let plausible = follows_call(pc) || fp == 0 && is_at_call(pc);
     plausible.then_some(State { pc, sp: frame.wrapping_add(16), fp, context: 0 })
 }
 
