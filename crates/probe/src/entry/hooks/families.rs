@@ -33,8 +33,8 @@ pub(crate) fn has_usable_size(family: Family) -> bool {
 }
 
 /// Usable bytes of a live block; `None` when they are not known. The function of tcmalloc returns 0
-/// until tcmalloc's constructor has run. Its first call allocates, and the size of that block is not
-/// known here.
+/// until tcmalloc's constructor has run. Its first call allocates: the usable size of that block is
+/// not known.
 pub(crate) fn usable_size(family: Family, address: u64, size: u64) -> Option<u64> {
     let function = word(family, FamilyWord::UsableSize);
     let measuring = &words().measuring;
