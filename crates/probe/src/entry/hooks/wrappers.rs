@@ -183,6 +183,6 @@ pub(super) extern "C" fn before_thread(hook: usize) -> *mut () {
 
 /// Bytes the allocator reserved for `block`.
 pub(crate) fn usable_size(block: Pointer) -> usize {
-    // SAFETY: `block` was just returned by the allocator underneath.
+    // SAFETY: `block` is a live block of the allocator underneath.
     unsafe { real::<unsafe extern "C" fn(_) -> usize>(Hook::MallocUsableSize)(block) }
 }
