@@ -231,8 +231,8 @@ impl Memo {
         self.version = self.version.wrapping_add(1);
     }
 
-    /// Walks until it reaches a frame of the memo or the end of the stack; `None` when its end cannot
-    /// be found, or is too deep.
+    /// Walks until it reaches a frame of the memo or the end of the stack; `None` when the end is
+    /// not found, or is too deep.
     #[inline(always)]
     fn walk(&mut self, session: &Session, mut state: State, stack: &mut Window) -> Option<Met> {
         let mut top = self.len;
