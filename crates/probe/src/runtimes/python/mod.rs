@@ -301,7 +301,7 @@ impl Interpreter {
     /// The C frame of the innermost eval loop.
     fn c_frame(&self, memo: &mut Memo) -> Option<u64> {
         let thread = memo.thread_state(self)?;
-        memo.read(thread + u64::from(self.layout.c_frame))
+        known(memo.read(thread + u64::from(self.layout.c_frame))?)
     }
 }
 
