@@ -4,7 +4,6 @@
 // Counts: children that ended well. Arguments: the first event, instructions.
 // Usage: fork_step malloc|free|realloc INSTRUCTIONS
 // build: {out}/bump_malloc.so -Wl,-rpath,$ORIGIN -Wl,-z,now
-#define _GNU_SOURCE
 #include "witness.h"
 #include <signal.h>
 #include <sys/wait.h>
