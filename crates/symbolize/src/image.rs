@@ -65,7 +65,7 @@ impl Image {
         let bytes = if size >= MAP_FROM_BYTES {
             Bytes::Mapped(mmap::map(&file)?)
         } else {
-            let mut buffer = Vec::new();
+            let mut buffer = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
             file.by_ref().take(MAP_FROM_BYTES).read_to_end(&mut buffer)?;
             Bytes::Read(buffer)
         };

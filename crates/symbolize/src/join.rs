@@ -6,7 +6,7 @@ use heapwise_profile::{Function, FunctionId, Line, Profile};
 
 use crate::{
     FileOffset, Options, Report, Resolver, Svma, compiled,
-    module_request::{module_requests, unresolved},
+    module_request::{ModuleRequest, module_requests, unresolved},
     module_result::ModuleResult,
     own_allocator, parallel,
 };
@@ -19,17 +19,29 @@ const CHUNK_ADDRESSES: usize = 2048;
 pub fn symbolize(profile: &mut Profile, options: &Options) -> Report {
     compiled::name_compiled_when_recorded(profile);
     let module_requests = module_requests(profile, options);
-    let threads = options.threads();
-    let mut results =
-        parallel::map(threads, &module_requests, |request| ModuleResult::prepare(request, options));
-    look_up(&mut results, threads);
-    parallel::map(threads, &results, |result| result.remember(options));
+    let results = results(&module_requests, options);
     let mut report =
         Report { modules: results.iter().map(ModuleResult::report).collect(), ..Report::default() };
     fill(profile, &results, options, &mut report);
     profile.symbol_problems = report.problems();
     own_allocator::note(profile);
     report
+}
+
+/// Symbols of every binary. Several threads share the addresses of all binaries. A single thread has
+/// one binary open at a time, which bounds its memory.
+fn results<'a>(module_requests: &'a [ModuleRequest], options: &Options) -> Vec<ModuleResult<'a>> {
+    let threads = options.threads();
+    let open_at_once = if threads == 1 { 1 } else { module_requests.len().max(1) };
+    let mut results = Vec::with_capacity(module_requests.len());
+    for requests in module_requests.chunks(open_at_once) {
+        let mut opened = parallel::map(threads, requests, |request| ModuleResult::prepare(request, options));
+        look_up(&mut opened, threads);
+        parallel::map(threads, &opened, |result| result.remember(options));
+        opened.iter_mut().for_each(ModuleResult::close);
+        results.append(&mut opened);
+    }
+    results
 }
 
 /// A share of the addresses of one result.

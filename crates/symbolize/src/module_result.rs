@@ -1,5 +1,7 @@
 //! Symbols of one binary: from the cache, and from its files for addresses that the cache lacks.
 
+use std::path::PathBuf;
+
 use heapwise_profile::{BuildId, Function, FunctionId, Line};
 
 use crate::{
@@ -15,7 +17,10 @@ use crate::{
 pub(crate) struct ModuleResult<'a> {
     pub(crate) request: &'a ModuleRequest,
     build_id: BuildId,
+    /// The open binary, until its addresses are looked up.
     pub(crate) resolver: Option<Resolver>,
+    /// The binary that was opened, and its separate debug file.
+    opened: Option<(PathBuf, Option<PathBuf>)>,
     image: ImageIdentity,
     pub(crate) known: Remembered,
     /// Whether every file that should have been read was there: worth caching.
@@ -33,6 +38,7 @@ impl<'a> ModuleResult<'a> {
             request,
             build_id: request.build_id.clone(),
             resolver: None,
+            opened: None,
             image: ImageIdentity::default(),
             known: Remembered::default(),
             is_whole: true,
@@ -115,15 +121,22 @@ impl<'a> ModuleResult<'a> {
             }
         }
         self.problems.extend_from_slice(resolver.problems());
+        self.opened = Some((resolver.path().to_owned(), resolver.debug_path()));
         self.resolver = Some(resolver);
     }
 
     /// Writes the cache if there is something new.
     pub(crate) fn remember(&self, options: &Options) {
-        let is_new = self.resolver.is_some() && self.is_whole;
+        let is_new = self.opened.is_some() && self.is_whole;
         if let Some(directory) = options.cache_dir.as_ref().filter(|_| is_new) {
             cache::store(directory, &self.build_id, &self.known);
         }
+    }
+
+    /// Closes the files of the binary; the results stay.
+    pub(crate) fn close(&mut self) {
+        self.resolver = None;
+        self.missing = Vec::new();
     }
 
     pub(crate) fn lines(&self, offset: FileOffset) -> &[Line] {
@@ -157,12 +170,12 @@ impl<'a> ModuleResult<'a> {
                 Detail::Lines => {}
             }
         }
-        let resolver = self.resolver.as_ref();
+        let (image, debug_file) = self.opened.clone().unzip();
         ModuleReport {
             path: self.request.path.clone(),
             build_id: self.build_id.clone(),
-            image: resolver.map(|resolver| resolver.path().to_owned()),
-            debug_file: resolver.and_then(Resolver::debug_path),
+            image,
+            debug_file: debug_file.flatten(),
             detail: self.known.detail,
             addresses: offsets.len(),
             resolved: offsets.iter().filter(is_resolved).count(),
