@@ -15,7 +15,8 @@ use heapwise_capture::segment_lock::SegmentLock;
 use heapwise_capture::stale_segments;
 use heapwise_symbolize::Options as SymbolOptions;
 
-use crate::budget::{Budget, Meter, Pace};
+use crate::budget::{Budget, Pace};
+use crate::cost::Meter;
 use crate::delivery::{Delivery, DeliveryCounts};
 use crate::followed::now_ns;
 use crate::identity::Names;

@@ -11,6 +11,7 @@ pub mod agent;
 pub mod batch;
 pub mod budget;
 mod cgroup;
+pub mod cost;
 pub mod delivery;
 mod delta;
 mod exit_status;

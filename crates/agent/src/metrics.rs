@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::budget::Budget;
+use crate::cost::Cost;
 use crate::status::{ProcessStatus, Status};
 
 /// The content type of the format.
@@ -48,6 +50,7 @@ fn escaped(text: &str) -> String {
 pub(crate) fn page(status: &Status) -> String {
     let mut page = Page { text: String::new() };
     write_agent(&mut page, status);
+    write_cost(&mut page, &status.cost, &status.budget);
     write_receivers(&mut page, status);
     write_processes(&mut page, &status.processes);
     page.text
@@ -66,11 +69,6 @@ fn write_agent(page: &mut Page, status: &Status) {
         ("ended_processes_total", Counter, "Last profiles of ended processes.", number(counts.ended)),
         ("attached_total", Counter, "Processes attached to.", number(counts.attached)),
         ("attach_failures_total", Counter, "Attaches that failed.", number(counts.attach_failures)),
-        ("cpu_seconds_total", Counter, "CPU time of the agent.", status.cost.cpu_time.as_secs_f64()),
-        ("cpu_ratio", Gauge, "Share of one core in the last round.", status.cost.cpu),
-        ("cpu_budget_ratio", Gauge, "Budget of CPU time, as a share of one core.", status.budget.cpu),
-        ("resident_bytes", Gauge, "Resident memory of the agent.", number(status.cost.resident_bytes)),
-        ("memory_budget_bytes", Gauge, "Budget of memory.", number(status.budget.memory_bytes)),
         (
             "over_budget",
             Gauge,
@@ -82,6 +80,32 @@ fn write_agent(page: &mut Page, status: &Status) {
         ("spool_bytes", Gauge, "Bytes in the spool.", number(status.spool.bytes)),
         ("scrapes_total", Counter, "Times that this page was read.", number(status.scrapes)),
         ("dropped_profiles_total", Counter, "Profiles dropped by the spool.", number(status.spool.dropped)),
+    ] {
+        page.single(&format!("heapwise_agent_{name}"), kind, help, value);
+    }
+}
+
+fn write_cost(page: &mut Page, cost: &Cost, budget: &Budget) {
+    use Kind::{Counter, Gauge};
+    let number = |value: u64| value as f64;
+    for (name, kind, help, value) in [
+        ("cpu_seconds_total", Counter, "CPU time of the agent.", cost.cpu_time.as_secs_f64()),
+        ("cpu_ratio", Gauge, "Share of one core in the last round.", cost.cpu),
+        ("cpu_budget_ratio", Gauge, "Budget of CPU time, as a share of one core.", budget.cpu),
+        ("resident_bytes", Gauge, "Resident memory of the agent.", number(cost.resident_bytes)),
+        (
+            "round_peak_resident_bytes",
+            Gauge,
+            "Peak of the agent's memory in the last round.",
+            number(cost.round_peak_bytes),
+        ),
+        (
+            "peak_resident_bytes",
+            Gauge,
+            "Peak of the agent's memory since the start.",
+            number(cost.peak_bytes),
+        ),
+        ("memory_budget_bytes", Gauge, "Budget of memory.", number(budget.memory_bytes)),
     ] {
         page.single(&format!("heapwise_agent_{name}"), kind, help, value);
     }

@@ -9,7 +9,8 @@ use heapwise_capture::own_files::create_temporary;
 use serde_json::{Value, json};
 
 use crate::batch::Labels;
-use crate::budget::{Budget, Cost, Excess};
+use crate::budget::{Budget, Excess};
+use crate::cost::Cost;
 use crate::delivery::DeliveryCounts;
 use crate::spool::SpoolCounts;
 
@@ -122,6 +123,8 @@ impl Status {
             "cpu_budget": self.budget.cpu,
             "cpu_seconds": self.cost.cpu_time.as_secs_f64(),
             "resident_bytes": self.cost.resident_bytes,
+            "round_peak_resident_bytes": self.cost.round_peak_bytes,
+            "peak_resident_bytes": self.cost.peak_bytes,
             "memory_budget_bytes": self.budget.memory_bytes,
             "over_budget": self.excess.map(|excess| match excess {
                 Excess::Cpu => "cpu",

@@ -172,7 +172,7 @@ impl<'a> Host<'a> {
             cpu_seconds: self.spent.cpu_seconds + status["cpu_seconds"].as_f64().unwrap_or(0.0),
             profiles: self.spent.profiles + number("profiles"),
             rounds: self.spent.rounds + number("rounds"),
-            most_bytes: self.spent.most_bytes.max(number("resident_bytes")),
+            most_bytes: self.spent.most_bytes.max(number("peak_resident_bytes")),
         }
     }
 

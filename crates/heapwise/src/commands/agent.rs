@@ -294,7 +294,8 @@ impl Report {
     fn line(&mut self, status: &Status) {
         let sent: u64 = status.receivers.iter().map(|(_, counts)| counts.sent).sum();
         note!(
-            "{} processes, {} profiles ({}), {sent} sent, {} in the spool, {} dropped; {:.2} % of a core, {}",
+            "{} processes, {} profiles ({}), {sent} sent, {} in the spool, {} dropped; {:.2} % of a core, {} \
+             (peak {})",
             status.processes.len(),
             status.counts.profiles,
             quantity::bytes(status.counts.profile_bytes as f64),
@@ -302,6 +303,7 @@ impl Report {
             status.spool.dropped,
             status.cost.cpu * 100.0,
             quantity::bytes(status.cost.resident_bytes as f64),
+            quantity::bytes(status.cost.peak_bytes as f64),
         );
     }
 }

@@ -261,6 +261,27 @@ fn an_agent_above_its_budget_slows_down() {
     assert!(lines.any(is_told));
 }
 
+/// Memory counts against the budget with its peak, which status and metrics show.
+#[test]
+fn an_agent_above_its_memory_budget_says_so() {
+    let scratch = Scratch::new();
+    let _live = Live::start(&scratch);
+    let mut agent = Agent::start(
+        &scratch,
+        &["--every", "100ms", "--memory-budget", "1M", "--listen", "127.0.0.1:0", "--no-symbols"],
+    );
+    let address = agent.address();
+    agent.until("an excess", |status| status["over_budget"] == "memory");
+    let status = agent.status();
+    let bytes = ["resident_bytes", "round_peak_resident_bytes", "peak_resident_bytes"]
+        .map(|name| status[name].as_u64().expect("a number"));
+    assert!(bytes[0] > 1 << 20 && bytes.is_sorted(), "{bytes:?}");
+    let page = get(address, "/metrics");
+    let lines = page.lines().filter_map(|line| line.strip_prefix("heapwise_agent_peak_resident_bytes "));
+    let peak: Vec<f64> = lines.map(|value| value.parse().expect("a number")).collect();
+    assert!(matches!(peak[..], [peak] if peak >= bytes[0] as f64), "{page}");
+}
+
 /// Processes are attached to by name.
 #[test]
 #[cfg(target_arch = "x86_64")]
