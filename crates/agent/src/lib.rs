@@ -16,6 +16,7 @@ pub mod delivery;
 mod delta;
 mod exit_status;
 mod followed;
+mod free_memory;
 mod grpc;
 pub mod identity;
 mod listener;

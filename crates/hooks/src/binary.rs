@@ -1,15 +1,16 @@
-//! An ELF file: its functions from every symbol table, its code, and texts of allocators in it.
+//! An ELF file: its functions from every symbol table, and its code.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-use memchr::memmem;
+use object::read::ReadRef;
 use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
-use object::read::{ReadCache, ReadRef};
-use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, SymbolKind, elf};
+use object::{Object, ObjectSymbol, RelocationFlags, SymbolKind, elf};
 
+use crate::file_blocks::FileBlocks;
 use crate::function::{self, Allocator};
+use crate::texts;
 
 /// Where a symbol is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -67,17 +68,7 @@ pub struct Binary {
     pub texts: Vec<Allocator>,
 }
 
-/// Texts that only the code of an allocator has.
-const TEXTS: [(&str, Allocator); 3] = [
-    ("<jemalloc>: ", Allocator::Jemalloc),
-    ("mimalloc: ", Allocator::Mimalloc),
-    ("tcmalloc: large alloc", Allocator::Tcmalloc),
-];
-
-/// Most bytes of constants that are searched.
-const MOST_CONSTANTS: u64 = 256 << 20;
-
-type Elf<'data, R> = ElfFile64<'data, object::Endianness, R>;
+pub(crate) type Elf<'data, R> = ElfFile64<'data, object::Endianness, R>;
 
 impl Binary {
     /// Reads a file; `None` when it is not a 64-bit ELF file. `root` is the file system in which
@@ -90,12 +81,13 @@ impl Binary {
     /// As [`Binary::read`], for a file that is in the directory `folder` of `root`.
     #[must_use]
     pub fn read_in(path: &Path, folder: &Path, root: &Path) -> Option<Binary> {
-        let cache = ReadCache::new(open(path)?);
-        let file = Elf::parse(&cache).ok()?;
+        let opened = open(path)?;
+        let blocks = FileBlocks::new(opened.try_clone().ok()?);
+        let file = Elf::parse(&blocks).ok()?;
         let mut symbols = Symbols::default();
         symbols.add(file.dynamic_symbols(), Table::Dynamic);
         symbols.add(file.symbols(), Table::Full);
-        let texts = texts(&file);
+        let texts = texts::allocators(&file, &opened);
         let mut has_full_table = file.symbols().next().is_some();
         let may_have_allocator = !texts.is_empty() || symbols.has("malloc");
         if !has_full_table && may_have_allocator {
@@ -174,8 +166,8 @@ impl Symbols {
     /// are not those of the program.
     fn add_file(&mut self, path: &Path, build_id: Option<&[u8]>) -> bool {
         let Some(file) = open(path) else { return false };
-        let cache = ReadCache::new(file);
-        let Ok(file) = Elf::parse(&cache) else { return false };
+        let blocks = FileBlocks::new(file);
+        let Ok(file) = Elf::parse(&blocks) else { return false };
         let is_other = |own: &[u8]| build_id.is_some_and(|wanted| wanted != own);
         if file.build_id().ok().flatten().is_some_and(is_other) {
             return false;
@@ -235,14 +227,6 @@ fn needed<'data, R: ReadRef<'data>>(file: &Elf<'data, R>) -> Option<Vec<String>>
     Some(names.filter_map(text).collect())
 }
 
-fn texts<'data, R: ReadRef<'data>>(file: &Elf<'data, R>) -> Vec<Allocator> {
-    let constants = file.sections().filter(|section| section.name().is_ok_and(|n| n.starts_with(".rodata")));
-    let small = constants.filter(|section| section.size() <= MOST_CONSTANTS);
-    let data: Vec<&[u8]> = small.filter_map(|section| section.data().ok()).collect();
-    let has = |text: &str| data.iter().any(|data| memmem::find(data, text.as_bytes()).is_some());
-    TEXTS.iter().filter(|(text, _)| has(text)).map(|(_, allocator)| *allocator).collect()
-}
-
 /// Addresses of symbols by their names, in the file's own address space; `None` for each that the
 /// file does not define.
 #[must_use]
@@ -256,8 +240,8 @@ pub fn addresses<const N: usize>(path: &Path, names: [&str; N]) -> [Option<u64>;
 pub fn definitions(path: &Path, names: &[&str]) -> Vec<(String, u64, u64)> {
     let mut found: Vec<(String, u64, u64)> = Vec::new();
     let Ok(file) = File::open(path) else { return found };
-    let cache = ReadCache::new(file);
-    let Ok(file) = Elf::parse(&cache) else { return found };
+    let blocks = FileBlocks::new(file);
+    let Ok(file) = Elf::parse(&blocks) else { return found };
     for symbol in file.dynamic_symbols().chain(file.symbols()).filter(ObjectSymbol::is_definition) {
         let name = symbol.name().unwrap_or_default();
         let name = name.split('@').next().unwrap_or(name);
@@ -275,8 +259,8 @@ pub fn definitions(path: &Path, names: &[&str]) -> Vec<(String, u64, u64)> {
 /// pointer, for a file that has one such place.
 #[must_use]
 pub fn thread_offset_place(path: &Path) -> Option<u64> {
-    let cache = ReadCache::new(File::open(path).ok()?);
-    let file = Elf::parse(&cache).ok()?;
+    let blocks = FileBlocks::new(File::open(path).ok()?);
+    let file = Elf::parse(&blocks).ok()?;
     let wanted = if cfg!(target_arch = "aarch64") { elf::R_AARCH64_TLS_TPREL } else { elf::R_X86_64_TPOFF64 };
     let is_wanted = |flags| matches!(flags, RelocationFlags::Elf { r_type } if r_type == wanted);
     let mut all = file.dynamic_relocations()?;

@@ -19,6 +19,7 @@ use super::Settings;
 use super::lives::Lives;
 use crate::batch::{Entry, Moment};
 use crate::followed::{Followed, Life, left_behind, resident_bytes};
+use crate::free_memory;
 use crate::identity::release_of;
 use crate::policy::Candidates;
 use crate::spool::Spool;
@@ -189,7 +190,10 @@ impl Rounds {
             if process::has_other_root(moment.pid) {
                 options.sysroot = Some(format!("/proc/{}/root", moment.pid).into());
             }
-            heapwise_symbolize::symbolize(&mut profile, &options);
+            let report = heapwise_symbolize::symbolize(&mut profile, &options);
+            if report.modules.iter().any(|module| module.image.is_some()) {
+                free_memory::release();
+            }
         }
         let mut encoded = Vec::new();
         // Writing to memory does not fail.
