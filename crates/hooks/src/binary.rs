@@ -5,10 +5,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use object::read::ReadRef;
-use object::read::elf::{Dyn as _, ElfFile64, FileHeader as _, ProgramHeader as _};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
 use object::{Object, ObjectSymbol, RelocationFlags, SymbolKind, elf};
 
-use crate::file_blocks::FileBlocks;
+use crate::file_blocks::{Elf, FileBlocks};
 use crate::function::{self, Allocator};
 use crate::texts;
 
@@ -67,8 +67,6 @@ pub struct Binary {
     /// Allocators whose messages are among the constants.
     pub texts: Vec<Allocator>,
 }
-
-pub(crate) type Elf<'data, R> = ElfFile64<'data, object::Endianness, R>;
 
 impl Binary {
     /// Reads a file; `None` when it is not a 64-bit ELF file. `root` is the file system in which

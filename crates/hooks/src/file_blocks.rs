@@ -5,10 +5,14 @@ use std::fs::File;
 use std::ops::Range;
 
 use memchr::memchr;
+use object::read::elf::ElfFile64;
 use object::read::{ReadCache, ReadRef};
 
 /// Bytes that are read at once for a name.
 const BLOCK_BYTES: u64 = 64 << 10;
+
+/// A parsed ELF file.
+pub(crate) type Elf<'data, R> = ElfFile64<'data, object::Endianness, R>;
 
 /// Blocks of a file, each read once.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use memchr::memmem;
 use object::read::ReadRef;
 use object::{Object, ObjectSection};
 
-use crate::binary::Elf;
+use crate::file_blocks::Elf;
 use crate::function::Allocator;
 
 /// Texts that only the code of an allocator has.

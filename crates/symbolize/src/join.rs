@@ -28,8 +28,8 @@ pub fn symbolize(profile: &mut Profile, options: &Options) -> Report {
     report
 }
 
-/// Symbols of every binary. Several threads share the addresses of all binaries. A single thread has
-/// one binary open at a time, which bounds its memory.
+/// Symbols of every binary. Several threads share the addresses of all binaries. A single thread
+/// has one binary open at a time, which bounds its memory.
 fn results<'a>(module_requests: &'a [ModuleRequest], options: &Options) -> Vec<ModuleResult<'a>> {
     let threads = options.threads();
     let open_at_once = if threads == 1 { 1 } else { module_requests.len().max(1) };
